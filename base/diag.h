@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Diagnostics: many per run, each with code, span, reason and, where there is one, a fix.
+ *
+ *   DtDiag *d = dt_diag_report(diags, E0301, span, "`attend` needs axis `kseq` on `k`");
+ *   dt_diag_label(d, other_span, "`k` gets its axes here");
+ *   dt_diag_fix(d, insert_at, "[seq -> kseq]", "rename the axis");
+ *
+ * Codes are rows of diags.def: E01 syntax, E02 names, E03 axes, E04 dtypes, values and training
+ * configuration, E05 placement, E06 pipeline and schedule, E07 memory, E08 data, E09 plan files;
+ * a row whose class is LINT prints as `warning`. `dtc explain E0301` prints the row's long text. */
+#ifndef DT_BASE_DIAG_H
+#define DT_BASE_DIAG_H
+
+#include "arena.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A range of bytes of a source file. file is a number from dt_diag_add_file, 0 means nowhere. */
+typedef struct DtSpan {
+    uint32_t file, lo, hi;
+} DtSpan;
+
+typedef enum DtDiagCode {
+#define DT_DIAG(code, class, title, text) code,
+#include "diags.def"
+#undef DT_DIAG
+    DT_DIAG_COUNT
+} DtDiagCode;
+
+typedef struct DtDiags DtDiags;
+typedef struct DtDiag DtDiag;
+
+DtDiags *dt_diag_new(DtArena *arena);
+
+/* Registers a source text (kept by reference, NUL-terminated after len) for spans to point into. */
+uint32_t dt_diag_add_file(DtDiags *diags, const char *path, const char *text, size_t len);
+const char *dt_diag_path(const DtDiags *diags, uint32_t file);
+const char *dt_diag_source(const DtDiags *diags, uint32_t file, size_t *ret_len);
+
+/* 1-based line and column (in characters) of span.lo. */
+void dt_diag_position(const DtDiags *diags, DtSpan span, uint32_t *ret_line, uint32_t *ret_column);
+
+DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void dt_diag_caret(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));  /* text at the primary carets */
+void dt_diag_label(DtDiag *diag, DtSpan span, const char *format, ...) __attribute__((format(printf, 3, 4))); /* second place */
+void dt_diag_note(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dt_diag_help(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A help that shows the source line with `insert` put in before byte at.lo (replacing at if at.hi > at.lo). */
+void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Errors so far; lints so far. After 100 errors further ones are counted, not kept. */
+uint32_t dt_diag_errors(const DtDiags *diags);
+uint32_t dt_diag_lints(const DtDiags *diags);
+
+/* All kept diagnostics in order of file and position (equal ones once), then a line of counts. */
+void dt_diag_print(const DtDiags *diags, FILE *out, bool color);
+/* One JSON object a line: code, severity, message, file, line, column, end_line, end_column, notes, help. */
+void dt_diag_print_json(const DtDiags *diags, FILE *out);
+
+const char *dt_diag_name(DtDiagCode code);  /* "E0301" */
+const char *dt_diag_title(DtDiagCode code);
+const char *dt_diag_text(DtDiagCode code);  /* what `dtc explain` prints */
+bool dt_diag_find(const char *name, DtDiagCode *ret_code);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File input and output. All of the project's file access goes through here, so that tests can
+ * inject faults (full disk, short read, failing fsync) in one place: set DT_FAULT=write:3 and the
+ * third write of the process fails with ENOSPC; kinds are open, read, write, fsync, rename, mmap. */
+#ifndef DT_BASE_FILE_H
+#define DT_BASE_FILE_H
+
+#include "arena.h"
+#include "status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct DtFileView {
+    const uint8_t *at; /* read-only; valid until dt_file_unmap */
+    size_t len;
+} DtFileView;
+
+/* Reads a whole regular file of at most max bytes into the arena, with a NUL after it. */
+DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_text, size_t *ret_len);
+
+/* Maps a regular file read-only. An empty file gives len 0 and at NULL. */
+DtStatus dt_file_map(const char *path, DtFileView *ret_view);
+void dt_file_unmap(DtFileView *view);
+
+/* Writes path atomically: temporary file beside it, fsync, rename, fsync of the folder. On failure
+ * the old file is untouched and no temporary is left. */
+DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
+
+/* The same in pieces: open, append, then commit or abandon (which unlinks the temporary). */
+typedef struct DtFileWriter {
+    int fd;
+    char path[4096];
+    char temporary[4096];
+} DtFileWriter;
+DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path);
+DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t len);
+DtStatus dt_file_writer_commit(DtFileWriter *writer);
+void dt_file_writer_abandon(DtFileWriter *writer);
+
+/* mkdir -p. */
+DtStatus dt_file_make_folder(const char *path);
+
+/* path if absolute, else folder-of(base) + "/" + path. */
+char *dt_file_beside(DtArena *arena, const char *base, const char *path);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A growing text buffer, and the few text helpers that every layer needs. */
+#ifndef DT_BASE_TEXT_H
+#define DT_BASE_TEXT_H
+
+#include "arena.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef struct DtText {
+    char *at;   /* always NUL-terminated once something was added; malloc'ed */
+    size_t len; /* without the NUL */
+    size_t cap;
+} DtText;
+
+void dt_text_add(DtText *text, const char *piece);
+void dt_text_add_n(DtText *text, const char *piece, size_t len);
+void dt_text_printf(DtText *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dt_text_free(DtText *text);
+
+/* Shortest decimal text that reads back as the same double ("0.1", "1e-05", "inf", "-inf", "nan"). */
+void dt_text_double(DtText *text, double value);
+
+/* "1.5 GiB", "320 B" ; "12.3 ms" ; into buf, returned. */
+const char *dt_text_bytes(char buf[32], double bytes);
+const char *dt_text_seconds(char buf[32], double seconds);
+
+/* The candidate nearest to name by edit distance (at most a third of its length, at least 1), or
+ * NULL. For "did you mean". */
+const char *dt_text_nearest(const char *name, const char *const *candidates, size_t n);
+
+#endif

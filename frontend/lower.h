@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From syntax trees to IR and configuration: names, axes, dtypes, instances. One evaluator walks the
+ * definitions as called (checking each distinct combination of constants and argument types once) and
+ * builds the IR as it goes. */
+#ifndef DT_FRONTEND_LOWER_H
+#define DT_FRONTEND_LOWER_H
+
+#include "frontend/ast.h"
+#include "ir/config.h"
+
+typedef struct DtOption { const char *name, *value; } DtOption;
+
+typedef struct DtLowerOptions {
+    const char *path;                      /* the .dsl file */
+    const char *library;                   /* folder with std.dsl */
+    const DtOption *dims; uint32_t n_dims; /* -D name=value */
+    const DtOption *sets; uint32_t n_sets; /* --set block.key=value */
+    const char *train, *parallel, *cluster;/* chosen by name; NULL: the only one. parallel "none": one rank */
+    bool synthetic;                        /* --data=synthetic */
+    DtAst **ret_ast;                       /* if not NULL: the tree of the main file */
+} DtLowerOptions;
+
+/* Reads the file and what it includes, checks everything, and returns the program, or NULL after errors
+ * in diags. A file without train block gives a module with the functions only; a model whose inputs are
+ * all typed is lowered as entry "predict". */
+DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *options);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the train, cluster, parallel and names blocks say, checked and in plain data. Filled by the
+ * frontend, read by passes, search, codegen. Every value has the span where it was written. */
+#ifndef DT_IR_CONFIG_H
+#define DT_IR_CONFIG_H
+
+#include "ir/ir.h"
+
+/* ---- train ---- */
+
+typedef enum DtSourceKind { DT_SOURCE_TEXT, DT_SOURCE_BIN, DT_SOURCE_NPY, DT_SOURCE_IMAGES, DT_SOURCE_SYNTHETIC } DtSourceKind;
+typedef struct DtSource {
+    DtSourceKind kind;
+    const char *glob;     /* as written; relative to the folder of the .dsl file that says it */
+    const char *folder;   /* that folder, as the file was named on the command line or by include */
+    DtDtype dtype;        /* bin */
+    double from, to;      /* part of the tokens, 0..1 */
+    double lo, hi;        /* synthetic: integers lo..hi-1, or floats lo..hi */
+    const char *augment;  /* images: as written, NULL if none */
+    DtSpan span;
+} DtSource;
+
+typedef enum DtSampleKind { DT_SAMPLE_NEXT_TOKEN, DT_SAMPLE_MLM, DT_SAMPLE_SPAN_CORRUPTION, DT_SAMPLE_IMAGES,
+                            DT_SAMPLE_RAW } DtSampleKind; /* RAW: the source itself, element for element */
+
+/* One source assignment: the inputs it fills, in order. All have the sample axis first. */
+typedef struct DtReader {
+    DtSampleKind kind;
+    DtSource source;
+    double rate, mean_span; /* mlm, span_corruption */
+    int64_t mask_id;
+    uint32_t n_inputs;
+    const char *inputs[8];  /* names of `input` ops */
+    const DtType *types[8];
+    DtSpan span;
+} DtReader;
+
+typedef enum DtScheduleKind { DT_SCHEDULE_CONSTANT, DT_SCHEDULE_WARMUP_COSINE, DT_SCHEDULE_WARMUP_LINEAR,
+                              DT_SCHEDULE_STEP_DECAY, DT_SCHEDULE_INVERSE_SQRT } DtScheduleKind;
+/* Learning rate of step t = 0, 1, ...
+ *   constant       base
+ *   warmup_*       base (t+1)/warmup while t < warmup, then from base to floor at t = total by a half cosine
+ *                  or a line, floor afterwards
+ *   step_decay     base factor^(t // every)
+ *   inverse_sqrt   base / sqrt(max(t+1, warmup)) */
+typedef struct DtLrSchedule {
+    DtScheduleKind kind;
+    double base, floor, factor;
+    int64_t warmup, total, every;
+} DtLrSchedule;
+
+typedef struct DtOptimizer {
+    DtUpdate update;     /* decay applies to stores with decays set */
+    DtLrSchedule lr;
+    double clip;         /* global norm; 0 = no clipping */
+    DtSpan span;
+} DtOptimizer;
+
+typedef struct DtPrecision {
+    DtDtype compute, params, master, grads, reduce;
+    bool has_master;
+    bool dynamic_loss_scale;
+    double loss_scale;
+    DtSpan span;         /* file 0 if precision was not written: everything f32 */
+} DtPrecision;
+
+typedef struct DtTrainConfig {
+    const char *name;
+    DT_VEC(DtReader) readers;
+    DtOptimizer optimizer;
+    DtPrecision precision;
+    int64_t steps;
+    uint64_t seed;
+    int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
+    DT_VEC(DtReader) eval_readers;       /* in the order of readers, same inputs */
+    int64_t save_every, save_keep;       /* 0: only at the end; keep 0: all */
+    DtSpan span;
+} DtTrainConfig;
+
+/* ---- cluster ---- */
+
+typedef struct DtLink { double bytes_per_second, seconds; } DtLink;
+typedef struct DtClusterConfig {
+    const char *name;
+    int64_t nodes, gpus;
+    const char *gpu;     /* hardware table row, "cpu" for the host */
+    DtLink intra, inter; /* bytes_per_second 0: not given */
+    DtSpan span;
+} DtClusterConfig;
+
+/* ---- parallel ---- */
+
+typedef struct DtShard {
+    const char *place[8]; uint32_t n_place;   /* path that limits the line; n_place 0: general */
+    const char *axes[16]; uint32_t n_axes;
+    const char *mesh[4]; uint32_t n_mesh;
+    int64_t pad;                              /* 0: none */
+    bool ring, zigzag;
+    DtSpan span;
+} DtShard;
+typedef struct DtPipeline {
+    const char *loops[8]; uint32_t n_loops;
+    const char *on;
+    const char *schedule;                     /* "1f1b" by default */
+    int64_t chunks;
+    int64_t cuts[64]; uint32_t n_cuts;
+    const char *named_cuts[64]; uint32_t n_named_cuts;
+    DtSpan span;
+} DtPipeline;
+typedef struct DtZero {
+    int level;
+    const char *on[4]; uint32_t n_on;
+    bool offload_host;
+    int64_t prefetch, bucket_bytes;
+    DtSpan span;
+} DtZero;
+typedef struct DtRemat {
+    const char *loop;
+    const char *keep[16]; uint32_t n_keep;    /* dotted paths */
+    const char *drop[16]; uint32_t n_drop;
+    DtSpan span;
+} DtRemat;
+typedef struct DtParallelConfig {
+    const char *name, *cluster;
+    DtMesh mesh;                              /* without time */
+    DtSpan mesh_span;
+    DT_VEC(DtShard) shards;
+    DT_VEC(DtPipeline) pipelines;
+    DT_VEC(DtZero) zeros;
+    DT_VEC(DtRemat) remats;
+    const char *micro_axis; int64_t micro;    /* 1 if not written */
+    DtSpan micro_span;
+    bool is_auto;                             /* `auto (...)`: search */
+    DtSpan auto_span;
+    DtSpan span;
+} DtParallelConfig;
+
+/* ---- a whole program ---- */
+
+typedef struct DtProgram {
+    DtModule *module;              /* entries "loss" (training = true: loss, then state writes), "eval", "predict" */
+    DT_VEC(DtTrainConfig *) trains;
+    DT_VEC(DtClusterConfig *) clusters;
+    DT_VEC(DtParallelConfig *) parallels;
+    DtTrainConfig *train;          /* the chosen ones */
+    DtClusterConfig *cluster;      /* NULL: this machine */
+    DtParallelConfig *parallel;    /* NULL: one rank */
+} DtProgram;
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The intermediate representation: a module of functions; a function is a list of ops in order; a value
+ * is defined once. One sitting, data before code.
+ *
+ *  - Values are tensors over named axes. Axis order is memory order (row-major). A scalar has no axes.
+ *  - A function's inputs are its arguments, then its parameters (tensors that instances own). A call
+ *    passes both, so parameters flow downwards as ordinary values, and only the entry functions hold
+ *    `param` ops, which name stores.
+ *  - `repeat` is one loop op over a body function: carried values, invariant operands, and operands and
+ *    results that are stacked along the loop axis (parameters, saved values). Work grows with the size of
+ *    the body, not with the number of layers.
+ *  - After placement an axis also names the mesh axes that split it, and a type the mesh axes over which
+ *    its sum is pending. Extents stay logical (global); dt_type_local_extent gives a rank's part.
+ *  - Every op keeps its source span and layer path to the end. */
+#ifndef DT_IR_IR_H
+#define DT_IR_IR_H
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct DtType DtType;
+typedef struct DtValue DtValue;
+typedef struct DtOp DtOp;
+typedef struct DtFunc DtFunc;
+typedef struct DtModule DtModule;
+typedef struct DtStore DtStore;
+
+/* ---- types (types.c) ---- */
+
+typedef enum DtDtype {
+    DT_BOOL, DT_U8, DT_U16, DT_U32, DT_I32, DT_I64, DT_F16, DT_BF16, DT_F32, DT_F64, DT_DTYPE_COUNT
+} DtDtype; /* values of programs are bool, i32, f16, bf16, f32; the others occur in data files and checkpoints */
+
+enum { DT_MAX_RANK = 16, DT_MAX_SPLIT = 4, DT_MAX_MESH = 16 };
+
+typedef struct DtAxis {
+    const char *name;            /* interned */
+    int64_t extent;              /* logical, over all ranks; >= 1 */
+    uint8_t n_split;             /* mesh axes that split it, major to minor */
+    uint8_t split[DT_MAX_SPLIT]; /* numbers into DtModule.mesh */
+    uint8_t zigzag;              /* the order of the split's blocks */
+} DtAxis;
+
+typedef enum DtReduce { DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN } DtReduce;
+
+/* Interned: equal types have equal pointers. */
+struct DtType {
+    DtDtype dtype;
+    uint8_t rank;
+    uint8_t pending;      /* DtReduce, meaningful if partial != 0 */
+    uint16_t partial;     /* bit per mesh axis over which this reduction is pending */
+    DtAxis axes[];        /* names differ */
+};
+
+/* A mesh axis. Time (micro-batches) is mesh axis 0 when is_time: nothing communicates over it but one
+ * final sum. */
+typedef struct DtMeshAxis {
+    const char *name;
+    int64_t size;
+    bool is_time;
+} DtMeshAxis;
+
+typedef struct DtMesh {
+    uint32_t n;
+    DtMeshAxis axes[DT_MAX_MESH]; /* slowest link first */
+} DtMesh;
+
+const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending);
+const DtType *dt_type_plain(DtDtype dtype, uint32_t rank, const DtAxis *axes); /* nothing pending */
+const DtType *dt_type_scalar(DtDtype dtype);
+const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype);
+int dt_type_find(const DtType *type, const char *axis);        /* index of the axis, or -1 */
+int64_t dt_type_extent(const DtType *type, const char *axis);  /* logical extent, or -1 */
+int64_t dt_type_elements(const DtType *type);                  /* logical; checked: -1 on overflow */
+bool dt_type_same_axes(const DtType *a, const DtType *b);      /* same set, extents and splits, any order */
+int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh);
+int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh);
+void dt_type_print(const DtType *type, const DtMesh *mesh, DtText *ret_text); /* bf16[batch/data, embed]{sum tensor}; no extents */
+void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *ret_text); /* bf16[batch=8/data, embed=4] */
+size_t dt_dtype_size(DtDtype dtype);
+const char *dt_dtype_name(DtDtype dtype);
+bool dt_dtype_parse(const char *name, DtDtype *ret_dtype);
+bool dt_dtype_is_float(DtDtype dtype);
+
+/* ---- ops ---- */
+
+typedef enum DtOpKind {
+#define DT_OP(NAME, ...) DT_OP_##NAME,
+#include "ops.def"
+#undef DT_OP
+    DT_OP_COUNT
+} DtOpKind;
+
+typedef enum DtOpClass { DT_CLASS_SOURCE, DT_CLASS_MAP, DT_CLASS_AXIS, DT_CLASS_CONTRACT, DT_CLASS_INDEX,
+                         DT_CLASS_STRUCT, DT_CLASS_COMM } DtOpClass;
+
+typedef struct DtOpInfo {
+    const char *text;
+    int inputs;
+    DtOpClass op_class;
+    const char *factors;
+} DtOpInfo;
+extern const DtOpInfo dt_op_info[DT_OP_COUNT];
+
+struct DtValue {
+    const DtType *type;
+    DtOp *op;         /* NULL for an input of a function */
+    uint32_t index;   /* which result of op, or which input of the function */
+    const char *name; /* from the source or made up; NULL prints as a number. Not unique */
+    uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
+};
+
+/* slice, pad, window: one per axes[i]. */
+typedef struct DtRange {
+    int64_t lo, hi, step, n; /* slice: lo, step, n. pad: lo, hi, step. window, fold: lo, hi, step = stride, n = k */
+} DtRange;
+
+/* relabel: from names are merged (row-major) and split into to names. Axes of the operand that no entry
+ * names pass through. from empty: a new axis of extent 1; to empty: an axis of extent 1 goes. */
+typedef struct DtRelabel {
+    uint32_t n_from, n_to;
+    const char *from[4];
+    const char *to[4];
+    int64_t to_extent[4];
+} DtRelabel;
+
+/* loop. Operands: carried initial values, invariants, stacked (whole, with the loop axis first).
+ * Body inputs: iteration number (i32 scalar), carried, invariants, stacked (one iteration's slice).
+ * Body results: carried, stacked (one iteration's slice). Results: carried, stacked (with the loop axis
+ * first). With reverse, iterations run from count - 1 down to 0; slices keep their positions. */
+typedef struct DtLoop {
+    const char *label; /* as in paths */
+    const char *axis;  /* name of the stacking axis */
+    int64_t count;
+    bool reverse;
+    uint32_t n_carried, n_invariant, n_stacked, n_stacked_out;
+} DtLoop;
+
+/* update. Operands of adamw: parameter, gradient, first moment, second moment, then scalars: learning
+ * rate, gradient scale (clipping), 1/(1-beta1^t), 1/(1-beta2^t). Results: parameter, both moments.
+ *   m' = b1 m + (1-b1) g ; v' = b2 v + (1-b2) g^2 ; p' = p - lr (m' c1 / (sqrt(v' c2) + eps) + decay p)
+ * sgd: parameter, gradient, velocity (only if momentum != 0), learning rate, gradient scale.
+ *   u = g + decay p ; v' = momentum v + u ; p' = p - lr v'     (without momentum p' = p - lr u) */
+typedef enum DtUpdateKind { DT_UPDATE_ADAMW, DT_UPDATE_SGD } DtUpdateKind;
+typedef struct DtUpdate {
+    DtUpdateKind kind;
+    double beta1, beta2, eps, decay, momentum;
+} DtUpdate;
+
+struct DtOp {
+    DtOpKind kind;
+    DtSpan span;
+    const char *path;       /* layer path within its function ("attention.wq"), NULL at the top */
+    DtValue **in;
+    DtValue **out;
+    uint32_t n_in, n_out;
+    const char **axes;      /* see ops.def */
+    uint32_t n_axes;
+    const char **axes2;
+    uint32_t n_axes2;
+    DtRange *ranges;        /* n_axes of them (window, fold: 1) */
+    DtRelabel *relabels;
+    uint32_t n_relabels;
+    double number;          /* const: the value; pad, window: the fill */
+    DtReduce reduce;
+    bool reverse;           /* scan */
+    const char *text;       /* param: path; input: name; rng: site; call: label of the instance */
+    DtStore *store;         /* param */
+    DtFunc *func;           /* call, fused, loop */
+    DtLoop *loop;
+    DtUpdate *update;
+    uint16_t mesh;          /* communication: bits of mesh axes */
+};
+
+/* ---- functions and modules ---- */
+
+typedef enum DtInitKind { DT_INIT_CONST, DT_INIT_NORMAL, DT_INIT_UNIFORM } DtInitKind;
+typedef struct DtInit {
+    DtInitKind kind;
+    double a, b; /* const: a; normal: std = a; uniform: a..b */
+} DtInit;
+
+/* A parameter or state of a function, in the order of its parameter inputs. */
+typedef struct DtFormalParam {
+    const char *path;    /* relative, loop labels without number: "h.attention.wq.w" */
+    const char *pattern; /* the same with one '#' per loop for the number: "h.#.attention.wq.w" */
+    DtInit init;
+    bool is_state;
+    uint8_t n_loops;     /* leading axes of the type that stack loop iterations */
+    uint8_t written_rank;/* number of axes as written in the declaration */
+    DtSpan span;
+} DtFormalParam;
+
+typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY, DT_FUNC_ENTRY } DtFuncKind;
+
+struct DtFunc {
+    DtModule *module;
+    const char *name;      /* unique in the module */
+    DtFuncKind kind;
+    const char *library;   /* "attend" if defined as such in the library file, else NULL */
+    DtSpan span;
+    DT_VEC(DtValue *) inputs;  /* n_args arguments, then one per params */
+    uint32_t n_args;
+    DT_VEC(DtFormalParam) params;
+    DT_VEC(DtOp *) ops;
+    DT_VEC(DtValue *) results; /* n_returns returned values, then one new value per entry of writes */
+    uint32_t n_returns;
+    DT_VEC(uint32_t) writes;   /* parameter numbers (states) that the extra results are assigned to */
+    uint32_t n_values;         /* ids given out */
+    /* differentiate: NULL until made. fwd: inputs -> results, saved. bwd: saved, cotangents of float
+     * returns -> cotangents of float arguments, of parameters. bwd_x and bwd_w are bwd in two parts:
+     * bwd_x: saved, cotangents -> argument cotangents, saved_w ; bwd_w: saved_w -> parameter cotangents */
+    DtFunc *fwd, *bwd, *bwd_x, *bwd_w;
+};
+
+/* Storage that outlives a step. */
+typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2 } DtStoreKind;
+struct DtStore {
+    DtStoreKind kind;
+    const char *path;     /* h.attention.wq.w */
+    const char *pattern;  /* h.#.attention.wq.w */
+    const DtType *type;   /* loop axes first */
+    uint8_t n_loops;
+    uint8_t written_rank;
+    bool decays;          /* decay_if held */
+    DtInit init;
+    DtStore *of;          /* the parameter that a gradient or moment belongs to */
+    DtSpan span;
+    uint32_t index;       /* in DtModule.stores */
+};
+
+/* An entry point: function without parameters of its own; `param` and `input` ops are its sources.
+ * result i goes to: a store (overwritten or added to), or a named metric or output. */
+typedef struct DtEntryResult {
+    DtStore *store;       /* or */
+    const char *name;     /* "loss", "grad_norm", "logits.0" */
+    bool accumulate;      /* added up over micro-batches */
+} DtEntryResult;
+typedef struct DtEntryPoint {
+    const char *name;     /* "grad" (one micro-batch: loss, gradients, states), "update", "eval", "predict" */
+    DtFunc *func;
+    DT_VEC(DtEntryResult) results;
+} DtEntryPoint;
+
+struct DtModule {
+    DtArena *arena;
+    DtDiags *diags;       /* for located messages; may be NULL in tests */
+    DtMesh mesh;
+    DT_VEC(DtFunc *) funcs;
+    DT_VEC(DtStore *) stores;
+    DT_VEC(DtEntryPoint) entries;
+};
+
+/* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a broken rule
+ * aborts with the op and its span. `wish` is the wanted result type order, NULL = default order. ---- */
+
+DtModule *dt_graph_module(DtArena *arena, DtDiags *diags);
+DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind); /* makes the name unique */
+DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);  /* before any param */
+DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param);
+void dt_graph_return(DtFunc *func, DtValue *value);
+
+/* Where new ops get their span and path from, until changed. */
+typedef struct DtBuilder {
+    DtFunc *func;
+    DtSpan span;
+    const char *path;
+} DtBuilder;
+
+DtValue *dt_graph_constant(DtBuilder *b, DtDtype dtype, double number);
+DtValue *dt_graph_iota(DtBuilder *b, DtAxis axis);
+DtValue *dt_graph_rng(DtBuilder *b, const DtType *type, const char *site);
+DtValue *dt_graph_source(DtBuilder *b, DtOpKind kind, const DtType *type, const char *text, DtStore *store);
+DtValue *dt_graph_map(DtBuilder *b, DtOpKind kind, uint32_t n, DtValue *const *in, const DtType *wish);
+DtValue *dt_graph_unary(DtBuilder *b, DtOpKind kind, DtValue *x);
+DtValue *dt_graph_binary(DtBuilder *b, DtOpKind kind, DtValue *x, DtValue *y);
+DtValue *dt_graph_where(DtBuilder *b, DtValue *c, DtValue *x, DtValue *y);
+DtValue *dt_graph_cast(DtBuilder *b, DtValue *x, DtDtype dtype);
+DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel *entries, const DtType *wish);
+DtValue *dt_graph_reorder(DtBuilder *b, DtValue *x, const DtType *order); /* x itself if the order is equal */
+DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t step, int64_t n);
+DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi, int64_t step, double fill);
+DtValue *dt_graph_concat(DtBuilder *b, const char *axis, uint32_t n, DtValue *const *in);
+DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type);   /* x itself if no axis is new */
+DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range, double fill);
+DtValue *dt_graph_fold(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range, int64_t extent);
+DtValue *dt_graph_dot(DtBuilder *b, DtValue *x, DtValue *y, uint32_t n_axes, const char *const *axes,
+                      DtDtype result, const DtType *wish);
+DtValue *dt_graph_reduce(DtBuilder *b, DtReduce kind, DtValue *x, uint32_t n_axes, const char *const *axes);
+DtValue *dt_graph_scan(DtBuilder *b, DtValue *x, uint32_t n_axes, const char *const *axes, bool reverse);
+void dt_graph_topk(DtBuilder *b, DtValue *x, const char *axis, DtAxis c, DtValue **ret_values, DtValue **ret_indices);
+DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const *axes, DtValue *const *index);
+DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes, DtValue *const *index,
+                              uint32_t n_summed, const char *const *summed, const DtType *wish);
+DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *const *in);
+DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);
+DtOp *dt_graph_update(DtBuilder *b, DtUpdate update, uint32_t n_in, DtValue *const *in);
+DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result);
+/* A copy of op with other operands: same kind and attributes, result types derived again (or kept where
+ * they are declared). For passes that rebuild a function. */
+DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in);
+
+/* Removes ops whose results nobody uses, in every function; returns how many. */
+uint32_t dt_graph_sweep(DtFunc *func);
+void dt_graph_renumber(DtFunc *func);
+DtFunc *dt_graph_find(const DtModule *module, const char *name);
+
+/* ---- text, verifier ---- */
+
+/* Deterministic; reads back to an equal module (print(read(print(m))) == print(m)). */
+void dt_irtext_print(const DtModule *module, DtText *ret_text);
+void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
+DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len); /* NULL after diagnostics */
+
+/* Checks every rule of ops.def and of the structs above. Appends one line per violation, with function,
+ * op and span; true if there is none. */
+bool dt_verify_module(const DtModule *module, DtText *ret_problems);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan: what every rank computes, when, in which memory, and which bytes travel. One file for all
+ * ranks; the contract between the compiler (writer) and the runtime (reader).
+ *
+ * File = DtPlanHeader, then DtPlanSection[n_sections], then the sections, each an array of one fixed
+ * little-endian record type (STRS, BLOB: bytes), 64-byte aligned. References are indices of records;
+ * strings are offsets of NUL-terminated UTF-8 text in STRS. Loading is mmap, digest, one pass that bounds
+ * every index (plan/check.c); the arrays are then used in place. Nothing depends on pointers.
+ *
+ * A plan contains machine code: running one trusts its author. Everything but the runtime treats it as
+ * data.
+ *
+ * Addresses and integers of instructions are affine in registers (iteration numbers set by the schedule)
+ * and in mesh coordinates, so that a loop over layers and micro-batches is one body:
+ *     value = base + sum_r reg[r] * regs[r] + sum_c coord[c] * coordinate(coord_axis[c])  */
+#ifndef DT_PLAN_PLAN_H
+#define DT_PLAN_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DT_PLAN_MAGIC "DTPLAN\r\n"
+enum { DT_PLAN_VERSION = 1, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 5, DT_PLAN_COORDS = 2, DT_PLAN_MAX_RANK = 16,
+       DT_PLAN_MAX_BATCH = 4, DT_PLAN_MAX_DEPTH = 5, DT_PLAN_NONE = -1 };
+
+typedef struct DtPlanHeader {
+    char magic[8];
+    uint32_t version;
+    uint32_t n_sections;
+    uint64_t length;      /* of the whole file */
+    uint64_t digest;      /* XXH3-64 of all bytes after the header */
+    uint8_t reserved[32]; /* zero */
+} DtPlanHeader;           /* 64 bytes */
+
+typedef struct DtPlanSection {
+    char tag[4];
+    uint16_t version;
+    uint16_t critical;    /* 1: a reader that does not know the tag must refuse the file */
+    uint32_t record_size;
+    uint32_t count;       /* records (bytes for STRS and BLOB) */
+    uint64_t offset;      /* from the start of the file, multiple of DT_PLAN_ALIGN */
+    uint64_t length;      /* record_size * count */
+    uint64_t checksum;    /* XXH3-64 of the section */
+} DtPlanSection;          /* 40 bytes */
+
+typedef uint32_t DtPlanStr; /* offset in STRS; 0 is the empty string */
+
+/* META: one record. */
+typedef struct DtPlanMeta {
+    DtPlanStr model, source, compiler, target; /* "gpt2", "gpt2.dsl", "dtc 0.1.0", "cpu-v4" */
+    DtPlanStr source_folder;  /* folder of the .dsl file relative to the plan's folder, or absolute */
+    DtPlanStr loss_axes;      /* reserved, empty */
+    uint32_t n_ranks, n_micro;
+    uint64_t source_digest;
+    uint64_t seed;
+    int64_t steps;
+    int64_t batch;            /* samples per step over all ranks */
+    int64_t tokens;           /* elements of the first input per step over all ranks */
+    int64_t parameters;       /* logical elements of all parameters */
+    int64_t eval_every, eval_steps, save_every, save_keep;
+    double flops;             /* of one step over all ranks, contractions only */
+} DtPlanMeta;
+
+/* TRAN: one record: the optimizer's numbers that the runtime evaluates each step (ir/config.h). */
+typedef struct DtPlanTrain {
+    uint32_t schedule; /* DtScheduleKind */
+    uint32_t optimizer;/* DtUpdateKind */
+    double base, floor, factor, beta1, beta2;
+    int64_t warmup, total, every;
+} DtPlanTrain;
+
+/* MESH, slowest link first; rank = row-major over the coordinates. */
+typedef struct DtPlanMeshAxis { DtPlanStr name; uint32_t size; } DtPlanMeshAxis;
+
+/* GRUP: the ranks that differ only in the mesh axes of mask. */
+typedef struct DtPlanGroup { uint32_t mask, size, queue, reserved; } DtPlanGroup;
+
+/* AREN: memory of one rank, zeroed at start. shared: lies in the mapping that other ranks read. */
+typedef enum DtPlanArenaKind { DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER, DT_ARENA_ACTIVATIONS,
+                               DT_ARENA_INPUTS, DT_ARENA_SCALARS, DT_ARENA_WORKSPACE, DT_ARENA_KINDS } DtPlanArenaKind;
+typedef struct DtPlanArena { DtPlanStr name; uint32_t kind, shared, reserved; int64_t bytes; } DtPlanArena;
+
+/* AXIS: axes of stores, inputs and outputs. */
+typedef struct DtPlanAxis {
+    DtPlanStr name;
+    uint32_t split;       /* bits of mesh axes, the major one is the lowest bit */
+    int64_t extent;       /* logical */
+    int64_t local;        /* on one rank */
+} DtPlanAxis;
+
+/* STOR: parameters, states, moments (gradients too, for reports). Local part contiguous, row-major. */
+typedef struct DtPlanStore {
+    DtPlanStr path;       /* h.attention.wq.w */
+    DtPlanStr pattern;    /* h.#.attention.wq.w */
+    uint32_t kind;        /* DtStoreKind */
+    uint32_t dtype;       /* DtDtype */
+    uint32_t first_axis, n_axes, n_loops;
+    int32_t of;           /* store that a moment or gradient belongs to, or -1 */
+    uint32_t init;        /* DtInitKind */
+    uint32_t arena;
+    double init_a, init_b;
+    uint64_t key;         /* of the initialiser's random numbers */
+    int64_t offset, bytes;
+    uint32_t span, saved; /* saved: belongs in checkpoints */
+} DtPlanStore;
+
+/* CODE: one compiled unit (a shared object in BLOB) and its source text in BLOB. */
+typedef struct DtPlanCode {
+    DtPlanStr target, compiler;
+    uint64_t binary, binary_len, source, source_len; /* offsets in BLOB; binary_len 0: compiled without code */
+} DtPlanCode;
+
+/* KERN: void symbol(char *const *p, const int64_t *i), p: n_pointers addresses, i: n_integers. */
+typedef struct DtPlanKernel {
+    DtPlanStr symbol, name; /* "k12", "layernorm.fwd" */
+    uint32_t code, n_pointers, n_integers, span;
+    double flops, bytes;
+} DtPlanKernel;
+
+/* GEMM: C[b.., m, n] (+)= A[b.., m, k] B[b.., k, n], all strided in elements. */
+typedef struct DtPlanGemm {
+    uint32_t n_batch, accumulate;       /* accumulate 1: add to C */
+    uint32_t dtype_a, dtype_b, dtype_c, reserved;
+    int64_t m, n, k;
+    int64_t batch[DT_PLAN_MAX_BATCH];
+    int64_t a_batch[DT_PLAN_MAX_BATCH], b_batch[DT_PLAN_MAX_BATCH], c_batch[DT_PLAN_MAX_BATCH];
+    int64_t a_row, a_col, b_row, b_col, c_row, c_col;
+} DtPlanGemm;
+
+/* ARGS */
+typedef enum DtPlanArgKind { DT_ARG_ADDRESS, DT_ARG_INTEGER, DT_ARG_STEP } DtPlanArgKind; /* STEP: number of the step */
+typedef struct DtPlanArg {
+    uint8_t kind, arena, coord_axis[DT_PLAN_COORDS];
+    uint32_t written;     /* address: 1 if the instruction writes there */
+    int64_t base;         /* address: byte offset in the arena */
+    int64_t bytes;        /* address: length of the range it may touch */
+    int64_t reg[DT_PLAN_REGS];
+    int64_t coord[DT_PLAN_COORDS];
+} DtPlanArg;
+
+/* INST. args: see each kind. */
+typedef enum DtPlanInstKind {
+    DT_INST_KERNEL,         /* ref: kernel; n_pointers addresses, then n_integers integers */
+    DT_INST_GEMM,           /* ref: gemm; A, B, C */
+    DT_INST_COPY,           /* to, from; count bytes */
+    DT_INST_ZERO,           /* to; count bytes */
+    DT_INST_READ,           /* ref: reader; one address per input, then first row and number of rows (of the batch) */
+    DT_INST_ALL_REDUCE,     /* ref: group; buffer (in place); count elements, dtype, reduce; buffer in a shared arena */
+    DT_INST_ALL_GATHER,     /* ref: group; to, from; count elements of from */
+    DT_INST_REDUCE_SCATTER, /* ref: group; to, from; count elements of to */
+    DT_INST_BROADCAST,      /* ref: group; buffer; from member 0 */
+    DT_INST_SEND, DT_INST_RECV, /* ref: group; buffer, integer peer (member number) */
+    DT_INST_BARRIER,        /* ref: group */
+    DT_INST_ATTEND_FWD,     /* ref: attend; q, k, v, out, lse, workspace, then bias or mask addresses as attend says */
+    DT_INST_ATTEND_BWD,     /* ref: attend; q, k, v, out, lse, d_out, dq, dk, dv, workspace ... */
+    DT_INST_KINDS
+} DtPlanInstKind;
+typedef struct DtPlanInst {
+    uint16_t kind, dtype, reduce, n_args;
+    uint32_t first_arg, ref, span, reserved;
+    int64_t count;
+    double seconds;         /* predicted; 0: not known */
+} DtPlanInst;
+
+/* BODY: instructions in order. */
+typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserved; } DtPlanBody;
+
+/* SCHD: a sequence of RUN, LOOP .. END. LOOP sets register reg to first, first + step, ... count times.
+ * Register 0 is the micro-batch, the others iterations of loops by depth. */
+typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END } DtPlanScheduleKind;
+typedef struct DtPlanSchedule { uint32_t kind, reg, body, reserved; int64_t first, step, count; } DtPlanSchedule;
+
+/* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer, grad_norm),
+ * "eval" (loss of one batch), "predict" (outputs of one batch). */
+typedef struct DtPlanEntry { DtPlanStr name; uint32_t first, count, reserved; } DtPlanEntry;
+
+/* READ and INPT: data readers. rows: samples. */
+typedef struct DtPlanReader {
+    uint32_t sample, source;  /* DtSampleKind, DtSourceKind */
+    DtPlanStr glob, folder;   /* folder: as META.source_folder */
+    uint32_t dtype, is_eval;
+    uint32_t first_input, n_inputs;
+    double from, to, lo, hi, rate, mean_span;
+    int64_t mask_id, reserved;
+    uint32_t span, reserved2;
+} DtPlanReader;
+typedef struct DtPlanInput { DtPlanStr name; uint32_t dtype, first_axis, n_axes; int64_t row_elements; } DtPlanInput;
+
+/* SCAL: scalars that the runtime writes before "update". */
+typedef enum DtPlanScalarKind { DT_SCALAR_LR, DT_SCALAR_BIAS1, DT_SCALAR_BIAS2 } DtPlanScalarKind;
+typedef struct DtPlanScalar { uint32_t kind, arena; int64_t offset; } DtPlanScalar; /* one f32 */
+
+/* METR: scalars and tensors that the runtime reads after an entry ran. */
+typedef struct DtPlanMetric {
+    DtPlanStr name, entry;  /* "loss" of "step" ... ; outputs of "predict": "gpt2.0" */
+    uint32_t arena, dtype, first_axis, n_axes;
+    int64_t offset, bytes;
+} DtPlanMetric;
+
+/* SPAN: where something comes from. */
+typedef struct DtPlanSpan { DtPlanStr file, path, text; uint32_t line, column, reserved; } DtPlanSpan; /* text: the op or call */
+
+/* LOGI: one record: the serial program as IR text, for the certificate; the runtime skips it. */
+typedef struct DtPlanLogical { uint64_t text, text_len; } DtPlanLogical; /* in BLOB */
+
+#define DT_PLAN_SECTIONS(X)                                                                                  \
+    X("META", meta, DtPlanMeta) X("TRAN", train, DtPlanTrain) X("MESH", mesh, DtPlanMeshAxis)                \
+    X("GRUP", groups, DtPlanGroup) X("AREN", arenas, DtPlanArena) X("AXIS", axes, DtPlanAxis)                \
+    X("STOR", stores, DtPlanStore) X("CODE", codes, DtPlanCode) X("KERN", kernels, DtPlanKernel)             \
+    X("GEMM", gemms, DtPlanGemm) X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                     \
+    X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
+    X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
+    X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("LOGI", logical, DtPlanLogical)
+
+/* A plan in memory: read (arrays point into the mapping) or being written (arrays in an arena). */
+typedef struct DtPlan {
+#define DT_PLAN_FIELD(tag, field, type) const type *field; uint32_t n_##field;
+    DT_PLAN_SECTIONS(DT_PLAN_FIELD)
+#undef DT_PLAN_FIELD
+    const char *strings; uint32_t n_strings;  /* starts with a NUL, ends with a NUL */
+    const uint8_t *blob; uint64_t n_blob;
+    uint64_t digest;
+} DtPlan;
+
+static inline const char *dt_plan_str(const DtPlan *plan, DtPlanStr str) { return plan->strings + str; }
+
+#endif

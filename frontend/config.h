@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The configuration blocks: train, cluster, parallel, names. Every key and directive is a row of
+ * config.def; the functions here turn entries of the syntax tree into the plain data of ir/config.h,
+ * checked, with a diagnostic at every value that makes no sense.
+ *
+ * The lowering calls, in this order:
+ *   1. dt_configset_apply    once, after all files are parsed: `--set block.key=value` rewrites the trees
+ *   2. dt_configblocks_read  once, when names and dims are known: fills the three lists of the program
+ *                            and chooses train, cluster, parallel
+ *   3. the entries of the chosen train block for which dt_config_is_setting is false are the
+ *      program: source assignments (dt_config_is_source) become `input` ops, the rest are statements
+ *   4. dt_configcheck_program  after a lowering without errors: what needs the lowered module (axes, loops,
+ *                            instances, extents, parameters) */
+#ifndef DT_FRONTEND_CONFIG_H
+#define DT_FRONTEND_CONFIG_H
+
+#include "frontend/ast.h"
+#include "frontend/lower.h"
+#include "ir/config.h"
+
+/* A constant number. is_integer: whole is exact and number == (double)whole. */
+typedef struct DtConfigNumber {
+    bool is_integer;
+    int64_t whole;
+    double number;
+} DtConfigNumber;
+
+/* What the lowering lends to the blocks. */
+typedef struct DtConfigHost {
+    DtArena *arena;
+    DtDiags *diags;
+    const DtLowerOptions *options;
+    void *context;
+    /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and returns
+     * false if it is none. */
+    bool (*constant)(void *context, const DtExpr *expr, DtConfigNumber *ret_number);
+} DtConfigHost;
+
+/* All items of all files in order of inclusion. */
+typedef struct DtConfigItems {
+    DtItem *const *at;
+    uint32_t n;
+} DtConfigItems;
+
+/* Rewrites the trees as options->sets say: `train.steps=100`, `train.optimizer.lr=0.1`, `parallel.mesh.data=2`,
+ * `parallel.micro=4`, `cluster.gpus=4`; a block may be named by its own name (`d3.micro=4`). The value
+ * is read as an expression of the language. Reports E0002 for what cannot be set. */
+void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items);
+
+/* Fills trains, clusters, parallels and the chosen ones. Readers have names but types NULL: the lowering
+ * fills them when it makes the inputs. ret_train_item is the chosen train block (NULL: none), ret_decay_if the
+ * expression of the optimizer's decay_if (NULL: every parameter decays). */
+void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program,
+                          const DtItem **ret_train_item, const DtExpr **ret_decay_if);
+
+/* An entry of a train block is a setting (`steps = 100`), a source assignment, or a statement. */
+bool dt_config_is_setting(const DtEntry *entry);
+bool dt_config_is_source(const DtEntry *entry);
+
+/* Checks the blocks against the lowered module: names of axes, loops and instances, extents that the mesh
+ * must divide, the inputs of readers, the parameters of names blocks. Fills types of readers that are
+ * still NULL from the `input` ops. */
+void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program);
+
+#endif

@@ -69,6 +69,8 @@ typedef struct DtMesh {
     DtMeshAxis axes[DT_MAX_MESH]; /* slowest link first */
 } DtMesh;
 
+/* Why such a type cannot be, or NULL. The other makers abort on what this rejects. */
+const char *dt_type_check(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending);
 const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending);
 const DtType *dt_type_plain(DtDtype dtype, uint32_t rank, const DtAxis *axes); /* nothing pending */
 const DtType *dt_type_scalar(DtDtype dtype);
@@ -76,6 +78,7 @@ const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype);
 int dt_type_find(const DtType *type, const char *axis);        /* index of the axis, or -1 */
 int64_t dt_type_extent(const DtType *type, const char *axis);  /* logical extent, or -1 */
 int64_t dt_type_elements(const DtType *type);                  /* logical; checked: -1 on overflow */
+bool dt_type_same_axis(const DtAxis *a, const DtAxis *b);      /* name, extent and split */
 bool dt_type_same_axes(const DtType *a, const DtType *b);      /* same set, extents and splits, any order */
 int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh);
 int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh);
@@ -195,6 +198,13 @@ typedef struct DtFormalParam {
     DtSpan span;
 } DtFormalParam;
 
+/* A value that the forward part of a function leaves to the backward part: an input of the function (not
+ * copied), or a result of its fwd. */
+typedef struct DtSaved {
+    bool is_input;
+    uint32_t index;
+} DtSaved;
+
 typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY, DT_FUNC_ENTRY } DtFuncKind;
 
 struct DtFunc {
@@ -215,6 +225,12 @@ struct DtFunc {
      * returns -> cotangents of float arguments, of parameters. bwd_x and bwd_w are bwd in two parts:
      * bwd_x: saved, cotangents -> argument cotangents, saved_w ; bwd_w: saved_w -> parameter cotangents */
     DtFunc *fwd, *bwd, *bwd_x, *bwd_w;
+    /* of a fwd, bwd, bwd_x or bwd_w: the function it was made from. Of a bwd also what its inputs and results
+     * are: first saved values, then the cotangents of results seeds[] of primal; result i is the
+     * cotangent of input wanted[i] of primal. */
+    DtFunc *primal;
+    DT_VEC(DtSaved) saved;
+    DT_VEC(uint32_t) seeds, wanted;
 };
 
 /* Storage that outlives a step. */
@@ -262,7 +278,8 @@ DtModule *dt_graph_module(DtArena *arena, DtDiags *diags);
 DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind); /* makes the name unique */
 DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);  /* before any param */
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param);
-void dt_graph_return(DtFunc *func, DtValue *value);
+void dt_graph_return(DtFunc *func, DtValue *value);                         /* before any write */
+void dt_graph_write(DtFunc *func, uint32_t param, DtValue *value);          /* state number param gets value */
 
 /* Where new ops get their span and path from, until changed. */
 typedef struct DtBuilder {

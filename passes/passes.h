@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The passes: functions from a module to the same module, one per row of passes.def, run in that order.
+ * Each opens with its purpose, an example, and what it requires, establishes and breaks; the verifier runs
+ * after every one. */
+#ifndef DT_PASSES_PASSES_H
+#define DT_PASSES_PASSES_H
+
+#include "ir/config.h"
+
+/* What a pass may look at besides the module. */
+typedef struct DtPassContext {
+    const DtTrainConfig *train;       /* NULL: no train block */
+    const DtParallelConfig *parallel; /* NULL: one rank */
+    /* Library functions that the target has kernels for: their calls, and those of their backward
+     * functions ("attend.bwd"), outlive inlining. */
+    const char *const *kernels;
+    uint32_t n_kernels;
+} DtPassContext;
+
+typedef void DtPassRun(DtModule *module, const DtPassContext *context);
+
+typedef struct DtPass {
+    const char *name;
+    DtPassRun *run;
+    const char *purpose; /* one line, for --list-passes */
+} DtPass;
+
+extern const DtPass dt_passes[];
+extern const uint32_t dt_n_passes;
+
+/* Called after each pass: printing, timing, verifying. May be NULL. */
+typedef void DtPassObserver(void *data, const DtPass *pass, const DtModule *module);
+
+/* Runs all passes in order. */
+void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserver *observer, void *data);
+
+/* The pass of that name, or NULL. */
+const DtPass *dt_passes_find(const char *name);
+
+#define DT_PASS(NAME, FUNCTION, PURPOSE) DtPassRun FUNCTION;
+#include "passes/passes.def"
+#undef DT_PASS
+
+/* ---- parts of passes that others use ---- */
+
+/* Makes func->fwd and func->bwd with respect to all its float arguments and parameters and all its float
+ * results that depend on them. Returns bwd, NULL if no result depends on a float input. */
+DtFunc *dt_differentiate_func(DtFunc *func);
+
+/* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see split.c. is_weight[i]: the cotangent of input i of
+ * the primal belongs to bwd_w. */
+void dt_split_func(DtFunc *bwd, const bool *is_weight);
+
+/* A row of library.def: a library function that is differentiated as a whole, so that one kernel can be its
+ * forward and one its backward part. */
+typedef struct DtLibraryFunc {
+    const char *name;
+    bool saves_results;  /* the backward kernel also reads the results */
+} DtLibraryFunc;
+
+/* The row of func, NULL if it has none. */
+const DtLibraryFunc *dt_library_find(const DtFunc *func);
+
+/* Inlines one call into the function that holds it; used by split and tests. */
+void dt_inline_calls(DtFunc *func, const DtPassContext *context);
+
+/* Merges equal ops of one function and removes dead ones; returns how many went. */
+uint32_t dt_cse_func(DtFunc *func);
+
+#endif

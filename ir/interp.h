@@ -1,6 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter: slow, obvious, in double precision, the judge of every pass. Booleans are 0 and 1,
- * integers are doubles that hold whole numbers. */
+/* The interpreter: slow, obvious, in double precision, the judge of every pass and the reference meaning
+ * of every kernel. Booleans are 0 and 1, integers are doubles that hold whole numbers.
+ *
+ * Where the table of ops leaves a choice, this is what holds (generated kernels do the same):
+ *  - max and min of numbers and over axes give NaN if any operand is NaN; of equal operands (0 and -0
+ *    count as equal) the later one. Comparisons with NaN are false, `ne` is true.
+ *  - floor, floordiv and mod round towards minus infinity. mod has the sign of its right operand:
+ *    x - floor(x / y) * y.
+ *  - Integer results keep their low bits, as C's unsigned arithmetic does: INT32_MAX + 1 is INT32_MIN.
+ *    Integer floordiv by zero gives 0, mod by zero gives the left operand (x = (x // 0) * 0 + x % 0).
+ *  - cast to bool: x != 0, so NaN is true. From float to integer: towards zero, saturated, NaN gives 0.
+ *    Between integers: the low bits.
+ *  - where selects; nothing of the branch not taken reaches the result, NaN included.
+ *  - sums go through their axes in row-major order of the list in the op; scatter_add goes through its
+ *    operand in memory order.
+ *  - topk: NaN comes first, then larger values; ties go to the lower index.
+ *  - An index is in range if 0 <= index < extent. Out of range, gather reads 0 and scatter_add adds nothing. */
 #ifndef DT_IR_INTERP_H
 #define DT_IR_INTERP_H
 
@@ -20,13 +35,17 @@ typedef struct DtInterp {
     void *context;
     bool rounds;         /* round every float result to its dtype, as the language says (f32, bf16, f16) */
     /* where we are; kept by the interpreter */
-    const char *path;    /* instance path, "" at the top */
+    const char *path;    /* instance path; NULL or "" at the top */
     uint32_t iteration;  /* row-major over the enclosing loops */
+    const DtFunc *func;  /* being run, for messages */
 } DtInterp;
 
 DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type); /* zeros */
 
-/* Runs func on inputs (func->inputs.n of them); fills ret_results (func->results.n). */
+/* Runs func on inputs (func->inputs.n of them, of exactly the types of func->inputs); fills ret_results
+ * (func->results.n). Tensors are never written again once they are made, so results may be inputs.
+ * Everything made on the way stays in the arena. Collectives over mesh axes of size 1 are the identity;
+ * anything else that needs other ranks aborts, as does a module that the verifier would reject. */
 void dt_interp_run(DtInterp *interp, const DtFunc *func, DtTensor *const *inputs, DtTensor **ret_results);
 
 /* The initial value of a store: same bits as the runtime's before rounding to the store's dtype. Elements

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bump allocator over a list of blocks. Blocks grow with the arena, so that a compilation makes few. */
+#include "base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Block {
+    struct Block *next;
+    size_t size, used;
+    _Alignas(16) char bytes[];
+} Block;
+
+struct DtArena {
+    Block *first, *current;
+    size_t used, peak;
+};
+
+static Block *block_new(size_t size)
+{
+    Block *block = calloc(1, sizeof(Block) + size);
+    if (!block) {
+        fprintf(stderr, "out of memory: the system refused %zu bytes\n", size);
+        exit(1);
+    }
+    block->size = size;
+    return block;
+}
+
+DtArena *dt_arena_new(void)
+{
+    DtArena *arena = calloc(1, sizeof *arena);
+    if (!arena) {
+        fputs("out of memory\n", stderr);
+        exit(1);
+    }
+    arena->first = arena->current = block_new(16384);
+    return arena;
+}
+
+void dt_arena_free(DtArena *arena)
+{
+    for (Block *block = arena ? arena->first : NULL, *next; block; block = next) {
+        next = block->next;
+        free(block);
+    }
+    free(arena);
+}
+
+void dt_arena_reset(DtArena *arena)
+{
+    for (Block *block = arena->first; block; block = block->next) {
+        memset(block->bytes, 0, block->used);
+        block->used = 0;
+    }
+    arena->current = arena->first;
+    arena->used = 0;
+}
+
+void *dt_arena_alloc(DtArena *arena, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 4) {
+        fprintf(stderr, "out of memory: %zu bytes asked for\n", bytes);
+        exit(1);
+    }
+    size_t need = bytes ? (bytes + 15) & ~(size_t)15 : 16;
+    while (arena->current->size - arena->current->used < need) {
+        if (!arena->current->next || arena->current->next->size < need) {
+            size_t size = arena->current->size < 8u << 20 ? arena->current->size * 2 : arena->current->size;
+            Block *block = block_new(size > need ? size : need);
+            block->next = arena->current->next;
+            arena->current->next = block;
+        }
+        arena->current = arena->current->next;
+    }
+    void *at = arena->current->bytes + arena->current->used;
+    arena->current->used += need;
+    arena->used += need;
+    if (arena->used > arena->peak)
+        arena->peak = arena->used;
+    return at;
+}
+
+char *dt_arena_strndup(DtArena *arena, const char *text, size_t len)
+{
+    char *copy = dt_arena_alloc(arena, len + 1);
+    if (len)
+        memcpy(copy, text, len);
+    return copy;
+}
+
+char *dt_arena_vprintf(DtArena *arena, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = dt_arena_alloc(arena, (size_t)(len < 0 ? 0 : len) + 1);
+    if (len > 0)
+        vsnprintf(text, (size_t)len + 1, format, args);
+    return text;
+}
+
+char *dt_arena_printf(DtArena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = dt_arena_vprintf(arena, format, args);
+    va_end(args);
+    return text;
+}
+
+size_t dt_arena_used(const DtArena *arena) { return arena->used; }
+size_t dt_arena_peak(const DtArena *arena) { return arena->peak; }
+
+void *dt_arena_grow(DtArena *arena, void *items, uint32_t *cap, size_t item_bytes)
+{
+    if (*cap > UINT32_MAX / 2) {
+        fputs("out of memory: a list of over 2^31 items\n", stderr);
+        exit(1);
+    }
+    uint32_t old = *cap;
+    *cap = old ? old * 2 : 8;
+    void *copy = dt_arena_alloc(arena, *cap * item_bytes);
+    if (old)
+        memcpy(copy, items, old * item_bytes);
+    return copy;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File access with one place for injected faults (DT_FAULT=kind:n, see file.h). */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* True if the n-th call of this kind is to fail; sets errno. */
+static bool fault(const char *kind, int error)
+{
+    static struct {
+        bool read;
+        char kind[16];
+        long left;
+    } plan;
+    if (!plan.read) {
+        plan.read = true;
+        const char *text = getenv("DT_FAULT");
+        if (text && sscanf(text, "%15[a-z]:%ld", plan.kind, &plan.left) != 2)
+            plan.kind[0] = 0;
+    }
+    if (strcmp(plan.kind, kind) != 0 || --plan.left != 0)
+        return false;
+    errno = error;
+    return true;
+}
+
+static DtStatus failed(const char *what, const char *path)
+{
+    const char *hint = errno == ENOSPC ? "; free some space on that disk"
+                       : errno == EACCES || errno == EPERM ? "; check the permissions" : "";
+    return dt_status_fail(DT_EXIT_IO, "cannot %s %s: %s%s", what, path, strerror(errno), hint);
+}
+
+static int open_regular(const char *path, struct stat *ret_stat, DtStatus *ret_status)
+{
+    int fd = fault("open", EACCES) ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        *ret_status = failed("open", path);
+        return -1;
+    }
+    if (fstat(fd, ret_stat) != 0 || !S_ISREG(ret_stat->st_mode)) {
+        *ret_status = dt_status_fail(DT_EXIT_IO, "cannot read %s: not a regular file", path);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_text, size_t *ret_len)
+{
+    struct stat stat;
+    DtStatus status = DT_OK;
+    int fd = open_regular(path, &stat, &status);
+    if (fd < 0)
+        return status;
+    if ((uint64_t)stat.st_size > max) {
+        close(fd);
+        return dt_status_fail(DT_EXIT_IO, "%s has %lld bytes; at most %zu can be read", path, (long long)stat.st_size, max);
+    }
+    size_t len = (size_t)stat.st_size, got = 0;
+    char *text = dt_arena_alloc(arena, len + 1);
+    while (got < len) {
+        ssize_t n = fault("read", EIO) ? -1 : read(fd, text + got, len - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            status = failed("read", path);
+            close(fd);
+            return status;
+        }
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    close(fd);
+    text[got] = 0;
+    *ret_text = text;
+    *ret_len = got;
+    return DT_OK;
+}
+
+DtStatus dt_file_map(const char *path, DtFileView *ret_view)
+{
+    struct stat stat;
+    DtStatus status = DT_OK;
+    int fd = open_regular(path, &stat, &status);
+    if (fd < 0)
+        return status;
+    *ret_view = (DtFileView){NULL, (size_t)stat.st_size};
+    if (stat.st_size > 0) {
+        void *at = fault("mmap", ENOMEM) ? MAP_FAILED : mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (at == MAP_FAILED) {
+            status = failed("map", path);
+            ret_view->len = 0;
+        } else {
+            ret_view->at = at;
+        }
+    }
+    close(fd);
+    return status;
+}
+
+void dt_file_unmap(DtFileView *view)
+{
+    if (view->at)
+        munmap((void *)(uintptr_t)view->at, view->len);
+    *view = (DtFileView){0};
+}
+
+static DtStatus sync_folder_of(const char *path)
+{
+    char copy[4096];
+    snprintf(copy, sizeof copy, "%s", path);
+    const char *folder = dirname(copy);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return failed("open", folder);
+    DtStatus status = DT_OK;
+    if ((fault("fsync", EIO) || fsync(fd) != 0) && errno != EINVAL)
+        status = failed("sync", folder);
+    close(fd);
+    return status;
+}
+
+DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path)
+{
+    writer->fd = -1;
+    if ((size_t)snprintf(writer->path, sizeof writer->path, "%s", path) >= sizeof writer->path ||
+        (size_t)snprintf(writer->temporary, sizeof writer->temporary, "%s.XXXXXX", path) >= sizeof writer->temporary)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    writer->fd = fault("open", EACCES) ? -1 : mkostemp(writer->temporary, O_CLOEXEC);
+    if (writer->fd < 0)
+        return failed("create a file beside", path);
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(writer->fd, 0666 & ~mask);
+    return DT_OK;
+}
+
+DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t len)
+{
+    const char *at = bytes;
+    while (len > 0) {
+        ssize_t n = fault("write", ENOSPC) ? -1 : write(writer->fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return failed("write", writer->path);
+        at += n;
+        len -= (size_t)n;
+    }
+    return DT_OK;
+}
+
+DtStatus dt_file_writer_commit(DtFileWriter *writer)
+{
+    DtStatus status = DT_OK;
+    if (fault("fsync", EIO) || fsync(writer->fd) != 0)
+        status = failed("sync", writer->path);
+    if (close(writer->fd) != 0 && dt_status_ok(&status))
+        status = failed("close", writer->path);
+    writer->fd = -1;
+    if (dt_status_ok(&status) && (fault("rename", EIO) || rename(writer->temporary, writer->path) != 0))
+        status = failed("put in place", writer->path);
+    if (!dt_status_ok(&status)) {
+        unlink(writer->temporary);
+        return status;
+    }
+    return sync_folder_of(writer->path);
+}
+
+void dt_file_writer_abandon(DtFileWriter *writer)
+{
+    if (writer->fd < 0)
+        return;
+    close(writer->fd);
+    writer->fd = -1;
+    unlink(writer->temporary);
+}
+
+DtStatus dt_file_write(const char *path, const void *bytes, size_t len)
+{
+    DtFileWriter writer;
+    DtStatus status = dt_file_writer_open(&writer, path);
+    if (dt_status_ok(&status))
+        status = dt_file_writer_append(&writer, bytes, len);
+    if (dt_status_ok(&status))
+        return dt_file_writer_commit(&writer);
+    dt_file_writer_abandon(&writer);
+    return status;
+}
+
+DtStatus dt_file_make_folder(const char *path)
+{
+    char copy[4096];
+    if ((size_t)snprintf(copy, sizeof copy, "%s", path) >= sizeof copy)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    for (char *at = copy + 1; *at; at++)
+        if (*at == '/') {
+            *at = 0;
+            if (mkdir(copy, 0777) != 0 && errno != EEXIST)
+                return failed("make the folder", copy);
+            *at = '/';
+        }
+    if (mkdir(copy, 0777) != 0 && errno != EEXIST)
+        return failed("make the folder", copy);
+    struct stat stat_of;
+    if (stat(copy, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
+        return dt_status_fail(DT_EXIT_IO, "cannot make the folder %s: something else has that name", copy);
+    return DT_OK;
+}
+
+char *dt_file_beside(DtArena *arena, const char *base, const char *path)
+{
+    const char *slash = strrchr(base, '/');
+    if (path[0] == '/' || !slash)
+        return dt_arena_strndup(arena, path, strlen(path));
+    return dt_arena_printf(arena, "%.*s/%s", (int)(slash - base), base, path);
+}

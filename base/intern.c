@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open-addressed table of strings that live in an arena of their own. */
+#include "base/intern.h"
+
+#include "base/arena.h"
+#include "base/hash.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Slot {
+    const char *text;
+    uint64_t hash;
+    size_t len;
+} Slot;
+
+static struct {
+    DtArena *arena;
+    Slot *slots;
+    size_t n, cap;
+} table;
+
+static void release(void)
+{
+    free(table.slots);
+    dt_arena_free(table.arena);
+    memset(&table, 0, sizeof table);
+}
+
+static void grow(void)
+{
+    size_t cap = table.cap ? table.cap * 2 : 1024;
+    Slot *slots = calloc(cap, sizeof *slots);
+    if (!slots)
+        abort();
+    for (size_t i = 0; i < table.cap; i++) {
+        if (!table.slots[i].text)
+            continue;
+        size_t at = table.slots[i].hash & (cap - 1);
+        while (slots[at].text)
+            at = (at + 1) & (cap - 1);
+        slots[at] = table.slots[i];
+    }
+    free(table.slots);
+    table.slots = slots;
+    table.cap = cap;
+}
+
+const char *dt_intern_n(const char *text, size_t len)
+{
+    if (!table.arena) {
+        table.arena = dt_arena_new();
+        atexit(release);
+    }
+    if (table.n * 2 >= table.cap)
+        grow();
+    uint64_t hash = dt_hash_bytes(text, len, 0);
+    size_t at = hash & (table.cap - 1);
+    for (; table.slots[at].text; at = (at + 1) & (table.cap - 1))
+        if (table.slots[at].hash == hash && table.slots[at].len == len && memcmp(table.slots[at].text, text, len) == 0)
+            return table.slots[at].text;
+    table.slots[at] = (Slot){dt_arena_strndup(table.arena, text, len), hash, len};
+    table.n++;
+    return table.slots[at].text;
+}
+
+const char *dt_intern(const char *text) { return dt_intern_n(text, strlen(text)); }
+
+const char *dt_intern_printf(const char *format, ...)
+{
+    DtArena *scratch = dt_arena_new();
+    va_list args;
+    va_start(args, format);
+    const char *text = dt_intern(dt_arena_vprintf(scratch, format, args));
+    va_end(args);
+    dt_arena_free(scratch);
+    return text;
+}

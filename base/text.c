@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void reserve(DtText *text, size_t more)
+{
+    if (text->cap - text->len > more)
+        return;
+    size_t cap = text->cap ? text->cap : 256;
+    while (cap - text->len <= more)
+        cap *= 2;
+    text->at = realloc(text->at, cap);
+    if (!text->at) {
+        fprintf(stderr, "out of memory: the system refused %zu bytes\n", cap);
+        exit(1);
+    }
+    text->cap = cap;
+}
+
+void dt_text_add_n(DtText *text, const char *piece, size_t len)
+{
+    reserve(text, len);
+    if (len)
+        memcpy(text->at + text->len, piece, len);
+    text->len += len;
+    text->at[text->len] = 0;
+}
+
+void dt_text_add(DtText *text, const char *piece) { dt_text_add_n(text, piece, strlen(piece)); }
+
+void dt_text_printf(DtText *text, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (len >= 0) {
+        reserve(text, (size_t)len);
+        vsnprintf(text->at + text->len, (size_t)len + 1, format, args);
+        text->len += (size_t)len;
+    }
+    va_end(args);
+}
+
+void dt_text_free(DtText *text)
+{
+    free(text->at);
+    memset(text, 0, sizeof *text);
+}
+
+void dt_text_double(DtText *text, double value)
+{
+    if (isnan(value)) {
+        dt_text_add(text, "nan");
+        return;
+    }
+    char buf[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, sizeof buf, "%.*g", digits, value);
+        if (strtod(buf, NULL) == value)
+            break;
+    }
+    dt_text_add(text, buf);
+}
+
+const char *dt_text_bytes(char buf[32], double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    int unit = 0;
+    while (bytes >= 1024 && unit < 5) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(buf, 32, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return buf;
+}
+
+const char *dt_text_seconds(char buf[32], double seconds)
+{
+    if (seconds >= 3600)
+        snprintf(buf, 32, "%.0fh%02.0fm", floor(seconds / 3600), floor(fmod(seconds, 3600) / 60));
+    else if (seconds >= 60)
+        snprintf(buf, 32, "%.0fm%02.0fs", floor(seconds / 60), floor(fmod(seconds, 60)));
+    else if (seconds >= 1)
+        snprintf(buf, 32, "%.1f s", seconds);
+    else if (seconds >= 1e-3)
+        snprintf(buf, 32, "%.1f ms", seconds * 1e3);
+    else
+        snprintf(buf, 32, "%.1f us", seconds * 1e6);
+    return buf;
+}
+
+enum { NEAREST_MAX = 63 };
+
+static size_t distance(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t row[NEAREST_MAX + 2];
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+const char *dt_text_nearest(const char *name, const char *const *candidates, size_t n)
+{
+    size_t len = strlen(name), best = len / 3 > 1 ? len / 3 : 1;
+    const char *nearest = NULL;
+    if (len > NEAREST_MAX)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t other = strlen(candidates[i]);
+        if (other > NEAREST_MAX)
+            continue;
+        size_t d = distance(name, len, candidates[i], other);
+        if (d < best || (d == best && !nearest)) {
+            best = d;
+            nearest = candidates[i];
+        }
+    }
+    return nearest;
+}

@@ -119,7 +119,7 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
 
 const char *dt_text_nearest(const char *name, const char *const *candidates, size_t n)
 {
-    size_t len = strlen(name), best = len / 3 > 1 ? len / 3 : 1;
+    size_t len = strlen(name), best = len > 3 ? len / 3 + 1 : 1;
     const char *nearest = NULL;
     if (len > NEAREST_MAX)
         return NULL;

@@ -26,7 +26,7 @@ void dt_text_double(DtText *text, double value);
 const char *dt_text_bytes(char buf[32], double bytes);
 const char *dt_text_seconds(char buf[32], double seconds);
 
-/* The candidate nearest to name by edit distance (at most a third of its length, at least 1), or
+/* The candidate nearest to name by edit distance (at most a third of its length and one), or
  * NULL. For "did you mean". */
 const char *dt_text_nearest(const char *name, const char *const *candidates, size_t n);
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names in text form: bare where possible, else between quotes with C-like escapes. */
+#ifndef DT_IR_QUOTE_H
+#define DT_IR_QUOTE_H
+
+#include "base/text.h"
+
+/* A bare name is a letter or `_`, then letters, digits and `_ . @ # $`. */
+bool dt_quote_is_bare(const char *name);
+/* Adds name bare if it can be, else quoted ("a b", "1x", "", "\x0a"). NULL is added as "?". */
+void dt_quote_add(DtText *text, const char *name);
+/* Adds name between quotes always. */
+void dt_quote_add_string(DtText *text, const char *name);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shape rules of structure (call, fused, loop, update) and communication. */
+#include "ir/shape.h"
+
+#include <string.h>
+
+static const char *op_name(const DtShape *s) { return dt_op_info[s->op->kind].text; }
+
+static bool same(DtShape *s, const char *what, uint32_t i, const DtType *got, const DtType *wanted)
+{
+    if (got == wanted)
+        return true;
+    return dt_shape_fail(s, "%s %u of `%s` is %s, not %s", what, i, op_name(s), dt_shape_text(s, got),
+                         dt_shape_text(s, wanted));
+}
+
+/* Results: those of func. Operands are its inputs, type for type. */
+bool dt_shape_call(DtShape *s)
+{
+    const DtFunc *func = s->op->func;
+    if (!func)
+        return dt_shape_fail(s, "`%s` names no function", op_name(s));
+    if (s->op->n_in != func->inputs.n)
+        return dt_shape_fail(s, "`%s` passes %u operands to `%s`, which takes %u", op_name(s), s->op->n_in, func->name,
+                             func->inputs.n);
+    for (uint32_t i = 0; i < s->op->n_in; i++) {
+        if (!same(s, "operand", i, s->op->in[i]->type, func->inputs.at[i]->type))
+            return false;
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        s->out[i] = func->results.at[i]->type;
+    return true;
+}
+
+/* ---- loop ---- */
+
+/* type with the loop axis before it. */
+static const DtType *stacked(DtShape *s, const DtType *type)
+{
+    DtShapeType t = {.dtype = type->dtype, .rank = 1, .partial = type->partial, .pending = (DtReduce)type->pending};
+    t.axes[0] = (DtAxis){.name = s->op->loop->axis, .extent = s->op->loop->count};
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (!dt_shape_add(s, &t, &type->axes[i]))
+            return NULL;
+    }
+    const char *problem = dt_type_check(t.dtype, t.rank, t.axes, t.partial, t.pending);
+    if (problem) {
+        dt_shape_fail(s, "stacked over `%s`: %s", s->op->loop->axis, problem);
+        return NULL;
+    }
+    return dt_type_make(t.dtype, t.rank, t.axes, t.partial, t.pending);
+}
+
+static bool check_loop(DtShape *s)
+{
+    const DtLoop *loop = s->op->loop;
+    const DtFunc *body = s->op->func;
+    if (!loop || !body || !loop->axis || !loop->label)
+        return dt_shape_fail(s, "`loop` lacks its body, label or axis");
+    if (loop->count < 1 || loop->count > INT32_MAX)
+        return dt_shape_fail(s, "`loop` runs %lld times", (long long)loop->count);
+    uint64_t n_in = (uint64_t)loop->n_carried + loop->n_invariant + loop->n_stacked;
+    uint64_t n_out = (uint64_t)loop->n_carried + loop->n_stacked_out;
+    if (s->op->n_in != n_in || body->inputs.n != n_in + 1 || body->results.n != n_out)
+        return dt_shape_fail(s, "`loop` has %u operands, its body %u inputs and %u results; "
+                                "wanted are %llu, %llu and %llu",
+                             s->op->n_in, body->inputs.n, body->results.n, (unsigned long long)n_in,
+                             (unsigned long long)n_in + 1, (unsigned long long)n_out);
+    return same(s, "iteration number", 0, body->inputs.at[0]->type, dt_type_scalar(DT_I32));
+}
+
+/* Results: the carried values, then what is stacked. See DtLoop. */
+bool dt_shape_loop(DtShape *s)
+{
+    if (!check_loop(s))
+        return false;
+    const DtLoop *loop = s->op->loop;
+    const DtFunc *body = s->op->func;
+    uint32_t n_whole = loop->n_carried + loop->n_invariant;
+    for (uint32_t i = 0; i < s->op->n_in; i++) {
+        const DtType *wanted = body->inputs.at[i + 1]->type;
+        if (i >= n_whole && !(wanted = stacked(s, wanted)))
+            return false;
+        if (!same(s, "operand", i, s->op->in[i]->type, wanted))
+            return false;
+    }
+    for (uint32_t i = 0; i < body->results.n; i++) {
+        const DtType *type = body->results.at[i]->type;
+        if (i < loop->n_carried && !same(s, "carried result", i, type, body->inputs.at[i + 1]->type))
+            return false;
+        s->out[i] = i < loop->n_carried ? type : stacked(s, type);
+        if (!s->out[i])
+            return false;
+    }
+    return true;
+}
+
+/* ---- update ---- */
+
+/* Results: parameter and moments, of their operands' types. */
+bool dt_shape_update(DtShape *s)
+{
+    const DtOp *op = s->op;
+    if (!op->update || (unsigned)op->update->kind > DT_UPDATE_SGD)
+        return dt_shape_fail(s, "`update` has no optimizer");
+    bool adamw = op->update->kind == DT_UPDATE_ADAMW;
+    uint32_t n_moments = dt_shape_results(op) - 1, n_tensors = 2 + n_moments, n = n_tensors + (adamw ? 4 : 2);
+    if (op->n_in != n)
+        return dt_shape_fail(s, "`update` takes %u operands and got %u", n, op->n_in);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtType *type = op->in[i]->type, *p = op->in[0]->type;
+        if (!dt_shape_complete(s, i))
+            return false;
+        if (!dt_dtype_is_float(type->dtype))
+            return dt_shape_fail(s, "operand %u of `update` is %s, not a float", i, dt_shape_text(s, type));
+        if (i < n_tensors && !same(s, "operand", i, type, dt_type_with_dtype(p, type->dtype)))
+            return false;
+        if (i >= n_tensors && !same(s, "operand", i, type, dt_type_scalar(DT_F32)))
+            return false;
+    }
+    s->out[0] = op->in[0]->type;
+    for (uint32_t i = 0; i < n_moments; i++)
+        s->out[1 + i] = op->in[2 + i]->type;
+    return true;
+}
+
+/* ---- communication ---- */
+
+static bool comm_fail(DtShape *s, const DtType *x, const DtType *y)
+{
+    return dt_shape_fail(s, "`%s` over its mesh axes does not lead from %s to %s", op_name(s), dt_shape_text(s, x),
+                         dt_shape_text(s, y));
+}
+
+/* Does longer have the splits of shorter, then minor ones, whose bits are added to *bits? */
+static bool extends(const DtAxis *longer, const DtAxis *shorter, uint16_t *bits)
+{
+    if (longer->name != shorter->name || longer->extent != shorter->extent || longer->n_split < shorter->n_split ||
+        memcmp(longer->split, shorter->split, shorter->n_split) != 0)
+        return false;
+    if (shorter->n_split && longer->zigzag != shorter->zigzag)
+        return false;
+    for (uint32_t i = shorter->n_split; i < longer->n_split; i++)
+        *bits |= (uint16_t)(1u << longer->split[i]);
+    return true;
+}
+
+/* Collects mesh axes that x has and y lacks in *lost, the reverse in *gained; false if anything else differs. */
+static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uint16_t *gained)
+{
+    if (x->rank != y->rank || x->dtype != y->dtype)
+        return false;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (!extends(&x->axes[i], &y->axes[i], lost) && !extends(&y->axes[i], &x->axes[i], gained))
+            return false;
+    }
+    return true;
+}
+
+/* Result: the wish, which must be what the kind makes of the operand over the mesh axes in op->mesh:
+ *   all_gather      drops minor splits            shard           adds minor splits
+ *   all_reduce      completes a reduction         reduce_scatter  completes it and adds minor splits
+ *   all_to_all      moves minor splits to other axes
+ *   shift, send     the operand's type (send has no result) */
+bool dt_shape_comm(DtShape *s)
+{
+    const DtType *x = s->op->in[0]->type, *y = dt_shape_wish(s, 0);
+    uint16_t lost = 0, gained = 0, mesh = s->op->mesh;
+    if (mesh == 0 || (s->mesh && mesh >> s->mesh->n))
+        return dt_shape_fail(s, "`%s` names no mesh axes, or some that do not exist", op_name(s));
+    if (s->op->kind == DT_OP_SEND)
+        return true;
+    if (!y)
+        return dt_shape_fail(s, "`%s` needs a result type", op_name(s));
+    if (!compare_splits(x, y, &lost, &gained))
+        return comm_fail(s, x, y);
+    uint16_t completed = x->partial & (uint16_t)~y->partial;
+    bool same_pending = x->partial == y->partial && x->pending == y->pending;
+    bool completes = completed == mesh && (y->partial & ~x->partial) == 0 &&
+                     (y->partial == 0 || y->pending == x->pending);
+    bool ok = false;
+    switch (s->op->kind) {
+    case DT_OP_ALL_GATHER: ok = same_pending && lost == mesh && gained == 0; break;
+    case DT_OP_SHARD: ok = same_pending && lost == 0 && gained == mesh; break;
+    case DT_OP_ALL_TO_ALL: ok = same_pending && lost == mesh && gained == mesh; break;
+    case DT_OP_ALL_REDUCE: ok = completes && lost == 0 && gained == 0; break;
+    case DT_OP_REDUCE_SCATTER: ok = completes && lost == 0 && gained == mesh; break;
+    case DT_OP_SHIFT: ok = x == y; break;
+    default: break;
+    }
+    if (!ok)
+        return comm_fail(s, x, y);
+    s->out[0] = y;
+    return true;
+}

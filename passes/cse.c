@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Common subexpressions.
+ *
+ * Purpose: merges ops of one function that compute the same thing, then removes what nobody uses.
+ *
+ *   %a = all_gather(%x) ; %b = all_gather(%x) ; f(%a, %b)     =>     %a = all_gather(%x) ; f(%a, %a)
+ *
+ * Two ops are equal if kind, attributes, result types and (merged) operands are. Random draws, sends and
+ * receives, updates and loops are never merged: two draws are two draws even if a program makes them under
+ * one site. A call is merged only if its function is a library function, which cannot draw.
+ *
+ * Requires: a verified module. Establishes: no two equal ops in a function, no dead op. Breaks: nothing. */
+#include "passes/passes.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+static bool may_merge(const DtOp *op)
+{
+    switch (op->kind) {
+    case DT_OP_RNG:
+    case DT_OP_LOOP:
+    case DT_OP_UPDATE:
+    case DT_OP_SEND:
+    case DT_OP_RECV:
+        return false;
+    case DT_OP_CALL:
+        return op->func->library != NULL;
+    default:
+        return true;
+    }
+}
+
+static bool same_names(const char *const *a, const char *const *b, uint32_t n)
+{
+    return n == 0 || memcmp(a, b, n * sizeof *a) == 0; /* interned */
+}
+
+static bool same_relabel(const DtRelabel *a, const DtRelabel *b)
+{
+    if (a->n_from != b->n_from || a->n_to != b->n_to)
+        return false;
+    return same_names(a->from, b->from, a->n_from) && same_names(a->to, b->to, a->n_to); /* types give extents */
+}
+
+static uint32_t n_ranges(const DtOp *op)
+{
+    switch (op->kind) {
+    case DT_OP_SLICE:
+    case DT_OP_PAD:
+        return op->n_axes;
+    case DT_OP_WINDOW:
+    case DT_OP_FOLD:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static bool same_ranges(const DtOp *a, const DtOp *b)
+{
+    for (uint32_t i = 0; i < n_ranges(a); i++)
+        if (a->ranges[i].lo != b->ranges[i].lo || a->ranges[i].hi != b->ranges[i].hi ||
+            a->ranges[i].step != b->ranges[i].step || a->ranges[i].n != b->ranges[i].n)
+            return false;
+    return true;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool same_attributes(const DtOp *a, const DtOp *b)
+{
+    if (a->n_axes != b->n_axes || a->n_axes2 != b->n_axes2 || a->n_relabels != b->n_relabels)
+        return false;
+    if (!same_names(a->axes, b->axes, a->n_axes) || !same_names(a->axes2, b->axes2, a->n_axes2))
+        return false;
+    for (uint32_t i = 0; i < a->n_relabels; i++)
+        if (!same_relabel(&a->relabels[i], &b->relabels[i]))
+            return false;
+    return same_ranges(a, b) && memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->reduce == b->reduce &&
+           a->reverse == b->reverse && a->store == b->store && a->func == b->func && a->mesh == b->mesh &&
+           (a->kind == DT_OP_CALL || same_text(a->text, b->text));
+}
+
+static bool same_op(const DtOp *a, const DtOp *b)
+{
+    if (a->kind != b->kind || a->n_in != b->n_in || a->n_out != b->n_out)
+        return false;
+    for (uint32_t i = 0; i < a->n_in; i++)
+        if (a->in[i] != b->in[i])
+            return false;
+    for (uint32_t i = 0; i < a->n_out; i++)
+        if (a->out[i]->type != b->out[i]->type)
+            return false;
+    return same_attributes(a, b);
+}
+
+static uint64_t hash_op(const DtOp *op)
+{
+    uint64_t h = dt_hash_bytes(&op->number, sizeof op->number, op->kind);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        h = dt_hash_bytes(&op->in[i], sizeof op->in[i], h);
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        h = dt_hash_bytes(&op->axes[i], sizeof op->axes[i], h);
+    return h;
+}
+
+typedef struct Table {
+    DtOp **at;
+    uint32_t mask;
+} Table;
+
+/* The op equal to op that is there already, or NULL; then op is there. */
+static DtOp *find_or_add(Table *table, DtOp *op)
+{
+    uint32_t i = (uint32_t)hash_op(op) & table->mask;
+    for (; table->at[i] != NULL; i = (i + 1) & table->mask)
+        if (same_op(table->at[i], op))
+            return table->at[i];
+    table->at[i] = op;
+    return NULL;
+}
+
+uint32_t dt_cse_func(DtFunc *func)
+{
+    DtArena *arena = func->module->arena;
+    dt_graph_renumber(func);
+    DtValue **map = DT_NEW_ARRAY(arena, DtValue *, func->n_values + 1);
+    Table table = {.mask = 15};
+    while (table.mask < 2 * func->ops.n)
+        table.mask = 2 * table.mask + 1;
+    table.at = DT_NEW_ARRAY(arena, DtOp *, table.mask + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (map[op->in[k]->id] != NULL)
+                op->in[k] = map[op->in[k]->id];
+        const DtOp *known = may_merge(op) ? find_or_add(&table, op) : NULL;
+        for (uint32_t k = 0; known != NULL && k < op->n_out; k++)
+            map[op->out[k]->id] = known->out[k];
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (map[func->results.at[i]->id] != NULL)
+            func->results.at[i] = map[func->results.at[i]->id];
+    const uint32_t removed = dt_graph_sweep(func);
+    dt_graph_renumber(func);
+    return removed;
+}
+
+void dt_pass_cse(DtModule *module, const DtPassContext *context)
+{
+    (void)context;
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        dt_cse_func(module->funcs.at[i]);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inlining.
+ *
+ * Purpose: replaces calls by the ops of their functions, so that later passes see entries and loop bodies only.
+ *
+ *   %y = call mlp "mlp"(%x, %w)      =>    %h = dot[embed](%x, %w)    path mlp
+ *                                          %y = tanh(%h)              path mlp
+ *
+ * A call of a library function that the target has a kernel for (and of its backward function) stays. What
+ * depends on where it stands keeps its full name: the label of a call goes in front of the paths of ops, the
+ * sites of random draws, and the labels of loops and of calls that stay.
+ *
+ * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call but of
+ * library kernels. Breaks: DtFunc.fwd, bwd and primal may name functions that are no longer in the module. */
+#include "passes/passes.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+typedef struct Inliner {
+    const DtPassContext *context;
+    DtArena *arena;
+    DT_VEC(DtFunc *) done; /* callees before callers */
+} Inliner;
+
+static const char *join(const char *prefix, const char *name)
+{
+    if (prefix == NULL || *prefix == 0)
+        return name;
+    if (name == NULL || *name == 0)
+        return prefix;
+    return dt_intern_printf("%s.%s", prefix, name);
+}
+
+/* Whether calls of func stay. */
+static bool is_kernel(const DtPassContext *context, const DtFunc *func)
+{
+    if (func->library == NULL || context == NULL)
+        return false;
+    for (uint32_t i = 0; i < context->n_kernels; i++) {
+        const char *name = context->kernels[i];
+        const size_t n = strlen(name);
+        if (strncmp(func->library, name, n) == 0 &&
+            (func->library[n] == 0 || strcmp(func->library + n, ".bwd") == 0))
+            return true;
+    }
+    return false;
+}
+
+/* The copy of op (of the callee) stands under the call's label and path now. */
+static void relocate(Inliner *inliner, DtOp *op, const char *label)
+{
+    if (label == NULL || *label == 0)
+        return;
+    if (op->kind == DT_OP_RNG || op->kind == DT_OP_CALL)
+        op->text = join(label, op->text);
+    if (op->kind == DT_OP_LOOP) {
+        DtLoop *loop = DT_NEW(inliner->arena, DtLoop);
+        *loop = *op->loop;
+        loop->label = join(label, loop->label);
+        op->loop = loop;
+    }
+}
+
+/* Appends the callee's ops to func; ret_results: its results there. */
+static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **ret_results)
+{
+    DtFunc *callee = call->func;
+    DtValue **map = DT_NEW_ARRAY(inliner->arena, DtValue *, callee->n_values + 1);
+    const char *prefix = join(call->path, call->text);
+    DtBuilder b = {.func = func};
+    for (uint32_t i = 0; i < callee->inputs.n; i++)
+        map[callee->inputs.at[i]->id] = call->in[i];
+    for (uint32_t i = 0; i < callee->ops.n; i++) {
+        const DtOp *op = callee->ops.at[i];
+        DtValue **in = DT_NEW_ARRAY(inliner->arena, DtValue *, op->n_in + 1);
+        for (uint32_t k = 0; k < op->n_in; k++)
+            in[k] = map[op->in[k]->id];
+        b.span = op->span;
+        b.path = join(prefix, op->path);
+        DtOp *copy = dt_graph_copy(&b, op, in);
+        relocate(inliner, copy, call->text);
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            copy->out[k]->name = op->out[k]->name;
+            map[op->out[k]->id] = copy->out[k];
+        }
+    }
+    for (uint32_t i = 0; i < callee->results.n; i++)
+        ret_results[i] = map[callee->results.at[i]->id];
+}
+
+
+/* Calls of func become ops; func's own ops stay the same objects. */
+static void inline_ops(Inliner *inliner, DtFunc *func)
+{
+    DtValue **map = DT_NEW_ARRAY(inliner->arena, DtValue *, func->n_values + 1);
+    const uint32_t n_old = func->n_values, n_ops = func->ops.n;
+    DtOp **ops = func->ops.at;
+    func->ops.at = NULL;
+    func->ops.n = func->ops.cap = 0;
+    for (uint32_t i = 0; i < n_ops; i++) {
+        DtOp *op = ops[i];
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (op->in[k]->id < n_old && map[op->in[k]->id] != NULL)
+                op->in[k] = map[op->in[k]->id];
+        if (op->kind != DT_OP_CALL || is_kernel(inliner->context, op->func)) {
+            DT_PUSH(inliner->arena, func->ops, op);
+            continue;
+        }
+        DtValue **results = DT_NEW_ARRAY(inliner->arena, DtValue *, op->n_out + 1);
+        splice(inliner, func, op, results);
+        for (uint32_t k = 0; k < op->n_out; k++)
+            map[op->out[k]->id] = results[k];
+    }
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        const uint32_t id = func->results.at[i]->id;
+        if (id < n_old && map[id] != NULL)
+            func->results.at[i] = map[id];
+    }
+}
+
+static void inline_func(Inliner *inliner, DtFunc *func)
+{
+    for (uint32_t i = 0; i < inliner->done.n; i++)
+        if (inliner->done.at[i] == func)
+            return;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->func != NULL)
+            inline_func(inliner, func->ops.at[i]->func);
+    bool any = false;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        any = any || func->ops.at[i]->kind == DT_OP_CALL;
+    dt_graph_renumber(func);
+    if (any) {
+        inline_ops(inliner, func);
+        dt_graph_sweep(func);
+        dt_graph_renumber(func);
+    }
+    DT_PUSH(inliner->arena, inliner->done, func);
+}
+
+void dt_inline_calls(DtFunc *func, const DtPassContext *context)
+{
+    Inliner inliner = {.context = context, .arena = func->module->arena};
+    inline_func(&inliner, func);
+}
+
+static void mark(DtFunc *func, DtArena *arena, DtFunc ***ret_at, uint32_t *ret_n, uint32_t *cap)
+{
+    for (uint32_t i = 0; i < *ret_n; i++)
+        if ((*ret_at)[i] == func)
+            return;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->func != NULL)
+            mark(func->ops.at[i]->func, arena, ret_at, ret_n, cap);
+    if (*ret_n == *cap)
+        *ret_at = dt_arena_grow(arena, *ret_at, cap, sizeof **ret_at);
+    (*ret_at)[(*ret_n)++] = func;
+}
+
+/* Only what an entry reaches stays, callees before callers. */
+static void drop_unreached(DtModule *module)
+{
+    DtFunc **at = NULL;
+    uint32_t n = 0, cap = 0;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        mark(module->entries.at[i].func, module->arena, &at, &n, &cap);
+    module->funcs.at = at;
+    module->funcs.n = n;
+    module->funcs.cap = cap;
+}
+
+void dt_pass_inline(DtModule *module, const DtPassContext *context)
+{
+    Inliner inliner = {.context = context, .arena = module->arena};
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        inline_func(&inliner, module->entries.at[i].func);
+    drop_unreached(module);
+}

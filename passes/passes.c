@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of passes and of library functions that are differentiated as a whole. */
+#include "passes/passes.h"
+
+#include <string.h>
+
+#define DT_PASS(NAME, FUNCTION, PURPOSE) {NAME, FUNCTION, PURPOSE},
+const DtPass dt_passes[] = {
+#include "passes/passes.def"
+};
+#undef DT_PASS
+const uint32_t dt_n_passes = DT_COUNT(dt_passes);
+
+#define DT_LIBRARY(NAME, RESULTS) {NAME, RESULTS},
+static const DtLibraryFunc library[] = {
+#include "passes/library.def"
+};
+#undef DT_LIBRARY
+
+const DtLibraryFunc *dt_library_find(const DtFunc *func)
+{
+    for (uint32_t i = 0; func->library != NULL && i < DT_COUNT(library); i++)
+        if (strcmp(library[i].name, func->library) == 0)
+            return &library[i];
+    return NULL;
+}
+
+const DtPass *dt_passes_find(const char *name)
+{
+    for (uint32_t i = 0; i < dt_n_passes; i++)
+        if (strcmp(dt_passes[i].name, name) == 0)
+            return &dt_passes[i];
+    return NULL;
+}
+
+void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserver *observer, void *data)
+{
+    for (uint32_t i = 0; i < dt_n_passes; i++) {
+        dt_passes[i].run(module, context);
+        if (observer != NULL)
+            observer(data, &dt_passes[i], module);
+    }
+}

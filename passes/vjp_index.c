@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cotangents of indexing: gather and scatter_add are each other's transpose; an index out of range reads 0
+ * and scatters nothing in both. */
+#include "passes/diff.h"
+
+#include "base/intern.h"
+
+/* x with axis `from` (if it has one) called `to`. */
+static DtValue *renamed(DtVjp *v, DtValue *x, const char *from, const char *to)
+{
+    const int64_t extent = dt_type_extent(x->type, from);
+    if (extent < 0)
+        return x;
+    DtRelabel entry = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}, .to_extent = {extent}};
+    return dt_graph_relabel(&v->b, x, 1, &entry, NULL);
+}
+
+static bool listed(const char *name, uint32_t n, const char *const *names)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (names[i] == name)
+            return true;
+    return false;
+}
+
+/* The rows that were read get their cotangents added: every axis of an index that x keeps is aligned, every
+ * other one is summed away. An index may itself have an axis called like an indexed one: it is renamed. */
+void dt_vjp_gather(DtVjp *v)
+{
+    const DtOp *op = v->op;
+    const DtType *type = op->in[0]->type;
+    DtArena *arena = v->reverse->diff->arena;
+    DtValue *g = v->cotangent[0];
+    DtValue **index = DT_NEW_ARRAY(arena, DtValue *, op->n_axes);
+    DtAxis *targets = DT_NEW_ARRAY(arena, DtAxis, op->n_axes);
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        index[i] = dt_diff_in(v, 1 + i);
+        targets[i] = (DtAxis){.name = op->axes[i], .extent = dt_type_extent(type, op->axes[i])};
+    }
+    for (uint32_t k = 0; k < op->n_axes; k++) {
+        const char *fresh = dt_intern_printf("%s.at", op->axes[k]);
+        g = renamed(v, g, op->axes[k], fresh);
+        for (uint32_t i = 0; i < op->n_axes; i++)
+            index[i] = renamed(v, index[i], op->axes[k], fresh);
+    }
+    const char *summed[DT_MAX_RANK];
+    uint32_t n_summed = 0;
+    for (uint32_t i = 0; i < g->type->rank; i++) {
+        const char *name = g->type->axes[i].name;
+        if (dt_type_find(type, name) < 0 || listed(name, op->n_axes, op->axes))
+            summed[n_summed++] = name;
+    }
+    v->ret[0] = dt_graph_scatter_add(&v->b, g, op->n_axes, targets, index, n_summed, summed, type);
+}
+
+void dt_vjp_scatter_add(DtVjp *v)
+{
+    const DtOp *op = v->op;
+    DtValue **index = DT_NEW_ARRAY(v->reverse->diff->arena, DtValue *, op->n_axes);
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        index[i] = dt_diff_in(v, 1 + i);
+    v->ret[0] = dt_graph_gather(&v->b, v->cotangent[0], op->n_axes, op->axes, index);
+}

@@ -184,7 +184,7 @@ typedef struct DtPlanReader {
     int64_t mask_id, reserved;
     uint32_t span, reserved2;
 } DtPlanReader;
-typedef struct DtPlanInput { DtPlanStr name; uint32_t dtype, first_axis, n_axes; int64_t row_elements; } DtPlanInput;
+typedef struct DtPlanInput { DtPlanStr name; uint32_t dtype, first_axis, n_axes; int64_t row_elements; uint32_t arena, reserved; int64_t offset; } DtPlanInput; /* where a micro-batch of it lies */
 
 /* SCAL: scalars that the runtime writes before "update". */
 typedef enum DtPlanScalarKind { DT_SCALAR_LR, DT_SCALAR_BIAS1, DT_SCALAR_BIAS2 } DtPlanScalarKind;

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* IR as text. One op a line, everything that a module holds is in it, and irtext_read.c reads it back:
+ *
+ *   mesh micro=4 time, data=2
+ *   store 0 : param f32[layers=12, embed=64] path=h.norm.g pattern=h.#.norm.g loops=1 rank=1 init=const(1, 0)
+ *   func block : layer {
+ *     arg %x.0 : f32[batch=8/data, embed=64]
+ *     param %w.1 : f32[embed=64, ffn=256] path=up.w pattern=up.w rank=2 init=normal(0.02, 0)
+ *     %2 = dot[embed](%x.0, %w.1) : f32[batch=8/data, ffn=256] path=up @1:120-134
+ *     return %2
+ *   }
+ *   entry grad : main {
+ *     result store=0 accumulate
+ *     result name=loss
+ *   }
+ *
+ * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure alone; a
+ * value prints as %name.number or %number. Fields that are zero are not printed. A value that its function
+ * does not define prints as %?, which cannot be read back. */
+#include "ir/ir.h"
+
+#include "ir/irtext.h"
+#include "ir/quote.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry"};
+const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2"};
+const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
+const char *const dt_irtext_inits[] = {"const", "normal", "uniform"};
+const char *const dt_irtext_updates[] = {"adamw", "sgd"};
+
+typedef struct Numbers {
+    const DtValue **value; /* by id */
+    uint32_t *number;
+    uint32_t n, next;
+} Numbers;
+
+typedef struct Printer {
+    DtText *text;
+    const DtMesh *mesh;
+    Numbers numbers;
+} Printer;
+
+static const char *word(const char *const *words, size_t n, unsigned i) { return i < n ? words[i] : "?"; }
+#define WORD(words, i) word((words), DT_COUNT(words), (unsigned)(i))
+
+static void define(Numbers *numbers, const DtValue *value)
+{
+    uint32_t number = numbers->next++;
+    if (!value || value->id >= numbers->n || numbers->value[value->id])
+        return;
+    numbers->value[value->id] = value;
+    numbers->number[value->id] = number;
+}
+
+static void number_values(Numbers *numbers, const DtFunc *func)
+{
+    *numbers = (Numbers){.n = func->n_values};
+    numbers->value = calloc((size_t)func->n_values + 1, sizeof numbers->value[0]);
+    numbers->number = calloc((size_t)func->n_values + 1, sizeof numbers->number[0]);
+    if (!numbers->value || !numbers->number)
+        abort();
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        define(numbers, func->inputs.at[i]);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            define(numbers, func->ops.at[i]->out[k]);
+    }
+}
+
+/* ---- pieces ---- */
+
+static void print_value(Printer *p, const DtValue *value)
+{
+    if (!value || value->id >= p->numbers.n || p->numbers.value[value->id] != value) {
+        dt_text_add(p->text, "%?");
+        return;
+    }
+    dt_text_add(p->text, "%");
+    if (value->name) {
+        dt_quote_add(p->text, value->name);
+        dt_text_add(p->text, ".");
+    }
+    dt_text_printf(p->text, "%u", p->numbers.number[value->id]);
+}
+
+static void print_values(Printer *p, DtValue *const *values, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (i)
+            dt_text_add(p->text, ", ");
+        print_value(p, values[i]);
+    }
+}
+
+static void print_type(Printer *p, const DtType *type)
+{
+    if (type)
+        dt_type_print_extents(type, p->mesh, p->text);
+    else
+        dt_text_add(p->text, "?");
+}
+
+static void print_names(Printer *p, const char *const *names, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (i)
+            dt_text_add(p->text, ", ");
+        dt_quote_add(p->text, names ? names[i] : NULL);
+    }
+}
+
+static void print_key(Printer *p, const char *key, const char *name)
+{
+    if (!name)
+        return;
+    dt_text_printf(p->text, " %s=", key);
+    dt_quote_add(p->text, name);
+}
+
+static void print_count(Printer *p, const char *key, int64_t count)
+{
+    if (count)
+        dt_text_printf(p->text, " %s=%lld", key, (long long)count);
+}
+
+static void print_flag(Printer *p, const char *flag, bool set)
+{
+    if (set)
+        dt_text_printf(p->text, " %s", flag);
+}
+
+static void print_span(Printer *p, DtSpan span)
+{
+    if (span.file || span.lo || span.hi)
+        dt_text_printf(p->text, " @%u:%u-%u", span.file, span.lo, span.hi);
+}
+
+static void print_init(Printer *p, const DtInit *init)
+{
+    dt_text_printf(p->text, " init=%s(", WORD(dt_irtext_inits, init->kind));
+    dt_text_double(p->text, init->a);
+    dt_text_add(p->text, ", ");
+    dt_text_double(p->text, init->b);
+    dt_text_add(p->text, ")");
+}
+
+static void print_number(Printer *p, const char *key, double number)
+{
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    if (!bits)
+        return;
+    dt_text_printf(p->text, " %s=", key);
+    dt_text_double(p->text, number);
+}
+
+/* ---- ops ---- */
+
+static void print_ranges(Printer *p, const DtOp *op)
+{
+    if (!op->ranges)
+        return;
+    uint32_t n = op->kind == DT_OP_WINDOW || op->kind == DT_OP_FOLD ? 1 : op->n_axes;
+    dt_text_add(p->text, " ranges=(");
+    for (uint32_t i = 0; i < n; i++) {
+        const DtRange *r = &op->ranges[i];
+        dt_text_printf(p->text, "%s%lld %lld %lld %lld", i ? ", " : "", (long long)r->lo, (long long)r->hi,
+                       (long long)r->step, (long long)r->n);
+    }
+    dt_text_add(p->text, ")");
+}
+
+static void print_relabel(Printer *p, const DtRelabel *r)
+{
+    uint32_t n_from = r->n_from < DT_COUNT(r->from) ? r->n_from : DT_COUNT(r->from);
+    uint32_t n_to = r->n_to < DT_COUNT(r->to) ? r->n_to : DT_COUNT(r->to);
+    dt_text_add(p->text, " relabel(");
+    print_names(p, r->from, n_from);
+    dt_text_add(p->text, n_from ? " ->" : "->");
+    for (uint32_t i = 0; i < n_to; i++) {
+        dt_text_add(p->text, i ? ", " : " ");
+        dt_quote_add(p->text, r->to[i]);
+        dt_text_printf(p->text, "=%lld", (long long)r->to_extent[i]);
+    }
+    dt_text_add(p->text, ")");
+}
+
+static void print_loop(Printer *p, const DtLoop *loop)
+{
+    dt_text_add(p->text, " loop(label=");
+    dt_quote_add(p->text, loop->label);
+    print_key(p, "axis", loop->axis);
+    print_count(p, "count", loop->count);
+    print_flag(p, "reverse", loop->reverse);
+    print_count(p, "carried", loop->n_carried);
+    print_count(p, "invariant", loop->n_invariant);
+    print_count(p, "stacked", loop->n_stacked);
+    print_count(p, "stacked_out", loop->n_stacked_out);
+    dt_text_add(p->text, ")");
+}
+
+static void print_update(Printer *p, const DtUpdate *update)
+{
+    dt_text_printf(p->text, " update(%s", WORD(dt_irtext_updates, update->kind));
+    print_number(p, "beta1", update->beta1);
+    print_number(p, "beta2", update->beta2);
+    print_number(p, "eps", update->eps);
+    print_number(p, "decay", update->decay);
+    print_number(p, "momentum", update->momentum);
+    dt_text_add(p->text, ")");
+}
+
+static void print_mesh_set(Printer *p, uint16_t bits)
+{
+    if (!bits)
+        return;
+    dt_text_add(p->text, " mesh={");
+    const char *gap = "";
+    for (uint32_t i = 0; i < DT_MAX_MESH; i++) {
+        if (!(bits & 1u << i))
+            continue;
+        dt_text_add(p->text, gap);
+        if (p->mesh && i < p->mesh->n && p->mesh->axes[i].name)
+            dt_quote_add(p->text, p->mesh->axes[i].name);
+        else
+            dt_text_printf(p->text, "%u", i);
+        gap = " ";
+    }
+    dt_text_add(p->text, "}");
+}
+
+static void print_attributes(Printer *p, const DtOp *op)
+{
+    print_ranges(p, op);
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        print_relabel(p, &op->relabels[i]);
+    print_number(p, "number", op->number);
+    if (op->reduce != DT_REDUCE_SUM)
+        print_key(p, "reduce", WORD(dt_irtext_reduces, op->reduce));
+    print_flag(p, "reverse", op->reverse);
+    print_key(p, "text", op->text);
+    if (op->store)
+        dt_text_printf(p->text, " store=%u", op->store->index);
+    if (op->func)
+        print_key(p, "func", op->func->name);
+    if (op->loop)
+        print_loop(p, op->loop);
+    if (op->update)
+        print_update(p, op->update);
+    print_mesh_set(p, op->mesh);
+    print_key(p, "path", op->path);
+    print_span(p, op->span);
+}
+
+static void print_op(Printer *p, const DtOp *op)
+{
+    if (op->n_out)
+        print_values(p, op->out, op->n_out);
+    else
+        dt_text_add(p->text, "()");
+    dt_text_printf(p->text, " = %s", (unsigned)op->kind < DT_OP_COUNT ? dt_op_info[op->kind].text : "?");
+    if (op->n_axes || op->n_axes2) {
+        dt_text_add(p->text, "[");
+        print_names(p, op->axes, op->n_axes);
+        if (op->n_axes2)
+            dt_text_add(p->text, op->n_axes ? "; " : ";");
+        print_names(p, op->axes2, op->n_axes2);
+        dt_text_add(p->text, "]");
+    }
+    dt_text_add(p->text, "(");
+    print_values(p, op->in, op->n_in);
+    dt_text_add(p->text, ")");
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        dt_text_add(p->text, i ? ", " : " : ");
+        print_type(p, op->out[i] ? op->out[i]->type : NULL);
+    }
+    print_attributes(p, op);
+}
+
+/* ---- functions ---- */
+
+static void print_input(Printer *p, const DtFunc *func, uint32_t i)
+{
+    bool is_param = i >= func->n_args && i - func->n_args < func->params.n;
+    dt_text_add(p->text, is_param ? "  param " : "  arg ");
+    print_value(p, func->inputs.at[i]);
+    dt_text_add(p->text, " : ");
+    print_type(p, func->inputs.at[i] ? func->inputs.at[i]->type : NULL);
+    if (is_param) {
+        const DtFormalParam *param = &func->params.at[i - func->n_args];
+        print_flag(p, "state", param->is_state);
+        print_key(p, "path", param->path);
+        print_key(p, "pattern", param->pattern);
+        print_count(p, "loops", param->n_loops);
+        print_count(p, "rank", param->written_rank);
+        print_init(p, &param->init);
+        print_span(p, param->span);
+    }
+    dt_text_add(p->text, "\n");
+}
+
+static void print_header(Printer *p, const DtFunc *func)
+{
+    dt_text_add(p->text, "func ");
+    dt_quote_add(p->text, func->name);
+    dt_text_printf(p->text, " : %s", WORD(dt_irtext_func_kinds, func->kind));
+    print_key(p, "library", func->library);
+    print_key(p, "fwd", func->fwd ? func->fwd->name : NULL);
+    print_key(p, "bwd", func->bwd ? func->bwd->name : NULL);
+    print_key(p, "bwd_x", func->bwd_x ? func->bwd_x->name : NULL);
+    print_key(p, "bwd_w", func->bwd_w ? func->bwd_w->name : NULL);
+    print_span(p, func->span);
+    dt_text_add(p->text, " {\n");
+}
+
+static void print_results(Printer *p, const DtFunc *func)
+{
+    uint32_t n_returns = func->n_returns < func->results.n ? func->n_returns : func->results.n;
+    if (n_returns) {
+        dt_text_add(p->text, "  return ");
+        print_values(p, func->results.at, n_returns);
+        dt_text_add(p->text, "\n");
+    }
+    for (uint32_t i = 0; i < func->writes.n && n_returns + i < func->results.n; i++) {
+        dt_text_printf(p->text, "  write %u = ", func->writes.at[i]);
+        print_value(p, func->results.at[n_returns + i]);
+        dt_text_add(p->text, "\n");
+    }
+}
+
+static void print_func(Printer *p, const DtFunc *func)
+{
+    number_values(&p->numbers, func);
+    print_header(p, func);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        print_input(p, func, i);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        dt_text_add(p->text, "  ");
+        print_op(p, func->ops.at[i]);
+        dt_text_add(p->text, "\n");
+    }
+    print_results(p, func);
+    dt_text_add(p->text, "}\n");
+    free(p->numbers.value);
+    free(p->numbers.number);
+}
+
+void dt_irtext_print_func(const DtFunc *func, DtText *ret_text)
+{
+    Printer p = {.text = ret_text, .mesh = func->module ? &func->module->mesh : NULL};
+    print_func(&p, func);
+}
+
+/* One op as it stands in func, without newline. */
+void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text)
+{
+    Printer p = {.text = ret_text, .mesh = func->module ? &func->module->mesh : NULL};
+    number_values(&p.numbers, func);
+    print_op(&p, op);
+    free(p.numbers.value);
+    free(p.numbers.number);
+}
+
+/* ---- modules ---- */
+
+static void print_mesh(Printer *p, const DtMesh *mesh)
+{
+    if (!mesh->n)
+        return;
+    dt_text_add(p->text, "mesh ");
+    for (uint32_t i = 0; i < mesh->n && i < DT_MAX_MESH; i++) {
+        if (i)
+            dt_text_add(p->text, ", ");
+        dt_quote_add(p->text, mesh->axes[i].name);
+        dt_text_printf(p->text, "=%lld", (long long)mesh->axes[i].size);
+        print_flag(p, "time", mesh->axes[i].is_time);
+    }
+    dt_text_add(p->text, "\n");
+}
+
+static void print_store(Printer *p, const DtStore *store)
+{
+    dt_text_printf(p->text, "store %u : %s ", store->index, WORD(dt_irtext_store_kinds, store->kind));
+    print_type(p, store->type);
+    print_key(p, "path", store->path);
+    print_key(p, "pattern", store->pattern);
+    print_count(p, "loops", store->n_loops);
+    print_count(p, "rank", store->written_rank);
+    print_flag(p, "decays", store->decays);
+    print_init(p, &store->init);
+    if (store->of)
+        dt_text_printf(p->text, " of=%u", store->of->index);
+    print_span(p, store->span);
+    dt_text_add(p->text, "\n");
+}
+
+static void print_entry(Printer *p, const DtEntryPoint *entry)
+{
+    dt_text_add(p->text, "entry ");
+    dt_quote_add(p->text, entry->name);
+    dt_text_add(p->text, " : ");
+    dt_quote_add(p->text, entry->func ? entry->func->name : NULL);
+    dt_text_add(p->text, " {\n");
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtEntryResult *result = &entry->results.at[i];
+        dt_text_add(p->text, "  result");
+        if (result->store)
+            dt_text_printf(p->text, " store=%u", result->store->index);
+        print_key(p, "name", result->name);
+        print_flag(p, "accumulate", result->accumulate);
+        dt_text_add(p->text, "\n");
+    }
+    dt_text_add(p->text, "}\n");
+}
+
+void dt_irtext_print(const DtModule *module, DtText *ret_text)
+{
+    Printer p = {.text = ret_text, .mesh = &module->mesh};
+    print_mesh(&p, &module->mesh);
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        print_store(&p, module->stores.at[i]);
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        print_func(&p, module->funcs.at[i]);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        print_entry(&p, &module->entries.at[i]);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the printer and the reader of IR text share, and the less common ways to use them. */
+#ifndef DT_IR_IRTEXT_H
+#define DT_IR_IRTEXT_H
+
+#include "ir/ir.h"
+
+/* Names by the number of the enum. */
+extern const char *const dt_irtext_func_kinds[5];
+extern const char *const dt_irtext_store_kinds[5];
+extern const char *const dt_irtext_reduces[3];
+extern const char *const dt_irtext_inits[3];
+extern const char *const dt_irtext_updates[2];
+
+/* One op as it stands in func, without newline. */
+void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text);
+
+/* Like dt_irtext_read without the verifier: pointers, counts and references are right, but ops may break the
+ * rules of ops.def. For tests of the verifier and for looking at what it refuses. */
+DtModule *dt_irtext_parse(DtArena *arena, DtDiags *diags, const char *text, size_t len);
+
+#endif

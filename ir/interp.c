@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driver of the interpreter: runs the ops of a function in order, one handler of the table of ops each,
- * and checks that every tensor has the type the IR says. Here too: the ops without operands (sources,
- * random numbers) and the initial values of stores. The other handlers are in interp_map.c,
- * interp_axis.c, interp_contract.c, interp_index.c and interp_struct.c. */
+/* Driver of the interpreter: runs the ops of a function in order, one handler of the table of ops
+ * each, and checks that every tensor has the type the IR says. Here too: the ops without operands
+ * (sources, random numbers) and the initial values of stores. The other handlers are in
+ * interp_map.c, interp_axis.c, interp_contract.c, interp_index.c and interp_struct.c. */
 #include "ir/interp_eval.h"
 
 #include "base/hash.h"
@@ -14,7 +14,7 @@
 
 /* A row of the table that names a missing handler does not compile. */
 static DtEval *const handlers[DT_OP_COUNT] = {
-#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, interpret, emit, cost)                    \
+#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, interpret, emit, cost) \
     [DT_OP_##NAME] = dt_eval_##interpret,
 #include "ir/ops.def"
 #undef DT_OP
@@ -43,7 +43,8 @@ void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, 
     fprintf(stderr, "\n  in %s, instance path `%s`\n", func ? func->name : "no function",
             interp->path ? interp->path : "");
     if (op) {
-        fprintf(stderr, "  op %s, layer path `%s`\n", dt_op_info[op->kind].text, op->path ? op->path : "");
+        fprintf(stderr, "  op %s, layer path `%s`\n", dt_op_info[op->kind].text,
+                op->path ? op->path : "");
         describe_values("operand", op->in, op->n_in);
         describe_values("result", op->out, op->n_out);
         DtDiags *diags = func && func->module ? func->module->diags : NULL;
@@ -62,7 +63,8 @@ DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type)
 {
     int64_t elements = dt_type_elements(type);
     if (elements < 0 || (uint64_t)elements > SIZE_MAX / sizeof(double)) {
-        fprintf(stderr, "internal error: interpreter: a tensor with more elements than memory can hold\n");
+        fprintf(stderr,
+                "internal error: interpreter: a tensor with more elements than memory can hold\n");
         abort();
     }
     DtTensor *tensor = DT_NEW(arena, DtTensor);
@@ -71,7 +73,8 @@ DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type)
     return tensor;
 }
 
-DtWalk dt_interp_walk(const DtInterp *interp, const DtOp *op, const DtType *type, const DtType *more)
+DtWalk dt_interp_walk(const DtInterp *interp, const DtOp *op, const DtType *type,
+                      const DtType *more)
 {
     DtWalk walk = {0};
     if (!dt_walk_add(&walk, type) || (more && !dt_walk_add(&walk, more)))
@@ -79,8 +82,9 @@ DtWalk dt_interp_walk(const DtInterp *interp, const DtOp *op, const DtType *type
     return walk;
 }
 
-void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *walk, const DtType *type,
-                       uint32_t n_except, const char *const *except, int64_t ret_strides[DT_WALK_AXES])
+void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *walk,
+                       const DtType *type, uint32_t n_except, const char *const *except,
+                       int64_t ret_strides[DT_WALK_AXES])
 {
     dt_walk_strides(walk, type, ret_strides);
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -93,7 +97,8 @@ void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *wal
             if (place >= 0)
                 ret_strides[place] = 0;
         } else if (place < 0) {
-            dt_interp_fail(interp, op, "an operand or result has axis `%s`, which nothing gives", axis->name);
+            dt_interp_fail(interp, op, "an operand or result has axis `%s`, which nothing gives",
+                           axis->name);
         } else if (walk->extent[place] != axis->extent) {
             dt_interp_fail(interp, op, "axis `%s` has extents %lld and %lld", axis->name,
                            (long long)walk->extent[place], (long long)axis->extent);
@@ -101,7 +106,8 @@ void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *wal
     }
 }
 
-uint32_t dt_interp_axis(const DtInterp *interp, const DtOp *op, const DtType *type, const char *axis)
+uint32_t dt_interp_axis(const DtInterp *interp, const DtOp *op, const DtType *type,
+                        const char *axis)
 {
     int found = dt_type_find(type, axis);
     if (found < 0)
@@ -120,7 +126,8 @@ static void round_tensor(DtTensor *tensor)
         tensor->at[i] = dt_round_to(tensor->type->dtype, tensor->at[i]);
 }
 
-/* Calls and loops have rounded inside, and `param` and `input` give tensors that belong to the caller. */
+/* Calls and loops have rounded inside, and `param` and `input` give tensors that belong to the
+ * caller. */
 static bool makes_values(const DtOp *op)
 {
     switch (op->kind) {
@@ -133,15 +140,16 @@ static bool makes_values(const DtOp *op)
     }
 }
 
-static DtTensor *value_of(const DtInterp *interp, const DtOp *op, DtTensor *const *values, const DtValue *value)
+static DtTensor *value_of(const DtInterp *interp, const DtOp *op, DtTensor *const *values,
+                          const DtValue *value)
 {
     if (value->id >= interp->func->n_values || !values[value->id])
         dt_interp_fail(interp, op, "value %%%u is used before it is made", value->id);
     return values[value->id];
 }
 
-static void keep_value(const DtInterp *interp, const DtOp *op, DtTensor **values, const DtValue *value,
-                       DtTensor *tensor)
+static void keep_value(const DtInterp *interp, const DtOp *op, DtTensor **values,
+                       const DtValue *value, DtTensor *tensor)
 {
     if (!tensor || tensor->type != value->type)
         dt_interp_fail(interp, op, "value %%%u got a tensor of another type", value->id);
@@ -169,7 +177,8 @@ static void run_op(DtInterp *interp, const DtOp *op, DtTensor **values)
     }
 }
 
-void dt_interp_run(DtInterp *interp, const DtFunc *func, DtTensor *const *inputs, DtTensor **ret_results)
+void dt_interp_run(DtInterp *interp, const DtFunc *func, DtTensor *const *inputs,
+                   DtTensor **ret_results)
 {
     const DtFunc *outer = interp->func;
     interp->func = func;
@@ -288,7 +297,8 @@ void dt_interp_init(const DtStore *store, uint64_t seed, DtTensor *ret_tensor)
 {
     const DtType *type = store->type;
     if (ret_tensor->type != type || store->n_loops > type->rank) {
-        fprintf(stderr, "internal error: initial value of `%s`: the tensor is not of its type\n", store->path);
+        fprintf(stderr, "internal error: initial value of `%s`: the tensor is not of its type\n",
+                store->path);
         abort();
     }
     uint64_t key = dt_hash_text(store->path, seed);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter: slow, obvious, in double precision, the judge of every pass and the reference meaning
- * of every kernel. Booleans are 0 and 1, integers are doubles that hold whole numbers.
+/* The interpreter: slow, obvious, in double precision, the judge of every pass and the reference
+ * meaning of every kernel. Booleans are 0 and 1, integers are doubles that hold whole numbers.
  *
  * Where the table of ops leaves a choice, this is what holds (generated kernels do the same):
- *  - max and min of numbers and over axes give NaN if any operand is NaN; of equal operands (0 and -0
- *    count as equal) the later one. Comparisons with NaN are false, `ne` is true.
+ *  - max and min of numbers and over axes give NaN if any operand is NaN; of equal operands (0 and
+ *    -0 count as equal) the later one. Comparisons with NaN are false, `ne` is true.
  *  - floor, floordiv and mod round towards minus infinity. mod has the sign of its right operand:
  *    x - floor(x / y) * y.
- *  - Integer results keep their low bits, as C's unsigned arithmetic does: INT32_MAX + 1 is INT32_MIN.
- *    Integer floordiv by zero gives 0, mod by zero gives the left operand (x = (x // 0) * 0 + x % 0).
- *  - cast to bool: x != 0, so NaN is true. From float to integer: towards zero, saturated, NaN gives 0.
- *    Between integers: the low bits.
+ *  - Integer results keep their low bits, as C's unsigned arithmetic does: INT32_MAX + 1 is
+ *    INT32_MIN. Integer floordiv by zero gives 0, mod by zero gives the left operand.
+ *  - cast to bool: x != 0, so NaN is true. From float to integer: towards zero, saturated, NaN
+ *    gives 0. Between integers: the low bits.
  *  - where selects; nothing of the branch not taken reaches the result, NaN included.
- *  - sums go through their axes in row-major order of the list in the op; scatter_add goes through its
- *    operand in memory order.
+ *  - dot, reduce and scan go through their axes in row-major order of the op's list; scatter_add
+ *    and fold go through their operand in memory order.
  *  - topk: NaN comes first, then larger values; ties go to the lower index.
- *  - An index is in range if 0 <= index < extent. Out of range, gather reads 0 and scatter_add adds nothing. */
+ *  - An index is in range if 0 <= index < extent. Out of range, gather reads 0 and scatter_add adds
+ *    nothing. */
 #ifndef DT_IR_INTERP_H
 #define DT_IR_INTERP_H
 
@@ -23,36 +24,40 @@
 
 typedef struct DtTensor {
     const DtType *type;
-    double *at;          /* dt_type_elements(type), row-major in axis order */
+    double *at; /* dt_type_elements(type), row-major in axis order */
 } DtTensor;
 
 typedef struct DtInterp {
-    DtArena *arena;      /* tensors are made here */
-    uint64_t seed;       /* key of rng sites: dt_hash_text(path, seed) */
+    DtArena *arena; /* tensors are made here */
+    uint64_t seed;  /* key of rng sites: dt_hash_text(path, seed) */
     uint32_t step;
     /* value of a `param` or `input` op of an entry function; must have the op's result type */
     DtTensor *(*source)(void *context, const DtOp *op);
     void *context;
-    bool rounds;         /* round every float result to its dtype, as the language says (f32, bf16, f16) */
+    bool rounds; /* round every float result to its dtype, as the language says (f32, bf16, f16) */
     /* where we are; kept by the interpreter */
-    const char *path;    /* instance path; NULL or "" at the top */
-    uint32_t iteration;  /* row-major over the enclosing loops */
-    const DtFunc *func;  /* being run, for messages */
+    const char *path;   /* instance path; NULL or "" at the top */
+    uint32_t iteration; /* row-major over the enclosing loops */
+    const DtFunc *func; /* being run, for messages */
 } DtInterp;
 
 DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type); /* zeros */
 
-/* Runs func on inputs (func->inputs.n of them, of exactly the types of func->inputs); fills ret_results
- * (func->results.n). Tensors are never written again once they are made, so results may be inputs.
- * Everything made on the way stays in the arena. Collectives over mesh axes of size 1 are the identity;
- * anything else that needs other ranks aborts, as does a module that the verifier would reject. */
-void dt_interp_run(DtInterp *interp, const DtFunc *func, DtTensor *const *inputs, DtTensor **ret_results);
+/* Runs func on inputs (func->inputs.n of them, of exactly the types of func->inputs); fills
+ * ret_results (func->results.n). Tensors are never written again once they are made, so results may
+ * be inputs. Everything made on the way stays in the arena. Collectives over mesh axes of size 1
+ * are the identity; anything else that needs other ranks aborts, as does a module that the verifier
+ * would reject. */
+void dt_interp_run(DtInterp *interp, const DtFunc *func, DtTensor *const *inputs,
+                   DtTensor **ret_results);
 
-/* The initial value of a store: same bits as the runtime's before rounding to the store's dtype. Elements
- * are drawn with index row-major over the axes sorted by name, loop axes aside, which are the iteration. */
+/* The initial value of a store: same bits as the runtime's before rounding to the store's dtype.
+ * Elements are drawn with index row-major over the axes sorted by name, loop axes aside, which are
+ * the iteration. */
 void dt_interp_init(const DtStore *store, uint64_t seed, DtTensor *ret_tensor);
 
-/* Index of an element, row-major over the axes of type sorted by name. coordinate: one per axis, logical. */
+/* Index of an element, row-major over the axes of type sorted by name. coordinate: one per axis,
+ * logical. */
 uint64_t dt_interp_element(const DtType *type, const int64_t *coordinate);
 
 #endif

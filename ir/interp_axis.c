@@ -6,7 +6,8 @@
 
 /* ---- relabel ---- */
 
-static int64_t coordinate(const DtInterp *interp, const DtOp *op, const DtWalk *walk, const char *axis)
+static int64_t coordinate(const DtInterp *interp, const DtOp *op, const DtWalk *walk,
+                          const char *axis)
 {
     int place = dt_walk_find(walk, axis);
     if (place < 0)
@@ -14,10 +15,10 @@ static int64_t coordinate(const DtInterp *interp, const DtOp *op, const DtWalk *
     return walk->at[place];
 }
 
-/* Offset in the operand that the merged axes of one entry add: the row-major number of the place in the
- * `to` axes, taken apart row-major over the `from` axes. */
-static int64_t entry_offset(const DtInterp *interp, const DtOp *op, const DtRelabel *entry, const DtWalk *walk,
-                            const DtType *operand)
+/* Offset in the operand that the merged axes of one entry add: the row-major number of the place in
+ * the `to` axes, taken apart row-major over the `from` axes. */
+static int64_t entry_offset(const DtInterp *interp, const DtOp *op, const DtRelabel *entry,
+                            const DtWalk *walk, const DtType *operand)
 {
     int64_t number = 0;
     for (uint32_t i = 0; i < entry->n_to; i++)
@@ -53,11 +54,13 @@ void dt_eval_relabel(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
     const DtType *type = in[0]->type;
     DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL), old = {0}, new = {0};
     entry_names(interp, op, &old, &new);
-    int64_t strides[DT_WALK_AXES]; /* of the axes that pass through; one that is old and new does not */
+    int64_t
+        strides[DT_WALK_AXES]; /* of the axes that pass through; one that is old and new does not */
     dt_interp_strides(interp, op, &walk, type, old.rank, old.name, strides);
     if (dt_type_elements(type) != dt_type_elements(out[0]->type) ||
         type->rank - old.rank + new.rank != out[0]->type->rank)
-        dt_interp_fail(interp, op, "the entries do not lead from the operand's axes to the result's");
+        dt_interp_fail(interp, op,
+                       "the entries do not lead from the operand's axes to the result's");
     double *result = out[0]->at;
     do {
         int64_t offset = dt_walk_offset(&walk, strides);
@@ -79,7 +82,8 @@ typedef struct Moved {
     int64_t extent[DT_MAX_RANK], stride[DT_MAX_RANK];
 } Moved;
 
-static Moved moved_axes(const DtInterp *interp, const DtOp *op, const DtWalk *walk, const DtType *type, uint32_t n)
+static Moved moved_axes(const DtInterp *interp, const DtOp *op, const DtWalk *walk,
+                        const DtType *type, uint32_t n)
 {
     Moved moved = {.n = n};
     if (n > DT_MAX_RANK)
@@ -106,7 +110,8 @@ void dt_eval_slice(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTens
         for (uint32_t i = 0; i < moved.n; i++) {
             int64_t position = op->ranges[i].lo + op->ranges[i].step * walk.at[moved.place[i]];
             if (position < 0 || position >= moved.extent[i])
-                dt_interp_fail(interp, op, "element %lld of `%s` is outside", (long long)position, op->axes[i]);
+                dt_interp_fail(interp, op, "element %lld of `%s` is outside", (long long)position,
+                               op->axes[i]);
             offset += position * moved.stride[i];
         }
         *result++ = in[0]->at[offset];
@@ -122,10 +127,12 @@ void dt_eval_pad(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor
         int64_t offset = dt_walk_offset(&walk, moved.strides);
         bool inside = true;
         for (uint32_t i = 0; i < moved.n; i++) {
-            int64_t step = op->ranges[i].step, distance = walk.at[moved.place[i]] - op->ranges[i].lo;
+            int64_t step = op->ranges[i].step,
+                    distance = walk.at[moved.place[i]] - op->ranges[i].lo;
             if (step < 1)
                 dt_interp_fail(interp, op, "a step of %lld", (long long)step);
-            inside = inside && distance >= 0 && distance % step == 0 && distance / step < moved.extent[i];
+            inside = inside && distance >= 0 && distance % step == 0 &&
+                     distance / step < moved.extent[i];
             offset += inside ? distance / step * moved.stride[i] : 0;
         }
         *result++ = inside ? in[0]->at[offset] : op->number;
@@ -172,17 +179,19 @@ void dt_eval_expand(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
 
 /* ---- windows ---- */
 
-/* A window op and its transpose relate an element of `a` in the plain tensor to (a, w) in the windowed
- * one: plain position = a * stride + w - padding before. The walk is over the windowed tensor. */
+/* A window op and its transpose relate an element of `a` in the plain tensor to (a, w) in the
+ * windowed one: plain position = a * stride + w - padding before. The walk is over the windowed
+ * tensor. */
 typedef struct Windows {
     DtWalk walk;
     int64_t strides[DT_WALK_AXES]; /* of the plain tensor, but for a */
     int a, w;
-    int64_t extent, stride;        /* of a in the plain tensor */
+    int64_t extent, stride; /* of a in the plain tensor */
     DtRange range;
 } Windows;
 
-static Windows windows_of(const DtInterp *interp, const DtOp *op, const DtType *plain, const DtType *windowed)
+static Windows windows_of(const DtInterp *interp, const DtOp *op, const DtType *plain,
+                          const DtType *windowed)
 {
     if (op->n_axes != 2 || op->axes[0] == op->axes[1] || dt_type_find(plain, op->axes[1]) >= 0)
         dt_interp_fail(interp, op, "the axes must be a and a new w");

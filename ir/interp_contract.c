@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interpreter: contractions (dot, reduce, scan, topk). Each splits an index space in two: the kept axes,
- * walked outside, and the axes that disappear (or are scanned), whose offsets are listed once in row-major
- * order of the op's list and then run through for every outer place. */
+/* Interpreter: contractions (dot, reduce, scan, topk). Each splits an index space in two: the kept
+ * axes, walked outside, and the axes that disappear (or are scanned), whose offsets are listed once
+ * in row-major order of the op's list and then run through for every outer place. */
 #include "ir/interp_eval.h"
 
 #include <math.h>
@@ -47,7 +47,8 @@ void dt_eval_dot(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor
 {
     DtDtype dtype = out[0]->type->dtype;
     refuse_listed_in_result(interp, op, out[0]->type);
-    DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL), summed = listed_axes(interp, op, in[0]->type);
+    DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL),
+           summed = listed_axes(interp, op, in[0]->type);
     int64_t strides[2][DT_WALK_AXES], *offsets[2], terms = dt_walk_places(&summed);
     for (uint32_t i = 0; i < 2; i++) {
         dt_interp_strides(interp, op, &walk, in[i]->type, op->n_axes, op->axes, strides[i]);
@@ -64,7 +65,8 @@ void dt_eval_dot(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor
             if (is_float)
                 sum += a * b;
             else
-                sum = dt_interp_binary(DT_OP_ADD, dtype, sum, dt_interp_binary(DT_OP_MUL, dtype, a, b));
+                sum = dt_interp_binary(DT_OP_ADD, dtype, sum,
+                                       dt_interp_binary(DT_OP_MUL, dtype, a, b));
         }
         *result++ = sum;
     } while (dt_walk_next(&walk));
@@ -85,7 +87,8 @@ void dt_eval_reduce(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
     DtDtype dtype = out[0]->type->dtype;
     DtOpKind combine = combining_op(interp, op);
     refuse_listed_in_result(interp, op, out[0]->type);
-    DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL), listed = listed_axes(interp, op, in[0]->type);
+    DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL),
+           listed = listed_axes(interp, op, in[0]->type);
     int64_t strides[DT_WALK_AXES], terms = dt_walk_places(&listed);
     dt_interp_strides(interp, op, &walk, in[0]->type, op->n_axes, op->axes, strides);
     const int64_t *offsets = listed_offsets(interp, op, listed, in[0]->type);
@@ -174,8 +177,10 @@ void dt_eval_topk(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
             candidates[i] = (Candidate){from[i * from_stride], i};
         qsort(candidates, (size_t)n, sizeof candidates[0], compare_candidates);
         for (int64_t k = 0; k < kept; k++) {
-            out[0]->at[dt_walk_offset(&walk, out_strides[0]) + k * to_stride[0]] = candidates[k].value;
-            out[1]->at[dt_walk_offset(&walk, out_strides[1]) + k * to_stride[1]] = (double)candidates[k].index;
+            out[0]->at[dt_walk_offset(&walk, out_strides[0]) + k * to_stride[0]] =
+                candidates[k].value;
+            out[1]->at[dt_walk_offset(&walk, out_strides[1]) + k * to_stride[1]] =
+                (double)candidates[k].index;
         }
     } while (dt_walk_next(&walk));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the interpreter share. Private to ir/interp*.c.
  *
- * A handler reads in[0 .. op->n_in) and fills out[0 .. op->n_out), tensors of zeros of the result types
- * (param, input and call replace them by tensors that exist already). */
+ * A handler reads in[0 .. op->n_in) and fills out[0 .. op->n_out), tensors of zeros of the result
+ * types (param, input and call replace them by tensors that exist already). */
 #ifndef DT_IR_INTERP_EVAL_H
 #define DT_IR_INTERP_EVAL_H
 
@@ -16,7 +16,8 @@ DtEval dt_eval_param, dt_eval_input, dt_eval_constant, dt_eval_iota, dt_eval_rng
 /* interp_map.c */
 DtEval dt_eval_map;
 /* interp_axis.c */
-DtEval dt_eval_relabel, dt_eval_slice, dt_eval_pad, dt_eval_concat, dt_eval_expand, dt_eval_window, dt_eval_fold;
+DtEval dt_eval_relabel, dt_eval_slice, dt_eval_pad, dt_eval_concat, dt_eval_expand, dt_eval_window,
+    dt_eval_fold;
 /* interp_contract.c */
 DtEval dt_eval_dot, dt_eval_reduce, dt_eval_scan, dt_eval_topk;
 /* interp_index.c */
@@ -27,20 +28,23 @@ DtEval dt_eval_call, dt_eval_loop, dt_eval_update, dt_eval_comm;
 /* One element of a map with two operands of this dtype (interp_map.c). */
 double dt_interp_binary(DtOpKind kind, DtDtype dtype, double x, double y);
 
-/* Aborts with the message, the op, its types and its span. For broken invariants only: a verified serial
- * module never gets here. */
+/* Aborts with the message, the op, its types and its span. For broken invariants only: a verified
+ * serial module never gets here. */
 _Noreturn void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The walk over the axes of type, then of more (NULL: none); aborts where extents differ. */
-DtWalk dt_interp_walk(const DtInterp *interp, const DtOp *op, const DtType *type, const DtType *more);
+DtWalk dt_interp_walk(const DtInterp *interp, const DtOp *op, const DtType *type,
+                      const DtType *more);
 
-/* Strides of type along the walk. Every axis of type must be in the walk with its extent, but for those
- * of except, which stand still. */
-void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *walk, const DtType *type,
-                       uint32_t n_except, const char *const *except, int64_t ret_strides[DT_WALK_AXES]);
+/* Strides of type along the walk. Every axis of type must be in the walk with its extent, but for
+ * those of except, which stand still. */
+void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *walk,
+                       const DtType *type, uint32_t n_except, const char *const *except,
+                       int64_t ret_strides[DT_WALK_AXES]);
 
 /* Index of axis in type; aborts if it has no such axis. */
-uint32_t dt_interp_axis(const DtInterp *interp, const DtOp *op, const DtType *type, const char *axis);
+uint32_t dt_interp_axis(const DtInterp *interp, const DtOp *op, const DtType *type,
+                        const char *axis);
 
 #endif

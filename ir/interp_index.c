@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interpreter: gather and scatter_add. Axes of the same name in operand, indices and result are walked
- * together ("aligned"); an indexed axis takes its coordinate from the index tensor instead. The index
- * may itself have an axis with the name of the axis it indexes. */
+/* Interpreter: gather and scatter_add. Axes of the same name in operand, indices and result are
+ * walked together ("aligned"); an indexed axis takes its coordinate from the index tensor instead.
+ * The index may itself have an axis with the name of the axis it indexes. */
 #include "ir/interp_eval.h"
 
 /* One indexed axis: where the index stands, and what a step along the axis means in the tensor. */
@@ -11,8 +11,8 @@ typedef struct Indexed {
     int64_t extent, stride;        /* of the axis in the tensor that is addressed */
 } Indexed;
 
-static Indexed *indexed_axes(DtInterp *interp, const DtOp *op, DtTensor *const *in, const DtWalk *walk,
-                             const DtType *addressed)
+static Indexed *indexed_axes(DtInterp *interp, const DtOp *op, DtTensor *const *in,
+                             const DtWalk *walk, const DtType *addressed)
 {
     if (op->n_in != op->n_axes + 1)
         dt_interp_fail(interp, op, "%u indices for %u axes", op->n_in - 1, op->n_axes);
@@ -54,8 +54,8 @@ void dt_eval_gather(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
     } while (dt_walk_next(&walk));
 }
 
-/* The walk is over the axes of x, then those that only indices have. Each of its axes is in the result,
- * or is summed away (axes2); summed axes may share their name with a target axis. */
+/* The walk is over the axes of x, then those that only indices have. Each of its axes is in the
+ * result, or is summed away (axes2); summed axes may share their name with a target axis. */
 void dt_eval_scatter_add(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     const DtType *type = out[0]->type;
@@ -74,13 +74,15 @@ void dt_eval_scatter_add(DtInterp *interp, const DtOp *op, DtTensor *const *in, 
         for (uint32_t k = 0; k < op->n_axes; k++)
             target |= op->axes[k] == walk.name[i];
         if (summed != (target || dt_type_find(type, walk.name[i]) < 0))
-            dt_interp_fail(interp, op, "axis `%s` must be either summed away or in the result", walk.name[i]);
+            dt_interp_fail(interp, op, "axis `%s` must be either summed away or in the result",
+                           walk.name[i]);
     }
     do {
         int64_t offset = indexed_offset(indexed, op->n_axes, &walk);
         if (offset < 0)
             continue;
         double *to = &out[0]->at[offset + dt_walk_offset(&walk, strides)];
-        *to = dt_interp_binary(DT_OP_ADD, type->dtype, *to, in[0]->at[dt_walk_offset(&walk, x_strides)]);
+        *to = dt_interp_binary(DT_OP_ADD, type->dtype, *to,
+                               in[0]->at[dt_walk_offset(&walk, x_strides)]);
     } while (dt_walk_next(&walk));
 }

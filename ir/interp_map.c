@@ -2,13 +2,14 @@
 /* Interpreter: the scalar maps. A map visits every place of its result; each operand is read at the
  * coordinates whose axis names it has, so operands broadcast and permute by name.
  *
- * Floats are computed in double with libm. Integers are computed modulo 2^64 and cut to the dtype, which
- * is the same as wrapping at every step. Corner cases are listed in interp.h. */
+ * Floats are computed in double with libm. Integers are computed modulo 2^64 and cut to the dtype,
+ * which is the same as wrapping at every step. Corner cases are listed in interp.h. */
 #include "ir/interp_eval.h"
 
 #include "ir/round.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static double unary_float(const DtInterp *interp, const DtOp *op, double x)
 {
@@ -36,7 +37,6 @@ static double unary_whole(const DtInterp *interp, const DtOp *op, DtDtype dtype,
     case DT_OP_NEG: return dt_round_wrap(dtype, -bits);
     case DT_OP_ABS: return dt_round_wrap(dtype, x < 0 ? -bits : bits);
     case DT_OP_NOT: return x == 0;
-    case DT_OP_FLOOR:
     case DT_OP_STOP: return x;
     default: dt_interp_fail(interp, op, "the op is not defined on integers and booleans");
     }
@@ -80,19 +80,14 @@ static double floor_modulo(double x, double y, DtDtype dtype)
     return dt_round_wrap(dtype, (uint64_t)(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest));
 }
 
-static double power_whole(double x, double y, DtDtype dtype)
+_Noreturn static void refuse(DtOpKind kind, DtDtype dtype)
 {
-    int64_t exponent = dt_round_whole(y);
-    uint64_t base = (uint64_t)dt_round_whole(x), power = 1;
-    if (exponent < 0)
-        return x == 1 ? 1 : x == -1 ? (exponent % 2 ? -1 : 1) : 0;
-    for (; exponent > 0; exponent >>= 1, base *= base)
-        if (exponent & 1)
-            power *= base;
-    return dt_round_wrap(dtype, power);
+    fprintf(stderr, "internal error: interpreter: `%s` is not defined on %s\n",
+            dt_op_info[kind].text, dt_dtype_name(dtype));
+    abort();
 }
 
-static double binary_float(DtOpKind kind, double x, double y)
+static double binary_float(DtOpKind kind, DtDtype dtype, double x, double y)
 {
     switch (kind) {
     case DT_OP_ADD: return x + y;
@@ -102,7 +97,7 @@ static double binary_float(DtOpKind kind, double x, double y)
     case DT_OP_FLOORDIV: return floor(x / y);
     case DT_OP_MOD: return x - floor(x / y) * y;
     case DT_OP_POW: return pow(x, y);
-    default: return NAN; /* not reached: dt_eval_map asks only for kinds of this list and of binary_any */
+    default: refuse(kind, dtype);
     }
 }
 
@@ -115,8 +110,7 @@ static double binary_whole(DtOpKind kind, DtDtype dtype, double x, double y)
     case DT_OP_MUL: return dt_round_wrap(dtype, a * b);
     case DT_OP_FLOORDIV: return floor_divide(x, y, dtype);
     case DT_OP_MOD: return floor_modulo(x, y, dtype);
-    case DT_OP_POW: return power_whole(x, y, dtype);
-    default: return NAN;
+    default: refuse(kind, dtype);
     }
 }
 
@@ -131,7 +125,9 @@ double dt_interp_binary(DtOpKind kind, DtDtype dtype, double x, double y)
     case DT_OP_NE: return x != y;
     case DT_OP_AND: return x != 0 && y != 0;
     case DT_OP_OR: return x != 0 || y != 0;
-    default: return dt_dtype_is_float(dtype) ? binary_float(kind, x, y) : binary_whole(kind, dtype, x, y);
+    default:
+        return dt_dtype_is_float(dtype) ? binary_float(kind, dtype, x, y)
+                                        : binary_whole(kind, dtype, x, y);
     }
 }
 
@@ -142,8 +138,6 @@ void dt_eval_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor
     for (uint32_t i = 0; i < op->n_in; i++)
         dt_interp_strides(interp, op, &walk, in[i]->type, 0, NULL, strides[i]);
     DtDtype from = in[0]->type->dtype, to = out[0]->type->dtype;
-    if (op->kind == DT_OP_DIV && !dt_dtype_is_float(from))
-        dt_interp_fail(interp, op, "div is defined on floats only");
     double *result = out[0]->at;
     do {
         double x[3] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interpreter: ops with functions inside (call, fused, loop), the optimizer's update, and collectives,
- * which a single rank can only take as the identity. Calls and loops keep the instance path and the
- * iteration number, from which sites of random numbers have their key and counter. */
+/* Interpreter: ops with functions inside (call, fused, loop), the optimizer's update, and
+ * collectives, which a single rank can only take as the identity. Calls and loops keep the instance
+ * path and the iteration number, from which sites of random numbers have their key and counter. */
 #include "ir/interp_eval.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static void check_arguments(const DtInterp *interp, const DtOp *op, uint32_t n_i
 {
     const DtFunc *func = op->func;
     if (!func || func->inputs.n != n_in || func->results.n != n_out)
-        dt_interp_fail(interp, op, "the function has %u inputs and %u results, %u and %u are wanted",
+        dt_interp_fail(interp, op,
+                       "the function has %u inputs and %u results, %u and %u are wanted",
                        func ? func->inputs.n : 0, func ? func->results.n : 0, n_in, n_out);
 }
 
@@ -40,24 +41,27 @@ void dt_eval_call(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
 /* ---- loop ---- */
 
 /* The slice of one iteration: same elements, type of the body's side. */
-static DtTensor *loop_slice(DtInterp *interp, const DtOp *op, const DtTensor *whole, const DtType *slice,
-                            int64_t iteration)
+static DtTensor *loop_slice(DtInterp *interp, const DtOp *op, const DtTensor *whole,
+                            const DtType *slice, int64_t iteration)
 {
     const DtType *type = whole->type;
     bool same = type->rank == slice->rank + 1 && type->axes[0].extent == op->loop->count &&
                 type->axes[0].name == op->loop->axis && type->dtype == slice->dtype;
     for (uint32_t i = 0; same && i < slice->rank; i++)
-        same = slice->axes[i].name == type->axes[i + 1].name && slice->axes[i].extent == type->axes[i + 1].extent;
+        same = slice->axes[i].name == type->axes[i + 1].name &&
+               slice->axes[i].extent == type->axes[i + 1].extent;
     if (!same)
-        dt_interp_fail(interp, op, "a stacked value is not the body's with axis `%s` in front", op->loop->axis);
+        dt_interp_fail(interp, op, "a stacked value is not the body's with axis `%s` in front",
+                       op->loop->axis);
     DtTensor *tensor = DT_NEW(interp->arena, DtTensor);
     tensor->type = slice;
     tensor->at = whole->at + iteration * dt_type_elements(slice);
     return tensor;
 }
 
-static void loop_iteration(DtInterp *interp, const DtOp *op, DtTensor *const *carried, DtTensor *const *in,
-                           DtTensor *const *stacked_out, int64_t iteration, DtTensor **ret_carried)
+static void loop_iteration(DtInterp *interp, const DtOp *op, DtTensor *const *carried,
+                           DtTensor *const *in, DtTensor *const *stacked_out, int64_t iteration,
+                           DtTensor **ret_carried)
 {
     const DtLoop *loop = op->loop;
     const DtFunc *body = op->func;
@@ -85,7 +89,8 @@ static void loop_iteration(DtInterp *interp, const DtOp *op, DtTensor *const *ca
 void dt_eval_loop(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     const DtLoop *loop = op->loop;
-    if (!loop || loop->count < 1 || op->n_in != loop->n_carried + loop->n_invariant + loop->n_stacked ||
+    if (!loop || loop->count < 1 ||
+        op->n_in != loop->n_carried + loop->n_invariant + loop->n_stacked ||
         op->n_out != loop->n_carried + loop->n_stacked_out)
         dt_interp_fail(interp, op, "the loop's counts are not those of its operands and results");
     check_arguments(interp, op, op->n_in + 1, op->n_out);
@@ -115,12 +120,14 @@ static double scalar_of(const DtInterp *interp, const DtOp *op, const DtTensor *
 }
 
 /* x[]: parameter, gradient, first and second moment at one place. */
-static void adamw(const DtUpdate *rule, const double x[4], const double scalar[4], double ret_new[3])
+static void adamw(const DtUpdate *rule, const double x[4], const double scalar[4],
+                  double ret_new[3])
 {
     double lr = scalar[0], g = x[1] * scalar[1];
     double m = rule->beta1 * x[2] + (1 - rule->beta1) * g;
     double v = rule->beta2 * x[3] + (1 - rule->beta2) * g * g;
-    ret_new[0] = x[0] - lr * (m * scalar[2] / (sqrt(v * scalar[3]) + rule->eps) + rule->decay * x[0]);
+    ret_new[0] =
+        x[0] - lr * (m * scalar[2] / (sqrt(v * scalar[3]) + rule->eps) + rule->decay * x[0]);
     ret_new[1] = m;
     ret_new[2] = v;
 }
@@ -138,7 +145,10 @@ void dt_eval_update(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
 {
     const DtUpdate *rule = op->update;
     bool is_adamw = rule && rule->kind == DT_UPDATE_ADAMW;
-    uint32_t n_tensors = is_adamw ? 4 : rule && rule->momentum != 0 ? 3 : 2, n_scalars = is_adamw ? 4 : 2;
+    uint32_t n_tensors = is_adamw                      ? 4
+                         : rule && rule->momentum != 0 ? 3
+                                                       : 2,
+             n_scalars = is_adamw ? 4 : 2;
     if (!rule || op->n_in != n_tensors + n_scalars || op->n_out != n_tensors - 1)
         dt_interp_fail(interp, op, "operands or results are not those of the update rule");
     DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL);
@@ -186,7 +196,8 @@ void dt_eval_comm(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
         dt_interp_fail(interp, op, "the serial interpreter has no other rank to talk to");
     int64_t ranks = ranks_of(interp, op);
     if (ranks != 1)
-        dt_interp_fail(interp, op, "a collective over %lld ranks in the serial interpreter", (long long)ranks);
+        dt_interp_fail(interp, op, "a collective over %lld ranks in the serial interpreter",
+                       (long long)ranks);
     DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL);
     int64_t strides[DT_WALK_AXES];
     dt_interp_strides(interp, op, &walk, in[0]->type, 0, NULL, strides);

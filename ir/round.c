@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rounding of doubles to the dtypes of the language.
  *
- * A binary float format is given by its significant bits and its least normal exponent. Rounding to it
- * means rounding to a multiple of the quantum 2^(max(exponent, least) - bits + 1); multiplying by a power
- * of two is exact, so `nearbyint` in the default rounding mode does the one inexact step. */
+ * A binary float format is given by its significant bits and its least normal exponent. Rounding to
+ * it means rounding to a multiple of the quantum 2^(max(exponent, least) - bits + 1); multiplying
+ * by a power of two is exact, so `nearbyint` in the default rounding mode does the one inexact
+ * step. */
 #include "ir/round.h"
 
 #include <float.h>
@@ -50,7 +51,8 @@ double dt_round_to(DtDtype dtype, double value)
     case DT_F16: return round_binary(value, 11, -14, 65504.0);
     case DT_BF16: return round_binary(value, 8, -126, 0x1.fep127);
     case DT_F32: /* the conversion is the same rounding where it is defined */
-        return fabs(value) <= FLT_MAX ? (double)(float)value : round_binary(value, 24, -126, FLT_MAX);
+        return fabs(value) <= FLT_MAX ? (double)(float)value
+                                      : round_binary(value, 24, -126, FLT_MAX);
     case DT_F64: return value;
     case DT_DTYPE_COUNT: break;
     }

@@ -6,12 +6,13 @@
 
 #include "ir/ir.h"
 
-/* Floats: to nearest, ties to even, once from the double; subnormals kept; overflow to infinity; NaN
- * stays NaN. bool: value != 0. Integers: towards zero, then saturated to the range; NaN gives 0. */
+/* Floats: to nearest, ties to even, once from the double; subnormals kept; overflow to infinity;
+ * NaN stays NaN. bool: value != 0. Integers: towards zero, then saturated to the range; NaN gives
+ * 0. */
 double dt_round_to(DtDtype dtype, double value);
 
-/* An integer value (bits modulo 2^64) as dtype holds it: the low bits, as C's unsigned arithmetic does.
- * bool: bits != 0. Not for floats (aborts). */
+/* An integer value (bits modulo 2^64) as dtype holds it: the low bits, as C's unsigned arithmetic
+ * does. bool: bits != 0. Not for floats (aborts). */
 double dt_round_wrap(DtDtype dtype, uint64_t bits);
 
 /* The whole number in value, saturated to int64_t; NaN gives 0. */

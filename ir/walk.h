@@ -21,8 +21,8 @@ bool dt_walk_add(DtWalk *walk, const DtType *type);
 bool dt_walk_add_axis(DtWalk *walk, const char *name, int64_t extent);
 int dt_walk_find(const DtWalk *walk, const char *name); /* or -1 */
 
-/* The next place, last axis fastest; false (and back at the first) after the last one. No extent is 0,
- * so `do ... while (dt_walk_next(&walk))` visits every place once. */
+/* The next place, last axis fastest; false (and back at the first) after the last one. No extent is
+ * 0, so `do ... while (dt_walk_next(&walk))` visits every place once. */
 bool dt_walk_next(DtWalk *walk);
 int64_t dt_walk_places(const DtWalk *walk);
 

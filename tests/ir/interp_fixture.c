@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "interp_fixture.h"
+
+#include "base/hash.h"
+#include "base/intern.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+Fixture *fixture_new(void)
+{
+    DtArena *arena = dt_arena_new();
+    Fixture *f = DT_NEW(arena, Fixture);
+    f->arena = arena;
+    f->module = dt_graph_module(arena, NULL);
+    f->func = dt_graph_func(f->module, "tested", DT_FUNC_FN);
+    f->b.func = f->func;
+    f->interp.arena = arena;
+    return f;
+}
+
+void fixture_free(Fixture *f) { dt_arena_free(f->arena); }
+
+DtAxis axis_of(const char *name, int64_t extent)
+{
+    return (DtAxis){.name = dt_intern(name), .extent = extent};
+}
+
+const DtType *type_of(DtDtype dtype, const char *axes)
+{
+    DtAxis made[DT_MAX_RANK];
+    uint32_t rank = 0;
+    while (*axes) {
+        size_t length = strcspn(axes, "=");
+        char *end;
+        made[rank] = (DtAxis){.name = dt_intern_n(axes, length)};
+        made[rank++].extent = strtol(axes + length + 1, &end, 10);
+        axes = end + strspn(end, " ");
+    }
+    return dt_type_plain(dtype, rank, made);
+}
+
+int order_count(const DtType *type)
+{
+    int count = 1;
+    for (int i = 2; i <= type->rank; i++)
+        count *= i;
+    return count;
+}
+
+const DtType *reordered(const DtType *type, int k)
+{
+    DtAxis left[DT_MAX_RANK], made[DT_MAX_RANK];
+    memcpy(left, type->axes, sizeof left[0] * type->rank);
+    for (int i = 0; i < type->rank; i++) {
+        int n = type->rank - i, pick = k % n;
+        k /= n;
+        made[i] = left[pick];
+        memmove(left + pick, left + pick + 1, sizeof left[0] * (size_t)(n - 1 - pick));
+    }
+    return dt_type_plain(type->dtype, type->rank, made);
+}
+
+static DtValue *add_arg(Fixture *f, DtTensor *tensor)
+{
+    cr_assert(f->n_args < DT_COUNT(f->args));
+    f->args[f->n_args++] = tensor;
+    return dt_graph_arg(f->func, tensor->type, NULL);
+}
+
+/* Number of an element from its named coordinates: the same in every axis order. */
+static uint64_t element_hash(const DtType *type, int64_t offset, int seed)
+{
+    uint64_t sum = (uint64_t)seed;
+    for (int i = type->rank - 1; i >= 0; i--) {
+        int64_t at = offset % type->axes[i].extent;
+        offset /= type->axes[i].extent;
+        sum += dt_hash_text(type->axes[i].name, (uint64_t)(at * 1000 + seed));
+    }
+    return dt_hash_bytes(&sum, sizeof sum, 7);
+}
+
+DtValue *arg_random(Fixture *f, const DtType *type, int seed)
+{
+    DtTensor *tensor = dt_interp_tensor(f->arena, type);
+    for (int64_t i = 0; i < dt_type_elements(type); i++) {
+        int64_t quarters = (int64_t)(element_hash(type, i, seed) % 64) - 32;
+        tensor->at[i] = type->dtype == DT_BOOL           ? (double)(quarters & 1)
+                        : dt_dtype_is_float(type->dtype) ? (double)quarters / 4
+                                                         : (double)quarters;
+    }
+    return add_arg(f, tensor);
+}
+
+DtValue *arg_values(Fixture *f, const DtType *type, const double *values)
+{
+    DtTensor *tensor = dt_interp_tensor(f->arena, type);
+    memcpy(tensor->at, values, sizeof(double) * (size_t)dt_type_elements(type));
+    return add_arg(f, tensor);
+}
+
+DtValue *arg_scalar(Fixture *f, DtDtype dtype, double value)
+{
+    return arg_values(f, dt_type_scalar(dtype), &value);
+}
+
+DtTensor *run(Fixture *f, DtValue *value)
+{
+    uint32_t result = f->func->results.n;
+    cr_assert(result < DT_COUNT(f->results));
+    dt_graph_return(f->func, value);
+    dt_interp_run(&f->interp, f->func, f->args, f->results);
+    cr_assert_eq(f->results[result]->type, value->type);
+    return f->results[result];
+}
+
+double element(const DtTensor *tensor, int n, const Place *places)
+{
+    int64_t offset = 0;
+    for (uint32_t i = 0; i < tensor->type->rank; i++) {
+        const DtAxis *axis = &tensor->type->axes[i];
+        int64_t at = -1;
+        for (int k = 0; k < n; k++)
+            if (strcmp(places[k].axis, axis->name) == 0)
+                at = places[k].at;
+        cr_assert(at >= 0 && at < axis->extent, "axis %s at %lld", axis->name, (long long)at);
+        offset = offset * axis->extent + at;
+    }
+    return tensor->at[offset];
+}
+
+bool same_number(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
+}
+
+void expect_values(const DtTensor *tensor, const double *values, int n)
+{
+    cr_assert_eq(dt_type_elements(tensor->type), n);
+    for (int i = 0; i < n; i++)
+        cr_assert(same_number(tensor->at[i], values[i]), "element %d is %.17g, not %.17g", i,
+                  tensor->at[i], values[i]);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of the interpreter share: a module with one function under construction, types and
+ * tensors from short texts, and reading elements by axis names, which no code of the interpreter is
+ * used for. */
+#ifndef DT_TESTS_INTERP_FIXTURE_H
+#define DT_TESTS_INTERP_FIXTURE_H
+
+#include "ir/interp.h"
+
+typedef struct Fixture {
+    DtArena *arena;
+    DtModule *module;
+    DtFunc *func;
+    DtBuilder b;
+    DtInterp interp;
+    uint32_t n_args;
+    DtTensor *args[16];
+    DtTensor *results[16];
+} Fixture;
+
+Fixture *fixture_new(void); /* freed by fixture_free, with everything made from it */
+void fixture_free(Fixture *f);
+
+/* "b=2 s=3" */
+const DtType *type_of(DtDtype dtype, const char *axes);
+DtAxis axis_of(const char *name, int64_t extent);
+/* The axes of type in their k-th order, k < order_count(type). */
+const DtType *reordered(const DtType *type, int k);
+int order_count(const DtType *type);
+
+/* An argument of the function whose tensor is filled with: distinct pseudo-random quarters in [-8,
+ * 8), whole for integers, 0 or 1 for bool, equal for equal axes and seed whatever the order of the
+ * axes; */
+DtValue *arg_random(Fixture *f, const DtType *type, int seed);
+/* these values in memory order (as many as the type has elements); */
+DtValue *arg_values(Fixture *f, const DtType *type, const double *values);
+/* a scalar. */
+DtValue *arg_scalar(Fixture *f, DtDtype dtype, double value);
+
+/* Adds the value to the results, runs the function, and returns that value's tensor. */
+DtTensor *run(Fixture *f, DtValue *value);
+
+/* The element at named coordinates. Names the tensor does not have are ignored; all it has must be
+ * given. */
+typedef struct Place {
+    const char *axis;
+    int64_t at;
+} Place;
+double element(const DtTensor *tensor, int n, const Place *places);
+#define P(axis, at) \
+    {               \
+        axis, at    \
+    }
+#define AT(tensor, ...) \
+    element((tensor), (int)DT_COUNT(((Place[]){__VA_ARGS__})), (Place[]){__VA_ARGS__})
+
+/* Equal, or both NaN; -0 differs from 0. */
+bool same_number(double a, double b);
+/* Memory-order comparison with a message at the first difference. */
+void expect_values(const DtTensor *tensor, const double *values, int n);
+
+#endif

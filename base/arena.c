@@ -67,7 +67,8 @@ void *dt_arena_alloc(DtArena *arena, size_t bytes)
     size_t need = bytes ? (bytes + 15) & ~(size_t)15 : 16;
     while (arena->current->size - arena->current->used < need) {
         if (!arena->current->next || arena->current->next->size < need) {
-            size_t size = arena->current->size < 8u << 20 ? arena->current->size * 2 : arena->current->size;
+            size_t size =
+                arena->current->size < 8u << 20 ? arena->current->size * 2 : arena->current->size;
             Block *block = block_new(size > need ? size : need);
             block->next = arena->current->next;
             arena->current->next = block;

@@ -34,8 +34,9 @@ static bool fault(const char *kind, int error)
 
 static DtStatus failed(const char *what, const char *path)
 {
-    const char *hint = errno == ENOSPC ? "; free some space on that disk"
-                       : errno == EACCES || errno == EPERM ? "; check the permissions" : "";
+    const char *hint = errno == ENOSPC                     ? "; free some space on that disk"
+                       : errno == EACCES || errno == EPERM ? "; check the permissions"
+                                                           : "";
     return dt_status_fail(DT_EXIT_IO, "cannot %s %s: %s%s", what, path, strerror(errno), hint);
 }
 
@@ -54,7 +55,8 @@ static int open_regular(const char *path, struct stat *ret_stat, DtStatus *ret_s
     return fd;
 }
 
-DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_text, size_t *ret_len)
+DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_text,
+                      size_t *ret_len)
 {
     struct stat stat;
     DtStatus status = DT_OK;
@@ -63,7 +65,8 @@ DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_t
         return status;
     if ((uint64_t)stat.st_size > max) {
         close(fd);
-        return dt_status_fail(DT_EXIT_IO, "%s has %lld bytes; at most %zu can be read", path, (long long)stat.st_size, max);
+        return dt_status_fail(DT_EXIT_IO, "%s has %lld bytes; at most %zu can be read", path,
+                              (long long)stat.st_size, max);
     }
     size_t len = (size_t)stat.st_size, got = 0;
     char *text = dt_arena_alloc(arena, len + 1);
@@ -96,7 +99,9 @@ DtStatus dt_file_map(const char *path, DtFileView *ret_view)
         return status;
     *ret_view = (DtFileView){NULL, (size_t)stat.st_size};
     if (stat.st_size > 0) {
-        void *at = fault("mmap", ENOMEM) ? MAP_FAILED : mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        void *at = fault("mmap", ENOMEM)
+                       ? MAP_FAILED
+                       : mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (at == MAP_FAILED) {
             status = failed("map", path);
             ret_view->len = 0;
@@ -134,7 +139,8 @@ DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path)
 {
     writer->fd = -1;
     if ((size_t)snprintf(writer->path, sizeof writer->path, "%s", path) >= sizeof writer->path ||
-        (size_t)snprintf(writer->temporary, sizeof writer->temporary, "%s.XXXXXX", path) >= sizeof writer->temporary)
+        (size_t)snprintf(writer->temporary, sizeof writer->temporary, "%s.XXXXXX", path) >=
+            sizeof writer->temporary)
         return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
     writer->fd = fault("open", EACCES) ? -1 : mkostemp(writer->temporary, O_CLOEXEC);
     if (writer->fd < 0)
@@ -168,7 +174,8 @@ DtStatus dt_file_writer_commit(DtFileWriter *writer)
     if (close(writer->fd) != 0 && dt_status_ok(&status))
         status = failed("close", writer->path);
     writer->fd = -1;
-    if (dt_status_ok(&status) && (fault("rename", EIO) || rename(writer->temporary, writer->path) != 0))
+    if (dt_status_ok(&status) &&
+        (fault("rename", EIO) || rename(writer->temporary, writer->path) != 0))
         status = failed("put in place", writer->path);
     if (!dt_status_ok(&status)) {
         unlink(writer->temporary);
@@ -214,7 +221,8 @@ DtStatus dt_file_make_folder(const char *path)
         return failed("make the folder", copy);
     struct stat stat_of;
     if (stat(copy, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
-        return dt_status_fail(DT_EXIT_IO, "cannot make the folder %s: something else has that name", copy);
+        return dt_status_fail(DT_EXIT_IO, "cannot make the folder %s: something else has that name",
+                              copy);
     return DT_OK;
 }
 

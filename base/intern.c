@@ -58,7 +58,8 @@ const char *dt_intern_n(const char *text, size_t len)
     uint64_t hash = dt_hash_bytes(text, len, 0);
     size_t at = hash & (table.cap - 1);
     for (; table.slots[at].text; at = (at + 1) & (table.cap - 1))
-        if (table.slots[at].hash == hash && table.slots[at].len == len && memcmp(table.slots[at].text, text, len) == 0)
+        if (table.slots[at].hash == hash && table.slots[at].len == len &&
+            memcmp(table.slots[at].text, text, len) == 0)
             return table.slots[at].text;
     table.slots[at] = (Slot){dt_arena_strndup(table.arena, text, len), hash, len};
     table.n++;

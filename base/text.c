@@ -46,6 +46,50 @@ void dt_text_printf(DtText *text, const char *format, ...)
     va_end(args);
 }
 
+/* Bytes of the well-formed UTF-8 character at from, or 0; its number in ret_point. */
+static size_t character(const unsigned char *from, size_t len, uint32_t *ret_point)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = from[0] < 0x80   ? 1
+               : from[0] < 0xC2 ? 0
+               : from[0] < 0xE0 ? 2
+               : from[0] < 0xF0 ? 3
+                                : 4;
+    if (n == 0 || n > len || from[0] > 0xF4)
+        return 0;
+    uint32_t point = n == 1 ? from[0] : from[0] & (0xFFu >> (n + 1));
+    for (size_t i = 1; i < n; i++) {
+        if ((from[i] & 0xC0) != 0x80)
+            return 0;
+        point = point << 6 | (from[i] & 0x3Fu);
+    }
+    *ret_point = point;
+    return point >= least[n] && point <= 0x10FFFF && (point < 0xD800 || point > 0xDFFF) ? n : 0;
+}
+
+static bool shows(uint32_t point)
+{
+    bool control = point < 0x20 || (point >= 0x7F && point < 0xA0);
+    bool direction = (point >= 0x200B && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
+                     (point >= 0x2066 && point <= 0x2069) || point == 0xFEFF;
+    return !control && !direction;
+}
+
+void dt_text_add_visible(DtText *text, const char *from, size_t len)
+{
+    reserve(text, len);
+    for (size_t i = 0, n; i < len; i += n ? n : 1) {
+        uint32_t point = 0;
+        n = character((const unsigned char *)from + i, len - i, &point);
+        if (n == 0)
+            dt_text_add_n(text, "?", 1);
+        else if (!shows(point))
+            dt_text_add_n(text, " ", 1);
+        else
+            dt_text_add_n(text, from + i, n);
+    }
+}
+
 void dt_text_free(DtText *text)
 {
     free(text->at);

@@ -22,6 +22,11 @@ void dt_text_free(DtText *text);
 /* Shortest decimal text that reads back as the same double ("0.1", "1e-05", "inf", "-inf", "nan"). */
 void dt_text_double(DtText *text, double value);
 
+/* Adds bytes that may be anything as text that any terminal may show, one column a character: control
+ * characters (tabs, escapes, also C1) and bidirectional controls become blanks, bytes that are not UTF-8
+ * question marks. */
+void dt_text_add_visible(DtText *text, const char *from, size_t len);
+
 /* "1.5 GiB", "320 B" ; "12.3 ms" ; into buf, returned. */
 const char *dt_text_bytes(char buf[32], double bytes);
 const char *dt_text_seconds(char buf[32], double seconds);

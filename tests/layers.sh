@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Folders are layers: fails when a source file includes a header of a layer that its own may not see, or
+# when a header of an outside library appears in a second file. Run from the root of the tree, or with the
+# root as argument. `layers.sh --self-test` checks that each kind of violation is found.
+set -eu
+
+# layer: layers that it may include, besides itself
+allowed='
+base:
+ir: base
+plan: base
+cost: base ir
+frontend: base ir
+passes: base ir cost
+search: base ir passes cost
+verify: base plan
+report: base plan
+codegen: base ir plan
+runtime: base plan
+cli: base ir plan cost frontend passes search verify report codegen
+'
+# headers of outside libraries that one file of the tree may include
+single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h'
+
+check() {
+    cd "$1"
+    files=$(find . \( -name build -o -name out -o -name .git -o -name tests -o -name bench \) -prune -o \
+                 \( -name '*.[chly]' -o -name '*.def' \) -type f -print | LC_ALL=C sort)
+    [ -n "$files" ] || { echo "layers: no source files in $1"; exit 1; }
+    # shellcheck disable=SC2086
+    awk -v allowed="$allowed" -v single="$single" '
+        BEGIN {
+            n = split(allowed, rows, "\n")
+            for (i = 1; i <= n; i++) {
+                m = split(rows[i], words, /[: ]+/)
+                if (words[1] == "")
+                    continue
+                known[words[1]] = 1
+                for (j = 1; j <= m; j++)
+                    if (words[j] != "")
+                        may[words[1], words[j]] = 1
+            }
+            n = split(single, words, " ")
+            for (i = 1; i <= n; i++)
+                once[words[i]] = 1
+        }
+        FNR == 1 { files++ }
+        /^[ \t]*#[ \t]*include[ \t]*["<]/ {
+            header = $0
+            sub(/^[^"<]*["<]/, "", header)
+            sub(/[">].*$/, "", header)
+            path = substr(FILENAME, 3)
+            layer = path
+            if (!sub(/\/.*$/, "", layer))
+                layer = "" # a main program: sees every layer
+            target = header
+            if (!sub(/\/.*$/, "", target))
+                target = layer
+            if (header ~ /\.\./) {
+                print path ":" FNR ": `" header "`: name headers from the root of the tree"
+                bad = 1
+            }
+            if (layer != "" && !(layer in known)) {
+                if (!(layer in unknown))
+                    print path ": the folder `" layer "` is not a layer in tests/layers.sh"
+                unknown[layer] = bad = 1
+            } else if (layer != "" && (target in known) && !((layer, target) in may)) {
+                print path ":" FNR ": `" layer "` may not include `" header "`"
+                bad = 1
+            }
+            if (header in once) {
+                if ((header in where) && where[header] != path) {
+                    print path ":" FNR ": <" header "> is included by " where[header] " already"
+                    bad = 1
+                }
+                where[header] = path
+            }
+        }
+        END {
+            if (!bad)
+                print "layers: " files " files, every include allowed"
+            exit bad
+        }' $files
+}
+
+self_test() {
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    mkdir "$folder/base" "$folder/ir" "$folder/runtime" "$folder/odd"
+    expect() { # text of the include, file, what must be said
+        printf '#include %s\n' "$1" >"$folder/$2"
+        if out=$(check "$folder"); then
+            echo "layers: accepted $1 in $2"
+            exit 1
+        fi
+        case $out in *"$3"*) ;; *) echo "layers: for $1 in $2 it said: $out"; exit 1 ;; esac
+        rm "$folder/$2"
+    }
+    echo '#include "base/arena.h"' >"$folder/ir/good.c"
+    (check "$folder" >/dev/null) || { echo "layers: refused a good tree"; exit 1; }
+    expect '"ir/ir.h"' base/a.c 'may not include'
+    expect '"ir/ir.h"' runtime/a.c 'may not include'
+    expect '"../base/arena.h"' ir/a.c 'from the root'
+    expect '"base/arena.h"' odd/a.c 'not a layer'
+    echo '#include <mpi.h>' >"$folder/runtime/b.c"
+    expect '<mpi.h>' runtime/c.c 'already'
+    echo 'layers: self-test passed'
+}
+
+if [ "${1:-}" = --self-test ]; then
+    self_test
+else
+    check "${1:-.}"
+fi

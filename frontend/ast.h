@@ -109,13 +109,15 @@ struct DtExpr {
     DT_VEC(DtSub) subs;
     DT_VEC(DtArg) args;
     DtExprs items;
+    uint32_t height; /* levels of the tree, at most DT_MAX_HEIGHT (frontend/syntax.h) */
 };
 
 /* Left side of an assignment or of a config entry: `x`, `i32 tokens[batch, seq]`, `"file.name"[a, b]`. */
 typedef struct DtTarget {
     DtAstType type; /* dtype and axes as far as written */
-    DtName name;    /* or */
+    DtName name;    /* text NULL if it is a string */
     const char *string;
+    uint32_t string_len;
     DtSpan span;
 } DtTarget;
 typedef DT_VEC(DtTarget) DtTargets;
@@ -195,7 +197,7 @@ typedef struct DtBind { /* one `name = expr` of a dim line; value NULL: must com
 typedef struct DtItem {
     DtItemKind kind;
     DtSpan span;
-    DtName name;          /* of train (optional), cluster, parallel, names */
+    DtName name;          /* of train (optional), cluster, parallel, names; include: where the path stands */
     DtName on;            /* cluster of parallel, model of names */
     const char *include;  /* path as written */
     uint32_t include_len;

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words the parser's errors, and says where parsing resumes. The generated parser knows which tokens it
+ * could take; a user wants a short list (`a value` rather than eleven tokens), and, where the mistake is
+ * a common one, the way to write it. */
+#include "frontend/syntax.h"
+
+#include "dsl_parser.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HAS(kind) expected[DT_TOK_##kind - DT_TOK_FIRST]
+
+uint32_t dt_expect_start(const DtTokens *tokens, uint32_t at)
+{
+    const DtToken *t = tokens->at;
+    uint16_t depth = t[at].depth;
+    while (at > 0) {
+        const DtToken *before = &t[at - 1];
+        bool opens = before->kind == DT_TOK_LBRACE && before->depth + 1 == depth;
+        bool ends = before->kind == DT_TOK_SEMI && before->depth == depth && before->nesting == 0;
+        if (opens || ends)
+            break;
+        at--;
+    }
+    return at;
+}
+
+uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at, bool blocks)
+{
+    const DtToken *t = tokens->at;
+    uint16_t depth = t[at].depth;
+    for (;; at++) {
+        bool here = t[at].depth == depth && t[at].nesting == 0;
+        if (t[at].kind == DT_TOK_END || (here && (t[at].kind == DT_TOK_SEMI || t[at].kind == DT_TOK_RBRACE)) ||
+            (here && blocks && t[at].kind == DT_TOK_LBRACE))
+            return at;
+    }
+}
+
+static const char *source_of(const DtDiags *diags, DtSpan span)
+{
+    size_t len;
+    return dt_diag_source(diags, span.file, &len) + span.lo;
+}
+
+/* "`foo`", "the keyword `in`", "the end of the line". */
+static void add_found(const DtDiags *diags, const DtToken *token, DtText *text)
+{
+    int len = (int)(token->span.hi - token->span.lo);
+    const char *cut = len > 40 ? "..." : "";
+    if (len > 40)
+        len = 40;
+    switch (token->kind) {
+    case DT_TOK_END: dt_text_add(text, "the end of the file"); break;
+    case DT_TOK_STRING: dt_text_add(text, "a string"); break;
+    case DT_TOK_SEMI:
+        dt_text_add(text, token->inserted ? "the end of the line" : "`;`");
+        break;
+    default:
+        if (dt_layout_is_keyword(token->kind))
+            dt_text_add(text, "the keyword ");
+        dt_text_printf(text, "`%.*s%s`", len, source_of(diags, token->span), cut);
+    }
+}
+
+/* The expected tokens in a few words. Operators and what may follow any value are left out, unless there
+ * is nothing else. */
+static void add_expected(const bool *expected, DtText *text)
+{
+    static const struct { int kind; const char *text; } rows[] = {
+        {DT_TOK_ID, "a name"},       {DT_TOK_INT, "an integer"},  {DT_TOK_STRING, "a string"},
+        {DT_TOK_DTYPE, "a dtype"},   {DT_TOK_MODEL, NULL},        {DT_TOK_ELLIPSIS, "`...`"},
+        {DT_TOK_ASSIGN, "`=`"},      {DT_TOK_ARROW, "`->`"},      {DT_TOK_IN, "`in`"},
+        {DT_TOK_ON, "`on`"},         {DT_TOK_THEN, "`then`"},     {DT_TOK_ELSE, "`else`"},
+        {DT_TOK_RANGE, "`..`"},      {DT_TOK_LBRACKET, "`[`"},    {DT_TOK_LPAREN, "`(`"},
+        {DT_TOK_COMMA, "`,`"},       {DT_TOK_RPAREN, "`)`"},      {DT_TOK_RBRACKET, "`]`"},
+        {DT_TOK_LBRACE, "`{`"},      {DT_TOK_SEMI, "a new line or `;`"}};
+    const char *words[DT_COUNT(rows) + 2];
+    uint32_t n = 0;
+    bool value = HAS(INT) && HAS(FLOAT), operators = HAS(POW), statement = HAS(RETURN);
+    if (value)
+        words[n++] = "a value";
+    if (statement)
+        words[n++] = "a statement";
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        int kind = rows[i].kind;
+        if (!rows[i].text || !expected[kind - DT_TOK_FIRST])
+            continue;
+        bool begins_value = kind == DT_TOK_ID || kind == DT_TOK_INT || kind == DT_TOK_STRING || kind == DT_TOK_DTYPE;
+        if (value && (begins_value || kind == DT_TOK_LPAREN))
+            continue;
+        if (statement && (begins_value || kind == DT_TOK_SEMI))
+            continue;
+        if (operators && (kind == DT_TOK_LPAREN || kind == DT_TOK_LBRACKET))
+            continue;
+        words[n++] = rows[i].text;
+    }
+    if (n == 0 && operators)
+        words[n++] = "an operator";
+    if (n == 0)
+        words[n++] = HAS(RBRACE) ? "`}`" : "the end of the file";
+    for (uint32_t i = 0; i < n; i++)
+        dt_text_printf(text, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
+}
+
+/* Words that other languages have where ours has another. */
+static const struct { const char *theirs, *ours; } foreign_words[] = {
+    {"def", "fn"},         {"func", "fn"},        {"function", "fn"},   {"class", "layer"},   {"module", "layer"},
+    {"import", "include"}, {"from", "include"},   {"use", "include"},   {"for", "repeat"},    {"while", "repeat"},
+    {"loop", "repeat"},    {"parameter", "param"}, {"buffer", "state"}, {"elif", "else { if ... }"},
+    {"elseif", "else { if ... }"}, {"mesh", "parallel"}, {"dims", "dim"}, {"axes", "axis"}};
+
+/* A keyword that the name was probably meant to be, or NULL. */
+static const char *meant_keyword(const char *name, bool item)
+{
+    static const char *const items[] = {"include", "dim", "axis", "fn", "layer", "model", "train", "cluster", "parallel",
+                                        "names"};
+    static const char *const statements[] = {"param", "state", "repeat", "if", "return"};
+    const char *near = item ? dt_text_nearest(name, items, DT_COUNT(items))
+                            : dt_text_nearest(name, statements, DT_COUNT(statements));
+    for (size_t i = 0; i < DT_COUNT(foreign_words); i++)
+        if (!strcmp(foreign_words[i].theirs, name))
+            return foreign_words[i].ours;
+    return near;
+}
+
+static void help_dtype(DtDiag *d, const DtToken *token)
+{
+    static const struct { const char *theirs, *ours; } rows[] = {
+        {"float", "f32"},  {"float32", "f32"}, {"fp32", "f32"},     {"double", "f64"},   {"float64", "f64"},
+        {"fp64", "f64"},   {"half", "f16"},    {"float16", "f16"},  {"fp16", "f16"},     {"bfloat16", "bf16"},
+        {"int", "i32"},    {"int32", "i32"},   {"long", "i64"},     {"int64", "i64"},    {"byte", "u8"},
+        {"uint8", "u8"},   {"uint16", "u16"},  {"uint32", "u32"},   {"boolean", "bool"}, {"i16", "i32"},
+        {"i8", "i32"},     {"u64", "i64"}};
+    for (size_t i = 0; token->kind == DT_TOK_ID && i < DT_COUNT(rows); i++)
+        if (!strcmp(rows[i].theirs, token->text))
+            dt_diag_fix(d, token->span, rows[i].ours, "the dtype is called `%s`", rows[i].ours);
+}
+
+/* The way to write what was probably meant, for mistakes that are common. */
+static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool *expected)
+{
+    const DtToken *found = &tokens->at[at], *before = at ? found - 1 : NULL;
+    uint32_t first = dt_expect_start(tokens, at);
+    const DtToken *start = &tokens->at[first];
+    bool closes = found->kind == DT_TOK_RPAREN || found->kind == DT_TOK_RBRACKET;
+    if (!before)
+        return;
+    if (closes && before->kind == DT_TOK_COMMA)
+        dt_diag_fix(d, before->span, "", "no comma follows the last entry");
+    else if (found->kind == DT_TOK_CMP && before->kind != DT_TOK_CMP && HAS(AND) && !HAS(CMP))
+        dt_diag_help(d, "comparisons do not chain: write `a < b and b < c`");
+    else if (found->kind == DT_TOK_IF && before->kind == DT_TOK_ELSE)
+        dt_diag_help(d, "write `else { if ... { ... } }`");
+    else if (found->kind == DT_TOK_ELSE && at == first)
+        dt_diag_help(d, "an `else` follows the `}` of its `if` directly, with no `;` between");
+    else if (found->kind == DT_TOK_ASSIGN && HAS(CMP))
+        dt_diag_fix(d, found->span, "==", "equality is written `==`");
+    else if (found->kind == DT_TOK_INT && before->kind == DT_TOK_LBRACKET)
+        dt_diag_help(d, "an index names its axis: `x[axis = %lld]`", (long long)found->integer);
+    else if ((found->kind == DT_TOK_FLOORDIV || found->kind == DT_TOK_SLASH) && at == first)
+        dt_diag_help(d, "a comment begins with `#`");
+    else if (found->kind == DT_TOK_COLON && HAS(LBRACE))
+        dt_diag_fix(d, found->span, " {", "a block stands in braces");
+    else if (found->config && HAS(COMMA) && before->kind != DT_TOK_COMMA && start->kind == DT_TOK_ID && HAS(ON) &&
+             (found->kind == DT_TOK_STAR || found->kind == DT_TOK_MINUS || found->kind == DT_TOK_PLUS))
+        dt_diag_help(d, "in a directive an expression stands in parentheses: `data = (2 * n)`");
+    else if (start->kind == DT_TOK_ID && at == first + 1 && !found->config && meant_keyword(start->text, false))
+        dt_diag_help(d, "did you mean `%s`?", meant_keyword(start->text, false));
+    else if (before->kind == DT_TOK_ID && (found->kind == DT_TOK_ID || found->kind == DT_TOK_LBRACKET))
+        help_dtype(d, before);
+}
+
+static void report_item(DtDiags *diags, const DtToken *found)
+{
+    DtText text = {0};
+    add_found(diags, found, &text);
+    DtDiag *d = dt_diag_report(diags, E0113, found->span, "expected an item, found %s", text.at);
+    const char *near = found->kind == DT_TOK_ID ? meant_keyword(found->text, true) : NULL;
+    if (near)
+        dt_diag_fix(d, found->span, near, "did you mean `%s`?", near);
+    else if (found->kind == DT_TOK_FLOORDIV || found->kind == DT_TOK_SLASH)
+        dt_diag_help(d, "a comment begins with `#`");
+    dt_diag_note(d, "a file consists of include, dim, axis, fn, layer, model, train, cluster, parallel and names");
+    dt_text_free(&text);
+}
+
+static void report_keyword(DtDiags *diags, const DtToken *found)
+{
+    const char *keyword = found->text, *other = dt_layout_other_name(found->kind);
+    DtDiag *d = dt_diag_report(diags, E0109, found->span, "`%s` is a keyword and cannot be a name", keyword);
+    dt_diag_fix(d, found->span, other, "another name, such as `%s`", other);
+}
+
+/* A statement ended, and something else follows on its line. */
+static void report_separator(DtDiags *diags, const DtTokens *tokens, uint32_t at, const bool *expected)
+{
+    const DtToken *found = &tokens->at[at];
+    DtText text = {0};
+    add_found(diags, found, &text);
+    DtDiag *d = dt_diag_report(diags, E0114, found->span, "expected %sa new line or `;`, found %s",
+                               HAS(POW) ? "an operator, " : HAS(COMMA) ? "`,`, " : "", text.at);
+    add_help(d, tokens, at, expected);
+    dt_text_free(&text);
+}
+
+void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const bool *expected)
+{
+    const DtToken *found = &tokens->at[at];
+    if (found->reported)
+        return;
+    bool first = dt_expect_start(tokens, at) == at;
+    if (found->depth == 0 && first && found->kind != DT_TOK_END) {
+        report_item(diags, found);
+        return;
+    }
+    if (dt_layout_is_keyword(found->kind) && HAS(ID) && !(found->lines && dt_layout_is_item_keyword(found->kind) && !first)) {
+        report_keyword(diags, found);
+        return;
+    }
+    if (HAS(SEMI) && !HAS(INT) && found->kind != DT_TOK_END) {
+        report_separator(diags, tokens, at, expected);
+        return;
+    }
+    DtText list = {0}, text = {0};
+    add_expected(expected, &list);
+    add_found(diags, found, &text);
+    DtDiag *d = dt_diag_report(diags, E0112, found->span, "expected %s, found %s", list.at, text.at);
+    add_help(d, tokens, at, expected);
+    dt_text_free(&list);
+    dt_text_free(&text);
+}

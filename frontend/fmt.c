@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `dtc fmt`: a program in one layout. Works on tokens: line breaks and comments stay, everything between
+ * tokens is made anew.
+ *
+ *   indent      two spaces for each open brace; a line that continues a statement four more; within `(` or
+ *               `[` below what follows the bracket, or, if that ends its line, four more than that line
+ *   spaces      one around operators and after `,` and `;`; none inside `(` and `[`, around `.` and `:`,
+ *               after `@` and the minus sign; one before the options of a directive: `on pipe (chunks = 2)`
+ *   blank lines at most one in a row, none at the beginning and the end
+ *   comments    those behind code line up over consecutive lines, two spaces behind the longest
+ *
+ * Since line breaks stay and tokens are separated as before, the tree stays the same. */
+#include "frontend/syntax.h"
+
+#include "dsl_parser.h"
+
+#include <string.h>
+
+/* One line of the result. */
+typedef struct Line {
+    uint32_t lo, hi;    /* bytes of Fmt.code; indent included */
+    DtSpan comment;     /* empty: none */
+    bool blank_before;
+    bool only_comment;
+} Line;
+
+typedef struct Bracket {
+    int kind;
+    uint32_t column; /* where the token after it stands, in characters */
+    uint32_t indent; /* of the line with the bracket */
+    bool last;       /* the bracket ends its line */
+    bool group;      /* of `@(a, b)` */
+} Bracket;
+
+typedef struct Fmt {
+    DtArena *arena;
+    const char *source;
+    DtTokens raw;       /* with comments */
+    bool *starts;       /* for each raw token: begins a statement, entry or item */
+    bool *config;       /* for each raw token: lies in a configuration block */
+    DtText code;
+    DT_VEC(Line) lines;
+    DT_VEC(Bracket) open;
+    uint32_t depth;     /* open braces */
+    uint32_t indent;    /* of the current line */
+    uint32_t line_start; /* in code */
+    bool directive;     /* within a directive of a configuration block */
+    bool after_group;   /* the last token ended the axes of a contraction */
+    bool after_sign;    /* the last token was a minus sign */
+    int last;           /* kind of the last token that is not a comment, or DT_TOK_END */
+} Fmt;
+
+static bool ends_value(int kind)
+{
+    return kind == DT_TOK_ID || kind == DT_TOK_INT || kind == DT_TOK_FLOAT || kind == DT_TOK_QUANTITY ||
+           kind == DT_TOK_STRING || kind == DT_TOK_DTYPE || kind == DT_TOK_TRUE || kind == DT_TOK_FALSE ||
+           kind == DT_TOK_RPAREN || kind == DT_TOK_RBRACKET;
+}
+
+static bool in_parens(const Fmt *f)
+{
+    return f->open.n && f->open.at[f->open.n - 1].kind != DT_TOK_LBRACE;
+}
+
+static bool space_before(const Fmt *f, int kind)
+{
+    int last = f->last;
+    if (last == DT_TOK_LPAREN || last == DT_TOK_LBRACKET || last == DT_TOK_DOT || last == DT_TOK_COLON ||
+        last == DT_TOK_AT || f->after_sign || (last == DT_TOK_LBRACE && kind == DT_TOK_RBRACE))
+        return false;
+    if (kind == DT_TOK_COMMA || kind == DT_TOK_SEMI || kind == DT_TOK_RPAREN || kind == DT_TOK_RBRACKET ||
+        kind == DT_TOK_DOT || kind == DT_TOK_COLON)
+        return false;
+    if (kind == DT_TOK_LPAREN && ends_value(last))
+        return f->after_group || (f->directive && !in_parens(f));
+    if (kind == DT_TOK_LBRACKET && ends_value(last))
+        return f->after_group;
+    return true;
+}
+
+/* The next token that is not a comment: its index, or n. */
+static uint32_t next_code(const Fmt *f, uint32_t i)
+{
+    while (i < f->raw.n && f->raw.at[i].kind == DT_TOK_COMMENT)
+        i++;
+    return i;
+}
+
+/* The indent of a line that begins with token i. */
+static uint32_t indent_of(const Fmt *f, uint32_t i)
+{
+    uint32_t code = next_code(f, i);
+    int kind = code < f->raw.n ? f->raw.at[code].kind : DT_TOK_END;
+    bool comment = i != code;
+    if (in_parens(f)) {
+        const Bracket *open = &f->open.at[f->open.n - 1];
+        bool closes = !comment && (kind == DT_TOK_RPAREN || kind == DT_TOK_RBRACKET);
+        return !open->last ? open->column : closes ? open->indent : open->indent + 4;
+    }
+    if (kind == DT_TOK_END)
+        return 2 * f->depth;
+    if (kind == DT_TOK_RBRACE)
+        return 2 * (f->depth - (comment ? 0 : 1));
+    bool block = kind == DT_TOK_ELSE || kind == DT_TOK_LBRACE;
+    return 2 * f->depth + (f->starts[code] || block ? 0 : 4);
+}
+
+static uint32_t column_of(const Fmt *f)
+{
+    uint32_t column = 0;
+    for (size_t i = f->line_start; i < f->code.len; i++)
+        column += (f->code.at[i] & 0xC0) != 0x80;
+    return column;
+}
+
+static void end_line(Fmt *f)
+{
+    if (f->lines.n)
+        f->lines.at[f->lines.n - 1].hi = (uint32_t)f->code.len;
+}
+
+static void begin_line(Fmt *f, uint32_t i)
+{
+    end_line(f);
+    const DtToken *t = &f->raw.at[i];
+    f->indent = indent_of(f, i);
+    f->line_start = (uint32_t)f->code.len;
+    Line line = {.lo = f->line_start, .blank_before = f->lines.n && t->lines > 1, .only_comment = t->kind == DT_TOK_COMMENT};
+    DT_PUSH(f->arena, f->lines, line);
+    for (uint32_t k = 0; k < f->indent; k++)
+        dt_text_add(&f->code, " ");
+}
+
+/* Brackets and the small states that space_before and indent_of look at. */
+static void note_token(Fmt *f, uint32_t i)
+{
+    const DtToken *t = &f->raw.at[i];
+    bool sign = t->kind == DT_TOK_MINUS && (!ends_value(f->last) || f->after_group);
+    bool group = f->last == DT_TOK_AT && t->kind == DT_TOK_ID;
+    if (t->kind == DT_TOK_LPAREN || t->kind == DT_TOK_LBRACKET || t->kind == DT_TOK_LBRACE) {
+        Bracket open = {.kind = t->kind, .column = column_of(f), .indent = f->indent, .group = f->last == DT_TOK_AT};
+        open.last = i + 1 < f->raw.n && (f->raw.at[i + 1].lines || f->raw.at[i + 1].kind == DT_TOK_COMMENT);
+        DT_PUSH(f->arena, f->open, open);
+        f->depth += t->kind == DT_TOK_LBRACE;
+    } else if (t->kind == DT_TOK_RPAREN || t->kind == DT_TOK_RBRACKET || t->kind == DT_TOK_RBRACE) {
+        group = f->open.at[--f->open.n].group;
+        f->depth -= t->kind == DT_TOK_RBRACE;
+    }
+    f->after_sign = sign;
+    f->after_group = group;
+    f->last = t->kind;
+}
+
+static void lay_token(Fmt *f, uint32_t i)
+{
+    const DtToken *t = &f->raw.at[i];
+    bool fresh = t->lines || i == 0;
+    if (fresh)
+        begin_line(f, i);
+    if (t->kind == DT_TOK_COMMENT) {
+        DtSpan comment = t->span;
+        while (comment.hi > comment.lo && strchr(" \t\r", f->source[comment.hi - 1]) && f->source[comment.hi - 1])
+            comment.hi--;
+        f->lines.at[f->lines.n - 1].comment = comment;
+        return;
+    }
+    if (f->starts[i]) {
+        uint32_t next = next_code(f, i + 1);
+        int kind = next < f->raw.n ? f->raw.at[next].kind : DT_TOK_END;
+        f->directive = f->config[i] && t->kind == DT_TOK_ID && kind != DT_TOK_ASSIGN && kind != DT_TOK_COMMA &&
+                       kind != DT_TOK_LBRACKET;
+    }
+    if (!fresh && space_before(f, t->kind))
+        dt_text_add(&f->code, " ");
+    dt_text_add_n(&f->code, f->source + t->span.lo, t->span.hi - t->span.lo);
+    note_token(f, i);
+}
+
+/* Which raw tokens begin a statement, as the layout of the grammar's tokens says. */
+static void find_starts(Fmt *f, DtDiags *diags, uint32_t file)
+{
+    DtTokens laid = dt_layout_tokens(f->arena, diags, file, &f->raw);
+    f->starts = DT_NEW_ARRAY(f->arena, bool, f->raw.n + 1);
+    f->config = DT_NEW_ARRAY(f->arena, bool, f->raw.n + 1);
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < f->raw.n; i++) {
+        if (f->raw.at[i].kind == DT_TOK_COMMENT)
+            continue;
+        while (laid.at[k].inserted)
+            k++;
+        int before = k ? laid.at[k - 1].kind : DT_TOK_SEMI;
+        f->starts[i] = before == DT_TOK_SEMI || before == DT_TOK_LBRACE;
+        f->config[i] = laid.at[k].config && laid.at[k].depth > 0;
+        k++;
+    }
+}
+
+static uint32_t width_of(const Fmt *f, const Line *line)
+{
+    uint32_t width = 0;
+    for (uint32_t i = line->lo; i < line->hi; i++)
+        width += (f->code.at[i] & 0xC0) != 0x80;
+    return width;
+}
+
+static bool has_trailing(const Line *line)
+{
+    return line->comment.hi > line->comment.lo && !line->only_comment;
+}
+
+/* Writes the lines, the comments behind code lined up. */
+static void write_lines(const Fmt *f, DtText *ret_text)
+{
+    uint32_t end = 0, column = 0; /* of the run of lines with comments that line i is in */
+    for (uint32_t i = 0; i < f->lines.n; i++) {
+        const Line *line = &f->lines.at[i];
+        if (i >= end && has_trailing(line)) {
+            for (end = i, column = 0; end < f->lines.n && has_trailing(&f->lines.at[end]); end++) {
+                if (end > i && f->lines.at[end].blank_before)
+                    break;
+                uint32_t width = width_of(f, &f->lines.at[end]);
+                column = width > column ? width : column;
+            }
+        }
+        if (line->blank_before)
+            dt_text_add(ret_text, "\n");
+        dt_text_add_n(ret_text, f->code.at + line->lo, line->hi - line->lo);
+        if (has_trailing(line))
+            for (uint32_t k = width_of(f, line); k < column + 2; k++)
+                dt_text_add(ret_text, " ");
+        dt_text_add_n(ret_text, f->source + line->comment.lo, line->comment.hi - line->comment.lo);
+        dt_text_add(ret_text, "\n");
+    }
+}
+
+bool dt_fmt(DtDiags *diags, uint32_t file, DtText *ret_text)
+{
+    DtArena *arena = dt_arena_new();
+    uint32_t errors = dt_diag_errors(diags);
+    dt_parse(arena, diags, file);
+    bool ok = dt_diag_errors(diags) == errors;
+    if (ok) {
+        size_t len;
+        Fmt f = {.arena = arena, .source = dt_diag_source(diags, file, &len), .last = DT_TOK_END};
+        f.raw = dt_scan_tokens(arena, diags, file);
+        find_starts(&f, diags, file);
+        for (uint32_t i = 0; i < f.raw.n; i++)
+            lay_token(&f, i);
+        end_line(&f);
+        write_lines(&f, ret_text);
+        dt_text_free(&f.code);
+    }
+    dt_arena_free(arena);
+    return ok;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the syntax phase share: tokens, and the steps from source text to tree.
+ *
+ *   text --scan.c (lexer.l)--> raw tokens, comments included --layout.c--> brackets balanced, `;` put in
+ *        --parser.y (expect.c words its errors)--> DtAst
+ *
+ * The whole file is tokens before parsing begins, so that newlines and brackets can be decided by
+ * looking ahead, and the parser can resume at the end of a faulty statement by index. */
+#ifndef DT_FRONTEND_SYNTAX_H
+#define DT_FRONTEND_SYNTAX_H
+
+#include "frontend/ast.h"
+
+enum {
+    DT_MAX_SOURCE = 4 << 20,  /* bytes of a source file */
+    DT_MAX_NAME = 255,        /* bytes of a name */
+    DT_MAX_NUMBER = 400,      /* characters of a number */
+    DT_MAX_NESTING = 200,     /* open brackets */
+    DT_MAX_HEIGHT = 1000,     /* levels of an expression tree */
+};
+
+typedef struct DtToken {
+    int kind;         /* DT_TOK_... of parser.y */
+    DtSpan span;      /* empty for inserted tokens: where it would stand */
+    uint32_t lines;   /* newlines between the token before it and this one */
+    uint16_t depth;   /* braces open around it; `}` counts its own block, `{` does not */
+    uint16_t nesting; /* `(` and `[` open around it, within the innermost brace */
+    bool inserted;    /* not in the source */
+    bool reported;    /* an error about it was reported already */
+    bool config;      /* within a train, cluster, parallel or names block */
+    int64_t integer;
+    double number;
+    const char *text; /* name, dtype, operator or keyword: interned; string: its bytes; quantity: unit */
+    uint32_t text_len;
+} DtToken;
+
+typedef DT_VEC(DtToken) DtTokens;
+
+/* All tokens of the file, comments included, without an end token; lexical errors reported. */
+DtTokens dt_scan_tokens(DtArena *arena, DtDiags *diags, uint32_t file);
+
+/* The tokens that the grammar sees: no comments, newlines that end a statement as `;`, brackets
+ * balanced (what was wrong is reported at the opener), DT_TOK_END last. */
+DtTokens dt_layout_tokens(DtArena *arena, DtDiags *diags, uint32_t file, const DtTokens *raw);
+
+/* Properties of token kinds. */
+bool dt_layout_is_keyword(int kind);
+bool dt_layout_is_item_keyword(int kind);
+
+/* A name to use in place of a keyword. */
+const char *dt_layout_other_name(int kind);
+
+/* Reports the token at tokens->at[at], which the grammar cannot accept; expected[kind - DT_TOK_FIRST]
+ * says which kinds it could. Silent if the token was reported already. */
+void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const bool *expected);
+
+/* `;` closing the statement, `}` closing the block, or, if blocks is true, `{` opening the statement's
+ * first block: the index where parsing resumes after an error at tokens->at[at]. */
+uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at, bool blocks);
+
+/* The index of the first token of the statement, entry or item that at belongs to. */
+uint32_t dt_expect_start(const DtTokens *tokens, uint32_t at);
+
+#endif

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ERROR = DT_SEVERITY_ERROR, LINT = DT_SEVERITY_LINT };
-
 const DtDiagRow dt_diag_rows[DT_DIAG_COUNT] = {
-#define DT_DIAG(code, class, title, text) {#code, title, text, class},
+#define DT_DIAG(code, class, title, text) {#code, title, text, DT_SEVERITY_##class},
 #include "base/diags.def"
 #undef DT_DIAG
 };
@@ -90,7 +88,7 @@ DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char 
     DtDiag *diag = DT_NEW(diags->arena, DtDiag);
     DtSeverity severity = dt_diag_rows[code].severity;
     *diag = (DtDiag){.diags = diags, .code = code, .span = span};
-    diag->order = diags->counts[ERROR] + diags->counts[LINT];
+    diag->order = diags->counts[DT_SEVERITY_ERROR] + diags->counts[DT_SEVERITY_LINT];
     FORMATTED(diags->arena, format, diag->message);
     diags->counts[severity]++;
     if (diags->held[severity] < DT_DIAG_KEPT) {
@@ -139,8 +137,8 @@ void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format
     add_part(diag, part);
 }
 
-uint32_t dt_diag_errors(const DtDiags *diags) { return diags->counts[ERROR]; }
-uint32_t dt_diag_lints(const DtDiags *diags) { return diags->counts[LINT]; }
+uint32_t dt_diag_errors(const DtDiags *diags) { return diags->counts[DT_SEVERITY_ERROR]; }
+uint32_t dt_diag_lints(const DtDiags *diags) { return diags->counts[DT_SEVERITY_LINT]; }
 
 static int compare(const void *a, const void *b)
 {

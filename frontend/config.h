@@ -62,4 +62,8 @@ bool dt_config_is_source(const DtEntry *entry);
  * still NULL from the `input` ops. */
 void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program);
 
+/* Before a plan is made of the program: an optimizer, steps, a chosen layout, and sources that can be read. Reports
+ * and returns false otherwise. */
+bool dt_configcheck_compilable(DtDiags *diags, const DtProgram *program, bool parallel_was_named);
+
 #endif

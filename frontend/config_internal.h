@@ -109,7 +109,30 @@ void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *p
                              const DtClusterConfig *cluster);
 /* A source assignment; types are left NULL. */
 bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span, DtReader *ret_reader);
-void dt_confignames_check(const DtConfigHost *host, const DtItem *item, const DtProgram *program);
+
+/* ---- checks against the lowered module ---- */
+
+typedef struct DtConfigLoop {
+    const char *label, *axis;
+    int64_t count;
+    const DtFunc *body;
+} DtConfigLoop;
+
+/* Names that occur in a module: what directives may refer to. */
+typedef struct DtConfigFacts {
+    DT_VEC(const char *) axes;      /* of values, loop axes aside */
+    DT_VEC(DtConfigLoop) loops;
+    DT_VEC(const char *) labels;    /* of instances */
+    DT_VEC(const char *) functions; /* as defined */
+} DtConfigFacts;
+
+/* Where an axis stands in a directive line (the operand `a` or `place.a`), or the line if it is not found. */
+DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name);
+/* The source name of a function: without what made it unique. */
+const char *dt_configcheck_name(const DtFunc *func);
+/* Extents against the mesh of the chosen layout. */
+void dt_configextents_check(const DtConfigHost *host, DtConfigItems items, const DtProgram *program);
 void dt_configdata_check(const DtConfigHost *host, DtProgram *program);
+void dt_confignames_check(const DtConfigHost *host, const DtItem *item, const DtProgram *program);
 
 #endif

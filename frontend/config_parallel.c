@@ -25,7 +25,8 @@ static DtDiag *malformed(const Block *b, DtSpan span, DtSchemaId schema, const c
 }
 
 /* The number after `=` of an operand; false after a report. */
-static bool operand_number(const Block *b, const DtOperand *operand, DtSchemaId schema, int64_t *ret_number)
+static bool operand_number(const Block *b, const DtOperand *operand, DtSchemaId schema,
+                           int64_t *ret_number)
 {
     DtConfigNumber n;
     *ret_number = 1;
@@ -33,9 +34,11 @@ static bool operand_number(const Block *b, const DtOperand *operand, DtSchemaId 
         malformed(b, operand->span, schema, "a number is missing here");
         return false;
     }
-    if (!b->host->constant(b->host->context, operand->value, &n)) return false;
+    if (!b->host->constant(b->host->context, operand->value, &n))
+        return false;
     if (!n.is_integer || n.whole < 1) {
-        dt_diag_report(b->host->diags, E0452, operand->value->span, "this must be an integer of at least 1");
+        dt_diag_report(b->host->diags, E0452, operand->value->span,
+                       "this must be an integer of at least 1");
         return false;
     }
     *ret_number = n.whole;
@@ -54,11 +57,13 @@ static void add_mesh_axis(Block *b, const DtOperand *operand)
     DtName name = operand->path.at[0];
     for (uint32_t i = 0; i < mesh->n; i++)
         if (mesh->axes[i].name == name.text) {
-            dt_diag_report(b->host->diags, E0505, name.span, "the mesh has two axes `%s`", name.text);
+            dt_diag_report(b->host->diags, E0505, name.span, "the mesh has two axes `%s`",
+                           name.text);
             return;
         }
     if (mesh->n == DT_MAX_MESH - 1) {
-        dt_diag_report(b->host->diags, E0505, name.span, "a mesh has at most %d axes", DT_MAX_MESH - 1);
+        dt_diag_report(b->host->diags, E0505, name.span, "a mesh has at most %d axes",
+                       DT_MAX_MESH - 1);
         return;
     }
     int64_t size;
@@ -75,9 +80,12 @@ static void read_mesh(Block *b, const DtEntry *entry)
         return;
     }
     b->parallel->mesh_span = entry->span;
-    if (entry->has_on) malformed(b, entry->span, DT_SCHEMA_MESH, "`mesh` takes no `on`");
-    if (!entry->operands.n) malformed(b, entry->span, DT_SCHEMA_MESH, "`mesh` lists no axes");
-    for (uint32_t i = 0; i < entry->operands.n; i++) add_mesh_axis(b, &entry->operands.at[i]);
+    if (entry->has_on)
+        malformed(b, entry->span, DT_SCHEMA_MESH, "`mesh` takes no `on`");
+    if (!entry->operands.n)
+        malformed(b, entry->span, DT_SCHEMA_MESH, "`mesh` lists no axes");
+    for (uint32_t i = 0; i < entry->operands.n; i++)
+        add_mesh_axis(b, &entry->operands.at[i]);
 }
 
 /* ---- names after `on` ---- */
@@ -85,7 +93,8 @@ static void read_mesh(Block *b, const DtEntry *entry)
 static int find_mesh_axis(const DtMesh *mesh, const char *name)
 {
     for (uint32_t i = 0; i < mesh->n; i++)
-        if (mesh->axes[i].name == name) return (int)i;
+        if (mesh->axes[i].name == name)
+            return (int)i;
     return -1;
 }
 
@@ -93,30 +102,44 @@ static void unknown_mesh_axis(const Block *b, DtName name)
 {
     const char *names[DT_MAX_MESH];
     const DtMesh *mesh = &b->parallel->mesh;
-    for (uint32_t i = 0; i < mesh->n; i++) names[i] = mesh->axes[i].name;
-    DtDiag *d = dt_diag_report(b->host->diags, E0504, name.span, "the mesh has no axis `%s`", name.text);
-    if (mesh->n) dt_diag_label(d, b->parallel->mesh_span, "the mesh");
-    else dt_diag_note(d, "this block has no `mesh` line");
+    for (uint32_t i = 0; i < mesh->n; i++)
+        names[i] = mesh->axes[i].name;
+    DtDiag *d =
+        dt_diag_report(b->host->diags, E0504, name.span, "the mesh has no axis `%s`", name.text);
+    if (mesh->n)
+        dt_diag_label(d, b->parallel->mesh_span, "the mesh");
+    else
+        dt_diag_note(d, "this block has no `mesh` line");
     dt_configargs_suggest(d, name.span, name.text, names, mesh->n);
 }
 
 /* Fills at most cap mesh axes; returns how many. */
-static uint32_t read_on(Block *b, const DtEntry *entry, DtSchemaId schema, uint32_t cap, const char **ret_names)
+static uint32_t read_on(Block *b, const DtEntry *entry, DtSchemaId schema, uint32_t cap,
+                        const char **ret_names)
 {
     uint32_t n = 0;
     if (!entry->has_on || !entry->on.n)
-        malformed(b, entry->span, schema, dt_arena_printf(b->host->arena, "`%s` needs `on` and a mesh axis",
-                                                          dt_config_schemas[schema].name));
+        malformed(b, entry->span, schema,
+                  dt_arena_printf(b->host->arena, "`%s` needs `on` and a mesh axis",
+                                  dt_config_schemas[schema].name));
     for (uint32_t i = 0; i < entry->on.n; i++) {
         DtName name = entry->on.at[i];
         int axis = find_mesh_axis(&b->parallel->mesh, name.text);
         bool twice = false;
-        for (uint32_t k = 0; k < n; k++) twice |= ret_names[k] == name.text;
-        if (axis < 0) unknown_mesh_axis(b, name);
-        else if (twice) dt_diag_report(b->host->diags, E0512, name.span, "`%s` is named twice in this line", name.text);
-        else if (n == cap) malformed(b, name.span, schema, cap == 1 ? "only one mesh axis can stand here" : "too many mesh axes");
-        else ret_names[n++] = name.text;
-        if (axis >= 0) b->used |= 1u << axis;
+        for (uint32_t k = 0; k < n; k++)
+            twice |= ret_names[k] == name.text;
+        if (axis < 0)
+            unknown_mesh_axis(b, name);
+        else if (twice)
+            dt_diag_report(b->host->diags, E0512, name.span, "`%s` is named twice in this line",
+                           name.text);
+        else if (n == cap)
+            malformed(b, name.span, schema,
+                      cap == 1 ? "only one mesh axis can stand here" : "too many mesh axes");
+        else
+            ret_names[n++] = name.text;
+        if (axis >= 0)
+            b->used |= 1u << axis;
     }
     return n;
 }
@@ -125,9 +148,11 @@ static uint32_t read_on(Block *b, const DtEntry *entry, DtSchemaId schema, uint3
 
 static bool same_place(const DtShard *shard, const DtNames *path)
 {
-    if (path->n - 1 != shard->n_place) return false;
+    if (path->n - 1 != shard->n_place)
+        return false;
     for (uint32_t i = 0; i + 1 < path->n; i++)
-        if (shard->place[i] != path->at[i].text) return false;
+        if (shard->place[i] != path->at[i].text)
+            return false;
     return true;
 }
 
@@ -146,7 +171,8 @@ static void add_shard_axis(Block *b, const DtOperand *operand, const DtShard *ba
     const char *axis = path->at[path->n - 1].text;
     for (uint32_t i = 0; i < line->n_axes; i++)
         if (line->axes[i] == axis && same_place(line, path)) {
-            dt_diag_report(b->host->diags, E0512, operand->span, "`%s` is named twice in this line", axis);
+            dt_diag_report(b->host->diags, E0512, operand->span, "`%s` is named twice in this line",
+                           axis);
             return;
         }
     if (line->n_axes && (!same_place(line, path) || line->n_axes == DT_COUNT(line->axes))) {
@@ -154,7 +180,8 @@ static void add_shard_axis(Block *b, const DtOperand *operand, const DtShard *ba
         *line = *base;
     }
     if (!line->n_axes)
-        for (uint32_t i = 0; i + 1 < path->n; i++) line->place[line->n_place++] = path->at[i].text;
+        for (uint32_t i = 0; i + 1 < path->n; i++)
+            line->place[line->n_place++] = path->at[i].text;
     line->axes[line->n_axes++] = axis;
 }
 
@@ -167,10 +194,13 @@ static void read_shard(Block *b, const DtEntry *entry)
     base.ring = v.at[DT_KEY_SHARD_ring].whole != 0;
     base.zigzag = v.at[DT_KEY_SHARD_order].word && !strcmp(v.at[DT_KEY_SHARD_order].word, "zigzag");
     base.n_mesh = read_on(b, entry, DT_SCHEMA_SHARD, DT_COUNT(base.mesh), base.mesh);
-    if (!entry->operands.n) malformed(b, entry->span, DT_SCHEMA_SHARD, "`shard` names no axis");
+    if (!entry->operands.n)
+        malformed(b, entry->span, DT_SCHEMA_SHARD, "`shard` names no axis");
     DtShard line = base;
-    for (uint32_t i = 0; i < entry->operands.n; i++) add_shard_axis(b, &entry->operands.at[i], &base, &line);
-    if (line.n_axes && line.n_mesh) DT_PUSH(b->host->arena, b->parallel->shards, line);
+    for (uint32_t i = 0; i < entry->operands.n; i++)
+        add_shard_axis(b, &entry->operands.at[i], &base, &line);
+    if (line.n_axes && line.n_mesh)
+        DT_PUSH(b->host->arena, b->parallel->shards, line);
 }
 
 /* ---- pipeline ---- */
@@ -180,7 +210,8 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
     DtExpr *const *items;
     DtExpr *single;
     uint32_t n;
-    if (!value->expr) return;
+    if (!value->expr)
+        return;
     dt_configargs_items(value->expr, &items, &n, &single);
     for (uint32_t i = 0; i < n; i++) {
         const DtExpr *item = dt_configargs_bare(items[i]);
@@ -192,35 +223,47 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
             return;
         }
         if (item->kind == DT_EXPR_STRING && item->string_len) {
-            ret_pipeline->named_cuts[ret_pipeline->n_named_cuts++] = dt_intern_n(item->string, item->string_len);
+            ret_pipeline->named_cuts[ret_pipeline->n_named_cuts++] =
+                dt_intern_n(item->string, item->string_len);
             continue;
         }
-        if (!b->host->constant(b->host->context, item, &number)) return;
+        if (!b->host->constant(b->host->context, item, &number))
+            return;
         int64_t last = ret_pipeline->n_cuts ? ret_pipeline->cuts[ret_pipeline->n_cuts - 1] : 0;
         if (!number.is_integer || number.whole <= last) {
-            dt_diag_report(b->host->diags, E0606, item->span, "cuts are increasing numbers of iterations, each at least 1");
+            dt_diag_report(b->host->diags, E0606, item->span,
+                           "cuts are increasing numbers of iterations, each at least 1");
             return;
         }
         ret_pipeline->cuts[ret_pipeline->n_cuts++] = number.whole;
     }
     if (ret_pipeline->n_cuts && ret_pipeline->n_named_cuts)
-        dt_diag_report(b->host->diags, E0606, value->expr->span, "cuts are either all numbers or all names");
+        dt_diag_report(b->host->diags, E0606, value->expr->span,
+                       "cuts are either all numbers or all names");
 }
 
 /* Schedules differ in how many chunks of the model a rank can hold. */
-static void read_chunks(const Block *b, const DtConfigValue *value, const DtEntry *entry, DtPipeline *ret_pipeline)
+static void read_chunks(const Block *b, const DtConfigValue *value, const DtEntry *entry,
+                        DtPipeline *ret_pipeline)
 {
     const char *s = ret_pipeline->schedule;
-    bool two = !strcmp(s, "zb_v") || !strcmp(s, "dualpipe_v"), many = !strcmp(s, "interleaved_1f1b");
+    bool two = !strcmp(s, "zb_v") || !strcmp(s, "dualpipe_v"),
+         many = !strcmp(s, "interleaved_1f1b");
     int64_t chunks = value->given && value->whole ? value->whole : two || many ? 2 : 1;
     ret_pipeline->chunks = chunks;
-    if ((two && chunks == 2) || (many && chunks >= 2) || (!two && !many && chunks == 1)) return;
+    if ((two && chunks == 2) || (many && chunks >= 2) || (!two && !many && chunks == 1))
+        return;
     DtSpan span = value->given ? value->span : entry->span;
-    DtDiag *d = dt_diag_report(b->host->diags, E0604, span, "schedule `%s` cannot have %lld chunk%s per rank", s,
+    DtDiag *d = dt_diag_report(b->host->diags, E0604, span,
+                               "schedule `%s` cannot have %lld chunk%s per rank", s,
                                (long long)chunks, chunks == 1 ? "" : "s");
-    if (two) dt_diag_note(d, "its stages go there and back: exactly 2");
-    else if (many) dt_diag_note(d, "interleaving needs at least 2");
-    else dt_diag_help(d, "several chunks need `schedule = \"interleaved_1f1b\"`, or leave `chunks` out");
+    if (two)
+        dt_diag_note(d, "its stages go there and back: exactly 2");
+    else if (many)
+        dt_diag_note(d, "interleaving needs at least 2");
+    else
+        dt_diag_help(
+            d, "several chunks need `schedule = \"interleaved_1f1b\"`, or leave `chunks` out");
     ret_pipeline->chunks = two || many ? 2 : 1;
 }
 
@@ -240,13 +283,17 @@ static void read_pipeline(Block *b, const DtEntry *entry)
     for (uint32_t i = 0; i < entry->operands.n; i++) {
         const DtOperand *operand = &entry->operands.at[i];
         if (operand->path.n != 1 || operand->value || pipeline.n_loops == DT_COUNT(pipeline.loops))
-            malformed(b, operand->span, DT_SCHEMA_PIPELINE, "`pipeline` names up to 8 loops by their labels");
-        else pipeline.loops[pipeline.n_loops++] = operand->path.at[0].text;
+            malformed(b, operand->span, DT_SCHEMA_PIPELINE,
+                      "`pipeline` names up to 8 loops by their labels");
+        else
+            pipeline.loops[pipeline.n_loops++] = operand->path.at[0].text;
     }
-    if (!entry->operands.n) malformed(b, entry->span, DT_SCHEMA_PIPELINE, "`pipeline` names no loop");
+    if (!entry->operands.n)
+        malformed(b, entry->span, DT_SCHEMA_PIPELINE, "`pipeline` names no loop");
     read_chunks(b, &v.at[DT_KEY_PIPELINE_chunks], entry, &pipeline);
     read_cuts(b, &v.at[DT_KEY_PIPELINE_cuts], &pipeline);
-    if (n_on && pipeline.n_loops) DT_PUSH(b->host->arena, b->parallel->pipelines, pipeline);
+    if (n_on && pipeline.n_loops)
+        DT_PUSH(b->host->arena, b->parallel->pipelines, pipeline);
 }
 
 /* ---- micro, zero, remat, auto ---- */
@@ -259,13 +306,16 @@ static void read_micro(Block *b, const DtEntry *entry)
         return;
     }
     b->micro_seen = entry->span;
-    if (entry->has_on || entry->args.n || entry->operands.n != 1 || entry->operands.at[0].path.n != 1) {
-        DtDiag *d = malformed(b, entry->span, DT_SCHEMA_MICRO, "`micro` takes one axis and a number");
+    if (entry->has_on || entry->args.n || entry->operands.n != 1 ||
+        entry->operands.at[0].path.n != 1) {
+        DtDiag *d =
+            malformed(b, entry->span, DT_SCHEMA_MICRO, "`micro` takes one axis and a number");
         dt_diag_help(d, "write `micro batch = 4`");
         return;
     }
     int64_t n;
-    if (!operand_number(b, &entry->operands.at[0], DT_SCHEMA_MICRO, &n)) return;
+    if (!operand_number(b, &entry->operands.at[0], DT_SCHEMA_MICRO, &n))
+        return;
     b->parallel->micro_axis = entry->operands.at[0].path.at[0].text;
     b->parallel->micro = n;
     b->parallel->micro_span = entry->span;
@@ -278,11 +328,14 @@ static void read_zero(Block *b, const DtEntry *entry)
     dt_configargs_read(b->host, DT_SCHEMA_ZERO, entry->args.at, entry->args.n, entry->span, &v);
     zero.prefetch = v.at[DT_KEY_ZERO_prefetch].whole;
     zero.bucket_bytes = v.at[DT_KEY_ZERO_bucket].whole;
-    zero.offload_host = v.at[DT_KEY_ZERO_offload].word && !strcmp(v.at[DT_KEY_ZERO_offload].word, "host");
+    zero.offload_host =
+        v.at[DT_KEY_ZERO_offload].word && !strcmp(v.at[DT_KEY_ZERO_offload].word, "host");
     zero.n_on = read_on(b, entry, DT_SCHEMA_ZERO, DT_COUNT(zero.on), zero.on);
     const DtOperand *level = entry->operands.n ? &entry->operands.at[0] : NULL;
-    if (entry->operands.n != 1 || level->path.n || level->value || level->integer < 1 || level->integer > 3) {
-        DtDiag *d = dt_diag_report(b->host->diags, E0518, level ? level->span : entry->span, "`zero` has levels 1, 2 and 3");
+    if (entry->operands.n != 1 || level->path.n || level->value || level->integer < 1 ||
+        level->integer > 3) {
+        DtDiag *d = dt_diag_report(b->host->diags, E0518, level ? level->span : entry->span,
+                                   "`zero` has levels 1, 2 and 3");
         dt_diag_note(d, "1 splits optimizer state, 2 also gradients, 3 also parameters");
         return;
     }
@@ -291,25 +344,31 @@ static void read_zero(Block *b, const DtEntry *entry)
         for (uint32_t k = 0; k < b->parallel->zeros.at[i].n_on; k++)
             for (uint32_t m = 0; m < zero.n_on; m++)
                 if (b->parallel->zeros.at[i].on[k] == zero.on[m]) {
-                    DtDiag *d = dt_diag_report(b->host->diags, E0518, entry->span, "two `zero` lines on `%s`", zero.on[m]);
+                    DtDiag *d = dt_diag_report(b->host->diags, E0518, entry->span,
+                                               "two `zero` lines on `%s`", zero.on[m]);
                     dt_diag_label(d, b->parallel->zeros.at[i].span, "the first one");
                     return;
                 }
-    if (zero.n_on) DT_PUSH(b->host->arena, b->parallel->zeros, zero);
+    if (zero.n_on)
+        DT_PUSH(b->host->arena, b->parallel->zeros, zero);
 }
 
-static uint32_t read_path_list(const Block *b, const DtConfigValue *value, uint32_t cap, const char **ret_paths)
+static uint32_t read_path_list(const Block *b, const DtConfigValue *value, uint32_t cap,
+                               const char **ret_paths)
 {
     DtExpr *const *items;
     DtExpr *single;
     uint32_t n, out = 0;
-    if (!value->expr) return 0;
+    if (!value->expr)
+        return 0;
     dt_configargs_items(value->expr, &items, &n, &single);
     for (uint32_t i = 0; i < n; i++) {
         const char *path = dt_configargs_path(items[i]);
-        if (!path) continue; /* reported with the argument */
+        if (!path)
+            continue; /* reported with the argument */
         if (out == cap) {
-            dt_diag_report(b->host->diags, E0511, items[i]->span, "at most %u names can stand here", cap);
+            dt_diag_report(b->host->diags, E0511, items[i]->span, "at most %u names can stand here",
+                           cap);
             return out;
         }
         ret_paths[out++] = path;
@@ -326,8 +385,10 @@ static void read_remat(Block *b, const DtEntry *entry)
     remat.n_drop = read_path_list(b, &v.at[DT_KEY_REMAT_drop], DT_COUNT(remat.drop), remat.drop);
     if (remat.n_keep && remat.n_drop)
         malformed(b, entry->span, DT_SCHEMA_REMAT, "`keep` and `drop` exclude each other");
-    if (entry->has_on) malformed(b, entry->span, DT_SCHEMA_REMAT, "`remat` takes no `on`");
-    if (!entry->operands.n) malformed(b, entry->span, DT_SCHEMA_REMAT, "`remat` names no loop");
+    if (entry->has_on)
+        malformed(b, entry->span, DT_SCHEMA_REMAT, "`remat` takes no `on`");
+    if (!entry->operands.n)
+        malformed(b, entry->span, DT_SCHEMA_REMAT, "`remat` names no loop");
     for (uint32_t i = 0; i < entry->operands.n; i++) {
         const DtOperand *operand = &entry->operands.at[i];
         if (operand->path.n != 1 || operand->value) {
@@ -337,7 +398,8 @@ static void read_remat(Block *b, const DtEntry *entry)
         remat.loop = operand->path.at[0].text;
         for (uint32_t k = 0; k < b->parallel->remats.n; k++)
             if (b->parallel->remats.at[k].loop == remat.loop) {
-                DtDiag *d = dt_diag_report(b->host->diags, E0512, operand->span, "`remat` of `%s` twice", remat.loop);
+                DtDiag *d = dt_diag_report(b->host->diags, E0512, operand->span,
+                                           "`remat` of `%s` twice", remat.loop);
                 dt_diag_label(d, b->parallel->remats.at[k].span, "the first one");
             }
         DT_PUSH(b->host->arena, b->parallel->remats, remat);
@@ -348,7 +410,8 @@ static void read_auto(Block *b, const DtEntry *entry)
 {
     DtConfigValues v;
     dt_configargs_read(b->host, DT_SCHEMA_AUTO, entry->args.at, entry->args.n, entry->span, &v);
-    if (entry->operands.n || entry->has_on) malformed(b, entry->span, DT_SCHEMA_AUTO, "`auto` takes options in parentheses only");
+    if (entry->operands.n || entry->has_on)
+        malformed(b, entry->span, DT_SCHEMA_AUTO, "`auto` takes options in parentheses only");
     b->parallel->is_auto = true;
     b->parallel->auto_span = entry->span;
 }
@@ -360,8 +423,10 @@ static void unknown_directive(const Block *b, const DtEntry *entry)
     const char *names[DT_SCHEMA_COUNT];
     size_t n = 0;
     for (int i = 0; i < DT_SCHEMA_COUNT; i++)
-        if (dt_config_schemas[i].config_class == DT_CONFIG_VERB) names[n++] = dt_config_schemas[i].name;
-    DtDiag *d = dt_diag_report(b->host->diags, E0506, entry->verb.span, "there is no directive `%s`", entry->verb.text);
+        if (dt_config_schemas[i].config_class == DT_CONFIG_VERB)
+            names[n++] = dt_config_schemas[i].name;
+    DtDiag *d = dt_diag_report(b->host->diags, E0506, entry->verb.span,
+                               "there is no directive `%s`", entry->verb.text);
     dt_diag_note(d, "directives are %s", dt_configargs_list(b->host->arena, DT_CONFIG_VERB));
     dt_configargs_suggest(d, entry->verb.span, entry->verb.text, names, n);
 }
@@ -389,14 +454,17 @@ static void check_pipeline_axis(const Block *b)
         for (uint32_t k = 0; k < p->shards.n; k++)
             for (uint32_t m = 0; m < p->shards.at[k].n_mesh; m++)
                 if (p->shards.at[k].mesh[m] == on) {
-                    DtDiag *d = dt_diag_report(b->host->diags, E0602, p->shards.at[k].span, "`%s` is the pipeline's mesh axis", on);
+                    DtDiag *d = dt_diag_report(b->host->diags, E0602, p->shards.at[k].span,
+                                               "`%s` is the pipeline's mesh axis", on);
                     dt_diag_label(d, p->pipelines.at[i].span, "its ranks hold different layers");
                 }
         for (uint32_t k = 0; k < p->zeros.n; k++)
             for (uint32_t m = 0; m < p->zeros.at[k].n_on; m++)
                 if (p->zeros.at[k].on[m] == on) {
-                    DtDiag *d = dt_diag_report(b->host->diags, E0602, p->zeros.at[k].span, "`%s` is the pipeline's mesh axis", on);
-                    dt_diag_label(d, p->pipelines.at[i].span, "its ranks hold different parameters, there is nothing to split");
+                    DtDiag *d = dt_diag_report(b->host->diags, E0602, p->zeros.at[k].span,
+                                               "`%s` is the pipeline's mesh axis", on);
+                    dt_diag_label(d, p->pipelines.at[i].span,
+                                  "its ranks hold different parameters, there is nothing to split");
                 }
     }
 }
@@ -404,15 +472,19 @@ static void check_pipeline_axis(const Block *b)
 static void check_unused(const Block *b)
 {
     const DtMesh *mesh = &b->parallel->mesh;
-    if (b->parallel->is_auto) return;
+    if (b->parallel->is_auto)
+        return;
     for (uint32_t i = 0; i < mesh->n; i++) {
-        if (b->used >> i & 1 || mesh->axes[i].size == 1) continue;
-        DtDiag *d = dt_diag_report(b->host->diags, E0503, b->parallel->mesh_span, "no directive uses mesh axis `%s`", mesh->axes[i].name);
+        if (b->used >> i & 1 || mesh->axes[i].size == 1)
+            continue;
+        DtDiag *d = dt_diag_report(b->host->diags, E0503, b->parallel->mesh_span,
+                                   "no directive uses mesh axis `%s`", mesh->axes[i].name);
         dt_diag_note(d, "its %lld ranks would all do the same work", (long long)mesh->axes[i].size);
         dt_diag_help(d, "split something over it, such as `shard batch on %s`", mesh->axes[i].name);
     }
     if (!mesh->n && !b->parallel->mesh_span.file) {
-        DtDiag *d = dt_diag_report(b->host->diags, E0505, b->item->name.span, "this block has no `mesh` line");
+        DtDiag *d = dt_diag_report(b->host->diags, E0505, b->item->name.span,
+                                   "this block has no `mesh` line");
         dt_diag_help(d, "add `mesh data = n`, n being the number of devices, or `auto`");
     }
 }
@@ -427,7 +499,8 @@ DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem 
     parallel->span = item->span;
     for (uint32_t i = 0; i < item->entries.n; i++) {
         const DtEntry *entry = item->entries.at[i];
-        if (entry->is_directive && entry->verb.text && !strcmp(entry->verb.text, "mesh")) read_mesh(&b, entry);
+        if (entry->is_directive && entry->verb.text && !strcmp(entry->verb.text, "mesh"))
+            read_mesh(&b, entry);
     }
     for (uint32_t i = 0; i < item->entries.n; i++) {
         const DtEntry *entry = item->entries.at[i];
@@ -435,7 +508,8 @@ DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem 
             read_directive(&b, entry);
             continue;
         }
-        DtDiag *d = dt_diag_report(host->diags, E0459, entry->span, "a `parallel` block has directives only");
+        DtDiag *d = dt_diag_report(host->diags, E0459, entry->span,
+                                   "a `parallel` block has directives only");
         dt_diag_note(d, "directives are %s", dt_configargs_list(host->arena, DT_CONFIG_VERB));
     }
     check_pipeline_axis(&b);
@@ -448,21 +522,29 @@ static const char *product_text(DtArena *arena, const DtMesh *mesh, int64_t prod
 {
     const char *text = "";
     for (uint32_t i = 0; i < mesh->n; i++)
-        text = dt_arena_printf(arena, "%s%s%lld", text, i ? " x " : "", (long long)mesh->axes[i].size);
+        text =
+            dt_arena_printf(arena, "%s%s%lld", text, i ? " x " : "", (long long)mesh->axes[i].size);
     return mesh->n > 1 ? dt_arena_printf(arena, "%s = %lld", text, (long long)product) : text;
 }
 
-void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *parallel, const DtClusterConfig *cluster)
+void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *parallel,
+                             const DtClusterConfig *cluster)
 {
     const DtMesh *mesh = &parallel->mesh;
     int64_t product = 1, devices = cluster ? cluster->nodes * cluster->gpus : 0;
-    if (!cluster || !parallel->mesh_span.file || !mesh->n) return;
+    if (!cluster || !parallel->mesh_span.file || !mesh->n)
+        return;
     for (uint32_t i = 0; i < mesh->n; i++)
-        if (__builtin_mul_overflow(product, mesh->axes[i].size, &product)) product = INT64_MAX;
-    if (product == devices) return;
-    DtDiag *d = dt_diag_report(host->diags, E0501, parallel->mesh_span, "the mesh has %s ranks, cluster `%s` has %lld devices",
-                               product_text(host->arena, mesh, product), cluster->name, (long long)devices);
-    dt_diag_label(d, cluster->span, "%lld node%s with %lld device%s each", (long long)cluster->nodes,
-                  cluster->nodes == 1 ? "" : "s", (long long)cluster->gpus, cluster->gpus == 1 ? "" : "s");
+        if (__builtin_mul_overflow(product, mesh->axes[i].size, &product))
+            product = INT64_MAX;
+    if (product == devices)
+        return;
+    DtDiag *d =
+        dt_diag_report(host->diags, E0501, parallel->mesh_span,
+                       "the mesh has %s ranks, cluster `%s` has %lld devices",
+                       product_text(host->arena, mesh, product), cluster->name, (long long)devices);
+    dt_diag_label(d, cluster->span, "%lld node%s with %lld device%s each",
+                  (long long)cluster->nodes, cluster->nodes == 1 ? "" : "s",
+                  (long long)cluster->gpus, cluster->gpus == 1 ? "" : "s");
     dt_diag_help(d, "every device is a rank: change the mesh or the cluster so that they agree");
 }

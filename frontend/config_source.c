@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where data comes from: `next_token(bin("corpus/*.bin", u16))` becomes a DtReader: a sampler around a
+/* Where data comes from: `next_token(bin("corpus.bin", u16))` becomes a DtReader: a sampler around a
  * source, or a source alone, which is read element for element. */
 #include "frontend/config_internal.h"
 
@@ -17,7 +17,8 @@ static size_t reader_names(const char *ret_names[DT_SCHEMA_COUNT])
 {
     size_t n = 0;
     for (int i = 0; i < DT_SCHEMA_COUNT; i++)
-        if (dt_config_schemas[i].config_class == DT_CONFIG_SOURCE || dt_config_schemas[i].config_class == DT_CONFIG_SAMPLER)
+        if (dt_config_schemas[i].config_class == DT_CONFIG_SOURCE ||
+            dt_config_schemas[i].config_class == DT_CONFIG_SAMPLER)
             ret_names[n++] = dt_config_schemas[i].name;
     return n;
 }
@@ -25,12 +26,16 @@ static size_t reader_names(const char *ret_names[DT_SCHEMA_COUNT])
 /* An assignment to declared inputs from a call that is a source, or looks like a misspelt one. */
 bool dt_config_is_source(const DtEntry *entry)
 {
-    if (entry->is_directive || !entry->value) return false;
+    if (entry->is_directive || !entry->value)
+        return false;
     const char *callee = dt_configargs_callee(entry->value);
-    if (!callee) return false;
-    if (is_reader_name(callee)) return true;
+    if (!callee)
+        return false;
+    if (is_reader_name(callee))
+        return true;
     bool declared = entry->targets.n > 0;
-    for (uint32_t i = 0; i < entry->targets.n; i++) declared &= entry->targets.at[i].type.has_axes;
+    for (uint32_t i = 0; i < entry->targets.n; i++)
+        declared &= entry->targets.at[i].type.has_axes;
     const char *names[DT_SCHEMA_COUNT];
     size_t n = reader_names(names);
     return declared && dt_text_nearest(callee, names, n) != NULL;
@@ -41,7 +46,8 @@ static const char *folder_of(const DtConfigHost *host, DtSpan span)
 {
     const char *path = dt_diag_path(host->diags, span.file);
     const char *slash = path ? strrchr(path, '/') : NULL;
-    if (!slash) return dt_intern(".");
+    if (!slash)
+        return dt_intern(".");
     return slash == path ? dt_intern("/") : dt_intern_n(path, (size_t)(slash - path));
 }
 
@@ -49,7 +55,8 @@ static const char *as_written(const DtConfigHost *host, const DtExpr *expr)
 {
     size_t len;
     const char *text = dt_diag_source(host->diags, expr->span.file, &len);
-    if (!text || expr->span.hi > len || expr->span.lo >= expr->span.hi) return NULL;
+    if (!text || expr->span.hi > len || expr->span.lo >= expr->span.hi)
+        return NULL;
     return dt_intern_n(text + expr->span.lo, expr->span.hi - expr->span.lo);
 }
 
@@ -58,24 +65,31 @@ static void check_augment(const DtConfigHost *host, const DtExpr *expr)
     static const char *const known[] = {"crop_flip", "randaug"};
     const DtExpr *bare = dt_configargs_bare(expr);
     const char *name = dt_configargs_callee(bare);
-    if (!name && bare->kind == DT_EXPR_NAME) name = bare->name.text;
+    if (!name && bare->kind == DT_EXPR_NAME)
+        name = bare->name.text;
     for (size_t i = 0; name && i < DT_COUNT(known); i++)
-        if (!strcmp(known[i], name)) return;
-    DtDiag *d = dt_diag_report(host->diags, E0455, expr->span, "there is no augmentation `%s`", name ? name : "of this form");
+        if (!strcmp(known[i], name))
+            return;
+    DtDiag *d = dt_diag_report(host->diags, E0455, expr->span, "there is no augmentation `%s`",
+                               name ? name : "of this form");
     dt_diag_note(d, "there are `crop_flip` and `randaug(n, m)`");
-    if (name) dt_configargs_suggest(d, bare->kind == DT_EXPR_CALL ? bare->a->span : bare->span, name, known, DT_COUNT(known));
+    if (name)
+        dt_configargs_suggest(d, bare->kind == DT_EXPR_CALL ? bare->a->span : bare->span, name,
+                              known, DT_COUNT(known));
 }
 
-static void check_part(const DtConfigHost *host, const DtSource *source, const DtConfigValue *from, const DtConfigValue *to)
+static void check_part(const DtConfigHost *host, const DtSource *source, const DtConfigValue *from,
+                       const DtConfigValue *to)
 {
-    if (source->from < source->to) return;
-    DtDiag *d = dt_diag_report(host->diags, E0805, to->given ? to->span : from->span, "no data lies between %g and %g",
-                               source->from, source->to);
+    if (source->from < source->to)
+        return;
+    DtDiag *d = dt_diag_report(host->diags, E0805, to->given ? to->span : from->span,
+                               "no data lies between %g and %g", source->from, source->to);
     dt_diag_note(d, "`from` and `to` are parts of the whole between 0 and 1, `from` below `to`");
 }
 
-static bool read_files(const DtConfigHost *host, DtSourceKind kind, const DtConfigValues *v, DtKeyId glob, DtKeyId from,
-                       DtKeyId to, DtSource *ret_source)
+static bool read_files(const DtConfigHost *host, DtSourceKind kind, const DtConfigValues *v,
+                       DtKeyId glob, DtKeyId from, DtKeyId to, DtSource *ret_source)
 {
     ret_source->kind = kind;
     ret_source->glob = v->at[glob].word;
@@ -89,31 +103,39 @@ static bool read_source(const DtConfigHost *host, const DtExpr *expr, DtSource *
 {
     DtConfigValues v;
     DtSchemaId schema;
-    if (!dt_configargs_call(host, DT_CONFIG_SOURCE, expr, &schema, &v)) return false;
+    if (!dt_configargs_call(host, DT_CONFIG_SOURCE, expr, &schema, &v))
+        return false;
     *ret_source = (DtSource){.span = expr->span, .folder = folder_of(host, expr->span), .to = 1};
     switch (schema) {
     case DT_SCHEMA_TEXT:
         ret_source->dtype = DT_U8;
-        return read_files(host, DT_SOURCE_TEXT, &v, DT_KEY_TEXT_glob, DT_KEY_TEXT_from, DT_KEY_TEXT_to, ret_source);
+        return read_files(host, DT_SOURCE_TEXT, &v, DT_KEY_TEXT_glob, DT_KEY_TEXT_from,
+                          DT_KEY_TEXT_to, ret_source);
     case DT_SCHEMA_BIN:
         ret_source->dtype = v.at[DT_KEY_BIN_dtype].dtype;
-        return read_files(host, DT_SOURCE_BIN, &v, DT_KEY_BIN_glob, DT_KEY_BIN_from, DT_KEY_BIN_to, ret_source);
+        return read_files(host, DT_SOURCE_BIN, &v, DT_KEY_BIN_glob, DT_KEY_BIN_from, DT_KEY_BIN_to,
+                          ret_source);
     case DT_SCHEMA_NPY:
-        return read_files(host, DT_SOURCE_NPY, &v, DT_KEY_NPY_glob, DT_KEY_NPY_from, DT_KEY_NPY_to, ret_source);
+        return read_files(host, DT_SOURCE_NPY, &v, DT_KEY_NPY_glob, DT_KEY_NPY_from, DT_KEY_NPY_to,
+                          ret_source);
     case DT_SCHEMA_IMAGES:
         if (v.at[DT_KEY_IMAGES_augment].expr) {
             check_augment(host, v.at[DT_KEY_IMAGES_augment].expr);
             ret_source->augment = as_written(host, v.at[DT_KEY_IMAGES_augment].expr);
         }
-        return read_files(host, DT_SOURCE_IMAGES, &v, DT_KEY_IMAGES_glob, DT_KEY_IMAGES_from, DT_KEY_IMAGES_to, ret_source);
+        return read_files(host, DT_SOURCE_IMAGES, &v, DT_KEY_IMAGES_glob, DT_KEY_IMAGES_from,
+                          DT_KEY_IMAGES_to, ret_source);
     default: break;
     }
     ret_source->kind = DT_SOURCE_SYNTHETIC;
     ret_source->lo = v.at[DT_KEY_SYNTHETIC_lo].number;
     ret_source->hi = v.at[DT_KEY_SYNTHETIC_hi].number;
-    if (ret_source->lo < ret_source->hi) return true;
-    DtDiag *d = dt_diag_report(host->diags, E0807, expr->span, "the range from %g to %g is empty", ret_source->lo, ret_source->hi);
-    dt_diag_note(d, "`synthetic(lo, hi)` draws integers lo ... hi - 1, or floats between lo and hi");
+    if (ret_source->lo < ret_source->hi)
+        return true;
+    DtDiag *d = dt_diag_report(host->diags, E0807, expr->span, "the range from %g to %g is empty",
+                               ret_source->lo, ret_source->hi);
+    dt_diag_note(d,
+                 "`synthetic(lo, hi)` draws integers lo ... hi - 1, or floats between lo and hi");
     return false;
 }
 
@@ -124,8 +146,9 @@ static bool unknown_reader(const DtConfigHost *host, const DtExpr *value)
     const char *callee = dt_configargs_callee(value);
     const DtExpr *bare = dt_configargs_bare(value);
     DtSpan span = callee ? bare->a->span : value->span;
-    DtDiag *d = callee ? dt_diag_report(host->diags, E0801, span, "`%s` is no source of data", callee)
-                       : dt_diag_report(host->diags, E0801, span, "this is no source of data");
+    DtDiag *d = callee
+                    ? dt_diag_report(host->diags, E0801, span, "`%s` is no source of data", callee)
+                    : dt_diag_report(host->diags, E0801, span, "this is no source of data");
     dt_diag_note(d, "samplers are %s", dt_configargs_list(host->arena, DT_CONFIG_SAMPLER));
     dt_diag_note(d, "sources are %s", dt_configargs_list(host->arena, DT_CONFIG_SOURCE));
     dt_configargs_suggest(d, span, callee, names, n);
@@ -133,23 +156,28 @@ static bool unknown_reader(const DtConfigHost *host, const DtExpr *value)
 }
 
 /* value: a sampler around a source, or a source alone. span: of the whole assignment. */
-bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span, DtReader *ret_reader)
+bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span,
+                          DtReader *ret_reader)
 {
     DtConfigValues v;
     DtSchemaId schema;
     const char *callee = dt_configargs_callee(value);
     *ret_reader = (DtReader){.kind = DT_SAMPLE_RAW, .span = span};
-    if (!callee || !is_reader_name(callee)) return unknown_reader(host, value);
+    if (!callee || !is_reader_name(callee))
+        return unknown_reader(host, value);
     if (dt_configargs_find(DT_CONFIG_SOURCE, callee) != DT_SCHEMA_COUNT) {
-        if (!read_source(host, value, &ret_reader->source)) return false;
-        if (ret_reader->source.kind == DT_SOURCE_IMAGES) ret_reader->kind = DT_SAMPLE_IMAGES;
+        if (!read_source(host, value, &ret_reader->source))
+            return false;
+        if (ret_reader->source.kind == DT_SOURCE_IMAGES)
+            ret_reader->kind = DT_SAMPLE_IMAGES;
         return true;
     }
     bool ok = dt_configargs_call(host, DT_CONFIG_SAMPLER, value, &schema, &v);
     DtKeyId source = schema == DT_SCHEMA_MLM               ? DT_KEY_MLM_source
                      : schema == DT_SCHEMA_SPAN_CORRUPTION ? DT_KEY_SPAN_CORRUPTION_source
                                                            : DT_KEY_NEXT_TOKEN_source;
-    if (schema == DT_SCHEMA_NEXT_TOKEN) ret_reader->kind = DT_SAMPLE_NEXT_TOKEN;
+    if (schema == DT_SCHEMA_NEXT_TOKEN)
+        ret_reader->kind = DT_SAMPLE_NEXT_TOKEN;
     if (schema == DT_SCHEMA_MLM) {
         ret_reader->kind = DT_SAMPLE_MLM;
         ret_reader->rate = v.at[DT_KEY_MLM_rate].number;
@@ -160,10 +188,12 @@ bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan 
         ret_reader->rate = v.at[DT_KEY_SPAN_CORRUPTION_rate].number;
         ret_reader->mean_span = v.at[DT_KEY_SPAN_CORRUPTION_mean_span].number;
     }
-    if (!v.at[source].expr || !read_source(host, v.at[source].expr, &ret_reader->source)) return false;
+    if (!v.at[source].expr || !read_source(host, v.at[source].expr, &ret_reader->source))
+        return false;
     DtSourceKind kind = ret_reader->source.kind;
     if (kind == DT_SOURCE_IMAGES || kind == DT_SOURCE_NPY) {
-        DtDiag *d = dt_diag_report(host->diags, E0806, v.at[source].expr->span, "`%s` reads tokens, and this is not a token stream", callee);
+        DtDiag *d = dt_diag_report(host->diags, E0806, v.at[source].expr->span,
+                                   "`%s` reads tokens, and this is not a token stream", callee);
         dt_diag_help(d, "use `text(...)`, `bin(...)` or `synthetic(...)`");
         return false;
     }

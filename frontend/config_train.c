@@ -13,7 +13,8 @@
 
 static bool is_plain(const DtEntry *entry)
 {
-    if (entry->is_directive || entry->targets.n != 1) return false;
+    if (entry->is_directive || entry->targets.n != 1)
+        return false;
     const DtTarget *t = &entry->targets.at[0];
     return t->name.text && !t->type.has_axes && !t->type.dtype;
 }
@@ -21,7 +22,8 @@ static bool is_plain(const DtEntry *entry)
 static bool is_key(const char *name)
 {
     for (int k = 0; k < DT_KEY_COUNT; k++)
-        if (dt_config_keys[k].schema == DT_SCHEMA_TRAIN && !strcmp(dt_config_keys[k].name, name)) return true;
+        if (dt_config_keys[k].schema == DT_SCHEMA_TRAIN && !strcmp(dt_config_keys[k].name, name))
+            return true;
     return false;
 }
 
@@ -31,36 +33,46 @@ static bool is_setting_call(const DtExpr *value)
     static const DtConfigClass classes[] = {DT_CONFIG_OPTIMIZER, DT_CONFIG_MIXED, DT_CONFIG_EVAL};
     const char *callee = value ? dt_configargs_callee(value) : NULL;
     for (size_t i = 0; callee && i < DT_COUNT(classes); i++)
-        if (dt_configargs_find(classes[i], callee) != DT_SCHEMA_COUNT) return true;
+        if (dt_configargs_find(classes[i], callee) != DT_SCHEMA_COUNT)
+            return true;
     return false;
 }
 
 bool dt_config_is_setting(const DtEntry *entry)
 {
-    if (entry->is_directive) return true; /* reported by dt_configtrain_read */
-    return is_plain(entry) && (is_key(entry->targets.at[0].name.text) || is_setting_call(entry->value));
+    if (entry->is_directive)
+        return true; /* reported by dt_configtrain_read */
+    return is_plain(entry) &&
+           (is_key(entry->targets.at[0].name.text) || is_setting_call(entry->value));
 }
 
 /* ---- misspelt settings ---- */
 
 static bool mentions(const DtExpr *e, const char *name)
 {
-    if (!e) return false;
-    if (e->kind == DT_EXPR_NAME && e->name.text && !strcmp(e->name.text, name)) return true;
-    if (mentions(e->a, name) || mentions(e->b, name) || mentions(e->c, name)) return true;
+    if (!e)
+        return false;
+    if (e->kind == DT_EXPR_NAME && e->name.text && !strcmp(e->name.text, name))
+        return true;
+    if (mentions(e->a, name) || mentions(e->b, name) || mentions(e->c, name))
+        return true;
     for (uint32_t i = 0; i < e->items.n; i++)
-        if (mentions(e->items.at[i], name)) return true;
+        if (mentions(e->items.at[i], name))
+            return true;
     for (uint32_t i = 0; i < e->args.n; i++)
-        if (mentions(e->args.at[i].value, name)) return true;
+        if (mentions(e->args.at[i].value, name))
+            return true;
     for (uint32_t i = 0; i < e->subs.n; i++)
-        if (mentions(e->subs.at[i].index, name) || mentions(e->subs.at[i].end, name)) return true;
+        if (mentions(e->subs.at[i].index, name) || mentions(e->subs.at[i].end, name))
+            return true;
     return false;
 }
 
 static bool is_used(const DtItem *item, const char *name)
 {
     for (uint32_t i = 0; i < item->entries.n; i++)
-        if (mentions(item->entries.at[i]->value, name)) return true;
+        if (mentions(item->entries.at[i]->value, name))
+            return true;
     return false;
 }
 
@@ -69,43 +81,57 @@ static void unknown_setting(const DtConfigHost *host, DtName name)
     const char *names[DT_KEY_COUNT];
     size_t n = 0;
     for (int k = 0; k < DT_KEY_COUNT; k++)
-        if (dt_config_keys[k].schema == DT_SCHEMA_TRAIN) names[n++] = dt_config_keys[k].name;
+        if (dt_config_keys[k].schema == DT_SCHEMA_TRAIN)
+            names[n++] = dt_config_keys[k].name;
     const char *nearest = dt_text_nearest(name.text, names, n);
-    DtDiag *d = dt_diag_report(host->diags, E0450, name.span, "`%s` is not a setting of `train`, and nothing uses it", name.text);
-    if (nearest) dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
-    else dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `eval` and `save`; other names are values");
+    DtDiag *d = dt_diag_report(host->diags, E0450, name.span,
+                               "`%s` is not a setting of `train`, and nothing uses it", name.text);
+    if (nearest)
+        dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
+    else
+        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `eval` and "
+                        "`save`; other names are values");
 }
 
 static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEntry *entry)
 {
     if (entry->is_directive) {
-        DtDiag *d = dt_diag_report(host->diags, E0459, entry->span, "a `train` block has no directives");
+        DtDiag *d =
+            dt_diag_report(host->diags, E0459, entry->span, "a `train` block has no directives");
         if (dt_configargs_find(DT_CONFIG_VERB, entry->verb.text) != DT_SCHEMA_COUNT)
             dt_diag_help(d, "`%s` belongs in a `parallel` block", entry->verb.text);
-        else dt_diag_help(d, "write `%s = ...`", entry->verb.text ? entry->verb.text : "name");
+        else
+            dt_diag_help(d, "write `%s = ...`", entry->verb.text ? entry->verb.text : "name");
         return;
     }
-    if (!is_plain(entry)) return;
+    if (!is_plain(entry))
+        return;
     DtName name = entry->targets.at[0].name;
-    if (is_key(name.text) || !strcmp(name.text, "loss") || is_used(item, name.text)) return;
+    if (is_key(name.text) || !strcmp(name.text, "loss") || is_used(item, name.text))
+        return;
     const DtExpr *value = dt_configargs_bare(entry->value);
     bool literal = value && (value->kind == DT_EXPR_INT || value->kind == DT_EXPR_FLOAT ||
                              value->kind == DT_EXPR_BOOL || value->kind == DT_EXPR_STRING);
-    if (literal || is_setting_call(value)) unknown_setting(host, name);
+    if (literal || is_setting_call(value))
+        unknown_setting(host, name);
     else if (!dt_config_is_source(entry)) {
-        DtDiag *d = dt_diag_report(host->diags, L0464, name.span, "`%s` is computed and never used", name.text);
+        DtDiag *d = dt_diag_report(host->diags, L0464, name.span, "`%s` is computed and never used",
+                                   name.text);
         dt_diag_note(d, "a `train` block optimises `loss`; other values only serve to compute it");
     }
 }
 
 /* ---- optimizer ---- */
 
-static void check_schedule(const DtConfigHost *host, const DtConfigValue *warmup, const DtConfigValue *total, DtLrSchedule *s)
+static void check_schedule(const DtConfigHost *host, const DtConfigValue *warmup,
+                           const DtConfigValue *total, DtLrSchedule *s)
 {
     s->warmup = warmup->whole;
     s->total = total->whole;
-    if (!total->given || s->total <= 0 || s->warmup < s->total) return;
-    DtDiag *d = dt_diag_report(host->diags, E0457, warmup->span, "the warm-up of %lld steps does not end before step %lld",
+    if (!total->given || s->total <= 0 || s->warmup < s->total)
+        return;
+    DtDiag *d = dt_diag_report(host->diags, E0457, warmup->span,
+                               "the warm-up of %lld steps does not end before step %lld",
                                (long long)s->warmup, (long long)s->total);
     dt_diag_label(d, total->span, "the floor is reached here");
 }
@@ -115,20 +141,25 @@ static void read_rate(const DtConfigHost *host, const DtConfigValue *lr, DtLrSch
     DtConfigValues v;
     DtSchemaId schema;
     *ret_schedule = (DtLrSchedule){.kind = DT_SCHEDULE_CONSTANT, .base = lr->number, .factor = 1};
-    if (!lr->expr || dt_configargs_find(DT_CONFIG_RATE, dt_configargs_callee(lr->expr)) == DT_SCHEMA_COUNT) return;
-    if (!dt_configargs_call(host, DT_CONFIG_RATE, lr->expr, &schema, &v)) return;
+    if (!lr->expr ||
+        dt_configargs_find(DT_CONFIG_RATE, dt_configargs_callee(lr->expr)) == DT_SCHEMA_COUNT)
+        return;
+    if (!dt_configargs_call(host, DT_CONFIG_RATE, lr->expr, &schema, &v))
+        return;
     switch (schema) {
     case DT_SCHEMA_WARMUP_COSINE:
         ret_schedule->kind = DT_SCHEDULE_WARMUP_COSINE;
         ret_schedule->base = v.at[DT_KEY_WARMUP_COSINE_base].number;
         ret_schedule->floor = v.at[DT_KEY_WARMUP_COSINE_floor].number;
-        check_schedule(host, &v.at[DT_KEY_WARMUP_COSINE_warmup], &v.at[DT_KEY_WARMUP_COSINE_total], ret_schedule);
+        check_schedule(host, &v.at[DT_KEY_WARMUP_COSINE_warmup], &v.at[DT_KEY_WARMUP_COSINE_total],
+                       ret_schedule);
         break;
     case DT_SCHEMA_WARMUP_LINEAR:
         ret_schedule->kind = DT_SCHEDULE_WARMUP_LINEAR;
         ret_schedule->base = v.at[DT_KEY_WARMUP_LINEAR_base].number;
         ret_schedule->floor = v.at[DT_KEY_WARMUP_LINEAR_floor].number;
-        check_schedule(host, &v.at[DT_KEY_WARMUP_LINEAR_warmup], &v.at[DT_KEY_WARMUP_LINEAR_total], ret_schedule);
+        check_schedule(host, &v.at[DT_KEY_WARMUP_LINEAR_warmup], &v.at[DT_KEY_WARMUP_LINEAR_total],
+                       ret_schedule);
         break;
     case DT_SCHEMA_STEP_DECAY:
         ret_schedule->kind = DT_SCHEDULE_STEP_DECAY;
@@ -145,12 +176,13 @@ static void read_rate(const DtConfigHost *host, const DtConfigValue *lr, DtLrSch
     }
 }
 
-static void read_optimizer(const DtConfigHost *host, const DtConfigValue *value, DtOptimizer *ret_optimizer,
-                           const DtExpr **ret_decay_if)
+static void read_optimizer(const DtConfigHost *host, const DtConfigValue *value,
+                           DtOptimizer *ret_optimizer, const DtExpr **ret_decay_if)
 {
     DtConfigValues v;
     DtSchemaId schema;
-    if (!value->expr) return;
+    if (!value->expr)
+        return;
     ret_optimizer->span = value->expr->span;
     dt_configargs_call(host, DT_CONFIG_OPTIMIZER, value->expr, &schema, &v);
     if (schema == DT_SCHEMA_ADAMW) {
@@ -178,9 +210,11 @@ static void check_precision(const DtConfigHost *host, const DtConfigValues *v, c
 {
     const DtConfigValue *master = &v->at[DT_KEY_MIXED_master];
     if (p->has_master && dt_dtype_size(p->master) <= dt_dtype_size(p->params)) {
-        DtDiag *d = dt_diag_report(host->diags, E0458, master->span, "the master copy (%s) is not wider than the parameters (%s)",
+        DtDiag *d = dt_diag_report(host->diags, E0458, master->span,
+                                   "the master copy (%s) is not wider than the parameters (%s)",
                                    dt_dtype_name(p->master), dt_dtype_name(p->params));
-        dt_diag_help(d, "leave `master` out: the optimizer then works on the parameters themselves");
+        dt_diag_help(d,
+                     "leave `master` out: the optimizer then works on the parameters themselves");
     }
     if (!p->has_master && dt_dtype_size(p->params) < 4) {
         DtDiag *d = dt_diag_report(host->diags, L0463, v->at[DT_KEY_MIXED_params].span,
@@ -188,28 +222,36 @@ static void check_precision(const DtConfigHost *host, const DtConfigValues *v, c
         dt_diag_help(d, "add `master = f32`");
     }
     if (p->compute == DT_F16 && !p->dynamic_loss_scale && !v->at[DT_KEY_MIXED_loss_scale].given) {
-        DtDiag *d = dt_diag_report(host->diags, L0462, v->at[DT_KEY_MIXED_compute].span, "small gradients become zero in f16");
+        DtDiag *d = dt_diag_report(host->diags, L0462, v->at[DT_KEY_MIXED_compute].span,
+                                   "small gradients become zero in f16");
         dt_diag_help(d, "add `loss_scale = dynamic`, or compute in bf16");
     }
 }
 
-static void read_precision(const DtConfigHost *host, const DtConfigValue *value, DtPrecision *ret_precision)
+static void read_precision(const DtConfigHost *host, const DtConfigValue *value,
+                           DtPrecision *ret_precision)
 {
     DtConfigValues v;
     DtSchemaId schema;
-    if (!value->expr) return;
+    if (!value->expr)
+        return;
     dt_configargs_call(host, DT_CONFIG_MIXED, value->expr, &schema, &v);
-    if (schema != DT_SCHEMA_MIXED) return;
+    if (schema != DT_SCHEMA_MIXED)
+        return;
     ret_precision->span = value->expr->span;
     ret_precision->compute = v.at[DT_KEY_MIXED_compute].dtype;
     ret_precision->params = v.at[DT_KEY_MIXED_params].dtype;
     ret_precision->grads = v.at[DT_KEY_MIXED_grads].dtype;
     ret_precision->has_master = v.at[DT_KEY_MIXED_master].present;
-    if (ret_precision->has_master) ret_precision->master = v.at[DT_KEY_MIXED_master].dtype;
-    ret_precision->reduce = v.at[DT_KEY_MIXED_reduce].present ? v.at[DT_KEY_MIXED_reduce].dtype : ret_precision->grads;
-    ret_precision->dynamic_loss_scale = v.at[DT_KEY_MIXED_loss_scale].given && v.at[DT_KEY_MIXED_loss_scale].word &&
+    if (ret_precision->has_master)
+        ret_precision->master = v.at[DT_KEY_MIXED_master].dtype;
+    ret_precision->reduce =
+        v.at[DT_KEY_MIXED_reduce].present ? v.at[DT_KEY_MIXED_reduce].dtype : ret_precision->grads;
+    ret_precision->dynamic_loss_scale = v.at[DT_KEY_MIXED_loss_scale].given &&
+                                        v.at[DT_KEY_MIXED_loss_scale].word &&
                                         !strcmp(v.at[DT_KEY_MIXED_loss_scale].word, "dynamic");
-    if (v.at[DT_KEY_MIXED_loss_scale].number > 0) ret_precision->loss_scale = v.at[DT_KEY_MIXED_loss_scale].number;
+    if (v.at[DT_KEY_MIXED_loss_scale].number > 0)
+        ret_precision->loss_scale = v.at[DT_KEY_MIXED_loss_scale].number;
     check_precision(host, &v, ret_precision);
 }
 
@@ -219,7 +261,8 @@ static void read_eval(const DtConfigHost *host, const DtConfigValue *value, DtTr
 {
     DtConfigValues v;
     DtSchemaId schema;
-    if (!value->expr || !dt_configargs_call(host, DT_CONFIG_EVAL, value->expr, &schema, &v)) return;
+    if (!value->expr || !dt_configargs_call(host, DT_CONFIG_EVAL, value->expr, &schema, &v))
+        return;
     train->eval_every = v.at[DT_KEY_EVAL_interval].whole;
     train->eval_steps = v.at[DT_KEY_EVAL_steps].whole;
     DtExpr *const *items;
@@ -228,22 +271,27 @@ static void read_eval(const DtConfigHost *host, const DtConfigValue *value, DtTr
     dt_configargs_items(v.at[DT_KEY_EVAL_data].expr, &items, &n, &single);
     for (uint32_t i = 0; i < n; i++) {
         DtReader reader = {0};
-        if (!dt_configsource_read(host, items[i], items[i]->span, &reader)) continue;
+        if (!dt_configsource_read(host, items[i], items[i]->span, &reader))
+            continue;
         if (i < train->readers.n) {
             const DtReader *twin = &train->readers.at[i];
             reader.n_inputs = twin->n_inputs;
             memcpy(reader.inputs, twin->inputs, sizeof reader.inputs);
             if (twin->kind != reader.kind) {
-                DtDiag *d = dt_diag_report(host->diags, E0808, items[i]->span, "evaluation reads other samples than training");
+                DtDiag *d = dt_diag_report(host->diags, E0808, items[i]->span,
+                                           "evaluation reads other samples than training");
                 dt_diag_label(d, twin->span, "the training data has another sampler");
             }
         }
         DT_PUSH(host->arena, train->eval_readers, reader);
     }
     if (n != train->readers.n) {
-        DtDiag *d = dt_diag_report(host->diags, E0808, v.at[DT_KEY_EVAL_data].span, "evaluation has %u data source%s, training has %u",
-                                   n, n == 1 ? "" : "s", train->readers.n);
-        dt_diag_note(d, "`data` gives one source for each source assignment of the block, in the same order");
+        DtDiag *d = dt_diag_report(host->diags, E0808, v.at[DT_KEY_EVAL_data].span,
+                                   "evaluation has %u data source%s, training has %u", n,
+                                   n == 1 ? "" : "s", train->readers.n);
+        dt_diag_note(
+            d,
+            "`data` gives one source for each source assignment of the block, in the same order");
     }
 }
 
@@ -251,7 +299,8 @@ static void read_save(const DtConfigHost *host, const DtConfigValue *value, DtTr
 {
     DtConfigValues v;
     DtSchemaId schema;
-    if (!value->expr || !dt_configargs_call(host, DT_CONFIG_SAVE, value->expr, &schema, &v)) return;
+    if (!value->expr || !dt_configargs_call(host, DT_CONFIG_SAVE, value->expr, &schema, &v))
+        return;
     train->save_every = v.at[DT_KEY_SAVE_interval].whole;
     train->save_keep = v.at[DT_KEY_SAVE_keep].whole;
 }
@@ -260,30 +309,40 @@ static void read_sources(const DtConfigHost *host, const DtItem *item, DtTrainCo
 {
     for (uint32_t i = 0; i < item->entries.n; i++) {
         const DtEntry *entry = item->entries.at[i];
-        if (!dt_config_is_source(entry)) continue;
+        if (!dt_config_is_source(entry))
+            continue;
         DtReader reader = {0};
         bool ok = dt_configsource_read(host, entry->value, entry->span, &reader);
         uint32_t room = (uint32_t)DT_COUNT(reader.inputs);
         if (entry->targets.n > room) {
-            dt_diag_report(host->diags, E0802, entry->span, "a source fills at most %u inputs", room);
+            dt_diag_report(host->diags, E0802, entry->span, "a source fills at most %u inputs",
+                           room);
             continue;
         }
-        for (uint32_t t = 0; t < entry->targets.n; t++) reader.inputs[t] = entry->targets.at[t].name.text;
+        for (uint32_t t = 0; t < entry->targets.n; t++)
+            reader.inputs[t] = entry->targets.at[t].name.text;
         reader.n_inputs = entry->targets.n;
-        if (ok) DT_PUSH(host->arena, train->readers, reader);
+        if (ok)
+            DT_PUSH(host->arena, train->readers, reader);
     }
 }
 
-DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item, const DtExpr **ret_decay_if)
+DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
+                                   const DtExpr **ret_decay_if)
 {
     DtConfigValues v;
     const DtExpr *decay_if = NULL;
     DtTrainConfig *train = DT_NEW(host->arena, DtTrainConfig);
     train->name = item->name.text;
     train->span = item->span;
-    train->precision = (DtPrecision){.compute = DT_F32, .params = DT_F32, .master = DT_F32, .grads = DT_F32,
-                                     .reduce = DT_F32, .loss_scale = 1};
-    for (uint32_t i = 0; i < item->entries.n; i++) check_entry(host, item, item->entries.at[i]);
+    train->precision = (DtPrecision){.compute = DT_F32,
+                                     .params = DT_F32,
+                                     .master = DT_F32,
+                                     .grads = DT_F32,
+                                     .reduce = DT_F32,
+                                     .loss_scale = 1};
+    for (uint32_t i = 0; i < item->entries.n; i++)
+        check_entry(host, item, item->entries.at[i]);
     dt_configargs_entries(host, DT_SCHEMA_TRAIN, item->entries, item->span, &v);
     read_optimizer(host, &v.at[DT_KEY_TRAIN_optimizer], &train->optimizer, &decay_if);
     read_precision(host, &v.at[DT_KEY_TRAIN_precision], &train->precision);
@@ -292,6 +351,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
-    if (ret_decay_if) *ret_decay_if = decay_if;
+    if (ret_decay_if)
+        *ret_decay_if = decay_if;
     return train;
 }

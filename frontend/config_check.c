@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Directives against the program: every axis, loop, instance and function that a parallel block names must
+ * occur in the lowered module, for all parallel blocks of the file, chosen or not. */
+#include "frontend/config_internal.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+/* Everything the checks of one block need. */
+typedef struct Check {
+    const DtConfigHost *host;
+    DtConfigItems items;
+    const DtProgram *program;
+    DtConfigFacts facts;
+} Check;
+
+typedef DT_VEC(const char *) Words;
+
+static bool has_word(const char *const *words, uint32_t n, const char *word)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (words[i] == word)
+            return true;
+    return false;
+}
+
+/* ---- facts ---- */
+
+static void add_word(DtArena *arena, Words *words, const char *word)
+{
+    if (word && !has_word(words->at, words->n, word))
+        DT_PUSH(arena, *words, word);
+}
+
+/* Functions are named "attention", "attention.2" ... to be unique; library functions carry their own name. */
+const char *dt_configcheck_name(const DtFunc *func)
+{
+    if (func->library)
+        return func->library;
+    const char *dot = func->name ? strpbrk(func->name, ".#$") : NULL;
+    return dot ? dt_intern_n(func->name, (size_t)(dot - func->name)) : func->name;
+}
+
+static bool is_loop_axis(const DtConfigFacts *facts, const char *axis)
+{
+    for (uint32_t i = 0; i < facts->loops.n; i++)
+        if (facts->loops.at[i].axis == axis)
+            return true;
+    return false;
+}
+
+static void add_axes(DtArena *arena, DtConfigFacts *facts, Words *axes, const DtType *type)
+{
+    for (uint32_t i = 0; type && i < type->rank; i++)
+        if (!is_loop_axis(facts, type->axes[i].name))
+            add_word(arena, axes, type->axes[i].name);
+}
+
+static void add_op(DtArena *arena, DtConfigFacts *facts, Words *labels, const DtOp *op)
+{
+    if (op->kind == DT_OP_CALL)
+        add_word(arena, labels, op->text);
+    if (op->kind == DT_OP_LOOP) {
+        DtConfigLoop loop = {op->loop->label, op->loop->axis, op->loop->count, op->func};
+        for (uint32_t i = 0; i < facts->loops.n; i++)
+            if (facts->loops.at[i].label == loop.label && facts->loops.at[i].count == loop.count)
+                return;
+        DT_PUSH(arena, facts->loops, loop);
+    }
+}
+
+static DtConfigFacts collect(DtArena *arena, const DtModule *module)
+{
+    DtConfigFacts facts = {0};
+    Words axes = {0}, labels = {0}, functions = {0};
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++)
+            add_op(arena, &facts, &labels, module->funcs.at[i]->ops.at[k]);
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        const DtFunc *func = module->funcs.at[i];
+        if (func->kind != DT_FUNC_ENTRY && func->kind != DT_FUNC_BODY)
+            add_word(arena, &functions, dt_configcheck_name(func));
+        for (uint32_t k = 0; k < func->inputs.n; k++)
+            add_axes(arena, &facts, &axes, func->inputs.at[k]->type);
+        for (uint32_t k = 0; k < func->ops.n; k++)
+            for (uint32_t m = 0; m < func->ops.at[k]->n_out; m++)
+                add_axes(arena, &facts, &axes, func->ops.at[k]->out[m]->type);
+    }
+    memcpy(&facts.axes, &axes, sizeof axes);
+    memcpy(&facts.labels, &labels, sizeof labels);
+    memcpy(&facts.functions, &functions, sizeof functions);
+    return facts;
+}
+
+/* ---- messages ---- */
+
+DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name)
+{
+    for (uint32_t i = 0; i < items.n; i++)
+        for (uint32_t k = 0; k < items.at[i]->entries.n; k++) {
+            const DtEntry *entry = items.at[i]->entries.at[k];
+            if (!entry->is_directive || entry->span.file != line.file || entry->span.lo != line.lo)
+                continue;
+            for (uint32_t m = 0; m < entry->operands.n; m++) {
+                const DtNames *path = &entry->operands.at[m].path;
+                for (uint32_t p = 0; p < path->n; p++)
+                    if (path->at[p].text == name)
+                        return path->at[p].span;
+            }
+        }
+    return line;
+}
+
+/* Where a name stands inside the options of a line: `keep = (wq, wk)`. */
+static const DtExpr *find_path(const DtExpr *e, const char *path)
+{
+    e = dt_configargs_bare(e);
+    if (!e)
+        return NULL;
+    if (dt_configargs_path(e) == path)
+        return e;
+    for (uint32_t i = 0; e->kind == DT_EXPR_TUPLE && i < e->items.n; i++)
+        if (dt_configargs_path(e->items.at[i]) == path)
+            return e->items.at[i];
+    return NULL;
+}
+
+static DtSpan option_span(const Check *c, DtSpan line, const char *path)
+{
+    for (uint32_t i = 0; i < c->items.n; i++)
+        for (uint32_t k = 0; k < c->items.at[i]->entries.n; k++) {
+            const DtEntry *entry = c->items.at[i]->entries.at[k];
+            if (!entry->is_directive || entry->span.file != line.file || entry->span.lo != line.lo)
+                continue;
+            for (uint32_t m = 0; m < entry->args.n; m++) {
+                const DtExpr *at = find_path(entry->args.at[m].value, path);
+                if (at)
+                    return at->span;
+            }
+        }
+    return line;
+}
+
+static const DtConfigLoop *find_loop(const Check *c, const char *name)
+{
+    const DtConfigLoop *by_axis = NULL;
+    uint32_t n_by_axis = 0;
+    for (uint32_t i = 0; i < c->facts.loops.n; i++) {
+        const DtConfigLoop *loop = &c->facts.loops.at[i];
+        if (loop->label == name)
+            return loop;
+        if (loop->axis == name) {
+            by_axis = loop;
+            n_by_axis++;
+        }
+    }
+    return n_by_axis == 1 ? by_axis : NULL;
+}
+
+static void unknown_loop(const Check *c, DtSpan line, const char *name)
+{
+    DtSpan span = dt_configcheck_operand(c->items, line, name);
+    const char **names = DT_NEW_ARRAY(c->host->arena, const char *, c->facts.loops.n + 1);
+    const char *list = "";
+    for (uint32_t i = 0; i < c->facts.loops.n; i++) {
+        names[i] = c->facts.loops.at[i].label;
+        list = dt_arena_printf(c->host->arena, "%s%s`%s`", list, i ? ", " : "", names[i]);
+    }
+    DtDiag *d = dt_diag_report(c->host->diags, E0601, span, "the program has no loop `%s`", name);
+    if (c->facts.loops.n)
+        dt_diag_note(d, "its loops are %s", list);
+    else
+        dt_diag_note(d, "it has no `repeat` that stays a loop (one over a tuple is unrolled)");
+    dt_configargs_suggest(d, span, name, names, c->facts.loops.n);
+}
+
+/* ---- axes and places ---- */
+
+static void check_axis(const Check *c, DtSpan line, const char *axis, const char *verb)
+{
+    if (has_word(c->facts.axes.at, c->facts.axes.n, axis))
+        return;
+    DtSpan span = dt_configcheck_operand(c->items, line, axis);
+    const DtConfigLoop *loop = find_loop(c, axis);
+    if (loop) {
+        DtDiag *d = dt_diag_report(c->host->diags, E0508, span,
+                                   "`%s` is a loop of %lld iterations, not an axis of a tensor",
+                                   axis, (long long)loop->count);
+        dt_diag_help(d, "write `pipeline %s on ...` to give ranks different iterations",
+                     loop->label);
+        return;
+    }
+    DtDiag *d = dt_diag_report(c->host->diags, E0507, span,
+                               "no value of the program has an axis `%s`", axis);
+    dt_diag_note(d, "the `%s` line would have no effect", verb);
+    dt_configargs_suggest(d, span, axis, c->facts.axes.at, c->facts.axes.n);
+}
+
+/* A place ends in a function, layer or instance, or is (the end of) a parameter's path. */
+static bool place_exists(const Check *c, const DtShard *shard)
+{
+    const char *last = shard->place[shard->n_place - 1];
+    if (has_word(c->facts.labels.at, c->facts.labels.n, last))
+        return true;
+    if (has_word(c->facts.functions.at, c->facts.functions.n, last))
+        return true;
+    for (uint32_t i = 0; i < c->facts.loops.n; i++)
+        if (c->facts.loops.at[i].label == last)
+            return true;
+    for (uint32_t i = 0; i < c->program->module->stores.n; i++) {
+        const char *path = c->program->module->stores.at[i]->path;
+        const char *dot = strrchr(path, '.');
+        if (!strcmp(dot ? dot + 1 : path, last))
+            return true;
+    }
+    return false;
+}
+
+static void check_place(const Check *c, const DtShard *shard)
+{
+    if (!shard->n_place || place_exists(c, shard))
+        return;
+    const char *last = shard->place[shard->n_place - 1];
+    DtSpan span = dt_configcheck_operand(c->items, shard->span, last);
+    Words known = {0};
+    for (uint32_t i = 0; i < c->facts.labels.n; i++)
+        add_word(c->host->arena, &known, c->facts.labels.at[i]);
+    for (uint32_t i = 0; i < c->facts.functions.n; i++)
+        add_word(c->host->arena, &known, c->facts.functions.at[i]);
+    DtDiag *d =
+        dt_diag_report(c->host->diags, E0509, span,
+                       "the program has no function, layer, instance or parameter `%s`", last);
+    dt_configargs_suggest(d, span, last, known.at, known.n);
+}
+
+static bool shares(const char *const *a, uint32_t n_a, const char *const *b, uint32_t n_b)
+{
+    for (uint32_t i = 0; i < n_a; i++)
+        if (has_word(b, n_b, a[i]))
+            return true;
+    return false;
+}
+
+/* A limited line after a general one that already took its mesh axis for the same axis. */
+static void check_order(const Check *c, const DtParallelConfig *p, uint32_t at)
+{
+    const DtShard *limited = &p->shards.at[at];
+    if (!limited->n_place)
+        return;
+    for (uint32_t i = 0; i < at; i++) {
+        const DtShard *general = &p->shards.at[i];
+        if (general->n_place ||
+            !shares(limited->axes, limited->n_axes, general->axes, general->n_axes))
+            continue;
+        DtDiag *d = dt_diag_report(c->host->diags, L0514, limited->span,
+                                   "this line comes too late to override a general one");
+        dt_diag_label(d, general->span, "lines are tried in order, and this one comes first");
+        dt_diag_help(d, "move the limited line up");
+        return;
+    }
+}
+
+/* ---- pipeline ---- */
+
+static int64_t mesh_size(const DtParallelConfig *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->mesh.n; i++)
+        if (p->mesh.axes[i].name == name)
+            return p->mesh.axes[i].size;
+    return 1;
+}
+
+static bool is_model(const Check *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->program->module->funcs.n; i++) {
+        const DtFunc *func = c->program->module->funcs.at[i];
+        if (func->kind == DT_FUNC_MODEL && dt_configcheck_name(func) == name)
+            return true;
+    }
+    return false;
+}
+
+static void check_cuts(const Check *c, const DtPipeline *line, int64_t pieces, int64_t total)
+{
+    uint32_t n = line->n_cuts + line->n_named_cuts;
+    if (n && n != pieces - 1)
+        dt_diag_report(c->host->diags, E0606, line->span, "%lld pieces need %lld cut%s, not %u",
+                       (long long)pieces, (long long)pieces - 1, pieces == 2 ? "" : "s", n);
+    for (uint32_t i = 0; i < line->n_cuts; i++)
+        if (line->cuts[i] >= total) {
+            dt_diag_report(c->host->diags, E0606, line->span,
+                           "a cut after %lld iterations leaves nothing behind it: there are %lld",
+                           (long long)line->cuts[i], (long long)total);
+            return;
+        }
+}
+
+static void check_pieces(const Check *c, const DtPipeline *line, int64_t stages, int64_t total)
+{
+    int64_t pieces = stages * line->chunks;
+    if (line->n_named_cuts == 0 && pieces > total) {
+        DtDiag *d = dt_diag_report(c->host->diags, E0605, line->span,
+                                   "%lld iterations cannot be cut into %lld pieces",
+                                   (long long)total, (long long)pieces);
+        dt_diag_note(d, "%lld ranks with %lld chunk%s each", (long long)stages,
+                     (long long)line->chunks, line->chunks == 1 ? "" : "s");
+        if (total >= stages && line->chunks > 1)
+            dt_diag_help(d, "the largest `chunks` that works is %lld", (long long)(total / stages));
+        else
+            dt_diag_help(d, "at most %lld stages", (long long)total);
+        return;
+    }
+    check_cuts(c, line, pieces, total);
+}
+
+static void check_pipeline(const Check *c, const DtParallelConfig *p, const DtPipeline *line)
+{
+    int64_t total = 0, stages = mesh_size(p, line->on);
+    bool known = true, whole_model = false;
+    for (uint32_t i = 0; i < line->n_loops; i++) {
+        const DtConfigLoop *loop = find_loop(c, line->loops[i]);
+        if (loop)
+            total += loop->count;
+        else if (line->n_named_cuts && is_model(c, line->loops[i]))
+            whole_model = true;
+        else {
+            unknown_loop(c, line->span, line->loops[i]);
+            known = false;
+        }
+    }
+    for (uint32_t i = 0; i < line->n_named_cuts; i++) {
+        const char *dot = strrchr(line->named_cuts[i], '.');
+        const char *last = dt_intern(dot ? dot + 1 : line->named_cuts[i]);
+        if (has_word(c->facts.labels.at, c->facts.labels.n, last) ||
+            has_word(c->facts.labels.at, c->facts.labels.n, line->named_cuts[i]))
+            continue;
+        dt_diag_report(c->host->diags, E0606, line->span, "there is no instance `%s` to cut before",
+                       line->named_cuts[i]);
+        known = false;
+    }
+    if (known && whole_model)
+        check_cuts(c, line, stages * line->chunks, INT64_MAX);
+    else if (known)
+        check_pieces(c, line, stages, total);
+    if (p->micro < stages) {
+        DtDiag *d =
+            dt_diag_report(c->host->diags, L0608, line->span,
+                           "%lld stages with %lld micro-batch%s: stages wait for each other",
+                           (long long)stages, (long long)p->micro, p->micro == 1 ? "" : "es");
+        dt_diag_help(d, "`micro batch = %lld` or more", (long long)(4 * stages));
+    }
+}
+
+/* ---- remat ---- */
+
+/* Is a name a value, instance or function in func, at any depth? */
+static bool occurs(const DtFunc *func, const char *name, uint32_t depth)
+{
+    if (depth > 64)
+        return false;
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (func->inputs.at[i]->name == name)
+            return true;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_out; k++)
+            if (op->out[k]->name && op->out[k]->name == name)
+                return true;
+        if (op->kind == DT_OP_CALL && op->text == name)
+            return true;
+        if (!op->func)
+            continue;
+        if (dt_configcheck_name(op->func) == name || occurs(op->func, name, depth + 1))
+            return true;
+    }
+    return false;
+}
+
+static bool path_occurs(const DtFunc *body, const char *path)
+{
+    const char *at = path;
+    for (;;) {
+        const char *dot = strchr(at, '.');
+        if (!occurs(body, dt_intern_n(at, dot ? (size_t)(dot - at) : strlen(at)), 0))
+            return false;
+        if (!dot)
+            return true;
+        at = dot + 1;
+    }
+}
+
+static void check_kept(const Check *c, const DtRemat *remat, const DtFunc *body,
+                       const char *const *paths, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (path_occurs(body, paths[i]))
+            continue;
+        DtSpan span = option_span(c, remat->span, paths[i]);
+        Words known = {0};
+        for (uint32_t k = 0; k < c->facts.labels.n; k++)
+            add_word(c->host->arena, &known, c->facts.labels.at[k]);
+        for (uint32_t k = 0; k < c->facts.functions.n; k++)
+            add_word(c->host->arena, &known, c->facts.functions.at[k]);
+        DtDiag *d = dt_diag_report(c->host->diags, E0519, span,
+                                   "the body of loop `%s` has no value, instance or function `%s`",
+                                   remat->loop, paths[i]);
+        dt_configargs_suggest(d, span, paths[i], known.at, known.n);
+    }
+}
+
+static void check_remat(const Check *c, const DtRemat *remat)
+{
+    const DtConfigLoop *loop = find_loop(c, remat->loop);
+    if (!loop) {
+        unknown_loop(c, remat->span, remat->loop);
+        return;
+    }
+    check_kept(c, remat, loop->body, remat->keep, remat->n_keep);
+    check_kept(c, remat, loop->body, remat->drop, remat->n_drop);
+}
+
+/* ---- the program ---- */
+
+static void check_parallel(const Check *c, const DtParallelConfig *p)
+{
+    for (uint32_t i = 0; i < p->shards.n; i++) {
+        for (uint32_t k = 0; k < p->shards.at[i].n_axes; k++)
+            check_axis(c, p->shards.at[i].span, p->shards.at[i].axes[k], "shard");
+        check_place(c, &p->shards.at[i]);
+        check_order(c, p, i);
+    }
+    if (p->micro_axis)
+        check_axis(c, p->micro_span, p->micro_axis, "micro");
+    for (uint32_t i = 0; i < p->pipelines.n; i++)
+        check_pipeline(c, p, &p->pipelines.at[i]);
+    for (uint32_t i = 0; i < p->remats.n; i++)
+        check_remat(c, &p->remats.at[i]);
+}
+
+void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program)
+{
+    Check c = {.host = host, .items = items, .program = program};
+    if (!program->module)
+        return;
+    c.facts = collect(host->arena, program->module);
+    for (uint32_t i = 0; i < program->parallels.n; i++)
+        check_parallel(&c, program->parallels.at[i]);
+    dt_configextents_check(host, items, program);
+    dt_configdata_check(host, program);
+    for (uint32_t i = 0; i < items.n; i++)
+        if (items.at[i]->kind == DT_ITEM_NAMES)
+            dt_confignames_check(host, items.at[i], program);
+    const DtTrainConfig *train = program->train;
+    if (train && (!train->optimizer.span.file || !train->steps)) {
+        DtDiag *d = dt_diag_report(host->diags, L0465, train->span, "this train block sets no %s",
+                                   train->optimizer.span.file ? "`steps`" : "`optimizer`");
+        dt_diag_note(d, "it can be checked and evaluated, but not trained");
+    }
+}
+
+static bool check_readers(DtDiags *diags, const DtTrainConfig *train, const DtReader *readers,
+                          uint32_t n)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const DtReader *r = &readers[i];
+        bool sample = r->kind == DT_SAMPLE_NEXT_TOKEN || r->kind == DT_SAMPLE_RAW;
+        bool source = r->source.kind == DT_SOURCE_TEXT || r->source.kind == DT_SOURCE_BIN ||
+                      r->source.kind == DT_SOURCE_SYNTHETIC;
+        if (sample && source)
+            continue;
+        const char *what = r->kind == DT_SAMPLE_MLM               ? "mlm"
+                           : r->kind == DT_SAMPLE_SPAN_CORRUPTION ? "span_corruption"
+                           : r->source.kind == DT_SOURCE_IMAGES   ? "images"
+                                                                  : "npy";
+        DtDiag *d = dt_diag_report(diags, E0810, r->source.span, "`%s` cannot be read yet", what);
+        dt_diag_help(d, "`--data=synthetic` replaces every source by random numbers");
+        ok = false;
+    }
+    (void)train;
+    return ok;
+}
+
+bool dt_configcheck_compilable(DtDiags *diags, const DtProgram *program, bool parallel_was_named)
+{
+    const DtTrainConfig *train = program->train;
+    if (!train) {
+        dt_diag_report(diags, E0453, (DtSpan){0},
+                       "a plan needs a `train` block, and the program has none");
+        return false;
+    }
+    bool ok = true;
+    if (!train->optimizer.span.file || !train->steps) {
+        dt_diag_report(diags, E0453, train->span, "a plan needs `%s`",
+                       train->optimizer.span.file ? "steps" : "optimizer");
+        ok = false;
+    }
+    if (program->parallels.n > 1 && !program->parallel && !parallel_was_named) {
+        DtDiag *d = dt_diag_report(diags, E0003, (DtSpan){0}, "the program has %u parallel blocks",
+                                   program->parallels.n);
+        for (uint32_t i = 0; i < program->parallels.n; i++)
+            dt_diag_help(d, "--parallel %s", program->parallels.at[i]->name);
+        dt_diag_help(d, "--parallel none, for one rank");
+        ok = false;
+    }
+    ok &= check_readers(diags, train, train->readers.at, train->readers.n);
+    ok &= check_readers(diags, train, train->eval_readers.at, train->eval_readers.n);
+    return ok;
+}

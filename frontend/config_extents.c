@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Extents against the mesh of the chosen layout: an axis that a shard line splits must be a multiple of the
+ * ranks that split it. Looks at the values whose placement the rules fix (parameters, inputs, arguments and
+ * results of layers); each gets its mesh axes as the language says: lines in order, axes in the order of the
+ * line, mesh axes that no earlier axis of the value took. */
+#include "frontend/config_internal.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+typedef struct Extents {
+    const DtConfigHost *host;
+    DtConfigItems items;
+    const DtProgram *program;
+    const DtParallelConfig *parallel;
+    DT_VEC(const char *) reported; /* axes */
+} Extents;
+
+static bool was_reported(Extents *e, const char *axis)
+{
+    for (uint32_t i = 0; i < e->reported.n; i++)
+        if (e->reported.at[i] == axis)
+            return true;
+    DT_PUSH(e->host->arena, e->reported, axis);
+    return false;
+}
+
+static int mesh_index(const DtMesh *mesh, const char *name)
+{
+    for (uint32_t i = 0; i < mesh->n; i++)
+        if (mesh->axes[i].name == name)
+            return (int)i;
+    return -1;
+}
+
+/* "29 x 1733" */
+static const char *factors(DtArena *arena, int64_t n)
+{
+    const char *text = "";
+    for (int64_t f = 2; f * f <= n && f < 1 << 20; f++)
+        for (; n % f == 0; n /= f)
+            text = dt_arena_printf(arena, "%s%s%lld", text, *text ? " x " : "", (long long)f);
+    return n > 1 || !*text
+               ? dt_arena_printf(arena, "%s%s%lld", text, *text ? " x " : "", (long long)n)
+               : text;
+}
+
+/* The expression that a dim line binds to name; NULL if it is no dim. */
+static const DtExpr *dim_value(const Extents *e, const char *name)
+{
+    for (uint32_t i = 0; i < e->items.n; i++)
+        for (uint32_t k = 0; k < e->items.at[i]->binds.n; k++)
+            if (e->items.at[i]->binds.at[k].name.text == name)
+                return e->items.at[i]->binds.at[k].value;
+    return NULL;
+}
+
+static void label_dim(const Extents *e, DtDiag *d, const DtAxis *axis)
+{
+    const DtExpr *value = dim_value(e, axis->name);
+    if (value)
+        dt_diag_label(d, value->span, "%lld = %s", (long long)axis->extent,
+                      factors(e->host->arena, axis->extent));
+    else
+        dt_diag_note(d, "%lld = %s", (long long)axis->extent,
+                     factors(e->host->arena, axis->extent));
+}
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* A multiple of ranks to pad to: a round number if that wastes little. */
+static int64_t pad_for(int64_t extent, int64_t ranks)
+{
+    static const int64_t round[] = {128, 64, 8};
+    for (size_t i = 0; i < DT_COUNT(round); i++) {
+        int64_t unit = ranks / gcd(ranks, round[i]) * round[i],
+                padded = (extent + unit - 1) / unit * unit;
+        if ((padded - extent) * 100 <= extent)
+            return unit;
+    }
+    return ranks;
+}
+
+static void report_shard(Extents *e, const DtAxis *axis, const DtShard *line, const char *mesh,
+                         int64_t ranks)
+{
+    if (was_reported(e, axis->name))
+        return;
+    DtSpan span = dt_configcheck_operand(e->items, line->span, axis->name);
+    DtDiag *d = dt_diag_report(e->host->diags, E0502, span,
+                               "`%s` (%lld) does not divide over %s (%lld ranks)", axis->name,
+                               (long long)axis->extent, mesh, (long long)ranks);
+    dt_diag_caret(d, "split requested here");
+    label_dim(e, d, axis);
+    int64_t unit = pad_for(axis->extent, ranks), padded = (axis->extent + unit - 1) / unit * unit;
+    dt_diag_fix(d, (DtSpan){line->span.file, line->span.hi, line->span.hi},
+                dt_arena_printf(e->host->arena, " (pad = %lld)", (long long)unit),
+                "pad with %lld masked elements (%.2g%%)", (long long)(padded - axis->extent),
+                100.0 * (double)(padded - axis->extent) / (double)axis->extent);
+}
+
+static void report_micro(Extents *e, const DtAxis *axis, int64_t ranks)
+{
+    if (was_reported(e, axis->name))
+        return;
+    DtSpan span = e->parallel->micro_span;
+    DtDiag *d =
+        ranks == 1
+            ? dt_diag_report(e->host->diags, E0502, span,
+                             "`%s` (%lld) does not divide into %lld micro-batches", axis->name,
+                             (long long)axis->extent, (long long)e->parallel->micro)
+            : dt_diag_report(
+                  e->host->diags, E0502, span,
+                  "`%s` (%lld) does not divide into %lld micro-batches on %lld ranks each",
+                  axis->name, (long long)axis->extent, (long long)e->parallel->micro,
+                  (long long)ranks);
+    label_dim(e, d, axis);
+}
+
+/* Is the line general, or limited to this place (the name of a function, or a parameter's path)? */
+static bool applies(const DtShard *line, const char *place)
+{
+    if (!line->n_place)
+        return true;
+    if (!place)
+        return false;
+    const char *last = line->place[line->n_place - 1], *dot = strrchr(place, '.');
+    return !strcmp(dot ? dot + 1 : place, last);
+}
+
+/* The mesh axes that one line gives to one axis of a value; taken: bits of those gone already. */
+static int64_t give(const Extents *e, const DtShard *line, uint32_t *taken, const char **ret_names)
+{
+    int64_t ranks = 1;
+    for (uint32_t m = 0; m < line->n_mesh; m++) {
+        int index = mesh_index(&e->parallel->mesh, line->mesh[m]);
+        if (index < 0 || *taken >> index & 1)
+            continue;
+        *taken |= 1u << index;
+        ranks *= e->parallel->mesh.axes[index].size;
+        *ret_names = dt_arena_printf(e->host->arena, "%s%s`%s`", *ret_names,
+                                     **ret_names ? ", " : "", line->mesh[m]);
+    }
+    return ranks;
+}
+
+static void check_type(Extents *e, const DtType *type, const char *place)
+{
+    uint32_t taken = 0;
+    int64_t splits[DT_MAX_RANK];
+    for (uint32_t a = 0; a < type->rank; a++)
+        splits[a] = 1;
+    for (uint32_t i = 0; i < e->parallel->shards.n; i++) {
+        const DtShard *line = &e->parallel->shards.at[i];
+        if (!applies(line, place))
+            continue;
+        for (uint32_t k = 0; k < line->n_axes; k++) {
+            int at = dt_type_find(type, line->axes[k]);
+            const char *mesh = "";
+            if (at < 0 || type->axes[at].extent == 1)
+                continue;
+            splits[at] *= give(e, line, &taken, &mesh);
+            if (!line->pad && type->axes[at].extent % splits[at])
+                report_shard(e, &type->axes[at], line, mesh, splits[at]);
+        }
+    }
+    int at = e->parallel->micro_axis ? dt_type_find(type, e->parallel->micro_axis) : -1;
+    int64_t parts;
+    if (at < 0 || type->axes[at].extent == 1)
+        return;
+    if (__builtin_mul_overflow(e->parallel->micro, splits[at], &parts) ||
+        type->axes[at].extent % parts)
+        report_micro(e, &type->axes[at], splits[at]);
+}
+
+/* For sums over the mesh sizes to stay in 64 bits. */
+static bool mesh_is_sane(const DtMesh *mesh)
+{
+    int64_t product = 1;
+    for (uint32_t i = 0; i < mesh->n; i++)
+        if (__builtin_mul_overflow(product, mesh->axes[i].size, &product))
+            return false;
+    return product < (int64_t)1 << 31;
+}
+
+void dt_configextents_check(const DtConfigHost *host, DtConfigItems items, const DtProgram *program)
+{
+    Extents e = {.host = host, .items = items, .program = program, .parallel = program->parallel};
+    const DtModule *module = program->module;
+    if (!e.parallel || !mesh_is_sane(&e.parallel->mesh))
+        return;
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        check_type(&e, module->stores.at[i]->type, module->stores.at[i]->path);
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        const DtFunc *func = module->funcs.at[i];
+        bool bound = func->kind == DT_FUNC_LAYER || func->kind == DT_FUNC_MODEL;
+        for (uint32_t k = 0; bound && k < func->n_args; k++)
+            check_type(&e, func->inputs.at[k]->type, dt_configcheck_name(func));
+        for (uint32_t k = 0; bound && k < func->n_returns; k++)
+            check_type(&e, func->results.at[k]->type, dt_configcheck_name(func));
+        for (uint32_t k = 0; k < func->ops.n; k++)
+            if (func->ops.at[k]->kind == DT_OP_INPUT)
+                check_type(&e, func->ops.at[k]->out[0]->type, NULL);
+    }
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `--set block.key=value` from the command line: rewrites the syntax tree before anything is read from it,
+ * so that a value set there is checked and reported exactly like one that is written in the file.
+ *
+ *   train.steps=100             replaces or adds an entry
+ *   train.optimizer.lr=1e-3     replaces or adds an argument of the entry's call
+ *   parallel.mesh.data=2        the number after an operand of a directive
+ *   parallel.micro=4            the same, if the directive has one operand
+ *   parallel.pipeline.chunks=2  an option of a directive */
+#include "frontend/config_internal.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+/* One option, cut up. */
+typedef struct Setting {
+    DtArena *arena;
+    DtDiags *diags;
+    const DtLowerOptions *options;
+    DtConfigItems items;
+    const char *name;    /* whole left side */
+    const char *part[8]; /* interned segments */
+    uint32_t n_parts;
+    const char *text; /* right side */
+    DtExpr *value;
+} Setting;
+
+static DtDiag *refuse(const Setting *s, const char *why)
+{
+    return dt_diag_report(s->diags, E0002, (DtSpan){0}, "--set %s: %s", s->name, why);
+}
+
+static bool split_name(Setting *s)
+{
+    const char *at = s->name;
+    for (;;) {
+        const char *dot = strchr(at, '.');
+        size_t len = dot ? (size_t)(dot - at) : strlen(at);
+        if (!len || s->n_parts == DT_COUNT(s->part))
+            return false;
+        s->part[s->n_parts++] = dt_intern_n(at, len);
+        if (!dot)
+            return s->n_parts >= 2;
+        at = dot + 1;
+    }
+}
+
+/* ---- the value ---- */
+
+/* Words that the language would not read as names ("1f1b") may stand without quotes. */
+static bool wants_word(const char *key)
+{
+    for (int k = 0; k < DT_KEY_COUNT; k++) {
+        DtConfigKind kind = dt_config_keys[k].kind;
+        if (strcmp(dt_config_keys[k].name, key))
+            continue;
+        if (kind == DT_KIND_GPU || kind == DT_KIND_STRING || kind == DT_KIND_CHOICE_SCHEDULE)
+            return true;
+    }
+    return false;
+}
+
+static bool parse_value(Setting *s)
+{
+    bool quote = wants_word(s->part[s->n_parts - 1]) && !strpbrk(s->text, "\"\\\n");
+    const char *source = dt_arena_printf(
+        s->arena, quote ? "train {\n  value = \"%s\"\n}\n" : "train {\n  value = %s\n}\n", s->text);
+    const char *path = dt_arena_printf(s->arena, "--set %s", s->name);
+    uint32_t errors = dt_diag_errors(s->diags);
+    uint32_t file = dt_diag_add_file(s->diags, path, source, strlen(source));
+    DtAst *ast = dt_parse(s->arena, s->diags, file);
+    if (dt_diag_errors(s->diags) != errors)
+        return false;
+    bool one = ast->items.n == 1 && ast->items.at[0]->kind == DT_ITEM_TRAIN &&
+               ast->items.at[0]->entries.n == 1 && !ast->items.at[0]->entries.at[0]->is_directive &&
+               ast->items.at[0]->entries.at[0]->value;
+    if (!one) {
+        refuse(s, "the value is not one expression");
+        return false;
+    }
+    s->value = ast->items.at[0]->entries.at[0]->value;
+    return true;
+}
+
+/* ---- the block ---- */
+
+static bool is_block(const DtItem *item)
+{
+    return item->kind == DT_ITEM_TRAIN || item->kind == DT_ITEM_CLUSTER ||
+           item->kind == DT_ITEM_PARALLEL;
+}
+
+static DtItem *find_block(const Setting *s)
+{
+    static const struct {
+        const char *word;
+        DtItemKind kind;
+    } kinds[] = {
+        {"train", DT_ITEM_TRAIN}, {"cluster", DT_ITEM_CLUSTER}, {"parallel", DT_ITEM_PARALLEL}};
+    const char *chosen[] = {s->options->train, s->options->cluster, s->options->parallel};
+    const char **names = DT_NEW_ARRAY(s->arena, const char *, s->items.n + DT_COUNT(kinds));
+    size_t n_names = 0;
+    for (uint32_t i = 0; i < s->items.n; i++) {
+        if (!is_block(s->items.at[i]) || !s->items.at[i]->name.text)
+            continue;
+        if (s->items.at[i]->name.text == s->part[0])
+            return s->items.at[i];
+        names[n_names++] = s->items.at[i]->name.text;
+    }
+    for (size_t k = 0; k < DT_COUNT(kinds); k++) {
+        names[n_names++] = kinds[k].word;
+        if (strcmp(kinds[k].word, s->part[0]))
+            continue;
+        DtItem *found = NULL;
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < s->items.n; i++) {
+            DtItem *item = s->items.at[i];
+            if (item->kind != kinds[k].kind)
+                continue;
+            if (chosen[k] && (!item->name.text || strcmp(item->name.text, chosen[k])))
+                continue;
+            found = item;
+            n++;
+        }
+        if (n == 1)
+            return found;
+        refuse(s, n ? dt_arena_printf(s->arena,
+                                      "there are %u %s blocks; name one, or choose it with --%s", n,
+                                      kinds[k].word, kinds[k].word)
+                    : dt_arena_printf(s->arena, "the program has no such %s block", kinds[k].word));
+        return NULL;
+    }
+    DtDiag *d = refuse(s, dt_arena_printf(s->arena, "there is no block `%s`", s->part[0]));
+    const char *nearest = dt_text_nearest(s->part[0], names, n_names);
+    if (nearest)
+        dt_diag_help(d, "did you mean `%s`?", nearest);
+    return NULL;
+}
+
+/* ---- settings ---- */
+
+/* Position of a key among the positional arguments of a function of that name; -1: it has no such key. */
+static int key_position(const char *function, const char *key)
+{
+    for (int i = 0; i < DT_SCHEMA_COUNT; i++) {
+        if (strcmp(dt_config_schemas[i].name, function))
+            continue;
+        int position = 0;
+        for (int k = 0; k < DT_KEY_COUNT; k++) {
+            if (dt_config_keys[k].schema != (DtSchemaId)i)
+                continue;
+            if (!strcmp(dt_config_keys[k].name, key))
+                return position;
+            position++;
+        }
+    }
+    return -1;
+}
+
+/* Replaces the argument of call that part[at] names, or one within it. */
+static void set_argument(const Setting *s, DtExpr *call, uint32_t at)
+{
+    while (call->kind == DT_EXPR_PAREN)
+        call = call->a;
+    const char *callee = dt_configargs_callee(call);
+    const char *key = s->part[at];
+    if (!callee) {
+        refuse(s, dt_arena_printf(s->arena, "`%s` is not a call, so it has no `%s`",
+                                  s->part[at - 1], key));
+        return;
+    }
+    int position = key_position(callee, key), seen = 0;
+    DtArg *found = NULL;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        bool named = call->args.at[i].name.text != NULL;
+        if (named ? call->args.at[i].name.text == key : seen == position)
+            found = &call->args.at[i];
+        seen += !named;
+    }
+    if (at + 1 < s->n_parts) {
+        if (found)
+            set_argument(s, found->value, at + 1);
+        else
+            refuse(s, dt_arena_printf(s->arena, "`%s` has no `%s`", callee, key));
+        return;
+    }
+    if (found) {
+        found->value = s->value;
+        return;
+    }
+    DtArg arg = {.name = {key, s->value->span}, .value = s->value};
+    DT_PUSH(s->arena, call->args, arg);
+}
+
+static void set_entry(const Setting *s, DtItem *item)
+{
+    for (uint32_t i = 0; i < item->entries.n; i++) {
+        DtEntry *entry = item->entries.at[i];
+        if (entry->is_directive || entry->targets.n != 1 ||
+            entry->targets.at[0].name.text != s->part[1])
+            continue;
+        if (s->n_parts == 2)
+            entry->value = s->value;
+        else if (entry->value)
+            set_argument(s, entry->value, 2);
+        return;
+    }
+    if (s->n_parts > 2) {
+        refuse(s, dt_arena_printf(s->arena, "the block does not set `%s`", s->part[1]));
+        return;
+    }
+    DtEntry *entry = DT_NEW(s->arena, DtEntry);
+    DtTarget target = {.name = {s->part[1], s->value->span}, .span = s->value->span};
+    DT_PUSH(s->arena, entry->targets, target);
+    entry->value = s->value;
+    entry->span = s->value->span;
+    DT_PUSH(s->arena, item->entries, entry);
+}
+
+/* ---- directives ---- */
+
+static DtEntry *find_directive(const Setting *s, DtItem *item)
+{
+    DtEntry *found = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < item->entries.n; i++)
+        if (item->entries.at[i]->is_directive && item->entries.at[i]->verb.text == s->part[1]) {
+            found = item->entries.at[i];
+            n++;
+        }
+    if (n == 1)
+        return found;
+    if (n)
+        refuse(s, dt_arena_printf(s->arena, "the block has %u `%s` lines; edit the file", n,
+                                  s->part[1]));
+    return NULL;
+}
+
+static DtEntry *add_directive(const Setting *s, DtItem *item)
+{
+    DtEntry *entry = DT_NEW(s->arena, DtEntry);
+    entry->is_directive = true;
+    entry->verb = (DtName){s->part[1], s->value->span};
+    entry->span = s->value->span;
+    DT_PUSH(s->arena, item->entries, entry);
+    return entry;
+}
+
+static void set_operand(const Setting *s, DtOperand *operand)
+{
+    if (operand->path.n) {
+        operand->value = s->value;
+        return;
+    }
+    const DtExpr *bare = dt_configargs_bare(s->value);
+    if (bare->kind == DT_EXPR_INT)
+        operand->integer = bare->integer;
+    else
+        refuse(s, "the value must be an integer");
+    operand->span = s->value->span;
+}
+
+static void add_operand(const Setting *s, DtEntry *entry, const char *name)
+{
+    DtOperand operand = {.value = s->value, .span = s->value->span};
+    DtName path = {dt_intern(name), s->value->span};
+    DT_PUSH(s->arena, operand.path, path);
+    DT_PUSH(s->arena, entry->operands, operand);
+}
+
+/* part[2]: an operand, or an option of the directive. */
+static void set_part(const Setting *s, DtEntry *entry)
+{
+    for (uint32_t i = 0; i < entry->operands.n; i++) {
+        DtOperand *operand = &entry->operands.at[i];
+        if (operand->path.n != 1 || operand->path.at[0].text != s->part[2] || !operand->value)
+            continue;
+        set_operand(s, operand);
+        return;
+    }
+    if (!strcmp(s->part[1], "mesh")) {
+        add_operand(s, entry, s->part[2]);
+        return;
+    }
+    for (uint32_t i = 0; i < entry->args.n; i++)
+        if (entry->args.at[i].name.text == s->part[2]) {
+            entry->args.at[i].value = s->value;
+            return;
+        }
+    DtArg arg = {.name = {s->part[2], s->value->span}, .value = s->value};
+    DT_PUSH(s->arena, entry->args, arg);
+}
+
+static void set_directive(const Setting *s, DtItem *item)
+{
+    uint32_t errors = dt_diag_errors(s->diags);
+    DtEntry *entry = find_directive(s, item);
+    if (dt_diag_errors(s->diags) != errors)
+        return;
+    bool micro = !strcmp(s->part[1], "micro"), mesh = !strcmp(s->part[1], "mesh");
+    if (s->n_parts > 3) {
+        refuse(s, "directives have no parts so deep");
+        return;
+    }
+    if (!entry && dt_configargs_find(DT_CONFIG_VERB, s->part[1]) == DT_SCHEMA_COUNT) {
+        DtDiag *d = refuse(s, dt_arena_printf(s->arena, "there is no directive `%s`", s->part[1]));
+        dt_diag_note(d, "directives are %s", dt_configargs_list(s->arena, DT_CONFIG_VERB));
+        return;
+    }
+    if (!entry && !micro && !(mesh && s->n_parts == 3)) {
+        refuse(s, dt_arena_printf(s->arena, "the block has no `%s` line", s->part[1]));
+        return;
+    }
+    if (!entry) {
+        add_operand(s, add_directive(s, item), s->n_parts == 3 ? s->part[2] : "batch");
+        return;
+    }
+    if (s->n_parts == 3)
+        set_part(s, entry);
+    else if (entry->operands.n == 1)
+        set_operand(s, &entry->operands.at[0]);
+    else
+        refuse(s, dt_arena_printf(s->arena, "`%s` has several parts; name one", s->part[1]));
+}
+
+void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
+                        DtConfigItems items)
+{
+    for (uint32_t i = 0; i < options->n_sets; i++) {
+        Setting s = {.arena = arena,
+                     .diags = diags,
+                     .options = options,
+                     .items = items,
+                     .name = options->sets[i].name,
+                     .text = options->sets[i].value};
+        if (!split_name(&s)) {
+            DtDiag *d = refuse(&s, "this is not `block.key=value`");
+            dt_diag_help(
+                d, "for example `--set train.steps=100`; a `dim` is set with `-D name=value`");
+            continue;
+        }
+        DtItem *item = find_block(&s);
+        if (!item || !parse_value(&s))
+            continue;
+        if (item->kind == DT_ITEM_PARALLEL)
+            set_directive(&s, item);
+        else
+            set_entry(&s, item);
+    }
+}

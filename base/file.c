@@ -210,6 +210,8 @@ DtStatus dt_file_make_folder(const char *path)
     char copy[4096];
     if ((size_t)snprintf(copy, sizeof copy, "%s", path) >= sizeof copy)
         return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    if (!copy[0])
+        return dt_status_fail(DT_EXIT_IO, "cannot make a folder without a name");
     for (char *at = copy + 1; *at; at++)
         if (*at == '/') {
             *at = 0;

@@ -24,7 +24,8 @@ DtStatus dt_file_map(const char *path, DtFileView *ret_view);
 void dt_file_unmap(DtFileView *view);
 
 /* Writes path atomically: temporary file beside it, fsync, rename, fsync of the folder. On failure
- * the old file is untouched and no temporary is left. */
+ * the old file is untouched and no temporary is left (only when syncing the folder fails, the last step, the
+ * new file is in place but might not survive a loss of power). */
 DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
 
 /* The same in pieces: open, append, then commit or abandon (which unlinks the temporary). */

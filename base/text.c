@@ -77,6 +77,7 @@ static bool shows(uint32_t point)
 
 void dt_text_add_visible(DtText *text, const char *from, size_t len)
 {
+    dt_text_add_n(text, "", 0); /* terminated also when nothing follows */
     reserve(text, len);
     for (size_t i = 0, n; i < len; i += n ? n : 1) {
         uint32_t point = 0;

@@ -68,6 +68,7 @@ struct DtCell {
     DtCell *root;         /* saved.c; NULL: free */
     bool is_free;         /* saved.c: nothing needs to be saved to have it */
     bool is_input;        /* handed over without being a result of fwd */
+    bool is_result;       /* of the function, where the caller can hand it over */
     bool needed, saved;
     bool derived;         /* a needed root that other saved values give */
 };

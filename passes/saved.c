@@ -4,8 +4,9 @@
  * The rule. A value is *free* if it depends, through cheap ops only, on constants, positions, random draws
  * (a draw repeats) and inputs of the function, which the caller hands over without a copy. Any other value
  * has a *root*: if its op is cheap, if those of its operands that are not free share one root, and if that
- * root is no larger than the value, it has the same root; else it is its own root. Cheap are scalar maps
- * and the axis operations that a kernel can read through.
+ * root is no larger than the value, it has the same root; else it is its own root, and so is a result of
+ * the function that is itself needed. Cheap are scalar maps and the axis operations that a kernel can read
+ * through.
  *   The backward function needs some values. The roots of those that are not free are saved, except
  * a root whose op is cheap and whose operands can all be had from other saved values. Everything else that
  * is needed is computed again, each op just before its first use.
@@ -60,8 +61,9 @@ static void root_of_op(DtReverse *r, const DtOp *op)
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
         DtCell *out = cell_of(r, op->out[i]);
+        const bool rooted = shared && root != NULL && bytes_of(root) <= bytes_of(out);
         out->is_free = shared && root == NULL;
-        out->root = shared && root != NULL && bytes_of(root) <= bytes_of(out) ? root : out;
+        out->root = rooted && !(out->is_result && out->needed) ? root : out;
     }
 }
 
@@ -77,6 +79,8 @@ static void find_roots(DtReverse *r)
         DtCell *cell = cell_of(r, func->inputs.at[i]);
         cell->is_input = cell->is_free = loop == NULL || i == 0 || i > loop->n_carried;
     }
+    for (uint32_t i = loop != NULL ? loop->n_carried : 0; i < func->results.n; i++)
+        cell_of(r, func->results.at[i])->is_result = true;
     for (uint32_t i = 0; i < func->ops.n; i++)
         root_of_op(r, func->ops.at[i]);
 }

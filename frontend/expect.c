@@ -26,14 +26,25 @@ uint32_t dt_expect_start(const DtTokens *tokens, uint32_t at)
     return at;
 }
 
-uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at, bool blocks)
+/* Whether a faulty part that begins with start may go on with its block: statements always, entries
+ * never, items if the error comes after the keyword that says which kind of block it is. */
+static bool resumes_at_block(const DtToken *start, const DtToken *faulty)
+{
+    if (faulty->depth)
+        return !faulty->config;
+    return start != faulty && dt_layout_is_item_keyword(start->kind) && start->kind != DT_TOK_INCLUDE &&
+           start->kind != DT_TOK_DIM && start->kind != DT_TOK_AXIS;
+}
+
+uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at)
 {
     const DtToken *t = tokens->at;
     uint16_t depth = t[at].depth;
+    bool block = resumes_at_block(&t[dt_expect_start(tokens, at)], &t[at]);
     for (;; at++) {
         bool here = t[at].depth == depth && t[at].nesting == 0;
         if (t[at].kind == DT_TOK_END || (here && (t[at].kind == DT_TOK_SEMI || t[at].kind == DT_TOK_RBRACE)) ||
-            (here && blocks && t[at].kind == DT_TOK_LBRACE))
+            (here && block && t[at].kind == DT_TOK_LBRACE))
             return at;
     }
 }
@@ -79,6 +90,10 @@ static void add_expected(const bool *expected, DtText *text)
     const char *words[DT_COUNT(rows) + 2];
     uint32_t n = 0;
     bool value = HAS(INT) && HAS(FLOAT), operators = HAS(POW), statement = HAS(RETURN);
+    if (HAS(ON) && HAS(ASSIGN) && HAS(INT)) { /* after the first word of an entry */
+        dt_text_add(text, "`=`, or what the directive is about");
+        return;
+    }
     if (value)
         words[n++] = "a value";
     if (statement)
@@ -155,21 +170,33 @@ static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool 
         dt_diag_help(d, "write `else { if ... { ... } }`");
     else if (found->kind == DT_TOK_ELSE && at == first)
         dt_diag_help(d, "an `else` follows the `}` of its `if` directly, with no `;` between");
+    else if (found->kind == DT_TOK_CMP && HAS(ASSIGN) && !strcmp(found->text, "=="))
+        dt_diag_fix(d, found->span, "=", "write `=`");
     else if (found->kind == DT_TOK_ASSIGN && HAS(CMP))
         dt_diag_fix(d, found->span, "==", "equality is written `==`");
     else if (found->kind == DT_TOK_INT && before->kind == DT_TOK_LBRACKET)
         dt_diag_help(d, "an index names its axis: `x[axis = %lld]`", (long long)found->integer);
     else if ((found->kind == DT_TOK_FLOORDIV || found->kind == DT_TOK_SLASH) && at == first)
         dt_diag_help(d, "a comment begins with `#`");
-    else if (found->kind == DT_TOK_COLON && HAS(LBRACE))
+    else if (found->kind == DT_TOK_COLON && (HAS(LBRACE) || HAS(ARROW)))
         dt_diag_fix(d, found->span, " {", "a block stands in braces");
     else if (found->config && HAS(COMMA) && before->kind != DT_TOK_COMMA && start->kind == DT_TOK_ID && HAS(ON) &&
              (found->kind == DT_TOK_STAR || found->kind == DT_TOK_MINUS || found->kind == DT_TOK_PLUS))
         dt_diag_help(d, "in a directive an expression stands in parentheses: `data = (2 * n)`");
     else if (start->kind == DT_TOK_ID && at == first + 1 && !found->config && meant_keyword(start->text, false))
         dt_diag_help(d, "did you mean `%s`?", meant_keyword(start->text, false));
-    else if (before->kind == DT_TOK_ID && (found->kind == DT_TOK_ID || found->kind == DT_TOK_LBRACKET))
-        help_dtype(d, before);
+    else if (found->kind == DT_TOK_ID || found->kind == DT_TOK_LBRACKET)
+        help_dtype(d, before->kind == DT_TOK_ID && found->kind == DT_TOK_ID ? before : start);
+}
+
+/* `y = x +` and a new line: the next statement was read as the operand. */
+static bool add_continued(DtDiag *d, const DtTokens *tokens, uint32_t at)
+{
+    const DtToken *found = &tokens->at[at];
+    if (found->kind != DT_TOK_ASSIGN || at < 2 || found[-1].kind != DT_TOK_ID || !found[-1].lines)
+        return false;
+    dt_diag_label(d, found[-2].span, "the statement goes on after this");
+    return true;
 }
 
 static void report_item(DtDiags *diags, const DtToken *found)
@@ -201,7 +228,8 @@ static void report_separator(DtDiags *diags, const DtTokens *tokens, uint32_t at
     add_found(diags, found, &text);
     DtDiag *d = dt_diag_report(diags, E0114, found->span, "expected %sa new line or `;`, found %s",
                                HAS(POW) ? "an operator, " : HAS(COMMA) ? "`,`, " : "", text.at);
-    add_help(d, tokens, at, expected);
+    if (!add_continued(d, tokens, at))
+        add_help(d, tokens, at, expected);
     dt_text_free(&text);
 }
 
@@ -211,8 +239,18 @@ void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const
     if (found->reported)
         return;
     bool first = dt_expect_start(tokens, at) == at;
+    if (found->depth && found->kind == DT_TOK_ASSIGN && dt_layout_is_keyword(found[-1].kind) &&
+        dt_expect_start(tokens, at) == at - 1) {
+        report_keyword(diags, found - 1);
+        return;
+    }
     if (found->depth == 0 && first && found->kind != DT_TOK_END) {
         report_item(diags, found);
+        return;
+    }
+    if (at && found[-1].kind == DT_TOK_COLON && found->lines) { /* `if x:` and a new line */
+        DtDiag *d = dt_diag_report(diags, E0112, found[-1].span, "expected `{`, found `:` at the end of the line");
+        dt_diag_fix(d, found[-1].span, " {", "a block stands in braces");
         return;
     }
     if (dt_layout_is_keyword(found->kind) && HAS(ID) && !(found->lines && dt_layout_is_item_keyword(found->kind) && !first)) {

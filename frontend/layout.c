@@ -286,8 +286,7 @@ DtTokens dt_layout_tokens(DtArena *arena, DtDiags *diags, uint32_t file, const D
     }
     for (; l->at < l->raw.n; l->at++)
         lay_token(l, &l->raw.at[l->at]);
-    size_t len;
-    dt_diag_source(diags, file, &len);
-    lay_token(l, &(DtToken){.kind = DT_TOK_END, .span = {file, (uint32_t)len, (uint32_t)len}, .lines = 1});
+    uint32_t end = l->raw.n ? l->raw.at[l->raw.n - 1].span.hi : 0;
+    lay_token(l, &(DtToken){.kind = DT_TOK_END, .span = {file, end, end}, .lines = 1});
     return l->out;
 }

@@ -30,6 +30,7 @@ typedef struct DtParser {
     const DtTokens *tokens;
     uint32_t next;   /* token to be read */
     uint32_t resume; /* token to read after the error being recovered from */
+    uint32_t failed; /* one past the token of the last error */
     bool too_high;   /* E0110 was reported for this file */
     DtAst *ast;
 } DtParser;
@@ -529,9 +530,10 @@ static int yyreport_syntax_error(const yypcontext_t *context, DtParser *p)
         expected[kind - DT_TOK_FIRST] = in_set[YYTRANSLATE(kind)];
     uint32_t at = p->next - 1;
     dt_expect_report(p->diags, p->tokens, at, expected);
-    const DtToken *start = &p->tokens->at[dt_expect_start(p->tokens, at)], *faulty = &p->tokens->at[at];
-    bool blocks = start->depth ? !faulty->config : start != faulty && dt_layout_is_item_keyword(start->kind);
-    p->resume = dt_expect_resume(p->tokens, at, blocks);
+    p->resume = dt_expect_resume(p->tokens, at);
+    if (p->failed == at + 1 && p->resume == at) /* cannot be, but would not end */
+        p->resume = at + 1;
+    p->failed = at + 1;
     p->next = p->resume > at ? p->resume : p->next;
     return 0;
 }

@@ -54,9 +54,10 @@ const char *dt_layout_other_name(int kind);
  * says which kinds it could. Silent if the token was reported already. */
 void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const bool *expected);
 
-/* `;` closing the statement, `}` closing the block, or, if blocks is true, `{` opening the statement's
- * first block: the index where parsing resumes after an error at tokens->at[at]. */
-uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at, bool blocks);
+/* The index where parsing resumes after an error at tokens->at[at]: the `;` behind the faulty statement,
+ * entry or item, the `}` of the block it stands in, or the `{` of its own block if the grammar has an
+ * error production with a block for it. */
+uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at);
 
 /* The index of the first token of the statement, entry or item that at belongs to. */
 uint32_t dt_expect_start(const DtTokens *tokens, uint32_t at);

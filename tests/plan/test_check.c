@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every field of every record of a valid plan is set to hostile values, checksums repaired. Either the
+ * reader refuses, or the field is in the list below of those that no memory access and no loop depends
+ * on, or the plan is walked on real memory and stays inside it. */
+#include "plan_fixture.h"
+
+#include "plan/fields.h"
+#include "plan/read.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const uint64_t hostile[] = {
+    0, 1, 2, 3, 7, 15, 16, 17, 64, 255, 256, 4095, 4096, 4097, 65535, 65536, 0x7fffffff, 0x80000000, 0xffffffff,
+    0x100000000, (uint64_t)1 << 40, (uint64_t)1 << 62, 0x7fffffffffffffff, 0x8000000000000000, 0xfffffffffffffffe,
+    0xffffffffffffffff, 0x7ff0000000000000 /* inf */, 0x7ff8000000000000 /* nan */};
+
+/* Any value does no harm: numbers that are only shown, recorded or used in arithmetic. */
+static const char *const harmless[] = {
+    "META source_digest", "META seed",      "META steps",      "META tokens",     "META parameters", "META eval_every",
+    "META eval_steps",    "META save_every", "META save_keep",  "META flops",      "META n_micro",    "TRAN base",
+    "TRAN floor",         "TRAN factor",     "TRAN beta1",      "TRAN beta2",      "TRAN warmup",     "TRAN total",
+    "TRAN every",         "TRAN schedule",   "TRAN optimizer",  "GRUP queue",      "AREN kind",       "STOR kind",
+    "STOR init",          "STOR init_a",     "STOR init_b",     "STOR key",        "STOR saved",      "STOR n_loops",
+    "KERN flops",         "KERN bytes",      "INST seconds",    "READ sample",     "READ source",     "READ dtype",
+    "READ is_eval",       "READ from",       "READ to",         "READ lo",         "READ hi",         "READ rate",
+    "READ mean_span",     "READ mask_id",    "SCAL kind",       "SPAN line",       "SPAN column",     "INST reduce",
+    "STOR of",            "ARGS kind",       "GEMM accumulate",
+};
+
+static bool is_harmless(const char *tag, const DtPlanField *field)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.4s %s", tag, field->name);
+    for (size_t i = 0; i < DT_COUNT(harmless); i++)
+        if (strcmp(harmless[i], name) == 0)
+            return true;
+    return field->kind == DT_FIELD_STR || field->kind == DT_FIELD_BLOB || field->kind == DT_FIELD_BLOB_LEN;
+}
+
+/* A changed plan that the reader took: it stays inside its memory. One whose arenas became too large to
+ * allocate here contains the arenas that the walk of the unchanged plan needs. */
+static bool is_sound(const DtPlan *plan)
+{
+    int64_t total = 0;
+    for (uint32_t a = 0; a < plan->n_arenas; a++)
+        total += plan->arenas[a].bytes;
+    return total > 1 << 26 || fixture_walk(plan, 1 << 26) > 0;
+}
+
+Test(check, hostile_values_in_every_field)
+{
+    DtArena *arena = dt_arena_new();
+    uint8_t *bytes;
+    size_t len;
+    dt_write_bytes(fixture_plan(arena), &bytes, &len);
+    DtPlan base;
+    DtStatus status = dt_read_bytes(bytes, len, &base);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    uint64_t refused = 0, walked = 0, free_fields = 0;
+    for (int s = 0; s < DT_RECORDS; s++) {
+        const DtPlanRecord *record = &dt_fields_records[s];
+        size_t first = (size_t)((const uint8_t *)dt_fields_at(&base, record) - bytes);
+        for (uint32_t i = 0; i < dt_fields_count(&base, record); i++)
+            for (uint32_t f = 0; f < record->n_fields; f++)
+                for (uint32_t e = 0; e < record->fields[f].count; e++)
+                    for (size_t h = 0; h < DT_COUNT(hostile); h++) {
+                        const DtPlanField *field = &record->fields[f];
+                        uint8_t *at = bytes + first + (size_t)i * record->size;
+                        uint8_t saved[512];
+                        DtPlan plan;
+                        memcpy(saved, at, record->size);
+                        dt_fields_set(field, at, e, hostile[h]);
+                        fixture_repair(bytes, len);
+                        status = dt_read_bytes(bytes, len, &plan);
+                        if (!dt_status_ok(&status))
+                            refused++;
+                        else if (is_harmless(record->tag, field))
+                            free_fields++;
+                        else {
+                            walked++;
+                            cr_assert(is_sound(&plan), "%s %u %s[%u] = %llx accepted",
+                                      record->tag, i, field->name, e, (unsigned long long)hostile[h]);
+                        }
+                        memcpy(at, saved, record->size);
+                    }
+    }
+    cr_log_info("refused %lu, walked %lu, free %lu", refused, walked, free_fields);
+    cr_assert_gt(refused, 5000);
+    cr_assert_gt(walked, 100);
+    fixture_repair(bytes, len);
+    status = dt_read_bytes(bytes, len, &base);
+    cr_assert(dt_status_ok(&status), "the plan is not restored: %s", status.message);
+    dt_arena_free(arena);
+}
+
+/* Single breaks with the message they must give, so that a mutation is refused for its own reason. */
+typedef struct Break {
+    const char *tag, *field;
+    uint32_t index, element;
+    uint64_t value;
+    const char *message;
+} Break;
+
+static const Break breaks[] = {
+    {"META", "n_ranks", 0, 0, 3, "but the mesh has 4"},
+    {"MESH", "size", 0, 0, 0, "size 0"},
+    {"GRUP", "mask", 0, 0, 4, "axes 4"},
+    {"AREN", "bytes", 3, 0, 100, "arena of 100"},
+    {"AREN", "shared", 1, 0, 0, "not shared"},
+    {"AXIS", "local", 2, 0, 3, "hold 3 each of 7"},
+    {"STOR", "offset", 0, 0, 4000, "offset 4000"},
+    {"STOR", "offset", 0, 0, 2, "offset 2"},
+    {"STOR", "bytes", 0, 0, 8, "do not fit its axes"},
+    {"CODE", "binary_len", 0, 0, 1 << 20, "binary"},
+    {"KERN", "n_integers", 0, 0, 3, "4 arguments instead of 5"},
+    {"GEMM", "k", 0, 0, 9, "too few"},
+    {"GEMM", "a_row", 0, 0, 9, "too few"},
+    {"GEMM", "b_batch", 0, 0, 1, "too few"},
+    {"GEMM", "c_row", 0, 0, 0, "coincide"},
+    {"ARGS", "base", 0, 0, 900, "bytes 900 to 1028 of an arena of 1024"},
+    {"ARGS", "reg", 5, 2, 1 << 20, NULL}, /* register 2 is never set: 0 */
+    {"ARGS", "reg", 5, 1, 1 << 20, "of an arena"},
+    {"ARGS", "coord", 2, 0, 16, "reads rows"},
+    {"ARGS", "written", 6, 0, 0, "says it is not"},
+    {"INST", "count", 3, 0, 201, "too few"},
+    {"INST", "count", 5, 0, 65, "too few"},
+    {"INST", "dtype", 5, 0, 9, "too few"},
+    {"INST", "ref", 6, 0, 2, "group 2 of 2"},
+    {"INST", "kind", 11, 0, DT_INST_ATTEND_FWD, "not part of"},
+    {"SCHD", "count", 0, 0, 3, "reads rows 0 to 20"},
+    {"SCHD", "count", 1, 0, 100, "of an arena"},
+    {"SCHD", "count", 1, 0, 900000000, "more than"},
+    {"SCHD", "reg", 1, 0, 0, "two nested loops"},
+    {"SCHD", "kind", 4, 0, DT_SCHED_RUN, "does not end"},
+    {"ENTR", "count", 0, 0, 4, "does not end"},
+    {"ENTR", "first", 1, 0, 4, "ends no loop"},
+    {"READ", "from", 0, 0, 0x3ff0000000000000, "part 1 to"},
+    {"INPT", "row_elements", 0, 0, 9, "do not fit its axes"},
+    {"SCAL", "offset", 0, 0, 62, "offset 62"},
+    {"METR", "bytes", 0, 0, 8, "do not fit"},
+};
+
+Test(check, says_what_is_wrong)
+{
+    for (size_t i = 0; i < DT_COUNT(breaks); i++) {
+        const Break *b = &breaks[i];
+        DtArena *arena = dt_arena_new();
+        uint8_t *bytes;
+        size_t len;
+        DtPlan plan;
+        dt_write_bytes(fixture_plan(arena), &bytes, &len);
+        DtStatus status = dt_read_bytes(bytes, len, &plan);
+        const DtPlanRecord *record = dt_fields_find(b->tag);
+        const DtPlanField *field = NULL;
+        for (uint32_t f = 0; f < record->n_fields; f++)
+            if (strcmp(record->fields[f].name, b->field) == 0)
+                field = &record->fields[f];
+        cr_assert_not_null(field, "%s %s", b->tag, b->field);
+        size_t at = (size_t)((const uint8_t *)dt_fields_at(&plan, record) - bytes) + b->index * record->size;
+        dt_fields_set(field, bytes + at, b->element, b->value);
+        fixture_repair(bytes, len);
+        status = dt_read_bytes(bytes, len, &plan);
+        if (b->message == NULL)
+            cr_assert(dt_status_ok(&status), "%s %s: %s", b->tag, b->field, status.message);
+        else
+            cr_assert(strstr(status.message, b->message), "%s %u %s: '%s' lacks '%s'", b->tag, b->index, b->field,
+                      status.message, b->message);
+        dt_arena_free(arena);
+    }
+}
+
+Test(check, a_valid_plan_is_walked)
+{
+    DtArena *arena = dt_arena_new();
+    uint8_t *bytes;
+    size_t len;
+    DtPlan plan;
+    dt_write_bytes(fixture_plan(arena), &bytes, &len);
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_gt(fixture_walk(&plan, 1 << 26), 1000);
+    dt_arena_free(arena);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plan files: deterministic bytes, reading back, text form and back, and damage of every kind. */
+#include "plan_fixture.h"
+
+#include "base/hash.h"
+#include "plan/fields.h"
+#include "plan/read.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+static uint8_t *bytes;
+static size_t len;
+static DtArena *arena;
+
+static void setup(void)
+{
+    arena = dt_arena_new();
+    dt_write_bytes(fixture_plan(arena), &bytes, &len);
+}
+
+static void teardown(void) { dt_arena_free(arena); }
+
+TestSuite(planfile, .init = setup, .fini = teardown);
+
+Test(planfile, reads_back_what_was_written)
+{
+    DtPlan plan;
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    for (int s = 0; s < DT_RECORDS; s++)
+        cr_assert_gt(dt_fields_count(&plan, &dt_fields_records[s]), 0, "the fixture lacks %s", dt_fields_records[s].tag);
+    cr_assert_str_eq(dt_plan_str(&plan, plan.stores[0].pattern), "h.#.w");
+    cr_assert_eq(plan.stores[0].key, 0x1234567890abcdef);
+    cr_assert_eq(plan.blob[plan.codes[0].binary + 7], 255);
+    cr_assert_eq(memcmp(plan.blob + plan.logical[0].text, "module\n", 7), 0);
+    for (uint32_t i = 0; i + 8 < plan.n_strings; i++)
+        cr_assert_neq(memcmp(plan.strings + i, "dropped", 7), 0, "a string that nothing names was kept");
+}
+
+Test(planfile, same_plan_same_bytes)
+{
+    uint8_t *again;
+    size_t again_len;
+    DtArena *other = dt_arena_new();
+    dt_write_bytes(fixture_plan(other), &again, &again_len);
+    cr_assert_eq(again_len, len);
+    cr_assert_eq(memcmp(again, bytes, len), 0);
+    dt_arena_free(other);
+}
+
+Test(planfile, text_form_reads_back_to_the_same_bytes)
+{
+    DtPlan plan;
+    DtText text = {0}, again_text = {0};
+    uint8_t *again;
+    size_t again_len;
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    dt_plantext_dump(&plan, &text);
+    status = dt_plantext_read(arena, text.at, text.len, &again, &again_len);
+    cr_assert(dt_status_ok(&status), "%s\n%s", status.message, text.at);
+    cr_assert_eq(again_len, len);
+    cr_assert_eq(memcmp(again, bytes, len), 0);
+    status = dt_read_bytes(again, again_len, &plan);
+    dt_plantext_dump(&plan, &again_text);
+    cr_assert_str_eq(again_text.at, text.at);
+    dt_text_free(&text);
+    dt_text_free(&again_text);
+}
+
+Test(planfile, text_errors_name_the_line)
+{
+    static const char *const wrong[][2] = {
+        {"plan 2\n", "first line"},
+        {"plan 1\nXXXX a=1\n", "line 2"},
+        {"plan 1\n\nMETA model=\"a\n", "does not end"},
+        {"plan 1\nMETA n_ranks=1 n_ranks=1\n", "twice"},
+        {"plan 1\nMETA n_ranks=5000000000\n", "no number"},
+        {"plan 1\nMETA reserved=1\n", "no field"},
+        {"plan 1\nINST kind=jump\n", "no value"},
+        {"plan 1\nARGS kind=address reg=(1, 2, 3, 4, 5, 6)\n", "at most 5"},
+        {"plan 1\nMETA flops=nan\n", "finite"},
+        {"plan 1\nLOGI text=text\n|a\n", "does not end"},
+        {"plan 1\nLOGI text=text\n:a\n.\n", "base64"},
+        {"plan 1\n", "one META"},
+    };
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        uint8_t *made;
+        size_t made_len;
+        DtStatus status = dt_plantext_read(arena, wrong[i][0], strlen(wrong[i][0]), &made, &made_len);
+        cr_assert(!dt_status_ok(&status), "accepted: %s", wrong[i][0]);
+        cr_assert(strstr(status.message, wrong[i][1]), "%s -> %s", wrong[i][0], status.message);
+    }
+}
+
+Test(planfile, every_flipped_byte_is_noticed)
+{
+    DtPlan plan;
+    for (size_t i = 0; i < len; i++) {
+        bytes[i] ^= 0x10;
+        DtStatus status = dt_read_bytes(bytes, len, &plan);
+        cr_assert(!dt_status_ok(&status), "byte %zu", i);
+        bytes[i] ^= 0x10;
+    }
+}
+
+Test(planfile, every_cut_is_noticed)
+{
+    DtPlan plan;
+    for (size_t n = 0; n < len; n++) {
+        uint8_t *exact = NULL;
+        cr_assert_eq(posix_memalign((void **)&exact, 64, n ? n : 1), 0);
+        memcpy(exact, bytes, n);
+        DtStatus status = dt_read_bytes(exact, n, &plan);
+        cr_assert(!dt_status_ok(&status), "cut to %zu", n);
+        free(exact);
+    }
+}
+
+Test(planfile, unknown_sections_are_skipped_unless_critical)
+{
+    DtPlan plan;
+    DtPlanHeader header;
+    memcpy(&header, bytes, sizeof header);
+    for (uint32_t s = 0; s < header.n_sections; s++) {
+        DtPlanSection *section = (DtPlanSection *)(void *)(bytes + sizeof header) + s;
+        if (memcmp(section->tag, "LOGI", 4) != 0)
+            continue;
+        memcpy(section->tag, "ZZZZ", 4);
+        fixture_repair(bytes, len);
+        DtStatus status = dt_read_bytes(bytes, len, &plan);
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+        section->critical = 1;
+        fixture_repair(bytes, len);
+        status = dt_read_bytes(bytes, len, &plan);
+        cr_assert(!dt_status_ok(&status));
+        return;
+    }
+    cr_assert_fail("no LOGI section");
+}
+
+Test(planfile, files)
+{
+    char path[] = "/tmp/dt_planXXXXXX";
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    DtStatus status = dt_write_file(fixture_plan(arena), path);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    DtPlanFile file;
+    status = dt_read_file(path, &file);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(file.plan.n_insts, 12);
+    dt_read_close(&file);
+    unlink(path);
+    status = dt_read_file(path, &file);
+    cr_assert_eq(status.code, DT_EXIT_IO);
+}

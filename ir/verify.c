@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verifier: every rule of ir.h and ops.def, checked on a whole module. It runs after every pass, so it is
+ * linear in the size of the module, and it trusts no pointer or count that it has not compared. A problem is
+ * one line:
+ *
+ *   function `block`, 1:120-134: result 0 is f32[batch=8] where its rule gives f32[batch=4]: %2 = exp(%1) : ... */
+#include "ir/verify_internal.h"
+
+#include "base/intern.h"
+#include "ir/irtext.h"
+#include "ir/map.h"
+
+#include <string.h>
+
+/* ---- helpers ---- */
+
+bool dt_verify_is_good(const DtVerify *v, const DtType *type)
+{
+    return type && dt_map_find(&v->types, (const char *)&type, sizeof type);
+}
+
+/* The op behind the message, if all that printing it looks at was found good. */
+static void print_op(DtVerify *v)
+{
+    const DtOp *op = v->op;
+    if ((op->n_in && !op->in) || (op->n_out && !op->out))
+        return;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (!op->out[i] || !dt_verify_is_good(v, op->out[i]->type))
+            return;
+    }
+    dt_text_add(v->problems, ": ");
+    dt_irtext_print_op(v->func, op, v->problems);
+}
+
+bool dt_verify_fail(DtVerify *v, DtSpan span, const char *format, ...)
+{
+    if (++v->n_problems > DT_VERIFY_MAX)
+        return false;
+    char message[1200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (v->func)
+        dt_text_printf(v->problems, "function `%s`, ", v->func->name ? v->func->name : "?");
+    if (span.file)
+        dt_text_printf(v->problems, "%u:%u-%u: ", span.file, span.lo, span.hi);
+    else
+        dt_text_add(v->problems, "no span: ");
+    dt_text_add(v->problems, message);
+    if (v->op)
+        print_op(v);
+    dt_text_add(v->problems, "\n");
+    return false;
+}
+
+bool dt_verify_name(DtVerify *v, DtSpan span, const char *what, const char *name)
+{
+    if (!name)
+        return dt_verify_fail(v, span, "%s has no name", what);
+    if (dt_intern(name) != name)
+        return dt_verify_fail(v, span, "%s has a name that is not interned: `%.100s`", what, name);
+    return true;
+}
+
+static bool check_type(DtVerify *v, DtSpan span, const char *what, const DtType *type)
+{
+    const char *problem = dt_type_check(type->dtype, type->rank, type->axes, type->partial, (DtReduce)type->pending);
+    if (problem)
+        return dt_verify_fail(v, span, "%s has a broken type: %s", what, problem);
+    bool exists = type->partial >> v->module->mesh.n == 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (dt_intern(type->axes[i].name) != type->axes[i].name)
+            return dt_verify_fail(v, span, "%s has an axis whose name is not interned", what);
+        for (uint32_t k = 0; k < type->axes[i].n_split; k++)
+            exists = exists && type->axes[i].split[k] < v->module->mesh.n;
+    }
+    if (dt_type_make(type->dtype, type->rank, type->axes, type->partial, (DtReduce)type->pending) != type)
+        return dt_verify_fail(v, span, "%s has a type that is not interned", what);
+    return exists || dt_verify_fail(v, span, "%s has a type with a mesh axis that does not exist", what);
+}
+
+bool dt_verify_type(DtVerify *v, DtSpan span, const char *what, const DtType *type)
+{
+    if (dt_verify_is_good(v, type))
+        return true;
+    if (!type)
+        return dt_verify_fail(v, span, "%s has no type", what);
+    if (!check_type(v, span, what, type))
+        return false;
+    const DtType **key = DT_NEW(v->scratch, const DtType *);
+    *key = type;
+    dt_map_add(&v->types, (const char *)key, sizeof type, key);
+    return true;
+}
+
+bool dt_verify_init(DtVerify *v, DtSpan span, const DtInit *init)
+{
+    if ((unsigned)init->kind > DT_INIT_UNIFORM || init->a != init->a || init->b != init->b)
+        return dt_verify_fail(v, span, "the initialiser is not a known one");
+    if ((init->kind == DT_INIT_NORMAL && init->a < 0) || (init->kind == DT_INIT_UNIFORM && init->b < init->a))
+        return dt_verify_fail(v, span, "the initialiser has no valid range");
+    return true;
+}
+
+bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op, uint32_t index)
+{
+    if (!value)
+        return dt_verify_fail(v, span, "value %u is missing", index);
+    if (value->op != op || value->index != index)
+        return dt_verify_fail(v, span, "value %u does not know where it is defined", index);
+    if (value->id >= v->func->n_values)
+        return dt_verify_fail(v, span, "value %u has number %u, and only %u are given out", index, value->id,
+                              v->func->n_values);
+    if (v->values[value->id])
+        return dt_verify_fail(v, span, "two values have the number %u", value->id);
+    v->values[value->id] = value;
+    return dt_verify_type(v, span, "a value", value->type);
+}
+
+/* Segments "#" of a pattern; what is left must be the path. -1 if it is not. */
+static int pattern_loops(const char *path, const char *pattern)
+{
+    int n = 0;
+    while (*pattern) {
+        bool starts = pattern[0] == '#' && (pattern[1] == '.' || pattern[1] == '\0');
+        if (starts) {
+            n++;
+            pattern += pattern[1] ? 2 : 1;
+            if (!*pattern && *path)
+                return -1;
+            continue;
+        }
+        size_t len = strcspn(pattern, ".");
+        if (strncmp(path, pattern, len) != 0 || (path[len] != '.' && path[len] != '\0'))
+            return -1;
+        path += len + (path[len] == '.');
+        pattern += len + (pattern[len] == '.');
+    }
+    return *path ? -1 : n;
+}
+
+static bool check_path(DtVerify *v, DtSpan span, const char *path, const char *pattern, const DtType *type,
+                       uint8_t n_loops)
+{
+    if (!dt_verify_name(v, span, "a path", path) || !dt_verify_name(v, span, "a pattern", pattern) ||
+        !dt_verify_type(v, span, path, type))
+        return false;
+    if (n_loops > type->rank)
+        return dt_verify_fail(v, span, "`%s` is stacked over %u loops but has %u axes", path, n_loops, type->rank);
+    if (pattern_loops(path, pattern) != n_loops)
+        return dt_verify_fail(v, span, "pattern `%s` does not fit path `%s` with %u loops", pattern, path, n_loops);
+    return true;
+}
+
+/* ---- functions ---- */
+
+bool dt_verify_has_func(const DtVerify *v, const DtFunc *func)
+{
+    return dt_map_find(&v->funcs, (const char *)&func, sizeof func) != NULL;
+}
+
+static void check_params(DtVerify *v, const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->params.n; i++) {
+        const DtFormalParam *param = &func->params.at[i];
+        const DtType *type = func->inputs.at[func->n_args + i]->type;
+        check_path(v, param->span, param->path, param->pattern, type, param->n_loops);
+        dt_verify_init(v, param->span, &param->init);
+        if (param->written_rank > DT_MAX_RANK)
+            dt_verify_fail(v, param->span, "parameter %u has a written rank of %u", i, param->written_rank);
+    }
+}
+
+/* Same axes in the same order and the same dtype; a sum may still be pending in the value. */
+static bool may_be_stored(const DtType *value, const DtType *store)
+{
+    if (value->partial && value->pending != DT_REDUCE_SUM)
+        return false;
+    return dt_type_plain(value->dtype, value->rank, value->axes) == dt_type_plain(store->dtype, store->rank, store->axes);
+}
+
+static void check_writes(DtVerify *v, const DtFunc *func)
+{
+    bool *written = DT_NEW_ARRAY(v->scratch, bool, func->params.n + 1);
+    for (uint32_t i = 0; i < func->writes.n; i++) {
+        uint32_t p = func->writes.at[i];
+        if (p >= func->params.n || !func->params.at[p].is_state) {
+            dt_verify_fail(v, func->span, "write %u does not go to a state of the function", i);
+            continue;
+        }
+        if (written[p])
+            dt_verify_fail(v, func->span, "state %u is written twice", p);
+        written[p] = true;
+        if (!may_be_stored(func->results.at[func->n_returns + i]->type, func->inputs.at[func->n_args + p]->type))
+            dt_verify_fail(v, func->span, "write %u has another type than its state", i);
+    }
+}
+
+static bool check_counts(DtVerify *v, const DtFunc *func)
+{
+    if (func->inputs.n != (uint64_t)func->n_args + func->params.n)
+        return dt_verify_fail(v, func->span, "the function has %u inputs, not %u arguments and %u parameters",
+                              func->inputs.n, func->n_args, func->params.n);
+    if (func->results.n != (uint64_t)func->n_returns + func->writes.n)
+        return dt_verify_fail(v, func->span, "the function has %u results, not %u returned and %u written",
+                              func->results.n, func->n_returns, func->writes.n);
+    if (func->kind == DT_FUNC_ENTRY && (func->inputs.n || func->writes.n))
+        return dt_verify_fail(v, func->span, "an entry function has inputs or writes of its own");
+    return true;
+}
+
+/* What callers see of a function. */
+static void check_interface(DtVerify *v, const DtFunc *func)
+{
+    const DtFunc *links[] = {func->fwd, func->bwd, func->bwd_x, func->bwd_w};
+    if ((unsigned)func->kind > DT_FUNC_ENTRY)
+        dt_verify_fail(v, func->span, "the function is of no known kind");
+    if (func->library)
+        dt_verify_name(v, func->span, "the library function", func->library);
+    for (uint32_t i = 0; i < DT_COUNT(links); i++) {
+        if (links[i] && !dt_verify_has_func(v, links[i]))
+            dt_verify_fail(v, func->span, "a derivative is a function outside the module");
+    }
+    if (!check_counts(v, func))
+        return;
+    bool ok = true;
+    for (uint32_t i = 0; i < func->inputs.n + func->results.n; i++) {
+        bool input = i < func->inputs.n;
+        const DtValue *value = input ? func->inputs.at[i] : func->results.at[i - func->inputs.n];
+        if (value)
+            ok = dt_verify_type(v, func->span, input ? "an input" : "a result", value->type) && ok;
+        else
+            ok = dt_verify_fail(v, func->span, "%s is missing", input ? "an input" : "a result");
+    }
+    if (!ok)
+        return;
+    check_params(v, func);
+    check_writes(v, func);
+}
+
+static void check_body(DtVerify *v, const DtFunc *func)
+{
+    v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        dt_verify_define(v, func->span, func->inputs.at[i], NULL, i);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        dt_verify_op(v, func->ops.at[i]);
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        const DtValue *value = func->results.at[i];
+        if (value->id >= func->n_values || v->values[value->id] != value)
+            dt_verify_fail(v, func->span, "result %u is not a value of the function", i);
+    }
+}
+
+/* ---- calls must not lead back ---- */
+
+typedef struct Visit {
+    uint32_t func, op; /* next op to look at */
+} Visit;
+
+static uint32_t number_of(const DtVerify *v, const DtFunc *func)
+{
+    return (uint32_t)((uintptr_t)dt_map_find(&v->funcs, (const char *)&func, sizeof func) - 1);
+}
+
+/* Depth-first from root; state 1: on the stack, 2: done. */
+static bool visit(DtVerify *v, uint32_t root, unsigned char *state, Visit *stack)
+{
+    uint32_t depth = 0;
+    stack[depth++] = (Visit){root, 0};
+    state[root] = 1;
+    while (depth) {
+        Visit *top = &stack[depth - 1];
+        const DtFunc *func = v->module->funcs.at[top->func];
+        if (top->op == func->ops.n) {
+            state[top->func] = 2;
+            depth--;
+            continue;
+        }
+        const DtFunc *next = func->ops.at[top->op++]->func;
+        if (!next)
+            continue;
+        uint32_t number = number_of(v, next);
+        if (state[number] == 1)
+            return dt_verify_fail(v, func->span, "function `%s` calls itself through `%s`", next->name, func->name);
+        if (state[number] == 0) {
+            state[number] = 1;
+            stack[depth++] = (Visit){number, 0};
+        }
+    }
+    return true;
+}
+
+static void check_cycles(DtVerify *v)
+{
+    uint32_t n = v->module->funcs.n;
+    unsigned char *state = DT_NEW_ARRAY(v->scratch, unsigned char, n + 1);
+    Visit *stack = DT_NEW_ARRAY(v->scratch, Visit, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        if (state[i] == 0 && !visit(v, i, state, stack))
+            return;
+    }
+}
+
+/* ---- modules ---- */
+
+static bool check_mesh(DtVerify *v)
+{
+    const DtMesh *mesh = &v->module->mesh;
+    if (mesh->n > DT_MAX_MESH)
+        return dt_verify_fail(v, (DtSpan){0}, "the mesh has %u axes", mesh->n);
+    for (uint32_t i = 0; i < mesh->n; i++) {
+        const DtMeshAxis *axis = &mesh->axes[i];
+        if (!dt_verify_name(v, (DtSpan){0}, "a mesh axis", axis->name))
+            return false;
+        if (axis->size < 1 || axis->size > INT32_MAX)
+            return dt_verify_fail(v, (DtSpan){0}, "mesh axis `%s` has size %lld", axis->name, (long long)axis->size);
+        if (axis->is_time && i > 0)
+            return dt_verify_fail(v, (DtSpan){0}, "mesh axis `%s` is time but not the first", axis->name);
+        for (uint32_t k = 0; k < i; k++) {
+            if (mesh->axes[k].name == axis->name)
+                return dt_verify_fail(v, (DtSpan){0}, "two mesh axes are called `%s`", axis->name);
+        }
+    }
+    return true;
+}
+
+static void check_owner(DtVerify *v, const DtStore *store)
+{
+    bool needs = store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE;
+    const DtStore *of = store->of;
+    if (needs != (of != NULL)) {
+        dt_verify_fail(v, store->span, "store `%s` %s", store->path, needs ? "belongs to no parameter" : "has an owner");
+        return;
+    }
+    if (!of)
+        return;
+    if (of->index >= v->module->stores.n || v->module->stores.at[of->index] != of || of->kind != DT_STORE_PARAM)
+        dt_verify_fail(v, store->span, "store `%s` belongs to something that is no parameter of the module", store->path);
+}
+
+static void check_store(DtVerify *v, DtMap *names, uint32_t i)
+{
+    const DtStore *store = v->module->stores.at[i];
+    if (!store || (unsigned)store->kind > DT_STORE_MOMENT2 || store->index != i) {
+        dt_verify_fail(v, (DtSpan){0}, "store %u is missing, of no known kind, or has another number", i);
+        return;
+    }
+    if (!check_path(v, store->span, store->path, store->pattern, store->type, store->n_loops))
+        return;
+    check_owner(v, store);
+    dt_verify_init(v, store->span, &store->init);
+    if (store->type->partial && store->kind != DT_STORE_GRAD)
+        dt_verify_fail(v, store->span, "store `%s` has a pending reduction", store->path);
+    if (store->written_rank > DT_MAX_RANK)
+        dt_verify_fail(v, store->span, "store `%s` has a written rank of %u", store->path, store->written_rank);
+    char *key = dt_arena_printf(v->scratch, "%d:%s", (int)store->kind, store->path);
+    if (dt_map_find(names, key, strlen(key)))
+        dt_verify_fail(v, store->span, "two stores of one kind are called `%s`", store->path);
+    else
+        dt_map_add(names, key, strlen(key), key);
+}
+
+/* Fills v->funcs. */
+static void check_func_names(DtVerify *v)
+{
+    DtMap names = {.arena = v->scratch};
+    for (uint32_t i = 0; i < v->module->funcs.n; i++) {
+        DtFunc *func = v->module->funcs.at[i];
+        v->func = NULL;
+        if (!func || func->module != v->module) {
+            dt_verify_fail(v, (DtSpan){0}, "function %u is missing or belongs to another module", i);
+            continue;
+        }
+        v->func = func;
+        if (dt_verify_has_func(v, func))
+            dt_verify_fail(v, func->span, "the function is listed twice");
+        else
+            dt_map_add(&v->funcs, (const char *)&v->module->funcs.at[i], sizeof func, (void *)((uintptr_t)i + 1));
+        if (!dt_verify_name(v, func->span, "the function", func->name))
+            continue;
+        if (dt_map_find(&names, func->name, strlen(func->name)))
+            dt_verify_fail(v, func->span, "another function has the same name");
+        else
+            dt_map_add(&names, func->name, strlen(func->name), func);
+    }
+    v->func = NULL;
+}
+
+static bool result_fits(const DtEntryResult *result, const DtType *type)
+{
+    if (!result->store || type == result->store->type)
+        return true;
+    return (result->accumulate || result->store->kind == DT_STORE_STATE) && may_be_stored(type, result->store->type);
+}
+
+static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t i, bool *written)
+{
+    const DtEntryResult *result = &entry->results.at[i];
+    const DtStore *store = result->store;
+    const DtSpan span = entry->func->span;
+    if ((store != NULL) == (result->name != NULL)) {
+        dt_verify_fail(v, span, "result %u of entry `%s` goes to a store or has a name, one of both", i, entry->name);
+        return;
+    }
+    if (!store) {
+        dt_verify_name(v, span, "a result", result->name);
+        return;
+    }
+    if (store->index >= v->module->stores.n || v->module->stores.at[store->index] != store) {
+        dt_verify_fail(v, span, "result %u of entry `%s` goes to a store outside the module", i, entry->name);
+        return;
+    }
+    if (written[store->index])
+        dt_verify_fail(v, span, "entry `%s` stores `%s` twice", entry->name, store->path);
+    written[store->index] = true;
+    if (!result_fits(result, entry->func->results.at[i]->type))
+        dt_verify_fail(v, span, "result %u of entry `%s` has another type than store `%s`", i, entry->name, store->path);
+}
+
+static void check_entry(DtVerify *v, const DtEntryPoint *entry)
+{
+    if (!dt_verify_name(v, (DtSpan){0}, "an entry point", entry->name))
+        return;
+    if (!entry->func || !dt_verify_has_func(v, entry->func) || entry->func->kind != DT_FUNC_ENTRY) {
+        dt_verify_fail(v, (DtSpan){0}, "entry `%s` has no entry function of the module", entry->name);
+        return;
+    }
+    if (entry->results.n != entry->func->results.n) {
+        dt_verify_fail(v, entry->func->span, "entry `%s` places %u of %u results", entry->name, entry->results.n,
+                       entry->func->results.n);
+        return;
+    }
+    bool *written = DT_NEW_ARRAY(v->scratch, bool, v->module->stores.n + 1);
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        check_entry_result(v, entry, i, written);
+}
+
+static void check_entries(DtVerify *v)
+{
+    DtMap names = {.arena = v->scratch};
+    for (uint32_t i = 0; i < v->module->entries.n; i++) {
+        const char *name = v->module->entries.at[i].name;
+        check_entry(v, &v->module->entries.at[i]);
+        if (name && dt_map_find(&names, name, strlen(name)))
+            dt_verify_fail(v, (DtSpan){0}, "two entry points are called `%s`", name);
+        else if (name)
+            dt_map_add(&names, name, strlen(name), (void *)(uintptr_t)name);
+    }
+}
+
+/* In stages, since each looks at what the ones before found good. */
+static void check_module(DtVerify *v)
+{
+    const DtModule *module = v->module;
+    DtMap names = {.arena = v->scratch};
+    if (!check_mesh(v))
+        return;
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        check_store(v, &names, i);
+    check_func_names(v);
+    if (v->n_problems)
+        return;
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        v->func = module->funcs.at[i];
+        check_interface(v, v->func);
+    }
+    if (v->n_problems)
+        return;
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        v->func = module->funcs.at[i];
+        check_body(v, v->func);
+    }
+    v->func = NULL;
+    if (v->n_problems)
+        return;
+    check_cycles(v);
+    check_entries(v);
+}
+
+bool dt_verify_module(const DtModule *module, DtText *ret_problems)
+{
+    DtVerify v = {.module = module, .problems = ret_problems, .scratch = dt_arena_new()};
+    v.funcs.arena = v.types.arena = v.scratch;
+    check_module(&v);
+    if (v.n_problems > DT_VERIFY_MAX)
+        dt_text_printf(ret_problems, "and %u more problems\n", v.n_problems - DT_VERIFY_MAX);
+    dt_arena_free(v.scratch);
+    return v.n_problems == 0;
+}

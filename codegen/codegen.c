@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU back end: a placed module becomes a plan. */
+#include "codegen/emit.h"
+
+#include <string.h>
+
+static void add_meta(DtEmit *e)
+{
+    const DtTrainConfig *train = e->program->train;
+    const DtMesh *mesh = &e->module->mesh;
+    const DtCodegenOptions *o = e->options;
+    DtPlanMeta meta = {.source = dt_write_str(e->plan, o->source), .compiler = dt_write_str(e->plan, o->compiler),
+                       .target = dt_write_str(e->plan, strcmp(o->target, "cpu") == 0 ? dt_hostcc_native() : o->target),
+                       .source_folder = dt_write_str(e->plan, o->source_folder), .source_digest = o->source_digest,
+                       .n_ranks = 1, .n_micro = e->n_micro, .seed = e->seed};
+    for (uint32_t i = 0; i < mesh->n; i++) {
+        if (mesh->axes[i].is_time)
+            continue;
+        meta.n_ranks *= (uint32_t)mesh->axes[i].size;
+        DtPlanMeshAxis axis = {dt_write_str(e->plan, mesh->axes[i].name), (uint32_t)mesh->axes[i].size};
+        DT_PUSH(e->plan->arena, e->plan->mesh, axis);
+    }
+    if (train) {
+        meta.model = dt_write_str(e->plan, train->name ? train->name : "");
+        meta.steps = train->steps;
+        meta.eval_every = train->eval_every;
+        meta.eval_steps = train->eval_steps;
+        meta.save_every = train->save_every;
+        meta.save_keep = train->save_keep;
+        if (train->readers.n) {
+            meta.batch = train->readers.at[0].types[0]->axes[0].extent;
+            meta.tokens = dt_type_elements(train->readers.at[0].types[0]);
+        }
+    }
+    DT_PUSH(e->plan->arena, e->plan->meta, meta);
+}
+
+static void add_train(DtEmit *e)
+{
+    const DtTrainConfig *train = e->program->train;
+    if (!train)
+        return;
+    const DtOptimizer *o = &train->optimizer;
+    DtPlanTrain record = {.schedule = o->lr.kind, .optimizer = o->update.kind, .base = o->lr.base, .floor = o->lr.floor,
+                          .factor = o->lr.factor, .beta1 = o->update.beta1, .beta2 = o->update.beta2,
+                          .warmup = o->lr.warmup, .total = o->lr.total, .every = o->lr.every};
+    DT_PUSH(e->plan->arena, e->plan->train, record);
+}
+
+DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder)
+{
+    const DtModule *module = program->module;
+    DtEmit emit = {.program = program, .module = module, .options = options, .plan = builder, .arena = module->arena,
+                   .seed = program->train ? program->train->seed : 0, .n_micro = 1};
+    DtEmit *e = &emit;
+    if (module->mesh.n && module->mesh.axes[0].is_time)
+        e->n_micro = (uint32_t)module->mesh.axes[0].size;
+    e->stores = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
+    e->shadows = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
+    add_meta(e);
+    add_train(e);
+    dt_entry_emit_all(e);
+    return dt_finish_plan(e);
+}

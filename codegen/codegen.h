@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a placed module to a plan for the CPU. */
+#ifndef DT_CODEGEN_CODEGEN_H
+#define DT_CODEGEN_CODEGEN_H
+
+#include "ir/config.h"
+#include "plan/write.h"
+
+typedef struct DtCodegenOptions {
+    const char *target;      /* "cpu" (this machine), "cpu-v2", "cpu-v3", "cpu-v4" */
+    const char *source;      /* path of the .dsl file, for messages */
+    const char *source_folder; /* folder against which relative data paths count: relative to the plan's folder, or absolute */
+    const char *compiler;    /* version text of dtc */
+    uint64_t source_digest;
+    bool no_kernels;         /* plan without machine code */
+    bool unfused;            /* one kernel per op: the slow reference */
+    const char *logical;     /* serial program as IR text */
+    DtText *ret_c;           /* if not NULL: the C text of all kernels is appended */
+} DtCodegenOptions;
+
+/* Lowers entries "grad", "update", "eval", "predict" of program->module into builder. */
+DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder);
+
+/* ---- host compiler (hostcc.c) ---- */
+
+/* "cpu-v4" for this processor; the level of a target name, 0 if unknown. */
+const char *dt_hostcc_native(void);
+int dt_hostcc_level(const char *target);
+
+/* Compiles n C texts into shared objects (at most two at once), each found in the private cache if it was
+ * compiled before. ret_binary[i], ret_len[i] in the arena. */
+DtStatus dt_hostcc_compile(DtArena *arena, const char *target, uint32_t n, const char *const *texts,
+                           uint8_t **ret_binary, size_t *ret_len, const char **ret_version);
+
+#endif

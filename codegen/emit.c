@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops to instructions. A function is emitted op by op (or group by group) into one stream; a loop becomes
+ * a LOOP event, the body once, and END. Results are written where they are wanted (a store, the next
+ * iteration's carried value, a slice of a stacked value) if nobody still reads what lies there, and are
+ * copied there at the end otherwise. */
+#include "codegen/emit.h"
+
+#include "base/intern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn static void fail(const DtEmit *e, const DtOp *op, const char *why)
+{
+    uint32_t row = 0, column = 0;
+    if (e->module->diags && op->span.file)
+        dt_diag_position(e->module->diags, op->span, &row, &column);
+    fprintf(stderr, "dtc: internal error: cannot lower `%s` (line %u): %s\n", dt_op_info[op->kind].text, row, why);
+    abort();
+}
+
+void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args, const DtOp *op)
+{
+    DtEvent event = {.kind = DT_EVENT_INST, .inst = {.kind = (uint16_t)kind, .ref = ref, .n_args = (uint16_t)n,
+                                                     .first_arg = e->args.n}};
+    if (op) {
+        event.span = op->span;
+        event.path = op->path;
+        event.text = op->text ? op->text : dt_op_info[op->kind].text;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        DT_PUSH(e->arena, e->args, args[i]);
+        if (args[i].kind != DT_ARG_ADDRESS)
+            continue;
+        DtBuffer *buffer = &e->buffers.at[args[i].buffer];
+        if (buffer->first == UINT32_MAX)
+            buffer->first = e->events.n;
+        buffer->last = e->events.n;
+    }
+    DT_PUSH(e->arena, e->events, event);
+}
+
+/* ---- copies ---- */
+
+/* Any value to any place, through a kernel; dense to dense of equal order is a plain copy. */
+void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
+{
+    DtPlace *from = dt_place_find(e, value);
+    if (from && dt_place_same(from, to) && !accumulate)
+        return;
+    if (from && !accumulate && dt_place_is_dense(from, value->type, &e->module->mesh) &&
+        dt_place_is_dense(to, value->type, &e->module->mesh)) {
+        DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
+        dt_emit_inst(e, DT_INST_COPY, 0, 2, args, value->op);
+        e->events.at[e->events.n - 1].inst.count = args[0].bytes;
+        return;
+    }
+    if (!from && !dt_kernel_is_inline(value) && value->op)
+        fail(e, value->op, "its value was never computed");
+    DtOp *op = DT_NEW(e->arena, DtOp);
+    DtValue *copy = DT_NEW(e->arena, DtValue);
+    *copy = (DtValue){.type = value->type, .op = op, .name = value->name};
+    *op = (DtOp){.kind = DT_OP_EXPAND, .n_in = 1, .n_out = 1, .in = DT_NEW(e->arena, DtValue *), .out = DT_NEW(e->arena, DtValue *)};
+    op->in[0] = value;
+    op->out[0] = copy;
+    if (value->op)
+        op->span = value->op->span, op->path = value->op->path;
+    DtOutput output = {.value = copy, .place = *to, .accumulate = accumulate};
+    const DtOp *ops[1] = {op};
+    if (!dt_launch_kernel(e, ops, 1, &output, 1))
+        fail(e, op, "a value would be copied onto itself in another order");
+}
+
+DtPlace *dt_emit_require(DtEmit *e, DtValue *value)
+{
+    DtPlace *place = dt_place_find(e, value);
+    if (place)
+        return place;
+    DtPlace to = dt_place_temporary(e, value->type, value->name);
+    dt_emit_copy(e, value, &to, false);
+    dt_place_set(e, value, to);
+    return dt_place_find(e, value);
+}
+
+/* ---- who reads what ---- */
+
+static bool is_view(const DtOp *op)
+{
+    return op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP;
+}
+
+/* The value whose memory value may share. */
+static const DtValue *root_of(const DtValue *value)
+{
+    while (value->op && is_view(value->op))
+        value = value->op->in[0];
+    return value;
+}
+
+/* Order of the last group that reads the memory of value; UINT32_MAX if a result of the function is that
+ * memory. */
+static uint32_t last_read(const DtScope *scope, const DtValue *value)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < scope->func->results.n; i++)
+        if (root_of(scope->func->results.at[i]) == value)
+            return UINT32_MAX;
+    for (uint32_t i = 0; i < scope->func->ops.n; i++)
+        for (uint32_t j = 0; j < scope->func->ops.at[i]->n_in; j++)
+            if (root_of(scope->func->ops.at[i]->in[j]) == value && scope->group[i] > last)
+                last = scope->group[i];
+    return last;
+}
+
+static uint32_t uses_of(const DtFunc *func, const DtValue *value)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
+            n += func->ops.at[i]->in[j] == value;
+    return n;
+}
+
+/* Where group number group may write value at once; a temporary if it cannot write where it is wanted. */
+static DtOutput output_of(DtEmit *e, DtValue *value, uint32_t group)
+{
+    DtWanted *wanted = &e->scope->wanted[value->id];
+    DtOutput output = {.value = value};
+    bool direct = wanted->set && (!wanted->old || last_read(e->scope, wanted->old) <= group) &&
+                  (!wanted->accumulate || uses_of(e->scope->func, value) == 0);
+    if (direct) {
+        output.place = wanted->place;
+        output.accumulate = wanted->accumulate;
+        output.old = wanted->old;
+        wanted->set = false;
+    } else {
+        output.place = dt_place_temporary(e, value->type, value->name);
+    }
+    return output;
+}
+
+static void finish_output(DtEmit *e, const DtOutput *output)
+{
+    dt_place_set(e, output->value, output->place);
+}
+
+/* The wish comes back, to be served by a copy at the end. */
+static void refuse_direct(DtEmit *e, DtOutput *output)
+{
+    DtWanted *wanted = &e->scope->wanted[output->value->id];
+    *wanted = (DtWanted){.set = true, .accumulate = output->accumulate, .place = output->place, .old = output->old};
+    output->place = dt_place_temporary(e, output->value->type, output->value->name);
+    output->accumulate = false;
+}
+
+/* ---- kernel groups ---- */
+
+static bool used_outside(const DtScope *scope, const DtValue *value, uint32_t group)
+{
+    for (uint32_t i = 0; i < scope->func->results.n; i++)
+        if (scope->func->results.at[i] == value)
+            return true;
+    for (uint32_t i = 0; i < scope->func->ops.n; i++)
+        if (scope->group[i] != group)
+            for (uint32_t j = 0; j < scope->func->ops.at[i]->n_in; j++)
+                if (scope->func->ops.at[i]->in[j] == value)
+                    return true;
+    return false;
+}
+
+/* Operands that index maps read through must lie in memory; so must whatever is not inline. */
+static void require_operands(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group)
+{
+    (void)group;
+    for (uint32_t i = 0; i < n; i++) {
+        bool maps = dt_op_info[ops[i]->kind].op_class == DT_CLASS_AXIS && ops[i]->kind != DT_OP_EXPAND;
+        for (uint32_t j = 0; j < ops[i]->n_in; j++) {
+            DtValue *value = ops[i]->in[j];
+            bool inside = false;
+            for (uint32_t k = 0; k < n; k++)
+                inside = inside || ops[k] == value->op;
+            if (!inside && (maps || (ops[i]->kind == DT_OP_GATHER && j == 0)) && !dt_place_find(e, value))
+                dt_emit_require(e, value);
+        }
+    }
+}
+
+static void emit_group(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group)
+{
+    DT_VEC(DtOutput) outputs = {0};
+    require_operands(e, ops, n, group);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < ops[i]->n_out; r++)
+            if (used_outside(e->scope, ops[i]->out[r], group))
+                DT_PUSH(e->arena, outputs, output_of(e, ops[i]->out[r], group));
+    if (outputs.n == 0)
+        return;
+    if (!dt_launch_kernel(e, ops, n, outputs.at, outputs.n)) {
+        for (uint32_t i = 0; i < outputs.n; i++)
+            if (outputs.at[i].old)
+                refuse_direct(e, &outputs.at[i]);
+        if (!dt_launch_kernel(e, ops, n, outputs.at, outputs.n))
+            fail(e, ops[0], "a kernel would overwrite what it reads");
+    }
+    for (uint32_t i = 0; i < outputs.n; i++)
+        finish_output(e, &outputs.at[i]);
+}
+
+/* ---- loops ---- */
+
+DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path)
+{
+    DtScope *scope = DT_NEW(e->arena, DtScope);
+    scope->parent = e->scope;
+    scope->func = func;
+    scope->loop = loop;
+    scope->path = path;
+    scope->reg = e->scope ? e->scope->reg + (loop != NULL) : 0;
+    scope->places = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
+    scope->wanted = DT_NEW_ARRAY(e->arena, DtWanted, func->n_values + 1);
+    scope->group = DT_NEW_ARRAY(e->arena, uint32_t, func->ops.n + 1);
+    return scope;
+}
+
+/* One iteration's slice of a stacked place. */
+static DtPlace slice_of(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
+{
+    DtView *view = &place.view;
+    for (uint32_t d = 0; d < view->rank; d++) {
+        if (view->axis[d] != op->loop->axis)
+            continue;
+        place.reg[reg] += view->stride[d] * (int64_t)dt_dtype_size(view->dtype);
+        for (uint32_t j = d; j + 1 < view->rank; j++) {
+            view->axis[j] = view->axis[j + 1];
+            view->extent[j] = view->extent[j + 1];
+            view->stride[j] = view->stride[j + 1];
+        }
+        view->rank--;
+        return place;
+    }
+    (void)e;
+    fail(e, op, "a stacked value lacks the loop's axis");
+}
+
+static void want(DtScope *scope, const DtValue *value, DtPlace place, bool accumulate, const DtValue *old)
+{
+    if (!scope->wanted[value->id].set)
+        scope->wanted[value->id] = (DtWanted){.set = true, .accumulate = accumulate, .place = place, .old = old};
+}
+
+/* Writes every result that is not where it is wanted yet. A result that is another carried input goes
+ * through a temporary first, since that input's memory may be overwritten by a result before it. */
+void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
+{
+    const DtFunc *func = e->scope->func;
+    DtPlace *staged = DT_NEW_ARRAY(e->arena, DtPlace, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        DtValue *value = func->results.at[i];
+        DtPlace *place = dt_place_find(e, value);
+        bool there = place && dt_place_same(place, &wanted[i].place) && (!wanted[i].accumulate || !e->scope->wanted[value->id].set);
+        const DtValue *root = root_of(value);
+        if (!there && wanted[i].old && !root->op && root != wanted[i].old) {
+            staged[i] = dt_place_temporary(e, value->type, value->name);
+            dt_emit_copy(e, value, &staged[i], false);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        DtValue *value = func->results.at[i];
+        DtPlace *place = dt_place_find(e, value);
+        if (place && dt_place_same(place, &wanted[i].place) && (!wanted[i].accumulate || !e->scope->wanted[value->id].set))
+            continue;
+        if (staged[i].set) {
+            DtPlace kept = *place;
+            dt_place_set(e, value, staged[i]);
+            dt_emit_copy(e, value, &wanted[i].place, false);
+            dt_place_set(e, value, kept);
+        } else {
+            dt_emit_copy(e, value, &wanted[i].place, wanted[i].accumulate);
+        }
+    }
+}
+
+/* What a loop touches and was there before it lives until the loop ends, since the next iteration reads it
+ * again. */
+static void extend_lifetimes(DtEmit *e, uint32_t begin)
+{
+    for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {
+        DtBuffer *buffer = &e->buffers.at[i];
+        if (buffer->first != UINT32_MAX && buffer->first < begin && buffer->last >= begin)
+            buffer->last = e->events.n - 1;
+    }
+}
+
+/* Stacked results are written slice by slice inside: they begin with the loop. */
+static void begin_buffer(DtEmit *e, const DtPlace *place)
+{
+    DtBuffer *buffer = &e->buffers.at[place->view.buffer];
+    uint32_t position = e->events.n - 1;
+    if (buffer->first == UINT32_MAX || buffer->first > position)
+        buffer->first = position;
+    if (buffer->first == position && buffer->last < position)
+        buffer->last = position;
+}
+
+static void loop_event(DtEmit *e, const DtOp *op, uint32_t reg)
+{
+    const DtLoop *loop = op->loop;
+    DtEvent event = {.kind = DT_EVENT_LOOP, .span = op->span};
+    event.loop = (DtPlanSchedule){.kind = DT_SCHED_LOOP, .reg = reg, .first = loop->reverse ? loop->count - 1 : 0,
+                                  .step = loop->reverse ? -1 : 1, .count = loop->count};
+    DT_PUSH(e->arena, e->events, event);
+}
+
+static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
+{
+    const DtLoop *loop = op->loop;
+    const DtFunc *body = op->func;
+    const char *path = e->scope->path[0] ? dt_intern_printf("%s.%s", e->scope->path, loop->label) : loop->label;
+    uint32_t n_results = loop->n_carried + loop->n_stacked_out, at = 0;
+    DtScope *outer = e->scope, *inner = dt_emit_scope(e, body, loop, path);
+    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, n_results + 1);
+    if (inner->reg >= DT_PLAN_REGS)
+        fail(e, op, "loops are nested too deep");
+    for (uint32_t i = 0; i < loop->n_carried; i++, at++) {
+        const DtValue *input = body->inputs.at[1 + at];
+        DtPlace carried = dt_place_temporary(e, input->type, input->name);
+        dt_emit_copy(e, op->in[at], &carried, false);
+        inner->places[input->id] = carried;
+        wanted[i] = (DtWanted){.set = true, .place = carried, .old = input};
+    }
+    for (uint32_t i = 0; i < loop->n_invariant; i++, at++)
+        inner->places[body->inputs.at[1 + at]->id] = *dt_emit_require(e, op->in[at]);
+    for (uint32_t i = 0; i < loop->n_stacked; i++, at++)
+        inner->places[body->inputs.at[1 + at]->id] = slice_of(e, op, *dt_emit_require(e, op->in[at]), inner->reg);
+    DtOutput *stacked = DT_NEW_ARRAY(e->arena, DtOutput, loop->n_stacked_out + 1);
+    for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
+        stacked[i] = output_of(e, op->out[loop->n_carried + i], group);
+        wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
+                                                 .place = slice_of(e, op, stacked[i].place, inner->reg)};
+    }
+    loop_event(e, op, inner->reg);
+    uint32_t begin = e->events.n;
+    for (uint32_t i = 0; i < loop->n_stacked_out; i++)
+        begin_buffer(e, &stacked[i].place);
+    e->scope = inner;
+    for (uint32_t i = 0; i < n_results; i++)
+        want(inner, body->results.at[i], wanted[i].place, wanted[i].accumulate, wanted[i].old);
+    dt_emit_func(e);
+    dt_emit_deliver(e, n_results, wanted);
+    e->scope = outer;
+    DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END, .reg = inner->reg}}));
+    extend_lifetimes(e, begin);
+    for (uint32_t i = 0; i < loop->n_carried; i++)
+        dt_place_set(e, op->out[i], wanted[i].place);
+    for (uint32_t i = 0; i < loop->n_stacked_out; i++)
+        finish_output(e, &stacked[i]);
+}
+
+/* ---- single ops ---- */
+
+static void emit_source(DtEmit *e, const DtOp *op)
+{
+    if (op->kind == DT_OP_PARAM) {
+        dt_place_set(e, op->out[0], e->stores[op->store->index]);
+        return;
+    }
+    for (uint32_t i = 0; i < e->inputs.n; i++)
+        if (e->inputs.at[i].name == op->text) {
+            dt_place_set(e, op->out[0], e->inputs.at[i].place);
+            return;
+        }
+    fail(e, op, "no reader fills this input");
+}
+
+uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh)
+{
+    const DtMesh *m = &e->module->mesh;
+    uint32_t first = m->n && m->axes[0].is_time ? 1 : 0;
+    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1};
+    for (uint32_t i = first; i < m->n; i++)
+        if (mesh >> i & 1)
+            group.size *= (uint32_t)m->axes[i].size;
+    for (uint32_t i = 0; i < e->plan->groups.n; i++)
+        if (e->plan->groups.at[i].mask == group.mask)
+            return i;
+    DT_PUSH(e->plan->arena, e->plan->groups, group);
+    return e->plan->groups.n - 1;
+}
+
+/* Sums are made in place in memory that the other ranks can read. */
+static void emit_all_reduce(DtEmit *e, const DtOp *op, uint32_t group)
+{
+    DtOutput output = output_of(e, op->out[0], group);
+    if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, &e->module->mesh))
+        refuse_direct(e, &output);
+    dt_emit_copy(e, op->in[0], &output.place, false);
+    DtEArg arg = dt_place_arg(e, &output.place, true);
+    dt_emit_inst(e, DT_INST_ALL_REDUCE, dt_emit_mesh_group(e, op->mesh), 1, &arg, op);
+    DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
+    inst->count = arg.bytes / (int64_t)dt_dtype_size(output.place.view.dtype);
+    inst->dtype = (uint16_t)output.place.view.dtype;
+    inst->reduce = (uint16_t)op->reduce;
+    finish_output(e, &output);
+}
+
+static bool emit_view(DtEmit *e, const DtOp *op)
+{
+    if (!is_view(op) || dt_kernel_is_inline(op->out[0]))
+        return false;
+    DtPlace place;
+    if (!dt_place_view_of(e, op, dt_emit_require(e, op->in[0]), &place))
+        return false;
+    dt_place_set(e, op->out[0], place);
+    return true;
+}
+
+static void emit_op(DtEmit *e, const DtOp *op, uint32_t group)
+{
+    const DtOp *ops[1] = {op};
+    if (op->n_out && dt_kernel_is_inline(op->out[0]))
+        return;
+    if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
+        emit_source(e, op);
+    } else if (op->kind == DT_OP_LOOP) {
+        emit_loop(e, op, group);
+    } else if (op->kind == DT_OP_ALL_REDUCE) {
+        emit_all_reduce(e, op, group);
+    } else if (emit_view(e, op)) {
+        return;
+    } else if (op->kind == DT_OP_DOT) {
+        dt_emit_require(e, op->in[0]);
+        dt_emit_require(e, op->in[1]);
+        DtOutput output = output_of(e, op->out[0], group);
+        if (output.old && last_read(e->scope, output.old) >= group)
+            refuse_direct(e, &output);
+        if (dt_gemm_emit(e, op, &output.place, output.accumulate))
+            finish_output(e, &output);
+        else if (dt_launch_kernel(e, ops, 1, &output, 1))
+            finish_output(e, &output);
+        else
+            fail(e, op, "it would overwrite what it reads");
+    } else if (dt_op_info[op->kind].op_class == DT_CLASS_STRUCT && op->kind != DT_OP_UPDATE) {
+        fail(e, op, "calls must be inlined before");
+    } else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM) {
+        fail(e, op, "this collective is not implemented by the CPU back end");
+    } else {
+        emit_group(e, ops, 1, group);
+    }
+}
+
+void dt_emit_func(DtEmit *e)
+{
+    const DtFunc *func = e->scope->func;
+    uint32_t n_groups = dt_group_func(e, func, e->scope->group);
+    const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, func->ops.n + 1);
+    for (uint32_t g = 0; g < n_groups; g++) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < func->ops.n; i++)
+            if (e->scope->group[i] == g)
+                ops[n++] = func->ops.at[i];
+        if (n == 1)
+            emit_op(e, ops[0], g);
+        else if (n > 1)
+            emit_group(e, ops, n, g);
+    }
+}

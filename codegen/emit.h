@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared inside codegen: lowering a function to a stream of instructions and loops over buffers whose
+ * addresses are chosen afterwards.
+ *
+ *   place.c   where values lie: views, buffers, lifetimes
+ *   emit.c    ops to instructions, loops, entries
+ *   gemm.c    contractions to GEMM descriptors
+ *   group.c   which ops share a kernel
+ *   finish.c  offsets, bodies, schedules, records of the plan */
+#ifndef DT_CODEGEN_EMIT_H
+#define DT_CODEGEN_EMIT_H
+
+#include "codegen/codegen.h"
+#include "codegen/kernel.h"
+
+/* Memory of one rank. Temporaries get an offset in the activation arena when the entry is complete. */
+typedef struct DtBuffer {
+    const char *name;
+    int64_t bytes;
+    bool fixed;
+    uint32_t arena;        /* DtPlanArenaKind */
+    int64_t offset;        /* if fixed, or once placed */
+    uint32_t first, last;  /* positions in the stream that touch it; first > last: never */
+} DtBuffer;
+
+/* Where a value lies now: a view, and how its address moves with the registers (bytes). */
+typedef struct DtPlace {
+    bool set;
+    DtView view;
+    int64_t reg[DT_PLAN_REGS];
+} DtPlace;
+
+typedef struct DtEArg {
+    uint8_t kind;          /* DtPlanArgKind */
+    bool written;
+    uint32_t buffer;
+    int64_t base, bytes;
+    int64_t reg[DT_PLAN_REGS];
+    uint8_t coord_axis[DT_PLAN_COORDS];
+    int64_t coord[DT_PLAN_COORDS];
+} DtEArg;
+
+typedef enum DtEventKind { DT_EVENT_INST, DT_EVENT_LOOP, DT_EVENT_END } DtEventKind;
+typedef struct DtEvent {
+    DtEventKind kind;
+    DtPlanInst inst;       /* args counted from DtEmit.args */
+    DtPlanSchedule loop;
+    DtSpan span;
+    const char *path, *text;
+} DtEvent;
+
+/* Where a result should be written by whatever computes it. old: the value whose memory it overwrites, NULL
+ * if the memory holds nothing that is still read. */
+typedef struct DtWanted {
+    bool set, accumulate;
+    DtPlace place;
+    const DtValue *old;
+} DtWanted;
+
+/* A function being emitted: its values' places. */
+typedef struct DtScope {
+    const struct DtScope *parent;
+    const DtFunc *func;
+    DtPlace *places;       /* by value id */
+    DtWanted *wanted;      /* by value id */
+    uint32_t *group;       /* by position in func->ops: order of emission */
+    const DtLoop *loop;    /* NULL: an entry */
+    uint32_t reg;          /* of the loop */
+    const char *path;      /* instance path of rng sites */
+} DtScope;
+
+typedef struct DtEInput {
+    const char *name;
+    DtPlace place;
+    const DtType *type;
+} DtEInput;
+
+typedef struct DtEmit {
+    const DtProgram *program;
+    const DtModule *module;
+    const DtCodegenOptions *options;
+    DtPlanBuilder *plan;
+    DtArena *arena;
+    uint64_t seed;
+    uint32_t n_micro;
+    DT_VEC(DtBuffer) buffers;
+    DT_VEC(DtEArg) args;
+    DT_VEC(DtEvent) events;
+    uint32_t entry_event;              /* first event of the entry being emitted */
+    uint32_t entry_buffer;             /* first buffer of that entry */
+    int64_t arena_bytes[DT_ARENA_KINDS];
+    DtPlace *stores;                   /* by store index */
+    DtPlace *shadows;                  /* by store index: the next value of a state */
+    DT_VEC(DtEInput) inputs;
+    DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
+    DT_VEC(const char *) kernel_texts;
+    DtScope *scope;
+} DtEmit;
+
+/* place.c */
+uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes);                      /* a temporary */
+uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes);/* at the end of an arena */
+DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer);
+DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
+DtPlace *dt_place_find(DtEmit *e, const DtValue *value);     /* in the current scope; NULL if it has none */
+void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place);
+bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh); /* lies in type's own order without gaps */
+bool dt_place_same(const DtPlace *a, const DtPlace *b);
+/* The place of an axis op's result as a view of its operand's, if strides can say it. */
+bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);
+DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written);
+
+/* emit.c */
+DtPlace *dt_emit_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
+void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args, const DtOp *op);
+void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
+void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results to where they are wanted */
+uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh);       /* the plan's group for a set of mesh axes */
+/* Writes the first n results of the function where they are wanted and are not yet. */
+void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted);
+DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path);
+
+/* entry.c: arenas, stores, inputs, readers; every entry of the module */
+void dt_entry_emit_all(DtEmit *e);
+
+/* launch.c: kernels of groups, one text per distinct kernel */
+typedef struct DtOutput {
+    DtValue *value;
+    DtPlace place;
+    bool accumulate;
+    const DtValue *old;
+} DtOutput;
+/* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
+bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
+
+/* gemm.c: emits the contraction as a GEMM if strides allow. */
+bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate);
+
+/* group.c: ret_group[i] = number of the group of func->ops.at[i], in the order in which groups are to be
+ * emitted; ops without a kernel have groups of their own. Returns the number of groups. */
+uint32_t dt_group_func(DtEmit *e, const DtFunc *func, uint32_t *ret_group);
+
+DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
+
+/* finish.c */
+uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text);
+void dt_finish_entry(DtEmit *e, const char *name);
+DtStatus dt_finish_plan(DtEmit *e);
+
+#endif

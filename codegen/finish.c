@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the stream of one entry to plan records: offsets for temporaries, then arguments, instructions,
+ * bodies, schedule.
+ *
+ * Offsets: a temporary lives from the first to the last event that touches it (a loop counts as one long
+ * event for what was there before it). Largest first, each takes the lowest offset where no buffer that
+ * lives at the same time lies. */
+#include "codegen/emit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- offsets ---- */
+
+static const DtEmit *sorting; /* for qsort */
+
+static int larger_first(const void *a, const void *b)
+{
+    const DtBuffer *x = &sorting->buffers.at[*(const uint32_t *)a], *y = &sorting->buffers.at[*(const uint32_t *)b];
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const DtBuffer *x = &sorting->buffers.at[*(const uint32_t *)a], *y = &sorting->buffers.at[*(const uint32_t *)b];
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int64_t aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN; }
+
+static void place_temporaries(DtEmit *e)
+{
+    uint32_t *list = DT_NEW_ARRAY(e->arena, uint32_t, e->buffers.n + 1), n = 0;
+    uint32_t *near = DT_NEW_ARRAY(e->arena, uint32_t, e->buffers.n + 1);
+    for (uint32_t i = 0; i < e->buffers.n; i++)
+        if (!e->buffers.at[i].fixed && e->buffers.at[i].first != UINT32_MAX)
+            list[n++] = i;
+    sorting = e;
+    qsort(list, n, sizeof *list, larger_first);
+    for (uint32_t i = 0; i < n; i++) {
+        DtBuffer *buffer = &e->buffers.at[list[i]];
+        uint32_t n_near = 0;
+        for (uint32_t j = 0; j < i; j++) {
+            const DtBuffer *other = &e->buffers.at[list[j]];
+            if (other->first <= buffer->last && buffer->first <= other->last)
+                near[n_near++] = list[j];
+        }
+        qsort(near, n_near, sizeof *near, by_offset);
+        int64_t at = 0;
+        for (uint32_t j = 0; j < n_near; j++) {
+            const DtBuffer *other = &e->buffers.at[near[j]];
+            if (other->offset >= at + buffer->bytes)
+                break;
+            if (aligned(other->offset + other->bytes) > at)
+                at = aligned(other->offset + other->bytes);
+        }
+        buffer->offset = at;
+        if (aligned(at + buffer->bytes) > e->arena_bytes[DT_ARENA_ACTIVATIONS])
+            e->arena_bytes[DT_ARENA_ACTIVATIONS] = aligned(at + buffer->bytes);
+    }
+}
+
+/* ---- records ---- */
+
+uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text)
+{
+    const DtDiags *diags = e->module->diags;
+    DtPlanSpan record = {.path = dt_write_str(e->plan, path ? path : ""), .text = dt_write_str(e->plan, text ? text : "")};
+    if (diags && span.file) {
+        dt_diag_position(diags, span, &record.line, &record.column);
+        record.file = dt_write_str(e->plan, dt_diag_path(diags, span.file));
+    }
+    for (uint32_t i = 0; i < e->plan->spans.n; i++)
+        if (memcmp(&e->plan->spans.at[i], &record, sizeof record) == 0)
+            return i;
+    DT_PUSH(e->plan->arena, e->plan->spans, record);
+    return e->plan->spans.n - 1;
+}
+
+static void push_arg(DtEmit *e, const DtEArg *from)
+{
+    DtPlanArg arg = {.kind = from->kind, .written = from->written, .base = from->base, .bytes = from->bytes};
+    memcpy(arg.reg, from->reg, sizeof arg.reg);
+    memcpy(arg.coord, from->coord, sizeof arg.coord);
+    memcpy(arg.coord_axis, from->coord_axis, sizeof arg.coord_axis);
+    if (from->kind == DT_ARG_ADDRESS) {
+        const DtBuffer *buffer = &e->buffers.at[from->buffer];
+        arg.arena = (uint8_t)buffer->arena;
+        arg.base += buffer->offset;
+    }
+    DT_PUSH(e->plan->arena, e->plan->args, arg);
+}
+
+static double gemm_flops(const DtPlanGemm *g)
+{
+    double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+    for (uint32_t i = 0; i < g->n_batch; i++)
+        flops *= (double)g->batch[i];
+    return flops;
+}
+
+static void push_inst(DtEmit *e, const DtEvent *event, double trips, bool counts)
+{
+    DtPlanInst inst = event->inst;
+    inst.first_arg = e->plan->args.n;
+    for (uint32_t i = 0; i < inst.n_args; i++)
+        push_arg(e, &e->args.at[event->inst.first_arg + i]);
+    inst.span = dt_finish_span(e, event->span, event->path, event->text);
+    if (counts && inst.kind == DT_INST_GEMM)
+        e->plan->meta.at[0].flops += trips * gemm_flops(&e->plan->gemms.at[inst.ref]) * e->plan->meta.at[0].n_ranks;
+    DT_PUSH(e->plan->arena, e->plan->insts, inst);
+}
+
+void dt_finish_entry(DtEmit *e, const char *name)
+{
+    DtPlanEntry entry = {.name = dt_write_str(e->plan, name), .first = e->plan->schedule.n};
+    double trips[DT_PLAN_REGS + 2] = {1};
+    uint32_t depth = 0;
+    place_temporaries(e);
+    for (uint32_t i = e->entry_event; i < e->events.n; i++) {
+        const DtEvent *event = &e->events.at[i];
+        if (event->kind != DT_EVENT_INST) {
+            DT_PUSH(e->plan->arena, e->plan->schedule, event->loop);
+            if (event->kind == DT_EVENT_LOOP) {
+                trips[depth + 1] = trips[depth] * (double)event->loop.count;
+                depth++;
+            } else {
+                depth--;
+            }
+            continue;
+        }
+        DtPlanBody body = {.first_inst = e->plan->insts.n};
+        for (; i < e->events.n && e->events.at[i].kind == DT_EVENT_INST; i++)
+            push_inst(e, &e->events.at[i], trips[depth], strcmp(name, "step") == 0);
+        i--;
+        body.n_insts = e->plan->insts.n - body.first_inst;
+        char text[64];
+        snprintf(text, sizeof text, "%s.%u", name, e->plan->bodies.n);
+        body.name = dt_write_str(e->plan, text);
+        DT_PUSH(e->plan->arena, e->plan->schedule, ((DtPlanSchedule){.kind = DT_SCHED_RUN, .body = e->plan->bodies.n}));
+        DT_PUSH(e->plan->arena, e->plan->bodies, body);
+    }
+    entry.count = e->plan->schedule.n - entry.first;
+    DT_PUSH(e->plan->arena, e->plan->entries, entry);
+}
+
+/* ---- units of code ---- */
+
+enum { UNITS = 4 }; /* fixed, so that the bytes do not depend on the machine */
+
+static void unit_text(DtEmit *e, uint32_t unit, DtText *ret_text)
+{
+    dt_text_add(ret_text, dt_prelude_c);
+    for (uint32_t i = unit; i < e->kernel_texts.n; i += UNITS)
+        dt_text_add(ret_text, e->kernel_texts.at[i]);
+}
+
+static DtStatus add_code(DtEmit *e)
+{
+    const char *texts[UNITS];
+    uint8_t *binaries[UNITS] = {0};
+    size_t lens[UNITS] = {0};
+    const char *version = "";
+    DtStatus status = DT_OK;
+    for (uint32_t u = 0; u < UNITS; u++) {
+        DtText text = {0};
+        unit_text(e, u, &text);
+        texts[u] = dt_arena_strndup(e->arena, text.at, text.len);
+        dt_text_free(&text);
+    }
+    if (!e->options->no_kernels)
+        status = dt_hostcc_compile(e->arena, e->options->target, UNITS, texts, binaries, lens, &version);
+    for (uint32_t u = 0; dt_status_ok(&status) && u < UNITS; u++) {
+        DtPlanCode code = {.target = e->plan->meta.at[0].target, .compiler = dt_write_str(e->plan, version),
+                           .source_len = strlen(texts[u]), .binary_len = lens[u]};
+        code.source = dt_write_blob(e->plan, texts[u], code.source_len);
+        code.binary = lens[u] ? dt_write_blob(e->plan, binaries[u], lens[u]) : 0;
+        DT_PUSH(e->plan->arena, e->plan->codes, code);
+    }
+    for (uint32_t i = 0; i < e->plan->kernels.n; i++)
+        e->plan->kernels.at[i].code = i % UNITS;
+    return status;
+}
+
+static void add_arenas(DtEmit *e)
+{
+    static const char *const names[DT_ARENA_KINDS] = {"parameters", "gradients", "optimizer", "activations",
+                                                      "inputs", "scalars", "workspace"};
+    for (uint32_t i = 0; i < DT_ARENA_KINDS; i++) {
+        bool shared = i == DT_ARENA_GRADS || i == DT_ARENA_ACTIVATIONS || i == DT_ARENA_SCALARS;
+        DtPlanArena arena = {.name = dt_write_str(e->plan, names[i]), .kind = i, .shared = shared, .bytes = e->arena_bytes[i]};
+        DT_PUSH(e->plan->arena, e->plan->arenas, arena);
+    }
+}
+
+DtStatus dt_finish_plan(DtEmit *e)
+{
+    add_arenas(e);
+    if (e->options->logical) {
+        DtPlanLogical logical = {.text_len = strlen(e->options->logical)};
+        logical.text = dt_write_blob(e->plan, e->options->logical, logical.text_len);
+        DT_PUSH(e->plan->arena, e->plan->logical, logical);
+    }
+    if (e->options->ret_c)
+        for (uint32_t i = 0; i < e->kernel_texts.n; i++)
+            dt_text_add(e->options->ret_c, e->kernel_texts.at[i]);
+    return add_code(e);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A contraction as a strided batched matrix product. Its axes fall into four groups: batch (in both
+ * operands and the result), rows m (first operand and result), columns n (second operand and result), and
+ * k (summed). Each of m, n, k must be one strided run in both tensors that hold it, or all but one of its
+ * axes become batch axes (m and n only) with stride 0 in the operand that lacks them. */
+#include "codegen/emit.h"
+
+#include <string.h>
+
+typedef struct Run { /* axes that act as one */
+    int64_t extent, s1, s2; /* strides in the two tensors that hold it */
+} Run;
+
+typedef struct Runs {
+    Run at[DT_MAX_RANK];
+    uint32_t n;
+} Runs;
+
+static int64_t stride_of(const DtView *view, const char *axis)
+{
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->axis[d] == axis)
+            return view->stride[d];
+    return 0;
+}
+
+static bool has(const DtView *view, const char *axis)
+{
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->axis[d] == axis)
+            return true;
+    return false;
+}
+
+/* Adds axes in decreasing stride of the first tensor, joining neighbours that are one run in both. */
+static void add_run(Runs *runs, int64_t extent, int64_t s1, int64_t s2)
+{
+    if (extent == 1)
+        return;
+    uint32_t at = runs->n++;
+    for (; at > 0 && runs->at[at - 1].s1 < s1; at--)
+        runs->at[at] = runs->at[at - 1];
+    runs->at[at] = (Run){extent, s1, s2};
+}
+
+static void join(Runs *runs)
+{
+    for (uint32_t i = 0; i + 1 < runs->n;) {
+        Run *a = &runs->at[i], *b = &runs->at[i + 1];
+        if (a->s1 != b->s1 * b->extent || a->s2 != b->s2 * b->extent) {
+            i++;
+            continue;
+        }
+        *a = (Run){a->extent * b->extent, b->s1, b->s2};
+        memmove(b, b + 1, sizeof *b * (runs->n - i - 2));
+        runs->n--;
+    }
+}
+
+static bool add_batch(DtPlanGemm *g, int64_t extent, int64_t a, int64_t b, int64_t c)
+{
+    if (g->n_batch == DT_PLAN_MAX_BATCH)
+        return false;
+    g->batch[g->n_batch] = extent;
+    g->a_batch[g->n_batch] = a;
+    g->b_batch[g->n_batch] = b;
+    g->c_batch[g->n_batch++] = c;
+    return true;
+}
+
+/* The run that stays a matrix dimension: the largest; the others go to the batch. */
+static Run take_largest(Runs *runs)
+{
+    uint32_t best = 0;
+    if (runs->n == 0)
+        return (Run){1, 0, 0};
+    for (uint32_t i = 1; i < runs->n; i++)
+        if (runs->at[i].extent > runs->at[best].extent)
+            best = i;
+    Run run = runs->at[best];
+    memmove(&runs->at[best], &runs->at[best + 1], sizeof run * (runs->n - best - 1));
+    runs->n--;
+    return run;
+}
+
+static bool contracted(const DtOp *op, const char *axis)
+{
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        if (op->axes[i] == axis)
+            return true;
+    return false;
+}
+
+/* Sorts the axes into runs; false if an axis of the result is in neither operand. */
+static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtView *c, Runs *m, Runs *n, Runs *k,
+                     DtPlanGemm *g)
+{
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (contracted(op, a->axis[d]))
+            add_run(k, a->extent[d], a->stride[d], stride_of(b, a->axis[d]));
+    for (uint32_t d = 0; d < c->rank; d++) {
+        const char *axis = c->axis[d];
+        bool in_a = has(a, axis), in_b = has(b, axis);
+        if (in_a && in_b) {
+            if (c->extent[d] > 1 && !add_batch(g, c->extent[d], stride_of(a, axis), stride_of(b, axis), c->stride[d]))
+                return false;
+        } else if (in_a) {
+            add_run(m, c->extent[d], stride_of(a, axis), c->stride[d]);
+        } else if (in_b) {
+            add_run(n, c->extent[d], stride_of(b, axis), c->stride[d]);
+        } else {
+            return false;
+        }
+    }
+    join(m);
+    join(n);
+    join(k);
+    return true;
+}
+
+/* Rows and columns change roles so that the result's columns are adjacent in memory. */
+static void transpose(DtPlanGemm *g)
+{
+#define SWAP(x, y) do { int64_t t = (x); (x) = (y); (y) = t; } while (0)
+    SWAP(g->m, g->n);
+    SWAP(g->a_row, g->b_col);
+    SWAP(g->a_col, g->b_row);
+    SWAP(g->c_row, g->c_col);
+    for (uint32_t i = 0; i < DT_PLAN_MAX_BATCH; i++)
+        SWAP(g->a_batch[i], g->b_batch[i]);
+#undef SWAP
+}
+
+/* Strides of dimensions of extent 1 mean nothing; give them what a dense matrix would have, so that every
+ * library takes them. */
+static void tidy(DtPlanGemm *g)
+{
+    if (g->k == 1) {
+        g->a_col = g->m > 1 && g->a_row == 1 ? g->m : 1;
+        g->b_row = g->n > 1 && g->b_col == 1 ? g->n : 1;
+    }
+    if (g->m == 1) {
+        g->a_row = g->a_col == 1 ? g->k : 1;
+        g->c_row = g->c_col == 1 ? g->n : 1;
+    }
+    if (g->n == 1) {
+        g->b_col = g->b_row == 1 ? g->k : 1;
+        g->c_col = g->c_row == 1 ? g->m : 1;
+    }
+}
+
+static uint32_t descriptor(DtEmit *e, DtPlanGemm g)
+{
+    for (uint32_t i = 0; i < e->plan->gemms.n; i++)
+        if (memcmp(&e->plan->gemms.at[i], &g, sizeof g) == 0)
+            return i;
+    DT_PUSH(e->plan->arena, e->plan->gemms, g);
+    return e->plan->gemms.n - 1;
+}
+
+bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate)
+{
+    const DtPlace *a = dt_emit_require(e, op->in[0]), *b = dt_emit_require(e, op->in[1]);
+    DtPlanGemm g = {.accumulate = accumulate, .dtype_a = a->view.dtype, .dtype_b = b->view.dtype, .dtype_c = out->view.dtype};
+    Runs m = {.n = 0}, n = {.n = 0}, k = {.n = 0};
+    if (a->view.dtype != DT_F32 || b->view.dtype != DT_F32 || out->view.dtype != DT_F32)
+        return false;
+    if (!classify(op, &a->view, &b->view, &out->view, &m, &n, &k, &g) || k.n > 1)
+        return false;
+    Run rows = take_largest(&m), columns = take_largest(&n), sums = take_largest(&k);
+    for (uint32_t i = 0; i < m.n; i++)
+        if (!add_batch(&g, m.at[i].extent, m.at[i].s1, 0, m.at[i].s2))
+            return false;
+    for (uint32_t i = 0; i < n.n; i++)
+        if (!add_batch(&g, n.at[i].extent, 0, n.at[i].s1, n.at[i].s2))
+            return false;
+    g.m = rows.extent, g.n = columns.extent, g.k = sums.extent;
+    g.a_row = rows.s1, g.c_row = rows.s2, g.b_col = columns.s1, g.c_col = columns.s2, g.a_col = sums.s1, g.b_row = sums.s2;
+    if ((g.k > 1 && (!g.a_col || !g.b_row)) || (g.m > 1 && !g.a_row) || (g.n > 1 && !g.b_col))
+        return false; /* an expanded operand: a kernel reads it where it is */
+    bool swapped = columns.extent > 1 && g.c_col != 1;
+    if (swapped)
+        transpose(&g);
+    tidy(&g);
+    DtEArg args[3] = {dt_place_arg(e, swapped ? b : a, false), dt_place_arg(e, swapped ? a : b, false),
+                      dt_place_arg(e, out, true)};
+    dt_emit_inst(e, DT_INST_GEMM, descriptor(e, g), 3, args, op);
+    return true;
+}

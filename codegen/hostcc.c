@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host C compiler: kernels go in by standard input and come out as shared objects that name no path,
+ * time or build id, so that equal texts give equal bytes. Results are kept in a private cache (0700, owner
+ * checked), each entry with its digest; an entry that does not verify is compiled again. */
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "codegen/codegen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-O3", "-w", "-shared", "-fPIC", "-fno-math-errno",
+                                    "-fno-trapping-math", "-ffp-contract=off", "-fno-asynchronous-unwind-tables",
+                                    "-fno-ident", "-fvisibility=default", "-nostdlib", "-Wl,--build-id=none", "-Wl,-s"};
+
+static const char *compiler(void)
+{
+    const char *cc = getenv("DT_CC");
+    return cc && cc[0] ? cc : "cc";
+}
+
+int dt_hostcc_level(const char *target)
+{
+    if (strcmp(target, "cpu") == 0)
+        target = dt_hostcc_native();
+    return strcmp(target, "cpu-v2") == 0 ? 2 : strcmp(target, "cpu-v3") == 0 ? 3 : strcmp(target, "cpu-v4") == 0 ? 4 : 0;
+}
+
+const char *dt_hostcc_native(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return "cpu-v4";
+    return v3 ? "cpu-v3" : "cpu-v2";
+#else
+    return "cpu-v2";
+#endif
+}
+
+/* ---- running it ---- */
+
+static int text_file(const char *text)
+{
+    int fd = memfd_create("dtc-unit", MFD_CLOEXEC);
+    size_t len = strlen(text), done = 0;
+    while (fd >= 0 && done < len) {
+        ssize_t n = write(fd, text + done, len - done);
+        if (n < 0) {
+            close(fd);
+            return -1;
+        }
+        done += (size_t)n;
+    }
+    if (fd >= 0)
+        lseek(fd, 0, SEEK_SET);
+    return fd;
+}
+
+static pid_t start(const char *const *argv, int in, int out)
+{
+    posix_spawn_file_actions_t actions;
+    pid_t pid = -1;
+    posix_spawn_file_actions_init(&actions);
+    if (in >= 0)
+        posix_spawn_file_actions_adddup2(&actions, in, 0);
+    if (out >= 0)
+        posix_spawn_file_actions_adddup2(&actions, out, 1);
+    int error = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    errno = error;
+    return error ? -1 : pid;
+}
+
+static bool finished(pid_t pid)
+{
+    int state;
+    while (waitpid(pid, &state, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    return WIFEXITED(state) && WEXITSTATUS(state) == 0;
+}
+
+/* First line of `cc --version`. */
+static DtStatus version_of(DtArena *arena, const char **ret_version)
+{
+    const char *argv[] = {compiler(), "--version", NULL};
+    char text[256] = {0};
+    int pipes[2];
+    if (pipe2(pipes, O_CLOEXEC) != 0)
+        return dt_status_fail(DT_EXIT_IO, "cannot make a pipe: %s", strerror(errno));
+    pid_t pid = start(argv, -1, pipes[1]);
+    close(pipes[1]);
+    ssize_t n = pid < 0 ? -1 : read(pipes[0], text, sizeof text - 1);
+    int error = errno;
+    char rest[512];
+    while (n > 0 && read(pipes[0], rest, sizeof rest) > 0)
+        ;
+    close(pipes[0]);
+    if (pid < 0 || !finished(pid) || n <= 0)
+        return dt_status_fail(DT_EXIT_IO, "cannot run the C compiler `%s`%s%s; install gcc or clang, or name one in DT_CC",
+                              argv[0], pid < 0 ? ": " : "", pid < 0 ? strerror(error) : "");
+    text[strcspn(text, "\n")] = 0;
+    *ret_version = dt_arena_strndup(arena, text, strlen(text));
+    return DT_OK;
+}
+
+/* ---- cache ---- */
+
+/* The cache folder, or NULL if there is none that is ours alone. */
+static const char *cache_folder(DtArena *arena)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *path = base && base[0] == '/' ? dt_arena_printf(arena, "%s/dtc", base)
+                       : home && home[0] == '/' ? dt_arena_printf(arena, "%s/.cache/dtc", home) : NULL;
+    struct stat stat_of;
+    if (!path)
+        return NULL;
+    DtStatus status = dt_file_make_folder(path);
+    if (!dt_status_ok(&status) || stat(path, &stat_of) != 0 || stat_of.st_uid != geteuid())
+        return NULL;
+    if ((stat_of.st_mode & 0077) && chmod(path, 0700) != 0)
+        return NULL;
+    return path;
+}
+
+static bool from_cache(DtArena *arena, const char *path, uint8_t **ret_binary, size_t *ret_len)
+{
+    char *text;
+    size_t len;
+    if (access(path, R_OK) != 0)
+        return false;
+    DtStatus status = dt_file_read(arena, path, 256u << 20, &text, &len);
+    uint64_t digest;
+    if (!dt_status_ok(&status) || len < sizeof digest)
+        return false;
+    memcpy(&digest, text, sizeof digest);
+    if (digest != dt_hash_bytes(text + sizeof digest, len - sizeof digest, 1))
+        return false;
+    *ret_binary = (uint8_t *)text + sizeof digest;
+    *ret_len = len - sizeof digest;
+    return true;
+}
+
+/* A full or read-only disk only costs the next compilation its time. */
+static void to_cache(DtArena *arena, const char *path, const uint8_t *binary, size_t len)
+{
+    uint64_t digest = dt_hash_bytes(binary, len, 1);
+    uint8_t *bytes = dt_arena_alloc(arena, len + sizeof digest);
+    memcpy(bytes, &digest, sizeof digest);
+    memcpy(bytes + sizeof digest, binary, len);
+    (void)dt_file_write(path, bytes, len + sizeof digest);
+}
+
+/* ---- units ---- */
+
+typedef struct Unit {
+    const char *text, *cached, *object;
+    pid_t pid;
+    int in;
+} Unit;
+
+static DtStatus begin(DtArena *arena, const char *target, const char *folder, Unit *unit, uint32_t number)
+{
+    const char *argv[DT_COUNT(flags) + 6];
+    uint32_t n = 0;
+    argv[n++] = compiler();
+    argv[n++] = dt_arena_printf(arena, "-march=x86-64-v%d", dt_hostcc_level(target));
+    if (dt_hostcc_level(target) == 4)
+        argv[n++] = "-mprefer-vector-width=512";
+    for (uint32_t i = 0; i < DT_COUNT(flags); i++)
+        argv[n++] = flags[i];
+    argv[n++] = "-o";
+    argv[n++] = unit->object = dt_arena_printf(arena, "%s/unit%u.so", folder, number);
+    argv[n] = NULL;
+    unit->in = text_file(unit->text);
+    unit->pid = unit->in < 0 ? -1 : start(argv, unit->in, 2);
+    if (unit->pid < 0)
+        return dt_status_fail(DT_EXIT_IO, "cannot start the C compiler `%s`: %s", argv[0], strerror(errno));
+    return DT_OK;
+}
+
+static DtStatus end(DtArena *arena, Unit *unit, uint8_t **ret_binary, size_t *ret_len)
+{
+    char *text;
+    bool good = finished(unit->pid);
+    close(unit->in);
+    if (!good)
+        return dt_status_fail(DT_EXIT_FAILED, "the C compiler `%s` refused a generated unit; `dtc --emit=c` prints it",
+                              compiler());
+    DtStatus status = dt_file_read(arena, unit->object, 256u << 20, &text, ret_len);
+    *ret_binary = (uint8_t *)text;
+    unlink(unit->object);
+    return status;
+}
+
+static DtStatus compile_missing(DtArena *arena, const char *target, uint32_t n, Unit *units, uint8_t **ret_binary,
+                                size_t *ret_len)
+{
+    char folder[] = "/tmp/dtc-XXXXXX";
+    DtStatus status = DT_OK, other;
+    if (!mkdtemp(folder))
+        return dt_status_fail(DT_EXIT_IO, "cannot make a temporary folder in /tmp: %s", strerror(errno));
+    for (uint32_t i = 0; dt_status_ok(&status) && i < n;) {
+        uint32_t running[2], n_running = 0;
+        for (; dt_status_ok(&status) && i < n && n_running < 2; i++) {
+            if (ret_binary[i])
+                continue;
+            status = begin(arena, target, folder, &units[i], i);
+            if (dt_status_ok(&status))
+                running[n_running++] = i;
+        }
+        for (uint32_t r = 0; r < n_running; r++) {
+            uint32_t u = running[r];
+            other = end(arena, &units[u], &ret_binary[u], &ret_len[u]);
+            if (dt_status_ok(&status))
+                status = other;
+            if (dt_status_ok(&other) && units[u].cached)
+                to_cache(arena, units[u].cached, ret_binary[u], ret_len[u]);
+        }
+    }
+    rmdir(folder);
+    return status;
+}
+
+DtStatus dt_hostcc_compile(DtArena *arena, const char *target, uint32_t n, const char *const *texts,
+                           uint8_t **ret_binary, size_t *ret_len, const char **ret_version)
+{
+    DtStatus status = version_of(arena, ret_version);
+    if (!dt_status_ok(&status))
+        return status;
+    Unit *units = DT_NEW_ARRAY(arena, Unit, n + 1);
+    const char *cache = cache_folder(arena);
+    DtText key = {0};
+    dt_text_printf(&key, "%s\n%d\n", *ret_version, dt_hostcc_level(target));
+    for (uint32_t i = 0; i < DT_COUNT(flags); i++)
+        dt_text_printf(&key, "%s ", flags[i]);
+    uint64_t seed = dt_hash_text(key.at, 0);
+    dt_text_free(&key);
+    for (uint32_t i = 0; i < n; i++) {
+        units[i].text = texts[i];
+        ret_binary[i] = NULL;
+        if (!cache)
+            continue;
+        units[i].cached = dt_arena_printf(arena, "%s/%016llx%016llx", cache, (unsigned long long)dt_hash_text(texts[i], seed),
+                                          (unsigned long long)dt_hash_text(texts[i], seed ^ 0x9E3779B97F4A7C15u));
+        from_cache(arena, units[i].cached, &ret_binary[i], &ret_len[i]);
+    }
+    return compile_missing(arena, target, n, units, ret_binary, ret_len);
+}

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building kernel IR from a group of IR ops.
+ *
+ * The index space is that of the group's largest op: for a reduction or contraction the result's axes
+ * (outer), then the axes summed away (inner). Each op becomes a node; values from outside the group become
+ * loads through their views, and an axis op whose operand comes from outside becomes the index map of
+ * that load, so that no padding, window or gather is ever a copy of its own unless somebody keeps it. */
+#include "codegen/kernel.h"
+
+#include "base/hash.h"
+#include "codegen/kernel_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const DtMesh *mesh_of(const DtKBuild *b) { return &b->in->module->mesh; }
+
+_Noreturn void dt_kernel_fail(const DtKBuild *b, const DtOp *op, const char *why)
+{
+    const char *path = op && b->in->module->diags && op->span.file
+                           ? dt_diag_path(b->in->module->diags, op->span.file) : "";
+    fprintf(stderr, "dtc: internal error: kernel of `%s` (%s): %s\n",
+            op ? dt_op_info[op->kind].text : "?", path, why);
+    abort();
+}
+
+uint32_t dt_kernel_node(DtKBuild *b, DtKNode node)
+{
+    DT_PUSH(b->in->arena, b->k->nodes, node);
+    return b->k->nodes.n - 1;
+}
+
+int dt_kernel_axis(const DtKBuild *b, const char *axis)
+{
+    for (uint32_t i = 0; i < b->k->n_axes; i++)
+        if (b->k->axis[i] == axis)
+            return (int)i;
+    return -1;
+}
+
+static uint32_t integer(DtKBuild *b, DtKInt value)
+{
+    for (uint32_t i = 0; i < b->k->ints.n; i++)
+        if (memcmp(&b->k->ints.at[i], &value, sizeof value) == 0)
+            return i;
+    DT_PUSH(b->in->arena, b->k->ints, value);
+    return b->k->ints.n - 1;
+}
+
+/* The argument that gives the first local index of a split axis, times multiplier; DT_KNONE if unsplit. */
+static void add_base(DtKInt *bases, const DtAxis *axis, int64_t multiplier)
+{
+    if (axis->n_split == 0)
+        return;
+    bases->axis[bases->n] = *axis;
+    bases->multiplier[bases->n++] = multiplier;
+}
+
+uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis)
+{
+    DtKInt bases = {.kind = DT_KINT_BASES};
+    add_base(&bases, &type->axes[dt_type_find(type, axis)], 1);
+    return bases.n ? integer(b, bases) : DT_KNONE;
+}
+
+static uint32_t pointer(DtKBuild *b, const DtValue *value, const DtView *view, bool written)
+{
+    for (uint32_t i = 0; i < b->k->pointers.n; i++)
+        if (b->k->pointers.at[i].value == value && b->k->pointers.at[i].written == written)
+            return i;
+    DT_PUSH(b->in->arena, b->k->pointers, ((DtKPointer){value, view, written}));
+    return b->k->pointers.n - 1;
+}
+
+/* ---- the index space ---- */
+
+static void add_axis(DtKBuild *b, const DtType *type, uint32_t i)
+{
+    DtKernel *k = b->k;
+    if (dt_kernel_axis(b, type->axes[i].name) >= 0)
+        return;
+    if (k->n_axes == DT_MAX_RANK)
+        dt_kernel_fail(b, NULL, "more axes than a kernel can have");
+    k->axis[k->n_axes] = type->axes[i].name;
+    k->extent[k->n_axes++] = dt_type_local_extent(type, i, mesh_of(b));
+}
+
+static bool in_list(const char *name, const char *const *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == name)
+            return true;
+    return false;
+}
+
+static void add_axes(DtKBuild *b, const DtType *type, const char *const *list, uint32_t n, bool listed)
+{
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (in_list(type->axes[i].name, list, n) == listed)
+            add_axis(b, type, i);
+}
+
+/* The op whose axes span the space, and its inner axes. */
+static const DtOp *span_op(const DtKBuild *b)
+{
+    const DtOp *best = NULL;
+    for (uint32_t i = 0; i < b->in->n_ops; i++) {
+        const DtOp *op = b->in->ops[i];
+        if (op->kind == DT_OP_REDUCE || op->kind == DT_OP_DOT || op->kind == DT_OP_FOLD ||
+            op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK || op->kind == DT_OP_SCATTER_ADD)
+            return op;
+        if (!best || op->out[0]->type->rank > best->out[0]->type->rank)
+            best = op;
+    }
+    return best;
+}
+
+static void space_of(DtKBuild *b)
+{
+    const DtOp *op = span_op(b);
+    const DtType *in = op->n_in ? op->in[0]->type : NULL;
+    DtKernel *k = b->k;
+    switch (op->kind) {
+    case DT_OP_REDUCE:
+        add_axes(b, in, op->axes, op->n_axes, false);
+        k->n_outer = k->n_axes;
+        for (uint32_t i = 0; i < in->rank; i++)
+            add_axis(b, in, i);
+        break;
+    case DT_OP_SCAN: /* inner axes in the order that the op lists them */
+        add_axes(b, in, op->axes, op->n_axes, false);
+        k->n_outer = k->n_axes;
+        for (uint32_t i = 0; i < op->n_axes; i++)
+            add_axis(b, in, (uint32_t)dt_type_find(in, op->axes[i]));
+        break;
+    case DT_OP_TOPK:
+        add_axes(b, in, op->axes, 1, false);
+        k->n_outer = k->n_axes;
+        add_axes(b, in, op->axes, 1, true);
+        break;
+    case DT_OP_SCATTER_ADD:
+        for (uint32_t i = 0; i < op->n_in; i++)
+            add_axes(b, op->in[i]->type, NULL, 0, false);
+        k->n_outer = k->n_axes;
+        break;
+    case DT_OP_DOT:
+        add_axes(b, op->out[0]->type, NULL, 0, false);
+        k->n_outer = k->n_axes;
+        add_axes(b, in, op->axes, op->n_axes, true);
+        break;
+    case DT_OP_FOLD:
+        add_axes(b, op->out[0]->type, NULL, 0, false);
+        k->n_outer = k->n_axes;
+        add_axis(b, in, (uint32_t)dt_type_find(in, op->axes[1]));
+        break;
+    default:
+        add_axes(b, op->out[0]->type, NULL, 0, false);
+        k->n_outer = k->n_axes;
+    }
+}
+
+/* ---- nodes ---- */
+
+static bool in_group(const DtKBuild *b, const DtOp *op)
+{
+    for (uint32_t i = 0; op && i < b->in->n_ops; i++)
+        if (b->in->ops[i] == op)
+            return true;
+    return false;
+}
+
+uint32_t dt_kernel_map(DtKBuild *b, DtOpKind kind, DtDtype dtype, uint32_t n, const uint32_t *args)
+{
+    DtKNode node = {.kind = DT_KNODE_MAP, .map = kind, .dtype = dtype, .n_args = n, .integer = DT_KNONE,
+                    .op = b->op};
+    for (uint32_t i = 0; i < n; i++) {
+        node.args[i] = args[i];
+        node.axes |= b->k->nodes.at[args[i]].axes;
+        if (b->k->nodes.at[args[i]].phase > node.phase)
+            node.phase = b->k->nodes.at[args[i]].phase;
+    }
+    return dt_kernel_node(b, node);
+}
+
+uint32_t dt_kernel_number(DtKBuild *b, DtDtype dtype, double number)
+{
+    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_CONST, .dtype = dtype, .number = number,
+                                       .integer = DT_KNONE, .op = b->op});
+}
+
+/* Sum, maximum or minimum of a node over the inner axes. */
+static uint32_t reduction(DtKBuild *b, DtReduce reduce, DtDtype dtype, uint32_t arg)
+{
+    const DtKNode *a = &b->k->nodes.at[arg];
+    uint32_t outer = (1u << b->k->n_outer) - 1;
+    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = dtype, .reduce = reduce, .n_args = 1,
+                                       .args = {arg}, .axes = outer, .phase = a->phase + 1,
+                                       .integer = DT_KNONE, .op = b->op});
+}
+
+static uint32_t iota_node(DtKBuild *b, const DtOp *op)
+{
+    const DtType *type = op->out[0]->type;
+    DtKNode node = {.kind = DT_KNODE_IOTA, .dtype = DT_I32, .integer = DT_KNONE, .op = op};
+    int axis = dt_kernel_axis(b, type->axes[0].name);
+    if (axis < 0)
+        dt_kernel_fail(b, op, "iota over an axis outside the space");
+    node.coef[axis] = 1;
+    node.axes = 1u << axis;
+    node.integer = dt_kernel_base(b, type, type->axes[0].name);
+    return dt_kernel_node(b, node);
+}
+
+/* Element index: row-major over the logical axes sorted by name. */
+static uint32_t rng_node(DtKBuild *b, const DtOp *op)
+{
+    const DtType *type = op->out[0]->type;
+    DtKNode node = {.kind = DT_KNODE_RNG, .dtype = DT_F32, .op = op};
+    uint32_t order[DT_MAX_RANK];
+    for (uint32_t i = 0; i < type->rank; i++) {
+        uint32_t at = i;
+        for (; at > 0 && strcmp(type->axes[order[at - 1]].name, type->axes[i].name) > 0; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    DtKInt bases = {.kind = DT_KINT_BASES};
+    int64_t stride = 1;
+    for (uint32_t i = type->rank; i-- > 0;) {
+        const DtAxis *axis = &type->axes[order[i]];
+        int at = dt_kernel_axis(b, axis->name);
+        node.coef[at] = stride;
+        node.axes |= 1u << at;
+        add_base(&bases, axis, stride);
+        stride *= axis->extent;
+    }
+    node.integer = bases.n ? integer(b, bases) : DT_KNONE;
+    node.step = integer(b, (DtKInt){.kind = DT_KINT_STEP});
+    node.iteration = integer(b, (DtKInt){.kind = DT_KINT_ITERATION});
+    DtText site = {0};
+    if (b->in->path && b->in->path[0])
+        dt_text_printf(&site, "%s.%s", b->in->path, op->text);
+    else
+        dt_text_add(&site, op->text);
+    node.key = dt_hash_text(site.at, b->in->seed);
+    dt_text_free(&site);
+    return dt_kernel_node(b, node);
+}
+
+/* The same axis of the space, as an index. */
+DtKIndex dt_kernel_identity(const DtKBuild *b, const char *axis)
+{
+    DtKIndex index = {.node = DT_KNONE, .bases = DT_KNONE};
+    int at = dt_kernel_axis(b, axis);
+    if (at < 0)
+        dt_kernel_fail(b, b->op, "reads along an axis outside the space");
+    index.coef[at] = 1;
+    return index;
+}
+
+static bool is_affine(const DtKIndex *index)
+{
+    return !index->guard && !index->div && !index->mod && index->node == DT_KNONE;
+}
+
+/* Reads value with one index per axis of its view (in the view's order). */
+uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, const DtKIndex *indices,
+                        double outside)
+{
+    DtKNode node = {.kind = DT_KNODE_LOAD, .dtype = view->dtype, .number = outside, .integer = DT_KNONE,
+                    .offset = 0, .op = b->op};
+    node.pointer = pointer(b, value, view, false);
+    node.index = DT_NEW_ARRAY(b->in->arena, DtKIndex, view->rank + 1u);
+    for (uint32_t d = 0; d < view->rank; d++) {
+        DtKIndex index = indices[d];
+        index.stride = view->stride[d];
+        if (index.node != DT_KNONE) {
+            node.axes |= b->k->nodes.at[index.node].axes;
+            if (b->k->nodes.at[index.node].phase > node.phase)
+                node.phase = b->k->nodes.at[index.node].phase;
+        }
+        for (uint32_t a = 0; a < b->k->n_axes; a++)
+            if (index.coef[a])
+                node.axes |= 1u << a;
+        if (!is_affine(&index)) {
+            node.index[node.n_index++] = index;
+            continue;
+        }
+        node.offset += index.base * index.stride;
+        for (uint32_t a = 0; a < b->k->n_axes; a++)
+            node.coef[a] += index.coef[a] * index.stride;
+    }
+    return dt_kernel_node(b, node);
+}
+
+uint32_t dt_kernel_load_plain(DtKBuild *b, const DtValue *value)
+{
+    const DtView *view = b->in->view(b->in->context, value);
+    if (!view)
+        dt_kernel_fail(b, value->op, "its value has no place in memory");
+    DtKIndex indices[DT_MAX_RANK];
+    for (uint32_t d = 0; d < view->rank; d++)
+        indices[d] = dt_kernel_identity(b, view->axis[d]);
+    return dt_kernel_load(b, value, view, indices, 0);
+}
+
+static uint32_t op_node(DtKBuild *b, const DtOp *op, uint32_t result)
+{
+    const DtOp *outer_op = b->op;
+    b->op = op;
+    uint32_t args[8], node;
+    if (dt_op_info[op->kind].op_class == DT_CLASS_MAP) {
+        for (uint32_t i = 0; i < op->n_in; i++)
+            args[i] = dt_kernel_value(b, op->in[i]);
+        node = dt_kernel_map(b, op->kind, op->out[0]->type->dtype, op->n_in, args);
+    } else {
+        switch (op->kind) {
+        case DT_OP_RNG: node = rng_node(b, op); break;
+        case DT_OP_EXPAND: node = dt_kernel_value(b, op->in[0]); break;
+        case DT_OP_REDUCE: {
+            uint32_t arg = dt_kernel_value(b, op->in[0]);
+            node = reduction(b, op->reduce, op->out[0]->type->dtype, arg);
+            break;
+        }
+        case DT_OP_DOT: {
+            args[0] = dt_kernel_value(b, op->in[0]);
+            args[1] = dt_kernel_value(b, op->in[1]);
+            uint32_t product = dt_kernel_map(b, DT_OP_MUL, DT_F32, 2, args);
+            node = reduction(b, DT_REDUCE_SUM, op->out[0]->type->dtype, product);
+            break;
+        }
+        case DT_OP_FOLD: {
+            uint32_t arg = dt_kernel_fold(b, op);
+            node = reduction(b, DT_REDUCE_SUM, op->out[0]->type->dtype, arg);
+            break;
+        }
+        case DT_OP_UPDATE: node = dt_kernel_update(b, op, result); break;
+        default: node = dt_kernel_index_map(b, op);
+        }
+    }
+    b->op = outer_op;
+    return node;
+}
+
+bool dt_kernel_is_inline(const DtValue *value)
+{
+    const DtOp *op = value->op;
+    if (!op)
+        return false;
+    if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
+        return true;
+    if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
+        return false;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (!dt_kernel_is_inline(op->in[i]))
+            return false;
+    return true;
+}
+
+/* The node that computes or loads value. */
+uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
+{
+    for (uint32_t i = 0; i < b->known.n; i++)
+        if (b->known.at[i].value == value)
+            return b->known.at[i].node;
+    const DtOp *op = value->op;
+    uint32_t node;
+    if (op && op->kind == DT_OP_CONST)
+        node = dt_kernel_number(b, value->type->dtype, op->number);
+    else if (op && op->kind == DT_OP_IOTA)
+        node = iota_node(b, op);
+    else if (in_group(b, op) || dt_kernel_is_inline(value))
+        node = op_node(b, op, value->index);
+    else if (!op && b->in->is_index && b->in->is_index(b->in->context, value))
+        node = dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_INT, .dtype = DT_I32,
+                                           .integer = integer(b, (DtKInt){.kind = DT_KINT_INDEX})});
+    else
+        node = dt_kernel_load_plain(b, value);
+    DT_PUSH(b->in->arena, b->known, ((DtKKnown){value, node}));
+    return node;
+}
+
+/* ---- stores ---- */
+
+static DtKStore store_of(DtKBuild *b, const DtKOutput *out, uint32_t node)
+{
+    DtKStore store = {.node = node, .accumulate = out->accumulate};
+    store.pointer = pointer(b, out->value, out->view, true);
+    for (uint32_t d = 0; d < out->view->rank; d++) {
+        int at = dt_kernel_axis(b, out->view->axis[d]);
+        if (at >= 0)
+            store.stride[at] = out->view->stride[d];
+        else if (out->view->extent[d] > 1)
+            dt_kernel_fail(b, out->value->op, "writes along an axis outside the space");
+    }
+    return store;
+}
+
+/* Scatter: the value and its indices are nodes; the target index of each axis is the value of a node. */
+static void scatter(DtKBuild *b, const DtOp *op)
+{
+    const DtKOutput *out = &b->in->outputs[0];
+    b->op = op;
+    uint32_t x = dt_kernel_value(b, op->in[0]);
+    DtKStore store = {.node = x, .pointer = 0};
+    b->k->target = DT_NEW_ARRAY(b->in->arena, DtKIndex, op->n_axes + 1u);
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        b->k->target[i] = (DtKIndex){.node = dt_kernel_value(b, op->in[i + 1]), .guard = true, .bases = DT_KNONE};
+    store.pointer = pointer(b, out->value, out->view, true);
+    b->k->n_target = op->n_axes;
+    for (uint32_t d = 0; d < out->view->rank; d++) {
+        const char *axis = out->view->axis[d];
+        bool target = false;
+        for (uint32_t i = 0; i < op->n_axes; i++)
+            if (op->axes[i] == axis) {
+                DtKIndex *index = &b->k->target[i];
+                index->stride = out->view->stride[d];
+                index->extent = out->view->extent[d];
+                index->bases = dt_kernel_base(b, op->out[0]->type, axis);
+                target = true;
+            }
+        int at = dt_kernel_axis(b, axis);
+        if (!target && at >= 0)
+            store.stride[at] = out->view->stride[d];
+    }
+    DT_PUSH(b->in->arena, b->k->stores, store);
+}
+
+static void build_outputs(DtKBuild *b)
+{
+    DtKernel *k = b->k;
+    const DtOp *op = b->in->ops[b->in->n_ops - 1];
+    if (b->in->n_ops == 1 && (op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK || op->kind == DT_OP_SCATTER_ADD)) {
+        k->special = op;
+        if (op->kind == DT_OP_SCATTER_ADD) {
+            k->form = DT_KFORM_SCATTER;
+            scatter(b, op);
+            return;
+        }
+        k->form = op->kind == DT_OP_SCAN ? DT_KFORM_SCAN : DT_KFORM_TOPK;
+        uint32_t node = dt_kernel_value(b, op->in[0]);
+        for (uint32_t i = 0; i < b->in->n_outputs; i++) {
+            DtKStore store = {.node = node};
+            if (op->kind == DT_OP_TOPK) { /* stride of the result axis c stands at the inner axis */
+                DtView *view = DT_NEW(b->in->arena, DtView);
+                *view = *b->in->outputs[i].view;
+                for (uint32_t d = 0; d < view->rank; d++)
+                    if (view->axis[d] == op->axes[1])
+                        view->axis[d] = op->axes[0];
+                DtKOutput out = b->in->outputs[i];
+                out.view = view;
+                store = store_of(b, &out, node);
+            } else {
+                store = store_of(b, &b->in->outputs[i], node);
+            }
+            DT_PUSH(b->in->arena, k->stores, store);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < b->in->n_outputs; i++) {
+        uint32_t node = dt_kernel_value(b, b->in->outputs[i].value);
+        DT_PUSH(b->in->arena, k->stores, store_of(b, &b->in->outputs[i], node));
+    }
+}
+
+/* ---- form and collapse ---- */
+
+static uint32_t inner_mask(const DtKernel *k)
+{
+    return ((1u << k->n_axes) - 1) & ~((1u << k->n_outer) - 1);
+}
+
+/* COLUMN if the reductions need one phase, nothing is stored along inner axes, and memory runs along the
+ * last outer axis rather than along the last inner one. */
+static DtKForm form_of(const DtKernel *k)
+{
+    uint32_t inner = inner_mask(k);
+    if (!inner || k->n_outer == 0)
+        return DT_KFORM_ROW;
+    for (uint32_t i = 0; i < k->stores.n; i++) {
+        const DtKNode *node = &k->nodes.at[k->stores.at[i].node];
+        if ((node->axes & inner) || node->phase > 1)
+            return DT_KFORM_ROW;
+    }
+    int row = 0, column = 0;
+    for (uint32_t i = 0; i < k->nodes.n; i++) {
+        const DtKNode *node = &k->nodes.at[i];
+        if (node->kind != DT_KNODE_LOAD || !(node->axes & inner))
+            continue;
+        row += node->coef[k->n_axes - 1] == 1;
+        column += node->coef[k->n_outer - 1] == 1;
+    }
+    return column > row || (column == row && k->extent[k->n_axes - 1] < 16 && k->extent[k->n_outer - 1] >= 16)
+               ? DT_KFORM_COLUMN : DT_KFORM_ROW;
+}
+
+/* Whether axes a and a + 1 can be one loop: every address steps along a like along the whole of a + 1. */
+static bool collapsible(const DtKernel *k, uint32_t a)
+{
+    int64_t n = k->extent[a + 1];
+    for (uint32_t i = 0; i < k->nodes.n; i++) {
+        const DtKNode *node = &k->nodes.at[i];
+        if (node->kind == DT_KNODE_IOTA || node->kind == DT_KNODE_RNG || node->kind == DT_KNODE_LOAD)
+            if (node->coef[a] != node->coef[a + 1] * n)
+                return false;
+        for (uint32_t d = 0; d < node->n_index; d++)
+            if (node->index[d].coef[a] != node->index[d].coef[a + 1] * n)
+                return false;
+    }
+    for (uint32_t i = 0; i < k->stores.n; i++)
+        if (k->stores.at[i].stride[a] != k->stores.at[i].stride[a + 1] * n)
+            return false;
+    return true;
+}
+
+static void remove_axis(int64_t *coef, uint32_t a)
+{
+    memmove(&coef[a], &coef[a + 1], sizeof coef[0] * (DT_MAX_RANK - 1 - a));
+    coef[DT_MAX_RANK - 1] = 0;
+}
+
+static uint32_t remove_bit(uint32_t bits, uint32_t a)
+{
+    uint32_t low = bits & ((1u << a) - 1), both = (bits >> a) & 3;
+    return low | ((uint32_t)(both != 0) << a) | ((bits >> (a + 2)) << (a + 1));
+}
+
+static void collapse(DtKBuild *b)
+{
+    DtKernel *k = b->k;
+    for (uint32_t a = 0; a + 1 < k->n_axes;) {
+        if (a + 1 == k->n_outer || !collapsible(k, a)) {
+            a++;
+            continue;
+        }
+        k->extent[a + 1] *= k->extent[a];
+        k->axis[a + 1] = dt_intern_printf("%s.%s", k->axis[a], k->axis[a + 1]);
+        for (uint32_t i = 0; i < k->nodes.n; i++) {
+            DtKNode *node = &k->nodes.at[i];
+            remove_axis(node->coef, a);
+            node->axes = remove_bit(node->axes, a);
+            for (uint32_t d = 0; d < node->n_index; d++)
+                remove_axis(node->index[d].coef, a);
+        }
+        for (uint32_t i = 0; i < k->stores.n; i++)
+            remove_axis(k->stores.at[i].stride, a);
+        memmove(&k->axis[a], &k->axis[a + 1], sizeof k->axis[0] * (k->n_axes - a - 1));
+        memmove(&k->extent[a], &k->extent[a + 1], sizeof k->extent[0] * (k->n_axes - a - 1));
+        k->n_axes--;
+        if (a < k->n_outer)
+            k->n_outer--;
+    }
+}
+
+/* Bytes moved (each buffer element once) and operations, for prices. */
+static void price(DtKernel *k, const DtMesh *mesh)
+{
+    double points = 1;
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        points *= (double)k->extent[a];
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        k->flops += k->nodes.at[i].kind == DT_KNODE_MAP || k->nodes.at[i].kind == DT_KNODE_REDUCE ? points : 0;
+    for (uint32_t i = 0; i < k->pointers.n; i++)
+        k->bytes += (double)(dt_type_local_elements(k->pointers.at[i].value->type, mesh) *
+                             (int64_t)dt_dtype_size(k->pointers.at[i].value->type->dtype));
+}
+
+DtKernel *dt_kernel_build(const DtKernelInput *input)
+{
+    DtKBuild build = {.in = input, .k = DT_NEW(input->arena, DtKernel)};
+    build.k->form = DT_KFORM_ROW;
+    space_of(&build);
+    build_outputs(&build);
+    if (!build.k->special) {
+        collapse(&build);
+        build.k->form = form_of(build.k);
+    }
+    const DtOp *op = span_op(&build);
+    build.k->span = op->span;
+    price(build.k, mesh_of(&build));
+    return build.k;
+}
+
+DtView dt_kernel_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer)
+{
+    DtView view = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
+    int64_t stride = 1;
+    for (uint32_t d = type->rank; d-- > 0;) {
+        view.axis[d] = type->axes[d].name;
+        view.extent[d] = dt_type_local_extent(type, d, mesh);
+        view.stride[d] = stride;
+        stride *= view.extent[d];
+    }
+    return view;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel IR: an expression DAG over an index space with row reductions. One kernel is a loop nest: outer
+ * axes, then inner axes, which are the ones that its reductions sum away. A node depends on a set of
+ * space axes; a reduction's value depends on outer axes only, and whoever uses it is a phase later:
+ *
+ *     softmax over t of z[s, t]:  phase 0  m = max_t z       phase 1  d = sum_t exp(z - m)
+ *                                 phase 2  store exp(z - m) / d
+ *
+ * Reading is an index map: each dimension of the buffer that is read has an index that is affine in the
+ * space axes (slices, paddings, windows, splits and merges are such maps) or the value of a node
+ * (gather). kernel.c builds kernels from IR ops, print_c.c prints them as C. */
+#ifndef DT_CODEGEN_KERNEL_H
+#define DT_CODEGEN_KERNEL_H
+
+#include "ir/ir.h"
+
+/* Where a value lies: a buffer and a stride for each of its axes. Renames, splits, slices and reorderings
+ * of a value share its buffer. */
+typedef struct DtView {
+    uint32_t buffer;                 /* number given by the frame; several views may share it */
+    DtDtype dtype;
+    uint8_t rank;
+    int64_t offset;                  /* elements */
+    const char *axis[DT_MAX_RANK];
+    int64_t extent[DT_MAX_RANK];     /* local */
+    int64_t stride[DT_MAX_RANK];     /* elements; 0 for an expanded axis */
+} DtView;
+
+/* A 64-bit integer argument of a kernel, evaluated at each run: sum of multiplier x first local index of
+ * an axis (which depends on rank and micro-batch), or the step, or the loop iteration. */
+typedef enum DtKIntKind { DT_KINT_BASES, DT_KINT_STEP, DT_KINT_ITERATION, DT_KINT_INDEX } DtKIntKind;
+typedef struct DtKInt {
+    DtKIntKind kind;   /* ITERATION: row-major number over all enclosing loops; INDEX: of the innermost */
+    uint32_t n;
+    DtAxis axis[DT_MAX_RANK];
+    int64_t multiplier[DT_MAX_RANK];
+} DtKInt;
+
+enum { DT_KNONE = UINT32_MAX };
+
+/* Index into one dimension of a buffer: ((base + sum coef[a] * i_a) / div) % mod, or the value of a node. */
+typedef struct DtKIndex {
+    int64_t stride;                  /* elements of the buffer per step of this index */
+    int64_t base;
+    int64_t coef[DT_MAX_RANK];       /* per space axis */
+    int64_t div, mod;                /* 0: absent */
+    bool exact;                      /* outside unless div divides evenly */
+    bool guard;                      /* outside unless 0 <= index < extent */
+    int64_t extent;
+    uint32_t node;                   /* DT_KNONE, or the i32 node that is the index */
+    uint32_t bases;                  /* node index: integer argument subtracted (first local index), or DT_KNONE */
+} DtKIndex;
+
+typedef enum DtKNodeKind { DT_KNODE_CONST, DT_KNODE_IOTA, DT_KNODE_INT, DT_KNODE_RNG, DT_KNODE_LOAD, DT_KNODE_MAP,
+                           DT_KNODE_REDUCE } DtKNodeKind;
+typedef struct DtKNode {
+    DtKNodeKind kind;
+    DtDtype dtype;
+    DtOpKind map;                    /* MAP */
+    uint32_t n_args, args[4];        /* MAP, REDUCE */
+    double number;                   /* CONST; LOAD: what is read outside */
+    uint32_t integer;                /* IOTA: first index; INT: the value; RNG: first element; or DT_KNONE */
+    uint32_t step, iteration;        /* RNG: integer arguments */
+    uint64_t key;                    /* RNG */
+    int64_t coef[DT_MAX_RANK];       /* per space axis: IOTA and RNG the index, LOAD the elements */
+    uint32_t pointer;                /* LOAD */
+    int64_t offset;                  /* LOAD: elements */
+    uint32_t n_index;                /* LOAD: dimensions whose index is more than affine and in range */
+    DtKIndex *index;
+    DtReduce reduce;
+    uint32_t axes;                   /* bits: space axes this node depends on */
+    uint32_t phase;                  /* reductions on the way to it */
+    const DtOp *op;                  /* for comments and diagnostics */
+} DtKNode;
+
+typedef struct DtKStore {
+    uint32_t node, pointer;
+    int64_t offset;
+    int64_t stride[DT_MAX_RANK];     /* per space axis; axes the node lacks are skipped */
+    bool accumulate;                 /* += */
+} DtKStore;
+
+/* A pointer argument: reads or writes the buffer of this value. */
+typedef struct DtKPointer {
+    const DtValue *value;
+    const DtView *view;
+    bool written;
+} DtKPointer;
+
+typedef enum DtKForm {
+    DT_KFORM_ROW,      /* lanes run along the last axis; reductions over it use a fixed tree */
+    DT_KFORM_COLUMN,   /* lanes run along the last outer axis, reductions are loops around them */
+    DT_KFORM_SCAN, DT_KFORM_TOPK, DT_KFORM_SCATTER /* one op each: print_special.c */
+} DtKForm;
+
+typedef struct DtKernel {
+    const char *symbol, *name;       /* "k12", "layernorm.fwd" */
+    DtKForm form;
+    uint32_t n_axes, n_outer;
+    const char *axis[DT_MAX_RANK];
+    int64_t extent[DT_MAX_RANK];
+    DT_VEC(DtKNode) nodes;
+    DT_VEC(DtKStore) stores;
+    DT_VEC(DtKPointer) pointers;
+    DT_VEC(DtKInt) ints;
+    DtSpan span;
+    const DtOp *special;             /* SCAN, TOPK, SCATTER */
+    DtKIndex *target;                /* SCATTER: where stores[0] adds, one per indexed axis */
+    uint32_t n_target;
+    double flops, bytes;
+} DtKernel;
+
+/* One result of the kernel: where the value is to be written. */
+typedef struct DtKOutput {
+    const DtValue *value;
+    const DtView *view;
+    bool accumulate;
+} DtKOutput;
+
+typedef struct DtKernelInput {
+    const DtModule *module;
+    DtArena *arena;
+    uint64_t seed;
+    const char *path;                            /* instance path of the function, for rng sites; "" at the top */
+    const DtView *(*view)(void *context, const DtValue *value); /* of a value from outside the group */
+    bool (*is_index)(void *context, const DtValue *value);      /* the iteration number of the innermost loop */
+    void *context;
+    const DtOp *const *ops;                      /* the group, in order */
+    uint32_t n_ops;
+    const DtKOutput *outputs;
+    uint32_t n_outputs;
+} DtKernelInput;
+
+/* Builds the kernel of a group that group.c found legal (or of any single op that is not structure, a
+ * communication or a source from memory). */
+DtKernel *dt_kernel_build(const DtKernelInput *input);
+
+/* Cheap and made of constants and iotas only: computed again wherever it is used. */
+bool dt_kernel_is_inline(const DtValue *value);
+
+/* The view of a buffer that holds type densely in its own order. */
+DtView dt_kernel_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer);
+
+/* Appends `void symbol(char *const *p, const int64_t *i) {...}` in canonical C (docs/kernels.md), with
+ * comments that name the source lines. */
+void dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text);
+
+/* The header-free prelude that every unit starts with: exp, log, tanh, erf, Philox, lane reductions. */
+extern const char dt_prelude_c[];
+
+#endif

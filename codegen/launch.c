@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a group of ops to one kernel instruction: builds the kernel, prints it, shares the text with equal
+ * kernels, and makes the instruction's arguments. */
+#include "codegen/emit.h"
+
+#include "base/hash.h"
+#include "base/intern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Views { /* context of the kernel builder's questions */
+    DtEmit *e;
+} Views;
+
+static const DtView *view_of(void *context, const DtValue *value)
+{
+    DtEmit *e = ((Views *)context)->e;
+    DtPlace *place = dt_place_find(e, value);
+    return place ? &place->view : NULL;
+}
+
+static bool is_index(void *context, const DtValue *value)
+{
+    const DtScope *scope = ((Views *)context)->e->scope;
+    return scope->loop && scope->func->inputs.n && scope->func->inputs.at[0] == value;
+}
+
+/* Whether every read of an output's memory is at the index that is written: then the kernel may run in
+ * place. */
+static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_t n, DtEmit *e)
+{
+    for (uint32_t s = 0; s < k->stores.n; s++) {
+        const DtKStore *store = &k->stores.at[s];
+        const DtPlace *to = NULL;
+        for (uint32_t i = 0; i < n; i++)
+            if (outputs[i].value == k->pointers.at[store->pointer].value)
+                to = &outputs[i].place;
+        for (uint32_t i = 0; to && i < k->nodes.n; i++) {
+            const DtKNode *node = &k->nodes.at[i];
+            if (node->kind != DT_KNODE_LOAD)
+                continue;
+            const DtKPointer *from = &k->pointers.at[node->pointer];
+            const DtPlace *place = dt_place_find(e, from->value);
+            if (from->view->buffer != to->view.buffer)
+                continue;
+            bool same = node->n_index == 0 && node->offset == store->offset && k->form != DT_KFORM_SCAN &&
+                        k->form != DT_KFORM_TOPK && k->form != DT_KFORM_SCATTER &&
+                        from->view->offset == to->view.offset && memcmp(place->reg, to->reg, sizeof to->reg) == 0;
+            for (uint32_t a = 0; a < k->n_axes; a++)
+                same = same && (node->coef[a] == store->stride[a]);
+            if (!same)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- integer arguments ---- */
+
+static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
+{
+    DtEArg arg = {.kind = DT_ARG_INTEGER};
+    const DtMesh *mesh = &e->module->mesh;
+    uint32_t n_coords = 0, first_device = mesh->n && mesh->axes[0].is_time ? 1 : 0;
+    for (uint32_t i = 0; i < value->n; i++) {
+        int64_t block = value->axis[i].extent;
+        for (uint32_t s = 0; s < value->axis[i].n_split; s++) {
+            uint32_t m = value->axis[i].split[s];
+            block /= mesh->axes[m].size;
+            if (mesh->axes[m].is_time) {
+                arg.reg[0] += value->multiplier[i] * block;
+                continue;
+            }
+            uint32_t c = 0;
+            while (c < n_coords && arg.coord_axis[c] != m - first_device)
+                c++;
+            if (c == DT_PLAN_COORDS) {
+                fprintf(stderr, "dtc: internal error: an index depends on more than %d mesh axes\n", DT_PLAN_COORDS);
+                abort();
+            }
+            if (c == n_coords)
+                arg.coord_axis[n_coords++] = (uint8_t)(m - first_device);
+            arg.coord[c] += value->multiplier[i] * block;
+        }
+    }
+    return arg;
+}
+
+DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
+{
+    DtEArg arg = {.kind = DT_ARG_INTEGER};
+    int64_t stride = 1;
+    switch (value->kind) {
+    case DT_KINT_BASES: return bases_arg(e, value);
+    case DT_KINT_STEP: arg.kind = DT_ARG_STEP; break;
+    case DT_KINT_INDEX: arg.reg[e->scope->reg] = 1; break;
+    case DT_KINT_ITERATION:
+        for (const DtScope *scope = e->scope; scope && scope->loop; scope = scope->parent) {
+            arg.reg[scope->reg] = stride;
+            stride *= scope->loop->count;
+        }
+        break;
+    }
+    return arg;
+}
+
+/* ---- kernels of the plan ---- */
+
+static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
+{
+    DtText text = {0};
+    k->symbol = "dt_kernel";
+    dt_print_c_kernel(k, NULL, &text);
+    uint64_t hash = dt_hash_text(text.at, 0);
+    dt_text_free(&text);
+    for (uint32_t i = 0; i < e->kernel_hashes.n; i++)
+        if (e->kernel_hashes.at[i] == hash)
+            return i;
+    k->symbol = dt_arena_printf(e->arena, "dt_k%u", e->kernel_hashes.n);
+    dt_print_c_kernel(k, e->module->diags, &text);
+    DT_PUSH(e->arena, e->kernel_hashes, hash);
+    DT_PUSH(e->arena, e->kernel_texts, dt_arena_strndup(e->arena, text.at, text.len));
+    dt_text_free(&text);
+    DtPlanKernel record = {.symbol = dt_write_str(e->plan, k->symbol), .name = dt_write_str(e->plan, k->name),
+                           .n_pointers = k->pointers.n, .n_integers = k->ints.n, .flops = k->flops, .bytes = k->bytes};
+    DT_PUSH(e->plan->arena, e->plan->kernels, record);
+    return e->plan->kernels.n - 1;
+}
+
+static const char *name_of(const DtKernelInput *input, DtArena *arena)
+{
+    DtText text = {0};
+    for (uint32_t i = 0; i < input->n_ops && text.len < 60; i++)
+        dt_text_printf(&text, "%s%s", i ? "+" : "", dt_op_info[input->ops[i]->kind].text);
+    const char *name = dt_arena_strndup(arena, text.at, text.len);
+    dt_text_free(&text);
+    return name;
+}
+
+bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs)
+{
+    Views views = {e};
+    DtKOutput *wanted = DT_NEW_ARRAY(e->arena, DtKOutput, n_outputs + 1);
+    for (uint32_t i = 0; i < n_outputs; i++)
+        wanted[i] = (DtKOutput){outputs[i].value, &outputs[i].place.view, outputs[i].accumulate};
+    DtKernelInput input = {.module = e->module, .arena = e->arena, .seed = e->seed, .path = e->scope->path,
+                           .view = view_of, .is_index = is_index, .context = &views, .ops = ops, .n_ops = n_ops,
+                           .outputs = wanted, .n_outputs = n_outputs};
+    DtKernel *k = dt_kernel_build(&input);
+    if (!in_place_is_safe(k, outputs, n_outputs, e))
+        return false;
+    k->name = name_of(&input, e->arena);
+    uint32_t n_args = k->pointers.n + k->ints.n;
+    DtEArg *args = DT_NEW_ARRAY(e->arena, DtEArg, n_args + 1);
+    for (uint32_t i = 0; i < k->pointers.n; i++) {
+        const DtKPointer *pointer = &k->pointers.at[i];
+        const DtPlace *place = dt_place_find(e, pointer->value);
+        for (uint32_t o = 0; pointer->written && o < n_outputs; o++)
+            if (outputs[o].value == pointer->value)
+                place = &outputs[o].place;
+        args[i] = dt_place_arg(e, place, pointer->written);
+    }
+    for (uint32_t i = 0; i < k->ints.n; i++)
+        args[k->pointers.n + i] = dt_launch_integer(e, &k->ints.at[i]);
+    if (k->form == DT_KFORM_SCATTER) {
+        DtEArg target = dt_place_arg(e, &outputs[0].place, true);
+        dt_emit_inst(e, DT_INST_ZERO, 0, 1, &target, ops[0]);
+        e->events.at[e->events.n - 1].inst.count = target.bytes;
+    }
+    dt_emit_inst(e, DT_INST_KERNEL, plan_kernel(e, k), n_args, args, ops[n_ops - 1]);
+    return true;
+}

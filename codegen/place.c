@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where values lie. A buffer is a range of bytes; a place is a view of a buffer plus how its address moves
+ * with the loop registers. Renames, splits, slices, expansions and reorderings make views, not copies. */
+#include "codegen/emit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes)
+{
+    DtBuffer buffer = {.name = name, .bytes = bytes, .arena = DT_ARENA_ACTIVATIONS, .first = UINT32_MAX};
+    DT_PUSH(e->arena, e->buffers, buffer);
+    return e->buffers.n - 1;
+}
+
+uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes)
+{
+    DtBuffer buffer = {.name = name, .bytes = bytes, .fixed = true, .arena = arena, .first = UINT32_MAX};
+    buffer.offset = e->arena_bytes[arena];
+    e->arena_bytes[arena] += (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
+    DT_PUSH(e->arena, e->buffers, buffer);
+    return e->buffers.n - 1;
+}
+
+DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer)
+{
+    return (DtPlace){.set = true, .view = dt_kernel_dense(type, &e->module->mesh, buffer)};
+}
+
+DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name)
+{
+    int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+    return dt_place_dense(e, type, dt_place_buffer(e, name, bytes));
+}
+
+DtPlace *dt_place_find(DtEmit *e, const DtValue *value)
+{
+    DtPlace *place = &e->scope->places[value->id];
+    return place->set ? place : NULL;
+}
+
+void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place)
+{
+    place.set = true;
+    e->scope->places[value->id] = place;
+}
+
+bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh)
+{
+    DtView dense = dt_kernel_dense(type, mesh, place->view.buffer);
+    if (place->view.rank != dense.rank)
+        return false;
+    for (uint32_t d = 0; d < dense.rank; d++)
+        if (place->view.axis[d] != dense.axis[d] ||
+            (place->view.stride[d] != dense.stride[d] && dense.extent[d] > 1))
+            return false;
+    return true;
+}
+
+bool dt_place_same(const DtPlace *a, const DtPlace *b)
+{
+    const DtView *x = &a->view, *y = &b->view;
+    if (x->buffer != y->buffer || x->offset != y->offset || x->rank != y->rank || x->dtype != y->dtype ||
+        memcmp(a->reg, b->reg, sizeof a->reg) != 0)
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (x->axis[d] != y->axis[d] || x->stride[d] != y->stride[d])
+            return false;
+    return true;
+}
+
+static int view_axis(const DtView *view, const char *axis)
+{
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->axis[d] == axis)
+            return (int)d;
+    return -1;
+}
+
+/* One entry of a relabel: digits of the row-major number over `from` become digits over `to`. The from
+ * axes must be one strided run in memory. */
+static bool relabel_entry(DtEmit *e, const DtOp *op, const DtRelabel *entry, const DtView *in, DtView *out)
+{
+    const DtType *type = op->out[0]->type;
+    int64_t stride = 1, below = 1;
+    for (uint32_t i = entry->n_from; i-- > 0;) {
+        int d = view_axis(in, entry->from[i]);
+        if (i == entry->n_from - 1)
+            stride = in->stride[d];
+        else if (in->extent[d] > 1 && in->stride[d] != stride * below)
+            return false;
+        below *= in->extent[d];
+    }
+    for (uint32_t i = entry->n_to; i-- > 0;) {
+        int t = dt_type_find(type, entry->to[i]);
+        uint32_t d = out->rank++;
+        out->axis[d] = entry->to[i];
+        out->extent[d] = dt_type_local_extent(type, (uint32_t)t, &e->module->mesh);
+        out->stride[d] = stride;
+        stride *= out->extent[d];
+    }
+    return true;
+}
+
+static bool named(const DtOp *op, const char *axis)
+{
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        for (uint32_t j = 0; j < op->relabels[i].n_from; j++)
+            if (op->relabels[i].from[j] == axis)
+                return true;
+    return false;
+}
+
+/* Puts the axes of a view in the order of type (which has the same ones). */
+static void order_as(DtView *view, const DtType *type)
+{
+    DtView copy = *view;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int d = view_axis(&copy, type->axes[i].name);
+        view->axis[i] = copy.axis[d];
+        view->extent[i] = copy.extent[d];
+        view->stride[i] = copy.stride[d];
+    }
+}
+
+static bool relabel_view(DtEmit *e, const DtOp *op, const DtView *in, DtView *out)
+{
+    out->rank = 0;
+    for (uint32_t d = 0; d < in->rank; d++)
+        if (!named(op, in->axis[d])) {
+            out->axis[out->rank] = in->axis[d];
+            out->extent[out->rank] = in->extent[d];
+            out->stride[out->rank++] = in->stride[d];
+        }
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        if (!relabel_entry(e, op, &op->relabels[i], in, out))
+            return false;
+    order_as(out, op->out[0]->type);
+    return true;
+}
+
+static void expand_view(DtEmit *e, const DtOp *op, DtView *out)
+{
+    const DtType *type = op->out[0]->type;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (view_axis(out, type->axes[i].name) < 0) {
+            uint32_t d = out->rank++;
+            out->axis[d] = type->axes[i].name;
+            out->extent[d] = dt_type_local_extent(type, i, &e->module->mesh);
+            out->stride[d] = 0;
+        }
+    order_as(out, type);
+}
+
+bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place)
+{
+    *ret_place = *in;
+    DtView *out = &ret_place->view;
+    switch (op->kind) {
+    case DT_OP_STOP: return true;
+    case DT_OP_EXPAND: expand_view(e, op, out); return true;
+    case DT_OP_RELABEL: return relabel_view(e, op, &in->view, out);
+    case DT_OP_SLICE:
+        for (uint32_t i = 0; i < op->n_axes; i++) {
+            int d = view_axis(out, op->axes[i]);
+            out->offset += op->ranges[i].lo * out->stride[d];
+            out->stride[d] *= op->ranges[i].step;
+            out->extent[d] = op->ranges[i].n;
+        }
+        return true;
+    default: return false;
+    }
+}
+
+DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written)
+{
+    const DtView *view = &place->view;
+    int64_t size = (int64_t)dt_dtype_size(view->dtype), span = 1;
+    (void)e;
+    for (uint32_t d = 0; d < view->rank; d++)
+        span += (view->extent[d] - 1) * view->stride[d];
+    DtEArg arg = {.kind = DT_ARG_ADDRESS, .written = written, .buffer = view->buffer,
+                  .base = view->offset * size, .bytes = span * size};
+    memcpy(arg.reg, place->reg, sizeof arg.reg);
+    return arg;
+}

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel IR as canonical C: the same bits from gcc and clang, with any vector width. Explicit loops, every
+ * reduction in fixed lanes and combined by a fixed tree, functions from the prelude, no fast-math.
+ *
+ * ROW:     for outer { scalars of the row; for each phase { for inner { lanes }; combine } }
+ * COLUMN:  for outer but the last { for chunks of lanes along the last outer axis { for inner { lanes } } }
+ *
+ * Names in the text: p = pointers, i<a> = index along space axis a, n<k> = node k, s<k> = lanes of
+ * reduction k, c<k> = a row of node k kept for later phases. */
+#include "codegen/print_c.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *c_type(DtDtype dtype)
+{
+    switch (dtype) {
+    case DT_BOOL: return "unsigned char";
+    case DT_I32: return "int";
+    case DT_F32: return "float";
+    default: return NULL;
+    }
+}
+
+/* Of a scalar in a register: booleans are ints, so that lanes have one width. */
+static const char *register_type(DtDtype dtype) { return dtype == DT_F32 ? "float" : "int"; }
+
+void dt_print_c_line(DtPrintC *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *line = dt_arena_vprintf(c->arena, format, args);
+    va_end(args);
+    dt_text_printf(c->out, "%*s%s\n", (int)(4 * c->depth), "", line);
+}
+
+#define line dt_print_c_line
+
+void dt_print_c_open_loop(DtPrintC *c, uint32_t axis)
+{
+    line(c, "for (int64_t i%u = 0; i%u < %lld; i%u++) { /* %s */", axis, axis, (long long)c->k->extent[axis], axis,
+         c->k->axis[axis]);
+    c->depth++;
+}
+
+void dt_print_c_close(DtPrintC *c, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        c->depth--;
+        line(c, "}");
+    }
+}
+
+/* "off + 768 * i0 + i2" */
+static const char *affine(DtPrintC *c, int64_t base, const int64_t *coef)
+{
+    DtText text = {0};
+    if (base != 0)
+        dt_text_printf(&text, "%lld", (long long)base);
+    for (uint32_t a = 0; a < c->k->n_axes; a++) {
+        if (coef[a] == 0)
+            continue;
+        const char *plus = text.len ? " + " : "";
+        if (coef[a] == 1)
+            dt_text_printf(&text, "%si%u", plus, a);
+        else
+            dt_text_printf(&text, "%s%lld * i%u", plus, (long long)coef[a], a);
+    }
+    const char *copy = dt_arena_strndup(c->arena, text.len ? text.at : "0", text.len ? text.len : 1);
+    dt_text_free(&text);
+    return copy;
+}
+
+const char *dt_print_c_number(DtPrintC *c, DtDtype dtype, double value)
+{
+    if (dtype != DT_F32)
+        return dt_arena_printf(c->arena, "%lld", (long long)value);
+    if (isnan(value))
+        return "__builtin_nanf(\"\")";
+    if (isinf(value) || isinf((float)value))
+        return value < 0 ? "-__builtin_inff()" : "__builtin_inff()";
+    return dt_arena_printf(c->arena, "%af", (double)(float)value);
+}
+
+/* Defines x<k>_<d>, the index of dimension d of load k, and returns its guard, or NULL. */
+static const char *index_line(DtPrintC *c, uint32_t k, uint32_t d, const DtKIndex *index)
+{
+    const char *name = dt_arena_printf(c->arena, "x%u_%u", k, d);
+    const char *guard = NULL;
+    if (index->node != DT_KNONE) {
+        if (index->bases != DT_KNONE)
+            line(c, "const int64_t %s = (int64_t)n%u - q[%u];", name, index->node, index->bases);
+        else
+            line(c, "const int64_t %s = n%u;", name, index->node);
+    } else if (index->div && index->exact) {
+        line(c, "const int64_t %s_ = %s, %s = dt_div(%s_, %lld);", name, affine(c, index->base, index->coef), name, name,
+             (long long)index->div);
+        guard = dt_arena_printf(c->arena, "%s * %lld == %s_", name, (long long)index->div, name);
+    } else if (index->div || index->mod) {
+        const char *inner = affine(c, index->base, index->coef);
+        if (index->div)
+            inner = dt_arena_printf(c->arena, "(%s) / %lld", inner, (long long)index->div);
+        if (index->mod)
+            inner = dt_arena_printf(c->arena, "(%s) %% %lld", inner, (long long)index->mod);
+        line(c, "const int64_t %s = %s;", name, inner);
+    } else {
+        line(c, "const int64_t %s = %s;", name, affine(c, index->base, index->coef));
+    }
+    if (!index->guard)
+        return guard;
+    const char *range = dt_arena_printf(c->arena, "(uint64_t)%s < %lldu", name, (long long)index->extent);
+    return guard ? dt_arena_printf(c->arena, "%s && %s", guard, range) : range;
+}
+
+static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
+{
+    const char *guard = NULL;
+    const char *address = affine(c, node->offset, node->coef);
+    for (uint32_t d = 0; d < node->n_index; d++) {
+        const char *g = index_line(c, k, d, &node->index[d]);
+        if (g)
+            guard = guard ? dt_arena_printf(c->arena, "%s && %s", guard, g) : g;
+        address = dt_arena_printf(c->arena, "%s + %lld * x%u_%u", address, (long long)node->index[d].stride, k, d);
+    }
+    const char *type = register_type(node->dtype);
+    if (guard)
+        line(c, "const %s n%u = (%s) ? p%u[%s] : %s;", type, k, guard, node->pointer, address,
+             dt_print_c_number(c, node->dtype, node->number));
+    else
+        line(c, "const %s n%u = p%u[%s];", type, k, node->pointer, address);
+}
+
+static const char *float_call(DtOpKind kind)
+{
+    switch (kind) {
+    case DT_OP_ABS: return "__builtin_fabsf";
+    case DT_OP_FLOOR: return "__builtin_floorf";
+    case DT_OP_EXP: return "dt_exp";
+    case DT_OP_LOG: return "dt_log";
+    case DT_OP_SQRT: return "__builtin_sqrtf";
+    case DT_OP_RSQRT: return "dt_rsqrt";
+    case DT_OP_SIN: return "dt_sin";
+    case DT_OP_COS: return "dt_cos";
+    case DT_OP_TANH: return "dt_tanh";
+    case DT_OP_ERF: return "dt_erf";
+    case DT_OP_POW: return "dt_pow";
+    case DT_OP_MAX: return "dt_max";
+    case DT_OP_MIN: return "dt_min";
+    case DT_OP_FLOORDIV: return "dt_floordiv";
+    case DT_OP_MOD: return "dt_mod";
+    default: return NULL;
+    }
+}
+
+static const char *infix(DtOpKind kind)
+{
+    switch (kind) {
+    case DT_OP_ADD: return "+";
+    case DT_OP_SUB: return "-";
+    case DT_OP_MUL: return "*";
+    case DT_OP_DIV: return "/";
+    case DT_OP_LT: return "<";
+    case DT_OP_LE: return "<=";
+    case DT_OP_EQ: return "==";
+    case DT_OP_NE: return "!=";
+    case DT_OP_AND: return "&";
+    case DT_OP_OR: return "|";
+    default: return NULL;
+    }
+}
+
+static const char *cast_text(DtPrintC *c, DtDtype from, DtDtype to, uint32_t arg)
+{
+    if (to == DT_BOOL)
+        return dt_arena_printf(c->arena, "n%u != 0", arg);
+    if (to == DT_F32)
+        return dt_arena_printf(c->arena, from == DT_F32 ? "n%u" : "(float)n%u", arg);
+    return dt_arena_printf(c->arena, from == DT_F32 ? "dt_to_int(n%u)" : "n%u", arg);
+}
+
+static const char *map_text(DtPrintC *c, const DtKNode *node)
+{
+    const uint32_t *a = node->args;
+    DtDtype in = c->k->nodes.at[a[0]].dtype;
+    bool integers = in != DT_F32;
+    switch (node->map) {
+    case DT_OP_NEG: return integers ? dt_arena_printf(c->arena, "dt_isub(0, n%u)", a[0])
+                                    : dt_arena_printf(c->arena, "-n%u", a[0]);
+    case DT_OP_NOT: return dt_arena_printf(c->arena, "!n%u", a[0]);
+    case DT_OP_STOP: return dt_arena_printf(c->arena, "n%u", a[0]);
+    case DT_OP_CAST: return cast_text(c, in, node->dtype, a[0]);
+    case DT_OP_WHERE: return dt_arena_printf(c->arena, "n%u ? n%u : n%u", a[0], a[1], a[2]);
+    default: break;
+    }
+    if (integers && (node->map == DT_OP_ADD || node->map == DT_OP_SUB || node->map == DT_OP_MUL))
+        return dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0], a[1]);
+    const char *sign = infix(node->map);
+    if (sign)
+        return dt_arena_printf(c->arena, "n%u %s n%u", a[0], sign, a[1]);
+    const char *call = float_call(node->map);
+    if (!call)
+        return NULL;
+    if (integers)
+        return node->n_args == 1 ? dt_arena_printf(c->arena, "dt_i%s(n%u)", dt_op_info[node->map].text, a[0])
+                                 : dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0], a[1]);
+    return node->n_args == 1 ? dt_arena_printf(c->arena, "%s(n%u)", call, a[0])
+                             : dt_arena_printf(c->arena, "%s(n%u, n%u)", call, a[0], a[1]);
+}
+
+/* The statement that defines n<k>. */
+void dt_print_c_node(DtPrintC *c, uint32_t k)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    const char *type = register_type(node->dtype);
+    const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
+    switch (node->kind) {
+    case DT_KNODE_CONST:
+        line(c, "const %s n%u = %s;", type, k, dt_print_c_number(c, node->dtype, node->number));
+        break;
+    case DT_KNODE_IOTA: line(c, "const int n%u = (int)(%s%s);", k, base, affine(c, 0, node->coef)); break;
+    case DT_KNODE_INT: line(c, "const int n%u = (int)q[%u];", k, node->integer); break;
+    case DT_KNODE_RNG:
+        line(c, "const float n%u = dt_uniform(0x%llxull, (uint64_t)(%s%s), (uint32_t)q[%u], (uint32_t)q[%u]);", k,
+             (unsigned long long)node->key, base, affine(c, 0, node->coef), node->step, node->iteration);
+        break;
+    case DT_KNODE_LOAD: load_lines(c, k, node); break;
+    case DT_KNODE_MAP: line(c, "const %s n%u = %s;", type, k, map_text(c, node)); break;
+    case DT_KNODE_REDUCE: break; /* defined where its lanes are combined */
+    }
+}
+
+void dt_print_c_store(DtPrintC *c, const DtKStore *store)
+{
+    line(c, "p%u[%s] %s n%u;", store->pointer, affine(c, store->offset, store->stride),
+         store->accumulate ? "+=" : "=", store->node);
+}
+
+/* ---- which nodes a place needs ---- */
+
+/* Marks what node k needs, itself included, stopping at nodes that are already defined. */
+static void need(DtPrintC *c, uint32_t k)
+{
+    if (c->needed[k] || c->defined[k])
+        return;
+    c->needed[k] = true;
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (node->kind == DT_KNODE_REDUCE)
+        return;
+    if (c->kept[k] == DT_PRINT_KEPT)
+        return;
+    for (uint32_t i = 0; i < node->n_args; i++)
+        need(c, node->args[i]);
+    for (uint32_t d = 0; d < node->n_index; d++)
+        if (node->index[d].node != DT_KNONE)
+            need(c, node->index[d].node);
+}
+
+static void forget(DtPrintC *c) { memset(c->needed, 0, c->k->nodes.n * sizeof c->needed[0]); }
+
+/* Defines the needed nodes whose axes are within mask, in order. sticky: they stay defined. */
+static void define(DtPrintC *c, uint32_t mask, bool sticky)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
+        const DtKNode *node = &c->k->nodes.at[k];
+        if (!c->needed[k] || c->defined[k] || (node->axes & ~mask) || node->kind == DT_KNODE_REDUCE)
+            continue;
+        if (c->kept[k] == DT_PRINT_KEPT)
+            line(c, "const %s n%u = c%u[i%u];", register_type(node->dtype), k, k, c->k->n_axes - 1);
+        else
+            dt_print_c_node(c, k);
+        if (c->kept[k] == DT_PRINT_KEEP)
+            line(c, "c%u[i%u] = n%u;", k, c->k->n_axes - 1, k);
+        c->defined[k] = sticky;
+        c->needed[k] = false;
+    }
+}
+
+/* ---- reductions ---- */
+
+static const char *identity(DtPrintC *c, const DtKNode *node)
+{
+    double value = node->reduce == DT_REDUCE_SUM ? 0 : node->reduce == DT_REDUCE_MAX ? -INFINITY : INFINITY;
+    if (node->dtype != DT_F32 && node->reduce != DT_REDUCE_SUM)
+        return node->reduce == DT_REDUCE_MAX ? "(-2147483647 - 1)" : "2147483647";
+    return dt_print_c_number(c, node->dtype, value);
+}
+
+static const char *reduce_name(const DtKNode *node)
+{
+    static const char *const names[2][3] = {{"dt_isum", "dt_imax", "dt_imin"}, {"dt_sum", "dt_max", "dt_min"}};
+    return names[node->dtype == DT_F32][node->reduce];
+}
+
+/* s<k>[l] = s<k>[l] + n<arg>, or max, min. */
+static void accumulate_line(DtPrintC *c, uint32_t k)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (node->reduce == DT_REDUCE_SUM && node->dtype == DT_F32)
+        line(c, "s%u[l] = s%u[l] + n%u;", k, k, node->args[0]);
+    else if (node->reduce == DT_REDUCE_SUM)
+        line(c, "s%u[l] = dt_iadd(s%u[l], n%u);", k, k, node->args[0]);
+    else
+        line(c, "s%u[l] = %s(s%u[l], n%u);", k, reduce_name(node), k, node->args[0]);
+}
+
+static bool reduces_at(const DtPrintC *c, uint32_t k, uint32_t phase)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    return node->kind == DT_KNODE_REDUCE && c->live[k] && c->k->nodes.at[node->args[0]].phase == phase;
+}
+
+static void lanes_begin(DtPrintC *c, uint32_t phase, uint32_t lanes)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (reduces_at(c, k, phase)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "%s s%u[%u];", register_type(node->dtype), k, lanes);
+            line(c, "for (int l = 0; l < %u; l++) s%u[l] = %s;", lanes, k, identity(c, node));
+        }
+}
+
+static void lanes_end(DtPrintC *c, uint32_t phase, uint32_t lanes)
+{
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (reduces_at(c, k, phase)) {
+            const DtKNode *node = &c->k->nodes.at[k];
+            line(c, "const %s n%u = %s_%u(s%u);", register_type(node->dtype), k, reduce_name(node), lanes, k);
+            c->defined[k] = true;
+        }
+}
+
+/* ---- ROW ---- */
+
+/* What one point of the space does in a phase: reductions take part, stores are made. */
+static void point(DtPrintC *c, uint32_t phase, uint32_t inner, bool lanes)
+{
+    forget(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (reduces_at(c, k, phase))
+            need(c, c->k->nodes.at[k].args[0]);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if ((c->store_axes[s] & inner) && c->store_phase[s] == phase)
+            need(c, c->k->stores.at[s].node);
+    define(c, UINT32_MAX, false);
+    for (uint32_t k = 0; lanes && k < c->k->nodes.n; k++)
+        if (reduces_at(c, k, phase))
+            accumulate_line(c, k);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if ((c->store_axes[s] & inner) && c->store_phase[s] == phase)
+            dt_print_c_store(c, &c->k->stores.at[s]);
+}
+
+static void inner_loops(DtPrintC *c, uint32_t phase, uint32_t first_inner, uint32_t inner, bool reduces, uint32_t lanes)
+{
+    uint32_t last = c->k->n_axes - 1;
+    long long n = (long long)c->k->extent[last];
+    for (uint32_t a = first_inner; a < last; a++)
+        dt_print_c_open_loop(c, a);
+    if (!reduces) {
+        line(c, "DT_LANES");
+        dt_print_c_open_loop(c, last);
+        point(c, phase, inner, false);
+        dt_print_c_close(c, 1);
+    } else {
+        if (n >= lanes) {
+            line(c, "for (int64_t j = 0; j + %u <= %lld; j += %u) {", lanes, n, lanes);
+            c->depth++;
+            line(c, "DT_LANES");
+            line(c, "for (int l = 0; l < %u; l++) {", lanes);
+            c->depth++;
+            line(c, "const int64_t i%u = j + l; /* %s */", last, c->k->axis[last]);
+            point(c, phase, inner, true);
+            dt_print_c_close(c, 2);
+        }
+        if (n % lanes) {
+            line(c, "DT_LANES");
+            line(c, "for (int l = 0; l < %lld; l++) {", n % lanes);
+            c->depth++;
+            line(c, "const int64_t i%u = %lld + l;", last, n - n % lanes);
+            point(c, phase, inner, true);
+            dt_print_c_close(c, 1);
+        }
+    }
+    dt_print_c_close(c, last - first_inner);
+}
+
+static bool is_dear(const DtKNode *node)
+{
+    if (node->kind == DT_KNODE_RNG)
+        return true;
+    switch (node->kind == DT_KNODE_MAP ? node->map : DT_OP_ADD) {
+    case DT_OP_EXP: case DT_OP_LOG: case DT_OP_TANH: case DT_OP_ERF: case DT_OP_POW: case DT_OP_SIN: case DT_OP_COS:
+        return true;
+    default: return false;
+    }
+}
+
+/* Marks what node k needs at all phases up to its own, noting in which phases a dear node is used. */
+static void uses(DtPrintC *c, uint32_t k, uint32_t phase, uint8_t *first, uint8_t *last)
+{
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (node->kind == DT_KNODE_REDUCE)
+        return;
+    if (first[k] > phase)
+        first[k] = (uint8_t)phase;
+    if (last[k] < phase)
+        last[k] = (uint8_t)phase;
+    for (uint32_t i = 0; i < node->n_args; i++)
+        uses(c, node->args[i], phase, first, last);
+}
+
+enum { KEEP_ELEMENTS = 4096 }; /* a row of a dear node kept on the stack: 16 KiB */
+
+/* Nodes with a dear function that several phases use are kept in a row, if the row is short. */
+static void choose_kept(DtPrintC *c, uint32_t first_inner, uint32_t inner)
+{
+    uint32_t n = c->k->nodes.n;
+    uint8_t *first = dt_arena_alloc(c->arena, n + 1), *last = dt_arena_alloc(c->arena, n + 1);
+    memset(first, 255, n);
+    if (first_inner + 1 != c->k->n_axes || c->k->extent[first_inner] > KEEP_ELEMENTS)
+        return;
+    for (uint32_t k = 0; k < n; k++)
+        if (c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE)
+            uses(c, c->k->nodes.at[k].args[0], c->k->nodes.at[k].phase - 1, first, last);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (c->store_axes[s] & inner)
+            uses(c, c->k->stores.at[s].node, c->store_phase[s], first, last);
+    for (uint32_t k = 0; k < n; k++)
+        if (is_dear(&c->k->nodes.at[k]) && (c->k->nodes.at[k].axes & inner) && first[k] < last[k]) {
+            c->kept[k] = DT_PRINT_KEEP;
+            c->keep_phase[k] = first[k];
+            line(c, "%s c%u[%lld];", register_type(c->k->nodes.at[k].dtype), k, (long long)c->k->extent[first_inner]);
+        }
+}
+
+static void row_scalars(DtPrintC *c, uint32_t phase, uint32_t outer, uint32_t inner)
+{
+    forget(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (c->live[k] && !(c->k->nodes.at[k].axes & ~outer) && c->k->nodes.at[k].phase == phase)
+            need(c, k);
+    define(c, outer, true);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase)
+            dt_print_c_store(c, &c->k->stores.at[s]);
+}
+
+static bool phase_has_points(const DtPrintC *c, uint32_t phase, uint32_t inner, bool *ret_reduces)
+{
+    bool stores = false;
+    *ret_reduces = false;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        *ret_reduces = *ret_reduces || reduces_at(c, k, phase);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        stores = stores || ((c->store_axes[s] & inner) && c->store_phase[s] == phase);
+    return stores || *ret_reduces;
+}
+
+static void print_row(DtPrintC *c)
+{
+    const DtKernel *k = c->k;
+    bool has_inner = k->n_outer < k->n_axes;
+    uint32_t first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
+    uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
+    uint32_t lanes = k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;
+    for (uint32_t a = 0; a < first_inner; a++)
+        dt_print_c_open_loop(c, a);
+    choose_kept(c, first_inner, inner);
+    for (uint32_t phase = 0; phase <= c->last_phase; phase++) {
+        bool reduces;
+        row_scalars(c, phase, outer, inner);
+        if (!phase_has_points(c, phase, inner, &reduces))
+            continue;
+        if (reduces)
+            lanes_begin(c, phase, lanes);
+        if (k->n_axes == first_inner) /* a scalar space has no inner loop */
+            point(c, phase, inner, false);
+        else
+            inner_loops(c, phase, first_inner, inner, reduces, lanes);
+        for (uint32_t n = 0; n < k->nodes.n; n++)
+            if (c->kept[n] == DT_PRINT_KEEP && c->keep_phase[n] == phase)
+                c->kept[n] = DT_PRINT_KEPT;
+        if (reduces)
+            lanes_end(c, phase, lanes);
+    }
+    dt_print_c_close(c, first_inner);
+}
+
+/* ---- COLUMN ---- */
+
+static void column_lanes(DtPrintC *c, uint32_t v, const char *width)
+{
+    line(c, "DT_LANES");
+    line(c, "for (int l = 0; l < %s; l++) {", width);
+    c->depth++;
+    line(c, "const int64_t i%u = j + l; /* %s */", v, c->k->axis[v]);
+}
+
+static void column_chunk(DtPrintC *c, uint32_t v, const char *width, uint32_t lanes)
+{
+    const DtKernel *k = c->k;
+    lanes_begin(c, 0, lanes);
+    for (uint32_t a = k->n_outer; a < k->n_axes; a++)
+        dt_print_c_open_loop(c, a);
+    column_lanes(c, v, width);
+    point(c, 0, 0, true);
+    dt_print_c_close(c, 1 + k->n_axes - k->n_outer);
+    column_lanes(c, v, width);
+    for (uint32_t n = 0; n < k->nodes.n; n++)
+        if (reduces_at(c, n, 0)) {
+            line(c, "const %s n%u = s%u[l];", register_type(k->nodes.at[n].dtype), n, n);
+            c->defined[n] = true;
+        }
+    forget(c);
+    for (uint32_t s = 0; s < k->stores.n; s++)
+        need(c, k->stores.at[s].node);
+    define(c, UINT32_MAX, false);
+    for (uint32_t s = 0; s < k->stores.n; s++)
+        dt_print_c_store(c, &k->stores.at[s]);
+    for (uint32_t n = 0; n < k->nodes.n; n++)
+        if (reduces_at(c, n, 0))
+            c->defined[n] = false;
+    dt_print_c_close(c, 1);
+}
+
+static void print_column(DtPrintC *c)
+{
+    const DtKernel *k = c->k;
+    uint32_t v = k->n_outer - 1;
+    long long n = (long long)k->extent[v];
+    uint32_t lanes = 64;
+    for (uint32_t a = 0; a < v; a++)
+        dt_print_c_open_loop(c, a);
+    if (n >= lanes) {
+        line(c, "for (int64_t j = 0; j + %u <= %lld; j += %u) {", lanes, n, lanes);
+        c->depth++;
+        column_chunk(c, v, dt_arena_printf(c->arena, "%u", lanes), lanes);
+        dt_print_c_close(c, 1);
+    }
+    if (n % lanes) {
+        line(c, "{");
+        c->depth++;
+        line(c, "const int64_t j = %lld;", n - n % lanes);
+        column_chunk(c, v, dt_arena_printf(c->arena, "%lld", n % lanes), (uint32_t)(n % lanes));
+        dt_print_c_close(c, 1);
+    }
+    dt_print_c_close(c, v);
+}
+
+/* ---- a whole kernel ---- */
+
+static void mark_live(DtPrintC *c, uint32_t k)
+{
+    if (c->live[k])
+        return;
+    c->live[k] = true;
+    const DtKNode *node = &c->k->nodes.at[k];
+    if (node->phase > c->last_phase)
+        c->last_phase = node->phase;
+    for (uint32_t i = 0; i < node->n_args; i++)
+        mark_live(c, node->args[i]);
+    for (uint32_t d = 0; d < node->n_index; d++)
+        if (node->index[d].node != DT_KNONE)
+            mark_live(c, node->index[d].node);
+}
+
+static void head(DtPrintC *c, const DtDiags *diags)
+{
+    const DtKernel *k = c->k;
+    uint32_t row = 0, column = 0;
+    if (diags && k->span.file) {
+        dt_diag_position(diags, k->span, &row, &column);
+        line(c, "/* %s: %s:%u */", k->name, dt_diag_path(diags, k->span.file), row);
+    } else {
+        line(c, "/* %s */", k->name);
+    }
+    line(c, "void %s(char *const *p, const int64_t *q)", k->symbol);
+    line(c, "{");
+    c->depth++;
+    for (uint32_t i = 0; i < k->pointers.n; i++) {
+        const DtKPointer *pointer = &k->pointers.at[i];
+        const char *type = c_type(pointer->view->dtype), *mode = pointer->written ? "" : "const ";
+        line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i, pointer->written ? "writes " : "",
+             pointer->value->name ? pointer->value->name : "");
+    }
+    line(c, "(void)p, (void)q;");
+}
+
+static bool *flags(DtPrintC *c) { return dt_arena_alloc(c->arena, c->k->nodes.n + 1); }
+
+void dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text)
+{
+    DtPrintC print = {.k = kernel, .out = ret_text, .arena = dt_arena_new()}, *c = &print;
+    c->needed = flags(c);
+    c->defined = flags(c);
+    c->live = flags(c);
+    c->kept = dt_arena_alloc(c->arena, kernel->nodes.n + 1);
+    c->keep_phase = dt_arena_alloc(c->arena, kernel->nodes.n + 1);
+    c->store_axes = DT_NEW_ARRAY(c->arena, uint32_t, kernel->stores.n + 1);
+    c->store_phase = DT_NEW_ARRAY(c->arena, uint32_t, kernel->stores.n + 1);
+    for (uint32_t s = 0; s < kernel->stores.n; s++) {
+        const DtKStore *store = &kernel->stores.at[s];
+        mark_live(c, store->node);
+        c->store_axes[s] = kernel->nodes.at[store->node].axes;
+        for (uint32_t a = 0; a < kernel->n_axes; a++)
+            c->store_axes[s] |= (uint32_t)(store->stride[a] != 0) << a;
+        c->store_phase[s] = kernel->nodes.at[store->node].phase;
+    }
+    head(c, diags);
+    switch (kernel->form) {
+    case DT_KFORM_ROW: print_row(c); break;
+    case DT_KFORM_COLUMN: print_column(c); break;
+    default: dt_print_c_special(c); break;
+    }
+    c->depth = 0;
+    line(c, "}");
+    dt_text_add(ret_text, "\n");
+    dt_arena_free(c->arena);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by print_c.c and print_special.c: the state of printing one kernel. */
+#ifndef DT_CODEGEN_PRINT_C_H
+#define DT_CODEGEN_PRINT_C_H
+
+#include "codegen/kernel.h"
+
+enum { DT_PRINT_ANEW, DT_PRINT_KEEP, DT_PRINT_KEPT }; /* recompute; compute and keep in a row; read from the row */
+
+typedef struct DtPrintC {
+    const DtKernel *k;
+    DtText *out;
+    DtArena *arena;        /* scratch of this kernel */
+    uint32_t depth;
+    bool *needed, *defined, *live;
+    uint8_t *kept, *keep_phase;
+    uint32_t *store_axes;  /* space axes that a store runs over */
+    uint32_t *store_phase;
+    uint32_t last_phase;
+} DtPrintC;
+
+void dt_print_c_line(DtPrintC *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dt_print_c_open_loop(DtPrintC *c, uint32_t axis);
+void dt_print_c_close(DtPrintC *c, uint32_t n);
+void dt_print_c_node(DtPrintC *c, uint32_t k);
+void dt_print_c_store(DtPrintC *c, const DtKStore *store);
+const char *dt_print_c_number(DtPrintC *c, DtDtype dtype, double value);
+void dt_print_c_special(DtPrintC *c);
+
+#endif

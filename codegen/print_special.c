@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels whose order of work is part of their meaning: scan, top-k and scatter. */
+#include "codegen/print_c.h"
+
+#define line dt_print_c_line
+
+static void all_nodes(DtPrintC *c, const DtKernel *k)
+{
+    for (uint32_t n = 0; n < k->nodes.n; n++)
+        if (c->live[n])
+            dt_print_c_node(c, n);
+}
+
+static const char *type_of(DtDtype dtype) { return dtype == DT_F32 ? "float" : "int"; }
+
+static void open_reverse(DtPrintC *c, uint32_t axis)
+{
+    line(c, "for (int64_t i%u = %lld; i%u-- > 0;) { /* %s */", axis, (long long)c->k->extent[axis], axis,
+         c->k->axis[axis]);
+    c->depth++;
+}
+
+static void print_scan(DtPrintC *c)
+{
+    const DtKernel *k = c->k;
+    DtDtype dtype = k->special->out[0]->type->dtype;
+    uint32_t node = k->stores.at[0].node;
+    for (uint32_t a = 0; a < k->n_outer; a++)
+        dt_print_c_open_loop(c, a);
+    line(c, "%s sum = 0;", type_of(dtype));
+    for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
+        if (k->special->reverse)
+            open_reverse(c, a);
+        else
+            dt_print_c_open_loop(c, a);
+    }
+    all_nodes(c, k);
+    line(c, dtype == DT_F32 ? "sum = sum + n%u;" : "sum = dt_iadd(sum, n%u);", node);
+    line(c, "{");
+    c->depth++;
+    line(c, "const %s n%u = sum;", type_of(dtype), node);
+    dt_print_c_store(c, &k->stores.at[0]);
+    dt_print_c_close(c, 1 + k->n_axes);
+}
+
+/* c rounds of choosing the largest element that comes after the last chosen one in the order
+ * (larger first, NaN before all, lower index first). */
+static void print_topk(DtPrintC *c)
+{
+    const DtKernel *k = c->k;
+    uint32_t a = k->n_outer, node = k->stores.at[0].node;
+    const DtType *type = k->special->out[0]->type;
+    DtDtype dtype = type->dtype;
+    int64_t count = dt_type_extent(type, k->special->axes[1]);
+    for (uint32_t o = 0; o < k->n_outer; o++)
+        dt_print_c_open_loop(c, o);
+    line(c, "%s last = 0; int64_t last_at = -1;", type_of(dtype));
+    line(c, "for (int64_t r = 0; r < %lld; r++) {", (long long)count);
+    c->depth++;
+    line(c, "%s best = 0; int64_t best_at = -1;", type_of(dtype));
+    dt_print_c_open_loop(c, a);
+    all_nodes(c, k);
+    line(c, "const int later = last_at < 0 || dt_before(last, last_at, n%u, i%u);", node, a);
+    line(c, "if (later && (best_at < 0 || dt_before(n%u, i%u, best, best_at))) best = n%u, best_at = i%u;", node, a, node, a);
+    dt_print_c_close(c, 1);
+    line(c, "last = best, last_at = best_at;");
+    line(c, "const int64_t i%u = r;", a);
+    for (uint32_t s = 0; s < k->stores.n; s++) {
+        bool indices = k->pointers.at[k->stores.at[s].pointer].value->index == 1;
+        line(c, "{");
+        c->depth++;
+        line(c, "const %s n%u = %s;", indices ? "int" : type_of(dtype), node, indices ? "(int)best_at" : "best");
+        dt_print_c_store(c, &k->stores.at[s]);
+        dt_print_c_close(c, 1);
+    }
+    dt_print_c_close(c, 1 + k->n_outer);
+}
+
+/* Adds in the order of the index space, so that equal targets add in index order. The target is zeroed by
+ * the instruction before. */
+static void print_scatter(DtPrintC *c)
+{
+    const DtKernel *k = c->k;
+    const DtKStore *store = &k->stores.at[0];
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        dt_print_c_open_loop(c, a);
+    all_nodes(c, k);
+    line(c, "int64_t at = 0;");
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        if (store->stride[a])
+            line(c, "at += %lld * i%u;", (long long)store->stride[a], a);
+    for (uint32_t t = 0; t < k->n_target; t++) {
+        const DtKIndex *index = &k->target[t];
+        if (index->bases != DT_KNONE)
+            line(c, "const int64_t t%u = (int64_t)n%u - q[%u];", t, index->node, index->bases);
+        else
+            line(c, "const int64_t t%u = n%u;", t, index->node);
+        line(c, "if ((uint64_t)t%u >= %lldu) continue;", t, (long long)index->extent);
+        line(c, "at += %lld * t%u;", (long long)index->stride, t);
+    }
+    if (k->nodes.at[store->node].dtype == DT_F32)
+        line(c, "p%u[at] = p%u[at] + n%u;", store->pointer, store->pointer, store->node);
+    else
+        line(c, "p%u[at] = dt_iadd(p%u[at], n%u);", store->pointer, store->pointer, store->node);
+    dt_print_c_close(c, k->n_axes);
+}
+
+void dt_print_c_special(DtPrintC *c)
+{
+    for (uint32_t t = 0; t < c->k->n_target; t++)
+        c->live[c->k->target[t].node] = true;
+    for (uint32_t n = c->k->nodes.n; n-- > 0;) /* nodes come after what they use */
+        if (c->live[n]) {
+            const DtKNode *node = &c->k->nodes.at[n];
+            for (uint32_t i = 0; i < node->n_args; i++)
+                c->live[node->args[i]] = true;
+            for (uint32_t d = 0; d < node->n_index; d++)
+                if (node->index[d].node != DT_KNONE)
+                    c->live[node->index[d].node] = true;
+        }
+    switch (c->k->form) {
+    case DT_KFORM_SCAN: print_scan(c); break;
+    case DT_KFORM_TOPK: print_topk(c); break;
+    default: print_scatter(c); break;
+    }
+}

@@ -77,8 +77,8 @@ static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const Dt
     DT_PUSH(arena, b->insts, inst);
 }
 
-#define AT(arena_, base_, bytes_, ...) {.kind = DT_ARG_ADDRESS, .arena = arena_, .base = base_, .bytes = bytes_, __VA_ARGS__}
-#define NUMBER(base_, ...) {.kind = DT_ARG_INTEGER, .base = base_, __VA_ARGS__}
+#define AT(arena_, base_, ...) {.kind = DT_ARG_ADDRESS, .arena = arena_, .base = base_, .bytes = __VA_ARGS__}
+#define NUMBER(...) {.kind = DT_ARG_INTEGER, .base = __VA_ARGS__}
 #define INST(inst, ...)                                                                                    \
     do {                                                                                                   \
         const DtPlanArg args[] = {__VA_ARGS__};                                                            \

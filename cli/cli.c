@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the options of dtc, and what all commands share: messages, output, times. */
+#include "cli/cli.h"
+
+#include "base/intern.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+#define DT_CLI_OPTION(ID, name, letter, value, group, help) OPTION_##ID,
+#include "cli/options.def"
+#undef DT_CLI_OPTION
+    OPTION_COUNT
+};
+
+static const DtOptionRow rows[] = {
+#define DT_CLI_OPTION(ID, name, letter, value, group, help) \
+    {OPTION_##ID, name, letter, value, group, help},
+#include "cli/options.def"
+#undef DT_CLI_OPTION
+};
+
+const DtOptionTable dt_cli_table = {
+    .program = "dtc",
+    .version = DT_VERSION,
+    .purpose = "compiles a model and a layout of it over many devices to one execution plan",
+    .synopsis = "FILE.dsl [-o PLAN] [--parallel NAME] [-D dim=N]... [--set block.key=value]...\n"
+                "FILE.dsl --check | --params | --emit=ast|ir|plan|c | --report\n"
+                "fmt [--check | -w] FILE.dsl...\n"
+                "dump PLAN\n"
+                "asm TEXT -o PLAN\n"
+                "explain CODE",
+    .epilogue =
+        "Examples:\n"
+        "  dtc examples/gpt2.dsl --params\n"
+        "  dtc examples/quickstart.dsl -o out/plan && dtrun out/plan\n"
+        "  dtc model.dsl -o plan --parallel none -D batch=8 --set train.steps=100\n"
+        "\n"
+        "Data goes to standard output, messages to standard error. NO_COLOR is honoured.\n"
+        "Exit codes: 0 done, 2 usage, 3 the program has errors, 4 it does not fit the devices,\n"
+        "5 a file could not be read or written, 1 anything else.\n"
+        "\n"
+        "A plan contains machine code: running it trusts its author as running any program does.\n"
+        "dtc itself never loads the code of a plan.\n",
+    .rows = rows,
+    .n_rows = DT_COUNT(rows),
+};
+
+/* ---- messages and output ---- */
+
+int dt_cli_fail(int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("dtc: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return code;
+}
+
+int dt_cli_print(const DtText *text)
+{
+    bool ok = !text->len || fwrite(text->at, 1, text->len, stdout) == text->len;
+    if (ok && !fflush(stdout))
+        return DT_EXIT_OK;
+    return dt_cli_fail(DT_EXIT_IO, "cannot write to standard output: %s", strerror(errno));
+}
+
+int dt_cli_report(const DtCli *cli)
+{
+    bool any = dt_diag_errors(cli->diags) || dt_diag_lints(cli->diags);
+    if (any && cli->json)
+        dt_diag_print_json(cli->diags, stderr);
+    else if (any)
+        dt_diag_print(cli->diags, stderr, cli->color);
+    return dt_diag_errors(cli->diags) ? DT_EXIT_DIAGNOSTICS : DT_EXIT_OK;
+}
+
+DtCliClock dt_cli_clock(const DtCli *cli)
+{
+    DtCliClock clock = {.bytes = dt_arena_used(cli->arena)};
+    clock_gettime(CLOCK_MONOTONIC, &clock.start);
+    return clock;
+}
+
+void dt_cli_lap(DtCli *cli, DtCliClock *clock, const char *what)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double ms = (double)(now.tv_sec - clock->start.tv_sec) * 1e3 +
+                (double)(now.tv_nsec - clock->start.tv_nsec) * 1e-6;
+    char grown[32];
+    size_t bytes = dt_arena_used(cli->arena);
+    dt_text_bytes(grown, (double)(bytes - clock->bytes));
+    dt_text_printf(&cli->timing, "%-24s %10.3f ms %12s\n", what, ms, grown);
+    *clock = dt_cli_clock(cli);
+}
+
+/* ---- options ---- */
+
+/* `name=value` cut at the first `=`. */
+static bool cut(DtCli *cli, const char *text, DtOption *ret_option)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        return false;
+    ret_option->name = dt_arena_strndup(cli->arena, text, (size_t)(equals - text));
+    ret_option->value = equals + 1;
+    return true;
+}
+
+/* A value out of a list of words; -1 after a message. */
+static int choose(const char *option, const char *value, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(words[i], value))
+            return (int)i;
+    const char *nearest = dt_text_nearest(value, words, n);
+    char list[200] = "";
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(list);
+        snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "", words[i]);
+    }
+    if (nearest)
+        dt_cli_fail(DT_EXIT_USAGE, "%s cannot be %s; did you mean %s?", option, value, nearest);
+    else
+        dt_cli_fail(DT_EXIT_USAGE, "%s cannot be %s; it is one of %s", option, value, list);
+    return -1;
+}
+
+static int read_color(DtCli *cli, const char *value)
+{
+    static const char *const words[] = {"auto", "always", "never"};
+    int when = choose("--color", value, words, DT_COUNT(words));
+    if (when > 0)
+        cli->color = when == 1;
+    return when < 0 ? DT_EXIT_USAGE : DT_EXIT_OK;
+}
+
+static int read_emit(DtCli *cli, const char *value)
+{
+    static const char *const words[] = {"ast", "ir", "plan", "c"};
+    int stage = choose("--emit", value, words, DT_COUNT(words));
+    if (stage >= 0)
+        cli->emit = (DtCliEmit)(DT_EMIT_AST + stage);
+    return stage < 0 ? DT_EXIT_USAGE : DT_EXIT_OK;
+}
+
+static int read_report(DtCli *cli, const char *value)
+{
+    static const char *const words[] = {"text", "json"};
+    int format = value ? choose("--report", value, words, DT_COUNT(words)) : 0;
+    if (format >= 0)
+        cli->report = (DtCliReport)(DT_REPORT_TEXT + format);
+    return format < 0 ? DT_EXIT_USAGE : DT_EXIT_OK;
+}
+
+static int read_pair(DtCli *cli, int id, const char *value)
+{
+    DtOption option;
+    if (!cut(cli, value, &option))
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           id == OPTION_DIM ? "-D takes name=number, not %s"
+                                            : "--set takes block.key=value, not %s",
+                           value);
+    if (id == OPTION_DIM)
+        DT_PUSH(cli->arena, cli->dims, option);
+    else
+        DT_PUSH(cli->arena, cli->sets, option);
+    return DT_EXIT_OK;
+}
+
+static int read_option(DtCli *cli, int id, const char *value)
+{
+    switch (id) {
+    case DT_OPTIONS_WORD: DT_PUSH(cli->arena, cli->words, value); break;
+    case OPTION_OUTPUT: cli->output = value; break;
+    case OPTION_CHECK: cli->check = true; break;
+    case OPTION_PARAMS: cli->params = true; break;
+    case OPTION_EMIT: return read_emit(cli, value);
+    case OPTION_REPORT: return read_report(cli, value);
+    case OPTION_DIM:
+    case OPTION_SET: return read_pair(cli, id, value);
+    case OPTION_TRAIN: cli->train = dt_intern(value); break;
+    case OPTION_PARALLEL: cli->parallel = dt_intern(value); break;
+    case OPTION_CLUSTER: cli->cluster = dt_intern(value); break;
+    case OPTION_DATA:
+        cli->synthetic = true;
+        if (strcmp(value, "synthetic"))
+            return dt_cli_fail(DT_EXIT_USAGE, "--data takes `synthetic`; files are redirected when "
+                                              "the plan runs: dtrun --data OLD=NEW");
+        break;
+    case OPTION_LIBRARY: cli->library = value; break;
+    case OPTION_TARGET: cli->target = value; break;
+    case OPTION_NO_KERNELS: cli->no_kernels = true; break;
+    case OPTION_UNFUSED: cli->unfused = true; break;
+    case OPTION_LIST_PASSES: cli->list_passes = true; break;
+    case OPTION_PRINT_AFTER: DT_PUSH(cli->arena, cli->print_after, value); break;
+    case OPTION_TIME_PASSES: cli->time_passes = true; break;
+    case OPTION_WRITE: cli->write = true; break;
+    case OPTION_JSON: cli->json = true; break;
+    case OPTION_COLOR: return read_color(cli, value);
+    default: break;
+    }
+    return DT_EXIT_OK;
+}
+
+static int print_help(const char *form)
+{
+    DtText text = {0};
+    if (form && strcmp(form, "man"))
+        return dt_cli_fail(DT_EXIT_USAGE, "--help takes no value but `man`");
+    if (form)
+        dt_options_man(&dt_cli_table, &text);
+    else
+        dt_options_help(&dt_cli_table, &text);
+    int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    return code;
+}
+
+int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_done)
+{
+    DtOptions options;
+    const char *no_color = getenv("NO_COLOR");
+    cli->color = isatty(STDERR_FILENO) && !(no_color && *no_color);
+    cli->target = "cpu";
+    *ret_done = true;
+    dt_options_open(&options, &dt_cli_table, argc, argv, first);
+    for (;;) {
+        int id = dt_options_next(&options);
+        if (id == DT_OPTIONS_END)
+            break;
+        if (id == DT_OPTIONS_WRONG)
+            return dt_cli_fail(DT_EXIT_USAGE, "%s", options.message);
+        if (id == OPTION_HELP)
+            return print_help(options.value);
+        if (id == OPTION_VERSION) {
+            DtText text = {0};
+            dt_text_printf(&text, "dtc %s\n", DT_VERSION);
+            int printed = dt_cli_print(&text);
+            dt_text_free(&text);
+            return printed;
+        }
+        int code = read_option(cli, id, options.value);
+        if (code != DT_EXIT_OK)
+            return code;
+    }
+    *ret_done = false;
+    return DT_EXIT_OK;
+}

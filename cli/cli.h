@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of dtc: one struct of what was asked for, one function per command. Data goes to stdout,
+ * messages to stderr; the exit code is that of base/status.h. */
+#ifndef DT_CLI_CLI_H
+#define DT_CLI_CLI_H
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "frontend/lower.h"
+
+#include <stdbool.h>
+#include <time.h>
+
+typedef enum DtCliEmit { DT_EMIT_NONE, DT_EMIT_AST, DT_EMIT_IR, DT_EMIT_PLAN, DT_EMIT_C } DtCliEmit;
+typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON } DtCliReport;
+
+/* What was asked for. */
+typedef struct DtCli {
+    DtArena *arena;
+    DT_VEC(const char *) words;       /* arguments that are no options */
+    const char *output;
+    bool check, params, list_passes, time_passes, json, no_kernels, unfused, write;
+    DtCliEmit emit;
+    DtCliReport report;
+    const char *target;
+    DT_VEC(const char *) print_after;
+    DT_VEC(DtOption) dims, sets;
+    const char *train, *parallel, *cluster, *library;
+    bool synthetic;
+    bool color;                       /* of messages */
+    /* of one compilation */
+    DtDiags *diags;
+    DtAst *ast;
+    DtText timing;                    /* lines of --time-passes */
+} DtCli;
+
+extern const DtOptionTable dt_cli_table;
+
+/* Reads options; returns DT_EXIT_OK, or the exit code when there is nothing left to do (ret_done). */
+int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_done);
+
+/* ---- commands; each returns the exit code ---- */
+
+int dt_cmd_build(DtCli *cli);   /* dtc FILE: check, params, emit, plan */
+int dt_cmd_fmt(DtCli *cli);
+int dt_cmd_explain(DtCli *cli);
+int dt_cmd_dump(DtCli *cli);
+int dt_cmd_asm(DtCli *cli);
+
+/* ---- parts ---- */
+
+/* One line on stderr, "dtc: ..."; returns code. */
+int dt_cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Writes text to stdout; DT_EXIT_IO if that fails. */
+int dt_cli_print(const DtText *text);
+
+/* Prints diagnostics as asked for; DT_EXIT_DIAGNOSTICS if there are errors. */
+int dt_cli_report(const DtCli *cli);
+
+/* params.c */
+void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text);
+
+/* library.c: the folder of std.dsl; NULL if it cannot be found. */
+const char *dt_cli_library(DtArena *arena);
+
+/* compile.c: from a checked program to what was asked for. */
+int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);
+void dt_cli_list_passes(DtText *ret_text);
+
+/* One line of --time-passes: seconds since start, and the arena's growth. */
+typedef struct DtCliClock { struct timespec start; size_t bytes; } DtCliClock;
+DtCliClock dt_cli_clock(const DtCli *cli);
+void dt_cli_lap(DtCli *cli, DtCliClock *clock, const char *what); /* adds the line, restarts the clock */
+
+#endif

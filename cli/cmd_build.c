@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtc FILE: checks a program and makes of it what was asked for. */
+#include "cli/cli.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_SOURCE = 4 << 20 };
+
+/* --emit=ast: as far as the file can be read; needs neither includes nor the library. */
+static int emit_ast(DtCli *cli, const char *path)
+{
+    char *source;
+    size_t len;
+    DtText text = {0};
+    DtStatus status = dt_file_read(cli->arena, path, MAX_SOURCE, &source, &len);
+    if (!dt_status_ok(&status))
+        return dt_cli_fail(status.code, "%s", status.message);
+    dt_ast_print(dt_parse(cli->arena, cli->diags, dt_diag_add_file(cli->diags, path, source, len)),
+                 &text);
+    int printed = dt_cli_print(&text);
+    dt_text_free(&text);
+    int reported = dt_cli_report(cli);
+    return printed != DT_EXIT_OK ? printed : reported;
+}
+
+static int list_passes(void)
+{
+    DtText text = {0};
+    dt_cli_list_passes(&text);
+    int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    return code;
+}
+
+static DtProgram *lower(DtCli *cli, const char *path)
+{
+    DtLowerOptions options = {.path = path,
+                              .library = cli->library ? cli->library : dt_cli_library(cli->arena),
+                              .dims = cli->dims.at,
+                              .n_dims = cli->dims.n,
+                              .sets = cli->sets.at,
+                              .n_sets = cli->sets.n,
+                              .train = cli->train,
+                              .parallel = cli->parallel,
+                              .cluster = cli->cluster,
+                              .synthetic = cli->synthetic,
+                              .ret_ast = &cli->ast};
+    DtCliClock clock = dt_cli_clock(cli);
+    DtProgram *program = dt_lower(cli->arena, cli->diags, &options);
+    dt_cli_lap(cli, &clock, "parse, check, lower");
+    return dt_diag_errors(cli->diags) ? NULL : program;
+}
+
+/* Output that needs no passes. */
+static int print_program(const DtCli *cli, const DtProgram *program)
+{
+    DtText text = {0};
+    if (cli->params)
+        dt_cli_params(program, cli->json, &text);
+    if (cli->emit == DT_EMIT_IR)
+        dt_irtext_print(program->module, &text);
+    int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    return code;
+}
+
+static bool wants_passes(const DtCli *cli)
+{
+    return !cli->check && (cli->output || cli->emit == DT_EMIT_PLAN || cli->emit == DT_EMIT_C ||
+                           cli->report || cli->print_after.n || cli->time_passes);
+}
+
+static int build(DtCli *cli, const char *path)
+{
+    DtProgram *program = lower(cli, path);
+    int code = program ? DT_EXIT_OK : dt_cli_report(cli);
+    if (!program)
+        return code != DT_EXIT_OK ? code : DT_EXIT_FAILED;
+    if (cli->params || cli->emit == DT_EMIT_IR)
+        code = print_program(cli, program);
+    if (code == DT_EXIT_OK && wants_passes(cli))
+        code = dt_cli_compile(cli, program, path);
+    int reported = dt_cli_report(cli);
+    return code != DT_EXIT_OK ? code : reported;
+}
+
+int dt_cmd_build(DtCli *cli)
+{
+    if (cli->write)
+        return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
+    if (!cli->words.n && cli->list_passes)
+        return list_passes();
+    if (!cli->words.n)
+        return dt_cli_fail(DT_EXIT_USAGE, "no program: dtc FILE.dsl, or dtc --help");
+    if (cli->words.n > 1)
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "one program at a time, not also %s (files include one another)",
+                           cli->words.at[1]);
+    const char *path = cli->words.at[0];
+    if (access(path, R_OK))
+        return dt_cli_fail(DT_EXIT_IO, "cannot read %s: %s", path, strerror(errno));
+    if (cli->list_passes)
+        return list_passes();
+    cli->diags = dt_diag_new(cli->arena);
+    int code = cli->emit == DT_EMIT_AST ? emit_ast(cli, path) : build(cli, path);
+    if (cli->time_passes && cli->timing.len)
+        fputs(cli->timing.at, stderr);
+    return code;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtc explain CODE: the long form of a diagnostic; without a code, the list of all. */
+#include "cli/cli.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static void print_paragraphs(const char *words, DtText *text)
+{
+    size_t column = 0;
+    while (*words) {
+        if (*words == '\n') {
+            dt_text_add(text, "\n");
+            column = 0;
+            words++;
+            continue;
+        }
+        size_t len = strcspn(words, " \n");
+        if (column && column + 1 + len > 90) {
+            dt_text_add(text, "\n");
+            column = 0;
+        } else if (column) {
+            dt_text_add(text, " ");
+            column++;
+        }
+        dt_text_add_n(text, words, len);
+        column += len;
+        words += len;
+        while (*words == ' ')
+            words++;
+    }
+    dt_text_add(text, "\n");
+}
+
+static void explain(DtDiagCode code, DtText *text)
+{
+    bool lint = dt_diag_name(code)[0] == 'L';
+    dt_text_printf(text, "%s %s: %s\n\n", lint ? "lint" : "error", dt_diag_name(code),
+                   dt_diag_title(code));
+    print_paragraphs(dt_diag_text(code), text);
+}
+
+static bool find_code(const char *word, DtDiagCode *ret_code)
+{
+    char name[16];
+    size_t len = strlen(word);
+    if (len >= sizeof name)
+        return false;
+    for (size_t i = 0; i <= len; i++)
+        name[i] = (char)toupper((unsigned char)word[i]);
+    return dt_diag_find(name, ret_code);
+}
+
+static int unknown_code(const char *word)
+{
+    const char *names[DT_DIAG_COUNT];
+    for (int i = 0; i < DT_DIAG_COUNT; i++)
+        names[i] = dt_diag_name((DtDiagCode)i);
+    const char *nearest = dt_text_nearest(word, names, DT_DIAG_COUNT);
+    if (nearest)
+        return dt_cli_fail(DT_EXIT_USAGE, "there is no diagnostic %s; did you mean %s?", word,
+                           nearest);
+    return dt_cli_fail(DT_EXIT_USAGE, "there is no diagnostic %s; `dtc explain` lists them", word);
+}
+
+int dt_cmd_explain(DtCli *cli)
+{
+    DtText text = {0};
+    int code = DT_EXIT_OK;
+    for (int i = 0; !cli->words.n && i < DT_DIAG_COUNT; i++)
+        dt_text_printf(&text, "%s  %s\n", dt_diag_name((DtDiagCode)i),
+                       dt_diag_title((DtDiagCode)i));
+    for (uint32_t i = 0; i < cli->words.n && code == DT_EXIT_OK; i++) {
+        DtDiagCode found;
+        if (i)
+            dt_text_add(&text, "\n");
+        if (find_code(cli->words.at[i], &found))
+            explain(found, &text);
+        else
+            code = unknown_code(cli->words.at[i]);
+    }
+    if (code == DT_EXIT_OK)
+        code = dt_cli_print(&text);
+    dt_text_free(&text);
+    return code;
+}

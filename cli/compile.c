@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a checked program to a plan: passes, code generation, writing. The verifier runs after every pass; a
+ * broken invariant is a bug of the compiler and ends the process with what it found. */
+#include "cli/cli.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "frontend/config.h"
+#include "passes/passes.h"
+#include "plan/read.h"
+#ifdef DT_HAVE_CODEGEN
+#include "codegen/codegen.h"
+#endif
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- passes ---- */
+
+typedef struct Watch {
+    DtCli *cli;
+    DtCliClock clock;
+    DtText printed;
+} Watch;
+
+void dt_cli_list_passes(DtText *ret_text)
+{
+    for (uint32_t i = 0; i < dt_n_passes; i++)
+        dt_text_printf(ret_text, "%-16s %s\n", dt_passes[i].name, dt_passes[i].purpose);
+}
+
+static bool wants_print(const DtCli *cli, const char *pass)
+{
+    for (uint32_t i = 0; i < cli->print_after.n; i++)
+        if (!strcmp(cli->print_after.at[i], pass) || !strcmp(cli->print_after.at[i], "all"))
+            return true;
+    return false;
+}
+
+static void verify(const DtModule *module, const char *when)
+{
+    DtText problems = {0};
+    if (!dt_verify_module(module, &problems)) {
+        fprintf(stderr, "dtc: internal error: the program is broken after %s\n%s", when,
+                problems.at ? problems.at : "");
+        abort();
+    }
+    dt_text_free(&problems);
+}
+
+static void after_pass(void *data, const DtPass *pass, const DtModule *module)
+{
+    Watch *watch = data;
+    dt_cli_lap(watch->cli, &watch->clock, pass->name);
+    verify(module, pass->name);
+    if (wants_print(watch->cli, pass->name)) {
+        dt_text_printf(&watch->printed, "# after %s\n", pass->name);
+        dt_irtext_print(module, &watch->printed);
+    }
+    watch->clock = dt_cli_clock(watch->cli);
+}
+
+/* Every name after --print-after is a pass. */
+static int check_pass_names(const DtCli *cli)
+{
+    for (uint32_t i = 0; i < cli->print_after.n; i++) {
+        const char *name = cli->print_after.at[i];
+        if (!strcmp(name, "all") || dt_passes_find(name))
+            continue;
+        const char **names = DT_NEW_ARRAY(cli->arena, const char *, dt_n_passes);
+        for (uint32_t k = 0; k < dt_n_passes; k++)
+            names[k] = dt_passes[k].name;
+        const char *nearest = dt_text_nearest(name, names, dt_n_passes);
+        if (nearest)
+            return dt_cli_fail(DT_EXIT_USAGE, "there is no pass %s; did you mean %s?", name,
+                               nearest);
+        return dt_cli_fail(DT_EXIT_USAGE, "there is no pass %s; --list-passes shows them", name);
+    }
+    return DT_EXIT_OK;
+}
+
+static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
+{
+    static const char *const kernels[] = {"attend", "xent", "layernorm", "rmsnorm", "softmax",
+                                          "lse",    "gelu", "gelu_tanh", "silu"};
+    DtPassContext context = {.train = program->train,
+                             .parallel = program->parallel,
+                             .kernels = kernels,
+                             .n_kernels = DT_COUNT(kernels)};
+    Watch watch = {.cli = cli};
+    verify(program->module, "lowering");
+    dt_irtext_print(program->module, ret_serial);
+    watch.clock = dt_cli_clock(cli);
+    dt_passes_run(program->module, &context, after_pass, &watch);
+    int code = dt_cli_print(&watch.printed);
+    dt_text_free(&watch.printed);
+    return code;
+}
+
+/* ---- code ---- */
+
+#ifdef DT_HAVE_CODEGEN
+
+/* All source texts, in order of reading. */
+static uint64_t source_digest(const DtDiags *diags)
+{
+    uint64_t digest = 0;
+    size_t len;
+    const char *text;
+    for (uint32_t file = 1; (text = dt_diag_source(diags, file, &len)); file++)
+        digest = dt_hash_bytes(text, len, digest);
+    return digest;
+}
+
+/* The folder of the program as seen from the folder of the plan; absolute if they share none. */
+static const char *folder_from(DtArena *arena, const char *program, const char *plan)
+{
+    char *from = realpath(dt_file_beside(arena, plan ? plan : "./plan", "."), NULL);
+    char *to = realpath(dt_file_beside(arena, program, "."), NULL);
+    const char *result = to ? dt_arena_strndup(arena, to, strlen(to)) : ".";
+    if (from && to) {
+        size_t i = 0, same = 0;
+        for (; from[i] && from[i] == to[i]; i++)
+            if (from[i] == '/')
+                same = i;
+        if ((!from[i] && (!to[i] || to[i] == '/')) || (!to[i] && from[i] == '/'))
+            same = i;
+        if (same > 0) {
+            const char *up = "";
+            for (const char *at = from + same; *at; at++)
+                if (*at == '/')
+                    up = dt_arena_printf(arena, "../%s", up);
+            const char *down = to[same] ? to + same + 1 : "";
+            result = dt_arena_printf(arena, "%s%s", up, down);
+            if (!*result)
+                result = ".";
+        }
+    }
+    free(from);
+    free(to);
+    return result;
+}
+
+static int write_results(DtCli *cli, DtPlanBuilder *builder, const DtText *c_text)
+{
+    uint8_t *bytes;
+    size_t len;
+    DtPlan plan;
+    DtText text = {0};
+    if (cli->emit == DT_EMIT_C)
+        return dt_cli_print(c_text);
+    dt_write_bytes(builder, &bytes, &len);
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    if (!dt_status_ok(&status))
+        return dt_cli_fail(DT_EXIT_FAILED, "internal error: the plan does not pass its checks: %s",
+                           status.message);
+    int code = DT_EXIT_OK;
+    if (cli->emit == DT_EMIT_PLAN) {
+        dt_plantext_dump(&plan, &text);
+        code = dt_cli_print(&text);
+    } else if (cli->output) {
+        status = dt_file_write(cli->output, bytes, len);
+        if (!dt_status_ok(&status))
+            code = dt_cli_fail(status.code, "%s", status.message);
+    }
+    dt_text_free(&text);
+    return code;
+}
+
+static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial)
+{
+    DtText c_text = {0};
+    DtCodegenOptions options = {.target = cli->target,
+                                .source = path,
+                                .source_folder = folder_from(cli->arena, path, cli->output),
+                                .compiler = "dtc " DT_VERSION,
+                                .source_digest = source_digest(cli->diags),
+                                .no_kernels = cli->no_kernels || cli->emit == DT_EMIT_C,
+                                .unfused = cli->unfused,
+                                .logical = serial->at ? serial->at : "",
+                                .ret_c = cli->emit == DT_EMIT_C ? &c_text : NULL};
+    DtPlanBuilder *builder = dt_write_new(cli->arena);
+    DtCliClock clock = dt_cli_clock(cli);
+    DtStatus status = dt_codegen_plan(program, &options, builder);
+    dt_cli_lap(cli, &clock, cli->no_kernels ? "emit" : "emit, host compiler");
+    int code = dt_status_ok(&status) ? write_results(cli, builder, &c_text)
+                                     : dt_cli_fail(status.code, "%s", status.message);
+    dt_cli_lap(cli, &clock, "write");
+    dt_text_free(&c_text);
+    return code;
+}
+
+#endif
+
+int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
+{
+    DtText serial = {0};
+    bool makes_plan =
+        cli->output || cli->emit == DT_EMIT_PLAN || cli->emit == DT_EMIT_C || cli->report;
+    int code = check_pass_names(cli);
+    if (code != DT_EXIT_OK)
+        return code;
+    if (makes_plan && !dt_configcheck_compilable(cli->diags, program, cli->parallel != NULL))
+        return DT_EXIT_DIAGNOSTICS;
+    code = run_passes(cli, program, &serial);
+#ifdef DT_HAVE_CODEGEN
+    if (code == DT_EXIT_OK && makes_plan)
+        code = generate(cli, program, path, &serial);
+#else
+    (void)path;
+    if (code == DT_EXIT_OK && makes_plan)
+        code = dt_cli_fail(DT_EXIT_FAILED, "this build has no code generation: only --check, "
+                                           "--params, --emit=ast|ir and --print-after work");
+#endif
+    dt_text_free(&serial);
+    return code;
+}

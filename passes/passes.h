@@ -49,7 +49,7 @@ DtFunc *dt_differentiate_func(DtFunc *func);
 
 /* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see split.c. is_weight[i]: the cotangent of input i of
  * the primal belongs to bwd_w. */
-void dt_split_func(DtFunc *bwd, const bool *is_weight);
+void dt_split_func(DtFunc *bwd, const bool *is_weight, const DtPassContext *context);
 
 /* A row of library.def: a library function that is differentiated as a whole, so that one kernel can be its
  * forward and one its backward part. */
@@ -61,7 +61,7 @@ typedef struct DtLibraryFunc {
 /* The row of func, NULL if it has none. */
 const DtLibraryFunc *dt_library_find(const DtFunc *func);
 
-/* Inlines one call into the function that holds it; used by split and tests. */
+/* Inlines all calls in one function, and in what it calls and loops over. */
 void dt_inline_calls(DtFunc *func, const DtPassContext *context);
 
 /* Merges equal ops of one function and removes dead ones; returns how many went. */

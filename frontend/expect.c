@@ -153,6 +153,13 @@ static void help_dtype(DtDiag *d, const DtToken *token)
             dt_diag_fix(d, token->span, rows[i].ours, "the dtype is called `%s`", rows[i].ours);
 }
 
+static bool is_operator(int kind)
+{
+    return kind == DT_TOK_AT || kind == DT_TOK_PLUS || kind == DT_TOK_MINUS || kind == DT_TOK_STAR || kind == DT_TOK_POW ||
+           kind == DT_TOK_FLOORDIV || kind == DT_TOK_SLASH || kind == DT_TOK_PERCENT || kind == DT_TOK_CMP ||
+           kind == DT_TOK_AND || kind == DT_TOK_OR;
+}
+
 /* The way to write what was probably meant, for mistakes that are common. */
 static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool *expected)
 {
@@ -172,8 +179,12 @@ static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool 
         dt_diag_help(d, "an `else` follows the `}` of its `if` directly, with no `;` between");
     else if (found->kind == DT_TOK_CMP && HAS(ASSIGN) && !strcmp(found->text, "=="))
         dt_diag_fix(d, found->span, "=", "write `=`");
-    else if (found->kind == DT_TOK_ASSIGN && HAS(CMP))
+    else if (found->kind == DT_TOK_ASSIGN && HAS(CMP) && start->kind == DT_TOK_IF)
         dt_diag_fix(d, found->span, "==", "equality is written `==`");
+    else if (found->kind == DT_TOK_ASSIGN && HAS(CMP))
+        dt_diag_help(d, "a statement has one `=`; equality is written `==`");
+    else if (HAS(PIPE) && !HAS(POW) && is_operator(found->kind))
+        dt_diag_help(d, "`|>` binds loosest: write `(x |> f) + y`");
     else if (found->kind == DT_TOK_INT && before->kind == DT_TOK_LBRACKET)
         dt_diag_help(d, "an index names its axis: `x[axis = %lld]`", (long long)found->integer);
     else if ((found->kind == DT_TOK_FLOORDIV || found->kind == DT_TOK_SLASH) && at == first)
@@ -199,8 +210,9 @@ static bool add_continued(DtDiag *d, const DtTokens *tokens, uint32_t at)
     return true;
 }
 
-static void report_item(DtDiags *diags, const DtToken *found)
+static void report_item(DtDiags *diags, const DtTokens *tokens, uint32_t at)
 {
+    const DtToken *found = &tokens->at[at];
     DtText text = {0};
     add_found(diags, found, &text);
     DtDiag *d = dt_diag_report(diags, E0113, found->span, "expected an item, found %s", text.at);
@@ -209,6 +221,10 @@ static void report_item(DtDiags *diags, const DtToken *found)
         dt_diag_fix(d, found->span, near, "did you mean `%s`?", near);
     else if (found->kind == DT_TOK_FLOORDIV || found->kind == DT_TOK_SLASH)
         dt_diag_help(d, "a comment begins with `#`");
+    else if (found->kind == DT_TOK_ID && found[1].kind == DT_TOK_ASSIGN)
+        dt_diag_help(d, "an extent is declared with `dim %s = ...`; values belong into a fn, layer or model", found->text);
+    else if (dt_layout_is_keyword(found->kind))
+        dt_diag_help(d, "statements belong into the body of a fn, layer or model");
     dt_diag_note(d, "a file consists of include, dim, axis, fn, layer, model, train, cluster, parallel and names");
     dt_text_free(&text);
 }
@@ -245,7 +261,7 @@ void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const
         return;
     }
     if (found->depth == 0 && first && found->kind != DT_TOK_END) {
-        report_item(diags, found);
+        report_item(diags, tokens, at);
         return;
     }
     if (at && found[-1].kind == DT_TOK_COLON && found->lines) { /* `if x:` and a new line */

@@ -91,6 +91,7 @@ typedef struct Layout {
     uint32_t n_open;
     uint16_t depth, nesting;
     bool config; /* the item being read is a configuration block */
+    bool after_cut; /* closing what a string without end left open */
     bool quiet;  /* the file ended within too deep a nesting: its open brackets need no report */
 } Layout;
 
@@ -149,7 +150,7 @@ static void close_missing(Layout *l, const DtToken *found)
 {
     Open *open = &l->open[l->n_open - 1];
     const char *closer = spelling_of(closer_of(open->kind));
-    if (!l->quiet) {
+    if (!l->quiet && !l->after_cut) {
         DtDiag *d = dt_diag_report(l->diags, E0108, open->span, "this `%s` is never closed", spelling_of(open->kind));
         if (found->kind != DT_TOK_END)
             dt_diag_label(d, found->span, "`%s` expected before this", closer);
@@ -237,6 +238,10 @@ static void close_other(Layout *l, DtToken token)
 
 static void lay_token(Layout *l, DtToken *token)
 {
+    l->after_cut = l->out.n && l->out.at[l->out.n - 1].cut;
+    while (l->after_cut && in_parens(l))
+        close_missing(l, token);
+    l->after_cut = false;
     if (in_parens(l) && (token->kind == DT_TOK_LBRACE || token->kind == DT_TOK_RBRACE || token->kind == DT_TOK_END ||
                          begins_anew(l, token, STATEMENT | ITEM)))
         while (in_parens(l))

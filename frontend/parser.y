@@ -56,7 +56,6 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
     DtItem *item;
     DtEntry *entry;
     DtDefKind def_kind;
-    DtItemKind item_kind;
     DtGroup *group;
     DtSub *sub;
     DtArg *arg;
@@ -91,7 +90,6 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 
 %type <item> item config_head
 %type <def_kind> def_word
-%type <item_kind> config_word
 %type <names> ids opt_axis_params opt_on path
 %type <binds> binds
 %type <bind> bind
@@ -336,8 +334,8 @@ item:
   | error           { RESUME(); $$ = new_item(p, DT_ITEM_ERROR, @$); }
   | def_word error  { RESUME(); $$ = new_item(p, DT_ITEM_ERROR, @$); }
   | def_word error { RESUME(); } block  { $$ = new_item(p, DT_ITEM_ERROR, @$); }
-  | config_word error  { RESUME(); $$ = new_item(p, DT_ITEM_ERROR, @$); }
-  | config_word error { RESUME(); } config  { $$ = new_item(p, DT_ITEM_ERROR, @$); }
+  | faulty_config_head         { $$ = new_item(p, DT_ITEM_ERROR, @$); }
+  | faulty_config_head config  { $$ = new_item(p, DT_ITEM_ERROR, @$); }
   ;
 
 binds: bind             { $$ = (DtBindList){0}; DT_PUSH(p->arena, $$, *$1); }
@@ -348,8 +346,6 @@ ids: ID            { $$ = (DtNames){0}; DT_PUSH(p->arena, $$, name_of($1)); }
    | ids COMMA ID  { $$ = $1; DT_PUSH(p->arena, $$, name_of($3)); } ;
 
 def_word: FN { $$ = DT_DEF_FN; } | LAYER { $$ = DT_DEF_LAYER; } | MODEL { $$ = DT_DEF_MODEL; } ;
-config_word: TRAIN { $$ = DT_ITEM_TRAIN; } | CLUSTER { $$ = DT_ITEM_CLUSTER; }
-           | PARALLEL { $$ = DT_ITEM_PARALLEL; } | NAMES { $$ = DT_ITEM_NAMES; } ;
 config_head:
     TRAIN              { $$ = new_item(p, DT_ITEM_TRAIN, @$); }
   | TRAIN ID           { $$ = new_item(p, DT_ITEM_TRAIN, @$); $$->name = name_of($2); }
@@ -357,6 +353,9 @@ config_head:
   | PARALLEL ID ON ID  { $$ = new_item(p, DT_ITEM_PARALLEL, @$); $$->name = name_of($2); $$->on = name_of($4); }
   | NAMES ID ON ID     { $$ = new_item(p, DT_ITEM_NAMES, @$); $$->name = name_of($2); $$->on = name_of($4); }
   ;
+
+faulty_config_head: faulty_config_word { RESUME(); } ;
+faulty_config_word: TRAIN error | CLUSTER error | PARALLEL error | NAMES error ;
 
 opt_axis_params: %empty { $$ = (DtNames){0}; } | LBRACKET ids RBRACKET { $$ = $2; } ;
 opt_formals: %empty { $$ = (DtFormalList){0}; } | formals ;

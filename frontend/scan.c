@@ -47,27 +47,35 @@ static size_t utf8_length(const unsigned char *text, size_t left)
     return n;
 }
 
-/* NUL bytes and invalid UTF-8 anywhere, comments included; one report per run of such bytes. */
-static void check_bytes(const Scan *s)
+/* NUL bytes and invalid UTF-8 anywhere, comments included: the first of each is reported. False if
+ * there are NUL bytes, since what follows one is rarely text. */
+static bool check_bytes(const Scan *s)
 {
     const unsigned char *text = (const unsigned char *)s->source;
+    size_t n_nul = 0, n_bad = 0, first_nul = 0, first_bad = 0, end_bad = 0;
     for (size_t i = 0; i < s->len;) {
-        size_t start = i, n = utf8_length(text + i, s->len - i);
-        if (text[i] == 0) {
-            while (i < s->len && text[i] == 0)
-                i++;
-            DtDiag *d = dt_diag_report(s->diags, E0102, span_of(s, start, i), "NUL byte in the source");
-            dt_diag_help(d, "a program is UTF-8 text; was the file damaged, or is it UTF-16?");
-        } else if (n == 0) {
-            while (i < s->len && text[i] >= 0x80 && utf8_length(text + i, s->len - i) == 0)
-                i++;
-            DtDiag *d = dt_diag_report(s->diags, E0103, span_of(s, start, i),
-                                       "these bytes are not valid UTF-8 (the first is 0x%02X)", text[start]);
-            dt_diag_help(d, "save the file as UTF-8");
-        } else {
-            i += n;
-        }
+        size_t n = utf8_length(text + i, s->len - i);
+        if (text[i] == 0 && n_nul++ == 0)
+            first_nul = i;
+        if (n == 0 && n_bad++ == 0)
+            first_bad = i;
+        if (n == 0 && i == first_bad + n_bad - 1)
+            end_bad = i + 1;
+        i += n ? n : 1;
     }
+    if (n_nul) {
+        DtDiag *d = dt_diag_report(s->diags, E0102, span_of(s, first_nul, first_nul + 1), "NUL byte in the source");
+        if (n_nul > 1)
+            dt_diag_note(d, "the file has %zu of them; nothing else was checked", n_nul);
+        dt_diag_help(d, "a program is UTF-8 text; was the file damaged, or is it UTF-16?");
+    } else if (n_bad) {
+        DtDiag *d = dt_diag_report(s->diags, E0103, span_of(s, first_bad, end_bad),
+                                   "these bytes are not valid UTF-8 (the first is 0x%02X)", text[first_bad]);
+        if (n_bad > end_bad - first_bad)
+            dt_diag_note(d, "%zu more such bytes follow", n_bad - (end_bad - first_bad));
+        dt_diag_help(d, "save the file as UTF-8");
+    }
+    return n_nul == 0;
 }
 
 /* The characters of a number without `_`, or NULL if there are too many. */
@@ -162,7 +170,7 @@ static void report_unit(const Scan *s, DtSpan number, DtSpan unit)
     } else {
         char *name = dt_arena_strndup(s->arena, text, (size_t)len);
         DtDiag *d = dt_diag_report(s->diags, E0105, unit, "`%s` is not a unit", name);
-        const char *near = dt_text_nearest(name, units, DT_COUNT(units));
+        const char *near = len > 1 ? dt_text_nearest(name, units, DT_COUNT(units)) : NULL;
         if (near)
             dt_diag_fix(d, unit, near, "did you mean `%s`?", near);
         dt_diag_note(d, "units are B KB MB GB TB KiB MiB GiB TiB (also per second: GB/s), s ms us ns, W kW, "
@@ -332,7 +340,7 @@ static bool read_word(const Scan *s, int word, DtToken *token)
         dt_diag_note(d, "a string ends on the line on which it begins");
         read_string(s, token, span.lo + 1, span.hi);
         token->kind = DT_TOK_STRING;
-        token->reported = true;
+        token->reported = token->cut = true;
         return true;
     }
     case DT_LEX_QUOTED: {
@@ -390,8 +398,8 @@ DtTokens dt_scan_tokens(DtArena *arena, DtDiags *diags, uint32_t file)
         dt_diag_note(d, "a source file has at most %d", DT_MAX_SOURCE);
         return s.tokens;
     }
-    check_bytes(&s);
-    scan_words(&s, s.len >= 3 && !memcmp(s.source, "\xEF\xBB\xBF", 3) ? 3 : 0);
+    if (check_bytes(&s))
+        scan_words(&s, s.len >= 3 && !memcmp(s.source, "\xEF\xBB\xBF", 3) ? 3 : 0);
     check_units(&s);
     return s.tokens;
 }

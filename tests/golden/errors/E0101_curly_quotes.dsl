@@ -1,0 +1,2 @@
+include “std.dsl”
+dim n = 4

@@ -1,0 +1,4 @@
+include 'std.dsl'
+train {
+  data = bin('corpus/*.bin', u16)
+}

@@ -1,0 +1,2 @@
+# Straße
+dim n = 4

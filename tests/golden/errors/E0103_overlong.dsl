@@ -1,0 +1,2 @@
+include "À¯etc"
+dim n = í €

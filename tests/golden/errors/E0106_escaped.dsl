@@ -1,0 +1,4 @@
+train {
+  data = text("C:\")
+  steps = 3
+}

@@ -1,0 +1,4 @@
+train {
+  data = text("corpus/*.txt)
+  steps = 3
+}

@@ -1,0 +1,4 @@
+names hf on m {
+  "a\rb"[n] = w
+  "\n\t\"\\"[n] = v
+}

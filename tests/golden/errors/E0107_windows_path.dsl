@@ -1,0 +1,1 @@
+train { data = bin("C:\corpus\new.bin", u16) }

@@ -1,0 +1,6 @@
+fn f(x) {
+  if true {
+    y = x
+  return y
+}
+fn g(x) { return x }

@@ -1,0 +1,4 @@
+fn f(x[...], y[...]) -> [...] {
+  a = x[seq -> kseq
+  return a
+}

@@ -1,0 +1,3 @@
+fn f(x[...], y[...]) -> [...] {
+  return f(x[seq -> kseq, y)
+}

@@ -1,0 +1,3 @@
+train {
+  steps = 3
+  loss = mean[batch](l

@@ -1,0 +1,2 @@
+dim layer = 12, heads = 4
+fn f(x[in, out]) { return x }

@@ -1,0 +1,5 @@
+fn f(x) {
+  state = x * 2
+  model = x
+  return x
+}

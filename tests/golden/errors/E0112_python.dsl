@@ -1,0 +1,4 @@
+fn f(x) {
+  if x > 3:
+    return x
+}

@@ -1,0 +1,2 @@
+// a comment of another language
+dim n = 4

@@ -1,0 +1,3 @@
+fn f(x) {
+  return 0 < x < 3
+}

@@ -224,7 +224,7 @@ static void print_mesh_set(Printer *p, uint16_t bits)
             continue;
         dt_text_add(p->text, gap);
         if (p->mesh && i < p->mesh->n && p->mesh->axes[i].name)
-            dt_quote_add(p->text, p->mesh->axes[i].name);
+            dt_quote_add_part(p->text, p->mesh->axes[i].name);
         else
             dt_text_printf(p->text, "%u", i);
         gap = " ";

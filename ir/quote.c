@@ -3,6 +3,8 @@
  * text needs one rule: what starts with a letter or `_` is a bare name, what starts with `"` is quoted. */
 #include "ir/quote.h"
 
+#include <string.h>
+
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -24,7 +26,7 @@ bool dt_quote_is_bare(const char *name)
     return true;
 }
 
-void dt_quote_add_string(DtText *text, const char *name)
+static void add_string(DtText *text, const char *name)
 {
     dt_text_add_n(text, "\"", 1);
     for (const char *c = name; *c; c++) {
@@ -46,5 +48,13 @@ void dt_quote_add(DtText *text, const char *name)
     else if (dt_quote_is_bare(name))
         dt_text_add(text, name);
     else
-        dt_quote_add_string(text, name);
+        add_string(text, name);
+}
+
+void dt_quote_add_part(DtText *text, const char *name)
+{
+    if (name && strchr(name, '.'))
+        add_string(text, name);
+    else
+        dt_quote_add(text, name);
 }

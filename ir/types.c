@@ -269,10 +269,8 @@ int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh)
 static void print_mesh_axis(uint32_t number, const DtMesh *mesh, DtText *text)
 {
     const char *name = mesh && number < mesh->n ? mesh->axes[number].name : NULL;
-    if (name && !strchr(name, '.')) /* the dot separates the mesh axes of one split */
-        dt_quote_add(text, name);
-    else if (name)
-        dt_quote_add_string(text, name);
+    if (name)
+        dt_quote_add_part(text, name);
     else
         dt_text_printf(text, "%u", number);
 }

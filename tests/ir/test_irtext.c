@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* IR text: prints and reads back to the same text; the reader survives whatever it is given. */
+#include "sample.h"
+
+#include "base/intern.h"
+#include "base/philox.h"
+#include "ir/irtext.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *print(const DtModule *module)
+{
+    DtText text = {0};
+    dt_text_add(&text, "");
+    dt_irtext_print(module, &text);
+    return text.at;
+}
+
+Test(irtext, sample_has_every_op)
+{
+    DtArena *arena = dt_arena_new();
+    DtModule *module = sample_module(arena);
+    bool seen[DT_OP_COUNT] = {0};
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++)
+            seen[module->funcs.at[i]->ops.at[k]->kind] = true;
+    }
+    for (int i = 0; i < DT_OP_COUNT; i++)
+        cr_expect(seen[i], "the sample lacks `%s`", dt_op_info[i].text);
+    dt_arena_free(arena);
+}
+
+Test(irtext, round_trip)
+{
+    DtArena *arena = dt_arena_new();
+    DtDiags *diags = dt_diag_new(arena);
+    char *first = print(sample_module(arena));
+    DtModule *again = dt_irtext_read(arena, diags, first, strlen(first));
+    if (!again)
+        dt_diag_print(diags, stderr, false);
+    cr_assert(again);
+    char *second = print(again);
+    cr_assert_str_eq(second, first);
+    free(first);
+    free(second);
+    dt_arena_free(arena);
+}
+
+/* What the text of the sample must contain: one line for each feature that could be forgotten by both sides. */
+Test(irtext, says_everything)
+{
+    static const char *const pieces[] = {
+        "mesh micro=2 time, data.x=2, tensor=2\n",
+        "store 0 : param f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 rank=1 decays init=const(1, 0) @1:2-3",
+        "store 1 : grad f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 init=const(0, 0) of=0\n",
+        "bf16[a=8/\"data.x\".tensor~]",
+        "func \"layer one\" : layer fwd=kernel bwd=kernel bwd_x=block bwd_w=block @1:5-90 {\n",
+        "arg %x.0 : f32[a=3, b=4]\n",
+        "param %w.1 : f32[a=3] path=up.w pattern=up.w rank=1 init=normal(0.02, 0) @1:6-9\n",
+        "param %mu.2 : f32[a=3] state path=mu pattern=mu init=uniform(-0.1, 1e-30)\n",
+        "= neg(%x.0) : f32[a=3, b=4] path=attention.wq @1:7-8\n",
+        "= cast(%x.0) : bf16[a=3, b=4]",
+        "= relabel(%x.0) : f32[a=3, g=2, p=2, one=1] relabel(b -> g=2, p=2) relabel(-> one=1)",
+        "relabel(g, p -> b=4) relabel(one ->)",
+        "= slice[b](%x.0) : f32[a=3, b=2] ranges=(1 0 2 2)",
+        "= pad[b](%x.0) : f32[a=3, b=13] ranges=(1 2 3 0) number=-inf",
+        "= window[b, w](%x.0) : f32[a=3, b=2, w=3] ranges=(1 1 2 3) number=0.5",
+        " : f32[a=3] reduce=max",
+        "= scan[a, b](%x.0) : f32[a=3, b=4] reverse",
+        "= scatter_add[e; c](",
+        "write 1 = %",
+        "arg %\"7 w\\\"\\\\\\x0a\".3 : f32[a=3]",
+        "%11, %12 = loop(%8, %10, %9) : f32[a=3, b=4], f32[layers=2, a=3] func=block",
+        " text=h func=\"layer one\"",
+        "() = send(",
+        "f32[a=4, b=6]{sum \"data.x\"}",
+        " mesh={\"data.x\"}",
+        "update(adamw beta1=0.9 beta2=0.999 eps=1e-08 decay=0.1)",
+        "update(sgd momentum=0.9)",
+        "loop(label=h axis=layers count=2 reverse carried=1 invariant=1 stacked=1 stacked_out=1)",
+        "text=h.up.w store=0",
+        "func kernel.1 : model {\n",
+        "library=gelu",
+        "entry grad : grad {\n  result store=1 accumulate\n  result name=loss accumulate\n}\n",
+        "@2:0-4000000000",
+    };
+    DtArena *arena = dt_arena_new();
+    char *text = print(sample_module(arena));
+    unsigned missing = 0;
+    for (size_t i = 0; i < DT_COUNT(pieces); i++) {
+        if (!strstr(text, pieces[i])) {
+            missing++;
+            cr_log_error("not in the text: %s", pieces[i]);
+        }
+    }
+    cr_expect_eq(missing, 0, "%s", text);
+    free(text);
+    dt_arena_free(arena);
+}
+
+Test(irtext, hand_written)
+{
+    static const char text[] = "func f : fn { # values may have any names\n"
+                               "  arg %in : f32[x=2]\n arg %in.5 : f32[x=2]\n"
+                               "  %sum = add(%in, %in.5) : f32[x=2]\n  return %sum }\n";
+    static const char wanted[] = "func f : fn {\n  arg %in.0 : f32[x=2]\n  arg %in.1 : f32[x=2]\n"
+                                 "  %sum.2 = add(%in.0, %in.1) : f32[x=2]\n  return %sum.2\n}\n";
+    DtArena *arena = dt_arena_new();
+    DtModule *module = dt_irtext_read(arena, NULL, text, sizeof text - 1);
+    cr_assert(module);
+    char *printed = print(module);
+    cr_expect_str_eq(printed, wanted);
+    free(printed);
+    dt_arena_free(arena);
+}
+
+static const struct { const char *text, *message; } faulty[] = {
+    {"hello", "expected `mesh`, `store`, `func` or `entry`"},
+    {"mesh a=0", "integer from 1"},
+    {"mesh a=1, b", "expected `=`"},
+    {"func f : fn {", "expected a value"},
+    {"func f : thing { }", "kind of function"},
+    {"func f : fn { } func f : fn { }", "defined twice"},
+    {"func f : fn { %1 = frob() : f32[] }", "name of an operation"},
+    {"func f : fn { %1 = exp(%0) : f32[] }", "not defined above"},
+    {"func f : fn { %1 = exp(%1) : f32[] }", "uses its own result"},
+    {"func f : fn { arg %0 : f32[] arg %0 : f32[] }", "defined twice"},
+    {"func f : fn { arg %0 : f31[] }", "expected a type"},
+    {"func f : fn { arg %0 : f32[a=0] }", "integer from 1"},
+    {"func f : fn { arg %0 : f32[a=2, a=2] }", "same name"},
+    {"func f : fn { arg %0 : f32[a=99999999999999999999] }", "integer from 1"},
+    {"func f : fn { arg %0 : f32[a=9223372036854775807, b=3] }", "more elements"},
+    {"func f : fn { arg %0 : f32[a=2/none] }", "unknown mesh axis"},
+    {"mesh m=2 func f : fn { arg %0 : f32[a=2/m]{sum m} }", "used twice"},
+    {"func f : fn { arg %0 : f32[a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1,j=1,k=1,l=1,m=1,n=1,o=1,p=1,q=1] }",
+     "more than 16 axes"},
+    {"func f : fn { arg %0 : f32[a=2] return %0 } entry e : g { result name=x }", "named but not defined"},
+    {"func f : fn { %0 = param() : f32[] store=0 }", "not defined above"},
+    {"store 1 : param f32[]", "numbered 0, 1"},
+    {"store 0 : param f32[] path=a pattern=a of=4", "does not exist"},
+    {"func f : fn { arg %0 : f32[a=4] %1 = slice[a](%0) : f32[a=2] ranges=(0 0 1 2, 0 0 1 2) }", "expected 1 ranges"},
+    {"func f : fn { arg %0 : f32[a=4] } @1:2", "expected `mesh`"},
+    {"func f : fn @1:2 { }", "expected a span"},
+    {"func f : fn @1:2-99999999999 { }", "expected a span"},
+    {"func \"f", "does not end"},
+    {"func \"\\q\" : fn { }", "unknown escape"},
+    {"func f : fn { arg %0 : f32[a=2] return %0 %2 = exp(%0) : f32[a=2] }", "after the results"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=3] }", "where its rule gives f32[a=2]"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = call(%0) : f32[a=2] func=f return %1 }", "calls itself"},
+};
+
+Test(irtext, faulty_texts)
+{
+    for (size_t i = 0; i < DT_COUNT(faulty); i++) {
+        DtArena *arena = dt_arena_new();
+        DtDiags *diags = dt_diag_new(arena);
+        cr_expect_null(dt_irtext_read(arena, diags, faulty[i].text, strlen(faulty[i].text)), "%s", faulty[i].text);
+        cr_expect_eq(dt_diag_errors(diags), 1, "%s", faulty[i].text);
+        char *out = NULL;
+        size_t len = 0;
+        FILE *stream = open_memstream(&out, &len);
+        dt_diag_print(diags, stream, false);
+        fclose(stream);
+        cr_expect(strstr(out, faulty[i].message), "%s\nwanted: %s\ngot: %s", faulty[i].text, faulty[i].message, out);
+        free(out);
+        dt_arena_free(arena);
+    }
+}
+
+/* ---- random changes ---- */
+
+static uint32_t draw(uint32_t run, uint32_t *n) { return dt_philox(7, run, (*n)++, 0).word[0]; }
+
+/* Overwrites, removes, repeats or swaps pieces of the text. */
+static size_t mutate(char *text, size_t len, size_t cap, uint32_t run)
+{
+    static const char alphabet[] = "%(){}[]=:,.;@#\"\\~/- \n0123456789abfimrsux\xff";
+    uint32_t n = 0, times = 1 + draw(run, &n) % 4;
+    for (uint32_t t = 0; t < times && len > 1; t++) {
+        size_t at = draw(run, &n) % len, from = draw(run, &n) % len, piece = 1 + draw(run, &n) % 30;
+        switch (draw(run, &n) % 4) {
+        case 0:
+            text[at] = alphabet[draw(run, &n) % (sizeof alphabet - 1)];
+            break;
+        case 1:
+            piece = piece < len - at ? piece : len - at;
+            memmove(text + at, text + at + piece, len - at - piece);
+            len -= piece;
+            break;
+        case 2:
+            piece = piece < len - from ? piece : len - from;
+            if (len + piece > cap)
+                break;
+            memmove(text + at + piece, text + at, len - at);
+            memmove(text + at, text + (from < at ? from : from + piece < len ? from + piece : from), piece);
+            len += piece;
+            break;
+        default:
+            for (size_t i = at; i < len; i++) {
+                if (text[i] >= '0' && text[i] <= '9') {
+                    text[i] = (char)('0' + draw(run, &n) % 10);
+                    break;
+                }
+            }
+        }
+    }
+    return len;
+}
+
+/* The small text keeps runs short; each run frees its memory. What is read must print and read again. */
+Test(irtext, fuzz, .timeout = 600)
+{
+    DtArena *home = dt_arena_new();
+    char *base = print(sample_module(home));
+    static const char small[] =
+        "mesh m=2 time, d=2\nstore 0 : param f32[l=2, a=3] path=h.w pattern=h.#.w loops=1 rank=1 init=const(0, 0)\n"
+        "func b : body {\n arg %i : i32[]\n arg %x : f32[a=3, b=4/d]\n arg %w : f32[a=3]\n"
+        " %y = mul(%x, %w) : f32[a=3, b=4/d] path=q @1:2-3\n"
+        " %z = reduce[b](%y) : f32[a=3]{sum d}\n %r = all_reduce(%z) : f32[a=3] mesh={d}\n return %y, %r\n}\n"
+        "func e : entry {\n %x = input() : f32[a=3, b=4/d] text=x\n %w = param() : f32[l=2, a=3] text=h.w store=0\n"
+        " %y, %r = loop(%x, %w) : f32[a=3, b=4/d], f32[l=2, a=3] func=b loop(label=h axis=l count=2 carried=1 "
+        "stacked=1 stacked_out=1)\n"
+        " %s = relabel(%y) : f32[g=2/d, p=2, a=3] relabel(b -> g=2, p=2)\n"
+        " %t = window[a, k](%s) : f32[g=2/d, p=2, a=2, k=3] ranges=(1 1 2 3) number=0.5\n return %r\n}\n"
+        "entry grad : e {\n result store=0\n}\n";
+    const char *texts[] = {small, base};
+    uint32_t runs = 100000, read = 0;
+    if (getenv("DT_FUZZ_RUNS"))
+        runs = (uint32_t)strtoul(getenv("DT_FUZZ_RUNS"), NULL, 10);
+    DtArena *arena = dt_arena_new();
+    for (uint32_t run = 0; run < runs; run++) {
+        const char *text = texts[run % 50 == 49];
+        size_t len = strlen(text), cap = len + 200;
+        char *copy = malloc(cap);
+        memcpy(copy, text, len);
+        if (run > 1)
+            len = mutate(copy, len, cap, run);
+        dt_arena_reset(arena);
+        DtModule *module = dt_irtext_read(arena, run % 2 ? dt_diag_new(arena) : NULL, copy, len);
+        cr_assert(module || run > 1, "the unchanged text is refused");
+        if (module) {
+            read++;
+            char *first = print(module);
+            DtModule *again = dt_irtext_read(arena, NULL, first, strlen(first));
+            cr_assert(again, "run %u: what was printed is refused:\n%s", run, first);
+            char *second = print(again);
+            cr_assert_str_eq(second, first);
+            free(first);
+            free(second);
+        }
+        free(copy);
+    }
+    cr_expect_gt(read, runs / 100);
+    free(base);
+    dt_arena_free(arena);
+    dt_arena_free(home);
+}

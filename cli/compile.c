@@ -82,12 +82,10 @@ static int check_pass_names(const DtCli *cli)
 
 static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
 {
-    static const char *const kernels[] = {"attend", "xent", "layernorm", "rmsnorm", "softmax",
-                                          "lse",    "gelu", "gelu_tanh", "silu"};
     DtPassContext context = {.train = program->train,
                              .parallel = program->parallel,
-                             .kernels = kernels,
-                             .n_kernels = DT_COUNT(kernels)};
+                             .kernels = dt_codegen_kernels,
+                             .n_kernels = dt_codegen_n_kernels};
     Watch watch = {.cli = cli};
     verify(program->module, "lowering");
     dt_irtext_print(program->module, ret_serial);
@@ -95,7 +93,7 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
     dt_passes_run(program->module, &context, after_pass, &watch);
     int code = dt_cli_print(&watch.printed);
     dt_text_free(&watch.printed);
-    return code;
+    return code == DT_EXIT_OK && dt_diag_errors(cli->diags) ? DT_EXIT_DIAGNOSTICS : code;
 }
 
 /* ---- code ---- */

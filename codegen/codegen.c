@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+const char *const dt_codegen_kernels[] = {NULL};
+const uint32_t dt_codegen_n_kernels = 0;
+
 static void add_meta(DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;

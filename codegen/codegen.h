@@ -21,6 +21,10 @@ typedef struct DtCodegenOptions {
 /* Lowers entries "grad", "update", "eval", "predict" of program->module into builder. */
 DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder);
 
+/* Library functions that have kernels here: their calls must survive inlining (codegen/library.c). */
+extern const char *const dt_codegen_kernels[];
+extern const uint32_t dt_codegen_n_kernels;
+
 /* ---- host compiler (hostcc.c) ---- */
 
 /* "cpu-v4" for this processor; the level of a target name, 0 if unknown. */

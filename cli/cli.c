@@ -33,7 +33,7 @@ const DtOptionTable dt_cli_table = {
                 "fmt [--check | -w] FILE.dsl...\n"
                 "dump PLAN\n"
                 "asm TEXT -o PLAN\n"
-                "explain CODE",
+                "explain CODE | NAME | settings",
     .epilogue =
         "Examples:\n"
         "  dtc examples/gpt2.dsl --params\n"

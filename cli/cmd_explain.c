@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc explain CODE: the long form of a diagnostic; without a code, the list of all. */
+/* dtc explain: the long form of a diagnostic (E0501), or the manual of a block, directive or function of the
+ * configuration (adamw). Without a word the list of all diagnostics; `settings` prints the whole manual. */
 #include "cli/cli.h"
+#include "frontend/config.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -51,16 +53,21 @@ static bool find_code(const char *word, DtDiagCode *ret_code)
     return dt_diag_find(name, ret_code);
 }
 
-static int unknown_code(const char *word)
+static int unknown_word(const char *word)
 {
-    const char *names[DT_DIAG_COUNT];
+    const char *names[DT_DIAG_COUNT + 64];
     for (int i = 0; i < DT_DIAG_COUNT; i++)
         names[i] = dt_diag_name((DtDiagCode)i);
-    const char *nearest = dt_text_nearest(word, names, DT_DIAG_COUNT);
+    uint32_t n = DT_DIAG_COUNT + dt_configexplain_names(names + DT_DIAG_COUNT, 64);
+    const char *nearest = dt_text_nearest(word, names, n);
     if (nearest)
-        return dt_cli_fail(DT_EXIT_USAGE, "there is no diagnostic %s; did you mean %s?", word,
+        return dt_cli_fail(DT_EXIT_USAGE, "nothing is known about %s; did you mean %s?", word,
                            nearest);
-    return dt_cli_fail(DT_EXIT_USAGE, "there is no diagnostic %s; `dtc explain` lists them", word);
+    return dt_cli_fail(
+        DT_EXIT_USAGE,
+        "nothing is known about %s; `dtc explain` lists the diagnostics, `dtc explain settings` "
+        "the configuration",
+        word);
 }
 
 int dt_cmd_explain(DtCli *cli)
@@ -76,8 +83,9 @@ int dt_cmd_explain(DtCli *cli)
             dt_text_add(&text, "\n");
         if (find_code(cli->words.at[i], &found))
             explain(found, &text);
-        else
-            code = unknown_code(cli->words.at[i]);
+        else if (!dt_configexplain_print(
+                     strcmp(cli->words.at[i], "settings") ? cli->words.at[i] : NULL, &text))
+            code = unknown_word(cli->words.at[i]);
     }
     if (code == DT_EXIT_OK)
         code = dt_cli_print(&text);

@@ -66,4 +66,10 @@ void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtPro
  * and returns false otherwise. */
 bool dt_configcheck_compilable(DtDiags *diags, const DtProgram *program, bool parallel_was_named);
 
+/* The manual of one block, directive or configuration function (`train`, `shard`, `adamw`), or of all of them
+ * (name NULL): every key with kind, default and purpose. False if there is none of that name. */
+bool dt_configexplain_print(const char *name, DtText *ret_text);
+/* All names that it takes. */
+uint32_t dt_configexplain_names(const char **ret_names, uint32_t cap);
+
 #endif

@@ -71,6 +71,17 @@ typedef struct DtConfigValue {
 /* Values of all keys, indexed by DtKeyId; only those of the schema read are meaningful. */
 typedef struct DtConfigValues { DtConfigValue at[DT_KEY_COUNT]; } DtConfigValues;
 
+/* ---- config_kinds.c ---- */
+
+/* One value to be read. */
+typedef struct DtConfigReading {
+    const DtConfigHost *host;
+    const DtConfigKey *key;
+    const DtExpr *expr;
+    DtConfigValue *value;
+} DtConfigReading;
+bool dt_configkinds_read(const DtConfigReading *r); /* reports and returns false if it is not of the kind */
+
 /* ---- config_args.c ---- */
 
 /* Reads arguments by the rows of schema: positional in order, named anywhere. Reports unknown, repeated,
@@ -89,6 +100,9 @@ DtSchemaId dt_configargs_find(DtConfigClass config_class, const char *name);
 const char *dt_configargs_callee(const DtExpr *expr);
 /* `a, b or c`: the spellings of a class, for messages. */
 const char *dt_configargs_list(DtArena *arena, DtConfigClass config_class);
+/* `a`, `b` or `c`. */
+const char *dt_configargs_join(DtArena *arena, const char *const *words, size_t n);
+size_t dt_configargs_names(DtConfigClass config_class, const char *ret_names[DT_SCHEMA_COUNT]);
 /* "; did you mean `x`?" as a help line when a spelling is near. */
 void dt_configargs_suggest(DtDiag *diag, DtSpan span, const char *name, const char *const *names, size_t n);
 /* Strips parentheses. */

@@ -427,7 +427,7 @@ static void unknown_directive(const Block *b, const DtEntry *entry)
             names[n++] = dt_config_schemas[i].name;
     DtDiag *d = dt_diag_report(b->host->diags, E0506, entry->verb.span,
                                "there is no directive `%s`", entry->verb.text);
-    dt_diag_note(d, "directives are %s", dt_configargs_list(b->host->arena, DT_CONFIG_VERB));
+    dt_diag_note(d, "a directive is %s", dt_configargs_list(b->host->arena, DT_CONFIG_VERB));
     dt_configargs_suggest(d, entry->verb.span, entry->verb.text, names, n);
 }
 
@@ -510,7 +510,7 @@ DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem 
         }
         DtDiag *d = dt_diag_report(host->diags, E0459, entry->span,
                                    "a `parallel` block has directives only");
-        dt_diag_note(d, "directives are %s", dt_configargs_list(host->arena, DT_CONFIG_VERB));
+        dt_diag_note(d, "a directive is %s", dt_configargs_list(host->arena, DT_CONFIG_VERB));
     }
     check_pipeline_axis(&b);
     check_unused(&b);

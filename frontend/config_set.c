@@ -305,7 +305,7 @@ static void set_directive(const Setting *s, DtItem *item)
     }
     if (!entry && dt_configargs_find(DT_CONFIG_VERB, s->part[1]) == DT_SCHEMA_COUNT) {
         DtDiag *d = refuse(s, dt_arena_printf(s->arena, "there is no directive `%s`", s->part[1]));
-        dt_diag_note(d, "directives are %s", dt_configargs_list(s->arena, DT_CONFIG_VERB));
+        dt_diag_note(d, "a directive is %s", dt_configargs_list(s->arena, DT_CONFIG_VERB));
         return;
     }
     if (!entry && !micro && !(mesh && s->n_parts == 3)) {

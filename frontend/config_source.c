@@ -149,8 +149,8 @@ static bool unknown_reader(const DtConfigHost *host, const DtExpr *value)
     DtDiag *d = callee
                     ? dt_diag_report(host->diags, E0801, span, "`%s` is no source of data", callee)
                     : dt_diag_report(host->diags, E0801, span, "this is no source of data");
-    dt_diag_note(d, "samplers are %s", dt_configargs_list(host->arena, DT_CONFIG_SAMPLER));
-    dt_diag_note(d, "sources are %s", dt_configargs_list(host->arena, DT_CONFIG_SOURCE));
+    dt_diag_note(d, "a sampler is %s", dt_configargs_list(host->arena, DT_CONFIG_SAMPLER));
+    dt_diag_note(d, "a source is %s", dt_configargs_list(host->arena, DT_CONFIG_SOURCE));
     dt_configargs_suggest(d, span, callee, names, n);
     return false;
 }

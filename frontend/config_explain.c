@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The manual of the configuration blocks, printed from the tables: `dtc explain adamw`. */
+#include "frontend/config_internal.h"
+
+#include <string.h>
+
+static const char *const kind_names[] = {
+    [DT_KIND_NATURAL] = "integer >= 0",
+    [DT_KIND_COUNT] = "integer >= 1",
+    [DT_KIND_NUMBER] = "number",
+    [DT_KIND_NONNEGATIVE] = "number >= 0",
+    [DT_KIND_POSITIVE] = "number > 0",
+    [DT_KIND_FRACTION] = "number from 0 to 1",
+    [DT_KIND_PAIR] = "pair of numbers",
+    [DT_KIND_BOOLEAN] = "true or false",
+    [DT_KIND_STRING] = "text",
+    [DT_KIND_FLOATTYPE] = "f32, bf16 or f16",
+    [DT_KIND_INTTYPE] = "u8, u16, u32 or i32",
+    [DT_KIND_SCALE] = "number > 0, or dynamic",
+    [DT_KIND_BANDWIDTH] = "bytes per second",
+    [DT_KIND_SECONDS] = "time",
+    [DT_KIND_BYTES] = "bytes",
+    [DT_KIND_GPU] = "device",
+    [DT_KIND_CONDITION] = "condition",
+    [DT_KIND_AUGMENT] = "augmentation",
+    [DT_KIND_PATHS] = "names",
+    [DT_KIND_CUTS] = "numbers or names",
+    [DT_KIND_SAMPLERS] = "sources",
+    [DT_KIND_CHOICE_ORDER] = "word",
+    [DT_KIND_CHOICE_SCHEDULE] = "word",
+    [DT_KIND_CHOICE_OFFLOAD] = "word",
+    [DT_KIND_CHOICE_GOAL] = "word",
+    [DT_KIND_OPTIMIZER] = "optimizer",
+    [DT_KIND_RATE] = "number or schedule",
+    [DT_KIND_MIXED] = "mixed(...)",
+    [DT_KIND_EVAL] = "every(...)",
+    [DT_KIND_SAVE] = "every(...)",
+    [DT_KIND_LINK] = "link(...)",
+    [DT_KIND_SOURCE] = "source",
+};
+
+static const struct Word {
+    DtConfigKind kind;
+    const char *word, *meaning;
+} words[] = {
+#define DT_CONFIG_SCHEMA(...)
+#define DT_CONFIG_KEY(...)
+#define DT_CONFIG_CHOICE(SET, word, meaning) {DT_KIND_CHOICE_##SET, word, meaning},
+#include "frontend/config.def"
+#undef DT_CONFIG_SCHEMA
+#undef DT_CONFIG_KEY
+#undef DT_CONFIG_CHOICE
+};
+
+static const struct Device {
+    const char *name, *description;
+} devices[] = {
+#define DT_GPU(name, description, memory) {name, description},
+#include "base/gpus.def"
+#undef DT_GPU
+};
+
+static const char *class_name(DtConfigClass config_class)
+{
+    switch (config_class) {
+    case DT_CONFIG_BLOCK: return "block";
+    case DT_CONFIG_VERB: return "directive of a parallel block";
+    case DT_CONFIG_OPTIMIZER: return "optimizer";
+    case DT_CONFIG_RATE: return "learning-rate schedule";
+    case DT_CONFIG_MIXED: return "value of precision";
+    case DT_CONFIG_EVAL: return "value of eval";
+    case DT_CONFIG_SAVE: return "value of save";
+    case DT_CONFIG_LINK: return "link";
+    case DT_CONFIG_SOURCE: return "source of data";
+    case DT_CONFIG_SAMPLER: return "sampler";
+    }
+    return "";
+}
+
+static void print_words(DtConfigKind kind, DtText *text)
+{
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        if (words[i].kind == kind)
+            dt_text_printf(text, "                  %-18s %s\n", words[i].word, words[i].meaning);
+    for (size_t i = 0; kind == DT_KIND_GPU && i < DT_COUNT(devices); i++)
+        dt_text_printf(text, "                  %-18s %s\n", devices[i].name,
+                       devices[i].description);
+}
+
+static void print_key(const DtConfigKey *key, DtText *text)
+{
+    dt_text_printf(text, "  %-14s  %s: %s", key->name, kind_names[key->kind], key->help);
+    if (!strcmp(key->preset, "!"))
+        dt_text_add(text, "; must be given\n");
+    else if (*key->preset)
+        dt_text_printf(text, "; default %s\n", key->preset);
+    else
+        dt_text_add(text, "\n");
+    print_words(key->kind, text);
+}
+
+static void print_schema(DtSchemaId schema, DtText *text)
+{
+    const DtConfigSchema *row = &dt_config_schemas[schema];
+    dt_text_printf(text, "%s (%s)\n%s\n", row->name, class_name(row->config_class), row->help);
+    for (int k = 0; k < DT_KEY_COUNT; k++)
+        if (dt_config_keys[k].schema == schema)
+            print_key(&dt_config_keys[k], text);
+}
+
+bool dt_configexplain_print(const char *name, DtText *ret_text)
+{
+    bool found = false;
+    for (int i = 0; i < DT_SCHEMA_COUNT; i++) {
+        if (name && strcmp(dt_config_schemas[i].name, name))
+            continue;
+        if (found)
+            dt_text_add(ret_text, "\n");
+        print_schema((DtSchemaId)i, ret_text);
+        found = true;
+    }
+    return found;
+}
+
+uint32_t dt_configexplain_names(const char **ret_names, uint32_t cap)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < DT_SCHEMA_COUNT && n < cap; i++)
+        ret_names[n++] = dt_config_schemas[i].name;
+    return n;
+}

@@ -1,0 +1,187 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The command line of dtc, option by option:  run.sh DTC
+# Each case is a command, its exit code, and texts that must (or with `not` must not) be on stdout or stderr.
+set -u
+dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+unset NO_COLOR DTC_LIBRARY
+cp -r "$root/tests/golden/errors/mini" "$work/mini"
+cd "$work" || exit 1
+passed=0 failed=0 code=0 what=
+
+run() { # command...: what the checks below look at
+    what=$*
+    "$dtc" "$@" >out 2>err
+    code=$?
+}
+fail() {
+    echo "FAIL dtc $what: $1"
+    sed 's/^/    /' err | head -5
+    failed=$((failed + 1))
+}
+exits() {
+    if [ "$code" -eq "$1" ]; then passed=$((passed + 1)); else fail "exit code $code instead of $1"; fi
+}
+prints() {
+    if grep -aqF -- "$1" out; then passed=$((passed + 1)); else fail "stdout lacks: $1"; fi
+}
+says() {
+    if grep -aqF -- "$1" err; then passed=$((passed + 1)); else fail "stderr lacks: $1"; fi
+}
+silent() {
+    if [ ! -s "$1" ]; then passed=$((passed + 1)); else fail "$1 is not empty: $(head -1 "$1")"; fi
+}
+holds() { # command that must succeed
+    if "$@" >/dev/null 2>&1; then passed=$((passed + 1)); else fail "does not hold: $*"; fi
+}
+
+cat >program.dsl <<'END'
+include "mini/train.dsl"
+parallel two on pair {
+  mesh data = 2
+  shard batch on data
+}
+parallel whole on one { mesh data = 1 }
+cluster one { gpus = 1; gpu = "cpu" }
+END
+cat >faulty.dsl <<'END'
+include "mini/train.dsl"
+parallel two on pair { mesh data = 3; shard batch on data }
+END
+
+# ---- help, version, usage ----
+run --help; exits 0; silent err; prints 'usage: dtc'; prints '--print-after=PASS'; prints 'Exit codes'
+# every option of the table is in the help
+for name in $(sed -n 's/^DT_CLI_OPTION([A-Z_]*, "\([a-z-]*\)".*/\1/p' "$root/cli/options.def"); do
+    prints "--$name"
+done
+run --help=man; exits 0; prints '.TH dtc 1'; prints '.SH OPTIONS'
+run -h; exits 0
+run --help=html; exits 2; silent out
+run --version; exits 0; prints 'dtc '; silent err
+run -V; exits 0
+run; exits 2; says 'no program'; silent out
+run --chek program.dsl; exits 2; says 'did you mean --check?'
+run --zzzzzz; exits 2; says 'unknown option --zzzzzz'
+run -q program.dsl; exits 2; says 'unknown option -q'
+run --check=1 program.dsl; exits 2; says '--check takes no value'
+run program.dsl --emit; exits 2; says '--emit needs a value'
+run program.dsl other.dsl; exits 2; says 'one program at a time'
+run program.dsl --emit=asm; exits 2; says '--emit cannot be asm'
+run program.dsl --emit=pln; exits 2; says 'did you mean plan?'
+run program.dsl --report=pdf; exits 2; says '--report cannot be pdf'
+run program.dsl --color=blue; exits 2; says '--color cannot be blue'
+run program.dsl -D batch; exits 2; says '-D takes name=number'
+run program.dsl --set train.steps; exits 2; says '--set takes block.key=value'
+run program.dsl --data=other; exits 2; says '--data takes'
+run program.dsl -w; exits 2; says 'dtc fmt'
+run missing.dsl; exits 5; says 'cannot read missing.dsl'; silent out
+run -- --missing.dsl; exits 5; says '--missing.dsl'
+
+# ---- check ----
+run program.dsl --check; exits 0; silent out; silent err
+run --check program.dsl; exits 0
+run program.dsl; exits 0; silent out
+run faulty.dsl --check; exits 3; silent out; says 'error[E0501]'; says 'faulty.dsl:2:24'
+run faulty.dsl --check --json; exits 3; says '"code": "E0501"'; holds sh -c 'python3 -c "import json,sys
+for l in open(\"err\"): json.loads(l)" || ! command -v python3'
+run faulty.dsl --check --color=always; exits 3; holds grep -q "$(printf '\033')" err
+run faulty.dsl --check --color=never; holds sh -c "! grep -q '$(printf '\033')' err"
+run faulty.dsl --check; holds sh -c "! grep -q '$(printf '\033')' err"
+
+# ---- params ----
+run mini/train.dsl --params; exits 0; prints '296 parameters'; prints 'h.#.mlp.up'; prints '4 x'; prints '[embed=4, ffn=8]'; silent err
+run mini/train.dsl --params -D embed=8 -Dvocab=1000; exits 0; prints '8,512 parameters'
+run mini/train.dsl --params --dim=layers=2; exits 0; prints '168 parameters'
+run mini/train.dsl --params --json; exits 0; prints '"total": 296'; prints '"pattern": "h.#.mlp.down"'
+run mini/model.dsl --params; exits 0; prints '296 parameters'
+run faulty.dsl --params; exits 3; silent out
+
+# ---- stages ----
+run mini/train.dsl --emit=ast; exits 0; prints 'train'; silent err
+run mini/train.dsl --emit=ir; exits 0; prints 'loop'
+cp out first; run mini/train.dsl --emit ir; holds cmp out first
+run --list-passes; exits 0; prints 'differentiate'
+run mini/train.dsl --print-after=difrentiate; exits 2; says 'did you mean differentiate?'
+run mini/train.dsl --print-after=differentiate; exits 0; prints '# after differentiate'
+run mini/train.dsl --time-passes; exits 0; says 'parse, check, lower'; says 'ms'
+
+# ---- choosing blocks, setting things ----
+run program.dsl --check --parallel two; exits 0
+run program.dsl --check --parallel none; exits 0
+run program.dsl --check --parallel tow; exits 3; says 'E0003'; says 'did you mean `two`?'
+run program.dsl --check --cluster pear; exits 3; says 'E0003'; says 'did you mean `pair`?'
+run program.dsl --check --train big; exits 3; says 'E0003'
+run program.dsl --check --parallel two --cluster one; exits 3; says 'E0501'
+run program.dsl --check --parallel two --set parallel.mesh.data=1 --cluster one; exits 0
+run program.dsl --check --set two.micro=4; exits 0
+run program.dsl --check --parallel two --set two.micro=3; exits 3; says 'E0502'
+run program.dsl --check --set train.steps=20 --set train.optimizer.lr=0.5; exits 0
+run program.dsl --check --set train.steps=many; exits 3; says '--set train.steps'
+run program.dsl --check --set train.stpes=20; exits 3; says 'E0450'
+run program.dsl --check --set train.optimizer.rate=1; exits 3; says 'E0450'
+run program.dsl --check --set 'train.optimizer=adamw(1e-3)'; exits 0
+run program.dsl --check --set 'train.optimizer.lr=1 +'; exits 3
+run program.dsl --check --set trian.steps=20; exits 3; says 'E0002'; says 'did you mean `train`?'
+run program.dsl --check --set steps=20; exits 3; says 'E0002'
+run program.dsl --check --set parallel.micro=4; exits 3; says 'there are 2 parallel blocks'
+run program.dsl --check --set two.zero=1; exits 3; says 'E0002'
+run program.dsl --check --set one.gpu=h100-sxm; exits 0
+run program.dsl --check --set one.gpu=h101-sxm; exits 3; says 'E0516'
+run program.dsl --check -D batch=x; exits 3
+run program.dsl --check -D bach=8; exits 3
+run program.dsl --check --library "$work/mini"; exits 0
+
+# ---- explain ----
+run explain E0501; exits 0; prints 'error E0501'; silent err
+run explain e0501; exits 0
+run explain E9999; exits 2; silent out
+run explain; exits 0; prints 'E0501'
+for name in $(awk '{ print $1 }' out); do
+    run explain "$name"
+    exits 0
+    holds test "$(wc -c <out)" -gt 80
+done
+
+run explain adamw; exits 0; prints 'betas'; prints 'must be given'
+run explain shard; exits 0; prints 'zigzag'
+run explain adam; exits 2; says 'did you mean adamw?'
+run explain settings; exits 0
+for name in $(sed -n 's/^DT_CONFIG_KEY([A-Z_]*, \([a-z_]*\),.*/\1/p' "$root/frontend/config.def" | sort -u); do
+    prints "  $name "
+done
+
+# ---- fmt ----
+printf 'dim  a=3\n\n\n\ndim b = a\n' >ugly.dsl
+run fmt ugly.dsl; exits 0; prints 'dim a = 3'; cp out pretty.dsl
+run fmt --check ugly.dsl pretty.dsl; exits 1; prints 'ugly.dsl'; holds sh -c '! grep -q pretty out'
+run fmt -w ugly.dsl; exits 0; holds cmp ugly.dsl pretty.dsl
+run fmt --check ugly.dsl; exits 0; silent out
+run fmt; exits 2
+run fmt missing.dsl; exits 5
+run fmt ugly.dsl pretty.dsl; exits 2
+printf 'dim = 3\n' >broken.dsl
+run fmt broken.dsl; exits 3; says 'error[E01'; silent out
+
+# ---- plans ----
+run program.dsl -o plan; exits 3; says 'there are'; holds test ! -e plan
+run dump; exits 2
+run dump missing; exits 5
+printf 'not a plan' >plan
+run dump plan; holds test "$code" -ne 0; silent out
+run asm plan; exits 2
+run asm plan -o made; holds test "$code" -ne 0; holds test ! -e made
+
+# ---- a full disk ----
+if [ -w /dev/full ]; then
+    what='--help >/dev/full'
+    "$dtc" --help >/dev/full 2>err
+    code=$?
+    exits 5
+fi
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

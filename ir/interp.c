@@ -54,6 +54,12 @@ void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, 
             fprintf(stderr, "  --> %s:%u:%u\n", dt_diag_path(diags, op->span.file), line, column);
         }
     }
+    if (func) {
+        DtText dump = {0};
+        dt_irtext_print_func(func, &dump);
+        fprintf(stderr, "%s", dump.at ? dump.at : "");
+        dt_text_free(&dump);
+    }
     abort();
 }
 

@@ -80,6 +80,32 @@ Test(interp_struct, loop_backwards)
     fixture_free(f);
 }
 
+/* Two stacked operands, nothing carried, one or two iterations: x[i] - y[i]. */
+Test(interp_struct, loop_with_two_stacked_operands)
+{
+    for (int count = 1; count <= 2; count++) {
+        Fixture *f = fixture_new();
+        DtFunc *body = dt_graph_func(f->module, "body", DT_FUNC_BODY);
+        DtBuilder inner = {.func = body};
+        dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
+        DtValue *x = dt_graph_arg(body, dt_type_scalar(DT_F32), "x");
+        DtValue *y = dt_graph_arg(body, dt_type_scalar(DT_F32), "y");
+        dt_graph_return(body, dt_graph_binary(&inner, DT_OP_SUB, x, y));
+        DtAxis axis = axis_of("layers", count);
+        const DtType *type = dt_type_plain(DT_F32, 1, &axis);
+        DtLoop loop = {.label = dt_intern("h"),
+                       .axis = axis.name,
+                       .count = count,
+                       .n_stacked = 2,
+                       .n_stacked_out = 1};
+        DtValue *in[] = {arg_values(f, type, (double[]){10, 20}),
+                         arg_values(f, type, (double[]){1, 2})};
+        DtOp *op = dt_graph_loop(&f->b, body, loop, in);
+        expect_values(run(f, op->out[0]), (double[]){9, 18}, count);
+        fixture_free(f);
+    }
+}
+
 /* A loop inside the body of another: stacked operands with two loop axes. */
 Test(interp_struct, nested_loops)
 {

@@ -105,6 +105,12 @@ Test(round, to_integers)
     cr_assert_eq(dt_round_to(DT_I32, NAN), 0);
     cr_assert_eq(dt_round_to(DT_U8, -3), 0);
     cr_assert_eq(dt_round_to(DT_U16, 70000), 65535);
+    DtDtype whole[] = {DT_U8, DT_U16, DT_U32, DT_I32, DT_I64};
+    for (size_t i = 0; i < DT_COUNT(whole); i++) {
+        cr_assert_eq(dt_round_to(whole[i], 0.75), 0);
+        cr_assert_eq(dt_round_to(whole[i], 100), 100);
+    }
+    cr_assert_eq(dt_round_to(DT_I64, -0x1p40), -0x1p40);
     cr_assert_eq(dt_round_to(DT_U32, 5e9), 4294967295.0);
     cr_assert_eq(dt_round_to(DT_BOOL, 0.5), 1);
     cr_assert_eq(dt_round_to(DT_BOOL, -0.0), 0);
@@ -119,5 +125,7 @@ Test(round, wraps)
     cr_assert_eq(dt_round_wrap(DT_I32, 0x1ffffffffu), -1);
     cr_assert_eq(dt_round_wrap(DT_U8, 300), 44);
     cr_assert_eq(dt_round_wrap(DT_U16, (uint64_t)-1), 65535);
+    cr_assert_eq(dt_round_wrap(DT_U32, 0x1ffffffffu), 4294967295.0);
+    cr_assert_eq(dt_round_wrap(DT_I64, (uint64_t)-5), -5);
     cr_assert_eq(dt_round_wrap(DT_BOOL, 256), 1);
 }

@@ -1,11 +1,284 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ops share a kernel. */
+/* Fusion: which ops share a kernel. Every op starts as a group of its own; in order, each is merged with the
+ * groups of its operands as long as the union is still one loop nest and no path leaves the union and comes
+ * back:
+ *
+ *   maps over the same axes                                 x * y + z
+ *   a reduction and what makes its operand                  sum[embed](u * u)
+ *   what is computed per row from reductions, and what
+ *   combines it with the row again                          u * rsqrt(s / n + eps) * gain
+ *   an index map (gather, pad, window, concat) and its users: the map is a load
+ *
+ * A reduction whose operand runs in memory along an axis that stays (a column sum, such as the gradient of a
+ * bias) is fused with its producers only if nobody else wants them, since its loop nest stores no full-size
+ * value. Views (renames, splits, slices) cost nothing and stay apart. With --unfused every op is alone: the
+ * slow reference. */
 #include "codegen/emit.h"
+
+#include <string.h>
+
+enum { MAX_GROUP = 48 }; /* ops: bounds the registers and pointers of a kernel */
+
+typedef struct Group {
+    DT_VEC(uint32_t) ops;      /* positions in the function, ascending */
+    const DtType *full;        /* a type with the axes of the whole space; NULL: cannot be fused */
+    bool reduces, column;
+    const char **inner;        /* axes summed away */
+    uint32_t n_inner;
+    uint32_t last;             /* largest position */
+} Group;
+
+typedef struct Fusion {
+    DtEmit *e;
+    const DtFunc *func;
+    Group *groups;             /* by position of the first op; merged ones are empty */
+    uint32_t *group_of;        /* by position */
+    uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
+    uint32_t *stamp, now;      /* by group: visited in search number */
+    uint32_t *stack;
+} Fusion;
+
+static bool is_index_map(const DtOp *op)
+{
+    return op->kind == DT_OP_GATHER || op->kind == DT_OP_PAD || op->kind == DT_OP_WINDOW || op->kind == DT_OP_CONCAT;
+}
+
+static bool is_fusable(const DtOp *op)
+{
+    if (op->n_out != 1 || dt_kernel_is_inline(op->out[0]))
+        return false;
+    return dt_op_info[op->kind].op_class == DT_CLASS_MAP || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
+           op->kind == DT_OP_EXPAND || is_index_map(op);
+}
+
+static bool listed(const char *axis, const char *const *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == axis)
+            return true;
+    return false;
+}
+
+/* Whether type has just the axes of full, or (outer) just those that are not summed away. */
+static bool has_axes(const DtType *type, const Group *g, bool outer)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->full->rank; i++) {
+        if (outer && listed(g->full->axes[i].name, g->inner, g->n_inner))
+            continue;
+        if (dt_type_find(type, g->full->axes[i].name) < 0)
+            return false;
+        n++;
+    }
+    return n == type->rank;
+}
+
+static void start(Fusion *f, uint32_t i)
+{
+    const DtOp *op = f->func->ops.at[i];
+    Group *g = &f->groups[i];
+    f->group_of[i] = i;
+    g->last = i;
+    DT_PUSH(f->e->arena, g->ops, i);
+    if (!is_fusable(op))
+        return;
+    g->full = op->out[0]->type;
+    if (op->kind != DT_OP_REDUCE)
+        return;
+    g->full = op->in[0]->type;
+    g->reduces = true;
+    g->inner = op->axes;
+    g->n_inner = op->n_axes;
+    g->column = !listed(g->full->axes[g->full->rank - 1].name, g->inner, g->n_inner);
+}
+
+/* ---- legality ---- */
+
+static bool same_inner(const Group *a, const Group *b)
+{
+    if (a->n_inner != b->n_inner)
+        return false;
+    for (uint32_t i = 0; i < a->n_inner; i++)
+        if (!listed(a->inner[i], b->inner, b->n_inner))
+            return false;
+    return true;
+}
+
+/* The union's space: that of whichever reduces, or the common one. */
+static bool spaces_fit(const Fusion *f, const Group *a, const Group *b, Group *ret_union)
+{
+    *ret_union = a->reduces || !b->reduces ? *a : *b;
+    if (!a->full || !b->full || a->ops.n + b->ops.n > MAX_GROUP)
+        return false;
+    if (a->reduces && b->reduces && (!same_inner(a, b) || !has_axes(a->full, b, false) || a->column != b->column))
+        return false;
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = side ? b : a;
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtOp *op = f->func->ops.at[g->ops.at[i]];
+            const DtType *type = op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type;
+            if (!has_axes(type, ret_union, false) && !(ret_union->reduces && has_axes(type, ret_union, true)))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool in_union(const Fusion *f, uint32_t position, uint32_t a, uint32_t b)
+{
+    return position != UINT32_MAX && (f->group_of[position] == a || f->group_of[position] == b);
+}
+
+/* An index map reads its operand from memory at other indices, so that must come from outside. */
+static bool maps_read_outside(const Fusion *f, uint32_t a, uint32_t b)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = &f->groups[side ? b : a];
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtOp *op = f->func->ops.at[g->ops.at[i]];
+            uint32_t n = op->kind == DT_OP_GATHER ? 1 : is_index_map(op) ? op->n_in : 0;
+            for (uint32_t j = 0; j < n; j++)
+                if (in_union(f, f->position[op->in[j]->id], a, b))
+                    return false;
+        }
+    }
+    return true;
+}
+
+/* In a column sum no value of full size is wanted outside. */
+static bool column_is_closed(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < f->func->results.n; i++) {
+        const DtValue *value = f->func->results.at[i];
+        if (in_union(f, f->position[value->id], a, b) && has_axes(value->type, joined, false))
+            return false;
+    }
+    for (uint32_t i = 0; i < f->func->ops.n; i++)
+        for (uint32_t j = 0; !in_union(f, i, a, b) && j < f->func->ops.at[i]->n_in; j++) {
+            const DtValue *value = f->func->ops.at[i]->in[j];
+            if (in_union(f, f->position[value->id], a, b) && has_axes(value->type, joined, false))
+                return false;
+        }
+    return true;
+}
+
+/* Pushes the groups outside the union that group g reads from. */
+static uint32_t push_sources(Fusion *f, uint32_t g, uint32_t n, bool *ret_found, uint32_t a, uint32_t b)
+{
+    const Group *group = &f->groups[g];
+    for (uint32_t i = 0; i < group->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[group->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++) {
+            uint32_t position = f->position[op->in[j]->id];
+            if (position == UINT32_MAX)
+                continue;
+            uint32_t source = f->group_of[position];
+            if (source == a || source == b) {
+                *ret_found = *ret_found || (g != a && g != b);
+                continue;
+            }
+            if (f->stamp[source] != f->now) {
+                f->stamp[source] = f->now;
+                f->stack[n++] = source;
+            }
+        }
+    }
+    return n;
+}
+
+/* Whether a path from the union passes through another group and comes back. */
+static bool makes_cycle(Fusion *f, uint32_t a, uint32_t b)
+{
+    bool found = false;
+    f->now++;
+    uint32_t n = push_sources(f, a, 0, &found, a, b);
+    n = push_sources(f, b, n, &found, a, b);
+    while (n > 0 && !found)
+        n = push_sources(f, f->stack[n - 1], n - 1, &found, a, b);
+    return found;
+}
+
+static void try_merge(Fusion *f, uint32_t a, uint32_t b)
+{
+    Group joined;
+    if (a == b || !spaces_fit(f, &f->groups[a], &f->groups[b], &joined) || !maps_read_outside(f, a, b))
+        return;
+    if ((joined.column && !column_is_closed(f, &joined, a, b)) || makes_cycle(f, a, b))
+        return;
+    Group *to = &f->groups[a < b ? a : b], *from = &f->groups[a < b ? b : a];
+    uint32_t keep = a < b ? a : b;
+    joined.ops = to->ops;
+    joined.last = to->last > from->last ? to->last : from->last;
+    for (uint32_t i = 0; i < from->ops.n; i++) {
+        DT_PUSH(f->e->arena, joined.ops, from->ops.at[i]);
+        f->group_of[from->ops.at[i]] = keep;
+    }
+    *to = joined;
+    memset(from, 0, sizeof *from);
+}
+
+/* ---- order ---- */
+
+/* Numbers the groups so that each comes after what it reads; among those that may come, the one whose last
+ * op stands first. */
+static uint32_t order(Fusion *f, uint32_t *ret_group)
+{
+    uint32_t n = f->func->ops.n, done = 0;
+    bool *emitted = DT_NEW_ARRAY(f->e->arena, bool, n + 1);
+    for (;;) {
+        uint32_t best = UINT32_MAX;
+        for (uint32_t g = 0; g < n; g++) {
+            if (f->groups[g].ops.n == 0 || emitted[g] || (best != UINT32_MAX && f->groups[best].last < f->groups[g].last))
+                continue;
+            bool ready = true;
+            for (uint32_t i = 0; ready && i < f->groups[g].ops.n; i++) {
+                const DtOp *op = f->func->ops.at[f->groups[g].ops.at[i]];
+                for (uint32_t j = 0; ready && j < op->n_in; j++) {
+                    uint32_t position = f->position[op->in[j]->id];
+                    ready = position == UINT32_MAX || f->group_of[position] == g || emitted[f->group_of[position]];
+                }
+            }
+            if (ready)
+                best = g;
+        }
+        if (best == UINT32_MAX)
+            break;
+        for (uint32_t i = 0; i < f->groups[best].ops.n; i++)
+            ret_group[f->groups[best].ops.at[i]] = done;
+        emitted[best] = true;
+        done++;
+    }
+    return done;
+}
 
 uint32_t dt_group_func(DtEmit *e, const DtFunc *func, uint32_t *ret_group)
 {
-    (void)e;
-    for (uint32_t i = 0; i < func->ops.n; i++)
+    uint32_t n = func->ops.n;
+    Fusion fusion = {.e = e, .func = func}, *f = &fusion;
+    for (uint32_t i = 0; i < n; i++)
         ret_group[i] = i;
-    return func->ops.n;
+    if (e->options->unfused)
+        return n;
+    f->groups = DT_NEW_ARRAY(e->arena, Group, n + 1);
+    f->group_of = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
+    f->stamp = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
+    f->stack = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
+    f->position = DT_NEW_ARRAY(e->arena, uint32_t, func->n_values + 1);
+    memset(f->position, 0xff, (func->n_values + 1) * sizeof *f->position);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
+            f->position[func->ops.at[i]->out[r]->id] = i;
+    for (uint32_t i = 0; i < n; i++)
+        start(f, i);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (!is_fusable(op))
+            continue;
+        for (uint32_t j = op->n_in; j-- > 0;) {
+            uint32_t position = f->position[op->in[j]->id];
+            if (position != UINT32_MAX && is_fusable(func->ops.at[position]))
+                try_merge(f, f->group_of[position], f->group_of[i]);
+        }
+    }
+    return order(f, ret_group);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Activity: which values need a cotangent at all.
  *
- * A value is active if it is a float that depends on an active input through differentiable ops, useful if
- * a seeded result depends on it through active values. Exactly the values that are both get a cotangent; so
- * integers, masks, tables of angles and running maxima behind `stop` cost nothing in the backward part.
- * Values carried by a loop are followed round until nothing changes, which takes at most one round per
- * carried value. */
+ * A value is active if it is a float that depends on an active input through differentiable ops,
+ * useful if a seeded result depends on it through active values. Exactly the values that are both
+ * get a cotangent; so integers, masks, tables of angles and running maxima behind `stop` cost
+ * nothing in the backward part. Values carried by a loop are followed round until nothing changes,
+ * which takes at most one round per carried value. */
 #include "passes/diff.h"
 
 #include <string.h>
@@ -54,7 +54,8 @@ static void op_forward(DtDiff *diff, DtActivity *a, const DtOp *op)
     else if (op->kind == DT_OP_LOOP)
         out = dt_activity_loop(diff, op, in, NULL).body->active_out;
     for (uint32_t i = 0; i < op->n_out; i++)
-        a->active[op->out[i]->id] = dt_dtype_is_float(op->out[i]->type->dtype) && (out == NULL || out[i]);
+        a->active[op->out[i]->id] =
+            dt_dtype_is_float(op->out[i]->type->dtype) && (out == NULL || out[i]);
 }
 
 static void op_backward(DtDiff *diff, DtActivity *a, const DtOp *op)
@@ -69,13 +70,15 @@ static void op_backward(DtDiff *diff, DtActivity *a, const DtOp *op)
     if (op->kind == DT_OP_CALL)
         wanted = dt_activity_of(diff, op->func, in, out)->wanted;
     else if (op->kind == DT_OP_LOOP)
-        wanted = dt_activity_loop(diff, op, in, out).body->wanted + 1; /* input 0 is the iteration */
+        wanted =
+            dt_activity_loop(diff, op, in, out).body->wanted + 1; /* input 0 is the iteration */
     for (uint32_t i = 0; i < op->n_in; i++)
         if (wanted[i])
             a->useful[op->in[i]->id] = true;
 }
 
-static DtActivity *analyse(DtDiff *diff, const DtFunc *func, const bool *active_in, const bool *seeded)
+static DtActivity *analyse(DtDiff *diff, const DtFunc *func, const bool *active_in,
+                           const bool *seeded)
 {
     DtArena *arena = diff->arena;
     DtActivity *a = DT_NEW(arena, DtActivity);
@@ -85,7 +88,8 @@ static DtActivity *analyse(DtDiff *diff, const DtFunc *func, const bool *active_
     a->active = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
     a->useful = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
-        a->active[func->inputs.at[i]->id] = active_in[i] && dt_dtype_is_float(func->inputs.at[i]->type->dtype);
+        a->active[func->inputs.at[i]->id] =
+            active_in[i] && dt_dtype_is_float(func->inputs.at[i]->type->dtype);
     for (uint32_t i = 0; i < func->ops.n; i++)
         op_forward(diff, a, func->ops.at[i]);
     a->active_out = gather_bits(arena, a->active, func->results.n, func->results.at);
@@ -100,7 +104,8 @@ static DtActivity *analyse(DtDiff *diff, const DtFunc *func, const bool *active_
     return a;
 }
 
-const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *active_in, const bool *seeded)
+const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *active_in,
+                                 const bool *seeded)
 {
     for (DtActivity *a = diff->activities; a != NULL; a = a->next)
         if (a->func == func && same_bits(a->active_in, active_in, func->inputs.n) &&
@@ -113,9 +118,10 @@ const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *a
     return a;
 }
 
-/* Forward: a carried value is active from the second iteration on if its last value was; backward: it is
- * seeded in all but the last iteration if the next one wants it. */
-DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active_in, const bool *seeded)
+/* Forward: a carried value is active from the second iteration on if its last value was; backward:
+ * it is seeded in all but the last iteration if the next one wants it. */
+DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active_in,
+                                const bool *seeded)
 {
     const DtFunc *body = op->func;
     const uint32_t n = op->loop->n_carried;

@@ -3,13 +3,15 @@
  *
  * Purpose: merges ops of one function that compute the same thing, then removes what nobody uses.
  *
- *   %a = all_gather(%x) ; %b = all_gather(%x) ; f(%a, %b)     =>     %a = all_gather(%x) ; f(%a, %a)
+ *   %a = all_gather(%x) ; %b = all_gather(%x) ; f(%a, %b)   =>   %a = all_gather(%x) ; f(%a, %a)
  *
- * Two ops are equal if kind, attributes, result types and (merged) operands are. Random draws, sends and
- * receives, updates and loops are never merged: two draws are two draws even if a program makes them under
- * one site. A call is merged only if its function is a library function, which cannot draw.
+ * Two ops are equal if kind, attributes, result types and (merged) operands are. Random draws,
+ * sends and receives, updates and loops are never merged: two draws are two draws even if a program
+ * makes them under one site. A call is merged only if its function is a library function, which
+ * cannot draw.
  *
- * Requires: a verified module. Establishes: no two equal ops in a function, no dead op. Breaks: nothing. */
+ * Requires: a verified module. Establishes: no two equal ops in a function, no dead op. Breaks:
+ * nothing. */
 #include "passes/passes.h"
 
 #include "base/hash.h"
@@ -23,12 +25,9 @@ static bool may_merge(const DtOp *op)
     case DT_OP_LOOP:
     case DT_OP_UPDATE:
     case DT_OP_SEND:
-    case DT_OP_RECV:
-        return false;
-    case DT_OP_CALL:
-        return op->func->library != NULL;
-    default:
-        return true;
+    case DT_OP_RECV: return false;
+    case DT_OP_CALL: return op->func->library != NULL;
+    default: return true;
     }
 }
 
@@ -41,20 +40,18 @@ static bool same_relabel(const DtRelabel *a, const DtRelabel *b)
 {
     if (a->n_from != b->n_from || a->n_to != b->n_to)
         return false;
-    return same_names(a->from, b->from, a->n_from) && same_names(a->to, b->to, a->n_to); /* types give extents */
+    return same_names(a->from, b->from, a->n_from) &&
+           same_names(a->to, b->to, a->n_to); /* types give extents */
 }
 
 static uint32_t n_ranges(const DtOp *op)
 {
     switch (op->kind) {
     case DT_OP_SLICE:
-    case DT_OP_PAD:
-        return op->n_axes;
+    case DT_OP_PAD: return op->n_axes;
     case DT_OP_WINDOW:
-    case DT_OP_FOLD:
-        return 1;
-    default:
-        return 0;
+    case DT_OP_FOLD: return 1;
+    default: return 0;
     }
 }
 
@@ -81,8 +78,9 @@ static bool same_attributes(const DtOp *a, const DtOp *b)
     for (uint32_t i = 0; i < a->n_relabels; i++)
         if (!same_relabel(&a->relabels[i], &b->relabels[i]))
             return false;
-    return same_ranges(a, b) && memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->reduce == b->reduce &&
-           a->reverse == b->reverse && a->store == b->store && a->func == b->func && a->mesh == b->mesh &&
+    return same_ranges(a, b) && memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+           a->reduce == b->reduce && a->reverse == b->reverse && a->store == b->store &&
+           a->func == b->func && a->mesh == b->mesh &&
            (a->kind == DT_OP_CALL || same_text(a->text, b->text));
 }
 

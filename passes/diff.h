@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of differentiation share. Private to passes/differentiate.c, activity.c, saved.c, vjp*.c.
+/* What the files of differentiation share. Private to passes/differentiate.c, activity.c, saved.c,
+ * vjp*.c.
  *
- * A function is differentiated with respect to some of its inputs (active_in) given cotangents of some of
- * its results (seeded). Each such combination has one DtDerivative: a forward function and a backward one.
+ * A function is differentiated with respect to some of its inputs (active_in) given cotangents of
+ * some of its results (seeded). Each such combination has one DtDerivative: a forward function and
+ * a backward one.
  *
  *   activity.c       which values depend on active inputs, which are useful to seeded results
- *   differentiate.c  the backward function: ops of the primal in reverse, one handler each; entry "grad"
+ *   differentiate.c  the backward function: the primal's ops in reverse, a handler each; "grad"
  *   vjp*.c           the handlers: cotangents of an op's operands from those of its results
- *   saved.c          which primal values the backward function takes over, which it computes again */
+ *   saved.c          which primal values the backward function takes over or computes again */
 #ifndef DT_PASSES_DIFF_H
 #define DT_PASSES_DIFF_H
 
@@ -29,24 +31,27 @@ typedef struct DtActivity {
     struct DtActivity *next;
 } DtActivity;
 
-/* The same for a loop op: the question for its body, once carried values have been followed round. */
+/* The same for a loop op: the question for its body, once carried values have been followed round.
+ * */
 typedef struct DtLoopActivity {
     const DtActivity *body;
     bool *active_in, *seeded; /* of the body */
 } DtLoopActivity;
 
 /* seeded NULL: forward only. The answer is remembered. */
-const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *active_in, const bool *seeded);
+const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *active_in,
+                                 const bool *seeded);
 /* active_in: per operand of op; seeded: per result, or NULL. */
-DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active_in, const bool *seeded);
+DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active_in,
+                                const bool *seeded);
 
 /* ---- differentiate.c ---- */
 
 typedef struct DtDerivative {
     DtFunc *func, *fwd, *bwd;
-    const DtLoop *loop;             /* func is the body of this loop, else NULL */
+    const DtLoop *loop; /* func is the body of this loop, else NULL */
     const bool *active_in, *seeded;
-    int32_t *cotangent;             /* per input of func: the result of bwd that is its cotangent, or -1 */
+    int32_t *cotangent; /* per input of func: the result of bwd that is its cotangent, or -1 */
     struct DtDerivative *next;
 } DtDerivative;
 
@@ -60,17 +65,18 @@ struct DtDiff {
 /* What is known of one value of the primal function. */
 struct DtCell {
     DtValue *primal;
-    DtValue *cotangent;   /* in bwd; NULL: none yet */
-    DtValue *placeholder; /* input of bwd that stands for the value until it is known how to get it */
-    DtValue *handed;      /* the input of bwd that hands it over */
-    DtValue *made;        /* the value in bwd, once it is there */
-    DtValue *forward;     /* the value in fwd */
-    DtCell *root;         /* saved.c; NULL: free */
-    bool is_free;         /* saved.c: nothing needs to be saved to have it */
-    bool is_input;        /* handed over without being a result of fwd */
-    bool is_result;       /* of the function, where the caller can hand it over */
+    DtValue *cotangent; /* in bwd; NULL: none yet */
+    DtValue
+        *placeholder; /* input of bwd that stands for the value until it is known how to get it */
+    DtValue *handed;  /* the input of bwd that hands it over */
+    DtValue *made;    /* the value in bwd, once it is there */
+    DtValue *forward; /* the value in fwd */
+    DtCell *root;     /* saved.c; NULL: free */
+    bool is_free;     /* saved.c: nothing needs to be saved to have it */
+    bool is_input;    /* handed over without being a result of fwd */
+    bool is_result;   /* of the function, where the caller can hand it over */
     bool needed, saved;
-    bool derived;         /* a needed root that other saved values give */
+    bool derived; /* a needed root that other saved values give */
 };
 
 /* State of differentiating one function. */
@@ -79,23 +85,24 @@ struct DtReverse {
     DtDerivative *derivative;
     DtFunc *func, *bwd;
     const DtActivity *activity;
-    bool whole;               /* library function: inputs (and results) are saved, nothing else */
+    bool whole; /* library function: inputs (and results) are saved, nothing else */
     bool saves_results;
-    DT_VEC(DtCell *) cells;   /* by id of the primal value, then made-up ones */
-    DtDerivative **of_op;     /* per op of func: derivative of the callee or body, NULL if not used */
+    DT_VEC(DtCell *) cells; /* by id of the primal value, then made-up ones */
+    DtDerivative **of_op;   /* per op of func: derivative of the callee or body, NULL if not used */
     uint32_t n_seeds;
     DT_VEC(DtCell *) placeholders; /* of inputs n_seeds, ... of bwd */
 };
 
 /* One op's turn in the backward function. */
 struct DtVjp {
-    DtBuilder b;               /* in bwd; span and path of op */
+    DtBuilder b; /* in bwd; span and path of op */
     DtReverse *reverse;
     const DtOp *op;
-    uint32_t op_index;         /* in func->ops */
-    DtValue **cotangent;       /* per result; NULL: zero */
-    const bool *active;        /* per operand: wants a cotangent */
-    DtValue **ret;             /* per operand. May lack axes of the operand (then it is constant along them), have
+    uint32_t op_index;   /* in func->ops */
+    DtValue **cotangent; /* per result; NULL: zero */
+    const bool *active;  /* per operand: wants a cotangent */
+    DtValue *
+        *ret; /* per operand. May lack axes of the operand (then it is constant along them), have
                                 * more (they are summed), in any order */
 };
 
@@ -105,8 +112,8 @@ typedef void DtVjpRun(DtVjp *v);
 DtDerivative *dt_diff_derive(DtDiff *diff, DtFunc *func, const DtLoop *loop, const bool *active_in,
                              const bool *seeded);
 
-/* Values of the primal in bwd: any one, an operand, a result, and the k-th result of the forward function of
- * op's callee or body beyond op's own results. */
+/* Values of the primal in bwd: any one, an operand, a result, and the k-th result of the forward
+ * function of op's callee or body beyond op's own results. */
 DtValue *dt_diff_value(DtVjp *v, const DtValue *primal);
 DtValue *dt_diff_in(DtVjp *v, uint32_t i);
 DtValue *dt_diff_out(DtVjp *v, uint32_t i);
@@ -120,14 +127,15 @@ DtValue *dt_diff_fit(DtBuilder *b, DtValue *x, const DtType *type);
 DtVjpRun *dt_diff_handler(DtOpKind kind);
 
 #define DT_OP(NAME, text, inputs, class, shape, factors, gradient, ...) DtVjpRun dt_vjp_##gradient;
-#define dt_vjp_none dt_vjp_unused_
+#define dt_vjp_none                                                     dt_vjp_unused_
 #include "ir/ops.def"
 #undef dt_vjp_none
 #undef DT_OP
 
 /* ---- saved.c ---- */
 
-/* Replaces the placeholders of bwd by saved values and recomputed ones, orders its inputs, and builds fwd. */
+/* Replaces the placeholders of bwd by saved values and recomputed ones, orders its inputs, and
+ * builds fwd. */
 void dt_saved_settle(DtReverse *reverse);
 
 #endif

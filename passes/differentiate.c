@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reverse-mode differentiation, one function at a time.
  *
- * Purpose: replaces entry "loss" by entry "grad": the loss, one gradient per parameter store, and the new
- * values of states.
+ * Purpose: replaces entry "loss" by entry "grad": the loss, one gradient per parameter store, and
+ * the new values of states.
  *
- *   func f(%x, %w)                    func f.fwd(%x, %w)               func f.bwd(%x, %w, %h, %dy)
- *     %h = dot[embed](%x, %w)           %h = dot[embed](%x, %w)          %y = tanh(%h)
- *     %y = tanh(%h)                     %y = tanh(%h)                    %dh = mul(%dy, sub(1, mul(%y, %y)))
- *     return %y                         return %y, %h                    return dot[ffn](%dh, %w), dot[..](%dh, %x)
+ *   func f(%x, %w)            func f.fwd(%x, %w)        func f.bwd(%x, %w, %h, %dy)
+ *     %h = dot[e](%x, %w)       %h = dot[e](%x, %w)       %dh = mul(%dy, cos(%h))
+ *     %y = sin(%h)              %y = sin(%h)              %dx = dot[f](%dh, %w)
+ *     return %y                 return %y, %h             %dw = dot[b](%dh, %x)
+ *                                                         return %dx, %dw
  *
- * f.bwd takes saved values (inputs of f and results of f.fwd, see saved.c), then the cotangents of f's
- * results, and returns those of f's inputs. It walks f's ops backwards; each op's handler (column `gradient`
- * of ops.def) turns the cotangents of results into those of operands, which are fitted to the operand's type and
- * added up. A missing cotangent is zero and costs nothing. A call becomes a call of the callee's f.bwd, a
- * loop a loop over the body's, in reverse (vjp_struct.c). There is one derivative per function and per
- * set of active inputs and seeded results.
+ * f.bwd takes saved values (inputs of f and results of f.fwd, see saved.c), then the cotangents of
+ * f's results, and returns those of f's inputs. It walks f's ops backwards; each op's handler
+ * (column `gradient` of ops.def) turns the cotangents of results into those of operands, which are
+ * fitted to the operand's type and added up. A missing cotangent is zero and costs nothing. A call
+ * becomes a call of the callee's f.bwd, a loop a loop over the body's, in reverse (vjp_struct.c).
+ * There is one derivative per function and per set of active inputs and seeded results.
  *
  * Requires: a verified serial module with entry "loss", whose first result is a float scalar.
  * Establishes: entry "grad" in the place of "loss"; stores of kind GRAD. Breaks: nothing. */
@@ -28,7 +29,8 @@
 
 static DtCell *cell_of(const DtReverse *r, const DtValue *value) { return r->cells.at[value->id]; }
 
-#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, ...) [DT_OP_##NAME] = dt_vjp_##gradient,
+#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, ...) \
+    [DT_OP_##NAME] = dt_vjp_##gradient,
 #define dt_vjp_none NULL
 static DtVjpRun *const handlers[DT_OP_COUNT] = {
 #include "ir/ops.def"
@@ -95,7 +97,8 @@ DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k)
             return placeholder(r, r->cells.at[i]);
     }
     DtValue *extra = DT_NEW(r->diff->arena, DtValue);
-    *extra = (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k, .id = r->cells.n};
+    *extra =
+        (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k, .id = r->cells.n};
     return placeholder(r, new_cell(r, extra));
 }
 
@@ -113,7 +116,10 @@ static void run_op(DtReverse *r, uint32_t index)
 {
     const DtOp *op = r->func->ops.at[index];
     DtArena *arena = r->diff->arena;
-    DtVjp v = {.b = {.func = r->bwd, .span = op->span, .path = op->path}, .reverse = r, .op = op, .op_index = index};
+    DtVjp v = {.b = {.func = r->bwd, .span = op->span, .path = op->path},
+               .reverse = r,
+               .op = op,
+               .op_index = index};
     bool seeded = false, active = false;
     v.cotangent = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -134,7 +140,8 @@ static void run_op(DtReverse *r, uint32_t index)
     handlers[op->kind](&v);
     for (uint32_t i = 0; i < op->n_in; i++)
         if (wants[i] && v.ret[i] != NULL)
-            add_cotangent(r, &v.b, cell_of(r, op->in[i]), dt_diff_fit(&v.b, v.ret[i], op->in[i]->type));
+            add_cotangent(r, &v.b, cell_of(r, op->in[i]),
+                          dt_diff_fit(&v.b, v.ret[i], op->in[i]->type));
 }
 
 static void make_cells(DtReverse *r)
@@ -163,7 +170,8 @@ static void add_seeds(DtReverse *r)
     }
     r->n_seeds = r->bwd->inputs.n;
     for (uint32_t i = 0; i < r->n_seeds; i++)
-        add_cotangent(r, &b, cell_of(r, func->results.at[r->bwd->seeds.at[i]]), r->bwd->inputs.at[i]);
+        add_cotangent(r, &b, cell_of(r, func->results.at[r->bwd->seeds.at[i]]),
+                      r->bwd->inputs.at[i]);
 }
 
 static void add_results(DtReverse *r)
@@ -177,7 +185,8 @@ static void add_results(DtReverse *r)
             continue;
         d->cotangent[i] = (int32_t)r->bwd->results.n;
         DT_PUSH(r->diff->arena, r->bwd->wanted, i);
-        dt_graph_return(r->bwd, cell->cotangent != NULL ? cell->cotangent : dt_diff_zeros(&b, cell->primal->type));
+        dt_graph_return(r->bwd, cell->cotangent != NULL ? cell->cotangent
+                                                        : dt_diff_zeros(&b, cell->primal->type));
     }
     r->bwd->n_returns = r->bwd->results.n;
 }
@@ -254,7 +263,8 @@ DtFunc *dt_differentiate_func(DtFunc *func)
 
 /* ---- entry "grad" ---- */
 
-/* An entry whose sources have become inputs, each store and name once, so that it is a function like any. */
+/* An entry whose sources have become inputs, each store and name once, so that it is a function
+ * like any. */
 typedef struct Step {
     DtFunc *func;
     DT_VEC(const DtOp *) sources; /* one per input of func */
@@ -264,7 +274,8 @@ static DtValue *step_input(DtArena *arena, Step *step, const DtOp *op)
 {
     for (uint32_t i = 0; i < step->sources.n; i++) {
         const DtOp *known = step->sources.at[i];
-        if (known->kind == op->kind && known->store == op->store && known->out[0]->type == op->out[0]->type &&
+        if (known->kind == op->kind && known->store == op->store &&
+            known->out[0]->type == op->out[0]->type &&
             (op->kind == DT_OP_PARAM || strcmp(known->text, op->text) == 0))
             return step->func->inputs.at[i];
     }
@@ -274,7 +285,8 @@ static DtValue *step_input(DtArena *arena, Step *step, const DtOp *op)
 
 static Step make_step(DtModule *module, DtFunc *entry)
 {
-    Step step = {.func = dt_graph_func(module, dt_intern_printf("%s.step", entry->name), DT_FUNC_FN)};
+    Step step = {.func =
+                     dt_graph_func(module, dt_intern_printf("%s.step", entry->name), DT_FUNC_FN)};
     dt_graph_renumber(entry);
     step.func->span = entry->span;
     DtBuilder b = {.func = step.func};
@@ -315,12 +327,14 @@ static DtStore *gradient_store(DtModule *module, DtStore *of)
 }
 
 /* Calls the step's forward function; returns its results. */
-static DtValue **call_forward(DtBuilder *b, const Step *step, const DtDerivative *d, DtValue *const *in)
+static DtValue **call_forward(DtBuilder *b, const Step *step, const DtDerivative *d,
+                              DtValue *const *in)
 {
     return dt_graph_call(b, d != NULL ? d->fwd : step->func, NULL, in)->out;
 }
 
-static DtValue **call_backward(DtBuilder *b, const DtDerivative *d, DtValue *const *in, DtValue *const *out)
+static DtValue **call_backward(DtBuilder *b, const DtDerivative *d, DtValue *const *in,
+                               DtValue *const *out)
 {
     DtArena *arena = b->func->module->arena;
     DtValue **operands = DT_NEW_ARRAY(arena, DtValue *, d->bwd->inputs.n + 1);

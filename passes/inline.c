@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inlining.
  *
- * Purpose: replaces calls by the ops of their functions, so that later passes see entries and loop bodies only.
+ * Purpose: replaces calls by the ops of their functions, so that later passes see entries and loop
+ * bodies only.
  *
  *   %y = call mlp "mlp"(%x, %w)      =>    %h = dot[embed](%x, %w)    path mlp
  *                                          %y = tanh(%h)              path mlp
  *
- * A call of a library function that the target has a kernel for (and of its backward function) stays. What
- * depends on where it stands keeps its full name: the label of a call goes in front of the paths of ops, the
- * sites of random draws, and the labels of loops and of calls that stay.
+ * A call of a library function that the target has a kernel for (and of its backward function)
+ * stays. What depends on where it stands keeps its full name: the label of a call goes in front of
+ * the paths of ops, the sites of random draws, and the labels of loops and of calls that stay.
  *
- * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call but of
- * library kernels. Breaks: DtFunc.fwd, bwd and primal may name functions that are no longer in the module. */
+ * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call
+ * but of library kernels. Breaks: DtFunc.primal may name a function that is no longer in the
+ * module. */
 #include "passes/passes.h"
 
 #include "base/intern.h"
@@ -90,7 +92,6 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
         ret_results[i] = map[callee->results.at[i]->id];
 }
 
-
 /* Calls of func become ops; func's own ops stay the same objects. */
 static void inline_ops(Inliner *inliner, DtFunc *func)
 {
@@ -159,6 +160,14 @@ static void mark(DtFunc *func, DtArena *arena, DtFunc ***ret_at, uint32_t *ret_n
     (*ret_at)[(*ret_n)++] = func;
 }
 
+static DtFunc *if_kept(const DtModule *module, DtFunc *func)
+{
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        if (module->funcs.at[i] == func)
+            return func;
+    return NULL;
+}
+
 /* Only what an entry reaches stays, callees before callers. */
 static void drop_unreached(DtModule *module)
 {
@@ -169,6 +178,12 @@ static void drop_unreached(DtModule *module)
     module->funcs.at = at;
     module->funcs.n = n;
     module->funcs.cap = cap;
+    for (uint32_t i = 0; i < n; i++) {
+        at[i]->fwd = if_kept(module, at[i]->fwd);
+        at[i]->bwd = if_kept(module, at[i]->bwd);
+        at[i]->bwd_x = if_kept(module, at[i]->bwd_x);
+        at[i]->bwd_w = if_kept(module, at[i]->bwd_w);
+    }
 }
 
 void dt_pass_inline(DtModule *module, const DtPassContext *context)

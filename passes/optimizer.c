@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The optimizer's step as IR.
  *
- * Purpose: adds entry "update", which reads gradients, parameters and moments, and makes stores for moments.
+ * Purpose: adds entry "update", which reads gradients, parameters and moments, and makes stores for
+ * moments.
  *
  *   %g = param "w" (gradient) ...       once per parameter
  *   %n = sqrt(sum over all gradients of reduce(mul(%g, %g)))
  *   %s = min(clip / (%n + 1e-6), 1)     as torch.nn.utils.clip_grad_norm_ does; 1 if clip is 0
  *   %p', %m', %v' = update adamw(%p, %g, %m, %v, @lr, %s, @bias1, @bias2)
  *
- * Results: parameters and moments, each to its store, then the metric "grad_norm" (before clipping). The
- * scalars of the step are inputs: "@lr" the learning rate, "@bias1" = 1/(1 - beta1^t), "@bias2" =
- * 1/(1 - beta2^t), t counting applied updates from 1. Parameters for which `decay_if` does not hold, get decay 0.
+ * Results: parameters and moments, each to its store, then the metric "grad_norm" (before
+ * clipping). The scalars of the step are inputs: "@lr" the learning rate, "@bias1" = 1/(1 -
+ * beta1^t), "@bias2" = 1/(1 - beta2^t), t counting applied updates from 1. Parameters for which
+ * `decay_if` does not hold, get decay 0.
  *
- * Requires: stores of kind GRAD, each `of` its parameter. Establishes: entry "update". Breaks: nothing. */
+ * Requires: stores of kind GRAD, each `of` its parameter. Establishes: entry "update". Breaks:
+ * nothing. */
 #include "passes/passes.h"
 
 #include "base/intern.h"
@@ -69,7 +72,8 @@ static DtValue *squares(Update *u, DtValue *gradient)
     for (uint32_t i = 0; i < g->type->rank; i++)
         axes[i] = g->type->axes[i].name;
     DtValue *square = dt_graph_binary(&u->b, DT_OP_MUL, g, g);
-    return g->type->rank == 0 ? square : dt_graph_reduce(&u->b, DT_REDUCE_SUM, square, g->type->rank, axes);
+    return g->type->rank == 0 ? square
+                              : dt_graph_reduce(&u->b, DT_REDUCE_SUM, square, g->type->rank, axes);
 }
 
 static DtValue *global_norm(Update *u, uint32_t n, const Slot *slots)
@@ -95,7 +99,8 @@ static DtValue *clip_scale(Update *u, DtValue *norm)
         return one;
     DtValue *floor = dt_graph_constant(&u->b, DT_F32, 1e-6);
     DtValue *clip = dt_graph_constant(&u->b, DT_F32, u->optimizer->clip);
-    DtValue *ratio = dt_graph_binary(&u->b, DT_OP_DIV, clip, dt_graph_binary(&u->b, DT_OP_ADD, norm, floor));
+    DtValue *ratio =
+        dt_graph_binary(&u->b, DT_OP_DIV, clip, dt_graph_binary(&u->b, DT_OP_ADD, norm, floor));
     return dt_graph_binary(&u->b, DT_OP_MIN, ratio, one);
 }
 
@@ -132,7 +137,8 @@ static void update_one(Update *u, const Slot *slot)
         give(u, op->out[1 + i], slot->moment[i], NULL);
 }
 
-/* One slot per gradient store; their values, first all parameters', so that the text reads in groups. */
+/* One slot per gradient store; their values, first all parameters', so that the text reads in
+ * groups. */
 static Slot *make_slots(Update *u, uint32_t *ret_n)
 {
     DtModule *module = u->module;
@@ -162,7 +168,8 @@ void dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     if (context->train == NULL)
         return;
     Update u = {.module = module, .optimizer = &context->train->optimizer};
-    u.b = (DtBuilder){.func = dt_graph_func(module, "update", DT_FUNC_ENTRY), .span = u.optimizer->span};
+    u.b = (DtBuilder){.func = dt_graph_func(module, "update", DT_FUNC_ENTRY),
+                      .span = u.optimizer->span};
     u.b.func->span = u.optimizer->span;
     u.entry = (DtEntryPoint){.name = dt_intern("update"), .func = u.b.func};
     uint32_t n;

@@ -33,7 +33,8 @@ const DtPass *dt_passes_find(const char *name)
     return NULL;
 }
 
-void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserver *observer, void *data)
+void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserver *observer,
+                   void *data)
 {
     for (uint32_t i = 0; i < dt_n_passes; i++) {
         dt_passes[i].run(module, context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The passes: functions from a module to the same module, one per row of passes.def, run in that order.
- * Each opens with its purpose, an example, and what it requires, establishes and breaks; the verifier runs
- * after every one. */
+/* The passes: functions from a module to the same module, one per row of passes.def, run in that
+ * order. Each opens with its purpose, an example, and what it requires, establishes and breaks; the
+ * verifier runs after every one. */
 #ifndef DT_PASSES_PASSES_H
 #define DT_PASSES_PASSES_H
 
@@ -32,7 +32,8 @@ extern const uint32_t dt_n_passes;
 typedef void DtPassObserver(void *data, const DtPass *pass, const DtModule *module);
 
 /* Runs all passes in order. */
-void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserver *observer, void *data);
+void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserver *observer,
+                   void *data);
 
 /* The pass of that name, or NULL. */
 const DtPass *dt_passes_find(const char *name);
@@ -43,19 +44,19 @@ const DtPass *dt_passes_find(const char *name);
 
 /* ---- parts of passes that others use ---- */
 
-/* Makes func->fwd and func->bwd with respect to all its float arguments and parameters and all its float
- * results that depend on them. Returns bwd, NULL if no result depends on a float input. */
+/* Makes func->fwd and func->bwd with respect to all its float arguments and parameters and all its
+ * float results that depend on them. Returns bwd, NULL if no result depends on a float input. */
 DtFunc *dt_differentiate_func(DtFunc *func);
 
-/* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see split.c. is_weight[i]: the cotangent of input i of
- * the primal belongs to bwd_w. */
+/* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see split.c. is_weight[i]: the cotangent of
+ * input i of the primal belongs to bwd_w. */
 void dt_split_func(DtFunc *bwd, const bool *is_weight, const DtPassContext *context);
 
-/* A row of library.def: a library function that is differentiated as a whole, so that one kernel can be its
- * forward and one its backward part. */
+/* A row of library.def: a library function that is differentiated as a whole, so that one kernel
+ * can be its forward and one its backward part. */
 typedef struct DtLibraryFunc {
     const char *name;
-    bool saves_results;  /* the backward kernel also reads the results */
+    bool saves_results; /* the backward kernel also reads the results */
 } DtLibraryFunc;
 
 /* The row of func, NULL if it has none. */

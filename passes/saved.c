@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the forward part leaves to the backward part, and what the backward part computes again.
  *
- * The rule. A value is *free* if it depends, through cheap ops only, on constants, positions, random draws
- * (a draw repeats) and inputs of the function, which the caller hands over without a copy. Any other value
- * has a *root*: if its op is cheap, if those of its operands that are not free share one root, and if that
- * root is no larger than the value, it has the same root; else it is its own root, and so is a result of
- * the function that is itself needed. Cheap are scalar maps and the axis operations that a kernel can read
- * through.
+ * The rule. A value is *free* if it depends, through cheap ops only, on constants, positions,
+ * random draws (a draw repeats) and inputs of the function, which the caller hands over without a
+ * copy. Any other value has a *root*: if its op is cheap, if those of its operands that are not
+ * free share one root, and if that root is no larger than the value, it has the same root; else it
+ * is its own root, and so is a result of the function that is itself needed. Cheap are scalar maps
+ * and the axis operations that a kernel can read through.
  *   The backward function needs some values. The roots of those that are not free are saved, except
- * a root whose op is cheap and whose operands can all be had from other saved values. Everything else that
- * is needed is computed again, each op just before its first use.
+ * a root whose op is cheap and whose operands can all be had from other saved values. Everything
+ * else that is needed is computed again, each op just before its first use.
  *
- *   h = x @embed w ; u = h + b ; y = gelu(u)      saves h: u and the inside of gelu come from h and b
+ *   h = x @embed w ; u = h + b ; y = gelu(u)   saves h; u and the inside of gelu come from it
  *
- * Library functions that are differentiated as a whole (library.def) save their inputs, and their results
- * where the table says so, and compute all else again.
- *   In the body of a loop, what was carried in is saved like a computed value; the iteration, invariants
- * and stacked operands are handed over. A saved value that has an axis named like the loop's own
- * leaves the body under another name, since it will be stacked along that axis. */
+ * Library functions that are differentiated as a whole (library.def) save their inputs, and their
+ * results where the table says so, and compute all else again.
+ *   In the body of a loop, what was carried in is saved like a computed value; the iteration,
+ * invariants and stacked operands are handed over. A saved value that has an axis named like the
+ * loop's own leaves the body under another name, since it will be stacked along that axis. */
 #include "passes/diff.h"
 
 #include "base/intern.h"
@@ -34,10 +34,8 @@ static bool is_cheap(DtOpKind kind)
     case DT_OP_SLICE:
     case DT_OP_PAD:
     case DT_OP_EXPAND:
-    case DT_OP_WINDOW:
-        return true;
-    default:
-        return dt_op_info[kind].op_class == DT_CLASS_MAP;
+    case DT_OP_WINDOW: return true;
+    default: return dt_op_info[kind].op_class == DT_CLASS_MAP;
     }
 }
 
@@ -113,7 +111,8 @@ static void choose_saved(DtReverse *r)
 
 /* ---- the backward function ---- */
 
-/* The name under which a saved value with the loop's axis leaves the body; NULL if it has no such axis. */
+/* The name under which a saved value with the loop's axis leaves the body; NULL if it has no such
+ * axis. */
 static const char *renamed_axis(const DtReverse *r, const DtCell *cell)
 {
     const DtLoop *loop = r->derivative->loop;
@@ -122,7 +121,8 @@ static const char *renamed_axis(const DtReverse *r, const DtCell *cell)
     return dt_intern_printf("%s.in.%s", loop->axis, loop->label != NULL ? loop->label : "loop");
 }
 
-static DtValue *rename_axis(DtBuilder *b, DtValue *x, const char *from, const char *to, const DtType *wish)
+static DtValue *rename_axis(DtBuilder *b, DtValue *x, const char *from, const char *to,
+                            const DtType *wish)
 {
     DtRelabel entry = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}};
     entry.to_extent[0] = dt_type_extent(x->type, from);
@@ -162,7 +162,8 @@ static uint32_t index_of_op(const DtReverse *r, const DtOp *op)
     return i;
 }
 
-/* A call in a function that saves nothing of its own: the forward function gives the callee's extras too. */
+/* A call in a function that saves nothing of its own: the forward function gives the callee's
+ * extras too. */
 static DtOp *recompute(DtReverse *r, DtBuilder *b, const DtOp *op, DtValue *const *in)
 {
     const DtDerivative *d = op->kind == DT_OP_CALL ? r->of_op[index_of_op(r, op)] : NULL;
@@ -260,7 +261,8 @@ static DtSaved origin(const DtReverse *r, const DtCell *cell, uint32_t *n_extra)
     return (DtSaved){.index = func->results.n + (*n_extra)++};
 }
 
-/* Orders bwd's inputs: saved inputs of func, saved results and extras, cotangents. Placeholders go. */
+/* Orders bwd's inputs: saved inputs of func, saved results and extras, cotangents. Placeholders go.
+ * */
 static uint32_t order_inputs(DtReverse *r)
 {
     DtFunc *bwd = r->bwd;
@@ -332,7 +334,8 @@ static bool forward_differs(const DtReverse *r, uint32_t n_extra)
 static DtFunc *build_forward(DtReverse *r)
 {
     DtFunc *func = r->func;
-    DtFunc *fwd = dt_graph_func(r->diff->module, dt_intern_printf("%s.fwd", func->name), func->kind);
+    DtFunc *fwd =
+        dt_graph_func(r->diff->module, dt_intern_printf("%s.fwd", func->name), func->kind);
     fwd->span = func->span;
     fwd->primal = func;
     for (uint32_t i = 0; i < func->inputs.n; i++) {
@@ -350,7 +353,8 @@ static DtFunc *build_forward(DtReverse *r)
         const char *name = renamed_axis(r, cell);
         DtBuilder b = {.func = fwd, .span = func->span};
         if (name != NULL)
-            cell->forward = rename_axis(&b, cell->forward, r->derivative->loop->axis, name, saved_type(r, cell));
+            cell->forward = rename_axis(&b, cell->forward, r->derivative->loop->axis, name,
+                                        saved_type(r, cell));
         if (from.index >= func->results.n)
             dt_graph_return(fwd, cell->forward);
     }

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A backward function in two parts, so that a schedule may put the gradients of parameters later.
  *
- * Purpose: bwd_x computes the cotangents of arguments, bwd_w those of parameters, from what bwd_x leaves it.
+ * Purpose: bwd_x computes the cotangents of arguments, bwd_w those of parameters, from what bwd_x
+ * leaves it.
  *
- *   func f.bwd(%x, %w, %y, %dy)            func f.bwd_x(%x, %w, %y, %dy)       func f.bwd_w(%x, %dh)
- *     %dh = mul(%dy, ...)                    %dh = mul(%dy, ...)
- *     %dx = dot(%dh, %w)                     %dx = dot(%dh, %w)
- *     %dw = dot(%dh, %x)                                                      %dw = dot(%dh, %x)
- *     return %dx, %dw                        return %dx, %x, %dh                return %dw
+ *   func f.bwd(%x, %w, %h, %dy)     func f.bwd_x(%x, %w, %h, %dy)     func f.bwd_w(%x, %dh)
+ *     %dh = mul(%dy, cos(%h))         %dh = mul(%dy, cos(%h))
+ *     %dx = dot[f](%dh, %w)           %dx = dot[f](%dh, %w)
+ *     %dw = dot[b](%dh, %x)                                             %dw = dot[b](%dh, %x)
+ *     return %dx, %dw                 return %dx, %x, %dh               return %dw
  *
- * What argument cotangents depend on is *early*, the rest *late*. Values that late ops read and that are inputs
- * or early cross over: they are results of bwd_x after the argument cotangents, and the inputs of bwd_w, in
- * order. Inputs cross without copy. Views and constants that both parts read are made in both. A loop with
- * early and late results becomes two: the early one also gives, stacked, what crosses inside its body;
- * carried values follow the part that computes them; invariants and stacked operands are given to both.
+ * What argument cotangents depend on is *early*, the rest *late*. Values that late ops read and
+ * that are inputs or early cross over: they are results of bwd_x after the argument cotangents, and
+ * the inputs of bwd_w, in order. Inputs cross without copy. Views and constants that both parts
+ * read are made in both. A loop with early and late results becomes two: the early one also gives,
+ * stacked, what crosses inside its body; carried values follow the part that computes them;
+ * invariants and stacked operands are given to both.
  *
- * Requires: a bwd made by differentiation. Establishes: primal->bwd_x, bwd_w; calls in bwd itself are inlined.
- * Breaks: nothing. */
+ * Requires: a bwd made by differentiation. Establishes: primal->bwd_x, bwd_w; calls in bwd itself
+ * are inlined. Breaks: nothing. */
 #include "passes/passes.h"
 
 #include "base/intern.h"
@@ -27,8 +29,8 @@ typedef enum Part { PART_DEAD, PART_EARLY, PART_LATE, PART_BOTH, PART_SPLIT } Pa
 
 typedef struct Slice Slice;
 
-/* A value that crosses: one of the function, or (value NULL) extra result number `extra` of the early half of the
- * loop that is op number `op`. */
+/* A value that crosses: one of the function, or (value NULL) extra result number `extra` of the
+ * early half of the loop that is op number `op`. */
 typedef struct Cross {
     const DtValue *value;
     uint32_t op, extra;
@@ -37,29 +39,30 @@ typedef struct Cross {
 struct Slice {
     DtArena *arena;
     DtFunc *func;
-    const DtLoop *loop;        /* func is its body, else NULL */
+    const DtLoop *loop; /* func is its body, else NULL */
     const bool *early_result, *late_result;
-    bool *early, *late;        /* per value id: some early (late) op or result reads it */
-    Part *part;                /* per op */
-    Slice **sub;               /* per op: of a split loop's body */
+    bool *early, *late; /* per value id: some early (late) op or result reads it */
+    Part *part;         /* per op */
+    Slice **sub;        /* per op: of a split loop's body */
     DT_VEC(Cross) cross;
     /* while building */
-    DtValue **value[2];        /* per value id: in the early and in the late function */
-    DtValue ***extra[2];       /* per op: the extras of a split loop */
+    DtValue **value[2];  /* per value id: in the early and in the late function */
+    DtValue ***extra[2]; /* per op: the extras of a split loop */
 };
 
 /* ---- deciding ---- */
 
 static bool is_view(DtOpKind kind)
 {
-    return kind == DT_OP_CONST || kind == DT_OP_IOTA || kind == DT_OP_RELABEL || kind == DT_OP_EXPAND ||
-           kind == DT_OP_SLICE;
+    return kind == DT_OP_CONST || kind == DT_OP_IOTA || kind == DT_OP_RELABEL ||
+           kind == DT_OP_EXPAND || kind == DT_OP_SLICE;
 }
 
 static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool *early_result,
                     const bool *late_result);
 
-/* The body's results by part: what is early outside, and what early and late results carry along. */
+/* The body's results by part: what is early outside, and what early and late results carry along.
+ * */
 static Slice *slice_loop(Slice *s, const DtOp *op)
 {
     const uint32_t n = op->n_out;
@@ -139,7 +142,8 @@ static void find_cross(Slice *s)
 {
     for (uint32_t i = 0; i < s->func->inputs.n; i++) {
         const DtValue *input = s->func->inputs.at[i];
-        const bool late_carried = s->loop != NULL && i >= 1 && i <= s->loop->n_carried && s->late_result[i - 1];
+        const bool late_carried =
+            s->loop != NULL && i >= 1 && i <= s->loop->n_carried && s->late_result[i - 1];
         if (s->late[input->id] && !is_given(s, input) && !late_carried)
             DT_PUSH(s->arena, s->cross, ((Cross){.value = input}));
     }
@@ -147,7 +151,8 @@ static void find_cross(Slice *s)
         const DtOp *op = s->func->ops.at[i];
         for (uint32_t k = 0; k < op->n_out; k++) {
             const DtValue *out = op->out[k];
-            if (s->late[out->id] && (s->part[i] == PART_EARLY || (s->part[i] == PART_SPLIT && s->early[out->id])))
+            if (s->late[out->id] &&
+                (s->part[i] == PART_EARLY || (s->part[i] == PART_SPLIT && s->early[out->id])))
                 DT_PUSH(s->arena, s->cross, ((Cross){.value = out}));
         }
         for (uint32_t k = 0; s->part[i] == PART_SPLIT && k < s->sub[i]->cross.n; k++)
@@ -161,7 +166,8 @@ static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool
     dt_graph_renumber(func);
     Slice *s = DT_NEW(arena, Slice);
     *s = (Slice){.arena = arena, .func = func, .loop = loop};
-    bool *early = DT_NEW_ARRAY(arena, bool, func->results.n + 1), *late = DT_NEW_ARRAY(arena, bool, func->results.n + 1);
+    bool *early = DT_NEW_ARRAY(arena, bool, func->results.n + 1),
+         *late = DT_NEW_ARRAY(arena, bool, func->results.n + 1);
     memcpy(early, early_result, func->results.n * sizeof *early);
     memcpy(late, late_result, func->results.n * sizeof *late);
     s->early_result = early;
@@ -192,19 +198,25 @@ enum { EARLY, LATE };
 
 static DtFunc *build(Slice *s, int half, const char *name);
 
-/* Inside its body a crossing value may have an axis called like the loop's; outside it is stacked along that. */
-static DtValue *rename_axis(DtBuilder *b, DtValue *x, const char *from, const char *to, const DtType *wish)
+/* Inside its body a crossing value may have an axis called like the loop's; outside it is stacked
+ * along that. */
+static DtValue *rename_axis(DtBuilder *b, DtValue *x, const char *from, const char *to,
+                            const DtType *wish)
 {
     DtRelabel entry = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}};
     entry.to_extent[0] = dt_type_extent(x->type, from);
     return entry.to_extent[0] < 0 ? x : dt_graph_relabel(b, x, 1, &entry, wish);
 }
 
-static const char *outer_name(const DtLoop *loop) { return dt_intern_printf("%s.across", loop->axis); }
+static const char *outer_name(const DtLoop *loop)
+{
+    return dt_intern_printf("%s.across", loop->axis);
+}
 
 static DtValue **crossing_place(Slice *s, const Cross *cross, int half)
 {
-    return cross->value != NULL ? &s->value[half][cross->value->id] : &s->extra[half][cross->op][cross->extra];
+    return cross->value != NULL ? &s->value[half][cross->value->id]
+                                : &s->extra[half][cross->op][cross->extra];
 }
 
 static bool takes(const Slice *s, int half, const DtValue *input)
@@ -296,8 +308,10 @@ static void take_cross(Slice *s, DtFunc *func)
             if (s->loop != NULL && axes[k].name == s->loop->axis)
                 axes[k].name = outer_name(s->loop);
         }
-        in[i] = dt_graph_arg(func, dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending),
-                             from->name);
+        in[i] = dt_graph_arg(
+            func,
+            dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending),
+            from->name);
     }
     for (uint32_t i = 0; i < n; i++) {
         const DtType *type = (*crossing_place(s, &s->cross.at[i], EARLY))->type;
@@ -320,8 +334,8 @@ static void give_cross(Slice *s, DtFunc *func)
 
 static DtFunc *build(Slice *s, int half, const char *name)
 {
-    DtFunc *func = dt_graph_func(s->func->module, dt_intern_printf("%s_%c", name, half == EARLY ? 'x' : 'w'),
-                                 s->func->kind);
+    DtFunc *func = dt_graph_func(
+        s->func->module, dt_intern_printf("%s_%c", name, half == EARLY ? 'x' : 'w'), s->func->kind);
     const bool *result = half == EARLY ? s->early_result : s->late_result;
     func->span = s->func->span;
     func->primal = s->func->primal;
@@ -349,7 +363,8 @@ void dt_split_func(DtFunc *bwd, const bool *is_weight, const DtPassContext *cont
 {
     DtArena *arena = bwd->module->arena;
     dt_inline_calls(bwd, context);
-    bool *early = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1), *late = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1);
+    bool *early = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1),
+         *late = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1);
     for (uint32_t i = 0; i < bwd->results.n; i++) {
         late[i] = is_weight[bwd->wanted.at[i]];
         early[i] = !late[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cotangents of axis operations: each moves elements, so its transpose moves them back and adds where one
- * element went to several places.
+/* Cotangents of axis operations: each moves elements, so its transpose moves them back and adds
+ * where one element went to several places.
  *
- *   slice <-> pad      concat -> slices      window <-> fold      expand -> sum      relabel -> relabel */
+ *   slice <-> pad    concat -> slices    window <-> fold    expand -> sum    relabel -> relabel */
 #include "passes/diff.h"
 
 #include "base/intern.h"
@@ -30,10 +30,12 @@ void dt_vjp_relabel(DtVjp *v)
 static DtValue *slice_scatter(DtVjp *v, DtValue *g, const char *axis, DtRange range, int64_t extent)
 {
     const char *from = dt_intern_printf("%s.from", axis);
-    DtRelabel rename = {.n_from = 1, .n_to = 1, .from = {axis}, .to = {from}, .to_extent = {range.n}};
+    DtRelabel rename = {
+        .n_from = 1, .n_to = 1, .from = {axis}, .to = {from}, .to_extent = {range.n}};
     g = dt_graph_relabel(&v->b, g, 1, &rename, NULL);
     DtValue *at = dt_graph_iota(&v->b, (DtAxis){.name = from, .extent = range.n});
-    at = dt_graph_binary(&v->b, DT_OP_MUL, at, dt_graph_constant(&v->b, DT_I32, (double)range.step));
+    at =
+        dt_graph_binary(&v->b, DT_OP_MUL, at, dt_graph_constant(&v->b, DT_I32, (double)range.step));
     at = dt_graph_binary(&v->b, DT_OP_ADD, at, dt_graph_constant(&v->b, DT_I32, (double)range.lo));
     DtAxis target = {.name = axis, .extent = extent};
     return dt_graph_scatter_add(&v->b, g, 1, &target, &at, 1, &from, NULL);
@@ -46,7 +48,8 @@ void dt_vjp_slice(DtVjp *v)
         const DtRange r = v->op->ranges[i];
         const int64_t extent = dt_type_extent(v->op->in[0]->type, v->op->axes[i]);
         if (r.step > 0)
-            g = dt_graph_pad(&v->b, g, v->op->axes[i], r.lo, extent - r.lo - (r.n - 1) * r.step - 1, r.step, 0);
+            g = dt_graph_pad(&v->b, g, v->op->axes[i], r.lo, extent - r.lo - (r.n - 1) * r.step - 1,
+                             r.step, 0);
         else
             g = slice_scatter(v, g, v->op->axes[i], r, extent);
     }
@@ -87,5 +90,6 @@ void dt_vjp_window(DtVjp *v)
 
 void dt_vjp_fold(DtVjp *v)
 {
-    v->ret[0] = dt_graph_window(&v->b, v->cotangent[0], v->op->axes[0], v->op->axes[1], v->op->ranges[0], 0);
+    v->ret[0] = dt_graph_window(&v->b, v->cotangent[0], v->op->axes[0], v->op->axes[1],
+                                v->op->ranges[0], 0);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cotangents of contractions. Those of `dot` are dots again: with x[m, k] @k w[k, n], dx = dy @n w and
- * dw = dy @m x; batch axes stay batch axes. */
+/* Cotangents of contractions. Those of `dot` are dots again: with x[m, k] @k w[k, n], dx = dy @n w
+ * and dw = dy @m x; batch axes stay batch axes. */
 #include "passes/diff.h"
 
 #include "base/intern.h"
 
-/* The cotangent of one operand of a dot, given the other: contracts over the axes that only `other` has. */
+/* The cotangent of one operand of a dot, given the other: contracts over the axes that only `other`
+ * has. */
 static DtValue *dot_operand(DtVjp *v, const DtType *type, DtValue *other)
 {
     DtValue *g = dt_graph_cast(&v->b, v->cotangent[0], other->type->dtype);
@@ -36,7 +37,8 @@ static DtValue *position(DtVjp *v, const DtType *type, uint32_t n, const char *c
         DtValue *iota = dt_graph_iota(&v->b, axis);
         if (at != NULL) {
             DtValue *extent = dt_graph_constant(&v->b, DT_I32, (double)axis.extent);
-            iota = dt_graph_binary(&v->b, DT_OP_ADD, dt_graph_binary(&v->b, DT_OP_MUL, at, extent), iota);
+            iota = dt_graph_binary(&v->b, DT_OP_ADD, dt_graph_binary(&v->b, DT_OP_MUL, at, extent),
+                                   iota);
         }
         at = iota;
     }
@@ -53,7 +55,8 @@ static DtValue *first_equal(DtVjp *v)
     DtValue *last = dt_graph_constant(&v->b, DT_I32, 2147483647.0);
     DtValue *candidates = dt_graph_where(&v->b, equal, at, last);
     DtValue *first = dt_graph_reduce(&v->b, DT_REDUCE_MIN, candidates, op->n_axes, op->axes);
-    return dt_graph_binary(&v->b, DT_OP_AND, equal, dt_graph_binary(&v->b, DT_OP_EQ, candidates, first));
+    return dt_graph_binary(&v->b, DT_OP_AND, equal,
+                           dt_graph_binary(&v->b, DT_OP_EQ, candidates, first));
 }
 
 void dt_vjp_reduce(DtVjp *v)
@@ -75,5 +78,6 @@ void dt_vjp_topk(DtVjp *v)
     const char *a = v->op->axes[0], *c = v->op->axes[1];
     DtAxis target = {.name = a, .extent = dt_type_extent(v->op->in[0]->type, a)};
     DtValue *index = dt_diff_out(v, 1);
-    v->ret[0] = dt_graph_scatter_add(&v->b, v->cotangent[0], 1, &target, &index, 1, &c, v->op->in[0]->type);
+    v->ret[0] =
+        dt_graph_scatter_add(&v->b, v->cotangent[0], 1, &target, &index, 1, &c, v->op->in[0]->type);
 }

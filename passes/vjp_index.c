@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cotangents of indexing: gather and scatter_add are each other's transpose; an index out of range reads 0
- * and scatters nothing in both. */
+/* Cotangents of indexing: gather and scatter_add are each other's transpose; an index out of range
+ * reads 0 and scatters nothing in both. */
 #include "passes/diff.h"
 
 #include "base/intern.h"
@@ -23,8 +23,9 @@ static bool listed(const char *name, uint32_t n, const char *const *names)
     return false;
 }
 
-/* The rows that were read get their cotangents added: every axis of an index that x keeps is aligned, every
- * other one is summed away. An index may itself have an axis called like an indexed one: it is renamed. */
+/* The rows that were read get their cotangents added: every axis of an index that x keeps is
+ * aligned, every other one is summed away. An index may itself have an axis called like an indexed
+ * one: it is renamed. */
 void dt_vjp_gather(DtVjp *v)
 {
     const DtOp *op = v->op;

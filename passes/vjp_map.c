@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cotangents of scalar maps: y = f(x, ...) elementwise, so the cotangent of x is that of y times the
- * derivative of f. Broadcasting needs no care here: what has more axes than the operand is summed by the
- * driver, which also fits the order of axes.
+/* Cotangents of scalar maps: y = f(x, ...) elementwise, so the cotangent of x is that of y times
+ * the derivative of f. Broadcasting needs no care here: what has more axes than the operand is
+ * summed by the driver, which also fits the order of axes.
  *
- * At corners the language chooses (manual, "gradients at corners"): `abs` has slope 0 at 0; of equal
- * operands `max` and `min` pass the cotangent to the second; `where` selects, so that the branch not taken
- * receives exactly 0 even if its cotangent is infinite or not a number. */
+ * At corners the language chooses (manual, "gradients at corners"): `abs` has slope 0 at 0; of
+ * equal operands `max` and `min` pass the cotangent to the second; `where` selects, so that the
+ * branch not taken receives exactly 0 even if its cotangent is infinite or not a number. */
 #include "passes/diff.h"
 
 #include <math.h>
 
-static DtValue *number(DtVjp *v, double x) { return dt_graph_constant(&v->b, v->cotangent[0]->type->dtype, x); }
-static DtValue *unary(DtVjp *v, DtOpKind kind, DtValue *x) { return dt_graph_unary(&v->b, kind, x); }
+static DtValue *number(DtVjp *v, double x)
+{
+    return dt_graph_constant(&v->b, v->cotangent[0]->type->dtype, x);
+}
+static DtValue *unary(DtVjp *v, DtOpKind kind, DtValue *x)
+{
+    return dt_graph_unary(&v->b, kind, x);
+}
 static DtValue *binary(DtVjp *v, DtOpKind kind, DtValue *x, DtValue *y)
 {
     return dt_graph_binary(&v->b, kind, x, y);
@@ -23,7 +29,8 @@ void dt_vjp_neg(DtVjp *v) { v->ret[0] = unary(v, DT_OP_NEG, v->cotangent[0]); }
 void dt_vjp_abs(DtVjp *v)
 {
     DtValue *g = v->cotangent[0], *x = dt_diff_in(v, 0), *zero = number(v, 0);
-    DtValue *below = dt_graph_where(&v->b, binary(v, DT_OP_LT, x, zero), unary(v, DT_OP_NEG, g), zero);
+    DtValue *below =
+        dt_graph_where(&v->b, binary(v, DT_OP_LT, x, zero), unary(v, DT_OP_NEG, g), zero);
     v->ret[0] = dt_graph_where(&v->b, binary(v, DT_OP_LT, zero, x), g, below);
 }
 
@@ -42,7 +49,10 @@ void dt_vjp_rsqrt(DtVjp *v)
     v->ret[0] = mul(v, mul(v, v->cotangent[0], number(v, -0.5)), mul(v, y, mul(v, y, y)));
 }
 
-void dt_vjp_sin(DtVjp *v) { v->ret[0] = mul(v, v->cotangent[0], unary(v, DT_OP_COS, dt_diff_in(v, 0))); }
+void dt_vjp_sin(DtVjp *v)
+{
+    v->ret[0] = mul(v, v->cotangent[0], unary(v, DT_OP_COS, dt_diff_in(v, 0)));
+}
 
 void dt_vjp_cos(DtVjp *v)
 {
@@ -100,7 +110,8 @@ void dt_vjp_pow(DtVjp *v)
 {
     DtValue *g = v->cotangent[0], *x = dt_diff_in(v, 0), *y = dt_diff_in(v, 1);
     if (v->active[0])
-        v->ret[0] = mul(v, mul(v, g, y), binary(v, DT_OP_POW, x, binary(v, DT_OP_SUB, y, number(v, 1))));
+        v->ret[0] =
+            mul(v, mul(v, g, y), binary(v, DT_OP_POW, x, binary(v, DT_OP_SUB, y, number(v, 1))));
     if (v->active[1])
         v->ret[1] = mul(v, mul(v, g, dt_diff_out(v, 0)), unary(v, DT_OP_LOG, x));
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cotangents through calls and loops.
  *
- * A call of f becomes a call of f.fwd in the forward part and one of f.bwd here, under the same label, so that
- * random draws repeat under the same path.
+ * A call of f becomes a call of f.fwd in the forward part and one of f.bwd here, under the same
+ * label, so that random draws repeat under the same path.
  *
- *   %x', %a = loop h in 12 (carried %x, stacked %w) body          forward: + stacked results: saved values
- *   %dx, %dw = loop h in 12 reversed (carried %dx', stacked %w, %saved) body.bwd.step
+ *   forward   %x', %saved = loop h in 12 (carried %x, stacked %w) body.fwd
+ *   backward  %dx, %dw = loop h in 12 reversed (carried %dx', stacked %w, %saved) body.bwd.step
  *
- * The backward loop runs the body's bwd from the last iteration to the first. It carries the cotangents of carried
- * values and, added up, those of invariants; cotangents of stacked operands come out stacked. What the
- * body's bwd reads of the body's inputs it gets as the forward loop did: stacked operands stacked, invariants
- * whole, the iteration as the iteration. */
+ * The backward loop runs the body's bwd from the last iteration to the first. It carries the
+ * cotangents of carried values and, added up, those of invariants; cotangents of stacked operands
+ * come out stacked. What the body's bwd reads of the body's inputs it gets as the forward loop did:
+ * stacked operands stacked, invariants whole, the iteration as the iteration. */
 #include "passes/diff.h"
 
 #include "base/intern.h"
@@ -53,17 +53,18 @@ void dt_vjp_call(DtVjp *v)
 /* The backward loop while it is built: operands here and inputs of its body step by step alike. */
 typedef struct Backward {
     DtVjp *v;
-    const DtOp *op;           /* the forward loop */
-    const DtDerivative *d;    /* of its body */
-    const bool *seeded;       /* carried and stacked results that have cotangents */
-    DtFunc *step;             /* the body */
-    DtBuilder b;              /* in step */
+    const DtOp *op;        /* the forward loop */
+    const DtDerivative *d; /* of its body */
+    const bool *seeded;    /* carried and stacked results that have cotangents */
+    DtFunc *step;          /* the body */
+    DtBuilder b;           /* in step */
     DtLoop loop;
-    DT_VEC(DtValue *) in;     /* operands of the loop */
-    DtValue **saved;          /* in step: operands of d->bwd */
+    DT_VEC(DtValue *) in; /* operands of the loop */
+    DtValue **saved;      /* in step: operands of d->bwd */
     DtValue **seeds;
-    int32_t *carried;         /* per carried value of op: place among the carried of the backward loop, or -1 */
-    int32_t *sums;            /* per invariant of op: likewise, its sum */
+    int32_t
+        *carried; /* per carried value of op: place among the carried of the backward loop, or -1 */
+    int32_t *sums; /* per invariant of op: likewise, its sum */
 } Backward;
 
 static DtArena *arena_of(const Backward *l) { return l->v->reverse->diff->arena; }
@@ -74,7 +75,8 @@ static DtValue *operand(Backward *l, DtValue *value, const DtType *inside, const
     return dt_graph_arg(l->step, inside, name);
 }
 
-/* Number of input i of the body among what kind of operand: 0 iteration, 1 carried, 2 invariant, 3 stacked. */
+/* Number of input i of the body among what kind of operand: 0 iteration, 1 carried, 2 invariant, 3
+ * stacked. */
 static int role(const DtLoop *loop, uint32_t i)
 {
     return i == 0 ? 0 : i <= loop->n_carried ? 1 : i <= loop->n_carried + loop->n_invariant ? 2 : 3;
@@ -142,7 +144,8 @@ static void add_stacked(Backward *l)
         else if (saved.index < op->n_out)
             outside = dt_diff_out(l->v, saved.index);
         else
-            outside = dt_diff_extra(l->v, stacked_type(op->loop, inside->type), saved.index - op->n_out);
+            outside =
+                dt_diff_extra(l->v, stacked_type(op->loop, inside->type), saved.index - op->n_out);
         l->saved[i] = operand(l, outside, inside->type, inside->name);
         l->loop.n_stacked++;
     }
@@ -172,7 +175,8 @@ static void fill_step(Backward *l)
     for (uint32_t i = 0; i < loop->n_invariant; i++) {
         const int32_t at = l->d->cotangent[1 + loop->n_carried + i];
         if (at >= 0)
-            dt_graph_return(l->step, dt_graph_binary(&l->b, DT_OP_ADD, l->step->inputs.at[1 + l->sums[i]], out[at]));
+            dt_graph_return(l->step, dt_graph_binary(&l->b, DT_OP_ADD,
+                                                     l->step->inputs.at[1 + l->sums[i]], out[at]));
     }
     for (uint32_t i = loop->n_carried + loop->n_invariant; i < l->op->n_in; i++)
         if (l->d->cotangent[1 + i] >= 0) {
@@ -210,10 +214,13 @@ void dt_vjp_loop(DtVjp *v)
     DtDerivative *d = dt_diff_derive(r->diff, op->func, op->loop, a.active_in, a.seeded);
     r->of_op[v->op_index] = d;
     Backward l = {.v = v, .op = op, .d = d, .seeded = a.seeded};
-    l.step = dt_graph_func(r->diff->module, dt_intern_printf("%s.step", d->bwd->name), DT_FUNC_BODY);
+    l.step =
+        dt_graph_func(r->diff->module, dt_intern_printf("%s.step", d->bwd->name), DT_FUNC_BODY);
     l.step->span = op->func->span;
     l.b = (DtBuilder){.func = l.step, .span = op->span};
-    l.loop = (DtLoop){.label = op->loop->label, .axis = op->loop->axis, .count = op->loop->count,
+    l.loop = (DtLoop){.label = op->loop->label,
+                      .axis = op->loop->axis,
+                      .count = op->loop->count,
                       .reverse = !op->loop->reverse};
     l.saved = DT_NEW_ARRAY(arena, DtValue *, d->bwd->saved.n + 1);
     l.seeds = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);

@@ -60,7 +60,10 @@ DtFunc *check_func(Check *c, const char *name, DtFuncKind kind)
 
 void check_main(Check *c) { c->b.func = c->func; }
 
-DtAxis axis_of(const char *name, int64_t extent) { return (DtAxis){.name = dt_intern(name), .extent = extent}; }
+DtAxis axis_of(const char *name, int64_t extent)
+{
+    return (DtAxis){.name = dt_intern(name), .extent = extent};
+}
 
 const DtType *type_of(DtDtype dtype, const char *axes)
 {
@@ -105,7 +108,8 @@ DtValue *input_param(Check *c, const char *axes, const char *path)
     const DtType *type = type_of(DT_F32, axes);
     c->in[c->n] = dt_interp_tensor(c->arena, type);
     fill_lattice(c->in[c->n++], -1.5, 1.5, &c->seed);
-    return dt_graph_param(c->func, type, (DtFormalParam){.path = dt_intern(path), .pattern = dt_intern(path)});
+    return dt_graph_param(c->func, type,
+                          (DtFormalParam){.path = dt_intern(path), .pattern = dt_intern(path)});
 }
 
 DtValue *input_integers(Check *c, const char *axes, int lo, int hi)
@@ -156,8 +160,8 @@ void expect_valid(const DtModule *module)
     dt_text_free(&problems);
 }
 
-void backward_operands(const DtFunc *bwd, DtTensor *const *in, DtTensor *const *forward, DtTensor *const *seeds,
-                       DtTensor **ret_operands)
+void backward_operands(const DtFunc *bwd, DtTensor *const *in, DtTensor *const *forward,
+                       DtTensor *const *seeds, DtTensor **ret_operands)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < bwd->saved.n; i++) {
@@ -169,8 +173,8 @@ void backward_operands(const DtFunc *bwd, DtTensor *const *in, DtTensor *const *
     cr_assert_eq(n, bwd->inputs.n);
 }
 
-void run_backward(DtInterp *interp, DtFunc *bwd, DtTensor *const *in, DtTensor *const *seeds, DtTensor **ret_results,
-                  DtTensor **ret_cotangents)
+void run_backward(DtInterp *interp, DtFunc *bwd, DtTensor *const *in, DtTensor *const *seeds,
+                  DtTensor **ret_results, DtTensor **ret_cotangents)
 {
     DtFunc *fwd = bwd->primal->fwd;
     DtTensor **forward = DT_NEW_ARRAY(interp->arena, DtTensor *, fwd->results.n + 1);
@@ -209,7 +213,8 @@ static double objective(const Quotient *q, DtTensor *const *direction, double st
     return sum;
 }
 
-static void compare(const Quotient *q, DtTensor **cotangents, int only, unsigned *seed, const char *name)
+static void compare(const Quotient *q, DtTensor **cotangents, int only, unsigned *seed,
+                    const char *name)
 {
     DtTensor **direction = DT_NEW_ARRAY(q->interp->arena, DtTensor *, q->func->inputs.n + 1);
     double got = 0, scale = 1e-2;
@@ -223,13 +228,16 @@ static void compare(const Quotient *q, DtTensor **cotangents, int only, unsigned
         direction[input_number] = d;
         got += dot_tensors(cotangents[i], d);
     }
-    const double want = (objective(q, direction, STEP) - objective(q, direction, -STEP)) / (2 * STEP);
+    const double want =
+        (objective(q, direction, STEP) - objective(q, direction, -STEP)) / (2 * STEP);
     scale = fmax(scale, fmax(fabs(got), fabs(want)));
-    cr_assert(fabs(got - want) <= TOLERANCE * scale, "%s: input %d: backward %.12g, difference quotient %.12g", name,
+    cr_assert(fabs(got - want) <= TOLERANCE * scale,
+              "%s: input %d: backward %.12g, difference quotient %.12g", name,
               only < 0 ? -1 : (int)q->bwd->wanted.at[only], got, want);
 }
 
-DtFunc *check_function(DtInterp *interp, DtFunc *func, DtTensor *const *in, unsigned seed, const char *name)
+DtFunc *check_function(DtInterp *interp, DtFunc *func, DtTensor *const *in, unsigned seed,
+                       const char *name)
 {
     DtFunc *bwd = dt_differentiate_func(func);
     cr_assert(bwd != NULL, "%s: nothing to differentiate", name);
@@ -246,7 +254,8 @@ DtFunc *check_function(DtInterp *interp, DtFunc *func, DtTensor *const *in, unsi
     dt_interp_run(interp, func, in, plain);
     run_backward(interp, bwd, in, q.seeds, results, cotangents);
     for (uint32_t i = 0; i < func->results.n; i++)
-        cr_assert(max_difference(plain[i], results[i]) == 0, "%s: the forward part gives another result %u", name, i);
+        cr_assert(max_difference(plain[i], results[i]) == 0,
+                  "%s: the forward part gives another result %u", name, i);
     for (int round = 0; round < 3; round++)
         compare(&q, cotangents, -1, &seed, name);
     for (uint32_t i = 0; i < bwd->wanted.n; i++)
@@ -257,7 +266,8 @@ DtFunc *check_function(DtInterp *interp, DtFunc *func, DtTensor *const *in, unsi
 DtFunc *check_gradients(Check *c, uint32_t expect_wanted)
 {
     DtFunc *bwd = check_function(&c->interp, c->func, c->in, c->seed, c->func->name);
-    cr_assert_eq(bwd->wanted.n, expect_wanted, "%u inputs have cotangents, not %u", bwd->wanted.n, expect_wanted);
+    cr_assert_eq(bwd->wanted.n, expect_wanted, "%u inputs have cotangents, not %u", bwd->wanted.n,
+                 expect_wanted);
     expect_valid(c->module);
     return bwd;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries "grad" and "update": from entry "loss" of a small model of text, through all passes; the same values
- * before and after inlining and merging; and a loss that falls. */
+/* Entries "grad" and "update": from entry "loss" of a small model of text, through all passes; the
+ * same values before and after inlining and merging; and a loss that falls. */
 #include "gradcheck.h"
 
 #include "base/intern.h"
@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char TEXT[] = "the cat sat on the mat; the dog sat on the log; the cat saw the dog and the dog saw the cat; end of it";
+static const char TEXT[] = "the cat sat on the mat; the dog sat on the log; the cat saw the dog "
+                           "and the dog saw the cat; end of it";
 enum { VOCAB = 128, EMBED = 8, SEQ = 32, BATCH = 3, LAYERS = 2 };
 
 typedef struct Model {
@@ -33,37 +34,52 @@ static DtValue *renamed(DtBuilder *b, DtValue *x, const char *from, const char *
     return dt_graph_relabel(b, x, 1, &entry, NULL);
 }
 
-static DtStore *store(DtModule *module, DtStoreKind kind, const char *path, const char *axes, bool decays, DtInit init)
+static DtStore *store(DtModule *module, DtStoreKind kind, const char *path, const char *axes,
+                      bool decays, DtInit init)
 {
     DtStore *s = DT_NEW(module->arena, DtStore);
-    *s = (DtStore){.kind = kind, .path = dt_intern(path), .pattern = dt_intern(path), .type = type_of(DT_F32, axes),
-                   .decays = decays, .init = init, .index = module->stores.n};
+    *s = (DtStore){.kind = kind,
+                   .path = dt_intern(path),
+                   .pattern = dt_intern(path),
+                   .type = type_of(DT_F32, axes),
+                   .decays = decays,
+                   .init = init,
+                   .index = module->stores.n};
     s->written_rank = s->type->rank;
     DT_PUSH(module->arena, module->stores, s);
     return s;
 }
 
-static DtValue *read_store(DtBuilder *b, DtStore *s) { return dt_graph_source(b, DT_OP_PARAM, s->type, s->path, s); }
+static DtValue *read_store(DtBuilder *b, DtStore *s)
+{
+    return dt_graph_source(b, DT_OP_PARAM, s->type, s->path, s);
+}
 
-/* layer mix(x, w, v): tanh(x @e w) @f v, with a call of library `softmax` on the way; writes nothing */
+/* layer mix(x, w, v): tanh(x @e w) @f v, with a call of library `softmax` on the way; writes
+ * nothing */
 static DtFunc *mix_layer(Check *c)
 {
     DtFunc *softmax = check_func(c, "softmax", DT_FUNC_FN);
     softmax->library = dt_intern("softmax");
     const char *f = dt_intern("f");
     DtValue *z = dt_graph_arg(softmax, type_of(DT_F32, "b=3 s=32 f=8"), "z");
-    DtValue *top = dt_graph_unary(&c->b, DT_OP_STOP, dt_graph_reduce(&c->b, DT_REDUCE_MAX, z, 1, &f));
+    DtValue *top =
+        dt_graph_unary(&c->b, DT_OP_STOP, dt_graph_reduce(&c->b, DT_REDUCE_MAX, z, 1, &f));
     DtValue *e = dt_graph_unary(&c->b, DT_OP_EXP, dt_graph_binary(&c->b, DT_OP_SUB, z, top));
-    dt_graph_return(softmax, dt_graph_binary(&c->b, DT_OP_DIV, e, dt_graph_reduce(&c->b, DT_REDUCE_SUM, e, 1, &f)));
+    dt_graph_return(softmax, dt_graph_binary(&c->b, DT_OP_DIV, e,
+                                             dt_graph_reduce(&c->b, DT_REDUCE_SUM, e, 1, &f)));
     DtFunc *layer = check_func(c, "mix", DT_FUNC_LAYER);
     DtValue *x = dt_graph_arg(layer, type_of(DT_F32, "b=3 s=32 e=8"), "x");
-    DtValue *w = dt_graph_param(layer, type_of(DT_F32, "e=8 f=8"), (DtFormalParam){.path = dt_intern("w"), .pattern = dt_intern("w")});
-    DtValue *v = dt_graph_param(layer, type_of(DT_F32, "f=8 e=8"), (DtFormalParam){.path = dt_intern("v"), .pattern = dt_intern("v")});
+    DtValue *w = dt_graph_param(layer, type_of(DT_F32, "e=8 f=8"),
+                                (DtFormalParam){.path = dt_intern("w"), .pattern = dt_intern("w")});
+    DtValue *v = dt_graph_param(layer, type_of(DT_F32, "f=8 e=8"),
+                                (DtFormalParam){.path = dt_intern("v"), .pattern = dt_intern("v")});
     DtValue *h = matmul(&c->b, x, w, "e");
     DtValue *gate = dt_graph_call(&c->b, softmax, "gate", &h)->out[0];
     DtValue *draw = dt_graph_rng(&c->b, h->type, "dropout#0");
     DtValue *keep = dt_graph_binary(&c->b, DT_OP_LT, dt_graph_constant(&c->b, DT_F32, 0.1), draw);
-    h = dt_graph_where(&c->b, keep, dt_graph_unary(&c->b, DT_OP_TANH, h), dt_graph_constant(&c->b, DT_F32, 0));
+    h = dt_graph_where(&c->b, keep, dt_graph_unary(&c->b, DT_OP_TANH, h),
+                       dt_graph_constant(&c->b, DT_F32, 0));
     dt_graph_return(layer, matmul(&c->b, dt_graph_binary(&c->b, DT_OP_MUL, h, gate), v, "f"));
     return layer;
 }
@@ -73,7 +89,8 @@ static DtFunc *body_of(Check *c, DtFunc *layer)
     DtFunc *body = check_func(c, "h.body", DT_FUNC_BODY);
     dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
     DtValue *x = dt_graph_arg(body, type_of(DT_F32, "b=3 s=32 e=8"), "x");
-    DtValue *w = dt_graph_arg(body, type_of(DT_F32, "e=8 f=8"), "w"), *v = dt_graph_arg(body, type_of(DT_F32, "f=8 e=8"), "v");
+    DtValue *w = dt_graph_arg(body, type_of(DT_F32, "e=8 f=8"), "w"),
+            *v = dt_graph_arg(body, type_of(DT_F32, "f=8 e=8"), "v");
     DtValue *y = dt_graph_call(&c->b, layer, "mix", (DtValue *[]){x, w, v})->out[0];
     dt_graph_return(body, dt_graph_binary(&c->b, DT_OP_ADD, x, y));
     return body;
@@ -85,14 +102,16 @@ static DtValue *cross_entropy(DtBuilder *b, DtValue *z, DtValue *labels)
     const char *v = dt_intern("v"), *rest[] = {dt_intern("b"), dt_intern("s")};
     DtValue *top = dt_graph_unary(b, DT_OP_STOP, dt_graph_reduce(b, DT_REDUCE_MAX, z, 1, &v));
     DtValue *e = dt_graph_unary(b, DT_OP_EXP, dt_graph_binary(b, DT_OP_SUB, z, top));
-    DtValue *lse = dt_graph_binary(b, DT_OP_ADD, top, dt_graph_unary(b, DT_OP_LOG, dt_graph_reduce(b, DT_REDUCE_SUM, e, 1, &v)));
+    DtValue *lse =
+        dt_graph_binary(b, DT_OP_ADD, top,
+                        dt_graph_unary(b, DT_OP_LOG, dt_graph_reduce(b, DT_REDUCE_SUM, e, 1, &v)));
     DtValue *loss = dt_graph_binary(b, DT_OP_SUB, lse, dt_graph_gather(b, z, 1, &v, &labels));
     DtValue *sum = dt_graph_reduce(b, DT_REDUCE_SUM, loss, 2, rest);
     return dt_graph_binary(b, DT_OP_DIV, sum, dt_graph_constant(b, DT_F32, BATCH * SEQ));
 }
 
-/* Entry "loss": embedding (tied), shifted by one position's neighbour, a loop of `mix`; state `seen` counts; store
- * `idle` is in no computation. */
+/* Entry "loss": embedding (tied), shifted by one position's neighbour, a loop of `mix`; state
+ * `seen` counts; store `idle` is in no computation. */
 static void build_entry(Model *m)
 {
     Check *c = m->c;
@@ -101,22 +120,32 @@ static void build_entry(Model *m)
     DtStore *wte = store(module, DT_STORE_PARAM, "wte", "v=128 e=8", true, normal);
     DtStore *w = store(module, DT_STORE_PARAM, "h.mix.w", "h=2 e=8 f=8", true, normal);
     DtStore *v = store(module, DT_STORE_PARAM, "h.mix.v", "h=2 f=8 e=8", true, normal);
-    DtStore *gain = store(module, DT_STORE_PARAM, "gain", "e=8", false, (DtInit){.kind = DT_INIT_CONST, .a = 1});
+    DtStore *gain = store(module, DT_STORE_PARAM, "gain", "e=8", false,
+                          (DtInit){.kind = DT_INIT_CONST, .a = 1});
     store(module, DT_STORE_PARAM, "idle", "e=8", false, normal);
     DtStore *seen = store(module, DT_STORE_STATE, "seen", "", false, (DtInit){0});
     w->n_loops = v->n_loops = 1;
     w->pattern = dt_intern("h.#.mix.w");
     v->pattern = dt_intern("h.#.mix.v");
     DtFunc *body = body_of(c, mix_layer(c)), *entry = check_func(c, "loss", DT_FUNC_ENTRY);
-    DtValue *tokens = dt_graph_source(&c->b, DT_OP_INPUT, type_of(DT_I32, "b=3 s=32"), "tokens", NULL);
-    DtValue *labels = dt_graph_source(&c->b, DT_OP_INPUT, type_of(DT_I32, "b=3 s=32"), "labels", NULL);
+    DtValue *tokens =
+        dt_graph_source(&c->b, DT_OP_INPUT, type_of(DT_I32, "b=3 s=32"), "tokens", NULL);
+    DtValue *labels =
+        dt_graph_source(&c->b, DT_OP_INPUT, type_of(DT_I32, "b=3 s=32"), "labels", NULL);
     DtValue *table = read_store(&c->b, wte);
     const char *vocab = dt_intern("v");
     DtValue *x = dt_graph_gather(&c->b, table, 1, &vocab, &tokens);
-    DtLoop loop = {.label = dt_intern("h"), .axis = dt_intern("h"), .count = LAYERS, .n_carried = 1, .n_stacked = 2};
-    x = dt_graph_loop(&c->b, body, loop, (DtValue *[]){x, read_store(&c->b, w), read_store(&c->b, v)})->out[0];
+    DtLoop loop = {.label = dt_intern("h"),
+                   .axis = dt_intern("h"),
+                   .count = LAYERS,
+                   .n_carried = 1,
+                   .n_stacked = 2};
+    x = dt_graph_loop(&c->b, body, loop,
+                      (DtValue *[]){x, read_store(&c->b, w), read_store(&c->b, v)})
+            ->out[0];
     x = dt_graph_binary(&c->b, DT_OP_MUL, x, read_store(&c->b, gain));
-    DtValue *z = matmul(&c->b, x, read_store(&c->b, wte), "e"); /* a second `param` op of the same store */
+    DtValue *z =
+        matmul(&c->b, x, read_store(&c->b, wte), "e"); /* a second `param` op of the same store */
     dt_graph_return(entry, cross_entropy(&c->b, z, labels));
     DtValue *one = dt_graph_constant(&c->b, DT_F32, 1);
     dt_graph_return(entry, dt_graph_binary(&c->b, DT_OP_ADD, read_store(&c->b, seen), one));
@@ -136,7 +165,9 @@ static DtTensor *source(void *context, const DtOp *op)
     if (strcmp(op->text, "labels") == 0)
         return m->labels;
     DtTensor *scalar = dt_interp_tensor(m->c->arena, op->out[0]->type);
-    *scalar->at = strcmp(op->text, "@lr") == 0 ? m->lr : strcmp(op->text, "@bias1") == 0 ? m->bias1 : m->bias2;
+    *scalar->at = strcmp(op->text, "@lr") == 0      ? m->lr
+                  : strcmp(op->text, "@bias1") == 0 ? m->bias1
+                                                    : m->bias2;
     cr_assert(op->text[0] == '@', "input `%s`", op->text);
     return scalar;
 }
@@ -218,7 +249,8 @@ Test(grad, results_and_difference_quotients)
     cr_expect_eq(*got[1]->at, 1.0, "the state's new value");
     for (uint32_t i = 2; i < grad->results.n; i++) {
         const DtStore *s = grad->results.at[i].store;
-        cr_assert(s->kind == DT_STORE_GRAD && s->of->kind == DT_STORE_PARAM && grad->results.at[i].accumulate);
+        cr_assert(s->kind == DT_STORE_GRAD && s->of->kind == DT_STORE_PARAM &&
+                  grad->results.at[i].accumulate);
         cr_assert_str_eq(s->path, s->of->path);
         DtTensor *p = m->stores[s->of->index], *direction = dt_interp_tensor(m->c->arena, p->type);
         const DtTensor kept = *p;
@@ -233,7 +265,8 @@ Test(grad, results_and_difference_quotients)
         }
         p->at = kept.at;
         const double want = (side[0] - side[1]) / 2e-5, is = dot_tensors(got[i], direction);
-        cr_expect(fabs(want - is) <= 1e-6 * fmax(fabs(want), 1e-2), "%s: %.12g, difference quotient %.12g", s->path, is, want);
+        cr_expect(fabs(want - is) <= 1e-6 * fmax(fabs(want), 1e-2),
+                  "%s: %.12g, difference quotient %.12g", s->path, is, want);
         if (strcmp(s->path, "idle") == 0)
             cr_expect_eq(is, 0.0);
         else
@@ -275,9 +308,11 @@ Test(passes, inline_and_cse_keep_the_values)
         for (uint32_t i = 0; i < module->funcs.n; i++)
             for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
                 const DtOp *op = module->funcs.at[i]->ops.at[k];
-                cr_expect(op->kind != DT_OP_CALL || (with_kernels && strncmp(op->func->library, "softmax", 7) == 0));
+                cr_expect(op->kind != DT_OP_CALL ||
+                          (with_kernels && strncmp(op->func->library, "softmax", 7) == 0));
             }
-        cr_expect_eq(count_ops(module, DT_OP_CALL), with_kernels ? 2 : 0, "softmax and its backward function");
+        cr_expect_eq(count_ops(module, DT_OP_CALL), with_kernels ? 2 : 0,
+                     "softmax and its backward function");
         const uint32_t n_ops = count_ops(module, DT_OP_COUNT);
         run_pass(m, "cse", &context);
         expect_same(before, run_entry(m, "grad"), n, "cse");
@@ -317,17 +352,20 @@ Test(passes, cse_merges_only_equals)
         dt_graph_expand(&c->b, x, type_of(DT_F32, "a=4 n=2")),
         dt_graph_expand(&c->b, x, type_of(DT_F32, "n=2 a=4")),
     };
-    DtValue *twice[] = {dt_graph_binary(&c->b, DT_OP_SUB, x, y), dt_graph_slice(&c->b, x, a, 0, 1, 2),
-                        renamed(&c->b, x, "a", "b"), dt_graph_constant(&c->b, DT_F32, 1)};
+    DtValue *twice[] = {dt_graph_binary(&c->b, DT_OP_SUB, x, y),
+                        dt_graph_slice(&c->b, x, a, 0, 1, 2), renamed(&c->b, x, "a", "b"),
+                        dt_graph_constant(&c->b, DT_F32, 1)};
     for (size_t i = 0; i < DT_COUNT(kept); i++)
         dt_graph_return(c->func, kept[i]);
     for (size_t i = 0; i < DT_COUNT(twice); i++)
-        dt_graph_return(c->func, dt_graph_unary(&c->b, DT_OP_NEG, dt_graph_cast(&c->b, twice[i], DT_F32)));
+        dt_graph_return(c->func,
+                        dt_graph_unary(&c->b, DT_OP_NEG, dt_graph_cast(&c->b, twice[i], DT_F32)));
     const uint32_t removed = dt_cse_func(c->func);
     cr_expect_eq(removed, DT_COUNT(twice), "%u merged", removed);
     for (size_t i = 0; i < DT_COUNT(kept); i++)
         for (size_t k = 0; k < i; k++)
-            cr_expect(c->func->results.at[i] != c->func->results.at[k], "%zu and %zu became one", i, k);
+            cr_expect(c->func->results.at[i] != c->func->results.at[k], "%zu and %zu became one", i,
+                      k);
     expect_valid(c->module);
     check_free(c);
 }
@@ -396,12 +434,14 @@ static void check_step(DtUpdate update, double clip)
             if (update.kind == DT_UPDATE_ADAMW) {
                 const double a = update.beta1 * m1->at[e] + (1 - update.beta1) * ge;
                 const double b = update.beta2 * m2->at[e] + (1 - update.beta2) * ge * ge;
-                want = p->at[e] - m->lr * (a * m->bias1 / (sqrt(b * m->bias2) + update.eps) + decay * p->at[e]);
+                want = p->at[e] - m->lr * (a * m->bias1 / (sqrt(b * m->bias2) + update.eps) +
+                                           decay * p->at[e]);
             } else {
                 const double u = ge + decay * p->at[e];
                 want = p->at[e] - m->lr * (m1 != NULL ? update.momentum * m1->at[e] + u : u);
             }
-            cr_assert(fabs(m->stores[s->of->index]->at[e] - want) < 1e-12, "%s[%d]", s->path, (int)e);
+            cr_assert(fabs(m->stores[s->of->index]->at[e] - want) < 1e-12, "%s[%d]", s->path,
+                      (int)e);
         }
     }
     cr_expect_eq(n_params, 5);
@@ -410,7 +450,8 @@ static void check_step(DtUpdate update, double clip)
 
 Test(update, adamw)
 {
-    const DtUpdate update = {.kind = DT_UPDATE_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1};
+    const DtUpdate update = {
+        .kind = DT_UPDATE_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1};
     check_step(update, 0);
     check_step(update, 1.5);
     check_step(update, 1e6);
@@ -462,7 +503,8 @@ Test(training, sgd_makes_the_loss_fall_on_100_bytes)
 
 Test(training, adamw_makes_the_loss_fall_on_100_bytes)
 {
-    const double loss =
-        train((DtUpdate){.kind = DT_UPDATE_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1}, 0.03, 60);
+    const double loss = train(
+        (DtUpdate){.kind = DT_UPDATE_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1},
+        0.03, 60);
     cr_expect(loss < 2.2, "loss %g after 60 steps", loss);
 }

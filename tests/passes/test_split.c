@@ -55,9 +55,11 @@ static void check_split(Check *c, const bool *is_weight)
     n_x = 0;
     for (uint32_t i = 0; i < bwd->wanted.n; i++) {
         const DtTensor *got = is_weight[bwd->wanted.at[i]] ? w[n_w++] : x[n_x++];
-        cr_expect(max_difference(whole[i], got) == 0, "cotangent of input %u differs", bwd->wanted.at[i]);
+        cr_expect(max_difference(whole[i], got) == 0, "cotangent of input %u differs",
+                  bwd->wanted.at[i]);
     }
-    cr_expect_eq(count(bwd_x, DT_OP_DOT) + count(bwd_w, DT_OP_DOT), count(bwd, DT_OP_DOT), "a dot is computed twice");
+    cr_expect_eq(count(bwd_x, DT_OP_DOT) + count(bwd_w, DT_OP_DOT), count(bwd, DT_OP_DOT),
+                 "a dot is computed twice");
 }
 
 /* x @ w1 -> tanh -> @ w2, in calls of one layer. */
@@ -65,8 +67,11 @@ Test(split, two_layers)
 {
     Check *c = check_new();
     DtFunc *f = check_func(c, "dense", DT_FUNC_LAYER);
-    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "b=3 e=4"), "x"), *w = dt_graph_arg(f, type_of(DT_F32, "e=4 f=4"), "w");
-    dt_graph_return(f, renamed(&c->b, dt_graph_unary(&c->b, DT_OP_TANH, matmul(&c->b, x, w, dt_intern("e"))), "f", "e"));
+    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "b=3 e=4"), "x"),
+            *w = dt_graph_arg(f, type_of(DT_F32, "e=4 f=4"), "w");
+    dt_graph_return(
+        f, renamed(&c->b, dt_graph_unary(&c->b, DT_OP_TANH, matmul(&c->b, x, w, dt_intern("e"))),
+                   "f", "e"));
     check_main(c);
     DtValue *in = input(c, "b=3 e=4"), *w1 = input(c, "e=4 f=4"), *w2 = input(c, "e=4 f=4");
     DtValue *h = dt_graph_call(&c->b, f, "one", (DtValue *[]){in, w1})->out[0];
@@ -83,14 +88,19 @@ Test(split, loop)
     Check *c = check_new();
     DtFunc *f = check_func(c, "h.body", DT_FUNC_BODY);
     dt_graph_arg(f, dt_type_scalar(DT_I32), "i");
-    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "b=2 e=3"), "x"), *s = dt_graph_arg(f, type_of(DT_F32, "e=3"), "s");
+    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "b=2 e=3"), "x"),
+            *s = dt_graph_arg(f, type_of(DT_F32, "e=3"), "s");
     DtValue *w = dt_graph_arg(f, type_of(DT_F32, "e=3 f=3"), "w");
     DtValue *y = dt_graph_unary(&c->b, DT_OP_TANH, matmul(&c->b, x, w, dt_intern("e")));
     y = dt_graph_binary(&c->b, DT_OP_MUL, renamed(&c->b, y, "f", "e"), s);
     dt_graph_return(f, dt_graph_binary(&c->b, DT_OP_ADD, x, y));
     check_main(c);
     DtValue *x0 = input(c, "b=2 e=3"), *s0 = input(c, "e=3"), *w0 = input(c, "h=4 e=3 f=3");
-    DtLoop loop = {.label = dt_intern("h"), .axis = dt_intern("h"), .count = 4, .n_carried = 1, .n_invariant = 1,
+    DtLoop loop = {.label = dt_intern("h"),
+                   .axis = dt_intern("h"),
+                   .count = 4,
+                   .n_carried = 1,
+                   .n_invariant = 1,
                    .n_stacked = 1};
     dt_graph_return(c->func, dt_graph_loop(&c->b, f, loop, (DtValue *[]){x0, s0, w0})->out[0]);
     check_split(c, (bool[]){false, true, true});
@@ -108,21 +118,31 @@ Test(split, nested_loops)
     const DtType *type = type_of(DT_F32, "h=3 e=3");
     DtFunc *inner = check_func(c, "g.body", DT_FUNC_BODY);
     dt_graph_arg(inner, dt_type_scalar(DT_I32), "k");
-    DtValue *x = dt_graph_arg(inner, type, "x"), *s = dt_graph_arg(inner, type_of(DT_F32, "e=3"), "s");
+    DtValue *x = dt_graph_arg(inner, type, "x"),
+            *s = dt_graph_arg(inner, type_of(DT_F32, "e=3"), "s");
     DtValue *w = dt_graph_arg(inner, type_of(DT_F32, "e=3 f=3"), "w");
     DtValue *y = dt_graph_unary(&c->b, DT_OP_SIN, matmul(&c->b, x, w, dt_intern("e")));
     dt_graph_return(inner, dt_graph_binary(&c->b, DT_OP_MUL, renamed(&c->b, y, "f", "e"), s));
     DtFunc *outer = check_func(c, "h.body", DT_FUNC_BODY);
     dt_graph_arg(outer, dt_type_scalar(DT_I32), "i");
-    DtValue *u = dt_graph_arg(outer, type, "u"), *t = dt_graph_arg(outer, type_of(DT_F32, "e=3"), "t");
+    DtValue *u = dt_graph_arg(outer, type, "u"),
+            *t = dt_graph_arg(outer, type_of(DT_F32, "e=3"), "t");
     DtValue *ws = dt_graph_arg(outer, type_of(DT_F32, "g=2 e=3 f=3"), "ws");
-    DtLoop loop = {.label = dt_intern("g"), .axis = dt_intern("g"), .count = 2, .n_carried = 1, .n_invariant = 1,
+    DtLoop loop = {.label = dt_intern("g"),
+                   .axis = dt_intern("g"),
+                   .count = 2,
+                   .n_carried = 1,
+                   .n_invariant = 1,
                    .n_stacked = 1};
     DtValue *z = dt_graph_loop(&c->b, inner, loop, (DtValue *[]){u, t, ws})->out[0];
     dt_graph_return(outer, dt_graph_binary(&c->b, DT_OP_ADD, z, u));
     check_main(c);
     DtValue *x0 = input(c, "h=3 e=3"), *t0 = input(c, "e=3"), *w0 = input(c, "h=3 g=2 e=3 f=3");
-    loop = (DtLoop){.label = dt_intern("h"), .axis = dt_intern("h"), .count = 3, .n_carried = 1, .n_invariant = 1,
+    loop = (DtLoop){.label = dt_intern("h"),
+                    .axis = dt_intern("h"),
+                    .count = 3,
+                    .n_carried = 1,
+                    .n_invariant = 1,
                     .n_stacked = 1};
     dt_graph_return(c->func, dt_graph_loop(&c->b, outer, loop, (DtValue *[]){x0, t0, w0})->out[0]);
     check_split(c, (bool[]){false, false, true});
@@ -135,7 +155,8 @@ Test(split, one_part_only)
     for (int weight = 0; weight < 2; weight++) {
         Check *c = check_new();
         DtValue *x = input(c, "b=3 e=4"), *w = input(c, "e=4 f=4");
-        dt_graph_return(c->func, dt_graph_unary(&c->b, DT_OP_TANH, matmul(&c->b, x, w, dt_intern("e"))));
+        dt_graph_return(c->func,
+                        dt_graph_unary(&c->b, DT_OP_TANH, matmul(&c->b, x, w, dt_intern("e"))));
         check_split(c, (bool[]){weight, weight});
         cr_expect_eq(count(weight ? c->func->bwd_x : c->func->bwd_w, DT_OP_DOT), 0);
         check_free(c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Derivatives through calls and loops: against central differences, and what is saved and carried. */
+/* Derivatives through calls and loops: against central differences, and what is saved and carried.
+ * */
 #include "gradcheck.h"
 
 #include "base/intern.h"
@@ -42,7 +43,8 @@ Test(calls, one_function_many_times)
 {
     Check *c = check_new();
     DtFunc *f = dense(c);
-    DtValue *x = input(c, "b=3 e=4"), *w = input(c, "e=4 f=4"), *b0 = input(c, "f=4"), *w2 = input(c, "e=4 f=4");
+    DtValue *x = input(c, "b=3 e=4"), *w = input(c, "e=4 f=4"), *b0 = input(c, "f=4"),
+            *w2 = input(c, "e=4 f=4");
     DtValue *y = x;
     for (int i = 0; i < 3; i++) { /* w twice, w2 once: cotangents add up */
         DtOp *call = dt_graph_call(&c->b, f, "d", (DtValue *[]){y, i == 1 ? w2 : w, b0});
@@ -55,7 +57,8 @@ Test(calls, one_function_many_times)
     /* saved: x and w as they are, and tanh's result, which is a result anyway: nothing is copied */
     cr_expect_eq(f->fwd, f, "the forward part of `dense` saves more than its result");
     cr_expect_eq(callee->saved.n, 3);
-    cr_expect(callee->saved.at[0].is_input && callee->saved.at[1].is_input && !callee->saved.at[2].is_input);
+    cr_expect(callee->saved.at[0].is_input && callee->saved.at[1].is_input &&
+              !callee->saved.at[2].is_input);
     uint32_t calls = 0;
     for (uint32_t i = 0; i < bwd->ops.n; i++)
         calls += bwd->ops.at[i]->kind == DT_OP_CALL;
@@ -63,12 +66,14 @@ Test(calls, one_function_many_times)
     check_free(c);
 }
 
-/* A function with an integer and a float result of which one is used; a float argument that gets nothing. */
+/* A function with an integer and a float result of which one is used; a float argument that gets
+ * nothing. */
 Test(calls, inactive_arguments_and_results)
 {
     Check *c = check_new();
     DtFunc *f = check_func(c, "pick", DT_FUNC_FN);
-    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "a=5"), "x"), *s = dt_graph_arg(f, type_of(DT_F32, "a=5"), "s");
+    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "a=5"), "x"),
+            *s = dt_graph_arg(f, type_of(DT_F32, "a=5"), "s");
     DtValue *values, *indices;
     dt_graph_topk(&c->b, x, dt_intern("a"), axis_of("c", 2), &values, &indices);
     dt_graph_return(f, values);
@@ -88,7 +93,8 @@ Test(calls, inactive_arguments_and_results)
 
 /* ---- loops ---- */
 
-/* x' = x + tanh(x @e w) * s with x carried, s invariant, w stacked; stacked result: the sum of x' */
+/* x' = x + tanh(x @e w) * s with x carried, s invariant, w stacked; stacked result: the sum of x'
+ * */
 static DtFunc *residual_body(Check *c)
 {
     DtFunc *f = check_func(c, "h.body", DT_FUNC_BODY);
@@ -106,10 +112,16 @@ static DtFunc *residual_body(Check *c)
     return f;
 }
 
-static DtLoop loop_of(int64_t count, uint32_t carried, uint32_t invariant, uint32_t stacked, uint32_t stacked_out)
+static DtLoop loop_of(int64_t count, uint32_t carried, uint32_t invariant, uint32_t stacked,
+                      uint32_t stacked_out)
 {
-    return (DtLoop){.label = dt_intern("h"), .axis = dt_intern("h"), .count = count, .n_carried = carried,
-                    .n_invariant = invariant, .n_stacked = stacked, .n_stacked_out = stacked_out};
+    return (DtLoop){.label = dt_intern("h"),
+                    .axis = dt_intern("h"),
+                    .count = count,
+                    .n_carried = carried,
+                    .n_invariant = invariant,
+                    .n_stacked = stacked,
+                    .n_stacked_out = stacked_out};
 }
 
 static const DtOp *only_loop(const DtFunc *func)
@@ -170,8 +182,8 @@ Test(loops, shared_parameter)
     check_free(c);
 }
 
-/* Carried values of which one starts inactive and becomes active, one never is, one is overwritten by a constant, and
- * one is an integer. */
+/* Carried values of which one starts inactive and becomes active, one never is, one is overwritten
+ * by a constant, and one is an integer. */
 Test(loops, activity_goes_round)
 {
     Check *c = check_new();
@@ -183,18 +195,21 @@ Test(loops, activity_goes_round)
     DtValue *count = dt_graph_arg(f, dt_type_scalar(DT_I32), "count");
     DtValue *one = dt_graph_constant(&c->b, DT_F32, 1);
     DtValue *t = dt_graph_cast(&c->b, i, DT_F32);
-    DtValue *next = dt_graph_binary(&c->b, DT_OP_ADD, dt_graph_binary(&c->b, DT_OP_MUL, x, late), reset);
+    DtValue *next =
+        dt_graph_binary(&c->b, DT_OP_ADD, dt_graph_binary(&c->b, DT_OP_MUL, x, late), reset);
     next = dt_graph_binary(&c->b, DT_OP_MUL, next, dt_graph_binary(&c->b, DT_OP_ADD, never, t));
     dt_graph_return(f, next);
     dt_graph_return(f, dt_graph_unary(&c->b, DT_OP_SIN, x));
-    dt_graph_return(f, dt_graph_binary(&c->b, DT_OP_MUL, never, dt_graph_constant(&c->b, DT_F32, 0.5)));
+    dt_graph_return(
+        f, dt_graph_binary(&c->b, DT_OP_MUL, never, dt_graph_constant(&c->b, DT_F32, 0.5)));
     dt_graph_return(f, dt_graph_expand(&c->b, one, type));
     dt_graph_return(f, dt_graph_binary(&c->b, DT_OP_ADD, count, i));
     check_main(c);
     DtValue *x0 = input(c, "e=3"), *reset0 = input(c, "e=3");
     DtValue *half = dt_graph_expand(&c->b, dt_graph_constant(&c->b, DT_F32, 0.5), type);
     DtValue *zero = dt_graph_constant(&c->b, DT_I32, 0);
-    DtOp *op = dt_graph_loop(&c->b, f, loop_of(4, 5, 0, 0, 0), (DtValue *[]){x0, half, half, reset0, zero});
+    DtOp *op = dt_graph_loop(&c->b, f, loop_of(4, 5, 0, 0, 0),
+                             (DtValue *[]){x0, half, half, reset0, zero});
     DtValue *n = dt_graph_cast(&c->b, op->out[4], DT_F32);
     dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_MUL, op->out[0], n));
     dt_graph_return(c->func, op->out[2]);
@@ -213,10 +228,12 @@ Test(loops, nested)
     DtValue *x = dt_graph_arg(inner, type, "x"), *w = dt_graph_arg(inner, type, "w");
     DtValue *kf = dt_graph_cast(&c->b, k, DT_F32);
     DtValue *y = dt_graph_unary(&c->b, DT_OP_SIN, dt_graph_binary(&c->b, DT_OP_MUL, x, w));
-    dt_graph_return(inner, dt_graph_binary(&c->b, DT_OP_ADD, y, dt_graph_binary(&c->b, DT_OP_MUL, x, kf)));
+    dt_graph_return(inner,
+                    dt_graph_binary(&c->b, DT_OP_ADD, y, dt_graph_binary(&c->b, DT_OP_MUL, x, kf)));
     DtFunc *outer = check_func(c, "h.body", DT_FUNC_BODY);
     DtValue *i = dt_graph_arg(outer, dt_type_scalar(DT_I32), "i");
-    DtValue *u = dt_graph_arg(outer, type, "u"), *ws = dt_graph_arg(outer, type_of(DT_F32, "g=2 e=3"), "ws");
+    DtValue *u = dt_graph_arg(outer, type, "u"),
+            *ws = dt_graph_arg(outer, type_of(DT_F32, "g=2 e=3"), "ws");
     DtLoop loop = loop_of(2, 1, 0, 1, 0);
     loop.label = loop.axis = dt_intern("g");
     DtValue *z = dt_graph_loop(&c->b, inner, loop, (DtValue *[]){u, ws})->out[0];
@@ -231,7 +248,8 @@ Test(loops, nested)
     check_free(c);
 }
 
-/* A recurrence over the positions of a sequence: the loop's axis is called like an axis of what it saves. */
+/* A recurrence over the positions of a sequence: the loop's axis is called like an axis of what it
+ * saves. */
 Test(loops, axis_of_the_loop_in_saved_values)
 {
     Check *c = check_new();
@@ -246,12 +264,14 @@ Test(loops, axis_of_the_loop_in_saved_values)
     dt_graph_return(f, dt_graph_where(&c->b, here, moved, y));
     check_main(c);
     DtValue *y0 = input(c, "h=3 e=2"), *x0 = input(c, "h=3 e=2");
-    dt_graph_return(c->func, dt_graph_loop(&c->b, f, loop_of(3, 1, 1, 0, 0), (DtValue *[]){y0, x0})->out[0]);
+    dt_graph_return(c->func,
+                    dt_graph_loop(&c->b, f, loop_of(3, 1, 1, 0, 0), (DtValue *[]){y0, x0})->out[0]);
     check_gradients(c, 2);
     check_free(c);
 }
 
-/* Dropout inside a layer inside a loop: the draw repeats in the backward part, so that it is not saved. */
+/* Dropout inside a layer inside a loop: the draw repeats in the backward part, so that it is not
+ * saved. */
 Test(loops, random_draws_repeat)
 {
     Check *c = check_new();
@@ -261,16 +281,19 @@ Test(loops, random_draws_repeat)
     DtValue *draw = dt_graph_rng(&c->b, type, "dropout#0");
     DtValue *keep = dt_graph_binary(&c->b, DT_OP_LT, dt_graph_constant(&c->b, DT_F32, 0.4), draw);
     DtValue *kept = dt_graph_where(&c->b, keep, x, dt_graph_constant(&c->b, DT_F32, 0));
-    dt_graph_return(layer, dt_graph_binary(&c->b, DT_OP_DIV, kept, dt_graph_constant(&c->b, DT_F32, 0.6)));
+    dt_graph_return(layer,
+                    dt_graph_binary(&c->b, DT_OP_DIV, kept, dt_graph_constant(&c->b, DT_F32, 0.6)));
     DtFunc *body = check_func(c, "h.body", DT_FUNC_BODY);
     dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
-    DtValue *y = dt_graph_arg(body, type, "y"), *w = dt_graph_arg(body, type_of(DT_F32, "e=3 f=3"), "w");
+    DtValue *y = dt_graph_arg(body, type, "y"),
+            *w = dt_graph_arg(body, type_of(DT_F32, "e=3 f=3"), "w");
     DtValue *z = dt_graph_call(&c->b, layer, "drop", &y)->out[0];
     z = matmul(&c->b, z, w, dt_intern("e"));
     dt_graph_return(body, renamed(&c->b, dt_graph_unary(&c->b, DT_OP_SIN, z), "f", "e"));
     check_main(c);
     DtValue *y0 = input(c, "b=4 e=3"), *w0 = input(c, "h=3 e=3 f=3");
-    dt_graph_return(c->func, dt_graph_loop(&c->b, body, loop_of(3, 1, 0, 1, 0), (DtValue *[]){y0, w0})->out[0]);
+    dt_graph_return(
+        c->func, dt_graph_loop(&c->b, body, loop_of(3, 1, 0, 1, 0), (DtValue *[]){y0, w0})->out[0]);
     check_gradients(c, 2);
     cr_expect_eq(layer->fwd, layer, "the draw was saved");
     check_free(c);
@@ -278,13 +301,16 @@ Test(loops, random_draws_repeat)
 
 /* ---- what is saved ---- */
 
-/* gelu(x @e w + b): only the product is saved; bias, scaling and the inside of gelu are computed again. */
+/* gelu(x @e w + b): only the product is saved; bias, scaling and the inside of gelu are computed
+ * again. */
 Test(saved, maps_of_a_saved_value)
 {
     Check *c = check_new();
     DtValue *x = input(c, "b=2 e=3"), *w = input(c, "e=3 f=4"), *b0 = input(c, "f=4");
     DtValue *u = dt_graph_binary(&c->b, DT_OP_ADD, matmul(&c->b, x, w, dt_intern("e")), b0);
-    DtValue *erf = dt_graph_unary(&c->b, DT_OP_ERF, dt_graph_binary(&c->b, DT_OP_MUL, u, dt_graph_constant(&c->b, DT_F32, 0.7)));
+    DtValue *erf =
+        dt_graph_unary(&c->b, DT_OP_ERF,
+                       dt_graph_binary(&c->b, DT_OP_MUL, u, dt_graph_constant(&c->b, DT_F32, 0.7)));
     DtValue *gate = dt_graph_binary(&c->b, DT_OP_ADD, erf, dt_graph_constant(&c->b, DT_F32, 1));
     dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_MUL, u, gate));
     const DtFunc *bwd = check_gradients(c, 3);
@@ -298,7 +324,8 @@ Test(saved, maps_of_a_saved_value)
 Test(saved, derived_from_other_saved_values)
 {
     Check *c = check_new();
-    DtValue *x = input(c, "b=2 e=3"), *w1 = input(c, "e=3 f=4"), *w3 = input(c, "e=3 f=4"), *w2 = input(c, "f=4 e=3");
+    DtValue *x = input(c, "b=2 e=3"), *w1 = input(c, "e=3 f=4"), *w3 = input(c, "e=3 f=4"),
+            *w2 = input(c, "f=4 e=3");
     DtValue *g = matmul(&c->b, x, w1, dt_intern("e")), *u = matmul(&c->b, x, w3, dt_intern("e"));
     DtValue *p = dt_graph_binary(&c->b, DT_OP_MUL, dt_graph_unary(&c->b, DT_OP_TANH, g), u);
     dt_graph_return(c->func, matmul(&c->b, p, w2, dt_intern("f")));
@@ -308,16 +335,21 @@ Test(saved, derived_from_other_saved_values)
     check_free(c);
 }
 
-/* A library function saves its inputs only (and its result if the table says so), however much it computes. */
+/* A library function saves its inputs only (and its result if the table says so), however much it
+ * computes. */
 Test(saved, library_function_as_a_whole)
 {
-    static const struct { const char *name; uint32_t n_saved; } cases[] = {{"softmax", 1}, {"attend", 2}};
+    static const struct {
+        const char *name;
+        uint32_t n_saved;
+    } cases[] = {{"softmax", 1}, {"attend", 2}};
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         Check *c = check_new();
         c->func->library = dt_intern(cases[i].name);
         const char *a = dt_intern("a");
         DtValue *x = input(c, "b=2 a=4");
-        DtValue *top = dt_graph_unary(&c->b, DT_OP_STOP, dt_graph_reduce(&c->b, DT_REDUCE_MAX, x, 1, &a));
+        DtValue *top =
+            dt_graph_unary(&c->b, DT_OP_STOP, dt_graph_reduce(&c->b, DT_REDUCE_MAX, x, 1, &a));
         DtValue *e = dt_graph_unary(&c->b, DT_OP_EXP, dt_graph_binary(&c->b, DT_OP_SUB, x, top));
         DtValue *sum = dt_graph_reduce(&c->b, DT_REDUCE_SUM, e, 1, &a);
         dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_DIV, e, sum));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The derivative of every op that has one, against central differences; what the language says about
- * corners, exactly. */
+/* The derivative of every op that has one, against central differences; what the language says
+ * about corners, exactly. */
 #include "gradcheck.h"
 
 #include "base/intern.h"
@@ -18,9 +18,10 @@ typedef struct MapCase {
 
 ParameterizedTestParameters(vjp, unary)
 {
-    static MapCase cases[] = {{DT_OP_NEG, false},  {DT_OP_ABS, false},  {DT_OP_EXP, false}, {DT_OP_LOG, true},
-                              {DT_OP_SQRT, true},  {DT_OP_RSQRT, true}, {DT_OP_SIN, false}, {DT_OP_COS, false},
-                              {DT_OP_TANH, false}, {DT_OP_ERF, false}};
+    static MapCase cases[] = {{DT_OP_NEG, false}, {DT_OP_ABS, false}, {DT_OP_EXP, false},
+                              {DT_OP_LOG, true},  {DT_OP_SQRT, true}, {DT_OP_RSQRT, true},
+                              {DT_OP_SIN, false}, {DT_OP_COS, false}, {DT_OP_TANH, false},
+                              {DT_OP_ERF, false}};
     return cr_make_param_array(MapCase, cases, DT_COUNT(cases));
 }
 
@@ -33,18 +34,21 @@ ParameterizedTest(MapCase *p, vjp, unary)
     check_free(c);
 }
 
-/* Operands with equal axes, with axes in another order, and each with an axis that the other lacks. */
+/* Operands with equal axes, with axes in another order, and each with an axis that the other lacks.
+ * */
 ParameterizedTestParameters(vjp, binary)
 {
-    static MapCase cases[] = {{DT_OP_ADD, false}, {DT_OP_SUB, false}, {DT_OP_MUL, false}, {DT_OP_DIV, true},
-                              {DT_OP_POW, true},  {DT_OP_MAX, false}, {DT_OP_MIN, false}};
+    static MapCase cases[] = {{DT_OP_ADD, false}, {DT_OP_SUB, false}, {DT_OP_MUL, false},
+                              {DT_OP_DIV, true},  {DT_OP_POW, true},  {DT_OP_MAX, false},
+                              {DT_OP_MIN, false}};
     return cr_make_param_array(MapCase, cases, DT_COUNT(cases));
 }
 
 ParameterizedTest(MapCase *p, vjp, binary)
 {
-    static const char *const axes[][2] = {{"a=3 b=4", "a=3 b=4"}, {"a=3 b=4", "b=4 a=3"}, {"a=3 b=4", "b=4"},
-                                          {"b=4", "a=3 b=4"},     {"a=3 b=2", "b=2 d=4"}, {"a=5", ""}};
+    static const char *const axes[][2] = {{"a=3 b=4", "a=3 b=4"}, {"a=3 b=4", "b=4 a=3"},
+                                          {"a=3 b=4", "b=4"},     {"b=4", "a=3 b=4"},
+                                          {"a=3 b=2", "b=2 d=4"}, {"a=5", ""}};
     for (size_t i = 0; i < DT_COUNT(axes); i++) {
         Check *c = check_new();
         DtValue *x = p->positive ? input_positive(c, axes[i][0]) : input(c, axes[i][0]);
@@ -72,7 +76,8 @@ Test(vjp, same_operand_twice)
     Check *c = check_new();
     DtValue *x = input(c, "a=3 b=4");
     DtValue *y = dt_graph_binary(&c->b, DT_OP_MUL, x, x);
-    dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_SUB, y, dt_graph_unary(&c->b, DT_OP_SIN, x)));
+    dt_graph_return(c->func,
+                    dt_graph_binary(&c->b, DT_OP_SUB, y, dt_graph_unary(&c->b, DT_OP_SIN, x)));
     check_gradients(c, 1);
     check_free(c);
 }
@@ -101,7 +106,11 @@ Test(vjp, relabel)
         {.n_from = 0, .n_to = 1, .to = {dt_intern("one")}, .to_extent = {1}},
     };
     DtValue *y = dt_graph_relabel(&c->b, x, 4, entries, type_of(DT_F32, "n=3 b=4 one=1 a=2"));
-    DtRelabel merge = {.n_from = 2, .n_to = 1, .from = {dt_intern("n"), b}, .to = {dt_intern("m")}, .to_extent = {12}};
+    DtRelabel merge = {.n_from = 2,
+                       .n_to = 1,
+                       .from = {dt_intern("n"), b},
+                       .to = {dt_intern("m")},
+                       .to_extent = {12}};
     dt_graph_return(c->func, dt_graph_relabel(&c->b, y, 1, &merge, NULL));
     check_gradients(c, 1);
     check_free(c);
@@ -109,7 +118,9 @@ Test(vjp, relabel)
 
 ParameterizedTestParameters(vjp, slice)
 {
-    static DtRange cases[] = {{.lo = 0, .step = 1, .n = 7}, {.lo = 2, .step = 1, .n = 3}, {.lo = 1, .step = 2, .n = 3},
+    static DtRange cases[] = {{.lo = 0, .step = 1, .n = 7},
+                              {.lo = 2, .step = 1, .n = 3},
+                              {.lo = 1, .step = 2, .n = 3},
                               {.lo = 1, .step = 5, .n = 2}};
     return cr_make_param_array(DtRange, cases, DT_COUNT(cases));
 }
@@ -152,8 +163,10 @@ Test(vjp, expand)
 
 ParameterizedTestParameters(vjp, window_and_fold)
 {
-    static DtRange cases[] = {{.lo = 0, .hi = 0, .step = 1, .n = 3}, {.lo = 1, .hi = 1, .step = 1, .n = 3},
-                              {.lo = 2, .hi = 0, .step = 2, .n = 3}, {.lo = 0, .hi = 1, .step = 3, .n = 2}};
+    static DtRange cases[] = {{.lo = 0, .hi = 0, .step = 1, .n = 3},
+                              {.lo = 1, .hi = 1, .step = 1, .n = 3},
+                              {.lo = 2, .hi = 0, .step = 2, .n = 3},
+                              {.lo = 0, .hi = 1, .step = 3, .n = 2}};
     return cr_make_param_array(DtRange, cases, DT_COUNT(cases));
 }
 
@@ -248,12 +261,35 @@ Test(vjp, topk)
     check_free(c);
 }
 
+/* In 16 bits: a dot and a sum that give f32, a dot that does not, a map; cotangents have their
+ * primal's dtype. */
+Test(vjp, sixteen_bits)
+{
+    Check *c = check_new();
+    const char *k = dt_intern("k");
+    DtValue *x = dt_graph_cast(&c->b, input(c, "m=2 k=3"), DT_BF16),
+            *w = dt_graph_cast(&c->b, input(c, "k=3 n=2"), DT_BF16);
+    DtValue *wide = dt_graph_dot(&c->b, x, w, 1, &k, DT_F32, NULL),
+            *narrow = dt_graph_dot(&c->b, x, w, 1, &k, DT_BF16, NULL);
+    DtValue *sum =
+        dt_graph_reduce(&c->b, DT_REDUCE_SUM, dt_graph_binary(&c->b, DT_OP_MUL, x, w), 1, &k);
+    cr_assert(wide->type->dtype == DT_F32 && narrow->type->dtype == DT_BF16 &&
+              sum->type->dtype == DT_F32);
+    dt_graph_return(c->func, wide);
+    dt_graph_return(c->func, narrow);
+    dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_MUL, sum, wide));
+    dt_graph_return(c->func, dt_graph_reduce(&c->b, DT_REDUCE_MAX, x, 1, &k));
+    check_gradients(c, 2);
+    check_free(c);
+}
+
 /* ---- indexing ---- */
 
 Test(vjp, gather)
 {
     Check *c = check_new();
-    DtValue *table = input(c, "v=5 e=3"), *ids = input_integers(c, "b=2 s=4", -1, 7); /* some out of range */
+    DtValue *table = input(c, "v=5 e=3"),
+            *ids = input_integers(c, "b=2 s=4", -1, 7); /* some out of range */
     const char *v = dt_intern("v");
     dt_graph_return(c->func, dt_graph_gather(&c->b, table, 1, &v, &ids));
     check_gradients(c, 1);
@@ -340,7 +376,8 @@ static DtTensor **cotangents_at(Check *c, const double *values)
 static void expect(const DtTensor *tensor, int n, const double *values)
 {
     for (int i = 0; i < n; i++)
-        cr_expect(tensor->at[i] == values[i], "element %d is %g, not %g", i, tensor->at[i], values[i]);
+        cr_expect(tensor->at[i] == values[i], "element %d is %g, not %g", i, tensor->at[i],
+                  values[i]);
 }
 
 Test(corners, abs_has_slope_0_at_0)
@@ -370,10 +407,12 @@ Test(corners, reductions_go_to_the_first_equal_element)
         Check *c = check_new();
         const char *axes[] = {dt_intern("d"), dt_intern("a")}; /* d is major */
         DtValue *x = input(c, "a=2 b=2 d=2");
-        dt_graph_return(c->func, dt_graph_reduce(&c->b, i == 0 ? DT_REDUCE_MAX : DT_REDUCE_MIN, x, 2, axes));
+        dt_graph_return(c->func,
+                        dt_graph_reduce(&c->b, i == 0 ? DT_REDUCE_MAX : DT_REDUCE_MIN, x, 2, axes));
         /* b = 0: a0d0 1, a0d1 5, a1d0 5, a1d1 5: the first maximum in order (d, a) is d0 a1 */
         const double sign = i == 0 ? 1 : -1;
-        const double at[] = {sign * 1, sign * 5, sign * 2, sign * 2, sign * 5, sign * 5, sign * 2, sign * 2};
+        const double at[] = {sign * 1, sign * 5, sign * 2, sign * 2,
+                             sign * 5, sign * 5, sign * 2, sign * 2};
         expect(cotangents_at(c, at)[0], 8, (double[]){0, 0, 1, 0, 1, 0, 0, 0});
         check_free(c);
     }
@@ -386,7 +425,8 @@ Test(corners, where_selects)
     DtValue *x = input(c, "a=2"), *y = input(c, "a=2");
     DtValue *zero = dt_graph_constant(&c->b, DT_F32, 0);
     DtValue *chosen = dt_graph_where(&c->b, dt_graph_binary(&c->b, DT_OP_LT, zero, x), x, y);
-    dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_MUL, chosen, dt_graph_constant(&c->b, DT_F32, INFINITY)));
+    dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_MUL, chosen,
+                                             dt_graph_constant(&c->b, DT_F32, INFINITY)));
     DtTensor **got = cotangents_at(c, (double[]){-1, 2, 3, 4});
     expect(got[0], 2, (double[]){0, INFINITY});
     expect(got[1], 2, (double[]){INFINITY, 0});
@@ -422,8 +462,9 @@ Test(corners, fully_masked_softmax)
     DtValue *x = input(c, "a=3"), *never = dt_graph_constant(&c->b, DT_BOOL, 0);
     DtValue *z = dt_graph_where(&c->b, never, x, dt_graph_constant(&c->b, DT_F32, -INFINITY));
     DtValue *top = dt_graph_reduce(&c->b, DT_REDUCE_MAX, z, 1, &a);
-    top = dt_graph_unary(&c->b, DT_OP_STOP,
-                         dt_graph_binary(&c->b, DT_OP_MAX, top, dt_graph_constant(&c->b, DT_F32, -1e30)));
+    top = dt_graph_unary(
+        &c->b, DT_OP_STOP,
+        dt_graph_binary(&c->b, DT_OP_MAX, top, dt_graph_constant(&c->b, DT_F32, -1e30)));
     DtValue *e = dt_graph_unary(&c->b, DT_OP_EXP, dt_graph_binary(&c->b, DT_OP_SUB, z, top));
     DtValue *sum = dt_graph_reduce(&c->b, DT_REDUCE_SUM, e, 1, &a);
     sum = dt_graph_binary(&c->b, DT_OP_MAX, sum, dt_graph_constant(&c->b, DT_F32, 1e-30));

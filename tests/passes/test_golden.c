@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What passes make of small functions, as text: tests/golden/passes/NAME.txt (DT_BLESS=1 rewrites
+ * them). */
+#include "gradcheck.h"
+
+#include "base/intern.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void compare_text(const char *name, const DtText *text)
+{
+    char path[200];
+    snprintf(path, sizeof path, "tests/golden/passes/%s.txt", name);
+    const bool bless = getenv("DT_BLESS") != NULL;
+    FILE *file = fopen(path, bless ? "wb" : "rb");
+    cr_assert(file != NULL, "%s: cannot open; DT_BLESS=1 writes it", path);
+    if (bless) {
+        cr_assert_eq(fwrite(text->at, 1, text->len, file), text->len);
+        fclose(file);
+        return;
+    }
+    char *known = malloc(text->len + 2);
+    const size_t n = fread(known, 1, text->len + 1, file);
+    fclose(file);
+    known[n] = 0;
+    const bool same = n == text->len && memcmp(known, text->at, n) == 0;
+    cr_assert(same, "%s is\n%s\nand now would be\n%s", path, known, text->at);
+    free(known);
+}
+
+static void compare_module(const char *name, const DtModule *module)
+{
+    DtText text = {0};
+    dt_irtext_print(module, &text);
+    compare_text(name, &text);
+    dt_text_free(&text);
+}
+
+static DtValue *matmul(DtBuilder *b, DtValue *x, DtValue *w, const char *axis)
+{
+    const char *name = dt_intern(axis);
+    return dt_graph_dot(b, x, w, 1, &name, DT_F32, NULL);
+}
+
+/* layer dense(x) = tanh(x @e w + b0) */
+static DtFunc *dense(Check *c)
+{
+    DtFunc *f = check_func(c, "dense", DT_FUNC_LAYER);
+    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "b=3 e=4"), "x");
+    DtValue *w = dt_graph_param(f, type_of(DT_F32, "e=4 f=4"),
+                                (DtFormalParam){.path = dt_intern("w"), .pattern = dt_intern("w")});
+    DtValue *b0 =
+        dt_graph_param(f, type_of(DT_F32, "f=4"),
+                       (DtFormalParam){.path = dt_intern("b0"), .pattern = dt_intern("b0")});
+    DtValue *h = dt_graph_binary(&c->b, DT_OP_ADD, matmul(&c->b, x, w, "e"), b0);
+    h->name = dt_intern("h");
+    DtValue *y = dt_graph_unary(&c->b, DT_OP_SIN, h);
+    y->name = dt_intern("y");
+    dt_graph_return(f, y);
+    return f;
+}
+
+Test(golden, differentiate_function)
+{
+    Check *c = check_new();
+    c->module->funcs.n = 0; /* no main function here */
+    dt_differentiate_func(dense(c));
+    compare_module("differentiate_function", c->module);
+    check_free(c);
+}
+
+Test(golden, differentiate_loop)
+{
+    Check *c = check_new();
+    DtFunc *f = check_func(c, "h.body", DT_FUNC_BODY);
+    dt_graph_arg(f, dt_type_scalar(DT_I32), "i");
+    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "e=3"), "x"),
+            *s = dt_graph_arg(f, type_of(DT_F32, "e=3"), "s");
+    DtValue *w = dt_graph_arg(f, type_of(DT_F32, "e=3"), "w");
+    DtValue *y = dt_graph_binary(&c->b, DT_OP_MUL, dt_graph_binary(&c->b, DT_OP_MUL, x, w), s);
+    dt_graph_return(f, y);
+    check_main(c);
+    DtLoop loop = {.label = dt_intern("h"),
+                   .axis = dt_intern("h"),
+                   .count = 4,
+                   .n_carried = 1,
+                   .n_invariant = 1,
+                   .n_stacked = 1};
+    DtValue *in[] = {input(c, "e=3"), input(c, "e=3"), input(c, "h=4 e=3")};
+    dt_graph_return(c->func, dt_graph_loop(&c->b, f, loop, in)->out[0]);
+    dt_differentiate_func(c->func);
+    compare_module("differentiate_loop", c->module);
+    check_free(c);
+}
+
+Test(golden, split)
+{
+    Check *c = check_new();
+    c->module->funcs.n = 0;
+    DtFunc *bwd = dt_differentiate_func(dense(c));
+    dt_split_func(bwd, (bool[]){false, true, true}, NULL);
+    compare_module("split", c->module);
+    check_free(c);
+}
+
+/* Two calls of one layer: paths and sites get the labels; equal ops become one. */
+Test(golden, inline_and_cse)
+{
+    Check *c = check_new();
+    DtFunc *f = check_func(c, "noisy", DT_FUNC_LAYER);
+    DtValue *x = dt_graph_arg(f, type_of(DT_F32, "a=4"), "x");
+    DtValue *half = dt_graph_constant(&c->b, DT_F32, 0.5);
+    DtValue *keep =
+        dt_graph_binary(&c->b, DT_OP_LT, half, dt_graph_rng(&c->b, x->type, "dropout#0"));
+    dt_graph_return(f, dt_graph_where(&c->b, keep, x, dt_graph_binary(&c->b, DT_OP_MUL, x, half)));
+    check_main(c);
+    c->b.path = dt_intern("top");
+    DtValue *in = input(c, "a=4");
+    DtValue *one = dt_graph_call(&c->b, f, "one", &in)->out[0],
+            *two = dt_graph_call(&c->b, f, "two", &in)->out[0];
+    dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_ADD, one, two));
+    dt_inline_calls(c->func, NULL);
+    compare_module("inline", c->module);
+    dt_cse_func(c->func);
+    compare_module("cse", c->module);
+    check_free(c);
+}

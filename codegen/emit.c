@@ -148,6 +148,10 @@ static void finish_output(DtEmit *e, const DtOutput *output)
 /* The wish comes back, to be served by a copy at the end. */
 static void refuse_direct(DtEmit *e, DtOutput *output)
 {
+    if (output->reuses) {
+        *output = (DtOutput){.value = output->value, .place = dt_place_temporary(e, output->value->type, output->value->name)};
+        return;
+    }
     DtWanted *wanted = &e->scope->wanted[output->value->id];
     *wanted = (DtWanted){.set = true, .accumulate = output->accumulate, .place = output->place, .old = output->old};
     output->place = dt_place_temporary(e, output->value->type, output->value->name);
@@ -186,6 +190,43 @@ static void require_operands(DtEmit *e, const DtOp *const *ops, uint32_t n, uint
     }
 }
 
+/* A temporary of the same type that this group is the last to read: its memory can take the result, if the
+ * kernel turns out to read it only where it writes. */
+static const DtValue *dying_operand(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group, const DtType *type)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < ops[i]->n_in; j++) {
+            const DtValue *value = ops[i]->in[j];
+            const DtPlace *place = dt_place_find(e, value);
+            if (!place || !value->op || value->type != type)
+                continue;
+            const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
+            const DtPlace whole = dt_place_dense(e, type, place->view.buffer);
+            if (!buffer->fixed && dt_place_same(place, &whole) && buffer->bytes == dt_place_arg(e, &whole, false).bytes &&
+                root_of(value) == value && last_read(e->scope, value) == group)
+                return value;
+        }
+    return NULL;
+}
+
+static void reuse_memory(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group, DtOutput *outputs, uint32_t n_outputs)
+{
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        if (outputs[i].old || e->buffers.at[outputs[i].place.view.buffer].fixed ||
+            e->buffers.at[outputs[i].place.view.buffer].first != UINT32_MAX)
+            continue; /* where it goes was somebody's wish */
+        const DtValue *dying = dying_operand(e, ops, n, group, outputs[i].value->type);
+        bool taken = false;
+        for (uint32_t j = 0; dying && j < n_outputs; j++)
+            taken = taken || outputs[j].old == dying;
+        if (!dying || taken)
+            continue;
+        outputs[i].place = *dt_place_find(e, dying);
+        outputs[i].old = dying;
+        outputs[i].reuses = true;
+    }
+}
+
 static void emit_group(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group)
 {
     DT_VEC(DtOutput) outputs = {0};
@@ -196,6 +237,8 @@ static void emit_group(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t g
                 DT_PUSH(e->arena, outputs, output_of(e, ops[i]->out[r], group));
     if (outputs.n == 0)
         return;
+    if (!e->options->unfused)
+        reuse_memory(e, ops, n, group, outputs.at, outputs.n);
     if (!dt_launch_kernel(e, ops, n, outputs.at, outputs.n)) {
         for (uint32_t i = 0; i < outputs.n; i++)
             if (outputs.at[i].old)

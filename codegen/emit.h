@@ -128,7 +128,8 @@ typedef struct DtOutput {
     DtValue *value;
     DtPlace place;
     bool accumulate;
-    const DtValue *old;
+    const DtValue *old;    /* what lies there now */
+    bool reuses;           /* takes over the memory of a temporary that dies here */
 } DtOutput;
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);

@@ -18,7 +18,7 @@ DT_INLINE float dt_fma(float a, float b, float c) { return __builtin_fmaf(a, b, 
 DT_INLINE float dt_bits_float(int bits) { union { int i; float f; } u; u.i = bits; return u.f; }
 DT_INLINE int dt_float_bits(float x) { union { int i; float f; } u; u.f = x; return u.i; }
 
-/* Integers wrap; division by zero gives 0; // and % round towards minus infinity. */
+/* Integers wrap; x // 0 is 0 and x % 0 is x; // and % round towards minus infinity. */
 DT_INLINE int dt_iadd(int a, int b) { return (int)((uint32_t)a + (uint32_t)b); }
 DT_INLINE int dt_isub(int a, int b) { return (int)((uint32_t)a - (uint32_t)b); }
 DT_INLINE int dt_imul(int a, int b) { return (int)((uint32_t)a * (uint32_t)b); }
@@ -28,7 +28,7 @@ DT_INLINE int dt_ifloordiv(int a, int b)
     int64_t q = (int64_t)a / b;
     return (int)(uint32_t)(uint64_t)(q - (q * b != a && (a < 0) != (b < 0)));
 }
-DT_INLINE int dt_imod(int a, int b) { return b == 0 ? 0 : dt_isub(a, dt_imul(dt_ifloordiv(a, b), b)); }
+DT_INLINE int dt_imod(int a, int b) { return b == 0 ? a : dt_isub(a, dt_imul(dt_ifloordiv(a, b), b)); }
 DT_INLINE int dt_iabs(int a) { return a < 0 ? dt_isub(0, a) : a; }
 DT_INLINE int dt_ifloor(int a) { return a; }
 DT_INLINE int dt_imax(int a, int b) { return a > b ? a : b; }

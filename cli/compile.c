@@ -5,12 +5,11 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "codegen/codegen.h"
 #include "frontend/config.h"
 #include "passes/passes.h"
 #include "plan/read.h"
-#ifdef DT_HAVE_CODEGEN
-#include "codegen/codegen.h"
-#endif
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +97,6 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
 
 /* ---- code ---- */
 
-#ifdef DT_HAVE_CODEGEN
-
 /* All source texts, in order of reading. */
 static uint64_t source_digest(const DtDiags *diags)
 {
@@ -140,24 +137,39 @@ static const char *folder_from(DtArena *arena, const char *program, const char *
     return result;
 }
 
-static int write_results(DtCli *cli, DtPlanBuilder *builder, const DtText *c_text)
+/* To the file of -o, or to stdout. */
+static int write_text(const DtCli *cli, const DtText *text)
+{
+    if (!cli->output)
+        return dt_cli_print(text);
+    DtStatus status = dt_file_write(cli->output, text->at, text->len);
+    return dt_status_ok(&status) ? DT_EXIT_OK : dt_cli_fail(status.code, "%s", status.message);
+}
+
+/* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
+static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText *c_text)
 {
     uint8_t *bytes;
     size_t len;
     DtPlan plan;
     DtText text = {0};
+    int code = DT_EXIT_OK;
     if (cli->emit == DT_EMIT_C)
-        return dt_cli_print(c_text);
+        return write_text(cli, c_text);
     dt_write_bytes(builder, &bytes, &len);
     DtStatus status = dt_read_bytes(bytes, len, &plan);
     if (!dt_status_ok(&status))
-        return dt_cli_fail(DT_EXIT_FAILED, "internal error: the plan does not pass its checks: %s",
+        return dt_cli_fail(DT_EXIT_FAILED, "internal error: the plan fails its checks: %s",
                            status.message);
-    int code = DT_EXIT_OK;
-    if (cli->emit == DT_EMIT_PLAN) {
+    if (cli->emit == DT_EMIT_PLAN)
         dt_plantext_dump(&plan, &text);
-        code = dt_cli_print(&text);
-    } else if (cli->output) {
+    else if (cli->report == DT_REPORT_TEXT)
+        dt_report_text(&plan, &text);
+    else if (cli->report == DT_REPORT_JSON)
+        dt_report_json(&plan, &text);
+    if (text.len) {
+        code = write_text(cli, &text);
+    } else {
         status = dt_file_write(cli->output, bytes, len);
         if (!dt_status_ok(&status))
             code = dt_cli_fail(status.code, "%s", status.message);
@@ -189,8 +201,6 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
     return code;
 }
 
-#endif
-
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     DtText serial = {0};
@@ -202,15 +212,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (makes_plan && !dt_configcheck_compilable(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
     code = run_passes(cli, program, &serial);
-#ifdef DT_HAVE_CODEGEN
     if (code == DT_EXIT_OK && makes_plan)
         code = generate(cli, program, path, &serial);
-#else
-    (void)path;
-    if (code == DT_EXIT_OK && makes_plan)
-        code = dt_cli_fail(DT_EXIT_FAILED, "this build has no code generation: only --check, "
-                                           "--params, --emit=ast|ir and --print-after work");
-#endif
     dt_text_free(&serial);
     return code;
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report as text and as JSON. */
+#include "report/report.h"
+
+#include "plan/kinds.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const arena_names[DT_ARENA_KINDS] = {
+    [DT_ARENA_PARAMS] = "parameters",   [DT_ARENA_GRADS] = "gradients",
+    [DT_ARENA_OPTIMIZER] = "optimizer", [DT_ARENA_ACTIVATIONS] = "activations",
+    [DT_ARENA_INPUTS] = "inputs",       [DT_ARENA_SCALARS] = "scalars",
+    [DT_ARENA_WORKSPACE] = "workspace",
+};
+
+static const char *const inst_names[DT_INST_KINDS] = {
+    [DT_INST_KERNEL] = "kernel",
+    [DT_INST_GEMM] = "gemm",
+    [DT_INST_COPY] = "copy",
+    [DT_INST_ZERO] = "zero",
+    [DT_INST_READ] = "read",
+    [DT_INST_ALL_REDUCE] = "all_reduce",
+    [DT_INST_ALL_GATHER] = "all_gather",
+    [DT_INST_REDUCE_SCATTER] = "reduce_scatter",
+    [DT_INST_BROADCAST] = "broadcast",
+    [DT_INST_SEND] = "send",
+    [DT_INST_RECV] = "recv",
+    [DT_INST_BARRIER] = "barrier",
+    [DT_INST_ATTEND_FWD] = "attend",
+    [DT_INST_ATTEND_BWD] = "attend.bwd",
+};
+
+static int64_t arena_bytes(const DtPlan *plan, uint32_t kind)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_arenas; i++)
+        if (plan->arenas[i].kind == kind)
+            bytes += plan->arenas[i].bytes;
+    return bytes;
+}
+
+/* ---- text ---- */
+
+static void print_head(const DtPlan *plan, DtText *text)
+{
+    const DtPlanMeta *meta = plan->meta;
+    dt_text_printf(text, "%s for %s: %u rank%s", dt_plan_str(plan, meta->source),
+                   dt_plan_str(plan, meta->target), meta->n_ranks, meta->n_ranks == 1 ? "" : "s");
+    for (uint32_t i = 0; i < plan->n_mesh; i++)
+        dt_text_printf(text, "%s%s = %u", i ? ", " : " (", dt_plan_str(plan, plan->mesh[i].name),
+                       plan->mesh[i].size);
+    dt_text_printf(text, "%s, batch of %lld in %u micro-batch%s, %lld parameters\n",
+                   plan->n_mesh ? ")" : "", (long long)meta->batch, meta->n_micro,
+                   meta->n_micro == 1 ? "" : "es", (long long)meta->parameters);
+}
+
+static void print_memory(const DtPlan *plan, DtText *text)
+{
+    char buf[32];
+    int64_t total = 0;
+    dt_text_add(text, "\nmemory of one rank\n");
+    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
+        int64_t bytes = arena_bytes(plan, kind);
+        total += bytes;
+        if (bytes)
+            dt_text_printf(text, "  %-16s %14lld B  %10s\n", arena_names[kind], (long long)bytes,
+                           dt_text_bytes(buf, (double)bytes));
+    }
+    dt_text_printf(text, "  %-16s %14lld B  %10s\n", "total", (long long)total,
+                   dt_text_bytes(buf, (double)total));
+}
+
+static void print_entry(const DtPlan *plan, uint32_t number, DtText *text)
+{
+    DtReportEntry entry;
+    char buf[32];
+    dt_report_entry(plan, number, &entry);
+    dt_text_printf(text, "\n%s, on one rank\n", entry.name);
+    for (uint32_t kind = 0; kind < DT_INST_KINDS; kind++) {
+        if (!entry.runs[kind])
+            continue;
+        dt_text_printf(text, "  %-16s %8lld x", inst_names[kind], (long long)entry.runs[kind]);
+        if (entry.flops[kind] > 0)
+            dt_text_printf(text, "  %12.4g GFLOP", entry.flops[kind] * 1e-9);
+        if (entry.received[kind] > 0)
+            dt_text_printf(text, "  %12s received", dt_text_bytes(buf, entry.received[kind]));
+        dt_text_add(text, "\n");
+    }
+}
+
+/* One line of a list to be sorted. */
+typedef struct Line {
+    uint32_t ref;
+    int64_t runs;
+    double weight;
+} Line;
+
+static int by_weight(const void *a, const void *b)
+{
+    const Line *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
+    return x->ref < y->ref ? -1 : x->ref > y->ref;
+}
+
+/* Runs per GEMM or kernel over a whole step and its update. */
+static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line *ret_lines)
+{
+    int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
+    if (!runs)
+        abort();
+    for (uint32_t i = 0; i < n; i++)
+        ret_lines[i] = (Line){.ref = i};
+    for (uint32_t e = 0; e < plan->n_entries; e++) {
+        const char *name = dt_plan_str(plan, plan->entries[e].name);
+        if (strcmp(name, "step") && strcmp(name, "update"))
+            continue;
+        dt_report_runs(plan, e, runs);
+        for (uint32_t i = 0; i < plan->n_insts; i++)
+            if (plan->insts[i].kind == kind)
+                ret_lines[plan->insts[i].ref].runs += runs[i];
+    }
+    free(runs);
+    for (uint32_t i = 0; i < n; i++)
+        ret_lines[i].weight =
+            (double)ret_lines[i].runs *
+            (kind == DT_INST_GEMM ? dt_report_gemm_flops(&plan->gemms[i]) : plan->kernels[i].bytes);
+    qsort(ret_lines, n, sizeof *ret_lines, by_weight);
+    uint32_t used = 0;
+    while (used < n && ret_lines[used].runs)
+        used++;
+    return used;
+}
+
+enum { LISTED = 12 };
+
+static void print_gemms(const DtPlan *plan, DtText *text)
+{
+    Line *lines = calloc(plan->n_gemms + 1, sizeof *lines);
+    if (!lines)
+        abort();
+    uint32_t n = gather_lines(plan, DT_INST_GEMM, plan->n_gemms, lines);
+    if (n)
+        dt_text_printf(text, "\nmatrix products of a step by work%s\n",
+                       n > LISTED ? " (the first 12)" : "");
+    for (uint32_t i = 0; i < n && i < LISTED; i++) {
+        const DtPlanGemm *g = &plan->gemms[lines[i].ref];
+        int64_t batch = 1;
+        for (uint32_t k = 0; k < g->n_batch; k++)
+            batch *= g->batch[k];
+        dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12.4g GFLOP\n",
+                       (long long)lines[i].runs, (long long)batch, (long long)g->m, (long long)g->n,
+                       (long long)g->k, lines[i].weight * 1e-9);
+    }
+    free(lines);
+}
+
+static void print_kernels(const DtPlan *plan, DtText *text)
+{
+    char buf[32];
+    Line *lines = calloc(plan->n_kernels + 1, sizeof *lines);
+    if (!lines)
+        abort();
+    uint32_t n = gather_lines(plan, DT_INST_KERNEL, plan->n_kernels, lines);
+    if (n)
+        dt_text_printf(text, "\nkernels of a step by bytes moved%s\n",
+                       n > LISTED ? " (the first 12)" : "");
+    for (uint32_t i = 0; i < n && i < LISTED; i++)
+        dt_text_printf(text, "  %8lld x  %-32s %12s\n", (long long)lines[i].runs,
+                       dt_plan_str(plan, plan->kernels[lines[i].ref].name),
+                       dt_text_bytes(buf, lines[i].weight));
+    free(lines);
+}
+
+void dt_report_text(const DtPlan *plan, DtText *ret_text)
+{
+    print_head(plan, ret_text);
+    print_memory(plan, ret_text);
+    for (uint32_t i = 0; i < plan->n_entries; i++)
+        print_entry(plan, i, ret_text);
+    print_gemms(plan, ret_text);
+    print_kernels(plan, ret_text);
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_entry(const DtPlan *plan, uint32_t number)
+{
+    DtReportEntry entry;
+    json_t *kinds = json_array();
+    dt_report_entry(plan, number, &entry);
+    for (uint32_t kind = 0; kind < DT_INST_KINDS; kind++)
+        if (entry.runs[kind])
+            json_array_append_new(kinds,
+                                  json_pack("{s:s, s:I, s:f, s:f}", "kind", inst_names[kind],
+                                            "runs", (json_int_t)entry.runs[kind], "flops",
+                                            entry.flops[kind], "received", entry.received[kind]));
+    return json_pack("{s:s, s:o}", "name", entry.name, "instructions", kinds);
+}
+
+void dt_report_json(const DtPlan *plan, DtText *ret_text)
+{
+    const DtPlanMeta *meta = plan->meta;
+    json_t *memory = json_object(), *mesh = json_object(), *entries = json_array();
+    int64_t total = 0;
+    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
+        total += arena_bytes(plan, kind);
+        json_object_set_new(memory, arena_names[kind],
+                            json_integer((json_int_t)arena_bytes(plan, kind)));
+    }
+    json_object_set_new(memory, "total", json_integer((json_int_t)total));
+    for (uint32_t i = 0; i < plan->n_mesh; i++)
+        json_object_set_new(mesh, dt_plan_str(plan, plan->mesh[i].name),
+                            json_integer(plan->mesh[i].size));
+    for (uint32_t i = 0; i < plan->n_entries; i++)
+        json_array_append_new(entries, json_entry(plan, i));
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o}", "source",
+                  dt_plan_str(plan, meta->source), "target", dt_plan_str(plan, meta->target),
+                  "ranks", (int)meta->n_ranks, "micro_batches", (int)meta->n_micro, "batch",
+                  (json_int_t)meta->batch, "parameters", (json_int_t)meta->parameters, "flops",
+                  meta->flops, "mesh", mesh, "memory", memory, "entries", entries);
+    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    if (text)
+        dt_text_printf(ret_text, "%s\n", text);
+    free(text);
+    json_decref(root);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counting: how often each instruction of an entry runs, and what that costs. Schedules are loops around
+ * bodies, so counts are products and a report costs no more than the size of the plan. */
+#include "report/report.h"
+
+#include "plan/kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs)
+{
+    const DtPlanEntry *e = &plan->entries[entry];
+    int64_t times[DT_PLAN_MAX_DEPTH + 1] = {1};
+    uint32_t depth = 0;
+    memset(ret_runs, 0, sizeof *ret_runs * plan->n_insts);
+    for (uint32_t i = e->first; i < e->first + e->count; i++) {
+        const DtPlanSchedule *s = &plan->schedule[i];
+        if (s->kind == DT_SCHED_LOOP && depth < DT_PLAN_MAX_DEPTH) {
+            times[depth + 1] = times[depth] * s->count;
+            depth++;
+        } else if (s->kind == DT_SCHED_END && depth) {
+            depth--;
+        } else if (s->kind == DT_SCHED_RUN) {
+            const DtPlanBody *body = &plan->bodies[s->body];
+            for (uint32_t k = 0; k < body->n_insts; k++)
+                ret_runs[body->first_inst + k] += times[depth];
+        }
+    }
+}
+
+double dt_report_gemm_flops(const DtPlanGemm *gemm)
+{
+    double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k;
+    for (uint32_t i = 0; i < gemm->n_batch; i++)
+        flops *= (double)gemm->batch[i];
+    return flops;
+}
+
+/* Bytes that one rank receives in one run (count elements of the buffer each kind names in plan.h). */
+static double received(const DtPlan *plan, const DtPlanInst *inst)
+{
+    double bytes = (double)inst->count * (double)dt_kinds_size(inst->dtype);
+    double n = inst->kind >= DT_INST_ALL_REDUCE && inst->ref < plan->n_groups
+                   ? plan->groups[inst->ref].size
+                   : 1;
+    switch (inst->kind) {
+    case DT_INST_ALL_REDUCE: return 2 * bytes * (n - 1) / n;
+    case DT_INST_ALL_GATHER:
+    case DT_INST_REDUCE_SCATTER: return bytes * (n - 1);
+    case DT_INST_BROADCAST: return n > 1 ? bytes : 0;
+    case DT_INST_RECV: return bytes;
+    default: return 0;
+    }
+}
+
+static double flops(const DtPlan *plan, const DtPlanInst *inst)
+{
+    if (inst->kind == DT_INST_GEMM)
+        return dt_report_gemm_flops(&plan->gemms[inst->ref]);
+    return inst->kind == DT_INST_KERNEL ? plan->kernels[inst->ref].flops : 0;
+}
+
+void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entry)
+{
+    int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
+    *ret_entry = (DtReportEntry){.name = dt_plan_str(plan, plan->entries[entry].name)};
+    if (!runs)
+        abort();
+    dt_report_runs(plan, entry, runs);
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        ret_entry->runs[inst->kind] += runs[i];
+        ret_entry->flops[inst->kind] += (double)runs[i] * flops(plan, inst);
+        ret_entry->received[inst->kind] += (double)runs[i] * received(plan, inst);
+    }
+    free(runs);
+}

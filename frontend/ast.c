@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The syntax tree as indented text, one node a line: what `dtc --emit=ast` prints, and what tests compare.
- * Spans are left out, so that the text depends on the tokens only, not on their layout. */
+/* The syntax tree as indented text, one node a line: what `dtc --emit=ast` prints, and what tests
+ * compare. Spans are left out, so that the text depends on the tokens only, not on their layout. */
 #include "frontend/ast.h"
 
 #include <inttypes.h>
@@ -54,7 +54,8 @@ static void add_type(Printer *p, const DtAstType *type)
         return;
     dt_text_add(p->text, "[");
     for (uint32_t i = 0; i < type->axes.n; i++)
-        dt_text_printf(p->text, "%s%s%s", i ? ", " : "", type->axes.at[i].name.text, type->axes.at[i].extent ? " =" : "");
+        dt_text_printf(p->text, "%s%s%s", i ? ", " : "", type->axes.at[i].name.text,
+                       type->axes.at[i].extent ? " =" : "");
     dt_text_add(p->text, "]");
 }
 
@@ -66,10 +67,11 @@ static void print_extents(Printer *p, const DtAstType *type)
 }
 
 static const char *const operators[] = {
-    [DT_OPR_ADD] = "+", [DT_OPR_SUB] = "-",   [DT_OPR_MUL] = "*",   [DT_OPR_DIV] = "/",   [DT_OPR_FLOORDIV] = "//",
-    [DT_OPR_MOD] = "%", [DT_OPR_POW] = "**",  [DT_OPR_LT] = "<",    [DT_OPR_LE] = "<=",   [DT_OPR_GT] = ">",
-    [DT_OPR_GE] = ">=", [DT_OPR_EQ] = "==",   [DT_OPR_NE] = "!=",   [DT_OPR_AND] = "and", [DT_OPR_OR] = "or",
-    [DT_OPR_NOT] = "not", [DT_OPR_NEG] = "negate"};
+    [DT_OPR_ADD] = "+",       [DT_OPR_SUB] = "-",   [DT_OPR_MUL] = "*",  [DT_OPR_DIV] = "/",
+    [DT_OPR_FLOORDIV] = "//", [DT_OPR_MOD] = "%",   [DT_OPR_POW] = "**", [DT_OPR_LT] = "<",
+    [DT_OPR_LE] = "<=",       [DT_OPR_GT] = ">",    [DT_OPR_GE] = ">=",  [DT_OPR_EQ] = "==",
+    [DT_OPR_NE] = "!=",       [DT_OPR_AND] = "and", [DT_OPR_OR] = "or",  [DT_OPR_NOT] = "not",
+    [DT_OPR_NEG] = "negate"};
 
 /* What the node itself says, on one line. */
 static void add_expr_head(Printer *p, const DtExpr *e)
@@ -92,7 +94,8 @@ static void add_expr_head(Printer *p, const DtExpr *e)
     case DT_EXPR_BOOL: dt_text_add(p->text, e->integer ? "true" : "false"); break;
     case DT_EXPR_DTYPE: dt_text_printf(p->text, "dtype %s", e->name.text); break;
     case DT_EXPR_NAME:
-        dt_text_printf(p->text, "name %s%s%s", e->label.text ? e->label.text : "", e->label.text ? ":" : "", e->name.text);
+        dt_text_printf(p->text, "name %s%s%s", e->label.text ? e->label.text : "",
+                       e->label.text ? ":" : "", e->name.text);
         break;
     case DT_EXPR_UNARY:
     case DT_EXPR_BINARY: dt_text_printf(p->text, "%s", operators[e->op]); break;
@@ -120,7 +123,9 @@ static void print_sub(Printer *p, const DtSub *sub)
         dt_text_add(p->text, " -> ");
         add_group(p, &sub->to);
     }
-    dt_text_add(p->text, sub->kind == DT_SUB_INDEX ? " =]\n" : sub->kind == DT_SUB_RANGE ? " = ..]\n" : "]\n");
+    dt_text_add(p->text, sub->kind == DT_SUB_INDEX   ? " =]\n"
+                         : sub->kind == DT_SUB_RANGE ? " = ..]\n"
+                                                     : "]\n");
     p->level++;
     if (sub->index)
         print_expr(p, NULL, sub->index);
@@ -187,7 +192,8 @@ static void print_stmt(Printer *p, const DtStmt *stmt)
         [DT_STMT_REPEAT] = "repeat", [DT_STMT_IF] = "if",       [DT_STMT_RETURN] = "return",
         [DT_STMT_ERROR] = "error"};
     begin_line(p);
-    dt_text_printf(p->text, "%s%s%s\n", heads[stmt->kind], stmt->name.text ? " " : "", stmt->name.text ? stmt->name.text : "");
+    dt_text_printf(p->text, "%s%s%s\n", heads[stmt->kind], stmt->name.text ? " " : "",
+                   stmt->name.text ? stmt->name.text : "");
     p->level++;
     print_targets(p, &stmt->targets);
     if (stmt->value)
@@ -211,7 +217,8 @@ static void print_stmts(Printer *p, const DtStmts *stmts)
 
 static void print_def(Printer *p, const DtDef *def)
 {
-    static const char *const heads[] = {[DT_DEF_FN] = "fn", [DT_DEF_LAYER] = "layer", [DT_DEF_MODEL] = "model"};
+    static const char *const heads[] = {
+        [DT_DEF_FN] = "fn", [DT_DEF_LAYER] = "layer", [DT_DEF_MODEL] = "model"};
     begin_line(p);
     dt_text_printf(p->text, "%s %s", heads[def->kind], def->name.text);
     if (def->axes.n) {
@@ -224,7 +231,8 @@ static void print_def(Printer *p, const DtDef *def)
     for (uint32_t i = 0; i < def->formals.n; i++) {
         const DtFormal *formal = &def->formals.at[i];
         begin_line(p);
-        dt_text_printf(p->text, "formal %s%s", formal->name.text, formal->type.dtype || formal->type.has_axes ? " " : "");
+        dt_text_printf(p->text, "formal %s%s", formal->name.text,
+                       formal->type.dtype || formal->type.has_axes ? " " : "");
         add_type(p, &formal->type);
         dt_text_add(p->text, "\n");
         p->level++;
@@ -286,8 +294,10 @@ static void print_entry(Printer *p, const DtEntry *entry)
 
 static void print_config(Printer *p, const DtItem *item)
 {
-    static const char *const heads[] = {[DT_ITEM_TRAIN] = "train", [DT_ITEM_CLUSTER] = "cluster",
-                                        [DT_ITEM_PARALLEL] = "parallel", [DT_ITEM_NAMES] = "names"};
+    static const char *const heads[] = {[DT_ITEM_TRAIN] = "train",
+                                        [DT_ITEM_CLUSTER] = "cluster",
+                                        [DT_ITEM_PARALLEL] = "parallel",
+                                        [DT_ITEM_NAMES] = "names"};
     dt_text_add(p->text, heads[item->kind]);
     if (item->name.text)
         dt_text_printf(p->text, " %s", item->name.text);

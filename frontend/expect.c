@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words the parser's errors, and says where parsing resumes. The generated parser knows which tokens it
- * could take; a user wants a short list (`a value` rather than eleven tokens), and, where the mistake is
- * a common one, the way to write it. */
+/* Words the parser's errors, and says where parsing resumes. The generated parser knows which
+ * tokens it could take; a user wants a short list (`a value` rather than eleven tokens), and, where
+ * the mistake is a common one, the way to write it. */
 #include "frontend/syntax.h"
 
 #include "dsl_parser.h"
@@ -32,8 +32,8 @@ static bool resumes_at_block(const DtToken *start, const DtToken *faulty)
 {
     if (faulty->depth)
         return !faulty->config;
-    return start != faulty && dt_layout_is_item_keyword(start->kind) && start->kind != DT_TOK_INCLUDE &&
-           start->kind != DT_TOK_DIM && start->kind != DT_TOK_AXIS;
+    return start != faulty && dt_layout_is_item_keyword(start->kind) &&
+           start->kind != DT_TOK_INCLUDE && start->kind != DT_TOK_DIM && start->kind != DT_TOK_AXIS;
 }
 
 uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at)
@@ -43,7 +43,8 @@ uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at)
     bool block = resumes_at_block(&t[dt_expect_start(tokens, at)], &t[at]);
     for (;; at++) {
         bool here = t[at].depth == depth && t[at].nesting == 0;
-        if (t[at].kind == DT_TOK_END || (here && (t[at].kind == DT_TOK_SEMI || t[at].kind == DT_TOK_RBRACE)) ||
+        if (t[at].kind == DT_TOK_END ||
+            (here && (t[at].kind == DT_TOK_SEMI || t[at].kind == DT_TOK_RBRACE)) ||
             (here && block && t[at].kind == DT_TOK_LBRACE))
             return at;
     }
@@ -65,9 +66,7 @@ static void add_found(const DtDiags *diags, const DtToken *token, DtText *text)
     switch (token->kind) {
     case DT_TOK_END: dt_text_add(text, "the end of the file"); break;
     case DT_TOK_STRING: dt_text_add(text, "a string"); break;
-    case DT_TOK_SEMI:
-        dt_text_add(text, token->inserted ? "the end of the line" : "`;`");
-        break;
+    case DT_TOK_SEMI: dt_text_add(text, token->inserted ? "the end of the line" : "`;`"); break;
     default:
         if (dt_layout_is_keyword(token->kind))
             dt_text_add(text, "the keyword ");
@@ -75,18 +74,23 @@ static void add_found(const DtDiags *diags, const DtToken *token, DtText *text)
     }
 }
 
-/* The expected tokens in a few words. Operators and what may follow any value are left out, unless there
- * is nothing else. */
+/* The expected tokens in a few words. Operators and what may follow any value are left out, unless
+ * there is nothing else. */
 static void add_expected(const bool *expected, DtText *text)
 {
-    static const struct { int kind; const char *text; } rows[] = {
-        {DT_TOK_ID, "a name"},       {DT_TOK_INT, "an integer"},  {DT_TOK_STRING, "a string"},
-        {DT_TOK_DTYPE, "a dtype"},   {DT_TOK_MODEL, NULL},        {DT_TOK_ELLIPSIS, "`...`"},
-        {DT_TOK_ASSIGN, "`=`"},      {DT_TOK_ARROW, "`->`"},      {DT_TOK_IN, "`in`"},
-        {DT_TOK_ON, "`on`"},         {DT_TOK_THEN, "`then`"},     {DT_TOK_ELSE, "`else`"},
-        {DT_TOK_RANGE, "`..`"},      {DT_TOK_LBRACKET, "`[`"},    {DT_TOK_LPAREN, "`(`"},
-        {DT_TOK_COMMA, "`,`"},       {DT_TOK_RPAREN, "`)`"},      {DT_TOK_RBRACKET, "`]`"},
-        {DT_TOK_LBRACE, "`{`"},      {DT_TOK_SEMI, "a new line or `;`"}};
+    static const struct {
+        int kind;
+        const char *text;
+    } rows[] = {{DT_TOK_ID, "a name"},       {DT_TOK_INT, "an integer"},
+                {DT_TOK_STRING, "a string"}, {DT_TOK_DTYPE, "a dtype"},
+                {DT_TOK_MODEL, NULL},        {DT_TOK_ELLIPSIS, "`...`"},
+                {DT_TOK_ASSIGN, "`=`"},      {DT_TOK_ARROW, "`->`"},
+                {DT_TOK_IN, "`in`"},         {DT_TOK_ON, "`on`"},
+                {DT_TOK_THEN, "`then`"},     {DT_TOK_ELSE, "`else`"},
+                {DT_TOK_RANGE, "`..`"},      {DT_TOK_LBRACKET, "`[`"},
+                {DT_TOK_LPAREN, "`(`"},      {DT_TOK_COMMA, "`,`"},
+                {DT_TOK_RPAREN, "`)`"},      {DT_TOK_RBRACKET, "`]`"},
+                {DT_TOK_LBRACE, "`{`"},      {DT_TOK_SEMI, "a new line or `;`"}};
     const char *words[DT_COUNT(rows) + 2];
     uint32_t n = 0;
     bool value = HAS(INT) && HAS(FLOAT), operators = HAS(POW), statement = HAS(RETURN);
@@ -102,7 +106,8 @@ static void add_expected(const bool *expected, DtText *text)
         int kind = rows[i].kind;
         if (!rows[i].text || !expected[kind - DT_TOK_FIRST])
             continue;
-        bool begins_value = kind == DT_TOK_ID || kind == DT_TOK_INT || kind == DT_TOK_STRING || kind == DT_TOK_DTYPE;
+        bool begins_value = kind == DT_TOK_ID || kind == DT_TOK_INT || kind == DT_TOK_STRING ||
+                            kind == DT_TOK_DTYPE;
         if (value && (begins_value || kind == DT_TOK_LPAREN))
             continue;
         if (statement && (begins_value || kind == DT_TOK_SEMI))
@@ -120,17 +125,32 @@ static void add_expected(const bool *expected, DtText *text)
 }
 
 /* Words that other languages have where ours has another. */
-static const struct { const char *theirs, *ours; } foreign_words[] = {
-    {"def", "fn"},         {"func", "fn"},        {"function", "fn"},   {"class", "layer"},   {"module", "layer"},
-    {"import", "include"}, {"from", "include"},   {"use", "include"},   {"for", "repeat"},    {"while", "repeat"},
-    {"loop", "repeat"},    {"parameter", "param"}, {"buffer", "state"}, {"elif", "else { if ... }"},
-    {"elseif", "else { if ... }"}, {"mesh", "parallel"}, {"dims", "dim"}, {"axes", "axis"}};
+static const struct {
+    const char *theirs, *ours;
+} foreign_words[] = {{"def", "fn"},
+                     {"func", "fn"},
+                     {"function", "fn"},
+                     {"class", "layer"},
+                     {"module", "layer"},
+                     {"import", "include"},
+                     {"from", "include"},
+                     {"use", "include"},
+                     {"for", "repeat"},
+                     {"while", "repeat"},
+                     {"loop", "repeat"},
+                     {"parameter", "param"},
+                     {"buffer", "state"},
+                     {"elif", "else { if ... }"},
+                     {"elseif", "else { if ... }"},
+                     {"mesh", "parallel"},
+                     {"dims", "dim"},
+                     {"axes", "axis"}};
 
 /* A keyword that the name was probably meant to be, or NULL. */
 static const char *meant_keyword(const char *name, bool item)
 {
-    static const char *const items[] = {"include", "dim", "axis", "fn", "layer", "model", "train", "cluster", "parallel",
-                                        "names"};
+    static const char *const items[] = {"include", "dim",   "axis",    "fn",       "layer",
+                                        "model",   "train", "cluster", "parallel", "names"};
     static const char *const statements[] = {"param", "state", "repeat", "if", "return"};
     const char *near = item ? dt_text_nearest(name, items, DT_COUNT(items))
                             : dt_text_nearest(name, statements, DT_COUNT(statements));
@@ -142,12 +162,14 @@ static const char *meant_keyword(const char *name, bool item)
 
 static void help_dtype(DtDiag *d, const DtToken *token)
 {
-    static const struct { const char *theirs, *ours; } rows[] = {
-        {"float", "f32"},  {"float32", "f32"}, {"fp32", "f32"},     {"double", "f64"},   {"float64", "f64"},
-        {"fp64", "f64"},   {"half", "f16"},    {"float16", "f16"},  {"fp16", "f16"},     {"bfloat16", "bf16"},
-        {"int", "i32"},    {"int32", "i32"},   {"long", "i64"},     {"int64", "i64"},    {"byte", "u8"},
-        {"uint8", "u8"},   {"uint16", "u16"},  {"uint32", "u32"},   {"boolean", "bool"}, {"i16", "i32"},
-        {"i8", "i32"},     {"u64", "i64"}};
+    static const struct {
+        const char *theirs, *ours;
+    } rows[] = {{"float", "f32"},   {"float32", "f32"},   {"fp32", "f32"},     {"double", "f64"},
+                {"float64", "f64"}, {"fp64", "f64"},      {"half", "f16"},     {"float16", "f16"},
+                {"fp16", "f16"},    {"bfloat16", "bf16"}, {"int", "i32"},      {"int32", "i32"},
+                {"long", "i64"},    {"int64", "i64"},     {"byte", "u8"},      {"uint8", "u8"},
+                {"uint16", "u16"},  {"uint32", "u32"},    {"boolean", "bool"}, {"i16", "i32"},
+                {"i8", "i32"},      {"u64", "i64"}};
     for (size_t i = 0; token->kind == DT_TOK_ID && i < DT_COUNT(rows); i++)
         if (!strcmp(rows[i].theirs, token->text))
             dt_diag_fix(d, token->span, rows[i].ours, "the dtype is called `%s`", rows[i].ours);
@@ -155,8 +177,9 @@ static void help_dtype(DtDiag *d, const DtToken *token)
 
 static bool is_operator(int kind)
 {
-    return kind == DT_TOK_AT || kind == DT_TOK_PLUS || kind == DT_TOK_MINUS || kind == DT_TOK_STAR || kind == DT_TOK_POW ||
-           kind == DT_TOK_FLOORDIV || kind == DT_TOK_SLASH || kind == DT_TOK_PERCENT || kind == DT_TOK_CMP ||
+    return kind == DT_TOK_AT || kind == DT_TOK_PLUS || kind == DT_TOK_MINUS ||
+           kind == DT_TOK_STAR || kind == DT_TOK_POW || kind == DT_TOK_FLOORDIV ||
+           kind == DT_TOK_SLASH || kind == DT_TOK_PERCENT || kind == DT_TOK_CMP ||
            kind == DT_TOK_AND || kind == DT_TOK_OR;
 }
 
@@ -191,10 +214,13 @@ static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool 
         dt_diag_help(d, "a comment begins with `#`");
     else if (found->kind == DT_TOK_COLON && (HAS(LBRACE) || HAS(ARROW)))
         dt_diag_fix(d, found->span, " {", "a block stands in braces");
-    else if (found->config && HAS(COMMA) && before->kind != DT_TOK_COMMA && start->kind == DT_TOK_ID && HAS(ON) &&
-             (found->kind == DT_TOK_STAR || found->kind == DT_TOK_MINUS || found->kind == DT_TOK_PLUS))
+    else if (found->config && HAS(COMMA) && before->kind != DT_TOK_COMMA &&
+             start->kind == DT_TOK_ID && HAS(ON) &&
+             (found->kind == DT_TOK_STAR || found->kind == DT_TOK_MINUS ||
+              found->kind == DT_TOK_PLUS))
         dt_diag_help(d, "in a directive an expression stands in parentheses: `data = (2 * n)`");
-    else if (start->kind == DT_TOK_ID && at == first + 1 && !found->config && meant_keyword(start->text, false))
+    else if (start->kind == DT_TOK_ID && at == first + 1 && !found->config &&
+             meant_keyword(start->text, false))
         dt_diag_help(d, "did you mean `%s`?", meant_keyword(start->text, false));
     else if (found->kind == DT_TOK_ID || found->kind == DT_TOK_LBRACKET)
         help_dtype(d, before->kind == DT_TOK_ID && found->kind == DT_TOK_ID ? before : start);
@@ -222,28 +248,36 @@ static void report_item(DtDiags *diags, const DtTokens *tokens, uint32_t at)
     else if (found->kind == DT_TOK_FLOORDIV || found->kind == DT_TOK_SLASH)
         dt_diag_help(d, "a comment begins with `#`");
     else if (found->kind == DT_TOK_ID && found[1].kind == DT_TOK_ASSIGN)
-        dt_diag_help(d, "an extent is declared with `dim %s = ...`; values belong into a fn, layer or model", found->text);
+        dt_diag_help(
+            d, "an extent is declared with `dim %s = ...`; values belong into a fn, layer or model",
+            found->text);
     else if (dt_layout_is_keyword(found->kind))
         dt_diag_help(d, "statements belong into the body of a fn, layer or model");
-    dt_diag_note(d, "a file consists of include, dim, axis, fn, layer, model, train, cluster, parallel and names");
+    dt_diag_note(d, "a file consists of include, dim, axis, fn, layer, model, train, cluster, "
+                    "parallel and names");
     dt_text_free(&text);
 }
 
 static void report_keyword(DtDiags *diags, const DtToken *found)
 {
     const char *keyword = found->text, *other = dt_layout_other_name(found->kind);
-    DtDiag *d = dt_diag_report(diags, E0109, found->span, "`%s` is a keyword and cannot be a name", keyword);
+    DtDiag *d = dt_diag_report(diags, E0109, found->span, "`%s` is a keyword and cannot be a name",
+                               keyword);
     dt_diag_fix(d, found->span, other, "another name, such as `%s`", other);
 }
 
 /* A statement ended, and something else follows on its line. */
-static void report_separator(DtDiags *diags, const DtTokens *tokens, uint32_t at, const bool *expected)
+static void report_separator(DtDiags *diags, const DtTokens *tokens, uint32_t at,
+                             const bool *expected)
 {
     const DtToken *found = &tokens->at[at];
     DtText text = {0};
     add_found(diags, found, &text);
     DtDiag *d = dt_diag_report(diags, E0114, found->span, "expected %sa new line or `;`, found %s",
-                               HAS(POW) ? "an operator, " : HAS(COMMA) ? "`,`, " : "", text.at);
+                               HAS(POW)     ? "an operator, "
+                               : HAS(COMMA) ? "`,`, "
+                                            : "",
+                               text.at);
     if (!add_continued(d, tokens, at))
         add_help(d, tokens, at, expected);
     dt_text_free(&text);
@@ -265,11 +299,13 @@ void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const
         return;
     }
     if (at && found[-1].kind == DT_TOK_COLON && found->lines) { /* `if x:` and a new line */
-        DtDiag *d = dt_diag_report(diags, E0112, found[-1].span, "expected `{`, found `:` at the end of the line");
+        DtDiag *d = dt_diag_report(diags, E0112, found[-1].span,
+                                   "expected `{`, found `:` at the end of the line");
         dt_diag_fix(d, found[-1].span, " {", "a block stands in braces");
         return;
     }
-    if (dt_layout_is_keyword(found->kind) && HAS(ID) && !(found->lines && dt_layout_is_item_keyword(found->kind) && !first)) {
+    if (dt_layout_is_keyword(found->kind) && HAS(ID) &&
+        !(found->lines && dt_layout_is_item_keyword(found->kind) && !first)) {
         report_keyword(diags, found);
         return;
     }
@@ -280,7 +316,8 @@ void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const
     DtText list = {0}, text = {0};
     add_expected(expected, &list);
     add_found(diags, found, &text);
-    DtDiag *d = dt_diag_report(diags, E0112, found->span, "expected %s, found %s", list.at, text.at);
+    DtDiag *d =
+        dt_diag_report(diags, E0112, found->span, "expected %s, found %s", list.at, text.at);
     add_help(d, tokens, at, expected);
     dt_text_free(&list);
     dt_text_free(&text);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dtc fmt`: a program in one layout. Works on tokens: line breaks and comments stay, everything between
- * tokens is made anew.
+/* `dtc fmt`: a program in one layout. Works on tokens: line breaks and comments stay, everything
+ * between tokens is made anew.
  *
- *   indent      two spaces for each open brace; a line that continues a statement four more; within `(` or
- *               `[` below what follows the bracket, or, if that ends its line, four more than that line
- *   spaces      one around operators and after `,` and `;`; none inside `(` and `[`, around `.` and `:`,
- *               after `@` and the minus sign; one before the options of a directive: `on pipe (chunks = 2)`
+ *   indent      two spaces for each open brace; a line that continues a statement four more; within
+ *               `(` or `[` below what follows the bracket, or, if that ends its line, four more
+ *               than that line
+ *   spaces      one around operators and after `,` and `;`; none inside `(` and `[`, around `.` and
+ *               `:`, after `@` and the minus sign; one before the options of a directive, as in
+ *               `on pipe (chunks = 2)`
  *   blank lines at most one in a row, none at the beginning and the end
  *   comments    those behind code line up over consecutive lines, two spaces behind the longest
  *
@@ -18,8 +20,8 @@
 
 /* One line of the result. */
 typedef struct Line {
-    uint32_t lo, hi;    /* bytes of Fmt.code; indent included */
-    DtSpan comment;     /* empty: none */
+    uint32_t lo, hi; /* bytes of Fmt.code; indent included */
+    DtSpan comment;  /* empty: none */
     bool blank_before;
     bool only_comment;
 } Line;
@@ -35,26 +37,27 @@ typedef struct Bracket {
 typedef struct Fmt {
     DtArena *arena;
     const char *source;
-    DtTokens raw;       /* with comments */
-    bool *starts;       /* for each raw token: begins a statement, entry or item */
-    bool *config;       /* for each raw token: lies in a configuration block */
+    DtTokens raw; /* with comments */
+    bool *starts; /* for each raw token: begins a statement, entry or item */
+    bool *config; /* for each raw token: lies in a configuration block */
     DtText code;
     DT_VEC(Line) lines;
     DT_VEC(Bracket) open;
-    uint32_t depth;     /* open braces */
-    uint32_t indent;    /* of the current line */
+    uint32_t depth;      /* open braces */
+    uint32_t indent;     /* of the current line */
     uint32_t line_start; /* in code */
-    bool directive;     /* within a directive of a configuration block */
-    bool after_group;   /* the last token ended the axes of a contraction */
-    bool after_sign;    /* the last token was a minus sign */
-    int last;           /* kind of the last token that is not a comment, or DT_TOK_END */
+    bool directive;      /* within a directive of a configuration block */
+    bool after_group;    /* the last token ended the axes of a contraction */
+    bool after_sign;     /* the last token was a minus sign */
+    int last;            /* kind of the last token that is not a comment, or DT_TOK_END */
 } Fmt;
 
 static bool ends_value(int kind)
 {
-    return kind == DT_TOK_ID || kind == DT_TOK_INT || kind == DT_TOK_FLOAT || kind == DT_TOK_QUANTITY ||
-           kind == DT_TOK_STRING || kind == DT_TOK_DTYPE || kind == DT_TOK_TRUE || kind == DT_TOK_FALSE ||
-           kind == DT_TOK_RPAREN || kind == DT_TOK_RBRACKET;
+    return kind == DT_TOK_ID || kind == DT_TOK_INT || kind == DT_TOK_FLOAT ||
+           kind == DT_TOK_QUANTITY || kind == DT_TOK_STRING || kind == DT_TOK_DTYPE ||
+           kind == DT_TOK_TRUE || kind == DT_TOK_FALSE || kind == DT_TOK_RPAREN ||
+           kind == DT_TOK_RBRACKET;
 }
 
 static bool in_parens(const Fmt *f)
@@ -65,11 +68,12 @@ static bool in_parens(const Fmt *f)
 static bool space_before(const Fmt *f, int kind)
 {
     int last = f->last;
-    if (last == DT_TOK_LPAREN || last == DT_TOK_LBRACKET || last == DT_TOK_DOT || last == DT_TOK_COLON ||
-        last == DT_TOK_AT || f->after_sign || (last == DT_TOK_LBRACE && kind == DT_TOK_RBRACE))
+    if (last == DT_TOK_LPAREN || last == DT_TOK_LBRACKET || last == DT_TOK_DOT ||
+        last == DT_TOK_COLON || last == DT_TOK_AT || f->after_sign ||
+        (last == DT_TOK_LBRACE && kind == DT_TOK_RBRACE))
         return false;
-    if (kind == DT_TOK_COMMA || kind == DT_TOK_SEMI || kind == DT_TOK_RPAREN || kind == DT_TOK_RBRACKET ||
-        kind == DT_TOK_DOT || kind == DT_TOK_COLON)
+    if (kind == DT_TOK_COMMA || kind == DT_TOK_SEMI || kind == DT_TOK_RPAREN ||
+        kind == DT_TOK_RBRACKET || kind == DT_TOK_DOT || kind == DT_TOK_COLON)
         return false;
     if (kind == DT_TOK_LPAREN && ends_value(last))
         return f->after_group || (f->directive && !in_parens(f));
@@ -125,7 +129,9 @@ static void begin_line(Fmt *f, uint32_t i)
     const DtToken *t = &f->raw.at[i];
     f->indent = indent_of(f, i);
     f->line_start = (uint32_t)f->code.len;
-    Line line = {.lo = f->line_start, .blank_before = f->lines.n && t->lines > 1, .only_comment = t->kind == DT_TOK_COMMENT};
+    Line line = {.lo = f->line_start,
+                 .blank_before = f->lines.n && t->lines > 1,
+                 .only_comment = t->kind == DT_TOK_COMMENT};
     DT_PUSH(f->arena, f->lines, line);
     for (uint32_t k = 0; k < f->indent; k++)
         dt_text_add(&f->code, " ");
@@ -138,8 +144,12 @@ static void note_token(Fmt *f, uint32_t i)
     bool sign = t->kind == DT_TOK_MINUS && (!ends_value(f->last) || f->after_group);
     bool group = f->last == DT_TOK_AT && t->kind == DT_TOK_ID;
     if (t->kind == DT_TOK_LPAREN || t->kind == DT_TOK_LBRACKET || t->kind == DT_TOK_LBRACE) {
-        Bracket open = {.kind = t->kind, .column = column_of(f), .indent = f->indent, .group = f->last == DT_TOK_AT};
-        open.last = i + 1 < f->raw.n && (f->raw.at[i + 1].lines || f->raw.at[i + 1].kind == DT_TOK_COMMENT);
+        Bracket open = {.kind = t->kind,
+                        .column = column_of(f),
+                        .indent = f->indent,
+                        .group = f->last == DT_TOK_AT};
+        open.last =
+            i + 1 < f->raw.n && (f->raw.at[i + 1].lines || f->raw.at[i + 1].kind == DT_TOK_COMMENT);
         DT_PUSH(f->arena, f->open, open);
         f->depth += t->kind == DT_TOK_LBRACE;
     } else if (t->kind == DT_TOK_RPAREN || t->kind == DT_TOK_RBRACKET || t->kind == DT_TOK_RBRACE) {
@@ -159,7 +169,8 @@ static void lay_token(Fmt *f, uint32_t i)
         begin_line(f, i);
     if (t->kind == DT_TOK_COMMENT) {
         DtSpan comment = t->span;
-        while (comment.hi > comment.lo && strchr(" \t\r", f->source[comment.hi - 1]) && f->source[comment.hi - 1])
+        while (comment.hi > comment.lo && strchr(" \t\r", f->source[comment.hi - 1]) &&
+               f->source[comment.hi - 1])
             comment.hi--;
         f->lines.at[f->lines.n - 1].comment = comment;
         return;
@@ -167,8 +178,8 @@ static void lay_token(Fmt *f, uint32_t i)
     if (f->starts[i]) {
         uint32_t next = next_code(f, i + 1);
         int kind = next < f->raw.n ? f->raw.at[next].kind : DT_TOK_END;
-        f->directive = f->config[i] && t->kind == DT_TOK_ID && kind != DT_TOK_ASSIGN && kind != DT_TOK_COMMA &&
-                       kind != DT_TOK_LBRACKET;
+        f->directive = f->config[i] && t->kind == DT_TOK_ID && kind != DT_TOK_ASSIGN &&
+                       kind != DT_TOK_COMMA && kind != DT_TOK_LBRACKET;
     }
     if (!fresh && space_before(f, t->kind))
         dt_text_add(&f->code, " ");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raw tokens to the tokens of the grammar. Three things are decided here, by looking at the tokens around:
+/* Raw tokens to the tokens of the grammar. Three things are decided here, by looking at the tokens
+ * around:
  *
- *   newlines   one becomes `;` when no `(` or `[` is open, the token before it can end a statement and the
- *              token after it can begin one (docs/language.md, "Lexical rules");
- *   brackets   whatever the source has, the grammar sees balanced ones: a missing closer is put in and
- *              reported at its opener, a closer without opener is reported and dropped;
+ *   newlines   one becomes `;` when no `(` or `[` is open, the token before it can end a statement
+ *              and the token after it can begin one (docs/language.md, "Lexical rules");
+ *   brackets   whatever the source has, the grammar sees balanced ones: a missing closer is put in
+ *              and reported at its opener, a closer without opener is reported and dropped;
  *   nesting    at most DT_MAX_NESTING brackets are open (E0110). */
 #include "frontend/syntax.h"
 
@@ -13,6 +14,7 @@
 enum { ENDS = 1, BEGINS = 2, KEYWORD = 4, STATEMENT = 8, ITEM = 16, OPENS = 32, CLOSES = 64 };
 
 /* What the layout must know of each token kind; for a keyword also a name to use instead. */
+/* clang-format off */
 static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - DT_TOK_FIRST] = {
 #define ROW(name) [DT_TOK_##name - DT_TOK_FIRST]
     ROW(ID) = {ENDS | BEGINS, NULL},
@@ -54,21 +56,16 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(COMMENT) = {0, NULL}, /* the last row fixes the size */
 #undef ROW
 };
+/* clang-format on */
 
 static unsigned flags_of(int kind)
 {
     return kind >= DT_TOK_FIRST && kind < DT_TOK_LIMIT ? kinds[kind - DT_TOK_FIRST].flags : 0;
 }
 
-bool dt_layout_is_keyword(int kind)
-{
-    return flags_of(kind) & KEYWORD;
-}
+bool dt_layout_is_keyword(int kind) { return flags_of(kind) & KEYWORD; }
 
-bool dt_layout_is_item_keyword(int kind)
-{
-    return flags_of(kind) & ITEM;
-}
+bool dt_layout_is_item_keyword(int kind) { return flags_of(kind) & ITEM; }
 
 const char *dt_layout_other_name(int kind)
 {
@@ -90,14 +87,16 @@ typedef struct Layout {
     Open open[DT_MAX_NESTING];
     uint32_t n_open;
     uint16_t depth, nesting;
-    bool config; /* the item being read is a configuration block */
+    bool config;    /* the item being read is a configuration block */
     bool after_cut; /* closing what a string without end left open */
-    bool quiet;  /* the file ended within too deep a nesting: its open brackets need no report */
+    bool quiet;     /* the file ended within too deep a nesting: its open brackets need no report */
 } Layout;
 
 static int closer_of(int opener)
 {
-    return opener == DT_TOK_LPAREN ? DT_TOK_RPAREN : opener == DT_TOK_LBRACKET ? DT_TOK_RBRACKET : DT_TOK_RBRACE;
+    return opener == DT_TOK_LPAREN     ? DT_TOK_RPAREN
+           : opener == DT_TOK_LBRACKET ? DT_TOK_RBRACKET
+                                       : DT_TOK_RBRACE;
 }
 
 static const char *spelling_of(int kind)
@@ -128,7 +127,10 @@ static void push(Layout *l, DtToken token)
 static void push_inserted(Layout *l, int kind)
 {
     uint32_t at = l->out.n ? l->out.at[l->out.n - 1].span.hi : 0;
-    push(l, (DtToken){.kind = kind, .span = {l->file, at, at}, .inserted = true, .reported = kind != DT_TOK_SEMI});
+    push(l, (DtToken){.kind = kind,
+                      .span = {l->file, at, at},
+                      .inserted = true,
+                      .reported = kind != DT_TOK_SEMI});
 }
 
 /* Pops the innermost bracket. */
@@ -151,14 +153,18 @@ static void close_missing(Layout *l, const DtToken *found)
     Open *open = &l->open[l->n_open - 1];
     const char *closer = spelling_of(closer_of(open->kind));
     if (!l->quiet && !l->after_cut) {
-        DtDiag *d = dt_diag_report(l->diags, E0108, open->span, "this `%s` is never closed", spelling_of(open->kind));
+        DtDiag *d = dt_diag_report(l->diags, E0108, open->span, "this `%s` is never closed",
+                                   spelling_of(open->kind));
         if (found->kind != DT_TOK_END)
             dt_diag_label(d, found->span, "`%s` expected before this", closer);
         else
             dt_diag_note(d, "the file ends before its `%s`", closer);
     }
     uint32_t at = l->out.at[l->out.n - 1].span.hi;
-    close_one(l, (DtToken){.kind = closer_of(open->kind), .span = {l->file, at, at}, .inserted = true, .reported = true});
+    close_one(l, (DtToken){.kind = closer_of(open->kind),
+                           .span = {l->file, at, at},
+                           .inserted = true,
+                           .reported = true});
 }
 
 static int kind_at(const Layout *l, uint32_t at)
@@ -166,15 +172,16 @@ static int kind_at(const Layout *l, uint32_t at)
     return at < l->raw.n ? l->raw.at[at].kind : DT_TOK_END;
 }
 
-/* True if the token, first on its line, is a keyword that begins a statement or item here: what follows
- * tells it from a keyword misused as a name. */
+/* True if the token, first on its line, is a keyword that begins a statement or item here: what
+ * follows tells it from a keyword misused as a name. */
 static bool begins_anew(const Layout *l, const DtToken *token, unsigned flag)
 {
     if (!token->lines || !(flags_of(token->kind) & flag))
         return false;
     int next = kind_at(l, l->at + 1);
     if (token->kind == DT_TOK_RETURN)
-        return next != DT_TOK_ASSIGN && next != DT_TOK_COMMA && next != DT_TOK_RPAREN && next != DT_TOK_RBRACKET;
+        return next != DT_TOK_ASSIGN && next != DT_TOK_COMMA && next != DT_TOK_RPAREN &&
+               next != DT_TOK_RBRACKET;
     return next == DT_TOK_ID || next == DT_TOK_DTYPE || next == DT_TOK_STRING ||
            (token->kind == DT_TOK_TRAIN && next == DT_TOK_LBRACE);
 }
@@ -189,12 +196,15 @@ static void open_bracket(Layout *l, const DtToken *token)
         l->nesting++;
 }
 
-/* Reports one bracket too many and skips to its closer; a reported token stands for what is skipped. */
+/* Reports one bracket too many and skips to its closer; a reported token stands for what is
+ * skipped. */
 static void skip_too_deep(Layout *l, const DtToken *token)
 {
-    DtDiag *d = dt_diag_report(l->diags, E0110, token->span, "more than %d brackets are open here", DT_MAX_NESTING);
+    DtDiag *d = dt_diag_report(l->diags, E0110, token->span, "more than %d brackets are open here",
+                               DT_MAX_NESTING);
     dt_diag_help(d, "give the inner parts a name, or move them to a function");
-    push(l, (DtToken){.kind = DT_TOK_BAD, .span = token->span, .lines = token->lines, .reported = true});
+    push(l, (DtToken){
+                .kind = DT_TOK_BAD, .span = token->span, .lines = token->lines, .reported = true});
     for (uint32_t deep = 1; deep && l->at + 1 < l->raw.n;) {
         unsigned flags = flags_of(kind_at(l, ++l->at));
         deep += flags & OPENS ? 1 : 0;
@@ -203,12 +213,13 @@ static void skip_too_deep(Layout *l, const DtToken *token)
     }
 }
 
-/* A closer that does not fit the innermost bracket: closes those in between, or takes it for the one
- * meant, or drops it. */
+/* A closer that does not fit the innermost bracket: closes those in between, or takes it for the
+ * one meant, or drops it. */
 static void close_other(Layout *l, DtToken token)
 {
     uint32_t i = l->n_open;
-    while (i && l->open[i - 1].kind != DT_TOK_LBRACE && closer_of(l->open[i - 1].kind) != token.kind)
+    while (i && l->open[i - 1].kind != DT_TOK_LBRACE &&
+           closer_of(l->open[i - 1].kind) != token.kind)
         i--;
     if (i && closer_of(l->open[i - 1].kind) == token.kind) {
         while (l->n_open > i)
@@ -218,13 +229,15 @@ static void close_other(Layout *l, DtToken token)
     }
     const char *spelling = spelling_of(token.kind);
     if (!in_parens(l) || token.kind == DT_TOK_RBRACE) {
-        DtDiag *d = dt_diag_report(l->diags, E0111, token.span, "this `%s` closes nothing", spelling);
+        DtDiag *d =
+            dt_diag_report(l->diags, E0111, token.span, "this `%s` closes nothing", spelling);
         dt_diag_help(d, "delete it");
         return;
     }
     Open *open = &l->open[l->n_open - 1];
     int meant = closer_of(open->kind);
-    DtDiag *d = dt_diag_report(l->diags, E0111, token.span, "`%s` cannot close `%s`", spelling, spelling_of(open->kind));
+    DtDiag *d = dt_diag_report(l->diags, E0111, token.span, "`%s` cannot close `%s`", spelling,
+                               spelling_of(open->kind));
     dt_diag_label(d, open->span, "opened here");
     if (kind_at(l, l->at + 1) == meant) {
         dt_diag_help(d, "delete it");
@@ -242,8 +255,8 @@ static void lay_token(Layout *l, DtToken *token)
     while (l->after_cut && in_parens(l))
         close_missing(l, token);
     l->after_cut = false;
-    if (in_parens(l) && (token->kind == DT_TOK_LBRACE || token->kind == DT_TOK_RBRACE || token->kind == DT_TOK_END ||
-                         begins_anew(l, token, STATEMENT | ITEM)))
+    if (in_parens(l) && (token->kind == DT_TOK_LBRACE || token->kind == DT_TOK_RBRACE ||
+                         token->kind == DT_TOK_END || begins_anew(l, token, STATEMENT | ITEM)))
         while (in_parens(l))
             close_missing(l, token);
     if (token->kind == DT_TOK_END || begins_anew(l, token, ITEM))
@@ -253,13 +266,14 @@ static void lay_token(Layout *l, DtToken *token)
             close_missing(l, token);
         }
     const DtToken *last = l->out.n ? &l->out.at[l->out.n - 1] : NULL;
-    if (token->lines && last && !in_parens(l) && flags_of(last->kind) & ENDS && flags_of(token->kind) & BEGINS) {
+    if (token->lines && last && !in_parens(l) && flags_of(last->kind) & ENDS &&
+        flags_of(token->kind) & BEGINS) {
         push_inserted(l, DT_TOK_SEMI);
         last = &l->out.at[l->out.n - 1];
     }
     if (l->n_open == 0 && (!last || last->kind == DT_TOK_SEMI))
-        l->config = token->kind == DT_TOK_TRAIN || token->kind == DT_TOK_CLUSTER || token->kind == DT_TOK_PARALLEL ||
-                    token->kind == DT_TOK_NAMES;
+        l->config = token->kind == DT_TOK_TRAIN || token->kind == DT_TOK_CLUSTER ||
+                    token->kind == DT_TOK_PARALLEL || token->kind == DT_TOK_NAMES;
     unsigned flags = flags_of(token->kind);
     if (flags & OPENS && l->n_open == DT_MAX_NESTING)
         skip_too_deep(l, token);

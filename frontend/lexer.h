@@ -14,8 +14,8 @@ typedef struct DtLexer {
 enum {
     DT_LEX_BAD_NUMBER = 1,
     DT_LEX_OPEN_STRING,
-    DT_LEX_QUOTED,        /* 'text' */
-    DT_LEX_FOREIGN,       /* an operator of other languages */
+    DT_LEX_QUOTED,  /* 'text' */
+    DT_LEX_FOREIGN, /* an operator of other languages */
     DT_LEX_BAD_CHARACTER,
 };
 

@@ -1,14 +1,15 @@
 %code top {
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grammar of the language (docs/language.md), LALR(1) without conflicts, and the tree it builds.
+/* The grammar of the language (docs/language.md), LALR(1) without conflicts, and the tree it
+ * builds.
  *
  * Errors: a faulty item, statement or entry becomes an ERROR node and parsing goes on behind it, so
  * one run reports many. expect.c words the error and says at which token to resume (p->resume); the
  * error productions below then read on from there. Where the faulty part has a block, the block is
  * parsed all the same.
  *
- * Height: every expression knows its height, and one higher than DT_MAX_HEIGHT becomes an ERROR node,
- * so that recursive walks of the tree are bounded. */
+ * Height: every expression knows its height, and one higher than DT_MAX_HEIGHT becomes an ERROR
+ * node, so that recursive walks of the tree are bounded. */
 }
 
 %define api.pure full
@@ -84,7 +85,8 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 %token <token> INCLUDE DIM AXIS FN LAYER MODEL TRAIN CLUSTER PARALLEL NAMES ON
 %token <token> PARAM STATE REPEAT IN IF THEN ELSE RETURN AND OR NOT
 %token <token> SEMI COMMA COLON LPAREN RPAREN LBRACKET RBRACKET LBRACE RBRACE
-%token <token> ASSIGN ARROW PIPE ELLIPSIS RANGE DOT AT PLUS MINUS STAR POW FLOORDIV SLASH PERCENT CMP
+%token <token> ASSIGN ARROW PIPE ELLIPSIS RANGE DOT AT
+%token <token> PLUS MINUS STAR POW FLOORDIV SLASH PERCENT CMP
 %token BAD /* a word that scan.c reported */
 %token COMMENT
 
@@ -101,8 +103,8 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 %type <axis> axis
 %type <stmts> block stmts opt_else
 %type <stmt> stmt
-%type <targets> targets params
-%type <target> target
+%type <targets> targets params entry_targets
+%type <target> target entry_target
 %type <entries> config entries
 %type <entry> entry
 %type <operands> opt_operands operands
@@ -204,9 +206,12 @@ static DtExpr *new_unary(DtParser *p, const DtToken *op, DtOperator which, DtSpa
 static DtExpr *new_literal(DtParser *p, const DtToken *token)
 {
     static const DtExprKind kinds[] = {
-        [DT_TOK_INT - DT_TOK_ID] = DT_EXPR_INT,           [DT_TOK_FLOAT - DT_TOK_ID] = DT_EXPR_FLOAT,
-        [DT_TOK_QUANTITY - DT_TOK_ID] = DT_EXPR_QUANTITY, [DT_TOK_STRING - DT_TOK_ID] = DT_EXPR_STRING,
-        [DT_TOK_DTYPE - DT_TOK_ID] = DT_EXPR_DTYPE,       [DT_TOK_TRUE - DT_TOK_ID] = DT_EXPR_BOOL,
+        [DT_TOK_INT - DT_TOK_ID] = DT_EXPR_INT,
+        [DT_TOK_FLOAT - DT_TOK_ID] = DT_EXPR_FLOAT,
+        [DT_TOK_QUANTITY - DT_TOK_ID] = DT_EXPR_QUANTITY,
+        [DT_TOK_STRING - DT_TOK_ID] = DT_EXPR_STRING,
+        [DT_TOK_DTYPE - DT_TOK_ID] = DT_EXPR_DTYPE,
+        [DT_TOK_TRUE - DT_TOK_ID] = DT_EXPR_BOOL,
         [DT_TOK_FALSE - DT_TOK_ID] = DT_EXPR_BOOL};
     DtExpr *e = new_expr(p, kinds[token->kind - DT_TOK_ID], token->span);
     e->integer = token->kind == DT_TOK_TRUE ? 1 : token->integer;
@@ -274,6 +279,118 @@ static DtItem *new_item(DtParser *p, DtItemKind kind, DtSpan span)
     return item;
 }
 
+static DtItem *new_config(DtParser *p, DtItemKind kind, DtSpan span, const DtToken *name,
+                          const DtToken *on)
+{
+    DtItem *item = new_item(p, kind, span);
+    if (name)
+        item->name = name_of(name);
+    if (on)
+        item->on = name_of(on);
+    return item;
+}
+
+static DtFormal *new_formal(DtParser *p, DtSpan span, const DtTarget *target, DtExpr *init)
+{
+    DtFormal *formal = DT_NEW(p->arena, DtFormal);
+    *formal = (DtFormal){.name = target->name, .type = target->type, .init = init, .span = span};
+    return formal;
+}
+
+static DtAstType *new_axes(DtParser *p, DtSpan span, DtAxisList list)
+{
+    DtAstType *type = DT_NEW(p->arena, DtAstType);
+    type->has_axes = true;
+    type->span = span;
+    MOVE(type->axes, list);
+    return type;
+}
+
+static DtAstAxis *new_axis(DtParser *p, const DtToken *name, DtExpr *extent)
+{
+    DtAstAxis *axis = DT_NEW(p->arena, DtAstAxis);
+    *axis = (DtAstAxis){name_of(name), extent};
+    return axis;
+}
+
+/* A statement of targets = value. */
+static DtStmt *new_binding(DtParser *p, DtStmtKind kind, DtSpan span, DtTargets targets,
+                           DtExpr *value)
+{
+    DtStmt *s = new_stmt(p, kind, span);
+    s->targets = targets;
+    s->value = value;
+    return s;
+}
+
+static DtExpr *new_name(DtParser *p, DtSpan span, const DtToken *label, const DtToken *name)
+{
+    DtExpr *e = new_expr(p, DT_EXPR_NAME, span);
+    if (label)
+        e->label = name_of(label);
+    e->name = name_of(name);
+    return e;
+}
+
+static DtGroup *new_group(DtParser *p, DtSpan span, DtNames names, bool parens)
+{
+    DtGroup *group = DT_NEW(p->arena, DtGroup);
+    *group = (DtGroup){names, parens, span};
+    return group;
+}
+
+static DtNames one_name(DtParser *p, const DtToken *name)
+{
+    DtNames names = {0};
+    DT_PUSH(p->arena, names, name_of(name));
+    return names;
+}
+
+static DtSub *new_relabel(DtParser *p, DtSpan span, const DtGroup *from, const DtGroup *to)
+{
+    DtSub *sub = DT_NEW(p->arena, DtSub);
+    sub->kind = to ? DT_SUB_RELABEL : DT_SUB_GROUP;
+    sub->from = *from;
+    if (to)
+        sub->to = *to;
+    sub->span = span;
+    return sub;
+}
+
+static DtSub *new_index(DtParser *p, DtSpan span, const DtToken *name, DtExpr *index, DtExpr *end)
+{
+    DtSub *sub = DT_NEW(p->arena, DtSub);
+    sub->kind = end ? DT_SUB_RANGE : DT_SUB_INDEX;
+    sub->from = (DtGroup){.names = one_name(p, name), .span = name->span};
+    sub->index = index;
+    sub->end = end;
+    sub->span = span;
+    return sub;
+}
+
+static DtArg *new_arg(DtParser *p, const DtToken *name, DtExpr *value)
+{
+    DtArg *arg = DT_NEW(p->arena, DtArg);
+    if (name)
+        arg->name = name_of(name);
+    arg->value = value;
+    return arg;
+}
+
+static DtOperand *new_operand(DtParser *p, DtSpan span, DtNames path, DtExpr *value)
+{
+    DtOperand *operand = DT_NEW(p->arena, DtOperand);
+    *operand = (DtOperand){.path = path, .value = value, .span = span};
+    return operand;
+}
+
+static DtEntry *new_entry(DtParser *p, DtSpan span)
+{
+    DtEntry *entry = DT_NEW(p->arena, DtEntry);
+    entry->span = span;
+    return entry;
+}
+
 static DtTarget *new_target(DtParser *p, DtSpan span, const DtToken *dtype, const DtToken *name,
                             const DtAstType *axes)
 {
@@ -320,8 +437,8 @@ items:
 
 item:
     %empty          { $$ = NULL; }
-  | INCLUDE STRING  { $$ = new_item(p, DT_ITEM_INCLUDE, @$); $$->include = $2->text; $$->include_len = $2->text_len;
-                      $$->name.span = @2; }
+  | INCLUDE STRING  { $$ = new_item(p, DT_ITEM_INCLUDE, @$); $$->name.span = @2;
+                      $$->include = $2->text; $$->include_len = $2->text_len; }
   | DIM binds       { $$ = new_item(p, DT_ITEM_DIM, @$); MOVE($$->binds, $2); }
   | AXIS ids        { $$ = new_item(p, DT_ITEM_AXIS, @$); $$->axes = $2; }
   | def_word ID opt_axis_params LPAREN opt_formals RPAREN opt_results block
@@ -331,8 +448,8 @@ item:
                       def->span = @$; def->head = (DtSpan){@$.file, @1.lo, @6.hi};
                       $$ = new_item(p, DT_ITEM_DEF, @$); $$->name = def->name; $$->def = def; }
   | config_head config  { $$ = $1; $$->span = @$; $$->entries = $2; }
-  | error           { RESUME(); $$ = new_item(p, DT_ITEM_ERROR, @$); }
-  | def_word error  { RESUME(); $$ = new_item(p, DT_ITEM_ERROR, @$); }
+  | error               { RESUME(); $$ = new_item(p, DT_ITEM_ERROR, @$); }
+  | def_word error      { RESUME(); $$ = new_item(p, DT_ITEM_ERROR, @$); }
   | def_word error { RESUME(); } block  { $$ = new_item(p, DT_ITEM_ERROR, @$); }
   | faulty_config_head         { $$ = new_item(p, DT_ITEM_ERROR, @$); }
   | faulty_config_head config  { $$ = new_item(p, DT_ITEM_ERROR, @$); }
@@ -342,18 +459,15 @@ binds: bind             { $$ = (DtBindList){0}; DT_PUSH(p->arena, $$, *$1); }
      | binds COMMA bind { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
 bind: ID              { $$ = DT_NEW(p->arena, DtBind); $$->name = name_of($1); }
     | ID ASSIGN expr  { $$ = DT_NEW(p->arena, DtBind); $$->name = name_of($1); $$->value = $3; } ;
-ids: ID            { $$ = (DtNames){0}; DT_PUSH(p->arena, $$, name_of($1)); }
+ids: ID            { $$ = one_name(p, $1); }
    | ids COMMA ID  { $$ = $1; DT_PUSH(p->arena, $$, name_of($3)); } ;
 
 def_word: FN { $$ = DT_DEF_FN; } | LAYER { $$ = DT_DEF_LAYER; } | MODEL { $$ = DT_DEF_MODEL; } ;
-config_head:
-    TRAIN              { $$ = new_item(p, DT_ITEM_TRAIN, @$); }
-  | TRAIN ID           { $$ = new_item(p, DT_ITEM_TRAIN, @$); $$->name = name_of($2); }
-  | CLUSTER ID         { $$ = new_item(p, DT_ITEM_CLUSTER, @$); $$->name = name_of($2); }
-  | PARALLEL ID ON ID  { $$ = new_item(p, DT_ITEM_PARALLEL, @$); $$->name = name_of($2); $$->on = name_of($4); }
-  | NAMES ID ON ID     { $$ = new_item(p, DT_ITEM_NAMES, @$); $$->name = name_of($2); $$->on = name_of($4); }
-  ;
-
+config_head: TRAIN              { $$ = new_config(p, DT_ITEM_TRAIN, @$, NULL, NULL); }
+           | TRAIN ID           { $$ = new_config(p, DT_ITEM_TRAIN, @$, $2, NULL); }
+           | CLUSTER ID         { $$ = new_config(p, DT_ITEM_CLUSTER, @$, $2, NULL); }
+           | PARALLEL ID ON ID  { $$ = new_config(p, DT_ITEM_PARALLEL, @$, $2, $4); }
+           | NAMES ID ON ID     { $$ = new_config(p, DT_ITEM_NAMES, @$, $2, $4); } ;
 faulty_config_head: faulty_config_word { RESUME(); } ;
 faulty_config_word: TRAIN error | CLUSTER error | PARALLEL error | NAMES error ;
 
@@ -361,51 +475,53 @@ opt_axis_params: %empty { $$ = (DtNames){0}; } | LBRACKET ids RBRACKET { $$ = $2
 opt_formals: %empty { $$ = (DtFormalList){0}; } | formals ;
 formals: formal                { $$ = (DtFormalList){0}; DT_PUSH(p->arena, $$, *$1); }
        | formals COMMA formal  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
-formal: target              { $$ = DT_NEW(p->arena, DtFormal); $$->name = $1->name; $$->type = $1->type; $$->span = @$; }
-      | target ASSIGN expr  { $$ = DT_NEW(p->arena, DtFormal); $$->name = $1->name; $$->type = $1->type; $$->span = @$;
-                              $$->init = $3; } ;
+formal: target              { $$ = new_formal(p, @$, $1, NULL); }
+      | target ASSIGN expr  { $$ = new_formal(p, @$, $1, $3); } ;
 opt_results: %empty { $$ = (DtTypeList){0}; } | ARROW types { $$ = $2; } ;
 types: type              { $$ = (DtTypeList){0}; DT_PUSH(p->arena, $$, *$1); }
      | types COMMA type  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
 type: axes | DTYPE axes { $$ = $2; $$->dtype = $1->text; $$->span = @$; } ;
-axes: LBRACKET RBRACKET            { $$ = DT_NEW(p->arena, DtAstType); $$->has_axes = true; $$->span = @$; }
-    | LBRACKET axis_list RBRACKET  { $$ = DT_NEW(p->arena, DtAstType); $$->has_axes = true; $$->span = @$;
-                                     MOVE($$->axes, $2); } ;
+axes: LBRACKET RBRACKET            { $$ = new_axes(p, @$, (DtAxisList){0}); }
+    | LBRACKET axis_list RBRACKET  { $$ = new_axes(p, @$, $2); } ;
 axis_list: axis                  { $$ = (DtAxisList){0}; DT_PUSH(p->arena, $$, *$1); }
          | axis_list COMMA axis  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
-axis: ID              { $$ = DT_NEW(p->arena, DtAstAxis); $$->name = name_of($1); }
-    | ID ASSIGN expr  { $$ = DT_NEW(p->arena, DtAstAxis); $$->name = name_of($1); $$->extent = $3; }
-    | ELLIPSIS        { $$ = DT_NEW(p->arena, DtAstAxis); $$->name = name_of($1); } ;
+axis: ID              { $$ = new_axis(p, $1, NULL); }
+    | ID ASSIGN expr  { $$ = new_axis(p, $1, $3); }
+    | ELLIPSIS        { $$ = new_axis(p, $1, NULL); } ;
 
 block: LBRACE stmts RBRACE { $$ = $2; } ;
 stmts: stmt             { $$ = (DtStmts){0}; if ($1) DT_PUSH(p->arena, $$, $1); }
      | stmts SEMI stmt  { $$ = $1; if ($3) DT_PUSH(p->arena, $$, $3); } ;
 stmt:
-    %empty          { $$ = NULL; }
-  | PARAM params ASSIGN expr  { $$ = new_stmt(p, DT_STMT_PARAM, @$); $$->targets = $2; $$->value = $4; }
-  | STATE params ASSIGN expr  { $$ = new_stmt(p, DT_STMT_STATE, @$); $$->targets = $2; $$->value = $4; }
-  | targets ASSIGN tuple      { $$ = new_stmt(p, DT_STMT_ASSIGN, @$); $$->targets = $1; $$->value = $3; }
-  | REPEAT ID IN expr block   { $$ = new_stmt(p, DT_STMT_REPEAT, @$); $$->name = name_of($2); $$->value = $4; $$->body = $5; }
-  | IF expr block opt_else    { $$ = new_stmt(p, DT_STMT_IF, @$); $$->value = $2; $$->body = $3; $$->other = $4;
-                                $$->has_else = @4.hi > @4.lo; }
-  | RETURN tuple              { $$ = new_stmt(p, DT_STMT_RETURN, @$); $$->value = $2; }
-  | error                     { RESUME(); $$ = new_stmt(p, DT_STMT_ERROR, @$); }
+    %empty                      { $$ = NULL; }
+  | PARAM params ASSIGN expr    { $$ = new_binding(p, DT_STMT_PARAM, @$, $2, $4); }
+  | STATE params ASSIGN expr    { $$ = new_binding(p, DT_STMT_STATE, @$, $2, $4); }
+  | targets ASSIGN tuple        { $$ = new_binding(p, DT_STMT_ASSIGN, @$, $1, $3); }
+  | REPEAT ID IN expr block     { $$ = new_stmt(p, DT_STMT_REPEAT, @$);
+                                  $$->name = name_of($2); $$->value = $4; $$->body = $5; }
+  | IF expr block opt_else      { $$ = new_stmt(p, DT_STMT_IF, @$);
+                                  $$->value = $2; $$->body = $3; $$->other = $4;
+                                  $$->has_else = @4.hi > @4.lo; }
+  | RETURN tuple                { $$ = new_stmt(p, DT_STMT_RETURN, @$); $$->value = $2; }
+  | error                       { RESUME(); $$ = new_stmt(p, DT_STMT_ERROR, @$); }
   | error { RESUME(); } block opt_else  { $$ = new_stmt(p, DT_STMT_ERROR, @$); }
   ;
 opt_else: %empty { $$ = (DtStmts){0}; } | ELSE block { $$ = $2; } ;
-params: ID axes        { $$ = (DtTargets){0}; DT_PUSH(p->arena, $$, *new_target(p, @$, NULL, $1, $2)); }
-      | DTYPE ID axes  { $$ = (DtTargets){0}; DtSpan span = {@2.file, @2.lo, @3.hi};
-                         DT_PUSH(p->arena, $$, *new_target(p, span, $1, $2, $3)); }
-      | params COMMA ID axes  { $$ = $1; DtSpan span = {@3.file, @3.lo, @4.hi};
+params: ID axes        { $$ = (DtTargets){0};
+                         DT_PUSH(p->arena, $$, *new_target(p, @$, NULL, $1, $2)); }
+      | DTYPE ID axes  { $$ = (DtTargets){0};
+                         DT_PUSH(p->arena, $$, *new_target(p, @$, $1, $2, $3)); }
+      | params COMMA ID axes  { $$ = $1;
+                                DtSpan span = {@3.file, @3.lo, @4.hi};
                                 DtTarget *target = new_target(p, span, NULL, $3, $4);
-                                target->type.dtype = $1.at[0].type.dtype; DT_PUSH(p->arena, $$, *target); } ;
+                                target->type.dtype = $1.at[0].type.dtype;
+                                DT_PUSH(p->arena, $$, *target); } ;
 targets: target                { $$ = (DtTargets){0}; DT_PUSH(p->arena, $$, *$1); }
        | targets COMMA target  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
 target: ID             { $$ = new_target(p, @$, NULL, $1, NULL); }
       | ID axes        { $$ = new_target(p, @$, NULL, $1, $2); }
       | DTYPE ID       { $$ = new_target(p, @$, $1, $2, NULL); }
-      | DTYPE ID axes  { $$ = new_target(p, @$, $1, $2, $3); }
-      ;
+      | DTYPE ID axes  { $$ = new_target(p, @$, $1, $2, $3); } ;
 
 exprs: expr              { $$ = (DtExprs){0}; DT_PUSH(p->arena, $$, $1); }
      | exprs COMMA expr  { $$ = $1; DT_PUSH(p->arena, $$, $3); } ;
@@ -430,16 +546,18 @@ prod: unary
     | prod SLASH unary     { $$ = new_binary(p, $2, DT_OPR_DIV, @$, $1, $3); }
     | prod FLOORDIV unary  { $$ = new_binary(p, $2, DT_OPR_FLOORDIV, @$, $1, $3); }
     | prod PERCENT unary   { $$ = new_binary(p, $2, DT_OPR_MOD, @$, $1, $3); }
-    | prod AT group unary  { $$ = new_tree(p, DT_EXPR_CONTRACT, @$, $1, $4, NULL); $$->op_span = @2; $$->group = *$3; } ;
+    | prod AT group unary  { $$ = new_tree(p, DT_EXPR_CONTRACT, @$, $1, $4, NULL);
+                             $$->op_span = @2; $$->group = *$3; } ;
 unary: postfix
      | postfix POW unary  { $$ = new_binary(p, $2, DT_OPR_POW, @$, $1, $3); }
      | MINUS unary        { $$ = new_unary(p, $1, DT_OPR_NEG, @$, $2); } ;
 postfix: primary
-       | postfix LBRACKET subs RBRACKET   { $$ = new_subs(p, @$, $1, $3); }
-       | postfix LPAREN opt_args RPAREN   { $$ = new_call(p, @$, $1, $3); }
-       | postfix DOT ID                   { $$ = new_tree(p, DT_EXPR_FIELD, @$, $1, NULL, NULL); $$->name = name_of($3); } ;
-primary: ID            { $$ = new_expr(p, DT_EXPR_NAME, @$); $$->name = name_of($1); }
-       | ID COLON ID   { $$ = new_expr(p, DT_EXPR_NAME, @$); $$->label = name_of($1); $$->name = name_of($3); }
+       | postfix LBRACKET subs RBRACKET  { $$ = new_subs(p, @$, $1, $3); }
+       | postfix LPAREN opt_args RPAREN  { $$ = new_call(p, @$, $1, $3); }
+       | postfix DOT ID                  { $$ = new_tree(p, DT_EXPR_FIELD, @$, $1, NULL, NULL);
+                                           $$->name = name_of($3); } ;
+primary: ID            { $$ = new_name(p, @$, NULL, $1); }
+       | ID COLON ID   { $$ = new_name(p, @$, $1, $3); }
        | INT           { $$ = new_literal(p, $1); }
        | FLOAT         { $$ = new_literal(p, $1); }
        | QUANTITY      { $$ = new_literal(p, $1); }
@@ -447,55 +565,53 @@ primary: ID            { $$ = new_expr(p, DT_EXPR_NAME, @$); $$->name = name_of(
        | DTYPE         { $$ = new_literal(p, $1); }
        | TRUE          { $$ = new_literal(p, $1); }
        | FALSE         { $$ = new_literal(p, $1); }
-       | LPAREN exprs RPAREN  { $$ = $2.n == 1 ? new_tree(p, DT_EXPR_PAREN, @$, $2.at[0], NULL, NULL)
-                                               : new_tuple(p, @$, $2); } ;
-group: ID                 { $$ = DT_NEW(p->arena, DtGroup); $$->span = @$; DT_PUSH(p->arena, $$->names, name_of($1)); }
-     | LPAREN ids RPAREN  { $$ = DT_NEW(p->arena, DtGroup); $$->span = @$; $$->names = $2; $$->parens = true; } ;
+       | LPAREN exprs RPAREN
+           { $$ = $2.n == 1 ? new_tree(p, DT_EXPR_PAREN, @$, $2.at[0], NULL, NULL)
+                            : new_tuple(p, @$, $2); } ;
+group: ID                 { $$ = new_group(p, @$, one_name(p, $1), false); }
+     | LPAREN ids RPAREN  { $$ = new_group(p, @$, $2, true); } ;
 subs: sub             { $$ = (DtSubList){0}; DT_PUSH(p->arena, $$, *$1); }
     | subs COMMA sub  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
-sub: group              { $$ = DT_NEW(p->arena, DtSub); $$->kind = DT_SUB_GROUP; $$->from = *$1; $$->span = @$; }
-   | group ARROW group  { $$ = DT_NEW(p->arena, DtSub); $$->kind = DT_SUB_RELABEL; $$->from = *$1; $$->to = *$3; $$->span = @$; }
-   | ID ASSIGN expr     { $$ = DT_NEW(p->arena, DtSub); $$->kind = DT_SUB_INDEX; $$->span = @$; $$->from.span = @1;
-                          DT_PUSH(p->arena, $$->from.names, name_of($1)); $$->index = $3; }
-   | ID ASSIGN expr RANGE expr  { $$ = DT_NEW(p->arena, DtSub); $$->kind = DT_SUB_RANGE; $$->span = @$; $$->from.span = @1;
-                          DT_PUSH(p->arena, $$->from.names, name_of($1)); $$->index = $3; $$->end = $5; } ;
+sub: group                      { $$ = new_relabel(p, @$, $1, NULL); }
+   | group ARROW group          { $$ = new_relabel(p, @$, $1, $3); }
+   | ID ASSIGN expr             { $$ = new_index(p, @$, $1, $3, NULL); }
+   | ID ASSIGN expr RANGE expr  { $$ = new_index(p, @$, $1, $3, $5); } ;
 opt_args: %empty { $$ = (DtArgList){0}; } | args ;
 args: arg             { $$ = (DtArgList){0}; DT_PUSH(p->arena, $$, *$1); }
     | args COMMA arg  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
-arg: expr            { $$ = DT_NEW(p->arena, DtArg); $$->value = $1; }
-   | ID ASSIGN expr  { $$ = DT_NEW(p->arena, DtArg); $$->name = name_of($1); $$->value = $3; } ;
+arg: expr            { $$ = new_arg(p, NULL, $1); }
+   | ID ASSIGN expr  { $$ = new_arg(p, $1, $3); } ;
 
 config: LBRACE entries RBRACE { $$ = $2; } ;
 entries: entry               { $$ = (DtEntries){0}; if ($1) DT_PUSH(p->arena, $$, $1); }
        | entries SEMI entry  { $$ = $1; if ($3) DT_PUSH(p->arena, $$, $3); } ;
 entry:
-    %empty                { $$ = NULL; }
-  | entry_targets ASSIGN tuple
-                          { $$ = DT_NEW(p->arena, DtEntry); $$->targets = $<targets>1; $$->value = $3; $$->span = @$; }
+    %empty                      { $$ = NULL; }
+  | entry_targets ASSIGN tuple  { $$ = new_entry(p, @$); $$->targets = $1; $$->value = $3; }
   | ID opt_operands opt_on opt_entry_args
-                          { $$ = DT_NEW(p->arena, DtEntry); $$->is_directive = true; $$->verb = name_of($1);
-                            MOVE($$->operands, $2); $$->on = $3; $$->has_on = $3.n > 0; MOVE($$->args, $4); $$->span = @$; }
-  | error                 { RESUME(); $$ = NULL; }
+                                { $$ = new_entry(p, @$);
+                                  $$->is_directive = true; $$->verb = name_of($1);
+                                  MOVE($$->operands, $2); MOVE($$->args, $4);
+                                  $$->on = $3; $$->has_on = $3.n > 0; }
+  | error                       { RESUME(); $$ = NULL; }
   ;
 entry_targets:
-    entry_target                      { $<targets>$ = (DtTargets){0}; DT_PUSH(p->arena, $<targets>$, *$<target>1); }
-  | entry_targets COMMA entry_target  { $<targets>$ = $<targets>1; DT_PUSH(p->arena, $<targets>$, *$<target>3); }
-  ;
-entry_target: target     { $<target>$ = $1; }
-            | STRING       { $<target>$ = new_target(p, @$, NULL, $1, NULL); }
-            | STRING axes  { $<target>$ = new_target(p, @$, NULL, $1, $2); }
-            ;
+    entry_target                      { $$ = (DtTargets){0}; DT_PUSH(p->arena, $$, *$1); }
+  | entry_targets COMMA entry_target  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
+entry_target: target
+            | STRING       { $$ = new_target(p, @$, NULL, $1, NULL); }
+            | STRING axes  { $$ = new_target(p, @$, NULL, $1, $2); } ;
 opt_operands: %empty { $$ = (DtOperandList){0}; } | operands ;
 operands: operand                 { $$ = (DtOperandList){0}; DT_PUSH(p->arena, $$, *$1); }
         | operands COMMA operand  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
-operand: INT        { $$ = DT_NEW(p->arena, DtOperand); $$->integer = $1->integer; $$->span = @$; }
-       | path       { $$ = DT_NEW(p->arena, DtOperand); $$->path = $1; $$->span = @$; }
-       | MODEL      { $$ = DT_NEW(p->arena, DtOperand); DT_PUSH(p->arena, $$->path, name_of($1)); $$->span = @$; }
-       | path ASSIGN operand_value  { $$ = DT_NEW(p->arena, DtOperand); $$->path = $1; $$->value = $3; $$->span = @$; } ;
+operand: INT    { $$ = new_operand(p, @$, (DtNames){0}, NULL); $$->integer = $1->integer; }
+       | path   { $$ = new_operand(p, @$, $1, NULL); }
+       | MODEL  { $$ = new_operand(p, @$, one_name(p, $1), NULL); }
+       | path ASSIGN operand_value  { $$ = new_operand(p, @$, $1, $3); } ;
 operand_value: INT  { $$ = new_literal(p, $1); }
-             | ID   { $$ = new_expr(p, DT_EXPR_NAME, @$); $$->name = name_of($1); }
+             | ID   { $$ = new_name(p, @$, NULL, $1); }
              | LPAREN expr RPAREN  { $$ = new_tree(p, DT_EXPR_PAREN, @$, $2, NULL, NULL); } ;
-path: ID           { $$ = (DtNames){0}; DT_PUSH(p->arena, $$, name_of($1)); }
+path: ID           { $$ = one_name(p, $1); }
     | path DOT ID  { $$ = $1; DT_PUSH(p->arena, $$, name_of($3)); } ;
 opt_on: %empty { $$ = (DtNames){0}; } | ON ids { $$ = $2; } ;
 opt_entry_args: %empty { $$ = (DtArgList){0}; } | LPAREN opt_args RPAREN { $$ = $2; } ;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source text to raw tokens: drives the generated lexer, gives words their values, and reports what is
- * not a word of the language. A faulty word stays in the stream as the token that was probably meant, or
- * as DT_TOK_BAD with `reported` set, so that the parser does not report the same place again. */
+/* Source text to raw tokens: drives the generated lexer, gives words their values, and reports what
+ * is not a word of the language. A faulty word stays in the stream as the token that was probably
+ * meant, or as DT_TOK_BAD with `reported` set, so that the parser does not report the same place
+ * again. */
 #include "frontend/syntax.h"
 
 #include "base/intern.h"
@@ -64,13 +65,15 @@ static bool check_bytes(const Scan *s)
         i += n ? n : 1;
     }
     if (n_nul) {
-        DtDiag *d = dt_diag_report(s->diags, E0102, span_of(s, first_nul, first_nul + 1), "NUL byte in the source");
+        DtDiag *d = dt_diag_report(s->diags, E0102, span_of(s, first_nul, first_nul + 1),
+                                   "NUL byte in the source");
         if (n_nul > 1)
             dt_diag_note(d, "the file has %zu of them; nothing else was checked", n_nul);
         dt_diag_help(d, "a program is UTF-8 text; was the file damaged, or is it UTF-16?");
     } else if (n_bad) {
         DtDiag *d = dt_diag_report(s->diags, E0103, span_of(s, first_bad, end_bad),
-                                   "these bytes are not valid UTF-8 (the first is 0x%02X)", text[first_bad]);
+                                   "these bytes are not valid UTF-8 (the first is 0x%02X)",
+                                   text[first_bad]);
         if (n_bad > end_bad - first_bad)
             dt_diag_note(d, "%zu more such bytes follow", n_bad - (end_bad - first_bad));
         dt_diag_help(d, "save the file as UTF-8");
@@ -83,7 +86,8 @@ static const char *digits_of(const Scan *s, DtSpan span, char buf[DT_MAX_NUMBER 
 {
     size_t n = 0;
     if (span.hi - span.lo > DT_MAX_NUMBER) {
-        DtDiag *d = dt_diag_report(s->diags, E0116, span, "this number has %u characters", span.hi - span.lo);
+        DtDiag *d = dt_diag_report(s->diags, E0116, span, "this number has %u characters",
+                                   span.hi - span.lo);
         dt_diag_note(d, "a number has at most %d", DT_MAX_NUMBER);
         return NULL;
     }
@@ -118,17 +122,20 @@ static double read_float(const Scan *s, DtSpan span)
         return 0;
     double value = strtod(digits, NULL);
     if (value > 1.7976931348623157e308) {
-        DtDiag *d = dt_diag_report(s->diags, E0104, span, "this number is larger than any 64-bit float");
+        DtDiag *d =
+            dt_diag_report(s->diags, E0104, span, "this number is larger than any 64-bit float");
         dt_diag_help(d, "write `inf` if infinity is meant");
     }
     return value;
 }
 
+/* clang-format off */
 static const char *const units[] = {
     "B",    "KB",   "MB",   "GB",   "TB",     "KiB",     "MiB",     "GiB",     "TiB",    "B/s",
     "KB/s", "MB/s", "GB/s", "TB/s", "KiB/s",  "MiB/s",   "GiB/s",   "TiB/s",   "s",      "ms",
     "us",   "ns",   "W",    "kW",   "FLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s", "FLOP",   "GFLOP",
     "TFLOP", "PFLOP"};
+/* clang-format on */
 
 static const char *find_unit(const char *text, size_t len)
 {
@@ -160,12 +167,14 @@ static void report_unit(const Scan *s, DtSpan number, DtSpan unit)
 {
     const char *text = s->source + unit.lo;
     int len = unit.hi - unit.lo > 40 ? 40 : (int)(unit.hi - unit.lo);
-    if (number.hi - number.lo == 1 && s->source[number.lo] == '0' && len && strchr("xXbBoO", text[0])) {
+    if (number.hi - number.lo == 1 && s->source[number.lo] == '0' && len &&
+        strchr("xXbBoO", text[0])) {
         DtSpan both = span_of(s, number.lo, unit.hi);
         DtDiag *d = dt_diag_report(s->diags, E0104, both, "integers are written in decimal only");
         dt_diag_help(d, "write the decimal value");
     } else if (len == 1 && (text[0] | 32) == 'e') {
-        DtDiag *d = dt_diag_report(s->diags, E0104, span_of(s, number.lo, unit.hi), "an exponent needs digits");
+        DtDiag *d = dt_diag_report(s->diags, E0104, span_of(s, number.lo, unit.hi),
+                                   "an exponent needs digits");
         dt_diag_help(d, "as in `1e-5`");
     } else {
         char *name = dt_arena_strndup(s->arena, text, (size_t)len);
@@ -173,8 +182,9 @@ static void report_unit(const Scan *s, DtSpan number, DtSpan unit)
         const char *near = len > 1 ? dt_text_nearest(name, units, DT_COUNT(units)) : NULL;
         if (near)
             dt_diag_fix(d, unit, near, "did you mean `%s`?", near);
-        dt_diag_note(d, "units are B KB MB GB TB KiB MiB GiB TiB (also per second: GB/s), s ms us ns, W kW, "
-                        "FLOP GFLOP TFLOP PFLOP (also per second)");
+        dt_diag_note(
+            d, "units are B KB MB GB TB KiB MiB GiB TiB (also per second: GB/s), s ms us ns, W kW, "
+               "FLOP GFLOP TFLOP PFLOP (also per second)");
         if (!near)
             dt_diag_note(d, "a name cannot begin with a digit");
     }
@@ -189,14 +199,15 @@ static void read_quantity(const Scan *s, DtToken *token)
     token->text_len = token->span.hi - split;
 }
 
-/* Completes the quantity that was read last, now that the token after it is known: `450GB` `/` `s` is
- * one quantity when written without spaces. */
+/* Completes the quantity that was read last, now that the token after it is known: `450GB` `/` `s`
+ * is one quantity when written without spaces. */
 static void finish_quantity(Scan *s)
 {
     uint32_t n = s->tokens.n;
     DtToken *t = s->tokens.at;
-    if (n >= 3 && t[n - 3].kind == DT_TOK_QUANTITY && t[n - 2].kind == DT_TOK_SLASH && t[n - 1].kind == DT_TOK_ID &&
-        !strcmp(t[n - 1].text, "s") && t[n - 3].span.hi == t[n - 2].span.lo && t[n - 2].span.hi == t[n - 1].span.lo) {
+    if (n >= 3 && t[n - 3].kind == DT_TOK_QUANTITY && t[n - 2].kind == DT_TOK_SLASH &&
+        t[n - 1].kind == DT_TOK_ID && !strcmp(t[n - 1].text, "s") &&
+        t[n - 3].span.hi == t[n - 2].span.lo && t[n - 2].span.hi == t[n - 1].span.lo) {
         t[n - 3].span.hi = t[n - 1].span.hi;
         t[n - 3].text = dt_intern_printf("%s/s", t[n - 3].text);
         t[n - 3].text_len += 2;
@@ -238,7 +249,8 @@ static void read_string(const Scan *s, DtToken *token, uint32_t lo, uint32_t hi)
                     span.hi++;
                 DtDiag *d = dt_diag_report(s->diags, E0107, span, "unknown escape in a string");
                 dt_diag_note(d, "the escapes are \\n \\t \\\" \\\\");
-                dt_diag_fix(d, span_of(s, i - 1, i - 1), "\\", "a backslash itself is written twice");
+                dt_diag_fix(d, span_of(s, i - 1, i - 1), "\\",
+                            "a backslash itself is written twice");
                 bytes[n++] = '\\';
                 c = escaped;
             }
@@ -255,7 +267,8 @@ static void report_bad_number(const Scan *s, DtSpan span)
         DtDiag *d = dt_diag_report(s->diags, E0104, span, "a float begins with a digit");
         dt_diag_fix(d, span_of(s, span.lo, span.lo), "0", "put the zero");
     } else {
-        DtDiag *d = dt_diag_report(s->diags, E0104, span, "in a number, `_` stands between two digits");
+        DtDiag *d =
+            dt_diag_report(s->diags, E0104, span, "in a number, `_` stands between two digits");
         dt_diag_help(d, "as in `1_000_000`");
     }
 }
@@ -263,12 +276,17 @@ static void report_bad_number(const Scan *s, DtSpan span)
 /* An operator of another language: the token meant, if the language has one. */
 static int report_foreign(const Scan *s, DtSpan span)
 {
-    static const struct { const char *text; int kind; const char *ours; } rows[] = {
-        {"&&", DT_TOK_AND, "and"}, {"&", DT_TOK_AND, "and"}, {"||", DT_TOK_OR, "or"}, {"|", DT_TOK_OR, "or"},
-        {"!", DT_TOK_NOT, "not "}, {"^", DT_TOK_POW, "**"},  {":=", DT_TOK_ASSIGN, "="}, {"=>", DT_TOK_ARROW, "->"}};
+    static const struct {
+        const char *text;
+        int kind;
+        const char *ours;
+    } rows[] = {{"&&", DT_TOK_AND, "and"},  {"&", DT_TOK_AND, "and"},  {"||", DT_TOK_OR, "or"},
+                {"|", DT_TOK_OR, "or"},     {"!", DT_TOK_NOT, "not "}, {"^", DT_TOK_POW, "**"},
+                {":=", DT_TOK_ASSIGN, "="}, {"=>", DT_TOK_ARROW, "->"}};
     int len = (int)(span.hi - span.lo);
     const char *text = s->source + span.lo;
-    DtDiag *d = dt_diag_report(s->diags, E0115, span, "`%.*s` is not an operator of this language", len, text);
+    DtDiag *d = dt_diag_report(s->diags, E0115, span, "`%.*s` is not an operator of this language",
+                               len, text);
     for (size_t i = 0; i < DT_COUNT(rows); i++)
         if (strlen(rows[i].text) == (size_t)len && !memcmp(rows[i].text, text, (size_t)len)) {
             dt_diag_fix(d, span, rows[i].ours, "write `%s`", rows[i].ours);
@@ -284,13 +302,26 @@ static int report_foreign(const Scan *s, DtSpan span)
 /* A character that no word begins with: the token meant, 0 for a kind of space, DT_TOK_BAD. */
 static int report_character(const Scan *s, DtSpan span)
 {
-    static const struct { const char *text; int kind; const char *ours; } rows[] = {
-        {"\u2212", DT_TOK_MINUS, "-"}, {"\u2013", DT_TOK_MINUS, "-"}, {"\u00d7", DT_TOK_STAR, "*"},
-        {"\u00b7", DT_TOK_STAR, "*"},  {"\u00f7", DT_TOK_SLASH, "/"}, {"\u2192", DT_TOK_ARROW, "->"},
-        {"\u2264", DT_TOK_CMP, "<="},  {"\u2265", DT_TOK_CMP, ">="},  {"\u2260", DT_TOK_CMP, "!="},
-        {"\u2026", DT_TOK_ELLIPSIS, "..."}, {"\u00a0", 0, " "},        {"\ufeff", 0, ""},
-        {"\u201c", DT_TOK_BAD, "\""},  {"\u201d", DT_TOK_BAD, "\""},  {"\u2018", DT_TOK_BAD, "\""},
-        {"\u2019", DT_TOK_BAD, "\""}};
+    static const struct {
+        const char *text;
+        int kind;
+        const char *ours;
+    } rows[] = {{"\u2212", DT_TOK_MINUS, "-"},
+                {"\u2013", DT_TOK_MINUS, "-"},
+                {"\u00d7", DT_TOK_STAR, "*"},
+                {"\u00b7", DT_TOK_STAR, "*"},
+                {"\u00f7", DT_TOK_SLASH, "/"},
+                {"\u2192", DT_TOK_ARROW, "->"},
+                {"\u2264", DT_TOK_CMP, "<="},
+                {"\u2265", DT_TOK_CMP, ">="},
+                {"\u2260", DT_TOK_CMP, "!="},
+                {"\u2026", DT_TOK_ELLIPSIS, "..."},
+                {"\u00a0", 0, " "},
+                {"\ufeff", 0, ""},
+                {"\u201c", DT_TOK_BAD, "\""},
+                {"\u201d", DT_TOK_BAD, "\""},
+                {"\u2018", DT_TOK_BAD, "\""},
+                {"\u2019", DT_TOK_BAD, "\""}};
     const unsigned char *text = (const unsigned char *)s->source + span.lo;
     size_t len = utf8_length(text, span.hi - span.lo);
     if (len != span.hi - span.lo)
@@ -299,10 +330,12 @@ static int report_character(const Scan *s, DtSpan span)
         dt_diag_report(s->diags, E0101, span, "unexpected control character 0x%02X", text[0]);
         return DT_TOK_BAD;
     }
-    DtDiag *d = dt_diag_report(s->diags, E0101, span, "unexpected character `%.*s`", (int)len, (const char *)text);
+    DtDiag *d = dt_diag_report(s->diags, E0101, span, "unexpected character `%.*s`", (int)len,
+                               (const char *)text);
     for (size_t i = 0; i < DT_COUNT(rows); i++)
         if (strlen(rows[i].text) == len && !memcmp(rows[i].text, text, len)) {
-            dt_diag_fix(d, span, rows[i].ours, rows[i].kind ? "write `%s`" : "replace or delete it", rows[i].ours);
+            dt_diag_fix(d, span, rows[i].ours, rows[i].kind ? "write `%s`" : "replace or delete it",
+                        rows[i].ours);
             return rows[i].kind;
         }
     if (text[0] >= 0x80)
@@ -314,7 +347,8 @@ static void read_name(const Scan *s, DtToken *token)
 {
     uint32_t len = token->span.hi - token->span.lo;
     if (len > DT_MAX_NAME) {
-        DtDiag *d = dt_diag_report(s->diags, E0116, token->span, "this name has %u characters", len);
+        DtDiag *d =
+            dt_diag_report(s->diags, E0116, token->span, "this name has %u characters", len);
         dt_diag_note(d, "a name has at most %d", DT_MAX_NAME);
         len = DT_MAX_NAME;
     }
@@ -361,8 +395,9 @@ static bool read_word(const Scan *s, int word, DtToken *token)
         token->kind = word == DT_LEX_FOREIGN ? report_foreign(s, span) : report_character(s, span);
         token->reported = true;
         if (token->kind == DT_TOK_CMP)
-            token->text = dt_intern((unsigned char)s->source[span.hi - 1] == 0xA4 ? "<="
-                                    : (unsigned char)s->source[span.hi - 1] == 0xA5 ? ">=" : "!=");
+            token->text = dt_intern((unsigned char)s->source[span.hi - 1] == 0xA4   ? "<="
+                                    : (unsigned char)s->source[span.hi - 1] == 0xA5 ? ">="
+                                                                                    : "!=");
         else if (token->kind == DT_TOK_ELLIPSIS)
             token->text = dt_intern("...");
         return token->kind != 0;
@@ -394,7 +429,8 @@ DtTokens dt_scan_tokens(DtArena *arena, DtDiags *diags, uint32_t file)
     Scan s = {.arena = arena, .diags = diags, .file = file};
     s.source = dt_diag_source(diags, file, &s.len);
     if (s.len > DT_MAX_SOURCE) {
-        DtDiag *d = dt_diag_report(diags, E0116, (DtSpan){file, 0, 0}, "this file has %zu bytes", s.len);
+        DtDiag *d =
+            dt_diag_report(diags, E0116, (DtSpan){file, 0, 0}, "this file has %zu bytes", s.len);
         dt_diag_note(d, "a source file has at most %d", DT_MAX_SOURCE);
         return s.tokens;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the syntax phase share: tokens, and the steps from source text to tree.
  *
- *   text --scan.c (lexer.l)--> raw tokens, comments included --layout.c--> brackets balanced, `;` put in
- *        --parser.y (expect.c words its errors)--> DtAst
+ *   text --scan.c (lexer.l)--> raw tokens, with comments --layout.c--> brackets balanced, `;` put
+ *        in --parser.y (expect.c words its errors)--> DtAst
  *
  * The whole file is tokens before parsing begins, so that newlines and brackets can be decided by
  * looking ahead, and the parser can resume at the end of a faulty statement by index. */
@@ -12,11 +12,11 @@
 #include "frontend/ast.h"
 
 enum {
-    DT_MAX_SOURCE = 4 << 20,  /* bytes of a source file */
-    DT_MAX_NAME = 255,        /* bytes of a name */
-    DT_MAX_NUMBER = 400,      /* characters of a number */
-    DT_MAX_NESTING = 200,     /* open brackets */
-    DT_MAX_HEIGHT = 1000,     /* levels of an expression tree */
+    DT_MAX_SOURCE = 4 << 20, /* bytes of a source file */
+    DT_MAX_NAME = 255,       /* bytes of a name */
+    DT_MAX_NUMBER = 400,     /* characters of a number */
+    DT_MAX_NESTING = 200,    /* open brackets */
+    DT_MAX_HEIGHT = 1000,    /* levels of an expression tree */
 };
 
 typedef struct DtToken {
@@ -31,7 +31,8 @@ typedef struct DtToken {
     bool config;      /* within a train, cluster, parallel or names block */
     int64_t integer;
     double number;
-    const char *text; /* name, dtype, operator or keyword: interned; string: its bytes; quantity: unit */
+    const char
+        *text; /* name, dtype, operator or keyword: interned; string: its bytes; quantity: unit */
     uint32_t text_len;
 } DtToken;
 
@@ -51,13 +52,13 @@ bool dt_layout_is_item_keyword(int kind);
 /* A name to use in place of a keyword. */
 const char *dt_layout_other_name(int kind);
 
-/* Reports the token at tokens->at[at], which the grammar cannot accept; expected[kind - DT_TOK_FIRST]
- * says which kinds it could. Silent if the token was reported already. */
+/* Reports the token at tokens->at[at], which the grammar cannot accept; expected[kind -
+ * DT_TOK_FIRST] says which kinds it could. Silent if the token was reported already. */
 void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const bool *expected);
 
-/* The index where parsing resumes after an error at tokens->at[at]: the `;` behind the faulty statement,
- * entry or item, the `}` of the block it stands in, or the `{` of its own block if the grammar has an
- * error production with a block for it. */
+/* The index where parsing resumes after an error at tokens->at[at]: the `;` behind the faulty
+ * statement, entry or item, the `}` of the block it stands in, or the `{` of its own block if the
+ * grammar has an error production with a block for it. */
 uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at);
 
 /* The index of the first token of the statement, entry or item that at belongs to. */

@@ -8,7 +8,8 @@
 
 int main(int argc, char **argv)
 {
-    bool want_ast = argc == 3 && !strcmp(argv[1], "--ast"), want_fmt = argc == 3 && !strcmp(argv[1], "--fmt");
+    bool want_ast = argc == 3 && !strcmp(argv[1], "--ast"),
+         want_fmt = argc == 3 && !strcmp(argv[1], "--fmt");
     if (argc != 2 && !want_ast && !want_fmt) {
         fprintf(stderr, "usage: parse_check [--ast | --fmt] FILE.dsl\n");
         return DT_EXIT_USAGE;

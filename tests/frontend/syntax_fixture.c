@@ -26,10 +26,7 @@ Parsed parse_bytes(const char *text, size_t len)
     return p;
 }
 
-Parsed parse_text(const char *text)
-{
-    return parse_bytes(text, strlen(text));
-}
+Parsed parse_text(const char *text) { return parse_bytes(text, strlen(text)); }
 
 void parsed_free(Parsed *parsed)
 {

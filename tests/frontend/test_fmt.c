@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formatter: what it writes, and over all programs: the tree stays, formatting twice changes nothing,
- * and however the spaces of a program are mangled, the formatted text is the same. */
+/* The formatter: what it writes, and over all programs: the tree stays, formatting twice changes
+ * nothing, and however the spaces of a program are mangled, the formatted text is the same. */
 #include "syntax_fixture.h"
 
 #include <criterion/criterion.h>
@@ -19,15 +19,22 @@ static void expect_format(const char *text, const char *formatted)
 
 Test(fmt, spaces)
 {
-    expect_format("fn f [ a ] ( x[...,a ],i32 y=-3 )->[ ... ],f32[]{return- x**-2+x @a y@( a,b )-z,x [a->b,b ->(c,d)].e(1)}",
-                  "fn f[a](x[..., a], i32 y = -3) -> [...], f32[] { return -x ** -2 + x @a y @(a, b) -z, "
-                  "x[a -> b, b -> (c, d)].e(1) }\n");
-    expect_format("fn f(x){y=w : g[a](x)|>h;return x[a=0 ..8]@a(y)}", "fn f(x) { y = w:g[a](x) |> h; return x[a = 0 .. 8] @a (y) }\n");
-    expect_format("fn f(x){if not(x)and(y==3)or-z<0{}else{}}", "fn f(x) { if not (x) and (y == 3) or -z < 0 {} else {} }\n");
-    expect_format("parallel p on c{pipeline model on pipe(cuts=(1,2));mesh a=(2*3),b=4;x=f(3);zero 1(k=2);remat h}",
-                  "parallel p on c { pipeline model on pipe (cuts = (1, 2)); mesh a = (2 * 3), b = 4; x = f(3); "
+    expect_format(
+        "fn f [ a ] ( x[...,a ],i32 y=-3 )->[ ... ],f32[]{return- x**-2+x @a y@( a,b )-z,x [a->b,b "
+        "->(c,d)].e(1)}",
+        "fn f[a](x[..., a], i32 y = -3) -> [...], f32[] { return -x ** -2 + x @a y @(a, b) -z, "
+        "x[a -> b, b -> (c, d)].e(1) }\n");
+    expect_format("fn f(x){y=w : g[a](x)|>h;return x[a=0 ..8]@a(y)}",
+                  "fn f(x) { y = w:g[a](x) |> h; return x[a = 0 .. 8] @a (y) }\n");
+    expect_format("fn f(x){if not(x)and(y==3)or-z<0{}else{}}",
+                  "fn f(x) { if not (x) and (y == 3) or -z < 0 {} else {} }\n");
+    expect_format("parallel p on c{pipeline model on pipe(cuts=(1,2));mesh a=(2*3),b=4;x=f(3);zero "
+                  "1(k=2);remat h}",
+                  "parallel p on c { pipeline model on pipe (cuts = (1, 2)); mesh a = (2 * 3), b = "
+                  "4; x = f(3); "
                   "zero 1 (k = 2); remat h }\n");
-    expect_format("names hf on m{\"a.{h}\" [v,e]=w.x [a->b]}", "names hf on m { \"a.{h}\"[v, e] = w.x[a -> b] }\n");
+    expect_format("names hf on m{\"a.{h}\" [v,e]=w.x [a->b]}",
+                  "names hf on m { \"a.{h}\"[v, e] = w.x[a -> b] }\n");
 }
 
 Test(fmt, lines)
@@ -35,11 +42,14 @@ Test(fmt, lines)
     expect_format("\n\n\naxis a\n\n\n\naxis b\n# c\t\n\n", "axis a\n\naxis b\n# c\n");
     expect_format("fn f(x) {\nif x {\ny = 1\n}\nelse {\ny = 2\n}\n# end\n}\n",
                   "fn f(x) {\n  if x {\n    y = 1\n  }\n  else {\n    y = 2\n  }\n  # end\n}\n");
-    expect_format("fn f(x) {\nreturn x\n|> g\n|> h\n}", "fn f(x) {\n  return x\n      |> g\n      |> h\n}\n");
+    expect_format("fn f(x) {\nreturn x\n|> g\n|> h\n}",
+                  "fn f(x) {\n  return x\n      |> g\n      |> h\n}\n");
     expect_format("train {\noptimizer = adamw(lr = 3,\nbeta = (1,\n2))\nx = f(\n1,\n2\n)\n}",
-                  "train {\n  optimizer = adamw(lr = 3,\n                    beta = (1,\n                            2))\n"
+                  "train {\n  optimizer = adamw(lr = 3,\n                    beta = (1,\n          "
+                  "                  2))\n"
                   "  x = f(\n      1,\n      2\n  )\n}\n");
-    expect_format("train {\nx=f(\"\xC3\xA9\",g(1,\n2))\n}", "train {\n  x = f(\"\xC3\xA9\", g(1,\n               2))\n}\n");
+    expect_format("train {\nx=f(\"\xC3\xA9\",g(1,\n2))\n}",
+                  "train {\n  x = f(\"\xC3\xA9\", g(1,\n               2))\n}\n");
 }
 
 Test(fmt, comments)
@@ -76,10 +86,7 @@ static void check_same_tree(const char *path, const char *text, size_t len)
     dt_text_free(&twice);
 }
 
-Test(fmt, keeps_the_tree_of_every_program)
-{
-    cr_assert_geq(each_program(check_same_tree), 9);
-}
+Test(fmt, keeps_the_tree_of_every_program) { cr_assert_geq(each_program(check_same_tree), 9); }
 
 /* Other spaces between the same tokens, line breaks kept. */
 static DtText mangle(DtDiags *diags, uint32_t file, const DtTokens *raw, unsigned *seed)
@@ -92,7 +99,8 @@ static DtText mangle(DtDiags *diags, uint32_t file, const DtTokens *raw, unsigne
         uint32_t gap = i ? t->span.lo - raw->at[i - 1].span.hi : 0;
         for (uint32_t k = 0; k < t->lines; k++)
             dt_text_add(&out, rand_r(seed) % 2 ? "\n" : " \t\n");
-        int spaces = rand_r(seed) % 4; /* where there was a space, at least one: words must not join */
+        int spaces =
+            rand_r(seed) % 4; /* where there was a space, at least one: words must not join */
         for (int k = gap && !t->lines && spaces == 0 ? -1 : 0; k < spaces; k++)
             dt_text_add(&out, rand_r(seed) % 5 ? " " : "\t");
         dt_text_add_n(&out, source + t->span.lo, t->span.hi - t->span.lo);
@@ -118,7 +126,4 @@ static void check_mangled(const char *path, const char *text, size_t len)
     dt_arena_free(arena);
 }
 
-Test(fmt, does_not_depend_on_spaces)
-{
-    cr_assert_geq(each_program(check_mangled), 9);
-}
+Test(fmt, does_not_depend_on_spaces) { cr_assert_geq(each_program(check_mangled), 9); }

@@ -30,7 +30,8 @@ static void expect_same(const char *a, const char *b)
 static void expect_errors(const char *text, uint32_t n)
 {
     Parsed p = parse_text(text);
-    cr_expect_eq(dt_diag_errors(p.diags), n, "%u instead of %u in: %s\n%s", dt_diag_errors(p.diags), n, text, p.messages.at);
+    cr_expect_eq(dt_diag_errors(p.diags), n, "%u instead of %u in: %s\n%s", dt_diag_errors(p.diags),
+                 n, text, p.messages.at);
     parsed_free(&p);
 }
 
@@ -42,44 +43,56 @@ static void check_program(const char *path, const char *text, size_t len)
     parsed_free(&p);
 }
 
-Test(syntax, every_program_parses)
-{
-    cr_assert_geq(each_program(check_program), 9);
-}
+Test(syntax, every_program_parses) { cr_assert_geq(each_program(check_program), 9); }
 
 Test(syntax, values_of_words)
 {
-    expect_tree("dim a = 9_223_372_036_854_775_807, b = 1_0.2_5e-1, c = 1e3, d = 0.1", "dim\n"
+    expect_tree("dim a = 9_223_372_036_854_775_807, b = 1_0.2_5e-1, c = 1e3, d = 0.1",
+                "dim\n"
                 "  bind a\n    int 9223372036854775807\n  bind b\n    float 1.025\n"
                 "  bind c\n    float 1e+03\n  bind d\n    float 0.1\n");
-    expect_tree("train { a = 450GB/s; b = 2us; c = 3GB / s; d = 80GiB; e = 1.5e3ms; f = 3GB/steps }", "train\n"
-                "  entry\n    target a\n    quantity 4.5e+02 GB/s\n  entry\n    target b\n    quantity 2 us\n"
-                "  entry\n    target c\n    /\n      quantity 3 GB\n      name s\n"
-                "  entry\n    target d\n    quantity 8e+01 GiB\n  entry\n    target e\n    quantity 1.5e+03 ms\n"
-                "  entry\n    target f\n    /\n      quantity 3 GB\n      name steps\n");
+    expect_tree(
+        "train { a = 450GB/s; b = 2us; c = 3GB / s; d = 80GiB; e = 1.5e3ms; f = 3GB/steps }",
+        "train\n"
+        "  entry\n    target a\n    quantity 4.5e+02 GB/s\n  entry\n    target b\n    quantity 2 "
+        "us\n"
+        "  entry\n    target c\n    /\n      quantity 3 GB\n      name s\n"
+        "  entry\n    target d\n    quantity 8e+01 GiB\n  entry\n    target e\n    quantity "
+        "1.5e+03 ms\n"
+        "  entry\n    target f\n    /\n      quantity 3 GB\n      name steps\n");
     expect_tree("include \"a\\n\\t\\\"\\\\\xC3\xA9\"", "include \"a\\n\\t\\\"\\\\\xC3\xA9\"\n");
-    expect_tree("\xEF\xBB\xBF" "axis a # \xE2\x88\x92\r\n\r\naxis b\r\n", "axis a\naxis b\n");
+    expect_tree("\xEF\xBB\xBF"
+                "axis a # \xE2\x88\x92\r\n\r\naxis b\r\n",
+                "axis a\naxis b\n");
     expect_tree("", "");
     expect_tree("# only a comment", "");
-    expect_tree("fn f(x) { return x[t = 0..8, u = 0 .. 8] }", "fn f\n  formal x\n  return\n    subs\n      name x\n"
-                "      [t = ..]\n        int 0\n        end: int 8\n      [u = ..]\n        int 0\n        end: int 8\n");
+    expect_tree("fn f(x) { return x[t = 0..8, u = 0 .. 8] }",
+                "fn f\n  formal x\n  return\n    subs\n      name x\n"
+                "      [t = ..]\n        int 0\n        end: int 8\n      [u = ..]\n        int "
+                "0\n        end: int 8\n");
 }
 
 Test(syntax, newlines)
 {
-    expect_same("fn f(x) { a = x; return a }", "fn f(x)\n{\n\n  a =\n  x # one\n  # two\n\n  return\n  a\n}\n");
+    expect_same("fn f(x) { a = x; return a }",
+                "fn f(x)\n{\n\n  a =\n  x # one\n  # two\n\n  return\n  a\n}\n");
 }
 
 Test(syntax, lines_that_continue)
 {
-    expect_same("fn f(x) { return (x |> g(3)) - y @a z }", "fn f(x) {\n  return (x\n    |> g\n   (3))\n    - y\n  @a z\n}");
+    expect_same("fn f(x) { return (x |> g(3)) - y @a z }",
+                "fn f(x) {\n  return (x\n    |> g\n   (3))\n    - y\n  @a z\n}");
     expect_same("fn f(x) { if x { a = 1 } else { a = 2 }; return a }",
                 "fn f(x) {\n if x {\n a = 1\n }\n else {\n a = 2\n }\n return a\n}");
-    expect_same("fn f(x) { return g(x, y = 3)[a -> b] }", "fn f(x) {\n return g(\n x\n ,\n y\n =\n 3\n )[\n a\n -> b ] }");
+    expect_same("fn f(x) { return g(x, y = 3)[a -> b] }",
+                "fn f(x) {\n return g(\n x\n ,\n y\n =\n 3\n )[\n a\n -> b ] }");
     expect_same("axis a, b; axis c", "axis a,\n b\naxis c");
-    expect_same("fn f[a](x[a]) -> [a], [] { return x, y }", "fn f\n[a]\n(x[a])\n -> [a],\n []\n{\n return x,\n y }");
-    expect_same("parallel p on c { pipeline model on pipe (cuts = (\"a\", \"b\")); zero 1 on data }",
-                "parallel p on c {\n pipeline model on pipe\n  (cuts = (\"a\",\n \"b\"))\n zero 1 on data\n}");
+    expect_same("fn f[a](x[a]) -> [a], [] { return x, y }",
+                "fn f\n[a]\n(x[a])\n -> [a],\n []\n{\n return x,\n y }");
+    expect_same(
+        "parallel p on c { pipeline model on pipe (cuts = (\"a\", \"b\")); zero 1 on data }",
+        "parallel p on c {\n pipeline model on pipe\n  (cuts = (\"a\",\n \"b\"))\n zero 1 on "
+        "data\n}");
 }
 
 /* The value of `dim a = TEXT` with the PAREN nodes dropped must be the same as that of FULL. */
@@ -119,20 +132,23 @@ Test(syntax, grouping)
     expect_grouping("not a < b and c or d and not e", "((not (a < b)) and c) or (d and (not e))");
     expect_grouping("a + b < c * d", "(a + b) < (c * d)");
     expect_grouping("a or b |> f(1) |> g", "((a or b) |> f(1)) |> g");
-    expect_grouping("if a then b else if c then d else e + 1", "if a then b else (if c then d else (e + 1))");
+    expect_grouping("if a then b else if c then d else e + 1",
+                    "if a then b else (if c then d else (e + 1))");
     expect_grouping("if a then b else c |> f", "if a then b else (c |> f)");
-    expect_grouping("l:f[a, (b, c)](x)[a -> b].size(2) ** 2", "(((((l:f)[a, (b, c)])(x))[a -> b]).size)(2) ** 2");
+    expect_grouping("l:f[a, (b, c)](x)[a -> b].size(2) ** 2",
+                    "(((((l:f)[a, (b, c)])(x))[a -> b]).size)(2) ** 2");
 }
 
 /* Every span lies within its parent's and begins and ends with a token. */
 static void check_span(const Parsed *p, const char *source, DtSpan outer, const DtExpr *e)
 {
-    cr_assert(outer.lo <= e->span.lo && e->span.lo < e->span.hi && e->span.hi <= outer.hi, "%u-%u in %u-%u", e->span.lo,
-              e->span.hi, outer.lo, outer.hi);
-    cr_assert(!strchr(" \n,", source[e->span.lo]) && !strchr(" \n,", source[e->span.hi - 1]), "%.*s",
-              (int)(e->span.hi - e->span.lo), source + e->span.lo);
+    cr_assert(outer.lo <= e->span.lo && e->span.lo < e->span.hi && e->span.hi <= outer.hi,
+              "%u-%u in %u-%u", e->span.lo, e->span.hi, outer.lo, outer.hi);
+    cr_assert(!strchr(" \n,", source[e->span.lo]) && !strchr(" \n,", source[e->span.hi - 1]),
+              "%.*s", (int)(e->span.hi - e->span.lo), source + e->span.lo);
     if (e->kind == DT_EXPR_NAME)
-        cr_assert(!strncmp(source + e->name.span.lo, e->name.text, e->name.span.hi - e->name.span.lo));
+        cr_assert(
+            !strncmp(source + e->name.span.lo, e->name.text, e->name.span.hi - e->name.span.lo));
     const DtExpr *children[] = {e->a, e->b, e->c};
     for (int i = 0; i < 3; i++)
         if (children[i])
@@ -173,14 +189,13 @@ static void check_spans(const char *path, const char *text, size_t len)
     parsed_free(&p);
 }
 
-Test(syntax, spans)
-{
-    cr_assert_geq(each_program(check_spans), 9);
-}
+Test(syntax, spans) { cr_assert_geq(each_program(check_spans), 9); }
 
 Test(syntax, each_faulty_statement_is_one_error)
 {
-    expect_errors("fn f(x) {\n a = = x\n b = x\n c = x +* x\n repeat h on x {\n d = )\n e = = x\n }\n return x\n}\ndim = 3\nfn g() {}", 6);
+    expect_errors("fn f(x) {\n a = = x\n b = x\n c = x +* x\n repeat h on x {\n d = )\n e = = x\n "
+                  "}\n return x\n}\ndim = 3\nfn g() {}",
+                  6);
     expect_errors("lyer f(x) {\n a = 3 3\n}\nfn f(x) { a = 3 3 }", 2);
     expect_errors("dim a = \nlyer f(x) -> [a] {\n y = 1\n}\n", 1);
     expect_errors("train { a = = 3; b = 3 }; train { b = * }", 2);
@@ -194,7 +209,9 @@ Test(syntax, each_faulty_statement_is_one_error)
 Test(syntax, goes_on_behind_errors)
 {
     Parsed p = parse_text("fn f(x) {\n a = = x\n b = x\n}\nlyer g(x) { c = x }\naxis z");
-    cr_expect_str_eq(p.tree.at, "fn f\n  formal x\n  error\n  assign\n    target b\n    name x\nerror\naxis z\n");
+    cr_expect_str_eq(
+        p.tree.at,
+        "fn f\n  formal x\n  error\n  assign\n    target b\n    name x\nerror\naxis z\n");
     parsed_free(&p);
 }
 
@@ -211,7 +228,13 @@ static char *repeated(const char *head, const char *unit, size_t n, const char *
 
 Test(syntax, hostile_sizes)
 {
-    static const struct { const char *head, *unit; size_t n; const char *tail; uint32_t errors; } rows[] = {
+    /* clang-format off */
+    static const struct {
+        const char *head, *unit;
+        size_t n;
+        const char *tail;
+        uint32_t errors;
+    } rows[] = {
         {"# ", "x", 1 << 20, "\naxis a", 0},         {"include \"", "x", 1 << 20, "\"", 0},
         {"axis ", "x", 1 << 20, "", 1},              {"dim a = ", "1", 1 << 20, "", 1},
         {"dim a = 0.", "1", 1 << 20, "", 1},         {"axis a", ", b", 300000, "", 0},
@@ -223,11 +246,12 @@ Test(syntax, hostile_sizes)
         {"", "}", 5000, "", 5000},                   {"dim a = 2", " ** 2", 3000, "", 1},
         {"dim a = ", "not ", 3000, "b", 1},          {"#", "x", DT_MAX_SOURCE, "", 1},
         {"dim a = b", "\n* c", 900, "", 0},          {"dim a = 1", " |> f", 3000, "", 1}};
+    /* clang-format on */
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         char *text = repeated(rows[i].head, rows[i].unit, rows[i].n, rows[i].tail);
         Parsed p = parse_text(text);
-        cr_expect_eq(dt_diag_errors(p.diags), rows[i].errors, "row %zu: %u errors: %.400s", i, dt_diag_errors(p.diags),
-                     p.messages.at);
+        cr_expect_eq(dt_diag_errors(p.diags), rows[i].errors, "row %zu: %u errors: %.400s", i,
+                     dt_diag_errors(p.diags), p.messages.at);
         parsed_free(&p);
         free(text);
     }
@@ -248,14 +272,17 @@ Test(syntax, height_is_bounded)
 
 Test(syntax, two_thousand_lines_in_milliseconds)
 {
-    char *text = repeated("fn f(x) {\n", "  y = wq:linear[embed, (heads, head)](x)[seq -> kseq] + 3 * x @a y  # text\n", 2000,
-                          "}\n");
+    char *text =
+        repeated("fn f(x) {\n",
+                 "  y = wq:linear[embed, (heads, head)](x)[seq -> kseq] + 3 * x @a y  # text\n",
+                 2000, "}\n");
     clock_t start = clock();
     Parsed p = parse_text(text);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     cr_expect_eq(dt_diag_errors(p.diags), 0);
     cr_expect_eq(p.ast->items.at[0]->def->body.n, 2000);
-    cr_expect_lt(seconds, 0.5, "%g s", seconds); /* about 0.02 when optimised; room for sanitizers and load */
+    cr_expect_lt(seconds, 0.5, "%g s",
+                 seconds); /* about 0.02 when optimised; room for sanitizers and load */
     parsed_free(&p);
     free(text);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drives a fuzz target without libFuzzer:  fuzz_X [RUNS [SEED [FILE...]]]
- * Each run mutates one of the files (flips, cuts, copies, splices, words of the files put elsewhere) and
- * hands it to LLVMFuzzerTestOneInput, which aborts on a finding. Without files the target's own corpus is
- * used, from the root of the tree. The input of the run is kept in fuzz-SEED.input in
- * the folder DT_FUZZ_KEEP (default: none) while it runs, so that it is there after a crash; RUNS 0 takes each file once as it is, to reproduce a finding. */
+ * Each run mutates one of the files (flips, cuts, copies, splices, words of the files put
+ * elsewhere) and hands it to LLVMFuzzerTestOneInput, which aborts on a finding. Without files the
+ * target's own corpus is used, from the root of the tree. The input of the run is kept in
+ * fuzz-SEED.input in the folder DT_FUZZ_KEEP (default: none) while it runs, so that it is there
+ * after a crash; RUNS 0 takes each file once as it is, to reproduce a finding. */
 #include <glob.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +20,10 @@ extern const char *const fuzz_corpus[];
 
 enum { MAX_INPUT = 1 << 16 };
 
-typedef struct Input { char *text; size_t len; } Input;
+typedef struct Input {
+    char *text;
+    size_t len;
+} Input;
 
 static uint64_t state;
 
@@ -103,7 +107,8 @@ int main(int argc, char **argv)
     DtArena *arena = dt_arena_new();
     Input *inputs = DT_NEW_ARRAY(arena, Input, n);
     for (int i = 0; i < n; i++) {
-        DtStatus status = dt_file_read(arena, found.gl_pathv[i], MAX_INPUT, &inputs[i].text, &inputs[i].len);
+        DtStatus status =
+            dt_file_read(arena, found.gl_pathv[i], MAX_INPUT, &inputs[i].text, &inputs[i].len);
         if (!dt_status_ok(&status)) {
             fprintf(stderr, "%s: %s\n", argv[0], status.message);
             return status.code;

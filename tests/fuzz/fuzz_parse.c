@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target of the syntax phase: any bytes parse or are refused with diagnostics; whatever parses is
- * formatted to a program with the same tree, and formatting that changes nothing. */
+/* Fuzz target of the syntax phase: any bytes parse or are refused with diagnostics; whatever parses
+ * is formatted to a program with the same tree, and formatting that changes nothing. */
 #include "frontend/syntax.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const char *const fuzz_corpus[];
-const char *const fuzz_corpus[] = {"examples/*.dsl", "lib/*.dsl", "tests/golden/errors/E*.dsl", NULL};
+const char *const fuzz_corpus[] = {"examples/*.dsl", "lib/*.dsl", "tests/golden/errors/E*.dsl",
+                                   NULL};
 
 static void require(bool condition, const char *what)
 {
@@ -42,7 +43,8 @@ static void check_format(DtArena *arena, DtDiags *diags, uint32_t file, const Dt
     require(dt_diag_errors(diags) == 0, "the formatted program does not parse");
     require(!strcmp(tree->at, tree_again.at), "the formatted program has another tree");
     dt_text_add(&twice, "");
-    require(dt_fmt(diags, formatted, &twice) && !strcmp(once.at, twice.at), "formatting twice is not formatting once");
+    require(dt_fmt(diags, formatted, &twice) && !strcmp(once.at, twice.at),
+            "formatting twice is not formatting once");
     dt_text_free(&once);
     dt_text_free(&twice);
     dt_text_free(&tree_again);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building modules, functions and ops. Every op is made by `make`, which copies what the caller passed into
- * the arena of the module, asks the shape rule of the kind for the result types, and appends the op to its
- * function. A broken rule is an error of the caller, not of the user: the process aborts and shows the op,
- * its span and its operands. The frontend asks ir/shape.h first where a user's program may be wrong. */
+/* Building modules, functions and ops. Every op is made by `make`, which copies what the caller
+ * passed into the arena of the module, asks the shape rule of the kind for the result types, and
+ * appends the op to its function. A broken rule is an error of the caller, not of the user: the
+ * process aborts and shows the op, its span and its operands. The frontend asks ir/shape.h first
+ * where a user's program may be wrong. */
 #include "ir/ir.h"
 
 #include "base/intern.h"
@@ -51,10 +52,12 @@ static _Noreturn void misuse(const DtFunc *func, const char *problem)
     abort();
 }
 
-static DtValue *new_value(DtFunc *func, const DtType *type, DtOp *op, uint32_t index, const char *name)
+static DtValue *new_value(DtFunc *func, const DtType *type, DtOp *op, uint32_t index,
+                          const char *name)
 {
     DtValue *value = DT_NEW(func->module->arena, DtValue);
-    *value = (DtValue){.type = type, .op = op, .index = index, .name = name, .id = func->n_values++};
+    *value =
+        (DtValue){.type = type, .op = op, .index = index, .name = name, .id = func->n_values++};
     return value;
 }
 
@@ -107,21 +110,22 @@ static void print_place(const DtModule *module, DtSpan span)
     const char *path = module->diags ? dt_diag_path(module->diags, span.file) : NULL;
     if (path)
         dt_diag_position(module->diags, span, &line, &column);
-    fprintf(stderr, "  at %s:%u:%u (bytes %u-%u of file %u)\n", path ? path : "?", line, column, span.lo, span.hi,
-            span.file);
+    fprintf(stderr, "  at %s:%u:%u (bytes %u-%u of file %u)\n", path ? path : "?", line, column,
+            span.lo, span.hi, span.file);
 }
 
 static _Noreturn void broken(const DtBuilder *b, const DtOp *op, const char *reason)
 {
-    fprintf(stderr, "dtc: internal error: %s\n  in `%s` of function `%s`%s%s\n", reason, dt_op_info[op->kind].text,
-            b->func->name, op->path ? ", layer " : "", op->path ? op->path : "");
+    fprintf(stderr, "dtc: internal error: %s\n  in `%s` of function `%s`%s%s\n", reason,
+            dt_op_info[op->kind].text, b->func->name, op->path ? ", layer " : "",
+            op->path ? op->path : "");
     print_place(b->func->module, op->span);
     for (uint32_t i = 0; i < op->n_in && i < 32; i++) {
         DtText text = {0};
         if (op->in[i])
             dt_type_print_extents(op->in[i]->type, &b->func->module->mesh, &text);
-        fprintf(stderr, "  operand %u: %s %s\n", i, op->in[i] && op->in[i]->name ? op->in[i]->name : "",
-                text.at ? text.at : "missing");
+        fprintf(stderr, "  operand %u: %s %s\n", i,
+                op->in[i] && op->in[i]->name ? op->in[i]->name : "", text.at ? text.at : "missing");
         dt_text_free(&text);
     }
     DtText text = {0};
@@ -173,9 +177,10 @@ static void fill_extents(const DtType *x, DtRelabel *r)
     }
 }
 
-/* Appends a copy of draft, with its own arrays. wish as in ir/shape.h; loose: drop wishes that do not fit. */
-static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const *in, const DtType *const *wish,
-                  bool loose)
+/* Appends a copy of draft, with its own arrays. wish as in ir/shape.h; loose: drop wishes that
+ * do not fit. */
+static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const *in,
+                  const DtType *const *wish, bool loose)
 {
     DtArena *arena = b->func->module->arena;
     DtOp *op = DT_NEW(arena, DtOp);
@@ -199,9 +204,11 @@ static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const
     op->update = copy_bytes(arena, op->update, sizeof(DtUpdate));
     op->n_out = dt_shape_results(op);
     op->out = op->n_out ? DT_NEW_ARRAY(arena, DtValue *, op->n_out) : NULL;
-    const DtType *few[8], **types = op->n_out > DT_COUNT(few) ? DT_NEW_ARRAY(arena, const DtType *, op->n_out) : few;
+    const DtType *few[8],
+        **types = op->n_out > DT_COUNT(few) ? DT_NEW_ARRAY(arena, const DtType *, op->n_out) : few;
     const DtMesh *mesh = &b->func->module->mesh;
-    const char *reason = loose ? dt_shape_derive(op, mesh, wish, types) : dt_shape_check(op, mesh, wish, types);
+    const char *reason =
+        loose ? dt_shape_derive(op, mesh, wish, types) : dt_shape_check(op, mesh, wish, types);
     if (reason)
         broken(b, op, reason);
     for (uint32_t i = 0; i < op->n_out; i++)
@@ -210,7 +217,8 @@ static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const
     return op;
 }
 
-static DtValue *make_one(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const *in, const DtType *wish)
+static DtValue *make_one(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const *in,
+                         const DtType *wish)
 {
     DtOp *op = make(b, draft, n_in, in, &wish, false);
     return op->n_out ? op->out[0] : NULL;
@@ -237,7 +245,8 @@ DtValue *dt_graph_rng(DtBuilder *b, const DtType *type, const char *site)
 }
 
 /* kind: DT_OP_PARAM (store; text NULL = its path), DT_OP_INPUT (text = its name), DT_OP_RECV. */
-DtValue *dt_graph_source(DtBuilder *b, DtOpKind kind, const DtType *type, const char *text, DtStore *store)
+DtValue *dt_graph_source(DtBuilder *b, DtOpKind kind, const DtType *type, const char *text,
+                         DtStore *store)
 {
     const char *name = text ? text : store ? store->path : NULL;
     DtOp op = {.kind = kind, .text = name ? dt_intern(name) : NULL, .store = store};
@@ -246,13 +255,17 @@ DtValue *dt_graph_source(DtBuilder *b, DtOpKind kind, const DtType *type, const 
 
 /* ---- maps ---- */
 
-DtValue *dt_graph_map(DtBuilder *b, DtOpKind kind, uint32_t n, DtValue *const *in, const DtType *wish)
+DtValue *dt_graph_map(DtBuilder *b, DtOpKind kind, uint32_t n, DtValue *const *in,
+                      const DtType *wish)
 {
     DtOp op = {.kind = kind};
     return make_one(b, &op, n, in, wish);
 }
 
-DtValue *dt_graph_unary(DtBuilder *b, DtOpKind kind, DtValue *x) { return dt_graph_map(b, kind, 1, &x, NULL); }
+DtValue *dt_graph_unary(DtBuilder *b, DtOpKind kind, DtValue *x)
+{
+    return dt_graph_map(b, kind, 1, &x, NULL);
+}
 
 DtValue *dt_graph_binary(DtBuilder *b, DtOpKind kind, DtValue *x, DtValue *y)
 {
@@ -274,7 +287,8 @@ DtValue *dt_graph_cast(DtBuilder *b, DtValue *x, DtDtype dtype)
 
 /* ---- axis operations ---- */
 
-DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel *entries, const DtType *wish)
+DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel *entries,
+                          const DtType *wish)
 {
     DtOp op = {.kind = DT_OP_RELABEL, .n_relabels = n, .relabels = (DtRelabel *)(uintptr_t)entries};
     return make_one(b, &op, 1, &x, wish);
@@ -288,14 +302,16 @@ DtValue *dt_graph_reorder(DtBuilder *b, DtValue *x, const DtType *order)
     return equal ? x : dt_graph_relabel(b, x, 0, NULL, order);
 }
 
-DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t step, int64_t n)
+DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t step,
+                        int64_t n)
 {
     DtRange range = {.lo = lo, .step = step, .n = n};
     DtOp op = {.kind = DT_OP_SLICE, .n_axes = 1, .axes = &axis, .ranges = &range};
     return make_one(b, &op, 1, &x, NULL);
 }
 
-DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi, int64_t step, double fill)
+DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi,
+                      int64_t step, double fill)
 {
     DtRange range = {.lo = lo, .hi = hi, .step = step};
     DtOp op = {.kind = DT_OP_PAD, .n_axes = 1, .axes = &axis, .ranges = &range, .number = fill};
@@ -318,7 +334,8 @@ DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type)
 }
 
 /* range: lo and hi of fill, step = stride, n = length. */
-DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range, double fill)
+DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range,
+                         double fill)
 {
     const char *axes[] = {axis, w};
     DtOp op = {.kind = DT_OP_WINDOW, .n_axes = 2, .axes = axes, .ranges = &range, .number = fill};
@@ -341,7 +358,8 @@ static const DtType *fold_type(const DtType *x, const char *axis, const char *w,
     return dt_type_plain(x->dtype, rank, axes);
 }
 
-DtValue *dt_graph_fold(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range, int64_t extent)
+DtValue *dt_graph_fold(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range,
+                       int64_t extent)
 {
     const char *axes[] = {dt_intern(axis), dt_intern(w)};
     DtOp op = {.kind = DT_OP_FOLD, .n_axes = 2, .axes = axes, .ranges = &range};
@@ -351,29 +369,39 @@ DtValue *dt_graph_fold(DtBuilder *b, DtValue *x, const char *axis, const char *w
 /* ---- contractions and indexing ---- */
 
 /* The op's default order where wish is NULL. */
-DtValue *dt_graph_dot(DtBuilder *b, DtValue *x, DtValue *y, uint32_t n_axes, const char *const *axes, DtDtype result,
-                      const DtType *wish)
+DtValue *dt_graph_dot(DtBuilder *b, DtValue *x, DtValue *y, uint32_t n_axes,
+                      const char *const *axes, DtDtype result, const DtType *wish)
 {
     DtOp op = {.kind = DT_OP_DOT, .n_axes = n_axes, .axes = (const char **)(uintptr_t)axes};
     if (wish)
         return make_one(b, &op, 2, (DtValue *[]){x, y}, dt_type_with_dtype(wish, result));
-    const DtType *dtype = dt_type_scalar(result); /* fits in dtype only: the wish for an order is dropped */
+    const DtType *dtype =
+        dt_type_scalar(result); /* fits in dtype only: the wish for an order is dropped */
     return make(b, &op, 2, (DtValue *[]){x, y}, &dtype, true)->out[0];
 }
 
-DtValue *dt_graph_reduce(DtBuilder *b, DtReduce kind, DtValue *x, uint32_t n_axes, const char *const *axes)
+DtValue *dt_graph_reduce(DtBuilder *b, DtReduce kind, DtValue *x, uint32_t n_axes,
+                         const char *const *axes)
 {
-    DtOp op = {.kind = DT_OP_REDUCE, .n_axes = n_axes, .axes = (const char **)(uintptr_t)axes, .reduce = kind};
+    DtOp op = {.kind = DT_OP_REDUCE,
+               .n_axes = n_axes,
+               .axes = (const char **)(uintptr_t)axes,
+               .reduce = kind};
     return make_one(b, &op, 1, &x, NULL);
 }
 
-DtValue *dt_graph_scan(DtBuilder *b, DtValue *x, uint32_t n_axes, const char *const *axes, bool reverse)
+DtValue *dt_graph_scan(DtBuilder *b, DtValue *x, uint32_t n_axes, const char *const *axes,
+                       bool reverse)
 {
-    DtOp op = {.kind = DT_OP_SCAN, .n_axes = n_axes, .axes = (const char **)(uintptr_t)axes, .reverse = reverse};
+    DtOp op = {.kind = DT_OP_SCAN,
+               .n_axes = n_axes,
+               .axes = (const char **)(uintptr_t)axes,
+               .reverse = reverse};
     return make_one(b, &op, 1, &x, NULL);
 }
 
-void dt_graph_topk(DtBuilder *b, DtValue *x, const char *axis, DtAxis c, DtValue **ret_values, DtValue **ret_indices)
+void dt_graph_topk(DtBuilder *b, DtValue *x, const char *axis, DtAxis c, DtValue **ret_values,
+                   DtValue **ret_indices)
 {
     const char *axes[] = {axis, c.name};
     DtOp op = {.kind = DT_OP_TOPK, .n_axes = 2, .axes = axes};
@@ -392,20 +420,25 @@ static DtValue **with_operand(DtBuilder *b, DtValue *x, uint32_t n, DtValue *con
     return in;
 }
 
-DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const *axes, DtValue *const *index)
+DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const *axes,
+                         DtValue *const *index)
 {
     DtOp op = {.kind = DT_OP_GATHER, .n_axes = n, .axes = (const char **)(uintptr_t)axes};
     return make_one(b, &op, n + 1, with_operand(b, x, n, index), NULL);
 }
 
 /* The targets with their extents; the order of wish if it is given. */
-DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes, DtValue *const *index,
-                              uint32_t n_summed, const char *const *summed, const DtType *wish)
+DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes,
+                              DtValue *const *index, uint32_t n_summed, const char *const *summed,
+                              const DtType *wish)
 {
     const char *names[DT_MAX_RANK] = {0};
     for (uint32_t i = 0; i < n && i < DT_MAX_RANK; i++)
         names[i] = axes[i].name;
-    DtOp op = {.kind = DT_OP_SCATTER_ADD, .n_axes = n, .axes = names, .n_axes2 = n_summed,
+    DtOp op = {.kind = DT_OP_SCATTER_ADD,
+               .n_axes = n,
+               .axes = names,
+               .n_axes2 = n_summed,
                .axes2 = (const char **)(uintptr_t)summed};
     DtValue **in = with_operand(b, x, n, index);
     if (wish)

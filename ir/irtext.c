@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IR as text. One op a line, everything that a module holds is in it, and irtext_read.c reads it back:
+/* IR as text. One op a line, everything that a module holds is in it, and irtext_read.c reads it
+ * back:
  *
  *   mesh micro=4 time, data=2
- *   store 0 : param f32[layers=12, embed=64] path=h.norm.g pattern=h.#.norm.g loops=1 rank=1 init=const(1, 0)
+ *   store 0 : param f32[layers=12, embed=64] path=h.g pattern=h.#.g loops=1 init=const(1, 0)
  *   func block : layer {
  *     arg %x.0 : f32[batch=8/data, embed=64]
  *     param %w.1 : f32[embed=64, ffn=256] path=up.w pattern=up.w rank=2 init=normal(0.02, 0)
@@ -14,9 +15,9 @@
  *     result name=loss
  *   }
  *
- * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure alone; a
- * value prints as %name.number or %number. Fields that are zero are not printed. A value that its function
- * does not define prints as %?, which cannot be read back. */
+ * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
+ * alone; a value prints as %name.number or %number. Fields that are zero are not printed. A
+ * value that its function does not define prints as %?, which cannot be read back. */
 #include "ir/ir.h"
 
 #include "ir/irtext.h"
@@ -43,7 +44,10 @@ typedef struct Printer {
     Numbers numbers;
 } Printer;
 
-static const char *word(const char *const *words, size_t n, unsigned i) { return i < n ? words[i] : "?"; }
+static const char *word(const char *const *words, size_t n, unsigned i)
+{
+    return i < n ? words[i] : "?";
+}
 #define WORD(words, i) word((words), DT_COUNT(words), (unsigned)(i))
 
 static void define(Numbers *numbers, const DtValue *value)
@@ -167,8 +171,8 @@ static void print_ranges(Printer *p, const DtOp *op)
     dt_text_add(p->text, " ranges=(");
     for (uint32_t i = 0; i < n; i++) {
         const DtRange *r = &op->ranges[i];
-        dt_text_printf(p->text, "%s%lld %lld %lld %lld", i ? ", " : "", (long long)r->lo, (long long)r->hi,
-                       (long long)r->step, (long long)r->n);
+        dt_text_printf(p->text, "%s%lld %lld %lld %lld", i ? ", " : "", (long long)r->lo,
+                       (long long)r->hi, (long long)r->step, (long long)r->n);
     }
     dt_text_add(p->text, ")");
 }
@@ -235,7 +239,7 @@ static void print_mesh_set(Printer *p, uint16_t bits)
 static void print_attributes(Printer *p, const DtOp *op)
 {
     print_ranges(p, op);
-    for (uint32_t i = 0; i < op->n_relabels; i++)
+    for (uint32_t i = 0; op->relabels && i < op->n_relabels; i++)
         print_relabel(p, &op->relabels[i]);
     print_number(p, "number", op->number);
     if (op->reduce != DT_REDUCE_SUM)
@@ -261,7 +265,8 @@ static void print_op(Printer *p, const DtOp *op)
         print_values(p, op->out, op->n_out);
     else
         dt_text_add(p->text, "()");
-    dt_text_printf(p->text, " = %s", (unsigned)op->kind < DT_OP_COUNT ? dt_op_info[op->kind].text : "?");
+    dt_text_printf(p->text, " = %s",
+                   (unsigned)op->kind < DT_OP_COUNT ? dt_op_info[op->kind].text : "?");
     if (op->n_axes || op->n_axes2) {
         dt_text_add(p->text, "[");
         print_names(p, op->axes, op->n_axes);
@@ -383,7 +388,8 @@ static void print_mesh(Printer *p, const DtMesh *mesh)
 
 static void print_store(Printer *p, const DtStore *store)
 {
-    dt_text_printf(p->text, "store %u : %s ", store->index, WORD(dt_irtext_store_kinds, store->kind));
+    dt_text_printf(p->text, "store %u : %s ", store->index,
+                   WORD(dt_irtext_store_kinds, store->kind));
     print_type(p, store->type);
     print_key(p, "path", store->path);
     print_key(p, "pattern", store->pattern);

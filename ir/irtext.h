@@ -15,8 +15,8 @@ extern const char *const dt_irtext_updates[2];
 /* One op as it stands in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text);
 
-/* Like dt_irtext_read without the verifier: pointers, counts and references are right, but ops may break the
- * rules of ops.def. For tests of the verifier and for looking at what it refuses. */
+/* Like dt_irtext_read without the verifier: pointers, counts and references are right, but ops
+ * may break the rules of ops.def. For tests of the verifier and for looking at what it refuses. */
 DtModule *dt_irtext_parse(DtArena *arena, DtDiags *diags, const char *text, size_t len);
 
 #endif

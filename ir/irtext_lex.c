@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lexer of IR text: names (bare or quoted), values (%name.7), numbers, `->`, and single characters. A `#`
- * that begins a token begins a comment. */
+/* The lexer of IR text: names (bare or quoted), values (%name.7), numbers, `->`, and single
+ * characters. A `#` that begins a token begins a comment. */
 #include "ir/irtext_lex.h"
 
 #include "base/intern.h"
@@ -10,9 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_inner(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '@' || c == '#' || c == '$'; }
+static bool is_inner(char c)
+{
+    return is_letter(c) || is_digit(c) || c == '.' || c == '@' || c == '#' || c == '$';
+}
 
 static char at(const DtIrLex *lex, size_t i) { return i < lex->len ? lex->text[i] : '\0'; }
 
@@ -197,7 +203,10 @@ void dt_irlex_start(DtIrLex *lex, DtDiags *diags, const char *text, size_t len)
 
 /* ---- taking tokens ---- */
 
-bool dt_irlex_is(const DtIrLex *lex, char mark) { return lex->token == DT_IR_MARK && lex->mark == mark; }
+bool dt_irlex_is(const DtIrLex *lex, char mark)
+{
+    return lex->token == DT_IR_MARK && lex->mark == mark;
+}
 
 bool dt_irlex_is_word(const DtIrLex *lex, const char *word)
 {
@@ -240,7 +249,8 @@ const char *dt_irlex_name(DtIrLex *lex)
 static bool number_text(DtIrLex *lex, char buf[64])
 {
     size_t n = lex->pos - lex->lo;
-    if (lex->token == DT_IR_NAME && !lex->quoted && (strcmp(lex->name, "inf") == 0 || strcmp(lex->name, "nan") == 0))
+    if (lex->token == DT_IR_NAME && !lex->quoted &&
+        (strcmp(lex->name, "inf") == 0 || strcmp(lex->name, "nan") == 0))
         n = 3;
     else if (lex->token != DT_IR_NUMBER)
         return dt_irlex_fail(lex, "expected a number");
@@ -260,7 +270,8 @@ bool dt_irlex_integer(DtIrLex *lex, int64_t lo, int64_t hi, int64_t *ret_number)
     errno = 0;
     long long number = strtoll(buf, &end, 10);
     if (*end || end == buf || errno || number < lo || number > hi)
-        return dt_irlex_fail(lex, "expected an integer from %lld to %lld", (long long)lo, (long long)hi);
+        return dt_irlex_fail(lex, "expected an integer from %lld to %lld", (long long)lo,
+                             (long long)hi);
     *ret_number = number;
     dt_irlex_next(lex);
     return true;
@@ -280,7 +291,8 @@ bool dt_irlex_double(DtIrLex *lex, double *ret_number)
     return true;
 }
 
-bool dt_irlex_choice(DtIrLex *lex, const char *what, const char *const *words, unsigned n, unsigned *ret_choice)
+bool dt_irlex_choice(DtIrLex *lex, const char *what, const char *const *words, unsigned n,
+                     unsigned *ret_choice)
 {
     *ret_choice = 0;
     for (unsigned i = 0; lex->token == DT_IR_NAME && i < n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of IR text, one ahead. After the first error every token is the end, so that all loops of the reader
- * stop by themselves. */
+/* Tokens of IR text, one ahead. After the first error every token is the end, so that all loops
+ * of the reader stop by themselves. */
 #ifndef DT_IR_IRTEXT_LEX_H
 #define DT_IR_IRTEXT_LEX_H
 
@@ -8,18 +8,25 @@
 
 #include <stdbool.h>
 
-typedef enum DtIrToken { DT_IR_END, DT_IR_NAME, DT_IR_VALUE, DT_IR_NUMBER, DT_IR_ARROW, DT_IR_MARK } DtIrToken;
+typedef enum DtIrToken {
+    DT_IR_END,
+    DT_IR_NAME,
+    DT_IR_VALUE,
+    DT_IR_NUMBER,
+    DT_IR_ARROW,
+    DT_IR_MARK
+} DtIrToken;
 
 typedef struct DtIrLex {
-    DtDiags *diags;       /* may be NULL */
-    uint32_t file;        /* of text in diags */
+    DtDiags *diags; /* may be NULL */
+    uint32_t file;  /* of text in diags */
     const char *text;
     size_t len;
-    size_t lo, pos;       /* the token is text[lo..pos) */
+    size_t lo, pos; /* the token is text[lo..pos) */
     DtIrToken token;
-    const char *name;     /* NAME: interned. VALUE: its name, interned, or NULL */
-    bool quoted;          /* NAME */
-    char mark;            /* MARK: the character */
+    const char *name; /* NAME: interned. VALUE: its name, interned, or NULL */
+    bool quoted;      /* NAME */
+    char mark;        /* MARK: the character */
     bool failed;
 } DtIrLex;
 
@@ -35,10 +42,11 @@ bool dt_irlex_take(DtIrLex *lex, char mark);
 bool dt_irlex_take_word(DtIrLex *lex, const char *word);
 /* Takes the token or fails. */
 bool dt_irlex_expect(DtIrLex *lex, char mark);
-const char *dt_irlex_name(DtIrLex *lex);                                 /* NULL after failure */
+const char *dt_irlex_name(DtIrLex *lex); /* NULL after failure */
 bool dt_irlex_integer(DtIrLex *lex, int64_t lo, int64_t hi, int64_t *ret_number);
 bool dt_irlex_double(DtIrLex *lex, double *ret_number);
 /* Index of a word among words; fails with `what` if it is none of them. */
-bool dt_irlex_choice(DtIrLex *lex, const char *what, const char *const *words, unsigned n, unsigned *ret_choice);
+bool dt_irlex_choice(DtIrLex *lex, const char *what, const char *const *words, unsigned n,
+                     unsigned *ret_choice);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of IR text (irtext.c has the form). One pass: stores before the functions that use them, a value
- * before its uses; functions may be named before they are defined. The text may be hostile: counts are bounded
- * by what types can hold or by the length of the text, nothing recurses, and the first problem ends the reading
- * with a diagnostic. What the parser leaves open (arity, shapes, attributes) the verifier then checks. */
+/* The reader of IR text (irtext.c has the form). One pass: stores before the functions that use
+ * them, a value before its uses; functions may be named before they are defined. The text may be
+ * hostile: counts are bounded by what types can hold or by the length of the text, nothing
+ * recurses, and the first problem ends the reading with a diagnostic. What the parser leaves
+ * open (arity, shapes, attributes) the verifier then checks. */
 #include "ir/ir.h"
 
 #include "base/intern.h"
@@ -16,11 +17,11 @@ typedef struct Parser {
     DtIrLex lex;
     DtModule *module;
     DtFunc *func;
-    DtMap funcs;          /* by name, defined or only named */
-    DtMap values;         /* of func, by the text of the token */
-    DtMap kinds;          /* op names -> dt_op_info row */
+    DtMap funcs;  /* by name, defined or only named */
+    DtMap values; /* of func, by the text of the token */
+    DtMap kinds;  /* op names -> dt_op_info row */
     DT_VEC(DtFunc *) named;
-    DT_VEC(int64_t) of;   /* by store; -1: none */
+    DT_VEC(int64_t) of; /* by store; -1: none */
 } Parser;
 
 /* A list of pointers under construction. */
@@ -70,9 +71,12 @@ static bool parse_range(Parser *p, uint32_t *ret_lo, uint32_t *ret_hi)
     size_t i = lex->lo;
     for (int k = 0; k < 2; k++) {
         size_t from = i;
-        for (; i < lex->len && lex->text[i] >= '0' && lex->text[i] <= '9' && number[k] <= UINT32_MAX; i++)
+        for (;
+             i < lex->len && lex->text[i] >= '0' && lex->text[i] <= '9' && number[k] <= UINT32_MAX;
+             i++)
             number[k] = number[k] * 10 + (uint64_t)(lex->text[i] - '0');
-        if (i == from || number[k] > UINT32_MAX || (k == 0 && (i >= lex->len || lex->text[i++] != '-')))
+        if (i == from || number[k] > UINT32_MAX ||
+            (k == 0 && (i >= lex->len || lex->text[i++] != '-')))
             return dt_irlex_fail(lex, "expected a span: @file:lo-hi");
     }
     *ret_lo = (uint32_t)number[0];
@@ -143,7 +147,8 @@ static bool parse_split(Parser *p, DtAxis *axis)
     bool more = true;
     while (more) {
         if (axis->n_split == DT_MAX_SPLIT)
-            return dt_irlex_fail(&p->lex, "an axis is split by more than %d mesh axes", DT_MAX_SPLIT);
+            return dt_irlex_fail(&p->lex, "an axis is split by more than %d mesh axes",
+                                 DT_MAX_SPLIT);
         if (!parse_mesh_axis(p, &axis->split[axis->n_split], &more))
             return false;
         axis->n_split++;
@@ -199,9 +204,9 @@ static const DtType *parse_type(Parser *p)
     }
     if (!dt_irlex_expect(lex, ']'))
         return NULL;
-    if (dt_irlex_take(lex, '{') &&
-        (!dt_irlex_choice(lex, "sum, max or min", dt_irtext_reduces, DT_COUNT(dt_irtext_reduces), &pending) ||
-         !parse_mesh_set(p, &partial)))
+    if (dt_irlex_take(lex, '{') && (!dt_irlex_choice(lex, "sum, max or min", dt_irtext_reduces,
+                                                     DT_COUNT(dt_irtext_reduces), &pending) ||
+                                    !parse_mesh_set(p, &partial)))
         return NULL;
     const char *problem = dt_type_check(dtype, rank, axes, partial, (DtReduce)pending);
     if (problem) {
@@ -214,12 +219,13 @@ static const DtType *parse_type(Parser *p)
 static bool parse_init(Parser *p, DtInit *ret_init)
 {
     unsigned kind;
-    if (!take_key(p, "init") ||
-        !dt_irlex_choice(&p->lex, "an initialiser", dt_irtext_inits, DT_COUNT(dt_irtext_inits), &kind))
+    if (!take_key(p, "init") || !dt_irlex_choice(&p->lex, "an initialiser", dt_irtext_inits,
+                                                 DT_COUNT(dt_irtext_inits), &kind))
         return false;
     ret_init->kind = (DtInitKind)kind;
-    return dt_irlex_expect(&p->lex, '(') && dt_irlex_double(&p->lex, &ret_init->a) && dt_irlex_expect(&p->lex, ',') &&
-           dt_irlex_double(&p->lex, &ret_init->b) && dt_irlex_expect(&p->lex, ')');
+    return dt_irlex_expect(&p->lex, '(') && dt_irlex_double(&p->lex, &ret_init->a) &&
+           dt_irlex_expect(&p->lex, ',') && dt_irlex_double(&p->lex, &ret_init->b) &&
+           dt_irlex_expect(&p->lex, ')');
 }
 
 /* ---- references ---- */
@@ -282,7 +288,8 @@ static DtValue *define_value(Parser *p, DtOp *op, uint32_t index)
     const char *key = lex->text + lex->lo;
     size_t len = lex->pos - lex->lo;
     if (lex->token != DT_IR_VALUE || dt_map_find(&p->values, key, len)) {
-        dt_irlex_fail(lex, lex->token == DT_IR_VALUE ? "this value is defined twice" : "expected a value");
+        dt_irlex_fail(lex, lex->token == DT_IR_VALUE ? "this value is defined twice"
+                                                     : "expected a value");
         return NULL;
     }
     DtValue *value = DT_NEW(p->module->arena, DtValue);
@@ -347,7 +354,8 @@ static bool parse_relabel(Parser *p, DtRelabel *r)
         if (r->n_to == DT_COUNT(r->to))
             return dt_irlex_fail(lex, "more than %zu axes in an entry", DT_COUNT(r->to));
         r->to[r->n_to] = dt_irlex_name(lex);
-        if (!dt_irlex_expect(lex, '=') || !dt_irlex_integer(lex, INT64_MIN, INT64_MAX, &r->to_extent[r->n_to]))
+        if (!dt_irlex_expect(lex, '=') ||
+            !dt_irlex_integer(lex, INT64_MIN, INT64_MAX, &r->to_extent[r->n_to]))
             return false;
         r->n_to++;
         if (!dt_irlex_take(lex, ','))
@@ -359,9 +367,13 @@ static bool parse_relabel(Parser *p, DtRelabel *r)
 static bool parse_loop(Parser *p, DtOp *op)
 {
     DtLoop *loop = op->loop = DT_NEW(p->module->arena, DtLoop);
-    struct { const char *key; uint32_t *count; } counts[] = {
-        {"carried", &loop->n_carried}, {"invariant", &loop->n_invariant},
-        {"stacked", &loop->n_stacked}, {"stacked_out", &loop->n_stacked_out}};
+    struct {
+        const char *key;
+        uint32_t *count;
+    } counts[] = {{"carried", &loop->n_carried},
+                  {"invariant", &loop->n_invariant},
+                  {"stacked", &loop->n_stacked},
+                  {"stacked_out", &loop->n_stacked_out}};
     if (!dt_irlex_expect(&p->lex, '('))
         return false;
     parse_name_key(p, "label", &loop->label);
@@ -379,11 +391,18 @@ static bool parse_loop(Parser *p, DtOp *op)
 static bool parse_update(Parser *p, DtOp *op)
 {
     DtUpdate *u = op->update = DT_NEW(p->module->arena, DtUpdate);
-    struct { const char *key; double *number; } numbers[] = {
-        {"beta1", &u->beta1}, {"beta2", &u->beta2}, {"eps", &u->eps}, {"decay", &u->decay}, {"momentum", &u->momentum}};
+    struct {
+        const char *key;
+        double *number;
+    } numbers[] = {{"beta1", &u->beta1},
+                   {"beta2", &u->beta2},
+                   {"eps", &u->eps},
+                   {"decay", &u->decay},
+                   {"momentum", &u->momentum}};
     unsigned kind;
     if (!dt_irlex_expect(&p->lex, '(') ||
-        !dt_irlex_choice(&p->lex, "an optimizer", dt_irtext_updates, DT_COUNT(dt_irtext_updates), &kind))
+        !dt_irlex_choice(&p->lex, "an optimizer", dt_irtext_updates, DT_COUNT(dt_irtext_updates),
+                         &kind))
         return false;
     u->kind = (DtUpdateKind)kind;
     for (size_t i = 0; i < DT_COUNT(numbers); i++) {
@@ -417,7 +436,8 @@ static bool parse_attributes(Parser *p, DtOp *op)
     if (take_key(p, "number"))
         dt_irlex_double(&p->lex, &op->number);
     if (take_key(p, "reduce"))
-        dt_irlex_choice(&p->lex, "a reduction", dt_irtext_reduces, DT_COUNT(dt_irtext_reduces), &reduce);
+        dt_irlex_choice(&p->lex, "a reduction", dt_irtext_reduces, DT_COUNT(dt_irtext_reduces),
+                        &reduce);
     op->reduce = (DtReduce)reduce;
     op->reverse = dt_irlex_take_word(&p->lex, "reverse");
     parse_name_key(p, "text", &op->text);
@@ -452,7 +472,8 @@ static bool parse_op_axes(Parser *p, DtOp *op)
     List axes = {0}, axes2 = {0};
     if (!dt_irlex_take(&p->lex, '['))
         return true;
-    if (!parse_axis_names(p, &axes) || (dt_irlex_take(&p->lex, ';') && !parse_axis_names(p, &axes2)))
+    if (!parse_axis_names(p, &axes) ||
+        (dt_irlex_take(&p->lex, ';') && !parse_axis_names(p, &axes2)))
         return false;
     op->axes = (const char **)axes.at;
     op->n_axes = axes.n;
@@ -501,7 +522,8 @@ static bool parse_op(Parser *p)
     DtOp *op = DT_NEW(p->module->arena, DtOp);
     List results = {0}, operands = {0};
     if (!parse_results(p, op, &results) || !parse_kind(p, op) || !parse_op_axes(p, op) ||
-        !dt_irlex_expect(&p->lex, '(') || !parse_values(p, ')', &operands) || !dt_irlex_expect(&p->lex, ')'))
+        !dt_irlex_expect(&p->lex, '(') || !parse_values(p, ')', &operands) ||
+        !dt_irlex_expect(&p->lex, ')'))
         return false;
     if (is_own(op, &operands))
         return dt_irlex_fail(&p->lex, "the operation before this uses its own result");
@@ -600,8 +622,9 @@ static bool parse_func(Parser *p)
         return dt_irlex_fail(&p->lex, "function `%s` is defined twice", func->name);
     func->module = p->module;
     DT_PUSH(p->module->arena, p->module->funcs, func);
-    if (!dt_irlex_expect(&p->lex, ':') || !dt_irlex_choice(&p->lex, "a kind of function", dt_irtext_func_kinds,
-                                                           DT_COUNT(dt_irtext_func_kinds), &kind))
+    if (!dt_irlex_expect(&p->lex, ':') ||
+        !dt_irlex_choice(&p->lex, "a kind of function", dt_irtext_func_kinds,
+                         DT_COUNT(dt_irtext_func_kinds), &kind))
         return false;
     func->kind = (DtFuncKind)kind;
     parse_name_key(p, "library", &func->library);
@@ -646,8 +669,9 @@ static bool parse_store(Parser *p)
         return false;
     if (store->index != p->module->stores.n)
         return dt_irlex_fail(&p->lex, "stores are numbered 0, 1, ...");
-    if (!dt_irlex_expect(&p->lex, ':') || !dt_irlex_choice(&p->lex, "a kind of store", dt_irtext_store_kinds,
-                                                           DT_COUNT(dt_irtext_store_kinds), &kind))
+    if (!dt_irlex_expect(&p->lex, ':') ||
+        !dt_irlex_choice(&p->lex, "a kind of store", dt_irtext_store_kinds,
+                         DT_COUNT(dt_irtext_store_kinds), &kind))
         return false;
     store->kind = (DtStoreKind)kind;
     store->type = parse_type(p);
@@ -691,7 +715,8 @@ static bool resolve(Parser *p)
 {
     for (uint32_t i = 0; i < p->named.n; i++) {
         if (!p->named.at[i]->module)
-            return dt_irlex_fail(&p->lex, "function `%s` is named but not defined", p->named.at[i]->name);
+            return dt_irlex_fail(&p->lex, "function `%s` is named but not defined",
+                                 p->named.at[i]->name);
     }
     for (uint32_t i = 0; i < p->of.n; i++) {
         if (p->of.at[i] < 0)
@@ -725,7 +750,8 @@ DtModule *dt_irtext_parse(DtArena *arena, DtDiags *diags, const char *text, size
     Parser p = {.module = dt_graph_module(arena, diags)};
     p.funcs.arena = p.values.arena = p.kinds.arena = arena;
     for (int i = 0; i < DT_OP_COUNT; i++)
-        dt_map_add(&p.kinds, dt_op_info[i].text, strlen(dt_op_info[i].text), (void *)(uintptr_t)&dt_op_info[i]);
+        dt_map_add(&p.kinds, dt_op_info[i].text, strlen(dt_op_info[i].text),
+                   (void *)(uintptr_t)&dt_op_info[i]);
     bool fits = len < INT32_MAX;
     const char *copy = dt_arena_strndup(arena, text, fits ? len : 0);
     dt_irlex_start(&p.lex, diags, copy, fits ? len : 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names in text form. Every printer of this folder writes names through here, so that the reader of IR
- * text needs one rule: what starts with a letter or `_` is a bare name, what starts with `"` is quoted. */
+/* Names in text form. Every printer of this folder writes names through here, so that the reader
+ * of IR text needs one rule: what starts with a letter or `_` is a bare name, what starts with
+ * `"` is quoted. */
 #include "ir/quote.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules: the entry points, the helpers that rules share, and what maps and sources need. The other
- * rules are in shape_axis.c, shape_contract.c and shape_struct.c.
+/* Shape rules: the entry points, the helpers that rules share, and what maps and sources need.
+ * The other rules are in shape_axis.c, shape_contract.c and shape_struct.c.
  *
- * Placement. Operands that share an axis must split it alike. A pending sum passes an op that is linear in
- * the operand; the bits of a result are those of its operands and those of split axes that it sums away.
- * dt_type_check refuses a type that uses a mesh axis twice, which is what makes `partial * split` over one
- * mesh axis wrong. */
+ * Placement. Operands that share an axis must split it alike. A pending sum passes an op that is
+ * linear in the operand; the bits of a result are those of its operands and those of split axes
+ * that it sums away. dt_type_check refuses a type that uses a mesh axis twice, which is what
+ * makes `partial * split` over one mesh axis wrong. */
 #include "ir/shape.h"
 
 #include <math.h>
@@ -23,20 +23,15 @@ uint32_t dt_shape_results(const DtOp *op)
 {
     switch (op->kind) {
     case DT_OP_CALL:
-    case DT_OP_FUSED:
-        return op->func ? op->func->results.n : 0;
-    case DT_OP_LOOP:
-        return op->loop ? op->loop->n_carried + op->loop->n_stacked_out : 0;
+    case DT_OP_FUSED: return op->func ? op->func->results.n : 0;
+    case DT_OP_LOOP: return op->loop ? op->loop->n_carried + op->loop->n_stacked_out : 0;
     case DT_OP_UPDATE:
         if (!op->update)
             return 0;
         return op->update->kind == DT_UPDATE_ADAMW ? 3 : op->update->momentum != 0 ? 2 : 1;
-    case DT_OP_TOPK:
-        return 2;
-    case DT_OP_SEND:
-        return 0;
-    default:
-        return 1;
+    case DT_OP_TOPK: return 2;
+    case DT_OP_SEND: return 0;
+    default: return 1;
     }
 }
 
@@ -48,21 +43,25 @@ static const char *run(const DtOp *op, const DtMesh *mesh, const DtType *const *
     int inputs = dt_op_info[op->kind].inputs;
     bool ok = inputs < 0 || (uint32_t)inputs == op->n_in;
     if (!ok)
-        dt_shape_fail(&s, "`%s` takes %d operands and got %u", dt_op_info[op->kind].text, inputs, op->n_in);
+        dt_shape_fail(&s, "`%s` takes %d operands and got %u", dt_op_info[op->kind].text, inputs,
+                      op->n_in);
     else
         ok = rules[op->kind](&s);
     if (!ok)
-        snprintf(reason, sizeof reason, "%s", s.reason.at ? s.reason.at : "the op is not well formed");
+        snprintf(reason, sizeof reason, "%s",
+                 s.reason.at ? s.reason.at : "the op is not well formed");
     dt_text_free(&s.reason);
     return ok ? NULL : reason;
 }
 
-const char *dt_shape_check(const DtOp *op, const DtMesh *mesh, const DtType *const *wish, const DtType **ret_types)
+const char *dt_shape_check(const DtOp *op, const DtMesh *mesh, const DtType *const *wish,
+                           const DtType **ret_types)
 {
     return run(op, mesh, wish, false, ret_types);
 }
 
-const char *dt_shape_derive(const DtOp *op, const DtMesh *mesh, const DtType *const *wish, const DtType **ret_types)
+const char *dt_shape_derive(const DtOp *op, const DtMesh *mesh, const DtType *const *wish,
+                            const DtType **ret_types)
 {
     return run(op, mesh, wish, true, ret_types);
 }
@@ -115,7 +114,10 @@ bool dt_shape_insert(DtShape *s, DtShapeType *t, uint32_t at, const DtAxis *axis
     return true;
 }
 
-bool dt_shape_add(DtShape *s, DtShapeType *t, const DtAxis *axis) { return dt_shape_insert(s, t, t->rank, axis); }
+bool dt_shape_add(DtShape *s, DtShapeType *t, const DtAxis *axis)
+{
+    return dt_shape_insert(s, t, t->rank, axis);
+}
 
 void dt_shape_remove(DtShapeType *t, uint32_t at)
 {
@@ -132,8 +134,8 @@ bool dt_shape_merge(DtShape *s, DtShapeType *t, const DtType *type)
             if (!dt_shape_add(s, t, axis))
                 return false;
         } else if (t->axes[k].extent != axis->extent) {
-            return dt_shape_fail(s, "axis `%s` is %lld in one operand and %lld in another", axis->name,
-                                 (long long)t->axes[k].extent, (long long)axis->extent);
+            return dt_shape_fail(s, "axis `%s` is %lld in one operand and %lld in another",
+                                 axis->name, (long long)t->axes[k].extent, (long long)axis->extent);
         } else if (!dt_type_same_axis(&t->axes[k], axis)) {
             return dt_shape_fail(s, "axis `%s` is split differently in two operands", axis->name);
         }
@@ -167,7 +169,8 @@ static bool reorder(DtShapeType *t, const DtType *wish)
 bool dt_shape_finish(DtShape *s, uint32_t i, const DtShapeType *t)
 {
     DtShapeType copy = *t;
-    const char *problem = dt_type_check(copy.dtype, copy.rank, copy.axes, copy.partial, copy.pending);
+    const char *problem =
+        dt_type_check(copy.dtype, copy.rank, copy.axes, copy.partial, copy.pending);
     if (problem)
         return dt_shape_fail(s, "%s", problem);
     const DtType *wish = dt_shape_wish(s, i);
@@ -187,7 +190,10 @@ uint16_t dt_shape_split_bits(const DtAxis *axis)
     return (uint16_t)bits;
 }
 
-bool dt_shape_is_number(DtDtype dtype) { return dtype == DT_I32 || dtype == DT_I64 || dt_dtype_is_float(dtype); }
+bool dt_shape_is_number(DtDtype dtype)
+{
+    return dtype == DT_I32 || dtype == DT_I64 || dt_dtype_is_float(dtype);
+}
 
 /* ---- pending reductions ---- */
 
@@ -220,8 +226,9 @@ bool dt_shape_linear(DtShape *s, DtShapeType *t, uint32_t from, uint32_t n)
             continue;
         if (type->partial == 0 && pending->pending == DT_REDUCE_SUM && is_zero(s->op->in[i]))
             continue;
-        return dt_shape_fail(s, "`%s` mixes a pending reduction with a value that lacks it: %s and %s",
-                             dt_op_info[s->op->kind].text, dt_shape_text(s, pending), dt_shape_text(s, type));
+        return dt_shape_fail(
+            s, "`%s` mixes a pending reduction with a value that lacks it: %s and %s",
+            dt_op_info[s->op->kind].text, dt_shape_text(s, pending), dt_shape_text(s, type));
     }
     t->partial = pending->partial;
     t->pending = (DtReduce)pending->pending;
@@ -235,11 +242,13 @@ bool dt_shape_multilinear(DtShape *s, DtShapeType *t)
         if (!type->partial)
             continue;
         if (type->pending != DT_REDUCE_SUM)
-            return dt_shape_fail(s, "a pending maximum or minimum must be completed before `%s`: %s",
+            return dt_shape_fail(s,
+                                 "a pending maximum or minimum must be completed before `%s`: %s",
                                  dt_op_info[s->op->kind].text, dt_shape_text(s, type));
         if (t->partial & type->partial)
-            return dt_shape_fail(s, "`%s` of two values whose sums are pending over the same mesh axis",
-                                 dt_op_info[s->op->kind].text);
+            return dt_shape_fail(
+                s, "`%s` of two values whose sums are pending over the same mesh axis",
+                dt_op_info[s->op->kind].text);
         t->partial |= type->partial;
         t->pending = DT_REDUCE_SUM;
     }
@@ -250,7 +259,8 @@ bool dt_shape_complete(DtShape *s, uint32_t operand)
 {
     const DtType *type = s->op->in[operand]->type;
     if (type->partial)
-        return dt_shape_fail(s, "`%s` is not linear in its operand %u, whose reduction is pending: %s",
+        return dt_shape_fail(s,
+                             "`%s` is not linear in its operand %u, whose reduction is pending: %s",
                              dt_op_info[s->op->kind].text, operand, dt_shape_text(s, type));
     return true;
 }
@@ -287,7 +297,8 @@ static bool same_dtypes(DtShape *s, uint32_t from)
     for (uint32_t i = from + 1; i < s->op->n_in; i++) {
         if (s->op->in[i]->type->dtype != s->op->in[from]->type->dtype)
             return dt_shape_fail(s, "the operands of `%s` have different dtypes: %s and %s",
-                                 dt_op_info[s->op->kind].text, dt_shape_text(s, s->op->in[from]->type),
+                                 dt_op_info[s->op->kind].text,
+                                 dt_shape_text(s, s->op->in[from]->type),
                                  dt_shape_text(s, s->op->in[i]->type));
     }
     return true;
@@ -298,10 +309,8 @@ static bool takes_dtype(DtOpKind kind, DtDtype dtype)
     switch (kind) {
     case DT_OP_NOT:
     case DT_OP_AND:
-    case DT_OP_OR:
-        return dtype == DT_BOOL;
-    case DT_OP_STOP:
-        return true;
+    case DT_OP_OR: return dtype == DT_BOOL;
+    case DT_OP_STOP: return true;
     case DT_OP_NEG:
     case DT_OP_ABS:
     case DT_OP_ADD:
@@ -312,13 +321,10 @@ static bool takes_dtype(DtOpKind kind, DtDtype dtype)
     case DT_OP_MAX:
     case DT_OP_MIN:
     case DT_OP_LT:
-    case DT_OP_LE:
-        return dt_shape_is_number(dtype);
+    case DT_OP_LE: return dt_shape_is_number(dtype);
     case DT_OP_EQ:
-    case DT_OP_NE:
-        return dtype == DT_BOOL || dt_shape_is_number(dtype);
-    default:
-        return dt_dtype_is_float(dtype);
+    case DT_OP_NE: return dtype == DT_BOOL || dt_shape_is_number(dtype);
+    default: return dt_dtype_is_float(dtype);
     }
 }
 
@@ -331,8 +337,7 @@ static bool map_pending(DtShape *s, DtShapeType *t)
         if (x->partial && x->pending != DT_REDUCE_SUM)
             return dt_shape_complete(s, 0);
         return dt_shape_linear(s, t, 0, 1);
-    case DT_OP_STOP:
-        return dt_shape_linear(s, t, 0, 1);
+    case DT_OP_STOP: return dt_shape_linear(s, t, 0, 1);
     case DT_OP_ADD:
     case DT_OP_SUB:
         for (uint32_t i = 0; i < 2; i++) {
@@ -340,12 +345,9 @@ static bool map_pending(DtShape *s, DtShapeType *t)
                 return dt_shape_complete(s, i);
         }
         return dt_shape_linear(s, t, 0, 2);
-    case DT_OP_MUL:
-        return dt_shape_multilinear(s, t);
-    case DT_OP_DIV:
-        return dt_shape_complete(s, 1) && dt_shape_multilinear(s, t);
-    default:
-        return complete_all(s);
+    case DT_OP_MUL: return dt_shape_multilinear(s, t);
+    case DT_OP_DIV: return dt_shape_complete(s, 1) && dt_shape_multilinear(s, t);
+    default: return complete_all(s);
     }
 }
 
@@ -357,7 +359,8 @@ bool dt_shape_map(DtShape *s)
     if (!same_dtypes(s, 0))
         return false;
     if (!takes_dtype(s->op->kind, dtype))
-        return dt_shape_fail(s, "`%s` does not take %s", dt_op_info[s->op->kind].text, dt_dtype_name(dtype));
+        return dt_shape_fail(s, "`%s` does not take %s", dt_op_info[s->op->kind].text,
+                             dt_dtype_name(dtype));
     return broadcast(s, &t) && map_pending(s, &t) && dt_shape_finish(s, 0, &t);
 }
 
@@ -371,7 +374,8 @@ bool dt_shape_cast(DtShape *s)
     dt_shape_start(&t, x);
     t.dtype = wish->dtype;
     bool linear = dt_dtype_is_float(x->dtype) && dt_dtype_is_float(wish->dtype);
-    return (linear ? dt_shape_linear(s, &t, 0, 1) : dt_shape_complete(s, 0)) && dt_shape_finish(s, 0, &t);
+    return (linear ? dt_shape_linear(s, &t, 0, 1) : dt_shape_complete(s, 0)) &&
+           dt_shape_finish(s, 0, &t);
 }
 
 /* Result: union of the axes, bool. */
@@ -382,7 +386,8 @@ bool dt_shape_compare(DtShape *s)
     if (!same_dtypes(s, 0))
         return false;
     if (!takes_dtype(s->op->kind, dtype))
-        return dt_shape_fail(s, "`%s` does not take %s", dt_op_info[s->op->kind].text, dt_dtype_name(dtype));
+        return dt_shape_fail(s, "`%s` does not take %s", dt_op_info[s->op->kind].text,
+                             dt_dtype_name(dtype));
     if (!broadcast(s, &t) || !complete_all(s))
         return false;
     t.dtype = DT_BOOL;
@@ -394,7 +399,8 @@ bool dt_shape_where(DtShape *s)
 {
     DtShapeType t;
     if (s->op->in[0]->type->dtype != DT_BOOL)
-        return dt_shape_fail(s, "the condition of `where` is %s, not bool", dt_shape_text(s, s->op->in[0]->type));
+        return dt_shape_fail(s, "the condition of `where` is %s, not bool",
+                             dt_shape_text(s, s->op->in[0]->type));
     if (!same_dtypes(s, 1) || !broadcast(s, &t))
         return false;
     t.dtype = s->op->in[1]->type->dtype;
@@ -445,23 +451,20 @@ bool dt_shape_declared(DtShape *s)
         return dt_shape_fail(s, "`%s` cannot have a pending reduction", name);
     s->out[0] = type;
     switch (s->op->kind) {
-    case DT_OP_PARAM:
-        return check_param(s, type);
-    case DT_OP_IOTA:
-        return check_iota(s, type);
+    case DT_OP_PARAM: return check_param(s, type);
+    case DT_OP_IOTA: return check_iota(s, type);
     case DT_OP_CONST:
         if (type->rank != 0)
             return dt_shape_fail(s, "`const` is %s, not a scalar", dt_shape_text(s, type));
         if (!is_representable(type->dtype, s->op->number))
-            return dt_shape_fail(s, "%.17g is not a value of %s", s->op->number, dt_dtype_name(type->dtype));
+            return dt_shape_fail(s, "%.17g is not a value of %s", s->op->number,
+                                 dt_dtype_name(type->dtype));
         return true;
     case DT_OP_RNG:
         if (type->dtype != DT_F32)
             return dt_shape_fail(s, "`rng` is %s, not f32", dt_shape_text(s, type));
         return s->op->text ? true : dt_shape_fail(s, "`rng` names no site");
-    case DT_OP_INPUT:
-        return s->op->text ? true : dt_shape_fail(s, "`input` has no name");
-    default:
-        return true;
+    case DT_OP_INPUT: return s->op->text ? true : dt_shape_fail(s, "`input` has no name");
+    default: return true;
     }
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules: from an op's kind, attributes and operand types to its result types, or to the reason why
- * there are none. One rule per name in the `shape` column of ops.def; the builder (graph.c), the verifier
- * and the frontend use the same ones. Splits and pending sums are part of a type, so the rules also say
- * which placements of operands an op takes and which placement its results get.
+/* Shape rules: from an op's kind, attributes and operand types to its result types, or to the
+ * reason why there are none. One rule per name in the `shape` column of ops.def; the builder
+ * (graph.c), the verifier and the frontend use the same ones. Splits and pending sums are part
+ * of a type, so the rules also say which placements of operands an op takes and which placement
+ * its results get.
  *
- * To ask before building, fill a DtOp with kind, in, n_in and the attributes of the op (nothing is kept):
+ * To ask before building, fill a DtOp with kind, in, n_in and the attributes of the op (nothing
+ * is kept):
  *
  *   DtOp op = {.kind = DT_OP_ADD, .in = (DtValue *[]){x, y}, .n_in = 2};
  *   const DtType *type;
@@ -15,17 +17,21 @@
 
 #include "ir/ir.h"
 
-/* Number of results that op has. Needs the attributes func, loop, update where the kind has them. */
+/* Number of results that op has. Needs the attributes func, loop, update where the kind has
+ * them. */
 uint32_t dt_shape_results(const DtOp *op);
 
-/* Why op is not well formed, or NULL; then ret_types (room for dt_shape_results(op)) are its result types.
- * wish: for each result NULL or a type. It gives the order of axes, and for kinds whose result is declared
- * (sources, expand, fold, scatter_add, communication) also what the operands do not say; its dtype matters for
- * sources, cast and dot only. NULL = no wishes. mesh: NULL if nothing is split. */
-const char *dt_shape_check(const DtOp *op, const DtMesh *mesh, const DtType *const *wish, const DtType **ret_types);
+/* Why op is not well formed, or NULL; then ret_types (room for dt_shape_results(op)) are its
+ * result types. wish: for each result NULL or a type. It gives the order of axes, and for kinds
+ * whose result is declared (sources, expand, fold, scatter_add, communication) also what the
+ * operands do not say; its dtype matters for sources, cast and dot only. NULL = no wishes. mesh:
+ * NULL if nothing is split. */
+const char *dt_shape_check(const DtOp *op, const DtMesh *mesh, const DtType *const *wish,
+                           const DtType **ret_types);
 
 /* The same, but a wish with other axes than the result's is dropped instead of refused. */
-const char *dt_shape_derive(const DtOp *op, const DtMesh *mesh, const DtType *const *wish, const DtType **ret_types);
+const char *dt_shape_derive(const DtOp *op, const DtMesh *mesh, const DtType *const *wish,
+                            const DtType **ret_types);
 
 /* ---- for the rules ---- */
 
@@ -63,8 +69,8 @@ void dt_shape_start(DtShapeType *t, const DtType *type);
 /* Applies the wish of result i, checks the type, makes it. */
 bool dt_shape_finish(DtShape *s, uint32_t i, const DtShapeType *t);
 uint16_t dt_shape_split_bits(const DtAxis *axis);
-/* Pending reductions: of an op that is linear in operands from..from+n-1 together; linear in each of its
- * operands; linear in none. */
+/* Pending reductions: of an op that is linear in operands from..from+n-1 together; linear in
+ * each of its operands; linear in none. */
 bool dt_shape_linear(DtShape *s, DtShapeType *t, uint32_t from, uint32_t n);
 bool dt_shape_multilinear(DtShape *s, DtShapeType *t);
 bool dt_shape_complete(DtShape *s, uint32_t operand);

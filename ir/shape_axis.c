@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules of the axis operations: relabel, slice, pad, concat, expand, window, fold. All are linear, so
- * pending sums pass through them. Where elements of an axis meet or move across it, that axis must be
- * whole; elsewhere splits pass through. */
+/* Shape rules of the axis operations: relabel, slice, pad, concat, expand, window, fold. All are
+ * linear, so pending sums pass through them. Where elements of an axis meet or move across it,
+ * that axis must be whole; elsewhere splits pass through. */
 #include "ir/shape.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ static const char *op_name(const DtShape *s) { return dt_op_info[s->op->kind].te
 static bool needs_whole(DtShape *s, const DtAxis *axis)
 {
     if (axis->n_split)
-        return dt_shape_fail(s, "`%s` needs axis `%s` whole, and it is split", op_name(s), axis->name);
+        return dt_shape_fail(s, "`%s` needs axis `%s` whole, and it is split", op_name(s),
+                             axis->name);
     return true;
 }
 
@@ -20,8 +21,8 @@ static int find(DtShape *s, const DtShapeType *t, const char *axis)
 {
     int i = axis ? dt_shape_find(t, axis) : -1;
     if (i < 0)
-        dt_shape_fail(s, "`%s` names axis `%s`, which its operand %s does not have", op_name(s), axis ? axis : "?",
-                      dt_shape_text(s, s->op->in[0]->type));
+        dt_shape_fail(s, "`%s` names axis `%s`, which its operand %s does not have", op_name(s),
+                      axis ? axis : "?", dt_shape_text(s, s->op->in[0]->type));
     return i;
 }
 
@@ -34,7 +35,8 @@ static bool fill_fits(DtShape *s)
     if (x->dtype == DT_BOOL && s->op->number != 0 && s->op->number != 1)
         return dt_shape_fail(s, "`%s` fills bool with %g", op_name(s), s->op->number);
     if (!dt_dtype_is_float(x->dtype) && x->dtype != DT_BOOL &&
-        !(s->op->number >= INT32_MIN && s->op->number <= INT32_MAX && s->op->number == (double)(int64_t)s->op->number))
+        !(s->op->number >= INT32_MIN && s->op->number <= INT32_MAX &&
+          s->op->number == (double)(int64_t)s->op->number))
         return dt_shape_fail(s, "`%s` fills integers with %g", op_name(s), s->op->number);
     return true;
 }
@@ -54,8 +56,8 @@ static bool check_entry(DtShape *s, const DtRelabel *r)
     return true;
 }
 
-/* Splits of the to axes. Merging keeps those of the first axis that is longer than 1; splitting hands the
- * mesh axes to the first to axis while they divide it, then to the next. */
+/* Splits of the to axes. Merging keeps those of the first axis that is longer than 1; splitting
+ * hands the mesh axes to the first to axis while they divide it, then to the next. */
 static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *to, uint32_t n_to)
 {
     uint32_t source = 0;
@@ -63,11 +65,13 @@ static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis 
         source++;
     for (uint32_t i = 0; i < n_from; i++) {
         if (i != source && from[i].n_split)
-            return dt_shape_fail(s, "`relabel` merges `%s`, which is split and not the major axis", from[i].name);
+            return dt_shape_fail(s, "`relabel` merges `%s`, which is split and not the major axis",
+                                 from[i].name);
     }
     const DtAxis *x = &from[source];
     if (x->n_split && x->zigzag && n_from + n_to > 2)
-        return dt_shape_fail(s, "`relabel` splits or merges `%s`, which is split in zigzag order", x->name);
+        return dt_shape_fail(s, "`relabel` splits or merges `%s`, which is split in zigzag order",
+                             x->name);
     uint32_t at = 0;
     int64_t left = n_to ? to[0].extent : 1;
     for (uint32_t i = 0; i < x->n_split; i++) {
@@ -75,7 +79,8 @@ static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis 
         while (n_from + n_to > 2 && at + 1 < n_to && left == 1 && size > 1)
             left = to[++at].extent;
         if (at == n_to || (n_from + n_to > 2 && left % size != 0))
-            return dt_shape_fail(s, "`relabel` cannot hand the split of `%s` to its new axes", x->name);
+            return dt_shape_fail(s, "`relabel` cannot hand the split of `%s` to its new axes",
+                                 x->name);
         to[at].split[to[at].n_split++] = x->split[i];
         to[at].zigzag = x->zigzag;
         left /= size;
@@ -83,7 +88,8 @@ static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis 
     return true;
 }
 
-/* Number of the entry that takes axis name, -1 if none does, -2 after a reason if it is taken twice. */
+/* Number of the entry that takes axis name, -1 if none does, -2 after a reason if it is taken
+ * twice. */
 static int entry_of(DtShape *s, const char *name)
 {
     int found = -1;
@@ -119,8 +125,8 @@ static bool entry_axes(DtShape *s, const DtRelabel *r, const DtShapeType *x, DtA
             return dt_shape_fail(s, "`relabel` gives axis `%s` no valid extent", to[i].name);
     }
     if (before != after)
-        return dt_shape_fail(s, "`relabel` turns %lld elements along its axes into %lld", (long long)before,
-                             (long long)after);
+        return dt_shape_fail(s, "`relabel` turns %lld elements along its axes into %lld",
+                             (long long)before, (long long)after);
     return r->n_from == 0 || hand_splits(s, from, r->n_from, to, r->n_to);
 }
 
@@ -150,7 +156,8 @@ bool dt_shape_relabel(DtShape *s)
         int e = entry_of(s, x.axes[i].name);
         if (e == -1 && !dt_shape_add(s, &t, &x.axes[i]))
             return false;
-        if (e >= 0 && entries[e].from[0] == x.axes[i].name && !add_all(s, &t, to[e], entries[e].n_to))
+        if (e >= 0 && entries[e].from[0] == x.axes[i].name &&
+            !add_all(s, &t, to[e], entries[e].n_to))
             return false;
     }
     for (uint32_t e = 0; e < s->op->n_relabels; e++) {
@@ -170,7 +177,8 @@ static bool check_axes_differ(DtShape *s)
                 return dt_shape_fail(s, "`%s` names axis `%s` twice", op_name(s), s->op->axes[i]);
         }
     }
-    return s->op->n_axes == 0 || s->op->ranges ? true : dt_shape_fail(s, "`%s` has no ranges", op_name(s));
+    return s->op->n_axes == 0 || s->op->ranges ? true
+                                               : dt_shape_fail(s, "`%s` has no ranges", op_name(s));
 }
 
 static bool slice_axis(DtShape *s, DtAxis *axis, const DtRange *r)
@@ -178,9 +186,10 @@ static bool slice_axis(DtShape *s, DtAxis *axis, const DtRange *r)
     int64_t last;
     if (r->lo < 0 || r->step < 1 || r->n < 1 || __builtin_mul_overflow(r->n - 1, r->step, &last) ||
         __builtin_add_overflow(last, r->lo, &last) || last >= axis->extent)
-        return dt_shape_fail(s, "`slice` takes %lld elements from %lld by %lld of axis `%s`, which has %lld",
-                             (long long)r->n, (long long)r->lo, (long long)r->step, axis->name,
-                             (long long)axis->extent);
+        return dt_shape_fail(
+            s, "`slice` takes %lld elements from %lld by %lld of axis `%s`, which has %lld",
+            (long long)r->n, (long long)r->lo, (long long)r->step, axis->name,
+            (long long)axis->extent);
     if (r->n != axis->extent && !needs_whole(s, axis))
         return false;
     axis->extent = r->n;
@@ -205,11 +214,13 @@ bool dt_shape_slice(DtShape *s)
 static bool pad_axis(DtShape *s, DtAxis *axis, const DtRange *r)
 {
     int64_t extent;
-    if (r->lo < 0 || r->hi < 0 || r->step < 1 || __builtin_mul_overflow(axis->extent - 1, r->step, &extent) ||
-        __builtin_add_overflow(extent, 1, &extent) || __builtin_add_overflow(extent, r->lo, &extent) ||
+    if (r->lo < 0 || r->hi < 0 || r->step < 1 ||
+        __builtin_mul_overflow(axis->extent - 1, r->step, &extent) ||
+        __builtin_add_overflow(extent, 1, &extent) ||
+        __builtin_add_overflow(extent, r->lo, &extent) ||
         __builtin_add_overflow(extent, r->hi, &extent))
-        return dt_shape_fail(s, "`pad` of axis `%s` by %lld and %lld, step %lld, is not possible", axis->name,
-                             (long long)r->lo, (long long)r->hi, (long long)r->step);
+        return dt_shape_fail(s, "`pad` of axis `%s` by %lld and %lld, step %lld, is not possible",
+                             axis->name, (long long)r->lo, (long long)r->hi, (long long)r->step);
     if (extent != axis->extent && !needs_whole(s, axis))
         return false;
     axis->extent = extent;
@@ -242,14 +253,15 @@ static bool concat_operand(DtShape *s, DtShapeType *t, uint32_t k, uint32_t i)
         return dt_shape_fail(s, "`concat` of different dtypes: %s", dt_shape_text(s, x));
     int own = dt_type_find(x, name);
     if (own < 0 || x->rank != t->rank)
-        return dt_shape_fail(s, "`concat` along `%s`: operand %u has other axes: %s", name, i, dt_shape_text(s, x));
+        return dt_shape_fail(s, "`concat` along `%s`: operand %u has other axes: %s", name, i,
+                             dt_shape_text(s, x));
     if (!needs_whole(s, &x->axes[own]))
         return false;
     for (uint32_t a = 0; a < t->rank; a++) {
         int b = dt_type_find(x, t->axes[a].name);
         if (b < 0 || (a != k && !dt_type_same_axis(&t->axes[a], &x->axes[b])))
-            return dt_shape_fail(s, "`concat` along `%s`: operand %u differs in axis `%s`: %s", name, i,
-                                 t->axes[a].name, dt_shape_text(s, x));
+            return dt_shape_fail(s, "`concat` along `%s`: operand %u differs in axis `%s`: %s",
+                                 name, i, t->axes[a].name, dt_shape_text(s, x));
     }
     if (i > 0 && __builtin_add_overflow(t->axes[k].extent, x->axes[own].extent, &t->axes[k].extent))
         return dt_shape_fail(s, "`concat` along `%s` is too long", name);
@@ -286,8 +298,8 @@ bool dt_shape_expand(DtShape *s)
         int k = find(s, &t, x->axes[i].name);
         if (k < 0 || t.axes[k].extent != x->axes[i].extent) {
             s->reason.len = 0;
-            return dt_shape_fail(s, "`expand` of %s to %s loses axis `%s` or changes its extent", dt_shape_text(s, x),
-                                 dt_shape_text(s, wish), x->axes[i].name);
+            return dt_shape_fail(s, "`expand` of %s to %s loses axis `%s` or changes its extent",
+                                 dt_shape_text(s, x), dt_shape_text(s, wish), x->axes[i].name);
         }
         t.axes[k] = x->axes[i];
     }
@@ -303,8 +315,9 @@ static bool check_window(DtShape *s)
         return dt_shape_fail(s, "`%s` needs two axes and a range", op_name(s));
     const DtRange *r = &op->ranges[0];
     if (r->lo < 0 || r->hi < 0 || r->step < 1 || r->n < 1)
-        return dt_shape_fail(s, "`%s`: padding %lld and %lld, stride %lld, length %lld are not possible", op_name(s),
-                             (long long)r->lo, (long long)r->hi, (long long)r->step, (long long)r->n);
+        return dt_shape_fail(
+            s, "`%s`: padding %lld and %lld, stride %lld, length %lld are not possible", op_name(s),
+            (long long)r->lo, (long long)r->hi, (long long)r->step, (long long)r->n);
     return true;
 }
 
@@ -312,7 +325,8 @@ static bool check_window(DtShape *s)
 static int64_t windows(int64_t extent, const DtRange *r)
 {
     int64_t room;
-    if (__builtin_add_overflow(extent, r->lo, &room) || __builtin_add_overflow(room, r->hi, &room) || room < r->n)
+    if (__builtin_add_overflow(extent, r->lo, &room) ||
+        __builtin_add_overflow(room, r->hi, &room) || room < r->n)
         return -1;
     return (room - r->n) / r->step + 1;
 }
@@ -329,14 +343,16 @@ bool dt_shape_window(DtShape *s)
         return false;
     int64_t n = windows(t.axes[k].extent, &s->op->ranges[0]);
     if (n < 1)
-        return dt_shape_fail(s, "`window` of length %lld does not fit axis `%s` of %lld with its padding",
-                             (long long)s->op->ranges[0].n, t.axes[k].name, (long long)t.axes[k].extent);
+        return dt_shape_fail(
+            s, "`window` of length %lld does not fit axis `%s` of %lld with its padding",
+            (long long)s->op->ranges[0].n, t.axes[k].name, (long long)t.axes[k].extent);
     t.axes[k].extent = n;
     DtAxis w = {.name = s->op->axes[1], .extent = s->op->ranges[0].n};
     return dt_shape_add(s, &t, &w) && dt_shape_linear(s, &t, 0, 1) && dt_shape_finish(s, 0, &t);
 }
 
-/* Result: axes[1] goes, axes[0] has the extent of the wish, over which `window` would give the operand. */
+/* Result: axes[1] goes, axes[0] has the extent of the wish, over which `window` would give the
+ * operand. */
 bool dt_shape_fold(DtShape *s)
 {
     const DtType *wish = dt_shape_wish(s, 0);
@@ -351,7 +367,8 @@ bool dt_shape_fold(DtShape *s)
     if (extent < 1 || k == w || t.axes[w].extent != s->op->ranges[0].n ||
         windows(extent, &s->op->ranges[0]) != t.axes[k].extent)
         return dt_shape_fail(s, "`fold` of %s to %lld elements of `%s` is no transposed window",
-                             dt_shape_text(s, s->op->in[0]->type), (long long)extent, s->op->axes[0]);
+                             dt_shape_text(s, s->op->in[0]->type), (long long)extent,
+                             s->op->axes[0]);
     if (!dt_shape_is_number(t.dtype))
         return dt_shape_fail(s, "`fold` does not add %s", dt_dtype_name(t.dtype));
     if (s->op->in[0]->type->partial && s->op->in[0]->type->pending != DT_REDUCE_SUM)

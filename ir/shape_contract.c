@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules of contractions and indexing: dot, reduce, scan, topk, gather, scatter_add. Summing a split axis
- * away leaves a reduction pending over the mesh axes that split it. */
+/* Shape rules of contractions and indexing: dot, reduce, scan, topk, gather, scatter_add.
+ * Summing a split axis away leaves a reduction pending over the mesh axes that split it. */
 #include "ir/shape.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ static bool is_in(const char *const *names, uint32_t n, const char *name)
 
 static bool missing(DtShape *s, const char *axis, const DtType *type)
 {
-    return dt_shape_fail(s, "`%s` names axis `%s`, which %s does not have", op_name(s), axis, dt_shape_text(s, type));
+    return dt_shape_fail(s, "`%s` names axis `%s`, which %s does not have", op_name(s), axis,
+                         dt_shape_text(s, type));
 }
 
 /* Takes axis name away from t; its mesh axes become pending. */
@@ -56,8 +57,8 @@ static bool dot_dtype(DtShape *s, DtDtype *ret_dtype)
 {
     const DtType *x = s->op->in[0]->type, *y = s->op->in[1]->type, *wish = dt_shape_wish(s, 0);
     if (x->dtype != y->dtype || !dt_dtype_is_float(x->dtype))
-        return dt_shape_fail(s, "`dot` needs two operands of one float dtype and got %s and %s", dt_shape_text(s, x),
-                             dt_shape_text(s, y));
+        return dt_shape_fail(s, "`dot` needs two operands of one float dtype and got %s and %s",
+                             dt_shape_text(s, x), dt_shape_text(s, y));
     *ret_dtype = wish ? wish->dtype : x->dtype;
     if (*ret_dtype != x->dtype && *ret_dtype != DT_F32)
         return dt_shape_fail(s, "`dot` of %s gives %s or f32, not %s", dt_dtype_name(x->dtype),
@@ -65,7 +66,8 @@ static bool dot_dtype(DtShape *s, DtDtype *ret_dtype)
     return true;
 }
 
-/* Result: x's remaining axes, then y's new ones; the dtype of the wish (that of the operands, or f32). */
+/* Result: x's remaining axes, then y's new ones; the dtype of the wish (that of the operands, or
+ * f32). */
 bool dt_shape_dot(DtShape *s)
 {
     const DtOp *op = s->op;
@@ -78,17 +80,20 @@ bool dt_shape_dot(DtShape *s)
     for (uint32_t i = 0; i < op->n_axes; i++) {
         if (dt_type_find(x, op->axes[i]) < 0 || dt_type_find(y, op->axes[i]) < 0)
             return missing(s, op->axes[i], dt_type_find(x, op->axes[i]) < 0 ? x : y);
-        const DtAxis *a = &x->axes[dt_type_find(x, op->axes[i])], *b = &y->axes[dt_type_find(y, op->axes[i])];
+        const DtAxis *a = &x->axes[dt_type_find(x, op->axes[i])],
+                     *b = &y->axes[dt_type_find(y, op->axes[i])];
         if (!dt_type_same_axis(a, b))
-            return dt_shape_fail(s, "`dot` over `%s`, which is not alike in both operands: %s and %s", a->name,
-                                 dt_shape_text(s, x), dt_shape_text(s, y));
+            return dt_shape_fail(s,
+                                 "`dot` over `%s`, which is not alike in both operands: %s and %s",
+                                 a->name, dt_shape_text(s, x), dt_shape_text(s, y));
     }
     if (!dt_shape_multilinear(s, &t))
         return false;
     for (uint32_t i = 0; i < op->n_axes; i++) {
         int k = dt_shape_find(&t, op->axes[i]);
         if (t.partial & dt_shape_split_bits(&t.axes[k]))
-            return dt_shape_fail(s, "`dot` over `%s`, split over a mesh axis whose sum is pending", op->axes[i]);
+            return dt_shape_fail(s, "`dot` over `%s`, split over a mesh axis whose sum is pending",
+                                 op->axes[i]);
         if (!sum_away(s, &t, op->axes[i], DT_REDUCE_SUM))
             return false;
     }
@@ -99,8 +104,8 @@ bool dt_shape_dot(DtShape *s)
         if (k < 0 && !dt_shape_add(s, &t, &y->axes[i]))
             return false;
         if (k >= 0 && !dt_type_same_axis(&t.axes[k], &y->axes[i]))
-            return dt_shape_fail(s, "axis `%s` is not alike in both operands of `dot`: %s and %s", y->axes[i].name,
-                                 dt_shape_text(s, x), dt_shape_text(s, y));
+            return dt_shape_fail(s, "axis `%s` is not alike in both operands of `dot`: %s and %s",
+                                 y->axes[i].name, dt_shape_text(s, x), dt_shape_text(s, y));
     }
     t.dtype = dtype;
     return dt_shape_finish(s, 0, &t);
@@ -119,7 +124,8 @@ bool dt_shape_reduce(DtShape *s)
     if (!dt_shape_is_number(x->dtype))
         return dt_shape_fail(s, "`reduce` does not take %s", dt_dtype_name(x->dtype));
     if (x->partial && x->pending != op->reduce)
-        return dt_shape_fail(s, "`reduce` of another kind than the pending reduction of %s", dt_shape_text(s, x));
+        return dt_shape_fail(s, "`reduce` of another kind than the pending reduction of %s",
+                             dt_shape_text(s, x));
     dt_shape_start(&t, x);
     if (!dt_shape_linear(s, &t, 0, 1))
         return false;
@@ -165,7 +171,8 @@ static int64_t topk_extent(const DtShape *s)
     return extent < 0 ? 0 : extent;
 }
 
-/* Results: axes[0] is replaced by axes[1], whose extent is that of the wish; the second result is i32. */
+/* Results: axes[0] is replaced by axes[1], whose extent is that of the wish; the second result
+ * is i32. */
 bool dt_shape_topk(DtShape *s)
 {
     const DtOp *op = s->op;
@@ -186,7 +193,8 @@ bool dt_shape_topk(DtShape *s)
     if (t.axes[k].n_split)
         return dt_shape_fail(s, "`topk` needs axis `%s` whole, and it is split", op->axes[0]);
     dt_shape_remove(&t, (uint32_t)k);
-    if (!dt_shape_insert(s, &t, (uint32_t)k, &c) || !dt_shape_complete(s, 0) || !dt_shape_finish(s, 0, &t))
+    if (!dt_shape_insert(s, &t, (uint32_t)k, &c) || !dt_shape_complete(s, 0) ||
+        !dt_shape_finish(s, 0, &t))
         return false;
     t.dtype = DT_I32;
     return dt_shape_finish(s, 1, &t);
@@ -222,8 +230,9 @@ static bool gather_index_axes(DtShape *s, const DtShapeType *kept, DtShapeType *
             int k = dt_shape_find(kept, axis->name), f = dt_shape_find(fresh, axis->name);
             const DtAxis *other = k >= 0 ? &kept->axes[k] : f >= 0 ? &fresh->axes[f] : NULL;
             if (other && !dt_type_same_axis(other, axis))
-                return dt_shape_fail(s, "axis `%s` of index %u of `gather` is not alike elsewhere: %s", axis->name,
-                                     i - 1, dt_shape_text(s, index));
+                return dt_shape_fail(s,
+                                     "axis `%s` of index %u of `gather` is not alike elsewhere: %s",
+                                     axis->name, i - 1, dt_shape_text(s, index));
             if (!other && !dt_shape_add(s, &rest, axis))
                 return false;
         }
@@ -235,8 +244,8 @@ static bool gather_index_axes(DtShape *s, const DtShapeType *kept, DtShapeType *
     return true;
 }
 
-/* Result: the first indexed axis is replaced by the new axes of the indices, the others go. A split indexed axis
- * leaves a sum pending: each rank reads 0 for what it does not hold. */
+/* Result: the first indexed axis is replaced by the new axes of the indices, the others go. A
+ * split indexed axis leaves a sum pending: each rank reads 0 for what it does not hold. */
 bool dt_shape_gather(DtShape *s)
 {
     const DtOp *op = s->op;
@@ -286,8 +295,8 @@ static bool scatter_sum(DtShape *s, DtShapeType *t, uint32_t *ret_at)
     return true;
 }
 
-/* Result: x's axes with the first summed axis (the end, if none is) replaced by the target axes, whose extents and
- * splits are those of the wish. Indices have axes of x only. */
+/* Result: x's axes with the first summed axis (the end, if none is) replaced by the target axes,
+ * whose extents and splits are those of the wish. Indices have axes of x only. */
 bool dt_shape_scatter_add(DtShape *s)
 {
     const DtOp *op = s->op;
@@ -298,7 +307,8 @@ bool dt_shape_scatter_add(DtShape *s)
     if (!wish)
         return dt_shape_fail(s, "`scatter_add` needs a result type");
     if (!dt_shape_is_number(op->in[0]->type->dtype))
-        return dt_shape_fail(s, "`scatter_add` does not add %s", dt_dtype_name(op->in[0]->type->dtype));
+        return dt_shape_fail(s, "`scatter_add` does not add %s",
+                             dt_dtype_name(op->in[0]->type->dtype));
     if (op->in[0]->type->partial && op->in[0]->type->pending != DT_REDUCE_SUM)
         return dt_shape_complete(s, 0);
     dt_shape_start(&x, op->in[0]->type);

@@ -10,8 +10,8 @@ static bool same(DtShape *s, const char *what, uint32_t i, const DtType *got, co
 {
     if (got == wanted)
         return true;
-    return dt_shape_fail(s, "%s %u of `%s` is %s, not %s", what, i, op_name(s), dt_shape_text(s, got),
-                         dt_shape_text(s, wanted));
+    return dt_shape_fail(s, "%s %u of `%s` is %s, not %s", what, i, op_name(s),
+                         dt_shape_text(s, got), dt_shape_text(s, wanted));
 }
 
 /* Results: those of func. Operands are its inputs, type for type. */
@@ -21,8 +21,8 @@ bool dt_shape_call(DtShape *s)
     if (!func)
         return dt_shape_fail(s, "`%s` names no function", op_name(s));
     if (s->op->n_in != func->inputs.n)
-        return dt_shape_fail(s, "`%s` passes %u operands to `%s`, which takes %u", op_name(s), s->op->n_in, func->name,
-                             func->inputs.n);
+        return dt_shape_fail(s, "`%s` passes %u operands to `%s`, which takes %u", op_name(s),
+                             s->op->n_in, func->name, func->inputs.n);
     for (uint32_t i = 0; i < s->op->n_in; i++) {
         if (!same(s, "operand", i, s->op->in[i]->type, func->inputs.at[i]->type))
             return false;
@@ -37,7 +37,10 @@ bool dt_shape_call(DtShape *s)
 /* type with the loop axis before it. */
 static const DtType *stacked(DtShape *s, const DtType *type)
 {
-    DtShapeType t = {.dtype = type->dtype, .rank = 1, .partial = type->partial, .pending = (DtReduce)type->pending};
+    DtShapeType t = {.dtype = type->dtype,
+                     .rank = 1,
+                     .partial = type->partial,
+                     .pending = (DtReduce)type->pending};
     t.axes[0] = (DtAxis){.name = s->op->loop->axis, .extent = s->op->loop->count};
     for (uint32_t i = 0; i < type->rank; i++) {
         if (!dt_shape_add(s, &t, &type->axes[i]))
@@ -62,8 +65,9 @@ static bool check_loop(DtShape *s)
     uint64_t n_in = (uint64_t)loop->n_carried + loop->n_invariant + loop->n_stacked;
     uint64_t n_out = (uint64_t)loop->n_carried + loop->n_stacked_out;
     if (s->op->n_in != n_in || body->inputs.n != n_in + 1 || body->results.n != n_out)
-        return dt_shape_fail(s, "`loop` has %u operands, its body %u inputs and %u results; "
-                                "wanted are %llu, %llu and %llu",
+        return dt_shape_fail(s,
+                             "`loop` has %u operands, its body %u inputs and %u results; "
+                             "wanted are %llu, %llu and %llu",
                              s->op->n_in, body->inputs.n, body->results.n, (unsigned long long)n_in,
                              (unsigned long long)n_in + 1, (unsigned long long)n_out);
     return same(s, "iteration number", 0, body->inputs.at[0]->type, dt_type_scalar(DT_I32));
@@ -86,7 +90,8 @@ bool dt_shape_loop(DtShape *s)
     }
     for (uint32_t i = 0; i < body->results.n; i++) {
         const DtType *type = body->results.at[i]->type;
-        if (i < loop->n_carried && !same(s, "carried result", i, type, body->inputs.at[i + 1]->type))
+        if (i < loop->n_carried &&
+            !same(s, "carried result", i, type, body->inputs.at[i + 1]->type))
             return false;
         s->out[i] = i < loop->n_carried ? type : stacked(s, type);
         if (!s->out[i])
@@ -104,7 +109,8 @@ bool dt_shape_update(DtShape *s)
     if (!op->update || (unsigned)op->update->kind > DT_UPDATE_SGD)
         return dt_shape_fail(s, "`update` has no optimizer");
     bool adamw = op->update->kind == DT_UPDATE_ADAMW;
-    uint32_t n_moments = dt_shape_results(op) - 1, n_tensors = 2 + n_moments, n = n_tensors + (adamw ? 4 : 2);
+    uint32_t n_moments = dt_shape_results(op) - 1, n_tensors = 2 + n_moments,
+             n = n_tensors + (adamw ? 4 : 2);
     if (op->n_in != n)
         return dt_shape_fail(s, "`update` takes %u operands and got %u", n, op->n_in);
     for (uint32_t i = 0; i < n; i++) {
@@ -112,7 +118,8 @@ bool dt_shape_update(DtShape *s)
         if (!dt_shape_complete(s, i))
             return false;
         if (!dt_dtype_is_float(type->dtype))
-            return dt_shape_fail(s, "operand %u of `update` is %s, not a float", i, dt_shape_text(s, type));
+            return dt_shape_fail(s, "operand %u of `update` is %s, not a float", i,
+                                 dt_shape_text(s, type));
         if (i < n_tensors && !same(s, "operand", i, type, dt_type_with_dtype(p, type->dtype)))
             return false;
         if (i >= n_tensors && !same(s, "operand", i, type, dt_type_scalar(DT_F32)))
@@ -128,14 +135,15 @@ bool dt_shape_update(DtShape *s)
 
 static bool comm_fail(DtShape *s, const DtType *x, const DtType *y)
 {
-    return dt_shape_fail(s, "`%s` over its mesh axes does not lead from %s to %s", op_name(s), dt_shape_text(s, x),
-                         dt_shape_text(s, y));
+    return dt_shape_fail(s, "`%s` over its mesh axes does not lead from %s to %s", op_name(s),
+                         dt_shape_text(s, x), dt_shape_text(s, y));
 }
 
 /* Does longer have the splits of shorter, then minor ones, whose bits are added to *bits? */
 static bool extends(const DtAxis *longer, const DtAxis *shorter, uint16_t *bits)
 {
-    if (longer->name != shorter->name || longer->extent != shorter->extent || longer->n_split < shorter->n_split ||
+    if (longer->name != shorter->name || longer->extent != shorter->extent ||
+        longer->n_split < shorter->n_split ||
         memcmp(longer->split, shorter->split, shorter->n_split) != 0)
         return false;
     if (shorter->n_split && longer->zigzag != shorter->zigzag)
@@ -145,7 +153,8 @@ static bool extends(const DtAxis *longer, const DtAxis *shorter, uint16_t *bits)
     return true;
 }
 
-/* Collects mesh axes that x has and y lacks in *lost, the reverse in *gained; false if anything else differs. */
+/* Collects mesh axes that x has and y lacks in *lost, the reverse in *gained; false if anything
+ * else differs. */
 static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uint16_t *gained)
 {
     if (x->rank != y->rank || x->dtype != y->dtype)
@@ -157,7 +166,8 @@ static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uin
     return true;
 }
 
-/* Result: the wish, which must be what the kind makes of the operand over the mesh axes in op->mesh:
+/* Result: the wish, which must be what the kind makes of the operand over the mesh axes in
+ * op->mesh:
  *   all_gather      drops minor splits            shard           adds minor splits
  *   all_reduce      completes a reduction         reduce_scatter  completes it and adds minor splits
  *   all_to_all      moves minor splits to other axes

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and dtypes. A type is made once: dt_type_make looks it up in a process-wide table by content, so
- * equal types have equal pointers and passes compare them with ==. The table lives as long as the
- * process and is not thread-safe, like the table of interned names that it points into. */
+/* Types and dtypes. A type is made once: dt_type_make looks it up in a process-wide table by
+ * content, so equal types have equal pointers and passes compare them with ==. The table lives
+ * as long as the process and is not thread-safe, like the table of interned names that it points
+ * into. */
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/intern.h"
@@ -18,9 +19,9 @@ static const struct {
     size_t size;
     bool is_float;
 } dtypes[DT_DTYPE_COUNT] = {
-    [DT_BOOL] = {"bool", 1, false}, [DT_U8] = {"u8", 1, false},     [DT_U16] = {"u16", 2, false},
-    [DT_U32] = {"u32", 4, false},   [DT_I32] = {"i32", 4, false},   [DT_I64] = {"i64", 8, false},
-    [DT_F16] = {"f16", 2, true},    [DT_BF16] = {"bf16", 2, true},  [DT_F32] = {"f32", 4, true},
+    [DT_BOOL] = {"bool", 1, false}, [DT_U8] = {"u8", 1, false},    [DT_U16] = {"u16", 2, false},
+    [DT_U32] = {"u32", 4, false},   [DT_I32] = {"i32", 4, false},  [DT_I64] = {"i64", 8, false},
+    [DT_F16] = {"f16", 2, true},    [DT_BF16] = {"bf16", 2, true}, [DT_F32] = {"f32", 4, true},
     [DT_F64] = {"f64", 8, true},
 };
 
@@ -63,7 +64,8 @@ static const char *check_axis(const DtAxis *axis, uint32_t *used)
     return NULL;
 }
 
-const char *dt_type_check(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending)
+const char *dt_type_check(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial,
+                          DtReduce pending)
 {
     if ((unsigned)dtype >= DT_DTYPE_COUNT)
         return "the dtype does not exist";
@@ -150,9 +152,10 @@ static _Noreturn void broken(const char *problem, DtDtype dtype, uint32_t rank, 
     abort();
 }
 
-/* Axis names must be interned; aborts if dt_type_check finds a problem. Splits beyond n_split, zigzag of
- * an axis without split and pending without partial are ignored. */
-const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending)
+/* Axis names must be interned; aborts if dt_type_check finds a problem. Splits beyond n_split,
+ * zigzag of an axis without split and pending without partial are ignored. */
+const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial,
+                           DtReduce pending)
 {
     const char *problem = dt_type_check(dtype, rank, axes, partial, pending);
     if (problem)
@@ -187,7 +190,10 @@ const DtType *dt_type_plain(DtDtype dtype, uint32_t rank, const DtAxis *axes)
     return dt_type_make(dtype, rank, axes, 0, DT_REDUCE_SUM);
 }
 
-const DtType *dt_type_scalar(DtDtype dtype) { return dt_type_make(dtype, 0, NULL, 0, DT_REDUCE_SUM); }
+const DtType *dt_type_scalar(DtDtype dtype)
+{
+    return dt_type_make(dtype, 0, NULL, 0, DT_REDUCE_SUM);
+}
 
 const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype)
 {
@@ -227,7 +233,8 @@ int64_t dt_type_elements(const DtType *type)
 bool dt_type_same_axis(const DtAxis *a, const DtAxis *b)
 {
     return a->name == b->name && a->extent == b->extent && a->n_split == b->n_split &&
-           memcmp(a->split, b->split, a->n_split) == 0 && (a->n_split == 0 || a->zigzag == b->zigzag);
+           memcmp(a->split, b->split, a->n_split) == 0 &&
+           (a->n_split == 0 || a->zigzag == b->zigzag);
 }
 
 bool dt_type_same_axes(const DtType *a, const DtType *b)

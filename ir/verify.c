@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verifier: every rule of ir.h and ops.def, checked on a whole module. It runs after every pass, so it is
- * linear in the size of the module, and it trusts no pointer or count that it has not compared. A problem is
- * one line:
+/* The verifier: every rule of ir.h and ops.def, checked on a whole module. It runs after every
+ * pass, so it is linear in the size of the module, and it trusts no pointer or count that it has
+ * not compared. A problem is one line:
  *
- *   function `block`, 1:120-134: result 0 is f32[batch=8] where its rule gives f32[batch=4]: %2 = exp(%1) : ... */
+ *   function `f`, 1:120-134: result 0 is f32[b=8] where its rule gives f32[b=4]: %2 = exp ... */
 #include "ir/verify_internal.h"
 
 #include "base/intern.h"
@@ -66,7 +66,8 @@ bool dt_verify_name(DtVerify *v, DtSpan span, const char *what, const char *name
 
 static bool check_type(DtVerify *v, DtSpan span, const char *what, const DtType *type)
 {
-    const char *problem = dt_type_check(type->dtype, type->rank, type->axes, type->partial, (DtReduce)type->pending);
+    const char *problem =
+        dt_type_check(type->dtype, type->rank, type->axes, type->partial, (DtReduce)type->pending);
     if (problem)
         return dt_verify_fail(v, span, "%s has a broken type: %s", what, problem);
     bool exists = type->partial >> v->module->mesh.n == 0;
@@ -76,9 +77,11 @@ static bool check_type(DtVerify *v, DtSpan span, const char *what, const DtType 
         for (uint32_t k = 0; k < type->axes[i].n_split; k++)
             exists = exists && type->axes[i].split[k] < v->module->mesh.n;
     }
-    if (dt_type_make(type->dtype, type->rank, type->axes, type->partial, (DtReduce)type->pending) != type)
+    if (dt_type_make(type->dtype, type->rank, type->axes, type->partial, (DtReduce)type->pending) !=
+        type)
         return dt_verify_fail(v, span, "%s has a type that is not interned", what);
-    return exists || dt_verify_fail(v, span, "%s has a type with a mesh axis that does not exist", what);
+    return exists ||
+           dt_verify_fail(v, span, "%s has a type with a mesh axis that does not exist", what);
 }
 
 bool dt_verify_type(DtVerify *v, DtSpan span, const char *what, const DtType *type)
@@ -99,20 +102,22 @@ bool dt_verify_init(DtVerify *v, DtSpan span, const DtInit *init)
 {
     if ((unsigned)init->kind > DT_INIT_UNIFORM || init->a != init->a || init->b != init->b)
         return dt_verify_fail(v, span, "the initialiser is not a known one");
-    if ((init->kind == DT_INIT_NORMAL && init->a < 0) || (init->kind == DT_INIT_UNIFORM && init->b < init->a))
+    if ((init->kind == DT_INIT_NORMAL && init->a < 0) ||
+        (init->kind == DT_INIT_UNIFORM && init->b < init->a))
         return dt_verify_fail(v, span, "the initialiser has no valid range");
     return true;
 }
 
-bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op, uint32_t index)
+bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op,
+                      uint32_t index)
 {
     if (!value)
         return dt_verify_fail(v, span, "value %u is missing", index);
     if (value->op != op || value->index != index)
         return dt_verify_fail(v, span, "value %u does not know where it is defined", index);
     if (value->id >= v->func->n_values)
-        return dt_verify_fail(v, span, "value %u has number %u, and only %u are given out", index, value->id,
-                              v->func->n_values);
+        return dt_verify_fail(v, span, "value %u has number %u, and only %u are given out", index,
+                              value->id, v->func->n_values);
     if (v->values[value->id])
         return dt_verify_fail(v, span, "two values have the number %u", value->id);
     v->values[value->id] = value;
@@ -141,16 +146,18 @@ static int pattern_loops(const char *path, const char *pattern)
     return *path ? -1 : n;
 }
 
-static bool check_path(DtVerify *v, DtSpan span, const char *path, const char *pattern, const DtType *type,
-                       uint8_t n_loops)
+static bool check_path(DtVerify *v, DtSpan span, const char *path, const char *pattern,
+                       const DtType *type, uint8_t n_loops)
 {
-    if (!dt_verify_name(v, span, "a path", path) || !dt_verify_name(v, span, "a pattern", pattern) ||
-        !dt_verify_type(v, span, path, type))
+    if (!dt_verify_name(v, span, "a path", path) ||
+        !dt_verify_name(v, span, "a pattern", pattern) || !dt_verify_type(v, span, path, type))
         return false;
     if (n_loops > type->rank)
-        return dt_verify_fail(v, span, "`%s` is stacked over %u loops but has %u axes", path, n_loops, type->rank);
+        return dt_verify_fail(v, span, "`%s` is stacked over %u loops but has %u axes", path,
+                              n_loops, type->rank);
     if (pattern_loops(path, pattern) != n_loops)
-        return dt_verify_fail(v, span, "pattern `%s` does not fit path `%s` with %u loops", pattern, path, n_loops);
+        return dt_verify_fail(v, span, "pattern `%s` does not fit path `%s` with %u loops", pattern,
+                              path, n_loops);
     return true;
 }
 
@@ -169,7 +176,8 @@ static void check_params(DtVerify *v, const DtFunc *func)
         check_path(v, param->span, param->path, param->pattern, type, param->n_loops);
         dt_verify_init(v, param->span, &param->init);
         if (param->written_rank > DT_MAX_RANK)
-            dt_verify_fail(v, param->span, "parameter %u has a written rank of %u", i, param->written_rank);
+            dt_verify_fail(v, param->span, "parameter %u has a written rank of %u", i,
+                           param->written_rank);
     }
 }
 
@@ -178,7 +186,8 @@ static bool may_be_stored(const DtType *value, const DtType *store)
 {
     if (value->partial && value->pending != DT_REDUCE_SUM)
         return false;
-    return dt_type_plain(value->dtype, value->rank, value->axes) == dt_type_plain(store->dtype, store->rank, store->axes);
+    return dt_type_plain(value->dtype, value->rank, value->axes) ==
+           dt_type_plain(store->dtype, store->rank, store->axes);
 }
 
 static void check_writes(DtVerify *v, const DtFunc *func)
@@ -193,7 +202,8 @@ static void check_writes(DtVerify *v, const DtFunc *func)
         if (written[p])
             dt_verify_fail(v, func->span, "state %u is written twice", p);
         written[p] = true;
-        if (!may_be_stored(func->results.at[func->n_returns + i]->type, func->inputs.at[func->n_args + p]->type))
+        if (!may_be_stored(func->results.at[func->n_returns + i]->type,
+                           func->inputs.at[func->n_args + p]->type))
             dt_verify_fail(v, func->span, "write %u has another type than its state", i);
     }
 }
@@ -201,10 +211,12 @@ static void check_writes(DtVerify *v, const DtFunc *func)
 static bool check_counts(DtVerify *v, const DtFunc *func)
 {
     if (func->inputs.n != (uint64_t)func->n_args + func->params.n)
-        return dt_verify_fail(v, func->span, "the function has %u inputs, not %u arguments and %u parameters",
+        return dt_verify_fail(v, func->span,
+                              "the function has %u inputs, not %u arguments and %u parameters",
                               func->inputs.n, func->n_args, func->params.n);
     if (func->results.n != (uint64_t)func->n_returns + func->writes.n)
-        return dt_verify_fail(v, func->span, "the function has %u results, not %u returned and %u written",
+        return dt_verify_fail(v, func->span,
+                              "the function has %u results, not %u returned and %u written",
                               func->results.n, func->n_returns, func->writes.n);
     if (func->kind == DT_FUNC_ENTRY && (func->inputs.n || func->writes.n))
         return dt_verify_fail(v, func->span, "an entry function has inputs or writes of its own");
@@ -284,7 +296,8 @@ static bool visit(DtVerify *v, uint32_t root, unsigned char *state, Visit *stack
             continue;
         uint32_t number = number_of(v, next);
         if (state[number] == 1)
-            return dt_verify_fail(v, func->span, "function `%s` calls itself through `%s`", next->name, func->name);
+            return dt_verify_fail(v, func->span, "function `%s` calls itself through `%s`",
+                                  next->name, func->name);
         if (state[number] == 0) {
             state[number] = 1;
             stack[depth++] = (Visit){number, 0};
@@ -316,9 +329,11 @@ static bool check_mesh(DtVerify *v)
         if (!dt_verify_name(v, (DtSpan){0}, "a mesh axis", axis->name))
             return false;
         if (axis->size < 1 || axis->size > INT32_MAX)
-            return dt_verify_fail(v, (DtSpan){0}, "mesh axis `%s` has size %lld", axis->name, (long long)axis->size);
+            return dt_verify_fail(v, (DtSpan){0}, "mesh axis `%s` has size %lld", axis->name,
+                                  (long long)axis->size);
         if (axis->is_time && i > 0)
-            return dt_verify_fail(v, (DtSpan){0}, "mesh axis `%s` is time but not the first", axis->name);
+            return dt_verify_fail(v, (DtSpan){0}, "mesh axis `%s` is time but not the first",
+                                  axis->name);
         for (uint32_t k = 0; k < i; k++) {
             if (mesh->axes[k].name == axis->name)
                 return dt_verify_fail(v, (DtSpan){0}, "two mesh axes are called `%s`", axis->name);
@@ -332,20 +347,25 @@ static void check_owner(DtVerify *v, const DtStore *store)
     bool needs = store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE;
     const DtStore *of = store->of;
     if (needs != (of != NULL)) {
-        dt_verify_fail(v, store->span, "store `%s` %s", store->path, needs ? "belongs to no parameter" : "has an owner");
+        dt_verify_fail(v, store->span, "store `%s` %s", store->path,
+                       needs ? "belongs to no parameter" : "has an owner");
         return;
     }
     if (!of)
         return;
-    if (of->index >= v->module->stores.n || v->module->stores.at[of->index] != of || of->kind != DT_STORE_PARAM)
-        dt_verify_fail(v, store->span, "store `%s` belongs to something that is no parameter of the module", store->path);
+    if (of->index >= v->module->stores.n || v->module->stores.at[of->index] != of ||
+        of->kind != DT_STORE_PARAM)
+        dt_verify_fail(v, store->span,
+                       "store `%s` belongs to something that is no parameter of the module",
+                       store->path);
 }
 
 static void check_store(DtVerify *v, DtMap *names, uint32_t i)
 {
     const DtStore *store = v->module->stores.at[i];
     if (!store || (unsigned)store->kind > DT_STORE_MOMENT2 || store->index != i) {
-        dt_verify_fail(v, (DtSpan){0}, "store %u is missing, of no known kind, or has another number", i);
+        dt_verify_fail(v, (DtSpan){0},
+                       "store %u is missing, of no known kind, or has another number", i);
         return;
     }
     if (!check_path(v, store->span, store->path, store->pattern, store->type, store->n_loops))
@@ -355,7 +375,8 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
     if (store->type->partial && store->kind != DT_STORE_GRAD)
         dt_verify_fail(v, store->span, "store `%s` has a pending reduction", store->path);
     if (store->written_rank > DT_MAX_RANK)
-        dt_verify_fail(v, store->span, "store `%s` has a written rank of %u", store->path, store->written_rank);
+        dt_verify_fail(v, store->span, "store `%s` has a written rank of %u", store->path,
+                       store->written_rank);
     char *key = dt_arena_printf(v->scratch, "%d:%s", (int)store->kind, store->path);
     if (dt_map_find(names, key, strlen(key)))
         dt_verify_fail(v, store->span, "two stores of one kind are called `%s`", store->path);
@@ -371,14 +392,16 @@ static void check_func_names(DtVerify *v)
         DtFunc *func = v->module->funcs.at[i];
         v->func = NULL;
         if (!func || func->module != v->module) {
-            dt_verify_fail(v, (DtSpan){0}, "function %u is missing or belongs to another module", i);
+            dt_verify_fail(v, (DtSpan){0}, "function %u is missing or belongs to another module",
+                           i);
             continue;
         }
         v->func = func;
         if (dt_verify_has_func(v, func))
             dt_verify_fail(v, func->span, "the function is listed twice");
         else
-            dt_map_add(&v->funcs, (const char *)&v->module->funcs.at[i], sizeof func, (void *)((uintptr_t)i + 1));
+            dt_map_add(&v->funcs, (const char *)&v->module->funcs.at[i], sizeof func,
+                       (void *)((uintptr_t)i + 1));
         if (!dt_verify_name(v, func->span, "the function", func->name))
             continue;
         if (dt_map_find(&names, func->name, strlen(func->name)))
@@ -393,7 +416,8 @@ static bool result_fits(const DtEntryResult *result, const DtType *type)
 {
     if (!result->store || type == result->store->type)
         return true;
-    return (result->accumulate || result->store->kind == DT_STORE_STATE) && may_be_stored(type, result->store->type);
+    return (result->accumulate || result->store->kind == DT_STORE_STATE) &&
+           may_be_stored(type, result->store->type);
 }
 
 static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t i, bool *written)
@@ -402,7 +426,9 @@ static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t 
     const DtStore *store = result->store;
     const DtSpan span = entry->func->span;
     if ((store != NULL) == (result->name != NULL)) {
-        dt_verify_fail(v, span, "result %u of entry `%s` goes to a store or has a name, one of both", i, entry->name);
+        dt_verify_fail(v, span,
+                       "result %u of entry `%s` goes to a store or has a name, one of both", i,
+                       entry->name);
         return;
     }
     if (!store) {
@@ -410,14 +436,16 @@ static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t 
         return;
     }
     if (store->index >= v->module->stores.n || v->module->stores.at[store->index] != store) {
-        dt_verify_fail(v, span, "result %u of entry `%s` goes to a store outside the module", i, entry->name);
+        dt_verify_fail(v, span, "result %u of entry `%s` goes to a store outside the module", i,
+                       entry->name);
         return;
     }
     if (written[store->index])
         dt_verify_fail(v, span, "entry `%s` stores `%s` twice", entry->name, store->path);
     written[store->index] = true;
     if (!result_fits(result, entry->func->results.at[i]->type))
-        dt_verify_fail(v, span, "result %u of entry `%s` has another type than store `%s`", i, entry->name, store->path);
+        dt_verify_fail(v, span, "result %u of entry `%s` has another type than store `%s`", i,
+                       entry->name, store->path);
 }
 
 static void check_entry(DtVerify *v, const DtEntryPoint *entry)
@@ -425,12 +453,13 @@ static void check_entry(DtVerify *v, const DtEntryPoint *entry)
     if (!dt_verify_name(v, (DtSpan){0}, "an entry point", entry->name))
         return;
     if (!entry->func || !dt_verify_has_func(v, entry->func) || entry->func->kind != DT_FUNC_ENTRY) {
-        dt_verify_fail(v, (DtSpan){0}, "entry `%s` has no entry function of the module", entry->name);
+        dt_verify_fail(v, (DtSpan){0}, "entry `%s` has no entry function of the module",
+                       entry->name);
         return;
     }
     if (entry->results.n != entry->func->results.n) {
-        dt_verify_fail(v, entry->func->span, "entry `%s` places %u of %u results", entry->name, entry->results.n,
-                       entry->func->results.n);
+        dt_verify_fail(v, entry->func->span, "entry `%s` places %u of %u results", entry->name,
+                       entry->results.n, entry->func->results.n);
         return;
     }
     bool *written = DT_NEW_ARRAY(v->scratch, bool, v->module->stores.n + 1);

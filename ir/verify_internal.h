@@ -8,8 +8,8 @@
 
 typedef struct DtVerify {
     const DtModule *module;
-    const DtFunc *func;     /* being checked, or NULL */
-    const DtOp *op;         /* being checked, or NULL */
+    const DtFunc *func; /* being checked, or NULL */
+    const DtOp *op;     /* being checked, or NULL */
     DtText *problems;
     uint32_t n_problems;
     DtArena *scratch;
@@ -21,14 +21,17 @@ typedef struct DtVerify {
 enum { DT_VERIFY_MAX = 50 }; /* problems that are written; further ones are counted */
 
 /* Adds a line; always false. */
-bool dt_verify_fail(DtVerify *v, DtSpan span, const char *format, ...) __attribute__((format(printf, 3, 4)));
-bool dt_verify_name(DtVerify *v, DtSpan span, const char *what, const char *name); /* not NULL, interned */
+bool dt_verify_fail(DtVerify *v, DtSpan span, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool dt_verify_name(DtVerify *v, DtSpan span, const char *what,
+                    const char *name); /* not NULL, interned */
 bool dt_verify_type(DtVerify *v, DtSpan span, const char *what, const DtType *type);
 bool dt_verify_init(DtVerify *v, DtSpan span, const DtInit *init);
 bool dt_verify_is_good(const DtVerify *v, const DtType *type); /* found good before */
 bool dt_verify_has_func(const DtVerify *v, const DtFunc *func);
 /* value becomes known; false after a problem. */
-bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op, uint32_t index);
+bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op,
+                      uint32_t index);
 bool dt_verify_op(DtVerify *v, const DtOp *op);
 
 #endif

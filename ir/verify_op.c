@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verifier's rules for one op: operands known, results well made, exactly the attributes that its kind has,
- * and the shape rule giving the result types that are there. */
+/* The verifier's rules for one op: operands known, results well made, exactly the attributes
+ * that its kind has, and the shape rule giving the result types that are there. */
 #include "ir/verify_internal.h"
 
 #include "base/intern.h"
@@ -10,11 +10,23 @@
 #include <string.h>
 
 enum {
-    AXES = 1, AXES2 = 2, RANGES = 4, RELABELS = 8, NUMBER = 16, REDUCE = 32, REVERSE = 64, TEXT = 128, STORE = 256,
-    FUNC = 512, LOOP = 1024, UPDATE = 2048, MESH = 4096
+    AXES = 1,
+    AXES2 = 2,
+    RANGES = 4,
+    RELABELS = 8,
+    NUMBER = 16,
+    REDUCE = 32,
+    REVERSE = 64,
+    TEXT = 128,
+    STORE = 256,
+    FUNC = 512,
+    LOOP = 1024,
+    UPDATE = 2048,
+    MESH = 4096
 };
 
-/* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule asks for. */
+/* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
+ * asks for. */
 static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_PARAM] = TEXT | STORE,
     [DT_OP_INPUT] = TEXT,
@@ -47,9 +59,13 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_RECV] = MESH | TEXT,
 };
 
-static const char *const attribute_names[] = {"axes",    "a second list of axes", "ranges", "relabel entries", "a number",
-                                              "a reduction", "reverse", "text", "a store", "a function", "a loop",
-                                              "an update", "mesh axes"};
+static const char *const attribute_names[] = {"axes",     "a second list of axes",
+                                              "ranges",   "relabel entries",
+                                              "a number", "a reduction",
+                                              "reverse",  "text",
+                                              "a store",  "a function",
+                                              "a loop",   "an update",
+                                              "mesh axes"};
 
 static uint16_t present(const DtOp *op)
 {
@@ -79,16 +95,18 @@ static bool check_attributes(DtVerify *v, const DtOp *op)
     unsigned extra = present(op) & ~(unsigned)allowed[op->kind];
     for (unsigned i = 0; i < DT_COUNT(attribute_names); i++) {
         if (extra & 1u << i)
-            dt_verify_fail(v, op->span, "`%s` has %s", dt_op_info[op->kind].text, attribute_names[i]);
+            dt_verify_fail(v, op->span, "`%s` has %s", dt_op_info[op->kind].text,
+                           attribute_names[i]);
     }
-    if ((op->n_axes && !op->axes) || (op->n_axes2 && !op->axes2) || (op->n_relabels && !op->relabels))
-        return dt_verify_fail(v, op->span, "a list of axes or relabel entries is missing");
     return extra == 0;
 }
 
 static bool check_names(DtVerify *v, const DtOp *op)
 {
     bool ok = true;
+    if ((op->n_axes && !op->axes) || (op->n_axes2 && !op->axes2) ||
+        (op->n_relabels && !op->relabels))
+        return dt_verify_fail(v, op->span, "a list of axes or relabel entries is missing");
     for (uint32_t i = 0; i < op->n_axes; i++)
         ok = dt_verify_name(v, op->span, "an axis", op->axes[i]) && ok;
     for (uint32_t i = 0; i < op->n_axes2; i++)
@@ -117,17 +135,19 @@ static bool check_references(DtVerify *v, const DtOp *op)
     const DtModule *module = v->module;
     if (op->func && !dt_verify_has_func(v, op->func))
         return dt_verify_fail(v, op->span, "the op refers to a function outside its module");
-    if (op->store && (op->store->index >= module->stores.n || module->stores.at[op->store->index] != op->store))
+    if (op->store &&
+        (op->store->index >= module->stores.n || module->stores.at[op->store->index] != op->store))
         return dt_verify_fail(v, op->span, "the op refers to a store outside its module");
     bool is_source = op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT;
     if (is_source && v->func->kind != DT_FUNC_ENTRY)
-        return dt_verify_fail(v, op->span, "`%s` stands outside an entry function", dt_op_info[op->kind].text);
+        return dt_verify_fail(v, op->span, "`%s` stands outside an entry function",
+                              dt_op_info[op->kind].text);
     if (op->kind == DT_OP_PARAM && (!op->text || !op->store || op->text != op->store->path))
         return dt_verify_fail(v, op->span, "`param` does not name the path of its store");
     if (op->kind == DT_OP_UPDATE && op->update) {
         const DtUpdate *u = op->update;
-        if (!(u->beta1 >= 0 && u->beta1 < 1 && u->beta2 >= 0 && u->beta2 < 1 && u->eps >= 0 && u->decay >= 0 &&
-              u->momentum >= 0))
+        if (!(u->beta1 >= 0 && u->beta1 < 1 && u->beta2 >= 0 && u->beta2 < 1 && u->eps >= 0 &&
+              u->decay >= 0 && u->momentum >= 0))
             return dt_verify_fail(v, op->span, "a constant of `update` is out of its range");
     }
     return true;
@@ -162,7 +182,8 @@ static bool check_results(DtVerify *v, const DtOp *op)
 static bool check_shape(DtVerify *v, const DtOp *op)
 {
     if (dt_shape_results(op) != op->n_out)
-        return dt_verify_fail(v, op->span, "the op has %u results, not %u", op->n_out, dt_shape_results(op));
+        return dt_verify_fail(v, op->span, "the op has %u results, not %u", op->n_out,
+                              dt_shape_results(op));
     const DtType **wish = DT_NEW_ARRAY(v->scratch, const DtType *, op->n_out + 1);
     const DtType **types = DT_NEW_ARRAY(v->scratch, const DtType *, op->n_out + 1);
     for (uint32_t i = 0; i < op->n_out; i++)
@@ -190,7 +211,8 @@ bool dt_verify_op(DtVerify *v, const DtOp *op)
     if (!op || (unsigned)op->kind >= DT_OP_COUNT)
         return dt_verify_fail(v, v->func->span, "an op is missing or of no known kind");
     v->op = op;
-    bool ok = op->span.lo <= op->span.hi || dt_verify_fail(v, op->span, "the span of the op ends before it begins");
+    bool ok = op->span.lo <= op->span.hi ||
+              dt_verify_fail(v, op->span, "the span of the op ends before it begins");
     ok = check_operands(v, op) && ok;
     ok = check_results(v, op) && ok;
     ok = check_attributes(v, op) && ok;

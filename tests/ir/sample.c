@@ -9,7 +9,10 @@
 
 enum { MICRO, DATA, TENSOR };
 
-DtAxis sample_axis(const char *name, int64_t extent) { return (DtAxis){.name = dt_intern(name), .extent = extent}; }
+DtAxis sample_axis(const char *name, int64_t extent)
+{
+    return (DtAxis){.name = dt_intern(name), .extent = extent};
+}
 
 DtAxis sample_split(const char *name, int64_t extent, uint8_t mesh)
 {
@@ -19,20 +22,33 @@ DtAxis sample_split(const char *name, int64_t extent, uint8_t mesh)
     return axis;
 }
 
-const DtType *sample_type(DtDtype dtype, uint32_t rank, const DtAxis *axes) { return dt_type_plain(dtype, rank, axes); }
+const DtType *sample_type(DtDtype dtype, uint32_t rank, const DtAxis *axes)
+{
+    return dt_type_plain(dtype, rank, axes);
+}
 
-DtStore *sample_store(DtModule *module, DtStoreKind kind, const char *path, const char *pattern, const DtType *type,
-                      DtStore *of)
+DtStore *sample_store(DtModule *module, DtStoreKind kind, const char *path, const char *pattern,
+                      const DtType *type, DtStore *of)
 {
     DtStore *store = DT_NEW(module->arena, DtStore);
-    *store = (DtStore){.kind = kind, .path = dt_intern(path), .pattern = dt_intern(pattern), .type = type, .of = of};
+    *store = (DtStore){.kind = kind,
+                       .path = dt_intern(path),
+                       .pattern = dt_intern(pattern),
+                       .type = type,
+                       .of = of};
     store->index = module->stores.n;
     DT_PUSH(module->arena, module->stores, store);
     return store;
 }
 
-static const DtType *ab(void) { return sample_type(DT_F32, 2, (DtAxis[]){sample_axis("a", 3), sample_axis("b", 4)}); }
-static const DtType *a_only(DtDtype dtype) { return sample_type(dtype, 1, (DtAxis[]){sample_axis("a", 3)}); }
+static const DtType *ab(void)
+{
+    return sample_type(DT_F32, 2, (DtAxis[]){sample_axis("a", 3), sample_axis("b", 4)});
+}
+static const DtType *a_only(DtDtype dtype)
+{
+    return sample_type(dtype, 1, (DtAxis[]){sample_axis("a", 3)});
+}
 
 /* A layer with a parameter and a state, all maps, axis operations, contractions and indexing. */
 static void add_maps(DtBuilder *b, DtValue *x, DtValue *w)
@@ -82,13 +98,19 @@ static void add_contractions(DtBuilder *b, DtValue *x, DtValue *y)
 
 static DtFunc *make_layer(DtModule *module)
 {
-    DtFunc *func = dt_graph_func(module, "layer one", DT_FUNC_LAYER); /* a name that must be quoted */
+    DtFunc *func =
+        dt_graph_func(module, "layer one", DT_FUNC_LAYER); /* a name that must be quoted */
     func->span = (DtSpan){1, 5, 90};
     DtValue *x = dt_graph_arg(func, ab(), "x");
-    DtFormalParam w = {.path = dt_intern("up.w"), .pattern = dt_intern("up.w"), .init = {DT_INIT_NORMAL, 0.02, 0},
-                       .written_rank = 1, .span = {1, 6, 9}};
+    DtFormalParam w = {.path = dt_intern("up.w"),
+                       .pattern = dt_intern("up.w"),
+                       .init = {DT_INIT_NORMAL, 0.02, 0},
+                       .written_rank = 1,
+                       .span = {1, 6, 9}};
     DtValue *p = dt_graph_param(func, a_only(DT_F32), w);
-    DtFormalParam s = {.path = dt_intern("mu"), .pattern = dt_intern("mu"), .init = {DT_INIT_UNIFORM, -0.1, 1e-30},
+    DtFormalParam s = {.path = dt_intern("mu"),
+                       .pattern = dt_intern("mu"),
+                       .init = {DT_INIT_UNIFORM, -0.1, 1e-30},
                        .is_state = true};
     DtValue *state = dt_graph_param(func, a_only(DT_F32), s);
     DtBuilder b = {.func = func, .span = {1, 7, 8}, .path = dt_intern("attention.wq")};
@@ -136,17 +158,19 @@ static void add_communication(DtBuilder *b)
     dt_graph_comm(b, DT_OP_SHARD, sum, 1 << DATA, splits);
 }
 
-static void add_result(DtModule *module, DtEntryPoint *entry, DtValue *value, DtStore *store, const char *name,
-                       bool accumulate)
+static void add_result(DtModule *module, DtEntryPoint *entry, DtValue *value, DtStore *store,
+                       const char *name, bool accumulate)
 {
-    DtEntryResult result = {.store = store, .name = name ? dt_intern(name) : NULL, .accumulate = accumulate};
+    DtEntryResult result = {
+        .store = store, .name = name ? dt_intern(name) : NULL, .accumulate = accumulate};
     dt_graph_return(entry->func, value);
     DT_PUSH(module->arena, entry->results, result);
 }
 
 static DtEntryPoint new_entry(DtModule *module, const char *name)
 {
-    return (DtEntryPoint){.name = dt_intern(name), .func = dt_graph_func(module, name, DT_FUNC_ENTRY)};
+    return (DtEntryPoint){.name = dt_intern(name),
+                          .func = dt_graph_func(module, name, DT_FUNC_ENTRY)};
 }
 
 static void add_grad_entry(DtModule *module, DtFunc *body, DtStore *param, DtStore *grad)
@@ -157,8 +181,14 @@ static void add_grad_entry(DtModule *module, DtFunc *body, DtStore *param, DtSto
     DtValue *x = dt_graph_source(&b, DT_OP_INPUT, ab(), "ids", NULL);
     DtValue *w = dt_graph_source(&b, DT_OP_PARAM, param->type, NULL, param);
     DtValue *shift = dt_graph_source(&b, DT_OP_INPUT, a_only(DT_F32), "shift", NULL);
-    DtLoop loop = {.label = "h", .axis = "layers", .count = 2, .reverse = true, .n_carried = 1, .n_invariant = 1,
-                   .n_stacked = 1, .n_stacked_out = 1};
+    DtLoop loop = {.label = "h",
+                   .axis = "layers",
+                   .count = 2,
+                   .reverse = true,
+                   .n_carried = 1,
+                   .n_invariant = 1,
+                   .n_stacked = 1,
+                   .n_stacked_out = 1};
     DtOp *op = dt_graph_loop(&b, body, loop, (DtValue *[]){x, shift, w});
     add_result(module, &entry, op->out[1], grad, NULL, true);
     DtValue *loss = dt_graph_reduce(&b, DT_REDUCE_SUM, op->out[0], 2, NAMES("a", "b"));
@@ -175,7 +205,8 @@ static void add_update_entry(DtModule *module, DtStore **stores)
         in[i] = dt_graph_source(&b, DT_OP_PARAM, stores[i]->type, NULL, stores[i]);
         in[i + 4] = scalar;
     }
-    DtUpdate adamw = {.kind = DT_UPDATE_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.1};
+    DtUpdate adamw = {
+        .kind = DT_UPDATE_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.1};
     DtOp *op = dt_graph_update(&b, adamw, 8, in);
     add_result(module, &entry, op->out[0], stores[0], NULL, false);
     add_result(module, &entry, op->out[1], stores[2], NULL, false);
@@ -187,7 +218,8 @@ static void add_update_entry(DtModule *module, DtStore **stores)
 
 static DtFunc *make_kernel(DtModule *module)
 {
-    DtFunc *kernel = dt_graph_func(module, "kernel", DT_FUNC_FN), *user = dt_graph_func(module, "kernel", DT_FUNC_MODEL);
+    DtFunc *kernel = dt_graph_func(module, "kernel", DT_FUNC_FN),
+           *user = dt_graph_func(module, "kernel", DT_FUNC_MODEL);
     DtBuilder b = {.func = kernel}, u = {.func = user};
     kernel->library = dt_intern("gelu");
     DtValue *x = dt_graph_arg(kernel, ab(), "x"), *y = dt_graph_arg(user, ab(), NULL);
@@ -201,20 +233,26 @@ static DtFunc *make_kernel(DtModule *module)
 DtModule *sample_module(DtArena *arena)
 {
     DtModule *module = dt_graph_module(arena, NULL);
-    module->mesh = (DtMesh){3, {{dt_intern("micro"), 2, true}, {dt_intern("data.x"), 2, false},
-                                {dt_intern("tensor"), 2, false}}};
-    const DtType *stacked = sample_type(DT_F32, 2, (DtAxis[]){sample_axis("layers", 2), sample_axis("a", 3)});
+    module->mesh = (DtMesh){3,
+                            {{dt_intern("micro"), 2, true},
+                             {dt_intern("data.x"), 2, false},
+                             {dt_intern("tensor"), 2, false}}};
+    const DtType *stacked =
+        sample_type(DT_F32, 2, (DtAxis[]){sample_axis("layers", 2), sample_axis("a", 3)});
     DtStore *stores[4];
-    static const DtStoreKind kinds[] = {DT_STORE_PARAM, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2};
+    static const DtStoreKind kinds[] = {DT_STORE_PARAM, DT_STORE_GRAD, DT_STORE_MOMENT1,
+                                        DT_STORE_MOMENT2};
     for (int i = 0; i < 4; i++) {
-        stores[i] = sample_store(module, kinds[i], "h.up.w", "h.#.up.w", stacked, i ? stores[0] : NULL);
+        stores[i] =
+            sample_store(module, kinds[i], "h.up.w", "h.#.up.w", stacked, i ? stores[0] : NULL);
         stores[i]->n_loops = 1;
     }
     stores[0]->decays = true;
     stores[0]->written_rank = 1;
     stores[0]->init = (DtInit){DT_INIT_CONST, 1, 0};
     stores[0]->span = (DtSpan){1, 2, 3};
-    DtAxis split = {.name = dt_intern("a"), .extent = 8, .n_split = 2, .split = {DATA, TENSOR}, .zigzag = 1};
+    DtAxis split = {
+        .name = dt_intern("a"), .extent = 8, .n_split = 2, .split = {DATA, TENSOR}, .zigzag = 1};
     sample_store(module, DT_STORE_STATE, "mu", "mu", sample_type(DT_BF16, 1, &split), NULL);
     DtFunc *layer = make_layer(module), *body = make_body(module, layer);
     DtFunc *kernel = make_kernel(module);

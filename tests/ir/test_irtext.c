@@ -48,13 +48,16 @@ Test(irtext, round_trip)
     dt_arena_free(arena);
 }
 
-/* What the text of the sample must contain: one line for each feature that could be forgotten by both sides. */
+/* What the text of the sample must contain: one line for each feature that could be forgotten by
+ * both sides. */
 Test(irtext, says_everything)
 {
     static const char *const pieces[] = {
         "mesh micro=2 time, data.x=2, tensor=2\n",
-        "store 0 : param f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 rank=1 decays init=const(1, 0) @1:2-3",
-        "store 1 : grad f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 init=const(0, 0) of=0\n",
+        "store 0 : param f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 rank=1 decays "
+        "init=const(1, 0) @1:2-3",
+        "store 1 : grad f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 init=const(0, 0) "
+        "of=0\n",
         "bf16[a=8/\"data.x\".tensor~]",
         "func \"layer one\" : layer fwd=kernel bwd=kernel bwd_x=block bwd_w=block @1:5-90 {\n",
         "arg %x.0 : f32[a=3, b=4]\n",
@@ -116,7 +119,9 @@ Test(irtext, hand_written)
     dt_arena_free(arena);
 }
 
-static const struct { const char *text, *message; } faulty[] = {
+static const struct {
+    const char *text, *message;
+} faulty[] = {
     {"hello", "expected `mesh`, `store`, `func` or `entry`"},
     {"mesh a=0", "integer from 1"},
     {"mesh a=1, b", "expected `=`"},
@@ -134,13 +139,16 @@ static const struct { const char *text, *message; } faulty[] = {
     {"func f : fn { arg %0 : f32[a=9223372036854775807, b=3] }", "more elements"},
     {"func f : fn { arg %0 : f32[a=2/none] }", "unknown mesh axis"},
     {"mesh m=2 func f : fn { arg %0 : f32[a=2/m]{sum m} }", "used twice"},
-    {"func f : fn { arg %0 : f32[a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1,j=1,k=1,l=1,m=1,n=1,o=1,p=1,q=1] }",
+    {"func f : fn { arg %0 : "
+     "f32[a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1,j=1,k=1,l=1,m=1,n=1,o=1,p=1,q=1] }",
      "more than 16 axes"},
-    {"func f : fn { arg %0 : f32[a=2] return %0 } entry e : g { result name=x }", "named but not defined"},
+    {"func f : fn { arg %0 : f32[a=2] return %0 } entry e : g { result name=x }",
+     "named but not defined"},
     {"func f : fn { %0 = param() : f32[] store=0 }", "not defined above"},
     {"store 1 : param f32[]", "numbered 0, 1"},
     {"store 0 : param f32[] path=a pattern=a of=4", "does not exist"},
-    {"func f : fn { arg %0 : f32[a=4] %1 = slice[a](%0) : f32[a=2] ranges=(0 0 1 2, 0 0 1 2) }", "expected 1 ranges"},
+    {"func f : fn { arg %0 : f32[a=4] %1 = slice[a](%0) : f32[a=2] ranges=(0 0 1 2, 0 0 1 2) }",
+     "expected 1 ranges"},
     {"func f : fn { arg %0 : f32[a=4] } @1:2", "expected `mesh`"},
     {"func f : fn @1:2 { }", "expected a span"},
     {"func f : fn @1:2-99999999999 { }", "expected a span"},
@@ -156,14 +164,16 @@ Test(irtext, faulty_texts)
     for (size_t i = 0; i < DT_COUNT(faulty); i++) {
         DtArena *arena = dt_arena_new();
         DtDiags *diags = dt_diag_new(arena);
-        cr_expect_null(dt_irtext_read(arena, diags, faulty[i].text, strlen(faulty[i].text)), "%s", faulty[i].text);
+        cr_expect_null(dt_irtext_read(arena, diags, faulty[i].text, strlen(faulty[i].text)), "%s",
+                       faulty[i].text);
         cr_expect_eq(dt_diag_errors(diags), 1, "%s", faulty[i].text);
         char *out = NULL;
         size_t len = 0;
         FILE *stream = open_memstream(&out, &len);
         dt_diag_print(diags, stream, false);
         fclose(stream);
-        cr_expect(strstr(out, faulty[i].message), "%s\nwanted: %s\ngot: %s", faulty[i].text, faulty[i].message, out);
+        cr_expect(strstr(out, faulty[i].message), "%s\nwanted: %s\ngot: %s", faulty[i].text,
+                  faulty[i].message, out);
         free(out);
         dt_arena_free(arena);
     }
@@ -181,9 +191,7 @@ static size_t mutate(char *text, size_t len, size_t cap, uint32_t run)
     for (uint32_t t = 0; t < times && len > 1; t++) {
         size_t at = draw(run, &n) % len, from = draw(run, &n) % len, piece = 1 + draw(run, &n) % 30;
         switch (draw(run, &n) % 4) {
-        case 0:
-            text[at] = alphabet[draw(run, &n) % (sizeof alphabet - 1)];
-            break;
+        case 0: text[at] = alphabet[draw(run, &n) % (sizeof alphabet - 1)]; break;
         case 1:
             piece = piece < len - at ? piece : len - at;
             memmove(text + at, text + at + piece, len - at - piece);
@@ -194,7 +202,11 @@ static size_t mutate(char *text, size_t len, size_t cap, uint32_t run)
             if (len + piece > cap)
                 break;
             memmove(text + at + piece, text + at, len - at);
-            memmove(text + at, text + (from < at ? from : from + piece < len ? from + piece : from), piece);
+            memmove(text + at,
+                    text + (from < at            ? from
+                            : from + piece < len ? from + piece
+                                                 : from),
+                    piece);
             len += piece;
             break;
         default:
@@ -209,21 +221,27 @@ static size_t mutate(char *text, size_t len, size_t cap, uint32_t run)
     return len;
 }
 
-/* The small text keeps runs short; each run frees its memory. What is read must print and read again. */
+/* The small text keeps runs short; each run frees its memory. What is read must print and read
+ * again. */
 Test(irtext, fuzz, .timeout = 600)
 {
     DtArena *home = dt_arena_new();
     char *base = print(sample_module(home));
     static const char small[] =
-        "mesh m=2 time, d=2\nstore 0 : param f32[l=2, a=3] path=h.w pattern=h.#.w loops=1 rank=1 init=const(0, 0)\n"
+        "mesh m=2 time, d=2\nstore 0 : param f32[l=2, a=3] path=h.w pattern=h.#.w loops=1 rank=1 "
+        "init=const(0, 0)\n"
         "func b : body {\n arg %i : i32[]\n arg %x : f32[a=3, b=4/d]\n arg %w : f32[a=3]\n"
         " %y = mul(%x, %w) : f32[a=3, b=4/d] path=q @1:2-3\n"
-        " %z = reduce[b](%y) : f32[a=3]{sum d}\n %r = all_reduce(%z) : f32[a=3] mesh={d}\n return %y, %r\n}\n"
-        "func e : entry {\n %x = input() : f32[a=3, b=4/d] text=x\n %w = param() : f32[l=2, a=3] text=h.w store=0\n"
-        " %y, %r = loop(%x, %w) : f32[a=3, b=4/d], f32[l=2, a=3] func=b loop(label=h axis=l count=2 carried=1 "
+        " %z = reduce[b](%y) : f32[a=3]{sum d}\n %r = all_reduce(%z) : f32[a=3] mesh={d}\n return "
+        "%y, %r\n}\n"
+        "func e : entry {\n %x = input() : f32[a=3, b=4/d] text=x\n %w = param() : f32[l=2, a=3] "
+        "text=h.w store=0\n"
+        " %y, %r = loop(%x, %w) : f32[a=3, b=4/d], f32[l=2, a=3] func=b loop(label=h axis=l "
+        "count=2 carried=1 "
         "stacked=1 stacked_out=1)\n"
         " %s = relabel(%y) : f32[g=2/d, p=2, a=3] relabel(b -> g=2, p=2)\n"
-        " %t = window[a, k](%s) : f32[g=2/d, p=2, a=2, k=3] ranges=(1 1 2 3) number=0.5\n return %r\n}\n"
+        " %t = window[a, k](%s) : f32[g=2/d, p=2, a=2, k=3] ranges=(1 1 2 3) number=0.5\n return "
+        "%r\n}\n"
         "entry grad : e {\n result store=0\n}\n";
     const char *texts[] = {small, base};
     uint32_t runs = 100000, read = 0;

@@ -56,6 +56,11 @@ typedef struct DtRunOptions {
     uint32_t n_settings;
 } DtRunOptions;
 
+uint64_t dt_now_ns(void);       /* monotonic (rank.c) */
+
+/* settings.c: --steps and --set on the plan's own numbers. Errors name the key and the nearest one. */
+DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta, DtPlanTrain *ret_train);
+
 /* ---- the mapping of local ranks (shared.c) ---- */
 
 typedef enum DtPhase {
@@ -195,10 +200,11 @@ struct DtRank {
     DtTrace *trace;             /* NULL: none */
     uint64_t *usual_ns;         /* per instruction: running mean of its duration */
     DtStatus failure;           /* first failure */
-    int n_guards;               /* for load.c */
-    struct { void *at; size_t len; } maps[600];
+    int64_t *arg_base;          /* per argument: base plus the part of the coordinates */
+    struct DtRankMap { void *at; size_t len; } *maps; /* to unmap at the end */
     uint32_t n_maps;
-    uint64_t memory_bytes;
+    int *code_fds;
+    uint64_t memory_bytes;      /* arenas and workspaces */
 };
 
 /* Records the first failure of this rank, stores it in its slot, sets the abort word; returns false. */
@@ -223,8 +229,6 @@ void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_value
 /* exec.c: runs an entry; false after a failure. */
 bool dt_exec_entry(DtRank *rank, const char *entry);
 bool dt_exec_has(const DtPlan *plan, const char *entry);
-/* Value of an argument in the current registers. */
-uint64_t dt_now_ns(void);   /* monotonic */
 
 /* Metric `name` of `entry`: its record, or NULL. Scalars as double. */
 const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtrun: runs a plan. Without --rank it is the supervisor, which starts this program again once per rank. */
+#include "base/options.h"
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+#define O(ID, name, letter, value, group, help) OPTION_##ID,
+#include "runtime/options.def"
+#undef O
+};
+
+static const DtOptionRow rows[] = {
+#define O(ID, name, letter, value, group, help) {OPTION_##ID, name, letter, value, group, help},
+#include "runtime/options.def"
+#undef O
+};
+
+enum { N_HIDDEN = 2 }; /* the last rows: --rank, --shared */
+
+static const DtOptionTable table = {
+    .program = "dtrun",
+    .version = "0.1.0",
+    .purpose = "trains the model of a plan that dtc compiled",
+    .synopsis = "PLAN [--steps N] [--save DIR] [--log FILE]\n"
+                "PLAN --resume DIR [--steps N]\n"
+                "PLAN --resume DIR --eval\n"
+                "PLAN --resume DIR --generate TEXT [--tokens N] [--temperature T]",
+    .epilogue = "All ranks of the plan run on this machine, one process each. Ctrl-C finishes the step, saves if "
+                "--save or --resume names a folder, and says how to go on; a second Ctrl-C ends at once.\n"
+                "A plan contains machine code: running it trusts its author as running any program does.\n"
+                "Exit codes: 0 done, 1 failed, 2 wrong command line, 4 does not fit into memory, 5 input or output, 75 "
+                "failed but trying again may help, 130 interrupted.\n"
+                "Example:\n"
+                "  dtc examples/quickstart.dsl -o out/plan\n"
+                "  dtrun out/plan --save out/checkpoint --log out/log.jsonl\n"
+                "  dtrun out/plan --resume out/checkpoint --generate \"Once\" --tokens 200",
+    .rows = rows,
+    .n_rows = DT_COUNT(rows),
+};
+
+/* The command line being read. */
+typedef struct CommandLine {
+    DtRunOptions run;
+    int64_t rank, shared;      /* -1: not given */
+    bool done;                 /* --help and the like */
+    DtStatus status;
+} CommandLine;
+
+static bool wrong(CommandLine *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool wrong(CommandLine *line, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    line->status.code = DT_EXIT_USAGE;
+    vsnprintf(line->status.message, sizeof line->status.message, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool read_count(CommandLine *line, const char *name, const char *text, int64_t *ret_count)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < 0)
+        return wrong(line, "--%s wants a number of at least 0, not `%.60s`", name, text);
+    *ret_count = value;
+    return true;
+}
+
+static bool read_real(CommandLine *line, const char *name, const char *text, double *ret_value)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value) || value < 0)
+        return wrong(line, "--%s wants a number of at least 0, not `%.60s`", name, text);
+    *ret_value = value;
+    return true;
+}
+
+static bool read_redirect(CommandLine *line, const char *text)
+{
+    DtRunOptions *run = &line->run;
+    if (strcmp(text, "synthetic") == 0) {
+        run->data_synthetic = true;
+        return true;
+    }
+    char *copy = strdup(text), *equals = copy ? strchr(copy, '=') : NULL;
+    if (equals == NULL || equals == copy || equals[1] == '\0') {
+        free(copy);
+        return wrong(line, "--data wants OLD=NEW or `synthetic`, not `%.60s`", text);
+    }
+    if (run->n_redirects == DT_COUNT(run->redirects)) {
+        free(copy);
+        return wrong(line, "--data occurs more than %zu times", DT_COUNT(run->redirects));
+    }
+    *equals = '\0';
+    run->redirects[run->n_redirects++] = (DtRedirect){copy, equals + 1}; /* kept to the end of the process */
+    return true;
+}
+
+static bool read_gemm(CommandLine *line, const char *text)
+{
+    static const char *const names[] = {"onednn", "openblas", "plain"};
+    static const DtGemmKind kinds[] = {DT_GEMM_ONEDNN, DT_GEMM_OPENBLAS, DT_GEMM_PLAIN};
+    for (size_t i = 0; i < DT_COUNT(names); i++)
+        if (strcmp(names[i], text) == 0) {
+            line->run.gemm = kinds[i];
+            return true;
+        }
+    return wrong(line, "--gemm wants onednn, openblas or plain, not `%.60s`", text);
+}
+
+static bool print_table(CommandLine *line, int id)
+{
+    DtOptionTable shown = table;
+    DtText text = {0};
+    shown.n_rows -= N_HIDDEN;
+    if (id == OPTION_HELP)
+        dt_options_help(&shown, &text);
+    else if (id == OPTION_MAN)
+        dt_options_man(&shown, &text);
+    else
+        dt_text_printf(&text, "%s %s\n", table.program, table.version);
+    fputs(text.at, stdout);
+    dt_text_free(&text);
+    line->done = true;
+    return true;
+}
+
+static bool read_option(CommandLine *line, int id, const char *value)
+{
+    DtRunOptions *run = &line->run;
+    int64_t seed;
+    switch (id) {
+    case OPTION_STEPS: return read_count(line, "steps", value, &run->steps);
+    case OPTION_SAVE: run->save = value; return true;
+    case OPTION_RESUME: run->resume = value; return true;
+    case OPTION_DATA: return read_redirect(line, value);
+    case OPTION_SET:
+        if (run->n_settings == DT_COUNT(run->settings))
+            return wrong(line, "--set occurs more than %zu times", DT_COUNT(run->settings));
+        run->settings[run->n_settings++] = value;
+        return true;
+    case OPTION_EVAL: run->eval = true; return true;
+    case OPTION_GENERATE: run->generate = value; return true;
+    case OPTION_TOKENS: return read_count(line, "tokens", value, &run->tokens);
+    case OPTION_TEMPERATURE: return read_real(line, "temperature", value, &run->temperature);
+    case OPTION_SEED:
+        if (!read_count(line, "seed", value, &seed))
+            return false;
+        run->seed = (uint64_t)seed;
+        return true;
+    case OPTION_LOG: run->log = value; return true;
+    case OPTION_TRACE: run->trace = value; return true;
+    case OPTION_QUIET: run->quiet = true; return true;
+    case OPTION_DEVICE: run->device = value; return true;
+    case OPTION_COMM: run->comm = value; return true;
+    case OPTION_GEMM: return read_gemm(line, value);
+    case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);
+    case OPTION_TIMEOUT: return read_real(line, "timeout", value, &run->timeout);
+    case OPTION_RANK: return read_count(line, "rank", value, &line->rank);
+    case OPTION_SHARED: return read_count(line, "shared", value, &line->shared);
+    default: return print_table(line, id);
+    }
+}
+
+static bool check_combination(CommandLine *line)
+{
+    const DtRunOptions *run = &line->run;
+    if (run->plan_path == NULL)
+        return wrong(line, "which plan? (dtrun PLAN; `dtrun --help` says more)");
+    if (run->eval && run->generate)
+        return wrong(line, "--eval and --generate exclude each other");
+    if ((run->eval || run->generate) && run->save)
+        return wrong(line, "--save belongs to training, not to --eval or --generate");
+    if ((line->rank < 0) != (line->shared < 0))
+        return wrong(line, "--rank and --shared belong together");
+    return true;
+}
+
+static bool read_line(CommandLine *line, int argc, char **argv)
+{
+    DtOptions options;
+    dt_options_open(&options, &table, argc, argv, 1);
+    for (int id; (id = dt_options_next(&options)) != DT_OPTIONS_END && !line->done;) {
+        if (id == DT_OPTIONS_WRONG)
+            return wrong(line, "%s", options.message);
+        if (id != DT_OPTIONS_WORD) {
+            if (!read_option(line, id, options.value))
+                return false;
+        } else if (line->run.plan_path != NULL)
+            return wrong(line, "one plan at a time: `%.100s` and `%.100s`", line->run.plan_path, options.value);
+        else
+            line->run.plan_path = options.value;
+    }
+    return line->done || check_combination(line);
+}
+
+/* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank. */
+static int supervise(const DtRunOptions *run, int argc, char **argv)
+{
+    DtPlanFile file;
+    DtPlanMeta meta;
+    DtPlanTrain train;
+    DtStatus status = dt_read_file(run->plan_path, &file);
+    if (dt_status_ok(&status)) {
+        status = dt_settings_apply(run, &file.plan, &meta, &train);
+        if (dt_status_ok(&status)) {
+            int code = dt_supervisor_run(run, &file.plan, argc, argv);
+            dt_read_close(&file);
+            return code;
+        }
+        dt_read_close(&file);
+    }
+    fprintf(stderr, "dtrun: %s\n", status.message);
+    return status.code;
+}
+
+int main(int argc, char **argv)
+{
+    CommandLine line = {.run = {.steps = -1, .tokens = 200, .temperature = 0.8}, .rank = -1, .shared = -1};
+    if (!read_line(&line, argc, argv)) {
+        fprintf(stderr, "dtrun: %s\n", line.status.message);
+        return line.status.code;
+    }
+    if (line.done)
+        return fflush(stdout) == 0 ? DT_EXIT_OK : DT_EXIT_IO;
+    if (line.rank >= 0)
+        return dt_train_rank(&line.run, (uint32_t)line.rank, (int)line.shared);
+    return supervise(&line.run, argc, argv);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU as a device: kernels are functions of the plan's code units, products go to a library. */
+#include "runtime/gemm.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef void Kernel(char *const *pointers, const int64_t *integers);
+
+struct DtDeviceState {
+    Kernel **kernels;
+    DtGemms gemms;
+};
+
+static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
+{
+    const DtPlan *plan = rank->plan;
+    DtDeviceState *state = DT_NEW(rank->memory, DtDeviceState);
+    state->kernels = DT_NEW_ARRAY(rank->memory, Kernel *, plan->n_kernels + 1);
+    for (uint32_t i = 0; i < plan->n_kernels; i++) {
+        const char *symbol = dt_plan_str(plan, plan->kernels[i].symbol);
+        *(void **)&state->kernels[i] = dlsym(rank->codes[plan->kernels[i].code], symbol);
+        if (state->kernels[i] == NULL)
+            return dt_status_fail(DT_EXIT_FAILED, "code unit %u of the plan lacks kernel `%s`", plan->kernels[i].code,
+                                  symbol);
+    }
+    DtStatus status = dt_gemm_open(plan, rank->memory, rank->options->gemm, &state->gemms);
+    if (!dt_status_ok(&status))
+        return status;
+    rank->memory_bytes += dt_gemm_workspace(&state->gemms);
+    *ret_state = state;
+    return DT_OK;
+}
+
+static void close_device(DtDeviceState *state) { dt_gemm_close(&state->gemms); }
+
+static void run_kernel(DtDeviceState *state, uint32_t kernel, char *const *pointers, const int64_t *integers)
+{
+    state->kernels[kernel](pointers, integers);
+}
+
+static bool run_gemm(DtDeviceState *state, uint32_t gemm, const void *a, const void *b, void *c)
+{
+    return dt_gemm_run(&state->gemms, gemm, a, b, c);
+}
+
+static void copy(DtDeviceState *state, void *to, const void *from, int64_t bytes)
+{
+    (void)state;
+    memmove(to, from, (size_t)bytes);
+}
+
+static void zero(DtDeviceState *state, void *to, int64_t bytes)
+{
+    (void)state;
+    memset(to, 0, (size_t)bytes);
+}
+
+const DtDeviceOps dt_device_cpu = {"cpu", open_device, close_device, run_kernel, run_gemm, copy, zero};

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs an entry of the plan: walks its schedule, sets registers, runs bodies instruction by instruction.
+ * Before each instruction the rank's slot says which one it is and how long it usually takes, so that the
+ * supervisor can name it; after it, its duration goes into a running mean and the trace. Nothing is
+ * allocated here, and nothing checked: the reader has done that for all values of the registers. */
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+typedef struct Exec {
+    DtRank *rank;
+    int64_t reg[DT_PLAN_REGS];
+} Exec;
+
+static int64_t value_of(const Exec *exec, uint32_t index)
+{
+    const DtPlanArg *arg = &exec->rank->plan->args[index];
+    if (arg->kind == DT_ARG_STEP)
+        return exec->rank->step;
+    int64_t value = exec->rank->arg_base[index];
+    for (int r = 0; r < DT_PLAN_REGS; r++)
+        value += arg->reg[r] * exec->reg[r];
+    return value;
+}
+
+static DtPlaceAt place_of(const Exec *exec, uint32_t index)
+{
+    const DtPlanArg *arg = &exec->rank->plan->args[index];
+    int64_t offset = value_of(exec, index);
+    return (DtPlaceAt){exec->rank->arenas[arg->arena] + offset, arg->arena, offset, arg->bytes};
+}
+
+static char *address_of(const Exec *exec, uint32_t index) { return place_of(exec, index).at; }
+
+static void run_kernel(Exec *exec, const DtPlanInst *inst)
+{
+    DtRank *rank = exec->rank;
+    const DtPlanKernel *kernel = &rank->plan->kernels[inst->ref];
+    char *pointers[256];
+    int64_t integers[256];
+    for (uint32_t i = 0; i < kernel->n_pointers; i++)
+        pointers[i] = address_of(exec, inst->first_arg + i);
+    for (uint32_t i = 0; i < kernel->n_integers; i++)
+        integers[i] = value_of(exec, inst->first_arg + kernel->n_pointers + i);
+    rank->device_ops->kernel(rank->device, inst->ref, pointers, integers);
+}
+
+static bool run_read(Exec *exec, const DtPlanInst *inst)
+{
+    DtRank *rank = exec->rank;
+    const DtPlanReader *reader = &rank->plan->readers[inst->ref];
+    char *inputs[256];
+    for (uint32_t i = 0; i < reader->n_inputs; i++)
+        inputs[i] = address_of(exec, inst->first_arg + i);
+    if (rank->readers[inst->ref] == NULL) {
+        DtStatus status = dt_data_open(rank->options, rank->plan, inst->ref, &rank->readers[inst->ref]);
+        if (!dt_status_ok(&status))
+            return dt_rank_fail_status(rank, &status);
+    }
+    int64_t first = value_of(exec, inst->first_arg + reader->n_inputs);
+    int64_t rows = value_of(exec, inst->first_arg + reader->n_inputs + 1);
+    DtStatus status = dt_data_read(rank->readers[inst->ref], reader->is_eval ? rank->eval_batch : rank->step, first,
+                                   rows, inputs);
+    return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
+}
+
+static bool run_collective(Exec *exec, const DtPlanInst *inst)
+{
+    DtRank *rank = exec->rank;
+    const DtCommOps *ops = rank->comm_ops;
+    const DtRankGroup *group = &rank->groups[inst->ref];
+    DtPlanDtype dtype = inst->dtype;
+    DtPlaceAt first = inst->n_args > 0 ? place_of(exec, inst->first_arg) : (DtPlaceAt){0};
+    switch (inst->kind) {
+    case DT_INST_ALL_REDUCE:
+        return ops->all_reduce(rank->comm, group, first, inst->count, dtype, inst->reduce);
+    case DT_INST_ALL_GATHER:
+        return ops->all_gather(rank->comm, group, first, place_of(exec, inst->first_arg + 1), inst->count, dtype);
+    case DT_INST_REDUCE_SCATTER:
+        return ops->reduce_scatter(rank->comm, group, first, place_of(exec, inst->first_arg + 1), inst->count, dtype,
+                                   inst->reduce);
+    case DT_INST_BROADCAST: return ops->broadcast(rank->comm, group, first, inst->count, dtype);
+    case DT_INST_SEND:
+    case DT_INST_RECV: {
+        uint32_t peer = (uint32_t)value_of(exec, inst->first_arg + 1);
+        return (inst->kind == DT_INST_SEND ? ops->send : ops->recv)(rank->comm, group, peer, first, inst->count, dtype);
+    }
+    default: return ops->barrier(rank->comm, group);
+    }
+}
+
+static bool run_inst(Exec *exec, const DtPlanInst *inst)
+{
+    DtRank *rank = exec->rank;
+    uint32_t at = inst->first_arg;
+    switch (inst->kind) {
+    case DT_INST_KERNEL: run_kernel(exec, inst); return true;
+    case DT_INST_GEMM:
+        return rank->device_ops->gemm(rank->device, inst->ref, address_of(exec, at), address_of(exec, at + 1),
+                                      address_of(exec, at + 2)) ||
+               dt_rank_fail(rank, DT_EXIT_FAILED, "the library for matrix products failed");
+    case DT_INST_COPY:
+        rank->device_ops->copy(rank->device, address_of(exec, at), address_of(exec, at + 1), inst->count);
+        return true;
+    case DT_INST_ZERO: rank->device_ops->zero(rank->device, address_of(exec, at), inst->count); return true;
+    case DT_INST_READ: return run_read(exec, inst);
+    default: return run_collective(exec, inst);
+    }
+}
+
+/* One instruction with what others see of it. */
+static bool run_watched(Exec *exec, uint32_t index)
+{
+    DtRank *rank = exec->rank;
+    uint64_t began = dt_now_ns();
+    DtSlot *slot = rank->slot;
+    atomic_store_explicit(&slot->usual_ns, rank->usual_ns[index], memory_order_relaxed);
+    atomic_store_explicit(&slot->began_ns, began, memory_order_relaxed);
+    atomic_store_explicit(&slot->inst, index, memory_order_relaxed);
+    atomic_fetch_add_explicit(&slot->progress, 1, memory_order_release);
+    if (!run_inst(exec, &rank->plan->insts[index]))
+        return false;
+    uint64_t ended = dt_now_ns(), took = ended - began, usual = rank->usual_ns[index];
+    rank->usual_ns[index] = usual == 0 ? took + 1 : usual + took / 8 - usual / 8 + 1;
+    if (rank->trace)
+        dt_trace_inst(rank->trace, index, began, ended);
+    return true;
+}
+
+static bool run_body(Exec *exec, const DtPlanBody *body)
+{
+    for (uint32_t i = 0; i < body->n_insts; i++)
+        if (!run_watched(exec, body->first_inst + i))
+            return false;
+    return !dt_rank_aborted(exec->rank);
+}
+
+/* Runs items up to the END that closes this level; *ret_after is its index (or end). */
+static bool run_items(Exec *exec, uint32_t at, uint32_t end, uint32_t *ret_after)
+{
+    const DtPlan *plan = exec->rank->plan;
+    for (; at < end && plan->schedule[at].kind != DT_SCHED_END; at++) {
+        const DtPlanSchedule *item = &plan->schedule[at];
+        if (item->kind == DT_SCHED_RUN) {
+            if (!run_body(exec, &plan->bodies[item->body]))
+                return false;
+            continue;
+        }
+        uint32_t after = at;
+        for (int64_t i = 0; i < item->count; i++) {
+            exec->reg[item->reg] = item->first + i * item->step;
+            if (!run_items(exec, at + 1, end, &after))
+                return false;
+        }
+        exec->reg[item->reg] = 0;
+        at = after;
+    }
+    *ret_after = at;
+    return true;
+}
+
+static const DtPlanEntry *find_entry(const DtPlan *plan, const char *name)
+{
+    for (uint32_t e = 0; e < plan->n_entries; e++)
+        if (strcmp(dt_plan_str(plan, plan->entries[e].name), name) == 0)
+            return &plan->entries[e];
+    return NULL;
+}
+
+bool dt_exec_has(const DtPlan *plan, const char *entry) { return find_entry(plan, entry) != NULL; }
+
+bool dt_exec_entry(DtRank *rank, const char *name)
+{
+    const DtPlanEntry *entry = find_entry(rank->plan, name);
+    if (entry == NULL)
+        return dt_rank_fail(rank, DT_EXIT_FAILED, "the plan has no entry `%s`", name);
+    Exec exec = {.rank = rank};
+    uint32_t after;
+    uint64_t began = dt_now_ns();
+    atomic_store(&rank->slot->step, rank->step);
+    bool good = run_items(&exec, entry->first, entry->first + entry->count, &after);
+    if (good && rank->trace)
+        dt_trace_step(rank->trace, name, rank->step, began, dt_now_ns());
+    return good;
+}
+
+const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name)
+{
+    for (uint32_t m = 0; m < plan->n_metrics; m++)
+        if (strcmp(dt_plan_str(plan, plan->metrics[m].entry), entry) == 0 &&
+            (name == NULL || strcmp(dt_plan_str(plan, plan->metrics[m].name), name) == 0))
+            return &plan->metrics[m];
+    return NULL;
+}
+
+double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric)
+{
+    const char *at = rank->arenas[metric->arena] + metric->offset;
+    if (metric->dtype == DT_PLAN_F64) {
+        double value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    float value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}

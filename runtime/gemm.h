@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products for the CPU: one table of functions per library, filled in one file each. A library
+ * prepares every GEMM record of a plan at load and allocates nothing of its own in the step. */
+#ifndef DT_RUNTIME_GEMM_H
+#define DT_RUNTIME_GEMM_H
+
+#include "runtime/runtime.h"
+
+typedef struct DtGemmLibrary DtGemmLibrary; /* a library's state */
+
+typedef struct DtGemmOps {
+    const char *name;
+    /* Fails if the library is not installed; the message names the package. memory: for what lasts. */
+    DtStatus (*open)(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library);
+    /* Prepares record number index; false: this library cannot do it (the plain loops will). */
+    bool (*prepare)(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *gemm);
+    /* C (+)= A B on one thread. */
+    bool (*run)(DtGemmLibrary *library, uint32_t index, const void *a, const void *b, void *c);
+    void (*close)(DtGemmLibrary *library);
+    uint64_t (*workspace)(const DtGemmLibrary *library); /* bytes it holds */
+} DtGemmOps;
+
+extern const DtGemmOps dt_gemm_onednn, dt_gemm_openblas;
+
+/* The reference: three loops, sums in double, any strides; dtypes f32. */
+void dt_gemm_plain_run(const DtPlanGemm *gemm, const void *a, const void *b, void *c);
+
+/* A plan's products on the chosen library. */
+typedef struct DtGemms {
+    const DtPlan *plan;
+    const DtGemmOps *ops;       /* NULL: plain */
+    DtGemmLibrary *library;
+    bool *prepared;             /* per record; the others run plain */
+    uint32_t n_plain;           /* records that the library cannot do */
+} DtGemms;
+
+/* kind DEFAULT: oneDNN, else OpenBLAS, else an error. */
+DtStatus dt_gemm_open(const DtPlan *plan, DtArena *memory, DtGemmKind kind, DtGemms *ret_gemms);
+bool dt_gemm_run(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c);
+uint64_t dt_gemm_workspace(const DtGemms *gemms);
+void dt_gemm_close(DtGemms *gemms);
+
+#endif

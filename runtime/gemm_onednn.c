@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products by oneDNN: one matmul primitive per record of the plan, made at load, with the scratchpad
+ * in our memory. The only file that sees oneDNN's header; its functions are found at run time in the
+ * library of the header's major version. Versions 2 and 3 differ in how descriptors are made (see the
+ * two halves of make_descriptor and make_primitive).
+ *
+ * Batches go into the primitive if oneDNN has optimised code for that, else they are a loop around a
+ * two-dimensional one. Where it has only its reference code, prepare says no. */
+#include "runtime/gemm.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define SYMBOLS_COMMON(X)                                                                                  \
+    X(dnnl_engine_create) X(dnnl_engine_destroy) X(dnnl_stream_create) X(dnnl_stream_destroy)              \
+    X(dnnl_memory_create) X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle)                            \
+    X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_post_ops)       \
+    X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_post_ops_create) X(dnnl_post_ops_destroy)            \
+    X(dnnl_post_ops_append_sum) X(dnnl_primitive_desc_query) X(dnnl_primitive_desc_query_md)               \
+    X(dnnl_primitive_desc_destroy) X(dnnl_primitive_create) X(dnnl_primitive_destroy)                      \
+    X(dnnl_primitive_execute) X(dnnl_stream_wait) X(dnnl_memory_desc_get_size)
+#if DNNL_VERSION_MAJOR >= 3
+#define LIBRARY "libdnnl.so.3"
+#define SYMBOLS(X)                                                                                         \
+    SYMBOLS_COMMON(X) X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_destroy)                  \
+    X(dnnl_matmul_primitive_desc_create)
+#else
+#define LIBRARY "libdnnl.so.2"
+#define SYMBOLS(X)                                                                                         \
+    SYMBOLS_COMMON(X) X(dnnl_memory_desc_init_by_strides) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create)
+#endif
+
+typedef struct Symbols {
+#define FIELD(name) __typeof__(name) *name;
+    SYMBOLS(FIELD)
+#undef FIELD
+} Symbols;
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t Desc;              /* a pointer */
+typedef const_dnnl_memory_desc_t DescAt;
+#else
+typedef dnnl_memory_desc_t Desc;              /* a struct */
+typedef const dnnl_memory_desc_t *DescAt;
+#endif
+
+/* One prepared product. loop: batches around a two-dimensional primitive. */
+typedef struct Product {
+    const DtPlanGemm *gemm;
+    bool loop;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t a, b, c, scratch;
+    size_t scratch_bytes;
+} Product;
+
+struct DtGemmLibrary {
+    void *handle;
+    Symbols dnnl;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    Product *products;
+    uint32_t n_products;
+    void *scratch;                            /* the largest that any product wants */
+    size_t scratch_bytes;
+};
+
+static DtStatus find_symbols(DtGemmLibrary *library)
+{
+#define FIND(name)                                                                                         \
+    *(void **)&library->dnnl.name = dlsym(library->handle, #name);                                         \
+    if (library->dnnl.name == NULL)                                                                        \
+        return dt_status_fail(DT_EXIT_FAILED, LIBRARY " lacks " #name);
+    SYMBOLS(FIND)
+#undef FIND
+    return DT_OK;
+}
+
+/* One library thread per rank: the ranks are what uses the cores. OpenMP keeps this per thread. */
+static void use_one_thread(void *handle)
+{
+    void (*set_threads)(int) = NULL;
+    *(void **)&set_threads = dlsym(handle, "omp_set_num_threads");
+    if (set_threads)
+        set_threads(1);
+}
+
+static void close_library(DtGemmLibrary *library)
+{
+    for (uint32_t i = 0; i < library->n_products; i++) {
+        Product *product = &library->products[i];
+        if (product->primitive == NULL)
+            continue;
+        library->dnnl.dnnl_primitive_destroy(product->primitive);
+        library->dnnl.dnnl_memory_destroy(product->a);
+        library->dnnl.dnnl_memory_destroy(product->b);
+        library->dnnl.dnnl_memory_destroy(product->c);
+        library->dnnl.dnnl_memory_destroy(product->scratch);
+    }
+    if (library->stream)
+        library->dnnl.dnnl_stream_destroy(library->stream);
+    if (library->engine)
+        library->dnnl.dnnl_engine_destroy(library->engine);
+    if (library->scratch)
+        munmap(library->scratch, library->scratch_bytes);
+    /* The OpenMP runtime it brought does not survive being unloaded; the library stays. */
+}
+
+static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library)
+{
+    DtGemmLibrary *library = DT_NEW(memory, DtGemmLibrary);
+    library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library->handle == NULL)
+        return dt_status_fail(DT_EXIT_FAILED, "oneDNN is not installed (" LIBRARY ", package libdnnl%d)",
+                              DNNL_VERSION_MAJOR);
+    DtStatus status = find_symbols(library);
+    if (!dt_status_ok(&status))
+        return status;
+    use_one_thread(library->handle);
+    if (library->dnnl.dnnl_engine_create(&library->engine, dnnl_cpu, 0) != dnnl_success ||
+        library->dnnl.dnnl_stream_create(&library->stream, library->engine, dnnl_stream_default_flags) != dnnl_success)
+        return dt_status_fail(DT_EXIT_FAILED, "oneDNN does not start on this processor");
+    library->products = DT_NEW_ARRAY(memory, Product, n_gemms + 1);
+    library->n_products = n_gemms;
+    *ret_library = library;
+    return DT_OK;
+}
+
+/* ---- descriptors ---- */
+
+/* A matrix with its batch axes in front; a batch axis that an operand lacks (stride 0) has extent 1. */
+typedef struct Shape {
+    int n;
+    dnnl_dims_t dims, strides;
+} Shape;
+
+static Shape shape_of(const DtPlanGemm *g, bool loop, const int64_t *batch, int64_t rows, int64_t cols, int64_t row,
+                      int64_t col)
+{
+    Shape shape = {0};
+    for (uint32_t d = 0; !loop && d < g->n_batch; d++) {
+        shape.dims[shape.n] = batch[d] == 0 ? 1 : g->batch[d];
+        shape.strides[shape.n++] = batch[d];
+    }
+    shape.dims[shape.n] = rows;
+    shape.strides[shape.n++] = row;
+    shape.dims[shape.n] = cols;
+    shape.strides[shape.n++] = col;
+    /* Strides along extent 1 are free; a natural one lets oneDNN see the usual layouts. */
+    int64_t natural = 1;
+    for (int d = shape.n; d-- > 0;) {
+        if (shape.dims[d] == 1)
+            shape.strides[d] = natural;
+        int64_t span = shape.dims[d] * shape.strides[d];
+        natural = span > natural ? span : natural;
+    }
+    return shape;
+}
+
+static bool make_descriptor(DtGemmLibrary *library, const Shape *shape, Desc *ret_desc)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return library->dnnl.dnnl_memory_desc_create_with_strides(ret_desc, shape->n, shape->dims, dnnl_f32,
+                                                              shape->strides) == dnnl_success;
+#else
+    return library->dnnl.dnnl_memory_desc_init_by_strides(ret_desc, shape->n, shape->dims, dnnl_f32,
+                                                          shape->strides) == dnnl_success;
+#endif
+}
+
+static void drop_descriptors(DtGemmLibrary *library, Desc *descs, int n)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    for (int i = 0; i < n; i++)
+        library->dnnl.dnnl_memory_desc_destroy(descs[i]);
+#else
+    (void)library, (void)descs, (void)n;
+#endif
+}
+
+#if DNNL_VERSION_MAJOR >= 3
+#define AT(desc) (desc)
+#else
+#define AT(desc) (&(desc))
+#endif
+
+static bool make_attributes(DtGemmLibrary *library, bool accumulate, dnnl_primitive_attr_t *ret_attr)
+{
+    Symbols *dnnl = &library->dnnl;
+    dnnl_post_ops_t post = NULL;
+    if (dnnl->dnnl_primitive_attr_create(ret_attr) != dnnl_success)
+        return false;
+    bool good = dnnl->dnnl_primitive_attr_set_scratchpad_mode(*ret_attr, dnnl_scratchpad_mode_user) == dnnl_success;
+    if (good && accumulate) {
+        good = dnnl->dnnl_post_ops_create(&post) == dnnl_success;
+#if DNNL_VERSION_MAJOR >= 3
+        good = good && dnnl->dnnl_post_ops_append_sum(post, 1.0f, 0, dnnl_data_type_undef) == dnnl_success;
+#else
+        good = good && dnnl->dnnl_post_ops_append_sum(post, 1.0f) == dnnl_success;
+#endif
+        good = good && dnnl->dnnl_primitive_attr_set_post_ops(*ret_attr, post) == dnnl_success;
+        if (post)
+            dnnl->dnnl_post_ops_destroy(post);
+    }
+    if (!good)
+        dnnl->dnnl_primitive_attr_destroy(*ret_attr);
+    return good;
+}
+
+/* The primitive's description, if oneDNN has optimised code for it. */
+static bool make_primitive_desc(DtGemmLibrary *library, Desc descs[3], bool accumulate, dnnl_primitive_desc_t *ret_desc)
+{
+    Symbols *dnnl = &library->dnnl;
+    dnnl_primitive_attr_t attr;
+    dnnl_status_t status;
+    const char *kind = NULL;
+    if (!make_attributes(library, accumulate, &attr))
+        return false;
+#if DNNL_VERSION_MAJOR >= 3
+    status = dnnl->dnnl_matmul_primitive_desc_create(ret_desc, library->engine, descs[0], descs[1], NULL, descs[2], attr);
+#else
+    dnnl_matmul_desc_t matmul;
+    status = dnnl->dnnl_matmul_desc_init(&matmul, &descs[0], &descs[1], NULL, &descs[2]);
+    if (status == dnnl_success)
+        status = dnnl->dnnl_primitive_desc_create(ret_desc, &matmul, attr, library->engine, NULL);
+#endif
+    dnnl->dnnl_primitive_attr_destroy(attr);
+    if (status != dnnl_success)
+        return false;
+    if (dnnl->dnnl_primitive_desc_query(*ret_desc, dnnl_query_impl_info_str, 0, &kind) != dnnl_success ||
+        strncmp(kind, "ref", 3) == 0) {
+        dnnl->dnnl_primitive_desc_destroy(*ret_desc);
+        return false;
+    }
+    return true;
+}
+
+static bool grow_scratch(DtGemmLibrary *library, size_t bytes)
+{
+    if (bytes <= library->scratch_bytes)
+        return true;
+    size_t rounded = (bytes + 4095) & ~(size_t)4095;
+    void *at = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return false;
+    if (library->scratch)
+        munmap(library->scratch, library->scratch_bytes);
+    library->scratch = at;
+    library->scratch_bytes = rounded;
+    return true;
+}
+
+static bool make_product(DtGemmLibrary *library, Product *product, Desc descs[3], dnnl_primitive_desc_t desc)
+{
+    Symbols *dnnl = &library->dnnl;
+    DescAt scratch = dnnl->dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    product->scratch_bytes = dnnl->dnnl_memory_desc_get_size(scratch);
+    return dnnl->dnnl_memory_create(&product->a, AT(descs[0]), library->engine, DNNL_MEMORY_NONE) == dnnl_success &&
+           dnnl->dnnl_memory_create(&product->b, AT(descs[1]), library->engine, DNNL_MEMORY_NONE) == dnnl_success &&
+           dnnl->dnnl_memory_create(&product->c, AT(descs[2]), library->engine, DNNL_MEMORY_NONE) == dnnl_success &&
+           dnnl->dnnl_memory_create(&product->scratch, scratch, library->engine, DNNL_MEMORY_NONE) == dnnl_success &&
+           grow_scratch(library, product->scratch_bytes) &&
+           dnnl->dnnl_primitive_create(&product->primitive, desc) == dnnl_success;
+}
+
+/* Tries to make the primitive with the batch inside (loop false) or around it. */
+static bool try_product(DtGemmLibrary *library, Product *product, bool loop)
+{
+    const DtPlanGemm *g = product->gemm;
+    Shape shapes[3] = {shape_of(g, loop, g->a_batch, g->m, g->k, g->a_row, g->a_col),
+                       shape_of(g, loop, g->b_batch, g->k, g->n, g->b_row, g->b_col),
+                       shape_of(g, loop, g->c_batch, g->m, g->n, g->c_row, g->c_col)};
+    Desc descs[3];
+    int n = 0;
+    while (n < 3 && make_descriptor(library, &shapes[n], &descs[n]))
+        n++;
+    dnnl_primitive_desc_t desc;
+    bool good = n == 3 && make_primitive_desc(library, descs, g->accumulate != 0, &desc);
+    if (good) {
+        good = make_product(library, product, descs, desc);
+        library->dnnl.dnnl_primitive_desc_destroy(desc);
+    }
+    drop_descriptors(library, descs, n);
+    product->loop = loop;
+    return good;
+}
+
+/* Broadcast along rows or columns (stride 0) is nothing that a matrix of oneDNN can be. */
+static bool is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
+{
+    return (rows == 1 || row > 0) && (cols == 1 || col > 0) && (rows == 1 || cols == 1 || row == 1 || col == 1);
+}
+
+static bool prepare(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *g)
+{
+    Product *product = &library->products[index];
+    *product = (Product){.gemm = g};
+    if (!is_matrix(g->m, g->k, g->a_row, g->a_col) || !is_matrix(g->k, g->n, g->b_row, g->b_col) ||
+        !is_matrix(g->m, g->n, g->c_row, g->c_col))
+        return false;
+    if (try_product(library, product, false))
+        return true;
+    return g->n_batch > 0 && try_product(library, product, true);
+}
+
+/* ---- the step ---- */
+
+static bool execute(DtGemmLibrary *library, Product *product, const float *a, const float *b, float *c)
+{
+    Symbols *dnnl = &library->dnnl;
+    dnnl->dnnl_memory_set_data_handle(product->a, (void *)(uintptr_t)a);
+    dnnl->dnnl_memory_set_data_handle(product->b, (void *)(uintptr_t)b);
+    dnnl->dnnl_memory_set_data_handle(product->c, c);
+    const dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, product->a}, {DNNL_ARG_WEIGHTS, product->b},
+                                     {DNNL_ARG_DST, product->c}, {DNNL_ARG_SCRATCHPAD, product->scratch}};
+    return dnnl->dnnl_primitive_execute(product->primitive, library->stream, 4, args) == dnnl_success;
+}
+
+static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const void *b, void *c)
+{
+    Product *product = &library->products[index];
+    const DtPlanGemm *g = product->gemm;
+    if (product->scratch_bytes > 0)
+        library->dnnl.dnnl_memory_set_data_handle(product->scratch, library->scratch);
+    int64_t at[DT_PLAN_MAX_BATCH] = {0};
+    for (;;) {
+        int64_t from_a = 0, from_b = 0, from_c = 0;
+        for (uint32_t d = 0; d < g->n_batch; d++) {
+            from_a += at[d] * g->a_batch[d];
+            from_b += at[d] * g->b_batch[d];
+            from_c += at[d] * g->c_batch[d];
+        }
+        if (!execute(library, product, (const float *)a + from_a, (const float *)b + from_b, (float *)c + from_c))
+            return false;
+        uint32_t d = product->loop ? g->n_batch : 0;
+        while (d > 0 && ++at[d - 1] == g->batch[d - 1])
+            at[--d] = 0;
+        if (d == 0)
+            break;
+    }
+    return library->dnnl.dnnl_stream_wait(library->stream) == dnnl_success;
+}
+
+static uint64_t workspace(const DtGemmLibrary *library) { return library->scratch_bytes; }
+
+const DtGemmOps dt_gemm_onednn = {"onednn", open_library, prepare, run, close_library, workspace};

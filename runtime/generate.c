@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --generate: writes on from a prompt with the entry "predict" at the plan's own shapes. The prompt stands
+ * in row 0 of the batch; each run gives the logits of the next token at the last written position. When
+ * the row is full, the window slides by one. Sampling draws one number of the counter generator per token,
+ * so equal seeds give equal texts. Every rank runs the same number of predictions; the one that holds row
+ * 0 (rank 0) chooses the tokens. */
+#include "runtime/rank.h"
+
+#include "base/hash.h"
+#include "base/philox.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Generator {
+    DtRank *rank;
+    const DtPlanInput *input;   /* token ids, [batch, seq] */
+    const DtPlanMetric *output; /* logits: the input's axes and the vocabulary's, in any order */
+    int64_t window, vocab;
+    int64_t position_stride, vocab_stride; /* elements of the output */
+    int64_t *tokens;            /* the last window of them */
+    int64_t n_tokens;
+    double *weights;            /* per vocabulary entry */
+    bool bytes;                 /* tokens are bytes of text */
+} Generator;
+
+static bool find_input(Generator *g)
+{
+    const DtPlan *plan = g->rank->plan;
+    for (uint32_t i = 0; i < plan->n_readers && g->input == NULL; i++)
+        if (!plan->readers[i].is_eval) {
+            uint32_t source = plan->readers[i].source;
+            g->input = &plan->inputs[plan->readers[i].first_input];
+            g->bytes = source == DT_PLAN_TEXT || source == DT_PLAN_SYNTHETIC;
+        }
+    if (g->input == NULL || g->input->n_axes != 2 || g->input->dtype != DT_PLAN_I32)
+        return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs a model whose first input is i32[batch, seq]");
+    const DtPlanAxis *axis = &plan->axes[g->input->first_axis + 1];
+    if (axis->local != axis->extent)
+        return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs axis `%s` whole on each rank; this plan splits it",
+                            dt_plan_str(plan, axis->name));
+    g->window = axis->local;
+    return true;
+}
+
+/* The prediction has the input's two axes and one more. */
+static bool find_output(Generator *g)
+{
+    const DtPlan *plan = g->rank->plan;
+    const DtPlanAxis *in = plan->axes + g->input->first_axis;
+    g->output = dt_exec_metric(plan, "predict", NULL);
+    if (g->output == NULL || g->output->n_axes != 3 || g->output->dtype != DT_PLAN_F32)
+        return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs a model whose result is f32[batch, seq, vocab]");
+    const DtPlanAxis *out = plan->axes + g->output->first_axis;
+    int64_t stride = 1;
+    g->vocab = 0;
+    for (uint32_t a = 3; a-- > 0; stride *= out[a].local) {
+        const char *name = dt_plan_str(plan, out[a].name);
+        if (strcmp(name, dt_plan_str(plan, in[1].name)) == 0)
+            g->position_stride = stride;
+        else if (strcmp(name, dt_plan_str(plan, in[0].name)) != 0) {
+            g->vocab = out[a].extent;
+            g->vocab_stride = stride;
+            if (out[a].local < out[a].extent)
+                return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs axis `%s` whole on each rank; this plan "
+                                    "splits it", name);
+        }
+    }
+    if (g->vocab == 0 || g->position_stride == 0)
+        return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs a model whose result is f32[batch, seq, vocab]");
+    return true;
+}
+
+static void push_token(Generator *g, int64_t token)
+{
+    if (g->n_tokens == g->window)
+        memmove(g->tokens, g->tokens + 1, (size_t)(--g->n_tokens) * sizeof g->tokens[0]);
+    g->tokens[g->n_tokens++] = token;
+}
+
+/* Bytes of the prompt, or for other tokenisations decimal numbers. An empty prompt begins with a newline. */
+static bool read_prompt(Generator *g, const char *prompt)
+{
+    if (g->bytes) {
+        for (const char *at = prompt[0] ? prompt : "\n"; *at; at++) {
+            if ((unsigned char)*at >= g->vocab)
+                return dt_rank_fail(g->rank, DT_EXIT_USAGE, "byte %d of the prompt is outside the vocabulary of %lld",
+                                    (unsigned char)*at, (long long)g->vocab);
+            push_token(g, (unsigned char)*at);
+        }
+        return true;
+    }
+    for (const char *at = prompt; *at;) {
+        char *end;
+        errno = 0;
+        long long token = strtoll(at, &end, 10);
+        if (end == at || errno || token < 0 || token >= g->vocab)
+            return dt_rank_fail(g->rank, DT_EXIT_USAGE, "the model was trained on token numbers: write the prompt as "
+                                "numbers below %lld, separated by spaces", (long long)g->vocab);
+        push_token(g, token);
+        for (at = end; *at == ' ' || *at == ','; at++) {}
+    }
+    return g->n_tokens > 0 || dt_rank_fail(g->rank, DT_EXIT_USAGE, "the prompt is empty");
+}
+
+static void write_input(const Generator *g)
+{
+    int32_t *row = (int32_t *)(void *)(g->rank->arenas[g->input->arena] + g->input->offset);
+    memset(row, 0, (size_t)g->window * sizeof *row);
+    for (int64_t i = 0; i < g->n_tokens; i++)
+        row[i] = (int32_t)g->tokens[i];
+}
+
+/* Softmax of logits / temperature, inverted at one uniform number; temperature 0: the largest. */
+static int64_t choose(const Generator *g, int64_t number)
+{
+    const DtRunOptions *options = g->rank->options;
+    const float *logits = (const float *)(const void *)(g->rank->arenas[g->output->arena] + g->output->offset) +
+                          (g->n_tokens - 1) * g->position_stride;
+    int64_t best = 0;
+    for (int64_t v = 1; v < g->vocab; v++)
+        if (logits[v * g->vocab_stride] > logits[best * g->vocab_stride])
+            best = v;
+    if (options->temperature <= 0)
+        return best;
+    double top = logits[best * g->vocab_stride], total = 0;
+    for (int64_t v = 0; v < g->vocab; v++)
+        total += g->weights[v] = exp((logits[v * g->vocab_stride] - top) / options->temperature);
+    uint64_t key = dt_hash_text("generate", options->seed);
+    double left = dt_philox_uniform(dt_philox(key, (uint64_t)number, 0, 0)) * total;
+    for (int64_t v = 0; v < g->vocab; v++)
+        if ((left -= g->weights[v]) < 0)
+            return v;
+    return best;
+}
+
+static void show(const Generator *g, int64_t token)
+{
+    if (g->bytes)
+        putchar((int)token);
+    else
+        printf("%lld ", (long long)token);
+    fflush(stdout);
+}
+
+bool dt_generate_text(DtRank *rank)
+{
+    const DtRunOptions *options = rank->options;
+    Generator g = {.rank = rank};
+    if (!dt_exec_has(rank->plan, "predict"))
+        return dt_rank_fail(rank, DT_EXIT_USAGE, "the plan has no entry `predict`");
+    if (!find_input(&g) || !find_output(&g))
+        return false;
+    g.tokens = DT_NEW_ARRAY(rank->memory, int64_t, g.window);
+    g.weights = DT_NEW_ARRAY(rank->memory, double, g.vocab);
+    if (!read_prompt(&g, options->generate))
+        return false;
+    bool writes = rank->rank == 0;
+    if (writes)
+        fputs(options->generate, stdout);
+    if (writes && !g.bytes)
+        putchar(' ');
+    for (int64_t i = 0; i < options->tokens; i++) {
+        if (rank->rank == 0 && atomic_load(&rank->shared->stop))
+            atomic_store(&rank->shared->last_step, i); /* Ctrl-C: the others leave one token later */
+        write_input(&g);
+        if (!dt_exec_entry(rank, "predict"))
+            return false;
+        int64_t token = choose(&g, i);
+        push_token(&g, token);
+        if (writes)
+            show(&g, token);
+        if (i >= atomic_load(&rank->shared->last_step))
+            break;
+    }
+    if (writes)
+        putchar('\n');
+    return fflush(stdout) == 0 || dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
+}

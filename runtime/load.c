@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes a rank out of a plan: its place in the mesh, its memory, its machine code.
+ *
+ * Every arena lies by itself between two inaccessible pages, so that a kernel that runs over an end
+ * stops at once. Shared arenas are pieces of the ranks' common mapping, mapped here for this rank and for
+ * all its peers. Code units come out of the plan through sealed memory files: what dlopen sees cannot
+ * change afterwards, and nothing is written to a disk. */
+#include "runtime/rank.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, HUGE = 2 << 20 };
+
+static uint64_t page_up(uint64_t bytes) { return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1); }
+
+/* ---- memory ---- */
+
+/* bytes of zeroed memory between guard pages; from fd at offset if fd >= 0. */
+static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
+{
+    uint64_t inner = page_up(bytes);
+    char *outer = mmap(NULL, inner + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (outer == MAP_FAILED)
+        return NULL;
+    rank->maps[rank->n_maps++] = (struct DtRankMap){outer, inner + 2 * PAGE};
+    if (inner == 0)
+        return outer + PAGE;
+    int flags = MAP_FIXED | (fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+    char *at = mmap(outer + PAGE, inner, PROT_READ | PROT_WRITE, flags, fd, fd >= 0 ? (off_t)offset : 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    if (fd < 0 && inner >= 2 * HUGE)
+        madvise(at, inner, MADV_HUGEPAGE); /* only a wish */
+    return at;
+}
+
+/* More than the machine has would end in a kill somewhere later. */
+static DtStatus check_fit(const DtRank *rank, uint64_t bytes)
+{
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char need[32], have[32];
+    if (bytes * rank->n_ranks <= machine)
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
+                          "%u ranks need %s each; this machine has %s. Compile with more micro-batches, a smaller "
+                          "batch, or run on more machines", rank->n_ranks, dt_text_bytes(need, (double)bytes),
+                          dt_text_bytes(have, (double)machine));
+}
+
+static DtStatus load_arenas(DtRank *rank, int shared_fd)
+{
+    const DtPlan *plan = rank->plan;
+    DtSharedLayout layout;
+    dt_shared_layout(plan, &layout);
+    for (uint32_t a = 0; a < plan->n_arenas; a++)
+        rank->memory_bytes += (uint64_t)plan->arenas[a].bytes;
+    DtStatus status = check_fit(rank, rank->memory_bytes);
+    if (!dt_status_ok(&status))
+        return status;
+    rank->arenas = DT_NEW_ARRAY(rank->memory, char *, plan->n_arenas + 1);
+    rank->peer_arenas = DT_NEW_ARRAY(rank->memory, char *, (size_t)plan->n_arenas * rank->n_ranks + 1);
+    rank->maps = DT_NEW_ARRAY(rank->memory, struct DtRankMap, (size_t)plan->n_arenas * (rank->n_ranks + 1) + 1);
+    for (uint32_t a = 0; a < plan->n_arenas; a++)
+        for (uint32_t r = 0; r < rank->n_ranks; r++) {
+            bool shared = plan->arenas[a].shared != 0;
+            if (r != rank->rank && !shared)
+                continue;
+            char *at = map_arena(rank, (uint64_t)plan->arenas[a].bytes, shared ? shared_fd : -1,
+                                 layout.arenas + r * layout.rank_bytes + layout.arena[a]);
+            if (at == NULL)
+                return dt_status_fail(DT_EXIT_DOES_NOT_FIT, "rank %u: no %lld bytes for arena `%s`: %s", rank->rank,
+                                      (long long)plan->arenas[a].bytes, dt_plan_str(plan, plan->arenas[a].name),
+                                      strerror(errno));
+            rank->peer_arenas[(size_t)r * plan->n_arenas + a] = at;
+            if (r == rank->rank)
+                rank->arenas[a] = at;
+        }
+    return DT_OK;
+}
+
+/* ---- machine code ---- */
+
+/* The x86-64 level of this processor: 1 to 4; 0 on other machines. */
+static int processor_level(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+    if (!(HAS("sse4.2") && HAS("ssse3") && HAS("popcnt")))
+        return 1;
+    if (!(HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2")))
+        return 2;
+    if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl")))
+        return 3;
+#undef HAS
+    return 4;
+#else
+    return 0;
+#endif
+}
+
+static DtStatus check_target(const char *target)
+{
+    int have = processor_level(), want = 0;
+    if (strncmp(target, "cpu-v", 5) == 0 && target[5] >= '1' && target[5] <= '4' && target[6] == '\0')
+        want = target[5] - '0';
+    else
+        return dt_status_fail(DT_EXIT_FAILED, "the plan is for target `%.40s`, which this program cannot run; "
+                              "compile it with --target=cpu", target);
+    if (have == 0)
+        return dt_status_fail(DT_EXIT_FAILED, "the plan holds x86-64 code (%s) and this is another processor", target);
+    if (want > have)
+        return dt_status_fail(DT_EXIT_FAILED, "the plan was compiled for %s, this processor has level cpu-v%d; compile "
+                              "it with --target=cpu-v%d", target, have, have);
+    return DT_OK;
+}
+
+static int sealed_file(const void *bytes, uint64_t len)
+{
+    int fd = memfd_create("dtcode", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    const char *at = bytes;
+    for (uint64_t left = len; left > 0;) {
+        ssize_t n = write(fd, at, left);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            close(fd);
+            return -1;
+        }
+        at += n;
+        left -= (uint64_t)n;
+    }
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* The file stays open while its code is loaded: the loader knows libraries by name, and the name holds the
+ * number of the file. */
+static DtStatus load_code(DtRank *rank, uint32_t unit)
+{
+    const DtPlan *plan = rank->plan;
+    const DtPlanCode *code = &plan->codes[unit];
+    char name[64];
+    DtStatus status = check_target(dt_plan_str(plan, code->target));
+    if (!dt_status_ok(&status))
+        return status;
+    if (code->binary_len == 0)
+        return dt_status_fail(DT_EXIT_FAILED, "the plan has no machine code (it was compiled with --no-kernels); "
+                              "compile it again without that option");
+    rank->code_fds[unit] = sealed_file(plan->blob + code->binary, code->binary_len);
+    if (rank->code_fds[unit] < 0)
+        return dt_status_fail(DT_EXIT_RETRY, "cannot put code unit %u into memory: %s", unit, strerror(errno));
+    snprintf(name, sizeof name, "/proc/self/fd/%d", rank->code_fds[unit]);
+    rank->codes[unit] = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (rank->codes[unit] == NULL) {
+        const char *why = dlerror();
+        return dt_status_fail(DT_EXIT_FAILED, "code unit %u cannot be loaded: %.300s", unit, why ? why : "unknown");
+    }
+    return DT_OK;
+}
+
+static DtStatus load_codes(DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    rank->codes = DT_NEW_ARRAY(rank->memory, void *, plan->n_codes + 1);
+    rank->code_fds = DT_NEW_ARRAY(rank->memory, int, plan->n_codes + 1);
+    for (uint32_t i = 0; i < plan->n_codes; i++)
+        rank->code_fds[i] = -1;
+    for (uint32_t i = 0; i < plan->n_codes; i++) {
+        DtStatus status = load_code(rank, i);
+        if (!dt_status_ok(&status))
+            return status;
+    }
+    return DT_OK;
+}
+
+/* ---- the rank ---- */
+
+static void place_in_mesh(DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    dt_rank_coordinates(plan, rank->rank, rank->coord);
+    rank->groups = DT_NEW_ARRAY(rank->memory, DtRankGroup, plan->n_groups + 1);
+    for (uint32_t g = 0; g < plan->n_groups; g++)
+        rank->groups[g] = dt_rank_group(plan, rank->memory, rank->coord, plan->groups[g].mask);
+    rank->world = dt_rank_group(plan, rank->memory, rank->coord, (1u << plan->n_mesh) - 1);
+    rank->arg_base = DT_NEW_ARRAY(rank->memory, int64_t, plan->n_args + 1);
+    for (uint32_t i = 0; i < plan->n_args; i++) {
+        const DtPlanArg *arg = &plan->args[i];
+        rank->arg_base[i] = arg->base;
+        for (int c = 0; c < DT_PLAN_COORDS; c++)
+            if (arg->coord[c] != 0)
+                rank->arg_base[i] += arg->coord[c] * rank->coord[arg->coord_axis[c]];
+    }
+}
+
+static DtStatus choose_tables(DtRank *rank)
+{
+    const DtRunOptions *options = rank->options;
+    if (options->device != NULL && strcmp(options->device, dt_device_cpu.name) != 0)
+        return dt_status_fail(DT_EXIT_USAGE, "this program has no device `%s`, only `cpu`", options->device);
+    if (options->comm != NULL && strcmp(options->comm, dt_comm_shm.name) != 0)
+        return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%s`, only `shm`", options->comm);
+    rank->device_ops = &dt_device_cpu;
+    rank->comm_ops = &dt_comm_shm;
+    return DT_OK;
+}
+
+static DtStatus load_parts(DtRank *rank, int shared_fd)
+{
+    DtStatus status = choose_tables(rank);
+    if (dt_status_ok(&status))
+        status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->train);
+    if (dt_status_ok(&status))
+        status = dt_shared_map(rank->plan, shared_fd, &rank->shared);
+    if (!dt_status_ok(&status))
+        return status;
+    rank->slot = dt_shared_slot(rank->plan, rank->shared, rank->rank);
+    atomic_store(&rank->slot->inst, UINT32_MAX);
+    atomic_store(&rank->slot->waits_for, UINT32_MAX);
+    atomic_store(&rank->slot->pid, (int32_t)getpid());
+    atomic_store(&rank->slot->phase, DT_PHASE_LOADING);
+    place_in_mesh(rank);
+    status = load_arenas(rank, shared_fd);
+    if (dt_status_ok(&status))
+        status = load_codes(rank);
+    if (dt_status_ok(&status))
+        status = rank->device_ops->open(rank, &rank->device);
+    if (dt_status_ok(&status))
+        status = rank->comm_ops->open(rank, &rank->comm);
+    if (dt_status_ok(&status))
+        atomic_store(&rank->slot->memory, rank->memory_bytes);
+    return status;
+}
+
+DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t number, int shared_fd, DtRank *ret_rank)
+{
+    DtRank *rank = ret_rank;
+    *rank = (DtRank){.options = options, .plan = plan, .rank = number, .n_ranks = plan->meta->n_ranks,
+                     .memory = dt_arena_new(), .failure = DT_OK};
+    rank->usual_ns = DT_NEW_ARRAY(rank->memory, uint64_t, plan->n_insts + 1);
+    rank->readers = DT_NEW_ARRAY(rank->memory, DtData *, plan->n_readers + 1);
+    DtStatus status = load_parts(rank, shared_fd);
+    if (!dt_status_ok(&status)) {
+        dt_rank_fail_status(rank, &status);
+        dt_load_close(rank);
+    }
+    return status;
+}
+
+void dt_load_close(DtRank *rank)
+{
+    for (uint32_t i = 0; i < rank->plan->n_readers; i++)
+        if (rank->readers[i])
+            dt_data_close(rank->readers[i]);
+    if (rank->comm)
+        rank->comm_ops->close(rank->comm);
+    if (rank->device)
+        rank->device_ops->close(rank->device);
+    for (uint32_t i = 0; rank->codes && i < rank->plan->n_codes; i++) {
+        if (rank->codes[i])
+            dlclose(rank->codes[i]);
+        if (rank->code_fds[i] >= 0)
+            close(rank->code_fds[i]);
+    }
+    for (uint32_t i = 0; i < rank->n_maps; i++)
+        munmap(rank->maps[i].at, rank->maps[i].len);
+    if (rank->shared)
+        dt_shared_unmap(rank->plan, rank->shared);
+    DtArena *memory = rank->memory;
+    DtStatus failure = rank->failure;
+    *rank = (DtRank){.failure = failure};
+    dt_arena_free(memory);
+}

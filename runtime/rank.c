@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank is in the mesh: coordinates, groups; and how it fails. */
+#include "runtime/rank.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+uint64_t dt_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool dt_rank_fail_status(DtRank *rank, const DtStatus *status)
+{
+    if (!dt_status_ok(&rank->failure))
+        return false;
+    rank->failure = *status;
+    if (rank->slot) {
+        /* The slot is read by other processes once the phase says so. */
+        snprintf(rank->slot->message, sizeof rank->slot->message, "%s", status->message);
+        atomic_store(&rank->slot->exit_code, status->code);
+        atomic_store_explicit(&rank->slot->phase, DT_PHASE_FAILED, memory_order_release);
+    }
+    if (rank->shared)
+        dt_shared_abort(rank->shared);
+    return false;
+}
+
+bool dt_rank_fail(DtRank *rank, int code, const char *format, ...)
+{
+    DtStatus status = {.code = code};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(status.message, sizeof status.message, format, args);
+    va_end(args);
+    return dt_rank_fail_status(rank, &status);
+}
+
+void dt_rank_coordinates(const DtPlan *plan, uint32_t rank, int64_t ret_coord[16])
+{
+    for (uint32_t m = plan->n_mesh; m-- > 0;) {
+        ret_coord[m] = rank % plan->mesh[m].size;
+        rank /= plan->mesh[m].size;
+    }
+}
+
+static uint32_t rank_at(const DtPlan *plan, const int64_t coord[16])
+{
+    uint32_t rank = 0;
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        rank = rank * plan->mesh[m].size + (uint32_t)coord[m];
+    return rank;
+}
+
+DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16], uint32_t mask)
+{
+    DtRankGroup group = {.size = 1};
+    for (uint32_t m = 0; m < plan->n_mesh; m++) {
+        if (mask >> m & 1) {
+            group.me = group.me * plan->mesh[m].size + (uint32_t)coord[m];
+            group.size *= plan->mesh[m].size;
+        } else
+            group.number = group.number * plan->mesh[m].size + (uint32_t)coord[m];
+    }
+    uint32_t *ranks = DT_NEW_ARRAY(memory, uint32_t, group.size);
+    for (uint32_t member = 0; member < group.size; member++) {
+        int64_t at[16];
+        uint32_t rest = member;
+        memcpy(at, coord, sizeof at);
+        for (uint32_t m = plan->n_mesh; m-- > 0;)
+            if (mask >> m & 1) {
+                at[m] = rest % plan->mesh[m].size;
+                rest /= plan->mesh[m].size;
+            }
+        ranks[member] = rank_at(plan, at);
+    }
+    group.ranks = ranks;
+    return group;
+}
+
+int64_t dt_rank_axis_start(const DtRank *rank, const DtPlanAxis *axis)
+{
+    int64_t part = 0;
+    for (uint32_t m = 0; m < rank->plan->n_mesh; m++)
+        if (axis->split >> m & 1)
+            part = part * rank->plan->mesh[m].size + rank->coord[m];
+    return part * axis->local;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of one rank: load, initial or saved parameters, then steps. A step is the entry "step" (loss
+ * and gradients over all micro-batches and ranks), three scalars, and the entry "update". In between the
+ * loss is looked at: one that is not finite ends the run before it spoils the parameters.
+ *
+ * All ranks take the same decisions: losses are equal on all of them, and the wish to stop (Ctrl-C) is
+ * turned into a step number by rank 0 before it begins that step, which every rank reads after it. */
+#include "runtime/train.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static double pi(void) { return 3.14159265358979323846; }
+
+double dt_train_lr(const DtPlanTrain *train, int64_t step)
+{
+    double t = (double)step, warmup = (double)train->warmup, total = (double)train->total;
+    bool warms = train->schedule == DT_PLAN_LR_WARMUP_COSINE || train->schedule == DT_PLAN_LR_WARMUP_LINEAR;
+    if (warms && step < train->warmup)
+        return train->base * (t + 1) / warmup;
+    double part = total > warmup ? (t - warmup) / (total - warmup) : 1;
+    part = part > 1 ? 1 : part;
+    switch (train->schedule) {
+    case DT_PLAN_LR_WARMUP_COSINE: return train->floor + (train->base - train->floor) * 0.5 * (1 + cos(pi() * part));
+    case DT_PLAN_LR_WARMUP_LINEAR: return train->base + (train->floor - train->base) * part;
+    case DT_PLAN_LR_STEP_DECAY: return train->base * pow(train->factor, floor(t / (double)train->every));
+    case DT_PLAN_LR_INVERSE_SQRT: return train->base / sqrt(t + 1 > warmup ? t + 1 : warmup);
+    default: return train->base;
+    }
+}
+
+/* ---- one step ---- */
+
+/* lr and the bias corrections 1/(1 - beta^t), t counting updates from 1. */
+static double write_scalars(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    double t = (double)rank->step + 1, lr = dt_train_lr(&rank->train, rank->step);
+    for (uint32_t i = 0; i < rank->plan->n_scalars; i++) {
+        const DtPlanScalar *scalar = &rank->plan->scalars[i];
+        double value = scalar->kind == DT_SCALAR_LR      ? lr
+                       : scalar->kind == DT_SCALAR_BIAS1 ? 1 / (1 - pow(rank->train.beta1, t))
+                                                         : 1 / (1 - pow(rank->train.beta2, t));
+        float narrow = (float)value;
+        memcpy(rank->arenas[scalar->arena] + scalar->offset, &narrow, sizeof narrow);
+    }
+    return lr;
+}
+
+static uint64_t largest_memory(const DtRun *run)
+{
+    uint64_t most = 0;
+    for (uint32_t r = 0; r < run->rank.n_ranks; r++) {
+        uint64_t bytes = atomic_load(&dt_shared_slot(run->rank.plan, run->rank.shared, r)->memory);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static bool check_loss(DtRun *run, double loss)
+{
+    DtRank *rank = &run->rank;
+    if (isfinite(loss))
+        return true;
+    int64_t saved = atomic_load(&rank->shared->saved_step);
+    char hint[100] = "";
+    if (saved >= 0)
+        snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps", (long long)saved);
+    return dt_rank_fail(rank, DT_EXIT_FAILED, "the loss of step %lld is %s; parameters are as before it. Try a lower "
+                        "learning rate, a longer warm-up or `clip`%s", (long long)rank->step,
+                        isnan(loss) ? "not a number" : "infinite", hint);
+}
+
+static bool run_step(DtRun *run, DtStepReport *ret_report)
+{
+    DtRank *rank = &run->rank;
+    uint64_t began = dt_now_ns();
+    if (!dt_exec_entry(rank, "step"))
+        return false;
+    double loss = run->loss ? dt_exec_scalar(rank, run->loss) : 0;
+    if (!check_loss(run, loss))
+        return false;
+    double lr = write_scalars(run);
+    if (!dt_exec_entry(rank, "update"))
+        return false;
+    double grad_norm = run->grad_norm ? dt_exec_scalar(rank, run->grad_norm) : -1;
+    if (run->grad_norm && !isfinite(grad_norm))
+        return dt_rank_fail(rank, DT_EXIT_FAILED, "the gradient norm of step %lld is %g; go on from a checkpoint with a "
+                            "lower learning rate", (long long)rank->step, grad_norm);
+    *ret_report = (DtStepReport){.step = rank->step + 1, .loss = loss, .grad_norm = grad_norm, .lr = lr,
+                                 .seconds = (double)(dt_now_ns() - began) * 1e-9, .memory = largest_memory(run)};
+    return true;
+}
+
+/* ---- evaluation ---- */
+
+static const DtPlanReader *eval_reader(const DtPlan *plan, uint32_t *ret_index)
+{
+    for (uint32_t i = 0; i < plan->n_readers; i++)
+        if (plan->readers[i].is_eval) {
+            *ret_index = i;
+            return &plan->readers[i];
+        }
+    return NULL;
+}
+
+/* Mean loss over eval_steps batches of the held-out data, or over all of its whole batches. */
+static bool evaluate(DtRun *run, double *ret_loss, int64_t *ret_batches)
+{
+    DtRank *rank = &run->rank;
+    uint32_t index = 0;
+    const DtPlanMetric *metric = dt_exec_metric(rank->plan, "eval", "loss");
+    if (metric == NULL || eval_reader(rank->plan, &index) == NULL)
+        return dt_rank_fail(rank, DT_EXIT_USAGE, "the plan has no held-out data: write `eval = every(200, data = ...)` in "
+                            "`train`");
+    int64_t all = dt_data_batches(rank->readers[index]);
+    int64_t batches = rank->meta.eval_steps > 0 && rank->meta.eval_steps < all ? rank->meta.eval_steps : all;
+    if (batches < 1)
+        return dt_rank_fail(rank, DT_EXIT_IO, "the held-out data is shorter than one batch of %lld samples",
+                            (long long)rank->meta.batch);
+    atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
+    double sum = 0;
+    for (rank->eval_batch = 0; rank->eval_batch < batches; rank->eval_batch++) {
+        if (!dt_exec_entry(rank, "eval"))
+            return false;
+        sum += dt_exec_scalar(rank, metric);
+    }
+    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    *ret_loss = sum / (double)batches;
+    *ret_batches = batches;
+    return true;
+}
+
+static bool evaluate_and_show(DtRun *run, int64_t steps)
+{
+    double loss = 0;
+    int64_t batches = 0;
+    if (!evaluate(run, &loss, &batches))
+        return false;
+    if (run->rank.rank == 0) {
+        dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld batches", (long long)steps, loss,
+                         (long long)batches);
+        if (run->log)
+            dt_log_eval(run->log, steps, loss, batches);
+    }
+    return true;
+}
+
+/* ---- saving ---- */
+
+static const char *save_folder(const DtRunOptions *options) { return options->save ? options->save : options->resume; }
+
+static bool save(DtRun *run, int64_t steps)
+{
+    DtRank *rank = &run->rank;
+    atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
+    if (!dt_checkpoint_save(rank, save_folder(rank->options), steps))
+        return false;
+    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    run->saved = steps;
+    if (rank->rank == 0) {
+        atomic_store(&rank->shared->saved_step, steps);
+        dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, save_folder(rank->options));
+        if (run->log)
+            dt_log_event(run->log, "save", steps, save_folder(rank->options));
+    }
+    return true;
+}
+
+/* ---- training ---- */
+
+static bool every(int64_t n, int64_t steps) { return n > 0 && steps % n == 0; }
+
+/* Rank 0 turns a wish to stop into the number of the last step, before it begins that step: no rank can
+ * finish the step without rank 0, so all of them see the number in time. */
+static void decide_stop(DtRun *run)
+{
+    DtShared *shared = run->rank.shared;
+    if (run->rank.rank == 0 && atomic_load(&shared->stop) && atomic_load(&shared->last_step) == INT64_MAX)
+        atomic_store(&shared->last_step, run->rank.step);
+}
+
+static bool after_step(DtRun *run, const DtStepReport *report)
+{
+    DtRank *rank = &run->rank;
+    int64_t steps = report->step;
+    if (rank->rank == 0) {
+        dt_progress_step(&run->progress, report);
+        if (run->log)
+            dt_log_step(run->log, report, rank->meta.tokens);
+    }
+    bool last = steps == rank->meta.steps;
+    if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) && !evaluate_and_show(run, steps))
+        return false;
+    if (save_folder(rank->options) && every(rank->meta.save_every, steps) && !save(run, steps))
+        return false;
+    return true;
+}
+
+static bool train(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    run->interrupted = false;
+    if (rank->rank == 0 && run->first_step >= rank->meta.steps)
+        dt_progress_line(&run->progress, "the checkpoint has %lld steps already; ask for more with --steps",
+                         (long long)run->first_step);
+    for (rank->step = run->first_step; rank->step < rank->meta.steps; rank->step++) {
+        DtStepReport report;
+        decide_stop(run);
+        if (!run_step(run, &report) || !after_step(run, &report))
+            return false;
+        if (rank->step >= atomic_load(&rank->shared->last_step)) {
+            run->interrupted = true;
+            rank->step++;
+            break;
+        }
+    }
+    if (save_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step)
+        return save(run, rank->step);
+    return true;
+}
+
+/* ---- beginning and end ---- */
+
+/* Readers that the entries to be run will use, so that a missing file is an error before step 0. */
+static bool open_readers(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    const DtRunOptions *options = rank->options;
+    if (options->generate)
+        return true;
+    for (uint32_t i = 0; i < rank->plan->n_readers; i++) {
+        bool is_eval = rank->plan->readers[i].is_eval != 0;
+        if (options->eval ? !is_eval : is_eval && rank->meta.eval_every == 0)
+            continue;
+        DtStatus status = dt_data_open(options, rank->plan, i, &rank->readers[i]);
+        if (!dt_status_ok(&status))
+            return dt_rank_fail_status(rank, &status);
+    }
+    return true;
+}
+
+static bool load_parameters(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    const DtRunOptions *options = rank->options;
+    char path[4096];
+    int64_t steps;
+    run->saved = -1;
+    if (!dt_init_stores(rank))
+        return false;
+    /* After a restart the newest checkpoint of this run counts, not the one it began with. */
+    const char *from = options->resume;
+    if (rank->shared->attempt > 0 && save_folder(options) && dt_checkpoint_find(save_folder(options), path, &steps))
+        from = save_folder(options);
+    if (from == NULL)
+        return true;
+    if (!dt_checkpoint_load(rank, from, options->eval || options->generate, &run->first_step))
+        return false;
+    run->saved = run->first_step;
+    if (rank->rank == 0)
+        atomic_store(&rank->shared->saved_step, run->first_step);
+    return true;
+}
+
+static bool open_outputs(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    const DtRunOptions *options = rank->options;
+    DtStatus status = DT_OK;
+    if (options->trace)
+        status = dt_trace_open(rank, options->trace, &rank->trace);
+    if (dt_status_ok(&status) && options->log && rank->rank == 0)
+        status = dt_log_open(options->log, run->first_step > 0 || rank->shared->attempt > 0, &run->log);
+    if (!dt_status_ok(&status))
+        return dt_rank_fail_status(rank, &status);
+    FILE *out = options->quiet ? NULL : stderr;
+    dt_progress_open(&run->progress, rank, rank->rank == 0 ? out : NULL, run->first_step, rank->meta.steps);
+    if (run->log)
+        dt_log_start(run->log, rank, run->first_step);
+    return true;
+}
+
+static bool run_all(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    const DtRunOptions *options = rank->options;
+    if (!load_parameters(run) || !open_readers(run) || !open_outputs(run))
+        return false;
+    run->loss = dt_exec_metric(rank->plan, "step", "loss");
+    run->grad_norm = dt_exec_metric(rank->plan, "update", "grad_norm");
+    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    if (options->generate)
+        return dt_generate_text(rank);
+    if (options->eval)
+        return evaluate_and_show(run, run->first_step);
+    return train(run);
+}
+
+static void say_how_to_go_on(DtRun *run)
+{
+    const DtRunOptions *options = run->rank.options;
+    const char *folder = save_folder(options);
+    if (run->rank.rank != 0 || !run->interrupted)
+        return;
+    if (folder)
+        dt_progress_line(&run->progress, "stopped after step %lld; go on with: dtrun %s --resume %s", (long long)run->rank.step,
+                         options->plan_path, folder);
+    else
+        dt_progress_line(&run->progress, "stopped after step %lld; nothing is saved (--save DIR would)",
+                         (long long)run->rank.step);
+}
+
+static void close_outputs(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    if (rank->trace) {
+        DtStatus status = dt_trace_close(rank->trace);
+        rank->trace = NULL;
+        if (!dt_status_ok(&status))
+            dt_rank_fail_status(rank, &status);
+        /* Rank 0 joins the parts once all are written. */
+        if (dt_status_ok(&rank->failure) && rank->comm_ops->barrier(rank->comm, &rank->world) && rank->rank == 0) {
+            status = dt_trace_join(rank, rank->options->trace);
+            if (!dt_status_ok(&status))
+                dt_rank_fail_status(rank, &status);
+        }
+    }
+    dt_progress_close(&run->progress);
+    if (run->log)
+        dt_log_close(run->log);
+}
+
+/* Exit code of the rank; its slot says the same. Ended by another rank's failure: RETRY without a message. */
+static int finish(DtRun *run, bool good)
+{
+    DtRank *rank = &run->rank;
+    int code = !dt_status_ok(&rank->failure) ? rank->failure.code
+               : !good                       ? DT_EXIT_RETRY
+               : run->interrupted            ? DT_EXIT_INTERRUPTED
+                                             : DT_EXIT_OK;
+    if (dt_status_ok(&rank->failure)) {
+        atomic_store(&rank->slot->exit_code, code);
+        atomic_store_explicit(&rank->slot->phase, DT_PHASE_DONE, memory_order_release);
+    }
+    return code;
+}
+
+int dt_train_loaded(DtRun *run)
+{
+    bool good = run_all(run);
+    if (good)
+        say_how_to_go_on(run);
+    close_outputs(run);
+    return finish(run, good);
+}
+
+int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd)
+{
+    DtPlanFile file;
+    static DtRun run; /* one rank per process */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGINT, SIG_IGN); /* the supervisor asks us to stop */
+    DtStatus status = dt_read_file(options->plan_path, &file);
+    if (!dt_status_ok(&status)) {
+        fprintf(stderr, "dtrun: %s\n", status.message);
+        return status.code;
+    }
+    status = dt_load_rank(options, &file.plan, rank, shared_fd, &run.rank);
+    int code = status.code;
+    if (dt_status_ok(&status)) {
+        code = dt_train_loaded(&run);
+        dt_load_close(&run.rank);
+    }
+    dt_read_close(&file);
+    return code;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank at work: shared by train.c and the tests, which run ranks as threads. */
+#ifndef DT_RUNTIME_TRAIN_H
+#define DT_RUNTIME_TRAIN_H
+
+#include "runtime/runtime.h"
+
+typedef struct DtRun {
+    DtRank rank;
+    DtProgress progress;
+    DtLog *log;                     /* rank 0 */
+    const DtPlanMetric *loss, *grad_norm;
+    int64_t first_step;             /* steps done before this run */
+    int64_t saved;                  /* steps in the last checkpoint of this run, or -1 */
+    bool interrupted;
+} DtRun;
+
+/* Everything after dt_load_rank and before dt_load_close; returns the exit code of the rank. */
+int dt_train_loaded(DtRun *run);
+
+/* trace.c: joins the parts of all ranks into path. */
+DtStatus dt_trace_join(const DtRank *rank, const char *path);
+
+#endif

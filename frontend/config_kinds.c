@@ -257,8 +257,9 @@ static bool read_class(const DtConfigReading *r, DtConfigClass config_class)
         return wrong_kind(r, dt_arena_printf(arena, "a call: write `%s(...)`", bare->name.text));
     if (!name)
         return wrong_kind(r, dt_arena_printf(arena, "a call of %s", list));
-    DtDiag *d = dt_diag_report(r->host->diags, E0455, bare->a->span,
-                               "`%s` cannot be the value of `%s`", name, r->key->name);
+    DtDiag *d =
+        dt_diag_report(r->host->diags, config_class == DT_CONFIG_SOURCE ? E0801 : E0455,
+                       bare->a->span, "`%s` cannot be the value of `%s`", name, r->key->name);
     dt_diag_note(d, "it takes a call of %s", list);
     const char *names[DT_SCHEMA_COUNT];
     size_t n = dt_configargs_names(config_class, names);

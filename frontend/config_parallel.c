@@ -14,7 +14,8 @@ typedef struct Block {
     const DtItem *item;
     DtParallelConfig *parallel;
     DtSpan micro_seen;
-    uint32_t used; /* bit per mesh axis that a directive names */
+    uint32_t used;     /* bit per mesh axis that a directive names */
+    bool used_unknown; /* a directive names a mesh axis that does not exist */
 } Block;
 
 static DtDiag *malformed(const Block *b, DtSpan span, DtSchemaId schema, const char *what)
@@ -67,7 +68,8 @@ static void add_mesh_axis(Block *b, const DtOperand *operand)
         return;
     }
     int64_t size;
-    operand_number(b, operand, DT_SCHEMA_MESH, &size);
+    if (!operand_number(b, operand, DT_SCHEMA_MESH, &size))
+        size = 0; /* unknown: no further complaints about the product */
     mesh->axes[mesh->n++] = (DtMeshAxis){.name = name.text, .size = size};
 }
 
@@ -98,8 +100,9 @@ static int find_mesh_axis(const DtMesh *mesh, const char *name)
     return -1;
 }
 
-static void unknown_mesh_axis(const Block *b, DtName name)
+static void unknown_mesh_axis(Block *b, DtName name)
 {
+    b->used_unknown = true;
     const char *names[DT_MAX_MESH];
     const DtMesh *mesh = &b->parallel->mesh;
     for (uint32_t i = 0; i < mesh->n; i++)
@@ -472,10 +475,10 @@ static void check_pipeline_axis(const Block *b)
 static void check_unused(const Block *b)
 {
     const DtMesh *mesh = &b->parallel->mesh;
-    if (b->parallel->is_auto)
+    if (b->parallel->is_auto || b->used_unknown)
         return;
     for (uint32_t i = 0; i < mesh->n; i++) {
-        if (b->used >> i & 1 || mesh->axes[i].size == 1)
+        if (b->used >> i & 1 || mesh->axes[i].size <= 1)
             continue;
         DtDiag *d = dt_diag_report(b->host->diags, E0503, b->parallel->mesh_span,
                                    "no directive uses mesh axis `%s`", mesh->axes[i].name);
@@ -537,7 +540,7 @@ void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *p
     for (uint32_t i = 0; i < mesh->n; i++)
         if (__builtin_mul_overflow(product, mesh->axes[i].size, &product))
             product = INT64_MAX;
-    if (product == devices)
+    if (product == devices || product == 0)
         return;
     DtDiag *d =
         dt_diag_report(host->diags, E0501, parallel->mesh_span,

@@ -112,7 +112,7 @@ run mini/train.dsl --time-passes; exits 0; says 'parse, check, lower'; says 'ms'
 # ---- choosing blocks, setting things ----
 run program.dsl --check --parallel two; exits 0
 run program.dsl --check --parallel none; exits 0
-run program.dsl --check --parallel tow; exits 3; says 'E0003'; says 'did you mean `two`?'
+run program.dsl --check --parallel twoo; exits 3; says 'E0003'; says 'did you mean `two`?'
 run program.dsl --check --cluster pear; exits 3; says 'E0003'; says 'did you mean `pair`?'
 run program.dsl --check --train big; exits 3; says 'E0003'
 run program.dsl --check --parallel two --cluster one; exits 3; says 'E0501'
@@ -167,7 +167,7 @@ printf 'dim = 3\n' >broken.dsl
 run fmt broken.dsl; exits 3; says 'error[E01'; silent out
 
 # ---- plans ----
-run program.dsl -o plan; exits 3; says 'there are'; holds test ! -e plan
+run program.dsl -o plan; exits 3; says 'has 2 parallel blocks'; says '--parallel whole'; holds test ! -e plan
 run dump; exits 2
 run dump missing; exits 5
 printf 'not a plan' >plan

@@ -1,0 +1,2 @@
+include "mini/train.dsl"
+cluster c { gpus = 2; gpu = "cpu"; colour = 3; node = 2 }

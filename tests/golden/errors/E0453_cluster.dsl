@@ -1,0 +1,2 @@
+include "mini/train.dsl"
+cluster c { nodes = 2 }

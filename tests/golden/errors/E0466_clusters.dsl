@@ -1,0 +1,2 @@
+include "mini/train.dsl"
+cluster pair { gpus = 4; gpu = "cpu" }

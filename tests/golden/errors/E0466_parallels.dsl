@@ -1,0 +1,3 @@
+include "mini/train.dsl"
+parallel p on pair { mesh data = 2; shard batch on data }
+parallel p on pair { mesh data = 2; shard batch on data }

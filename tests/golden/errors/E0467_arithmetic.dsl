@@ -1,0 +1,4 @@
+include "mini/train.dsl"
+names file on tiny {
+  "wte"[vocab, embed] = 2 * wte
+}

@@ -1,0 +1,4 @@
+include "mini/train.dsl"
+names file on tinny {
+  "wte"[vocab, embed] = wte
+}

@@ -1,0 +1,5 @@
+include "mini/train.dsl"
+names file on tiny {
+  "wte"[vocab, embed] = wte
+  "up.{h}"[embed, ffn] = h.mlp.up
+}

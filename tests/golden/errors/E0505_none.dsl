@@ -1,0 +1,4 @@
+include "mini/train.dsl"
+parallel p on pair {
+  micro batch = 2
+}

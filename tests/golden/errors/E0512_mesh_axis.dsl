@@ -1,0 +1,5 @@
+include "mini/train.dsl"
+parallel p on pair {
+  mesh data = 2
+  shard batch on data, data
+}

@@ -1,0 +1,2 @@
+include "mini/train.dsl"
+cluster c { gpus = 2; gpu = "a100-80gb" }

@@ -1,0 +1,7 @@
+include "mini/train.dsl"
+parallel p on pair {
+  mesh data = 2
+  shard ffn on data
+  shard up.ffn on data
+  shard batch on data
+}

@@ -1,0 +1,5 @@
+include "mini/train.dsl"
+parallel p on pair {
+  mesh pipe = 2
+  pipeline h on pipe
+}

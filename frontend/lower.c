@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Driver of the lowering: loads the files, reads the configuration, and builds the entry functions from the
+ * statements of the chosen train block:
+ *
+ *   loss      training = true: the loss, then the new values of states
+ *   eval      training = false: the loss
+ *   predict   training = false: the results of the first model that the block calls; without a train block, of the
+ *             first model whose inputs are all typed */
+#include "frontend/lower_internal.h"
+
+#include "base/intern.h"
+
+/* ---- limits ---- */
+
+bool dt_lower_enter(DtLower *l, DtSpan span)
+{
+    if (l->gave_up)
+        return false;
+    l->steps++;
+    l->depth++;
+    if (l->depth <= DT_LOWER_DEPTH && l->steps <= DT_LOWER_STEPS)
+        return true;
+    bool deep = l->depth > DT_LOWER_DEPTH;
+    l->gave_up = true;
+    l->depth--;
+    DtDiag *d = dt_report_error(l, E0219, span, deep ? "expressions are nested too deeply here" : "the program grows too large here");
+    if (deep)
+        dt_diag_note(d, "at most %d levels, through calls; give inner parts a name", DT_LOWER_DEPTH);
+    else
+        dt_diag_note(d, "unrolled loops and functions evaluated in place make more than %d expressions", DT_LOWER_STEPS);
+    return false;
+}
+
+void dt_lower_leave(DtLower *l) { l->depth--; }
+
+/* ---- stores ---- */
+
+static bool decays(DtLower *l, const DtFormalParam *formal)
+{
+    if (formal->is_state)
+        return false;
+    if (!l->decay_if)
+        return true;
+    int64_t rank = formal->written_rank;
+    DtActivation *now = l->now;
+    bool truth = false;
+    l->now = NULL;
+    l->rank = &rank;
+    dt_expr_truth(l, l->decay_if, "`decay_if`", &truth);
+    l->rank = NULL;
+    l->now = now;
+    return truth;
+}
+
+DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *type)
+{
+    for (uint32_t i = 0; i < l->module->stores.n; i++) {
+        DtStore *old = l->module->stores.at[i];
+        if (old->path != formal->path)
+            continue;
+        if (old->type == type)
+            return old;
+        DtDiag *d = dt_report_error(l, E0212, formal->span, "the parameter `%s` has another type in training than in evaluation",
+                                    formal->path);
+        dt_diag_note(d, "%s and %s", dt_report_axes(l, old->type, true), dt_report_axes(l, type, true));
+        return NULL;
+    }
+    DtStore *store = DT_NEW(l->arena, DtStore);
+    *store = (DtStore){.kind = formal->is_state ? DT_STORE_STATE : DT_STORE_PARAM, .path = formal->path, .pattern = formal->pattern,
+                       .type = type, .n_loops = formal->n_loops, .written_rank = formal->written_rank, .decays = decays(l, formal),
+                       .init = formal->init, .span = formal->span, .index = l->module->stores.n};
+    DT_PUSH(l->arena, l->module->stores, store);
+    return store;
+}
+
+/* ---- the train block ---- */
+
+typedef struct Entry {
+    DtActivation act;
+    DtScope scope;
+    DtFrame *frame;
+} Entry;
+
+static Entry *begin_entry(DtLower *l, const char *name, bool training, DtSpan span)
+{
+    Entry *e = DT_NEW(l->arena, Entry);
+    e->frame = dt_frame_new(l, NULL, name, DT_FUNC_ENTRY, span);
+    e->scope.frame = e->frame;
+    e->act = (DtActivation){.scope = &e->scope, .frame = e->frame};
+    l->now = &e->act;
+    l->training = training;
+    return e;
+}
+
+static void finish_entry(DtLower *l, Entry *e, const char *name, uint32_t n_results, const char *const *names)
+{
+    DtEntryPoint point = {.name = name, .func = e->frame->func};
+    for (uint32_t i = 0; i < n_results; i++) {
+        DtEntryResult result = {.name = names[i]};
+        DT_PUSH(l->arena, point.results, result);
+    }
+    for (uint32_t i = 0; i < e->frame->params.n; i++) {
+        DtEntryResult result = {.store = e->frame->params.at[i].store};
+        if (e->frame->params.at[i].new_value)
+            DT_PUSH(l->arena, point.results, result);
+    }
+    dt_frame_finish(l, e->frame);
+    DT_PUSH(l->arena, l->module->entries, point);
+}
+
+static void type_reader(DtReader *reader, const char *name, const DtType *type)
+{
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
+        if (reader->inputs[i] == name)
+            reader->types[i] = type;
+    }
+}
+
+static const DtType *input_type(DtLower *l, const DtAstType *written, DtSpan span)
+{
+    DtDeclared declared;
+    DtDtype dtype = DT_F32;
+    if (written->dtype && !dt_axes_dtype(l, written, &dtype))
+        return NULL;
+    if (!dt_axes_declared(l, written, true, &declared))
+        return NULL;
+    return dt_axes_type(l, span, dtype, declared.n, declared.axes);
+}
+
+static void make_input(DtLower *l, const DtTarget *target)
+{
+    if (!target->name.text)
+        return;
+    DtVal val = dt_val_error();
+    if (!target->type.has_axes) {
+        DtDiag *d = dt_report_error(l, E0307, target->span, "what is read from a source needs axes: `i32 %s[batch, ...]`", target->name.text);
+        dt_diag_note(d, "the first axis counts samples, the others are the shape of one");
+    } else {
+        const DtType *type = input_type(l, &target->type, target->span);
+        if (type) {
+            l->now->frame->b.span = target->span;
+            DtValue *value = dt_graph_source(&l->now->frame->b, DT_OP_INPUT, type, target->name.text, NULL);
+            val = dt_val_of(l, value, false);
+            DtTrainConfig *train = l->program->train;
+            for (uint32_t i = 0; train && i < train->readers.n; i++)
+                type_reader(&train->readers.at[i], target->name.text, type);
+            for (uint32_t i = 0; train && i < train->eval_readers.n; i++)
+                type_reader(&train->eval_readers.at[i], target->name.text, type);
+        }
+    }
+    dt_stmt_bind(l, target->name.text, val, target->name.span, NULL);
+}
+
+static void run_train(DtLower *l, const DtItem *train)
+{
+    for (uint32_t i = 0; i < train->entries.n && !l->gave_up && !(l->wants_model && l->has_model); i++) {
+        const DtEntry *entry = train->entries.at[i];
+        if (entry->is_directive || dt_config_is_setting(entry))
+            continue;
+        if (!dt_config_is_source(entry)) {
+            dt_stmt_assign(l, entry->targets.at, entry->targets.n, entry->value);
+            continue;
+        }
+        for (uint32_t k = 0; k < entry->targets.n; k++)
+            make_input(l, &entry->targets.at[k]);
+    }
+}
+
+/* The value of `loss` as an f32 scalar, or NULL after a report. */
+static DtValue *loss_value(DtLower *l, const DtItem *train)
+{
+    const DtBinding *loss = dt_expr_find(l, dt_intern("loss"));
+    if (!loss) {
+        DtDiag *d = dt_report_error(l, E0408, train->name.text ? train->name.span : train->span, "this train block does not assign `loss`");
+        dt_diag_note(d, "training minimises the value of `loss`, a float without axes: `loss = mean[batch](...)`");
+        return NULL;
+    }
+    if (dt_val_is_error(&loss->val) || !dt_val_check(l, &loss->val, loss->made))
+        return NULL;
+    bool tensor = loss->val.kind == DT_VAL_TENSOR;
+    const DtType *type = tensor ? loss->val.tensor.value->type : NULL;
+    if (!tensor || !dt_dtype_is_float(type->dtype) || type->rank) {
+        DtDiag *d = dt_report_error(l, E0408, loss->span, "`loss` must be one float that depends on the model, and this is %s",
+                                    dt_report_type(l, &loss->val));
+        if (tensor && type->rank)
+            dt_diag_help(d, "take the mean: `mean%s(...)`", dt_report_axes(l, type, false));
+        return NULL;
+    }
+    l->now->frame->b.span = loss->made ? loss->made->span : loss->span;
+    return dt_val_use(l, &loss->val, DT_F32);
+}
+
+static void lower_loss(DtLower *l, const DtItem *train, const char *name, bool training)
+{
+    Entry *e = begin_entry(l, name, training, train->span);
+    run_train(l, train);
+    DtValue *loss = loss_value(l, train);
+    if (loss) {
+        dt_graph_return(e->frame->func, loss);
+        const char *const names[1] = {"loss"};
+        finish_entry(l, e, name, 1, names);
+    }
+    l->now = NULL;
+}
+
+/* ---- predict ---- */
+
+static void return_model(DtLower *l, Entry *e, const DtDef *model, const DtVal *results)
+{
+    bool tuple = results->kind == DT_VAL_TUPLE;
+    uint32_t n = tuple ? results->tuple.n : 1, made = 0;
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtVal *v = tuple ? &results->tuple.at[i] : results;
+        if (v->kind != DT_VAL_TENSOR)
+            continue;
+        names[made++] = dt_intern_printf("%s.%u", model->name.text, i);
+        dt_graph_return(e->frame->func, dt_val_tensor(l, v));
+    }
+    if (!made)
+        return;
+    finish_entry(l, e, "predict", made, names);
+    dt_graph_sweep(e->frame->func);
+}
+
+static void predict_train(DtLower *l, const DtItem *train)
+{
+    Entry *e = begin_entry(l, "predict", false, train->span);
+    l->wants_model = true;
+    run_train(l, train);
+    l->wants_model = false;
+    if (l->has_model && !dt_val_is_error(&l->model_results))
+        return_model(l, e, l->stop_at_model, &l->model_results);
+    l->now = NULL;
+}
+
+static bool is_typed(const DtDef *def)
+{
+    for (uint32_t i = 0; i < def->formals.n; i++) {
+        const DtAstType *type = &def->formals.at[i].type;
+        if (!type->has_axes)
+            return false;
+        for (uint32_t k = 0; k < type->axes.n; k++) {
+            if (type->axes.at[k].name.text && type->axes.at[k].name.text[0] == '.')
+                return false;
+        }
+    }
+    return def->kind == DT_DEF_MODEL && def->axes.n == 0;
+}
+
+/* A model without train block: its arguments become inputs. */
+static void predict_model(DtLower *l, const DtDef *def)
+{
+    Entry *e = begin_entry(l, "predict", false, def->span);
+    DtBound *bound = DT_NEW_ARRAY(l->arena, DtBound, def->formals.n + 1);
+    DtExpr *call = DT_NEW(l->arena, DtExpr);
+    *call = (DtExpr){.kind = DT_EXPR_NAME, .span = def->name.span, .name = def->name};
+    DtFunction function = {.def = def, .span = def->name.span};
+    bool ok = true;
+    for (uint32_t i = 0; i < def->formals.n; i++) {
+        const DtFormal *formal = &def->formals.at[i];
+        const DtType *type = formal->name.text ? input_type(l, &formal->type, formal->span) : NULL;
+        ok &= type != NULL;
+        if (!type)
+            continue;
+        e->frame->b.span = formal->span;
+        DtValue *value = dt_graph_source(&e->frame->b, DT_OP_INPUT, type, formal->name.text, NULL);
+        bound[i] = (DtBound){.val = dt_val_of(l, value, false), .given = true};
+    }
+    DtVal made = ok ? dt_call_instance(l, &function) : dt_val_error();
+    if (!dt_val_is_error(&made)) {
+        DtVal results = dt_memo_call(l, &function, made.instance, call, bound);
+        if (!dt_val_is_error(&results))
+            return_model(l, e, def, &results);
+    }
+    l->now = NULL;
+}
+
+/* ---- all of it ---- */
+
+static bool host_constant(void *context, const DtExpr *expr, DtConfigNumber *ret_number)
+{
+    DtLower *l = context;
+    DtActivation *now = l->now;
+    l->now = NULL;
+    DtVal v = dt_expr_eval(l, expr);
+    l->now = now;
+    double number;
+    if (!dt_val_number_of(l, &v, expr, "this setting", &number))
+        return false;
+    *ret_number = (DtConfigNumber){.is_integer = v.kind == DT_VAL_INT, .whole = v.kind == DT_VAL_INT ? v.whole : 0, .number = number};
+    return true;
+}
+
+static void evaluate_dims(DtLower *l)
+{
+    for (uint32_t i = 0; i < l->globals.n; i++) {
+        DtGlobal *global = l->globals.at[i];
+        if (global->kind == DT_GLOBAL_DIM && global->value)
+            dt_scope_extent(l, global);
+    }
+}
+
+static void lower_entries(DtLower *l, const DtItem *train)
+{
+    if (train) {
+        uint32_t before = dt_diag_errors(l->diags);
+        lower_loss(l, train, "loss", true);
+        if (dt_diag_errors(l->diags) == before)
+            lower_loss(l, train, "eval", false);
+        if (dt_diag_errors(l->diags) == before)
+            predict_train(l, train);
+        return;
+    }
+    for (uint32_t i = 0; i < l->items.n; i++) {
+        const DtItem *item = l->items.at[i];
+        if (item->kind != DT_ITEM_DEF || !item->def || !is_typed(item->def))
+            continue;
+        predict_model(l, item->def);
+        return;
+    }
+}
+
+DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *options)
+{
+    DtLower *l = DT_NEW(arena, DtLower);
+    *l = (DtLower){.arena = arena, .diags = diags, .options = options, .compute = DT_F32, .params = DT_F32};
+    l->program = DT_NEW(arena, DtProgram);
+    l->program->module = l->module = dt_graph_module(arena, diags);
+    dt_scope_load(l);
+    if (dt_diag_errors(diags))
+        return NULL;
+    DtConfigItems items = {.at = l->items.at, .n = l->items.n};
+    DtConfigHost host = {.arena = arena, .diags = diags, .options = options, .context = l, .constant = host_constant};
+    dt_configset_apply(arena, diags, options, items);
+    evaluate_dims(l);
+    const DtItem *train = NULL;
+    dt_configblocks_read(&host, items, l->program, &train, &l->decay_if);
+    if (l->program->train) {
+        l->compute = l->program->train->precision.compute;
+        l->params = l->program->train->precision.params;
+    }
+    uint32_t before = dt_diag_errors(diags);
+    lower_entries(l, train);
+    if (train && !l->module->entries.n && dt_diag_errors(diags) == before)
+        dt_diag_report(diags, E0219, train->span, "this train block could not be lowered, for no reason given; this is a fault of the compiler");
+    dt_lint_unused(l);
+    if (dt_diag_errors(diags))
+        return NULL;
+    dt_configcheck_program(&host, items, l->program);
+    return dt_diag_errors(diags) ? NULL : l->program;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls: what is called, with which axis arguments, under which label, with which arguments. The arguments are
+ * matched with formals here; lower_bind.c checks their types, lower_memo.c runs the definition. */
+#include "frontend/lower_internal.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+/* ---- the callee ---- */
+
+static bool is_function(const DtVal *v) { return v->kind == DT_VAL_FUNCTION || v->kind == DT_VAL_INSTANCE; }
+
+bool dt_call_denotes(DtLower *l, const DtExpr *expr)
+{
+    switch (expr->kind) {
+    case DT_EXPR_PAREN: return dt_call_denotes(l, expr->a);
+    case DT_EXPR_DTYPE: return true;
+    case DT_EXPR_SUBS: return expr->a->kind == DT_EXPR_NAME && dt_call_denotes(l, expr->a);
+    case DT_EXPR_NAME: break;
+    default: return false;
+    }
+    if (!expr->name.text)
+        return false;
+    if (expr->label.text)
+        return true;
+    const DtBinding *binding = dt_expr_find(l, expr->name.text);
+    if (binding)
+        return is_function(&binding->val);
+    const DtGlobal *global = dt_scope_value(l, expr->name.text);
+    if (global)
+        return global->kind == DT_GLOBAL_DEF;
+    return dt_builtin_find(expr->name.text, -1) != NULL;
+}
+
+static DtVal function_val(DtLower *l, const DtFunction *function)
+{
+    DtFunction *copy = DT_NEW(l->arena, DtFunction);
+    *copy = *function;
+    return (DtVal){.kind = DT_VAL_FUNCTION, .function = copy};
+}
+
+static DtVal unknown_function(DtLower *l, const DtExpr *expr)
+{
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + dt_n_builtins + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->globals.n; i++) {
+        if (l->globals.at[i]->kind == DT_GLOBAL_DEF)
+            names[n++] = l->globals.at[i]->name;
+    }
+    for (uint32_t i = 0; i < dt_n_builtins; i++)
+        names[n++] = dt_builtins[i].name;
+    DtDiag *d = dt_report_error(l, E0201, expr->name.span, "there is no function or layer `%s`", expr->name.text);
+    dt_report_nearest(l, d, expr->name.span, expr->name.text, names, n);
+    static const char *const standard[] = {"relu", "silu", "gelu", "gelu_tanh", "mean", "lse", "softmax", "xent", "attend",
+                                           "linear", "layernorm", "rmsnorm", "conv", "maxpool"};
+    for (size_t i = 0; i < DT_COUNT(standard); i++) {
+        if (!strcmp(standard[i], expr->name.text))
+            dt_diag_help(d, "it is in the library: begin the file with `include \"std.dsl\"`");
+    }
+    return dt_val_error();
+}
+
+/* `name` or `label:name`, without brackets. */
+static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
+{
+    DtFunction f = {.label = expr->label, .span = expr->span};
+    const DtBinding *binding = dt_expr_find(l, expr->name.text);
+    if (binding) {
+        if (!is_function(&binding->val)) {
+            if (!dt_val_is_error(&binding->val))
+                dt_report_error(l, E0204, expr->span, "`%s` is %s here, which has no instances", expr->name.text,
+                                dt_report_type(l, &binding->val));
+            return dt_val_error();
+        }
+        if (!expr->label.text)
+            return binding->val;
+        if (binding->val.kind == DT_VAL_INSTANCE) {
+            dt_report_error(l, E0204, expr->label.span, "`%s` is an instance already and cannot get another label",
+                            expr->name.text);
+            return dt_val_error();
+        }
+        f = *binding->val.function;
+        f.label = expr->label;
+        f.span = expr->span;
+        return function_val(l, &f);
+    }
+    const DtGlobal *global = dt_scope_value(l, expr->name.text);
+    if (global && global->kind == DT_GLOBAL_DEF)
+        f.def = global->def;
+    else if (!global)
+        f.builtin = dt_builtin_find(expr->name.text, with_axes);
+    if (!f.builtin && !f.def && !global)
+        f.builtin = dt_builtin_find(expr->name.text, -1);
+    if (global && global->kind == DT_GLOBAL_DIM) {
+        dt_report_error(l, E0204, expr->span, "`%s` is a dim, which has no instances", expr->name.text);
+        return dt_val_error();
+    }
+    return f.def || f.builtin ? function_val(l, &f) : unknown_function(l, expr);
+}
+
+/* Puts brackets on a function value. A sole axis parameter takes a whole list. */
+static DtVal with_axes(DtLower *l, const DtExpr *subs, const DtVal *base)
+{
+    if (base->kind == DT_VAL_INSTANCE) {
+        dt_report_error(l, E0206, subs->span, "an instance has its axes already");
+        return dt_val_error();
+    }
+    DtFunction f = *base->function;
+    if (f.has_axes) {
+        dt_report_error(l, E0206, subs->span, "this function has its axes already");
+        return dt_val_error();
+    }
+    f.has_axes = true;
+    f.span = subs->span;
+    if (!dt_axes_subs(l, subs, &f.axes))
+        return dt_val_error();
+    return function_val(l, &f);
+}
+
+static bool check_label(DtLower *l, const DtFunction *f)
+{
+    if (!f->label.text || (f->def && f->def->kind != DT_DEF_FN))
+        return true;
+    DtDiag *d = dt_report_error(l, E0204, f->label.span, "`%s` has no parameters, so it takes no label",
+                                f->def ? f->def->name.text : f->builtin ? f->builtin->name : dt_dtype_name(f->dtype));
+    dt_diag_note(d, "labels name instances of layers");
+    return false;
+}
+
+static bool merge_sole(DtLower *l, DtFunction *f)
+{
+    DtAxisList all = {.span = f->span};
+    for (uint32_t i = 0; i < f->axes.n; i++) {
+        for (uint32_t k = 0; k < f->axes.at[i].names.n; k++)
+            DT_PUSH(l->arena, all.names, f->axes.at[i].names.at[k]);
+        if (i == 0)
+            all.span = f->axes.at[i].span;
+    }
+    f->axes = (DtAxisLists){0};
+    DT_PUSH(l->arena, f->axes, all);
+    return true;
+}
+
+/* Number of axis arguments, none twice. */
+static bool check_axes(DtLower *l, DtFunction *f)
+{
+    if (!f->def)
+        return true;
+    const DtDef *def = f->def;
+    if (def->axes.n == 1 && f->axes.n > 1)
+        merge_sole(l, f);
+    if (def->axes.n != f->axes.n) {
+        DtDiag *d = dt_report_error(l, E0206, f->span, "`%s` takes %u axis argument%s, and %u %s given", def->name.text,
+                                    def->axes.n, def->axes.n == 1 ? "" : "s", f->axes.n, f->axes.n == 1 ? "is" : "are");
+        dt_diag_label(d, def->head.file ? def->head : def->name.span, "defined here");
+        if (def->axes.n)
+            dt_diag_note(d, "square brackets name axes: `%s[...](x)`; a list for one parameter stands in parentheses", def->name.text);
+        return false;
+    }
+    return dt_axes_distinct(l, &f->axes, dt_arena_printf(l->arena, "`%s`", def->name.text));
+}
+
+static DtVal cast_function(DtLower *l, const DtExpr *expr)
+{
+    DtAstType type = {.dtype = expr->name.text, .span = expr->span};
+    DtFunction f = {.is_cast = true, .span = expr->span};
+    return dt_axes_dtype(l, &type, &f.dtype) ? function_val(l, &f) : dt_val_error();
+}
+
+DtVal dt_call_callee(DtLower *l, const DtExpr *expr)
+{
+    expr = dt_report_bare(expr);
+    DtVal v = dt_val_error();
+    if (expr->kind == DT_EXPR_DTYPE)
+        return cast_function(l, expr);
+    if (expr->kind == DT_EXPR_NAME)
+        v = named_function(l, expr, 0);
+    else if (expr->kind == DT_EXPR_SUBS && expr->a->kind == DT_EXPR_NAME)
+        v = named_function(l, expr->a, 1);
+    if (expr->kind == DT_EXPR_SUBS && !dt_val_is_error(&v))
+        v = with_axes(l, expr, &v);
+    return v;
+}
+
+/* ---- instances ---- */
+
+DtVal dt_call_instance(DtLower *l, const DtFunction *function)
+{
+    DtFunction f = *function;
+    if (!check_label(l, &f) || !check_axes(l, &f))
+        return dt_val_error();
+    if (!l->now || (l->now->def && l->now->def->kind == DT_DEF_FN)) {
+        DtDiag *d = dt_report_error(l, E0209, f.span, "an `fn` cannot contain the layer `%s`", f.def->name.text);
+        if (l->now)
+            dt_diag_label(d, l->now->def->head.file ? l->now->def->head : l->now->def->name.span,
+                          "make it a `layer`, so that its parameters have a path");
+        return dt_val_error();
+    }
+    DtFrame *frame = l->now->frame;
+    DtInstance *instance = DT_NEW(l->arena, DtInstance);
+    *instance = (DtInstance){.def = f.def, .axes = f.axes, .has_axes = f.has_axes, .home = frame, .span = f.span};
+    instance->label = f.label.text ? f.label : (DtName){f.def->name.text, f.span};
+    if (f.def->kind == DT_DEF_MODEL) {
+        size_t len = strlen(frame->prefix);
+        instance->path = len ? dt_intern_n(frame->prefix, len - 1) : "";
+    } else {
+        instance->path = dt_intern_printf("%s%s", frame->prefix, instance->label.text);
+        if (!dt_frame_label(l, frame, instance->path, instance->label))
+            return dt_val_error();
+    }
+    return (DtVal){.kind = DT_VAL_INSTANCE, .instance = instance};
+}
+
+DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr)
+{
+    if (callee.kind != DT_VAL_FUNCTION)
+        return callee;
+    const DtFunction *f = callee.function;
+    if (f->builtin && !f->builtin->formals)
+        return check_label(l, f) ? dt_builtin_value(l, f, expr) : dt_val_error();
+    if (f->def && f->def->kind != DT_DEF_FN && (f->has_axes || f->label.text))
+        return dt_call_instance(l, f);
+    return callee;
+}
+
+/* ---- arguments ---- */
+
+static int32_t formal_named(const DtDef *def, const char *name)
+{
+    for (uint32_t i = 0; i < def->formals.n; i++) {
+        if (def->formals.at[i].name.text == name)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+static const char *signature(DtLower *l, const DtDef *def)
+{
+    DtText text = {0};
+    dt_text_printf(&text, "%s(", def->name.text);
+    for (uint32_t i = 0; i < def->formals.n; i++)
+        dt_text_printf(&text, "%s%s%s", i ? ", " : "", def->formals.at[i].name.text, def->formals.at[i].init ? " = ..." : "");
+    dt_text_add(&text, ")");
+    char *copy = dt_arena_strndup(l->arena, text.at, text.len);
+    dt_text_free(&text);
+    return copy;
+}
+
+static bool argument_error(DtLower *l, const DtDef *def, DtSpan span, DtDiag **ret_diag, const char *message)
+{
+    DtDiag *d = dt_report_error(l, E0205, span, "%s", message);
+    dt_diag_label(d, def->head.file ? def->head : def->name.span, "`%s` is defined here", def->name.text);
+    dt_diag_note(d, "its arguments are %s", signature(l, def));
+    if (ret_diag)
+        *ret_diag = d;
+    return false;
+}
+
+static bool place_argument(DtLower *l, const DtDef *def, DtBound *bound, int32_t at, DtVal val, const DtExpr *expr,
+                           DtSpan span)
+{
+    if (bound[at].given)
+        return argument_error(l, def, span, NULL, dt_arena_printf(l->arena, "the argument `%s` of `%s` is given twice",
+                                                                  def->formals.at[at].name.text, def->name.text));
+    bound[at] = (DtBound){.val = val, .expr = expr, .given = true};
+    return true;
+}
+
+static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const DtArg *arg, DtVal val)
+{
+    int32_t at = formal_named(def, arg->name.text);
+    if (at >= 0)
+        return place_argument(l, def, bound, at, val, arg->value, arg->name.span);
+    DtDiag *d;
+    argument_error(l, def, arg->name.span, &d, dt_arena_printf(l->arena, "`%s` has no argument `%s`", def->name.text,
+                                                               arg->name.text));
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, def->formals.n + 1);
+    for (uint32_t i = 0; i < def->formals.n; i++)
+        names[i] = def->formals.at[i].name.text;
+    dt_report_nearest(l, d, arg->name.span, arg->name.text, names, def->formals.n);
+    return false;
+}
+
+static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, const DtVal *first, const DtExpr *first_expr,
+                           DtBound *bound)
+{
+    bool ok = true;
+    uint32_t at = 0, n_args = call->kind == DT_EXPR_CALL ? call->args.n : 0;
+    if (first && def->formals.n)
+        ok = place_argument(l, def, bound, (int32_t)at++, *first, first_expr, first_expr->span);
+    else if (first)
+        ok = argument_error(l, def, first_expr->span, NULL, dt_arena_printf(l->arena, "`%s` takes no arguments", def->name.text));
+    for (uint32_t i = 0; i < n_args; i++) {
+        const DtArg *arg = &call->args.at[i];
+        DtVal val = dt_expr_eval(l, arg->value);
+        if (arg->name.text)
+            ok &= named_argument(l, def, bound, arg, val);
+        else if (at >= def->formals.n)
+            ok = argument_error(l, def, arg->value ? arg->value->span : call->span, NULL,
+                                dt_arena_printf(l->arena, "`%s` takes %u argument%s, and more are given", def->name.text,
+                                                def->formals.n, def->formals.n == 1 ? "" : "s"));
+        else
+            ok &= place_argument(l, def, bound, (int32_t)at++, val, arg->value, arg->value ? arg->value->span : call->span);
+    }
+    for (uint32_t i = 0; ok && i < def->formals.n; i++) {
+        if (!bound[i].given && !def->formals.at[i].init)
+            ok = argument_error(l, def, call->span, NULL, dt_arena_printf(l->arena, "the argument `%s` of `%s` is missing",
+                                                                          def->formals.at[i].name.text, def->name.text));
+    }
+    for (uint32_t i = 0; i < def->formals.n; i++)
+        ok &= !bound[i].given || !dt_val_is_error(&bound[i].val);
+    return ok;
+}
+
+/* ---- calls ---- */
+
+static DtVal eval_cast(DtLower *l, const DtFunction *f, const DtExpr *call, const DtVal *first, const DtExpr *first_expr)
+{
+    uint32_t n = call->kind == DT_EXPR_CALL ? call->args.n : 0;
+    if (n + (first != NULL) != 1 || (n && call->args.at[0].name.text)) {
+        dt_report_error(l, E0205, call->span, "a cast takes one value: `%s(x)`", dt_dtype_name(f->dtype));
+        return dt_val_error();
+    }
+    DtVal v = first ? *first : dt_expr_eval(l, call->args.at[0].value);
+    if (!dt_val_check(l, &v, first ? first_expr : call->args.at[0].value))
+        return dt_val_error();
+    if (!l->now) {
+        dt_report_error(l, E0401, call->span, "a cast makes a tensor, and here a constant is needed");
+        return dt_val_error();
+    }
+    l->now->frame->b.span = call->span;
+    if (dt_dtype_is_float(f->dtype) && dt_val_is_constant(&v)) /* no detour through i32 */
+        v = dt_val_float(dt_val_number(&v));
+    return dt_val_cast(l, &v, f->dtype);
+}
+
+static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal *first, const DtExpr *first_expr)
+{
+    DtFunction f = {0};
+    DtInstance *instance = callee.kind == DT_VAL_INSTANCE ? callee.instance : NULL;
+    if (instance)
+        f = (DtFunction){.def = instance->def, .axes = instance->axes, .has_axes = instance->has_axes, .span = instance->span};
+    else
+        f = *callee.function;
+    if (!l->now) {
+        DtDiag *d = dt_report_error(l, E0401, call->span, "here a constant is needed, and functions give tensors");
+        dt_diag_note(d, "literals, dims, arithmetic and the built-in functions of numbers are allowed");
+        return dt_val_error();
+    }
+    if (!instance && (!check_label(l, &f) || !check_axes(l, &f)))
+        return dt_val_error();
+    DtBound *bound = DT_NEW_ARRAY(l->arena, DtBound, f.def->formals.n + 1);
+    bool ok = bind_arguments(l, f.def, call, first, first_expr, bound);
+    if (!instance && f.def->kind != DT_DEF_FN) {
+        DtVal made = dt_call_instance(l, &f);
+        if (dt_val_is_error(&made))
+            return made;
+        instance = made.instance;
+    }
+    if (!ok)
+        return dt_val_error();
+    l->now->frame->b.span = call->span;
+    return dt_memo_call(l, &f, instance, call, bound);
+}
+
+static DtVal not_callable(DtLower *l, const DtExpr *callee)
+{
+    if (callee->kind == DT_EXPR_NAME && callee->name.text && !dt_expr_find(l, callee->name.text) &&
+        !dt_scope_value(l, callee->name.text))
+        return unknown_function(l, callee);
+    DtVal v = dt_expr_eval(l, callee);
+    if (dt_val_is_error(&v))
+        return v;
+    DtDiag *d = dt_report_error(l, E0204, callee->span, "%s is %s and cannot be called", dt_report_subject(l, callee),
+                                dt_report_type(l, &v));
+    if (v.kind == DT_VAL_TENSOR || dt_val_is_constant(&v))
+        dt_diag_note(d, "multiplication is written `*`, contraction `@axis`");
+    return dt_val_error();
+}
+
+/* Is there a call inside that a piped value could go to? */
+static bool has_call(const DtExpr *expr)
+{
+    while (expr->kind == DT_EXPR_SUBS || expr->kind == DT_EXPR_FIELD || expr->kind == DT_EXPR_PAREN)
+        expr = expr->a;
+    return expr->kind == DT_EXPR_CALL;
+}
+
+DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtExpr *first_expr)
+{
+    if (!dt_lower_enter(l, expr->span))
+        return dt_val_error();
+    DtVal result = dt_val_error(), callee;
+    expr = dt_report_bare(expr);
+    const DtExpr *name = expr->kind == DT_EXPR_CALL ? dt_report_bare(expr->a) : expr;
+    if (first && expr->kind == DT_EXPR_SUBS && (has_call(expr) || !dt_call_denotes(l, expr))) {
+        DtVal inner = dt_call_eval(l, expr->a, first, first_expr);
+        result = dt_val_is_error(&inner) ? inner : dt_index_eval(l, expr, inner);
+    } else if (name->kind == DT_EXPR_SUBS && name->a->kind == DT_EXPR_NAME && name->a->name.text &&
+               !name->a->label.text && !dt_expr_find(l, name->a->name.text) && !dt_scope_value(l, name->a->name.text) &&
+               !dt_builtin_find(name->a->name.text, -1)) {
+        result = unknown_function(l, name->a);
+    } else if (!dt_call_denotes(l, name)) {
+        result = not_callable(l, name);
+    } else if (callee = dt_call_callee(l, name), dt_val_is_error(&callee)) {
+        result = callee;
+    } else if (callee.kind == DT_VAL_FUNCTION && callee.function->is_cast) {
+        result = eval_cast(l, callee.function, expr, first, first_expr);
+    } else if (callee.kind == DT_VAL_FUNCTION && callee.function->builtin) {
+        result = check_label(l, callee.function) ? dt_builtin_call(l, callee.function, expr, first, first_expr) : dt_val_error();
+    } else {
+        result = call_def(l, callee, expr, first, first_expr);
+    }
+    dt_lower_leave(l);
+    return result;
+}

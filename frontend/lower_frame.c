@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* IR functions under construction. Inputs are found while the body is evaluated: arguments first, then
+ * values captured from enclosing functions, then parameters; dt_frame_finish puts them in this order.
+ *
+ * A parameter lives in the function of the layer that declares it and, with the labels of instances and
+ * loops before its path, in every function around it up to the entry function, where it is a store. */
+#include "frontend/lower_internal.h"
+
+#include "base/intern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind kind, DtSpan span)
+{
+    DtFrame *frame = DT_NEW(l->arena, DtFrame);
+    frame->parent = parent;
+    frame->func = dt_graph_func(l->module, name, kind);
+    frame->func->span = span;
+    frame->b = (DtBuilder){.func = frame->func, .span = span};
+    frame->is_entry = kind == DT_FUNC_ENTRY;
+    frame->is_loop = kind == DT_FUNC_BODY;
+    frame->random = frame->is_loop ? parent->random : frame;
+    frame->prefix = "";
+    return frame;
+}
+
+static DtValue *new_input(DtLower *l, DtFrame *frame, const DtType *type, const char *name)
+{
+    DtValue *value = DT_NEW(l->arena, DtValue);
+    *value = (DtValue){.type = type, .name = name, .id = frame->func->n_values++};
+    return value;
+}
+
+DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char *name)
+{
+    DtValue *value = new_input(l, frame, type, name);
+    DT_PUSH(l->arena, frame->args, value);
+    return value;
+}
+
+/* ---- captures ---- */
+
+/* Constants and iotas are made again instead of captured. */
+static DtValue *remake(DtFrame *frame, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    if (op && op->kind == DT_OP_CONST)
+        return dt_graph_constant(&frame->b, value->type->dtype, op->number);
+    if (op && op->kind == DT_OP_IOTA)
+        return dt_graph_iota(&frame->b, value->type->axes[0]);
+    return NULL;
+}
+
+DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *home)
+{
+    if (frame == home)
+        return value;
+    DtValue *made = remake(frame, value);
+    if (made)
+        return made;
+    if (!frame->parent) {
+        fprintf(stderr, "internal error: `%s` uses a value of `%s`, which does not enclose it\n", frame->func->name,
+                home->func->name);
+        abort();
+    }
+    for (uint32_t i = 0; i < frame->captures.n; i++) {
+        if (frame->captures.at[i].outer == value)
+            return frame->captures.at[i].inner;
+    }
+    DtValue *inner = new_input(l, frame, value->type, value->name);
+    DtCapture capture = {.outer = value, .inner = inner, .frame = home};
+    DT_PUSH(l->arena, frame->captures, capture);
+    return inner;
+}
+
+/* ---- parameters ---- */
+
+static int32_t find_param(const DtFrame *frame, const char *path)
+{
+    for (uint32_t i = 0; i < frame->params.n; i++) {
+        if (frame->params.at[i].formal.path == path)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index, const DtFormalParam *formal,
+                          const DtType *type, const DtInstance *owner)
+{
+    if (old->owner != owner || !owner) {
+        DtDiag *d = dt_report_error(l, E0212, formal->span, "the parameter `%s` is declared twice", formal->path);
+        dt_diag_label(d, old->formal.span, "first declared here");
+        return -1;
+    }
+    if (old->value->type != type) {
+        DtDiag *d = dt_report_error(l, E0212, formal->span, "two calls of `%s` need different types of its parameter `%s`",
+                                    owner->label.text ? owner->label.text : owner->def->name.text, formal->path);
+        DtVal before = {.kind = DT_VAL_TENSOR, .tensor = {old->value, NULL}};
+        DtValue other = {.type = type};
+        DtVal after = {.kind = DT_VAL_TENSOR, .tensor = {&other, NULL}};
+        dt_diag_note(d, "%s in the first call, %s in this one", dt_report_type(l, &before), dt_report_type(l, &after));
+        dt_diag_note(d, "%s and %s", dt_report_axes(l, old->value->type, true), dt_report_axes(l, type, true));
+        return -1;
+    }
+    return index;
+}
+
+int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type, const DtInstance *owner)
+{
+    formal.path = dt_intern(formal.path);
+    formal.pattern = dt_intern(formal.pattern);
+    int32_t index = find_param(frame, formal.path);
+    if (index >= 0)
+        return same_param(l, &frame->params.at[index], index, &formal, type, owner);
+    DtFrameParam param = {.formal = formal, .owner = owner};
+    if (frame->is_entry) {
+        param.store = dt_lower_store(l, &formal, type);
+        if (!param.store)
+            return -1;
+        DtSpan span = frame->b.span;
+        const char *path = frame->b.path;
+        frame->b.span = formal.span;
+        frame->b.path = NULL;
+        param.value = dt_graph_source(&frame->b, DT_OP_PARAM, type, formal.path, param.store);
+        frame->b.span = span;
+        frame->b.path = path;
+    } else {
+        param.value = new_input(l, frame, type, formal.path);
+    }
+    DT_PUSH(l->arena, frame->params, param);
+    return (int32_t)frame->params.n - 1;
+}
+
+bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label)
+{
+    path = dt_intern(path);
+    for (uint32_t i = 0; i < frame->labels.n; i++) {
+        if (frame->labels.at[i].path != path)
+            continue;
+        DtDiag *d = dt_report_error(l, E0207, label.span, "two instances are called `%s` here", path);
+        dt_diag_label(d, frame->labels.at[i].span, "the first one");
+        dt_diag_note(d, "a label is part of the names of an instance's parameters, so it must be unique in its layer");
+        dt_diag_help(d, "give this one a label: `%s2:...`; or to use the same parameters twice, make the instance once "
+                        "(`f = %s:...`) and call `f`", label.text, label.text);
+        return false;
+    }
+    DtLabel entry = {.path = path, .span = label.span};
+    DT_PUSH(l->arena, frame->labels, entry);
+    return true;
+}
+
+void dt_frame_write(DtLower *l, DtFrame *frame, uint32_t param, DtValue *value, DtSpan span)
+{
+    DtFrameParam *p = &frame->params.at[param];
+    if (p->new_value) {
+        DtDiag *d = dt_report_error(l, E0217, span, "the state `%s` is assigned twice in one step", p->formal.path);
+        dt_diag_label(d, p->written, "first assigned here");
+        dt_diag_note(d, "a state has one new value per step: reads see the old one until the step is over");
+        return;
+    }
+    p->new_value = value;
+    p->written = span;
+}
+
+/* ---- the end ---- */
+
+static void push_input(DtLower *l, DtFunc *func, DtValue *value)
+{
+    value->index = func->inputs.n;
+    DT_PUSH(l->arena, func->inputs, value);
+}
+
+void dt_frame_finish(DtLower *l, DtFrame *frame)
+{
+    DtFunc *func = frame->func;
+    for (uint32_t i = 0; i < frame->args.n; i++)
+        push_input(l, func, frame->args.at[i]);
+    for (uint32_t i = 0; i < frame->captures.n; i++)
+        push_input(l, func, frame->captures.at[i].inner);
+    func->n_args = func->inputs.n;
+    func->n_returns = func->results.n;
+    for (uint32_t i = 0; i < frame->params.n; i++) {
+        const DtFrameParam *p = &frame->params.at[i];
+        if (!frame->is_entry) {
+            push_input(l, func, p->value);
+            DT_PUSH(l->arena, func->params, p->formal);
+        }
+        if (!p->new_value)
+            continue;
+        DT_PUSH(l->arena, func->results, p->new_value);
+        if (!frame->is_entry)
+            DT_PUSH(l->arena, func->writes, i);
+    }
+}
+
+const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op)
+{
+    (void)l;
+    return dt_intern_printf("%s%s#%u", frame->prefix, op, frame->random->n_random++);
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Square brackets after a value: `x[vocab = ids]` gathers, `x[tok = 0]` selects, `x[tok = 0 .. 8]` slices,
+ * `x[a -> b]` renames, `x[h -> (g, p)]` splits, `x[(g, p) -> h]` merges. Index entries act before the others, all
+ * tensor indices jointly, and all renames of one bracket at once. */
+#include "frontend/lower_internal.h"
+
+typedef struct Index {
+    const char *axis;
+    DtVal val;
+    const DtExpr *expr;
+} Index;
+
+/* ---- one axis of x ---- */
+
+static bool missing_axis(DtLower *l, const DtExpr *expr, const DtValue *x, const char *axis, DtSpan span)
+{
+    DtVal v = {.kind = DT_VAL_TENSOR, .tensor = {(DtValue *)x, l->now->frame}};
+    DtDiag *d = dt_report_error(l, E0304, span, "%s has no axis `%s`: it is %s", dt_report_subject(l, expr->a), axis,
+                                dt_report_type(l, &v));
+    dt_report_origin(l, d, expr->a);
+    const char *names[DT_MAX_RANK];
+    for (uint32_t i = 0; i < x->type->rank; i++)
+        names[i] = x->type->axes[i].name;
+    dt_report_nearest(l, d, span, axis, names, x->type->rank);
+    return false;
+}
+
+/* The single axis of x that an index entry names. */
+static const char *indexed_axis(DtLower *l, const DtExpr *expr, const DtSub *sub, const DtValue *x)
+{
+    DtAxisList list;
+    if (!dt_axes_group(l, &sub->from, &list))
+        return NULL;
+    if (list.names.n != 1) {
+        dt_report_error(l, E0304, sub->from.span, "an index is for one axis, and `%s` stands for %u",
+                        sub->from.names.n ? sub->from.names.at[0].text : "this", list.names.n);
+        return NULL;
+    }
+    if (dt_type_find(x->type, list.names.at[0]) < 0) {
+        missing_axis(l, expr, x, list.names.at[0], sub->from.span);
+        return NULL;
+    }
+    return list.names.at[0];
+}
+
+DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at)
+{
+    DtBuilder *b = &l->now->frame->b;
+    if (dt_type_extent(x->type, axis) != 1)
+        x = dt_graph_slice(b, x, axis, at, 1, 1);
+    DtRelabel drop = {.n_from = 1, .from = {axis}};
+    return dt_graph_relabel(b, x, 1, &drop, NULL);
+}
+
+static DtValue *rename_axis(DtLower *l, DtValue *x, const char *from, const char *to)
+{
+    DtRelabel rename = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}, .to_extent = {dt_type_extent(x->type, from)}};
+    return dt_graph_relabel(&l->now->frame->b, x, 1, &rename, NULL);
+}
+
+/* ---- ranges and constants ---- */
+
+static DtValue *apply_range(DtLower *l, const DtExpr *expr, const DtSub *sub, DtValue *x)
+{
+    const char *axis = indexed_axis(l, expr, sub, x);
+    int64_t lo, hi;
+    bool ok = dt_expr_int(l, sub->index, "the beginning of a range", &lo);
+    ok &= dt_expr_int(l, sub->end, "the end of a range", &hi);
+    if (!axis || !ok)
+        return NULL;
+    int64_t extent = dt_type_extent(x->type, axis);
+    if (lo < 0 || hi > extent || lo >= hi) {
+        DtDiag *d = dt_report_error(l, E0308, sub->span, "the range %lld .. %lld does not lie in `%s`, which has %lld elements",
+                                    (long long)lo, (long long)hi, axis, (long long)extent);
+        dt_diag_note(d, "the end is not part of a range, and negative numbers do not count from the end");
+        return NULL;
+    }
+    if (lo == 0 && hi == extent)
+        return x;
+    const DtGlobal *global = dt_scope_axis(l, axis);
+    if (global && global->kind == DT_GLOBAL_DIM) {
+        DtDiag *d = dt_report_error(l, E0309, sub->span, "a range would change the extent of the dim `%s`", axis);
+        dt_diag_label(d, global->span, "a dim has one extent everywhere");
+        dt_diag_help(d, "declare `dim part = %lld` and take `[%s = iota[part] + %lld]`", (long long)(hi - lo), axis,
+                     (long long)lo);
+        return NULL;
+    }
+    return dt_graph_slice(&l->now->frame->b, x, axis, lo, 1, hi - lo);
+}
+
+static DtValue *apply_constant(DtLower *l, const DtExpr *expr, const Index *index, DtValue *x)
+{
+    int64_t at, extent = dt_type_extent(x->type, index->axis);
+    (void)expr;
+    if (!dt_val_int_of(l, &index->val, index->expr, "an index", &at))
+        return NULL;
+    if (at < 0 || at >= extent) {
+        DtDiag *d = dt_report_error(l, E0308, index->expr->span, "the index %lld is out of range: `%s` has %lld elements",
+                                    (long long)at, index->axis, (long long)extent);
+        if (at < 0)
+            dt_diag_note(d, "negative indices do not count from the end; the last element is `%s - 1` if `%s` is a dim",
+                         index->axis, index->axis);
+        return NULL;
+    }
+    return dt_index_select(l, x, index->axis, at);
+}
+
+/* ---- tensor indices ---- */
+
+/* value = mul * iota[axis] + add ? Looks through a few ops with constants. */
+static bool affine(const DtValue *value, int depth, const char **axis, int64_t *mul, int64_t *add)
+{
+    const DtOp *op = value->op;
+    if (!op || depth > 8 || value->type->rank != 1)
+        return false;
+    if (op->kind == DT_OP_IOTA) {
+        *axis = value->type->axes[0].name;
+        *mul = 1;
+        *add = 0;
+        return true;
+    }
+    if (op->kind == DT_OP_NEG && affine(op->in[0], depth + 1, axis, mul, add)) {
+        *mul = -*mul;
+        *add = -*add;
+        return true;
+    }
+    if (op->n_in != 2)
+        return false;
+    bool left = op->in[1]->op && op->in[1]->op->kind == DT_OP_CONST;
+    bool right = op->in[0]->op && op->in[0]->op->kind == DT_OP_CONST;
+    if (left == right || !affine(op->in[left ? 0 : 1], depth + 1, axis, mul, add))
+        return false;
+    int64_t c = (int64_t)op->in[left ? 1 : 0]->op->number;
+    if (op->kind == DT_OP_MUL)
+        return !__builtin_mul_overflow(*mul, c, mul) && !__builtin_mul_overflow(*add, c, add);
+    if (op->kind == DT_OP_ADD)
+        return !__builtin_add_overflow(*add, c, add);
+    if (op->kind == DT_OP_SUB && left)
+        return !__builtin_sub_overflow(*add, c, add);
+    return false;
+}
+
+/* An index affine in one iota, all of it in range, is a slice. NULL: it is none. */
+static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue *x)
+{
+    const char *along;
+    int64_t mul, add, last, extent = dt_type_extent(x->type, axis);
+    if (!affine(index, 0, &along, &mul, &add) || mul < 1 || add < 0)
+        return NULL;
+    int64_t n = index->type->axes[0].extent;
+    if (along != axis && dt_type_find(x->type, along) >= 0)
+        return NULL; /* aligned with an axis of x: a diagonal */
+    if (__builtin_mul_overflow(n - 1, mul, &last) || __builtin_add_overflow(last, add, &last) || last >= extent)
+        return NULL;
+    if (add != 0 || mul != 1 || n != extent)
+        x = dt_graph_slice(&l->now->frame->b, x, axis, add, mul, n);
+    return along == axis ? x : rename_axis(l, x, axis, along);
+}
+
+/* Axes that the result of the gather would have twice in different extents, or too many. */
+static bool check_gather(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n, const Index *index)
+{
+    DtVal *v = DT_NEW_ARRAY(l->arena, DtVal, n + 1);
+    const DtExpr **exprs = DT_NEW_ARRAY(l->arena, const DtExpr *, n + 1);
+    DtAxis axes[DT_MAX_RANK];
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < x->type->rank; i++) {
+        bool taken = false;
+        for (uint32_t k = 0; k < n; k++)
+            taken |= index[k].axis == x->type->axes[i].name;
+        if (!taken)
+            axes[rank++] = x->type->axes[i];
+    }
+    DtValue rest = {.type = dt_type_plain(DT_F32, rank, axes)};
+    v[0] = (DtVal){.kind = DT_VAL_TENSOR, .tensor = {&rest, NULL}};
+    exprs[0] = expr->a;
+    for (uint32_t i = 0; i < n; i++) {
+        v[i + 1] = index[i].val;
+        exprs[i + 1] = index[i].expr;
+    }
+    return dt_val_union(l, v, exprs, n + 1, expr->span, &rank, axes);
+}
+
+static DtValue *apply_gather(DtLower *l, const DtExpr *expr, uint32_t n, const Index *index, DtValue *x)
+{
+    const char **axes = DT_NEW_ARRAY(l->arena, const char *, n);
+    DtValue **values = DT_NEW_ARRAY(l->arena, DtValue *, n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (dt_val_dtype(&index[i].val) != DT_I32) {
+            DtDiag *d = dt_report_error(l, E0403, index[i].expr->span, "an index must be i32, and %s is %s",
+                                        dt_report_subject(l, index[i].expr), dt_report_type(l, &index[i].val));
+            dt_report_origin(l, d, index[i].expr);
+            dt_diag_help(d, "convert it: `i32(...)`, which rounds towards zero");
+            return NULL;
+        }
+        axes[i] = index[i].axis;
+        values[i] = dt_val_tensor(l, &index[i].val);
+    }
+    DtValue *slice = n == 1 ? try_slice(l, axes[0], values[0], x) : NULL;
+    if (slice)
+        return slice;
+    if (!check_gather(l, expr, x, n, index))
+        return NULL;
+    return dt_graph_gather(&l->now->frame->b, x, n, axes, values);
+}
+
+static DtValue *apply_indices(DtLower *l, const DtExpr *expr, DtValue *x)
+{
+    Index *tensors = DT_NEW_ARRAY(l->arena, Index, expr->subs.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < expr->subs.n; i++) {
+        const DtSub *sub = &expr->subs.at[i];
+        if (sub->kind == DT_SUB_RANGE && !(x = apply_range(l, expr, sub, x)))
+            return NULL;
+        if (sub->kind != DT_SUB_INDEX)
+            continue;
+        Index index = {.axis = indexed_axis(l, expr, sub, x), .val = dt_expr_eval(l, sub->index), .expr = sub->index};
+        if (!index.axis || !dt_val_check(l, &index.val, sub->index))
+            return NULL;
+        l->now->frame->b.span = expr->span;
+        for (uint32_t k = 0; k < n; k++) {
+            if (tensors[k].axis == index.axis) {
+                dt_report_error(l, E0305, sub->span, "`%s` is indexed twice", index.axis);
+                return NULL;
+            }
+        }
+        if (index.val.kind == DT_VAL_TENSOR)
+            tensors[n++] = index;
+        else if (!(x = apply_constant(l, expr, &index, x)))
+            return NULL;
+    }
+    return n ? apply_gather(l, expr, n, tensors, x) : x;
+}
+
+/* ---- rename, split, merge ---- */
+
+static bool relabel_from(DtLower *l, const DtExpr *expr, const DtSub *sub, const DtAxisList *from, const DtValue *x,
+                         int64_t *ret_elements)
+{
+    *ret_elements = 1;
+    for (uint32_t i = 0; i < from->names.n; i++) {
+        if (dt_type_find(x->type, from->names.at[i]) < 0)
+            return missing_axis(l, expr, x, from->names.at[i], sub->from.span);
+        *ret_elements *= dt_type_extent(x->type, from->names.at[i]);
+    }
+    return true;
+}
+
+static bool wrong_extent(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to, int64_t have,
+                         int64_t want)
+{
+    bool rename = from->names.n == 1 && to->names.n == 1;
+    DtDiag *d;
+    if (rename) {
+        d = dt_report_error(l, E0303, sub->span, "`%s` has %lld elements and cannot become `%s`, which has %lld",
+                            from->names.at[0], (long long)have, to->names.at[0], (long long)want);
+    } else {
+        d = dt_report_error(l, E0306, sub->span, "%s has %lld elements and cannot become %s, which has %lld",
+                            dt_report_names(l, &from->names), (long long)have, dt_report_names(l, &to->names),
+                            (long long)want);
+    }
+    for (uint32_t i = 0; i < to->names.n; i++) {
+        const DtGlobal *global = dt_scope_axis(l, to->names.at[i]);
+        if (global && global->kind == DT_GLOBAL_DIM && !global->is_library)
+            dt_diag_label(d, global->span, "`%s` is %lld", global->name, (long long)global->extent);
+    }
+    return false;
+}
+
+/* Extents of the new axes: dims have theirs; at most one `axis` name takes what is left. */
+static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to, int64_t elements,
+                       DtRelabel *r)
+{
+    int64_t known = 1;
+    int free_axis = -1;
+    for (uint32_t i = 0; i < to->names.n; i++) {
+        DtGlobal *global = dt_scope_axis(l, to->names.at[i]);
+        r->to_extent[i] = 0;
+        if (global && global->kind == DT_GLOBAL_DIM) {
+            r->to_extent[i] = dt_scope_extent(l, global);
+            if (r->to_extent[i] < 0)
+                return false;
+            if (__builtin_mul_overflow(known, r->to_extent[i], &known))
+                known = INT64_MAX;
+        } else if (free_axis >= 0) {
+            DtDiag *d = dt_report_error(l, E0306, sub->span, "the extents of `%s` and `%s` are both open", r->to[free_axis],
+                                        to->names.at[i]);
+            dt_diag_note(d, "an `axis` takes what is left of %lld elements; the other names must be dims",
+                         (long long)elements);
+            return false;
+        } else {
+            free_axis = (int)i;
+        }
+    }
+    if (free_axis < 0)
+        return known == elements || wrong_extent(l, sub, from, to, elements, known);
+    if (elements % known != 0)
+        return wrong_extent(l, sub, from, to, elements, known);
+    r->to_extent[free_axis] = elements / known;
+    return true;
+}
+
+static bool relabel_entry(DtLower *l, const DtExpr *expr, const DtSub *sub, const DtValue *x, DtRelabel *r)
+{
+    DtAxisList from, to;
+    bool ok = dt_axes_group(l, &sub->from, &from);
+    ok &= dt_axes_group(l, &sub->to, &to);
+    int64_t elements;
+    if (!ok || !relabel_from(l, expr, sub, &from, x, &elements))
+        return false;
+    if (from.names.n > DT_COUNT(r->from) || to.names.n > DT_COUNT(r->to) || !from.names.n || !to.names.n) {
+        DtDiag *d = dt_report_error(l, E0306, sub->span, "one entry can split or merge %zu axes at most", DT_COUNT(r->to));
+        dt_diag_help(d, "do it in two steps, through a name for a part of the axes");
+        return false;
+    }
+    *r = (DtRelabel){.n_from = from.names.n, .n_to = to.names.n};
+    for (uint32_t i = 0; i < from.names.n; i++)
+        r->from[i] = from.names.at[i];
+    for (uint32_t i = 0; i < to.names.n; i++)
+        r->to[i] = to.names.at[i];
+    return relabel_to(l, sub, &from, &to, elements, r);
+}
+
+/* No axis is taken twice, no name occurs twice in the result. */
+static bool relabel_clash(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n, const DtRelabel *r,
+                          const DtSub *const *subs)
+{
+    const char *taken[4 * DT_MAX_RANK], *made[5 * DT_MAX_RANK];
+    uint32_t n_taken = 0, n_made = 0;
+    for (uint32_t e = 0; e < n; e++) {
+        for (uint32_t i = 0; i < r[e].n_from; i++) {
+            for (uint32_t k = 0; k < n_taken; k++) {
+                if (taken[k] == r[e].from[i]) {
+                    dt_report_error(l, E0305, subs[e]->span, "`%s` is renamed twice", taken[k]);
+                    return false;
+                }
+            }
+            taken[n_taken++] = r[e].from[i];
+        }
+    }
+    for (uint32_t i = 0; i < x->type->rank; i++) {
+        bool gone = false;
+        for (uint32_t k = 0; k < n_taken; k++)
+            gone |= taken[k] == x->type->axes[i].name;
+        if (!gone)
+            made[n_made++] = x->type->axes[i].name;
+    }
+    for (uint32_t e = 0; e < n; e++) {
+        for (uint32_t i = 0; i < r[e].n_to; i++) {
+            for (uint32_t k = 0; k < n_made; k++) {
+                if (made[k] != r[e].to[i])
+                    continue;
+                DtDiag *d = dt_report_error(l, E0305, subs[e]->span, "the result would have the axis `%s` twice", made[k]);
+                DtVal v = {.kind = DT_VAL_TENSOR, .tensor = {(DtValue *)x, l->now->frame}};
+                dt_diag_note(d, "%s is %s", dt_report_subject(l, expr->a), dt_report_type(l, &v));
+                dt_diag_help(d, "to swap two axes, write both renames in one bracket: `x[a -> b, b -> a]`");
+                return false;
+            }
+            made[n_made++] = r[e].to[i];
+        }
+    }
+    if (n_made > DT_MAX_RANK) {
+        dt_report_error(l, E0312, expr->span, "the result would have more than %d axes", DT_MAX_RANK);
+        return false;
+    }
+    return true;
+}
+
+static DtValue *apply_relabels(DtLower *l, const DtExpr *expr, DtValue *x)
+{
+    DtRelabel entries[DT_MAX_RANK];
+    const DtSub *subs[DT_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < expr->subs.n; i++) {
+        if (expr->subs.at[i].kind != DT_SUB_RELABEL)
+            continue;
+        if (n == DT_MAX_RANK) {
+            dt_report_error(l, E0305, expr->span, "more renames than a tensor can have axes");
+            return NULL;
+        }
+        subs[n] = &expr->subs.at[i];
+        if (!relabel_entry(l, expr, subs[n], x, &entries[n]))
+            return NULL;
+        n++;
+    }
+    if (!n)
+        return x;
+    if (!relabel_clash(l, expr, x, n, entries, subs))
+        return NULL;
+    return dt_graph_relabel(&l->now->frame->b, x, n, entries, NULL);
+}
+
+/* ---- all of it ---- */
+
+static bool only_entries(DtLower *l, const DtExpr *expr, const DtVal *x)
+{
+    for (uint32_t i = 0; i < expr->subs.n; i++) {
+        const DtSub *sub = &expr->subs.at[i];
+        if (sub->kind != DT_SUB_GROUP)
+            continue;
+        DtDiag *d = dt_report_error(l, E0204, sub->span, "brackets after a value hold indices (`a = i`) or renames (`a -> b`)");
+        dt_diag_note(d, "%s is %s", dt_report_subject(l, expr->a), dt_report_type(l, x));
+        return false;
+    }
+    return true;
+}
+
+DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x)
+{
+    if (!dt_val_check(l, &x, expr->a) || !only_entries(l, expr, &x))
+        return dt_val_error();
+    if (x.kind != DT_VAL_TENSOR) {
+        dt_report_error(l, E0304, expr->span, "%s has no axes: it is %s", dt_report_subject(l, expr->a), dt_report_type(l, &x));
+        return dt_val_error();
+    }
+    l->now->frame->b.span = expr->span;
+    DtValue *value = dt_val_tensor(l, &x);
+    value = apply_indices(l, expr, value);
+    l->now->frame->b.span = expr->span;
+    if (value)
+        value = apply_relabels(l, expr, value);
+    return value ? dt_val_of(l, value, x.weak) : dt_val_error();
+}

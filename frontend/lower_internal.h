@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the lowering share. Private to frontend/.
+ *
+ * One evaluator walks the program as called. Expressions give values (DtVal): constants, which are
+ * computed at once, or tensors, which are values of the IR function being built (DtFrame). Calls of
+ * layers and of library functions make IR functions, one per distinct combination of definition, axis
+ * arguments, constants and argument types (lower_memo.c); other functions are evaluated in place.
+ *
+ *   scope.c         files, includes, file-level names, dims
+ *   lower.c         driver, entry functions, stores
+ *   lower_frame.c   IR functions under construction: captures, parameters, labels, state writes
+ *   lower_report.c  diagnostics with the chain of calls; texts of types and expressions
+ *   lower_axes.c    axis names and lists, declared types, extents
+ *   lower_value.c   dtypes: weak literals, joins, casts, broadcasting maps
+ *   lower_expr.c    expressions
+ *   lower_index.c   square brackets after a value
+ *   lower_call.c    calls: callee, arguments, signatures
+ *   lower_memo.c    functions made by calls, instances, results
+ *   lower_stmt.c    statements
+ *   lower_repeat.c  repeat
+ *   builtins*.c     built-in functions
+ *   lint.c          names that nothing uses */
+#ifndef DT_FRONTEND_LOWER_INTERNAL_H
+#define DT_FRONTEND_LOWER_INTERNAL_H
+
+#include "frontend/ast.h"
+#include "frontend/config.h"
+#include "frontend/lower.h"
+#include "ir/ir.h"
+
+typedef struct DtLower DtLower;
+typedef struct DtFrame DtFrame;
+typedef struct DtVal DtVal;
+typedef struct DtActivation DtActivation;
+typedef struct DtInstance DtInstance;
+typedef struct DtBuiltin DtBuiltin;
+
+enum {
+    DT_LOWER_CALLS = 64,       /* calls inside calls */
+    DT_LOWER_DEPTH = 1000,     /* expressions inside expressions, through calls */
+    DT_LOWER_STEPS = 2000000,  /* expressions evaluated in all */
+    DT_LOWER_INCLUDES = 64     /* includes inside includes */
+};
+
+/* ---- axes ---- */
+
+typedef DT_VEC(const char *) DtAxisNames;
+
+/* An axis argument: the names it stands for, and where it was written. */
+typedef struct DtAxisList {
+    DtAxisNames names;
+    DtSpan span;
+} DtAxisList;
+typedef DT_VEC(DtAxisList) DtAxisLists;
+
+/* ---- values ---- */
+
+typedef enum DtValKind {
+    DT_VAL_ERROR,    /* something was reported; whatever uses it stays silent */
+    DT_VAL_INT,      /* constants */
+    DT_VAL_FLOAT,
+    DT_VAL_BOOL,
+    DT_VAL_TENSOR,
+    DT_VAL_TUPLE,
+    DT_VAL_STRING,
+    DT_VAL_FUNCTION, /* a definition, built-in or dtype, perhaps with axis arguments */
+    DT_VAL_INSTANCE, /* a layer with its parameters */
+    DT_VAL_INIT,     /* an initialiser */
+    DT_VAL_NOTHING   /* a call without results */
+} DtValKind;
+
+typedef struct DtFunction {
+    const DtDef *def; /* or */
+    const DtBuiltin *builtin;
+    bool is_cast;     /* or */
+    DtDtype dtype;
+    DtAxisLists axes;
+    bool has_axes;
+    DtName label;
+    DtSpan span;
+} DtFunction;
+
+struct DtVal {
+    DtValKind kind;
+    bool weak; /* TENSOR: a float made from literals and integers; takes the dtype of what it meets */
+    union {
+        int64_t whole; /* INT, BOOL */
+        double number; /* FLOAT */
+        struct {
+            DtValue *value;
+            DtFrame *frame;
+        } tensor;
+        struct {
+            const DtVal *at;
+            uint32_t n;
+        } tuple;
+        const DtExpr *string;
+        const DtFunction *function;
+        DtInstance *instance;
+        DtInit init;
+    };
+};
+
+/* A name in scope. span: where it was bound; made: the expression that it was bound to. */
+typedef struct DtBinding {
+    const char *name;
+    DtVal val;
+    DtSpan span;
+    const DtExpr *made;
+    int32_t state;    /* number of the frame's parameter + 1 if it names a state, else 0 */
+    bool constant_ok; /* may be assigned */
+} DtBinding;
+
+typedef struct DtScope {
+    struct DtScope *parent;
+    DT_VEC(DtBinding) names;
+    DtFrame *frame;
+    bool is_loop;        /* body of a repeat: names bound in it end with it */
+    const char *label;
+} DtScope;
+
+/* ---- functions under construction ---- */
+
+typedef struct DtFrameParam {
+    DtFormalParam formal;
+    DtValue *value;      /* in this frame */
+    DtStore *store;      /* entry functions */
+    const DtInstance *owner; /* NULL: declared in the frame's own text */
+    DtSpan written;      /* where its new value was assigned; file 0: nowhere */
+    DtValue *new_value;
+} DtFrameParam;
+
+typedef struct DtCapture { DtValue *outer, *inner; DtFrame *frame; } DtCapture;
+typedef struct DtLabel { const char *path; DtSpan span; } DtLabel;
+
+struct DtFrame {
+    DtFrame *parent;     /* values of which may be captured; NULL: none */
+    DtFunc *func;
+    DtBuilder b;
+    bool is_entry, is_loop;
+    DtFrame *random;     /* the frame that counts random sites: the layer's */
+    uint32_t n_random;
+    const char *prefix;  /* of paths, from unrolled loops: "" or "t.0." */
+    DT_VEC(DtValue *) args;
+    DT_VEC(DtCapture) captures;
+    DT_VEC(DtFrameParam) params;
+    DT_VEC(DtLabel) labels;
+};
+
+struct DtInstance {
+    const DtDef *def;
+    DtAxisLists axes;
+    bool has_axes;
+    DtName label;
+    DtFrame *home;       /* where its parameters are */
+    const char *path;    /* within home: "" for a model, else "t.0.wq" */
+    DtSpan span;
+};
+
+/* A call being evaluated. */
+struct DtActivation {
+    DtActivation *caller;
+    const DtDef *def;    /* NULL: the train block */
+    DtSpan call;         /* file 0: called from nowhere */
+    DtScope *scope;
+    DtFrame *frame;
+    DtAxisLists axes;    /* of def->axes */
+    DT_VEC(DtAxis) extents; /* of `axis` names, from the arguments; extent -1: they differ */
+    bool has_returned;
+    DtVal returned;
+    DtSpan returned_span;
+    DT_VEC(DtBinding) ended; /* names of loops that are over */
+    uint32_t depth;
+};
+
+/* ---- file-level names ---- */
+
+typedef struct DtSourceFile {
+    const char *path, *identity;
+    uint32_t file;
+    DtAst *ast;
+    bool is_library;
+} DtSourceFile;
+
+typedef enum DtGlobalKind { DT_GLOBAL_DIM, DT_GLOBAL_AXIS, DT_GLOBAL_DEF } DtGlobalKind;
+typedef struct DtGlobal {
+    DtGlobalKind kind;
+    const char *name;
+    DtSpan span;
+    const DtExpr *value;  /* dim */
+    const char *option;   /* dim set by -D: the text */
+    const DtDef *def;
+    uint8_t state;        /* dim: 0 not yet evaluated, 1 being evaluated, 2 known, 3 wrong */
+    int64_t extent;
+    bool used, is_library;
+} DtGlobal;
+
+/* A function made by a call, or the failure to make it. */
+typedef struct DtMemo {
+    const char *key;      /* interned */
+    DtFunc *func;         /* NULL: it has errors */
+    DtVal *results;       /* tensors: tensor.value is the result's value in func */
+    uint32_t n_results;
+    bool is_tuple;
+} DtMemo;
+
+struct DtLower {
+    DtArena *arena;
+    DtDiags *diags;
+    const DtLowerOptions *options;
+    DtProgram *program;
+    DtModule *module;
+    DT_VEC(DtSourceFile) files;
+    DT_VEC(DtItem *) items;
+    DT_VEC(DtGlobal *) globals;
+    DtGlobal **value_table, **axis_table; /* hashed by name: dims and definitions; dims and axes */
+    uint32_t table_size;
+    DT_VEC(DtMemo *) memos;
+    DtActivation *now;
+    bool training;
+    bool in_init;                 /* evaluating an initialiser */
+    DtDtype compute, params;
+    const int64_t *rank;          /* value of `rank` in decay_if, else NULL */
+    const DtExpr *decay_if;
+    uint32_t depth, steps;
+    bool gave_up;                 /* a limit was reported */
+    const DtDef *stop_at_model;   /* "predict": set to the model when its call is done */
+    bool wants_model, has_model;
+    DtVal model_results;
+    bool in_config;
+};
+
+/* ---- scope.c ---- */
+
+/* Reads the main file and its includes, fills files, items, globals and applies -D. */
+void dt_scope_load(DtLower *l);
+DtGlobal *dt_scope_value(const DtLower *l, const char *name); /* dim or definition, or NULL */
+DtGlobal *dt_scope_axis(const DtLower *l, const char *name);  /* dim or axis, or NULL */
+/* Extent of a dim; reports what is wrong with it (once) and returns -1. */
+int64_t dt_scope_extent(DtLower *l, DtGlobal *dim);
+bool dt_scope_in_library(const DtLower *l, DtSpan span);
+
+/* ---- lower_report.c ---- */
+
+/* An error at span. Inside a library file the primary place is the user's call, the library's the label. */
+DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* "[batch, seq]", "[tok = 197]": extents shown for `axis` names or always. In the arena. */
+const char *dt_report_axes(DtLower *l, const DtType *type, bool extents);
+const char *dt_report_names(DtLower *l, const DtAxisNames *names); /* `a`, or `(a, b)` */
+const char *dt_report_type(DtLower *l, const DtVal *val); /* f32[batch, seq], "a constant integer" */
+/* `k` if expr is a name, else "this value". */
+const char *dt_report_subject(DtLower *l, const DtExpr *expr);
+/* Labels the place where the value of expr was bound, if expr is a local name. */
+void dt_report_origin(DtLower *l, DtDiag *diag, const DtExpr *expr);
+/* Help with the nearest name, and a fix at span. */
+void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name, const char *const *names, size_t n);
+const DtExpr *dt_report_bare(const DtExpr *expr); /* without parentheses */
+
+/* ---- lower_frame.c ---- */
+
+DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind kind, DtSpan span);
+DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
+/* The value as seen in frame, captured through the frames between. */
+DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *home);
+/* Number of a parameter of frame: declared there (owner NULL) or of an instance. Paths are complete within frame. An
+ * instance called again gets the same one. In an entry function this makes the store and the `param` op.
+ * -1 after an error. */
+int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
+                       const DtInstance *owner);
+/* Takes a label; reports one that is taken. */
+bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label);
+/* The new value of a state. */
+void dt_frame_write(DtLower *l, DtFrame *frame, uint32_t param, DtValue *value, DtSpan span);
+/* Orders inputs, appends the writes to the results. */
+void dt_frame_finish(DtLower *l, DtFrame *frame);
+const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op);
+
+/* ---- lower_axes.c ---- */
+
+DtAxisList *dt_axes_formal(DtLower *l, const char *name); /* axis parameter of the definition now evaluated */
+/* Appends the axes that a written name stands for; reports unknown ones. */
+bool dt_axes_name(DtLower *l, DtName name, DtAxisNames *ret_names);
+bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list);
+/* All axis arguments of brackets; reports entries that are no axis. */
+bool dt_axes_subs(DtLower *l, const DtExpr *subs, DtAxisLists *ret_lists);
+bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what);
+/* Extent of an axis as it stands alone: a dim's, or that of an `axis` from the arguments of the current call.
+ * Reports if there is none; -1. what: "`iota`" for the message. */
+int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *what);
+/* The axis type list of a declaration. sizes: every axis must have an extent (else extent 0 = any). */
+typedef struct DtDeclared {
+    uint32_t n;
+    DtAxis axes[DT_MAX_RANK];
+    DtSpan spans[DT_MAX_RANK];
+    bool open;        /* has `...` */
+    uint32_t written; /* entries, `...` aside */
+} DtDeclared;
+bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared *ret_declared);
+bool dt_axes_dtype(DtLower *l, const DtAstType *type, DtDtype *ret_dtype); /* checks that programs have it */
+/* type, unless it has too many elements: reported, NULL. */
+const DtType *dt_axes_type(DtLower *l, DtSpan span, DtDtype dtype, uint32_t rank, const DtAxis *axes);
+
+/* ---- lower_value.c ---- */
+
+static inline bool dt_val_is_constant(const DtVal *v)
+{
+    return v->kind == DT_VAL_INT || v->kind == DT_VAL_FLOAT || v->kind == DT_VAL_BOOL;
+}
+static inline bool dt_val_is_error(const DtVal *v) { return v->kind == DT_VAL_ERROR; }
+DtVal dt_val_error(void);
+DtVal dt_val_int(int64_t whole);
+DtVal dt_val_float(double number);
+DtVal dt_val_bool(bool truth);
+DtVal dt_val_tuple(DtLower *l, const DtVal *items, uint32_t n);
+DtVal dt_val_of(DtLower *l, DtValue *value, bool weak); /* a tensor of the current frame */
+double dt_val_number(const DtVal *v);                   /* of a constant */
+DtDtype dt_val_dtype(const DtVal *v);                   /* constants: i32, f32, bool */
+/* A constant or tensor as a value of the current frame, of dtype (constants and weak values change to it,
+ * others are cast). The caller has checked that it is one of these. */
+DtValue *dt_val_use(DtLower *l, const DtVal *v, DtDtype dtype);
+DtValue *dt_val_tensor(DtLower *l, const DtVal *v);     /* in its own dtype */
+/* Is it a constant or a tensor? Reports otherwise (unless ERROR). */
+bool dt_val_check(DtLower *l, const DtVal *v, const DtExpr *expr);
+/* The dtype that maps of these operands have. floats: at least a float (exp, /). */
+DtDtype dt_val_join(const DtVal *v, uint32_t n, bool floats, bool *ret_weak);
+/* Broadcasting map over operands joined to one dtype. Reports extents that differ. */
+DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n, bool floats);
+/* Extents of shared names agree? Fills the union. exprs may be NULL. */
+bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span,
+                  uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK]);
+DtVal dt_val_cast(DtLower *l, const DtVal *v, DtDtype dtype);
+DtVal dt_val_expand(DtLower *l, DtVal v, uint32_t rank, const DtAxis *axes);
+/* float operands of layers and models become compute's dtype. */
+DtVal dt_val_round(DtLower *l, const DtVal *v, DtDtype dtype);
+DtDiag *dt_val_extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a, const DtExpr *a_expr, int64_t b,
+                            const DtExpr *b_expr);
+
+/* ---- lower_expr.c ---- */
+
+DtVal dt_expr_eval(DtLower *l, const DtExpr *expr);
+/* A constant integer, number, truth; reports otherwise. what: "the number of windows". */
+bool dt_expr_int(DtLower *l, const DtExpr *expr, const char *what, int64_t *ret_whole);
+bool dt_expr_number(DtLower *l, const DtExpr *expr, const char *what, double *ret_number);
+bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth);
+bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, int64_t *ret_whole);
+bool dt_val_number_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, double *ret_number);
+DtBinding *dt_expr_find(const DtLower *l, const char *name);
+DtVal dt_expr_name(DtLower *l, const DtExpr *expr);
+/* lower_const.c: constants of both operands */
+DtVal dt_const_unary(DtLower *l, const DtExpr *expr, DtVal a);
+DtVal dt_const_binary(DtLower *l, const DtExpr *expr, DtVal a, DtVal b);
+DtVal dt_expr_power(DtLower *l, const DtExpr *expr, DtVal x, DtVal n);
+
+/* ---- lower_index.c ---- */
+
+DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x);
+/* The value of x with one axis dropped by taking element at. */
+DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at);
+
+/* ---- lower_call.c ---- */
+
+/* Function or instance that expr denotes, with its brackets; kind ERROR after a report. */
+DtVal dt_call_callee(DtLower *l, const DtExpr *expr);
+bool dt_call_denotes(DtLower *l, const DtExpr *expr); /* would be a callee, not a tensor */
+DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtExpr *first_expr);
+/* A function that stands without a call: `iota[a]`, `zeros`, `wq:linear[a, b]` (an instance), or itself. */
+DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr);
+/* An instance of a layer in the current frame. */
+DtVal dt_call_instance(DtLower *l, const DtFunction *function);
+
+/* One argument of a call of a definition, bound to a formal. */
+typedef struct DtBound {
+    DtVal val;
+    const DtExpr *expr; /* as written; NULL for a default */
+    bool given;
+} DtBound;
+
+/* ---- lower_bind.c ---- */
+
+/* A call's arguments and results against the signature. extras: axes that `...` took. */
+typedef struct DtSignature {
+    const DtFunction *function;
+    const DtExpr *call;
+    DtActivation *act;
+    DtAxisNames extras;
+    DtAxisNames loose; /* axes of arguments without a type */
+    bool is_layer;
+} DtSignature;
+/* Checks and rounds one argument, in the caller's frame; l->now is the callee's activation. */
+bool dt_bind_argument(DtLower *l, DtSignature *s, const DtFormal *formal, DtBound *bound);
+/* Checks and rounds result number i; l->now is the callee's activation and frame. */
+bool dt_bind_result(DtLower *l, DtSignature *s, uint32_t i, DtVal *val, DtSpan span);
+
+/* ---- lower_memo.c ---- */
+
+/* Runs def on bound arguments; as an IR function, or in place. instance NULL for functions. */
+DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call, DtBound *bound);
+
+/* ---- lower_stmt.c ---- */
+
+void dt_stmt_block(DtLower *l, const DtStmts *stmts);
+void dt_stmt_assign(DtLower *l, const DtTarget *targets, uint32_t n, const DtExpr *value);
+void dt_stmt_bind(DtLower *l, const char *name, DtVal val, DtSpan span, const DtExpr *made);
+void dt_repeat_stmt(DtLower *l, const DtStmt *stmt);
+
+/* ---- lower.c ---- */
+
+bool dt_lower_enter(DtLower *l, DtSpan span); /* depth and steps; false: gave up, reported */
+void dt_lower_leave(DtLower *l);
+DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *type);
+
+/* ---- builtins.c ---- */
+
+/* A call of a built-in: axis arguments, then arguments in the order of the row, NULL expr = not given. */
+typedef struct DtBuiltinCall {
+    const DtBuiltin *builtin;
+    const DtExpr *expr;
+    DtSpan span;         /* of the name */
+    DtAxisLists axes;
+    uint32_t n;
+    DtVal val[16];
+    const DtExpr *arg[16];
+    const DtExpr *call;  /* for rows that read named arguments themselves */
+} DtBuiltinCall;
+
+typedef DtVal DtBuiltinRun(DtLower *l, DtBuiltinCall *c);
+
+struct DtBuiltin {
+    const char *name;
+    uint8_t min_axes, max_axes; /* 255: any */
+    const char *formals;        /* "x, k, stride=, pad=": `=` may be left out; "..." any more; "axis=" named by axes */
+    DtBuiltinRun *run;
+    const char *help;
+};
+extern const DtBuiltin dt_builtins[];
+extern const uint32_t dt_n_builtins;
+/* The row of this name; form 1: called with brackets, 0: without (max, min have both), -1: any. */
+const DtBuiltin *dt_builtin_find(const char *name, int with_axes);
+DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr, const DtVal *first,
+                      const DtExpr *first_expr);
+/* `iota[a]`, `size[a]`: no call. */
+DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *expr);
+DtBuiltinRun dt_builtin_exp, dt_builtin_log, dt_builtin_sqrt, dt_builtin_rsqrt, dt_builtin_abs, dt_builtin_floor,
+    dt_builtin_sin, dt_builtin_cos, dt_builtin_tanh, dt_builtin_erf, dt_builtin_max, dt_builtin_min, dt_builtin_where,
+    dt_builtin_sum, dt_builtin_max_over, dt_builtin_min_over, dt_builtin_cumsum, dt_builtin_iota, dt_builtin_size,
+    dt_builtin_stack, dt_builtin_unstack, dt_builtin_concat, dt_builtin_window, dt_builtin_topk, dt_builtin_onehot,
+    dt_builtin_scatter, dt_builtin_stop, dt_builtin_dropout, dt_builtin_zeros, dt_builtin_ones, dt_builtin_normal,
+    dt_builtin_uniform;
+/* Every axis of the lists is an axis of x? Reports otherwise. */
+bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
+
+/* ---- lint.c ---- */
+
+void dt_lint_unused(DtLower *l);
+
+#endif

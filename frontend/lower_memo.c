@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running a definition on bound arguments. Layers, models and library functions become IR functions, made once
+ * per combination of definition, axis arguments, constants and argument types, and are called; other functions
+ * are evaluated in place. A function that takes instances or functions as arguments is made for its call alone,
+ * since it may use values of its caller. */
+#include "frontend/lower_internal.h"
+
+#include "base/intern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Call {
+    DtSignature s;
+    DtInstance *instance;
+    DtActivation act;
+    DtScope scope;
+    DtBound *bound;
+    DT_VEC(DtVal) leaves;  /* tensors among the arguments, in the caller */
+    DT_VEC(DtValue *) in;  /* the same as inputs of the function */
+} Call;
+
+/* ---- the activation ---- */
+
+static bool check_depth(DtLower *l, const Call *c)
+{
+    const DtDef *def = c->s.function->def;
+    for (const DtActivation *a = l->now; a; a = a->caller) {
+        if (a->def != def)
+            continue;
+        DtDiag *d = dt_report_error(l, E0208, c->s.call->span, "`%s` calls itself", def->name.text);
+        if (a->call.file)
+            dt_diag_label(d, a->call, "called here first");
+        dt_diag_note(d, "recursion is not part of the language; `repeat` makes deep networks");
+        return false;
+    }
+    if (l->now->depth < DT_LOWER_CALLS)
+        return true;
+    if (!l->gave_up)
+        dt_report_error(l, E0219, c->s.call->span, "calls are nested more than %d deep", DT_LOWER_CALLS);
+    l->gave_up = true;
+    return false;
+}
+
+static void bind(DtLower *l, DtScope *scope, const char *name, DtVal val, DtSpan span)
+{
+    DtBinding binding = {.name = name, .val = val, .span = span, .constant_ok = true};
+    DT_PUSH(l->arena, scope->names, binding);
+}
+
+/* Defaults are evaluated where the formals before them are known. */
+static bool bind_formals(DtLower *l, Call *c)
+{
+    const DtDef *def = c->s.function->def;
+    bool ok = true;
+    for (uint32_t i = 0; i < def->formals.n; i++) {
+        const DtFormal *formal = &def->formals.at[i];
+        DtBound *bound = &c->bound[i];
+        if (!bound->given)
+            *bound = (DtBound){.val = dt_expr_eval(l, formal->init), .expr = NULL, .given = false};
+        ok = !dt_val_is_error(&bound->val) && ok && dt_bind_argument(l, &c->s, formal, bound);
+        if (!formal->name.text)
+            continue;
+        bind(l, &c->scope, formal->name.text, ok ? bound->val : dt_val_error(), formal->name.span);
+    }
+    return ok;
+}
+
+/* ---- what kind of call ---- */
+
+static bool has_function(const DtVal *v)
+{
+    if (v->kind == DT_VAL_FUNCTION || v->kind == DT_VAL_INSTANCE)
+        return true;
+    for (uint32_t i = 0; v->kind == DT_VAL_TUPLE && i < v->tuple.n; i++) {
+        if (has_function(&v->tuple.at[i]))
+            return true;
+    }
+    return false;
+}
+
+static void collect_leaves(DtLower *l, Call *c, const DtVal *v)
+{
+    if (v->kind == DT_VAL_TENSOR)
+        DT_PUSH(l->arena, c->leaves, *v);
+    for (uint32_t i = 0; v->kind == DT_VAL_TUPLE && i < v->tuple.n; i++)
+        collect_leaves(l, c, &v->tuple.at[i]);
+}
+
+static void key_val(DtText *text, const DtVal *v)
+{
+    switch (v->kind) {
+    case DT_VAL_INT: case DT_VAL_BOOL: dt_text_printf(text, "%c%lld,", v->kind == DT_VAL_INT ? 'i' : 'b', (long long)v->whole); break;
+    case DT_VAL_FLOAT: dt_text_printf(text, "f%a,", v->number); break;
+    case DT_VAL_TENSOR: dt_text_printf(text, "t%p%s,", (const void *)v->tensor.value->type, v->weak ? "w" : ""); break;
+    case DT_VAL_STRING: dt_text_printf(text, "s%p,", (const void *)v->string); break;
+    case DT_VAL_INIT: dt_text_printf(text, "n%d:%a:%a,", (int)v->init.kind, v->init.a, v->init.b); break;
+    case DT_VAL_TUPLE:
+        dt_text_add(text, "(");
+        for (uint32_t i = 0; i < v->tuple.n; i++)
+            key_val(text, &v->tuple.at[i]);
+        dt_text_add(text, ")");
+        break;
+    default: dt_text_add(text, "?,"); break;
+    }
+}
+
+static const char *memo_key(DtLower *l, const Call *c)
+{
+    const DtFunction *f = c->s.function;
+    DtText text = {0};
+    dt_text_printf(&text, "%p%c[", (const void *)f->def, l->training ? 't' : 'e');
+    for (uint32_t i = 0; i < f->axes.n; i++) {
+        for (uint32_t k = 0; k < f->axes.at[i].names.n; k++)
+            dt_text_printf(&text, "%p,", (const void *)f->axes.at[i].names.at[k]);
+        dt_text_add(&text, ";");
+    }
+    dt_text_add(&text, "]");
+    for (uint32_t i = 0; i < f->def->formals.n; i++)
+        key_val(&text, &c->bound[i].val);
+    const char *key = dt_intern_n(text.at, text.len);
+    dt_text_free(&text);
+    return key;
+}
+
+/* ---- results ---- */
+
+/* The returned values, checked against the signature, in *ret_items; false after an error. */
+static bool take_results(DtLower *l, Call *c, DtVal **ret_items, uint32_t *ret_n, bool *ret_is_tuple)
+{
+    const DtDef *def = c->s.function->def;
+    const DtActivation *act = &c->act;
+    const DtVal *v = &act->returned;
+    if (act->has_returned && dt_val_is_error(v))
+        return false;
+    *ret_is_tuple = act->has_returned && v->kind == DT_VAL_TUPLE;
+    *ret_n = !act->has_returned ? 0 : *ret_is_tuple ? v->tuple.n : 1;
+    if (*ret_n != def->results.n && (def->results.n || !act->has_returned)) {
+        DtDiag *d = dt_report_error(l, E0214, act->has_returned ? act->returned_span : def->head,
+                                    "`%s` returns %u value%s, and its signature has %u", def->name.text, *ret_n,
+                                    *ret_n == 1 ? "" : "s", def->results.n);
+        if (!act->has_returned)
+            dt_diag_help(d, "end the body with `return ...`");
+        return false;
+    }
+    *ret_items = DT_NEW_ARRAY(l->arena, DtVal, *ret_n + 1);
+    bool ok = true;
+    for (uint32_t i = 0; i < *ret_n; i++) {
+        (*ret_items)[i] = *ret_is_tuple ? v->tuple.at[i] : *v;
+        ok &= dt_bind_result(l, &c->s, i, &(*ret_items)[i], act->returned_span);
+    }
+    return ok;
+}
+
+/* ---- in place ---- */
+
+static DtVal run_in_place(DtLower *l, Call *c)
+{
+    dt_stmt_block(l, &c->s.function->def->body);
+    DtVal *items;
+    uint32_t n;
+    bool is_tuple;
+    if (!take_results(l, c, &items, &n, &is_tuple))
+        return dt_val_error();
+    if (n == 0)
+        return (DtVal){.kind = DT_VAL_NOTHING};
+    return is_tuple ? dt_val_tuple(l, items, n) : items[0];
+}
+
+/* ---- as a function ---- */
+
+static DtVal rebuild(DtLower *l, Call *c, const DtVal *v, uint32_t *leaf)
+{
+    if (v->kind == DT_VAL_TENSOR)
+        return dt_val_of(l, c->in.at[(*leaf)++], v->weak);
+    if (v->kind != DT_VAL_TUPLE)
+        return *v;
+    DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, v->tuple.n + 1);
+    for (uint32_t i = 0; i < v->tuple.n; i++)
+        items[i] = rebuild(l, c, &v->tuple.at[i], leaf);
+    return dt_val_tuple(l, items, v->tuple.n);
+}
+
+static void enter_function(DtLower *l, Call *c, DtFrame *frame)
+{
+    const DtDef *def = c->s.function->def;
+    c->act.frame = frame;
+    c->scope.frame = frame;
+    c->scope.names.n = 0;
+    for (uint32_t i = 0; i < c->leaves.n; i++)
+        DT_PUSH(l->arena, c->in, dt_frame_arg(l, frame, c->leaves.at[i].tensor.value->type, NULL));
+    uint32_t leaf = 0;
+    for (uint32_t i = 0; i < def->formals.n; i++) {
+        const DtFormal *formal = &def->formals.at[i];
+        uint32_t first = leaf;
+        DtVal val = rebuild(l, c, &c->bound[i].val, &leaf);
+        for (uint32_t k = first; k < leaf; k++)
+            c->in.at[k]->name = formal->name.text;
+        if (formal->name.text)
+            bind(l, &c->scope, formal->name.text, val, formal->name.span);
+    }
+}
+
+static DtFuncKind func_kind(const DtDef *def)
+{
+    return def->kind == DT_DEF_FN ? DT_FUNC_FN : def->kind == DT_DEF_LAYER ? DT_FUNC_LAYER : DT_FUNC_MODEL;
+}
+
+static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent)
+{
+    const DtDef *def = c->s.function->def;
+    DtFrame *frame = dt_frame_new(l, parent, def->name.text, func_kind(def), def->head.file ? def->head : def->span);
+    if (dt_scope_in_library(l, def->span))
+        frame->func->library = def->name.text;
+    enter_function(l, c, frame);
+    dt_stmt_block(l, &def->body);
+    bool ok = take_results(l, c, &memo->results, &memo->n_results, &memo->is_tuple);
+    for (uint32_t i = 0; ok && i < memo->n_results; i++) {
+        DtVal *v = &memo->results[i];
+        if (v->kind != DT_VAL_TENSOR)
+            continue;
+        v->tensor.value = dt_val_tensor(l, v);
+        dt_graph_return(frame->func, v->tensor.value);
+    }
+    if (ok) {
+        dt_frame_finish(l, frame);
+        memo->func = frame->func;
+    }
+    return frame;
+}
+
+/* ---- the call ---- */
+
+static const char *join_path(const char *path, const char *name)
+{
+    return *path ? dt_intern_printf("%s.%s", path, name) : name;
+}
+
+/* The caller's (or the instance's home's) formal for each parameter of func. */
+static uint32_t *pass_params(DtLower *l, const Call *c, const DtFunc *func)
+{
+    uint32_t *map = DT_NEW_ARRAY(l->arena, uint32_t, func->params.n + 1);
+    for (uint32_t i = 0; i < func->params.n; i++) {
+        DtFormalParam formal = func->params.at[i];
+        formal.path = join_path(c->instance->path, formal.path);
+        formal.pattern = join_path(c->instance->path, formal.pattern);
+        const DtType *type = func->inputs.at[func->n_args + i]->type;
+        int32_t index = dt_frame_param(l, c->instance->home, formal, type, c->instance);
+        if (index < 0)
+            return NULL;
+        map[i] = (uint32_t)index;
+    }
+    return map;
+}
+
+static bool take_writes(DtLower *l, const Call *c, const DtFunc *func, const DtOp *op, const uint32_t *map)
+{
+    for (uint32_t i = 0; i < func->writes.n; i++) {
+        DtFrame *home = c->instance->home, *frame = l->now->frame;
+        if (home != frame) {
+            DtDiag *d = dt_report_error(l, E0217, c->s.call->span, "a state of `%s` would be assigned in every iteration",
+                                        c->instance->label.text);
+            dt_diag_label(d, c->instance->span, "the instance is made outside the loop");
+            dt_diag_note(d, "a state has one new value per step; an instance made in the loop has a state per iteration");
+            return false;
+        }
+        dt_frame_write(l, home, map[func->writes.at[i]], op->out[func->n_returns + i], c->s.call->span);
+    }
+    return true;
+}
+
+static DtVal call_results(DtLower *l, const DtMemo *memo, const DtOp *op)
+{
+    if (memo->n_results == 0)
+        return (DtVal){.kind = DT_VAL_NOTHING};
+    DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, memo->n_results);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < memo->n_results; i++) {
+        items[i] = memo->results[i];
+        if (items[i].kind == DT_VAL_TENSOR)
+            items[i] = dt_val_of(l, op->out[at++], items[i].weak);
+    }
+    return memo->is_tuple ? dt_val_tuple(l, items, memo->n_results) : items[0];
+}
+
+static DtVal emit_call(DtLower *l, Call *c, const DtMemo *memo, const DtFrame *captured)
+{
+    DtFunc *func = memo->func;
+    DtFrame *frame = l->now->frame;
+    DtValue **in = DT_NEW_ARRAY(l->arena, DtValue *, func->inputs.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->leaves.n; i++)
+        in[n++] = dt_val_tensor(l, &c->leaves.at[i]);
+    for (uint32_t i = 0; captured && i < captured->captures.n; i++)
+        in[n++] = dt_frame_import(l, frame, captured->captures.at[i].outer, captured->captures.at[i].frame);
+    uint32_t *map = func->params.n ? pass_params(l, c, func) : NULL;
+    if (func->params.n && !map)
+        return dt_val_error();
+    for (uint32_t i = 0; i < func->params.n; i++) {
+        const DtFrameParam *p = &c->instance->home->params.at[map[i]];
+        in[n++] = dt_frame_import(l, frame, p->value, c->instance->home);
+    }
+    const char *path = frame->b.path;
+    frame->b.path = NULL; /* the label has it */
+    frame->b.span = c->s.call->span;
+    const char *label = c->instance && *c->instance->path ? c->instance->path : NULL;
+    DtOp *op = dt_graph_call(&frame->b, func, label, in);
+    frame->b.path = path;
+    if (func->writes.n && !take_writes(l, c, func, op, map))
+        return dt_val_error();
+    return call_results(l, memo, op);
+}
+
+static DtMemo *find_memo(const DtLower *l, const char *key)
+{
+    for (uint32_t i = 0; i < l->memos.n; i++) {
+        if (l->memos.at[i]->key == key)
+            return l->memos.at[i];
+    }
+    return NULL;
+}
+
+static DtVal run_function(DtLower *l, Call *c)
+{
+    bool alone = false;
+    for (uint32_t i = 0; i < c->s.function->def->formals.n; i++) {
+        alone |= has_function(&c->bound[i].val);
+        collect_leaves(l, c, &c->bound[i].val);
+    }
+    DtActivation *caller = l->now->caller;
+    const char *key = alone ? NULL : memo_key(l, c);
+    DtMemo *memo = key ? find_memo(l, key) : NULL;
+    const DtFrame *captured = NULL;
+    if (!memo) {
+        memo = DT_NEW(l->arena, DtMemo);
+        memo->key = key;
+        DtFrame *frame = make_function(l, c, memo, alone ? caller->frame : NULL);
+        captured = alone ? frame : NULL;
+        if (key)
+            DT_PUSH(l->arena, l->memos, memo);
+    }
+    l->now = caller;
+    return memo->func ? emit_call(l, c, memo, captured) : dt_val_error();
+}
+
+/* A library function of constants only is computed in place, as is one that is given functions. */
+static bool is_in_place(DtLower *l, const Call *c)
+{
+    const DtDef *def = c->s.function->def;
+    if (def->kind != DT_DEF_FN)
+        return false;
+    bool tensor = false;
+    for (uint32_t i = 0; i < def->formals.n; i++) {
+        if (has_function(&c->bound[i].val))
+            return true;
+        tensor |= c->bound[i].val.kind == DT_VAL_TENSOR;
+    }
+    return !tensor || !dt_scope_in_library(l, def->span);
+}
+
+DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call, DtBound *bound)
+{
+    Call *c = DT_NEW(l->arena, Call);
+    DtActivation *caller = l->now;
+    c->instance = instance;
+    c->bound = bound;
+    c->s = (DtSignature){.function = function, .call = call, .act = &c->act, .is_layer = function->def->kind != DT_DEF_FN};
+    if (!check_depth(l, c))
+        return dt_val_error();
+    c->scope.frame = caller->frame;
+    c->act = (DtActivation){.caller = caller, .def = function->def, .call = call->span, .scope = &c->scope,
+                            .frame = caller->frame, .axes = function->axes, .depth = caller->depth + 1};
+    l->now = &c->act;
+    DtVal result = dt_val_error();
+    if (bind_formals(l, c))
+        result = is_in_place(l, c) ? run_in_place(l, c) : run_function(l, c);
+    l->now = caller;
+    if (function->def->kind == DT_DEF_MODEL && l->wants_model && !l->has_model && caller->def == NULL) {
+        l->has_model = true;
+        l->stop_at_model = function->def;
+        l->model_results = result;
+    }
+    return result;
+}

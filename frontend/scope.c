@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files and file-level names: reads the main file and what it includes, collects dims, axes and
+ * definitions (their order does not matter), applies -D, and evaluates dims when they are first needed. */
+#include "frontend/lower_internal.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/intern.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SOURCE = 64 << 20 };
+
+static void load_file(DtLower *l, const char *path, DtSpan span, uint32_t depth);
+
+/* ---- files ---- */
+
+static const char *identity_of(const char *path)
+{
+    char *real = realpath(path, NULL);
+    const char *identity = dt_intern(real ? real : path);
+    free(real);
+    return identity;
+}
+
+static bool can_read(DtLower *l, const char *path, char **ret_text, size_t *ret_len, DtStatus *ret_status)
+{
+    *ret_status = dt_file_read(l->arena, path, MAX_SOURCE, ret_text, ret_len);
+    return dt_status_ok(ret_status);
+}
+
+static char *in_library(DtLower *l, const char *name)
+{
+    return l->options->library ? dt_arena_printf(l->arena, "%s/%s", l->options->library, name) : NULL;
+}
+
+static bool is_in_library(DtLower *l, const char *path)
+{
+    if (!l->options->library)
+        return false;
+    const char *folder = identity_of(l->options->library), *file = identity_of(path);
+    size_t len = strlen(folder);
+    return !strncmp(file, folder, len) && file[len] == '/';
+}
+
+/* `std.dsl` is the compiler's; other files lie beside the including file, or else in the library. */
+static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
+{
+    char *name = dt_arena_strndup(l->arena, item->include, item->include_len);
+    if (strlen(name) != item->include_len || !*name) {
+        dt_diag_report(l->diags, E0001, item->span, "the name of the included file is %s",
+                       *name ? "cut by a NUL byte" : "empty");
+        return NULL;
+    }
+    char *library = in_library(l, name);
+    char *beside = dt_file_beside(l->arena, dt_diag_path(l->diags, from), name);
+    char *const first = !strcmp(name, "std.dsl") && library ? library : beside;
+    char *const second = first == beside ? library : beside;
+    char *text;
+    size_t len;
+    DtStatus status, other;
+    if (can_read(l, first, &text, &len, &status))
+        return first;
+    if (second && can_read(l, second, &text, &len, &other))
+        return second;
+    DtDiag *d = dt_diag_report(l->diags, E0001, item->span, "cannot read `%s`: %s", name, status.message);
+    if (second)
+        dt_diag_note(d, "nor `%s`", second);
+    return NULL;
+}
+
+static void load_items(DtLower *l, const DtAst *ast, uint32_t file, uint32_t depth)
+{
+    for (uint32_t i = 0; i < ast->items.n; i++) {
+        DtItem *item = ast->items.at[i];
+        if (item->kind != DT_ITEM_INCLUDE) {
+            DT_PUSH(l->arena, l->items, item);
+            continue;
+        }
+        const char *path = find_include(l, item, file);
+        if (path && depth >= DT_LOWER_INCLUDES) {
+            dt_diag_report(l->diags, E0219, item->span, "files include each other more than %d deep", DT_LOWER_INCLUDES);
+            continue;
+        }
+        if (path)
+            load_file(l, path, item->span, depth + 1);
+    }
+}
+
+static void load_file(DtLower *l, const char *path, DtSpan span, uint32_t depth)
+{
+    const char *identity = identity_of(path);
+    for (uint32_t i = 0; i < l->files.n; i++) {
+        if (l->files.at[i].identity == identity)
+            return;
+    }
+    char *text;
+    size_t len;
+    DtStatus status;
+    if (!can_read(l, path, &text, &len, &status)) {
+        dt_diag_report(l->diags, E0001, span, "cannot read `%s`: %s", path, status.message);
+        return;
+    }
+    uint32_t file = dt_diag_add_file(l->diags, path, text, len);
+    DtSourceFile entry = {.path = path, .identity = identity, .file = file, .is_library = is_in_library(l, path)};
+    entry.ast = dt_parse(l->arena, l->diags, file);
+    DT_PUSH(l->arena, l->files, entry);
+    if (l->files.n == 1 && l->options->ret_ast)
+        *l->options->ret_ast = entry.ast;
+    load_items(l, entry.ast, file, depth);
+}
+
+bool dt_scope_in_library(const DtLower *l, DtSpan span)
+{
+    for (uint32_t i = 0; i < l->files.n; i++) {
+        if (l->files.at[i].file == span.file)
+            return l->files.at[i].is_library;
+    }
+    return false;
+}
+
+/* ---- names ---- */
+
+static DtGlobal **slot_of(const DtLower *l, DtGlobal **table, const char *name)
+{
+    uint32_t mask = l->table_size - 1;
+    uint32_t i = (uint32_t)((uintptr_t)name >> 4) * 2654435761u & mask;
+    while (table[i] && table[i]->name != name)
+        i = (i + 1) & mask;
+    return &table[i];
+}
+
+DtGlobal *dt_scope_value(const DtLower *l, const char *name) { return *slot_of(l, l->value_table, name); }
+
+DtGlobal *dt_scope_axis(const DtLower *l, const char *name) { return *slot_of(l, l->axis_table, name); }
+
+static bool enter(DtLower *l, DtGlobal **table, DtGlobal *global)
+{
+    DtGlobal **slot = slot_of(l, table, global->name);
+    if (*slot) {
+        DtDiag *d = dt_diag_report(l->diags, E0203, global->span, "`%s` is defined twice", global->name);
+        dt_diag_label(d, (*slot)->span, "first defined here");
+        if (global->kind == DT_GLOBAL_DIM && (*slot)->kind == DT_GLOBAL_DIM)
+            dt_diag_help(d, "to change the extent of a dim, keep one line and use `-D %s=N`", global->name);
+        return false;
+    }
+    *slot = global;
+    return true;
+}
+
+static void add_global(DtLower *l, DtGlobalKind kind, DtName name, const DtExpr *value, const DtDef *def)
+{
+    if (!name.text)
+        return;
+    DtGlobal *global = DT_NEW(l->arena, DtGlobal);
+    *global = (DtGlobal){.kind = kind, .name = name.text, .span = name.span, .value = value, .def = def,
+                         .is_library = dt_scope_in_library(l, name.span)};
+    if (kind != DT_GLOBAL_AXIS && dt_builtin_find(name.text, -1)) {
+        DtDiag *d = dt_diag_report(l->diags, E0203, name.span, "`%s` is a built-in function", name.text);
+        dt_diag_note(d, "a file cannot redefine what the language defines; choose another name");
+        return;
+    }
+    bool ok = true;
+    if (kind != DT_GLOBAL_AXIS)
+        ok = enter(l, l->value_table, global);
+    if (ok && kind != DT_GLOBAL_DEF)
+        ok = enter(l, l->axis_table, global);
+    if (ok)
+        DT_PUSH(l->arena, l->globals, global);
+}
+
+static uint32_t count_names(const DtLower *l)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->items.n; i++)
+        n += 1 + l->items.at[i]->binds.n + l->items.at[i]->axes.n;
+    return n;
+}
+
+static void collect_names(DtLower *l)
+{
+    l->table_size = 64;
+    while (l->table_size < 2 * count_names(l) + 2)
+        l->table_size *= 2;
+    l->value_table = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
+    l->axis_table = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
+    for (uint32_t i = 0; i < l->items.n; i++) {
+        const DtItem *item = l->items.at[i];
+        for (uint32_t k = 0; k < item->binds.n; k++)
+            add_global(l, DT_GLOBAL_DIM, item->binds.at[k].name, item->binds.at[k].value, NULL);
+        for (uint32_t k = 0; k < item->axes.n; k++)
+            add_global(l, DT_GLOBAL_AXIS, item->axes.at[k], NULL, NULL);
+        if (item->kind == DT_ITEM_DEF && item->def)
+            add_global(l, DT_GLOBAL_DEF, item->def->name, NULL, item->def);
+    }
+}
+
+/* ---- -D ---- */
+
+static void unknown_dim(DtLower *l, const char *name)
+{
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->globals.n; i++) {
+        if (l->globals.at[i]->kind == DT_GLOBAL_DIM)
+            names[n++] = l->globals.at[i]->name;
+    }
+    DtDiag *d = dt_diag_report(l->diags, E0216, (DtSpan){0}, "-D %s: the program has no dim `%s`", name, name);
+    const char *near = dt_text_nearest(name, names, n);
+    if (near)
+        dt_diag_help(d, "did you mean `-D %s=...`?", near);
+}
+
+static void apply_options(DtLower *l)
+{
+    for (uint32_t i = 0; i < l->options->n_dims; i++) {
+        const DtOption *option = &l->options->dims[i];
+        DtGlobal *dim = dt_scope_value(l, dt_intern(option->name));
+        if (!dim || dim->kind != DT_GLOBAL_DIM) {
+            unknown_dim(l, option->name);
+            continue;
+        }
+        char *end;
+        errno = 0;
+        long long value = strtoll(option->value, &end, 10);
+        if (end == option->value || *end || errno || value < 1) {
+            dt_diag_report(l->diags, E0216, (DtSpan){0}, "-D %s=%s: the extent of a dim is a whole number from 1 on",
+                           option->name, option->value);
+            dim->state = 3;
+            continue;
+        }
+        dim->option = option->value;
+        dim->extent = value;
+        dim->state = 2;
+    }
+}
+
+/* ---- dims ---- */
+
+/* Dims are evaluated at file level: no activation, so that no local name is seen. */
+static int64_t evaluate_dim(DtLower *l, DtGlobal *dim)
+{
+    DtActivation *now = l->now;
+    l->now = NULL;
+    int64_t extent = -1;
+    bool ok = dt_expr_int(l, dim->value, dt_arena_printf(l->arena, "the extent of `%s`", dim->name), &extent);
+    l->now = now;
+    if (!ok)
+        return -1;
+    if (extent < 1) {
+        dt_report_error(l, E0313, dim->value->span, "the extent of `%s` is %lld; extents are whole numbers from 1 on",
+                        dim->name, (long long)extent);
+        return -1;
+    }
+    return extent;
+}
+
+int64_t dt_scope_extent(DtLower *l, DtGlobal *dim)
+{
+    if (dim->state == 2)
+        return dim->extent;
+    if (dim->state == 3)
+        return -1;
+    if (dim->state == 1) {
+        DtDiag *d = dt_diag_report(l->diags, E0210, dim->span, "the extent of `%s` depends on itself", dim->name);
+        dt_diag_note(d, "a chain of dims must end in a number");
+        dim->state = 3;
+        return -1;
+    }
+    if (!dim->value) {
+        DtDiag *d = dt_diag_report(l->diags, E0210, dim->span, "the dim `%s` has no extent", dim->name);
+        dt_diag_help(d, "give it on the command line: `-D %s=N`, or write `%s = N` here", dim->name, dim->name);
+        dim->state = 3;
+        return -1;
+    }
+    dim->state = 1;
+    int64_t extent = evaluate_dim(l, dim);
+    dim->extent = extent;
+    dim->state = extent < 0 ? 3 : 2;
+    return extent;
+}
+
+void dt_scope_load(DtLower *l)
+{
+    load_file(l, l->options->path, (DtSpan){0}, 0);
+    collect_names(l);
+    apply_options(l);
+}

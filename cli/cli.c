@@ -210,15 +210,15 @@ static int read_option(DtCli *cli, int id, const char *value)
     return DT_EXIT_OK;
 }
 
-static int print_help(const char *form)
+static int print_help(int id)
 {
     DtText text = {0};
-    if (form && strcmp(form, "man"))
-        return dt_cli_fail(DT_EXIT_USAGE, "--help takes no value but `man`");
-    if (form)
+    if (id == OPTION_HELP)
+        dt_options_help(&dt_cli_table, &text);
+    else if (id == OPTION_MAN)
         dt_options_man(&dt_cli_table, &text);
     else
-        dt_options_help(&dt_cli_table, &text);
+        dt_text_printf(&text, "dtc %s\n", DT_VERSION);
     int code = dt_cli_print(&text);
     dt_text_free(&text);
     return code;
@@ -238,15 +238,8 @@ int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_d
             break;
         if (id == DT_OPTIONS_WRONG)
             return dt_cli_fail(DT_EXIT_USAGE, "%s", options.message);
-        if (id == OPTION_HELP)
-            return print_help(options.value);
-        if (id == OPTION_VERSION) {
-            DtText text = {0};
-            dt_text_printf(&text, "dtc %s\n", DT_VERSION);
-            int printed = dt_cli_print(&text);
-            dt_text_free(&text);
-            return printed;
-        }
+        if (id == OPTION_HELP || id == OPTION_MAN || id == OPTION_VERSION)
+            return print_help(id);
         int code = read_option(cli, id, options.value);
         if (code != DT_EXIT_OK)
             return code;

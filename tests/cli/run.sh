@@ -58,9 +58,9 @@ run --help; exits 0; silent err; prints 'usage: dtc'; prints '--print-after=PASS
 for name in $(sed -n 's/^DT_CLI_OPTION([A-Z_]*, "\([a-z-]*\)".*/\1/p' "$root/cli/options.def"); do
     prints "--$name"
 done
-run --help=man; exits 0; prints '.TH dtc 1'; prints '.SH OPTIONS'
+run --man; exits 0; prints '.TH dtc 1'; prints '.SH OPTIONS'
 run -h; exits 0
-run --help=html; exits 2; silent out
+run --help=html; exits 2; says 'takes no value'; silent out
 run --version; exits 0; prints 'dtc '; silent err
 run -V; exits 0
 run; exits 2; says 'no program'; silent out
@@ -86,7 +86,7 @@ run program.dsl --check; exits 0; silent out; silent err
 run --check program.dsl; exits 0
 run program.dsl; exits 0; silent out
 run faulty.dsl --check; exits 3; silent out; says 'error[E0501]'; says 'faulty.dsl:2:24'
-run faulty.dsl --check --json; exits 3; says '"code": "E0501"'; holds sh -c 'python3 -c "import json,sys
+run faulty.dsl --check --json; exits 3; says '"code":"E0501"'; holds sh -c 'python3 -c "import json,sys
 for l in open(\"err\"): json.loads(l)" || ! command -v python3'
 run faulty.dsl --check --color=always; exits 3; holds grep -q "$(printf '\033')" err
 run faulty.dsl --check --color=never; holds sh -c "! grep -q '$(printf '\033')' err"

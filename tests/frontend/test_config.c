@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the configuration blocks of the examples say, as data; and what --set makes of it. */
+#include "base/intern.h"
+#include "frontend/config.h"
+#include "frontend/lower.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static DtArena *arena;
+static DtDiags *diags;
+
+static void open_arena(void) { arena = dt_arena_new(); }
+static void close_arena(void) { dt_arena_free(arena); }
+TestSuite(config, .init = open_arena, .fini = close_arena);
+
+static DtProgram *read_program(DtLowerOptions options)
+{
+    diags = dt_diag_new(arena);
+    options.library = "lib";
+    DtProgram *program = dt_lower(arena, diags, &options);
+    if (dt_diag_errors(diags))
+        dt_diag_print(diags, stderr, false);
+    cr_assert_not_null(program);
+    cr_assert_eq(dt_diag_errors(diags), 0);
+    return program;
+}
+
+static DtProgram *example(const char *path) { return read_program((DtLowerOptions){.path = path}); }
+
+static void assert_near(double a, double b) { cr_assert_leq(fabs(a - b), 1e-12 * fabs(b), "%g, not %g", a, b); }
+
+Test(config, gpt2)
+{
+    const DtProgram *p = example("examples/gpt2.dsl");
+    const DtTrainConfig *t = p->train;
+    cr_assert_eq(t->steps, 600000);
+    cr_assert_eq(t->optimizer.update.kind, DT_UPDATE_ADAMW);
+    assert_near(t->optimizer.update.beta1, 0.9);
+    assert_near(t->optimizer.update.beta2, 0.95);
+    assert_near(t->optimizer.update.eps, 1e-8);
+    assert_near(t->optimizer.update.decay, 0.1);
+    assert_near(t->optimizer.clip, 1);
+    cr_assert_eq(t->optimizer.lr.kind, DT_SCHEDULE_WARMUP_COSINE);
+    assert_near(t->optimizer.lr.base, 6e-4);
+    assert_near(t->optimizer.lr.floor, 6e-5);
+    cr_assert_eq(t->optimizer.lr.warmup, 2000);
+    cr_assert_eq(t->optimizer.lr.total, 600000);
+    cr_assert_eq(t->precision.compute, DT_BF16);
+    cr_assert_eq(t->precision.params, DT_F32);
+    cr_assert_not(t->precision.has_master);
+    cr_assert_eq(t->readers.n, 1);
+    const DtReader *r = &t->readers.at[0];
+    cr_assert_eq(r->kind, DT_SAMPLE_NEXT_TOKEN);
+    cr_assert_eq(r->source.kind, DT_SOURCE_BIN);
+    cr_assert_eq(r->source.dtype, DT_U16);
+    cr_assert_str_eq(r->source.glob, "fineweb/*.bin");
+    cr_assert_str_eq(r->source.folder, "examples");
+    cr_assert_eq(r->n_inputs, 2);
+    cr_assert_str_eq(r->inputs[1], "labels");
+    cr_assert_eq(dt_type_extent(r->types[0], dt_intern("seq")), 1024);
+    cr_assert_eq(p->cluster->nodes * p->cluster->gpus, 16);
+    assert_near(p->cluster->inter.bytes_per_second, 50e9);
+    assert_near(p->cluster->intra.seconds, 2e-6);
+    const DtParallelConfig *l = p->parallel;
+    cr_assert_eq(l->mesh.n, 1);
+    cr_assert_eq(l->mesh.axes[0].size, 16);
+    cr_assert_eq(l->micro, 4);
+    cr_assert_eq(l->zeros.at[0].level, 1);
+    cr_assert_eq(l->remats.at[0].n_keep, 3);
+    cr_assert_str_eq(l->remats.at[0].keep[2], "wv");
+}
+
+Test(config, llama)
+{
+    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/llama3_8b.dsl", .parallel = "d3"});
+    const DtParallelConfig *l = p->parallel;
+    cr_assert_eq(p->parallels.n, 2);
+    cr_assert(p->parallels.at[1]->is_auto);
+    cr_assert_eq(l->mesh.n, 4);
+    cr_assert_eq(l->shards.n, 4);
+    cr_assert_eq(l->shards.at[1].n_mesh, 2);
+    cr_assert(l->shards.at[2].ring);
+    cr_assert_eq(l->pipelines.at[0].chunks, 2);
+    cr_assert_str_eq(l->pipelines.at[0].schedule, "interleaved_1f1b");
+    cr_assert(p->train->precision.has_master);
+    cr_assert_eq(p->train->precision.params, DT_BF16);
+}
+
+Test(config, several_layouts_and_none_chosen)
+{
+    cr_assert_null(example("examples/llama3_8b.dsl")->parallel);
+    cr_assert_null(read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .parallel = "none"})->parallel);
+}
+
+Test(config, others)
+{
+    const DtProgram *p = example("examples/bert.dsl");
+    cr_assert_eq(p->train->readers.at[0].kind, DT_SAMPLE_MLM);
+    cr_assert_eq(p->train->readers.at[0].mask_id, 103);
+    cr_assert_eq(p->train->readers.at[0].n_inputs, 5);
+    cr_assert(p->train->precision.dynamic_loss_scale);
+    p = example("examples/vgg16.dsl");
+    cr_assert_eq(p->train->optimizer.update.kind, DT_UPDATE_SGD);
+    assert_near(p->train->optimizer.update.momentum, 0.9);
+    cr_assert_eq(p->train->optimizer.lr.kind, DT_SCHEDULE_STEP_DECAY);
+    cr_assert_eq(p->train->optimizer.lr.every, 150120);
+    cr_assert_str_eq(p->train->readers.at[0].source.augment, "crop_flip");
+    p = example("examples/t5.dsl");
+    cr_assert_eq(p->train->optimizer.lr.kind, DT_SCHEDULE_INVERSE_SQRT);
+    cr_assert_eq(p->parallel->pipelines.at[0].n_loops, 2);
+}
+
+Test(config, set)
+{
+    const DtOption sets[] = {{"train.steps", "7"},
+                             {"train.optimizer.lr", "constant(0.25)"},
+                             {"train.optimizer.clip", "2 * 1.5"},
+                             {"train.seed", "9"},
+                             {"dp.mesh.data", "4"},
+                             {"parallel.micro", "8"},
+                             {"parallel.zero", "2"},
+                             {"parallel.zero.prefetch", "3"},
+                             {"cluster.nodes", "1"},
+                             {"dgx.gpus", "4"},
+                             {"cluster.gpu", "h200"}};
+    const DtProgram *p =
+        read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets, .n_sets = DT_COUNT(sets)});
+    cr_assert_eq(p->train->steps, 7);
+    cr_assert_eq(p->train->seed, 9);
+    cr_assert_eq(p->train->optimizer.lr.kind, DT_SCHEDULE_CONSTANT);
+    assert_near(p->train->optimizer.lr.base, 0.25);
+    assert_near(p->train->optimizer.clip, 3);
+    cr_assert_eq(p->parallel->mesh.axes[0].size, 4);
+    cr_assert_eq(p->parallel->micro, 8);
+    cr_assert_eq(p->parallel->zeros.at[0].level, 2);
+    cr_assert_eq(p->parallel->zeros.at[0].prefetch, 3);
+    cr_assert_eq(p->cluster->nodes * p->cluster->gpus, 4);
+    cr_assert_str_eq(p->cluster->gpu, "h200");
+}
+
+Test(config, set_deep)
+{
+    const DtOption sets[] = {{"train.optimizer.lr.base", "0.5"}, {"train.optimizer.lr.warmup", "3"}};
+    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets, .n_sets = 2});
+    assert_near(p->train->optimizer.lr.base, 0.5);
+    cr_assert_eq(p->train->optimizer.lr.warmup, 3);
+    cr_assert_eq(p->train->optimizer.lr.total, 600000);
+}
+
+Test(config, synthetic)
+{
+    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .synthetic = true});
+    const DtReader *r = &p->train->readers.at[0];
+    cr_assert_eq(r->kind, DT_SAMPLE_NEXT_TOKEN);
+    cr_assert_eq(r->source.kind, DT_SOURCE_SYNTHETIC);
+    assert_near(r->source.hi, 50257);
+    p = read_program((DtLowerOptions){.path = "examples/bert.dsl", .synthetic = true});
+    cr_assert_eq(p->train->readers.n, 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        r = &p->train->readers.at[i];
+        cr_assert_eq(r->kind, DT_SAMPLE_RAW);
+        cr_assert_eq(r->n_inputs, 1);
+        assert_near(r->source.hi, i == 0 || i == 3 ? 30522 : 2);
+    }
+    cr_assert(dt_configcheck_compilable(diags, p, true));
+    p = example("examples/bert.dsl");
+    cr_assert_not(dt_configcheck_compilable(diags, p, true));
+}

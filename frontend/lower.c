@@ -94,9 +94,9 @@ static Entry *begin_entry(DtLower *l, const char *name, bool training, DtSpan sp
 
 static void finish_entry(DtLower *l, Entry *e, const char *name, uint32_t n_results, const char *const *names)
 {
-    DtEntryPoint point = {.name = name, .func = e->frame->func};
+    DtEntryPoint point = {.name = dt_intern(name), .func = e->frame->func};
     for (uint32_t i = 0; i < n_results; i++) {
-        DtEntryResult result = {.name = names[i]};
+        DtEntryResult result = {.name = dt_intern(names[i])};
         DT_PUSH(l->arena, point.results, result);
     }
     for (uint32_t i = 0; i < e->frame->params.n; i++) {

@@ -170,7 +170,7 @@ static bool parse_mesh_set(Parser *p, uint16_t *ret_bits)
 {
     *ret_bits = 0;
     while (!p->lex.failed && !dt_irlex_is(&p->lex, '}')) {
-        uint8_t number;
+        uint8_t number = 0;
         bool more;
         if (!parse_mesh_axis(p, &number, &more))
             return false;

@@ -73,7 +73,7 @@ bool dt_shape_dot(DtShape *s)
     const DtOp *op = s->op;
     const DtType *x = op->in[0]->type, *y = op->in[1]->type;
     DtShapeType t;
-    DtDtype dtype;
+    DtDtype dtype = DT_F32;
     if (!dot_dtype(s, &dtype) || !names_differ(s, op->axes, op->n_axes))
         return false;
     dt_shape_start(&t, x);
@@ -319,7 +319,7 @@ bool dt_shape_scatter_add(DtShape *s)
     if (x.rank != op->in[0]->type->rank)
         return dt_shape_fail(s, "an index of `scatter_add` has axis `%s`, which %s does not have",
                              x.axes[x.rank - 1].name, dt_shape_text(s, op->in[0]->type));
-    uint32_t at;
+    uint32_t at = 0;
     dt_shape_start(&t, op->in[0]->type);
     if (!dt_shape_linear(s, &t, 0, 1) || !scatter_sum(s, &t, &at))
         return false;

@@ -237,7 +237,7 @@ static bool take_field(Reader *reader, const DtPlanRecord *type, uint8_t *record
         if (!take(reader, '='))
             FAIL(reader, "`=` was expected after `%s`", field->name);
         if (field->kind == DT_FIELD_STR) {
-            DtPlanStr str;
+            DtPlanStr str = {0};
             if (!take_string(reader, &str))
                 return false;
             dt_fields_set(field, record, 0, str);

@@ -15,14 +15,6 @@ static DtValue *renamed(DtVjp *v, DtValue *x, const char *from, const char *to)
     return dt_graph_relabel(&v->b, x, 1, &entry, NULL);
 }
 
-static bool listed(const char *name, uint32_t n, const char *const *names)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (names[i] == name)
-            return true;
-    return false;
-}
-
 /* The rows that were read get their cotangents added: every axis of an index that x keeps is
  * aligned, every other one is summed away. An index may itself have an axis called like an indexed
  * one: it is renamed. */
@@ -48,7 +40,7 @@ void dt_vjp_gather(DtVjp *v)
     uint32_t n_summed = 0;
     for (uint32_t i = 0; i < g->type->rank; i++) {
         const char *name = g->type->axes[i].name;
-        if (dt_type_find(type, name) < 0 || listed(name, op->n_axes, op->axes))
+        if (dt_type_find(type, name) < 0)
             summed[n_summed++] = name;
     }
     v->ret[0] = dt_graph_scatter_add(&v->b, g, op->n_axes, targets, index, n_summed, summed, type);

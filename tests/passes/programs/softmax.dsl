@@ -1,0 +1,14 @@
+include "std.dsl"
+dim batch = 2, seq = 3, d = 4
+model m(i32 t[batch, seq]) -> [batch, seq] {
+  param x[batch, d, seq] = normal(1)
+  y = softmax[d](x)
+  r = sum[d](y * y * (iota[d] + 1))
+  return r * sin(f32(t) + 1)
+}
+train {
+  i32 t[batch, seq] = synthetic(0, 5)
+  loss = mean[batch, seq](m(t))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole programs, from source text through the lowering and all passes: the gradient of every parameter
+ * against central differences of the loss, for every library function (tests/passes/programs) and for the
+ * programs of examples/, shrunk. Parameters get their initial values plus noise, so that no gain is 1 and no bias
+ * 0. Then inlining and merging must not change a bit. */
+#include "gradcheck.h"
+
+#include "frontend/lower.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Program {
+    char path[80], dims[160]; /* "batch=2 seq=4" */
+    int integers;             /* values of integer inputs are in [0, integers) */
+} Program;
+
+typedef struct Run {
+    DtArena *arena, *scratch; /* scratch: tensors of one evaluation */
+    DtDiags *diags;
+    DtModule *module;
+    DtInterp interp;
+    DtTensor **stores;
+    const DtProgram *program;
+    int integers;
+} Run;
+
+static const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p)
+{
+    DtOption dims[16];
+    char *text = dt_arena_strndup(arena, p->dims, strlen(p->dims));
+    uint32_t n = 0;
+    for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
+        char *equals = strchr(word, '=');
+        *equals = 0;
+        dims[n++] = (DtOption){.name = word, .value = equals + 1};
+    }
+    const DtLowerOptions options = {.path = p->path,
+                                    .library = "lib",
+                                    .dims = dims,
+                                    .n_dims = n,
+                                    .parallel = "none",
+                                    .synthetic = true};
+    const DtProgram *program = dt_lower(arena, diags, &options);
+    if (program == NULL)
+        dt_diag_print(diags, stderr, false);
+    cr_assert(program != NULL, "%s is rejected", p->path);
+    return program;
+}
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    const Run *run = context;
+    if (op->kind == DT_OP_PARAM)
+        return run->stores[op->store->index];
+    DtTensor *tensor = dt_interp_tensor(run->scratch, op->out[0]->type);
+    const bool is_float = dt_dtype_is_float(op->out[0]->type->dtype);
+    unsigned seed = (unsigned)strlen(op->text);
+    fill_lattice(tensor, is_float ? -1 : 0, 1, &seed);
+    for (int64_t i = 0; !is_float && i < dt_type_elements(tensor->type); i++)
+        tensor->at[i] =
+            floor(tensor->at[i] * (op->out[0]->type->dtype == DT_BOOL ? 2 : run->integers));
+    return tensor;
+}
+
+static const DtEntryPoint *entry(const Run *run, const char *name)
+{
+    for (uint32_t i = 0; i < run->module->entries.n; i++)
+        if (strcmp(run->module->entries.at[i].name, name) == 0)
+            return &run->module->entries.at[i];
+    cr_assert_fail("no entry `%s`", name);
+    return NULL;
+}
+
+static DtTensor **evaluate(Run *run, const DtFunc *func, DtArena *arena)
+{
+    DtTensor **results = DT_NEW_ARRAY(arena, DtTensor *, func->results.n + 1);
+    run->interp.arena = arena;
+    dt_interp_run(&run->interp, func, NULL, results);
+    return results;
+}
+
+/* The loss alone, by the function that the frontend made. */
+static double loss(Run *run, const DtFunc *func)
+{
+    dt_arena_reset(run->scratch);
+    return *evaluate(run, func, run->scratch)[0]->at;
+}
+
+static void init_stores(Run *run)
+{
+    unsigned seed = 17;
+    run->stores = DT_NEW_ARRAY(run->arena, DtTensor *, run->module->stores.n + 1);
+    for (uint32_t i = 0; i < run->module->stores.n; i++) {
+        const DtStore *s = run->module->stores.at[i];
+        DtTensor *tensor = run->stores[i] = dt_interp_tensor(run->arena, s->type);
+        DtTensor *noise = dt_interp_tensor(run->arena, s->type);
+        dt_interp_init(s, 11, tensor);
+        fill_lattice(noise, -0.3, 0.3, &seed);
+        for (int64_t k = 0; s->kind == DT_STORE_PARAM && k < dt_type_elements(s->type); k++)
+            tensor->at[k] += noise->at[k];
+    }
+}
+
+static void check_gradient(Run *run, const DtFunc *plain, const DtStore *store,
+                           const DtTensor *gradient)
+{
+    static const double step = 1e-6, tolerance = 1e-6;
+    DtTensor *p = run->stores[store->index], *direction = dt_interp_tensor(run->arena, p->type);
+    double *kept = p->at, side[2];
+    double *moved = DT_NEW_ARRAY(run->arena, double, dt_type_elements(p->type));
+    unsigned seed = 100 + store->index;
+    fill_lattice(direction, -1, 1, &seed);
+    p->at = moved;
+    for (int k = 0; k < 2; k++) {
+        for (int64_t i = 0; i < dt_type_elements(p->type); i++)
+            moved[i] = kept[i] + (k == 0 ? step : -step) * direction->at[i];
+        side[k] = loss(run, plain);
+    }
+    p->at = kept;
+    const double want = (side[0] - side[1]) / (2 * step), got = dot_tensors(gradient, direction);
+    const double scale = fmax(fabs(want), fmax(fabs(got), 1e-2));
+    cr_expect(fabs(got - want) <= tolerance * scale,
+              "`%s`: backward %.12g, difference quotient %.12g", store->path, got, want);
+}
+
+static void check_program(const Program *p)
+{
+    Run run = {.arena = dt_arena_new(), .scratch = dt_arena_new(), .integers = p->integers};
+    run.diags = dt_diag_new(run.arena);
+    run.program = lower(run.arena, run.diags, p);
+    run.module = run.program->module;
+    run.interp = (DtInterp){.seed = 5, .step = 2, .path = "", .source = source, .context = &run};
+    expect_valid(run.module);
+    const DtFunc *plain = entry(&run, "loss")->func;
+    const DtPassContext context = {.train = run.program->train};
+    dt_pass_differentiate(run.module, &context);
+    expect_valid(run.module);
+    init_stores(&run);
+    const DtEntryPoint *grad = entry(&run, "grad");
+    DtTensor **results = evaluate(&run, grad->func, run.arena);
+    cr_expect_eq(*results[0]->at, loss(&run, plain), "the loss differs");
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < grad->results.n; i++) {
+        const DtStore *s = grad->results.at[i].store;
+        if (s == NULL || s->kind != DT_STORE_GRAD)
+            continue;
+        n++;
+        check_gradient(&run, plain, s->of, results[i]);
+    }
+    cr_expect(n > 0, "no gradients");
+    dt_pass_inline(run.module, &context);
+    expect_valid(run.module);
+    dt_pass_cse(run.module, &context);
+    expect_valid(run.module);
+    DtTensor **again = evaluate(&run, grad->func, run.arena);
+    for (uint32_t i = 0; i < grad->results.n; i++)
+        cr_expect(max_difference(results[i], again[i]) == 0,
+                  "inlining and merging change result %u", i);
+    dt_arena_free(run.scratch);
+    dt_arena_free(run.arena);
+}
+
+#define OWN(name)                                                   \
+    {                                                               \
+        .path = "tests/passes/programs/" name ".dsl", .integers = 5 \
+    }
+
+ParameterizedTestParameters(programs, library)
+{
+    static Program cases[] = {
+        OWN("relu"),
+        OWN("silu"),
+        OWN("gelu"),
+        OWN("gelu_tanh"),
+        OWN("mean"),
+        OWN("lse"),
+        OWN("softmax"),
+        OWN("xent"),
+        OWN("attend"),
+        OWN("attend_grouped"),
+        OWN("attend_masked_row"),
+        OWN("layernorm"),
+        OWN("rmsnorm"),
+        OWN("linear"),
+        OWN("conv"),
+    };
+    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Program *p, programs, library) { check_program(p); }
+
+ParameterizedTestParameters(programs, structure)
+{
+    static Program cases[] = {OWN("loops"), OWN("moving")};
+    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Program *p, programs, structure) { check_program(p); }
+
+ParameterizedTestParameters(programs, examples)
+{
+    static Program cases[] = {
+        {"examples/gpt2.dsl", "batch=2 seq=5 vocab=11 layers=2 embed=8 heads=2", 11},
+        {"examples/quickstart.dsl", "batch=2 seq=5 layers=2 embed=8 heads=2", 256},
+        {"examples/llama3_8b.dsl",
+         "batch=2 seq=4 vocab=9 layers=8 embed=8 kv=2 group=2 head=4 ffn=10", 9},
+        {"examples/bert.dsl", "batch=2 seq=4 vocab=9 layers=2 embed=8 heads=2 head=4 ffn=10", 2},
+        {"examples/vit.dsl",
+         "batch=2 gh=2 gw=2 ph=2 pw=2 classes=5 layers=2 embed=8 heads=2 head=4 ffn=10", 5},
+        {"examples/t5.dsl",
+         "batch=2 src=4 tgt=3 vocab=9 enc=2 dec=2 embed=8 heads=2 head=4 ffn=10 buckets=8", 9},
+        {"examples/moe.dsl",
+         "batch=4 seq=8 vocab=9 layers=4 pool=2 experts=4 embed=8 kv=2 group=2 head=4 ffn=6", 9},
+        {"examples/vgg16.dsl", "batch=2 side=32 c0=1 classes=5 fc=6", 5},
+    };
+    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Program *p, programs, examples) { check_program(p); }

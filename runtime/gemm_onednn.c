@@ -47,10 +47,11 @@ typedef dnnl_memory_desc_t Desc;              /* a struct */
 typedef const dnnl_memory_desc_t *DescAt;
 #endif
 
-/* One prepared product. loop: batches around a two-dimensional primitive. */
+/* One prepared product. loop: batches around a two-dimensional primitive. swapped: gemm computes the
+ * transpose of C as B^T A^T, since oneDNN wants unit stride along the rows of its result. */
 typedef struct Product {
-    const DtPlanGemm *gemm;
-    bool loop;
+    DtPlanGemm gemm;
+    bool loop, swapped;
     dnnl_primitive_t primitive;
     dnnl_memory_t a, b, c, scratch;
     size_t scratch_bytes;
@@ -268,7 +269,7 @@ static bool make_product(DtGemmLibrary *library, Product *product, Desc descs[3]
 /* Tries to make the primitive with the batch inside (loop false) or around it. */
 static bool try_product(DtGemmLibrary *library, Product *product, bool loop)
 {
-    const DtPlanGemm *g = product->gemm;
+    const DtPlanGemm *g = &product->gemm;
     Shape shapes[3] = {shape_of(g, loop, g->a_batch, g->m, g->k, g->a_row, g->a_col),
                        shape_of(g, loop, g->b_batch, g->k, g->n, g->b_row, g->b_col),
                        shape_of(g, loop, g->c_batch, g->m, g->n, g->c_row, g->c_col)};
@@ -293,10 +294,24 @@ static bool is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
     return (rows == 1 || row > 0) && (cols == 1 || col > 0) && (rows == 1 || cols == 1 || row == 1 || col == 1);
 }
 
-static bool prepare(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *g)
+static DtPlanGemm transposed(const DtPlanGemm *g)
+{
+    DtPlanGemm t = *g;
+    t.m = g->n, t.n = g->m;
+    t.a_row = g->b_col, t.a_col = g->b_row;
+    t.b_row = g->a_col, t.b_col = g->a_row;
+    t.c_row = g->c_col, t.c_col = g->c_row;
+    memcpy(t.a_batch, g->b_batch, sizeof t.a_batch);
+    memcpy(t.b_batch, g->a_batch, sizeof t.b_batch);
+    return t;
+}
+
+static bool prepare(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *record)
 {
     Product *product = &library->products[index];
-    *product = (Product){.gemm = g};
+    bool swapped = record->c_col != 1 && record->n > 1;
+    *product = (Product){.gemm = swapped ? transposed(record) : *record, .swapped = swapped};
+    const DtPlanGemm *g = &product->gemm;
     if (!is_matrix(g->m, g->k, g->a_row, g->a_col) || !is_matrix(g->k, g->n, g->b_row, g->b_col) ||
         !is_matrix(g->m, g->n, g->c_row, g->c_col))
         return false;
@@ -321,7 +336,12 @@ static bool execute(DtGemmLibrary *library, Product *product, const float *a, co
 static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const void *b, void *c)
 {
     Product *product = &library->products[index];
-    const DtPlanGemm *g = product->gemm;
+    const DtPlanGemm *g = &product->gemm;
+    if (product->swapped) {
+        const void *first = a;
+        a = b;
+        b = first;
+    }
     if (product->scratch_bytes > 0)
         library->dnnl.dnnl_memory_set_data_handle(product->scratch, library->scratch);
     int64_t at[DT_PLAN_MAX_BATCH] = {0};

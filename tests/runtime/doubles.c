@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stands in for data, checkpoints and the communicator where a test is about the rest of a rank: one rank
+ * that is alone in its groups, rows that are functions of the sample number, a checkpoint that remembers
+ * that it was asked for. */
+#include "tiny.h"
+
+#include "base/philox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t tiny_saves, tiny_saved_step;
+
+float tiny_x(int64_t sample, int64_t column)
+{
+    return (float)(dt_philox_uniform(dt_philox(1, (uint64_t)(sample * TINY_IN + column), 0, 0)) * 2 - 1);
+}
+
+float tiny_truth(int64_t row, int64_t column) { return (float)(row - column) * 0.5f; }
+
+struct DtData { const DtPlan *plan; uint32_t reader; };
+
+DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader, DtData **ret_data)
+{
+    (void)options;
+    *ret_data = malloc(sizeof **ret_data);
+    **ret_data = (DtData){plan, reader};
+    return DT_OK;
+}
+
+void dt_data_close(DtData *data) { free(data); }
+
+int64_t dt_data_batches(const DtData *data)
+{
+    (void)data;
+    return 3;
+}
+
+DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs)
+{
+    (void)data;
+    memset(inputs[0], 0, (size_t)rows * TINY_WINDOW * 4);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t sample = step * TINY_BATCH + first + r;
+        for (int64_t o = 0; o < TINY_OUT; o++) {
+            float target = 0;
+            for (int64_t i = 0; i < TINY_IN; i++) {
+                ((float *)(void *)inputs[1])[r * TINY_IN + i] = tiny_x(sample, i);
+                target += tiny_x(sample, i) * tiny_truth(i, o);
+            }
+            ((float *)(void *)inputs[2])[r * TINY_OUT + o] = target;
+        }
+    }
+    return DT_OK;
+}
+
+bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps)
+{
+    (void)rank, (void)folder;
+    tiny_saves++;
+    tiny_saved_step = steps;
+    return true;
+}
+
+bool dt_checkpoint_load(DtRank *rank, const char *folder, bool weights_only, int64_t *ret_steps)
+{
+    (void)folder, (void)weights_only;
+    for (int i = 0; i < TINY_IN; i++)
+        for (int o = 0; o < TINY_OUT; o++)
+            ((float *)(void *)rank->arenas[0])[i * TINY_OUT + o] = tiny_truth(i, o);
+    *ret_steps = 30;
+    return true;
+}
+
+bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_steps)
+{
+    (void)folder, (void)ret_path, (void)ret_steps;
+    return false;
+}
+
+static DtStatus open_alone(DtRank *rank, DtComm **ret_comm)
+{
+    (void)rank;
+    *ret_comm = NULL;
+    return DT_OK;
+}
+
+static void close_alone(DtComm *comm) { (void)comm; }
+
+static bool reduce_alone(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype,
+                         DtPlanReduce reduce)
+{
+    (void)comm, (void)buffer, (void)count, (void)dtype, (void)reduce;
+    return group->size == 1;
+}
+
+static bool barrier_alone(DtComm *comm, const DtRankGroup *group)
+{
+    (void)comm;
+    return group->size == 1;
+}
+
+const DtCommOps dt_comm_shm = {.name = "shm", .open = open_alone, .close = close_alone, .all_reduce = reduce_alone,
+                               .barrier = barrier_alone};
+
+uint64_t dt_comm_shm_bytes(const DtPlan *plan)
+{
+    (void)plan;
+    return 0;
+}

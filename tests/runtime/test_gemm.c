@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each library against the plain loops: shapes, transpositions, batches, strides, broadcasts, adding. */
+#include "runtime/gemm.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define F32 .dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32
+
+static const DtPlanGemm cases[] = {
+    {F32, .m = 5, .n = 7, .k = 3, .a_row = 3, .a_col = 1, .b_row = 7, .b_col = 1, .c_row = 7, .c_col = 1},
+    {F32, .accumulate = 1, .m = 5, .n = 7, .k = 3, .a_row = 3, .a_col = 1, .b_row = 7, .b_col = 1, .c_row = 7, .c_col = 1},
+    {F32, .m = 64, .n = 48, .k = 96, .a_row = 1, .a_col = 64, .b_row = 48, .b_col = 1, .c_row = 48, .c_col = 1},
+    {F32, .accumulate = 1, .m = 33, .n = 65, .k = 17, .a_row = 17, .a_col = 1, .b_row = 1, .b_col = 17, .c_row = 65, .c_col = 1},
+    {F32, .m = 16, .n = 16, .k = 16, .a_row = 1, .a_col = 16, .b_row = 1, .b_col = 16, .c_row = 1, .c_col = 16}, /* C transposed */
+    {F32, .m = 8, .n = 8, .k = 8, .a_row = 20, .a_col = 1, .b_row = 30, .b_col = 1, .c_row = 40, .c_col = 1},    /* gaps */
+    {F32, .m = 1, .n = 9, .k = 4, .a_row = 4, .a_col = 1, .b_row = 9, .b_col = 1, .c_row = 9, .c_col = 1},
+    {F32, .m = 9, .n = 1, .k = 4, .a_row = 4, .a_col = 1, .b_row = 1, .b_col = 1, .c_row = 1, .c_col = 1},
+    {F32, .m = 3, .n = 4, .k = 1, .a_row = 1, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4, .c_col = 1},
+    /* heads inside: [batch, seq, heads, head] times its transpose, batch over batch and heads */
+    {F32, .n_batch = 2, .m = 6, .n = 6, .k = 5, .batch = {2, 3}, .a_batch = {90, 5}, .b_batch = {90, 5},
+     .c_batch = {108, 36}, .a_row = 15, .a_col = 1, .b_row = 1, .b_col = 15, .c_row = 6, .c_col = 1},
+    {F32, .n_batch = 2, .accumulate = 1, .m = 6, .n = 5, .k = 6, .batch = {2, 3}, .a_batch = {108, 36}, .b_batch = {90, 5},
+     .c_batch = {90, 5}, .a_row = 6, .a_col = 1, .b_row = 15, .b_col = 1, .c_row = 15, .c_col = 1},
+    /* one weight for all of the batch */
+    {F32, .n_batch = 1, .m = 4, .n = 8, .k = 8, .batch = {5}, .a_batch = {32}, .b_batch = {0}, .c_batch = {32},
+     .a_row = 8, .a_col = 1, .b_row = 8, .b_col = 1, .c_row = 8, .c_col = 1},
+    /* no unit stride, broadcast rows: for the plain loops */
+    {F32, .m = 4, .n = 4, .k = 4, .a_row = 2, .a_col = 9, .b_row = 4, .b_col = 1, .c_row = 4, .c_col = 1},
+    {F32, .m = 4, .n = 4, .k = 4, .a_row = 0, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4, .c_col = 1},
+};
+
+static int64_t extent(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col, const int64_t *batch)
+{
+    int64_t last = (rows - 1) * row + (cols - 1) * col;
+    for (uint32_t b = 0; b < g->n_batch; b++)
+        last += (g->batch[b] - 1) * batch[b];
+    return last + 1;
+}
+
+/* Numbers between -1 and 1, exactly sized so that the address sanitizer sees reads behind the end. */
+static float *numbers(int64_t n, uint32_t seed)
+{
+    float *at = malloc((size_t)n * sizeof *at);
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        at[i] = (float)(seed >> 8) * 0x1p-23f - 1;
+    }
+    return at;
+}
+
+static void compare(DtGemmKind kind, size_t index, uint32_t max_plain)
+{
+    const DtPlanGemm *g = &cases[index];
+    DtPlan plan = {.gemms = g, .n_gemms = 1};
+    DtArena *arena = dt_arena_new();
+    DtGemms gemms;
+    DtStatus status = dt_gemm_open(&plan, arena, kind, &gemms);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_leq(gemms.n_plain, max_plain, "case %zu runs in the plain loops", index);
+    int64_t n_c = extent(g, g->m, g->c_row, g->n, g->c_col, g->c_batch);
+    float *a = numbers(extent(g, g->m, g->a_row, g->k, g->a_col, g->a_batch), 1);
+    float *b = numbers(extent(g, g->k, g->b_row, g->n, g->b_col, g->b_batch), 2);
+    float *c = numbers(n_c, 3), *expected = numbers(n_c, 3);
+    for (int twice = 0; twice < 2; twice++) {
+        cr_assert(dt_gemm_run(&gemms, 0, a, b, c));
+        dt_gemm_plain_run(g, a, b, expected);
+    }
+    for (int64_t i = 0; i < n_c; i++)
+        cr_assert_float_eq(c[i], expected[i], 1e-5f * sqrtf((float)g->k) + 1e-6f * fabsf(expected[i]),
+                           "case %zu element %ld: %g instead of %g", index, i, c[i], expected[i]);
+    free(a);
+    free(b);
+    free(c);
+    free(expected);
+    dt_gemm_close(&gemms);
+    dt_arena_free(arena);
+}
+
+/* The last two cases are what no library can do. */
+Test(gemm, onednn_equals_plain)
+{
+    for (size_t i = 0; i < DT_COUNT(cases); i++)
+        compare(DT_GEMM_ONEDNN, i, i + 2 >= DT_COUNT(cases));
+}
+
+Test(gemm, openblas_equals_plain)
+{
+    for (size_t i = 0; i < DT_COUNT(cases); i++)
+        compare(DT_GEMM_OPENBLAS, i, i + 2 >= DT_COUNT(cases));
+}
+
+Test(gemm, plain_by_hand)
+{
+    const float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 0, 0, 1, 1, 1};
+    float c[4] = {100, 100, 100, 100};
+    DtPlanGemm g = {F32, .accumulate = 1, .m = 2, .n = 2, .k = 3, .a_row = 3, .a_col = 1, .b_row = 2, .b_col = 1,
+                    .c_row = 2, .c_col = 1};
+    dt_gemm_plain_run(&g, a, b, c);
+    cr_assert_eq(c[0], 104);
+    cr_assert_eq(c[1], 105);
+    cr_assert_eq(c[2], 110);
+    cr_assert_eq(c[3], 111);
+}
+
+Test(gemm, other_dtypes_are_refused)
+{
+    DtPlanGemm g = cases[0];
+    DtPlan plan = {.gemms = &g, .n_gemms = 1};
+    DtArena *arena = dt_arena_new();
+    DtGemms gemms;
+    g.dtype_a = DT_PLAN_BF16;
+    DtStatus status = dt_gemm_open(&plan, arena, DT_GEMM_DEFAULT, &gemms);
+    cr_assert(strstr(status.message, "bf16"), "%s", status.message);
+    dt_arena_free(arena);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank on a plan made by hand: registers and order of the schedule, the training loop against plain
+ * arithmetic, evaluation, stopping, saving, a loss that is no number, generation, log and trace. */
+#include "tiny.h"
+
+#include "base/philox.h"
+#include "runtime/rank.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static Tiny tiny;
+
+static void setup(void)
+{
+    tiny = (Tiny){.arena = dt_arena_new()};
+    tiny_open(&tiny, tiny_build(tiny.arena, "cpu-v1", 0.3));
+}
+
+static void teardown(void)
+{
+    tiny_close(&tiny);
+    dt_arena_free(tiny.arena);
+}
+
+TestSuite(rank, .init = setup, .fini = teardown);
+
+static void load(void)
+{
+    DtStatus status = tiny_load(&tiny);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+}
+
+static const float *weights(void) { return (const float *)(const void *)tiny.run.rank.arenas[0]; }
+
+Test(rank, schedule_sets_registers_in_order)
+{
+    static const int64_t expected[6][3] = {{7, 0, 2}, {7, 0, 1}, {7, 0, 0}, {7, 1, 2}, {7, 1, 1}, {7, 1, 0}};
+    load();
+    tiny.run.rank.step = 7;
+    cr_assert(dt_exec_entry(&tiny.run.rank, "step"));
+    const int64_t *journal = (const int64_t *)(const void *)(tiny.run.rank.arenas[2] + 32768);
+    cr_assert_eq(journal[0], 6);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 3; k++)
+            cr_assert_eq(journal[1 + 3 * i + k], expected[i][k], "run %d argument %d", i, k);
+    for (int micro = 0; micro < 2; micro++)
+        for (int layer = 0; layer < 3; layer++)
+            cr_assert_eq(*(const int64_t *)(const void *)(tiny.run.rank.arenas[2] + 40000 + 80 * micro + 8 * layer),
+                         micro * 10 + layer);
+}
+
+/* The same training in plain arithmetic: returns the loss of the last step. */
+static double reference(float w[TINY_IN][TINY_OUT], int64_t steps, double lr)
+{
+    double loss = 0;
+    for (int64_t step = 0; step < steps; step++) {
+        double dw[TINY_IN][TINY_OUT] = {{0}}, scale = 1.0 / (TINY_BATCH * TINY_OUT);
+        loss = 0;
+        for (int64_t s = step * TINY_BATCH; s < (step + 1) * TINY_BATCH; s++)
+            for (int o = 0; o < TINY_OUT; o++) {
+                double d = 0;
+                for (int i = 0; i < TINY_IN; i++)
+                    d += (double)tiny_x(s, i) * ((double)w[i][o] - (double)tiny_truth(i, o));
+                loss += d * d * scale;
+                for (int i = 0; i < TINY_IN; i++)
+                    dw[i][o] += 2 * d * scale * (double)tiny_x(s, i);
+            }
+        for (int i = 0; i < TINY_IN; i++)
+            for (int o = 0; o < TINY_OUT; o++)
+                w[i][o] -= (float)(lr * dw[i][o]);
+    }
+    return loss;
+}
+
+Test(rank, trains_as_plain_arithmetic_does)
+{
+    float w[TINY_IN][TINY_OUT];
+    load();
+    cr_assert(dt_init_stores(&tiny.run.rank));
+    memcpy(w, weights(), sizeof w);
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+    double loss = reference(w, 40, 0.3);
+    cr_assert_float_eq(dt_exec_scalar(&tiny.run.rank, tiny.run.loss), loss, 1e-5 * loss + 1e-9);
+    for (int i = 0; i < TINY_IN * TINY_OUT; i++)
+        cr_assert_float_eq(weights()[i], w[i / TINY_OUT][i % TINY_OUT], 1e-5);
+    cr_assert_lt(loss, 0.05);
+    cr_assert_eq(tiny_saves, 0, "nobody asked for checkpoints");
+}
+
+Test(rank, every_library_trains_alike)
+{
+    static const DtGemmKind kinds[] = {DT_GEMM_PLAIN, DT_GEMM_ONEDNN, DT_GEMM_OPENBLAS};
+    float first[TINY_IN * TINY_OUT];
+    for (int k = 0; k < 3; k++) {
+        tiny.options.gemm = kinds[k];
+        load();
+        cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+        if (k == 0)
+            memcpy(first, weights(), sizeof first);
+        for (int i = 0; i < TINY_IN * TINY_OUT; i++)
+            cr_assert_float_eq(weights()[i], first[i], 1e-5);
+        tiny_close(&tiny);
+    }
+}
+
+Test(rank, saves_as_the_plan_says_and_at_the_end)
+{
+    tiny.options.save = "somewhere";
+    load();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+    cr_assert_eq(tiny_saves, 3); /* 16, 32, 40 */
+    cr_assert_eq(tiny_saved_step, 40);
+    cr_assert_eq(atomic_load(&tiny.run.rank.shared->saved_step), 40);
+}
+
+Test(rank, resumes_at_the_saved_step)
+{
+    tiny.options.resume = "somewhere";
+    tiny.options.steps = 33;
+    load();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+    cr_assert_eq(tiny.run.first_step, 30);
+    cr_assert_eq(tiny_saved_step, 33);
+    for (int i = 0; i < TINY_IN * TINY_OUT; i++) /* the checkpoint holds the solution */
+        cr_assert_float_eq(weights()[i], tiny_truth(i / TINY_OUT, i % TINY_OUT), 1e-6);
+}
+
+Test(rank, stops_when_asked_and_saves)
+{
+    tiny.options.save = "somewhere";
+    load();
+    atomic_store(&tiny.run.rank.shared->stop, 1);
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_INTERRUPTED);
+    cr_assert_eq(tiny_saved_step, 1, "the step that was begun is finished and saved");
+    cr_assert_eq(atomic_load(&tiny.run.rank.slot->phase), DT_PHASE_DONE);
+}
+
+Test(rank, stops_when_another_rank_failed)
+{
+    load();
+    dt_shared_abort(tiny.run.rank.shared);
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_RETRY);
+    cr_assert(dt_status_ok(&tiny.run.rank.failure), "it did not fail itself");
+}
+
+Test(rank, a_loss_that_is_no_number_ends_the_run)
+{
+    tiny_close(&tiny);
+    tiny_open(&tiny, tiny_build(tiny.arena, "cpu-v1", 1e30));
+    load();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_FAILED);
+    DtSlot *slot = tiny.run.rank.slot;
+    cr_assert(strstr(slot->message, "the loss of step") || strstr(slot->message, "the gradient norm of step"), "%s",
+              slot->message);
+    cr_assert_eq(atomic_load(&slot->phase), DT_PHASE_FAILED);
+    cr_assert_eq(atomic_load(&tiny.run.rank.shared->abort), 1);
+}
+
+Test(rank, initial_values_are_drawn_by_logical_index)
+{
+    load();
+    cr_assert(dt_init_stores(&tiny.run.rank));
+    for (uint64_t i = 0; i < TINY_IN * TINY_OUT; i++) /* axes sorted by name: in, out: row-major here */
+        cr_assert_eq(weights()[i], (float)(0.5 * dt_philox_normal(dt_philox(99, i, 0, 0))));
+}
+
+/* The parts that two ranks draw make up what one draws; sorted names, loop axes and padding count. */
+Test(rank, initial_values_do_not_depend_on_the_layout)
+{
+    DtArena *arena = tiny.arena;
+    DtPlanMeshAxis mesh = {.size = 2};
+    char strings[] = "\0loop\0zz\0aa";
+    DtPlanAxis whole[3] = {{1, 0, 3, 3}, {6, 0, 5, 5}, {9, 0, 4, 4}}, split[3] = {{1, 0, 3, 3}, {6, 1, 5, 3}, {9, 0, 4, 4}};
+    DtPlanStore store = {.dtype = DT_PLAN_F32, .n_axes = 3, .n_loops = 1, .init = DT_PLAN_UNIFORM, .init_a = -1,
+                         .init_b = 2, .key = 5, .bytes = 4 * 3 * 5 * 4};
+    DtPlan one = {.axes = whole, .n_axes = 3, .strings = strings}, two = {.axes = split, .n_axes = 3, .strings = strings,
+                                                                         .mesh = &mesh, .n_mesh = 1};
+    float all[3][5][4], part[3][3][4];
+    DtRank rank = {.plan = &one};
+    dt_init_store(&rank, &store, all);
+    for (uint32_t l = 0; l < 3; l++)
+        for (uint64_t z = 0; z < 5; z++)
+            for (uint64_t a = 0; a < 4; a++)
+                cr_assert_eq(all[l][z][a], (float)(-1 + 3 * dt_philox_uniform(dt_philox(5, a * 5 + z, 0, l))));
+    store.bytes = 4 * 3 * 3 * 4;
+    for (int r = 0; r < 2; r++) {
+        rank = (DtRank){.plan = &two, .coord = {r}};
+        dt_init_store(&rank, &store, part);
+        for (int l = 0; l < 3; l++)
+            for (int z = 0; z < 3; z++)
+                for (int a = 0; a < 4; a++)
+                    cr_assert_eq(part[l][z][a], 3 * r + z < 5 ? all[l][3 * r + z][a] : 0.0f);
+    }
+    (void)arena;
+}
+
+Test(rank, generates)
+{
+    cr_redirect_stdout();
+    tiny.options.generate = "abc";
+    tiny.options.tokens = 8;
+    tiny.options.temperature = 0;
+    load();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+    cr_assert_stdout_eq_str("abcdefghijk\n"); /* longer than the window of 6 */
+}
+
+Test(rank, temperature_samples_alike_for_equal_seeds)
+{
+    cr_redirect_stdout();
+    tiny.options.generate = "a";
+    tiny.options.tokens = 30;
+    tiny.options.temperature = 3;
+    for (int i = 0; i < 2; i++) {
+        load();
+        cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+        tiny_close(&tiny);
+    }
+    char text[200];
+    FILE *out = cr_get_redirected_stdout();
+    size_t n = fread(text, 1, sizeof text, out);
+    cr_assert_eq(n, 2 * 32);
+    cr_assert_eq(memcmp(text, text + 32, 32), 0);
+    cr_assert(memcmp(text, "abcdefghijklmnopqrstuvwxyz", 26) != 0, "at temperature 3 other letters must occur");
+}
+
+static json_t *read_json_line(FILE *file)
+{
+    char line[4000];
+    if (fgets(line, sizeof line, file) == NULL)
+        return NULL;
+    json_t *object = json_loads(line, 0, NULL);
+    cr_assert_not_null(object, "%s", line);
+    return object;
+}
+
+Test(rank, log_has_every_step)
+{
+    char path[] = "/tmp/dt_logXXXXXX";
+    close(mkstemp(path));
+    tiny.options.log = path;
+    load();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+    FILE *file = fopen(path, "r");
+    int64_t steps = 0, evals = 0;
+    double first = 0, last = 0;
+    for (json_t *line; (line = read_json_line(file)) != NULL; json_decref(line)) {
+        const char *event = json_string_value(json_object_get(line, "event"));
+        if (strcmp(event, "step") == 0) {
+            cr_assert_eq(json_integer_value(json_object_get(line, "step")), ++steps);
+            last = json_number_value(json_object_get(line, "loss"));
+            first = steps == 1 ? last : first;
+            cr_assert_gt(json_number_value(json_object_get(line, "grad_norm")), 0);
+            cr_assert_float_eq(json_number_value(json_object_get(line, "lr")), 0.3, 1e-6);
+        }
+        evals += strcmp(event, "eval") == 0;
+    }
+    fclose(file);
+    unlink(path);
+    cr_assert_eq(steps, 40);
+    cr_assert_eq(evals, 2);
+    cr_assert_lt(last, 0.1 * first);
+}
+
+Test(rank, trace_is_json_with_lines_of_the_program)
+{
+    char path[] = "/tmp/dt_traceXXXXXX";
+    close(mkstemp(path));
+    tiny.options.trace = path;
+    tiny.options.steps = 2;
+    load();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    cr_assert_not_null(root, "%s", error.text);
+    json_t *events = json_object_get(root, "traceEvents");
+    size_t slices = 0, named = 0;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        json_t *event = json_array_get(events, i);
+        const char *line = json_string_value(json_object_get(json_object_get(event, "args"), "line"));
+        slices += json_object_get(event, "dur") != NULL;
+        named += line != NULL && strcmp(line, "tiny.dsl:3:5") == 0;
+    }
+    /* Two steps of 2 + 2 x (4 + 3) + 1 instructions and 1 of the update, an evaluation of 3 x 7, 7 entries. */
+    cr_assert_eq(slices, 2 * 18 + 3 * 7 + 7, "%zu", slices);
+    cr_assert_eq(named, 2 * 18 + 3 * 7);
+    json_decref(root);
+    unlink(path);
+}
+
+Test(rank, evaluates)
+{
+    tiny.options.eval = true;
+    tiny.options.resume = "somewhere";
+    load();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+    const DtPlanMetric *metric = dt_exec_metric(&tiny.plan, "eval", "loss");
+    cr_assert_lt(dt_exec_scalar(&tiny.run.rank, metric), 1e-9);
+    cr_assert_eq(tiny.run.rank.eval_batch, 3);
+}
+
+/* ---- what cannot be loaded ---- */
+
+Test(rank, other_targets_are_refused)
+{
+    static const char *const targets[][2] = {{"sm_90a", "target `sm_90a`"}, {"cpu-v9", "cannot run"}};
+    for (int i = 0; i < 2; i++) {
+        tiny_close(&tiny);
+        tiny_open(&tiny, tiny_build(tiny.arena, targets[i][0], 0.1));
+        DtStatus status = tiny_load(&tiny);
+        cr_assert_eq(status.code, DT_EXIT_FAILED);
+        cr_assert(strstr(status.message, targets[i][1]), "%s", status.message);
+    }
+}
+
+Test(rank, a_plan_without_code_says_so)
+{
+    DtPlanBuilder *b = tiny_build(tiny.arena, "cpu-v1", 0.1);
+    b->codes.at[0].binary_len = 0;
+    tiny_open(&tiny, b);
+    DtStatus status = tiny_load(&tiny);
+    cr_assert(strstr(status.message, "--no-kernels"), "%s", status.message);
+}
+
+Test(rank, a_missing_kernel_says_so)
+{
+    DtPlanBuilder *b = tiny_build(tiny.arena, "cpu-v1", 0.1);
+    b->kernels.at[1].symbol = dt_write_str(b, "absent");
+    tiny_open(&tiny, b);
+    DtStatus status = tiny_load(&tiny);
+    cr_assert(strstr(status.message, "lacks kernel `absent`"), "%s", status.message);
+}
+
+Test(rank, settings_are_checked)
+{
+    static const char *const wrong[][2] = {{"lr.bas=1", "did you mean `lr.base`"}, {"lr.base=x", "no number"},
+                                           {"train.steps=-1", "no count"}, {"nonsense", "block.key=value"},
+                                           {"quantum=1", "there are train.steps"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        DtPlanMeta meta;
+        DtPlanTrain train;
+        tiny.options.settings[0] = wrong[i][0];
+        tiny.options.n_settings = 1;
+        DtStatus status = dt_settings_apply(&tiny.options, &tiny.plan, &meta, &train);
+        cr_assert_eq(status.code, DT_EXIT_USAGE);
+        cr_assert(strstr(status.message, wrong[i][1]), "%s", status.message);
+    }
+}
+
+/* Arenas end at inaccessible pages: a kernel that runs on is stopped by the processor. */
+Test(rank, arenas_have_guard_pages)
+{
+    load();
+    pid_t child = fork();
+    if (child == 0) {
+        volatile char *end = tiny.run.rank.arenas[3] + 4096; /* the arena of inputs has exactly a page */
+        *end = 1;
+        _exit(0);
+    }
+    int how;
+    waitpid(child, &how, 0);
+    cr_assert(!WIFEXITED(how) || WEXITSTATUS(how) != 0, "a write behind the arena went through");
+}
+
+Test(rank, learning_rates)
+{
+    DtPlanTrain cosine = {.schedule = DT_PLAN_LR_WARMUP_COSINE, .base = 1e-3, .floor = 1e-4, .warmup = 100, .total = 2000};
+    DtPlanTrain line = {.schedule = DT_PLAN_LR_WARMUP_LINEAR, .base = 1, .floor = 0, .warmup = 10, .total = 110};
+    DtPlanTrain steps = {.schedule = DT_PLAN_LR_STEP_DECAY, .base = 1, .factor = 0.1, .every = 30};
+    DtPlanTrain root = {.schedule = DT_PLAN_LR_INVERSE_SQRT, .base = 1, .warmup = 16};
+    cr_assert_float_eq(dt_train_lr(&cosine, 0), 1e-5, 1e-15);
+    cr_assert_float_eq(dt_train_lr(&cosine, 99), 1e-3, 1e-15);
+    cr_assert_float_eq(dt_train_lr(&cosine, 1050), 0.5 * (1e-3 + 1e-4), 1e-12);
+    cr_assert_float_eq(dt_train_lr(&cosine, 2000), 1e-4, 1e-15);
+    cr_assert_float_eq(dt_train_lr(&cosine, 9000), 1e-4, 1e-15);
+    cr_assert_float_eq(dt_train_lr(&line, 60), 0.5, 1e-12);
+    cr_assert_float_eq(dt_train_lr(&steps, 29), 1, 1e-12);
+    cr_assert_float_eq(dt_train_lr(&steps, 60), 0.01, 1e-12);
+    cr_assert_float_eq(dt_train_lr(&root, 3), 0.25, 1e-12);
+    cr_assert_float_eq(dt_train_lr(&root, 63), 0.125, 1e-12);
+}

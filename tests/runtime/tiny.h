@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan made by hand, with kernels compiled by the host compiler: linear regression y = x w over two
+ * micro-batches, plain gradient descent, and a `predict` that says "the next letter". Data and
+ * checkpoints are doubles (doubles.c): rows of the reader are functions of the sample number. */
+#ifndef DT_TESTS_TINY_H
+#define DT_TESTS_TINY_H
+
+#include "plan/write.h"
+#include "runtime/train.h"
+
+enum { TINY_BATCH = 8, TINY_IN = 4, TINY_OUT = 3, TINY_WINDOW = 6, TINY_VOCAB = 128 };
+
+typedef struct Tiny {
+    DtArena *arena;
+    DtPlan plan;
+    DtRunOptions options;
+    int fd;             /* of the mapping */
+    DtRun run;
+} Tiny;
+
+/* Compiles a C text into the bytes of a shared object. */
+void tiny_compile(DtArena *arena, const char *text, uint8_t **ret_bytes, size_t *ret_len);
+
+/* The plan's bytes; target: "cpu-v1" normally. lr: learning rate. */
+DtPlanBuilder *tiny_build(DtArena *arena, const char *target, double lr);
+
+/* Reads the builder's bytes into tiny->plan, with a checked plan; options for a quiet run. */
+void tiny_open(Tiny *tiny, DtPlanBuilder *builder);
+DtStatus tiny_load(Tiny *tiny); /* rank 0 */
+void tiny_close(Tiny *tiny);
+
+/* The double of the reader: element `column` of sample's x, and the weights that the targets come from. */
+float tiny_x(int64_t sample, int64_t column);
+float tiny_truth(int64_t row, int64_t column);
+
+extern int64_t tiny_saves, tiny_saved_step; /* what the double of checkpoints was asked for */
+
+#endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of differentiation share. Private to passes/differentiate.c, activity.c, saved.c,
- * vjp*.c.
+/* What the files of differentiation share. Private to passes/differentiate.c, reverse.c,
+ * activity.c, saved.c, vjp*.c.
  *
  * A function is differentiated with respect to some of its inputs (active_in) given cotangents of
  * some of its results (seeded). Each such combination has one DtDerivative: a forward function and
  * a backward one.
  *
  *   activity.c       which values depend on active inputs, which are useful to seeded results
- *   differentiate.c  the backward function: the primal's ops in reverse, a handler each; "grad"
+ *   reverse.c        the backward function: the ops of the primal in reverse, a handler for each
+ *   differentiate.c  the pass: entry "grad"
  *   vjp*.c           the handlers: cotangents of an op's operands from those of its results
  *   saved.c          which primal values the backward function takes over or computes again */
 #ifndef DT_PASSES_DIFF_H
@@ -45,7 +46,7 @@ const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *a
 DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active_in,
                                 const bool *seeded);
 
-/* ---- differentiate.c ---- */
+/* ---- reverse.c ---- */
 
 typedef struct DtDerivative {
     DtFunc *func, *fwd, *bwd;

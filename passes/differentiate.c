@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reverse-mode differentiation, one function at a time.
+/* Reverse-mode differentiation.
  *
- * Purpose: replaces entry "loss" by entry "grad": the loss, one gradient per parameter store, and
- * the new values of states.
+ * Purpose: replaces entry "loss" by entry "grad": the loss, the new values of states, and one
+ * gradient per parameter store. Every function is differentiated once per use it is put to
+ * (reverse.c):
  *
  *   func f(%x, %w)            func f.fwd(%x, %w)        func f.bwd(%x, %w, %h, %dy)
  *     %h = dot[e](%x, %w)       %h = dot[e](%x, %w)       %dh = mul(%dy, cos(%h))
@@ -10,14 +11,16 @@
  *     return %y                 return %y, %h             %dw = dot[b](%dh, %x)
  *                                                         return %dx, %dw
  *
- * f.bwd takes saved values (inputs of f and results of f.fwd, see saved.c), then the cotangents of
- * f's results, and returns those of f's inputs. It walks f's ops backwards; each op's handler
- * (column `gradient` of ops.def) turns the cotangents of results into those of operands, which are
- * fitted to the operand's type and added up. A missing cotangent is zero and costs nothing. A call
- * becomes a call of the callee's f.bwd, a loop a loop over the body's, in reverse (vjp_struct.c).
- * There is one derivative per function and per set of active inputs and seeded results.
+ *   func loss()                              func grad()
+ *     %w = param "w"                           %w = param "w"
+ *     return f(%tokens, %w)                    %l, %h = call f.fwd(%tokens, %w)
+ *                                              %dw = call f.bwd(%tokens, %w, %h, 1)
+ *                                              return %l, %dw
  *
- * Requires: a verified serial module with entry "loss", whose first result is a float scalar.
+ * Gradients have the dtype that `precision` says for `grads` (f32 without it), and add up over
+ * micro-batches. A parameter on which the loss does not depend has gradient zero.
+ *
+ * Requires: a verified serial module; if it has entry "loss", that starts with a float scalar.
  * Establishes: entry "grad" in the place of "loss"; stores of kind GRAD. Breaks: nothing. */
 #include "passes/diff.h"
 
@@ -26,242 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static DtCell *cell_of(const DtReverse *r, const DtValue *value) { return r->cells.at[value->id]; }
-
-#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, ...) \
-    [DT_OP_##NAME] = dt_vjp_##gradient,
-#define dt_vjp_none NULL
-static DtVjpRun *const handlers[DT_OP_COUNT] = {
-#include "ir/ops.def"
-};
-#undef dt_vjp_none
-#undef DT_OP
-
-DtVjpRun *dt_diff_handler(DtOpKind kind) { return handlers[kind]; }
-
-/* ---- helpers of the handlers ---- */
-
-DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type)
-{
-    DtValue *zero = dt_graph_constant(b, type->dtype, 0);
-    return type->rank == 0 ? zero : dt_graph_expand(b, zero, type);
-}
-
-DtValue *dt_diff_fit(DtBuilder *b, DtValue *x, const DtType *type)
-{
-    const char *axes[DT_MAX_RANK];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < x->type->rank; i++)
-        if (dt_type_find(type, x->type->axes[i].name) < 0)
-            axes[n++] = x->type->axes[i].name;
-    if (n > 0)
-        x = dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes);
-    if (x->type->dtype != type->dtype)
-        x = dt_graph_cast(b, x, type->dtype);
-    if (x->type->rank < type->rank)
-        x = dt_graph_expand(b, x, type);
-    return dt_graph_reorder(b, x, type);
-}
-
-static DtValue *placeholder(DtReverse *r, DtCell *cell)
-{
-    if (cell->placeholder == NULL) {
-        cell->placeholder = dt_graph_arg(r->bwd, cell->primal->type, cell->primal->name);
-        DT_PUSH(r->diff->arena, r->placeholders, cell);
-    }
-    return cell->placeholder;
-}
-
-DtValue *dt_diff_value(DtVjp *v, const DtValue *primal)
-{
-    return placeholder(v->reverse, cell_of(v->reverse, primal));
-}
-DtValue *dt_diff_in(DtVjp *v, uint32_t i) { return dt_diff_value(v, v->op->in[i]); }
-DtValue *dt_diff_out(DtVjp *v, uint32_t i) { return dt_diff_value(v, v->op->out[i]); }
-
-static DtCell *new_cell(DtReverse *r, DtValue *primal)
-{
-    DtCell *cell = DT_NEW(r->diff->arena, DtCell);
-    cell->primal = primal;
-    DT_PUSH(r->diff->arena, r->cells, cell);
-    return cell;
-}
-
-DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k)
-{
-    DtReverse *r = v->reverse;
-    for (uint32_t i = r->func->n_values; i < r->cells.n; i++) {
-        const DtValue *known = r->cells.at[i]->primal;
-        if (known->op == v->op && known->index == v->op->n_out + k)
-            return placeholder(r, r->cells.at[i]);
-    }
-    DtValue *extra = DT_NEW(r->diff->arena, DtValue);
-    *extra =
-        (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k, .id = r->cells.n};
-    return placeholder(r, new_cell(r, extra));
-}
-
-/* ---- one function ---- */
-
-static void add_cotangent(DtReverse *r, DtBuilder *b, DtCell *cell, DtValue *cotangent)
-{
-    (void)r;
-    if (cell->cotangent != NULL)
-        cotangent = dt_graph_binary(b, DT_OP_ADD, cell->cotangent, cotangent);
-    cell->cotangent = cotangent;
-}
-
-static void run_op(DtReverse *r, uint32_t index)
-{
-    const DtOp *op = r->func->ops.at[index];
-    DtArena *arena = r->diff->arena;
-    DtVjp v = {.b = {.func = r->bwd, .span = op->span, .path = op->path},
-               .reverse = r,
-               .op = op,
-               .op_index = index};
-    bool seeded = false, active = false;
-    v.cotangent = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        v.cotangent[i] = cell_of(r, op->out[i])->cotangent;
-        seeded = seeded || v.cotangent[i] != NULL;
-    }
-    if (!seeded)
-        return;
-    bool *wants = DT_NEW_ARRAY(arena, bool, op->n_in + 1);
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        wants[i] = r->activity->active[op->in[i]->id];
-        active = active || wants[i];
-    }
-    if (!active || handlers[op->kind] == NULL)
-        return;
-    v.active = wants;
-    v.ret = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
-    handlers[op->kind](&v);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        if (wants[i] && v.ret[i] != NULL)
-            add_cotangent(r, &v.b, cell_of(r, op->in[i]),
-                          dt_diff_fit(&v.b, v.ret[i], op->in[i]->type));
-}
-
-static void make_cells(DtReverse *r)
-{
-    const DtFunc *func = r->func;
-    for (uint32_t i = 0; i < func->n_values; i++)
-        new_cell(r, NULL);
-    for (uint32_t i = 0; i < func->inputs.n; i++)
-        cell_of(r, func->inputs.at[i])->primal = func->inputs.at[i];
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
-            cell_of(r, func->ops.at[i]->out[k])->primal = func->ops.at[i]->out[k];
-}
-
-static void add_seeds(DtReverse *r)
-{
-    const DtFunc *func = r->func;
-    DtBuilder b = {.func = r->bwd, .span = func->span};
-    for (uint32_t i = 0; i < func->results.n; i++) {
-        if (!r->derivative->seeded[i] || !r->activity->active_out[i])
-            continue;
-        DtValue *result = func->results.at[i];
-        const char *name = result->name != NULL ? dt_intern_printf("d_%s", result->name) : NULL;
-        dt_graph_arg(r->bwd, result->type, name);
-        DT_PUSH(r->diff->arena, r->bwd->seeds, i);
-    }
-    r->n_seeds = r->bwd->inputs.n;
-    for (uint32_t i = 0; i < r->n_seeds; i++)
-        add_cotangent(r, &b, cell_of(r, func->results.at[r->bwd->seeds.at[i]]),
-                      r->bwd->inputs.at[i]);
-}
-
-static void add_results(DtReverse *r)
-{
-    DtBuilder b = {.func = r->bwd, .span = r->func->span};
-    DtDerivative *d = r->derivative;
-    for (uint32_t i = 0; i < r->func->inputs.n; i++) {
-        const DtCell *cell = cell_of(r, r->func->inputs.at[i]);
-        d->cotangent[i] = -1;
-        if (!r->activity->wanted[i])
-            continue;
-        d->cotangent[i] = (int32_t)r->bwd->results.n;
-        DT_PUSH(r->diff->arena, r->bwd->wanted, i);
-        dt_graph_return(r->bwd, cell->cotangent != NULL ? cell->cotangent
-                                                        : dt_diff_zeros(&b, cell->primal->type));
-    }
-    r->bwd->n_returns = r->bwd->results.n;
-}
-
-static void differentiate(DtDiff *diff, DtDerivative *d)
-{
-    DtFunc *func = d->func;
-    const DtLibraryFunc *library = dt_library_find(func);
-    DtReverse r = {.diff = diff, .derivative = d, .func = func};
-    dt_graph_renumber(func);
-    r.activity = dt_activity_of(diff, func, d->active_in, d->seeded);
-    r.whole = library != NULL;
-    r.saves_results = library != NULL && library->saves_results;
-    r.bwd = dt_graph_func(diff->module, dt_intern_printf("%s.bwd", func->name),
-                          func->kind == DT_FUNC_BODY ? DT_FUNC_FN : func->kind);
-    r.bwd->span = func->span;
-    r.bwd->primal = func;
-    if (library != NULL)
-        r.bwd->library = dt_intern_printf("%s.bwd", func->library);
-    r.of_op = DT_NEW_ARRAY(diff->arena, DtDerivative *, func->ops.n + 1);
-    make_cells(&r);
-    add_seeds(&r);
-    for (uint32_t i = func->ops.n; i-- > 0;)
-        run_op(&r, i);
-    add_results(&r);
-    d->bwd = r.bwd;
-    dt_saved_settle(&r);
-    func->fwd = d->fwd;
-    func->bwd = d->bwd;
-}
-
-static const bool *copy_bits(DtArena *arena, const bool *bits, uint32_t n)
-{
-    bool *copy = DT_NEW_ARRAY(arena, bool, n + 1);
-    if (n > 0)
-        memcpy(copy, bits, n * sizeof *bits);
-    return copy;
-}
-
-DtDerivative *dt_diff_derive(DtDiff *diff, DtFunc *func, const DtLoop *loop, const bool *active_in,
-                             const bool *seeded)
-{
-    for (DtDerivative *d = diff->derivatives; d != NULL; d = d->next)
-        if (d->func == func && d->loop == loop &&
-            memcmp(d->active_in, active_in, func->inputs.n * sizeof *active_in) == 0 &&
-            memcmp(d->seeded, seeded, func->results.n * sizeof *seeded) == 0)
-            return d;
-    DtDerivative *d = DT_NEW(diff->arena, DtDerivative);
-    d->func = func;
-    d->loop = loop;
-    d->active_in = copy_bits(diff->arena, active_in, func->inputs.n);
-    d->seeded = copy_bits(diff->arena, seeded, func->results.n);
-    d->cotangent = DT_NEW_ARRAY(diff->arena, int32_t, func->inputs.n + 1);
-    differentiate(diff, d);
-    d->next = diff->derivatives;
-    diff->derivatives = d;
-    return d;
-}
-
-DtFunc *dt_differentiate_func(DtFunc *func)
-{
-    DtDiff diff = {.module = func->module, .arena = func->module->arena};
-    bool *active = DT_NEW_ARRAY(diff.arena, bool, func->inputs.n + 1);
-    bool *seeded = DT_NEW_ARRAY(diff.arena, bool, func->results.n + 1);
-    for (uint32_t i = 0; i < func->inputs.n; i++)
-        active[i] = dt_dtype_is_float(func->inputs.at[i]->type->dtype) &&
-                    (i < func->n_args || !func->params.at[i - func->n_args].is_state);
-    const bool *active_out = dt_activity_of(&diff, func, active, NULL)->active_out;
-    bool any = false;
-    for (uint32_t i = 0; i < func->n_returns; i++)
-        any = (seeded[i] = active_out[i]) || any;
-    return any ? dt_diff_derive(&diff, func, NULL, active, seeded)->bwd : NULL;
-}
-
-/* ---- entry "grad" ---- */
 
 /* An entry whose sources have become inputs, each store and name once, so that it is a function
  * like any. */
@@ -314,55 +81,92 @@ static Step make_step(DtModule *module, DtFunc *entry)
     return step;
 }
 
-static DtStore *gradient_store(DtModule *module, DtStore *of)
+/* Entry "grad" while it is built. */
+typedef struct Grad {
+    const DtPassContext *context;
+    DtModule *module;
+    DtBuilder b;
+    Step step;
+    const DtDerivative *derivative; /* NULL: the loss depends on no parameter */
+    DtValue **in, **out;            /* of the step's forward function */
+    DtValue **gradients;            /* results of its backward function */
+} Grad;
+
+/* The dtype in which gradients add up over micro-batches: that of `precision`, else the store's. */
+static DtDtype gradient_dtype(const Grad *g, const DtStore *of)
 {
-    DtStore *store = DT_NEW(module->arena, DtStore);
+    if (g->context == NULL || g->context->train == NULL ||
+        !dt_dtype_is_float(g->context->train->precision.grads))
+        return of->type->dtype;
+    return g->context->train->precision.grads;
+}
+
+static DtStore *gradient_store(Grad *g, DtStore *of)
+{
+    DtStore *store = DT_NEW(g->module->arena, DtStore);
     *store = *of;
     store->kind = DT_STORE_GRAD;
+    store->type = dt_type_with_dtype(of->type, gradient_dtype(g, of));
     store->init = (DtInit){.kind = DT_INIT_CONST};
     store->of = of;
-    store->index = module->stores.n;
-    DT_PUSH(module->arena, module->stores, store);
+    store->index = g->module->stores.n;
+    DT_PUSH(g->module->arena, g->module->stores, store);
     return store;
 }
 
-/* Calls the step's forward function; returns its results. */
-static DtValue **call_forward(DtBuilder *b, const Step *step, const DtDerivative *d,
-                              DtValue *const *in)
+static void read_sources(Grad *g)
 {
-    return dt_graph_call(b, d != NULL ? d->fwd : step->func, NULL, in)->out;
-}
-
-static DtValue **call_backward(DtBuilder *b, const DtDerivative *d, DtValue *const *in,
-                               DtValue *const *out)
-{
-    DtArena *arena = b->func->module->arena;
-    DtValue **operands = DT_NEW_ARRAY(arena, DtValue *, d->bwd->inputs.n + 1);
-    for (uint32_t i = 0; i < d->bwd->saved.n; i++) {
-        const DtSaved saved = d->bwd->saved.at[i];
-        operands[i] = saved.is_input ? in[saved.index] : out[saved.index];
+    g->in = DT_NEW_ARRAY(g->module->arena, DtValue *, g->step.sources.n + 1);
+    for (uint32_t i = 0; i < g->step.sources.n; i++) {
+        const DtOp *op = g->step.sources.at[i];
+        g->b.span = op->span;
+        g->in[i] = dt_graph_source(&g->b, op->kind, op->out[0]->type, op->text, op->store);
+        g->in[i]->name = op->out[0]->name;
     }
-    operands[d->bwd->saved.n] = dt_graph_constant(b, out[0]->type->dtype, 1);
-    return dt_graph_call(b, d->bwd, NULL, operands)->out;
 }
 
-static void grad_results(DtModule *module, DtBuilder *b, const Step *step, const DtDerivative *d,
-                         DtValue *const *gradients, DtEntryPoint *entry)
+static void call_both(Grad *g)
 {
-    const uint32_t n_stores = module->stores.n;
+    const DtDerivative *d = g->derivative;
+    if (d == NULL) {
+        g->out = dt_graph_call(&g->b, g->step.func, NULL, g->in)->out;
+        return;
+    }
+    g->out = dt_graph_call(&g->b, d->fwd, NULL, g->in)->out;
+    const uint32_t n_saved = d->bwd->saved.n;
+    DtValue **in = DT_NEW_ARRAY(g->module->arena, DtValue *, n_saved + 1);
+    for (uint32_t i = 0; i < n_saved; i++) {
+        const DtSaved saved = d->bwd->saved.at[i];
+        in[i] = saved.is_input ? g->in[saved.index] : g->out[saved.index];
+    }
+    in[n_saved] = dt_graph_constant(&g->b, g->out[0]->type->dtype, 1);
+    g->gradients = dt_graph_call(&g->b, d->bwd, NULL, in)->out;
+}
+
+/* The gradient of a store, NULL if the loss does not depend on it. */
+static DtValue *gradient_of(const Grad *g, const DtStore *store)
+{
+    for (uint32_t i = 0; g->derivative != NULL && i < g->step.sources.n; i++)
+        if (g->step.sources.at[i]->store == store && g->derivative->cotangent[i] >= 0)
+            return g->gradients[g->derivative->cotangent[i]];
+    return NULL;
+}
+
+static void return_gradients(Grad *g, DtEntryPoint *entry)
+{
+    const uint32_t n_stores = g->module->stores.n;
     for (uint32_t i = 0; i < n_stores; i++) {
-        DtStore *store = module->stores.at[i];
+        DtStore *store = g->module->stores.at[i];
         if (store->kind != DT_STORE_PARAM)
             continue;
-        DtValue *gradient = NULL;
-        for (uint32_t k = 0; d != NULL && k < step->sources.n; k++)
-            if (step->sources.at[k]->store == store && d->cotangent[k] >= 0)
-                gradient = gradients[d->cotangent[k]];
+        DtStore *to = gradient_store(g, store);
+        DtValue *gradient = gradient_of(g, store);
+        g->b.span = store->span;
         if (gradient == NULL)
-            gradient = dt_diff_zeros(b, store->type);
-        dt_graph_return(b->func, gradient);
-        DtEntryResult result = {.store = gradient_store(module, store), .accumulate = true};
-        DT_PUSH(module->arena, entry->results, result);
+            gradient = dt_diff_zeros(&g->b, to->type);
+        dt_graph_return(g->b.func, dt_diff_fit(&g->b, gradient, to->type));
+        DT_PUSH(g->module->arena, entry->results,
+                ((DtEntryResult){.store = to, .accumulate = true}));
     }
 }
 
@@ -374,7 +178,7 @@ static DtEntryPoint *find_entry(DtModule *module, const char *name)
     return NULL;
 }
 
-static DtDerivative *derive_step(DtDiff *diff, const Step *step)
+static const DtDerivative *derive_step(DtDiff *diff, const Step *step)
 {
     bool *active = DT_NEW_ARRAY(diff->arena, bool, step->sources.n + 1);
     bool *seeded = DT_NEW_ARRAY(diff->arena, bool, step->func->results.n + 1);
@@ -385,38 +189,35 @@ static DtDerivative *derive_step(DtDiff *diff, const Step *step)
     return seeded[0] ? dt_diff_derive(diff, step->func, NULL, active, seeded) : NULL;
 }
 
+static void check_loss(const DtFunc *loss)
+{
+    if (loss->results.n > 0 && loss->results.at[0]->type->rank == 0 &&
+        dt_dtype_is_float(loss->results.at[0]->type->dtype))
+        return;
+    fprintf(stderr, "dtc: internal error: entry \"loss\" does not start with a float scalar\n");
+    abort();
+}
+
 void dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
-    (void)context;
-    DtEntryPoint *loss = find_entry(module, "loss");
-    if (loss == NULL)
+    DtEntryPoint *entry = find_entry(module, "loss");
+    if (entry == NULL)
         return; /* a model without train block */
-    if (loss->func->results.n == 0 || loss->func->results.at[0]->type->rank != 0 ||
-        !dt_dtype_is_float(loss->func->results.at[0]->type->dtype)) {
-        fprintf(stderr, "dtc: internal error: entry \"loss\" does not start with a float scalar\n");
-        abort();
-    }
+    DtFunc *loss = entry->func;
+    check_loss(loss);
     DtDiff diff = {.module = module, .arena = module->arena};
-    const Step step = make_step(module, loss->func);
-    const DtDerivative *d = derive_step(&diff, &step);
-    DtBuilder b = {.func = dt_graph_func(module, "grad", DT_FUNC_ENTRY), .span = loss->func->span};
-    b.func->span = loss->func->span;
-    DtValue **in = DT_NEW_ARRAY(module->arena, DtValue *, step.sources.n + 1);
-    for (uint32_t i = 0; i < step.sources.n; i++) {
-        const DtOp *op = step.sources.at[i];
-        b.span = op->span;
-        in[i] = dt_graph_source(&b, op->kind, op->out[0]->type, op->text, op->store);
-        in[i]->name = op->out[0]->name;
-    }
-    b.span = loss->func->span;
-    DtValue **out = call_forward(&b, &step, d, in);
-    DtValue **gradients = d != NULL ? call_backward(&b, d, in, out) : NULL;
-    for (uint32_t i = 0; i < step.func->results.n; i++)
-        dt_graph_return(b.func, out[i]);
-    loss->name = dt_intern("grad");
-    loss->func = b.func;
-    loss->results.at[0].accumulate = true;
-    grad_results(module, &b, &step, d, gradients, loss);
-    b.func->n_returns = b.func->results.n;
-    dt_graph_renumber(b.func);
+    Grad g = {.context = context, .module = module, .step = make_step(module, loss)};
+    g.derivative = derive_step(&diff, &g.step);
+    g.b = (DtBuilder){.func = dt_graph_func(module, "grad", DT_FUNC_ENTRY)};
+    g.b.func->span = loss->span;
+    read_sources(&g);
+    g.b.span = loss->span;
+    call_both(&g);
+    for (uint32_t i = 0; i < loss->results.n; i++)
+        dt_graph_return(g.b.func, g.out[i]);
+    entry->name = dt_intern("grad");
+    entry->func = g.b.func;
+    entry->results.at[0].accumulate = true;
+    return_gradients(&g, entry);
+    dt_graph_renumber(g.b.func);
 }

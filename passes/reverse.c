@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The derivative of one function: its backward function, op by op.
+ *
+ * f.bwd takes saved values (inputs of f and results of f.fwd, see saved.c), then the cotangents of
+ * f's results, and returns those of f's inputs. It walks f's ops backwards; each op's handler
+ * (column `gradient` of ops.def) turns the cotangents of results into those of operands, which are
+ * fitted to the operand's type and added up. A missing cotangent is zero and costs nothing. While
+ * it is built, values of f are placeholders; saved.c settles where each comes from. There is one
+ * derivative per function and per set of active inputs and seeded results. */
+#include "passes/diff.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+static DtCell *cell_of(const DtReverse *r, const DtValue *value) { return r->cells.at[value->id]; }
+
+#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, ...) \
+    [DT_OP_##NAME] = dt_vjp_##gradient,
+#define dt_vjp_none NULL
+static DtVjpRun *const handlers[DT_OP_COUNT] = {
+#include "ir/ops.def"
+};
+#undef dt_vjp_none
+#undef DT_OP
+
+DtVjpRun *dt_diff_handler(DtOpKind kind) { return handlers[kind]; }
+
+/* ---- helpers of the handlers ---- */
+
+DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type)
+{
+    DtValue *zero = dt_graph_constant(b, type->dtype, 0);
+    return type->rank == 0 ? zero : dt_graph_expand(b, zero, type);
+}
+
+DtValue *dt_diff_fit(DtBuilder *b, DtValue *x, const DtType *type)
+{
+    const char *axes[DT_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < x->type->rank; i++)
+        if (dt_type_find(type, x->type->axes[i].name) < 0)
+            axes[n++] = x->type->axes[i].name;
+    if (n > 0)
+        x = dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes);
+    if (x->type->dtype != type->dtype)
+        x = dt_graph_cast(b, x, type->dtype);
+    if (x->type->rank < type->rank)
+        x = dt_graph_expand(b, x, type);
+    return dt_graph_reorder(b, x, type);
+}
+
+static DtValue *placeholder(DtReverse *r, DtCell *cell)
+{
+    if (cell->placeholder == NULL) {
+        cell->placeholder = dt_graph_arg(r->bwd, cell->primal->type, cell->primal->name);
+        DT_PUSH(r->diff->arena, r->placeholders, cell);
+    }
+    return cell->placeholder;
+}
+
+DtValue *dt_diff_value(DtVjp *v, const DtValue *primal)
+{
+    return placeholder(v->reverse, cell_of(v->reverse, primal));
+}
+DtValue *dt_diff_in(DtVjp *v, uint32_t i) { return dt_diff_value(v, v->op->in[i]); }
+DtValue *dt_diff_out(DtVjp *v, uint32_t i) { return dt_diff_value(v, v->op->out[i]); }
+
+static DtCell *new_cell(DtReverse *r, DtValue *primal)
+{
+    DtCell *cell = DT_NEW(r->diff->arena, DtCell);
+    cell->primal = primal;
+    DT_PUSH(r->diff->arena, r->cells, cell);
+    return cell;
+}
+
+DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k)
+{
+    DtReverse *r = v->reverse;
+    for (uint32_t i = r->func->n_values; i < r->cells.n; i++) {
+        const DtValue *known = r->cells.at[i]->primal;
+        if (known->op == v->op && known->index == v->op->n_out + k)
+            return placeholder(r, r->cells.at[i]);
+    }
+    DtValue *extra = DT_NEW(r->diff->arena, DtValue);
+    *extra =
+        (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k, .id = r->cells.n};
+    return placeholder(r, new_cell(r, extra));
+}
+
+/* ---- one function ---- */
+
+static void add_cotangent(DtReverse *r, DtBuilder *b, DtCell *cell, DtValue *cotangent)
+{
+    (void)r;
+    if (cell->cotangent != NULL)
+        cotangent = dt_graph_binary(b, DT_OP_ADD, cell->cotangent, cotangent);
+    cell->cotangent = cotangent;
+}
+
+static void run_op(DtReverse *r, uint32_t index)
+{
+    const DtOp *op = r->func->ops.at[index];
+    DtArena *arena = r->diff->arena;
+    DtVjp v = {.b = {.func = r->bwd, .span = op->span, .path = op->path},
+               .reverse = r,
+               .op = op,
+               .op_index = index};
+    bool seeded = false, active = false;
+    v.cotangent = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        v.cotangent[i] = cell_of(r, op->out[i])->cotangent;
+        seeded = seeded || v.cotangent[i] != NULL;
+    }
+    if (!seeded)
+        return;
+    bool *wants = DT_NEW_ARRAY(arena, bool, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        wants[i] = r->activity->active[op->in[i]->id];
+        active = active || wants[i];
+    }
+    if (!active || handlers[op->kind] == NULL)
+        return;
+    v.active = wants;
+    v.ret = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
+    handlers[op->kind](&v);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (wants[i] && v.ret[i] != NULL)
+            add_cotangent(r, &v.b, cell_of(r, op->in[i]),
+                          dt_diff_fit(&v.b, v.ret[i], op->in[i]->type));
+}
+
+static void make_cells(DtReverse *r)
+{
+    const DtFunc *func = r->func;
+    for (uint32_t i = 0; i < func->n_values; i++)
+        new_cell(r, NULL);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        cell_of(r, func->inputs.at[i])->primal = func->inputs.at[i];
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            cell_of(r, func->ops.at[i]->out[k])->primal = func->ops.at[i]->out[k];
+}
+
+static void add_seeds(DtReverse *r)
+{
+    const DtFunc *func = r->func;
+    DtBuilder b = {.func = r->bwd, .span = func->span};
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        if (!r->derivative->seeded[i] || !r->activity->active_out[i])
+            continue;
+        DtValue *result = func->results.at[i];
+        const char *name = result->name != NULL ? dt_intern_printf("d_%s", result->name) : NULL;
+        dt_graph_arg(r->bwd, result->type, name);
+        DT_PUSH(r->diff->arena, r->bwd->seeds, i);
+    }
+    r->n_seeds = r->bwd->inputs.n;
+    for (uint32_t i = 0; i < r->n_seeds; i++)
+        add_cotangent(r, &b, cell_of(r, func->results.at[r->bwd->seeds.at[i]]),
+                      r->bwd->inputs.at[i]);
+}
+
+static void add_results(DtReverse *r)
+{
+    DtBuilder b = {.func = r->bwd, .span = r->func->span};
+    DtDerivative *d = r->derivative;
+    for (uint32_t i = 0; i < r->func->inputs.n; i++) {
+        const DtCell *cell = cell_of(r, r->func->inputs.at[i]);
+        d->cotangent[i] = -1;
+        if (!r->activity->wanted[i])
+            continue;
+        d->cotangent[i] = (int32_t)r->bwd->results.n;
+        DT_PUSH(r->diff->arena, r->bwd->wanted, i);
+        dt_graph_return(r->bwd, cell->cotangent != NULL ? cell->cotangent
+                                                        : dt_diff_zeros(&b, cell->primal->type));
+    }
+    r->bwd->n_returns = r->bwd->results.n;
+}
+
+static void differentiate(DtDiff *diff, DtDerivative *d)
+{
+    DtFunc *func = d->func;
+    const DtLibraryFunc *library = dt_library_find(func);
+    DtReverse r = {.diff = diff, .derivative = d, .func = func};
+    dt_graph_renumber(func);
+    r.activity = dt_activity_of(diff, func, d->active_in, d->seeded);
+    r.whole = library != NULL;
+    r.saves_results = library != NULL && library->saves_results;
+    r.bwd = dt_graph_func(diff->module, dt_intern_printf("%s.bwd", func->name),
+                          func->kind == DT_FUNC_BODY ? DT_FUNC_FN : func->kind);
+    r.bwd->span = func->span;
+    r.bwd->primal = func;
+    if (library != NULL)
+        r.bwd->library = dt_intern_printf("%s.bwd", func->library);
+    r.of_op = DT_NEW_ARRAY(diff->arena, DtDerivative *, func->ops.n + 1);
+    make_cells(&r);
+    add_seeds(&r);
+    for (uint32_t i = func->ops.n; i-- > 0;)
+        run_op(&r, i);
+    add_results(&r);
+    d->bwd = r.bwd;
+    dt_saved_settle(&r);
+    func->fwd = d->fwd;
+    func->bwd = d->bwd;
+}
+
+static const bool *copy_bits(DtArena *arena, const bool *bits, uint32_t n)
+{
+    bool *copy = DT_NEW_ARRAY(arena, bool, n + 1);
+    if (n > 0)
+        memcpy(copy, bits, n * sizeof *bits);
+    return copy;
+}
+
+DtDerivative *dt_diff_derive(DtDiff *diff, DtFunc *func, const DtLoop *loop, const bool *active_in,
+                             const bool *seeded)
+{
+    for (DtDerivative *d = diff->derivatives; d != NULL; d = d->next)
+        if (d->func == func && d->loop == loop &&
+            memcmp(d->active_in, active_in, func->inputs.n * sizeof *active_in) == 0 &&
+            memcmp(d->seeded, seeded, func->results.n * sizeof *seeded) == 0)
+            return d;
+    DtDerivative *d = DT_NEW(diff->arena, DtDerivative);
+    d->func = func;
+    d->loop = loop;
+    d->active_in = copy_bits(diff->arena, active_in, func->inputs.n);
+    d->seeded = copy_bits(diff->arena, seeded, func->results.n);
+    d->cotangent = DT_NEW_ARRAY(diff->arena, int32_t, func->inputs.n + 1);
+    differentiate(diff, d);
+    d->next = diff->derivatives;
+    diff->derivatives = d;
+    return d;
+}
+
+DtFunc *dt_differentiate_func(DtFunc *func)
+{
+    DtDiff diff = {.module = func->module, .arena = func->module->arena};
+    bool *active = DT_NEW_ARRAY(diff.arena, bool, func->inputs.n + 1);
+    bool *seeded = DT_NEW_ARRAY(diff.arena, bool, func->results.n + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        active[i] = dt_dtype_is_float(func->inputs.at[i]->type->dtype) &&
+                    (i < func->n_args || !func->params.at[i - func->n_args].is_state);
+    const bool *active_out = dt_activity_of(&diff, func, active, NULL)->active_out;
+    bool any = false;
+    for (uint32_t i = 0; i < func->n_returns; i++)
+        any = (seeded[i] = active_out[i]) || any;
+    return any ? dt_diff_derive(&diff, func, NULL, active, seeded)->bwd : NULL;
+}

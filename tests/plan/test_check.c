@@ -108,7 +108,7 @@ static const Break breaks[] = {
     {"GRUP", "mask", 0, 0, 4, "axes 4"},
     {"AREN", "bytes", 3, 0, 100, "arena of 100"},
     {"AREN", "shared", 1, 0, 0, "not shared"},
-    {"AXIS", "local", 2, 0, 3, "hold 3 each of 7"},
+    {"AXIS", "local", 2, 0, 1, "hold 1 each of 7"},
     {"STOR", "offset", 0, 0, 4000, "offset 4000"},
     {"STOR", "offset", 0, 0, 2, "offset 2"},
     {"STOR", "bytes", 0, 0, 8, "do not fit its axes"},

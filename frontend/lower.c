@@ -10,6 +10,8 @@
 
 #include "base/intern.h"
 
+#include <stdlib.h>
+
 /* ---- limits ---- */
 
 bool dt_lower_enter(DtLower *l, DtSpan span)
@@ -342,8 +344,10 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     }
     uint32_t before = dt_diag_errors(diags);
     lower_entries(l, train);
-    if (train && !l->module->entries.n && dt_diag_errors(diags) == before)
-        dt_diag_report(diags, E0219, train->span, "this train block could not be lowered, for no reason given; this is a fault of the compiler");
+    if (train && !l->module->entries.n && dt_diag_errors(diags) == before) {
+        fprintf(stderr, "internal error: the train block was not lowered, and no diagnostic says why\n");
+        abort();
+    }
     dt_lint_unused(l);
     if (dt_diag_errors(diags))
         return NULL;

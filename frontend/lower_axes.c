@@ -132,12 +132,16 @@ int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *wh
     int64_t extent = local_extent(l, name);
     if (extent > 0)
         return extent;
-    DtDiag *d = dt_report_error(l, E0307, span, "%s needs the extent of `%s`, which belongs to each tensor", what, name);
+    DtDiag *d = dt_report_error(l, E0307, span, "%s needs the extent of `%s`, which belongs to each tensor",
+                                what ? what : "this type", name);
     if (global && !global->is_library)
         dt_diag_label(d, global->span, "declared by `axis`, so it has no extent of its own");
     if (extent < 0)
         dt_diag_note(d, "the arguments of this call have different extents of `%s`", name);
-    dt_diag_help(d, "take it from a tensor: `x.%s`; or declare `dim %s = N`", name, name);
+    if (!what)
+        dt_diag_help(d, "give it here: `%s = N`; or take it from a tensor: `%s = x.%s`", name, name, name);
+    else
+        dt_diag_help(d, "take it from a tensor: `x.%s`; or declare `dim %s = N`", name, name);
     return -1;
 }
 
@@ -209,7 +213,7 @@ static bool declared_axis(DtLower *l, const DtAstAxis *written, bool sizes, DtDe
         if (written->extent)
             extent = written_extent(l, written, name);
         else if (sizes)
-            extent = dt_axes_extent(l, name, written->name.span, "this type");
+            extent = dt_axes_extent(l, name, written->name.span, NULL);
         else if (global && global->kind == DT_GLOBAL_DIM)
             extent = dt_scope_extent(l, global);
         if (extent < 0 || !add_axis(l, t, written, name, extent))

@@ -130,8 +130,13 @@ static bool extra_axis(DtLower *l, const DtSignature *s, const DtFormal *formal,
                                 dt_arena_printf(l->arena, "`%s` of `%s` has no axis `%s`, and this value has: it is %s",
                                                 formal->name.text, s->function->def->name.text, extra, described(l, bound)));
     dt_diag_label(d, formal->span, "these axes and no others");
-    if (!dt_scope_in_library(l, formal->span))
-        dt_diag_help(d, "to accept more axes, write `%s[..., ...]` with a leading `...` in the signature", formal->name.text);
+    if (dt_scope_in_library(l, formal->span))
+        return false;
+    DtText text = {0};
+    for (uint32_t i = 0; i < formal->type.axes.n; i++)
+        dt_text_printf(&text, ", %s", formal->type.axes.at[i].name.text);
+    dt_diag_help(d, "to accept more axes, write `%s[...%s]` in the signature", formal->name.text, text.at ? text.at : "");
+    dt_text_free(&text);
     return false;
 }
 

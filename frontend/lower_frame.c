@@ -94,13 +94,12 @@ static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index, co
         return -1;
     }
     if (old->value->type != type) {
-        DtDiag *d = dt_report_error(l, E0212, formal->span, "two calls of `%s` need different types of its parameter `%s`",
-                                    owner->label.text ? owner->label.text : owner->def->name.text, formal->path);
-        DtVal before = {.kind = DT_VAL_TENSOR, .tensor = {old->value, NULL}};
-        DtValue other = {.type = type};
-        DtVal after = {.kind = DT_VAL_TENSOR, .tensor = {&other, NULL}};
-        dt_diag_note(d, "%s in the first call, %s in this one", dt_report_type(l, &before), dt_report_type(l, &after));
-        dt_diag_note(d, "%s and %s", dt_report_axes(l, old->value->type, true), dt_report_axes(l, type, true));
+        DtDiag *d = dt_report_error(l, E0212, l->now->frame->b.span, "two calls of `%s` need different types of its parameter `%s`",
+                                    owner->label.text, formal->path);
+        dt_diag_label(d, owner->span, "one instance has one set of parameters");
+        dt_diag_note(d, "%s%s in the first call, %s%s in this one", dt_dtype_name(old->value->type->dtype),
+                     dt_report_axes(l, old->value->type, true), dt_dtype_name(type->dtype), dt_report_axes(l, type, true));
+        dt_diag_help(d, "make a second instance, with a label of its own");
         return -1;
     }
     return index;

@@ -81,8 +81,8 @@ static DtValue *apply_range(DtLower *l, const DtExpr *expr, const DtSub *sub, Dt
     if (global && global->kind == DT_GLOBAL_DIM) {
         DtDiag *d = dt_report_error(l, E0309, sub->span, "a range would change the extent of the dim `%s`", axis);
         dt_diag_label(d, global->span, "a dim has one extent everywhere");
-        dt_diag_help(d, "declare `dim part = %lld` and take `[%s = iota[part] + %lld]`", (long long)(hi - lo), axis,
-                     (long long)lo);
+        const char *offset = lo ? dt_arena_printf(l->arena, " + %lld", (long long)lo) : "";
+        dt_diag_help(d, "declare `dim part = %lld` and take `[%s = iota[part]%s]`", (long long)(hi - lo), axis, offset);
         return NULL;
     }
     return dt_graph_slice(&l->now->frame->b, x, axis, lo, 1, hi - lo);
@@ -255,7 +255,7 @@ static bool wrong_extent(DtLower *l, const DtSub *sub, const DtAxisList *from, c
         d = dt_report_error(l, E0303, sub->span, "`%s` has %lld elements and cannot become `%s`, which has %lld",
                             from->names.at[0], (long long)have, to->names.at[0], (long long)want);
     } else {
-        d = dt_report_error(l, E0306, sub->span, "%s has %lld elements and cannot become %s, which has %lld",
+        d = dt_report_error(l, E0306, sub->span, "`%s` has %lld elements and cannot become `%s`, which has %lld",
                             dt_report_names(l, &from->names), (long long)have, dt_report_names(l, &to->names),
                             (long long)want);
     }
@@ -294,8 +294,11 @@ static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, con
     }
     if (free_axis < 0)
         return known == elements || wrong_extent(l, sub, from, to, elements, known);
-    if (elements % known != 0)
-        return wrong_extent(l, sub, from, to, elements, known);
+    if (elements % known != 0) {
+        dt_report_error(l, E0306, sub->span, "`%s` has %lld elements, which %lld does not divide, so nothing is left for `%s`",
+                        dt_report_names(l, &from->names), (long long)elements, (long long)known, r->to[free_axis]);
+        return false;
+    }
     r->to_extent[free_axis] = elements / known;
     return true;
 }

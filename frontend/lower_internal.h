@@ -38,7 +38,7 @@ typedef struct DtBuiltin DtBuiltin;
 enum {
     DT_LOWER_CALLS = 64,       /* calls inside calls */
     DT_LOWER_DEPTH = 1000,     /* expressions inside expressions, through calls */
-    DT_LOWER_STEPS = 2000000,  /* expressions evaluated in all */
+    DT_LOWER_STEPS = 1000000,  /* expressions evaluated in all */
     DT_LOWER_INCLUDES = 64     /* includes inside includes */
 };
 
@@ -286,7 +286,7 @@ bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list);
 bool dt_axes_subs(DtLower *l, const DtExpr *subs, DtAxisLists *ret_lists);
 bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what);
 /* Extent of an axis as it stands alone: a dim's, or that of an `axis` from the arguments of the current call.
- * Reports if there is none; -1. what: "`iota`" for the message. */
+ * Reports if there is none; -1. what: "`iota`" for the message; NULL: a declared type. */
 int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *what);
 /* The axis type list of a declaration. sizes: every axis must have an extent (else extent 0 = any). */
 typedef struct DtDeclared {

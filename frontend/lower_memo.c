@@ -293,6 +293,7 @@ static DtVal emit_call(DtLower *l, Call *c, const DtMemo *memo, const DtFrame *c
         in[n++] = dt_val_tensor(l, &c->leaves.at[i]);
     for (uint32_t i = 0; captured && i < captured->captures.n; i++)
         in[n++] = dt_frame_import(l, frame, captured->captures.at[i].outer, captured->captures.at[i].frame);
+    frame->b.span = c->s.call->span;
     uint32_t *map = func->params.n ? pass_params(l, c, func) : NULL;
     if (func->params.n && !map)
         return dt_val_error();

@@ -241,10 +241,9 @@ static void declare_one(DtLower *l, const DtStmt *stmt, const DtTarget *target, 
 
 static void declare(DtLower *l, const DtStmt *stmt)
 {
-    if (!may_declare(l, stmt))
-        return;
     DtInit init;
-    bool ok = read_init(l, stmt, &init);
+    bool allowed = may_declare(l, stmt);
+    bool ok = read_init(l, stmt, &init) && allowed;
     for (uint32_t i = 0; i < stmt->targets.n; i++)
         declare_one(l, stmt, &stmt->targets.at[i], ok ? &init : NULL);
 }

@@ -228,8 +228,7 @@ static void lint_growth(DtLower *l, const DtVal *v, DtSpan span, uint32_t rank)
         return;
     DtDiag *d = dt_diag_report(l->diags, L0301, span, "this product has more axes than either factor");
     dt_diag_note(d, "%s times %s", dt_report_axes(l, x, false), dt_report_axes(l, y, false));
-    dt_diag_help(d, "`x @axis y` sums over an axis; a product in steps of `a[..] * b[..]` is right only if you want "
-                    "the outer product");
+    dt_diag_help(d, "if this should be a sum of products, write `x @axis y`; if two axes are the same, rename one");
 }
 
 DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n, bool floats)

@@ -46,6 +46,21 @@ static bool is_in_library(DtLower *l, const char *path)
     return !strncmp(file, folder, len) && file[len] == '/';
 }
 
+static const char *path_of(const DtLower *l, uint32_t file)
+{
+    for (uint32_t i = 0; i < l->files.n; i++) {
+        if (l->files.at[i].file == file)
+            return l->files.at[i].path;
+    }
+    return dt_diag_path(l->diags, file);
+}
+
+/* Files of the library are shown by their name in it, wherever the compiler is installed. */
+static const char *shown_path(const DtLower *l, const char *path, const char *identity, bool is_library)
+{
+    return is_library ? identity + strlen(identity_of(l->options->library)) + 1 : path;
+}
+
 /* `std.dsl` is the compiler's; other files lie beside the including file, or else in the library. */
 static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
 {
@@ -56,7 +71,7 @@ static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
         return NULL;
     }
     char *library = in_library(l, name);
-    char *beside = dt_file_beside(l->arena, dt_diag_path(l->diags, from), name);
+    char *beside = dt_file_beside(l->arena, path_of(l, from), name);
     char *const first = !strcmp(name, "std.dsl") && library ? library : beside;
     char *const second = first == beside ? library : beside;
     char *text;
@@ -104,8 +119,9 @@ static void load_file(DtLower *l, const char *path, DtSpan span, uint32_t depth)
         dt_diag_report(l->diags, E0001, span, "cannot read `%s`: %s", path, status.message);
         return;
     }
-    uint32_t file = dt_diag_add_file(l->diags, path, text, len);
-    DtSourceFile entry = {.path = path, .identity = identity, .file = file, .is_library = is_in_library(l, path)};
+    bool is_library = is_in_library(l, path);
+    uint32_t file = dt_diag_add_file(l->diags, shown_path(l, path, identity, is_library), text, len);
+    DtSourceFile entry = {.path = path, .identity = identity, .file = file, .is_library = is_library};
     entry.ast = dt_parse(l->arena, l->diags, file);
     DT_PUSH(l->arena, l->files, entry);
     if (l->files.n == 1 && l->options->ret_ast)

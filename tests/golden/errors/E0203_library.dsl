@@ -1,0 +1,4 @@
+include "std.dsl"
+dim batch = 4
+fn relu(x[...]) -> [...] { return max(x, 0.1 * x) }
+model m(x[batch]) -> [batch] { return relu(x) }

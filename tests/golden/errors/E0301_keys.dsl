@@ -1,0 +1,10 @@
+include "std.dsl"
+dim batch = 4, seq = 8, kseq = seq, embed = 16, heads = 4, head = 4
+layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
+  q = wq:linear[embed, (heads, head)](x)
+  k = wk:linear[embed, (heads, head)](x)
+  v = wv:linear[embed, (heads, head)](x)[seq -> kseq]
+  o = attend[seq, kseq, head](q, k, v, scale = head ** -0.5, mask = iota[kseq] <= iota[seq])
+  return wo:linear[(heads, head), embed](o)
+}
+model m(x[batch, seq, embed]) -> [batch, seq, embed] { return attention(x) }

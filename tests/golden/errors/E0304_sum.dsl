@@ -1,0 +1,4 @@
+dim batch = 4, seq = 8, embed = 16, heads = 2
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return sum[heads](x)
+}

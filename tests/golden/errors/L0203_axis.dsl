@@ -1,0 +1,5 @@
+dim batch = 4, seq = 8, embed = 16
+axis tok
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return x
+}

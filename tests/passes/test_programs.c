@@ -109,7 +109,9 @@ static void check_gradient(Run *run, const DtFunc *plain, const DtStore *store,
                            const DtTensor *gradient)
 {
     static const double step = 1e-6, tolerance = 1e-6;
-    DtTensor *p = run->stores[store->index], *direction = dt_interp_tensor(run->arena, p->type);
+    DtTensor *p = run->stores[store->index];
+    DtTensor *direction = dt_interp_tensor(run->arena, gradient->type);
+    cr_assert_eq(gradient->type, dt_type_with_dtype(p->type, DT_F32), "`grads` is f32");
     double *kept = p->at, side[2];
     double *moved = DT_NEW_ARRAY(run->arena, double, dt_type_elements(p->type));
     unsigned seed = 100 + store->index;

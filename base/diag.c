@@ -36,6 +36,8 @@ const DtDiagFile *dt_diag_file(const DtDiags *diags, uint32_t file)
     return file >= 1 && file <= diags->files.n ? &diags->files.at[file - 1] : NULL;
 }
 
+uint32_t dt_diag_files(const DtDiags *diags) { return diags->files.n; }
+
 const char *dt_diag_path(const DtDiags *diags, uint32_t file)
 {
     const DtDiagFile *found = dt_diag_file(diags, file);
@@ -46,7 +48,7 @@ const char *dt_diag_source(const DtDiags *diags, uint32_t file, size_t *ret_len)
 {
     const DtDiagFile *found = dt_diag_file(diags, file);
     *ret_len = found ? found->len : 0;
-    return found ? found->text : "";
+    return found ? found->text : NULL;
 }
 
 uint32_t dt_diag_line(const DtDiagFile *file, uint32_t at)

@@ -35,7 +35,9 @@ DtDiags *dt_diag_new(DtArena *arena);
 
 /* Registers a source text (kept by reference, NUL-terminated after len) for spans to point into. */
 uint32_t dt_diag_add_file(DtDiags *diags, const char *path, const char *text, size_t len);
+uint32_t dt_diag_files(const DtDiags *diags); /* how many: they are numbered from 1 */
 const char *dt_diag_path(const DtDiags *diags, uint32_t file);
+/* NULL if there is no such file. */
 const char *dt_diag_source(const DtDiags *diags, uint32_t file, size_t *ret_len);
 
 /* 1-based line and column (in characters) of span.lo. */

@@ -102,9 +102,10 @@ static uint64_t source_digest(const DtDiags *diags)
 {
     uint64_t digest = 0;
     size_t len;
-    const char *text;
-    for (uint32_t file = 1; (text = dt_diag_source(diags, file, &len)); file++)
+    for (uint32_t file = 1; file <= dt_diag_files(diags); file++) {
+        const char *text = dt_diag_source(diags, file, &len);
         digest = dt_hash_bytes(text, len, digest);
+    }
     return digest;
 }
 

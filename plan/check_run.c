@@ -72,10 +72,11 @@ static bool check_item(Check *check, uint32_t index, Nest *nest, Hull *hulls)
             return dt_check_fail(check, "SCHD", index, "a loop names a body");
         return open_loop(check, index, item, nest);
     }
-    if (item->reg != 0 || item->first != 0 || item->step != 0 || item->count != 0)
+    if (item->first != 0 || item->step != 0 || item->count != 0 || (item->reg != 0 && item->kind != DT_SCHED_END))
         return dt_check_fail(check, "SCHD", index, "only loops count");
     if (item->kind == DT_SCHED_END) {
-        if (nest->n_open == 0 || item->body != 0)
+        /* An END may name the register of its loop, for readers. */
+        if (nest->n_open == 0 || item->body != 0 || (item->reg != 0 && item->reg != nest->open[nest->n_open - 1]))
             return dt_check_fail(check, "SCHD", index, "ends no loop");
         nest->reg[nest->open[--nest->n_open]] = (Range){0, 0};
         return true;

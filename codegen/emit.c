@@ -140,6 +140,21 @@ static DtOutput output_of(DtEmit *e, DtValue *value, uint32_t group)
     return output;
 }
 
+DtPlace dt_emit_output(DtEmit *e, DtValue *value, uint32_t group, bool *ret_accumulate)
+{
+    DtOutput output = output_of(e, value, group);
+    *ret_accumulate = output.accumulate;
+    dt_place_set(e, value, output.place);
+    return output.place;
+}
+
+void dt_emit_zero(DtEmit *e, const DtPlace *place)
+{
+    DtEArg arg = dt_place_arg(e, place, true);
+    dt_emit_inst(e, DT_INST_ZERO, 0, 1, &arg, NULL);
+    e->events.at[e->events.n - 1].inst.count = arg.bytes;
+}
+
 static void finish_output(DtEmit *e, const DtOutput *output)
 {
     dt_place_set(e, output->value, output->place);
@@ -326,7 +341,7 @@ void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
 
 /* What a loop touches and was there before it lives until the loop ends, since the next iteration reads it
  * again. */
-static void extend_lifetimes(DtEmit *e, uint32_t begin)
+void dt_emit_extend(DtEmit *e, uint32_t begin)
 {
     for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {
         DtBuffer *buffer = &e->buffers.at[i];
@@ -393,7 +408,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     dt_emit_deliver(e, n_results, wanted);
     e->scope = outer;
     DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END, .reg = inner->reg}}));
-    extend_lifetimes(e, begin);
+    dt_emit_extend(e, begin);
     for (uint32_t i = 0; i < loop->n_carried; i++)
         dt_place_set(e, op->out[i], wanted[i].place);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
@@ -458,7 +473,33 @@ static bool emit_view(DtEmit *e, const DtOp *op)
     return true;
 }
 
-static void emit_op(DtEmit *e, const DtOp *op, uint32_t group)
+/* A call that outlived inlining: by its kernel, else op by op in place. */
+static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
+{
+    const DtFunc *func = op->func;
+    DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
+    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, func->results.n + 1);
+    DtOutput *outputs = DT_NEW_ARRAY(e->arena, DtOutput, func->results.n + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        inner->group[i] = i;
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        outputs[i] = output_of(e, op->out[i], group);
+        wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
+        want(inner, func->results.at[i], wanted[i].place, wanted[i].accumulate, NULL);
+    }
+    bool tiled = !e->options->unfused && dt_attend_emit(e, op, inner);
+    for (uint32_t i = 0; !tiled && i < op->n_in; i++)
+        inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
+    e->scope = inner;
+    if (!tiled)
+        dt_emit_func(e);
+    dt_emit_deliver(e, func->results.n, wanted);
+    e->scope = outer;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        finish_output(e, &outputs[i]);
+}
+
+void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
 {
     const DtOp *ops[1] = {op};
     if (op->n_out && dt_kernel_is_inline(op->out[0]))
@@ -483,8 +524,8 @@ static void emit_op(DtEmit *e, const DtOp *op, uint32_t group)
             finish_output(e, &output);
         else
             fail(e, op, "it would overwrite what it reads");
-    } else if (dt_op_info[op->kind].op_class == DT_CLASS_STRUCT && op->kind != DT_OP_UPDATE) {
-        fail(e, op, "calls must be inlined before");
+    } else if (op->kind == DT_OP_CALL) {
+        emit_call(e, op, group);
     } else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM) {
         fail(e, op, "this collective is not implemented by the CPU back end");
     } else {
@@ -503,7 +544,7 @@ void dt_emit_func(DtEmit *e)
             if (e->scope->group[i] == g)
                 ops[n++] = func->ops.at[i];
         if (n == 1)
-            emit_op(e, ops[0], g);
+            dt_emit_op(e, ops[0], g);
         else if (n > 1)
             emit_group(e, ops, n, g);
     }

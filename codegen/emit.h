@@ -120,6 +120,17 @@ uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh);       /* the plan's group
 void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted);
 DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path);
 
+void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group);
+/* Where group number group may write value at once, else a temporary; it counts as written. */
+DtPlace dt_emit_output(DtEmit *e, DtValue *value, uint32_t group, bool *ret_accumulate);
+void dt_emit_zero(DtEmit *e, const DtPlace *place);
+/* After a loop that began at event begin: what was there before lives until its end. */
+void dt_emit_extend(DtEmit *e, uint32_t begin);
+
+/* attend.c: a call of attend or attend.bwd in tiles, in the scope of the callee; false, with nothing
+ * emitted, if the function has another shape. */
+bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
+
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
 

@@ -196,13 +196,6 @@ static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *nam
     }
 }
 
-static void zero(DtEmit *e, const DtPlace *place)
-{
-    DtEArg arg = dt_place_arg(e, place, true);
-    dt_emit_inst(e, DT_INST_ZERO, 0, 1, &arg, NULL);
-    e->events.at[e->events.n - 1].inst.count = arg.bytes;
-}
-
 static void all_reduce(DtEmit *e, const DtPlace *place, const DtType *type, uint16_t mesh)
 {
     DtEArg arg = dt_place_arg(e, place, true);
@@ -278,7 +271,7 @@ static void emit_step(DtEmit *e, const DtEntryPoint *entry)
     wanted_results(e, entry, "step", wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (wanted[i].accumulate)
-            zero(e, &wanted[i].place);
+            dt_emit_zero(e, &wanted[i].place);
     if (e->n_micro > 1) {
         DtEvent loop = {.kind = DT_EVENT_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
         DT_PUSH(e->arena, e->events, loop);

@@ -45,6 +45,9 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
             const DtPlace *place = dt_place_find(e, from->value);
             if (from->view->buffer != to->view.buffer)
                 continue;
+            for (uint32_t o = 0; o < k->stores.n; o++) /* a later phase would read what this one wrote */
+                if (k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)
+                    return false;
             bool same = node->n_index == 0 && node->offset == store->offset && k->form != DT_KFORM_SCAN &&
                         k->form != DT_KFORM_TOPK && k->form != DT_KFORM_SCATTER &&
                         from->view->offset == to->view.offset && memcmp(place->reg, to->reg, sizeof to->reg) == 0;

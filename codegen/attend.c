@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention in tiles: a call of the library function `attend`, or of its backward part, without a buffer of
+ * queries times keys. After Dao et al., "FlashAttention" (2022), with the row of scores of a block of queries
+ * kept whole, since on a CPU it fits the cache.
+ *
+ * The function's own ops say what is computed; this file only cuts them. With s the query axis, t the key
+ * axis and every other axis of the scores a loop:
+ *
+ *   before     what depends on no scores: emitted first, as usual
+ *   scores     contractions whose result has s and t: one matrix product per block of queries
+ *   region     everything between: scale, mask, softmax, its derivative: one row kernel per block
+ *   outputs    contractions that take a region value: away over t, they give the block's rows (o, dq); away
+ *              over s, they add up over the blocks (dk, dv)
+ *   after      what depends on outputs
+ *
+ * With the causal mask iota[t] <= iota[s] a block looks at the keys up to its last query only. A function
+ * that does not have this shape is emitted op by op. */
+#include "codegen/emit.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+typedef enum Part { BEFORE, SCORE, REGION, OUTPUT, AFTER } Part;
+
+enum { MAX_SCORES = 4, MAX_TILES = 64 };
+
+typedef struct Tiling {
+    DtEmit *e;
+    const DtOp *call;
+    const DtFunc *func;
+    DtScope *scope;            /* of the function */
+    Part *part;                /* by op position */
+    uint32_t *position;        /* by value id */
+    const char *s, *t;
+    const char *loops[4];      /* axes that become loops, and their local extents */
+    int64_t counts[4];
+    uint32_t n_loops;
+    int64_t n_s, n_t;          /* local extents */
+    bool causal;
+    DtValue **inlined;         /* by argument: the caller's cheap value, or NULL */
+    /* of the current block */
+    int64_t at, rows, keys;
+    DtValue **clone;           /* by value id: in the block's own function */
+} Tiling;
+
+static bool has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
+
+/* ---- analysis ---- */
+
+static Part part_of_value(const Tiling *g, const DtValue *value)
+{
+    if (value->op)
+        return g->part[g->position[value->id]];
+    return g->inlined[value->index] ? REGION : BEFORE;
+}
+
+static bool is_region_op(const Tiling *g, const DtOp *op)
+{
+    if (op->n_out != 1)
+        return false;
+    if (dt_op_info[op->kind].op_class == DT_CLASS_MAP || op->kind == DT_OP_EXPAND ||
+        (op->kind == DT_OP_RELABEL && op->n_relabels == 0))
+        return true;
+    return op->kind == DT_OP_REDUCE && op->n_axes == 1 && op->axes[0] == g->t;
+}
+
+/* Part of one op, or false if the function has another shape. */
+static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
+{
+    bool region = false, after = false;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        Part part = part_of_value(g, op->in[i]);
+        region = region || part == REGION || part == SCORE;
+        after = after || part == OUTPUT || part == AFTER;
+    }
+    if (op->kind == DT_OP_DOT && !region && has(op->out[0], g->s) && has(op->out[0], g->t) && !after) {
+        *ret_part = SCORE;
+        return op->n_axes == 1;
+    }
+    if (op->kind == DT_OP_DOT && region) {
+        *ret_part = OUTPUT;
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < 2; i++) {
+            Part part = part_of_value(g, op->in[i]);
+            if (part == REGION || part == SCORE)
+                n += has(op->in[i], g->s) && has(op->in[i], g->t);
+            else if (part != BEFORE)
+                return false;
+        }
+        return n == 1 && op->n_axes == 1 && (op->axes[0] == g->s || op->axes[0] == g->t);
+    }
+    if (region && after)
+        return false;
+    *ret_part = region ? REGION : after ? AFTER : BEFORE;
+    return !region || is_region_op(g, op);
+}
+
+static bool find_axes(Tiling *g)
+{
+    for (uint32_t i = 0; i < g->func->ops.n; i++) {
+        const DtOp *op = g->func->ops.at[i];
+        if (op->kind != DT_OP_DOT || op->n_axes != 1)
+            continue;
+        const DtType *x = op->in[0]->type, *y = op->in[1]->type, *z = op->out[0]->type;
+        const char *only_x = NULL, *only_y = NULL;
+        for (uint32_t d = 0; d < z->rank; d++) {
+            const char *axis = z->axes[d].name;
+            bool in_x = dt_type_find(x, axis) >= 0, in_y = dt_type_find(y, axis) >= 0;
+            if (in_x && !in_y)
+                only_x = axis; /* the last: grouped queries have their group before */
+            if (in_y && !in_x)
+                only_y = axis;
+        }
+        g->s = only_x;
+        g->t = only_y;
+        return only_x && only_y;
+    }
+    return false;
+}
+
+/* The s axis is the query argument's: `attend[s, t, d](q[..., s, d], ...)` lists s before d. */
+static bool find_loops(Tiling *g)
+{
+    const DtMesh *mesh = &g->e->module->mesh;
+    for (uint32_t i = 0; i < g->func->ops.n; i++) {
+        if (g->part[i] != SCORE)
+            continue;
+        const DtType *type = g->func->ops.at[i]->out[0]->type;
+        for (uint32_t d = 0; d < type->rank; d++) {
+            const char *axis = type->axes[d].name;
+            int64_t extent = dt_type_local_extent(type, d, mesh);
+            bool known = false;
+            for (uint32_t k = 0; k < g->n_loops; k++)
+                known = known || g->loops[k] == axis;
+            if (axis == g->s)
+                g->n_s = extent;
+            else if (axis == g->t)
+                g->n_t = extent;
+            else if (!known) {
+                if (g->n_loops == 4)
+                    return false;
+                g->loops[g->n_loops] = axis;
+                g->counts[g->n_loops++] = extent;
+            }
+        }
+    }
+    return g->n_s > 0 && g->e->scope->reg + g->n_loops < DT_PLAN_REGS;
+}
+
+/* Region values stay inside, and scores are read by the region or by outputs only. */
+static bool is_closed(const Tiling *g)
+{
+    for (uint32_t i = 0; i < g->func->results.n; i++) {
+        Part part = part_of_value(g, g->func->results.at[i]);
+        if (part == REGION || part == SCORE)
+            return false;
+    }
+    return true;
+}
+
+/* iota[t] <= iota[s], as an argument's value. */
+static bool is_causal(const Tiling *g)
+{
+    for (uint32_t i = 0; i < g->func->n_args; i++) {
+        const DtOp *le = g->inlined[i] ? g->inlined[i]->op : NULL;
+        if (le && le->kind == DT_OP_LE && le->in[0]->op && le->in[1]->op && le->in[0]->op->kind == DT_OP_IOTA &&
+            le->in[1]->op->kind == DT_OP_IOTA && le->in[0]->op->axes[0] == g->t && le->in[1]->op->axes[0] == g->s &&
+            le->in[0]->type->axes[0].n_split == 0 && le->in[1]->type->axes[0].n_split == 0)
+            return g->n_s == g->n_t;
+    }
+    return false;
+}
+
+static bool analyse(Tiling *g)
+{
+    const DtFunc *func = g->func;
+    DtArena *arena = g->e->arena;
+    g->part = DT_NEW_ARRAY(arena, Part, func->ops.n + 1);
+    g->position = DT_NEW_ARRAY(arena, uint32_t, func->n_values + 1);
+    g->inlined = DT_NEW_ARRAY(arena, DtValue *, func->inputs.n + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (dt_kernel_is_inline(g->call->in[i]) && !dt_place_find(g->e, g->call->in[i]))
+            g->inlined[i] = g->call->in[i];
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
+            g->position[func->ops.at[i]->out[r]->id] = i;
+    if (!find_axes(g))
+        return false;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (!classify(g, func->ops.at[i], &g->part[i]))
+            return false;
+    if (!is_closed(g) || !find_loops(g))
+        return false;
+    g->causal = is_causal(g);
+    return true;
+}
+
+/* ---- one block of queries ---- */
+
+/* A place without the loop axes (registers move it), cut to the block's rows and keys. */
+static DtPlace cut(const Tiling *g, DtPlace place)
+{
+    DtView *view = &place.view;
+    uint32_t first = g->e->scope->reg + 1, rank = 0;
+    for (uint32_t d = 0; d < view->rank; d++) {
+        bool looped = false;
+        for (uint32_t k = 0; k < g->n_loops; k++)
+            if (view->axis[d] == g->loops[k]) {
+                place.reg[first + k] += view->stride[d] * (int64_t)dt_dtype_size(view->dtype);
+                looped = true;
+            }
+        if (looped)
+            continue;
+        view->axis[rank] = view->axis[d];
+        view->extent[rank] = view->extent[d];
+        view->stride[rank] = view->stride[d];
+        if (view->axis[rank] == g->s) {
+            view->offset += g->at * view->stride[rank];
+            view->extent[rank] = g->rows;
+        } else if (view->axis[rank] == g->t) {
+            view->extent[rank] = g->keys;
+        }
+        rank++;
+    }
+    view->rank = (uint8_t)rank;
+    return place;
+}
+
+/* The type of a value inside the block. */
+static const DtType *block_type(const Tiling *g, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < type->rank; d++) {
+        bool looped = false;
+        for (uint32_t k = 0; k < g->n_loops; k++)
+            looped = looped || type->axes[d].name == g->loops[k];
+        if (looped)
+            continue;
+        axes[n] = (DtAxis){.name = type->axes[d].name, .extent = dt_type_local_extent(type, d, &g->e->module->mesh)};
+        if (axes[n].name == g->s)
+            axes[n].extent = g->rows;
+        else if (axes[n].name == g->t)
+            axes[n].extent = g->keys;
+        n++;
+    }
+    return dt_type_plain(type->dtype, n, axes);
+}
+
+/* A cheap value of the caller, computed for the block: positions of queries start at the block's first. */
+static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    DtValue *in[4];
+    if (op->kind == DT_OP_CONST)
+        return dt_graph_constant(b, value->type->dtype, op->number);
+    if (op->kind == DT_OP_IOTA) {
+        DtValue *iota = dt_graph_iota(b, block_type(g, value->type)->axes[0]);
+        if (op->axes[0] != g->s || g->at == 0)
+            return iota;
+        return dt_graph_binary(b, DT_OP_ADD, iota, dt_graph_constant(b, DT_I32, (double)g->at));
+    }
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = clone_inline(g, b, op->in[i]);
+    if (op->kind == DT_OP_EXPAND)
+        return dt_graph_expand(b, in[0], block_type(g, value->type));
+    const DtType *wish = block_type(g, value->type);
+    return op->kind == DT_OP_CAST ? dt_graph_cast(b, in[0], value->type->dtype) : dt_graph_map(b, op->kind, op->n_in, in, wish);
+}
+
+/* The block's copy of a value that a region op reads. */
+static DtValue *clone_of(Tiling *g, DtBuilder *b, const DtValue *value)
+{
+    if (g->clone[value->id])
+        return g->clone[value->id];
+    DtValue *copy;
+    if (!value->op && g->inlined[value->index])
+        copy = clone_inline(g, b, g->inlined[value->index]);
+    else if (value->op && dt_kernel_is_inline(value))
+        copy = clone_inline(g, b, value);
+    else
+        copy = dt_graph_arg(b->func, block_type(g, value->type), value->name);
+    g->clone[value->id] = copy;
+    return copy;
+}
+
+/* Region ops as a function of their own; arguments first, so two rounds: what is read, then the ops. */
+static DtFunc *block_func(Tiling *g)
+{
+    DtFunc *block = dt_graph_func((DtModule *)(uintptr_t)g->e->module, "block", DT_FUNC_BODY);
+    DtBuilder b = {.func = block, .span = g->call->span, .path = g->call->path};
+    g->clone = DT_NEW_ARRAY(g->e->arena, DtValue *, g->func->n_values + 1);
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        for (uint32_t j = 0; g->part[i] == REGION && j < g->func->ops.at[i]->n_in; j++) {
+            const DtValue *value = g->func->ops.at[i]->in[j];
+            bool region = value->op && g->part[g->position[value->id]] == REGION;
+            bool is_inline = (!value->op && g->inlined[value->index]) || (value->op && dt_kernel_is_inline(value));
+            if (!region && !is_inline)
+                clone_of(g, &b, value);
+        }
+    for (uint32_t i = 0; i < g->func->ops.n; i++) {
+        const DtOp *op = g->func->ops.at[i];
+        if (g->part[i] != REGION)
+            continue;
+        DtValue **in = DT_NEW_ARRAY(g->e->arena, DtValue *, op->n_in + 1);
+        for (uint32_t j = 0; j < op->n_in; j++)
+            in[j] = clone_of(g, &b, op->in[j]);
+        DtOp draft = *op;
+        DtValue wished = *op->out[0], *out = &wished;
+        wished.type = block_type(g, op->out[0]->type);
+        draft.out = &out;
+        g->clone[op->out[0]->id] = dt_graph_copy(&b, &draft, in)->out[0];
+    }
+    return block;
+}
+
+/* Makes the region's values that outputs read; each in the memory of a score block if that can be. */
+static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPlace *ret_places)
+{
+    DtEmit *e = g->e;
+    DtScope *inner = dt_emit_scope(e, block, NULL, "");
+    inner->reg = e->scope->reg;
+    const DtScope *kept = e->scope;
+    DtOutput outputs[8];
+    const DtValue *sources[8];
+    uint32_t n = 0, n_ops = 0;
+    const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, block->ops.n + 1);
+    for (uint32_t i = 0; i < g->func->n_values; i++)
+        if (g->clone[i] && !g->clone[i]->op)
+            inner->places[g->clone[i]->id] = score_of[i].set ? score_of[i] : cut(g, g->scope->places[i]);
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        for (uint32_t j = 0; g->part[i] == OUTPUT && j < 2; j++) {
+            const DtValue *value = g->func->ops.at[i]->in[j];
+            bool known = part_of_value(g, value) != REGION;
+            for (uint32_t k = 0; k < n; k++)
+                known = known || sources[k] == value;
+            if (!known && n < 8)
+                sources[n++] = value;
+        }
+    for (uint32_t i = 0; i < block->ops.n; i++)
+        if (!dt_kernel_is_inline(block->ops.at[i]->out[0]))
+            ops[n_ops++] = block->ops.at[i];
+    e->scope = inner;
+    for (int in_place = 1; in_place >= 0; in_place--) {
+        uint32_t next = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            DtValue *value = g->clone[sources[k]->id];
+            outputs[k] = (DtOutput){.value = value};
+            while (in_place && next < g->func->n_values && !score_of[next].set)
+                next++;
+            outputs[k].place = in_place && next < g->func->n_values ? score_of[next++] : dt_place_temporary(e, value->type, value->name);
+            /* a score's block may list its axes in another order than this value */
+            if (!dt_place_is_dense(&outputs[k].place, value->type, &e->module->mesh))
+                outputs[k].place = dt_place_temporary(e, value->type, value->name);
+        }
+        if (dt_launch_kernel(e, ops, n_ops, outputs, n))
+            break;
+    }
+    e->scope = (DtScope *)(uintptr_t)kept;
+    for (uint32_t k = 0; k < n; k++)
+        ret_places[sources[k]->id] = outputs[k].place;
+}
+
+static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs, const bool *accumulates)
+{
+    DtEmit *e = g->e;
+    const DtFunc *func = g->func;
+    DtPlace *cuts = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);   /* scores and region values */
+    DtPlace *scores = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
+    DtPlace *kept = e->scope->places;
+    DtFunc *block = block_func(g);
+    DtPlace *here = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
+    for (uint32_t i = 0; i < func->n_values; i++)
+        if (kept[i].set)
+            here[i] = cut(g, kept[i]);
+    e->scope->places = here;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (g->part[i] == SCORE) {
+            DtValue *value = func->ops.at[i]->out[0];
+            scores[value->id] = dt_place_dense(e, block_type(g, value->type), buffers[value->id].view.buffer);
+            cuts[value->id] = scores[value->id];
+            dt_gemm_emit(e, func->ops.at[i], &scores[value->id], false);
+        }
+    e->scope->places = kept;
+    emit_region(g, block, scores, cuts);
+    e->scope->places = here;
+    for (uint32_t i = 0; i < func->n_values; i++)
+        if (cuts[i].set)
+            here[i] = cuts[i];
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (g->part[i] == OUTPUT) {
+            DtPlace to = cut(g, outputs[i]);
+            dt_gemm_emit(e, func->ops.at[i], &to, accumulates[i]);
+        }
+    e->scope->places = kept;
+}
+
+/* ---- the whole ---- */
+
+static int64_t rows_of_block(int64_t n)
+{
+    int64_t rows = n <= 512 ? 64 : 128;
+    while ((n + rows - 1) / rows > MAX_TILES)
+        rows *= 2;
+    return rows < n ? rows : n;
+}
+
+static void emit_tiles(Tiling *g)
+{
+    DtEmit *e = g->e;
+    const DtFunc *func = g->func;
+    DtPlace *buffers = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
+    DtPlace *outputs = DT_NEW_ARRAY(e->arena, DtPlace, func->ops.n + 1);
+    bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
+    int64_t rows = rows_of_block(g->n_s);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
+        if (g->part[i] == SCORE)
+            buffers[value->id].view.buffer = dt_place_buffer(e, value->name, rows * g->n_t * 4);
+        if (g->part[i] != OUTPUT)
+            continue;
+        outputs[i] = dt_emit_output(e, value, i, &accumulates[i]);
+        if (func->ops.at[i]->axes[0] != g->s)
+            continue;
+        if (!accumulates[i])
+            dt_emit_zero(e, &outputs[i]);
+        accumulates[i] = true;
+    }
+    uint32_t begin = e->events.n;
+    for (uint32_t k = 0; k < g->n_loops; k++)
+        DT_PUSH(e->arena, e->events,
+                ((DtEvent){.kind = DT_EVENT_LOOP, .span = g->call->span,
+                           .loop = {.kind = DT_SCHED_LOOP, .reg = e->scope->reg + 1 + k, .step = 1, .count = g->counts[k]}}));
+    for (g->at = 0; g->at < g->n_s; g->at += rows) {
+        g->rows = g->at + rows < g->n_s ? rows : g->n_s - g->at;
+        g->keys = g->causal ? g->at + g->rows : g->n_t;
+        emit_block(g, buffers, outputs, accumulates);
+    }
+    for (uint32_t k = g->n_loops; k-- > 0;)
+        DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
+    dt_emit_extend(e, begin);
+}
+
+bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
+{
+    Tiling tiling = {.e = e, .call = call, .func = call->func, .scope = scope}, *g = &tiling;
+    DtScope *outer = e->scope;
+    if (!analyse(g))
+        return false;
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (!g->inlined[i])
+            scope->places[g->func->inputs.at[i]->id] = *dt_emit_require(e, call->in[i]);
+    e->scope = scope;
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        if (g->part[i] == BEFORE)
+            dt_emit_op(e, g->func->ops.at[i], i);
+    for (uint32_t i = 0; i < g->func->ops.n; i++) /* operands of the products lie in memory before the loops */
+        for (uint32_t j = 0; (g->part[i] == SCORE || g->part[i] == OUTPUT || g->part[i] == REGION) && j < g->func->ops.at[i]->n_in; j++) {
+            DtValue *value = g->func->ops.at[i]->in[j];
+            if (part_of_value(g, value) == BEFORE && !(value->op && dt_kernel_is_inline(value)))
+                dt_emit_require(e, value);
+        }
+    emit_tiles(g);
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        if (g->part[i] == AFTER)
+            dt_emit_op(e, g->func->ops.at[i], i);
+    e->scope = outer;
+    return true;
+}

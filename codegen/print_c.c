@@ -19,12 +19,14 @@ static const char *c_type(DtDtype dtype)
     case DT_BOOL: return "unsigned char";
     case DT_I32: return "int";
     case DT_F32: return "float";
+    case DT_F16: case DT_BF16: return "unsigned short";
     default: return NULL;
     }
 }
 
-/* Of a scalar in a register: booleans are ints, so that lanes have one width. */
-static const char *register_type(DtDtype dtype) { return dtype == DT_F32 ? "float" : "int"; }
+/* Of a scalar in a register: booleans are ints, so that lanes have one width; 16-bit floats are widened
+ * when loaded and rounded when stored. */
+static const char *register_type(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "float" : "int"; }
 
 void dt_print_c_line(DtPrintC *c, const char *format, ...)
 {
@@ -74,7 +76,7 @@ static const char *affine(DtPrintC *c, int64_t base, const int64_t *coef)
 
 const char *dt_print_c_number(DtPrintC *c, DtDtype dtype, double value)
 {
-    if (dtype != DT_F32)
+    if (!dt_dtype_is_float(dtype))
         return dt_arena_printf(c->arena, "%lld", (long long)value);
     if (isnan(value))
         return "__builtin_nanf(\"\")";
@@ -124,11 +126,12 @@ static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
         address = dt_arena_printf(c->arena, "%s + %lld * x%u_%u", address, (long long)node->index[d].stride, k, d);
     }
     const char *type = register_type(node->dtype);
+    const char *widen = node->dtype == DT_BF16 ? "dt_from_bf16" : node->dtype == DT_F16 ? "dt_from_f16" : "";
     if (guard)
-        line(c, "const %s n%u = (%s) ? p%u[%s] : %s;", type, k, guard, node->pointer, address,
+        line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, widen, node->pointer, address,
              dt_print_c_number(c, node->dtype, node->number));
     else
-        line(c, "const %s n%u = p%u[%s];", type, k, node->pointer, address);
+        line(c, "const %s n%u = %s(p%u[%s]);", type, k, widen, node->pointer, address);
 }
 
 static const char *float_call(DtOpKind kind)
@@ -174,16 +177,16 @@ static const char *cast_text(DtPrintC *c, DtDtype from, DtDtype to, uint32_t arg
 {
     if (to == DT_BOOL)
         return dt_arena_printf(c->arena, "n%u != 0", arg);
-    if (to == DT_F32)
-        return dt_arena_printf(c->arena, from == DT_F32 ? "n%u" : "(float)n%u", arg);
-    return dt_arena_printf(c->arena, from == DT_F32 ? "dt_to_int(n%u)" : "n%u", arg);
+    if (dt_dtype_is_float(to))
+        return dt_arena_printf(c->arena, dt_dtype_is_float(from) ? "n%u" : "(float)n%u", arg);
+    return dt_arena_printf(c->arena, dt_dtype_is_float(from) ? "dt_to_int(n%u)" : "n%u", arg);
 }
 
 static const char *map_text(DtPrintC *c, const DtKNode *node)
 {
     const uint32_t *a = node->args;
     DtDtype in = c->k->nodes.at[a[0]].dtype;
-    bool integers = in != DT_F32;
+    bool integers = !dt_dtype_is_float(in);
     switch (node->map) {
     case DT_OP_NEG: return integers ? dt_arena_printf(c->arena, "dt_isub(0, n%u)", a[0])
                                     : dt_arena_printf(c->arena, "-n%u", a[0]);
@@ -232,6 +235,16 @@ void dt_print_c_node(DtPrintC *c, uint32_t k)
 
 void dt_print_c_store(DtPrintC *c, const DtKStore *store)
 {
+    DtDtype dtype = c->k->pointers.at[store->pointer].view->dtype;
+    const char *at = affine(c, store->offset, store->stride);
+    if (dtype == DT_F16 || dtype == DT_BF16) {
+        const char *name = dtype == DT_F16 ? "f16" : "bf16";
+        if (store->accumulate)
+            line(c, "p%u[%s] = dt_to_%s(dt_from_%s(p%u[%s]) + n%u);", store->pointer, at, name, name, store->pointer, at, store->node);
+        else
+            line(c, "p%u[%s] = dt_to_%s(n%u);", store->pointer, at, name, store->node);
+        return;
+    }
     line(c, "p%u[%s] %s n%u;", store->pointer, affine(c, store->offset, store->stride),
          store->accumulate ? "+=" : "=", store->node);
 }
@@ -281,7 +294,7 @@ static void define(DtPrintC *c, uint32_t mask, bool sticky)
 static const char *identity(DtPrintC *c, const DtKNode *node)
 {
     double value = node->reduce == DT_REDUCE_SUM ? 0 : node->reduce == DT_REDUCE_MAX ? -INFINITY : INFINITY;
-    if (node->dtype != DT_F32 && node->reduce != DT_REDUCE_SUM)
+    if (!dt_dtype_is_float(node->dtype) && node->reduce != DT_REDUCE_SUM)
         return node->reduce == DT_REDUCE_MAX ? "(-2147483647 - 1)" : "2147483647";
     return dt_print_c_number(c, node->dtype, value);
 }
@@ -289,14 +302,14 @@ static const char *identity(DtPrintC *c, const DtKNode *node)
 static const char *reduce_name(const DtKNode *node)
 {
     static const char *const names[2][3] = {{"dt_isum", "dt_imax", "dt_imin"}, {"dt_sum", "dt_max", "dt_min"}};
-    return names[node->dtype == DT_F32][node->reduce];
+    return names[dt_dtype_is_float(node->dtype)][node->reduce];
 }
 
 /* s<k>[l] = s<k>[l] + n<arg>, or max, min. */
 static void accumulate_line(DtPrintC *c, uint32_t k)
 {
     const DtKNode *node = &c->k->nodes.at[k];
-    if (node->reduce == DT_REDUCE_SUM && node->dtype == DT_F32)
+    if (node->reduce == DT_REDUCE_SUM && dt_dtype_is_float(node->dtype))
         line(c, "s%u[l] = s%u[l] + n%u;", k, k, node->args[0]);
     else if (node->reduce == DT_REDUCE_SUM)
         line(c, "s%u[l] = dt_iadd(s%u[l], n%u);", k, k, node->args[0]);

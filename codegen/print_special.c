@@ -11,7 +11,7 @@ static void all_nodes(DtPrintC *c, const DtKernel *k)
             dt_print_c_node(c, n);
 }
 
-static const char *type_of(DtDtype dtype) { return dtype == DT_F32 ? "float" : "int"; }
+static const char *type_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "float" : "int"; }
 
 static void open_reverse(DtPrintC *c, uint32_t axis)
 {
@@ -35,7 +35,7 @@ static void print_scan(DtPrintC *c)
             dt_print_c_open_loop(c, a);
     }
     all_nodes(c, k);
-    line(c, dtype == DT_F32 ? "sum = sum + n%u;" : "sum = dt_iadd(sum, n%u);", node);
+    line(c, dt_dtype_is_float(dtype) ? "sum = sum + n%u;" : "sum = dt_iadd(sum, n%u);", node);
     line(c, "{");
     c->depth++;
     line(c, "const %s n%u = sum;", type_of(dtype), node);
@@ -98,7 +98,11 @@ static void print_scatter(DtPrintC *c)
         line(c, "if ((uint64_t)t%u >= %lldu) continue;", t, (long long)index->extent);
         line(c, "at += %lld * t%u;", (long long)index->stride, t);
     }
-    if (k->nodes.at[store->node].dtype == DT_F32)
+    DtDtype dtype = k->pointers.at[store->pointer].view->dtype;
+    if (dtype == DT_F16 || dtype == DT_BF16)
+        line(c, "p%u[at] = dt_to_%s(dt_from_%s(p%u[at]) + n%u);", store->pointer, dt_dtype_name(dtype), dt_dtype_name(dtype),
+             store->pointer, store->node);
+    else if (dtype == DT_F32)
         line(c, "p%u[at] = p%u[at] + n%u;", store->pointer, store->pointer, store->node);
     else
         line(c, "p%u[at] = dt_iadd(p%u[at], n%u);", store->pointer, store->pointer, store->node);

@@ -18,6 +18,33 @@ DT_INLINE float dt_fma(float a, float b, float c) { return __builtin_fmaf(a, b, 
 DT_INLINE float dt_bits_float(int bits) { union { int i; float f; } u; u.i = bits; return u.f; }
 DT_INLINE int dt_float_bits(float x) { union { int i; float f; } u; u.f = x; return u.i; }
 
+/* 16-bit floats: exact when read, to nearest even when written. */
+DT_INLINE float dt_from_bf16(unsigned short h) { return dt_bits_float((int)((uint32_t)h << 16)); }
+DT_INLINE unsigned short dt_to_bf16(float x)
+{
+    uint32_t b = (uint32_t)dt_float_bits(x);
+    uint32_t rounded = (b + 0x7fffu + (b >> 16 & 1)) >> 16;
+    return (unsigned short)(x == x ? rounded : (b >> 16 | 0x40));
+}
+DT_INLINE float dt_from_f16(unsigned short h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, body = (uint32_t)(h & 0x7fff) << 13;
+    float magnitude = dt_bits_float((int)(body + 0x38000000u)); /* normal numbers: exponent from bias 15 to 127 */
+    float tiny = (float)(h & 0x7fff) * 0x1p-24f;
+    uint32_t bits = (h & 0x7c00) == 0x7c00 ? body + 0x70000000u : (uint32_t)dt_float_bits((h & 0x7c00) ? magnitude : tiny);
+    return dt_bits_float((int)(bits | sign));
+}
+DT_INLINE unsigned short dt_to_f16(float x)
+{
+    uint32_t b = (uint32_t)dt_float_bits(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
+    uint32_t normal = (a + 0xfffu + (a >> 13 & 1) - 0x38000000u) >> 13;
+    uint32_t tiny = (uint32_t)dt_float_bits(dt_bits_float((int)a) + 0.5f) - 0x3f000000u; /* the add rounds at 2^-24 */
+    uint32_t h = a >= 0x38800000u ? normal : tiny;
+    h = a >= 0x477ff000u ? 0x7c00 : h;
+    h = a > 0x7f800000u ? 0x7e00 : h;
+    return (unsigned short)(h | sign);
+}
+
 /* Integers wrap; x // 0 is 0 and x % 0 is x; // and % round towards minus infinity. */
 DT_INLINE int dt_iadd(int a, int b) { return (int)((uint32_t)a + (uint32_t)b); }
 DT_INLINE int dt_isub(int a, int b) { return (int)((uint32_t)a - (uint32_t)b); }

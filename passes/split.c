@@ -151,8 +151,9 @@ static void find_cross(Slice *s)
         const DtOp *op = s->func->ops.at[i];
         for (uint32_t k = 0; k < op->n_out; k++) {
             const DtValue *out = op->out[k];
-            if (s->late[out->id] &&
-                (s->part[i] == PART_EARLY || (s->part[i] == PART_SPLIT && s->early[out->id])))
+            const bool early = s->part[i] == PART_SPLIT ? s->sub[i]->early_result[k]
+                                                        : s->part[i] == PART_EARLY;
+            if (early && s->late[out->id])
                 DT_PUSH(s->arena, s->cross, ((Cross){.value = out}));
         }
         for (uint32_t k = 0; s->part[i] == PART_SPLIT && k < s->sub[i]->cross.n; k++)

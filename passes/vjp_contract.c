@@ -3,7 +3,8 @@
  * and dw = dy @m x; batch axes stay batch axes. */
 #include "passes/diff.h"
 
-#include "base/intern.h"
+#include <stdio.h>
+#include <stdlib.h>
 
 /* The cotangent of one operand of a dot, given the other: contracts over the axes that only `other`
  * has. */
@@ -28,10 +29,24 @@ void dt_vjp_dot(DtVjp *v)
         v->ret[1] = dot_operand(v, v->op->in[1]->type, dt_diff_in(v, 0));
 }
 
+/* Positions are counted in i32. */
+static void check_countable(const DtVjp *v)
+{
+    double n = 1;
+    for (uint32_t i = 0; i < v->op->n_axes; i++)
+        n *= (double)dt_type_extent(v->op->in[0]->type, v->op->axes[i]);
+    if (n < 2147483647.0)
+        return;
+    fprintf(stderr,
+            "dtc: the derivative of a maximum or minimum over %.0f elements is not supported\n", n);
+    abort();
+}
+
 /* Position of each element in the row-major order of the listed axes, as i32. */
 static DtValue *position(DtVjp *v, const DtType *type, uint32_t n, const char *const *axes)
 {
     DtValue *at = NULL;
+    check_countable(v);
     for (uint32_t i = 0; i < n; i++) {
         DtAxis axis = {.name = axes[i], .extent = dt_type_extent(type, axes[i])};
         DtValue *iota = dt_graph_iota(&v->b, axis);

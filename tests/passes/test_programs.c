@@ -166,6 +166,83 @@ static void check_program(const Program *p)
     dt_arena_free(run.arena);
 }
 
+/* ---- every function by itself ---- */
+
+static DtTensor *random_input(Run *run, const DtType *type, unsigned *seed)
+{
+    DtTensor *tensor = dt_interp_tensor(run->arena, type);
+    const bool is_float = dt_dtype_is_float(type->dtype);
+    fill_lattice(tensor, is_float ? -1 : 0, 1, seed);
+    for (int64_t i = 0; !is_float && i < dt_type_elements(type); i++)
+        tensor->at[i] = floor(tensor->at[i] * (type->dtype == DT_BOOL ? 2 : run->integers));
+    return tensor;
+}
+
+/* bwd_x, then bwd_w, against bwd. Every second parameter of a model, all of a layer, are weights. */
+static void check_split(Run *run, DtFunc *func, DtTensor *const *in)
+{
+    DtArena *arena = run->arena;
+    DtFunc *bwd = func->bwd;
+    bool *is_weight = DT_NEW_ARRAY(arena, bool, func->inputs.n + 1);
+    for (uint32_t i = func->n_args; i < func->inputs.n; i++)
+        is_weight[i] = func->kind != DT_FUNC_MODEL || i % 2 == 0;
+    unsigned seed = 23;
+    DtTensor **seeds = DT_NEW_ARRAY(arena, DtTensor *, bwd->seeds.n + 1);
+    for (uint32_t i = 0; i < bwd->seeds.n; i++)
+        seeds[i] = random_input(run, func->results.at[bwd->seeds.at[i]]->type, &seed);
+    DtTensor **forward = DT_NEW_ARRAY(arena, DtTensor *, func->fwd->results.n + 1);
+    DtTensor **operands = DT_NEW_ARRAY(arena, DtTensor *, bwd->inputs.n + 1);
+    DtTensor **whole = DT_NEW_ARRAY(arena, DtTensor *, bwd->results.n + 1);
+    dt_interp_run(&run->interp, func->fwd, in, forward);
+    backward_operands(bwd, in, forward, seeds, operands);
+    dt_interp_run(&run->interp, bwd, operands, whole);
+    dt_split_func(bwd, is_weight, NULL);
+    DtTensor **x = DT_NEW_ARRAY(arena, DtTensor *, func->bwd_x->results.n + 1);
+    DtTensor **w = DT_NEW_ARRAY(arena, DtTensor *, func->bwd_w->results.n + 1);
+    dt_interp_run(&run->interp, func->bwd_x, operands, x);
+    uint32_t n_x = 0, n_w = 0;
+    for (uint32_t i = 0; i < bwd->wanted.n; i++)
+        n_x += !is_weight[bwd->wanted.at[i]];
+    cr_assert_eq(func->bwd_x->results.n, n_x + func->bwd_w->inputs.n);
+    dt_interp_run(&run->interp, func->bwd_w, x + n_x, w);
+    n_x = 0;
+    for (uint32_t i = 0; i < bwd->wanted.n; i++) {
+        const DtTensor *got = is_weight[bwd->wanted.at[i]] ? w[n_w++] : x[n_x++];
+        cr_expect(max_difference(whole[i], got) == 0, "`%s`: cotangent of input %u", func->name,
+                  bwd->wanted.at[i]);
+    }
+}
+
+static void check_functions(const Program *p)
+{
+    Run run = {.arena = dt_arena_new(), .scratch = dt_arena_new(), .integers = p->integers};
+    run.diags = dt_diag_new(run.arena);
+    run.module = lower(run.arena, run.diags, p)->module;
+    run.interp = (DtInterp){.seed = 5, .step = 2, .path = "", .arena = run.arena};
+    const uint32_t n = run.module->funcs.n;
+    uint32_t n_checked = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        DtFunc *func = run.module->funcs.at[i];
+        if (func->kind == DT_FUNC_BODY || func->kind == DT_FUNC_ENTRY || func->inputs.n == 0)
+            continue;
+        unsigned seed = i + 1;
+        DtTensor **in = DT_NEW_ARRAY(run.arena, DtTensor *, func->inputs.n + 1);
+        for (uint32_t k = 0; k < func->inputs.n; k++)
+            in[k] = random_input(&run, func->inputs.at[k]->type, &seed);
+        if (dt_differentiate_func(func) == NULL)
+            continue; /* indices of positions */
+        n_checked++;
+        if (func->kind !=
+            DT_FUNC_MODEL) /* with such weights it is all corners; see above for models */
+            check_function(&run.interp, func, in, i, func->name);
+        check_split(&run, func, in);
+    }
+    cr_expect(n_checked > 0);
+    expect_valid(run.module);
+    dt_arena_free(run.scratch);
+    dt_arena_free(run.arena);
+}
+
 #define OWN(name)                                                   \
     {                                                               \
         .path = "tests/passes/programs/" name ".dsl", .integers = 5 \
@@ -203,23 +280,31 @@ ParameterizedTestParameters(programs, structure)
 
 ParameterizedTest(Program *p, programs, structure) { check_program(p); }
 
+static Program example_cases[] = {
+    {"examples/gpt2.dsl", "batch=2 seq=5 vocab=11 layers=2 embed=8 heads=2", 11},
+    {"examples/quickstart.dsl", "batch=2 seq=5 layers=2 embed=8 heads=2", 256},
+    {"examples/llama3_8b.dsl", "batch=2 seq=4 vocab=9 layers=8 embed=8 kv=2 group=2 head=4 ffn=10",
+     9},
+    {"examples/bert.dsl", "batch=2 seq=4 vocab=9 layers=2 embed=8 heads=2 head=4 ffn=10", 2},
+    {"examples/vit.dsl",
+     "batch=2 gh=2 gw=2 ph=2 pw=2 classes=5 layers=2 embed=8 heads=2 head=4 ffn=10", 5},
+    {"examples/t5.dsl",
+     "batch=2 src=4 tgt=3 vocab=9 enc=2 dec=2 embed=8 heads=2 head=4 ffn=10 buckets=8", 9},
+    {"examples/moe.dsl",
+     "batch=4 seq=8 vocab=9 layers=4 pool=2 experts=4 embed=8 kv=2 group=2 head=4 ffn=6", 9},
+    {"examples/vgg16.dsl", "batch=2 side=32 c0=1 classes=5 fc=6", 5},
+};
+
 ParameterizedTestParameters(programs, examples)
 {
-    static Program cases[] = {
-        {"examples/gpt2.dsl", "batch=2 seq=5 vocab=11 layers=2 embed=8 heads=2", 11},
-        {"examples/quickstart.dsl", "batch=2 seq=5 layers=2 embed=8 heads=2", 256},
-        {"examples/llama3_8b.dsl",
-         "batch=2 seq=4 vocab=9 layers=8 embed=8 kv=2 group=2 head=4 ffn=10", 9},
-        {"examples/bert.dsl", "batch=2 seq=4 vocab=9 layers=2 embed=8 heads=2 head=4 ffn=10", 2},
-        {"examples/vit.dsl",
-         "batch=2 gh=2 gw=2 ph=2 pw=2 classes=5 layers=2 embed=8 heads=2 head=4 ffn=10", 5},
-        {"examples/t5.dsl",
-         "batch=2 src=4 tgt=3 vocab=9 enc=2 dec=2 embed=8 heads=2 head=4 ffn=10 buckets=8", 9},
-        {"examples/moe.dsl",
-         "batch=4 seq=8 vocab=9 layers=4 pool=2 experts=4 embed=8 kv=2 group=2 head=4 ffn=6", 9},
-        {"examples/vgg16.dsl", "batch=2 side=32 c0=1 classes=5 fc=6", 5},
-    };
-    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+    return cr_make_param_array(Program, example_cases, DT_COUNT(example_cases));
 }
 
 ParameterizedTest(Program *p, programs, examples) { check_program(p); }
+
+ParameterizedTestParameters(programs, functions)
+{
+    return cr_make_param_array(Program, example_cases, DT_COUNT(example_cases));
+}
+
+ParameterizedTest(Program *p, programs, functions) { check_functions(p); }

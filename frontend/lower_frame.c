@@ -191,6 +191,8 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         if (!frame->is_entry)
             DT_PUSH(l->arena, func->writes, i);
     }
+    if (frame->is_entry) /* its results go to metrics and stores alike */
+        func->n_returns = func->results.n;
 }
 
 const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op)

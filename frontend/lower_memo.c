@@ -258,10 +258,12 @@ static bool take_writes(DtLower *l, const Call *c, const DtFunc *func, const DtO
     for (uint32_t i = 0; i < func->writes.n; i++) {
         DtFrame *home = c->instance->home, *frame = l->now->frame;
         if (home != frame) {
-            DtDiag *d = dt_report_error(l, E0217, c->s.call->span, "a state of `%s` would be assigned in every iteration",
-                                        c->instance->label.text);
-            dt_diag_label(d, c->instance->span, "the instance is made outside the loop");
-            dt_diag_note(d, "a state has one new value per step; an instance made in the loop has a state per iteration");
+            bool loop = frame->is_loop;
+            DtDiag *d = dt_report_error(l, E0217, c->s.call->span, "a state of `%s` would be assigned %s", c->instance->label.text,
+                                        loop ? "in every iteration" : "within another layer");
+            dt_diag_label(d, c->instance->span, "the instance is made outside the %s", loop ? "loop" : "layer that calls it");
+            dt_diag_note(d, loop ? "a state has one new value per step; an instance made in the loop has a state per iteration"
+                                 : "an instance with states is called in the layer that makes it");
             return false;
         }
         dt_frame_write(l, home, map[func->writes.at[i]], op->out[func->n_returns + i], c->s.call->span);

@@ -88,17 +88,24 @@ DtCliClock dt_cli_clock(const DtCli *cli)
     return clock;
 }
 
-void dt_cli_lap(DtCli *cli, DtCliClock *clock, const char *what)
+void dt_cli_lap_apart(DtCli *cli, DtCliClock *clock, const char *what, double seconds,
+                      const char *apart)
 {
     struct timespec now;
+    char grown[32];
     clock_gettime(CLOCK_MONOTONIC, &now);
     double ms = (double)(now.tv_sec - clock->start.tv_sec) * 1e3 +
                 (double)(now.tv_nsec - clock->start.tv_nsec) * 1e-6;
-    char grown[32];
-    size_t bytes = dt_arena_used(cli->arena);
-    dt_text_bytes(grown, (double)(bytes - clock->bytes));
-    dt_text_printf(&cli->timing, "%-24s %10.3f ms %12s\n", what, ms, grown);
+    dt_text_bytes(grown, (double)(dt_arena_used(cli->arena) - clock->bytes));
+    dt_text_printf(&cli->timing, "%-24s %10.3f ms %12s\n", what, ms - seconds * 1e3, grown);
+    if (apart)
+        dt_text_printf(&cli->timing, "%-24s %10.3f ms\n", apart, seconds * 1e3);
     *clock = dt_cli_clock(cli);
+}
+
+void dt_cli_lap(DtCli *cli, DtCliClock *clock, const char *what)
+{
+    dt_cli_lap_apart(cli, clock, what, 0, NULL);
 }
 
 /* ---- options ---- */

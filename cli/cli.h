@@ -76,4 +76,7 @@ typedef struct DtCliClock { struct timespec start; size_t bytes; } DtCliClock;
 DtCliClock dt_cli_clock(const DtCli *cli);
 void dt_cli_lap(DtCli *cli, DtCliClock *clock, const char *what); /* adds the line, restarts the clock */
 
+/* The same with a part of the time in a line of its own (apart NULL: no such line). */
+void dt_cli_lap_apart(DtCli *cli, DtCliClock *clock, const char *what, double seconds, const char *apart);
+
 #endif

@@ -182,6 +182,7 @@ static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText 
 static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial)
 {
     DtText c_text = {0};
+    double host_seconds = 0;
     DtCodegenOptions options = {.target = cli->target,
                                 .source = path,
                                 .source_folder = folder_from(cli->arena, path, cli->output),
@@ -190,11 +191,13 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
                                 .no_kernels = cli->no_kernels || cli->emit == DT_EMIT_C,
                                 .unfused = cli->unfused,
                                 .logical = serial->at ? serial->at : "",
-                                .ret_c = cli->emit == DT_EMIT_C ? &c_text : NULL};
+                                .ret_c = cli->emit == DT_EMIT_C ? &c_text : NULL,
+                                .ret_host_seconds = &host_seconds};
     DtPlanBuilder *builder = dt_write_new(cli->arena);
     DtCliClock clock = dt_cli_clock(cli);
     DtStatus status = dt_codegen_plan(program, &options, builder);
-    dt_cli_lap(cli, &clock, cli->no_kernels ? "emit" : "emit, host compiler");
+    dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
+                     options.no_kernels ? NULL : "host compiler");
     int code = dt_status_ok(&status) ? write_results(cli, builder, &c_text)
                                      : dt_cli_fail(status.code, "%s", status.message);
     dt_cli_lap(cli, &clock, "write");

@@ -16,6 +16,7 @@ typedef struct DtCodegenOptions {
     bool unfused;            /* one kernel per op: the slow reference */
     const char *logical;     /* serial program as IR text */
     DtText *ret_c;           /* if not NULL: the C text of all kernels is appended */
+    double *ret_host_seconds;/* if not NULL: time spent in the host compiler */
 } DtCodegenOptions;
 
 /* Lowers entries "grad", "update", "eval", "predict" of program->module into builder. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- offsets ---- */
 
@@ -171,8 +172,13 @@ static DtStatus add_code(DtEmit *e)
         texts[u] = dt_arena_strndup(e->arena, text.at, text.len);
         dt_text_free(&text);
     }
+    struct timespec from, until;
+    clock_gettime(CLOCK_MONOTONIC, &from);
     if (!e->options->no_kernels)
         status = dt_hostcc_compile(e->arena, e->options->target, UNITS, texts, binaries, lens, &version);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    if (e->options->ret_host_seconds)
+        *e->options->ret_host_seconds = (double)(until.tv_sec - from.tv_sec) + (double)(until.tv_nsec - from.tv_nsec) * 1e-9;
     for (uint32_t u = 0; dt_status_ok(&status) && u < UNITS; u++) {
         DtPlanCode code = {.target = e->plan->meta.at[0].target, .compiler = dt_write_str(e->plan, version),
                            .source_len = strlen(texts[u]), .binary_len = lens[u]};

@@ -134,7 +134,7 @@ static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line
     return used;
 }
 
-enum { LISTED = 12 };
+enum { LISTED = 12, NAME_WIDTH = 40 };
 
 static void print_gemms(const DtPlan *plan, DtText *text)
 {
@@ -167,10 +167,17 @@ static void print_kernels(const DtPlan *plan, DtText *text)
     if (n)
         dt_text_printf(text, "\nkernels of a step by bytes moved%s\n",
                        n > LISTED ? " (the first 12)" : "");
-    for (uint32_t i = 0; i < n && i < LISTED; i++)
-        dt_text_printf(text, "  %8lld x  %-32s %12s\n", (long long)lines[i].runs,
-                       dt_plan_str(plan, plan->kernels[lines[i].ref].name),
-                       dt_text_bytes(buf, lines[i].weight));
+    for (uint32_t i = 0; i < n && i < LISTED; i++) {
+        const DtPlanKernel *kernel = &plan->kernels[lines[i].ref];
+        const char *name = dt_plan_str(plan, kernel->name);
+        bool cut = strlen(name) > NAME_WIDTH;
+        dt_text_printf(text, "  %8lld x  %-*.*s%s %12s", (long long)lines[i].runs, NAME_WIDTH,
+                       NAME_WIDTH, name, cut ? "..." : "   ", dt_text_bytes(buf, lines[i].weight));
+        if (kernel->span < plan->n_spans && plan->spans[kernel->span].line)
+            dt_text_printf(text, "  %s:%u", dt_plan_str(plan, plan->spans[kernel->span].file),
+                           plan->spans[kernel->span].line);
+        dt_text_add(text, "\n");
+    }
     free(lines);
 }
 

@@ -24,11 +24,13 @@ static DtStatus open_library(DtArena *memory, const DtPlan *plan, DtGemmKind kin
 DtStatus dt_gemm_open(const DtPlan *plan, DtArena *memory, DtGemmKind kind, DtGemms *ret_gemms)
 {
     DtGemms gemms = {.plan = plan};
-    for (uint32_t i = 0; i < plan->n_gemms; i++)
-        if (plan->gemms[i].dtype_a != DT_PLAN_F32 || plan->gemms[i].dtype_b != DT_PLAN_F32 ||
-            plan->gemms[i].dtype_c != DT_PLAN_F32)
-            return dt_status_fail(DT_EXIT_FAILED, "the plan multiplies %s matrices; on the CPU only f32 works: compile "
-                                  "without `precision`", dt_kinds_name(plan->gemms[i].dtype_a));
+    for (uint32_t i = 0; i < plan->n_gemms; i++) {
+        const uint32_t dtypes[3] = {plan->gemms[i].dtype_a, plan->gemms[i].dtype_b, plan->gemms[i].dtype_c};
+        for (int d = 0; d < 3; d++)
+            if (dtypes[d] != DT_PLAN_F32 && dtypes[d] != DT_PLAN_BF16)
+                return dt_status_fail(DT_EXIT_FAILED, "the plan multiplies %s matrices; the CPU multiplies f32 and bf16",
+                                      dt_kinds_name(dtypes[d]));
+    }
     if (kind != DT_GEMM_PLAIN && plan->n_gemms > 0) {
         DtStatus status = open_library(memory, plan, kind, &gemms);
         if (!dt_status_ok(&status))

@@ -22,7 +22,7 @@ typedef struct DtGemmOps {
 
 extern const DtGemmOps dt_gemm_onednn, dt_gemm_openblas;
 
-/* The reference: three loops, sums in double, any strides; dtypes f32. */
+/* The reference: three loops, sums in double, any strides; f32 and bf16. */
 void dt_gemm_plain_run(const DtPlanGemm *gemm, const void *a, const void *b, void *c);
 
 /* A plan's products on the chosen library. */

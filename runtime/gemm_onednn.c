@@ -160,13 +160,14 @@ static Shape shape_of(const DtPlanGemm *g, bool loop, const int64_t *batch, int6
     return shape;
 }
 
-static bool make_descriptor(DtGemmLibrary *library, const Shape *shape, Desc *ret_desc)
+static bool make_descriptor(DtGemmLibrary *library, const Shape *shape, uint32_t dtype, Desc *ret_desc)
 {
+    dnnl_data_type_t type = dtype == DT_PLAN_BF16 ? dnnl_bf16 : dnnl_f32;
 #if DNNL_VERSION_MAJOR >= 3
-    return library->dnnl.dnnl_memory_desc_create_with_strides(ret_desc, shape->n, shape->dims, dnnl_f32,
+    return library->dnnl.dnnl_memory_desc_create_with_strides(ret_desc, shape->n, shape->dims, type,
                                                               shape->strides) == dnnl_success;
 #else
-    return library->dnnl.dnnl_memory_desc_init_by_strides(ret_desc, shape->n, shape->dims, dnnl_f32,
+    return library->dnnl.dnnl_memory_desc_init_by_strides(ret_desc, shape->n, shape->dims, type,
                                                           shape->strides) == dnnl_success;
 #endif
 }
@@ -273,9 +274,10 @@ static bool try_product(DtGemmLibrary *library, Product *product, bool loop)
     Shape shapes[3] = {shape_of(g, loop, g->a_batch, g->m, g->k, g->a_row, g->a_col),
                        shape_of(g, loop, g->b_batch, g->k, g->n, g->b_row, g->b_col),
                        shape_of(g, loop, g->c_batch, g->m, g->n, g->c_row, g->c_col)};
+    const uint32_t dtypes[3] = {g->dtype_a, g->dtype_b, g->dtype_c};
     Desc descs[3];
     int n = 0;
-    while (n < 3 && make_descriptor(library, &shapes[n], &descs[n]))
+    while (n < 3 && make_descriptor(library, &shapes[n], dtypes[n], &descs[n]))
         n++;
     dnnl_primitive_desc_t desc;
     bool good = n == 3 && make_primitive_desc(library, descs, g->accumulate != 0, &desc);
@@ -294,6 +296,8 @@ static bool is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
     return (rows == 1 || row > 0) && (cols == 1 || col > 0) && (rows == 1 || cols == 1 || row == 1 || col == 1);
 }
 
+static bool is_float(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16; }
+
 static DtPlanGemm transposed(const DtPlanGemm *g)
 {
     DtPlanGemm t = *g;
@@ -301,6 +305,7 @@ static DtPlanGemm transposed(const DtPlanGemm *g)
     t.a_row = g->b_col, t.a_col = g->b_row;
     t.b_row = g->a_col, t.b_col = g->a_row;
     t.c_row = g->c_col, t.c_col = g->c_row;
+    t.dtype_a = g->dtype_b, t.dtype_b = g->dtype_a;
     memcpy(t.a_batch, g->b_batch, sizeof t.a_batch);
     memcpy(t.b_batch, g->a_batch, sizeof t.b_batch);
     return t;
@@ -312,6 +317,8 @@ static bool prepare(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *re
     bool swapped = record->c_col != 1 && record->n > 1;
     *product = (Product){.gemm = swapped ? transposed(record) : *record, .swapped = swapped};
     const DtPlanGemm *g = &product->gemm;
+    if (!is_float(g->dtype_a) || !is_float(g->dtype_b) || !is_float(g->dtype_c))
+        return false;
     if (!is_matrix(g->m, g->k, g->a_row, g->a_col) || !is_matrix(g->k, g->n, g->b_row, g->b_col) ||
         !is_matrix(g->m, g->n, g->c_row, g->c_col))
         return false;
@@ -322,7 +329,7 @@ static bool prepare(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *re
 
 /* ---- the step ---- */
 
-static bool execute(DtGemmLibrary *library, Product *product, const float *a, const float *b, float *c)
+static bool execute(DtGemmLibrary *library, Product *product, const char *a, const char *b, char *c)
 {
     Symbols *dnnl = &library->dnnl;
     dnnl->dnnl_memory_set_data_handle(product->a, (void *)(uintptr_t)a);
@@ -348,11 +355,11 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
     for (;;) {
         int64_t from_a = 0, from_b = 0, from_c = 0;
         for (uint32_t d = 0; d < g->n_batch; d++) {
-            from_a += at[d] * g->a_batch[d];
-            from_b += at[d] * g->b_batch[d];
-            from_c += at[d] * g->c_batch[d];
+            from_a += at[d] * g->a_batch[d] * dt_kinds_size(g->dtype_a);
+            from_b += at[d] * g->b_batch[d] * dt_kinds_size(g->dtype_b);
+            from_c += at[d] * g->c_batch[d] * dt_kinds_size(g->dtype_c);
         }
-        if (!execute(library, product, (const float *)a + from_a, (const float *)b + from_b, (float *)c + from_c))
+        if (!execute(library, product, (const char *)a + from_a, (const char *)b + from_b, (char *)c + from_c))
             return false;
         uint32_t d = product->loop ? g->n_batch : 0;
         while (d > 0 && ++at[d - 1] == g->batch[d - 1])

@@ -68,6 +68,8 @@ static bool prepare(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *g)
     Call *call = &library->calls[index];
     int trans_c;
     *call = (Call){.gemm = g, .m = (int)g->m, .n = (int)g->n, .k = (int)g->k};
+    if (g->dtype_a != DT_PLAN_F32 || g->dtype_b != DT_PLAN_F32 || g->dtype_c != DT_PLAN_F32)
+        return false;
     if (g->m > INT_MAX || g->n > INT_MAX || g->k > INT_MAX)
         return false;
     if (!describe(g->m, g->k, g->a_row, g->a_col, &call->trans_a, &call->lda) ||

@@ -1,32 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference for matrix products: obvious loops over strides, sums in double. */
+/* The reference for matrix products: obvious loops over strides, sums in double, f32 and
+ * bf16. */
 #include "runtime/gemm.h"
 
-static void product(const DtPlanGemm *g, const float *a, const float *b, float *c)
+#include <string.h>
+
+static double get(const void *matrix, int64_t at, uint32_t dtype)
 {
-    for (int64_t i = 0; i < g->m; i++)
-        for (int64_t j = 0; j < g->n; j++) {
-            double sum = 0;
-            for (int64_t k = 0; k < g->k; k++)
-                sum += (double)a[i * g->a_row + k * g->a_col] * b[k * g->b_row + j * g->b_col];
-            float *to = &c[i * g->c_row + j * g->c_col];
-            *to = (float)(g->accumulate ? *to + sum : sum);
-        }
+    if (dtype == DT_PLAN_F32)
+        return ((const float *)matrix)[at];
+    uint32_t bits = (uint32_t)((const uint16_t *)matrix)[at] << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
-void dt_gemm_plain_run(const DtPlanGemm *gemm, const void *a, const void *b, void *c)
+/* bf16: to nearest even. */
+static void put(void *matrix, int64_t at, uint32_t dtype, float value)
+{
+    uint32_t bits;
+    if (dtype == DT_PLAN_F32) {
+        ((float *)matrix)[at] = value;
+        return;
+    }
+    memcpy(&bits, &value, sizeof bits);
+    bool nan = (bits & 0x7fffffff) > 0x7f800000;
+    ((uint16_t *)matrix)[at] = (uint16_t)(nan ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+void dt_gemm_plain_run(const DtPlanGemm *g, const void *a, const void *b, void *c)
 {
     int64_t at[DT_PLAN_MAX_BATCH] = {0};
     for (;;) {
         int64_t from_a = 0, from_b = 0, from_c = 0;
-        for (uint32_t d = 0; d < gemm->n_batch; d++) {
-            from_a += at[d] * gemm->a_batch[d];
-            from_b += at[d] * gemm->b_batch[d];
-            from_c += at[d] * gemm->c_batch[d];
+        for (uint32_t d = 0; d < g->n_batch; d++) {
+            from_a += at[d] * g->a_batch[d];
+            from_b += at[d] * g->b_batch[d];
+            from_c += at[d] * g->c_batch[d];
         }
-        product(gemm, (const float *)a + from_a, (const float *)b + from_b, (float *)c + from_c);
-        uint32_t d = gemm->n_batch;
-        while (d > 0 && ++at[d - 1] == gemm->batch[d - 1])
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++) {
+                int64_t to = from_c + i * g->c_row + j * g->c_col;
+                double sum = g->accumulate ? get(c, to, g->dtype_c) : 0;
+                for (int64_t k = 0; k < g->k; k++)
+                    sum += get(a, from_a + i * g->a_row + k * g->a_col, g->dtype_a) *
+                           get(b, from_b + k * g->b_row + j * g->b_col, g->dtype_b);
+                put(c, to, g->dtype_c, (float)sum);
+            }
+        uint32_t d = g->n_batch;
+        while (d > 0 && ++at[d - 1] == g->batch[d - 1])
             at[--d] = 0;
         if (d == 0)
             return;

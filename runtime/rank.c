@@ -26,7 +26,7 @@ bool dt_rank_fail_status(DtRank *rank, const DtStatus *status)
         atomic_store_explicit(&rank->slot->phase, DT_PHASE_FAILED, memory_order_release);
     }
     if (rank->shared)
-        dt_shared_abort(rank->shared);
+        dt_shared_abort(rank->shared, rank->rank);
     return false;
 }
 

@@ -90,7 +90,9 @@ typedef struct DtShared {
     uint64_t digest;                       /* of the plan; ranks compare it */
     uint64_t bytes;
     uint32_t n_ranks, attempt;             /* attempt: 0, then 1.. after restarts */
-    _Alignas(64) _Atomic uint32_t abort;   /* not 0: everybody stops; every wait looks at it (a futex word) */
+    int32_t supervisor;                    /* process that made the mapping and starts the ranks */
+    _Alignas(64) _Atomic uint32_t abort;   /* not 0: everybody stops; every wait looks at it. 1: by the
+                                            * supervisor, else 2 + the rank that failed first */
     _Alignas(64) _Atomic uint32_t stop;    /* asked to finish the step, save and end (Ctrl-C) */
     _Atomic int64_t last_step;             /* set by rank 0 before it begins that step; INT64_MAX: none */
     _Atomic int64_t saved_step;            /* steps done in the last complete checkpoint; -1: none */
@@ -110,8 +112,12 @@ DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared);
 void dt_shared_unmap(const DtPlan *plan, DtShared *shared);
 DtSlot *dt_shared_slot(const DtPlan *plan, DtShared *shared, uint32_t rank);
 char *dt_shared_comm(const DtPlan *plan, DtShared *shared);
-/* Sets the abort word (kept if set before) and wakes whoever sleeps on it. */
-void dt_shared_abort(DtShared *shared);
+/* Sets the abort word (kept if set before). by: the rank that failed first, or DT_BY_SUPERVISOR. Waits look
+ * at the word by themselves. */
+enum { DT_BY_SUPERVISOR = -1 };
+void dt_shared_abort(DtShared *shared, int64_t by);
+/* The rank that set the word; DT_BY_SUPERVISOR if it is not set or no rank set it. */
+int64_t dt_shared_aborter(DtShared *shared);
 
 /* ---- one rank ---- */
 
@@ -156,6 +162,8 @@ typedef struct DtCommOps {
     bool (*send)(DtComm *comm, const DtRankGroup *group, uint32_t peer, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype);
     bool (*recv)(DtComm *comm, const DtRankGroup *group, uint32_t peer, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype);
     bool (*barrier)(DtComm *comm, const DtRankGroup *group);
+    /* Bytes that this rank has received from other members, in all operations of the group so far. */
+    uint64_t (*received)(const DtComm *comm, const DtRankGroup *group);
 } DtCommOps;
 
 extern const DtCommOps dt_comm_shm; /* comm_shm.c */
@@ -266,6 +274,8 @@ int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd);
 /* supervisor.c: starts all ranks by spawn and exec of /proc/self/exe with argv and the hidden options
  * --rank R --shared FD, watches them, restarts; returns the exit code of dtrun. */
 int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv);
+/* First thing in a rank process: it dies with the supervisor; ends at once if that is dead already. */
+void dt_supervisor_bind(int shared_fd);
 
 double dt_train_lr(const DtPlanTrain *train, int64_t step); /* schedule of plan/kinds.h */
 

@@ -7,11 +7,9 @@
 #include "runtime/runtime.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { PAGE = 4096 };
@@ -65,6 +63,7 @@ static DtStatus fill(const DtPlan *plan, int fd, uint64_t total, uint32_t attemp
     shared->bytes = total;
     shared->n_ranks = plan->meta->n_ranks;
     shared->attempt = attempt;
+    shared->supervisor = (int32_t)getpid();
     atomic_store(&shared->last_step, INT64_MAX);
     atomic_store(&shared->saved_step, -1);
     munmap(at, PAGE);
@@ -112,11 +111,16 @@ char *dt_shared_comm(const DtPlan *plan, DtShared *shared)
     return (char *)shared + layout.comm;
 }
 
-void dt_shared_abort(DtShared *shared)
+void dt_shared_abort(DtShared *shared, int64_t by)
 {
     uint32_t zero = 0;
-    atomic_compare_exchange_strong(&shared->abort, &zero, 1);
-    syscall(SYS_futex, &shared->abort, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    atomic_compare_exchange_strong(&shared->abort, &zero, (uint32_t)(by + 2));
+}
+
+int64_t dt_shared_aborter(DtShared *shared)
+{
+    uint32_t word = atomic_load(&shared->abort);
+    return word >= 2 ? (int64_t)word - 2 : DT_BY_SUPERVISOR;
 }
 
 _Static_assert(sizeof(DtShared) <= PAGE, "the header has a page");

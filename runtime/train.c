@@ -8,10 +8,8 @@
 #include "runtime/train.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 static double pi(void) { return 3.14159265358979323846; }
@@ -363,8 +361,7 @@ int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd)
 {
     DtPlanFile file;
     static DtRun run; /* one rank per process */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_IGN); /* the supervisor asks us to stop */
+    dt_supervisor_bind(shared_fd);
     DtStatus status = dt_read_file(options->plan_path, &file);
     if (!dt_status_ok(&status)) {
         fprintf(stderr, "dtrun: %s\n", status.message);

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives between the ranks of one machine, over the mapping that they share. Processes in a run,
+ * threads in unit tests: the code is the same.
+ *
+ * Each group has an area in the mapping: a barrier, a line per member, and, if the plan sends through the
+ * group, a channel per ordered pair of members. A collective is
+ *
+ *     announce where the own buffer is | barrier | read what the others announced | barrier
+ *
+ * Buffers in shared arenas are read and written in place. Others go piece by piece through a bounce buffer
+ * per rank. In a reduction each member owns a chunk of the elements: it adds that chunk of all members in
+ * member order and stores the sum to all, so every element is summed once, in the same order on every run.
+ *
+ * A channel has one slot, as large as the largest message of the plan: a send waits for the slot to be free,
+ * not for the receiver, so two ranks may send to each other first.
+ *
+ * A collective whose members disagree about what is being done fails instead of computing nonsense. */
+#include "runtime/comm_sync.h"
+#include "runtime/reduce.h"
+
+#include <string.h>
+
+enum { LINE = 64, PAGE = 4096, BOUNCE = 1 << 16, BLOCK = 4096, BOUNCED = UINT32_MAX };
+static const uint64_t LARGEST_SLOT = (uint64_t)1 << 30, LARGEST_AREA = (uint64_t)1 << 56;
+
+typedef enum Kind { ALL_REDUCE = 1, ALL_GATHER, REDUCE_SCATTER, BROADCAST, BARRIER } Kind;
+
+/* What a member says about the collective it has come to. */
+typedef struct Notice {
+    uint32_t kind, dtype, reduce;
+    uint32_t arena;             /* of its buffer; BOUNCED: in its bounce buffer */
+    int64_t offset, count;
+} Notice;
+
+typedef struct Member {
+    _Alignas(LINE) _Atomic uint32_t arrived; /* barriers that it came to */
+    Notice notice;              /* written before coming to one, read after it */
+} Member;
+
+/* Start of a group's area; members and channels follow. */
+typedef struct Area {
+    DtSyncWord barrier;         /* value: barriers completed */
+    _Alignas(LINE) _Atomic uint32_t count; /* members that came to the present one */
+} Area;
+
+/* From one member to another. Full while sent != taken. */
+typedef struct Channel {
+    DtSyncWord sent, taken;
+    _Alignas(LINE) int64_t bytes;
+    char slot[];
+} Channel;
+
+/* A group as this rank uses it. */
+typedef struct Group {
+    const uint32_t *ranks;      /* identifies the group: the list in its DtRankGroup */
+    uint32_t size, me;
+    Area *area;
+    Member *members;
+    char *channels;             /* NULL: none */
+    uint64_t channel_bytes, slot_bytes;
+    uint32_t came;              /* barriers that this rank came to */
+    uint64_t received;
+} Group;
+
+struct DtComm {
+    DtRank *rank;
+    Group *groups;              /* one per group of the plan, then that of all ranks */
+    uint32_t n_groups;
+    char *bounces;              /* BOUNCE bytes per rank */
+};
+
+/* ---- layout ---- */
+
+static uint64_t up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+static uint64_t saturate(unsigned __int128 bytes) { return bytes > LARGEST_AREA ? LARGEST_AREA : (uint64_t)bytes; }
+
+/* Size of group number g; the one after the last is that of all ranks. */
+static uint32_t group_size(const DtPlan *plan, uint32_t g)
+{
+    return g < plan->n_groups ? plan->groups[g].size : plan->meta->n_ranks;
+}
+
+/* Largest message that the plan sends through group g; 0: none. */
+static uint64_t slot_bytes(const DtPlan *plan, uint32_t g)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) && inst->ref == g) {
+            uint64_t bytes = saturate((unsigned __int128)inst->count * (uint64_t)dt_kinds_size(inst->dtype));
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return up(most > LARGEST_SLOT ? LARGEST_SLOT : most, LINE);
+}
+
+static uint64_t channel_bytes(uint64_t slot) { return slot > 0 ? sizeof(Channel) + slot : 0; }
+
+/* Bytes of the area of one of the groups with that record. */
+static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
+{
+    unsigned __int128 size = group_size(plan, g);
+    return saturate(sizeof(Area) + size * sizeof(Member) + size * size * channel_bytes(slot_bytes(plan, g)));
+}
+
+static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
+{
+    return saturate((unsigned __int128)area_bytes(plan, g) * (plan->meta->n_ranks / group_size(plan, g)));
+}
+
+static uint64_t bounces_at(const DtPlan *plan)
+{
+    uint64_t at = 0;
+    for (uint32_t g = 0; g <= plan->n_groups; g++)
+        at = saturate((unsigned __int128)at + areas_bytes(plan, g));
+    return up(at, PAGE);
+}
+
+uint64_t dt_comm_shm_bytes(const DtPlan *plan) { return bounces_at(plan) + (uint64_t)plan->meta->n_ranks * BOUNCE; }
+
+static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
+{
+    const DtPlan *plan = rank->plan;
+    DtComm *comm = DT_NEW(rank->memory, DtComm);
+    char *at = dt_shared_comm(plan, rank->shared);
+    comm->rank = rank;
+    comm->n_groups = plan->n_groups + 1;
+    comm->groups = DT_NEW_ARRAY(rank->memory, Group, comm->n_groups);
+    comm->bounces = at + bounces_at(plan);
+    for (uint32_t g = 0; g < comm->n_groups; g++) {
+        const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->world;
+        Group *group = &comm->groups[g];
+        char *area = at + area_bytes(plan, g) * known->number;
+        *group = (Group){.ranks = known->ranks, .size = known->size, .me = known->me, .area = (Area *)(void *)area,
+                         .members = (Member *)(void *)(area + sizeof(Area)), .slot_bytes = slot_bytes(plan, g)};
+        group->channel_bytes = channel_bytes(group->slot_bytes);
+        if (group->slot_bytes > 0)
+            group->channels = area + sizeof(Area) + group->size * sizeof(Member);
+        at += areas_bytes(plan, g);
+    }
+    *ret_comm = comm;
+    return DT_OK;
+}
+
+static void close_shm(DtComm *comm) { (void)comm; } /* all of it lies in the rank's arena and mapping */
+
+static Group *find_group(DtComm *comm, const DtRankGroup *known)
+{
+    for (uint32_t g = 0; g < comm->n_groups; g++)
+        if (comm->groups[g].ranks == known->ranks)
+            return &comm->groups[g];
+    dt_rank_fail(comm->rank, DT_EXIT_FAILED, "a collective over a group of %u ranks that is not in the plan", known->size);
+    return NULL;
+}
+
+static uint64_t received_shm(const DtComm *comm, const DtRankGroup *known)
+{
+    for (uint32_t g = 0; g < comm->n_groups; g++)
+        if (comm->groups[g].ranks == known->ranks)
+            return comm->groups[g].received;
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+static bool report(DtComm *comm, DtSyncResult result, const DtSyncWait *wait)
+{
+    switch (result) {
+    case DT_SYNC_OK: return true;
+    case DT_SYNC_STOPPED: return false;
+    case DT_SYNC_LOST:
+        return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "rank %u has ended while rank %u waits for it", wait->lost,
+                            comm->rank->rank);
+    default:
+        return dt_rank_fail(comm->rank, DT_EXIT_RETRY, "rank %u has waited for rank %u longer than --timeout allows",
+                            comm->rank->rank, wait->lost);
+    }
+}
+
+/* The supervisor acts on --timeout first; this is for the case that it cannot. */
+static DtSyncWait new_wait(const DtComm *comm, DtSyncWho *who, const void *context)
+{
+    double timeout = comm->rank->options ? comm->rank->options->timeout : 0;
+    return (DtSyncWait){.rank = comm->rank, .who = who, .context = context,
+                        .deadline_ns = timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9) : 0};
+}
+
+/* The first member that has not come to the barrier. */
+static uint32_t who_is_missing(const void *context)
+{
+    const Group *group = context;
+    for (uint32_t m = 0; m < group->size; m++)
+        if ((int32_t)(atomic_load_explicit(&group->members[m].arrived, memory_order_relaxed) - group->came) < 0)
+            return group->ranks[m];
+    return UINT32_MAX;
+}
+
+static bool wait_for_all(DtComm *comm, Group *group)
+{
+    Area *area = group->area;
+    uint32_t before = group->came++;
+    if (group->size == 1)
+        return true;
+    atomic_store_explicit(&group->members[group->me].arrived, group->came, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&area->count, 1, memory_order_acq_rel) == group->size - 1) {
+        atomic_store_explicit(&area->count, 0, memory_order_relaxed);
+        dt_sync_raise(&area->barrier);
+        return true;
+    }
+    DtSyncWait wait = new_wait(comm, who_is_missing, group);
+    DtSyncResult result = dt_sync_wait(&wait, &area->barrier, before);
+    return report(comm, result, &wait);
+}
+
+/* ---- buffers ---- */
+
+/* One piece of a collective: what this rank announced, and the bytes of an element. */
+typedef struct Piece {
+    Notice notice;
+    int64_t element;
+} Piece;
+
+static char *bounce_of(const DtComm *comm, uint32_t rank) { return comm->bounces + (uint64_t)rank * BOUNCE; }
+
+static bool is_shared(const DtComm *comm, DtPlaceAt place)
+{
+    return place.arena < comm->rank->plan->n_arenas && comm->rank->plan->arenas[place.arena].shared;
+}
+
+static char *buffer_of(const DtComm *comm, const Group *group, uint32_t member)
+{
+    const Notice *notice = &group->members[member].notice;
+    uint32_t rank = group->ranks[member];
+    if (notice->arena == BOUNCED)
+        return bounce_of(comm, rank);
+    return comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + notice->arena] + notice->offset;
+}
+
+/* Members agree when kind, dtype, reduction, count and way (in place or not) are equal. */
+static bool check_agreement(DtComm *comm, const Group *group, const Notice *mine)
+{
+    for (uint32_t m = 0; m < group->size; m++) {
+        const Notice *other = &group->members[m].notice;
+        if (other->kind != mine->kind || other->dtype != mine->dtype || other->reduce != mine->reduce ||
+            other->count != mine->count || (other->arena == BOUNCED) != (mine->arena == BOUNCED))
+            return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "ranks %u and %u are at different collectives: %lld and %lld "
+                                "elements of kind %u and %u", comm->rank->rank, group->ranks[m], (long long)mine->count,
+                                (long long)other->count, mine->kind, other->kind);
+    }
+    return true;
+}
+
+/* The first half of a collective: afterwards all buffers are ready. */
+static bool meet(DtComm *comm, Group *group, const Notice *notice)
+{
+    group->members[group->me].notice = *notice;
+    return wait_for_all(comm, group) && check_agreement(comm, group, notice);
+}
+
+static bool part(DtComm *comm, Group *group)
+{
+    atomic_fetch_add_explicit(&comm->rank->slot->progress, 1, memory_order_relaxed);
+    return wait_for_all(comm, group);
+}
+
+static Piece new_piece(const DtComm *comm, Kind kind, DtPlaceAt buffer, DtPlanDtype dtype, DtPlanReduce reduce)
+{
+    return (Piece){.notice = {.kind = kind, .dtype = dtype, .reduce = reduce,
+                              .arena = is_shared(comm, buffer) ? buffer.arena : BOUNCED, .offset = buffer.offset},
+                   .element = dt_kinds_size(dtype)};
+}
+
+/* Elements in the next piece when `width` members' worth of them share a buffer. */
+static int64_t piece_count(const Piece *piece, int64_t left, uint32_t width)
+{
+    int64_t most = BOUNCE / piece->element / width;
+    return piece->notice.arena != BOUNCED || left < most ? left : most;
+}
+
+static bool can_reduce(DtComm *comm, DtPlanDtype dtype)
+{
+    return dt_reduce_knows(dtype) || dt_rank_fail(comm->rank, DT_EXIT_FAILED, "reductions of %s between ranks do not "
+                                                  "exist yet", dt_kinds_name(dtype));
+}
+
+static bool fits_bounce(DtComm *comm, const Piece *piece, uint32_t width)
+{
+    return piece->notice.arena != BOUNCED || BOUNCE / piece->element / width > 0 ||
+           dt_rank_fail(comm->rank, DT_EXIT_FAILED, "%u ranks are too many for a reduction outside shared memory", width);
+}
+
+/* ---- collectives ---- */
+
+/* Elements first .. last - 1 of the buffers of all members, at element `base` of each, summed in member
+ * order block by block, into `to` or, if that is NULL, back into all the buffers. */
+static void reduce_range(const DtComm *comm, const Group *group, const Piece *piece, int64_t first, int64_t last, char *to)
+{
+    _Alignas(LINE) char sum[BLOCK];
+    int64_t e = piece->element, step = BLOCK / e;
+    for (int64_t i = first; i < last; i += step) {
+        int64_t n = last - i < step ? last - i : step;
+        memcpy(sum, buffer_of(comm, group, 0) + i * e, (size_t)(n * e));
+        for (uint32_t m = 1; m < group->size; m++)
+            dt_reduce_block(piece->notice.dtype, piece->notice.reduce, sum, buffer_of(comm, group, m) + i * e, n);
+        if (to)
+            memcpy(to + (i - first) * e, sum, (size_t)(n * e));
+        else
+            for (uint32_t m = 0; m < group->size; m++)
+                memcpy(buffer_of(comm, group, m) + i * e, sum, (size_t)(n * e));
+    }
+}
+
+/* This member's chunk of count elements; boundaries lie on cache lines of the buffer's start. */
+static void own_chunk(const Group *group, int64_t count, int64_t element, int64_t *ret_first, int64_t *ret_last)
+{
+    int64_t line = LINE / element, size = group->size;
+    int64_t chunk = ((count + size - 1) / size + line - 1) / line * line;
+    int64_t first = chunk * group->me, last = first + chunk;
+    *ret_first = first < count ? first : count;
+    *ret_last = last < count ? last : count;
+}
+
+static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype,
+                       DtPlanReduce reduce)
+{
+    Group *group = find_group(comm, known);
+    if (group == NULL || !can_reduce(comm, dtype))
+        return false;
+    if (group->size == 1)
+        return true;
+    Piece piece = new_piece(comm, ALL_REDUCE, buffer, dtype, reduce);
+    bool bounces = piece.notice.arena == BOUNCED;
+    int64_t e = piece.element, done = 0, first, last;
+    char *bounce = bounce_of(comm, comm->rank->rank);
+    do {
+        int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
+        if (bounces)
+            memcpy(bounce, buffer.at + done * e, (size_t)(n * e));
+        if (!meet(comm, group, &piece.notice))
+            return false;
+        own_chunk(group, n, e, &first, &last);
+        reduce_range(comm, group, &piece, first, last, NULL);
+        group->received += (uint64_t)((last - first) * (group->size - 1) + n - (last - first)) * (uint64_t)e;
+        if (!part(comm, group))
+            return false;
+        if (bounces)
+            memcpy(buffer.at + done * e, bounce, (size_t)(n * e));
+        done += n;
+    } while (done < count);
+    return true;
+}
+
+static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from, int64_t count,
+                       DtPlanDtype dtype)
+{
+    Group *group = find_group(comm, known);
+    if (group == NULL)
+        return false;
+    Piece piece = new_piece(comm, ALL_GATHER, from, dtype, DT_PLAN_SUM);
+    int64_t e = piece.element, done = 0;
+    do {
+        int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
+        if (piece.notice.arena == BOUNCED)
+            memcpy(bounce_of(comm, comm->rank->rank), from.at + done * e, (size_t)(n * e));
+        if (!meet(comm, group, &piece.notice))
+            return false;
+        for (uint32_t i = 0; i < group->size; i++) {
+            uint32_t m = (group->me + i) % group->size; /* not all from the same one at once */
+            memmove(to.at + (m * count + done) * e, buffer_of(comm, group, m), (size_t)(n * e));
+        }
+        group->received += (uint64_t)(n * e) * (group->size - 1);
+        if (!part(comm, group))
+            return false;
+        done += n;
+    } while (done < count);
+    return true;
+}
+
+static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from, int64_t count,
+                           DtPlanDtype dtype, DtPlanReduce reduce)
+{
+    Group *group = find_group(comm, known);
+    if (group == NULL || !can_reduce(comm, dtype))
+        return false;
+    Piece piece = new_piece(comm, REDUCE_SCATTER, from, dtype, reduce);
+    if (!fits_bounce(comm, &piece, group->size))
+        return false;
+    int64_t e = piece.element, done = 0;
+    do {
+        int64_t n = piece.notice.count = piece_count(&piece, count - done, group->size);
+        if (piece.notice.arena == BOUNCED)
+            for (uint32_t m = 0; m < group->size; m++)
+                memcpy(bounce_of(comm, comm->rank->rank) + m * n * e, from.at + (m * count + done) * e, (size_t)(n * e));
+        if (!meet(comm, group, &piece.notice))
+            return false;
+        reduce_range(comm, group, &piece, group->me * n, (group->me + 1) * n, to.at + done * e);
+        group->received += (uint64_t)(n * e) * (group->size - 1);
+        if (!part(comm, group))
+            return false;
+        done += n;
+    } while (done < count);
+    return true;
+}
+
+static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype)
+{
+    Group *group = find_group(comm, known);
+    if (group == NULL)
+        return false;
+    Piece piece = new_piece(comm, BROADCAST, buffer, dtype, DT_PLAN_SUM);
+    int64_t e = piece.element, done = 0;
+    do {
+        int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
+        if (group->me == 0 && piece.notice.arena == BOUNCED)
+            memcpy(bounce_of(comm, comm->rank->rank), buffer.at + done * e, (size_t)(n * e));
+        if (!meet(comm, group, &piece.notice))
+            return false;
+        if (group->me != 0) {
+            memcpy(buffer.at + done * e, buffer_of(comm, group, 0), (size_t)(n * e));
+            group->received += (uint64_t)(n * e);
+        }
+        if (!part(comm, group))
+            return false;
+        done += n;
+    } while (done < count);
+    return true;
+}
+
+static bool barrier(DtComm *comm, const DtRankGroup *known)
+{
+    Group *group = find_group(comm, known);
+    const Notice notice = {.kind = BARRIER, .arena = BOUNCED};
+    return group != NULL && meet(comm, group, &notice) && part(comm, group);
+}
+
+/* ---- channels ---- */
+
+static uint32_t who_is_peer(const void *context) { return *(const uint32_t *)context; }
+
+static Channel *channel_between(DtComm *comm, const Group *group, uint32_t from, uint32_t to)
+{
+    uint32_t peer = from == group->me ? to : from;
+    if (peer >= group->size || peer == group->me) {
+        dt_rank_fail(comm->rank, DT_EXIT_FAILED, "member %u of %u sends to or receives from member %u", group->me,
+                     group->size, peer);
+        return NULL;
+    }
+    if (group->channels == NULL) {
+        dt_rank_fail(comm->rank, DT_EXIT_FAILED, "a message through a group that has no channels");
+        return NULL;
+    }
+    uint64_t number = (uint64_t)from * group->size + to;
+    return (Channel *)(void *)(group->channels + number * group->channel_bytes);
+}
+
+/* Waits while the word of the channel has the value old. */
+static bool wait_channel(DtComm *comm, const uint32_t *peer, DtSyncWord *word, uint32_t old)
+{
+    DtSyncWait wait = new_wait(comm, who_is_peer, peer);
+    DtSyncResult result = dt_sync_wait(&wait, word, old);
+    return report(comm, result, &wait);
+}
+
+static bool send(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype)
+{
+    Group *group = find_group(comm, known);
+    Channel *channel = group ? channel_between(comm, group, group->me, peer) : NULL;
+    if (channel == NULL)
+        return false;
+    int64_t bytes = count * dt_kinds_size(dtype), done = 0;
+    do {
+        int64_t n = bytes - done < (int64_t)group->slot_bytes ? bytes - done : (int64_t)group->slot_bytes;
+        /* Only this rank raises `sent`: the slot is full if the receiver is one behind. */
+        uint32_t sent = atomic_load_explicit(&channel->sent.value, memory_order_relaxed);
+        if (!wait_channel(comm, &group->ranks[peer], &channel->taken, sent - 1))
+            return false;
+        channel->bytes = bytes;
+        memcpy(channel->slot, buffer.at + done, (size_t)n);
+        dt_sync_raise(&channel->sent);
+        done += n;
+    } while (done < bytes);
+    atomic_fetch_add_explicit(&comm->rank->slot->progress, 1, memory_order_relaxed);
+    return true;
+}
+
+static bool recv(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype)
+{
+    Group *group = find_group(comm, known);
+    Channel *channel = group ? channel_between(comm, group, peer, group->me) : NULL;
+    if (channel == NULL)
+        return false;
+    int64_t bytes = count * dt_kinds_size(dtype), done = 0;
+    do {
+        int64_t n = bytes - done < (int64_t)group->slot_bytes ? bytes - done : (int64_t)group->slot_bytes;
+        uint32_t taken = atomic_load_explicit(&channel->taken.value, memory_order_relaxed);
+        if (!wait_channel(comm, &group->ranks[peer], &channel->sent, taken))
+            return false;
+        if (channel->bytes != bytes)
+            return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "rank %u expects %lld bytes from rank %u, which sent %lld",
+                                comm->rank->rank, (long long)bytes, group->ranks[peer], (long long)channel->bytes);
+        memcpy(buffer.at + done, channel->slot, (size_t)n);
+        dt_sync_raise(&channel->taken);
+        done += n;
+    } while (done < bytes);
+    group->received += (uint64_t)bytes;
+    atomic_fetch_add_explicit(&comm->rank->slot->progress, 1, memory_order_relaxed);
+    return true;
+}
+
+const DtCommOps dt_comm_shm = {
+    .name = "shm",
+    .open = open_shm,
+    .close = close_shm,
+    .all_reduce = all_reduce,
+    .all_gather = all_gather,
+    .reduce_scatter = reduce_scatter,
+    .broadcast = broadcast,
+    .send = send,
+    .recv = recv,
+    .barrier = barrier,
+    .received = received_shm,
+};

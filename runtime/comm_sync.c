@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for other ranks.
+ *
+ * A wait looks at its word about 200 times, then sleeps on it as a futex: spinning longer costs more than
+ * sleeping as soon as there are more ranks than cores. A sleep lasts 20 ms at most; after each the abort
+ * word, the phase of the rank waited for and the deadline are looked at, so no wait outlives the failure of
+ * a rank, whoever forgot to wake whom. While it sleeps, the rank's slot says for whom.
+ *
+ * sleepers saves the system call of a wake nobody needs: the one who sleeps announces itself, then reads the
+ * word; the one who raises it changes the word, then reads sleepers; both in sequentially consistent order,
+ * so at least one sees the other. */
+#include "runtime/comm_sync.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SPINS = 200, SLEEP_NS = 20000000 };
+
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void sleep_on(DtSyncWord *word, uint32_t old)
+{
+    const struct timespec time = {.tv_nsec = SLEEP_NS};
+    atomic_fetch_add(&word->sleepers, 1);
+    if (atomic_load(&word->value) == old)
+        syscall(SYS_futex, &word->value, FUTEX_WAIT, old, &time, NULL, 0);
+    atomic_fetch_sub(&word->sleepers, 1);
+}
+
+static DtSyncResult look_around(DtSyncWait *wait, uint32_t who, uint64_t began)
+{
+    const DtRank *rank = wait->rank;
+    if (dt_rank_aborted(rank))
+        return DT_SYNC_STOPPED;
+    wait->lost = who;
+    if (who < rank->n_ranks) {
+        uint32_t phase = atomic_load_explicit(&dt_shared_slot(rank->plan, rank->shared, who)->phase, memory_order_acquire);
+        if (phase == DT_PHASE_FAILED)
+            return DT_SYNC_STOPPED;
+        if (phase == DT_PHASE_DONE)
+            return DT_SYNC_LOST;
+    }
+    if (wait->deadline_ns > 0 && dt_now_ns() - began > wait->deadline_ns)
+        return DT_SYNC_LATE;
+    return DT_SYNC_OK;
+}
+
+/* The slow part of a wait, with the slot saying so. */
+static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old)
+{
+    DtSlot *slot = wait->rank->slot;
+    uint64_t began = dt_now_ns();
+    DtSyncResult result = DT_SYNC_OK;
+    atomic_store_explicit(&slot->waiting, 1, memory_order_relaxed);
+    while (atomic_load_explicit(&word->value, memory_order_acquire) == old) {
+        uint32_t who = wait->who(wait->context);
+        atomic_store_explicit(&slot->waits_for, who, memory_order_relaxed);
+        result = look_around(wait, who, began);
+        /* A rank may raise the word and end between the two looks: the word decides. */
+        if (result != DT_SYNC_OK) {
+            if (atomic_load_explicit(&word->value, memory_order_acquire) != old)
+                result = DT_SYNC_OK;
+            break;
+        }
+        sleep_on(word, old);
+    }
+    atomic_store_explicit(&slot->waits_for, UINT32_MAX, memory_order_relaxed);
+    atomic_store_explicit(&slot->waiting, 0, memory_order_relaxed);
+    return result;
+}
+
+DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&word->value, memory_order_acquire) != old)
+            return DT_SYNC_OK;
+        pause_briefly();
+    }
+    return wait_asleep(wait, word, old);
+}
+
+void dt_sync_raise(DtSyncWord *word)
+{
+    atomic_fetch_add(&word->value, 1);
+    if (atomic_load(&word->sleepers) > 0)
+        syscall(SYS_futex, &word->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for other ranks through words in the shared mapping (comm_sync.c). */
+#ifndef DT_RUNTIME_COMM_SYNC_H
+#define DT_RUNTIME_COMM_SYNC_H
+
+#include "runtime/runtime.h"
+
+/* A number that only grows, and who sleeps until it does. Alone in its cache line. */
+typedef struct DtSyncWord {
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t sleepers;
+} DtSyncWord;
+
+/* How a wait ended. STOPPED: the abort word is set, or the rank waited for failed. LOST: that rank has ended
+ * and will never come. LATE: the deadline has passed. */
+typedef enum DtSyncResult { DT_SYNC_OK, DT_SYNC_STOPPED, DT_SYNC_LOST, DT_SYNC_LATE } DtSyncResult;
+
+/* Names the rank that is being waited for, at the moment of the call; UINT32_MAX if nobody is. */
+typedef uint32_t DtSyncWho(const void *context);
+
+typedef struct DtSyncWait {
+    const DtRank *rank;      /* who waits; slot and shared are used */
+    DtSyncWho *who;
+    const void *context;
+    uint64_t deadline_ns;    /* longest wait; 0: none */
+    uint32_t lost;           /* set with LOST and LATE: who */
+} DtSyncWait;
+
+/* Waits while word's value is old. What others wrote before they raised it is visible afterwards. */
+DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old);
+
+/* Adds one to the word (publishing all earlier writes) and wakes its sleepers. */
+void dt_sync_raise(DtSyncWord *word);
+
+#endif

@@ -93,6 +93,7 @@ static void print_entry(const DtPlan *plan, uint32_t number, DtText *text)
 /* One line of a list to be sorted. */
 typedef struct Line {
     uint32_t ref;
+    uint32_t span; /* of the first instruction */
     int64_t runs;
     double weight;
 } Line;
@@ -103,6 +104,13 @@ static int by_weight(const void *a, const void *b)
     if (x->weight != y->weight)
         return x->weight < y->weight ? 1 : -1;
     return x->ref < y->ref ? -1 : x->ref > y->ref;
+}
+
+static void add_runs(Line *line, const DtPlanInst *inst, int64_t runs)
+{
+    if (!line->runs)
+        line->span = inst->span;
+    line->runs += runs;
 }
 
 /* Runs per GEMM or kernel over a whole step and its update. */
@@ -119,8 +127,8 @@ static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line
             continue;
         dt_report_runs(plan, e, runs);
         for (uint32_t i = 0; i < plan->n_insts; i++)
-            if (plan->insts[i].kind == kind)
-                ret_lines[plan->insts[i].ref].runs += runs[i];
+            if (plan->insts[i].kind == kind && runs[i])
+                add_runs(&ret_lines[plan->insts[i].ref], &plan->insts[i], runs[i]);
     }
     free(runs);
     for (uint32_t i = 0; i < n; i++)
@@ -136,6 +144,16 @@ static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line
 
 enum { LISTED = 12, NAME_WIDTH = 40 };
 
+/* "  gpt2.dsl:21 h.attention" and the end of the line. */
+static void print_place(const DtPlan *plan, uint32_t span, DtText *text)
+{
+    if (span < plan->n_spans && plan->spans[span].line)
+        dt_text_printf(text, "  %s:%u%s%s", dt_plan_str(plan, plan->spans[span].file),
+                       plan->spans[span].line, plan->spans[span].path ? " " : "",
+                       dt_plan_str(plan, plan->spans[span].path));
+    dt_text_add(text, "\n");
+}
+
 static void print_gemms(const DtPlan *plan, DtText *text)
 {
     Line *lines = calloc(plan->n_gemms + 1, sizeof *lines);
@@ -150,9 +168,10 @@ static void print_gemms(const DtPlan *plan, DtText *text)
         int64_t batch = 1;
         for (uint32_t k = 0; k < g->n_batch; k++)
             batch *= g->batch[k];
-        dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12.4g GFLOP\n",
+        dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12.4g GFLOP",
                        (long long)lines[i].runs, (long long)batch, (long long)g->m, (long long)g->n,
                        (long long)g->k, lines[i].weight * 1e-9);
+        print_place(plan, lines[i].span, text);
     }
     free(lines);
 }
@@ -173,10 +192,7 @@ static void print_kernels(const DtPlan *plan, DtText *text)
         bool cut = strlen(name) > NAME_WIDTH;
         dt_text_printf(text, "  %8lld x  %-*.*s%s %12s", (long long)lines[i].runs, NAME_WIDTH,
                        NAME_WIDTH, name, cut ? "..." : "   ", dt_text_bytes(buf, lines[i].weight));
-        if (kernel->span < plan->n_spans && plan->spans[kernel->span].line)
-            dt_text_printf(text, "  %s:%u", dt_plan_str(plan, plan->spans[kernel->span].file),
-                           plan->spans[kernel->span].line);
-        dt_text_add(text, "\n");
+        print_place(plan, lines[i].span, text);
     }
     free(lines);
 }

@@ -97,6 +97,26 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
 
 /* ---- code ---- */
 
+static int check_target(const DtCli *cli)
+{
+    static const char *const targets[] = {"cpu", "cpu-v2", "cpu-v3", "cpu-v4"};
+    for (size_t i = 0; i < DT_COUNT(targets); i++)
+        if (!strcmp(cli->target, targets[i]))
+            return DT_EXIT_OK;
+    if (!strncmp(cli->target, "sm_", 3))
+        return dt_cli_fail(
+            DT_EXIT_USAGE,
+            "kernels for %s cannot be made yet; targets are cpu, cpu-v2, cpu-v3, cpu-v4",
+            cli->target);
+    const char *nearest = dt_text_nearest(cli->target, targets, DT_COUNT(targets));
+    if (nearest)
+        return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; did you mean %s?", cli->target,
+                           nearest);
+    return dt_cli_fail(DT_EXIT_USAGE,
+                       "there is no target %s; targets are cpu, cpu-v2, cpu-v3, cpu-v4",
+                       cli->target);
+}
+
 /* All source texts, in order of reading. */
 static uint64_t source_digest(const DtDiags *diags)
 {
@@ -211,6 +231,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     bool makes_plan =
         cli->output || cli->emit == DT_EMIT_PLAN || cli->emit == DT_EMIT_C || cli->report;
     int code = check_pass_names(cli);
+    if (code == DT_EXIT_OK)
+        code = check_target(cli);
     if (code != DT_EXIT_OK)
         return code;
     if (makes_plan && !dt_configcheck_compilable(cli->diags, program, cli->parallel != NULL))

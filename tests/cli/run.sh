@@ -175,6 +175,48 @@ run dump plan; holds test "$code" -ne 0; silent out
 run asm plan; exits 2
 run asm plan -o made; holds test "$code" -ne 0; holds test ! -e made
 
+run program.dsl --parallel two --no-kernels -o plan; exits 0; silent out; silent err; holds test -s plan
+cp plan first; run program.dsl --parallel two --no-kernels -o plan; holds cmp plan first
+run dump plan; exits 0; prints 'mini/train.dsl'; cp out text
+run dump plan -o text2; exits 0; silent out; holds cmp text text2
+run asm text -o again; exits 0; holds cmp plan again
+run program.dsl --parallel two --no-kernels --emit=plan; exits 0; holds cmp out text
+run program.dsl --parallel two --emit=c; exits 0; prints 'void '
+run program.dsl --parallel two --report --no-kernels; exits 0; prints 'memory of one rank'; prints 'all_reduce'
+run program.dsl --parallel two --report=json --no-kernels -o report; exits 0; silent out
+holds sh -c 'python3 -m json.tool report || ! command -v python3'
+run program.dsl --parallel none --report --no-kernels; exits 0; holds sh -c '! grep -q all_reduce out'
+run program.dsl --parallel two --no-kernels -o nowhere/plan; exits 5; holds test ! -e nowhere
+run program.dsl --parallel two -o plan --time-passes; exits 0; says 'host compiler'; says 'emit'
+run program.dsl --parallel two -o plan --unfused; exits 0
+run program.dsl --parallel two -o plan --target=cpu-v3; exits 0
+run program.dsl --parallel two -o plan --target=pdp11; exits 2; says 'no target pdp11'
+run program.dsl --parallel two -o plan --target=cpuv3; exits 2; says 'did you mean cpu-v3?'
+run program.dsl --parallel two -o plan --target=sm_90a; exits 2; says 'sm_90a'
+sed 's/optimizer = .*//' mini/train.dsl | sed 's/model.dsl/mini\/model.dsl/' >serial.dsl
+run serial.dsl --check; exits 0; says 'warning[L0465]'
+run serial.dsl -o other; exits 3; says 'error[E0453]'; holds test ! -e other
+run mini/model.dsl -o other; exits 3; says 'E0453'
+cat >pictures.dsl <<'END'
+dim batch = 4, side = 2, pixels = side * side, classes = 3
+train {
+  picture[batch, height = side, width = side, chan = 1], i32 label[batch] = images("pictures", augment = crop_flip)
+  z = net(picture)
+  loss = -sum[batch](z[classes = label])
+  optimizer = sgd(0.1)
+  steps = 1
+}
+model net(x[batch, height = side, width = side, chan = 1]) -> [batch, classes] {
+  param w[height = side, width = side, chan = 1, classes] = normal(0.1)
+  return x @(height, width, chan) w
+}
+axis height, width, chan
+END
+run pictures.dsl --check; exits 0
+run pictures.dsl -o other; exits 3; says 'error[E0810]'; says '--data=synthetic'; holds test ! -e other
+run pictures.dsl -o other --data=synthetic --no-kernels; exits 0
+run dump other; prints synthetic
+
 # ---- a full disk ----
 if [ -w /dev/full ]; then
     what='--help >/dev/full'

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtrun: runs a plan. Without --rank it is the supervisor, which starts this program again once per rank. */
+/* dtrun: runs a plan. Without --rank it is the supervisor, which starts this program again once
+ * per rank. */
 #include "base/options.h"
 #include "runtime/runtime.h"
 
@@ -30,15 +31,18 @@ static const DtOptionTable table = {
                 "PLAN --resume DIR [--steps N]\n"
                 "PLAN --resume DIR --eval\n"
                 "PLAN --resume DIR --generate TEXT [--tokens N] [--temperature T]",
-    .epilogue = "All ranks of the plan run on this machine, one process each. Ctrl-C finishes the step, saves if "
-                "--save or --resume names a folder, and says how to go on; a second Ctrl-C ends at once.\n"
-                "A plan contains machine code: running it trusts its author as running any program does.\n"
-                "Exit codes: 0 done, 1 failed, 2 wrong command line, 4 does not fit into memory, 5 input or output, 75 "
-                "failed but trying again may help, 130 interrupted.\n"
-                "Example:\n"
-                "  dtc examples/quickstart.dsl -o out/plan\n"
-                "  dtrun out/plan --save out/checkpoint --log out/log.jsonl\n"
-                "  dtrun out/plan --resume out/checkpoint --generate \"Once\" --tokens 200",
+    .epilogue =
+        "All ranks of the plan run on this machine, one process each. Ctrl-C finishes the step, "
+        "saves if "
+        "--save or --resume names a folder, and says how to go on; a second Ctrl-C ends at once.\n"
+        "A plan contains machine code: running it trusts its author as running any program does.\n"
+        "Exit codes: 0 done, 1 failed, 2 wrong command line, 4 does not fit into memory, 5 input "
+        "or output, 75 "
+        "failed but trying again may help, 130 interrupted.\n"
+        "Example:\n"
+        "  dtc examples/quickstart.dsl -o out/plan\n"
+        "  dtrun out/plan --save out/checkpoint --log out/log.jsonl\n"
+        "  dtrun out/plan --resume out/checkpoint --generate \"Once\" --tokens 200",
     .rows = rows,
     .n_rows = DT_COUNT(rows),
 };
@@ -46,8 +50,8 @@ static const DtOptionTable table = {
 /* The command line being read. */
 typedef struct CommandLine {
     DtRunOptions run;
-    int64_t rank, shared;      /* -1: not given */
-    bool done;                 /* --help and the like */
+    int64_t rank, shared; /* -1: not given */
+    bool done;            /* --help and the like */
     DtStatus status;
 } CommandLine;
 
@@ -100,7 +104,8 @@ static bool read_redirect(CommandLine *line, const char *text)
         return wrong(line, "--data occurs more than %zu times", DT_COUNT(run->redirects));
     }
     *equals = '\0';
-    run->redirects[run->n_redirects++] = (DtRedirect){copy, equals + 1}; /* kept to the end of the process */
+    run->redirects[run->n_redirects++] =
+        (DtRedirect){copy, equals + 1}; /* kept to the end of the process */
     return true;
 }
 
@@ -195,14 +200,16 @@ static bool read_line(CommandLine *line, int argc, char **argv)
             if (!read_option(line, id, options.value))
                 return false;
         } else if (line->run.plan_path != NULL)
-            return wrong(line, "one plan at a time: `%.100s` and `%.100s`", line->run.plan_path, options.value);
+            return wrong(line, "one plan at a time: `%.100s` and `%.100s`", line->run.plan_path,
+                         options.value);
         else
             line->run.plan_path = options.value;
     }
     return line->done || check_combination(line);
 }
 
-/* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank. */
+/* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank.
+ */
 static int supervise(const DtRunOptions *run, int argc, char **argv)
 {
     DtPlanFile file;
@@ -224,7 +231,8 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    CommandLine line = {.run = {.steps = -1, .tokens = 200, .temperature = 0.8}, .rank = -1, .shared = -1};
+    CommandLine line = {
+        .run = {.steps = -1, .tokens = 200, .temperature = 0.8}, .rank = -1, .shared = -1};
     if (!read_line(&line, argc, argv)) {
         fprintf(stderr, "dtrun: %s\n", line.status.message);
         return line.status.code;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker: whatever a plan file holds, after dt_check_plan said yes every index, string, address and
- * size in it is within bounds, so that the runtime and the reports use it without further checks.
+/* The checker: whatever a plan file holds, after dt_check_plan said yes every index, string,
+ * address and size in it is within bounds, so that the runtime and the reports use it without
+ * further checks.
  *
- * First what needs no meaning, by the field tables: strings end inside STRS and are UTF-8, enumerations
- * have a name, blobs lie in BLOB, reserved fields are zero, doubles are finite. Then records by
- * themselves, in the order in which they refer to each other; then the program (check_run.c).
+ * First what needs no meaning, by the field tables: strings end inside STRS and are UTF-8,
+ * enumerations have a name, blobs lie in BLOB, reserved fields are zero, doubles are finite. Then
+ * records by themselves, in the order in which they refer to each other; then the program
+ * (check_run.c).
  *
- * Free by design, since no memory or loop depends on them: names and texts, digests and keys, predicted
- * costs, queue numbers, seeds, schedule constants of the optimizer. */
+ * Free by design, since no memory or loop depends on them: names and texts, digests and keys,
+ * predicted costs, queue numbers, seeds, schedule constants of the optimizer. */
 #include "plan/check_internal.h"
 
 #include "base/text.h"
@@ -31,13 +33,14 @@ bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *fo
     return false;
 }
 
-bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first, uint64_t count,
-                    uint64_t n)
+bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first,
+                    uint64_t count, uint64_t n)
 {
     if (first <= n && count <= n - first)
         return true;
-    return dt_check_fail(check, tag, index, "%s %llu + %llu of %llu", what, (unsigned long long)first,
-                         (unsigned long long)count, (unsigned long long)n);
+    return dt_check_fail(check, tag, index, "%s %llu + %llu of %llu", what,
+                         (unsigned long long)first, (unsigned long long)count,
+                         (unsigned long long)n);
 }
 
 /* ---- what needs no meaning ---- */
@@ -63,8 +66,10 @@ static int utf8_length(const uint8_t *text, size_t left)
 static bool check_strings(Check *check)
 {
     const DtPlan *plan = check->plan;
-    if (plan->n_strings == 0 || plan->strings[0] != '\0' || plan->strings[plan->n_strings - 1] != '\0')
-        return dt_check_fail(check, "STRS", 0, "the string table does not start and end with an empty string");
+    if (plan->n_strings == 0 || plan->strings[0] != '\0' ||
+        plan->strings[plan->n_strings - 1] != '\0')
+        return dt_check_fail(check, "STRS", 0,
+                             "the string table does not start and end with an empty string");
     for (size_t i = 0; i < plan->n_strings;) {
         int n = utf8_length((const uint8_t *)plan->strings + i, plan->n_strings - i);
         if (n == 0)
@@ -74,15 +79,16 @@ static bool check_strings(Check *check)
     return true;
 }
 
-/* In the middle of a character a string would start with half of it: only starts of strings count. */
+/* In the middle of a character a string would start with half of it: only starts of strings count.
+ */
 static bool check_string(Check *check, uint64_t offset)
 {
     const DtPlan *plan = check->plan;
     return offset < plan->n_strings && (offset == 0 || plan->strings[offset - 1] == '\0');
 }
 
-static bool check_field(Check *check, const DtPlanRecord *record, uint32_t index, const DtPlanField *field,
-                        const uint8_t *at, uint32_t element)
+static bool check_field(Check *check, const DtPlanRecord *record, uint32_t index,
+                        const DtPlanField *field, const uint8_t *at, uint32_t element)
 {
     const DtPlan *plan = check->plan;
     uint64_t value = dt_fields_get(field, at, element);
@@ -90,24 +96,26 @@ static bool check_field(Check *check, const DtPlanRecord *record, uint32_t index
     switch (field->kind) {
     case DT_FIELD_STR:
         if (!check_string(check, value))
-            return dt_check_fail(check, record->tag, index, "%s: no string starts at %llu", field->name,
-                                 (unsigned long long)value);
+            return dt_check_fail(check, record->tag, index, "%s: no string starts at %llu",
+                                 field->name, (unsigned long long)value);
         break;
     case DT_FIELD_F64:
         memcpy(&number, &value, sizeof number);
         if (!isfinite(number))
             return dt_check_fail(check, record->tag, index, "%s is not finite", field->name);
         break;
-    case DT_FIELD_ENUM: case DT_FIELD_ENUM16: case DT_FIELD_ENUM8:
+    case DT_FIELD_ENUM:
+    case DT_FIELD_ENUM16:
+    case DT_FIELD_ENUM8:
         if (value >= field->n_names)
-            return dt_check_fail(check, record->tag, index, "%s: no kind has number %llu", field->name,
-                                 (unsigned long long)value);
+            return dt_check_fail(check, record->tag, index, "%s: no kind has number %llu",
+                                 field->name, (unsigned long long)value);
         break;
     case DT_FIELD_BLOB:
         if (value % DT_PLAN_ALIGN != 0)
             return dt_check_fail(check, record->tag, index, "%s is not aligned", field->name);
-        return dt_check_range(check, record->tag, index, field->name, value, dt_fields_get(field + 1, at, 0),
-                              plan->n_blob);
+        return dt_check_range(check, record->tag, index, field->name, value,
+                              dt_fields_get(field + 1, at, 0), plan->n_blob);
     case DT_FIELD_RESERVED:
         if (value != 0)
             return dt_check_fail(check, record->tag, index, "%s is not zero", field->name);
@@ -126,7 +134,8 @@ static bool check_fields(Check *check)
         for (uint32_t i = 0; i < n; i++)
             for (uint32_t f = 0; f < record->n_fields; f++)
                 for (uint32_t e = 0; e < record->fields[f].count; e++)
-                    if (!check_field(check, record, i, &record->fields[f], at + (size_t)i * record->size, e))
+                    if (!check_field(check, record, i, &record->fields[f],
+                                     at + (size_t)i * record->size, e))
                         return false;
     }
     return true;
@@ -144,13 +153,17 @@ static int64_t ranks_of(const DtPlan *plan, uint32_t mask)
     return ranks;
 }
 
-static bool mask_in_mesh(const DtPlan *plan, uint32_t mask) { return plan->n_mesh >= 32 || mask >> plan->n_mesh == 0; }
+static bool mask_in_mesh(const DtPlan *plan, uint32_t mask)
+{
+    return plan->n_mesh >= 32 || mask >> plan->n_mesh == 0;
+}
 
 static bool check_meta(Check *check)
 {
     const DtPlan *plan = check->plan;
     if (plan->n_meta != 1 || plan->n_train > 1 || plan->n_logical > 1)
-        return dt_check_fail(check, "META", 0, "a plan has one META, at most one TRAN and one LOGI record");
+        return dt_check_fail(check, "META", 0,
+                             "a plan has one META, at most one TRAN and one LOGI record");
     const DtPlanMeta *meta = plan->meta;
     if (plan->n_mesh > DT_CHECK_MAX_MESH)
         return dt_check_fail(check, "MESH", plan->n_mesh, "too many mesh axes");
@@ -163,11 +176,12 @@ static bool check_meta(Check *check)
             return dt_check_fail(check, "MESH", i, "more than 2^20 ranks");
     }
     if (meta->n_ranks != ranks)
-        return dt_check_fail(check, "META", 0, "%u ranks, but the mesh has %lld", meta->n_ranks, (long long)ranks);
+        return dt_check_fail(check, "META", 0, "%u ranks, but the mesh has %lld", meta->n_ranks,
+                             (long long)ranks);
     if (meta->n_micro == 0)
         return dt_check_fail(check, "META", 0, "no micro-batch");
-    const int64_t sizes[] = {meta->steps, meta->batch, meta->tokens, meta->parameters, meta->eval_every,
-                             meta->eval_steps, meta->save_every, meta->save_keep};
+    const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,     meta->parameters,
+                             meta->eval_every, meta->eval_steps, meta->save_every, meta->save_keep};
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         if (sizes[i] < 0 || sizes[i] > DT_CHECK_MAX_BYTES)
             return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);
@@ -187,7 +201,8 @@ static bool check_groups(Check *check)
     for (uint32_t i = 0; i < plan->n_groups; i++) {
         const DtPlanGroup *group = &plan->groups[i];
         if (!mask_in_mesh(plan, group->mask) || group->size != ranks_of(plan, group->mask))
-            return dt_check_fail(check, "GRUP", i, "axes %x do not make %u ranks", group->mask, group->size);
+            return dt_check_fail(check, "GRUP", i, "axes %x do not make %u ranks", group->mask,
+                                 group->size);
     }
     return true;
 }
@@ -201,11 +216,13 @@ static bool check_arenas(Check *check)
     for (uint32_t i = 0; i < plan->n_arenas; i++) {
         const DtPlanArena *arena = &plan->arenas[i];
         if (arena->bytes < 0 || arena->bytes > DT_CHECK_MAX_BYTES || arena->shared > 1)
-            return dt_check_fail(check, "AREN", i, "%lld bytes, shared %u", (long long)arena->bytes, arena->shared);
+            return dt_check_fail(check, "AREN", i, "%lld bytes, shared %u", (long long)arena->bytes,
+                                 arena->shared);
         total += arena->bytes;
     }
     if (total > DT_CHECK_MAX_BYTES)
-        return dt_check_fail(check, "AREN", 0, "the arenas have %lld bytes together", (long long)total);
+        return dt_check_fail(check, "AREN", 0, "the arenas have %lld bytes together",
+                             (long long)total);
     return true;
 }
 
@@ -214,36 +231,39 @@ static bool check_axes(Check *check)
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_axes; i++) {
         const DtPlanAxis *axis = &plan->axes[i];
-        if (!mask_in_mesh(plan, axis->split) || axis->extent < 1 || axis->extent > DT_CHECK_MAX_BYTES ||
-            axis->local < 1 || axis->local > DT_CHECK_MAX_BYTES)
-            return dt_check_fail(check, "AXIS", i, "extent %lld, local %lld, split %x", (long long)axis->extent,
-                                 (long long)axis->local, axis->split);
+        if (!mask_in_mesh(plan, axis->split) || axis->extent < 1 ||
+            axis->extent > DT_CHECK_MAX_BYTES || axis->local < 1 ||
+            axis->local > DT_CHECK_MAX_BYTES)
+            return dt_check_fail(check, "AXIS", i, "extent %lld, local %lld, split %x",
+                                 (long long)axis->extent, (long long)axis->local, axis->split);
         /* Inputs hold a micro-batch: time splits the batch too. */
         int64_t ranks = ranks_of(plan, axis->split);
         if ((DtWide)axis->local * ranks * plan->meta->n_micro < axis->extent)
-            return dt_check_fail(check, "AXIS", i, "%lld ranks hold %lld each of %lld", (long long)ranks,
-                                 (long long)axis->local, (long long)axis->extent);
+            return dt_check_fail(check, "AXIS", i, "%lld ranks hold %lld each of %lld",
+                                 (long long)ranks, (long long)axis->local, (long long)axis->extent);
     }
     return true;
 }
 
 /* bytes at offset lie in the arena, aligned to dtype. */
-static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t arena, int64_t offset, int64_t bytes,
-                        uint32_t dtype)
+static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t arena,
+                        int64_t offset, int64_t bytes, uint32_t dtype)
 {
     const DtPlan *plan = check->plan;
     if (arena >= plan->n_arenas)
         return dt_check_fail(check, tag, index, "arena %u of %u", arena, plan->n_arenas);
     if (offset < 0 || offset % dt_kinds_size(dtype) != 0 || bytes > plan->arenas[arena].bytes ||
         offset > plan->arenas[arena].bytes - bytes)
-        return dt_check_fail(check, tag, index, "offset %lld + %lld of %lld bytes", (long long)offset,
-                             (long long)bytes, (long long)plan->arenas[arena].bytes);
+        return dt_check_fail(check, tag, index, "offset %lld + %lld of %lld bytes",
+                             (long long)offset, (long long)bytes,
+                             (long long)plan->arenas[arena].bytes);
     return true;
 }
 
 /* A tensor in an arena: axes in range, bytes = local elements x dtype, aligned, inside. */
-static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t first_axis, uint32_t n_axes,
-                         uint32_t dtype, uint32_t arena, int64_t offset, int64_t bytes)
+static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t first_axis,
+                         uint32_t n_axes, uint32_t dtype, uint32_t arena, int64_t offset,
+                         int64_t bytes)
 {
     const DtPlan *plan = check->plan;
     if (!dt_check_range(check, tag, index, "axes", first_axis, n_axes, plan->n_axes))
@@ -271,14 +291,16 @@ static bool check_stores(Check *check)
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
-        if (!check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype, store->arena,
-                          store->offset, store->bytes) ||
+        if (!check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
+                          store->arena, store->offset, store->bytes) ||
             !check_span(check, "STOR", i, store->span))
             return false;
         if (store->n_loops > store->n_axes || store->saved > 1)
-            return dt_check_fail(check, "STOR", i, "%u loops, saved %u", store->n_loops, store->saved);
+            return dt_check_fail(check, "STOR", i, "%u loops, saved %u", store->n_loops,
+                                 store->saved);
         bool owned = store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE;
-        if (owned ? store->of < 0 || (uint32_t)store->of >= plan->n_stores : store->of != DT_PLAN_NONE)
+        if (owned ? store->of < 0 || (uint32_t)store->of >= plan->n_stores
+                  : store->of != DT_PLAN_NONE)
             return dt_check_fail(check, "STOR", i, "belongs to store %d", store->of);
         if (dt_plan_str(plan, store->path)[0] == '\0')
             return dt_check_fail(check, "STOR", i, "has no path");
@@ -291,7 +313,8 @@ static bool is_identifier(const char *text)
     if (!((text[0] | 32) >= 'a' && (text[0] | 32) <= 'z') && text[0] != '_')
         return false;
     for (; *text; text++)
-        if (!((*text | 32) >= 'a' && (*text | 32) <= 'z') && *text != '_' && !(*text >= '0' && *text <= '9'))
+        if (!((*text | 32) >= 'a' && (*text | 32) <= 'z') && *text != '_' &&
+            !(*text >= '0' && *text <= '9'))
             return false;
     return true;
 }
@@ -302,9 +325,11 @@ static bool check_kernels(Check *check)
     for (uint32_t i = 0; i < plan->n_kernels; i++) {
         const DtPlanKernel *kernel = &plan->kernels[i];
         if (kernel->code >= plan->n_codes)
-            return dt_check_fail(check, "KERN", i, "code unit %u of %u", kernel->code, plan->n_codes);
+            return dt_check_fail(check, "KERN", i, "code unit %u of %u", kernel->code,
+                                 plan->n_codes);
         if (kernel->n_pointers > DT_CHECK_MAX_ARGS || kernel->n_integers > DT_CHECK_MAX_ARGS)
-            return dt_check_fail(check, "KERN", i, "%u pointers and %u integers", kernel->n_pointers, kernel->n_integers);
+            return dt_check_fail(check, "KERN", i, "%u pointers and %u integers",
+                                 kernel->n_pointers, kernel->n_integers);
         if (!is_identifier(dt_plan_str(plan, kernel->symbol)))
             return dt_check_fail(check, "KERN", i, "its symbol is no identifier");
         if (!check_span(check, "KERN", i, kernel->span))
@@ -320,9 +345,11 @@ static bool check_gemms(Check *check)
     for (uint32_t i = 0; i < plan->n_gemms; i++) {
         const DtPlanGemm *gemm = &plan->gemms[i];
         if (gemm->n_batch > DT_PLAN_MAX_BATCH || gemm->accumulate > 1)
-            return dt_check_fail(check, "GEMM", i, "%u batch axes, accumulate %u", gemm->n_batch, gemm->accumulate);
+            return dt_check_fail(check, "GEMM", i, "%u batch axes, accumulate %u", gemm->n_batch,
+                                 gemm->accumulate);
         const int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
-        const int64_t strides[] = {gemm->a_row, gemm->a_col, gemm->b_row, gemm->b_col, gemm->c_row, gemm->c_col};
+        const int64_t strides[] = {gemm->a_row, gemm->a_col, gemm->b_row,
+                                   gemm->b_col, gemm->c_row, gemm->c_col};
         for (int s = 0; s < 3; s++)
             if (sizes[s] < 1 || sizes[s] > DT_CHECK_MAX_BYTES)
                 return dt_check_fail(check, "GEMM", i, "size %lld", (long long)sizes[s]);
@@ -332,10 +359,11 @@ static bool check_gemms(Check *check)
         if ((gemm->m > 1 && gemm->c_row == 0) || (gemm->n > 1 && gemm->c_col == 0))
             return dt_check_fail(check, "GEMM", i, "elements of the result coincide");
         for (uint32_t b = 0; b < DT_PLAN_MAX_BATCH; b++) {
-            const int64_t numbers[] = {gemm->batch[b], gemm->a_batch[b], gemm->b_batch[b], gemm->c_batch[b]};
+            const int64_t numbers[] = {gemm->batch[b], gemm->a_batch[b], gemm->b_batch[b],
+                                       gemm->c_batch[b]};
             for (int s = 0; s < 4; s++)
-                if (numbers[s] < (b < gemm->n_batch && s == 0 ? 1 : 0) || numbers[s] > DT_CHECK_MAX_BYTES ||
-                    (b >= gemm->n_batch && numbers[s] != 0))
+                if (numbers[s] < (b < gemm->n_batch && s == 0 ? 1 : 0) ||
+                    numbers[s] > DT_CHECK_MAX_BYTES || (b >= gemm->n_batch && numbers[s] != 0))
                     return dt_check_fail(check, "GEMM", i, "batch axis %u", b);
             if (b < gemm->n_batch && gemm->batch[b] > 1 && gemm->c_batch[b] == 0)
                 return dt_check_fail(check, "GEMM", i, "elements of the result coincide");
@@ -349,17 +377,20 @@ static bool check_inputs(Check *check)
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_inputs; i++) {
         const DtPlanInput *input = &plan->inputs[i];
-        if (!dt_check_range(check, "INPT", i, "axes", input->first_axis, input->n_axes, plan->n_axes))
+        if (!dt_check_range(check, "INPT", i, "axes", input->first_axis, input->n_axes,
+                            plan->n_axes))
             return false;
         if (input->n_axes < 1 || input->n_axes > DT_PLAN_MAX_RANK)
-            return dt_check_fail(check, "INPT", i, "%u axes; the first is the sample", input->n_axes);
+            return dt_check_fail(check, "INPT", i, "%u axes; the first is the sample",
+                                 input->n_axes);
         DtWide elements = 1;
         for (uint32_t a = 1; a < input->n_axes && elements <= DT_CHECK_MAX_BYTES; a++)
             elements *= plan->axes[input->first_axis + a].local;
         if (elements != input->row_elements)
-            return dt_check_fail(check, "INPT", i, "%lld elements a row do not fit its axes", (long long)input->row_elements);
-        if (!check_place(check, "INPT", i, input->arena, input->offset, input->row_elements * dt_kinds_size(input->dtype),
-                         input->dtype))
+            return dt_check_fail(check, "INPT", i, "%lld elements a row do not fit its axes",
+                                 (long long)input->row_elements);
+        if (!check_place(check, "INPT", i, input->arena, input->offset,
+                         input->row_elements * dt_kinds_size(input->dtype), input->dtype))
             return false;
     }
     return true;
@@ -370,11 +401,13 @@ static bool check_readers(Check *check)
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_readers; i++) {
         const DtPlanReader *reader = &plan->readers[i];
-        if (!dt_check_range(check, "READ", i, "inputs", reader->first_input, reader->n_inputs, plan->n_inputs) ||
+        if (!dt_check_range(check, "READ", i, "inputs", reader->first_input, reader->n_inputs,
+                            plan->n_inputs) ||
             !check_span(check, "READ", i, reader->span))
             return false;
         if (reader->n_inputs < 1 || reader->n_inputs > DT_CHECK_MAX_ARGS || reader->is_eval > 1)
-            return dt_check_fail(check, "READ", i, "%u inputs, is_eval %u", reader->n_inputs, reader->is_eval);
+            return dt_check_fail(check, "READ", i, "%u inputs, is_eval %u", reader->n_inputs,
+                                 reader->is_eval);
         if (reader->from < 0 || reader->to > 1 || reader->from >= reader->to)
             return dt_check_fail(check, "READ", i, "part %g to %g", reader->from, reader->to);
     }
@@ -399,8 +432,8 @@ static bool check_scalars(Check *check)
     }
     for (uint32_t i = 0; i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
-        if (!check_tensor(check, "METR", i, metric->first_axis, metric->n_axes, metric->dtype, metric->arena,
-                          metric->offset, metric->bytes))
+        if (!check_tensor(check, "METR", i, metric->first_axis, metric->n_axes, metric->dtype,
+                          metric->arena, metric->offset, metric->bytes))
             return false;
         if (!has_entry(plan, metric->entry))
             return dt_check_fail(check, "METR", i, "is of an entry that the plan lacks");
@@ -411,9 +444,10 @@ static bool check_scalars(Check *check)
 DtStatus dt_check_plan(const DtPlan *plan)
 {
     Check check = {.plan = plan, .status = DT_OK};
-    if (check_strings(&check) && check_fields(&check) && check_meta(&check) && check_groups(&check) &&
-        check_arenas(&check) && check_axes(&check) && check_stores(&check) && check_kernels(&check) &&
-        check_gemms(&check) && check_inputs(&check) && check_readers(&check) && check_scalars(&check) &&
+    if (check_strings(&check) && check_fields(&check) && check_meta(&check) &&
+        check_groups(&check) && check_arenas(&check) && check_axes(&check) &&
+        check_stores(&check) && check_kernels(&check) && check_gemms(&check) &&
+        check_inputs(&check) && check_readers(&check) && check_scalars(&check) &&
         dt_check_run(&check))
         return DT_OK;
     return check.status;

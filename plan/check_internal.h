@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the two halves of the checker: records by themselves (check.c), and the program that they
- * make (check_run.c). */
+/* Shared by the two halves of the checker: records by themselves (check.c), and the program that
+ * they make (check_run.c). */
 #ifndef DT_PLAN_CHECK_INTERNAL_H
 #define DT_PLAN_CHECK_INTERNAL_H
 
@@ -12,15 +12,15 @@ __extension__ typedef __int128 DtWide;
 
 /* Limits that keep arithmetic on plan numbers far from overflow. */
 enum {
-    DT_CHECK_MAX_ARGS = 256,          /* pointers or integers of a kernel */
+    DT_CHECK_MAX_ARGS = 256, /* pointers or integers of a kernel */
     DT_CHECK_MAX_MESH = 16,
 };
-#define DT_CHECK_MAX_BYTES ((int64_t)1 << 46)  /* of an arena; also elements and extents */
-#define DT_CHECK_MAX_RUNS 1000000000           /* bodies run by one entry */
+#define DT_CHECK_MAX_BYTES ((int64_t)1 << 46) /* of an arena; also elements and extents */
+#define DT_CHECK_MAX_RUNS  1000000000         /* bodies run by one entry */
 
 typedef struct Check {
     const DtPlan *plan;
-    DtStatus status;                  /* of the first record that is wrong */
+    DtStatus status; /* of the first record that is wrong */
 } Check;
 
 /* Records "plan record INST 12: ..." and returns false. */
@@ -28,8 +28,8 @@ bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *fo
     __attribute__((format(printf, 4, 5)));
 
 /* [first, first + count) lies within n. */
-bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first, uint64_t count,
-                    uint64_t n);
+bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first,
+                    uint64_t count, uint64_t n);
 
 /* Schedules, bodies and instructions. Requires all other records to be checked. */
 bool dt_check_run(Check *check);

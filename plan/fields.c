@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expands fields.def into tables. Every byte of a record belongs to exactly one field: the assertions at
- * the end compare sizes, so a field that was added to plan.h only does not compile. */
+/* Expands fields.def into tables. Every byte of a record belongs to exactly one field: the
+ * assertions at the end compare sizes, so a field that was added to plan.h only does not compile.
+ */
 #include "plan/fields.h"
 
 #include "plan/kinds.h"
 
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plans are little-endian and used in place");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "plans are little-endian and used in place");
 
 static const int64_t dtype_sizes[DT_PLAN_DTYPES] = {1, 1, 2, 4, 4, 8, 2, 2, 4, 8};
-static const char *const dtype_names[] = {"bool", "u8", "u16", "u32", "i32", "i64", "f16", "bf16", "f32", "f64"};
-static const char *const lr_names[] = {"constant", "warmup_cosine", "warmup_linear", "step_decay", "inverse_sqrt"};
+static const char *const dtype_names[] = {"bool", "u8",  "u16",  "u32", "i32",
+                                          "i64",  "f16", "bf16", "f32", "f64"};
+static const char *const lr_names[] = {"constant", "warmup_cosine", "warmup_linear", "step_decay",
+                                       "inverse_sqrt"};
 static const char *const update_names[] = {"adamw", "sgd"};
-static const char *const arena_names[] = {"params", "grads", "optimizer", "activations", "inputs", "scalars",
-                                          "workspace"};
+static const char *const arena_names[] = {"params", "grads",   "optimizer", "activations",
+                                          "inputs", "scalars", "workspace"};
 static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2"};
 static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
-static const char *const inst_names[] = {"kernel",     "gemm",           "copy",      "zero", "read",
-                                         "all_reduce", "all_gather",     "reduce_scatter", "broadcast", "send",
-                                         "recv",       "barrier",        "attend_fwd", "attend_bwd"};
+static const char *const inst_names[] = {
+    "kernel",         "gemm",      "copy", "zero", "read",    "all_reduce", "all_gather",
+    "reduce_scatter", "broadcast", "send", "recv", "barrier", "attend_fwd", "attend_bwd"};
 static const char *const reduce_names[] = {"sum", "max", "min"};
 static const char *const schedule_names[] = {"run", "loop", "end"};
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};
@@ -28,35 +32,45 @@ static const char *const source_names[] = {"text", "bin", "npy", "images", "synt
 static const char *const scalar_names[] = {"lr", "bias1", "bias2"};
 
 #define N(names) (sizeof(names) / sizeof((names)[0]))
-_Static_assert(N(dtype_names) == DT_PLAN_DTYPES && N(lr_names) == DT_PLAN_LRS && N(update_names) == DT_PLAN_UPDATES,
+_Static_assert(N(dtype_names) == DT_PLAN_DTYPES && N(lr_names) == DT_PLAN_LRS &&
+                   N(update_names) == DT_PLAN_UPDATES,
                "one name each");
-_Static_assert(N(arena_names) == DT_ARENA_KINDS && N(store_names) == DT_PLAN_STORES && N(init_names) == DT_PLAN_INITS,
+_Static_assert(N(arena_names) == DT_ARENA_KINDS && N(store_names) == DT_PLAN_STORES &&
+                   N(init_names) == DT_PLAN_INITS,
                "one name each");
-_Static_assert(N(inst_names) == DT_INST_KINDS && N(reduce_names) == DT_PLAN_REDUCES, "one name each");
-_Static_assert(N(sample_names) == DT_PLAN_SAMPLES && N(source_names) == DT_PLAN_SOURCES, "one name each");
+_Static_assert(N(inst_names) == DT_INST_KINDS && N(reduce_names) == DT_PLAN_REDUCES,
+               "one name each");
+_Static_assert(N(sample_names) == DT_PLAN_SAMPLES && N(source_names) == DT_PLAN_SOURCES,
+               "one name each");
 
-/* Size of one element of each kind; fields of several elements are arrays of it. RESERVED: the field's own. */
-#define SIZE_U8(field) 1u
-#define SIZE_U16(field) 2u
-#define SIZE_U32(field) 4u
-#define SIZE_I32(field) 4u
-#define SIZE_U64(field) 8u
-#define SIZE_I64(field) 8u
-#define SIZE_F64(field) 8u
-#define SIZE_STR(field) 4u
-#define SIZE_ENUM(field) 4u
-#define SIZE_ENUM16(field) 2u
-#define SIZE_ENUM8(field) 1u
-#define SIZE_HEX(field) 8u
-#define SIZE_BLOB(field) 8u
+/* Size of one element of each kind; fields of several elements are arrays of it. RESERVED: the
+ * field's own. */
+#define SIZE_U8(field)       1u
+#define SIZE_U16(field)      2u
+#define SIZE_U32(field)      4u
+#define SIZE_I32(field)      4u
+#define SIZE_U64(field)      8u
+#define SIZE_I64(field)      8u
+#define SIZE_F64(field)      8u
+#define SIZE_STR(field)      4u
+#define SIZE_ENUM(field)     4u
+#define SIZE_ENUM16(field)   2u
+#define SIZE_ENUM8(field)    1u
+#define SIZE_HEX(field)      8u
+#define SIZE_BLOB(field)     8u
 #define SIZE_BLOB_LEN(field) 8u
 #define SIZE_RESERVED(field) ((uint32_t)sizeof(field))
 
-#define ROW(record, member, kind, names, n)                                                                \
-    {#member, DT_FIELD_##kind, (uint32_t)offsetof(DtPlan##record, member),                                 \
-     (uint32_t)SIZE_##kind(((DtPlan##record *)0)->member),                                                 \
-     (uint32_t)(sizeof(((DtPlan##record *)0)->member) / SIZE_##kind(((DtPlan##record *)0)->member)), names, n},
-#define F(record, member, kind) ROW(record, member, kind, NULL, 0)
+#define ROW(record, member, kind, names, n)                  \
+    {#member,                                                \
+     DT_FIELD_##kind,                                        \
+     (uint32_t)offsetof(DtPlan##record, member),             \
+     (uint32_t)SIZE_##kind(((DtPlan##record *)0)->member),   \
+     (uint32_t)(sizeof(((DtPlan##record *)0)->member) /      \
+                SIZE_##kind(((DtPlan##record *)0)->member)), \
+     names,                                                  \
+     n},
+#define F(record, member, kind)        ROW(record, member, kind, NULL, 0)
 #define E(record, member, kind, names) ROW(record, member, kind, names, N(names))
 
 #define RECORD(section, type, ...) static const DtPlanField fields_##section[] = {__VA_ARGS__};
@@ -66,24 +80,32 @@ _Static_assert(N(sample_names) == DT_PLAN_SAMPLES && N(source_names) == DT_PLAN_
 #undef E
 
 /* The members' sizes add up to the record's. */
-#define F(record, member, kind) +sizeof(((DtPlan##record *)0)->member)
+#define F(record, member, kind)        +sizeof(((DtPlan##record *)0)->member)
 #define E(record, member, kind, names) +sizeof(((DtPlan##record *)0)->member)
-#define RECORD(section, type, ...)                                                                         \
+#define RECORD(section, type, ...) \
     _Static_assert(0 __VA_ARGS__ == sizeof(type), "fields.def lists every field of " #type);
 #include "plan/fields.def"
 #undef RECORD
 #undef F
 #undef E
 
-#define DT_PLAN_FIELD(tag, section, type)                                                                  \
-    {tag, #section, sizeof(type), N(fields_##section), fields_##section, offsetof(DtPlan, section),        \
+#define DT_PLAN_FIELD(tag, section, type) \
+    {tag,                                 \
+     #section,                            \
+     sizeof(type),                        \
+     N(fields_##section),                 \
+     fields_##section,                    \
+     offsetof(DtPlan, section),           \
      offsetof(DtPlan, n_##section)},
 const DtPlanRecord dt_fields_records[DT_RECORDS] = {DT_PLAN_SECTIONS(DT_PLAN_FIELD)};
 #undef DT_PLAN_FIELD
 
 int64_t dt_kinds_size(uint32_t dtype) { return dtype < DT_PLAN_DTYPES ? dtype_sizes[dtype] : 0; }
 
-const char *dt_kinds_name(uint32_t dtype) { return dtype < DT_PLAN_DTYPES ? dtype_names[dtype] : "?"; }
+const char *dt_kinds_name(uint32_t dtype)
+{
+    return dtype < DT_PLAN_DTYPES ? dtype_names[dtype] : "?";
+}
 
 const DtPlanRecord *dt_fields_find(const char *tag)
 {

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plan's records described as data: for every record type its section, size and fields, from
- * fields.def. The writer renumbers strings and blobs by it, the checker does the part of its work that
- * needs no knowledge of meaning, the text form is printed and read by it, and the tests mutate by it. */
+ * fields.def. The writer renumbers strings and blobs by it, the checker does the part of its work
+ * that needs no knowledge of meaning, the text form is printed and read by it, and the tests
+ * mutate by it. */
 #ifndef DT_PLAN_FIELDS_H
 #define DT_PLAN_FIELDS_H
 
 #include "plan/plan.h"
 
 typedef enum DtPlanFieldKind {
-    DT_FIELD_U8, DT_FIELD_U16, DT_FIELD_U32, DT_FIELD_I32, DT_FIELD_U64, DT_FIELD_I64,
-    DT_FIELD_F64,      /* finite */
-    DT_FIELD_STR,      /* DtPlanStr */
-    DT_FIELD_ENUM,     /* u32 with names */
-    DT_FIELD_ENUM16, DT_FIELD_ENUM8,
+    DT_FIELD_U8,
+    DT_FIELD_U16,
+    DT_FIELD_U32,
+    DT_FIELD_I32,
+    DT_FIELD_U64,
+    DT_FIELD_I64,
+    DT_FIELD_F64,  /* finite */
+    DT_FIELD_STR,  /* DtPlanStr */
+    DT_FIELD_ENUM, /* u32 with names */
+    DT_FIELD_ENUM16,
+    DT_FIELD_ENUM8,
     DT_FIELD_HEX,      /* u64 that is a hash */
     DT_FIELD_BLOB,     /* u64: offset in BLOB; the next field is its length */
     DT_FIELD_BLOB_LEN, /* u64 */
@@ -22,23 +29,23 @@ typedef enum DtPlanFieldKind {
 typedef struct DtPlanField {
     const char *name;
     DtPlanFieldKind kind;
-    uint32_t offset, size, count;   /* size: of one of count elements */
-    const char *const *names;       /* of an enumeration */
+    uint32_t offset, size, count; /* size: of one of count elements */
+    const char *const *names;     /* of an enumeration */
     uint32_t n_names;
 } DtPlanField;
 
 typedef struct DtPlanRecord {
-    const char *tag, *name;         /* "INST", "insts" */
+    const char *tag, *name; /* "INST", "insts" */
     uint32_t size, n_fields;
     const DtPlanField *fields;
-    size_t at, n;                   /* offsets of the pointer and the count in DtPlan */
+    size_t at, n; /* offsets of the pointer and the count in DtPlan */
 } DtPlanRecord;
 
 enum {
 #define DT_PLAN_FIELD(tag, field, type) DT_RECORD_##field,
     DT_PLAN_SECTIONS(DT_PLAN_FIELD)
 #undef DT_PLAN_FIELD
-    DT_RECORDS
+        DT_RECORDS
 };
 extern const DtPlanRecord dt_fields_records[DT_RECORDS]; /* in the order of DT_PLAN_SECTIONS */
 

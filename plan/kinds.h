@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names for the numbers that plan records carry. They equal the compiler's own enumerations of the same
- * things, which this layer must not see; tests/plan/test_kinds.c compares them. */
+/* Names for the numbers that plan records carry. They equal the compiler's own enumerations of the
+ * same things, which this layer must not see; tests/plan/test_kinds.c compares them. */
 #ifndef DT_PLAN_KINDS_H
 #define DT_PLAN_KINDS_H
 
@@ -8,36 +8,69 @@
 
 /* Elements of tensors. A bool is one byte. */
 typedef enum DtPlanDtype {
-    DT_PLAN_BOOL, DT_PLAN_U8, DT_PLAN_U16, DT_PLAN_U32, DT_PLAN_I32, DT_PLAN_I64, DT_PLAN_F16, DT_PLAN_BF16,
-    DT_PLAN_F32, DT_PLAN_F64, DT_PLAN_DTYPES
+    DT_PLAN_BOOL,
+    DT_PLAN_U8,
+    DT_PLAN_U16,
+    DT_PLAN_U32,
+    DT_PLAN_I32,
+    DT_PLAN_I64,
+    DT_PLAN_F16,
+    DT_PLAN_BF16,
+    DT_PLAN_F32,
+    DT_PLAN_F64,
+    DT_PLAN_DTYPES
 } DtPlanDtype;
 
 typedef enum DtPlanReduce { DT_PLAN_SUM, DT_PLAN_MAX, DT_PLAN_MIN, DT_PLAN_REDUCES } DtPlanReduce;
 
 typedef enum DtPlanStoreKind {
-    DT_PLAN_PARAM, DT_PLAN_STATE, DT_PLAN_GRAD, DT_PLAN_MOMENT1, DT_PLAN_MOMENT2, DT_PLAN_STORES
+    DT_PLAN_PARAM,
+    DT_PLAN_STATE,
+    DT_PLAN_GRAD,
+    DT_PLAN_MOMENT1,
+    DT_PLAN_MOMENT2,
+    DT_PLAN_STORES
 } DtPlanStoreKind;
 
-typedef enum DtPlanInitKind { DT_PLAN_CONST, DT_PLAN_NORMAL, DT_PLAN_UNIFORM, DT_PLAN_INITS } DtPlanInitKind;
+typedef enum DtPlanInitKind {
+    DT_PLAN_CONST,
+    DT_PLAN_NORMAL,
+    DT_PLAN_UNIFORM,
+    DT_PLAN_INITS
+} DtPlanInitKind;
 
 typedef enum DtPlanSource {
-    DT_PLAN_TEXT, DT_PLAN_BIN, DT_PLAN_NPY, DT_PLAN_IMAGES, DT_PLAN_SYNTHETIC, DT_PLAN_SOURCES
+    DT_PLAN_TEXT,
+    DT_PLAN_BIN,
+    DT_PLAN_NPY,
+    DT_PLAN_IMAGES,
+    DT_PLAN_SYNTHETIC,
+    DT_PLAN_SOURCES
 } DtPlanSource;
 
 /* RAW: the source itself, element for element. */
 typedef enum DtPlanSample {
-    DT_PLAN_NEXT_TOKEN, DT_PLAN_MLM, DT_PLAN_SPAN_CORRUPTION, DT_PLAN_SAMPLE_IMAGES, DT_PLAN_RAW, DT_PLAN_SAMPLES
+    DT_PLAN_NEXT_TOKEN,
+    DT_PLAN_MLM,
+    DT_PLAN_SPAN_CORRUPTION,
+    DT_PLAN_SAMPLE_IMAGES,
+    DT_PLAN_RAW,
+    DT_PLAN_SAMPLES
 } DtPlanSample;
 
 /* Learning rate of step t = 0, 1, ...
  *   constant       base
- *   warmup_*       base (t+1)/warmup while t < warmup, then from base to floor at t = total by a half cosine
- *                  or a line, floor afterwards
+ *   warmup_*       base (t+1)/warmup while t < warmup, then from base to floor at t = total by a
+ *                  half cosine or a line, floor afterwards
  *   step_decay     base factor^(t // every)
  *   inverse_sqrt   base / sqrt(max(t+1, warmup)) */
 typedef enum DtPlanLr {
-    DT_PLAN_LR_CONSTANT, DT_PLAN_LR_WARMUP_COSINE, DT_PLAN_LR_WARMUP_LINEAR, DT_PLAN_LR_STEP_DECAY,
-    DT_PLAN_LR_INVERSE_SQRT, DT_PLAN_LRS
+    DT_PLAN_LR_CONSTANT,
+    DT_PLAN_LR_WARMUP_COSINE,
+    DT_PLAN_LR_WARMUP_LINEAR,
+    DT_PLAN_LR_STEP_DECAY,
+    DT_PLAN_LR_INVERSE_SQRT,
+    DT_PLAN_LRS
 } DtPlanLr;
 
 typedef enum DtPlanUpdate { DT_PLAN_ADAMW, DT_PLAN_SGD, DT_PLAN_UPDATES } DtPlanUpdate;

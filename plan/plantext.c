@@ -10,9 +10,9 @@
  *     |void k0(char *const *p, const int64_t *i)
  *     .
  *
- * Blobs follow their record, in the order of its fields, each ended by a line with a dot: base64 lines
- * after ':', or lines of text after '|' (the last one after '\' if no newline ends it). The number after
- * '#' is the record's index, for people. plantext_read.c reads all this back. */
+ * Blobs follow their record, in the order of its fields, each ended by a line with a dot: base64
+ * lines after ':', or lines of text after '|' (the last one after '\' if no newline ends it). The
+ * number after '#' is the record's index, for people. plantext_read.c reads all this back. */
 #include "plan/fields.h"
 #include "plan/read.h"
 
@@ -35,8 +35,8 @@ static void print_string(DtText *text, const char *string)
     dt_text_add(text, "\"");
 }
 
-/* Text that shows well: no control characters but tab and newline. Its UTF-8 is not looked at: bytes
- * pass through unchanged either way. */
+/* Text that shows well: no control characters but tab and newline. Its UTF-8 is not looked at:
+ * bytes pass through unchanged either way. */
 static bool is_text(const uint8_t *bytes, uint64_t len)
 {
     for (uint64_t i = 0; i < len; i++)
@@ -79,7 +79,8 @@ static void print_base64(DtText *text, const uint8_t *bytes, uint64_t len)
     }
 }
 
-static void print_number(DtText *text, const DtPlanField *field, const uint8_t *at, uint32_t element)
+static void print_number(DtText *text, const DtPlanField *field, const uint8_t *at,
+                         uint32_t element)
 {
     uint64_t value = dt_fields_get(field, at, element);
     double number;
@@ -92,8 +93,11 @@ static void print_number(DtText *text, const DtPlanField *field, const uint8_t *
             dt_text_double(text, number);
         break;
     case DT_FIELD_HEX: dt_text_printf(text, "0x%016" PRIx64, value); break;
-    case DT_FIELD_I32: case DT_FIELD_I64: dt_text_printf(text, "%" PRId64, (int64_t)value); break;
-    case DT_FIELD_ENUM: case DT_FIELD_ENUM16: case DT_FIELD_ENUM8: dt_text_add(text, field->names[value]); break;
+    case DT_FIELD_I32:
+    case DT_FIELD_I64: dt_text_printf(text, "%" PRId64, (int64_t)value); break;
+    case DT_FIELD_ENUM:
+    case DT_FIELD_ENUM16:
+    case DT_FIELD_ENUM8: dt_text_add(text, field->names[value]); break;
     default: dt_text_printf(text, "%" PRIu64, value);
     }
 }
@@ -114,7 +118,8 @@ static void print_array(DtText *text, const DtPlanField *field, const uint8_t *a
     dt_text_add(text, ")");
 }
 
-static void print_field(const DtPlan *plan, DtText *text, const DtPlanField *field, const uint8_t *at)
+static void print_field(const DtPlan *plan, DtText *text, const DtPlanField *field,
+                        const uint8_t *at)
 {
     uint64_t value = dt_fields_get(field, at, 0);
     bool is_first_name = field->names != NULL && field->offset == 0; /* the kind is always shown */
@@ -127,7 +132,8 @@ static void print_field(const DtPlan *plan, DtText *text, const DtPlanField *fie
     if (field->kind == DT_FIELD_BLOB) {
         uint64_t len = dt_fields_get(field + 1, at, 0);
         if (len > 0)
-            dt_text_printf(text, " %s=%s", field->name, is_text(plan->blob + value, len) ? "text" : "base64");
+            dt_text_printf(text, " %s=%s", field->name,
+                           is_text(plan->blob + value, len) ? "text" : "base64");
         return;
     }
     if (field->kind == DT_FIELD_STR) {
@@ -143,7 +149,8 @@ static void print_field(const DtPlan *plan, DtText *text, const DtPlanField *fie
     print_number(text, field, at, 0);
 }
 
-static void print_blobs(const DtPlan *plan, DtText *text, const DtPlanRecord *record, const uint8_t *at)
+static void print_blobs(const DtPlan *plan, DtText *text, const DtPlanRecord *record,
+                        const uint8_t *at)
 {
     for (uint32_t f = 0; f < record->n_fields; f++) {
         const DtPlanField *field = &record->fields[f];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the text form of plans (plantext.c shows it). The text may come from anywhere: each line is
- * parsed against the field tables, errors name the line, and the finished plan goes through the checker
- * like any other, so what this makes is either valid or refused. */
+/* Reads the text form of plans (plantext.c shows it). The text may come from anywhere: each line
+ * is parsed against the field tables, errors name the line, and the finished plan goes through the
+ * checker like any other, so what this makes is either valid or refused. */
 #include "plan/fields.h"
 #include "plan/read.h"
 #include "plan/write.h"
@@ -29,7 +29,8 @@ static bool fail(Reader *reader, const char *format, ...)
     va_start(args, format);
     const char *text = dt_arena_vprintf(reader->arena, format, args);
     va_end(args);
-    reader->status = dt_status_fail(DT_EXIT_DIAGNOSTICS, "plan text, line %u: %.300s", reader->line_number, text);
+    reader->status = dt_status_fail(DT_EXIT_DIAGNOSTICS, "plan text, line %u: %.300s",
+                                    reader->line_number, text);
     return false;
 }
 
@@ -98,7 +99,8 @@ static bool take_string(Reader *reader, DtPlanStr *ret_str)
     return true;
 }
 
-static bool parse_name(Reader *reader, const DtPlanField *field, const char *word, uint64_t *ret_value)
+static bool parse_name(Reader *reader, const DtPlanField *field, const char *word,
+                       uint64_t *ret_value)
 {
     for (uint32_t i = 0; i < field->n_names; i++)
         if (strcmp(field->names[i], word) == 0) {
@@ -108,7 +110,8 @@ static bool parse_name(Reader *reader, const DtPlanField *field, const char *wor
     FAIL(reader, "`%.40s` is no value of `%s`", word, field->name);
 }
 
-static bool parse_double(Reader *reader, const DtPlanField *field, const char *word, uint64_t *ret_value)
+static bool parse_double(Reader *reader, const DtPlanField *field, const char *word,
+                         uint64_t *ret_value)
 {
     char *end;
     double number = strtod(word, &end);
@@ -118,29 +121,32 @@ static bool parse_double(Reader *reader, const DtPlanField *field, const char *w
     return true;
 }
 
-static bool parse_integer(Reader *reader, const DtPlanField *field, const char *word, uint64_t *ret_value)
+static bool parse_integer(Reader *reader, const DtPlanField *field, const char *word,
+                          uint64_t *ret_value)
 {
     bool is_signed = field->kind == DT_FIELD_I32 || field->kind == DT_FIELD_I64;
     char *end;
     errno = 0;
     uint64_t value = is_signed ? (uint64_t)strtoll(word, &end, 10)
                                : strtoull(word, &end, field->kind == DT_FIELD_HEX ? 16 : 10);
-    bool fits = field->kind == DT_FIELD_I32 ? (int64_t)value >= INT32_MIN && (int64_t)value <= INT32_MAX
-                : field->size == 8          ? true
-                                            : value >> (8 * field->size) == 0;
+    bool fits = field->kind == DT_FIELD_I32
+                    ? (int64_t)value >= INT32_MIN && (int64_t)value <= INT32_MAX
+                : field->size == 8 ? true
+                                   : value >> (8 * field->size) == 0;
     if (word[0] == '\0' || *end != '\0' || errno != 0 || !fits || (!is_signed && word[0] == '-'))
         FAIL(reader, "`%.40s` is no number for `%s`", word, field->name);
     *ret_value = value;
     return true;
 }
 
-static bool take_element(Reader *reader, const DtPlanField *field, uint8_t *record, uint32_t element)
+static bool take_element(Reader *reader, const DtPlanField *field, uint8_t *record,
+                         uint32_t element)
 {
     uint64_t value = 0;
     const char *word = take_word(reader);
-    bool good = field->names != NULL            ? parse_name(reader, field, word, &value)
+    bool good = field->names != NULL          ? parse_name(reader, field, word, &value)
                 : field->kind == DT_FIELD_F64 ? parse_double(reader, field, word, &value)
-                                                : parse_integer(reader, field, word, &value);
+                                              : parse_integer(reader, field, word, &value);
     if (good)
         dt_fields_set(field, record, element, value);
     return good;
@@ -168,8 +174,12 @@ static bool take_array(Reader *reader, const DtPlanField *field, uint8_t *record
 
 static int base64_digit(char c)
 {
-    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+' ? 62 : c == '/' ? 63 : -1;
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+'             ? 62
+           : c == '/'             ? 63
+                                  : -1;
 }
 
 static bool take_base64(Reader *reader, DtText *bytes)
@@ -182,7 +192,8 @@ static bool take_base64(Reader *reader, DtText *bytes)
         for (int i = 0; i < 4; i++) {
             int digit = base64_digit(reader->line[i]);
             if (digit < 0 && (reader->line[i] != '=' || i < 2))
-                FAIL(reader, "`%c` is no base64 digit", reader->line[i] >= ' ' ? reader->line[i] : '?');
+                FAIL(reader, "`%c` is no base64 digit",
+                     reader->line[i] >= ' ' ? reader->line[i] : '?');
             bits = bits << 6 | (uint32_t)(digit < 0 ? 0 : digit);
             n += digit >= 0;
         }
@@ -203,7 +214,9 @@ static bool take_blob_lines(Reader *reader, DtText *bytes)
             dt_text_add_n(bytes, reader->line, (size_t)(reader->line_end - reader->line));
             dt_text_add(bytes, newline ? "\n" : "");
         } else if (!take(reader, ':') || !take_base64(reader, bytes))
-            return dt_status_ok(&reader->status) ? fail(reader, "`:`, `|` or `.` was expected in a blob") : false;
+            return dt_status_ok(&reader->status)
+                       ? fail(reader, "`:`, `|` or `.` was expected in a blob")
+                       : false;
     }
     FAIL(reader, "the blob does not end with `.`");
 }
@@ -224,12 +237,14 @@ static bool take_blob(Reader *reader, const DtPlanField *field, uint8_t *record)
 
 /* ---- records ---- */
 
-static bool take_field(Reader *reader, const DtPlanRecord *type, uint8_t *record, uint64_t *seen, uint64_t *blobs)
+static bool take_field(Reader *reader, const DtPlanRecord *type, uint8_t *record, uint64_t *seen,
+                       uint64_t *blobs)
 {
     const char *name = take_word(reader);
     for (uint32_t f = 0; f < type->n_fields; f++) {
         const DtPlanField *field = &type->fields[f];
-        if (strcmp(field->name, name) != 0 || field->kind == DT_FIELD_RESERVED || field->kind == DT_FIELD_BLOB_LEN)
+        if (strcmp(field->name, name) != 0 || field->kind == DT_FIELD_RESERVED ||
+            field->kind == DT_FIELD_BLOB_LEN)
             continue;
         if (*seen >> f & 1)
             FAIL(reader, "`%s` occurs twice", field->name);
@@ -248,7 +263,8 @@ static bool take_field(Reader *reader, const DtPlanRecord *type, uint8_t *record
             take_word(reader);
             return true;
         }
-        return field->count > 1 ? take_array(reader, field, record) : take_element(reader, field, record, 0);
+        return field->count > 1 ? take_array(reader, field, record)
+                                : take_element(reader, field, record, 0);
     }
     FAIL(reader, "%.4s has no field `%.40s`", type->tag, name);
 }
@@ -257,12 +273,12 @@ static void push_record(Reader *reader, const DtPlanRecord *type, const uint8_t 
 {
     DtPlanBuilder *builder = reader->builder;
     switch (type - dt_fields_records) {
-#define DT_PLAN_FIELD(tag, field, T)                                                                       \
-    case DT_RECORD_##field: {                                                                              \
-        T item;                                                                                            \
-        memcpy(&item, record, sizeof item);                                                                \
-        DT_PUSH(reader->arena, builder->field, item);                                                      \
-        break;                                                                                             \
+#define DT_PLAN_FIELD(tag, field, T)                  \
+    case DT_RECORD_##field: {                         \
+        T item;                                       \
+        memcpy(&item, record, sizeof item);           \
+        DT_PUSH(reader->arena, builder->field, item); \
+        break;                                        \
     }
         DT_PLAN_SECTIONS(DT_PLAN_FIELD)
 #undef DT_PLAN_FIELD
@@ -295,14 +311,20 @@ static bool take_record(Reader *reader)
 DT_PLAN_SECTIONS(DT_PLAN_FIELD)
 #undef DT_PLAN_FIELD
 
-DtStatus dt_plantext_read(DtArena *arena, const char *text, size_t len, uint8_t **ret_bytes, size_t *ret_len)
+DtStatus dt_plantext_read(DtArena *arena, const char *text, size_t len, uint8_t **ret_bytes,
+                          size_t *ret_len)
 {
-    Reader reader = {.arena = arena, .builder = dt_write_new(arena), .at = text, .end = text + len, .status = DT_OK};
+    Reader reader = {.arena = arena,
+                     .builder = dt_write_new(arena),
+                     .at = text,
+                     .end = text + len,
+                     .status = DT_OK};
     if (memchr(text, '\0', len) != NULL)
         return dt_status_fail(DT_EXIT_DIAGNOSTICS, "plan text: it contains a NUL byte");
     if (!next_line(&reader) || strcmp(take_word(&reader), "plan") != 0 || !take(&reader, ' ') ||
         strcmp(take_word(&reader), "1") != 0)
-        return dt_status_fail(DT_EXIT_DIAGNOSTICS, "plan text: the first line is not `plan %d`", DT_PLAN_VERSION);
+        return dt_status_fail(DT_EXIT_DIAGNOSTICS, "plan text: the first line is not `plan %d`",
+                              DT_PLAN_VERSION);
     while (dt_status_ok(&reader.status) && next_line(&reader)) {
         skip_spaces(&reader);
         if (reader.line < reader.line_end && *reader.line != '#')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads plan files in place. Nothing is followed before it was bounded: the header against the file's
- * length, the digest, each section against the file, then every record (check.c). Sections of unknown
- * tags are skipped unless they are marked critical. */
+/* Reads plan files in place. Nothing is followed before it was bounded: the header against the
+ * file's length, the digest, each section against the file, then every record (check.c). Sections
+ * of unknown tags are skipped unless they are marked critical. */
 #include "plan/read.h"
 
 #include "base/hash.h"
@@ -23,10 +23,11 @@ static DtStatus check_header(const uint8_t *bytes, size_t len, DtPlanHeader *ret
         FAIL("not a plan: it does not start with the plan's signature");
     memcpy(header, bytes, sizeof *header);
     if (header->version != DT_PLAN_VERSION)
-        FAIL("the plan has version %u, this program reads version %d: compile it again", header->version,
-             DT_PLAN_VERSION);
+        FAIL("the plan has version %u, this program reads version %d: compile it again",
+             header->version, DT_PLAN_VERSION);
     if (header->length != len)
-        FAIL("the plan should have %llu bytes but has %zu: it was cut or extended; compile or copy it again",
+        FAIL("the plan should have %llu bytes but has %zu: it was cut or extended; compile or copy "
+             "it again",
              (unsigned long long)header->length, len);
     if (memcmp(header->reserved, zeros, sizeof zeros) != 0)
         FAIL("the plan's header has unknown contents");
@@ -38,14 +39,17 @@ static DtStatus check_header(const uint8_t *bytes, size_t len, DtPlanHeader *ret
     return DT_OK;
 }
 
-static DtStatus check_section(const uint8_t *bytes, size_t len, const DtPlanSection *section, uint32_t record_size)
+static DtStatus check_section(const uint8_t *bytes, size_t len, const DtPlanSection *section,
+                              uint32_t record_size)
 {
     char tag[5] = {0};
     memcpy(tag, section->tag, 4);
     if (section->version != 1 || section->record_size != record_size)
-        FAIL("plan section %s has version %u and records of %u bytes; this program knows version 1 of %u bytes",
+        FAIL("plan section %s has version %u and records of %u bytes; this program knows version 1 "
+             "of %u bytes",
              tag, section->version, section->record_size, record_size);
-    if (section->offset % DT_PLAN_ALIGN != 0 || section->offset > len || section->length > len - section->offset ||
+    if (section->offset % DT_PLAN_ALIGN != 0 || section->offset > len ||
+        section->length > len - section->offset ||
         section->length != (uint64_t)section->record_size * section->count)
         FAIL("plan section %s does not lie within the file", tag);
     if (section->checksum != dt_hash_bytes(bytes + section->offset, section->length, 0))
@@ -54,17 +58,21 @@ static DtStatus check_section(const uint8_t *bytes, size_t len, const DtPlanSect
 }
 
 /* Sets the pointer and count of one section. */
-static DtStatus take_section(const uint8_t *bytes, size_t len, const DtPlanSection *section, uint32_t *seen,
-                             DtPlan *plan)
+static DtStatus take_section(const uint8_t *bytes, size_t len, const DtPlanSection *section,
+                             uint32_t *seen, DtPlan *plan)
 {
     const DtPlanRecord *record = dt_fields_find(section->tag);
-    bool strings = memcmp(section->tag, "STRS", 4) == 0, blob = memcmp(section->tag, "BLOB", 4) == 0;
+    bool strings = memcmp(section->tag, "STRS", 4) == 0,
+         blob = memcmp(section->tag, "BLOB", 4) == 0;
     if (record == NULL && !strings && !blob) {
         if (section->critical)
-            FAIL("the plan has a section that this program does not know: it was made by a newer compiler");
+            FAIL("the plan has a section that this program does not know: it was made by a newer "
+                 "compiler");
         return DT_OK;
     }
-    uint32_t bit = 1u << (record ? (uint32_t)(record - dt_fields_records) : strings ? DT_RECORDS : DT_RECORDS + 1);
+    uint32_t bit = 1u << (record    ? (uint32_t)(record - dt_fields_records)
+                          : strings ? DT_RECORDS
+                                    : DT_RECORDS + 1);
     if (*seen & bit)
         FAIL("the plan has a section twice");
     *seen |= bit;

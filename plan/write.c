@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds plan files. The bytes are a function of what the records say, not of the order in which the
- * compiler happened to intern strings and store blobs: before writing, both are laid out anew in the
- * order in which records (by section, then index) refer to them, and what nothing refers to is dropped.
- * So the text form, which shows strings and blobs where they are used, reads back to the same bytes. */
+/* Builds plan files. The bytes are a function of what the records say, not of the order in which
+ * the compiler happened to intern strings and store blobs: before writing, both are laid out anew
+ * in the order in which records (by section, then index) refer to them, and what nothing refers to
+ * is dropped. So the text form, which shows strings and blobs where they are used, reads back to
+ * the same bytes. */
 #include "plan/write.h"
 
 #include "base/file.h"
@@ -12,19 +13,20 @@
 #include <assert.h>
 #include <string.h>
 
-/* The builder with its table of strings: open addressing, power of two, 0 = empty (the empty string is
- * never looked up), else offset of the text. */
+/* The builder with its table of strings: open addressing, power of two, 0 = empty (the empty
+ * string is never looked up), else offset of the text. */
 typedef struct Writer {
     DtPlanBuilder builder;
     uint32_t *slots, n_slots, n_used;
 } Writer;
 
-/* Makes room for more bytes at the end of a vector; the amount is checked against its 32-bit count. */
-#define RESERVE(arena, vec, more)                                                                          \
-    do {                                                                                                   \
-        assert((uint64_t)(vec).n + (more) <= UINT32_MAX / 2);                                              \
-        while ((vec).cap - (vec).n < (more))                                                               \
-            (vec).at = dt_arena_grow((arena), (vec).at, &(vec).cap, sizeof((vec).at[0]));                  \
+/* Makes room for more bytes at the end of a vector; the amount is checked against its 32-bit count.
+ */
+#define RESERVE(arena, vec, more)                                                         \
+    do {                                                                                  \
+        assert((uint64_t)(vec).n + (more) <= UINT32_MAX / 2);                             \
+        while ((vec).cap - (vec).n < (more))                                              \
+            (vec).at = dt_arena_grow((arena), (vec).at, &(vec).cap, sizeof((vec).at[0])); \
     } while (0)
 
 DtPlanBuilder *dt_write_new(DtArena *arena)
@@ -76,7 +78,10 @@ DtPlanStr dt_write_str(DtPlanBuilder *builder, const char *text)
     return offset;
 }
 
-static uint64_t align_up(uint64_t offset) { return (offset + DT_PLAN_ALIGN - 1) & ~(uint64_t)(DT_PLAN_ALIGN - 1); }
+static uint64_t align_up(uint64_t offset)
+{
+    return (offset + DT_PLAN_ALIGN - 1) & ~(uint64_t)(DT_PLAN_ALIGN - 1);
+}
 
 uint64_t dt_write_blob(DtPlanBuilder *builder, const void *bytes, uint64_t len)
 {
@@ -91,11 +96,15 @@ uint64_t dt_write_blob(DtPlanBuilder *builder, const void *bytes, uint64_t len)
 }
 
 /* Vector number index of the builder: all vectors have the layout of DT_VEC. */
-static void section_of(const DtPlanBuilder *builder, int index, const void **ret_at, uint32_t *ret_n)
+static void section_of(const DtPlanBuilder *builder, int index, const void **ret_at,
+                       uint32_t *ret_n)
 {
     switch (index) {
-#define DT_PLAN_FIELD(tag, field, type)                                                                    \
-    case DT_RECORD_##field: *ret_at = builder->field.at; *ret_n = builder->field.n; return;
+#define DT_PLAN_FIELD(tag, field, type) \
+    case DT_RECORD_##field:             \
+        *ret_at = builder->field.at;    \
+        *ret_n = builder->field.n;      \
+        return;
         DT_PLAN_SECTIONS(DT_PLAN_FIELD)
 #undef DT_PLAN_FIELD
     default: *ret_at = NULL; *ret_n = 0;
@@ -103,10 +112,12 @@ static void section_of(const DtPlanBuilder *builder, int index, const void **ret
 }
 
 /* Moves what one field of one record refers to from the old builder into the new one. */
-static void renumber_field(const DtPlanBuilder *old, DtPlanBuilder *renewed, const DtPlanField *field,
-                           uint8_t *record)
+static void renumber_field(const DtPlanBuilder *old, DtPlanBuilder *renewed,
+                           const DtPlanField *field, uint8_t *record)
 {
-    uint64_t value = field->kind == DT_FIELD_STR || field->kind == DT_FIELD_BLOB ? dt_fields_get(field, record, 0) : 0;
+    uint64_t value = field->kind == DT_FIELD_STR || field->kind == DT_FIELD_BLOB
+                         ? dt_fields_get(field, record, 0)
+                         : 0;
     if (field->kind == DT_FIELD_STR) {
         assert(value < old->strings.n);
         dt_fields_set(field, record, 0, dt_write_str(renewed, old->strings.at + value));
@@ -132,7 +143,8 @@ static DtPlanBuilder *renumber(const DtPlanBuilder *old, uint8_t *ret_sections[D
             memcpy(ret_sections[s], at, (size_t)n * record->size);
         for (uint32_t i = 0; i < n; i++)
             for (uint32_t f = 0; f < record->n_fields; f++)
-                renumber_field(old, renewed, &record->fields[f], ret_sections[s] + (size_t)i * record->size);
+                renumber_field(old, renewed, &record->fields[f],
+                               ret_sections[s] + (size_t)i * record->size);
     }
     return renewed;
 }
@@ -144,8 +156,8 @@ typedef struct Part {
     uint32_t record_size, count;
 } Part;
 
-static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed, uint8_t *sections[DT_RECORDS],
-                           Part ret_parts[DT_RECORDS + 2])
+static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
+                           uint8_t *sections[DT_RECORDS], Part ret_parts[DT_RECORDS + 2])
 {
     uint32_t n_parts = 0;
     for (int s = 0; s < DT_RECORDS; s++) {
@@ -153,7 +165,8 @@ static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
         uint32_t n;
         section_of(builder, s, &at, &n);
         if (n > 0)
-            ret_parts[n_parts++] = (Part){dt_fields_records[s].tag, sections[s], dt_fields_records[s].size, n};
+            ret_parts[n_parts++] =
+                (Part){dt_fields_records[s].tag, sections[s], dt_fields_records[s].size, n};
     }
     ret_parts[n_parts++] = (Part){"STRS", renewed->strings.at, 1, renewed->strings.n};
     if (renewed->blob.n > 0)
@@ -172,9 +185,13 @@ void dt_write_bytes(DtPlanBuilder *builder, uint8_t **ret_bytes, size_t *ret_len
     uint64_t offset = align_up(sizeof(DtPlanHeader) + n_parts * sizeof(DtPlanSection));
     for (uint32_t p = 0; p < n_parts; p++) {
         uint64_t len = (uint64_t)parts[p].record_size * parts[p].count;
-        table[p] = (DtPlanSection){.version = 1, .critical = memcmp(parts[p].tag, "LOGI", 4) != 0,
-                                   .record_size = parts[p].record_size, .count = parts[p].count,
-                                   .offset = offset, .length = len, .checksum = dt_hash_bytes(parts[p].bytes, len, 0)};
+        table[p] = (DtPlanSection){.version = 1,
+                                   .critical = memcmp(parts[p].tag, "LOGI", 4) != 0,
+                                   .record_size = parts[p].record_size,
+                                   .count = parts[p].count,
+                                   .offset = offset,
+                                   .length = len,
+                                   .checksum = dt_hash_bytes(parts[p].bytes, len, 0)};
         memcpy(table[p].tag, parts[p].tag, 4);
         offset = align_up(offset + len);
     }
@@ -183,7 +200,10 @@ void dt_write_bytes(DtPlanBuilder *builder, uint8_t **ret_bytes, size_t *ret_len
     memcpy(bytes + sizeof(DtPlanHeader), table, n_parts * sizeof(DtPlanSection));
     for (uint32_t p = 0; p < n_parts; p++)
         memcpy(bytes + table[p].offset, parts[p].bytes, table[p].length);
-    DtPlanHeader header = {.magic = DT_PLAN_MAGIC, .version = DT_PLAN_VERSION, .n_sections = n_parts, .length = offset};
+    DtPlanHeader header = {.magic = DT_PLAN_MAGIC,
+                           .version = DT_PLAN_VERSION,
+                           .n_sections = n_parts,
+                           .length = offset};
     header.digest = dt_hash_bytes(bytes + sizeof header, offset - sizeof header, 0);
     memcpy(bytes, &header, sizeof header);
     *ret_bytes = bytes;

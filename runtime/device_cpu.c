@@ -21,8 +21,8 @@ static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
         const char *symbol = dt_plan_str(plan, plan->kernels[i].symbol);
         *(void **)&state->kernels[i] = dlsym(rank->codes[plan->kernels[i].code], symbol);
         if (state->kernels[i] == NULL)
-            return dt_status_fail(DT_EXIT_FAILED, "code unit %u of the plan lacks kernel `%s`", plan->kernels[i].code,
-                                  symbol);
+            return dt_status_fail(DT_EXIT_FAILED, "code unit %u of the plan lacks kernel `%s`",
+                                  plan->kernels[i].code, symbol);
     }
     DtStatus status = dt_gemm_open(plan, rank->memory, rank->options->gemm, &state->gemms);
     if (!dt_status_ok(&status))
@@ -34,7 +34,8 @@ static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
 
 static void close_device(DtDeviceState *state) { dt_gemm_close(&state->gemms); }
 
-static void run_kernel(DtDeviceState *state, uint32_t kernel, char *const *pointers, const int64_t *integers)
+static void run_kernel(DtDeviceState *state, uint32_t kernel, char *const *pointers,
+                       const int64_t *integers)
 {
     state->kernels[kernel](pointers, integers);
 }
@@ -56,4 +57,5 @@ static void zero(DtDeviceState *state, void *to, int64_t bytes)
     memset(to, 0, (size_t)bytes);
 }
 
-const DtDeviceOps dt_device_cpu = {"cpu", open_device, close_device, run_kernel, run_gemm, copy, zero};
+const DtDeviceOps dt_device_cpu = {"cpu",    open_device, close_device, run_kernel,
+                                   run_gemm, copy,        zero};

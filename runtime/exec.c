@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs an entry of the plan: walks its schedule, sets registers, runs bodies instruction by instruction.
- * Before each instruction the rank's slot says which one it is and how long it usually takes, so that the
- * supervisor can name it; after it, its duration goes into a running mean and the trace. Nothing is
- * allocated here, and nothing checked: the reader has done that for all values of the registers. */
+/* Runs an entry of the plan: walks its schedule, sets registers, runs bodies instruction by
+ * instruction. Before each instruction the rank's slot says which one it is and how long it
+ * usually takes, so that the supervisor can name it; after it, its duration goes into a running
+ * mean and the trace. Nothing is allocated here, and nothing checked: the reader has done that for
+ * all values of the registers. */
 #include "runtime/runtime.h"
 
 #include <string.h>
@@ -53,14 +54,16 @@ static bool run_read(Exec *exec, const DtPlanInst *inst)
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         inputs[i] = address_of(exec, inst->first_arg + i);
     if (rank->readers[inst->ref] == NULL) {
-        DtStatus status = dt_data_open(rank->options, rank->plan, inst->ref, &rank->readers[inst->ref]);
+        DtStatus status =
+            dt_data_open(rank->options, rank->plan, inst->ref, &rank->readers[inst->ref]);
         if (!dt_status_ok(&status))
             return dt_rank_fail_status(rank, &status);
     }
     int64_t first = value_of(exec, inst->first_arg + reader->n_inputs);
     int64_t rows = value_of(exec, inst->first_arg + reader->n_inputs + 1);
-    DtStatus status = dt_data_read(rank->readers[inst->ref], reader->is_eval ? rank->eval_batch : rank->step, first,
-                                   rows, inputs);
+    DtStatus status =
+        dt_data_read(rank->readers[inst->ref], reader->is_eval ? rank->eval_batch : rank->step,
+                     first, rows, inputs);
     return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
 }
 
@@ -75,15 +78,17 @@ static bool run_collective(Exec *exec, const DtPlanInst *inst)
     case DT_INST_ALL_REDUCE:
         return ops->all_reduce(rank->comm, group, first, inst->count, dtype, inst->reduce);
     case DT_INST_ALL_GATHER:
-        return ops->all_gather(rank->comm, group, first, place_of(exec, inst->first_arg + 1), inst->count, dtype);
+        return ops->all_gather(rank->comm, group, first, place_of(exec, inst->first_arg + 1),
+                               inst->count, dtype);
     case DT_INST_REDUCE_SCATTER:
-        return ops->reduce_scatter(rank->comm, group, first, place_of(exec, inst->first_arg + 1), inst->count, dtype,
-                                   inst->reduce);
+        return ops->reduce_scatter(rank->comm, group, first, place_of(exec, inst->first_arg + 1),
+                                   inst->count, dtype, inst->reduce);
     case DT_INST_BROADCAST: return ops->broadcast(rank->comm, group, first, inst->count, dtype);
     case DT_INST_SEND:
     case DT_INST_RECV: {
         uint32_t peer = (uint32_t)value_of(exec, inst->first_arg + 1);
-        return (inst->kind == DT_INST_SEND ? ops->send : ops->recv)(rank->comm, group, peer, first, inst->count, dtype);
+        return (inst->kind == DT_INST_SEND ? ops->send : ops->recv)(rank->comm, group, peer, first,
+                                                                    inst->count, dtype);
     }
     default: return ops->barrier(rank->comm, group);
     }
@@ -96,13 +101,16 @@ static bool run_inst(Exec *exec, const DtPlanInst *inst)
     switch (inst->kind) {
     case DT_INST_KERNEL: run_kernel(exec, inst); return true;
     case DT_INST_GEMM:
-        return rank->device_ops->gemm(rank->device, inst->ref, address_of(exec, at), address_of(exec, at + 1),
-                                      address_of(exec, at + 2)) ||
+        return rank->device_ops->gemm(rank->device, inst->ref, address_of(exec, at),
+                                      address_of(exec, at + 1), address_of(exec, at + 2)) ||
                dt_rank_fail(rank, DT_EXIT_FAILED, "the library for matrix products failed");
     case DT_INST_COPY:
-        rank->device_ops->copy(rank->device, address_of(exec, at), address_of(exec, at + 1), inst->count);
+        rank->device_ops->copy(rank->device, address_of(exec, at), address_of(exec, at + 1),
+                               inst->count);
         return true;
-    case DT_INST_ZERO: rank->device_ops->zero(rank->device, address_of(exec, at), inst->count); return true;
+    case DT_INST_ZERO:
+        rank->device_ops->zero(rank->device, address_of(exec, at), inst->count);
+        return true;
     case DT_INST_READ: return run_read(exec, inst);
     default: return run_collective(exec, inst);
     }
@@ -179,6 +187,8 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     uint64_t began = dt_now_ns();
     atomic_store(&rank->slot->step, rank->step);
     bool good = run_items(&exec, entry->first, entry->first + entry->count, &after);
+    if (good) /* what fails now is no instruction's fault */
+        atomic_store_explicit(&rank->slot->inst, UINT32_MAX, memory_order_relaxed);
     if (good && rank->trace)
         dt_trace_step(rank->trace, name, rank->step, began, dt_now_ns());
     return good;

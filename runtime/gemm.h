@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products for the CPU: one table of functions per library, filled in one file each. A library
- * prepares every GEMM record of a plan at load and allocates nothing of its own in the step. */
+/* Matrix products for the CPU: one table of functions per library, filled in one file each. A
+ * library prepares every GEMM record of a plan at load and allocates nothing of its own in the
+ * step. */
 #ifndef DT_RUNTIME_GEMM_H
 #define DT_RUNTIME_GEMM_H
 
@@ -10,7 +11,8 @@ typedef struct DtGemmLibrary DtGemmLibrary; /* a library's state */
 
 typedef struct DtGemmOps {
     const char *name;
-    /* Fails if the library is not installed; the message names the package. memory: for what lasts. */
+    /* Fails if the library is not installed; the message names the package. memory: for what lasts.
+     */
     DtStatus (*open)(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library);
     /* Prepares record number index; false: this library cannot do it (the plain loops will). */
     bool (*prepare)(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *gemm);
@@ -28,10 +30,10 @@ void dt_gemm_plain_run(const DtPlanGemm *gemm, const void *a, const void *b, voi
 /* A plan's products on the chosen library. */
 typedef struct DtGemms {
     const DtPlan *plan;
-    const DtGemmOps *ops;       /* NULL: plain */
+    const DtGemmOps *ops; /* NULL: plain */
     DtGemmLibrary *library;
-    bool *prepared;             /* per record; the others run plain */
-    uint32_t n_plain;           /* records that the library cannot do */
+    bool *prepared;   /* per record; the others run plain */
+    uint32_t n_plain; /* records that the library cannot do */
 } DtGemms;
 
 /* kind DEFAULT: oneDNN, else OpenBLAS, else an error. */

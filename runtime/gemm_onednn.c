@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products by oneDNN: one matmul primitive per record of the plan, made at load, with the scratchpad
- * in our memory. The only file that sees oneDNN's header; its functions are found at run time in the
- * library of the header's major version. Versions 2 and 3 differ in how descriptors are made (see the
- * two halves of make_descriptor and make_primitive).
+/* Matrix products by oneDNN: one matmul primitive per record of the plan, made at load, with the
+ * scratchpad in our memory. The only file that sees oneDNN's header; its functions are found at
+ * run time in the library of the header's major version. Versions 2 and 3 differ in how
+ * descriptors are made (see the two halves of make_descriptor and make_primitive).
  *
- * Batches go into the primitive if oneDNN has optimised code for that, else they are a loop around a
- * two-dimensional one. Where it has only its reference code, prepare says no. */
+ * Batches go into the primitive if oneDNN has optimised code for that, else they are a loop around
+ * a two-dimensional one. Where it has only its reference code, prepare says no. */
 #include "runtime/gemm.h"
 
 #include <dlfcn.h>
@@ -14,23 +14,28 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SYMBOLS_COMMON(X)                                                                                  \
-    X(dnnl_engine_create) X(dnnl_engine_destroy) X(dnnl_stream_create) X(dnnl_stream_destroy)              \
-    X(dnnl_memory_create) X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle)                            \
-    X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_post_ops)       \
-    X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_post_ops_create) X(dnnl_post_ops_destroy)            \
-    X(dnnl_post_ops_append_sum) X(dnnl_primitive_desc_query) X(dnnl_primitive_desc_query_md)               \
-    X(dnnl_primitive_desc_destroy) X(dnnl_primitive_create) X(dnnl_primitive_destroy)                      \
-    X(dnnl_primitive_execute) X(dnnl_stream_wait) X(dnnl_memory_desc_get_size)
+#define SYMBOLS_COMMON(X)                                                                     \
+    X(dnnl_engine_create)                                                                     \
+    X(dnnl_engine_destroy) X(dnnl_stream_create) X(dnnl_stream_destroy) X(dnnl_memory_create) \
+        X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle) X(dnnl_primitive_attr_create)   \
+            X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_post_ops)                \
+                X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_post_ops_create)            \
+                    X(dnnl_post_ops_destroy) X(dnnl_post_ops_append_sum)                      \
+                        X(dnnl_primitive_desc_query) X(dnnl_primitive_desc_query_md)          \
+                            X(dnnl_primitive_desc_destroy) X(dnnl_primitive_create)           \
+                                X(dnnl_primitive_destroy) X(dnnl_primitive_execute)           \
+                                    X(dnnl_stream_wait) X(dnnl_memory_desc_get_size)
 #if DNNL_VERSION_MAJOR >= 3
 #define LIBRARY "libdnnl.so.3"
-#define SYMBOLS(X)                                                                                         \
-    SYMBOLS_COMMON(X) X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_destroy)                  \
-    X(dnnl_matmul_primitive_desc_create)
+#define SYMBOLS(X)                                                      \
+    SYMBOLS_COMMON(X)                                                   \
+    X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_destroy) \
+        X(dnnl_matmul_primitive_desc_create)
 #else
 #define LIBRARY "libdnnl.so.2"
-#define SYMBOLS(X)                                                                                         \
-    SYMBOLS_COMMON(X) X(dnnl_memory_desc_init_by_strides) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create)
+#define SYMBOLS(X)    \
+    SYMBOLS_COMMON(X) \
+    X(dnnl_memory_desc_init_by_strides) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create)
 #endif
 
 typedef struct Symbols {
@@ -40,15 +45,15 @@ typedef struct Symbols {
 } Symbols;
 
 #if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t Desc;              /* a pointer */
+typedef dnnl_memory_desc_t Desc; /* a pointer */
 typedef const_dnnl_memory_desc_t DescAt;
 #else
-typedef dnnl_memory_desc_t Desc;              /* a struct */
+typedef dnnl_memory_desc_t Desc; /* a struct */
 typedef const dnnl_memory_desc_t *DescAt;
 #endif
 
-/* One prepared product. loop: batches around a two-dimensional primitive. swapped: gemm computes the
- * transpose of C as B^T A^T, since oneDNN wants unit stride along the rows of its result. */
+/* One prepared product. loop: batches around a two-dimensional primitive. swapped: gemm computes
+ * the transpose of C as B^T A^T, since oneDNN wants unit stride along the rows of its result. */
 typedef struct Product {
     DtPlanGemm gemm;
     bool loop, swapped;
@@ -64,15 +69,15 @@ struct DtGemmLibrary {
     dnnl_stream_t stream;
     Product *products;
     uint32_t n_products;
-    void *scratch;                            /* the largest that any product wants */
+    void *scratch; /* the largest that any product wants */
     size_t scratch_bytes;
 };
 
 static DtStatus find_symbols(DtGemmLibrary *library)
 {
-#define FIND(name)                                                                                         \
-    *(void **)&library->dnnl.name = dlsym(library->handle, #name);                                         \
-    if (library->dnnl.name == NULL)                                                                        \
+#define FIND(name)                                                 \
+    *(void **)&library->dnnl.name = dlsym(library->handle, #name); \
+    if (library->dnnl.name == NULL)                                \
         return dt_status_fail(DT_EXIT_FAILED, LIBRARY " lacks " #name);
     SYMBOLS(FIND)
 #undef FIND
@@ -114,14 +119,16 @@ static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **
     DtGemmLibrary *library = DT_NEW(memory, DtGemmLibrary);
     library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library->handle == NULL)
-        return dt_status_fail(DT_EXIT_FAILED, "oneDNN is not installed (" LIBRARY ", package libdnnl%d)",
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "oneDNN is not installed (" LIBRARY ", package libdnnl%d)",
                               DNNL_VERSION_MAJOR);
     DtStatus status = find_symbols(library);
     if (!dt_status_ok(&status))
         return status;
     use_one_thread(library->handle);
     if (library->dnnl.dnnl_engine_create(&library->engine, dnnl_cpu, 0) != dnnl_success ||
-        library->dnnl.dnnl_stream_create(&library->stream, library->engine, dnnl_stream_default_flags) != dnnl_success)
+        library->dnnl.dnnl_stream_create(&library->stream, library->engine,
+                                         dnnl_stream_default_flags) != dnnl_success)
         return dt_status_fail(DT_EXIT_FAILED, "oneDNN does not start on this processor");
     library->products = DT_NEW_ARRAY(memory, Product, n_gemms + 1);
     library->n_products = n_gemms;
@@ -131,14 +138,15 @@ static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **
 
 /* ---- descriptors ---- */
 
-/* A matrix with its batch axes in front; a batch axis that an operand lacks (stride 0) has extent 1. */
+/* A matrix with its batch axes in front; a batch axis that an operand lacks (stride 0) has extent
+ * 1. */
 typedef struct Shape {
     int n;
     dnnl_dims_t dims, strides;
 } Shape;
 
-static Shape shape_of(const DtPlanGemm *g, bool loop, const int64_t *batch, int64_t rows, int64_t cols, int64_t row,
-                      int64_t col)
+static Shape shape_of(const DtPlanGemm *g, bool loop, const int64_t *batch, int64_t rows,
+                      int64_t cols, int64_t row, int64_t col)
 {
     Shape shape = {0};
     for (uint32_t d = 0; !loop && d < g->n_batch; d++) {
@@ -160,7 +168,8 @@ static Shape shape_of(const DtPlanGemm *g, bool loop, const int64_t *batch, int6
     return shape;
 }
 
-static bool make_descriptor(DtGemmLibrary *library, const Shape *shape, uint32_t dtype, Desc *ret_desc)
+static bool make_descriptor(DtGemmLibrary *library, const Shape *shape, uint32_t dtype,
+                            Desc *ret_desc)
 {
     dnnl_data_type_t type = dtype == DT_PLAN_BF16 ? dnnl_bf16 : dnnl_f32;
 #if DNNL_VERSION_MAJOR >= 3
@@ -188,17 +197,20 @@ static void drop_descriptors(DtGemmLibrary *library, Desc *descs, int n)
 #define AT(desc) (&(desc))
 #endif
 
-static bool make_attributes(DtGemmLibrary *library, bool accumulate, dnnl_primitive_attr_t *ret_attr)
+static bool make_attributes(DtGemmLibrary *library, bool accumulate,
+                            dnnl_primitive_attr_t *ret_attr)
 {
     Symbols *dnnl = &library->dnnl;
     dnnl_post_ops_t post = NULL;
     if (dnnl->dnnl_primitive_attr_create(ret_attr) != dnnl_success)
         return false;
-    bool good = dnnl->dnnl_primitive_attr_set_scratchpad_mode(*ret_attr, dnnl_scratchpad_mode_user) == dnnl_success;
+    bool good = dnnl->dnnl_primitive_attr_set_scratchpad_mode(
+                    *ret_attr, dnnl_scratchpad_mode_user) == dnnl_success;
     if (good && accumulate) {
         good = dnnl->dnnl_post_ops_create(&post) == dnnl_success;
 #if DNNL_VERSION_MAJOR >= 3
-        good = good && dnnl->dnnl_post_ops_append_sum(post, 1.0f, 0, dnnl_data_type_undef) == dnnl_success;
+        good = good &&
+               dnnl->dnnl_post_ops_append_sum(post, 1.0f, 0, dnnl_data_type_undef) == dnnl_success;
 #else
         good = good && dnnl->dnnl_post_ops_append_sum(post, 1.0f) == dnnl_success;
 #endif
@@ -212,7 +224,8 @@ static bool make_attributes(DtGemmLibrary *library, bool accumulate, dnnl_primit
 }
 
 /* The primitive's description, if oneDNN has optimised code for it. */
-static bool make_primitive_desc(DtGemmLibrary *library, Desc descs[3], bool accumulate, dnnl_primitive_desc_t *ret_desc)
+static bool make_primitive_desc(DtGemmLibrary *library, Desc descs[3], bool accumulate,
+                                dnnl_primitive_desc_t *ret_desc)
 {
     Symbols *dnnl = &library->dnnl;
     dnnl_primitive_attr_t attr;
@@ -221,7 +234,8 @@ static bool make_primitive_desc(DtGemmLibrary *library, Desc descs[3], bool accu
     if (!make_attributes(library, accumulate, &attr))
         return false;
 #if DNNL_VERSION_MAJOR >= 3
-    status = dnnl->dnnl_matmul_primitive_desc_create(ret_desc, library->engine, descs[0], descs[1], NULL, descs[2], attr);
+    status = dnnl->dnnl_matmul_primitive_desc_create(ret_desc, library->engine, descs[0], descs[1],
+                                                     NULL, descs[2], attr);
 #else
     dnnl_matmul_desc_t matmul;
     status = dnnl->dnnl_matmul_desc_init(&matmul, &descs[0], &descs[1], NULL, &descs[2]);
@@ -231,7 +245,8 @@ static bool make_primitive_desc(DtGemmLibrary *library, Desc descs[3], bool accu
     dnnl->dnnl_primitive_attr_destroy(attr);
     if (status != dnnl_success)
         return false;
-    if (dnnl->dnnl_primitive_desc_query(*ret_desc, dnnl_query_impl_info_str, 0, &kind) != dnnl_success ||
+    if (dnnl->dnnl_primitive_desc_query(*ret_desc, dnnl_query_impl_info_str, 0, &kind) !=
+            dnnl_success ||
         strncmp(kind, "ref", 3) == 0) {
         dnnl->dnnl_primitive_desc_destroy(*ret_desc);
         return false;
@@ -254,15 +269,20 @@ static bool grow_scratch(DtGemmLibrary *library, size_t bytes)
     return true;
 }
 
-static bool make_product(DtGemmLibrary *library, Product *product, Desc descs[3], dnnl_primitive_desc_t desc)
+static bool make_product(DtGemmLibrary *library, Product *product, Desc descs[3],
+                         dnnl_primitive_desc_t desc)
 {
     Symbols *dnnl = &library->dnnl;
     DescAt scratch = dnnl->dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     product->scratch_bytes = dnnl->dnnl_memory_desc_get_size(scratch);
-    return dnnl->dnnl_memory_create(&product->a, AT(descs[0]), library->engine, DNNL_MEMORY_NONE) == dnnl_success &&
-           dnnl->dnnl_memory_create(&product->b, AT(descs[1]), library->engine, DNNL_MEMORY_NONE) == dnnl_success &&
-           dnnl->dnnl_memory_create(&product->c, AT(descs[2]), library->engine, DNNL_MEMORY_NONE) == dnnl_success &&
-           dnnl->dnnl_memory_create(&product->scratch, scratch, library->engine, DNNL_MEMORY_NONE) == dnnl_success &&
+    return dnnl->dnnl_memory_create(&product->a, AT(descs[0]), library->engine, DNNL_MEMORY_NONE) ==
+               dnnl_success &&
+           dnnl->dnnl_memory_create(&product->b, AT(descs[1]), library->engine, DNNL_MEMORY_NONE) ==
+               dnnl_success &&
+           dnnl->dnnl_memory_create(&product->c, AT(descs[2]), library->engine, DNNL_MEMORY_NONE) ==
+               dnnl_success &&
+           dnnl->dnnl_memory_create(&product->scratch, scratch, library->engine,
+                                    DNNL_MEMORY_NONE) == dnnl_success &&
            grow_scratch(library, product->scratch_bytes) &&
            dnnl->dnnl_primitive_create(&product->primitive, desc) == dnnl_success;
 }
@@ -293,7 +313,8 @@ static bool try_product(DtGemmLibrary *library, Product *product, bool loop)
 /* Broadcast along rows or columns (stride 0) is nothing that a matrix of oneDNN can be. */
 static bool is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
 {
-    return (rows == 1 || row > 0) && (cols == 1 || col > 0) && (rows == 1 || cols == 1 || row == 1 || col == 1);
+    return (rows == 1 || row > 0) && (cols == 1 || col > 0) &&
+           (rows == 1 || cols == 1 || row == 1 || col == 1);
 }
 
 static bool is_float(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16; }
@@ -335,9 +356,12 @@ static bool execute(DtGemmLibrary *library, Product *product, const char *a, con
     dnnl->dnnl_memory_set_data_handle(product->a, (void *)(uintptr_t)a);
     dnnl->dnnl_memory_set_data_handle(product->b, (void *)(uintptr_t)b);
     dnnl->dnnl_memory_set_data_handle(product->c, c);
-    const dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, product->a}, {DNNL_ARG_WEIGHTS, product->b},
-                                     {DNNL_ARG_DST, product->c}, {DNNL_ARG_SCRATCHPAD, product->scratch}};
-    return dnnl->dnnl_primitive_execute(product->primitive, library->stream, 4, args) == dnnl_success;
+    const dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, product->a},
+                                     {DNNL_ARG_WEIGHTS, product->b},
+                                     {DNNL_ARG_DST, product->c},
+                                     {DNNL_ARG_SCRATCHPAD, product->scratch}};
+    return dnnl->dnnl_primitive_execute(product->primitive, library->stream, 4, args) ==
+           dnnl_success;
 }
 
 static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const void *b, void *c)
@@ -359,7 +383,8 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
             from_b += at[d] * g->b_batch[d] * dt_kinds_size(g->dtype_b);
             from_c += at[d] * g->c_batch[d] * dt_kinds_size(g->dtype_c);
         }
-        if (!execute(library, product, (const char *)a + from_a, (const char *)b + from_b, (char *)c + from_c))
+        if (!execute(library, product, (const char *)a + from_a, (const char *)b + from_b,
+                     (char *)c + from_c))
             return false;
         uint32_t d = product->loop ? g->n_batch : 0;
         while (d > 0 && ++at[d - 1] == g->batch[d - 1])

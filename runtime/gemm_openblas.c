@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products by OpenBLAS, opened at run time. Each operand must have a unit stride in one of its two
- * directions; batches are loops around cblas_sgemm. With one thread its bits do not depend on how rows or
- * columns are cut into even shards, which makes it the choice for comparing layouts bit by bit. */
+/* Matrix products by OpenBLAS, opened at run time. Each operand must have a unit stride in one of
+ * its two directions; batches are loops around cblas_sgemm. With one thread its bits do not depend
+ * on how rows or columns are cut into even shards, which makes it the choice for comparing layouts
+ * bit by bit. */
 #include "runtime/gemm.h"
 
 #include <dlfcn.h>
@@ -9,8 +10,8 @@
 
 /* cblas.h's numbers; the header is not needed to build. */
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
-typedef void Sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
-                   const float *b, int ldb, float beta, float *c, int ldc);
+typedef void Sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                   const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 typedef void SetThreads(int n);
 
 /* One product as a call: C row-major after swapping operands if needed. */
@@ -47,8 +48,10 @@ static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **
     return DT_OK;
 }
 
-/* Leading dimension and transposition of an operand of rows x cols; false if neither stride is 1. */
-static bool describe(int64_t rows, int64_t cols, int64_t row, int64_t col, int *ret_trans, int *ret_ld)
+/* Leading dimension and transposition of an operand of rows x cols; false if neither stride is 1.
+ */
+static bool describe(int64_t rows, int64_t cols, int64_t row, int64_t col, int *ret_trans,
+                     int *ret_ld)
 {
     if ((col == 1 || cols == 1) && (row >= cols || rows == 1)) {
         *ret_trans = NO_TRANS;
@@ -80,15 +83,17 @@ static bool prepare(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *g)
     return true;
 }
 
-static void multiply(const DtGemmLibrary *library, const Call *call, const float *a, const float *b, float *c)
+static void multiply(const DtGemmLibrary *library, const Call *call, const float *a, const float *b,
+                     float *c)
 {
     float beta = call->gemm->accumulate ? 1.0f : 0.0f;
     if (!call->swapped)
-        library->sgemm(ROW_MAJOR, call->trans_a, call->trans_b, call->m, call->n, call->k, 1.0f, a, call->lda, b,
-                       call->ldb, beta, c, call->ldc);
+        library->sgemm(ROW_MAJOR, call->trans_a, call->trans_b, call->m, call->n, call->k, 1.0f, a,
+                       call->lda, b, call->ldb, beta, c, call->ldc);
     else
-        library->sgemm(ROW_MAJOR, call->trans_b == TRANS ? NO_TRANS : TRANS, call->trans_a == TRANS ? NO_TRANS : TRANS,
-                       call->n, call->m, call->k, 1.0f, b, call->ldb, a, call->lda, beta, c, call->ldc);
+        library->sgemm(ROW_MAJOR, call->trans_b == TRANS ? NO_TRANS : TRANS,
+                       call->trans_a == TRANS ? NO_TRANS : TRANS, call->n, call->m, call->k, 1.0f,
+                       b, call->ldb, a, call->lda, beta, c, call->ldc);
 }
 
 static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const void *b, void *c)
@@ -103,7 +108,8 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
             from_b += at[d] * g->b_batch[d];
             from_c += at[d] * g->c_batch[d];
         }
-        multiply(library, call, (const float *)a + from_a, (const float *)b + from_b, (float *)c + from_c);
+        multiply(library, call, (const float *)a + from_a, (const float *)b + from_b,
+                 (float *)c + from_c);
         uint32_t d = g->n_batch;
         while (d > 0 && ++at[d - 1] == g->batch[d - 1])
             at[--d] = 0;
@@ -120,4 +126,5 @@ static uint64_t workspace(const DtGemmLibrary *library)
     return 0;
 }
 
-const DtGemmOps dt_gemm_openblas = {"openblas", open_library, prepare, run, close_library, workspace};
+const DtGemmOps dt_gemm_openblas = {"openblas", open_library,  prepare,
+                                    run,        close_library, workspace};

@@ -25,7 +25,8 @@ static void put(void *matrix, int64_t at, uint32_t dtype, float value)
     }
     memcpy(&bits, &value, sizeof bits);
     bool nan = (bits & 0x7fffffff) > 0x7f800000;
-    ((uint16_t *)matrix)[at] = (uint16_t)(nan ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    ((uint16_t *)matrix)[at] =
+        (uint16_t)(nan ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 void dt_gemm_plain_run(const DtPlanGemm *g, const void *a, const void *b, void *c)

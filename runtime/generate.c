@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --generate: writes on from a prompt with the entry "predict" at the plan's own shapes. The prompt stands
- * in row 0 of the batch; each run gives the logits of the next token at the last written position. When
- * the row is full, the window slides by one. Sampling draws one number of the counter generator per token,
- * so equal seeds give equal texts. Every rank runs the same number of predictions; the one that holds row
- * 0 (rank 0) chooses the tokens. */
+/* --generate: writes on from a prompt with the entry "predict" at the plan's own shapes. The
+ * prompt stands in row 0 of the batch; each run gives the logits of the next token at the last
+ * written position. When the row is full, the window slides by one. Sampling draws one number of
+ * the counter generator per token, so equal seeds give equal texts. Every rank runs the same
+ * number of predictions; the one that holds row 0 (rank 0) chooses the tokens. */
 #include "runtime/rank.h"
 
 #include "base/hash.h"
@@ -20,10 +20,10 @@ typedef struct Generator {
     const DtPlanMetric *output; /* logits: the input's axes and the vocabulary's, in any order */
     int64_t window, vocab;
     int64_t position_stride, vocab_stride; /* elements of the output */
-    int64_t *tokens;            /* the last window of them */
+    int64_t *tokens;                       /* the last window of them */
     int64_t n_tokens;
-    double *weights;            /* per vocabulary entry */
-    bool bytes;                 /* tokens are bytes of text */
+    double *weights; /* per vocabulary entry */
+    bool bytes;      /* tokens are bytes of text */
 } Generator;
 
 static bool find_input(Generator *g)
@@ -36,10 +36,12 @@ static bool find_input(Generator *g)
             g->bytes = source == DT_PLAN_TEXT || source == DT_PLAN_SYNTHETIC;
         }
     if (g->input == NULL || g->input->n_axes != 2 || g->input->dtype != DT_PLAN_I32)
-        return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs a model whose first input is i32[batch, seq]");
+        return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                            "--generate needs a model whose first input is i32[batch, seq]");
     const DtPlanAxis *axis = &plan->axes[g->input->first_axis + 1];
     if (axis->local != axis->extent)
-        return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs axis `%s` whole on each rank; this plan splits it",
+        return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                            "--generate needs axis `%s` whole on each rank; this plan splits it",
                             dt_plan_str(plan, axis->name));
     g->window = axis->local;
     return true;
@@ -52,7 +54,8 @@ static bool find_output(Generator *g)
     const DtPlanAxis *in = plan->axes + g->input->first_axis;
     g->output = dt_exec_metric(plan, "predict", NULL);
     if (g->output == NULL || g->output->n_axes != 3 || g->output->dtype != DT_PLAN_F32)
-        return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs a model whose result is f32[batch, seq, vocab]");
+        return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                            "--generate needs a model whose result is f32[batch, seq, vocab]");
     const DtPlanAxis *out = plan->axes + g->output->first_axis;
     int64_t stride = 1;
     g->vocab = 0;
@@ -64,12 +67,15 @@ static bool find_output(Generator *g)
             g->vocab = out[a].extent;
             g->vocab_stride = stride;
             if (out[a].local < out[a].extent)
-                return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs axis `%s` whole on each rank; this plan "
-                                    "splits it", name);
+                return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                                    "--generate needs axis `%s` whole on each rank; this plan "
+                                    "splits it",
+                                    name);
         }
     }
     if (g->vocab == 0 || g->position_stride == 0)
-        return dt_rank_fail(g->rank, DT_EXIT_USAGE, "--generate needs a model whose result is f32[batch, seq, vocab]");
+        return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                            "--generate needs a model whose result is f32[batch, seq, vocab]");
     return true;
 }
 
@@ -80,13 +86,15 @@ static void push_token(Generator *g, int64_t token)
     g->tokens[g->n_tokens++] = token;
 }
 
-/* Bytes of the prompt, or for other tokenisations decimal numbers. An empty prompt begins with a newline. */
+/* Bytes of the prompt, or for other tokenisations decimal numbers. An empty prompt begins with a
+ * newline. */
 static bool read_prompt(Generator *g, const char *prompt)
 {
     if (g->bytes) {
         for (const char *at = prompt[0] ? prompt : "\n"; *at; at++) {
             if ((unsigned char)*at >= g->vocab)
-                return dt_rank_fail(g->rank, DT_EXIT_USAGE, "byte %d of the prompt is outside the vocabulary of %lld",
+                return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                                    "byte %d of the prompt is outside the vocabulary of %lld",
                                     (unsigned char)*at, (long long)g->vocab);
             push_token(g, (unsigned char)*at);
         }
@@ -97,8 +105,10 @@ static bool read_prompt(Generator *g, const char *prompt)
         errno = 0;
         long long token = strtoll(at, &end, 10);
         if (end == at || errno || token < 0 || token >= g->vocab)
-            return dt_rank_fail(g->rank, DT_EXIT_USAGE, "the model was trained on token numbers: write the prompt as "
-                                "numbers below %lld, separated by spaces", (long long)g->vocab);
+            return dt_rank_fail(g->rank, DT_EXIT_USAGE,
+                                "the model was trained on token numbers: write the prompt as "
+                                "numbers below %lld, separated by spaces",
+                                (long long)g->vocab);
         push_token(g, token);
         for (at = end; *at == ' ' || *at == ','; at++) {}
     }
@@ -117,8 +127,9 @@ static void write_input(const Generator *g)
 static int64_t choose(const Generator *g, int64_t number)
 {
     const DtRunOptions *options = g->rank->options;
-    const float *logits = (const float *)(const void *)(g->rank->arenas[g->output->arena] + g->output->offset) +
-                          (g->n_tokens - 1) * g->position_stride;
+    const float *logits =
+        (const float *)(const void *)(g->rank->arenas[g->output->arena] + g->output->offset) +
+        (g->n_tokens - 1) * g->position_stride;
     int64_t best = 0;
     for (int64_t v = 1; v < g->vocab; v++)
         if (logits[v * g->vocab_stride] > logits[best * g->vocab_stride])
@@ -164,7 +175,8 @@ bool dt_generate_text(DtRank *rank)
         putchar(' ');
     for (int64_t i = 0; i < options->tokens; i++) {
         if (rank->rank == 0 && atomic_load(&rank->shared->stop))
-            atomic_store(&rank->shared->last_step, i); /* Ctrl-C: the others leave one token later */
+            atomic_store(&rank->shared->last_step,
+                         i); /* Ctrl-C: the others leave one token later */
         write_input(&g);
         if (!dt_exec_entry(rank, "predict"))
             return false;
@@ -177,5 +189,6 @@ bool dt_generate_text(DtRank *rank)
     }
     if (writes)
         putchar('\n');
-    return fflush(stdout) == 0 || dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
+    return fflush(stdout) == 0 ||
+           dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
 }

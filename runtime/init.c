@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Initial values of parameters and states. Each element is drawn by itself: the key is the store's (a hash
- * of path and seed), the counter is the element's logical index, row-major over its axes sorted by name,
- * and the iteration of the loops that stack it. So every layout starts with the same numbers, and a
- * rank draws only its part. Padding and moments are zero. */
+/* Initial values of parameters and states. Each element is drawn by itself: the key is the store's
+ * (a hash of path and seed), the counter is the element's logical index, row-major over its axes
+ * sorted by name, and the iteration of the loops that stack it. So every layout starts with the
+ * same numbers, and a rank draws only its part. Padding and moments are zero. */
 #include "runtime/rank.h"
 
 #include "base/philox.h"
@@ -31,7 +31,8 @@ static void walk_open(const DtRank *rank, const DtPlanStore *store, Walk *walk)
         /* Row-major over names: the axes that sort behind this one lie inside it. */
         walk->weight[a] = 1;
         for (uint32_t b = store->n_loops; b < store->n_axes; b++)
-            if (b != a && strcmp(dt_plan_str(plan, axes[b].name), dt_plan_str(plan, axes[a].name)) > 0)
+            if (b != a &&
+                strcmp(dt_plan_str(plan, axes[b].name), dt_plan_str(plan, axes[a].name)) > 0)
                 walk->weight[a] *= axes[b].extent;
     }
 }
@@ -47,7 +48,8 @@ static bool walk_next(Walk *walk)
 }
 
 /* Index and iteration of the element the walk is at; false in the padding. */
-static bool walk_index(const Walk *walk, const DtPlanStore *store, uint64_t *ret_element, uint32_t *ret_iteration)
+static bool walk_index(const Walk *walk, const DtPlanStore *store, uint64_t *ret_element,
+                       uint32_t *ret_iteration)
 {
     uint64_t element = 0;
     uint32_t iteration = 0;
@@ -69,8 +71,9 @@ static double draw(const DtPlanStore *store, uint64_t element, uint32_t iteratio
     if (store->init == DT_PLAN_CONST)
         return store->init_a;
     DtPhilox random = dt_philox(store->key, element, 0, iteration);
-    return store->init == DT_PLAN_NORMAL ? store->init_a * dt_philox_normal(random)
-                                         : store->init_a + (store->init_b - store->init_a) * dt_philox_uniform(random);
+    return store->init == DT_PLAN_NORMAL
+               ? store->init_a * dt_philox_normal(random)
+               : store->init_a + (store->init_b - store->init_a) * dt_philox_uniform(random);
 }
 
 /* Round to nearest even from double. */
@@ -87,7 +90,8 @@ static uint16_t bf16_of(double value)
 static void put(void *values, int64_t at, uint32_t dtype, double value)
 {
     switch (dtype) {
-    case DT_PLAN_BOOL: case DT_PLAN_U8: ((uint8_t *)values)[at] = (uint8_t)value; break;
+    case DT_PLAN_BOOL:
+    case DT_PLAN_U8: ((uint8_t *)values)[at] = (uint8_t)value; break;
     case DT_PLAN_U16: ((uint16_t *)values)[at] = (uint16_t)value; break;
     case DT_PLAN_U32: ((uint32_t *)values)[at] = (uint32_t)value; break;
     case DT_PLAN_I32: ((int32_t *)values)[at] = (int32_t)value; break;
@@ -124,7 +128,8 @@ bool dt_init_stores(DtRank *rank)
         if (store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE)
             continue; /* arenas start zeroed */
         if (store->dtype == DT_PLAN_F16)
-            return dt_rank_fail(rank, DT_EXIT_FAILED, "parameter `%s`: the CPU has no f16; use bf16 or f32",
+            return dt_rank_fail(rank, DT_EXIT_FAILED,
+                                "parameter `%s`: the CPU has no f16; use bf16 or f32",
                                 dt_plan_str(plan, store->path));
         dt_init_store(rank, store, rank->arenas[store->arena] + store->offset);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a rank out of a plan: its place in the mesh, its memory, its machine code.
  *
- * Every arena lies by itself between two inaccessible pages, so that a kernel that runs over an end
- * stops at once. Shared arenas are pieces of the ranks' common mapping, mapped here for this rank and for
- * all its peers. Code units come out of the plan through sealed memory files: what dlopen sees cannot
- * change afterwards, and nothing is written to a disk. */
+ * Every arena lies by itself between two inaccessible pages, so that a kernel that runs over an
+ * end stops at once. Shared arenas are pieces of the ranks' common mapping, mapped here for this
+ * rank and for all its peers. Code units come out of the plan through sealed memory files: what
+ * dlopen sees cannot change afterwards, and nothing is written to a disk. */
 #include "runtime/rank.h"
 
 #include <dlfcn.h>
@@ -25,14 +25,16 @@ static uint64_t page_up(uint64_t bytes) { return (bytes + PAGE - 1) & ~(uint64_t
 static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
 {
     uint64_t inner = page_up(bytes);
-    char *outer = mmap(NULL, inner + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *outer =
+        mmap(NULL, inner + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (outer == MAP_FAILED)
         return NULL;
     rank->maps[rank->n_maps++] = (struct DtRankMap){outer, inner + 2 * PAGE};
     if (inner == 0)
         return outer + PAGE;
     int flags = MAP_FIXED | (fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
-    char *at = mmap(outer + PAGE, inner, PROT_READ | PROT_WRITE, flags, fd, fd >= 0 ? (off_t)offset : 0);
+    char *at =
+        mmap(outer + PAGE, inner, PROT_READ | PROT_WRITE, flags, fd, fd >= 0 ? (off_t)offset : 0);
     if (at == MAP_FAILED)
         return NULL;
     if (fd < 0 && inner >= 2 * HUGE)
@@ -47,10 +49,11 @@ static DtStatus check_fit(const DtRank *rank, uint64_t bytes)
     char need[32], have[32];
     if (bytes * rank->n_ranks <= machine)
         return DT_OK;
-    return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
-                          "%u ranks need %s each; this machine has %s. Compile with more micro-batches, a smaller "
-                          "batch, or run on more machines", rank->n_ranks, dt_text_bytes(need, (double)bytes),
-                          dt_text_bytes(have, (double)machine));
+    return dt_status_fail(
+        DT_EXIT_DOES_NOT_FIT,
+        "%u ranks need %s each; this machine has %s. Compile with more micro-batches, a smaller "
+        "batch, or run on more machines",
+        rank->n_ranks, dt_text_bytes(need, (double)bytes), dt_text_bytes(have, (double)machine));
 }
 
 static DtStatus load_arenas(DtRank *rank, int shared_fd)
@@ -64,8 +67,10 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     if (!dt_status_ok(&status))
         return status;
     rank->arenas = DT_NEW_ARRAY(rank->memory, char *, plan->n_arenas + 1);
-    rank->peer_arenas = DT_NEW_ARRAY(rank->memory, char *, (size_t)plan->n_arenas * rank->n_ranks + 1);
-    rank->maps = DT_NEW_ARRAY(rank->memory, struct DtRankMap, (size_t)plan->n_arenas * (rank->n_ranks + 1) + 1);
+    rank->peer_arenas =
+        DT_NEW_ARRAY(rank->memory, char *, (size_t)plan->n_arenas * rank->n_ranks + 1);
+    rank->maps = DT_NEW_ARRAY(rank->memory, struct DtRankMap,
+                              (size_t)plan->n_arenas * (rank->n_ranks + 1) + 1);
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         for (uint32_t r = 0; r < rank->n_ranks; r++) {
             bool shared = plan->arenas[a].shared != 0;
@@ -74,9 +79,10 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
             char *at = map_arena(rank, (uint64_t)plan->arenas[a].bytes, shared ? shared_fd : -1,
                                  layout.arenas + r * layout.rank_bytes + layout.arena[a]);
             if (at == NULL)
-                return dt_status_fail(DT_EXIT_DOES_NOT_FIT, "rank %u: no %lld bytes for arena `%s`: %s", rank->rank,
-                                      (long long)plan->arenas[a].bytes, dt_plan_str(plan, plan->arenas[a].name),
-                                      strerror(errno));
+                return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
+                                      "rank %u: no %lld bytes for arena `%s`: %s", rank->rank,
+                                      (long long)plan->arenas[a].bytes,
+                                      dt_plan_str(plan, plan->arenas[a].name), strerror(errno));
             rank->peer_arenas[(size_t)r * plan->n_arenas + a] = at;
             if (r == rank->rank)
                 rank->arenas[a] = at;
@@ -96,7 +102,8 @@ static int processor_level(void)
         return 1;
     if (!(HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2")))
         return 2;
-    if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl")))
+    if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") &&
+          HAS("avx512vl")))
         return 3;
 #undef HAS
     return 4;
@@ -108,16 +115,24 @@ static int processor_level(void)
 static DtStatus check_target(const char *target)
 {
     int have = processor_level(), want = 0;
-    if (strncmp(target, "cpu-v", 5) == 0 && target[5] >= '1' && target[5] <= '4' && target[6] == '\0')
+    if (strncmp(target, "cpu-v", 5) == 0 && target[5] >= '1' && target[5] <= '4' &&
+        target[6] == '\0')
         want = target[5] - '0';
     else
-        return dt_status_fail(DT_EXIT_FAILED, "the plan is for target `%.40s`, which this program cannot run; "
-                              "compile it with --target=cpu", target);
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "the plan is for target `%.40s`, which this program cannot run; "
+                              "compile it with --target=cpu",
+                              target);
     if (have == 0)
-        return dt_status_fail(DT_EXIT_FAILED, "the plan holds x86-64 code (%s) and this is another processor", target);
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "the plan holds x86-64 code (%s) and this is another processor",
+                              target);
     if (want > have)
-        return dt_status_fail(DT_EXIT_FAILED, "the plan was compiled for %s, this processor has level cpu-v%d; compile "
-                              "it with --target=cpu-v%d", target, have, have);
+        return dt_status_fail(
+            DT_EXIT_FAILED,
+            "the plan was compiled for %s, this processor has level cpu-v%d; compile "
+            "it with --target=cpu-v%d",
+            target, have, have);
     return DT_OK;
 }
 
@@ -145,8 +160,8 @@ static int sealed_file(const void *bytes, uint64_t len)
     return fd;
 }
 
-/* The file stays open while its code is loaded: the loader knows libraries by name, and the name holds the
- * number of the file. */
+/* The file stays open while its code is loaded: the loader knows libraries by name, and the name
+ * holds the number of the file. */
 static DtStatus load_code(DtRank *rank, uint32_t unit)
 {
     const DtPlan *plan = rank->plan;
@@ -156,16 +171,19 @@ static DtStatus load_code(DtRank *rank, uint32_t unit)
     if (!dt_status_ok(&status))
         return status;
     if (code->binary_len == 0)
-        return dt_status_fail(DT_EXIT_FAILED, "the plan has no machine code (it was compiled with --no-kernels); "
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "the plan has no machine code (it was compiled with --no-kernels); "
                               "compile it again without that option");
     rank->code_fds[unit] = sealed_file(plan->blob + code->binary, code->binary_len);
     if (rank->code_fds[unit] < 0)
-        return dt_status_fail(DT_EXIT_RETRY, "cannot put code unit %u into memory: %s", unit, strerror(errno));
+        return dt_status_fail(DT_EXIT_RETRY, "cannot put code unit %u into memory: %s", unit,
+                              strerror(errno));
     snprintf(name, sizeof name, "/proc/self/fd/%d", rank->code_fds[unit]);
     rank->codes[unit] = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (rank->codes[unit] == NULL) {
         const char *why = dlerror();
-        return dt_status_fail(DT_EXIT_FAILED, "code unit %u cannot be loaded: %.300s", unit, why ? why : "unknown");
+        return dt_status_fail(DT_EXIT_FAILED, "code unit %u cannot be loaded: %.300s", unit,
+                              why ? why : "unknown");
     }
     return DT_OK;
 }
@@ -209,9 +227,11 @@ static DtStatus choose_tables(DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
     if (options->device != NULL && strcmp(options->device, dt_device_cpu.name) != 0)
-        return dt_status_fail(DT_EXIT_USAGE, "this program has no device `%s`, only `cpu`", options->device);
+        return dt_status_fail(DT_EXIT_USAGE, "this program has no device `%s`, only `cpu`",
+                              options->device);
     if (options->comm != NULL && strcmp(options->comm, dt_comm_shm.name) != 0)
-        return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%s`, only `shm`", options->comm);
+        return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%s`, only `shm`",
+                              options->comm);
     rank->device_ops = &dt_device_cpu;
     rank->comm_ops = &dt_comm_shm;
     return DT_OK;
@@ -244,11 +264,16 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     return status;
 }
 
-DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t number, int shared_fd, DtRank *ret_rank)
+DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t number,
+                      int shared_fd, DtRank *ret_rank)
 {
     DtRank *rank = ret_rank;
-    *rank = (DtRank){.options = options, .plan = plan, .rank = number, .n_ranks = plan->meta->n_ranks,
-                     .memory = dt_arena_new(), .failure = DT_OK};
+    *rank = (DtRank){.options = options,
+                     .plan = plan,
+                     .rank = number,
+                     .n_ranks = plan->meta->n_ranks,
+                     .memory = dt_arena_new(),
+                     .failure = DT_OK};
     rank->usual_ns = DT_NEW_ARRAY(rank->memory, uint64_t, plan->n_insts + 1);
     rank->readers = DT_NEW_ARRAY(rank->memory, DtData *, plan->n_readers + 1);
     DtStatus status = load_parts(rank, shared_fd);

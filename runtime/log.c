@@ -2,7 +2,7 @@
 /* The log: one JSON object a line, flushed, so that it is whole up to the last line at any time.
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
- *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.021, "tokens_per_second": 36571}
+ *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
  *     {"event": "eval", "step": 200, "loss": 2.51, "batches": 145} */
 #include "runtime/runtime.h"
 
@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct DtLog { FILE *file; };
+struct DtLog {
+    FILE *file;
+};
 
 DtStatus dt_log_open(const char *path, bool append, DtLog **ret_log)
 {
@@ -45,31 +47,33 @@ void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step)
     const DtPlan *plan = rank->plan;
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
-    put(log, json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "start", "step",
-                       (json_int_t)first_step, "model", dt_plan_str(plan, plan->meta->model), "source",
-                       dt_plan_str(plan, plan->meta->source), "plan", digest, "ranks", (json_int_t)rank->n_ranks, "steps",
-                       (json_int_t)rank->meta.steps, "batch", (json_int_t)rank->meta.batch, "parameters",
-                       (json_int_t)rank->meta.parameters, "memory", (json_int_t)rank->memory_bytes, "seed",
-                       (json_int_t)rank->meta.seed));
+    put(log,
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "start",
+                  "step", (json_int_t)first_step, "model", dt_plan_str(plan, plan->meta->model),
+                  "source", dt_plan_str(plan, plan->meta->source), "plan", digest, "ranks",
+                  (json_int_t)rank->n_ranks, "steps", (json_int_t)rank->meta.steps, "batch",
+                  (json_int_t)rank->meta.batch, "parameters", (json_int_t)rank->meta.parameters,
+                  "memory", (json_int_t)rank->memory_bytes, "seed", (json_int_t)rank->meta.seed));
 }
 
 void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
 {
-    json_t *object = json_pack("{s:s, s:I, s:o}", "event", "step", "step", (json_int_t)report->step, "loss",
-                               real(report->loss));
+    json_t *object = json_pack("{s:s, s:I, s:o}", "event", "step", "step", (json_int_t)report->step,
+                               "loss", real(report->loss));
     if (report->grad_norm >= 0)
         json_object_set_new(object, "grad_norm", real(report->grad_norm));
     json_object_set_new(object, "lr", real(report->lr));
     json_object_set_new(object, "seconds", real(report->seconds));
-    json_object_set_new(object, "tokens_per_second", real(report->seconds > 0 ? (double)tokens / report->seconds : 0));
+    json_object_set_new(object, "tokens_per_second",
+                        real(report->seconds > 0 ? (double)tokens / report->seconds : 0));
     json_object_set_new(object, "memory", json_integer((json_int_t)report->memory));
     put(log, object);
 }
 
 void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t batches)
 {
-    put(log, json_pack("{s:s, s:I, s:o, s:I}", "event", "eval", "step", (json_int_t)step, "loss", real(loss), "batches",
-                       (json_int_t)batches));
+    put(log, json_pack("{s:s, s:I, s:o, s:I}", "event", "eval", "step", (json_int_t)step, "loss",
+                       real(loss), "batches", (json_int_t)batches));
 }
 
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text)

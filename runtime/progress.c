@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person sees of a run: on a terminal one line that is rewritten a few times a second, otherwise a
- * line for the first step, the last, and about fifty in between.
+/* What a person sees of a run: on a terminal one line that is rewritten a few times a second,
+ * otherwise a line for the first step, the last, and about fifty in between.
  *
- *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s */
+ *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
+ */
 #include "runtime/runtime.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step, int64_t last_step)
+void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step,
+                      int64_t last_step)
 {
     const char *no_color = getenv("NO_COLOR");
     bool terminal = out && isatty(fileno(out));
-    *progress = (DtProgress){.out = out, .terminal = terminal, .color = terminal && !(no_color && no_color[0]),
-                             .first_step = first_step, .last_step = last_step,
-                             .tokens_per_step = rank->meta.tokens, .began_ns = dt_now_ns(), .shown_step = -1};
+    *progress = (DtProgress){.out = out,
+                             .terminal = terminal,
+                             .color = terminal && !(no_color && no_color[0]),
+                             .first_step = first_step,
+                             .last_step = last_step,
+                             .tokens_per_step = rank->meta.tokens,
+                             .began_ns = dt_now_ns(),
+                             .shown_step = -1};
 }
 
-/* Steps between lines when nobody watches: 1, 2, 5, 10, 20, 50 ... so that there are at most about fifty. */
+/* Steps between lines when nobody watches: 1, 2, 5, 10, 20, 50 ... so that there are at most about
+ * fifty. */
 static int64_t line_distance(const DtProgress *progress)
 {
     static const int factors[3] = {1, 2, 5};
@@ -67,7 +75,8 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     uint64_t now = dt_now_ns();
     double *mean = &progress->seconds_per_step;
     /* The first step touches all memory for the first time: it does not count. */
-    *mean = report->step <= progress->first_step + 2 ? report->seconds : 0.95 * *mean + 0.05 * report->seconds;
+    *mean = report->step <= progress->first_step + 2 ? report->seconds
+                                                     : 0.95 * *mean + 0.05 * report->seconds;
     if (progress->out == NULL || !is_due(progress, report, now))
         return;
     progress->shown_ns = now;
@@ -77,9 +86,11 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     if (report->grad_norm >= 0)
         snprintf(norm, sizeof norm, "  norm %.3g", report->grad_norm);
     fprintf(progress->out, "%s%sstep %lld/%lld%s  loss %.4f%s  lr %.2e  %stokens/s  %s  ETA %s%s",
-            progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "", (long long)report->step,
-            (long long)progress->last_step, progress->color ? "\033[0m" : "", report->loss, norm, report->lr, rate,
-            dt_text_bytes(memory, (double)report->memory), eta, progress->terminal ? "\033[K" : "\n");
+            progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "",
+            (long long)report->step, (long long)progress->last_step,
+            progress->color ? "\033[0m" : "", report->loss, norm, report->lr, rate,
+            dt_text_bytes(memory, (double)report->memory), eta,
+            progress->terminal ? "\033[K" : "\n");
     if (progress->terminal && report->step == progress->last_step)
         fputc('\n', progress->out);
     fflush(progress->out);
@@ -101,7 +112,8 @@ void dt_progress_line(DtProgress *progress, const char *format, ...)
 
 void dt_progress_close(DtProgress *progress)
 {
-    if (progress->out && progress->terminal && progress->shown_step >= 0 && progress->shown_step != progress->last_step)
+    if (progress->out && progress->terminal && progress->shown_step >= 0 &&
+        progress->shown_step != progress->last_step)
         fputc('\n', progress->out);
     *progress = (DtProgress){0};
 }

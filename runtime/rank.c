@@ -56,7 +56,8 @@ static uint32_t rank_at(const DtPlan *plan, const int64_t coord[16])
     return rank;
 }
 
-DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16], uint32_t mask)
+DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16],
+                          uint32_t mask)
 {
     DtRankGroup group = {.size = 1};
     for (uint32_t m = 0; m < plan->n_mesh; m++) {

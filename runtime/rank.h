@@ -9,7 +9,8 @@
 void dt_rank_coordinates(const DtPlan *plan, uint32_t rank, int64_t ret_coord[16]);
 
 /* The ranks that differ from coord only in the mesh axes of mask, in rank order. */
-DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16], uint32_t mask);
+DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16],
+                          uint32_t mask);
 
 /* Logical index of this rank's first element of axis; elements from axis->extent on are padding. */
 int64_t dt_rank_axis_start(const DtRank *rank, const DtPlanAxis *axis);

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the runtime share. One process (in unit tests: one thread) is one rank of one plan:
+/* What the files of the runtime share. One process (in unit tests: one thread) is one rank of one
+ * plan:
  *
- *   supervisor.c  starts the rank processes and watches them        comm_shm.c   collectives over the mapping
- *   shared.c      the mapping that all local ranks see              data.c       readers of training data
- *   load.c        plan, arenas, machine code -> DtRank              checkpoint.c save and load
- *   exec.c        schedules and instructions                        init.c       initial parameters
- *   train.c       steps, evaluation, saving                         device_cpu.c, gemm*.c  the work itself
- *   generate.c    --generate                                        progress.c, log.c, trace.c  what is shown
+ *   supervisor.c   starts the rank processes and watches them
+ *   shared.c       the mapping that all local ranks see
+ *   comm_shm.c     collectives over the mapping
+ *   load.c         plan, arenas, machine code -> DtRank
+ *   exec.c         schedules and instructions
+ *   device_cpu.c, gemm*.c   the work itself
+ *   init.c         initial parameters
+ *   data.c         readers of training data
+ *   checkpoint.c   save and load
+ *   train.c        steps, evaluation, saving
+ *   generate.c     --generate
+ *   progress.c, log.c, trace.c   what is shown
  *
  * The checker has bounded everything in the plan, so nothing here checks indices again.
  * A rank has no global state. Whatever fails at run time calls dt_rank_fail and returns false up to
@@ -28,80 +35,96 @@
 
 /* ---- options ---- */
 
-typedef enum DtGemmKind { DT_GEMM_DEFAULT, DT_GEMM_ONEDNN, DT_GEMM_OPENBLAS, DT_GEMM_PLAIN } DtGemmKind;
+typedef enum DtGemmKind {
+    DT_GEMM_DEFAULT,
+    DT_GEMM_ONEDNN,
+    DT_GEMM_OPENBLAS,
+    DT_GEMM_PLAIN
+} DtGemmKind;
 
-typedef struct DtRedirect { const char *from, *to; } DtRedirect; /* --data OLD=NEW */
+typedef struct DtRedirect {
+    const char *from, *to;
+} DtRedirect; /* --data OLD=NEW */
 
 /* dtrun's command line (runtime/options.def). Folders and files as written. */
 typedef struct DtRunOptions {
     const char *plan_path;
-    int64_t steps;              /* -1: as the plan says */
-    const char *device;         /* "cpu" */
-    const char *comm;           /* "shm" */
-    const char *save, *resume;  /* folders, or NULL */
-    const char *log, *trace;    /* files, or NULL */
-    bool eval;                  /* only evaluate */
-    bool data_synthetic;        /* --data=synthetic */
+    int64_t steps;             /* -1: as the plan says */
+    const char *device;        /* "cpu" */
+    const char *comm;          /* "shm" */
+    const char *save, *resume; /* folders, or NULL */
+    const char *log, *trace;   /* files, or NULL */
+    bool eval;                 /* only evaluate */
+    bool data_synthetic;       /* --data=synthetic */
     DtRedirect redirects[16];
     uint32_t n_redirects;
     int64_t restarts;
-    double timeout;             /* seconds without progress of a rank; 0: none */
-    const char *generate;       /* prompt, or NULL */
+    double timeout;       /* seconds without progress of a rank; 0: none */
+    const char *generate; /* prompt, or NULL */
     int64_t tokens;
     double temperature;
-    uint64_t seed;              /* of --generate */
+    uint64_t seed; /* of --generate */
     DtGemmKind gemm;
     bool quiet, json;
-    const char *settings[16];   /* --set block.key=value */
+    const char *settings[16]; /* --set block.key=value */
     uint32_t n_settings;
 } DtRunOptions;
 
-uint64_t dt_now_ns(void);       /* monotonic (rank.c) */
+uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 
-/* settings.c: --steps and --set on the plan's own numbers. Errors name the key and the nearest one. */
-DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta, DtPlanTrain *ret_train);
+/* settings.c: --steps and --set on the plan's own numbers. Errors name the key and the nearest one.
+ */
+DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
+                           DtPlanTrain *ret_train);
 
 /* ---- the mapping of local ranks (shared.c) ---- */
 
 typedef enum DtPhase {
-    DT_PHASE_NONE, DT_PHASE_LOADING, DT_PHASE_RUNNING, DT_PHASE_WAITING /* for other ranks */, DT_PHASE_EVAL,
-    DT_PHASE_SAVING, DT_PHASE_DONE, DT_PHASE_FAILED
+    DT_PHASE_NONE,
+    DT_PHASE_LOADING,
+    DT_PHASE_RUNNING,
+    DT_PHASE_WAITING /* for other ranks */,
+    DT_PHASE_EVAL,
+    DT_PHASE_SAVING,
+    DT_PHASE_DONE,
+    DT_PHASE_FAILED
 } DtPhase;
 
 /* What one rank publishes, alone in its cache lines. Written by that rank only. */
 typedef struct DtSlot {
-    _Alignas(128) _Atomic uint32_t phase;  /* DtPhase */
+    _Alignas(128) _Atomic uint32_t phase; /* DtPhase */
     _Atomic int32_t pid;
-    _Atomic int64_t step;                  /* being run */
-    _Atomic uint32_t inst;                 /* number of the instruction being run (plan->insts); UINT32_MAX: none */
-    _Atomic uint32_t waiting;              /* 1 while inside a wait of a collective */
-    _Atomic uint32_t waits_for;            /* a rank it waits for, if known; else UINT32_MAX */
-    _Atomic uint64_t progress;             /* grows with every instruction */
-    _Atomic uint64_t began_ns;             /* dt_now_ns() when inst began */
-    _Atomic uint64_t usual_ns;             /* usual duration of inst so far; 0: not known */
-    _Atomic uint64_t memory;               /* bytes of arenas and libraries' workspaces */
-    _Atomic int32_t exit_code;             /* once phase is DONE or FAILED */
-    char message[500];                     /* written before phase FAILED is stored with release */
+    _Atomic int64_t step;  /* being run */
+    _Atomic uint32_t inst; /* number of the instruction being run (plan->insts); UINT32_MAX: none */
+    _Atomic uint32_t waiting;   /* 1 while inside a wait of a collective */
+    _Atomic uint32_t waits_for; /* a rank it waits for, if known; else UINT32_MAX */
+    _Atomic uint64_t progress;  /* grows with every instruction */
+    _Atomic uint64_t began_ns;  /* dt_now_ns() when inst began */
+    _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
+    _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
+    _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
+    char message[500];          /* written before phase FAILED is stored with release */
 } DtSlot;
 
 /* Start of the mapping. */
 typedef struct DtShared {
-    char magic[8];                         /* "DTSHARED" */
-    uint64_t digest;                       /* of the plan; ranks compare it */
+    char magic[8];   /* "DTSHARED" */
+    uint64_t digest; /* of the plan; ranks compare it */
     uint64_t bytes;
-    uint32_t n_ranks, attempt;             /* attempt: 0, then 1.. after restarts */
-    int32_t supervisor;                    /* process that made the mapping and starts the ranks */
-    _Alignas(64) _Atomic uint32_t abort;   /* not 0: everybody stops; every wait looks at it. 1: by the
+    uint32_t n_ranks, attempt; /* attempt: 0, then 1.. after restarts */
+    int32_t supervisor;        /* process that made the mapping and starts the ranks */
+    _Alignas(
+        64) _Atomic uint32_t abort;     /* not 0: everybody stops; every wait looks at it. 1: by the
                                             * supervisor, else 2 + the rank that failed first */
-    _Alignas(64) _Atomic uint32_t stop;    /* asked to finish the step, save and end (Ctrl-C) */
-    _Atomic int64_t last_step;             /* set by rank 0 before it begins that step; INT64_MAX: none */
-    _Atomic int64_t saved_step;            /* steps done in the last complete checkpoint; -1: none */
+    _Alignas(64) _Atomic uint32_t stop; /* asked to finish the step, save and end (Ctrl-C) */
+    _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
+    _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
 } DtShared;
 
 /* Offsets in the mapping, all multiples of the page size from comm on. */
 typedef struct DtSharedLayout {
     uint64_t slots, comm, comm_bytes, arenas, rank_bytes, total;
-    uint64_t arena[256];                   /* offset of each shared arena inside a rank's part */
+    uint64_t arena[256]; /* offset of each shared arena inside a rank's part */
 } DtSharedLayout;
 
 void dt_shared_layout(const DtPlan *plan, DtSharedLayout *ret_layout);
@@ -112,8 +135,8 @@ DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared);
 void dt_shared_unmap(const DtPlan *plan, DtShared *shared);
 DtSlot *dt_shared_slot(const DtPlan *plan, DtShared *shared, uint32_t rank);
 char *dt_shared_comm(const DtPlan *plan, DtShared *shared);
-/* Sets the abort word (kept if set before). by: the rank that failed first, or DT_BY_SUPERVISOR. Waits look
- * at the word by themselves. */
+/* Sets the abort word (kept if set before). by: the rank that failed first, or DT_BY_SUPERVISOR.
+ * Waits look at the word by themselves. */
 enum { DT_BY_SUPERVISOR = -1 };
 void dt_shared_abort(DtShared *shared, int64_t by);
 /* The rank that set the word; DT_BY_SUPERVISOR if it is not set or no rank set it. */
@@ -130,9 +153,9 @@ typedef struct DtLog DtLog;
 
 /* A group of the plan as this rank sees it. */
 typedef struct DtRankGroup {
-    uint32_t size, me;          /* my member number */
-    const uint32_t *ranks;      /* of the members, in order: reductions follow it */
-    uint32_t number;            /* of the group among all groups with this mask, 0..: n_ranks/size of them */
+    uint32_t size, me;     /* my member number */
+    const uint32_t *ranks; /* of the members, in order: reductions follow it */
+    uint32_t number; /* of the group among all groups with this mask, 0..: n_ranks/size of them */
 } DtRankGroup;
 
 /* An address argument, resolved. */
@@ -142,27 +165,32 @@ typedef struct DtPlaceAt {
     int64_t offset, bytes;
 } DtPlaceAt;
 
-/* Communicator. All functions return false after dt_rank_fail or when the abort word was set. Members of a
- * group call in the same order. Reductions add in member order: the same bits on every run. Each wait spins
- * about 200 times, then sleeps on a futex, and looks at the abort word; it sets slot->waiting meanwhile. */
+/* Communicator. All functions return false after dt_rank_fail or when the abort word was set.
+ * Members of a group call in the same order. Reductions add in member order: the same bits on
+ * every run. Each wait spins about 200 times, then sleeps on a futex, and looks at the abort word;
+ * it sets slot->waiting meanwhile. */
 typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);
     void (*close)(DtComm *comm);
     /* buffer: count elements, in place */
-    bool (*all_reduce)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype,
-                       DtPlanReduce reduce);
+    bool (*all_reduce)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
+                       DtPlanDtype dtype, DtPlanReduce reduce);
     /* to: size x count elements in member order; from: count */
-    bool (*all_gather)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                       DtPlanDtype dtype);
+    bool (*all_gather)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                       int64_t count, DtPlanDtype dtype);
     /* to: count; from: size x count */
-    bool (*reduce_scatter)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                           DtPlanDtype dtype, DtPlanReduce reduce);
-    bool (*broadcast)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype);
-    bool (*send)(DtComm *comm, const DtRankGroup *group, uint32_t peer, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype);
-    bool (*recv)(DtComm *comm, const DtRankGroup *group, uint32_t peer, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype);
+    bool (*reduce_scatter)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                           int64_t count, DtPlanDtype dtype, DtPlanReduce reduce);
+    bool (*broadcast)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
+                      DtPlanDtype dtype);
+    bool (*send)(DtComm *comm, const DtRankGroup *group, uint32_t peer, DtPlaceAt buffer,
+                 int64_t count, DtPlanDtype dtype);
+    bool (*recv)(DtComm *comm, const DtRankGroup *group, uint32_t peer, DtPlaceAt buffer,
+                 int64_t count, DtPlanDtype dtype);
     bool (*barrier)(DtComm *comm, const DtRankGroup *group);
-    /* Bytes that this rank has received from other members, in all operations of the group so far. */
+    /* Bytes that this rank has received from other members, in all operations of the group so far.
+     */
     uint64_t (*received)(const DtComm *comm, const DtRankGroup *group);
 } DtCommOps;
 
@@ -175,7 +203,8 @@ typedef struct DtDeviceOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtDeviceState **ret_state);
     void (*close)(DtDeviceState *state);
-    void (*kernel)(DtDeviceState *state, uint32_t kernel, char *const *pointers, const int64_t *integers);
+    void (*kernel)(DtDeviceState *state, uint32_t kernel, char *const *pointers,
+                   const int64_t *integers);
     bool (*gemm)(DtDeviceState *state, uint32_t gemm, const void *a, const void *b, void *c);
     void (*copy)(DtDeviceState *state, void *to, const void *from, int64_t bytes);
     void (*zero)(DtDeviceState *state, void *to, int64_t bytes);
@@ -186,37 +215,42 @@ extern const DtDeviceOps dt_device_cpu;
 struct DtRank {
     const DtRunOptions *options;
     const DtPlan *plan;
-    DtPlanMeta meta;            /* the plan's, with --steps and --set applied */
+    DtPlanMeta meta; /* the plan's, with --steps and --set applied */
     DtPlanTrain train;
     uint32_t rank, n_ranks;
-    int64_t coord[16];          /* of this rank in the mesh */
-    DtArena *memory;            /* of everything allocated at load */
-    char **arenas;              /* own arenas: base addresses */
-    char **peer_arenas;         /* [rank * plan->n_arenas + arena]; NULL unless shared or own */
-    DtRankGroup *groups;        /* per record of plan->groups */
-    DtRankGroup world;          /* all ranks; groups for barriers outside the plan */
+    int64_t coord[16];   /* of this rank in the mesh */
+    DtArena *memory;     /* of everything allocated at load */
+    char **arenas;       /* own arenas: base addresses */
+    char **peer_arenas;  /* [rank * plan->n_arenas + arena]; NULL unless shared or own */
+    DtRankGroup *groups; /* per record of plan->groups */
+    DtRankGroup world;   /* all ranks; groups for barriers outside the plan */
     DtShared *shared;
     DtSlot *slot;
     const DtCommOps *comm_ops;
     DtComm *comm;
     const DtDeviceOps *device_ops;
     DtDeviceState *device;
-    void **codes;               /* dlopen handles */
-    DtData **readers;           /* per record of plan->readers; opened when first needed */
-    int64_t step;               /* being run; part of data and random numbers */
-    int64_t eval_batch;         /* readers with is_eval read this batch */
-    DtTrace *trace;             /* NULL: none */
-    uint64_t *usual_ns;         /* per instruction: running mean of its duration */
-    DtStatus failure;           /* first failure */
-    int64_t *arg_base;          /* per argument: base plus the part of the coordinates */
-    struct DtRankMap { void *at; size_t len; } *maps; /* to unmap at the end */
+    void **codes;       /* dlopen handles */
+    DtData **readers;   /* per record of plan->readers; opened when first needed */
+    int64_t step;       /* being run; part of data and random numbers */
+    int64_t eval_batch; /* readers with is_eval read this batch */
+    DtTrace *trace;     /* NULL: none */
+    uint64_t *usual_ns; /* per instruction: running mean of its duration */
+    DtStatus failure;   /* first failure */
+    int64_t *arg_base;  /* per argument: base plus the part of the coordinates */
+    struct DtRankMap {
+        void *at;
+        size_t len;
+    } * maps; /* to unmap at the end */
     uint32_t n_maps;
     int *code_fds;
-    uint64_t memory_bytes;      /* arenas and workspaces */
+    uint64_t memory_bytes; /* arenas and workspaces */
 };
 
-/* Records the first failure of this rank, stores it in its slot, sets the abort word; returns false. */
-bool dt_rank_fail(DtRank *rank, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Records the first failure of this rank, stores it in its slot, sets the abort word; returns
+ * false. */
+bool dt_rank_fail(DtRank *rank, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 bool dt_rank_fail_status(DtRank *rank, const DtStatus *status);
 /* True if another rank (or the supervisor) asked everybody to stop. */
 static inline bool dt_rank_aborted(const DtRank *rank)
@@ -224,9 +258,10 @@ static inline bool dt_rank_aborted(const DtRank *rank)
     return atomic_load_explicit(&rank->shared->abort, memory_order_relaxed) != 0;
 }
 
-/* load.c: everything of one rank but parameters' values. shared_fd from dt_shared_create; plan stays the
- * caller's. options->device, comm and gemm choose the tables. */
-DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t rank, int shared_fd, DtRank *ret_rank);
+/* load.c: everything of one rank but parameters' values. shared_fd from dt_shared_create; plan
+ * stays the caller's. options->device, comm and gemm choose the tables. */
+DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t rank, int shared_fd,
+                      DtRank *ret_rank);
 void dt_load_close(DtRank *rank);
 
 /* init.c: values of all stores before step 0. */
@@ -244,37 +279,41 @@ double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
 
 /* ---- data (data.c) ---- */
 
-/* Opens reader number reader. Relative globs count from the reader's folder, itself relative to the plan's
- * folder; redirects and --data=synthetic apply. Errors name the glob, the folder and the DSL line. */
-DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader, DtData **ret_data);
+/* Opens reader number reader. Relative globs count from the reader's folder, itself relative to
+ * the plan's folder; redirects and --data=synthetic apply. Errors name the glob, the folder and
+ * the DSL line. */
+DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
+                      DtData **ret_data);
 void dt_data_close(DtData *data);
-/* Rows first .. first + rows - 1 of batch number `step`: sample step * batch + row. inputs[i]: rows x
- * row_elements of the input's dtype. eval readers: file order, batches counted from 0. */
+/* Rows first .. first + rows - 1 of batch number `step`: sample step * batch + row. inputs[i]:
+ * rows x row_elements of the input's dtype. eval readers: file order, batches counted from 0. */
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs);
 /* Whole batches of the split (0: less than one); for evaluation over everything. */
 int64_t dt_data_batches(const DtData *data);
 
 /* ---- checkpoints (checkpoint.c) ---- */
 
-/* Collective over all ranks. Saves stores with `saved` set after `steps` finished steps as logical tensors
- * under folder/step-N, atomically, keeps the newest meta.save_keep (0: all). */
+/* Collective over all ranks. Saves stores with `saved` set after `steps` finished steps as logical
+ * tensors under folder/step-N, atomically, keeps the newest meta.save_keep (0: all). */
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps);
-/* Loads the newest complete checkpoint of folder (or folder itself if it is one). weights_only: parameters
- * and states, not moments (for --eval, --generate). ret_steps: steps finished. */
+/* Loads the newest complete checkpoint of folder (or folder itself if it is one). weights_only:
+ * parameters and states, not moments (for --eval, --generate). ret_steps: steps finished. */
 bool dt_checkpoint_load(DtRank *rank, const char *folder, bool weights_only, int64_t *ret_steps);
-/* Path of the newest complete checkpoint in folder into ret_path, and its steps; false if there is none. */
+/* Path of the newest complete checkpoint in folder into ret_path, and its steps; false if there is
+ * none. */
 bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_steps);
 
 /* ---- training and what is shown ---- */
 
-/* The whole life of one rank process; returns its exit code. Called in the child by the supervisor's
- * command line, and by tests. */
+/* The whole life of one rank process; returns its exit code. Called in the child by the
+ * supervisor's command line, and by tests. */
 int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd);
 
-/* supervisor.c: starts all ranks by spawn and exec of /proc/self/exe with argv and the hidden options
- * --rank R --shared FD, watches them, restarts; returns the exit code of dtrun. */
+/* supervisor.c: starts all ranks by spawn and exec of /proc/self/exe with argv and the hidden
+ * options --rank R --shared FD, watches them, restarts; returns the exit code of dtrun. */
 int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv);
-/* First thing in a rank process: it dies with the supervisor; ends at once if that is dead already. */
+/* First thing in a rank process: it dies with the supervisor; ends at once if that is dead already.
+ */
 void dt_supervisor_bind(int shared_fd);
 
 double dt_train_lr(const DtPlanTrain *train, int64_t step); /* schedule of plan/kinds.h */
@@ -289,7 +328,7 @@ typedef struct DtProgress {
     int64_t first_step, last_step, tokens_per_step;
     uint64_t began_ns, shown_ns;
     int64_t shown_step;
-    double seconds_per_step;    /* running mean */
+    double seconds_per_step; /* running mean */
 } DtProgress;
 typedef struct DtStepReport {
     int64_t step;               /* finished steps */
@@ -297,9 +336,11 @@ typedef struct DtStepReport {
     double seconds;             /* of this step */
     uint64_t memory;            /* bytes per rank, the largest */
 } DtStepReport;
-void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step, int64_t last_step);
+void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step,
+                      int64_t last_step);
 void dt_progress_step(DtProgress *progress, const DtStepReport *report);
-void dt_progress_line(DtProgress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dt_progress_line(DtProgress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void dt_progress_close(DtProgress *progress);
 
 /* log.c: JSON lines. */
@@ -313,7 +354,8 @@ void dt_log_close(DtLog *log);
 /* trace.c: Chrome trace events of the instructions of the first steps. */
 DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace);
 void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns);
-void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns, uint64_t ended_ns);
+void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns,
+                   uint64_t ended_ns);
 DtStatus dt_trace_close(DtTrace *trace);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of the plan that a run may change without compiling: --steps, and --set block.key=value. */
+/* Numbers of the plan that a run may change without compiling: --steps, and --set block.key=value.
+ */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -40,9 +41,13 @@ static DtStatus unknown_key(const char *key)
     }
     const char *nearest = dt_text_nearest(key, keys, DT_COUNT(settings));
     DtStatus status =
-        nearest ? dt_status_fail(DT_EXIT_USAGE, "--set: no key `%.60s`; did you mean `%s`?", key, nearest)
-                : dt_status_fail(DT_EXIT_USAGE, "--set: no key `%.60s`; there are %.300s. Everything else is fixed when "
-                                 "the plan is compiled", key, list.at);
+        nearest ? dt_status_fail(DT_EXIT_USAGE, "--set: no key `%.60s`; did you mean `%s`?", key,
+                                 nearest)
+                : dt_status_fail(
+                      DT_EXIT_USAGE,
+                      "--set: no key `%.60s`; there are %.300s. Everything else is fixed when "
+                      "the plan is compiled",
+                      key, list.at);
     dt_text_free(&list);
     return status;
 }
@@ -54,7 +59,8 @@ static DtStatus set(const Setting *setting, const char *text, DtPlanMeta *meta, 
     if (setting->where == REAL_TRAIN) {
         double value = strtod(text, &end);
         if (end == text || *end || !isfinite(value))
-            return dt_status_fail(DT_EXIT_USAGE, "--set %s: `%.60s` is no number", setting->key, text);
+            return dt_status_fail(DT_EXIT_USAGE, "--set %s: `%.60s` is no number", setting->key,
+                                  text);
         memcpy(base + setting->offset, &value, sizeof value);
         return DT_OK;
     }
@@ -78,7 +84,8 @@ static DtStatus apply(const char *text, DtPlanMeta *meta, DtPlanTrain *train)
     return unknown_key(key);
 }
 
-DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta, DtPlanTrain *ret_train)
+DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
+                           DtPlanTrain *ret_train)
 {
     DtPlanMeta meta = *plan->meta;
     DtPlanTrain train = plan->n_train ? plan->train[0] : (DtPlanTrain){0};
@@ -90,7 +97,8 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
     if (options->steps >= 0)
         meta.steps = options->steps;
     if (train.schedule == DT_PLAN_LR_STEP_DECAY && train.every == 0)
-        return dt_status_fail(DT_EXIT_USAGE, "--set lr.every: the learning rate cannot decay every 0 steps");
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--set lr.every: the learning rate cannot decay every 0 steps");
     *ret_meta = meta;
     *ret_train = train;
     return DT_OK;

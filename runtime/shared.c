@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mapping that all ranks of one machine and the supervisor see: an anonymous memory file that holds
+/* The mapping that all ranks of one machine and the supervisor see: an anonymous memory file that
+ * holds
  *
  *     DtShared | a DtSlot per rank | communicator area | rank 0's shared arenas | rank 1's ...
  *
@@ -41,12 +42,14 @@ DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared)
         return dt_status_fail(DT_EXIT_FAILED, "the mapping of the ranks does not fit this plan");
     void *at = mmap(NULL, layout.arenas, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        return dt_status_fail(DT_EXIT_RETRY, "cannot map the memory shared by the ranks: %s", strerror(errno));
+        return dt_status_fail(DT_EXIT_RETRY, "cannot map the memory shared by the ranks: %s",
+                              strerror(errno));
     DtShared *shared = at;
     if (memcmp(shared->magic, magic, sizeof magic) != 0 || shared->digest != plan->digest ||
         shared->n_ranks != plan->meta->n_ranks) {
         munmap(at, layout.arenas);
-        return dt_status_fail(DT_EXIT_FAILED, "this rank has another plan than the one that started it");
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "this rank has another plan than the one that started it");
     }
     *ret_shared = shared;
     return DT_OK;
@@ -56,7 +59,8 @@ static DtStatus fill(const DtPlan *plan, int fd, uint64_t total, uint32_t attemp
 {
     void *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        return dt_status_fail(DT_EXIT_RETRY, "cannot map the memory shared by the ranks: %s", strerror(errno));
+        return dt_status_fail(DT_EXIT_RETRY, "cannot map the memory shared by the ranks: %s",
+                              strerror(errno));
     DtShared *shared = at;
     memcpy(shared->magic, magic, sizeof magic);
     shared->digest = plan->digest;
@@ -76,8 +80,9 @@ DtStatus dt_shared_create(const DtPlan *plan, uint32_t attempt, int *ret_fd)
     dt_shared_layout(plan, &layout);
     int fd = memfd_create("dtrun", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)layout.total) != 0) {
-        DtStatus status = dt_status_fail(DT_EXIT_RETRY, "cannot create %llu bytes of shared memory: %s",
-                                         (unsigned long long)layout.total, strerror(errno));
+        DtStatus status =
+            dt_status_fail(DT_EXIT_RETRY, "cannot create %llu bytes of shared memory: %s",
+                           (unsigned long long)layout.total, strerror(errno));
         if (fd >= 0)
             close(fd);
         return status;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --trace: what ran when, as Chrome trace events (opens in Perfetto, ui.perfetto.dev). Each rank keeps the
- * times of its instructions in a ring made at load, so that the steps themselves allocate nothing; the
- * last ones before the end are what is written. Every rank writes a part beside the file, rank 0 joins
- * them. Lanes: compute, communication, entries; a slice names the DSL line it stands for. */
+/* --trace: what ran when, as Chrome trace events (opens in Perfetto, ui.perfetto.dev). Each rank
+ * keeps the times of its instructions in a ring made at load, so that the steps themselves
+ * allocate nothing; the last ones before the end are what is written. Every rank writes a part
+ * beside the file, rank 0 joins them. Lanes: compute, communication, entries; a slice names the
+ * DSL line it stands for. */
 #include "runtime/train.h"
 
 #include "base/file.h"
@@ -13,14 +14,22 @@
 
 enum { MAX_SLICES = 1 << 17, MAX_STEPS = 1 << 10 };
 
-typedef struct Slice { uint32_t inst; uint32_t took_ns; uint64_t began_ns; } Slice;
-typedef struct Step { const char *entry; int64_t step; uint64_t began_ns, ended_ns; } Step;
+typedef struct Slice {
+    uint32_t inst;
+    uint32_t took_ns;
+    uint64_t began_ns;
+} Slice;
+typedef struct Step {
+    const char *entry;
+    int64_t step;
+    uint64_t began_ns, ended_ns;
+} Step;
 
 struct DtTrace {
     const DtRank *rank;
     char path[4096];
     Slice *slices;
-    uint64_t n_slices;  /* ever; the ring holds the last ones */
+    uint64_t n_slices; /* ever; the ring holds the last ones */
     Step steps[MAX_STEPS];
     uint64_t n_steps;
 };
@@ -53,7 +62,8 @@ void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t en
         (Slice){inst, took > UINT32_MAX ? UINT32_MAX : (uint32_t)took, began_ns};
 }
 
-void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns, uint64_t ended_ns)
+void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns,
+                   uint64_t ended_ns)
 {
     trace->steps[trace->n_steps++ % MAX_STEPS] = (Step){entry, step, began_ns, ended_ns};
 }
@@ -75,8 +85,8 @@ static void add_json_string(DtText *text, const char *string)
 }
 
 static const char *const inst_names[DT_INST_KINDS] = {
-    "kernel",    "gemm", "copy", "zero",    "read",       "all_reduce", "all_gather", "reduce_scatter",
-    "broadcast", "send", "recv", "barrier", "attend_fwd", "attend_bwd"};
+    "kernel",         "gemm",      "copy", "zero", "read",    "all_reduce", "all_gather",
+    "reduce_scatter", "broadcast", "send", "recv", "barrier", "attend_fwd", "attend_bwd"};
 
 static bool is_communication(const DtPlanInst *inst)
 {
@@ -93,8 +103,8 @@ static void add_inst_name(DtText *text, const DtPlan *plan, const DtPlanInst *in
         int64_t batch = 1;
         for (uint32_t b = 0; b < g->n_batch; b++)
             batch *= g->batch[b];
-        snprintf(name, sizeof name, batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld", (long long)g->m,
-                 (long long)g->n, (long long)g->k, (long long)batch);
+        snprintf(name, sizeof name, batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld",
+                 (long long)g->m, (long long)g->n, (long long)g->k, (long long)batch);
     } else
         snprintf(name, sizeof name, "%s", inst_names[inst->kind]);
     add_json_string(text, name);
@@ -106,13 +116,15 @@ static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
     const DtPlanInst *inst = &plan->insts[slice->inst];
     dt_text_add(text, "{\"name\":");
     add_inst_name(text, plan, inst);
-    dt_text_printf(text, ",\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"inst\":%u",
-                   trace->rank->rank, is_communication(inst) ? 2 : 1, (double)slice->began_ns * 1e-3,
-                   (double)slice->took_ns * 1e-3, slice->inst);
+    dt_text_printf(
+        text, ",\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"inst\":%u",
+        trace->rank->rank, is_communication(inst) ? 2 : 1, (double)slice->began_ns * 1e-3,
+        (double)slice->took_ns * 1e-3, slice->inst);
     if (inst->span < plan->n_spans) {
         const DtPlanSpan *span = &plan->spans[inst->span];
         char line[400];
-        snprintf(line, sizeof line, "%.300s:%u:%u", dt_plan_str(plan, span->file), span->line, span->column);
+        snprintf(line, sizeof line, "%.300s:%u:%u", dt_plan_str(plan, span->file), span->line,
+                 span->column);
         dt_text_add(text, ",\"line\":");
         add_json_string(text, line);
         dt_text_add(text, ",\"path\":");
@@ -127,16 +139,23 @@ static void add_events(DtText *text, const DtTrace *trace)
 {
     static const char *const lanes[] = {"entries", "compute", "communication"};
     uint32_t rank = trace->rank->rank;
-    dt_text_printf(text, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"rank %u\"}},\n", rank, rank);
+    dt_text_printf(
+        text,
+        "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"rank %u\"}},\n",
+        rank, rank);
     for (int lane = 0; lane < 3; lane++)
-        dt_text_printf(text, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"args\":{\"name\":\"%s\"}},\n",
+        dt_text_printf(text,
+                       "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"args\":{"
+                       "\"name\":\"%s\"}},\n",
                        rank, lane, lanes[lane]);
     uint64_t first = trace->n_steps > MAX_STEPS ? trace->n_steps - MAX_STEPS : 0;
     for (uint64_t i = first; i < trace->n_steps; i++) {
         const Step *step = &trace->steps[i % MAX_STEPS];
-        dt_text_printf(text, "{\"name\":\"%s %lld\",\"ph\":\"X\",\"pid\":%u,\"tid\":0,\"ts\":%.3f,\"dur\":%.3f},\n", step->entry,
-                       (long long)step->step, rank, (double)step->began_ns * 1e-3,
-                       (double)(step->ended_ns - step->began_ns) * 1e-3);
+        dt_text_printf(
+            text,
+            "{\"name\":\"%s %lld\",\"ph\":\"X\",\"pid\":%u,\"tid\":0,\"ts\":%.3f,\"dur\":%.3f},\n",
+            step->entry, (long long)step->step, rank, (double)step->began_ns * 1e-3,
+            (double)(step->ended_ns - step->began_ns) * 1e-3);
     }
     first = trace->n_slices > MAX_SLICES ? trace->n_slices - MAX_SLICES : 0;
     for (uint64_t i = first; i < trace->n_slices; i++)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of one rank: load, initial or saved parameters, then steps. A step is the entry "step" (loss
- * and gradients over all micro-batches and ranks), three scalars, and the entry "update". In between the
- * loss is looked at: one that is not finite ends the run before it spoils the parameters.
+/* The life of one rank: load, initial or saved parameters, then steps. A step is the entry "step"
+ * (loss and gradients over all micro-batches and ranks), three scalars, and the entry "update". In
+ * between the loss is looked at: one that is not finite ends the run before it spoils the
+ * parameters.
  *
- * All ranks take the same decisions: losses are equal on all of them, and the wish to stop (Ctrl-C) is
- * turned into a step number by rank 0 before it begins that step, which every rank reads after it. */
+ * All ranks take the same decisions: losses are equal on all of them, and the wish to stop
+ * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
+ * reads after it. */
 #include "runtime/train.h"
 
 #include <math.h>
@@ -17,15 +19,18 @@ static double pi(void) { return 3.14159265358979323846; }
 double dt_train_lr(const DtPlanTrain *train, int64_t step)
 {
     double t = (double)step, warmup = (double)train->warmup, total = (double)train->total;
-    bool warms = train->schedule == DT_PLAN_LR_WARMUP_COSINE || train->schedule == DT_PLAN_LR_WARMUP_LINEAR;
+    bool warms =
+        train->schedule == DT_PLAN_LR_WARMUP_COSINE || train->schedule == DT_PLAN_LR_WARMUP_LINEAR;
     if (warms && step < train->warmup)
         return train->base * (t + 1) / warmup;
     double part = total > warmup ? (t - warmup) / (total - warmup) : 1;
     part = part > 1 ? 1 : part;
     switch (train->schedule) {
-    case DT_PLAN_LR_WARMUP_COSINE: return train->floor + (train->base - train->floor) * 0.5 * (1 + cos(pi() * part));
+    case DT_PLAN_LR_WARMUP_COSINE:
+        return train->floor + (train->base - train->floor) * 0.5 * (1 + cos(pi() * part));
     case DT_PLAN_LR_WARMUP_LINEAR: return train->base + (train->floor - train->base) * part;
-    case DT_PLAN_LR_STEP_DECAY: return train->base * pow(train->factor, floor(t / (double)train->every));
+    case DT_PLAN_LR_STEP_DECAY:
+        return train->base * pow(train->factor, floor(t / (double)train->every));
     case DT_PLAN_LR_INVERSE_SQRT: return train->base / sqrt(t + 1 > warmup ? t + 1 : warmup);
     default: return train->base;
     }
@@ -68,9 +73,10 @@ static bool check_loss(DtRun *run, double loss)
     char hint[100] = "";
     if (saved >= 0)
         snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps", (long long)saved);
-    return dt_rank_fail(rank, DT_EXIT_FAILED, "the loss of step %lld is %s; parameters are as before it. Try a lower "
-                        "learning rate, a longer warm-up or `clip`%s", (long long)rank->step,
-                        isnan(loss) ? "not a number" : "infinite", hint);
+    return dt_rank_fail(rank, DT_EXIT_FAILED,
+                        "the loss of step %lld is %s; parameters are as before it. Try a lower "
+                        "learning rate, a longer warm-up or `clip`%s",
+                        (long long)rank->step, isnan(loss) ? "not a number" : "infinite", hint);
 }
 
 static bool run_step(DtRun *run, DtStepReport *ret_report)
@@ -87,10 +93,16 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
         return false;
     double grad_norm = run->grad_norm ? dt_exec_scalar(rank, run->grad_norm) : -1;
     if (run->grad_norm && !isfinite(grad_norm))
-        return dt_rank_fail(rank, DT_EXIT_FAILED, "the gradient norm of step %lld is %g; go on from a checkpoint with a "
-                            "lower learning rate", (long long)rank->step, grad_norm);
-    *ret_report = (DtStepReport){.step = rank->step + 1, .loss = loss, .grad_norm = grad_norm, .lr = lr,
-                                 .seconds = (double)(dt_now_ns() - began) * 1e-9, .memory = largest_memory(run)};
+        return dt_rank_fail(rank, DT_EXIT_FAILED,
+                            "the gradient norm of step %lld is %g; go on from a checkpoint with a "
+                            "lower learning rate",
+                            (long long)rank->step, grad_norm);
+    *ret_report = (DtStepReport){.step = rank->step + 1,
+                                 .loss = loss,
+                                 .grad_norm = grad_norm,
+                                 .lr = lr,
+                                 .seconds = (double)(dt_now_ns() - began) * 1e-9,
+                                 .memory = largest_memory(run)};
     return true;
 }
 
@@ -113,12 +125,16 @@ static bool evaluate(DtRun *run, double *ret_loss, int64_t *ret_batches)
     uint32_t index = 0;
     const DtPlanMetric *metric = dt_exec_metric(rank->plan, "eval", "loss");
     if (metric == NULL || eval_reader(rank->plan, &index) == NULL)
-        return dt_rank_fail(rank, DT_EXIT_USAGE, "the plan has no held-out data: write `eval = every(200, data = ...)` in "
-                            "`train`");
+        return dt_rank_fail(
+            rank, DT_EXIT_USAGE,
+            "the plan has no held-out data: write `eval = every(200, data = ...)` in "
+            "`train`");
     int64_t all = dt_data_batches(rank->readers[index]);
-    int64_t batches = rank->meta.eval_steps > 0 && rank->meta.eval_steps < all ? rank->meta.eval_steps : all;
+    int64_t batches =
+        rank->meta.eval_steps > 0 && rank->meta.eval_steps < all ? rank->meta.eval_steps : all;
     if (batches < 1)
-        return dt_rank_fail(rank, DT_EXIT_IO, "the held-out data is shorter than one batch of %lld samples",
+        return dt_rank_fail(rank, DT_EXIT_IO,
+                            "the held-out data is shorter than one batch of %lld samples",
                             (long long)rank->meta.batch);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
     double sum = 0;
@@ -140,8 +156,8 @@ static bool evaluate_and_show(DtRun *run, int64_t steps)
     if (!evaluate(run, &loss, &batches))
         return false;
     if (run->rank.rank == 0) {
-        dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld batches", (long long)steps, loss,
-                         (long long)batches);
+        dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld batches",
+                         (long long)steps, loss, (long long)batches);
         if (run->log)
             dt_log_eval(run->log, steps, loss, batches);
     }
@@ -150,7 +166,10 @@ static bool evaluate_and_show(DtRun *run, int64_t steps)
 
 /* ---- saving ---- */
 
-static const char *save_folder(const DtRunOptions *options) { return options->save ? options->save : options->resume; }
+static const char *save_folder(const DtRunOptions *options)
+{
+    return options->save ? options->save : options->resume;
+}
 
 static bool save(DtRun *run, int64_t steps)
 {
@@ -162,7 +181,8 @@ static bool save(DtRun *run, int64_t steps)
     run->saved = steps;
     if (rank->rank == 0) {
         atomic_store(&rank->shared->saved_step, steps);
-        dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, save_folder(rank->options));
+        dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps,
+                         save_folder(rank->options));
         if (run->log)
             dt_log_event(run->log, "save", steps, save_folder(rank->options));
     }
@@ -173,12 +193,13 @@ static bool save(DtRun *run, int64_t steps)
 
 static bool every(int64_t n, int64_t steps) { return n > 0 && steps % n == 0; }
 
-/* Rank 0 turns a wish to stop into the number of the last step, before it begins that step: no rank can
- * finish the step without rank 0, so all of them see the number in time. */
+/* Rank 0 turns a wish to stop into the number of the last step, before it begins that step: no
+ * rank can finish the step without rank 0, so all of them see the number in time. */
 static void decide_stop(DtRun *run)
 {
     DtShared *shared = run->rank.shared;
-    if (run->rank.rank == 0 && atomic_load(&shared->stop) && atomic_load(&shared->last_step) == INT64_MAX)
+    if (run->rank.rank == 0 && atomic_load(&shared->stop) &&
+        atomic_load(&shared->last_step) == INT64_MAX)
         atomic_store(&shared->last_step, run->rank.step);
 }
 
@@ -192,7 +213,8 @@ static bool after_step(DtRun *run, const DtStepReport *report)
             dt_log_step(run->log, report, rank->meta.tokens);
     }
     bool last = steps == rank->meta.steps;
-    if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) && !evaluate_and_show(run, steps))
+    if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) &&
+        !evaluate_and_show(run, steps))
         return false;
     if (save_folder(rank->options) && every(rank->meta.save_every, steps) && !save(run, steps))
         return false;
@@ -204,7 +226,8 @@ static bool train(DtRun *run)
     DtRank *rank = &run->rank;
     run->interrupted = false;
     if (rank->rank == 0 && run->first_step >= rank->meta.steps)
-        dt_progress_line(&run->progress, "the checkpoint has %lld steps already; ask for more with --steps",
+        dt_progress_line(&run->progress,
+                         "the checkpoint has %lld steps already; ask for more with --steps",
                          (long long)run->first_step);
     for (rank->step = run->first_step; rank->step < rank->meta.steps; rank->step++) {
         DtStepReport report;
@@ -253,7 +276,8 @@ static bool load_parameters(DtRun *run)
         return false;
     /* After a restart the newest checkpoint of this run counts, not the one it began with. */
     const char *from = options->resume;
-    if (rank->shared->attempt > 0 && save_folder(options) && dt_checkpoint_find(save_folder(options), path, &steps))
+    if (rank->shared->attempt > 0 && save_folder(options) &&
+        dt_checkpoint_find(save_folder(options), path, &steps))
         from = save_folder(options);
     if (from == NULL)
         return true;
@@ -273,11 +297,13 @@ static bool open_outputs(DtRun *run)
     if (options->trace)
         status = dt_trace_open(rank, options->trace, &rank->trace);
     if (dt_status_ok(&status) && options->log && rank->rank == 0)
-        status = dt_log_open(options->log, run->first_step > 0 || rank->shared->attempt > 0, &run->log);
+        status =
+            dt_log_open(options->log, run->first_step > 0 || rank->shared->attempt > 0, &run->log);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     FILE *out = options->quiet ? NULL : stderr;
-    dt_progress_open(&run->progress, rank, rank->rank == 0 ? out : NULL, run->first_step, rank->meta.steps);
+    dt_progress_open(&run->progress, rank, rank->rank == 0 ? out : NULL, run->first_step,
+                     rank->meta.steps);
     if (run->log)
         dt_log_start(run->log, rank, run->first_step);
     return true;
@@ -306,10 +332,12 @@ static void say_how_to_go_on(DtRun *run)
     if (run->rank.rank != 0 || !run->interrupted)
         return;
     if (folder)
-        dt_progress_line(&run->progress, "stopped after step %lld; go on with: dtrun %s --resume %s", (long long)run->rank.step,
-                         options->plan_path, folder);
+        dt_progress_line(&run->progress,
+                         "stopped after step %lld; go on with: dtrun %s --resume %s",
+                         (long long)run->rank.step, options->plan_path, folder);
     else
-        dt_progress_line(&run->progress, "stopped after step %lld; nothing is saved (--save DIR would)",
+        dt_progress_line(&run->progress,
+                         "stopped after step %lld; nothing is saved (--save DIR would)",
                          (long long)run->rank.step);
 }
 
@@ -322,7 +350,8 @@ static void close_outputs(DtRun *run)
         if (!dt_status_ok(&status))
             dt_rank_fail_status(rank, &status);
         /* Rank 0 joins the parts once all are written. */
-        if (dt_status_ok(&rank->failure) && rank->comm_ops->barrier(rank->comm, &rank->world) && rank->rank == 0) {
+        if (dt_status_ok(&rank->failure) && rank->comm_ops->barrier(rank->comm, &rank->world) &&
+            rank->rank == 0) {
             status = dt_trace_join(rank, rank->options->trace);
             if (!dt_status_ok(&status))
                 dt_rank_fail_status(rank, &status);
@@ -333,7 +362,8 @@ static void close_outputs(DtRun *run)
         dt_log_close(run->log);
 }
 
-/* Exit code of the rank; its slot says the same. Ended by another rank's failure: RETRY without a message. */
+/* Exit code of the rank; its slot says the same. Ended by another rank's failure: RETRY without a
+ * message. */
 static int finish(DtRun *run, bool good)
 {
     DtRank *rank = &run->rank;

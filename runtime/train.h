@@ -8,10 +8,10 @@
 typedef struct DtRun {
     DtRank rank;
     DtProgress progress;
-    DtLog *log;                     /* rank 0 */
+    DtLog *log; /* rank 0 */
     const DtPlanMetric *loss, *grad_norm;
-    int64_t first_step;             /* steps done before this run */
-    int64_t saved;                  /* steps in the last checkpoint of this run, or -1 */
+    int64_t first_step; /* steps done before this run */
+    int64_t saved;      /* steps in the last checkpoint of this run, or -1 */
     bool interrupted;
 } DtRun;
 

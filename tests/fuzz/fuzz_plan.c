@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes the plan reader: `fuzz_plan [runs] [seed]`. Each run damages a valid plan in one to eight places
- * (bits, words, whole fields, the section table, the length), mostly with checksums repaired, so that
- * the checker sees it; plans it accepts are walked on real memory. Every tenth run damages the text form
- * instead. Meant for a build with sanitizers; a finding ends the program and names seed and run. */
+/* Fuzzes the plan reader: `fuzz_plan [runs] [seed]`. Each run damages a valid plan in one to eight
+ * places (bits, words, whole fields, the section table, the length), mostly with checksums
+ * repaired, so that the checker sees it; plans it accepts are walked on real memory. Every tenth
+ * run damages the text form instead. Meant for a build with sanitizers; a finding ends the program
+ * and names seed and run. */
 #include "../plan/plan_fixture.h"
 
 #include "base/philox.h"
@@ -13,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Random { uint64_t key, next; } Random;
+typedef struct Random {
+    uint64_t key, next;
+} Random;
 
 static uint64_t draw(Random *random)
 {
@@ -37,12 +40,14 @@ static uint64_t hostile_value(Random *random)
 }
 
 /* Sets a field of a record, chosen so that each section is as likely as any other. */
-static void damage_field(Random *random, const DtPlan *plan, const uint8_t *original, uint8_t *bytes)
+static void damage_field(Random *random, const DtPlan *plan, const uint8_t *original,
+                         uint8_t *bytes)
 {
     const DtPlanRecord *record = &dt_fields_records[below(random, DT_RECORDS)];
     uint64_t index = below(random, dt_fields_count(plan, record));
     const DtPlanField *field = &record->fields[below(random, record->n_fields)];
-    size_t at = (size_t)((const uint8_t *)dt_fields_at(plan, record) - original) + index * record->size;
+    size_t at =
+        (size_t)((const uint8_t *)dt_fields_at(plan, record) - original) + index * record->size;
     uint32_t element = (uint32_t)below(random, field->count);
     uint64_t value = hostile_value(random), old = dt_fields_get(field, bytes + at, element);
     if (below(random, 3) == 0)
@@ -50,7 +55,8 @@ static void damage_field(Random *random, const DtPlan *plan, const uint8_t *orig
     dt_fields_set(field, bytes + at, element, value);
 }
 
-static void damage_bytes(Random *random, const DtPlan *plan, const uint8_t *original, uint8_t *bytes, size_t *len)
+static void damage_bytes(Random *random, const DtPlan *plan, const uint8_t *original,
+                         uint8_t *bytes, size_t *len)
 {
     for (uint64_t n = 1 + below(random, 8); n-- > 0;) {
         uint64_t word = hostile_value(random), at = below(random, *len);
@@ -58,8 +64,10 @@ static void damage_bytes(Random *random, const DtPlan *plan, const uint8_t *orig
         switch (below(random, 10)) {
         case 0: bytes[at] ^= (uint8_t)(1u << below(random, 8)); break;
         case 1: memcpy(bytes + at, &word, *len - at < width ? *len - at : width); break;
-        case 2: at = below(random, sizeof(DtPlanHeader) + 23 * sizeof(DtPlanSection));
-                memcpy(bytes + at, &word, width); break;
+        case 2:
+            at = below(random, sizeof(DtPlanHeader) + 23 * sizeof(DtPlanSection));
+            memcpy(bytes + at, &word, width);
+            break;
         default: damage_field(random, plan, original, bytes);
         }
     }
@@ -67,7 +75,8 @@ static void damage_bytes(Random *random, const DtPlan *plan, const uint8_t *orig
         *len = below(random, *len);
 }
 
-static void run_bytes(Random *random, const DtPlan *plan, const uint8_t *original, size_t len, uint64_t *accepted)
+static void run_bytes(Random *random, const DtPlan *plan, const uint8_t *original, size_t len,
+                      uint64_t *accepted)
 {
     uint8_t *bytes = NULL;
     DtPlan damaged;
@@ -95,8 +104,11 @@ static void run_text(Random *random, DtArena *arena, const DtText *original, uin
     DtPlan plan;
     memcpy(text, original->at, original->len);
     for (uint64_t n = 1 + below(random, 4); n-- > 0;)
-        text[below(random, original->len)] = below(random, 4) ? digits[below(random, sizeof digits - 1)] : (char)draw(random);
-    DtStatus status = dt_plantext_read(arena, text, below(random, 10) ? original->len : below(random, original->len), &bytes, &len);
+        text[below(random, original->len)] =
+            below(random, 4) ? digits[below(random, sizeof digits - 1)] : (char)draw(random);
+    DtStatus status = dt_plantext_read(
+        arena, text, below(random, 10) ? original->len : below(random, original->len), &bytes,
+        &len);
     if (dt_status_ok(&status)) {
         (*accepted)++;
         status = dt_read_bytes(bytes, len, &plan);
@@ -132,10 +144,13 @@ int main(int argc, char **argv)
         else
             run_bytes(&random, &plan, bytes, len, &accepted);
     }
-    printf("%llu runs, %llu damaged files and %llu damaged texts accepted and walked\n", (unsigned long long)runs,
-           (unsigned long long)accepted, (unsigned long long)accepted_text);
+    printf("%llu runs, %llu damaged files and %llu damaged texts accepted and walked\n",
+           (unsigned long long)runs, (unsigned long long)accepted,
+           (unsigned long long)accepted_text);
     dt_text_free(&text);
     dt_arena_free(arena);
     dt_arena_free(scratch);
-    return accepted > 0 || runs < 1000 ? 0 : 1; /* none accepted: the damage never got past the digest */
+    return accepted > 0 || runs < 1000
+               ? 0
+               : 1; /* none accepted: the damage never got past the digest */
 }

@@ -10,20 +10,40 @@
 #include <string.h>
 
 #define ADD(section, ...) DT_PUSH(arena, b->section, ((__typeof__(b->section.at[0]))__VA_ARGS__))
-#define STR(text) dt_write_str(b, text)
+#define STR(text)         dt_write_str(b, text)
 
 enum { PARAMS, GRADS, MOMENTS, ACTS, INPUTS, SCALARS };
 
 static void add_tables(DtArena *arena, DtPlanBuilder *b)
 {
-    const char source[] = "void k0(char *const *p, const int64_t *i)\n{\n\t/* \"quoted\" */\n}\nlast line";
+    const char source[] =
+        "void k0(char *const *p, const int64_t *i)\n{\n\t/* \"quoted\" */\n}\nlast line";
     const uint8_t binary[100] = {0x7f, 'E', 'L', 'F', 0, 1, 2, 255};
-    ADD(meta, {.model = STR("tiny"), .source = STR("tiny.dsl"), .compiler = STR("dtc 0.1.0"), .target = STR("cpu-v3"),
-               .n_ranks = 4, .n_micro = 2, .source_digest = 0xabcdef, .seed = 7, .steps = 100, .batch = 16,
-               .tokens = 16 * 8, .parameters = 2 * 8 * 4, .eval_every = 10, .eval_steps = 2, .save_every = 50,
-               .save_keep = 3, .flops = 1e6});
-    ADD(train, {.schedule = DT_PLAN_LR_WARMUP_COSINE, .optimizer = DT_PLAN_ADAMW, .base = 1e-3, .floor = 1e-4,
-                .beta1 = 0.9, .beta2 = 0.99, .warmup = 10, .total = 100});
+    ADD(meta, {.model = STR("tiny"),
+               .source = STR("tiny.dsl"),
+               .compiler = STR("dtc 0.1.0"),
+               .target = STR("cpu-v3"),
+               .n_ranks = 4,
+               .n_micro = 2,
+               .source_digest = 0xabcdef,
+               .seed = 7,
+               .steps = 100,
+               .batch = 16,
+               .tokens = 16 * 8,
+               .parameters = 2 * 8 * 4,
+               .eval_every = 10,
+               .eval_steps = 2,
+               .save_every = 50,
+               .save_keep = 3,
+               .flops = 1e6});
+    ADD(train, {.schedule = DT_PLAN_LR_WARMUP_COSINE,
+                .optimizer = DT_PLAN_ADAMW,
+                .base = 1e-3,
+                .floor = 1e-4,
+                .beta1 = 0.9,
+                .beta2 = 0.99,
+                .warmup = 10,
+                .total = 100});
     ADD(mesh, {.name = STR("data"), .size = 2});
     ADD(mesh, {.name = STR("tensor"), .size = 2});
     ADD(groups, {.mask = 1, .size = 2});
@@ -40,34 +60,98 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     ADD(axes, {.name = STR("batch"), .split = 1, .extent = 16, .local = 8});
     ADD(axes, {.name = STR("seq"), .extent = 8, .local = 8});
     ADD(spans, {.file = STR("tiny.dsl"), .text = STR("tiny"), .line = 1, .column = 1});
-    ADD(spans, {.file = STR("tiny.dsl"), .path = STR("h.w"), .text = STR("x @embed w"), .line = 9, .column = 7});
-    ADD(stores, {.path = STR("h.w"), .pattern = STR("h.#.w"), .kind = DT_PLAN_PARAM, .dtype = DT_PLAN_F32, .n_axes = 3,
-                 .n_loops = 1, .of = DT_PLAN_NONE, .init = DT_PLAN_NORMAL, .arena = PARAMS, .init_a = 0.02,
-                 .key = 0x1234567890abcdef, .bytes = 2 * 8 * 4 * 4, .span = 1, .saved = 1});
-    ADD(stores, {.path = STR("h.w.moment1"), .pattern = STR("h.#.w.moment1"), .kind = DT_PLAN_MOMENT1,
-                 .dtype = DT_PLAN_F32, .n_axes = 3, .n_loops = 1, .arena = MOMENTS, .offset = 256, .bytes = 256,
-                 .span = 1, .saved = 1});
-    ADD(codes, {.target = STR("cpu-v3"), .compiler = STR("gcc 12"), .binary = dt_write_blob(b, binary, sizeof binary),
-                .binary_len = sizeof binary, .source = dt_write_blob(b, source, sizeof source - 1),
+    ADD(spans, {.file = STR("tiny.dsl"),
+                .path = STR("h.w"),
+                .text = STR("x @embed w"),
+                .line = 9,
+                .column = 7});
+    ADD(stores, {.path = STR("h.w"),
+                 .pattern = STR("h.#.w"),
+                 .kind = DT_PLAN_PARAM,
+                 .dtype = DT_PLAN_F32,
+                 .n_axes = 3,
+                 .n_loops = 1,
+                 .of = DT_PLAN_NONE,
+                 .init = DT_PLAN_NORMAL,
+                 .arena = PARAMS,
+                 .init_a = 0.02,
+                 .key = 0x1234567890abcdef,
+                 .bytes = 2 * 8 * 4 * 4,
+                 .span = 1,
+                 .saved = 1});
+    ADD(stores, {.path = STR("h.w.moment1"),
+                 .pattern = STR("h.#.w.moment1"),
+                 .kind = DT_PLAN_MOMENT1,
+                 .dtype = DT_PLAN_F32,
+                 .n_axes = 3,
+                 .n_loops = 1,
+                 .arena = MOMENTS,
+                 .offset = 256,
+                 .bytes = 256,
+                 .span = 1,
+                 .saved = 1});
+    ADD(codes, {.target = STR("cpu-v3"),
+                .compiler = STR("gcc 12"),
+                .binary = dt_write_blob(b, binary, sizeof binary),
+                .binary_len = sizeof binary,
+                .source = dt_write_blob(b, source, sizeof source - 1),
                 .source_len = sizeof source - 1});
-    ADD(kernels, {.symbol = STR("k0"), .name = STR("gelu"), .n_pointers = 2, .n_integers = 2, .span = 1,
-                  .flops = 100, .bytes = 512});
-    ADD(gemms, {.n_batch = 1, .dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32, .m = 8, .n = 4,
-                .k = 8, .batch = {2}, .a_batch = {64}, .c_batch = {32}, .a_row = 8, .a_col = 1, .b_row = 4, .b_col = 1,
-                .c_row = 4, .c_col = 1});
-    ADD(readers, {.sample = DT_PLAN_NEXT_TOKEN, .source = DT_PLAN_TEXT, .glob = STR("*.txt"), .folder = STR("."),
-                  .dtype = DT_PLAN_U8, .n_inputs = 2, .to = 0.9, .span = 1});
-    ADD(inputs, {.name = STR("tokens"), .dtype = DT_PLAN_I32, .first_axis = 3, .n_axes = 2, .row_elements = 8,
+    ADD(kernels, {.symbol = STR("k0"),
+                  .name = STR("gelu"),
+                  .n_pointers = 2,
+                  .n_integers = 2,
+                  .span = 1,
+                  .flops = 100,
+                  .bytes = 512});
+    ADD(gemms, {.n_batch = 1,
+                .dtype_a = DT_PLAN_F32,
+                .dtype_b = DT_PLAN_F32,
+                .dtype_c = DT_PLAN_F32,
+                .m = 8,
+                .n = 4,
+                .k = 8,
+                .batch = {2},
+                .a_batch = {64},
+                .c_batch = {32},
+                .a_row = 8,
+                .a_col = 1,
+                .b_row = 4,
+                .b_col = 1,
+                .c_row = 4,
+                .c_col = 1});
+    ADD(readers, {.sample = DT_PLAN_NEXT_TOKEN,
+                  .source = DT_PLAN_TEXT,
+                  .glob = STR("*.txt"),
+                  .folder = STR("."),
+                  .dtype = DT_PLAN_U8,
+                  .n_inputs = 2,
+                  .to = 0.9,
+                  .span = 1});
+    ADD(inputs, {.name = STR("tokens"),
+                 .dtype = DT_PLAN_I32,
+                 .first_axis = 3,
+                 .n_axes = 2,
+                 .row_elements = 8,
                  .arena = INPUTS});
-    ADD(inputs, {.name = STR("labels"), .dtype = DT_PLAN_I32, .first_axis = 3, .n_axes = 2, .row_elements = 8,
-                 .arena = INPUTS, .offset = 512});
+    ADD(inputs, {.name = STR("labels"),
+                 .dtype = DT_PLAN_I32,
+                 .first_axis = 3,
+                 .n_axes = 2,
+                 .row_elements = 8,
+                 .arena = INPUTS,
+                 .offset = 512});
     ADD(scalars, {.kind = DT_SCALAR_LR, .arena = SCALARS, .offset = 4});
     ADD(scalars, {.kind = DT_SCALAR_BIAS1, .arena = SCALARS, .offset = 8});
-    ADD(metrics, {.name = STR("loss"), .entry = STR("step"), .arena = SCALARS, .dtype = DT_PLAN_F32, .bytes = 4});
+    ADD(metrics, {.name = STR("loss"),
+                  .entry = STR("step"),
+                  .arena = SCALARS,
+                  .dtype = DT_PLAN_F32,
+                  .bytes = 4});
     ADD(logical, {.text = dt_write_blob(b, "module\n", 7), .text_len = 7});
 }
 
-static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const DtPlanArg *args, uint16_t n_args)
+static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const DtPlanArg *args,
+                     uint16_t n_args)
 {
     inst.first_arg = b->args.n;
     inst.n_args = n_args;
@@ -77,36 +161,52 @@ static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const Dt
     DT_PUSH(arena, b->insts, inst);
 }
 
-#define AT(arena_, base_, ...) {.kind = DT_ARG_ADDRESS, .arena = arena_, .base = base_, .bytes = __VA_ARGS__}
-#define NUMBER(...) {.kind = DT_ARG_INTEGER, .base = __VA_ARGS__}
-#define INST(inst, ...)                                                                                    \
-    do {                                                                                                   \
-        const DtPlanArg args[] = {__VA_ARGS__};                                                            \
-        add_inst(arena, b, (DtPlanInst)inst, args, DT_COUNT(args));                                        \
+#define AT(arena_, base_, ...)                                                       \
+    {                                                                                \
+        .kind = DT_ARG_ADDRESS, .arena = arena_, .base = base_, .bytes = __VA_ARGS__ \
+    }
+#define NUMBER(...)                                 \
+    {                                               \
+        .kind = DT_ARG_INTEGER, .base = __VA_ARGS__ \
+    }
+#define INST(inst, ...)                                             \
+    do {                                                            \
+        const DtPlanArg args[] = {__VA_ARGS__};                     \
+        add_inst(arena, b, (DtPlanInst)inst, args, DT_COUNT(args)); \
     } while (0)
-#define SET(...) {__VA_ARGS__}
+#define SET(...)    \
+    {               \
+        __VA_ARGS__ \
+    }
 
 static void add_program(DtArena *arena, DtPlanBuilder *b)
 {
     ADD(bodies, {.name = STR("layer"), .first_inst = 0, .n_insts = 5});
-    INST(SET(.kind = DT_INST_READ, .count = 0), AT(INPUTS, 0, 128, .written = 1), AT(INPUTS, 512, 128, .written = 1),
-         NUMBER(0, .reg = {4}, .coord_axis = {0}, .coord = {8}), NUMBER(4));
-    INST(SET(.kind = DT_INST_GEMM, .seconds = 0.001), AT(ACTS, 0, 512), AT(PARAMS, 0, 128, .reg = {0, 128}),
+    INST(SET(.kind = DT_INST_READ, .count = 0), AT(INPUTS, 0, 128, .written = 1),
+         AT(INPUTS, 512, 128, .written = 1), NUMBER(0, .reg = {4}, .coord_axis = {0}, .coord = {8}),
+         NUMBER(4));
+    INST(SET(.kind = DT_INST_GEMM, .seconds = 0.001), AT(ACTS, 0, 512),
+         AT(PARAMS, 0, 128, .reg = {0, 128}),
          AT(ACTS, 1024, 256, .reg = {2048, 256}, .written = 1));
     INST(SET(.kind = DT_INST_KERNEL), AT(ACTS, 1024, 256, .reg = {2048, 256}),
-         AT(ACTS, 8192, 512, .written = 1, .coord_axis = {1}, .coord = {1024}), {.kind = DT_ARG_STEP}, NUMBER(-3, .reg = {1, -1}));
-    INST(SET(.kind = DT_INST_COPY, .count = 200), AT(ACTS, 9000, 200, .written = 1), AT(ACTS, 12, 200));
+         AT(ACTS, 8192, 512, .written = 1, .coord_axis = {1}, .coord = {1024}),
+         {.kind = DT_ARG_STEP}, NUMBER(-3, .reg = {1, -1}));
+    INST(SET(.kind = DT_INST_COPY, .count = 200), AT(ACTS, 9000, 200, .written = 1),
+         AT(ACTS, 12, 200));
     INST(SET(.kind = DT_INST_ZERO, .count = 100), AT(GRADS, 8, 100, .written = 1));
     ADD(bodies, {.name = STR("reduce"), .first_inst = 5, .n_insts = 7});
-    INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 64), AT(GRADS, 0, 256, .written = 1));
-    INST(SET(.kind = DT_INST_ALL_GATHER, .dtype = DT_PLAN_F32, .count = 16, .ref = 1), AT(ACTS, 0, 256, .written = 1),
-         AT(ACTS, 512, 64));
-    INST(SET(.kind = DT_INST_REDUCE_SCATTER, .dtype = DT_PLAN_F32, .count = 8), AT(ACTS, 0, 32, .written = 1),
-         AT(ACTS, 512, 64));
-    INST(SET(.kind = DT_INST_BROADCAST, .dtype = DT_PLAN_F32, .count = 8), AT(ACTS, 0, 32, .written = 1));
-    INST(SET(.kind = DT_INST_SEND, .dtype = DT_PLAN_F32, .count = 8), AT(ACTS, 0, 32), NUMBER(1, .coord = {-1}));
-    INST(SET(.kind = DT_INST_RECV, .dtype = DT_PLAN_F32, .count = 8), AT(ACTS, 64, 32, .written = 1),
+    INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 64),
+         AT(GRADS, 0, 256, .written = 1));
+    INST(SET(.kind = DT_INST_ALL_GATHER, .dtype = DT_PLAN_F32, .count = 16, .ref = 1),
+         AT(ACTS, 0, 256, .written = 1), AT(ACTS, 512, 64));
+    INST(SET(.kind = DT_INST_REDUCE_SCATTER, .dtype = DT_PLAN_F32, .count = 8),
+         AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 64));
+    INST(SET(.kind = DT_INST_BROADCAST, .dtype = DT_PLAN_F32, .count = 8),
+         AT(ACTS, 0, 32, .written = 1));
+    INST(SET(.kind = DT_INST_SEND, .dtype = DT_PLAN_F32, .count = 8), AT(ACTS, 0, 32),
          NUMBER(1, .coord = {-1}));
+    INST(SET(.kind = DT_INST_RECV, .dtype = DT_PLAN_F32, .count = 8),
+         AT(ACTS, 64, 32, .written = 1), NUMBER(1, .coord = {-1}));
     add_inst(arena, b, (DtPlanInst){.kind = DT_INST_BARRIER, .ref = 1}, NULL, 0);
     ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 0, .step = 1, .count = 2});
     ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 1, .first = 1, .step = -1, .count = 2});
@@ -170,11 +270,13 @@ static int64_t value_of(const Walk *walk, const DtPlanArg *arg)
     return value;
 }
 
-/* Reads or writes the first and last byte of len bytes at an argument, and of the range it declares. */
+/* Reads or writes the first and last byte of len bytes at an argument, and of the range it
+ * declares. */
 static void touch(Walk *walk, const DtPlanArg *arg, int64_t len)
 {
     int64_t offset = value_of(walk, arg);
-    if (len < 0 || arg->bytes < len || offset < 0 || offset + arg->bytes > walk->plan->arenas[arg->arena].bytes) {
+    if (len < 0 || arg->bytes < len || offset < 0 ||
+        offset + arg->bytes > walk->plan->arenas[arg->arena].bytes) {
         fprintf(stderr, "a checked plan leaves its arena\n");
         abort();
     }
@@ -186,8 +288,8 @@ static void touch(Walk *walk, const DtPlanArg *arg, int64_t len)
     walk->touched += (uint64_t)arg->bytes;
 }
 
-static int64_t hull(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col, const int64_t *batch,
-                    uint32_t dtype)
+static int64_t hull(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col,
+                    const int64_t *batch, uint32_t dtype)
 {
     int64_t last = (rows - 1) * row + (cols - 1) * col;
     for (uint32_t b = 0; b < g->n_batch; b++)
@@ -216,7 +318,10 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
         touch(walk, &args[2], hull(g, g->m, g->c_row, g->n, g->c_col, g->c_batch, g->dtype_c));
         break;
     }
-    case DT_INST_COPY: touch(walk, &args[0], inst->count); touch(walk, &args[1], inst->count); break;
+    case DT_INST_COPY:
+        touch(walk, &args[0], inst->count);
+        touch(walk, &args[1], inst->count);
+        break;
     case DT_INST_ZERO: touch(walk, &args[0], inst->count); break;
     case DT_INST_READ: {
         const DtPlanReader *reader = &plan->readers[inst->ref];
@@ -227,14 +332,23 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
         }
         break;
     }
-    case DT_INST_ALL_GATHER: touch(walk, &args[0], part * plan->groups[inst->ref].size); touch(walk, &args[1], part); break;
-    case DT_INST_REDUCE_SCATTER: touch(walk, &args[0], part); touch(walk, &args[1], part * plan->groups[inst->ref].size); break;
-    case DT_INST_SEND: case DT_INST_RECV:
-        if (value_of(walk, &args[1]) < 0 || value_of(walk, &args[1]) >= plan->groups[inst->ref].size)
+    case DT_INST_ALL_GATHER:
+        touch(walk, &args[0], part * plan->groups[inst->ref].size);
+        touch(walk, &args[1], part);
+        break;
+    case DT_INST_REDUCE_SCATTER:
+        touch(walk, &args[0], part);
+        touch(walk, &args[1], part * plan->groups[inst->ref].size);
+        break;
+    case DT_INST_SEND:
+    case DT_INST_RECV:
+        if (value_of(walk, &args[1]) < 0 ||
+            value_of(walk, &args[1]) >= plan->groups[inst->ref].size)
             abort();
         touch(walk, &args[0], part);
         break;
-    case DT_INST_ALL_REDUCE: case DT_INST_BROADCAST: touch(walk, &args[0], part); break;
+    case DT_INST_ALL_REDUCE:
+    case DT_INST_BROADCAST: touch(walk, &args[0], part); break;
     default: break;
     }
 }
@@ -283,7 +397,8 @@ uint64_t fixture_walk(const DtPlan *plan, int64_t limit)
         for (uint32_t m = plan->n_mesh; m-- > 0; rest /= plan->mesh[m].size)
             walk.coord[m] = rest % plan->mesh[m].size;
         for (uint32_t e = 0; e < plan->n_entries; e++)
-            walk_items(&walk, plan->entries[e].first, plan->entries[e].first + plan->entries[e].count);
+            walk_items(&walk, plan->entries[e].first,
+                       plan->entries[e].first + plan->entries[e].count);
     }
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         free(walk.base[a]);

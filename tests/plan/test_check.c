@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every field of every record of a valid plan is set to hostile values, checksums repaired. Either the
- * reader refuses, or the field is in the list below of those that no memory access and no loop depends
- * on, or the plan is walked on real memory and stays inside it. */
+/* Every field of every record of a valid plan is set to hostile values, checksums repaired. Either
+ * the reader refuses, or the field is in the list below of those that no memory access and no loop
+ * depends on, or the plan is walked on real memory and stays inside it. */
 #include "plan_fixture.h"
 
 #include "plan/fields.h"
@@ -10,22 +10,88 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-static const uint64_t hostile[] = {
-    0, 1, 2, 3, 7, 15, 16, 17, 64, 255, 256, 4095, 4096, 4097, 65535, 65536, 0x7fffffff, 0x80000000, 0xffffffff,
-    0x100000000, (uint64_t)1 << 40, (uint64_t)1 << 62, 0x7fffffffffffffff, 0x8000000000000000, 0xfffffffffffffffe,
-    0xffffffffffffffff, 0x7ff0000000000000 /* inf */, 0x7ff8000000000000 /* nan */};
+static const uint64_t hostile[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   7,
+                                   15,
+                                   16,
+                                   17,
+                                   64,
+                                   255,
+                                   256,
+                                   4095,
+                                   4096,
+                                   4097,
+                                   65535,
+                                   65536,
+                                   0x7fffffff,
+                                   0x80000000,
+                                   0xffffffff,
+                                   0x100000000,
+                                   (uint64_t)1 << 40,
+                                   (uint64_t)1 << 62,
+                                   0x7fffffffffffffff,
+                                   0x8000000000000000,
+                                   0xfffffffffffffffe,
+                                   0xffffffffffffffff,
+                                   0x7ff0000000000000 /* inf */,
+                                   0x7ff8000000000000 /* nan */};
 
 /* Any value does no harm: numbers that are only shown, recorded or used in arithmetic. */
 static const char *const harmless[] = {
-    "META source_digest", "META seed",      "META steps",      "META tokens",     "META parameters", "META eval_every",
-    "META eval_steps",    "META save_every", "META save_keep",  "META flops",      "META n_micro",    "TRAN base",
-    "TRAN floor",         "TRAN factor",     "TRAN beta1",      "TRAN beta2",      "TRAN warmup",     "TRAN total",
-    "TRAN every",         "TRAN schedule",   "TRAN optimizer",  "GRUP queue",      "AREN kind",       "STOR kind",
-    "STOR init",          "STOR init_a",     "STOR init_b",     "STOR key",        "STOR saved",      "STOR n_loops",
-    "KERN flops",         "KERN bytes",      "INST seconds",    "READ sample",     "READ source",     "READ dtype",
-    "READ is_eval",       "READ from",       "READ to",         "READ lo",         "READ hi",         "READ rate",
-    "READ mean_span",     "READ mask_id",    "SCAL kind",       "SPAN line",       "SPAN column",     "INST reduce",
-    "STOR of",            "ARGS kind",       "GEMM accumulate",
+    "META source_digest",
+    "META seed",
+    "META steps",
+    "META tokens",
+    "META parameters",
+    "META eval_every",
+    "META eval_steps",
+    "META save_every",
+    "META save_keep",
+    "META flops",
+    "META n_micro",
+    "TRAN base",
+    "TRAN floor",
+    "TRAN factor",
+    "TRAN beta1",
+    "TRAN beta2",
+    "TRAN warmup",
+    "TRAN total",
+    "TRAN every",
+    "TRAN schedule",
+    "TRAN optimizer",
+    "GRUP queue",
+    "AREN kind",
+    "STOR kind",
+    "STOR init",
+    "STOR init_a",
+    "STOR init_b",
+    "STOR key",
+    "STOR saved",
+    "STOR n_loops",
+    "KERN flops",
+    "KERN bytes",
+    "INST seconds",
+    "READ sample",
+    "READ source",
+    "READ dtype",
+    "READ is_eval",
+    "READ from",
+    "READ to",
+    "READ lo",
+    "READ hi",
+    "READ rate",
+    "READ mean_span",
+    "READ mask_id",
+    "SCAL kind",
+    "SPAN line",
+    "SPAN column",
+    "INST reduce",
+    "STOR of",
+    "ARGS kind",
+    "GEMM accumulate",
 };
 
 static bool is_harmless(const char *tag, const DtPlanField *field)
@@ -35,11 +101,12 @@ static bool is_harmless(const char *tag, const DtPlanField *field)
     for (size_t i = 0; i < DT_COUNT(harmless); i++)
         if (strcmp(harmless[i], name) == 0)
             return true;
-    return field->kind == DT_FIELD_STR || field->kind == DT_FIELD_BLOB || field->kind == DT_FIELD_BLOB_LEN;
+    return field->kind == DT_FIELD_STR || field->kind == DT_FIELD_BLOB ||
+           field->kind == DT_FIELD_BLOB_LEN;
 }
 
-/* A changed plan that the reader took: it stays inside its memory. One whose arenas became too large to
- * allocate here contains the arenas that the walk of the unchanged plan needs. */
+/* A changed plan that the reader took: it stays inside its memory. One whose arenas became too
+ * large to allocate here contains the arenas that the walk of the unchanged plan needs. */
 static bool is_sound(const DtPlan *plan)
 {
     int64_t total = 0;
@@ -79,8 +146,8 @@ Test(check, hostile_values_in_every_field)
                             free_fields++;
                         else {
                             walked++;
-                            cr_assert(is_sound(&plan), "%s %u %s[%u] = %llx accepted",
-                                      record->tag, i, field->name, e, (unsigned long long)hostile[h]);
+                            cr_assert(is_sound(&plan), "%s %u %s[%u] = %llx accepted", record->tag,
+                                      i, field->name, e, (unsigned long long)hostile[h]);
                         }
                         memcpy(at, saved, record->size);
                     }
@@ -94,7 +161,8 @@ Test(check, hostile_values_in_every_field)
     dt_arena_free(arena);
 }
 
-/* Single breaks with the message they must give, so that a mutation is refused for its own reason. */
+/* Single breaks with the message they must give, so that a mutation is refused for its own reason.
+ */
 typedef struct Break {
     const char *tag, *field;
     uint32_t index, element;
@@ -157,15 +225,16 @@ Test(check, says_what_is_wrong)
             if (strcmp(record->fields[f].name, b->field) == 0)
                 field = &record->fields[f];
         cr_assert_not_null(field, "%s %s", b->tag, b->field);
-        size_t at = (size_t)((const uint8_t *)dt_fields_at(&plan, record) - bytes) + b->index * record->size;
+        size_t at = (size_t)((const uint8_t *)dt_fields_at(&plan, record) - bytes) +
+                    b->index * record->size;
         dt_fields_set(field, bytes + at, b->element, b->value);
         fixture_repair(bytes, len);
         status = dt_read_bytes(bytes, len, &plan);
         if (b->message == NULL)
             cr_assert(dt_status_ok(&status), "%s %s: %s", b->tag, b->field, status.message);
         else
-            cr_assert(strstr(status.message, b->message), "%s %u %s: '%s' lacks '%s'", b->tag, b->index, b->field,
-                      status.message, b->message);
+            cr_assert(strstr(status.message, b->message), "%s %u %s: '%s' lacks '%s'", b->tag,
+                      b->index, b->field, status.message, b->message);
         dt_arena_free(arena);
     }
 }

@@ -30,13 +30,15 @@ Test(planfile, reads_back_what_was_written)
     DtStatus status = dt_read_bytes(bytes, len, &plan);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     for (int s = 0; s < DT_RECORDS; s++)
-        cr_assert_gt(dt_fields_count(&plan, &dt_fields_records[s]), 0, "the fixture lacks %s", dt_fields_records[s].tag);
+        cr_assert_gt(dt_fields_count(&plan, &dt_fields_records[s]), 0, "the fixture lacks %s",
+                     dt_fields_records[s].tag);
     cr_assert_str_eq(dt_plan_str(&plan, plan.stores[0].pattern), "h.#.w");
     cr_assert_eq(plan.stores[0].key, 0x1234567890abcdef);
     cr_assert_eq(plan.blob[plan.codes[0].binary + 7], 255);
     cr_assert_eq(memcmp(plan.blob + plan.logical[0].text, "module\n", 7), 0);
     for (uint32_t i = 0; i + 8 < plan.n_strings; i++)
-        cr_assert_neq(memcmp(plan.strings + i, "dropped", 7), 0, "a string that nothing names was kept");
+        cr_assert_neq(memcmp(plan.strings + i, "dropped", 7), 0,
+                      "a string that nothing names was kept");
 }
 
 Test(planfile, same_plan_same_bytes)
@@ -88,7 +90,8 @@ Test(planfile, text_errors_name_the_line)
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         uint8_t *made;
         size_t made_len;
-        DtStatus status = dt_plantext_read(arena, wrong[i][0], strlen(wrong[i][0]), &made, &made_len);
+        DtStatus status =
+            dt_plantext_read(arena, wrong[i][0], strlen(wrong[i][0]), &made, &made_len);
         cr_assert(!dt_status_ok(&status), "accepted: %s", wrong[i][0]);
         cr_assert(strstr(status.message, wrong[i][1]), "%s -> %s", wrong[i][0], status.message);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for data, checkpoints and the communicator where a test is about the rest of a rank: one rank
- * that is alone in its groups, rows that are functions of the sample number, a checkpoint that remembers
- * that it was asked for. */
+/* Stands in for data, checkpoints and the communicator where a test is about the rest of a rank:
+ * one rank that is alone in its groups, rows that are functions of the sample number, a checkpoint
+ * that remembers that it was asked for. */
 #include "tiny.h"
 
 #include "base/philox.h"
@@ -13,14 +13,20 @@ int64_t tiny_saves, tiny_saved_step;
 
 float tiny_x(int64_t sample, int64_t column)
 {
-    return (float)(dt_philox_uniform(dt_philox(1, (uint64_t)(sample * TINY_IN + column), 0, 0)) * 2 - 1);
+    return (float)(dt_philox_uniform(dt_philox(1, (uint64_t)(sample * TINY_IN + column), 0, 0)) *
+                       2 -
+                   1);
 }
 
 float tiny_truth(int64_t row, int64_t column) { return (float)(row - column) * 0.5f; }
 
-struct DtData { const DtPlan *plan; uint32_t reader; };
+struct DtData {
+    const DtPlan *plan;
+    uint32_t reader;
+};
 
-DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader, DtData **ret_data)
+DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
+                      DtData **ret_data)
 {
     (void)options;
     *ret_data = malloc(sizeof **ret_data);
@@ -87,8 +93,8 @@ static DtStatus open_alone(DtRank *rank, DtComm **ret_comm)
 
 static void close_alone(DtComm *comm) { (void)comm; }
 
-static bool reduce_alone(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype,
-                         DtPlanReduce reduce)
+static bool reduce_alone(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
+                         DtPlanDtype dtype, DtPlanReduce reduce)
 {
     (void)comm, (void)buffer, (void)count, (void)dtype, (void)reduce;
     return group->size == 1;
@@ -100,7 +106,10 @@ static bool barrier_alone(DtComm *comm, const DtRankGroup *group)
     return group->size == 1;
 }
 
-const DtCommOps dt_comm_shm = {.name = "shm", .open = open_alone, .close = close_alone, .all_reduce = reduce_alone,
+const DtCommOps dt_comm_shm = {.name = "shm",
+                               .open = open_alone,
+                               .close = close_alone,
+                               .all_reduce = reduce_alone,
                                .barrier = barrier_alone};
 
 uint64_t dt_comm_shm_bytes(const DtPlan *plan)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each library against the plain loops: shapes, transpositions, batches, strides, broadcasts, adding. */
+/* Each library against the plain loops: shapes, transpositions, batches, strides, broadcasts,
+ * adding. */
 #include "runtime/gemm.h"
 
 #include <criterion/criterion.h>
@@ -10,29 +11,43 @@
 #define F32 .dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32
 
 static const DtPlanGemm cases[] = {
-    {F32, .m = 5, .n = 7, .k = 3, .a_row = 3, .a_col = 1, .b_row = 7, .b_col = 1, .c_row = 7, .c_col = 1},
-    {F32, .accumulate = 1, .m = 5, .n = 7, .k = 3, .a_row = 3, .a_col = 1, .b_row = 7, .b_col = 1, .c_row = 7, .c_col = 1},
-    {F32, .m = 64, .n = 48, .k = 96, .a_row = 1, .a_col = 64, .b_row = 48, .b_col = 1, .c_row = 48, .c_col = 1},
-    {F32, .accumulate = 1, .m = 33, .n = 65, .k = 17, .a_row = 17, .a_col = 1, .b_row = 1, .b_col = 17, .c_row = 65, .c_col = 1},
-    {F32, .m = 16, .n = 16, .k = 16, .a_row = 1, .a_col = 16, .b_row = 1, .b_col = 16, .c_row = 1, .c_col = 16}, /* C transposed */
-    {F32, .m = 8, .n = 8, .k = 8, .a_row = 20, .a_col = 1, .b_row = 30, .b_col = 1, .c_row = 40, .c_col = 1},    /* gaps */
-    {F32, .m = 1, .n = 9, .k = 4, .a_row = 4, .a_col = 1, .b_row = 9, .b_col = 1, .c_row = 9, .c_col = 1},
-    {F32, .m = 9, .n = 1, .k = 4, .a_row = 4, .a_col = 1, .b_row = 1, .b_col = 1, .c_row = 1, .c_col = 1},
-    {F32, .m = 3, .n = 4, .k = 1, .a_row = 1, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4, .c_col = 1},
+    {F32, .m = 5, .n = 7, .k = 3, .a_row = 3, .a_col = 1, .b_row = 7, .b_col = 1, .c_row = 7,
+     .c_col = 1},
+    {F32, .accumulate = 1, .m = 5, .n = 7, .k = 3, .a_row = 3, .a_col = 1, .b_row = 7, .b_col = 1,
+     .c_row = 7, .c_col = 1},
+    {F32, .m = 64, .n = 48, .k = 96, .a_row = 1, .a_col = 64, .b_row = 48, .b_col = 1, .c_row = 48,
+     .c_col = 1},
+    {F32, .accumulate = 1, .m = 33, .n = 65, .k = 17, .a_row = 17, .a_col = 1, .b_row = 1,
+     .b_col = 17, .c_row = 65, .c_col = 1},
+    {F32, .m = 16, .n = 16, .k = 16, .a_row = 1, .a_col = 16, .b_row = 1, .b_col = 16, .c_row = 1,
+     .c_col = 16}, /* C transposed */
+    {F32, .m = 8, .n = 8, .k = 8, .a_row = 20, .a_col = 1, .b_row = 30, .b_col = 1, .c_row = 40,
+     .c_col = 1}, /* gaps */
+    {F32, .m = 1, .n = 9, .k = 4, .a_row = 4, .a_col = 1, .b_row = 9, .b_col = 1, .c_row = 9,
+     .c_col = 1},
+    {F32, .m = 9, .n = 1, .k = 4, .a_row = 4, .a_col = 1, .b_row = 1, .b_col = 1, .c_row = 1,
+     .c_col = 1},
+    {F32, .m = 3, .n = 4, .k = 1, .a_row = 1, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4,
+     .c_col = 1},
     /* heads inside: [batch, seq, heads, head] times its transpose, batch over batch and heads */
-    {F32, .n_batch = 2, .m = 6, .n = 6, .k = 5, .batch = {2, 3}, .a_batch = {90, 5}, .b_batch = {90, 5},
-     .c_batch = {108, 36}, .a_row = 15, .a_col = 1, .b_row = 1, .b_col = 15, .c_row = 6, .c_col = 1},
-    {F32, .n_batch = 2, .accumulate = 1, .m = 6, .n = 5, .k = 6, .batch = {2, 3}, .a_batch = {108, 36}, .b_batch = {90, 5},
-     .c_batch = {90, 5}, .a_row = 6, .a_col = 1, .b_row = 15, .b_col = 1, .c_row = 15, .c_col = 1},
+    {F32, .n_batch = 2, .m = 6, .n = 6, .k = 5, .batch = {2, 3}, .a_batch = {90, 5},
+     .b_batch = {90, 5}, .c_batch = {108, 36}, .a_row = 15, .a_col = 1, .b_row = 1, .b_col = 15,
+     .c_row = 6, .c_col = 1},
+    {F32, .n_batch = 2, .accumulate = 1, .m = 6, .n = 5, .k = 6, .batch = {2, 3},
+     .a_batch = {108, 36}, .b_batch = {90, 5}, .c_batch = {90, 5}, .a_row = 6, .a_col = 1,
+     .b_row = 15, .b_col = 1, .c_row = 15, .c_col = 1},
     /* one weight for all of the batch */
-    {F32, .n_batch = 1, .m = 4, .n = 8, .k = 8, .batch = {5}, .a_batch = {32}, .b_batch = {0}, .c_batch = {32},
-     .a_row = 8, .a_col = 1, .b_row = 8, .b_col = 1, .c_row = 8, .c_col = 1},
+    {F32, .n_batch = 1, .m = 4, .n = 8, .k = 8, .batch = {5}, .a_batch = {32}, .b_batch = {0},
+     .c_batch = {32}, .a_row = 8, .a_col = 1, .b_row = 8, .b_col = 1, .c_row = 8, .c_col = 1},
     /* no unit stride, broadcast rows: for the plain loops */
-    {F32, .m = 4, .n = 4, .k = 4, .a_row = 2, .a_col = 9, .b_row = 4, .b_col = 1, .c_row = 4, .c_col = 1},
-    {F32, .m = 4, .n = 4, .k = 4, .a_row = 0, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4, .c_col = 1},
+    {F32, .m = 4, .n = 4, .k = 4, .a_row = 2, .a_col = 9, .b_row = 4, .b_col = 1, .c_row = 4,
+     .c_col = 1},
+    {F32, .m = 4, .n = 4, .k = 4, .a_row = 0, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4,
+     .c_col = 1},
 };
 
-static int64_t extent(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col, const int64_t *batch)
+static int64_t extent(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col,
+                      const int64_t *batch)
 {
     int64_t last = (rows - 1) * row + (cols - 1) * col;
     for (uint32_t b = 0; b < g->n_batch; b++)
@@ -40,7 +55,8 @@ static int64_t extent(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t co
     return last + 1;
 }
 
-/* Numbers between -1 and 1, exactly sized so that the address sanitizer sees reads behind the end. */
+/* Numbers between -1 and 1, exactly sized so that the address sanitizer sees reads behind the end.
+ */
 static float *numbers(int64_t n, uint32_t seed)
 {
     float *at = malloc((size_t)n * sizeof *at);
@@ -69,7 +85,8 @@ static void compare(DtGemmKind kind, size_t index, uint32_t max_plain)
         dt_gemm_plain_run(g, a, b, expected);
     }
     for (int64_t i = 0; i < n_c; i++)
-        cr_assert_float_eq(c[i], expected[i], 1e-5f * sqrtf((float)g->k) + 1e-6f * fabsf(expected[i]),
+        cr_assert_float_eq(c[i], expected[i],
+                           1e-5f * sqrtf((float)g->k) + 1e-6f * fabsf(expected[i]),
                            "case %zu element %ld: %g instead of %g", index, i, c[i], expected[i]);
     free(a);
     free(b);
@@ -86,15 +103,26 @@ static uint16_t bf16_of(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* bf16 operands: oneDNN's sums are in f32, so a result rounded to bf16 may differ in its last place. */
+/* bf16 operands: oneDNN's sums are in f32, so a result rounded to bf16 may differ in its last
+ * place. */
 Test(gemm, bf16_equals_plain)
 {
     for (uint32_t to_f32 = 0; to_f32 < 2; to_f32++)
         for (uint32_t accumulate = 0; accumulate < 2; accumulate++) {
             enum { M = 24, N = 40, K = 56 };
-            DtPlanGemm g = {.accumulate = accumulate, .dtype_a = DT_PLAN_BF16, .dtype_b = DT_PLAN_BF16,
-                            .dtype_c = to_f32 ? DT_PLAN_F32 : DT_PLAN_BF16, .m = M, .n = N, .k = K, .a_row = K, .a_col = 1,
-                            .b_row = 1, .b_col = K, .c_row = N, .c_col = 1};
+            DtPlanGemm g = {.accumulate = accumulate,
+                            .dtype_a = DT_PLAN_BF16,
+                            .dtype_b = DT_PLAN_BF16,
+                            .dtype_c = to_f32 ? DT_PLAN_F32 : DT_PLAN_BF16,
+                            .m = M,
+                            .n = N,
+                            .k = K,
+                            .a_row = K,
+                            .a_col = 1,
+                            .b_row = 1,
+                            .b_col = K,
+                            .c_row = N,
+                            .c_col = 1};
             DtPlan plan = {.gemms = &g, .n_gemms = 1};
             DtArena *arena = dt_arena_new();
             DtGemms gemms;
@@ -118,7 +146,8 @@ Test(gemm, bf16_equals_plain)
                     memcpy(&value[k], &bits[k], sizeof value[k]);
                     value[k] = to_f32 ? c[k][i] : value[k];
                 }
-                cr_assert_float_eq(value[0], value[1], to_f32 ? 2e-5f : fabsf(value[1]) / 64 + 1e-3f);
+                cr_assert_float_eq(value[0], value[1],
+                                   to_f32 ? 2e-5f : fabsf(value[1]) / 64 + 1e-3f);
             }
             free(from);
             dt_gemm_close(&gemms);
@@ -143,8 +172,8 @@ Test(gemm, plain_by_hand)
 {
     const float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 0, 0, 1, 1, 1};
     float c[4] = {100, 100, 100, 100};
-    DtPlanGemm g = {F32, .accumulate = 1, .m = 2, .n = 2, .k = 3, .a_row = 3, .a_col = 1, .b_row = 2, .b_col = 1,
-                    .c_row = 2, .c_col = 1};
+    DtPlanGemm g = {F32,        .accumulate = 1, .m = 2,     .n = 2,     .k = 3,    .a_row = 3,
+                    .a_col = 1, .b_row = 2,      .b_col = 1, .c_row = 2, .c_col = 1};
     dt_gemm_plain_run(&g, a, b, c);
     cr_assert_eq(c[0], 104);
     cr_assert_eq(c[1], 105);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank on a plan made by hand: registers and order of the schedule, the training loop against plain
- * arithmetic, evaluation, stopping, saving, a loss that is no number, generation, log and trace. */
+/* One rank on a plan made by hand: registers and order of the schedule, the training loop against
+ * plain arithmetic, evaluation, stopping, saving, a loss that is no number, generation, log and
+ * trace. */
 #include "tiny.h"
 
 #include "base/philox.h"
@@ -40,7 +41,8 @@ static const float *weights(void) { return (const float *)(const void *)tiny.run
 
 Test(rank, schedule_sets_registers_in_order)
 {
-    static const int64_t expected[6][3] = {{7, 0, 2}, {7, 0, 1}, {7, 0, 0}, {7, 1, 2}, {7, 1, 1}, {7, 1, 0}};
+    static const int64_t expected[6][3] = {{7, 0, 2}, {7, 0, 1}, {7, 0, 0},
+                                           {7, 1, 2}, {7, 1, 1}, {7, 1, 0}};
     load();
     tiny.run.rank.step = 7;
     cr_assert(dt_exec_entry(&tiny.run.rank, "step"));
@@ -51,7 +53,8 @@ Test(rank, schedule_sets_registers_in_order)
             cr_assert_eq(journal[1 + 3 * i + k], expected[i][k], "run %d argument %d", i, k);
     for (int micro = 0; micro < 2; micro++)
         for (int layer = 0; layer < 3; layer++)
-            cr_assert_eq(*(const int64_t *)(const void *)(tiny.run.rank.arenas[2] + 40000 + 80 * micro + 8 * layer),
+            cr_assert_eq(*(const int64_t *)(const void *)(tiny.run.rank.arenas[2] + 40000 +
+                                                          80 * micro + 8 * layer),
                          micro * 10 + layer);
 }
 
@@ -156,8 +159,9 @@ Test(rank, a_loss_that_is_no_number_ends_the_run)
     load();
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_FAILED);
     DtSlot *slot = tiny.run.rank.slot;
-    cr_assert(strstr(slot->message, "the loss of step") || strstr(slot->message, "the gradient norm of step"), "%s",
-              slot->message);
+    cr_assert(strstr(slot->message, "the loss of step") ||
+                  strstr(slot->message, "the gradient norm of step"),
+              "%s", slot->message);
     cr_assert_eq(atomic_load(&slot->phase), DT_PHASE_FAILED);
     cr_assert_eq(atomic_load(&tiny.run.rank.shared->abort), 1);
 }
@@ -166,28 +170,38 @@ Test(rank, initial_values_are_drawn_by_logical_index)
 {
     load();
     cr_assert(dt_init_stores(&tiny.run.rank));
-    for (uint64_t i = 0; i < TINY_IN * TINY_OUT; i++) /* axes sorted by name: in, out: row-major here */
+    for (uint64_t i = 0; i < TINY_IN * TINY_OUT;
+         i++) /* axes sorted by name: in, out: row-major here */
         cr_assert_eq(weights()[i], (float)(0.5 * dt_philox_normal(dt_philox(99, i, 0, 0))));
 }
 
-/* The parts that two ranks draw make up what one draws; sorted names, loop axes and padding count. */
+/* The parts that two ranks draw make up what one draws; sorted names, loop axes and padding count.
+ */
 Test(rank, initial_values_do_not_depend_on_the_layout)
 {
     DtArena *arena = tiny.arena;
     DtPlanMeshAxis mesh = {.size = 2};
     char strings[] = "\0loop\0zz\0aa";
-    DtPlanAxis whole[3] = {{1, 0, 3, 3}, {6, 0, 5, 5}, {9, 0, 4, 4}}, split[3] = {{1, 0, 3, 3}, {6, 1, 5, 3}, {9, 0, 4, 4}};
-    DtPlanStore store = {.dtype = DT_PLAN_F32, .n_axes = 3, .n_loops = 1, .init = DT_PLAN_UNIFORM, .init_a = -1,
-                         .init_b = 2, .key = 5, .bytes = 4 * 3 * 5 * 4};
-    DtPlan one = {.axes = whole, .n_axes = 3, .strings = strings}, two = {.axes = split, .n_axes = 3, .strings = strings,
-                                                                         .mesh = &mesh, .n_mesh = 1};
+    DtPlanAxis whole[3] = {{1, 0, 3, 3}, {6, 0, 5, 5}, {9, 0, 4, 4}},
+               split[3] = {{1, 0, 3, 3}, {6, 1, 5, 3}, {9, 0, 4, 4}};
+    DtPlanStore store = {.dtype = DT_PLAN_F32,
+                         .n_axes = 3,
+                         .n_loops = 1,
+                         .init = DT_PLAN_UNIFORM,
+                         .init_a = -1,
+                         .init_b = 2,
+                         .key = 5,
+                         .bytes = 4 * 3 * 5 * 4};
+    DtPlan one = {.axes = whole, .n_axes = 3, .strings = strings},
+           two = {.axes = split, .n_axes = 3, .strings = strings, .mesh = &mesh, .n_mesh = 1};
     float all[3][5][4], part[3][3][4];
     DtRank rank = {.plan = &one};
     dt_init_store(&rank, &store, all);
     for (uint32_t l = 0; l < 3; l++)
         for (uint64_t z = 0; z < 5; z++)
             for (uint64_t a = 0; a < 4; a++)
-                cr_assert_eq(all[l][z][a], (float)(-1 + 3 * dt_philox_uniform(dt_philox(5, a * 5 + z, 0, l))));
+                cr_assert_eq(all[l][z][a],
+                             (float)(-1 + 3 * dt_philox_uniform(dt_philox(5, a * 5 + z, 0, l))));
     store.bytes = 4 * 3 * 3 * 4;
     for (int r = 0; r < 2; r++) {
         rank = (DtRank){.plan = &two, .coord = {r}};
@@ -227,7 +241,8 @@ Test(rank, temperature_samples_alike_for_equal_seeds)
     size_t n = fread(text, 1, sizeof text, out);
     cr_assert_eq(n, 2 * 32);
     cr_assert_eq(memcmp(text, text + 32, 32), 0);
-    cr_assert(memcmp(text, "abcdefghijklmnopqrstuvwxyz", 26) != 0, "at temperature 3 other letters must occur");
+    cr_assert(memcmp(text, "abcdefghijklmnopqrstuvwxyz", 26) != 0,
+              "at temperature 3 other letters must occur");
 }
 
 static json_t *read_json_line(FILE *file)
@@ -283,11 +298,13 @@ Test(rank, trace_is_json_with_lines_of_the_program)
     size_t slices = 0, named = 0;
     for (size_t i = 0; i < json_array_size(events); i++) {
         json_t *event = json_array_get(events, i);
-        const char *line = json_string_value(json_object_get(json_object_get(event, "args"), "line"));
+        const char *line =
+            json_string_value(json_object_get(json_object_get(event, "args"), "line"));
         slices += json_object_get(event, "dur") != NULL;
         named += line != NULL && strcmp(line, "tiny.dsl:3:5") == 0;
     }
-    /* Two steps of 2 + 2 x (4 + 3) + 1 instructions and 1 of the update, an evaluation of 3 x 7, 7 entries. */
+    /* Two steps of 2 + 2 x (4 + 3) + 1 instructions and 1 of the update, an evaluation of 3 x 7, 7
+     * entries. */
     cr_assert_eq(slices, 2 * 18 + 3 * 7 + 7, "%zu", slices);
     cr_assert_eq(named, 2 * 18 + 3 * 7);
     json_decref(root);
@@ -309,7 +326,8 @@ Test(rank, evaluates)
 
 Test(rank, other_targets_are_refused)
 {
-    static const char *const targets[][2] = {{"sm_90a", "target `sm_90a`"}, {"cpu-v9", "cannot run"}};
+    static const char *const targets[][2] = {{"sm_90a", "target `sm_90a`"},
+                                             {"cpu-v9", "cannot run"}};
     for (int i = 0; i < 2; i++) {
         tiny_close(&tiny);
         tiny_open(&tiny, tiny_build(tiny.arena, targets[i][0], 0.1));
@@ -339,8 +357,10 @@ Test(rank, a_missing_kernel_says_so)
 
 Test(rank, settings_are_checked)
 {
-    static const char *const wrong[][2] = {{"lr.bas=1", "did you mean `lr.base`"}, {"lr.base=x", "no number"},
-                                           {"train.steps=-1", "no count"}, {"nonsense", "block.key=value"},
+    static const char *const wrong[][2] = {{"lr.bas=1", "did you mean `lr.base`"},
+                                           {"lr.base=x", "no number"},
+                                           {"train.steps=-1", "no count"},
+                                           {"nonsense", "block.key=value"},
                                            {"quantum=1", "there are train.steps"}};
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         DtPlanMeta meta;
@@ -360,7 +380,8 @@ Test(rank, arenas_have_guard_pages)
     pid_t child = fork();
     if (child == 0) {
         close(STDERR_FILENO); /* the sanitizer would describe it */
-        volatile char *end = tiny.run.rank.arenas[3] + 4096; /* the arena of inputs has exactly a page */
+        volatile char *end =
+            tiny.run.rank.arenas[3] + 4096; /* the arena of inputs has exactly a page */
         *end = 1;
         _exit(0);
     }
@@ -371,8 +392,13 @@ Test(rank, arenas_have_guard_pages)
 
 Test(rank, learning_rates)
 {
-    DtPlanTrain cosine = {.schedule = DT_PLAN_LR_WARMUP_COSINE, .base = 1e-3, .floor = 1e-4, .warmup = 100, .total = 2000};
-    DtPlanTrain line = {.schedule = DT_PLAN_LR_WARMUP_LINEAR, .base = 1, .floor = 0, .warmup = 10, .total = 110};
+    DtPlanTrain cosine = {.schedule = DT_PLAN_LR_WARMUP_COSINE,
+                          .base = 1e-3,
+                          .floor = 1e-4,
+                          .warmup = 100,
+                          .total = 2000};
+    DtPlanTrain line = {
+        .schedule = DT_PLAN_LR_WARMUP_LINEAR, .base = 1, .floor = 0, .warmup = 10, .total = 110};
     DtPlanTrain steps = {.schedule = DT_PLAN_LR_STEP_DECAY, .base = 1, .factor = 0.1, .every = 30};
     DtPlanTrain root = {.schedule = DT_PLAN_LR_INVERSE_SQRT, .base = 1, .warmup = 16};
     cr_assert_float_eq(dt_train_lr(&cosine, 0), 1e-5, 1e-15);

@@ -7,15 +7,24 @@
 #include <unistd.h>
 
 #define ADD(section, ...) DT_PUSH(arena, b->section, ((__typeof__(b->section.at[0]))__VA_ARGS__))
-#define STR(text) dt_write_str(b, text)
-#define AT(arena_, base_, ...) {.kind = DT_ARG_ADDRESS, .arena = arena_, .base = base_, .bytes = __VA_ARGS__}
-#define NUMBER(...) {.kind = DT_ARG_INTEGER, .base = __VA_ARGS__}
-#define INST(inst, ...)                                                                                    \
-    do {                                                                                                   \
-        const DtPlanArg args[] = {__VA_ARGS__};                                                            \
-        add_inst(arena, b, (DtPlanInst)inst, args, DT_COUNT(args));                                        \
+#define STR(text)         dt_write_str(b, text)
+#define AT(arena_, base_, ...)                                                       \
+    {                                                                                \
+        .kind = DT_ARG_ADDRESS, .arena = arena_, .base = base_, .bytes = __VA_ARGS__ \
+    }
+#define NUMBER(...)                                 \
+    {                                               \
+        .kind = DT_ARG_INTEGER, .base = __VA_ARGS__ \
+    }
+#define INST(inst, ...)                                             \
+    do {                                                            \
+        const DtPlanArg args[] = {__VA_ARGS__};                     \
+        add_inst(arena, b, (DtPlanInst)inst, args, DT_COUNT(args)); \
     } while (0)
-#define SET(...) {__VA_ARGS__}
+#define SET(...)    \
+    {               \
+        __VA_ARGS__ \
+    }
 
 enum { PARAMS, GRADS, ACTS, INPUTS, SCALARS };
 
@@ -66,7 +75,8 @@ void tiny_compile(DtArena *arena, const char *text, uint8_t **ret_bytes, size_t 
     char folder[] = "/tmp/dt_tinyXXXXXX";
     cr_assert_not_null(mkdtemp(folder));
     const char *library = dt_arena_printf(arena, "%s/k.so", folder);
-    FILE *compiler = popen(dt_arena_printf(arena, "cc -O1 -shared -fPIC -x c -o %s -", library), "w");
+    FILE *compiler =
+        popen(dt_arena_printf(arena, "cc -O1 -shared -fPIC -x c -o %s -", library), "w");
     cr_assert_not_null(compiler);
     fputs(text, compiler);
     cr_assert_eq(pclose(compiler), 0, "the host compiler failed");
@@ -78,7 +88,8 @@ void tiny_compile(DtArena *arena, const char *text, uint8_t **ret_bytes, size_t 
     rmdir(folder);
 }
 
-static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const DtPlanArg *args, size_t n_args)
+static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const DtPlanArg *args,
+                     size_t n_args)
 {
     inst.first_arg = b->args.n;
     inst.n_args = (uint16_t)n_args;
@@ -90,7 +101,10 @@ static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const Dt
 static void add_memory(DtArena *arena, DtPlanBuilder *b)
 {
     ADD(arenas, {.name = STR("params"), .kind = DT_ARENA_PARAMS, .bytes = 4 * TINY_IN * TINY_OUT});
-    ADD(arenas, {.name = STR("grads"), .kind = DT_ARENA_GRADS, .shared = 1, .bytes = 4 * TINY_IN * TINY_OUT});
+    ADD(arenas, {.name = STR("grads"),
+                 .kind = DT_ARENA_GRADS,
+                 .shared = 1,
+                 .bytes = 4 * TINY_IN * TINY_OUT});
     ADD(arenas, {.name = STR("acts"), .kind = DT_ARENA_ACTIVATIONS, .bytes = 1 << 16});
     ADD(arenas, {.name = STR("inputs"), .kind = DT_ARENA_INPUTS, .bytes = 4096});
     ADD(arenas, {.name = STR("scalars"), .kind = DT_ARENA_SCALARS, .bytes = 64});
@@ -103,27 +117,76 @@ static void add_memory(DtArena *arena, DtPlanBuilder *b)
     ADD(axes, {.name = STR("batch"), .extent = 1, .local = 1});
     ADD(axes, {.name = STR("seq"), .extent = TINY_WINDOW, .local = TINY_WINDOW});
     ADD(axes, {.name = STR("vocab"), .extent = TINY_VOCAB, .local = TINY_VOCAB});
-    ADD(stores, {.path = STR("w"), .pattern = STR("w"), .kind = DT_PLAN_PARAM, .dtype = DT_PLAN_F32, .n_axes = 2,
-                 .of = DT_PLAN_NONE, .init = DT_PLAN_NORMAL, .init_a = 0.5, .key = 99, .bytes = 4 * TINY_IN * TINY_OUT,
+    ADD(stores, {.path = STR("w"),
+                 .pattern = STR("w"),
+                 .kind = DT_PLAN_PARAM,
+                 .dtype = DT_PLAN_F32,
+                 .n_axes = 2,
+                 .of = DT_PLAN_NONE,
+                 .init = DT_PLAN_NORMAL,
+                 .init_a = 0.5,
+                 .key = 99,
+                 .bytes = 4 * TINY_IN * TINY_OUT,
                  .saved = 1});
-    ADD(inputs, {.name = STR("tokens"), .dtype = DT_PLAN_I32, .first_axis = 6, .n_axes = 2, .row_elements = TINY_WINDOW,
-                 .arena = INPUTS, .offset = 2048});
-    ADD(inputs, {.name = STR("x"), .dtype = DT_PLAN_F32, .first_axis = 2, .n_axes = 2, .row_elements = TINY_IN,
+    ADD(inputs, {.name = STR("tokens"),
+                 .dtype = DT_PLAN_I32,
+                 .first_axis = 6,
+                 .n_axes = 2,
+                 .row_elements = TINY_WINDOW,
+                 .arena = INPUTS,
+                 .offset = 2048});
+    ADD(inputs, {.name = STR("x"),
+                 .dtype = DT_PLAN_F32,
+                 .first_axis = 2,
+                 .n_axes = 2,
+                 .row_elements = TINY_IN,
                  .arena = INPUTS});
-    ADD(inputs, {.name = STR("target"), .dtype = DT_PLAN_F32, .first_axis = 4, .n_axes = 2, .row_elements = TINY_OUT,
-                 .arena = INPUTS, .offset = 1024});
-    ADD(readers, {.sample = DT_PLAN_RAW, .source = DT_PLAN_SYNTHETIC, .dtype = DT_PLAN_F32, .first_input = 0,
-                  .n_inputs = 3, .to = 1});
-    ADD(readers, {.sample = DT_PLAN_RAW, .source = DT_PLAN_SYNTHETIC, .dtype = DT_PLAN_F32, .is_eval = 1,
-                  .first_input = 0, .n_inputs = 3, .to = 1});
+    ADD(inputs, {.name = STR("target"),
+                 .dtype = DT_PLAN_F32,
+                 .first_axis = 4,
+                 .n_axes = 2,
+                 .row_elements = TINY_OUT,
+                 .arena = INPUTS,
+                 .offset = 1024});
+    ADD(readers, {.sample = DT_PLAN_RAW,
+                  .source = DT_PLAN_SYNTHETIC,
+                  .dtype = DT_PLAN_F32,
+                  .first_input = 0,
+                  .n_inputs = 3,
+                  .to = 1});
+    ADD(readers, {.sample = DT_PLAN_RAW,
+                  .source = DT_PLAN_SYNTHETIC,
+                  .dtype = DT_PLAN_F32,
+                  .is_eval = 1,
+                  .first_input = 0,
+                  .n_inputs = 3,
+                  .to = 1});
     ADD(scalars, {.kind = DT_SCALAR_LR, .arena = SCALARS, .offset = 4});
-    ADD(metrics, {.name = STR("loss"), .entry = STR("step"), .arena = SCALARS, .dtype = DT_PLAN_F32, .bytes = 4});
-    ADD(metrics, {.name = STR("grad_norm"), .entry = STR("update"), .arena = SCALARS, .dtype = DT_PLAN_F32, .offset = 8,
+    ADD(metrics, {.name = STR("loss"),
+                  .entry = STR("step"),
+                  .arena = SCALARS,
+                  .dtype = DT_PLAN_F32,
                   .bytes = 4});
-    ADD(metrics, {.name = STR("loss"), .entry = STR("eval"), .arena = SCALARS, .dtype = DT_PLAN_F32, .offset = 12,
+    ADD(metrics, {.name = STR("grad_norm"),
+                  .entry = STR("update"),
+                  .arena = SCALARS,
+                  .dtype = DT_PLAN_F32,
+                  .offset = 8,
                   .bytes = 4});
-    ADD(metrics, {.name = STR("tiny.0"), .entry = STR("predict"), .arena = ACTS, .dtype = DT_PLAN_F32, .first_axis = 6,
-                  .n_axes = 3, .offset = 16384, .bytes = 4 * TINY_WINDOW * TINY_VOCAB});
+    ADD(metrics, {.name = STR("loss"),
+                  .entry = STR("eval"),
+                  .arena = SCALARS,
+                  .dtype = DT_PLAN_F32,
+                  .offset = 12,
+                  .bytes = 4});
+    ADD(metrics, {.name = STR("tiny.0"),
+                  .entry = STR("predict"),
+                  .arena = ACTS,
+                  .dtype = DT_PLAN_F32,
+                  .first_axis = 6,
+                  .n_axes = 3,
+                  .offset = 16384,
+                  .bytes = 4 * TINY_WINDOW * TINY_VOCAB});
 }
 
 static void add_code(DtArena *arena, DtPlanBuilder *b, const char *target)
@@ -131,20 +194,47 @@ static void add_code(DtArena *arena, DtPlanBuilder *b, const char *target)
     uint8_t *binary;
     size_t len;
     tiny_compile(arena, source, &binary, &len);
-    ADD(codes, {.target = STR(target), .compiler = STR("cc"), .binary = dt_write_blob(b, binary, len), .binary_len = len,
-                .source = dt_write_blob(b, source, sizeof source - 1), .source_len = sizeof source - 1});
-    ADD(spans, {.file = STR("tiny.dsl"), .path = STR("tiny"), .text = STR("x @in w"), .line = 3, .column = 5});
+    ADD(codes, {.target = STR(target),
+                .compiler = STR("cc"),
+                .binary = dt_write_blob(b, binary, len),
+                .binary_len = len,
+                .source = dt_write_blob(b, source, sizeof source - 1),
+                .source_len = sizeof source - 1});
+    ADD(spans, {.file = STR("tiny.dsl"),
+                .path = STR("tiny"),
+                .text = STR("x @in w"),
+                .line = 3,
+                .column = 5});
     ADD(kernels, {.symbol = STR("mse"), .name = STR("mse"), .n_pointers = 4, .n_integers = 3});
     ADD(kernels, {.symbol = STR("sgd"), .name = STR("sgd"), .n_pointers = 4, .n_integers = 1});
     ADD(kernels, {.symbol = STR("note"), .name = STR("note"), .n_pointers = 2, .n_integers = 3});
     ADD(kernels, {.symbol = STR("next"), .name = STR("next"), .n_pointers = 2, .n_integers = 2});
     /* y[4, out] = x[4, in] w[in, out]; dw[in, out] += x^T dy */
-    ADD(gemms, {.dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32, .m = TINY_BATCH / 2,
-                .n = TINY_OUT, .k = TINY_IN, .a_row = TINY_IN, .a_col = 1, .b_row = TINY_OUT, .b_col = 1,
-                .c_row = TINY_OUT, .c_col = 1});
-    ADD(gemms, {.accumulate = 1, .dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32, .m = TINY_IN,
-                .n = TINY_OUT, .k = TINY_BATCH / 2, .a_row = 1, .a_col = TINY_IN, .b_row = TINY_OUT, .b_col = 1,
-                .c_row = TINY_OUT, .c_col = 1});
+    ADD(gemms, {.dtype_a = DT_PLAN_F32,
+                .dtype_b = DT_PLAN_F32,
+                .dtype_c = DT_PLAN_F32,
+                .m = TINY_BATCH / 2,
+                .n = TINY_OUT,
+                .k = TINY_IN,
+                .a_row = TINY_IN,
+                .a_col = 1,
+                .b_row = TINY_OUT,
+                .b_col = 1,
+                .c_row = TINY_OUT,
+                .c_col = 1});
+    ADD(gemms, {.accumulate = 1,
+                .dtype_a = DT_PLAN_F32,
+                .dtype_b = DT_PLAN_F32,
+                .dtype_c = DT_PLAN_F32,
+                .m = TINY_IN,
+                .n = TINY_OUT,
+                .k = TINY_BATCH / 2,
+                .a_row = 1,
+                .a_col = TINY_IN,
+                .b_row = TINY_OUT,
+                .b_col = 1,
+                .c_row = TINY_OUT,
+                .c_col = 1});
 }
 
 static void add_entry(DtArena *arena, DtPlanBuilder *b, const char *name, uint32_t first)
@@ -161,30 +251,35 @@ static void add_body(DtArena *arena, DtPlanBuilder *b, const char *name, uint32_
 static void add_forward(DtArena *arena, DtPlanBuilder *b, uint32_t reader, int64_t loss_at)
 {
     const int64_t half = TINY_BATCH / 2;
-    INST(SET(.kind = DT_INST_READ, .ref = reader), AT(INPUTS, 2048, half * TINY_WINDOW * 4, .written = 1),
-         AT(INPUTS, 0, half * TINY_IN * 4, .written = 1), AT(INPUTS, 1024, half * TINY_OUT * 4, .written = 1),
-         NUMBER(0, .reg = {half}), NUMBER(half));
-    INST(SET(.kind = DT_INST_GEMM, .ref = 0), AT(INPUTS, 0, half * TINY_IN * 4), AT(PARAMS, 0, 4 * TINY_IN * TINY_OUT),
-         AT(ACTS, 0, half * TINY_OUT * 4, .written = 1));
-    INST(SET(.kind = DT_INST_KERNEL, .ref = 0), AT(ACTS, 0, half * TINY_OUT * 4), AT(INPUTS, 1024, half * TINY_OUT * 4),
-         AT(ACTS, 1024, half * TINY_OUT * 4, .written = 1), AT(SCALARS, loss_at, 4, .written = 1), NUMBER(half),
-         NUMBER(TINY_OUT), NUMBER(TINY_BATCH));
+    INST(SET(.kind = DT_INST_READ, .ref = reader),
+         AT(INPUTS, 2048, half * TINY_WINDOW * 4, .written = 1),
+         AT(INPUTS, 0, half * TINY_IN * 4, .written = 1),
+         AT(INPUTS, 1024, half * TINY_OUT * 4, .written = 1), NUMBER(0, .reg = {half}),
+         NUMBER(half));
+    INST(SET(.kind = DT_INST_GEMM, .ref = 0), AT(INPUTS, 0, half * TINY_IN * 4),
+         AT(PARAMS, 0, 4 * TINY_IN * TINY_OUT), AT(ACTS, 0, half * TINY_OUT * 4, .written = 1));
+    INST(SET(.kind = DT_INST_KERNEL, .ref = 0), AT(ACTS, 0, half * TINY_OUT * 4),
+         AT(INPUTS, 1024, half * TINY_OUT * 4), AT(ACTS, 1024, half * TINY_OUT * 4, .written = 1),
+         AT(SCALARS, loss_at, 4, .written = 1), NUMBER(half), NUMBER(TINY_OUT), NUMBER(TINY_BATCH));
 }
 
 static void add_step(DtArena *arena, DtPlanBuilder *b)
 {
     uint32_t schedule = b->schedule.n, inst = b->insts.n;
-    INST(SET(.kind = DT_INST_ZERO, .count = 4 * TINY_IN * TINY_OUT), AT(GRADS, 0, 4 * TINY_IN * TINY_OUT, .written = 1));
+    INST(SET(.kind = DT_INST_ZERO, .count = 4 * TINY_IN * TINY_OUT),
+         AT(GRADS, 0, 4 * TINY_IN * TINY_OUT, .written = 1));
     INST(SET(.kind = DT_INST_ZERO, .count = 4), AT(SCALARS, 0, 4, .written = 1));
     add_body(arena, b, "begin", inst);
     inst = b->insts.n;
     add_forward(arena, b, 0, 0);
     INST(SET(.kind = DT_INST_GEMM, .ref = 1), AT(INPUTS, 0, TINY_BATCH / 2 * TINY_IN * 4),
-         AT(ACTS, 1024, TINY_BATCH / 2 * TINY_OUT * 4), AT(GRADS, 0, 4 * TINY_IN * TINY_OUT, .written = 1));
+         AT(ACTS, 1024, TINY_BATCH / 2 * TINY_OUT * 4),
+         AT(GRADS, 0, 4 * TINY_IN * TINY_OUT, .written = 1));
     add_body(arena, b, "micro", inst);
     inst = b->insts.n;
     INST(SET(.kind = DT_INST_KERNEL, .ref = 2), AT(ACTS, 32768, 8 * 61, .written = 1),
-         AT(ACTS, 40000, 8, .reg = {80, 8}, .written = 1), {.kind = DT_ARG_STEP}, NUMBER(0, .reg = {1}), NUMBER(0, .reg = {0, 1}));
+         AT(ACTS, 40000, 8, .reg = {80, 8}, .written = 1), {.kind = DT_ARG_STEP},
+         NUMBER(0, .reg = {1}), NUMBER(0, .reg = {0, 1}));
     add_body(arena, b, "layer", inst);
     inst = b->insts.n;
     INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = TINY_IN * TINY_OUT),
@@ -225,7 +320,8 @@ static void add_others(DtArena *arena, DtPlanBuilder *b)
 
     schedule = b->schedule.n, inst = b->insts.n;
     INST(SET(.kind = DT_INST_KERNEL, .ref = 3), AT(INPUTS, 2048, 4 * TINY_WINDOW),
-         AT(ACTS, 16384, 4 * TINY_WINDOW * TINY_VOCAB, .written = 1), NUMBER(TINY_WINDOW), NUMBER(TINY_VOCAB));
+         AT(ACTS, 16384, 4 * TINY_WINDOW * TINY_VOCAB, .written = 1), NUMBER(TINY_WINDOW),
+         NUMBER(TINY_VOCAB));
     add_body(arena, b, "predict", inst);
     ADD(schedule, {.kind = DT_SCHED_RUN, .body = 7});
     add_entry(arena, b, "predict", schedule);
@@ -234,9 +330,18 @@ static void add_others(DtArena *arena, DtPlanBuilder *b)
 DtPlanBuilder *tiny_build(DtArena *arena, const char *target, double lr)
 {
     DtPlanBuilder *b = dt_write_new(arena);
-    ADD(meta, {.model = STR("tiny"), .source = STR("tiny.dsl"), .compiler = STR("by hand"), .target = STR(target),
-               .n_ranks = 1, .n_micro = 2, .steps = 40, .batch = TINY_BATCH, .tokens = TINY_BATCH,
-               .parameters = TINY_IN * TINY_OUT, .eval_every = 20, .save_every = 16});
+    ADD(meta, {.model = STR("tiny"),
+               .source = STR("tiny.dsl"),
+               .compiler = STR("by hand"),
+               .target = STR(target),
+               .n_ranks = 1,
+               .n_micro = 2,
+               .steps = 40,
+               .batch = TINY_BATCH,
+               .tokens = TINY_BATCH,
+               .parameters = TINY_IN * TINY_OUT,
+               .eval_every = 20,
+               .save_every = 16});
     ADD(train, {.schedule = DT_PLAN_LR_CONSTANT, .optimizer = DT_PLAN_SGD, .base = lr});
     ADD(groups, {.size = 1});
     add_memory(arena, b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan made by hand, with kernels compiled by the host compiler: linear regression y = x w over two
- * micro-batches, plain gradient descent, and a `predict` that says "the next letter". Data and
+/* A plan made by hand, with kernels compiled by the host compiler: linear regression y = x w over
+ * two micro-batches, plain gradient descent, and a `predict` that says "the next letter". Data and
  * checkpoints are doubles (doubles.c): rows of the reader are functions of the sample number. */
 #ifndef DT_TESTS_TINY_H
 #define DT_TESTS_TINY_H
@@ -14,7 +14,7 @@ typedef struct Tiny {
     DtArena *arena;
     DtPlan plan;
     DtRunOptions options;
-    int fd;             /* of the mapping */
+    int fd; /* of the mapping */
     DtRun run;
 } Tiny;
 
@@ -29,7 +29,8 @@ void tiny_open(Tiny *tiny, DtPlanBuilder *builder);
 DtStatus tiny_load(Tiny *tiny); /* rank 0 */
 void tiny_close(Tiny *tiny);
 
-/* The double of the reader: element `column` of sample's x, and the weights that the targets come from. */
+/* The double of the reader: element `column` of sample's x, and the weights that the targets come
+ * from. */
 float tiny_x(int64_t sample, int64_t column);
 float tiny_truth(int64_t row, int64_t column);
 

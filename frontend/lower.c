@@ -250,6 +250,16 @@ static bool is_typed(const DtDef *def)
     return def->kind == DT_DEF_MODEL && def->axes.n == 0;
 }
 
+static const DtDef *typed_model(const DtLower *l)
+{
+    for (uint32_t i = 0; i < l->items.n; i++) {
+        const DtItem *item = l->items.at[i];
+        if (item->kind == DT_ITEM_DEF && item->def && is_typed(item->def))
+            return item->def;
+    }
+    return NULL;
+}
+
 /* A model without train block: its arguments become inputs. */
 static void predict_model(DtLower *l, const DtDef *def)
 {
@@ -314,13 +324,9 @@ static void lower_entries(DtLower *l, const DtItem *train)
             predict_train(l, train);
         return;
     }
-    for (uint32_t i = 0; i < l->items.n; i++) {
-        const DtItem *item = l->items.at[i];
-        if (item->kind != DT_ITEM_DEF || !item->def || !is_typed(item->def))
-            continue;
-        predict_model(l, item->def);
-        return;
-    }
+    const DtDef *model = typed_model(l);
+    if (model)
+        predict_model(l, model);
 }
 
 DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *options)
@@ -335,9 +341,11 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     DtConfigItems items = {.at = l->items.at, .n = l->items.n};
     DtConfigHost host = {.arena = arena, .diags = diags, .options = options, .context = l, .constant = host_constant};
     dt_configset_apply(arena, diags, options, items);
-    evaluate_dims(l);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->decay_if);
+    bool fragment = !train && !typed_model(l); /* to be included: its dims may need other files */
+    if (!fragment)
+        evaluate_dims(l);
     if (l->program->train) {
         l->compute = l->program->train->precision.compute;
         l->params = l->program->train->precision.params;
@@ -347,7 +355,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         fprintf(stderr, "internal error: the train block was not lowered, and no diagnostic says why\n");
         abort();
     }
-    dt_lint_unused(l);
+    if (!fragment)
+        dt_lint_unused(l);
     if (dt_diag_errors(diags))
         return NULL;
     dt_configcheck_program(&host, items, l->program);

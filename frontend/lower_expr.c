@@ -28,7 +28,7 @@ static void add_scope_names(DtLower *l, const char **names, size_t *n, size_t ca
             names[(*n)++] = scope->names.at[i].name;
     }
     for (uint32_t i = 0; i < l->globals.n && *n < cap; i++) {
-        if (l->globals.at[i]->kind != DT_GLOBAL_AXIS)
+        if (l->globals.at[i]->kind != DT_GLOBAL_AXIS && l->globals.at[i]->state != 1)
             names[(*n)++] = l->globals.at[i]->name;
     }
     for (uint32_t i = 0; i < dt_n_builtins && *n < cap; i++)

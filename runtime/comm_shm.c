@@ -28,18 +28,18 @@ typedef enum Kind { ALL_REDUCE = 1, ALL_GATHER, REDUCE_SCATTER, BROADCAST, BARRI
 /* What a member says about the collective it has come to. */
 typedef struct Notice {
     uint32_t kind, dtype, reduce;
-    uint32_t arena;             /* of its buffer; BOUNCED: in its bounce buffer */
+    uint32_t arena; /* of its buffer; BOUNCED: in its bounce buffer */
     int64_t offset, count;
 } Notice;
 
 typedef struct Member {
     _Alignas(LINE) _Atomic uint32_t arrived; /* barriers that it came to */
-    Notice notice;              /* written before coming to one, read after it */
+    Notice notice;                           /* written before coming to one, read after it */
 } Member;
 
 /* Start of a group's area; members and channels follow. */
 typedef struct Area {
-    DtSyncWord barrier;         /* value: barriers completed */
+    DtSyncWord barrier;                    /* value: barriers completed */
     _Alignas(LINE) _Atomic uint32_t count; /* members that came to the present one */
 } Area;
 
@@ -52,28 +52,33 @@ typedef struct Channel {
 
 /* A group as this rank uses it. */
 typedef struct Group {
-    const uint32_t *ranks;      /* identifies the group: the list in its DtRankGroup */
+    const uint32_t *ranks; /* identifies the group: the list in its DtRankGroup */
     uint32_t size, me;
     Area *area;
     Member *members;
-    char *channels;             /* NULL: none */
+    char *channels; /* NULL: none */
     uint64_t channel_bytes, slot_bytes;
-    uint32_t came;              /* barriers that this rank came to */
+    uint32_t came; /* barriers that this rank came to */
     uint64_t received;
 } Group;
 
 struct DtComm {
     DtRank *rank;
-    Group *groups;              /* one per group of the plan, then that of all ranks */
+    Group *groups; /* one per group of the plan, then that of all ranks */
     uint32_t n_groups;
-    char *bounces;              /* BOUNCE bytes per rank */
+    char *bounces; /* BOUNCE bytes per rank */
 };
 
 /* ---- layout ---- */
 
+__extension__ typedef unsigned __int128 Wide; /* so that sizes out of a plan cannot overflow */
+
 static uint64_t up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-static uint64_t saturate(unsigned __int128 bytes) { return bytes > LARGEST_AREA ? LARGEST_AREA : (uint64_t)bytes; }
+static uint64_t saturate(Wide bytes)
+{
+    return bytes > LARGEST_AREA ? LARGEST_AREA : (uint64_t)bytes;
+}
 
 /* Size of group number g; the one after the last is that of all ranks. */
 static uint32_t group_size(const DtPlan *plan, uint32_t g)
@@ -88,7 +93,7 @@ static uint64_t slot_bytes(const DtPlan *plan, uint32_t g)
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const DtPlanInst *inst = &plan->insts[i];
         if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) && inst->ref == g) {
-            uint64_t bytes = saturate((unsigned __int128)inst->count * (uint64_t)dt_kinds_size(inst->dtype));
+            uint64_t bytes = saturate((Wide)inst->count * (uint64_t)dt_kinds_size(inst->dtype));
             most = bytes > most ? bytes : most;
         }
     }
@@ -100,24 +105,28 @@ static uint64_t channel_bytes(uint64_t slot) { return slot > 0 ? sizeof(Channel)
 /* Bytes of the area of one of the groups with that record. */
 static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
 {
-    unsigned __int128 size = group_size(plan, g);
-    return saturate(sizeof(Area) + size * sizeof(Member) + size * size * channel_bytes(slot_bytes(plan, g)));
+    Wide size = group_size(plan, g);
+    return saturate(sizeof(Area) + size * sizeof(Member) +
+                    size * size * channel_bytes(slot_bytes(plan, g)));
 }
 
 static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
 {
-    return saturate((unsigned __int128)area_bytes(plan, g) * (plan->meta->n_ranks / group_size(plan, g)));
+    return saturate((Wide)area_bytes(plan, g) * (plan->meta->n_ranks / group_size(plan, g)));
 }
 
 static uint64_t bounces_at(const DtPlan *plan)
 {
     uint64_t at = 0;
     for (uint32_t g = 0; g <= plan->n_groups; g++)
-        at = saturate((unsigned __int128)at + areas_bytes(plan, g));
+        at = saturate((Wide)at + areas_bytes(plan, g));
     return up(at, PAGE);
 }
 
-uint64_t dt_comm_shm_bytes(const DtPlan *plan) { return bounces_at(plan) + (uint64_t)plan->meta->n_ranks * BOUNCE; }
+uint64_t dt_comm_shm_bytes(const DtPlan *plan)
+{
+    return bounces_at(plan) + (uint64_t)plan->meta->n_ranks * BOUNCE;
+}
 
 static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
 {
@@ -132,8 +141,12 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
         const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->world;
         Group *group = &comm->groups[g];
         char *area = at + area_bytes(plan, g) * known->number;
-        *group = (Group){.ranks = known->ranks, .size = known->size, .me = known->me, .area = (Area *)(void *)area,
-                         .members = (Member *)(void *)(area + sizeof(Area)), .slot_bytes = slot_bytes(plan, g)};
+        *group = (Group){.ranks = known->ranks,
+                         .size = known->size,
+                         .me = known->me,
+                         .area = (Area *)(void *)area,
+                         .members = (Member *)(void *)(area + sizeof(Area)),
+                         .slot_bytes = slot_bytes(plan, g)};
         group->channel_bytes = channel_bytes(group->slot_bytes);
         if (group->slot_bytes > 0)
             group->channels = area + sizeof(Area) + group->size * sizeof(Member);
@@ -143,14 +156,18 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     return DT_OK;
 }
 
-static void close_shm(DtComm *comm) { (void)comm; } /* all of it lies in the rank's arena and mapping */
+static void close_shm(DtComm *comm)
+{
+    (void)comm;
+} /* all of it lies in the rank's arena and mapping */
 
 static Group *find_group(DtComm *comm, const DtRankGroup *known)
 {
     for (uint32_t g = 0; g < comm->n_groups; g++)
         if (comm->groups[g].ranks == known->ranks)
             return &comm->groups[g];
-    dt_rank_fail(comm->rank, DT_EXIT_FAILED, "a collective over a group of %u ranks that is not in the plan", known->size);
+    dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                 "a collective over a group of %u ranks that is not in the plan", known->size);
     return NULL;
 }
 
@@ -170,10 +187,12 @@ static bool report(DtComm *comm, DtSyncResult result, const DtSyncWait *wait)
     case DT_SYNC_OK: return true;
     case DT_SYNC_STOPPED: return false;
     case DT_SYNC_LOST:
-        return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "rank %u has ended while rank %u waits for it", wait->lost,
+        return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                            "rank %u has ended while rank %u waits for it", wait->lost,
                             comm->rank->rank);
     default:
-        return dt_rank_fail(comm->rank, DT_EXIT_RETRY, "rank %u has waited for rank %u longer than --timeout allows",
+        return dt_rank_fail(comm->rank, DT_EXIT_RETRY,
+                            "rank %u has waited for rank %u longer than --timeout allows",
                             comm->rank->rank, wait->lost);
     }
 }
@@ -182,8 +201,11 @@ static bool report(DtComm *comm, DtSyncResult result, const DtSyncWait *wait)
 static DtSyncWait new_wait(const DtComm *comm, DtSyncWho *who, const void *context)
 {
     double timeout = comm->rank->options ? comm->rank->options->timeout : 0;
-    return (DtSyncWait){.rank = comm->rank, .who = who, .context = context,
-                        .deadline_ns = timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9) : 0};
+    return (DtSyncWait){.rank = comm->rank,
+                        .who = who,
+                        .context = context,
+                        .deadline_ns =
+                            timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9) : 0};
 }
 
 /* The first member that has not come to the barrier. */
@@ -191,7 +213,8 @@ static uint32_t who_is_missing(const void *context)
 {
     const Group *group = context;
     for (uint32_t m = 0; m < group->size; m++)
-        if ((int32_t)(atomic_load_explicit(&group->members[m].arrived, memory_order_relaxed) - group->came) < 0)
+        if ((int32_t)(atomic_load_explicit(&group->members[m].arrived, memory_order_relaxed) -
+                      group->came) < 0)
             return group->ranks[m];
     return UINT32_MAX;
 }
@@ -221,7 +244,10 @@ typedef struct Piece {
     int64_t element;
 } Piece;
 
-static char *bounce_of(const DtComm *comm, uint32_t rank) { return comm->bounces + (uint64_t)rank * BOUNCE; }
+static char *bounce_of(const DtComm *comm, uint32_t rank)
+{
+    return comm->bounces + (uint64_t)rank * BOUNCE;
+}
 
 static bool is_shared(const DtComm *comm, DtPlaceAt place)
 {
@@ -234,7 +260,8 @@ static char *buffer_of(const DtComm *comm, const Group *group, uint32_t member)
     uint32_t rank = group->ranks[member];
     if (notice->arena == BOUNCED)
         return bounce_of(comm, rank);
-    return comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + notice->arena] + notice->offset;
+    return comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + notice->arena] +
+           notice->offset;
 }
 
 /* Members agree when kind, dtype, reduction, count and way (in place or not) are equal. */
@@ -242,10 +269,13 @@ static bool check_agreement(DtComm *comm, const Group *group, const Notice *mine
 {
     for (uint32_t m = 0; m < group->size; m++) {
         const Notice *other = &group->members[m].notice;
-        if (other->kind != mine->kind || other->dtype != mine->dtype || other->reduce != mine->reduce ||
-            other->count != mine->count || (other->arena == BOUNCED) != (mine->arena == BOUNCED))
-            return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "ranks %u and %u are at different collectives: %lld and %lld "
-                                "elements of kind %u and %u", comm->rank->rank, group->ranks[m], (long long)mine->count,
+        if (other->kind != mine->kind || other->dtype != mine->dtype ||
+            other->reduce != mine->reduce || other->count != mine->count ||
+            (other->arena == BOUNCED) != (mine->arena == BOUNCED))
+            return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                                "ranks %u and %u are at different collectives: %lld and %lld "
+                                "elements of kind %u and %u",
+                                comm->rank->rank, group->ranks[m], (long long)mine->count,
                                 (long long)other->count, mine->kind, other->kind);
     }
     return true;
@@ -264,10 +294,14 @@ static bool part(DtComm *comm, Group *group)
     return wait_for_all(comm, group);
 }
 
-static Piece new_piece(const DtComm *comm, Kind kind, DtPlaceAt buffer, DtPlanDtype dtype, DtPlanReduce reduce)
+static Piece new_piece(const DtComm *comm, Kind kind, DtPlaceAt buffer, DtPlanDtype dtype,
+                       DtPlanReduce reduce)
 {
-    return (Piece){.notice = {.kind = kind, .dtype = dtype, .reduce = reduce,
-                              .arena = is_shared(comm, buffer) ? buffer.arena : BOUNCED, .offset = buffer.offset},
+    return (Piece){.notice = {.kind = kind,
+                              .dtype = dtype,
+                              .reduce = reduce,
+                              .arena = is_shared(comm, buffer) ? buffer.arena : BOUNCED,
+                              .offset = buffer.offset},
                    .element = dt_kinds_size(dtype)};
 }
 
@@ -280,21 +314,25 @@ static int64_t piece_count(const Piece *piece, int64_t left, uint32_t width)
 
 static bool can_reduce(DtComm *comm, DtPlanDtype dtype)
 {
-    return dt_reduce_knows(dtype) || dt_rank_fail(comm->rank, DT_EXIT_FAILED, "reductions of %s between ranks do not "
-                                                  "exist yet", dt_kinds_name(dtype));
+    return dt_reduce_knows(dtype) || dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                                                  "reductions of %s between ranks do not "
+                                                  "exist yet",
+                                                  dt_kinds_name(dtype));
 }
 
 static bool fits_bounce(DtComm *comm, const Piece *piece, uint32_t width)
 {
     return piece->notice.arena != BOUNCED || BOUNCE / piece->element / width > 0 ||
-           dt_rank_fail(comm->rank, DT_EXIT_FAILED, "%u ranks are too many for a reduction outside shared memory", width);
+           dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                        "%u ranks are too many for a reduction outside shared memory", width);
 }
 
 /* ---- collectives ---- */
 
 /* Elements first .. last - 1 of the buffers of all members, at element `base` of each, summed in member
  * order block by block, into `to` or, if that is NULL, back into all the buffers. */
-static void reduce_range(const DtComm *comm, const Group *group, const Piece *piece, int64_t first, int64_t last, char *to)
+static void reduce_range(const DtComm *comm, const Group *group, const Piece *piece, int64_t first,
+                         int64_t last, char *to)
 {
     _Alignas(LINE) char sum[BLOCK];
     int64_t e = piece->element, step = BLOCK / e;
@@ -302,7 +340,8 @@ static void reduce_range(const DtComm *comm, const Group *group, const Piece *pi
         int64_t n = last - i < step ? last - i : step;
         memcpy(sum, buffer_of(comm, group, 0) + i * e, (size_t)(n * e));
         for (uint32_t m = 1; m < group->size; m++)
-            dt_reduce_block(piece->notice.dtype, piece->notice.reduce, sum, buffer_of(comm, group, m) + i * e, n);
+            dt_reduce_block(piece->notice.dtype, piece->notice.reduce, sum,
+                            buffer_of(comm, group, m) + i * e, n);
         if (to)
             memcpy(to + (i - first) * e, sum, (size_t)(n * e));
         else
@@ -312,7 +351,8 @@ static void reduce_range(const DtComm *comm, const Group *group, const Piece *pi
 }
 
 /* This member's chunk of count elements; boundaries lie on cache lines of the buffer's start. */
-static void own_chunk(const Group *group, int64_t count, int64_t element, int64_t *ret_first, int64_t *ret_last)
+static void own_chunk(const Group *group, int64_t count, int64_t element, int64_t *ret_first,
+                      int64_t *ret_last)
 {
     int64_t line = LINE / element, size = group->size;
     int64_t chunk = ((count + size - 1) / size + line - 1) / line * line;
@@ -321,8 +361,8 @@ static void own_chunk(const Group *group, int64_t count, int64_t element, int64_
     *ret_last = last < count ? last : count;
 }
 
-static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype,
-                       DtPlanReduce reduce)
+static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,
+                       DtPlanDtype dtype, DtPlanReduce reduce)
 {
     Group *group = find_group(comm, known);
     if (group == NULL || !can_reduce(comm, dtype))
@@ -341,7 +381,8 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer,
             return false;
         own_chunk(group, n, e, &first, &last);
         reduce_range(comm, group, &piece, first, last, NULL);
-        group->received += (uint64_t)((last - first) * (group->size - 1) + n - (last - first)) * (uint64_t)e;
+        group->received +=
+            (uint64_t)((last - first) * (group->size - 1) + n - (last - first)) * (uint64_t)e;
         if (!part(comm, group))
             return false;
         if (bounces)
@@ -351,8 +392,8 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer,
     return true;
 }
 
-static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                       DtPlanDtype dtype)
+static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
+                       int64_t count, DtPlanDtype dtype)
 {
     Group *group = find_group(comm, known);
     if (group == NULL)
@@ -377,8 +418,8 @@ static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
     return true;
 }
 
-static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                           DtPlanDtype dtype, DtPlanReduce reduce)
+static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
+                           int64_t count, DtPlanDtype dtype, DtPlanReduce reduce)
 {
     Group *group = find_group(comm, known);
     if (group == NULL || !can_reduce(comm, dtype))
@@ -391,7 +432,8 @@ static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to,
         int64_t n = piece.notice.count = piece_count(&piece, count - done, group->size);
         if (piece.notice.arena == BOUNCED)
             for (uint32_t m = 0; m < group->size; m++)
-                memcpy(bounce_of(comm, comm->rank->rank) + m * n * e, from.at + (m * count + done) * e, (size_t)(n * e));
+                memcpy(bounce_of(comm, comm->rank->rank) + m * n * e,
+                       from.at + (m * count + done) * e, (size_t)(n * e));
         if (!meet(comm, group, &piece.notice))
             return false;
         reduce_range(comm, group, &piece, group->me * n, (group->me + 1) * n, to.at + done * e);
@@ -403,7 +445,8 @@ static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to,
     return true;
 }
 
-static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype)
+static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,
+                      DtPlanDtype dtype)
 {
     Group *group = find_group(comm, known);
     if (group == NULL)
@@ -442,8 +485,9 @@ static Channel *channel_between(DtComm *comm, const Group *group, uint32_t from,
 {
     uint32_t peer = from == group->me ? to : from;
     if (peer >= group->size || peer == group->me) {
-        dt_rank_fail(comm->rank, DT_EXIT_FAILED, "member %u of %u sends to or receives from member %u", group->me,
-                     group->size, peer);
+        dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                     "member %u of %u sends to or receives from member %u", group->me, group->size,
+                     peer);
         return NULL;
     }
     if (group->channels == NULL) {
@@ -462,7 +506,8 @@ static bool wait_channel(DtComm *comm, const uint32_t *peer, DtSyncWord *word, u
     return report(comm, result, &wait);
 }
 
-static bool send(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype)
+static bool send(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceAt buffer,
+                 int64_t count, DtPlanDtype dtype)
 {
     Group *group = find_group(comm, known);
     Channel *channel = group ? channel_between(comm, group, group->me, peer) : NULL;
@@ -470,7 +515,8 @@ static bool send(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceA
         return false;
     int64_t bytes = count * dt_kinds_size(dtype), done = 0;
     do {
-        int64_t n = bytes - done < (int64_t)group->slot_bytes ? bytes - done : (int64_t)group->slot_bytes;
+        int64_t n =
+            bytes - done < (int64_t)group->slot_bytes ? bytes - done : (int64_t)group->slot_bytes;
         /* Only this rank raises `sent`: the slot is full if the receiver is one behind. */
         uint32_t sent = atomic_load_explicit(&channel->sent.value, memory_order_relaxed);
         if (!wait_channel(comm, &group->ranks[peer], &channel->taken, sent - 1))
@@ -484,7 +530,8 @@ static bool send(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceA
     return true;
 }
 
-static bool recv(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceAt buffer, int64_t count, DtPlanDtype dtype)
+static bool recv(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceAt buffer,
+                 int64_t count, DtPlanDtype dtype)
 {
     Group *group = find_group(comm, known);
     Channel *channel = group ? channel_between(comm, group, peer, group->me) : NULL;
@@ -492,13 +539,16 @@ static bool recv(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceA
         return false;
     int64_t bytes = count * dt_kinds_size(dtype), done = 0;
     do {
-        int64_t n = bytes - done < (int64_t)group->slot_bytes ? bytes - done : (int64_t)group->slot_bytes;
+        int64_t n =
+            bytes - done < (int64_t)group->slot_bytes ? bytes - done : (int64_t)group->slot_bytes;
         uint32_t taken = atomic_load_explicit(&channel->taken.value, memory_order_relaxed);
         if (!wait_channel(comm, &group->ranks[peer], &channel->sent, taken))
             return false;
         if (channel->bytes != bytes)
-            return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "rank %u expects %lld bytes from rank %u, which sent %lld",
-                                comm->rank->rank, (long long)bytes, group->ranks[peer], (long long)channel->bytes);
+            return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                                "rank %u expects %lld bytes from rank %u, which sent %lld",
+                                comm->rank->rank, (long long)bytes, group->ranks[peer],
+                                (long long)channel->bytes);
         memcpy(buffer.at + done, channel->slot, (size_t)n);
         dt_sync_raise(&channel->taken);
         done += n;

@@ -11,7 +11,6 @@
  * so at least one sees the other. */
 #include "runtime/comm_sync.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -42,11 +41,12 @@ static DtSyncResult look_around(DtSyncWait *wait, uint32_t who, uint64_t began)
         return DT_SYNC_STOPPED;
     wait->lost = who;
     if (who < rank->n_ranks) {
-        uint32_t phase = atomic_load_explicit(&dt_shared_slot(rank->plan, rank->shared, who)->phase, memory_order_acquire);
+        uint32_t phase = atomic_load_explicit(&dt_shared_slot(rank->plan, rank->shared, who)->phase,
+                                              memory_order_acquire);
         if (phase == DT_PHASE_FAILED)
             return DT_SYNC_STOPPED;
-        if (phase == DT_PHASE_DONE)
-            return DT_SYNC_LOST;
+        if (phase == DT_PHASE_DONE) /* perhaps because of an abort that came after the first look */
+            return dt_rank_aborted(rank) ? DT_SYNC_STOPPED : DT_SYNC_LOST;
     }
     if (wait->deadline_ns > 0 && dt_now_ns() - began > wait->deadline_ns)
         return DT_SYNC_LATE;

@@ -19,11 +19,11 @@ typedef enum DtSyncResult { DT_SYNC_OK, DT_SYNC_STOPPED, DT_SYNC_LOST, DT_SYNC_L
 typedef uint32_t DtSyncWho(const void *context);
 
 typedef struct DtSyncWait {
-    const DtRank *rank;      /* who waits; slot and shared are used */
+    const DtRank *rank; /* who waits; slot and shared are used */
     DtSyncWho *who;
     const void *context;
-    uint64_t deadline_ns;    /* longest wait; 0: none */
-    uint32_t lost;           /* set with LOST and LATE: who */
+    uint64_t deadline_ns; /* longest wait; 0: none */
+    uint32_t lost;        /* set with LOST and LATE: who */
 } DtSyncWait;
 
 /* Waits while word's value is old. What others wrote before they raised it is visible afterwards. */

@@ -3,24 +3,24 @@
  * the same bits on every run; elements are independent, so the compiler may vectorise freely. */
 #include "runtime/reduce.h"
 
-#define LOOP(T, expression)                                                                        \
-    do {                                                                                           \
-        T *restrict a = into;                                                                      \
-        const T *restrict b = from;                                                                \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            a[i] = (T)(expression);                                                                \
+#define LOOP(T, expression)                 \
+    do {                                    \
+        T *restrict a = into;               \
+        const T *restrict b = from;         \
+        for (int64_t i = 0; i < count; i++) \
+            a[i] = (T)(expression);         \
     } while (0)
 
 /* A row per dtype and way of adding (U: unsigned counterpart, whose sums wrap). The comparison with itself
  * finds NaN. */
-#define FUNCTION(name, T, U)                                                                       \
-    static void name(DtPlanReduce reduce, void *into, const void *from, int64_t count)             \
-    {                                                                                              \
-        switch (reduce) {                                                                          \
-        case DT_PLAN_MAX: LOOP(T, b[i] > a[i] || b[i] != b[i] ? b[i] : a[i]); break;               \
-        case DT_PLAN_MIN: LOOP(T, b[i] < a[i] || b[i] != b[i] ? b[i] : a[i]); break;               \
-        default: LOOP(T, (U)a[i] + (U)b[i]); break;                                                \
-        }                                                                                          \
+#define FUNCTION(name, T, U)                                                           \
+    static void name(DtPlanReduce reduce, void *into, const void *from, int64_t count) \
+    {                                                                                  \
+        switch (reduce) {                                                              \
+        case DT_PLAN_MAX: LOOP(T, b[i] > a[i] || b[i] != b[i] ? b[i] : a[i]); break;   \
+        case DT_PLAN_MIN: LOOP(T, b[i] < a[i] || b[i] != b[i] ? b[i] : a[i]); break;   \
+        default: LOOP(T, (U)a[i] + (U)b[i]); break;                                    \
+        }                                                                              \
     }
 
 #pragma GCC diagnostic push
@@ -44,13 +44,18 @@ static void reduce_bool(DtPlanReduce reduce, void *into, const void *from, int64
 typedef void ReduceFunction(DtPlanReduce reduce, void *into, const void *from, int64_t count);
 
 static ReduceFunction *const functions[DT_PLAN_DTYPES] = {
-    [DT_PLAN_BOOL] = reduce_bool, [DT_PLAN_U8] = reduce_u8,   [DT_PLAN_U32] = reduce_u32, [DT_PLAN_I32] = reduce_i32,
-    [DT_PLAN_I64] = reduce_i64,   [DT_PLAN_F32] = reduce_f32, [DT_PLAN_F64] = reduce_f64,
+    [DT_PLAN_BOOL] = reduce_bool, [DT_PLAN_U8] = reduce_u8,   [DT_PLAN_U32] = reduce_u32,
+    [DT_PLAN_I32] = reduce_i32,   [DT_PLAN_I64] = reduce_i64, [DT_PLAN_F32] = reduce_f32,
+    [DT_PLAN_F64] = reduce_f64,
 };
 
-bool dt_reduce_knows(DtPlanDtype dtype) { return (uint32_t)dtype < DT_PLAN_DTYPES && functions[dtype] != 0; }
+bool dt_reduce_knows(DtPlanDtype dtype)
+{
+    return (uint32_t)dtype < DT_PLAN_DTYPES && functions[dtype] != 0;
+}
 
-void dt_reduce_block(DtPlanDtype dtype, DtPlanReduce reduce, void *into, const void *from, int64_t count)
+void dt_reduce_block(DtPlanDtype dtype, DtPlanReduce reduce, void *into, const void *from,
+                     int64_t count)
 {
     functions[dtype](reduce, into, from, count);
 }

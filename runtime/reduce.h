@@ -12,6 +12,7 @@ bool dt_reduce_knows(DtPlanDtype dtype);
 
 /* into[i] = into[i] + from[i] (or maximum, minimum) for count elements. A NaN wins every comparison; the
  * sum of bools is `or`; integer sums wrap. The buffers are aligned for dtype and do not overlap. */
-void dt_reduce_block(DtPlanDtype dtype, DtPlanReduce reduce, void *into, const void *from, int64_t count);
+void dt_reduce_block(DtPlanDtype dtype, DtPlanReduce reduce, void *into, const void *from,
+                     int64_t count);
 
 #endif

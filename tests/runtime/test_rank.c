@@ -147,7 +147,7 @@ Test(rank, stops_when_asked_and_saves)
 Test(rank, stops_when_another_rank_failed)
 {
     load();
-    dt_shared_abort(tiny.run.rank.shared);
+    dt_shared_abort(tiny.run.rank.shared, DT_BY_SUPERVISOR);
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_RETRY);
     cr_assert(dt_status_ok(&tiny.run.rank.failure), "it did not fail itself");
 }
@@ -163,7 +163,7 @@ Test(rank, a_loss_that_is_no_number_ends_the_run)
                   strstr(slot->message, "the gradient norm of step"),
               "%s", slot->message);
     cr_assert_eq(atomic_load(&slot->phase), DT_PHASE_FAILED);
-    cr_assert_eq(atomic_load(&tiny.run.rank.shared->abort), 1);
+    cr_assert_eq(dt_shared_aborter(tiny.run.rank.shared), 0);
 }
 
 Test(rank, initial_values_are_drawn_by_logical_index)

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parent of the rank processes. It opens no library and starts no thread: it makes the shared memory,
+ * starts this program again once per rank, and then only watches:
+ *
+ *   a rank ends      SIGCHLD, at once       a rank fails     the abort word says who was first
+ *   a rank hangs     watch.c, ten times a second             Ctrl-C           the ranks finish the step
+ *
+ * The first failure is the one reported, with step, instruction and line of the model. Then all ranks end:
+ * they see the abort word in every wait and after every body; who has not left two seconds later is killed.
+ * Each rank asks the kernel to be killed when the supervisor dies, so nothing is left behind in any case.
+ *
+ * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all processes, but
+ * the supervisor alone decides. */
+#include "runtime/watch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const uint64_t GRACE_NS = 2000000000u;
+enum { LOOK_NS = 100000000, PAGE = 4096 };
+
+typedef struct Supervisor {
+    const DtRunOptions *options;
+    const DtPlan *plan;
+    int argc;
+    char *const *argv;
+    uint32_t n_ranks;
+    sigset_t signals; /* that are waited for, blocked otherwise */
+    DtShared *shared; /* of this attempt */
+    int fd;
+    pid_t *pids; /* 0: ended */
+    uint32_t n_alive;
+    DtWatch *watch;
+    DtWatchSample *samples;
+    uint32_t stops; /* requests to stop, over all attempts */
+    int code;       /* of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
+    bool failed;
+    uint64_t failed_ns; /* dt_now_ns() then */
+} Supervisor;
+
+/* ---- messages ---- */
+
+static void begin_line(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr); /* over the progress line */
+    fputs("dtrun: ", stderr);
+}
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    va_list args;
+    begin_line();
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    fflush(stderr);
+}
+
+static const char *const inst_names[DT_INST_KINDS] = {
+    "kernel",     "matrix product",    "copy",      "zero", "read of data", "all-reduce",
+    "all-gather", "reduce-scatter",    "broadcast", "send", "receive",      "barrier",
+    "attention",  "attention backward"};
+
+static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
+{
+    const DtPlanInst *inst = &plan->insts[index];
+    dt_text_printf(text, ", instruction %u (%s", index,
+                   inst->kind < DT_INST_KINDS ? inst_names[inst->kind] : "unknown");
+    if (inst->kind == DT_INST_KERNEL && inst->ref < plan->n_kernels)
+        dt_text_printf(text, " `%s`", dt_plan_str(plan, plan->kernels[inst->ref].name));
+    dt_text_add(text, ")");
+    if (inst->span >= plan->n_spans)
+        return;
+    const DtPlanSpan *span = &plan->spans[inst->span];
+    if (span->line > 0)
+        dt_text_printf(text, "\n  %s:%u:%u: %s", dt_plan_str(plan, span->file), span->line,
+                       span->column, dt_plan_str(plan, span->text));
+    if (*dt_plan_str(plan, span->path))
+        dt_text_printf(text, "  [%s]", dt_plan_str(plan, span->path));
+}
+
+/* "in step 12, instruction 4 (all-reduce)", line and path of the model. */
+static void add_place(DtText *text, const Supervisor *all, uint32_t rank)
+{
+    const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
+    uint32_t inst = atomic_load(&slot->inst);
+    long long step = (long long)atomic_load(&slot->step);
+    switch (atomic_load(&slot->phase)) {
+    case DT_PHASE_NONE: dt_text_add(text, "before it had loaded the plan"); return;
+    case DT_PHASE_LOADING: dt_text_add(text, "while it loaded the plan"); return;
+    case DT_PHASE_SAVING: dt_text_printf(text, "while it saved after step %lld", step); return;
+    case DT_PHASE_EVAL: dt_text_printf(text, "in an evaluation after step %lld", step); break;
+    default: dt_text_printf(text, "in step %lld", step); break;
+    }
+    if (inst < all->plan->n_insts)
+        add_instruction(text, all->plan, inst);
+}
+
+static void say_at(const Supervisor *all, uint32_t rank, const char *what)
+{
+    DtText place = {0};
+    add_place(&place, all, rank);
+    say("%s\n  %s", what, place.at);
+    dt_text_free(&place);
+}
+
+/* ---- failures ---- */
+
+/* Only the first one counts. code: what it means for the exit code. */
+static void fail(Supervisor *all, uint32_t rank, int code, const char *what)
+{
+    if (all->failed)
+        return;
+    all->failed = true;
+    all->failed_ns = dt_now_ns();
+    all->code = code;
+    say_at(all, rank, what);
+    dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
+}
+
+/* A rank said itself why it failed. */
+static void fail_by_message(Supervisor *all, uint32_t rank)
+{
+    const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
+    char what[sizeof slot->message + 64];
+    int code = atomic_load(&slot->exit_code);
+    snprintf(what, sizeof what, "rank %u failed: %.*s", rank, (int)sizeof slot->message - 1,
+             slot->message);
+    fail(all, rank, code != DT_EXIT_OK ? code : DT_EXIT_FAILED, what);
+}
+
+/* These come from what the program does, and would come again. */
+static bool is_permanent(int signal)
+{
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+           signal == SIGABRT || signal == SIGSYS || signal == SIGTRAP;
+}
+
+static void fail_by_signal(Supervisor *all, uint32_t rank, int signal)
+{
+    char what[200];
+    snprintf(
+        what, sizeof what, "rank %u was ended by signal %d (%s)%s", rank, signal, strsignal(signal),
+        signal == SIGKILL ? "; somebody killed it, perhaps the kernel for lack of memory" : "");
+    fail(all, rank, is_permanent(signal) ? DT_EXIT_FAILED : DT_EXIT_RETRY, what);
+}
+
+/* A rank process is no more. */
+static void note_end(Supervisor *all, uint32_t rank, int status)
+{
+    const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
+    int64_t first = dt_shared_aborter(all->shared);
+    all->pids[rank] = 0;
+    all->n_alive--;
+    if (first >= 0)
+        fail_by_message(all, (uint32_t)first);
+    else if (WIFSIGNALED(status))
+        fail_by_signal(all, rank, WTERMSIG(status));
+    else if (atomic_load(&slot->phase) == DT_PHASE_FAILED)
+        fail_by_message(all, rank);
+    else if (atomic_load(&slot->phase) != DT_PHASE_DONE) {
+        char what[100];
+        snprintf(what, sizeof what, "rank %u ended by itself with exit code %d", rank,
+                 WEXITSTATUS(status));
+        fail(all, rank, WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : DT_EXIT_FAILED, what);
+    } else if (!all->failed && WEXITSTATUS(status) != DT_EXIT_OK)
+        all->code = WEXITSTATUS(status);
+}
+
+static void reap(Supervisor *all)
+{
+    for (uint32_t r = 0; r < all->n_ranks; r++) {
+        int status;
+        if (all->pids[r] > 0 && waitpid(all->pids[r], &status, WNOHANG) == all->pids[r])
+            note_end(all, r, status);
+    }
+    int64_t first = dt_shared_aborter(all->shared);
+    if (first >= 0 && !all->failed)
+        fail_by_message(all, (uint32_t)first);
+}
+
+static void kill_all(Supervisor *all)
+{
+    for (uint32_t r = 0; r < all->n_ranks; r++)
+        if (all->pids[r] > 0)
+            kill(all->pids[r], SIGKILL);
+}
+
+/* ---- watching ---- */
+
+static void name_rank(Supervisor *all, const DtWatchEvent *event)
+{
+    char what[300], waiter[48] = "";
+    uint32_t rank = event->rank;
+    double usual = (double)all->samples[rank].usual_ns * 1e-9;
+    if (event->waiter != UINT32_MAX)
+        snprintf(waiter, sizeof waiter, " while rank %u waits for it", event->waiter);
+    switch (event->kind) {
+    case DT_WATCH_OUTSIDE:
+        snprintf(what, sizeof what,
+                 "rank %u has waited for a disk or a terminal for %.1f s%s; the run goes on", rank,
+                 event->seconds, waiter);
+        say_at(all, rank, what);
+        return;
+    case DT_WATCH_SLOW:
+        snprintf(what, sizeof what,
+                 "rank %u is slow: it computes for %.1f s, usually %.3g s%s; the run goes on", rank,
+                 event->seconds, usual, waiter);
+        say_at(all, rank, what);
+        return;
+    case DT_WATCH_STOPPED:
+        snprintf(what, sizeof what, "rank %u is stopped and has made no progress for %.1f s%s",
+                 rank, event->seconds, waiter);
+        fail(all, rank, DT_EXIT_RETRY, what);
+        return;
+    case DT_WATCH_IDLE:
+        snprintf(what, sizeof what, "rank %u hangs: no progress and no processor time for %.1f s%s",
+                 rank, event->seconds, waiter);
+        fail(all, rank, DT_EXIT_RETRY, what);
+        return;
+    case DT_WATCH_CYCLE:
+        snprintf(what, sizeof what, "rank %u and rank %u wait for each other since %.1f s", rank,
+                 event->waiter, event->seconds);
+        fail(all, rank, DT_EXIT_FAILED, what);
+        return;
+    default:
+        snprintf(what, sizeof what,
+                 "rank %u has made no progress for %.1f s, more than --timeout allows", rank,
+                 event->seconds);
+        fail(all, rank, DT_EXIT_RETRY, what);
+        return;
+    }
+}
+
+static void watch(Supervisor *all)
+{
+    for (uint32_t r = 0; r < all->n_ranks; r++)
+        all->samples[r] =
+            dt_watch_sample(all->plan, dt_shared_slot(all->plan, all->shared, r), all->pids[r]);
+    DtWatchEvent event = dt_watch_step(all->watch, all->samples, dt_now_ns());
+    if (event.kind != DT_WATCH_NOTHING)
+        name_rank(all, &event);
+}
+
+/* ---- stopping ---- */
+
+static void stop(Supervisor *all, int signal)
+{
+    bool trains = !all->options->eval && !all->options->generate;
+    all->stops++;
+    if (all->stops == 1 && trains && !all->failed) {
+        atomic_store(&all->shared->stop, 1);
+        say("%s: the ranks finish their step%s; once more ends them at once",
+            signal == SIGINT ? "Ctrl-C" : strsignal(signal),
+            all->options->save || all->options->resume ? " and save" : "");
+        return;
+    }
+    all->failed = true; /* what ranks say from now on is no news */
+    all->failed_ns = dt_now_ns();
+    all->code = DT_EXIT_INTERRUPTED;
+    dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
+    kill_all(all);
+}
+
+/* Sleeps until a signal or the next look, and takes the signals that have come. */
+static void take_signals(Supervisor *all)
+{
+    struct timespec time = {.tv_nsec = LOOK_NS};
+    int signal;
+    while ((signal = sigtimedwait(&all->signals, NULL, &time)) > 0 ||
+           (signal < 0 && errno == EINTR)) {
+        if (signal > 0 && signal != SIGCHLD)
+            stop(all, signal);
+        time.tv_nsec = 0;
+    }
+}
+
+/* ---- starting ---- */
+
+/* Every child gets the mapping, default signal actions, and the signals of a terminal blocked. */
+static int spawn_with(const Supervisor *all, char **argv, pid_t *ret_pid)
+{
+    extern char **environ;
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    sigset_t blocked = all->signals;
+    sigdelset(&blocked, SIGCHLD);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&how);
+    posix_spawn_file_actions_adddup2(&files, all->fd, all->fd); /* clears close-on-exec */
+    posix_spawnattr_setsigmask(&how, &blocked);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
+    int error = posix_spawn(ret_pid, "/proc/self/exe", &files, &how, argv, environ);
+    posix_spawnattr_destroy(&how);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+static DtStatus spawn_ranks(Supervisor *all)
+{
+    char rank[24], shared[24];
+    char **argv = calloc((size_t)all->argc + 5, sizeof *argv);
+    if (argv == NULL)
+        return dt_status_fail(DT_EXIT_RETRY, "no memory to start the ranks");
+    argv[0] = all->argv[0];
+    argv[1] = "--rank", argv[2] = rank, argv[3] = "--shared", argv[4] = shared;
+    for (int i = 1; i < all->argc; i++)
+        argv[i + 4] = all->argv[i];
+    snprintf(shared, sizeof shared, "%d", all->fd);
+    for (uint32_t r = 0; r < all->n_ranks; r++) {
+        snprintf(rank, sizeof rank, "%u", r);
+        int error = spawn_with(all, argv, &all->pids[r]);
+        if (error != 0) {
+            all->pids[r] = 0;
+            free(argv);
+            return dt_status_fail(DT_EXIT_RETRY, "cannot start rank %u of %u: %s", r, all->n_ranks,
+                                  strerror(error));
+        }
+        all->n_alive++;
+    }
+    free(argv);
+    return DT_OK;
+}
+
+static void watch_ranks(Supervisor *all)
+{
+    while (all->n_alive > 0) {
+        take_signals(all);
+        reap(all);
+        if (all->failed) {
+            if (dt_now_ns() - all->failed_ns > GRACE_NS)
+                kill_all(all);
+        } else
+            watch(all);
+    }
+}
+
+/* One life of all ranks. */
+static void run_attempt(Supervisor *all, uint32_t attempt)
+{
+    all->failed = false;
+    all->code = DT_EXIT_OK;
+    all->fd = -1;
+    all->watch = dt_watch_new(all->n_ranks, all->options->timeout);
+    DtStatus status =
+        all->watch ? dt_shared_create(all->plan, attempt, &all->fd)
+                   : dt_status_fail(DT_EXIT_RETRY, "no memory to watch %u ranks", all->n_ranks);
+    if (dt_status_ok(&status))
+        status = dt_shared_map(all->plan, all->fd, &all->shared);
+    if (dt_status_ok(&status)) {
+        status = spawn_ranks(all);
+        if (!dt_status_ok(&status)) {
+            all->failed = true;
+            kill_all(all);
+        }
+        watch_ranks(all);
+    }
+    if (!dt_status_ok(&status)) {
+        say("%s", status.message);
+        all->code = status.code;
+    }
+    dt_watch_free(all->watch);
+}
+
+static void end_attempt(Supervisor *all)
+{
+    if (all->shared)
+        dt_shared_unmap(all->plan, all->shared);
+    if (all->fd >= 0)
+        close(all->fd);
+    all->shared = NULL;
+}
+
+/* Whether the ranks should live once more, and says so. */
+static bool wants_restart(const Supervisor *all, uint32_t attempt)
+{
+    const DtRunOptions *options = all->options;
+    if (all->code != DT_EXIT_RETRY || (int64_t)attempt >= options->restarts || all->stops > 0)
+        return false;
+    int64_t saved = all->shared ? atomic_load(&all->shared->saved_step) : -1;
+    if (saved >= 0)
+        say("starting again (%u of %lld) from the checkpoint after %lld steps", attempt + 1,
+            (long long)options->restarts, (long long)saved);
+    else
+        say("starting again (%u of %lld); this run has saved nothing so far", attempt + 1,
+            (long long)options->restarts);
+    return true;
+}
+
+int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv)
+{
+    sigset_t before;
+    Supervisor all = {.options = options,
+                      .plan = plan,
+                      .argc = argc,
+                      .argv = argv,
+                      .n_ranks = plan->meta->n_ranks};
+    all.pids = calloc(all.n_ranks, sizeof *all.pids);
+    all.samples = calloc(all.n_ranks, sizeof *all.samples);
+    if (all.pids == NULL || all.samples == NULL) {
+        say("no memory for %u ranks", all.n_ranks);
+        all.code = DT_EXIT_RETRY;
+    } else {
+        sigemptyset(&all.signals);
+        sigaddset(&all.signals, SIGINT);
+        sigaddset(&all.signals, SIGTERM);
+        sigaddset(&all.signals, SIGHUP);
+        sigaddset(&all.signals, SIGCHLD);
+        sigprocmask(SIG_BLOCK, &all.signals, &before);
+        bool again = true;
+        for (uint32_t attempt = 0; again; attempt++) {
+            run_attempt(&all, attempt);
+            again = wants_restart(&all, attempt);
+            end_attempt(&all);
+        }
+        sigprocmask(SIG_SETMASK, &before, NULL);
+    }
+    free(all.pids);
+    free(all.samples);
+    return all.code;
+}
+
+/* ---- in the rank ---- */
+
+void dt_supervisor_bind(int shared_fd)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* The supervisor may have died before that: then somebody else is the parent now. */
+    DtShared *shared = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, shared_fd, 0);
+    if (shared == MAP_FAILED) {
+        fprintf(stderr,
+                "dtrun: --rank and --shared are set by dtrun itself when it starts the ranks\n");
+        _exit(DT_EXIT_USAGE);
+    }
+    bool orphan = shared->supervisor != (int32_t)getppid();
+    munmap(shared, PAGE);
+    if (orphan)
+        _exit(DT_EXIT_RETRY);
+}

@@ -427,11 +427,14 @@ static void emit_tiles(Tiling *g)
             dt_emit_zero(e, &outputs[i]);
         accumulates[i] = true;
     }
-    uint32_t begin = e->events.n;
     for (uint32_t k = 0; k < g->n_loops; k++)
         DT_PUSH(e->arena, e->events,
                 ((DtEvent){.kind = DT_EVENT_LOOP, .span = g->call->span,
                            .loop = {.kind = DT_SCHED_LOOP, .reg = e->scope->reg + 1 + k, .step = 1, .count = g->counts[k]}}));
+    uint32_t begin = e->events.n;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (g->part[i] == OUTPUT)
+            dt_emit_begin(e, &outputs[i]);
     for (g->at = 0; g->at < g->n_s; g->at += rows) {
         g->rows = g->at + rows < g->n_s ? rows : g->n_s - g->at;
         g->keys = g->causal ? g->at + g->rows : g->n_t;

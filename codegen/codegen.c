@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-const char *const dt_codegen_kernels[] = {NULL};
-const uint32_t dt_codegen_n_kernels = 0;
+const char *const dt_codegen_kernels[] = {"attend"};
+const uint32_t dt_codegen_n_kernels = DT_COUNT(dt_codegen_kernels);
 
 static void add_meta(DtEmit *e)
 {

@@ -351,7 +351,7 @@ void dt_emit_extend(DtEmit *e, uint32_t begin)
 }
 
 /* Stacked results are written slice by slice inside: they begin with the loop. */
-static void begin_buffer(DtEmit *e, const DtPlace *place)
+void dt_emit_begin(DtEmit *e, const DtPlace *place)
 {
     DtBuffer *buffer = &e->buffers.at[place->view.buffer];
     uint32_t position = e->events.n - 1;
@@ -400,7 +400,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     loop_event(e, op, inner->reg);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
-        begin_buffer(e, &stacked[i].place);
+        dt_emit_begin(e, &stacked[i].place);
     e->scope = inner;
     for (uint32_t i = 0; i < n_results; i++)
         want(inner, body->results.at[i], wanted[i].place, wanted[i].accumulate, wanted[i].old);

@@ -124,6 +124,8 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group);
 /* Where group number group may write value at once, else a temporary; it counts as written. */
 DtPlace dt_emit_output(DtEmit *e, DtValue *value, uint32_t group, bool *ret_accumulate);
 void dt_emit_zero(DtEmit *e, const DtPlace *place);
+/* The buffer is written piece by piece inside the loop that the last event opened: it lives from there. */
+void dt_emit_begin(DtEmit *e, const DtPlace *place);
 /* After a loop that began at event begin: what was there before lives until its end. */
 void dt_emit_extend(DtEmit *e, uint32_t begin);
 

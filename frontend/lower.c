@@ -236,7 +236,7 @@ static void predict_train(DtLower *l, const DtItem *train)
     l->now = NULL;
 }
 
-static bool is_typed(const DtDef *def)
+static bool has_full_signature(const DtDef *def)
 {
     for (uint32_t i = 0; i < def->formals.n; i++) {
         const DtAstType *type = &def->formals.at[i].type;
@@ -247,8 +247,10 @@ static bool is_typed(const DtDef *def)
                 return false;
         }
     }
-    return def->kind == DT_DEF_MODEL && def->axes.n == 0;
+    return def->axes.n == 0;
 }
+
+static bool is_typed(const DtDef *def) { return def->kind == DT_DEF_MODEL && has_full_signature(def); }
 
 static const DtDef *typed_model(const DtLower *l)
 {
@@ -313,6 +315,19 @@ static void evaluate_dims(DtLower *l)
     }
 }
 
+/* After errors: layers and models that no call has reached are checked alone, if their signature says all. */
+static void check_rest(DtLower *l)
+{
+    for (uint32_t i = 0; i < l->items.n && !l->gave_up; i++) {
+        const DtDef *def = l->items.at[i]->kind == DT_ITEM_DEF ? l->items.at[i]->def : NULL;
+        bool alone = def && def->kind != DT_DEF_FN && !dt_scope_in_library(l, def->span) && has_full_signature(def);
+        for (uint32_t k = 0; alone && k < l->seen.n; k++)
+            alone = l->seen.at[k] != def;
+        if (alone)
+            predict_model(l, def);
+    }
+}
+
 static void lower_entries(DtLower *l, const DtItem *train)
 {
     if (train) {
@@ -355,6 +370,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         fprintf(stderr, "internal error: the train block was not lowered, and no diagnostic says why\n");
         abort();
     }
+    if (dt_diag_errors(diags))
+        check_rest(l);
     if (!fragment)
         dt_lint_unused(l);
     if (dt_diag_errors(diags))

@@ -335,6 +335,13 @@ static DtVal eval_cast(DtLower *l, const DtFunction *f, const DtExpr *call, cons
     return dt_val_cast(l, &v, f->dtype);
 }
 
+/* Of a call that cannot be made: for the errors in them. */
+static void evaluate_arguments(DtLower *l, const DtExpr *call)
+{
+    for (uint32_t i = 0; call->kind == DT_EXPR_CALL && i < call->args.n; i++)
+        dt_expr_eval(l, call->args.at[i].value);
+}
+
 static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal *first, const DtExpr *first_expr)
 {
     DtFunction f = {0};
@@ -348,8 +355,10 @@ static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal 
         dt_diag_note(d, "literals, dims, arithmetic and the built-in functions of numbers are allowed");
         return dt_val_error();
     }
-    if (!instance && (!check_label(l, &f) || !check_axes(l, &f)))
+    if (!instance && (!check_label(l, &f) || !check_axes(l, &f))) {
+        evaluate_arguments(l, call);
         return dt_val_error();
+    }
     DtBound *bound = DT_NEW_ARRAY(l->arena, DtBound, f.def->formals.n + 1);
     bool ok = bind_arguments(l, f.def, call, first, first_expr, bound);
     if (!instance && f.def->kind != DT_DEF_FN) {
@@ -358,9 +367,9 @@ static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal 
             return made;
         instance = made.instance;
     }
-    if (!ok)
-        return dt_val_error();
     l->now->frame->b.span = call->span;
+    if (!ok)
+        return dt_memo_recover(l, &f, call);
     return dt_memo_call(l, &f, instance, call, bound);
 }
 
@@ -401,9 +410,12 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
                !name->a->label.text && !dt_expr_find(l, name->a->name.text) && !dt_scope_value(l, name->a->name.text) &&
                !dt_builtin_find(name->a->name.text, -1)) {
         result = unknown_function(l, name->a);
+        evaluate_arguments(l, expr);
     } else if (!dt_call_denotes(l, name)) {
         result = not_callable(l, name);
+        evaluate_arguments(l, expr);
     } else if (callee = dt_call_callee(l, name), dt_val_is_error(&callee)) {
+        evaluate_arguments(l, expr);
         result = callee;
     } else if (callee.kind == DT_VAL_FUNCTION && callee.function->is_cast) {
         result = eval_cast(l, callee.function, expr, first, first_expr);

@@ -224,6 +224,7 @@ struct DtLower {
     const DtExpr *decay_if;
     uint32_t depth, steps;
     bool gave_up;                 /* a limit was reported */
+    DT_VEC(const DtDef *) seen;   /* definitions that were evaluated */
     const DtDef *stop_at_model;   /* "predict": set to the model when its call is done */
     bool wants_model, has_model;
     DtVal model_results;
@@ -396,6 +397,10 @@ bool dt_bind_result(DtLower *l, DtSignature *s, uint32_t i, DtVal *val, DtSpan s
 
 /* Runs def on bound arguments; as an IR function, or in place. instance NULL for functions. */
 DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call, DtBound *bound);
+
+/* After an error in a call: values of the declared result types, where they are known without the arguments, so
+ * that what follows can be checked. The module is not used any more. */
+DtVal dt_memo_recover(DtLower *l, const DtFunction *function, const DtExpr *call);
 
 /* ---- lower_stmt.c ---- */
 

@@ -361,6 +361,49 @@ static bool is_in_place(DtLower *l, const Call *c)
     return !tensor || !dt_scope_in_library(l, def->span);
 }
 
+/* ---- after errors ---- */
+
+static DtVal stand_in(DtLower *l, const DtAstType *type, bool is_layer)
+{
+    DtDeclared t;
+    DtDtype dtype = is_layer ? l->compute : DT_F32;
+    if ((type->dtype && !dt_axes_dtype(l, type, &dtype)) || !dt_axes_declared(l, type, false, &t) || t.open)
+        return dt_val_error();
+    for (uint32_t i = 0; i < t.n; i++) {
+        if (t.axes[i].extent < 1)
+            return dt_val_error();
+    }
+    const DtType *whole = dt_axes_type(l, type->span, dtype, t.n, t.axes);
+    DtBuilder *b = &l->now->frame->b;
+    if (!whole)
+        return dt_val_error();
+    return dt_val_of(l, dt_graph_expand(b, dt_graph_constant(b, dtype, 0), whole), false);
+}
+
+DtVal dt_memo_recover(DtLower *l, const DtFunction *function, const DtExpr *call)
+{
+    const DtDef *def = function->def;
+    DtActivation *caller = l->now;
+    DtScope scope = {.frame = caller->frame};
+    DtActivation act = {.caller = caller, .def = def, .call = call->span, .scope = &scope, .frame = caller->frame,
+                        .axes = function->axes, .depth = caller->depth + 1};
+    DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, def->results.n + 1);
+    l->now = &act;
+    for (uint32_t i = 0; i < def->results.n; i++)
+        items[i] = stand_in(l, &def->results.at[i], def->kind != DT_DEF_FN);
+    l->now = caller;
+    return def->results.n == 1 ? items[0] : def->results.n ? dt_val_tuple(l, items, def->results.n) : dt_val_error();
+}
+
+static void see(DtLower *l, const DtDef *def)
+{
+    for (uint32_t i = 0; i < l->seen.n; i++) {
+        if (l->seen.at[i] == def)
+            return;
+    }
+    DT_PUSH(l->arena, l->seen, def);
+}
+
 DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call, DtBound *bound)
 {
     Call *c = DT_NEW(l->arena, Call);
@@ -375,9 +418,14 @@ DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance,
                             .frame = caller->frame, .axes = function->axes, .depth = caller->depth + 1};
     l->now = &c->act;
     DtVal result = dt_val_error();
-    if (bind_formals(l, c))
+    bool bound_all = bind_formals(l, c);
+    if (bound_all) {
+        see(l, function->def);
         result = is_in_place(l, c) ? run_in_place(l, c) : run_function(l, c);
+    }
     l->now = caller;
+    if (bound_all && dt_val_is_error(&result) && dt_diag_errors(l->diags) && !l->gave_up)
+        result = dt_memo_recover(l, function, call);
     if (function->def->kind == DT_DEF_MODEL && l->wants_model && !l->has_model && caller->def == NULL) {
         l->has_model = true;
         l->stop_at_model = function->def;

@@ -7,6 +7,7 @@
  * Batches go into the primitive if oneDNN has optimised code for that, else they are a loop around
  * a two-dimensional one. Where it has only its reference code, prepare says no. */
 #include "runtime/gemm.h"
+#include "runtime/new_pool.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,8 +17,9 @@
 
 #define SYMBOLS_COMMON(X)                                                                     \
     X(dnnl_engine_create)                                                                     \
-    X(dnnl_engine_destroy) X(dnnl_stream_create) X(dnnl_stream_destroy) X(dnnl_memory_create) \
-        X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle) X(dnnl_primitive_attr_create)   \
+    X(dnnl_engine_destroy)                                                                    \
+    X(dnnl_stream_create) X(dnnl_stream_destroy) X(dnnl_memory_create) X(dnnl_memory_destroy) \
+        X(dnnl_memory_set_data_handle) X(dnnl_primitive_attr_create)                          \
             X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_post_ops)                \
                 X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_post_ops_create)            \
                     X(dnnl_post_ops_destroy) X(dnnl_post_ops_append_sum)                      \
@@ -27,10 +29,10 @@
                                     X(dnnl_stream_wait) X(dnnl_memory_desc_get_size)
 #if DNNL_VERSION_MAJOR >= 3
 #define LIBRARY "libdnnl.so.3"
-#define SYMBOLS(X)                                                      \
-    SYMBOLS_COMMON(X)                                                   \
-    X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_destroy) \
-        X(dnnl_matmul_primitive_desc_create)
+#define SYMBOLS(X)                          \
+    SYMBOLS_COMMON(X)                       \
+    X(dnnl_memory_desc_create_with_strides) \
+    X(dnnl_memory_desc_destroy) X(dnnl_matmul_primitive_desc_create)
 #else
 #define LIBRARY "libdnnl.so.2"
 #define SYMBOLS(X)    \
@@ -117,6 +119,7 @@ static void close_library(DtGemmLibrary *library)
 static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library)
 {
     DtGemmLibrary *library = DT_NEW(memory, DtGemmLibrary);
+    dt_new_pool_link();
     library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library->handle == NULL)
         return dt_status_fail(DT_EXIT_FAILED,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for data, checkpoints and the communicator where a test is about the rest of a rank:
- * one rank that is alone in its groups, rows that are functions of the sample number, a checkpoint
- * that remembers that it was asked for. */
+/* Stands in for data and checkpoints where a test is about the rest of a rank: rows that are
+ * functions of the sample number, a checkpoint that remembers that it was asked for. */
 #include "tiny.h"
 
 #include "base/philox.h"
@@ -82,38 +81,4 @@ bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_st
 {
     (void)folder, (void)ret_path, (void)ret_steps;
     return false;
-}
-
-static DtStatus open_alone(DtRank *rank, DtComm **ret_comm)
-{
-    (void)rank;
-    *ret_comm = NULL;
-    return DT_OK;
-}
-
-static void close_alone(DtComm *comm) { (void)comm; }
-
-static bool reduce_alone(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
-                         DtPlanDtype dtype, DtPlanReduce reduce)
-{
-    (void)comm, (void)buffer, (void)count, (void)dtype, (void)reduce;
-    return group->size == 1;
-}
-
-static bool barrier_alone(DtComm *comm, const DtRankGroup *group)
-{
-    (void)comm;
-    return group->size == 1;
-}
-
-const DtCommOps dt_comm_shm = {.name = "shm",
-                               .open = open_alone,
-                               .close = close_alone,
-                               .all_reduce = reduce_alone,
-                               .barrier = barrier_alone};
-
-uint64_t dt_comm_shm_bytes(const DtPlan *plan)
-{
-    (void)plan;
-    return 0;
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nothing is allocated inside a step: the allocator of the process is replaced by one that counts.
+ * Not for builds with sanitizers, which have allocators of their own. */
+#include "tiny.h"
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <string.h>
+
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t n, size_t bytes);
+extern void *__libc_realloc(void *at, size_t bytes);
+extern void *__libc_memalign(size_t align, size_t bytes);
+
+static atomic_long calls;
+
+void *malloc(size_t bytes)
+{
+    calls++;
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+    calls++;
+    return __libc_calloc(n, bytes);
+}
+
+void *realloc(void *at, size_t bytes)
+{
+    calls++;
+    return __libc_realloc(at, bytes);
+}
+
+int posix_memalign(void **ret_at, size_t align, size_t bytes)
+{
+    calls++;
+    *ret_at = __libc_memalign(align, bytes);
+    return *ret_at ? 0 : 12;
+}
+
+void *aligned_alloc(size_t align, size_t bytes)
+{
+    calls++;
+    return __libc_memalign(align, bytes);
+}
+
+static long calls_in_steps(DtGemmKind gemm)
+{
+    Tiny tiny = {.arena = dt_arena_new()};
+    tiny_open(&tiny, tiny_build(tiny.arena, "cpu-v1", 0.1));
+    tiny.options.gemm = gemm;
+    DtStatus status = tiny_load(&tiny);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    long first = 0;
+    for (int64_t step = 0; step < 20; step++) {
+        if (step == 2)
+            first = calls;
+        tiny.run.rank.step = step;
+        if (!dt_exec_entry(&tiny.run.rank, "step") || !dt_exec_entry(&tiny.run.rank, "update"))
+            cr_assert_fail("%s", tiny.run.rank.failure.message);
+    }
+    long during = calls - first;
+    tiny_close(&tiny);
+    dt_arena_free(tiny.arena);
+    return during;
+}
+
+Test(memory, the_counter_counts)
+{
+    long before = calls;
+    void *volatile at = malloc(10);
+    free(at);
+    cr_assert_eq(calls, before + 1);
+}
+
+Test(memory, plain) { cr_assert_eq(calls_in_steps(DT_GEMM_PLAIN), 0); }
+Test(memory, onednn) { cr_assert_eq(calls_in_steps(DT_GEMM_ONEDNN), 0); }
+Test(memory, openblas) { cr_assert_eq(calls_in_steps(DT_GEMM_OPENBLAS), 0); }

@@ -36,7 +36,7 @@ typedef struct DtKInt {
     int64_t multiplier[DT_MAX_RANK];
 } DtKInt;
 
-enum { DT_KNONE = UINT32_MAX };
+#define DT_KNONE UINT32_MAX
 
 /* Index into one dimension of a buffer: ((base + sum coef[a] * i_a) / div) % mod, or the value of a node. */
 typedef struct DtKIndex {

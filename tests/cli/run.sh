@@ -217,6 +217,36 @@ run pictures.dsl -o other; exits 3; says 'error[E0810]'; says '--data=synthetic'
 run pictures.dsl -o other --data=synthetic --no-kernels; exits 0
 run dump other; prints synthetic
 
+# ---- what only a compilation finds ----
+cat >sums.dsl <<'END'
+dim batch = 8, d = 4, e = 4
+model m(x[batch, d]) -> [batch, e] {
+  param w[d, e] = normal(0.1)
+  return x @d w
+}
+train {
+  x[batch, d] = synthetic(0, 1)
+  s = sum[batch](m(x))
+  loss = sum[e](s * s)
+  optimizer = sgd(0.1)
+  steps = 2
+}
+cluster one { gpus = 1; gpu = "cpu" }
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel micro on one { mesh data = 1; micro batch = 2 }
+parallel two on pair { mesh data = 2; shard batch on data }
+parallel tensor on pair { mesh tensor = 2; shard e on tensor }
+END
+run sums.dsl --no-kernels -o other --parallel none; exits 0
+run sums.dsl --no-kernels -o other --parallel two; exits 0
+run sums.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; says 'sums.dsl:9'; holds test ! -e third
+run sums.dsl --no-kernels -o third --parallel tensor; exits 3; says 'error[E0592]'; holds test ! -e third
+sed 's/sum\[batch\]/max[batch]/' sums.dsl >maxima.dsl
+run maxima.dsl --no-kernels -o other --parallel two; exits 0
+printf 'include "missing.dsl"\n' >lost.dsl
+run lost.dsl --check; exits 3; says 'error[E0001]'
+run program.dsl --check -D bach=8; exits 3; says 'error[E0216]'; says 'did you mean'
+
 # ---- a full disk ----
 if [ -w /dev/full ]; then
     what='--help >/dev/full'

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which files a reader reads. A relative glob counts from the folder of the source that wrote it, as seen
+ * from the plan's folder; --data OLD=NEW puts another file, glob or folder in the place of what the source
+ * says. */
+#include "runtime/data.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- folders and redirects ---- */
+
+static const char *join(DtArena *memory, const char *folder, const char *name)
+{
+    if (name[0] == '/' || folder[0] == '\0' || strcmp(folder, ".") == 0)
+        return name;
+    if (name[0] == '\0' || strcmp(name, ".") == 0)
+        return folder;
+    return dt_arena_printf(memory, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+}
+
+/* The folder's name for glob(3): characters with a meaning quoted. */
+static const char *quoted(DtArena *memory, const char *folder)
+{
+    char *copy = dt_arena_alloc(memory, 2 * strlen(folder) + 1), *to = copy;
+    for (; *folder; folder++) {
+        if (strchr("*?[]\\", *folder) != NULL)
+            *to++ = '\\';
+        *to++ = *folder;
+    }
+    return copy;
+}
+
+static const char *plan_folder(DtArena *memory, const DtRunOptions *options)
+{
+    const char *path = options->plan_path ? options->plan_path : "", *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return ".";
+    return slash == path ? "/" : dt_arena_strndup(memory, path, (size_t)(slash - path));
+}
+
+static bool has_files(const DtPlanReader *reader) { return reader->source != DT_PLAN_SYNTHETIC; }
+
+/* What follows `from` in name: "" if equal, a rest after the slash if it is a folder above; NULL otherwise. */
+static const char *rest_behind(const char *name, const char *from)
+{
+    size_t len = strlen(from);
+    while (len > 1 && from[len - 1] == '/')
+        len--;
+    if (strncmp(name, from, len) != 0)
+        return NULL;
+    if (name[len] == '\0')
+        return "";
+    return name[len] == '/' ? name + len + 1 : NULL;
+}
+
+static const char *rest_of_redirect(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
+                                    const DtPlanReader *reader, const DtRedirect *redirect)
+{
+    const char *glob_text = dt_plan_str(plan, reader->glob);
+    if (!has_files(reader))
+        return NULL;
+    const char *rest = rest_behind(glob_text, redirect->from);
+    if (rest != NULL)
+        return rest;
+    const char *folder = join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
+    return rest_behind(join(memory, folder, glob_text), redirect->from);
+}
+
+static DtStatus unused_redirect(const DtPlan *plan, const DtRedirect *redirect)
+{
+    DtText list = {0};
+    for (uint32_t r = 0; r < plan->n_readers; r++) {
+        const char *name = dt_plan_str(plan, plan->readers[r].glob);
+        if (has_files(&plan->readers[r]) && (list.at == NULL || strstr(list.at, name) == NULL))
+            dt_text_printf(&list, "%s`%s`", list.len ? ", " : "", name);
+    }
+    DtStatus status = dt_status_fail(DT_EXIT_USAGE, "--data %.100s=%.100s: the plan reads no `%.100s`, only %.200s",
+                                     redirect->from, redirect->to, redirect->from, list.at ? list.at : "random numbers");
+    dt_text_free(&list);
+    return status;
+}
+
+static DtStatus check_redirects(DtArena *memory, const DtRunOptions *options, const DtPlan *plan)
+{
+    for (uint32_t i = 0; i < options->n_redirects; i++) {
+        bool used = false;
+        for (uint32_t r = 0; r < plan->n_readers && !used; r++)
+            used = rest_of_redirect(memory, options, plan, &plan->readers[r], &options->redirects[i]) != NULL;
+        if (!used)
+            return unused_redirect(plan, &options->redirects[i]);
+    }
+    return DT_OK;
+}
+
+DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const DtPlan *plan, uint32_t number,
+                            DtDataPlace *ret_place)
+{
+    const DtPlanReader *reader = &plan->readers[number];
+    *ret_place = (DtDataPlace){.synthetic = options->data_synthetic || !has_files(reader)};
+    DtStatus status = check_redirects(memory, options, plan);
+    if (!dt_status_ok(&status) || ret_place->synthetic)
+        return status;
+    const char *name = dt_plan_str(plan, reader->glob);
+    for (uint32_t i = 0; i < options->n_redirects; i++) {
+        const char *to = options->redirects[i].to;
+        const char *rest = rest_of_redirect(memory, options, plan, reader, &options->redirects[i]);
+        if (rest == NULL)
+            continue;
+        ret_place->synthetic = strcmp(to, "synthetic") == 0;
+        ret_place->literal = *rest ? join(memory, to, rest) : to;
+        ret_place->pattern = *rest ? join(memory, quoted(memory, to), rest) : to;
+        return DT_OK;
+    }
+    const char *folder = join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
+    ret_place->literal = join(memory, folder, name);
+    ret_place->pattern = join(memory, quoted(memory, folder), name);
+    return DT_OK;
+}
+
+/* ---- names of files ---- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_file(const char *path, struct stat *ret_stat)
+{
+    return stat(path, ret_stat) == 0 && S_ISREG(ret_stat->st_mode);
+}
+
+typedef struct FileId { dev_t device; ino_t number; uint32_t order; } FileId;
+
+static int by_id(const void *a, const void *b)
+{
+    const FileId *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Names of regular files, each file once: under the first of its names. names is sorted; folders and the
+ * like drop out. */
+static void keep_files(DtArena *memory, const char **names, size_t n, DtDataFiles *ret_files)
+{
+    FileId *ids = DT_NEW_ARRAY(memory, FileId, n + 1);
+    bool *keep = DT_NEW_ARRAY(memory, bool, n + 1);
+    size_t n_ids = 0;
+    struct stat stat_of;
+    for (size_t i = 0; i < n; i++)
+        if (is_file(names[i], &stat_of))
+            ids[n_ids++] = (FileId){stat_of.st_dev, stat_of.st_ino, (uint32_t)i};
+    qsort(ids, n_ids, sizeof *ids, by_id);
+    for (size_t i = 0; i < n_ids; i++)
+        keep[ids[i].order] = i == 0 || ids[i].device != ids[i - 1].device || ids[i].number != ids[i - 1].number;
+    *ret_files = (DtDataFiles){DT_NEW_ARRAY(memory, const char *, n_ids + 1), 0};
+    for (size_t i = 0; i < n; i++)
+        if (keep[i])
+            ret_files->at[ret_files->n++] = dt_arena_strndup(memory, names[i], strlen(names[i]));
+}
+
+static DtStatus nothing_found(const DtDataPlace *place)
+{
+    struct stat stat_of;
+    bool pattern = strpbrk(place->pattern, "*?[") != NULL;
+    if (!pattern && stat(place->literal, &stat_of) != 0)
+        return dt_status_fail(DT_EXIT_IO, "cannot read %.250s: %s", place->literal, strerror(errno));
+    return dt_status_fail(DT_EXIT_IO, pattern ? "no file matches %.250s" : "%.250s is no regular file", place->literal);
+}
+
+DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFiles *ret_files)
+{
+    struct stat stat_of;
+    glob_t found = {0};
+    *ret_files = (DtDataFiles){0};
+    if (is_file(place->literal, &stat_of)) {
+        keep_files(memory, (const char *[]){place->literal}, 1, ret_files);
+        return DT_OK;
+    }
+    int error = glob(place->pattern, GLOB_NOSORT, NULL, &found);
+    if (error == GLOB_NOSPACE || found.gl_pathc > UINT32_MAX / 2)
+        return dt_status_fail(DT_EXIT_IO, "%.250s matches too many files", place->literal);
+    if (error == 0) {
+        const char **names = (const char **)(void *)found.gl_pathv;
+        qsort(names, found.gl_pathc, sizeof *names, by_bytes);
+        keep_files(memory, names, found.gl_pathc, ret_files);
+    }
+    globfree(&found);
+    return ret_files->n > 0 ? DT_OK : nothing_found(place);
+}

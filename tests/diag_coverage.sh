@@ -14,7 +14,7 @@ rows=$(grep -c '^DT_DIAG(' base/diags.def)
 shown=$({
     find tests/golden -path tests/golden/diag -prune -o -name '*.txt' -exec \
         sed -n 's/.*\(error\|warning\)\[\([EL][0-9]*\)\].*/\2/p' {} +
-    for folder in tests/cli tests/plan; do
+    for folder in tests/cli tests/plan tests/ir; do
         [ -d $folder ] && grep -rhoE '[EL]0[0-9]{3}' $folder || true
     done
 } | sort -u)

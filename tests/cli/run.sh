@@ -243,6 +243,8 @@ run sums.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]
 run sums.dsl --no-kernels -o third --parallel tensor; exits 3; says 'error[E0592]'; holds test ! -e third
 sed 's/sum\[batch\]/max[batch]/' sums.dsl >maxima.dsl
 run maxima.dsl --no-kernels -o other --parallel two; exits 0
+sed 's/sum\[batch\](m(x))/sum[batch](cumsum[batch](m(x)))/' sums.dsl >scans.dsl
+run scans.dsl --no-kernels -o third --parallel two; exits 3; says 'error[E0591]'; holds test ! -e third
 printf 'include "missing.dsl"\n' >lost.dsl
 run lost.dsl --check; exits 3; says 'error[E0001]'
 run program.dsl --check -D bach=8; exits 3; says 'error[E0216]'; says 'did you mean'

@@ -199,8 +199,23 @@ static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText 
     return code;
 }
 
+/* Relative names of data count from the folder of the file that says them; the plan keeps that folder as seen
+ * from its own, so that both may be moved together. */
+static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        DtSource *source = &readers[i].source;
+        const char *inside = dt_arena_printf(cli->arena, "%s/.", source->folder ? source->folder : ".");
+        source->folder = folder_from(cli->arena, inside, cli->output);
+    }
+}
+
 static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial)
 {
+    if (program->train) {
+        place_readers(cli, program->train->readers.at, program->train->readers.n);
+        place_readers(cli, program->train->eval_readers.at, program->train->eval_readers.n);
+    }
     DtText c_text = {0};
     double host_seconds = 0;
     DtCodegenOptions options = {.target = cli->target,

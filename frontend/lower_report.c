@@ -40,14 +40,14 @@ static const char *call_text(DtLower *l, const DtActivation *a)
     return copy;
 }
 
-/* The innermost activation whose definition contains span, else the current one. */
+/* The innermost activation whose definition contains span; NULL: span lies in none. */
 static const DtActivation *around(const DtLower *l, DtSpan span)
 {
     for (const DtActivation *a = l->now; a; a = a->caller) {
         if (a->def && a->def->span.file == span.file && a->def->span.lo <= span.lo && span.hi <= a->def->span.hi)
             return a;
     }
-    return l->now && l->now->def && !dt_scope_in_library(l, span) ? NULL : l->now;
+    return NULL;
 }
 
 DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *format, ...)
@@ -68,9 +68,12 @@ DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *fo
         }
     }
     DtDiag *d = dt_diag_report(l->diags, code, span, "%s", message);
-    bool inside = span.file == a->def->span.file && span.lo >= a->def->span.lo && span.hi <= a->def->span.hi;
-    bool generic = a->def->axes.n || a->call.file != span.file;
-    if (inside && generic)
+    const DtActivation *other = a; /* the call from another file, else the innermost one, if it matters */
+    while (other && other->def && other->call.file == span.file)
+        other = other->caller;
+    if (other && other->def && other->call.file)
+        dt_diag_label(d, other->call, "%s", call_text(l, other));
+    else if (a->def->axes.n)
         dt_diag_label(d, a->call, "%s", call_text(l, a));
     return d;
 }

@@ -221,7 +221,7 @@ static bool contains(const DtVal *v, uint32_t rank) { return v->kind != DT_VAL_T
 /* A product of two float tensors that has more axes than either is often a forgotten contraction. */
 static void lint_growth(DtLower *l, const DtVal *v, DtSpan span, uint32_t rank)
 {
-    if (contains(&v[0], rank) || contains(&v[1], rank) || dt_scope_in_library(l, span))
+    if (v[0].weak || v[1].weak || contains(&v[0], rank) || contains(&v[1], rank) || dt_scope_in_library(l, span))
         return;
     const DtType *x = v[0].tensor.value->type, *y = v[1].tensor.value->type;
     if (!dt_dtype_is_float(x->dtype) || !dt_dtype_is_float(y->dtype) || x->rank == 0 || y->rank == 0)

@@ -81,9 +81,9 @@ static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
         return first;
     if (second && can_read(l, second, &text, &len, &other))
         return second;
-    DtDiag *d = dt_diag_report(l->diags, E0001, item->span, "cannot read `%s`: %s", name, status.message);
-    if (second)
-        dt_diag_note(d, "nor `%s`", second);
+    DtDiag *d = dt_diag_report(l->diags, E0001, item->span, "cannot read the included file `%s`", name);
+    dt_diag_note(d, "%s", status.message);
+    dt_diag_note(d, "it is looked for beside this file, then in the library of the compiler");
     return NULL;
 }
 

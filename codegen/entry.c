@@ -181,7 +181,7 @@ static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *nam
         const DtType *type = func->results.at[i]->type;
         DtWanted *wanted = &ret_wanted[i];
         wanted->set = true;
-        wanted->accumulate = result->accumulate && e->n_micro > 1 && strcmp(name, "step") == 0;
+        wanted->accumulate = result->accumulate && e->n_micro > 1;
         if (result->store && result->store->kind == DT_STORE_STATE && strcmp(name, "update") != 0) {
             wanted->place = shadow_of(e, result->store);
         } else if (result->store) {
@@ -264,11 +264,12 @@ static void begin_entry(DtEmit *e)
         e->buffers.at[i].first = UINT32_MAX, e->buffers.at[i].last = 0;
 }
 
-static void emit_step(DtEmit *e, const DtEntryPoint *entry)
+/* "step" and "eval": all micro-batches of a batch. */
+static void emit_batch(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
     begin_entry(e);
-    wanted_results(e, entry, "step", wanted);
+    wanted_results(e, entry, name, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (wanted[i].accumulate)
             dt_emit_zero(e, &wanted[i].place);
@@ -276,12 +277,12 @@ static void emit_step(DtEmit *e, const DtEntryPoint *entry)
         DtEvent loop = {.kind = DT_EVENT_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
         DT_PUSH(e->arena, e->events, loop);
     }
-    emit_reads(e, false);
+    emit_reads(e, eval);
     emit_body(e, entry, wanted);
     if (e->n_micro > 1)
         DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END}}));
     complete_results(e, entry, wanted);
-    dt_finish_entry(e, "step");
+    dt_finish_entry(e, name);
 }
 
 static void emit_update(DtEmit *e, const DtEntryPoint *entry)
@@ -299,13 +300,12 @@ static void emit_update(DtEmit *e, const DtEntryPoint *entry)
     dt_finish_entry(e, "update");
 }
 
-static void emit_forward(DtEmit *e, const DtEntryPoint *entry, bool reads)
+/* "predict": the batch (with micro-batches: one of them) that lies in the inputs. */
+static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
     begin_entry(e);
     wanted_results(e, entry, entry->name, wanted);
-    if (reads)
-        emit_reads(e, true);
     emit_body(e, entry, wanted);
     complete_results(e, entry, wanted);
     dt_finish_entry(e, entry->name);
@@ -331,12 +331,12 @@ void dt_entry_emit_all(DtEmit *e)
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtEntryPoint *entry = &e->module->entries.at[i];
         if (strcmp(entry->name, "grad") == 0)
-            emit_step(e, entry);
+            emit_batch(e, entry, "step", false);
         else if (strcmp(entry->name, "update") == 0)
             emit_update(e, entry);
         else if (strcmp(entry->name, "eval") == 0 && train && train->eval_readers.n)
-            emit_forward(e, entry, true);
+            emit_batch(e, entry, "eval", true);
         else if (strcmp(entry->name, "predict") == 0)
-            emit_forward(e, entry, false);
+            emit_predict(e, entry);
     }
 }

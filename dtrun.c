@@ -141,7 +141,7 @@ static bool print_table(CommandLine *line, int id)
 static bool read_option(CommandLine *line, int id, const char *value)
 {
     DtRunOptions *run = &line->run;
-    int64_t seed;
+    int64_t seed = 0;
     switch (id) {
     case OPTION_STEPS: return read_count(line, "steps", value, &run->steps);
     case OPTION_SAVE: run->save = value; return true;

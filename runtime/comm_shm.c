@@ -408,7 +408,10 @@ static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
             return false;
         for (uint32_t i = 0; i < group->size; i++) {
             uint32_t m = (group->me + i) % group->size; /* not all from the same one at once */
-            memmove(to.at + (m * count + done) * e, buffer_of(comm, group, m), (size_t)(n * e));
+            char *at = to.at + (m * count + done) * e;
+            const char *source = buffer_of(comm, group, m);
+            if (at != source) /* in place: the others read it now */
+                memcpy(at, source, (size_t)(n * e));
         }
         group->received += (uint64_t)(n * e) * (group->size - 1);
         if (!part(comm, group))

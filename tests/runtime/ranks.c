@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ranks.h"
+
+#include "runtime/rank.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- the ranks ---- */
+
+static void make_plan(Ranks *all, uint32_t n)
+{
+    bool two_axes = n == 4 || n == 8;
+    all->meta = (DtPlanMeta){.n_ranks = n, .n_micro = 1};
+    all->mesh[0].size = two_axes ? 2 : n;
+    all->mesh[1].size = two_axes ? n / 2 : 1;
+    all->arenas[RANKS_SHARED] = (DtPlanArena){.shared = 1, .bytes = RANKS_ARENA};
+    all->arenas[RANKS_PRIVATE] = (DtPlanArena){.bytes = RANKS_ARENA};
+    all->plan = (DtPlan){.meta = &all->meta,
+                         .n_meta = 1,
+                         .mesh = all->mesh,
+                         .n_mesh = two_axes ? 2 : 1,
+                         .groups = all->groups,
+                         .arenas = all->arenas,
+                         .n_arenas = 2,
+                         .insts = all->insts,
+                         .strings = "",
+                         .n_strings = 1};
+    for (uint32_t mask = 1; mask < 1u << all->plan.n_mesh; mask++) {
+        uint32_t size = (mask & 1 ? all->mesh[0].size : 1) * (mask & 2 ? all->mesh[1].size : 1);
+        all->groups[mask - 1] = (DtPlanGroup){.mask = mask, .size = size};
+        all->insts[mask - 1] = (DtPlanInst){
+            .kind = DT_INST_SEND, .ref = mask - 1, .dtype = DT_PLAN_U8, .count = RANKS_SLOT};
+        all->plan.n_groups = all->plan.n_insts = mask;
+    }
+}
+
+static bool make_rank(Ranks *all, uint32_t r)
+{
+    DtRank *rank = &all->ranks[r];
+    DtSharedLayout layout;
+    dt_shared_layout(&all->plan, &layout);
+    *rank = (DtRank){.options = &all->options,
+                     .plan = &all->plan,
+                     .meta = all->meta,
+                     .rank = r,
+                     .n_ranks = all->meta.n_ranks,
+                     .memory = dt_arena_new(),
+                     .shared = all->shared,
+                     .comm_ops = &dt_comm_shm,
+                     .failure = DT_OK};
+    rank->slot = dt_shared_slot(&all->plan, all->shared, r);
+    rank->arenas = DT_NEW_ARRAY(rank->memory, char *, 2);
+    rank->peer_arenas = DT_NEW_ARRAY(rank->memory, char *, 2 * rank->n_ranks);
+    for (uint32_t q = 0; q < rank->n_ranks; q++)
+        rank->peer_arenas[2 * q] = (char *)all->shared + layout.arenas + q * layout.rank_bytes +
+                                   layout.arena[RANKS_SHARED];
+    rank->arenas[RANKS_SHARED] = rank->peer_arenas[2 * r];
+    rank->arenas[RANKS_PRIVATE] = rank->peer_arenas[2 * r + 1] = all->private_arenas[r];
+    dt_rank_coordinates(&all->plan, r, rank->coord);
+    rank->groups = DT_NEW_ARRAY(rank->memory, DtRankGroup, all->plan.n_groups);
+    for (uint32_t g = 0; g < all->plan.n_groups; g++)
+        rank->groups[g] = dt_rank_group(&all->plan, rank->memory, rank->coord, all->groups[g].mask);
+    rank->world =
+        dt_rank_group(&all->plan, rank->memory, rank->coord, (1u << all->plan.n_mesh) - 1);
+    atomic_store(&rank->slot->waits_for, UINT32_MAX);
+    DtStatus status = rank->comm_ops->open(rank, &rank->comm);
+    return dt_status_ok(&status);
+}
+
+Ranks *ranks_new(uint32_t n_ranks)
+{
+    Ranks *all = calloc(1, sizeof *all);
+    DtSharedLayout layout;
+    if (all == NULL)
+        return NULL;
+    make_plan(all, n_ranks);
+    dt_shared_layout(&all->plan, &layout);
+    all->shared =
+        mmap(NULL, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (all->shared == MAP_FAILED) {
+        free(all);
+        return NULL;
+    }
+    all->shared->n_ranks = n_ranks;
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        all->private_arenas[r] = aligned_alloc(64, RANKS_ARENA);
+        if (all->private_arenas[r] == NULL || !make_rank(all, r)) {
+            ranks_free(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+void ranks_free(Ranks *all)
+{
+    DtSharedLayout layout;
+    dt_shared_layout(&all->plan, &layout);
+    for (uint32_t r = 0; r < all->meta.n_ranks; r++) {
+        if (all->ranks[r].memory)
+            dt_arena_free(all->ranks[r].memory);
+        free(all->private_arenas[r]);
+    }
+    munmap(all->shared, layout.total);
+    free(all);
+}
+
+DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset)
+{
+    return (DtPlaceAt){rank->arenas[arena] + offset, arena, offset, RANKS_ARENA - offset};
+}
+
+/* ---- values ---- */
+
+/* What rank holds at element i in round `salt`: values whose sums depend on their order. */
+static uint64_t bits_of(uint32_t rank, int64_t i, uint64_t salt)
+{
+    uint64_t x = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u + rank * 0xbf58476d1ce4e5b9u +
+                 salt * 0x94d049bb133111ebu;
+    x ^= x >> 29;
+    x *= 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 32;
+}
+
+static double value_of(DtPlanDtype dtype, uint32_t rank, int64_t i, uint64_t salt)
+{
+    uint64_t bits = bits_of(rank, i, salt);
+    switch (dtype) {
+    case DT_PLAN_F32:
+        return (double)(float)(((double)(bits >> 11) * 0x1p-53 - 0.5) *
+                               ((bits & 7) == 0 ? 1e6 : 1.0));
+    case DT_PLAN_I32: return (double)(int32_t)(bits >> 36);
+    default: return (double)(bits % 30); /* sums of eight fit into a byte */
+    }
+}
+
+static void put(DtPlanDtype dtype, char *at, int64_t i, double value)
+{
+    switch (dtype) {
+    case DT_PLAN_F32: ((float *)(void *)at)[i] = (float)value; break;
+    case DT_PLAN_I32: ((int32_t *)(void *)at)[i] = (int32_t)value; break;
+    default: ((uint8_t *)at)[i] = (uint8_t)value; break;
+    }
+}
+
+static double get(DtPlanDtype dtype, const char *at, int64_t i)
+{
+    switch (dtype) {
+    case DT_PLAN_F32: return (double)((const float *)(const void *)at)[i];
+    case DT_PLAN_I32: return (double)((const int32_t *)(const void *)at)[i];
+    default: return (double)((const uint8_t *)at)[i];
+    }
+}
+
+/* The reduction of element i over the members, in their order and in the arithmetic of dtype. */
+static double reduced(DtPlanDtype dtype, DtPlanReduce reduce, const DtRankGroup *group, int64_t i,
+                      uint64_t salt)
+{
+    double sum = value_of(dtype, group->ranks[0], i, salt);
+    for (uint32_t m = 1; m < group->size; m++) {
+        double next = value_of(dtype, group->ranks[m], i, salt);
+        switch (reduce) {
+        case DT_PLAN_MAX: sum = next > sum ? next : sum; break;
+        case DT_PLAN_MIN: sum = next < sum ? next : sum; break;
+        default:
+            sum = dtype == DT_PLAN_F32 ? (double)((float)sum + (float)next) : sum + next;
+            break;
+        }
+    }
+    return sum;
+}
+
+/* ---- checks ---- */
+
+typedef struct Check {
+    DtRank *rank;
+    const DtRankGroup *group;
+    uint32_t arena;
+    DtPlanDtype dtype;
+    int64_t count, element;
+    uint64_t salt;
+    int done;
+    char *failure;
+} Check;
+
+static bool wrong(const Check *check, const char *what, int64_t at)
+{
+    if (dt_status_ok(&check->rank->failure))
+        snprintf(check->failure, 300,
+                 "rank %u: %s of %lld elements of dtype %d over %u ranks, arena %u: wrong at %lld",
+                 check->rank->rank, what, (long long)check->count, (int)check->dtype,
+                 check->group->size, check->arena, (long long)at);
+    else
+        snprintf(check->failure, 300, "rank %u: %s: %.200s", check->rank->rank, what,
+                 check->rank->failure.message);
+    return false;
+}
+
+static void fill(const Check *check, char *at, int64_t count, uint32_t as_rank)
+{
+    for (int64_t i = 0; i < count; i++)
+        put(check->dtype, at, i, value_of(check->dtype, as_rank, i, check->salt));
+}
+
+/* Bytes received by all members since `before`, through the communicator itself. */
+static bool check_received(Check *check, uint64_t before, uint64_t expected_of_all)
+{
+    DtRank *rank = check->rank;
+    uint64_t mine = rank->comm_ops->received(rank->comm, check->group) - before, all = 0;
+    DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 0), to = ranks_place(rank, RANKS_PRIVATE, 0);
+    memcpy(from.at, &mine, sizeof mine);
+    if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, 1, DT_PLAN_I64))
+        return wrong(check, "all-gather of bytes", 0);
+    for (uint32_t m = 0; m < check->group->size; m++)
+        all += ((uint64_t *)(void *)to.at)[m];
+    return all == expected_of_all || wrong(check, "count of bytes received", (int64_t)all);
+}
+
+static bool check_all_reduce(Check *check, DtPlanReduce reduce)
+{
+    DtRank *rank = check->rank;
+    uint64_t before = rank->comm_ops->received(rank->comm, check->group);
+    DtPlaceAt buffer = ranks_place(rank, check->arena, 256);
+    fill(check, buffer.at, check->count, rank->rank);
+    put(check->dtype, buffer.at, check->count, 77);
+    if (!rank->comm_ops->all_reduce(rank->comm, check->group, buffer, check->count, check->dtype,
+                                    reduce))
+        return wrong(check, "all-reduce", -1);
+    for (int64_t i = 0; i < check->count; i++)
+        if (get(check->dtype, buffer.at, i) !=
+            reduced(check->dtype, reduce, check->group, i, check->salt))
+            return wrong(check, "all-reduce", i);
+    if (get(check->dtype, buffer.at, check->count) != 77)
+        return wrong(check, "all-reduce wrote behind its end", check->count);
+    return check_received(check, before,
+                          (uint64_t)(2 * (check->group->size - 1) * check->count * check->element));
+}
+
+static bool check_all_gather(Check *check, bool in_place)
+{
+    DtRank *rank = check->rank;
+    uint64_t before = rank->comm_ops->received(rank->comm, check->group);
+    int64_t bytes = check->count * check->element, total = bytes * check->group->size;
+    DtPlaceAt to = ranks_place(rank, check->arena, 64);
+    DtPlaceAt from = ranks_place(
+        rank, check->arena, in_place ? 64 + check->group->me * bytes : 64 + (total + 63) / 64 * 64);
+    memset(to.at, 0x55, (size_t)total);
+    fill(check, from.at, check->count, rank->rank);
+    if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, check->count, check->dtype))
+        return wrong(check, "all-gather", -1);
+    for (uint32_t m = 0; m < check->group->size; m++)
+        for (int64_t i = 0; i < check->count; i++)
+            if (get(check->dtype, to.at + m * bytes, i) !=
+                value_of(check->dtype, check->group->ranks[m], i, check->salt))
+                return wrong(check, "all-gather", m * check->count + i);
+    return check_received(check, before,
+                          (uint64_t)(check->group->size * (check->group->size - 1) * bytes));
+}
+
+static bool check_reduce_scatter(Check *check)
+{
+    DtRank *rank = check->rank;
+    uint64_t before = rank->comm_ops->received(rank->comm, check->group);
+    int64_t bytes = check->count * check->element, total = check->count * check->group->size;
+    DtPlaceAt from = ranks_place(rank, check->arena, 0);
+    DtPlaceAt to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (bytes + 63) / 64 * 64);
+    fill(check, from.at, total, rank->rank);
+    if (!rank->comm_ops->reduce_scatter(rank->comm, check->group, to, from, check->count,
+                                        check->dtype, DT_PLAN_SUM))
+        return wrong(check, "reduce-scatter", -1);
+    for (int64_t i = 0; i < check->count; i++) {
+        int64_t at = check->group->me * check->count + i;
+        if (get(check->dtype, to.at, i) !=
+            reduced(check->dtype, DT_PLAN_SUM, check->group, at, check->salt))
+            return wrong(check, "reduce-scatter", i);
+    }
+    return check_received(check, before,
+                          (uint64_t)(check->group->size * (check->group->size - 1) * bytes));
+}
+
+static bool check_broadcast(Check *check)
+{
+    DtRank *rank = check->rank;
+    uint64_t before = rank->comm_ops->received(rank->comm, check->group);
+    DtPlaceAt buffer = ranks_place(rank, check->arena, 128);
+    fill(check, buffer.at, check->count, rank->rank);
+    if (!rank->comm_ops->broadcast(rank->comm, check->group, buffer, check->count, check->dtype))
+        return wrong(check, "broadcast", -1);
+    for (int64_t i = 0; i < check->count; i++)
+        if (get(check->dtype, buffer.at, i) !=
+            value_of(check->dtype, check->group->ranks[0], i, check->salt))
+            return wrong(check, "broadcast", i);
+    return check_received(check, before,
+                          (uint64_t)((check->group->size - 1) * check->count * check->element));
+}
+
+/* Everybody sends to the next first and receives from the one before afterwards: needs a slot per channel. */
+static bool check_ring(Check *check)
+{
+    DtRank *rank = check->rank;
+    const DtRankGroup *group = check->group;
+    uint32_t next = (group->me + 1) % group->size,
+             last = (group->me + group->size - 1) % group->size;
+    DtPlaceAt from = ranks_place(rank, check->arena, 0),
+              to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA / 2);
+    if (group->size == 1 || check->count * check->element > RANKS_SLOT)
+        return true;
+    for (uint64_t turn = 0; turn < 3; turn++) {
+        for (int64_t i = 0; i < check->count; i++)
+            put(check->dtype, from.at, i,
+                value_of(check->dtype, rank->rank, i, check->salt + turn));
+        if (!rank->comm_ops->send(rank->comm, group, next, from, check->count, check->dtype) ||
+            !rank->comm_ops->recv(rank->comm, group, last, to, check->count, check->dtype))
+            return wrong(check, "send or receive", -1);
+        for (int64_t i = 0; i < check->count; i++)
+            if (get(check->dtype, to.at, i) !=
+                value_of(check->dtype, group->ranks[last], i, check->salt + turn))
+                return wrong(check, "receive", i);
+    }
+    return true;
+}
+
+/* A message of any length to a receiver that waits: longer ones go in pieces. */
+static bool check_long_message(Check *check)
+{
+    DtRank *rank = check->rank;
+    const DtRankGroup *group = check->group;
+    DtPlaceAt buffer = ranks_place(rank, check->arena, 0);
+    if (group->size == 1 || group->me > 1)
+        return true;
+    fill(check, buffer.at, check->count, rank->rank);
+    if (group->me == 0)
+        return rank->comm_ops->send(rank->comm, group, 1, buffer, check->count, check->dtype) ||
+               wrong(check, "send", -1);
+    if (!rank->comm_ops->recv(rank->comm, group, 0, buffer, check->count, check->dtype))
+        return wrong(check, "receive", -1);
+    for (int64_t i = 0; i < check->count; i++)
+        if (get(check->dtype, buffer.at, i) !=
+            value_of(check->dtype, group->ranks[0], i, check->salt))
+            return wrong(check, "receive", i);
+    return true;
+}
+
+/* Nobody leaves a barrier before everybody has come: a plain counter per rank tells. */
+static bool check_barrier(Check *check)
+{
+    DtRank *rank = check->rank;
+    int64_t *mine = (int64_t *)(void *)(rank->arenas[RANKS_SHARED] + RANKS_ARENA - 64);
+    for (int round = 0; round < 5; round++) {
+        if (!rank->comm_ops->barrier(rank->comm, check->group))
+            return wrong(check, "barrier", round);
+        *mine = (int64_t)check->salt + round;
+        if (!rank->comm_ops->barrier(rank->comm, check->group))
+            return wrong(check, "barrier", round);
+        for (uint32_t m = 0; m < check->group->size; m++) {
+            const char *arena = rank->peer_arenas[2 * check->group->ranks[m]];
+            if (*(const int64_t *)(const void *)(arena + RANKS_ARENA - 64) !=
+                (int64_t)check->salt + round)
+                return wrong(check, "barrier", round);
+        }
+    }
+    return true;
+}
+
+static bool check_one(Check *check)
+{
+    /* Twice: the same values, so the same bits. */
+    bool good = check_all_reduce(check, DT_PLAN_SUM) && check_all_reduce(check, DT_PLAN_SUM) &&
+                check_all_reduce(check, DT_PLAN_MAX) && check_all_reduce(check, DT_PLAN_MIN) &&
+                check_all_gather(check, false) && check_all_gather(check, true) &&
+                check_reduce_scatter(check) && check_broadcast(check) && check_ring(check) &&
+                check_long_message(check);
+    check->done += 10;
+    return good;
+}
+
+int ranks_check(DtRank *rank, bool long_sizes, char *ret_failure)
+{
+    static const int64_t sizes[] = {0, 1, 2, 3, 7, 16, 17, 64, 129, 1023, 4097, 20011, 70001};
+    static const DtPlanDtype dtypes[] = {DT_PLAN_F32, DT_PLAN_I32, DT_PLAN_U8};
+    size_t n_sizes = DT_COUNT(sizes) - (long_sizes ? 0 : 2);
+    Check check = {.rank = rank, .failure = ret_failure};
+    for (uint32_t g = 0; g <= rank->plan->n_groups; g++) {
+        check.group = g < rank->plan->n_groups ? &rank->groups[g] : &rank->world;
+        check.salt += 100;
+        if (!check_barrier(&check))
+            return -1;
+        if (check.group == &rank->world)
+            break;
+        for (check.arena = 0; check.arena < 2; check.arena++)
+            for (size_t d = 0; d < DT_COUNT(dtypes); d++)
+                for (size_t s = 0; s < n_sizes; s++) {
+                    check.dtype = dtypes[d];
+                    check.element = dt_kinds_size(check.dtype);
+                    check.count = sizes[s];
+                    check.salt += 5;
+                    if (!check_one(&check))
+                        return -1;
+                }
+    }
+    return check.done;
+}

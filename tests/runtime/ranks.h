@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks without a plan file: a mesh, its groups, a shared and a private arena, and a mapping in this
+ * process's memory, so that threads as well as forked processes can be the ranks. No test framework here:
+ * the thread sanitizer cannot run under one. */
+#ifndef DT_TESTS_RANKS_H
+#define DT_TESTS_RANKS_H
+
+#include "runtime/runtime.h"
+
+enum {
+    RANKS_MOST = 8,
+    RANKS_GROUPS = 4,
+    RANKS_ARENA = 3 << 20,
+    RANKS_SHARED = 0,
+    RANKS_PRIVATE = 1,
+    RANKS_SLOT = 4096
+};
+
+typedef struct Ranks {
+    DtPlan plan;
+    DtPlanMeta meta;
+    DtPlanMeshAxis mesh[2];
+    DtPlanGroup groups[RANKS_GROUPS];
+    DtPlanArena arenas[2];
+    DtPlanInst insts[RANKS_GROUPS];
+    DtRunOptions options;
+    DtShared *shared;
+    char *private_arenas[RANKS_MOST];
+    DtRank ranks[RANKS_MOST];
+    char failures[RANKS_MOST][300]; /* of threads; processes print theirs */
+} Ranks;
+
+/* The mesh is 2 x n/2 for 4 and 8 ranks, else one axis; a group for every set of its axes, each with channels
+ * of one slot of RANKS_SLOT bytes. NULL if there is no memory. */
+Ranks *ranks_new(uint32_t n_ranks);
+void ranks_free(Ranks *all);
+
+/* A place in the arena (RANKS_SHARED or RANKS_PRIVATE) of rank. */
+DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset);
+
+/* One rank's part of all checks of collectives: every operation, group, kind of buffer and size. Returns the
+ * number of checks, or -1 with what was wrong in ret_failure (300 bytes). long_sizes: also up to 70001. */
+int ranks_check(DtRank *rank, bool long_sizes, char *ret_failure);
+
+#endif

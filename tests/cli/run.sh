@@ -131,8 +131,8 @@ run program.dsl --check --set parallel.micro=4; exits 3; says 'there are 2 paral
 run program.dsl --check --set two.zero=1; exits 3; says 'E0002'
 run program.dsl --check --set one.gpu=h100-sxm; exits 0
 run program.dsl --check --set one.gpu=h101-sxm; exits 3; says 'E0516'
-run program.dsl --check -D batch=x; exits 3
-run program.dsl --check -D bach=8; exits 3
+run program.dsl --check -D batch=x; exits 3; says 'E0216'
+run program.dsl --check -D bach=8; exits 3; says 'E0216'; says '-D batch='
 run program.dsl --check --library "$work/mini"; exits 0
 
 # ---- explain ----

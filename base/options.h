@@ -19,11 +19,12 @@ typedef struct DtOptionRow {
 } DtOptionRow;
 
 typedef struct DtOptionTable {
-    const char *program;   /* "dtc" */
-    const char *version;   /* "0.1.0" */
-    const char *purpose;   /* "compiles a model description to a parallel execution plan" */
-    const char *synopsis;  /* lines, each one form of the command line, without the program's name */
-    const char *epilogue;  /* text after the options: paragraphs; lines of examples begin with two spaces */
+    const char *program;  /* "dtc" */
+    const char *version;  /* "0.1.0" */
+    const char *purpose;  /* "compiles a model description to a parallel execution plan" */
+    const char *synopsis; /* lines, each one form of the command line, without the program's name */
+    const char
+        *epilogue; /* text after the options: paragraphs; lines of examples begin with two spaces */
     const DtOptionRow *rows;
     uint32_t n_rows;
 } DtOptionTable;
@@ -34,13 +35,14 @@ typedef struct DtOptions {
     const DtOptionTable *table;
     char *const *argv;
     int argc, next;
-    bool only_words;       /* after `--` */
-    const char *letters;   /* rest of a cluster of letters */
-    const char *value;     /* of the option or word just read; NULL: none */
-    char message[400];     /* after WRONG: what is wrong, with a hint */
+    bool only_words;     /* after `--` */
+    const char *letters; /* rest of a cluster of letters */
+    const char *value;   /* of the option or word just read; NULL: none */
+    char message[400];   /* after WRONG: what is wrong, with a hint */
 } DtOptions;
 
-void dt_options_open(DtOptions *options, const DtOptionTable *table, int argc, char *const *argv, int first);
+void dt_options_open(DtOptions *options, const DtOptionTable *table, int argc, char *const *argv,
+                     int first);
 
 /* The id of the next option, WORD for an argument that is none, END, or WRONG (ends the reading). Values may
  * follow as `--name=value`, `--name value`, `-nvalue`, `-n value`. */

@@ -20,7 +20,7 @@ typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON } DtCl
 /* What was asked for. */
 typedef struct DtCli {
     DtArena *arena;
-    DT_VEC(const char *) words;       /* arguments that are no options */
+    DT_VEC(const char *) words; /* arguments that are no options */
     const char *output;
     bool check, params, list_passes, time_passes, json, no_kernels, unfused, write;
     DtCliEmit emit;
@@ -30,11 +30,11 @@ typedef struct DtCli {
     DT_VEC(DtOption) dims, sets;
     const char *train, *parallel, *cluster, *library;
     bool synthetic;
-    bool color;                       /* of messages */
+    bool color; /* of messages */
     /* of one compilation */
     DtDiags *diags;
     DtAst *ast;
-    DtText timing;                    /* lines of --time-passes */
+    DtText timing; /* lines of --time-passes */
 } DtCli;
 
 extern const DtOptionTable dt_cli_table;
@@ -44,7 +44,7 @@ int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_d
 
 /* ---- commands; each returns the exit code ---- */
 
-int dt_cmd_build(DtCli *cli);   /* dtc FILE: check, params, emit, plan */
+int dt_cmd_build(DtCli *cli); /* dtc FILE: check, params, emit, plan */
 int dt_cmd_fmt(DtCli *cli);
 int dt_cmd_explain(DtCli *cli);
 int dt_cmd_dump(DtCli *cli);
@@ -72,11 +72,16 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);
 void dt_cli_list_passes(DtText *ret_text);
 
 /* One line of --time-passes: seconds since start, and the arena's growth. */
-typedef struct DtCliClock { struct timespec start; size_t bytes; } DtCliClock;
+typedef struct DtCliClock {
+    struct timespec start;
+    size_t bytes;
+} DtCliClock;
 DtCliClock dt_cli_clock(const DtCli *cli);
-void dt_cli_lap(DtCli *cli, DtCliClock *clock, const char *what); /* adds the line, restarts the clock */
+void dt_cli_lap(DtCli *cli, DtCliClock *clock,
+                const char *what); /* adds the line, restarts the clock */
 
 /* The same with a part of the time in a line of its own (apart NULL: no such line). */
-void dt_cli_lap_apart(DtCli *cli, DtCliClock *clock, const char *what, double seconds, const char *apart);
+void dt_cli_lap_apart(DtCli *cli, DtCliClock *clock, const char *what, double seconds,
+                      const char *apart);
 
 #endif

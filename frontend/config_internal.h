@@ -6,18 +6,52 @@
 #include "frontend/config.h"
 
 typedef enum DtConfigClass {
-    DT_CONFIG_BLOCK, DT_CONFIG_VERB, DT_CONFIG_OPTIMIZER, DT_CONFIG_RATE, DT_CONFIG_MIXED, DT_CONFIG_EVAL,
-    DT_CONFIG_SAVE, DT_CONFIG_LINK, DT_CONFIG_SOURCE, DT_CONFIG_SAMPLER
+    DT_CONFIG_BLOCK,
+    DT_CONFIG_VERB,
+    DT_CONFIG_OPTIMIZER,
+    DT_CONFIG_RATE,
+    DT_CONFIG_MIXED,
+    DT_CONFIG_EVAL,
+    DT_CONFIG_SAVE,
+    DT_CONFIG_LINK,
+    DT_CONFIG_SOURCE,
+    DT_CONFIG_SAMPLER
 } DtConfigClass;
 
 /* What may stand as a value. The kinds that are calls carry the name of their class. */
 typedef enum DtConfigKind {
-    DT_KIND_NATURAL, DT_KIND_COUNT, DT_KIND_NUMBER, DT_KIND_NONNEGATIVE, DT_KIND_POSITIVE, DT_KIND_FRACTION,
-    DT_KIND_PAIR, DT_KIND_BOOLEAN, DT_KIND_STRING, DT_KIND_FLOATTYPE, DT_KIND_INTTYPE, DT_KIND_SCALE,
-    DT_KIND_BANDWIDTH, DT_KIND_SECONDS, DT_KIND_BYTES, DT_KIND_GPU, DT_KIND_CONDITION, DT_KIND_AUGMENT,
-    DT_KIND_PATHS, DT_KIND_CUTS, DT_KIND_SAMPLERS, DT_KIND_CHOICE_ORDER, DT_KIND_CHOICE_SCHEDULE,
-    DT_KIND_CHOICE_OFFLOAD, DT_KIND_CHOICE_GOAL, DT_KIND_OPTIMIZER, DT_KIND_RATE, DT_KIND_MIXED,
-    DT_KIND_EVAL, DT_KIND_SAVE, DT_KIND_LINK, DT_KIND_SOURCE
+    DT_KIND_NATURAL,
+    DT_KIND_COUNT,
+    DT_KIND_NUMBER,
+    DT_KIND_NONNEGATIVE,
+    DT_KIND_POSITIVE,
+    DT_KIND_FRACTION,
+    DT_KIND_PAIR,
+    DT_KIND_BOOLEAN,
+    DT_KIND_STRING,
+    DT_KIND_FLOATTYPE,
+    DT_KIND_INTTYPE,
+    DT_KIND_SCALE,
+    DT_KIND_BANDWIDTH,
+    DT_KIND_SECONDS,
+    DT_KIND_BYTES,
+    DT_KIND_GPU,
+    DT_KIND_CONDITION,
+    DT_KIND_AUGMENT,
+    DT_KIND_PATHS,
+    DT_KIND_CUTS,
+    DT_KIND_SAMPLERS,
+    DT_KIND_CHOICE_ORDER,
+    DT_KIND_CHOICE_SCHEDULE,
+    DT_KIND_CHOICE_OFFLOAD,
+    DT_KIND_CHOICE_GOAL,
+    DT_KIND_OPTIMIZER,
+    DT_KIND_RATE,
+    DT_KIND_MIXED,
+    DT_KIND_EVAL,
+    DT_KIND_SAVE,
+    DT_KIND_LINK,
+    DT_KIND_SOURCE
 } DtConfigKind;
 
 typedef enum DtSchemaId {
@@ -63,13 +97,15 @@ typedef struct DtConfigValue {
     int64_t whole;
     double number, second; /* second: of a pair */
     DtDtype dtype;
-    const char *word;      /* interned: string, choice, or word */
+    const char *word; /* interned: string, choice, or word */
     const DtExpr *expr;
     DtSpan span;
 } DtConfigValue;
 
 /* Values of all keys, indexed by DtKeyId; only those of the schema read are meaningful. */
-typedef struct DtConfigValues { DtConfigValue at[DT_KEY_COUNT]; } DtConfigValues;
+typedef struct DtConfigValues {
+    DtConfigValue at[DT_KEY_COUNT];
+} DtConfigValues;
 
 /* ---- config_kinds.c ---- */
 
@@ -80,17 +116,18 @@ typedef struct DtConfigReading {
     const DtExpr *expr;
     DtConfigValue *value;
 } DtConfigReading;
-bool dt_configkinds_read(const DtConfigReading *r); /* reports and returns false if it is not of the kind */
+bool dt_configkinds_read(
+    const DtConfigReading *r); /* reports and returns false if it is not of the kind */
 
 /* ---- config_args.c ---- */
 
 /* Reads arguments by the rows of schema: positional in order, named anywhere. Reports unknown, repeated,
  * missing and ill-kinded arguments; false if any. span: where a missing argument is reported. */
-bool dt_configargs_read(const DtConfigHost *host, DtSchemaId schema, const DtArg *args, uint32_t n_args,
-                        DtSpan span, DtConfigValues *ret_values);
+bool dt_configargs_read(const DtConfigHost *host, DtSchemaId schema, const DtArg *args,
+                        uint32_t n_args, DtSpan span, DtConfigValues *ret_values);
 /* The same for the `key = value` entries of a block. */
-bool dt_configargs_entries(const DtConfigHost *host, DtSchemaId schema, DtEntries entries, DtSpan span,
-                           DtConfigValues *ret_values);
+bool dt_configargs_entries(const DtConfigHost *host, DtSchemaId schema, DtEntries entries,
+                           DtSpan span, DtConfigValues *ret_values);
 /* A call of one of the functions of a class: finds the schema and reads its arguments. */
 bool dt_configargs_call(const DtConfigHost *host, DtConfigClass config_class, const DtExpr *expr,
                         DtSchemaId *ret_schema, DtConfigValues *ret_values);
@@ -104,25 +141,29 @@ const char *dt_configargs_list(DtArena *arena, DtConfigClass config_class);
 const char *dt_configargs_join(DtArena *arena, const char *const *words, size_t n);
 size_t dt_configargs_names(DtConfigClass config_class, const char *ret_names[DT_SCHEMA_COUNT]);
 /* "; did you mean `x`?" as a help line when a spelling is near. */
-void dt_configargs_suggest(DtDiag *diag, DtSpan span, const char *name, const char *const *names, size_t n);
+void dt_configargs_suggest(DtDiag *diag, DtSpan span, const char *name, const char *const *names,
+                           size_t n);
 /* Strips parentheses. */
 const DtExpr *dt_configargs_bare(const DtExpr *expr);
 /* The items of `(a, b)` or of a single value. */
-void dt_configargs_items(const DtExpr *expr, DtExpr *const **ret_items, uint32_t *ret_n, DtExpr **single);
+void dt_configargs_items(const DtExpr *expr, DtExpr *const **ret_items, uint32_t *ret_n,
+                         DtExpr **single);
 /* `a.b.c` as one interned text, or NULL. */
 const char *dt_configargs_path(const DtExpr *expr);
 
 /* ---- one file per block ---- */
 
 /* ret_decay_if may be NULL. The result is never NULL; what could not be read has its preset. */
-DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item, const DtExpr **ret_decay_if);
+DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
+                                   const DtExpr **ret_decay_if);
 DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *item);
 DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem *item);
 /* Mesh against cluster, mesh axes against their uses. cluster NULL: this machine. */
 void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *parallel,
                              const DtClusterConfig *cluster);
 /* A source assignment; types are left NULL. */
-bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span, DtReader *ret_reader);
+bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span,
+                          DtReader *ret_reader);
 
 /* ---- checks against the lowered module ---- */
 
@@ -134,7 +175,7 @@ typedef struct DtConfigLoop {
 
 /* Names that occur in a module: what directives may refer to. */
 typedef struct DtConfigFacts {
-    DT_VEC(const char *) axes;      /* of values, loop axes aside */
+    DT_VEC(const char *) axes; /* of values, loop axes aside */
     DT_VEC(DtConfigLoop) loops;
     DT_VEC(const char *) labels;    /* of instances */
     DT_VEC(const char *) functions; /* as defined */
@@ -145,7 +186,8 @@ DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name
 /* The source name of a function: without what made it unique. */
 const char *dt_configcheck_name(const DtFunc *func);
 /* Extents against the mesh of the chosen layout. */
-void dt_configextents_check(const DtConfigHost *host, DtConfigItems items, const DtProgram *program);
+void dt_configextents_check(const DtConfigHost *host, DtConfigItems items,
+                            const DtProgram *program);
 void dt_configdata_check(const DtConfigHost *host, DtProgram *program);
 void dt_confignames_check(const DtConfigHost *host, const DtItem *item, const DtProgram *program);
 

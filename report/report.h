@@ -10,9 +10,9 @@
 /* Totals of one entry on one rank. */
 typedef struct DtReportEntry {
     const char *name;
-    int64_t runs[DT_INST_KINDS];     /* how often instructions of each kind run */
-    double flops[DT_INST_KINDS];     /* kernels: as recorded; GEMM: 2 batch m n k */
-    double received[DT_INST_KINDS];  /* bytes that arrive from other ranks */
+    int64_t runs[DT_INST_KINDS];    /* how often instructions of each kind run */
+    double flops[DT_INST_KINDS];    /* kernels: as recorded; GEMM: 2 batch m n k */
+    double received[DT_INST_KINDS]; /* bytes that arrive from other ranks */
 } DtReportEntry;
 
 /* entry: number of the entry. The plan must have passed dt_check_plan. */

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counts of a report against numbers worked out by hand. */
+#include "report/report.h"
+
+#include "plan/kinds.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two ranks. "step": 4 micro-batches, each: body 0 (kernel, gemm), 3 layers of body 1 (gemm); then body 2
+ * (all_reduce of 1000 f32, all_gather of 100 i32, barrier). */
+static const char strings[] = "\0step\0data\0m.dsl\0cpu-v3\0k0\0h.wq";
+enum { STEP = 1, DATA = 6, SOURCE = 11, TARGET = 17, KERNEL = 24, PATH = 27 };
+
+static const DtPlanMeta meta = {.source = SOURCE, .target = TARGET, .n_ranks = 2, .n_micro = 4, .batch = 64, .parameters = 1234};
+static const DtPlanMeshAxis mesh[] = {{.name = DATA, .size = 2}};
+static const DtPlanGroup groups[] = {{.mask = 1, .size = 2}, {.mask = 3, .size = 8}};
+static const DtPlanArena arenas[] = {{.kind = DT_ARENA_PARAMS, .bytes = 4096},
+                                     {.kind = DT_ARENA_ACTIVATIONS, .bytes = 1000},
+                                     {.kind = DT_ARENA_ACTIVATIONS, .bytes = 24}};
+static const DtPlanKernel kernels[] = {{.name = KERNEL, .flops = 50, .bytes = 7}};
+static const DtPlanGemm gemms[] = {{.n_batch = 2, .batch = {2, 3}, .m = 4, .n = 5, .k = 6}, {.m = 10, .n = 10, .k = 10}};
+static const DtPlanInst insts[] = {
+    {.kind = DT_INST_KERNEL},
+    {.kind = DT_INST_GEMM, .ref = 0},
+    {.kind = DT_INST_GEMM, .ref = 1, .span = 1},
+    {.kind = DT_INST_ALL_REDUCE, .ref = 0, .dtype = DT_PLAN_F32, .count = 1000},
+    {.kind = DT_INST_ALL_GATHER, .ref = 1, .dtype = DT_PLAN_I32, .count = 100},
+    {.kind = DT_INST_BARRIER, .ref = 0},
+};
+static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 2}, {.first_inst = 2, .n_insts = 1}, {.first_inst = 3, .n_insts = 3}};
+static const DtPlanSchedule schedule[] = {
+    {.kind = DT_SCHED_LOOP, .count = 4}, {.kind = DT_SCHED_RUN, .body = 0},
+    {.kind = DT_SCHED_LOOP, .count = 3}, {.kind = DT_SCHED_RUN, .body = 1},
+    {.kind = DT_SCHED_END},              {.kind = DT_SCHED_END},
+    {.kind = DT_SCHED_RUN, .body = 2},
+};
+static const DtPlanEntry entries[] = {{.name = STEP, .first = 0, .count = 7}};
+static const DtPlanSpan spans[] = {{0}, {.file = SOURCE, .path = PATH, .line = 9}};
+
+static DtPlan sample(void)
+{
+    return (DtPlan){.meta = &meta, .n_meta = 1, .mesh = mesh, .n_mesh = 1, .groups = groups, .n_groups = 2,
+                    .arenas = arenas, .n_arenas = 3, .kernels = kernels, .n_kernels = 1, .gemms = gemms, .n_gemms = 2,
+                    .insts = insts, .n_insts = 6, .bodies = bodies, .n_bodies = 3, .schedule = schedule,
+                    .n_schedule = 7, .entries = entries, .n_entries = 1, .spans = spans, .n_spans = 2,
+                    .strings = strings, .n_strings = sizeof strings};
+}
+
+Test(report, runs_multiply_through_loops)
+{
+    DtPlan plan = sample();
+    int64_t runs[6];
+    dt_report_runs(&plan, 0, runs);
+    const int64_t wanted[6] = {4, 4, 12, 1, 1, 1};
+    for (int i = 0; i < 6; i++)
+        cr_expect_eq(runs[i], wanted[i], "instruction %d runs %lld times", i, (long long)runs[i]);
+}
+
+Test(report, work_and_traffic)
+{
+    DtPlan plan = sample();
+    DtReportEntry e;
+    dt_report_entry(&plan, 0, &e);
+    cr_expect_str_eq(e.name, "step");
+    cr_expect_eq(e.flops[DT_INST_KERNEL], 200);
+    cr_expect_eq(e.flops[DT_INST_GEMM], 4 * 2.0 * 2 * 3 * 4 * 5 * 6 + 12 * 2000.0);
+    cr_expect_eq(e.received[DT_INST_ALL_REDUCE], 4000); /* 2 v (n-1)/n with v = 4000, n = 2 */
+    cr_expect_eq(e.received[DT_INST_ALL_GATHER], 2800); /* 7 other parts of 400 bytes */
+    cr_expect_eq(e.received[DT_INST_BARRIER], 0);
+    cr_expect_eq(e.runs[DT_INST_BARRIER], 1);
+}
+
+Test(report, text)
+{
+    DtPlan plan = sample();
+    DtText text = {0};
+    dt_report_text(&plan, &text);
+    cr_expect(strstr(text.at, "m.dsl for cpu-v3: 2 ranks (data = 2), batch of 64 in 4 micro-batches, 1234 parameters"));
+    cr_expect(strstr(text.at, "activations                1024 B"), "%s", text.at);
+    cr_expect(strstr(text.at, "total                      5120 B"), "%s", text.at);
+    cr_expect(strstr(text.at, "m.dsl:9 h.wq"), "%s", text.at);
+    dt_text_free(&text);
+}
+
+Test(report, json)
+{
+    DtPlan plan = sample();
+    DtText text = {0};
+    dt_report_json(&plan, &text);
+    json_t *root = json_loads(text.at, 0, NULL);
+    cr_assert_not_null(root, "%s", text.at);
+    cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "memory"), "total")), 5120);
+    cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "mesh"), "data")), 2);
+    const json_t *entry = json_array_get(json_object_get(root, "entries"), 0);
+    cr_expect_eq(json_array_size(json_object_get(entry, "instructions")), 5);
+    json_decref(root);
+    dt_text_free(&text);
+}

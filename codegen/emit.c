@@ -307,36 +307,45 @@ static void want(DtScope *scope, const DtValue *value, DtPlace place, bool accum
         scope->wanted[value->id] = (DtWanted){.set = true, .accumulate = accumulate, .place = place, .old = old};
 }
 
-/* Writes every result that is not where it is wanted yet. A result that is another carried input goes
- * through a temporary first, since that input's memory may be overwritten by a result before it. */
+static bool is_delivered(DtEmit *e, const DtValue *value, const DtWanted *wanted)
+{
+    const DtPlace *place = dt_place_find(e, value);
+    return place && dt_place_same(place, &wanted->place) && (!wanted->accumulate || !e->scope->wanted[value->id].set);
+}
+
+static void deliver_one(DtEmit *e, DtValue *value, const DtWanted *wanted, const DtPlace *staged)
+{
+    if (is_delivered(e, value, wanted))
+        return;
+    if (!staged->set) {
+        dt_emit_copy(e, value, &wanted->place, wanted->accumulate);
+        return;
+    }
+    DtPlace kept = *dt_place_find(e, value);
+    dt_place_set(e, value, *staged);
+    dt_emit_copy(e, value, &wanted->place, false);
+    dt_place_set(e, value, kept);
+}
+
+/* Writes every result that is not where it is wanted yet: those that overwrite a carried input come last,
+ * since the others may be that input. A result that is another carried input goes through a temporary
+ * first, since that input's memory may be overwritten by a result before it. */
 void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
 {
     const DtFunc *func = e->scope->func;
     DtPlace *staged = DT_NEW_ARRAY(e->arena, DtPlace, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         DtValue *value = func->results.at[i];
-        DtPlace *place = dt_place_find(e, value);
-        bool there = place && dt_place_same(place, &wanted[i].place) && (!wanted[i].accumulate || !e->scope->wanted[value->id].set);
         const DtValue *root = root_of(value);
-        if (!there && wanted[i].old && !root->op && root != wanted[i].old) {
+        if (wanted[i].old && !root->op && root != wanted[i].old && !is_delivered(e, value, &wanted[i])) {
             staged[i] = dt_place_temporary(e, value->type, value->name);
             dt_emit_copy(e, value, &staged[i], false);
         }
     }
-    for (uint32_t i = 0; i < n; i++) {
-        DtValue *value = func->results.at[i];
-        DtPlace *place = dt_place_find(e, value);
-        if (place && dt_place_same(place, &wanted[i].place) && (!wanted[i].accumulate || !e->scope->wanted[value->id].set))
-            continue;
-        if (staged[i].set) {
-            DtPlace kept = *place;
-            dt_place_set(e, value, staged[i]);
-            dt_emit_copy(e, value, &wanted[i].place, false);
-            dt_place_set(e, value, kept);
-        } else {
-            dt_emit_copy(e, value, &wanted[i].place, wanted[i].accumulate);
-        }
-    }
+    for (int overwrites = 0; overwrites < 2; overwrites++)
+        for (uint32_t i = 0; i < n; i++)
+            if ((wanted[i].old != NULL) == overwrites)
+                deliver_one(e, func->results.at[i], &wanted[i], &staged[i]);
 }
 
 /* What a loop touches and was there before it lives until the loop ends, since the next iteration reads it

@@ -16,7 +16,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static const uint64_t QUIET_NS = 3000000000u, LONGEST_LOOK_NS = 500000000u;
+static const uint64_t QUIET_NS = 3000000000u, LONGEST_LOOK_NS = 500000000u,
+                      COMPUTES_NS = 500000000u; /* used processor time so recently */
 enum { TIMES_USUAL = 10 };
 
 typedef struct Seen {
@@ -117,7 +118,7 @@ static DtWatchKind judge(const DtWatch *watch, uint32_t rank, uint32_t waiter, u
     DtWatchKind kind = DT_WATCH_NOTHING;
     if (waiter != UINT32_MAX && seen->still_ns >= QUIET_NS && seen->idle_ns >= QUIET_NS)
         kind = judge_idle(watch, rank);
-    else if (waiter != UINT32_MAX && is_slow(&seen->last, now_ns))
+    else if (waiter != UINT32_MAX && seen->idle_ns < COMPUTES_NS && is_slow(&seen->last, now_ns))
         kind = DT_WATCH_SLOW;
     bool innocent = seen->last.waiting && !is_stopped(&seen->last);
     if (kind < DT_WATCH_STOPPED && watch->timeout_ns > 0 && seen->still_ns >= watch->timeout_ns &&

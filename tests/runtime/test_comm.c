@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The communicator with processes as ranks: values and bytes of every operation for 1 to 8 ranks; and every
+ * kind of wait when the rank waited for aborts, ends, disagrees or never comes. */
+#include "ranks.h"
+
+#include "runtime/reduce.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef int Work(Ranks *all, DtRank *rank); /* of one process; returns its exit code */
+
+/* Forks a process per rank; codes[r] is its exit code, or 1000 + signal. Ends all after `seconds`. */
+static void run_processes(Ranks *all, Work *work, int seconds, int codes[RANKS_MOST])
+{
+    pid_t pids[RANKS_MOST];
+    for (uint32_t r = 0; r < all->meta.n_ranks; r++) {
+        pids[r] = fork();
+        cr_assert_geq(pids[r], 0);
+        if (pids[r] == 0) {
+            alarm((unsigned)seconds);
+            _exit(work(all, &all->ranks[r]));
+        }
+    }
+    for (uint32_t r = 0; r < all->meta.n_ranks; r++) {
+        int status;
+        cr_assert_eq(waitpid(pids[r], &status, 0), pids[r]);
+        codes[r] = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    }
+}
+
+/* ---- values ---- */
+
+ParameterizedTestParameters(comm, collectives_of_processes)
+{
+    static uint32_t counts[] = {1, 2, 3, 4, 8};
+    return cr_make_param_array(uint32_t, counts, DT_COUNT(counts));
+}
+
+static int check_values(Ranks *all, DtRank *rank)
+{
+    char failure[300];
+    (void)all;
+    if (ranks_check(rank, true, failure) > 0)
+        return 0;
+    fprintf(stderr, "%s\n", failure);
+    return 1;
+}
+
+ParameterizedTest(uint32_t *n, comm, collectives_of_processes, .timeout = 120)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = ranks_new(*n);
+    cr_assert_not_null(all);
+    run_processes(all, check_values, 100, codes);
+    for (uint32_t r = 0; r < *n; r++)
+        cr_expect_eq(codes[r], 0, "rank %u of %u ended with %d", r, *n, codes[r]);
+    ranks_free(all);
+}
+
+Test(comm, reductions_of_other_dtypes)
+{
+    static const float y[4] = {2, 1, NAN, NAN};
+    static const int64_t b[2] = {1, 5};
+    static const uint8_t q[4] = {0, 1, 0, 1}, either[4] = {0, 1, 1, 1}, both[4] = {0, 0, 0, 1};
+    float x[4] = {1, NAN, 3, NAN};
+    int64_t a[2] = {INT64_MAX, -3};
+    uint8_t p[4] = {0, 0, 1, 1}, r[4] = {0, 0, 1, 1};
+    dt_reduce_block(DT_PLAN_F32, DT_PLAN_MAX, x, y, 4);
+    cr_expect(x[0] == 2 && isnan(x[1]) && isnan(x[2]) && isnan(x[3]), "a NaN wins");
+    dt_reduce_block(DT_PLAN_I64, DT_PLAN_SUM, a, b, 2);
+    cr_expect(a[0] == INT64_MIN && a[1] == 2, "integer sums wrap");
+    dt_reduce_block(DT_PLAN_BOOL, DT_PLAN_SUM, p, q, 4);
+    dt_reduce_block(DT_PLAN_BOOL, DT_PLAN_MIN, r, q, 4);
+    cr_expect_arr_eq(p, either, 4);
+    cr_expect_arr_eq(r, both, 4);
+}
+
+/* ---- waits ---- */
+
+enum {
+    BY_ALL_REDUCE,
+    BY_ALL_GATHER,
+    BY_REDUCE_SCATTER,
+    BY_BROADCAST,
+    BY_SEND,
+    BY_RECV,
+    BY_BARRIER,
+    N_OPERATIONS
+};
+static const char *const names[N_OPERATIONS] = {
+    "all-reduce", "all-gather", "reduce-scatter", "broadcast", "send", "receive", "barrier"};
+static int operation; /* of the test that runs */
+
+/* Runs the operation with rank 0 as the other side. */
+static bool operate(DtRank *rank)
+{
+    const DtCommOps *ops = rank->comm_ops;
+    const DtRankGroup *group = &rank->groups[rank->plan->n_groups - 1];
+    DtPlaceAt a = ranks_place(rank, RANKS_SHARED, 0), b = ranks_place(rank, RANKS_SHARED, 1 << 16);
+    switch (operation) {
+    case BY_ALL_REDUCE: return ops->all_reduce(rank->comm, group, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
+    case BY_ALL_GATHER: return ops->all_gather(rank->comm, group, b, a, 100, DT_PLAN_F32);
+    case BY_REDUCE_SCATTER:
+        return ops->reduce_scatter(rank->comm, group, b, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
+    case BY_BROADCAST: return ops->broadcast(rank->comm, group, a, 100, DT_PLAN_F32);
+    case BY_SEND: /* the second message finds the slot full */
+        return ops->send(rank->comm, group, 0, a, 100, DT_PLAN_F32) &&
+               ops->send(rank->comm, group, 0, a, 100, DT_PLAN_F32);
+    case BY_RECV: return ops->recv(rank->comm, group, 0, a, 100, DT_PLAN_F32);
+    default: return ops->barrier(rank->comm, group);
+    }
+}
+
+/* Exit codes of the work below: 0 all as it should be. */
+enum { WRONG_RESULT = 10, NO_FAILURE, WRONG_FAILURE, TOO_LATE, SLOT_SILENT };
+
+static bool wait_until_waiting(Ranks *all)
+{
+    for (int i = 0; i < 5000; i++) {
+        uint32_t waiting = 0;
+        for (uint32_t r = 1; r < all->meta.n_ranks; r++) {
+            DtSlot *slot = dt_shared_slot(&all->plan, all->shared, r);
+            waiting += atomic_load(&slot->waiting) && atomic_load(&slot->waits_for) == 0;
+        }
+        if (waiting == all->meta.n_ranks - 1)
+            return true;
+        usleep(1000);
+    }
+    return false;
+}
+
+static int abort_or_wait(Ranks *all, DtRank *rank)
+{
+    if (rank->rank == 0) {
+        if (!wait_until_waiting(all))
+            return SLOT_SILENT;
+        dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
+        return 0;
+    }
+    if (operate(rank))
+        return WRONG_RESULT;
+    return dt_status_ok(&rank->failure) ? 0 : WRONG_FAILURE; /* it did not fail itself */
+}
+
+Test(comm, abort_ends_every_wait, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    for (operation = 0; operation < N_OPERATIONS; operation++) {
+        Ranks *all = ranks_new(3);
+        uint64_t began = dt_now_ns();
+        run_processes(all, abort_or_wait, 20, codes);
+        for (int r = 0; r < 3; r++)
+            cr_expect_eq(codes[r], 0, "%s: rank %d ended with %d", names[operation], r, codes[r]);
+        cr_expect_lt((double)(dt_now_ns() - began), 5e9, "%s", names[operation]);
+        ranks_free(all);
+    }
+}
+
+static int end_or_wait(Ranks *all, DtRank *rank)
+{
+    if (rank->rank == 0) {
+        if (!wait_until_waiting(all))
+            return SLOT_SILENT;
+        atomic_store(&rank->slot->phase, DT_PHASE_DONE);
+        return 0;
+    }
+    if (operate(rank))
+        return WRONG_RESULT;
+    if (!dt_status_ok(&rank->failure)) /* one of them says it, the abort word tells the other */
+        return strstr(rank->failure.message, "rank 0 has ended") ? 0 : WRONG_FAILURE;
+    return dt_rank_aborted(rank) ? 0 : NO_FAILURE;
+}
+
+Test(comm, a_rank_that_has_ended_is_not_waited_for, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    for (operation = 0; operation < N_OPERATIONS; operation++) {
+        Ranks *all = ranks_new(3);
+        run_processes(all, end_or_wait, 20, codes);
+        for (int r = 0; r < 3; r++)
+            cr_expect_eq(codes[r], 0, "%s: rank %d ended with %d", names[operation], r, codes[r]);
+        cr_expect_gt(dt_shared_aborter(all->shared), 0, "%s: a waiting rank failed first",
+                     names[operation]);
+        ranks_free(all);
+    }
+}
+
+/* Rank 0 is killed while it is in the collective itself: the others only see that it does not come again. */
+static int die_or_wait(Ranks *all, DtRank *rank)
+{
+    const DtRankGroup *group = &rank->world;
+    DtPlaceAt buffer = ranks_place(rank, RANKS_SHARED, 0);
+    for (int i = 0;; i++) {
+        if (rank->rank == 0 && i == 500)
+            raise(SIGKILL);
+        if (rank->rank == 1 && i == 500) {
+            usleep(200000);
+            dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
+        }
+        if (!rank->comm_ops->all_reduce(rank->comm, group, buffer, 1000, DT_PLAN_F32, DT_PLAN_SUM))
+            return i == 500 && dt_status_ok(&rank->failure) ? 0 : WRONG_RESULT;
+    }
+}
+
+Test(comm, a_killed_rank_leaves_the_others_able_to_end, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = ranks_new(4);
+    run_processes(all, die_or_wait, 30, codes);
+    cr_expect_eq(codes[0], 1000 + SIGKILL);
+    for (int r = 1; r < 4; r++)
+        cr_expect_eq(codes[r], 0, "rank %d ended with %d", r, codes[r]);
+    ranks_free(all);
+}
+
+static int come_late(Ranks *all, DtRank *rank)
+{
+    (void)all;
+    if (rank->rank == 0) {
+        sleep(4);
+        return 0;
+    }
+    uint64_t began = dt_now_ns();
+    if (operate(rank))
+        return WRONG_RESULT;
+    if (dt_now_ns() - began > 3000000000u)
+        return TOO_LATE;
+    return strstr(rank->failure.message, "rank 0 longer than --timeout") ? 0 : WRONG_FAILURE;
+}
+
+Test(comm, a_deadline_ends_a_wait, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = ranks_new(2);
+    all->options.timeout = 0.1; /* and two seconds that belong to the supervisor */
+    operation = BY_ALL_REDUCE;
+    run_processes(all, come_late, 20, codes);
+    cr_expect_eq(codes[1], 0, "ended with %d", codes[1]);
+    ranks_free(all);
+}
+
+static int disagree(Ranks *all, DtRank *rank)
+{
+    (void)all;
+    int64_t count = rank->rank == 2 ? 99 : 100;
+    if (rank->comm_ops->all_reduce(rank->comm, &rank->world, ranks_place(rank, RANKS_SHARED, 0),
+                                   count, DT_PLAN_F32, DT_PLAN_SUM))
+        return WRONG_RESULT;
+    return dt_rank_aborted(rank) ? 0 : NO_FAILURE;
+}
+
+Test(comm, members_that_disagree_fail, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = ranks_new(3);
+    run_processes(all, disagree, 20, codes);
+    for (int r = 0; r < 3; r++)
+        cr_expect_eq(codes[r], 0, "rank %d ended with %d", r, codes[r]);
+    int64_t first = dt_shared_aborter(all->shared);
+    cr_assert(first >= 0);
+    const DtSlot *slot = dt_shared_slot(&all->plan, all->shared, (uint32_t)first);
+    cr_expect(strstr(slot->message, "different collectives"), "%s", slot->message);
+    ranks_free(all);
+}
+
+Test(comm, what_cannot_be_done_is_an_error)
+{
+    Ranks *all = ranks_new(1);
+    DtRank *rank = &all->ranks[0];
+    const DtRankGroup stranger = {.size = 2, .ranks = (const uint32_t[]){0, 1}};
+    cr_expect_not(rank->comm_ops->all_reduce(rank->comm, &rank->world, ranks_place(rank, 0, 0), 1,
+                                             DT_PLAN_BF16, DT_PLAN_SUM));
+    cr_expect(strstr(rank->failure.message, "bf16"), "%s", rank->failure.message);
+    rank->failure = DT_OK;
+    cr_expect_not(rank->comm_ops->barrier(rank->comm, &stranger));
+    cr_expect(strstr(rank->failure.message, "not in the plan"), "%s", rank->failure.message);
+    rank->failure = DT_OK;
+    cr_expect_not(rank->comm_ops->send(rank->comm, &rank->groups[0], 0, ranks_place(rank, 0, 0), 1,
+                                       DT_PLAN_F32));
+    cr_expect_not(rank->comm_ops->recv(rank->comm, &rank->groups[0], 7, ranks_place(rank, 0, 0), 1,
+                                       DT_PLAN_F32));
+    ranks_free(all);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules of watch.c on histories made by hand: ten looks a second at three ranks. */
+#include "runtime/watch.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = 3 };
+static DtWatch *watch;
+static DtWatchSample ranks[N];
+static uint64_t now_ns;
+
+static void setup(void)
+{
+    watch = dt_watch_new(N, 0);
+    now_ns = 1000000000u;
+    for (int r = 0; r < N; r++)
+        ranks[r] = (DtWatchSample){.alive = true,
+                                   .state = 'S',
+                                   .waits_for = UINT32_MAX,
+                                   .phase = DT_PHASE_RUNNING,
+                                   .progress = 7,
+                                   .began_ns = now_ns,
+                                   .usual_ns = 10000000};
+}
+
+static void teardown(void) { dt_watch_free(watch); }
+
+TestSuite(watch, .init = setup, .fini = teardown);
+
+static void wait_for(int rank, int other)
+{
+    ranks[rank].waiting = true;
+    ranks[rank].waits_for = (uint32_t)other;
+}
+
+/* Looks for up to `seconds`; computing ranks (state R) use processor time. Stops at the first event. */
+static DtWatchEvent play(double seconds)
+{
+    DtWatchEvent event = {.kind = DT_WATCH_NOTHING};
+    for (int i = 0; i < (int)(seconds * 10) && event.kind == DT_WATCH_NOTHING; i++) {
+        now_ns += 100000000u;
+        for (int r = 0; r < N; r++)
+            ranks[r].cpu_ticks += ranks[r].state == 'R' ? 5 : 0;
+        event = dt_watch_step(watch, ranks, now_ns);
+    }
+    return event;
+}
+
+Test(watch, an_idle_rank_that_others_wait_for_is_named_within_five_seconds)
+{
+    wait_for(1, 0);
+    wait_for(2, 0);
+    DtWatchEvent event = play(5);
+    cr_expect_eq(event.kind, DT_WATCH_IDLE);
+    cr_expect_eq(event.rank, 0);
+    cr_expect_eq(event.waiter, 1);
+    cr_expect(event.seconds >= 3 && event.seconds < 5, "after %g s", event.seconds);
+    cr_expect_eq(play(60).kind, DT_WATCH_NOTHING, "once");
+}
+
+Test(watch, a_stopped_rank_is_named_even_if_it_was_stopped_in_a_wait)
+{
+    wait_for(0, 1);
+    ranks[0].state = 'T';
+    wait_for(1, 0);
+    wait_for(2, 0);
+    DtWatchEvent event = play(5);
+    cr_expect_eq(event.kind, DT_WATCH_STOPPED);
+    cr_expect_eq(event.rank, 0);
+}
+
+Test(watch, nobody_is_named_who_holds_up_nobody)
+{
+    ranks[0].state = 'T';
+    ranks[1].state = ranks[2].state = 'R';
+    cr_expect_eq(play(60).kind, DT_WATCH_NOTHING);
+}
+
+Test(watch, progress_and_processor_time_each_excuse)
+{
+    wait_for(1, 0);
+    for (int i = 0; i < 20; i++) {
+        cr_expect_eq(play(2.5).kind, DT_WATCH_NOTHING);
+        ranks[0].progress++;
+    }
+    ranks[0].usual_ns = 0;
+    for (int i = 0; i < 20; i++) {
+        cr_expect_eq(play(2.5).kind, DT_WATCH_NOTHING);
+        ranks[0].cpu_ticks++;
+    }
+    ranks[0].state = 'R'; /* it would run if there was a core */
+    for (int i = 0; i < 100; i++) {
+        now_ns += 100000000u;
+        cr_expect_eq(dt_watch_step(watch, ranks, now_ns).kind, DT_WATCH_NOTHING);
+    }
+}
+
+Test(watch, the_root_of_a_chain_is_named_not_its_middle)
+{
+    wait_for(2, 1);
+    wait_for(1, 0);
+    ranks[0].state = 'R';
+    ranks[0].usual_ns = 0;
+    cr_expect_eq(play(60).kind, DT_WATCH_NOTHING, "rank 1 waits and is not to blame");
+    ranks[0].state = 'S';
+    DtWatchEvent event = play(5);
+    cr_expect_eq(event.kind, DT_WATCH_IDLE);
+    cr_expect_eq(event.rank, 0);
+}
+
+Test(watch, ranks_that_wait_for_each_other)
+{
+    wait_for(0, 1);
+    wait_for(1, 2);
+    wait_for(2, 0);
+    cr_expect_eq(play(5).kind, DT_WATCH_CYCLE);
+}
+
+Test(watch, a_computing_rank_is_slow_after_ten_times_its_usual_duration)
+{
+    wait_for(1, 0);
+    ranks[0].state = 'R';
+    ranks[0].usual_ns = 500000000u;
+    DtWatchEvent event = play(4.9);
+    cr_expect_eq(event.kind, DT_WATCH_NOTHING, "not before");
+    event = play(2);
+    cr_expect_eq(event.kind, DT_WATCH_SLOW);
+    cr_expect(event.seconds > 5 && event.seconds < 5.5, "after %g s", event.seconds);
+    cr_expect_eq(play(600).kind, DT_WATCH_NOTHING, "once, and never worse");
+    ranks[0].progress++;
+    ranks[0].began_ns = now_ns;
+    cr_expect_eq(play(6).kind, DT_WATCH_SLOW, "again in the next instruction");
+}
+
+Test(watch, short_instructions_are_not_slow_for_noise)
+{
+    wait_for(1, 0);
+    ranks[0].state = 'R';
+    ranks[0].usual_ns = 1000;
+    cr_expect_eq(play(2.9).kind, DT_WATCH_NOTHING);
+    cr_expect_eq(play(1).kind, DT_WATCH_SLOW);
+}
+
+Test(watch, a_rank_at_a_disk_is_named_but_may_go_on)
+{
+    wait_for(1, 0);
+    ranks[0].state = 'D';
+    DtWatchEvent event = play(5);
+    cr_expect_eq(event.kind, DT_WATCH_OUTSIDE);
+    cr_expect_eq(play(60).kind, DT_WATCH_NOTHING);
+    ranks[0].progress++;
+    ranks[0].state = 'S';
+    ranks[0].reads_or_writes = true;
+    cr_expect_eq(play(5).kind, DT_WATCH_OUTSIDE);
+    ranks[0].state = 'T';
+    cr_expect_eq(play(5).kind, DT_WATCH_STOPPED, "stopped on top of it");
+}
+
+Test(watch, timeout_ends_what_computes_and_spares_who_waits)
+{
+    dt_watch_free(watch);
+    watch = dt_watch_new(N, 20);
+    wait_for(1, 0);
+    wait_for(2, 0);
+    ranks[0].state = 'R';
+    ranks[0].usual_ns = 0;
+    cr_expect_eq(play(19).kind, DT_WATCH_NOTHING);
+    DtWatchEvent event = play(2);
+    cr_expect_eq(event.kind, DT_WATCH_TIMEOUT);
+    cr_expect_eq(event.rank, 0);
+}
+
+Test(watch, a_gap_in_the_watching_does_not_count)
+{
+    wait_for(1, 0);
+    cr_expect_eq(play(1).kind, DT_WATCH_NOTHING);
+    now_ns += 3600000000000u; /* the machine slept */
+    cr_expect_eq(play(1).kind, DT_WATCH_NOTHING);
+    cr_expect_eq(play(2).kind, DT_WATCH_IDLE);
+}
+
+Test(watch, samples_of_processes)
+{
+    static DtSlot slot;
+    DtPlan plan = {0};
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    usleep(100000);
+    DtWatchSample sample = dt_watch_sample(&plan, &slot, child);
+    cr_expect(sample.alive);
+    cr_expect_eq(sample.state, 'S');
+    kill(child, SIGSTOP);
+    usleep(100000);
+    cr_expect_eq(dt_watch_sample(&plan, &slot, child).state, 'T');
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    cr_expect_not(dt_watch_sample(&plan, &slot, 0).alive);
+
+    child = fork();
+    if (child == 0)
+        for (volatile unsigned i = 0;; i++)
+            ;
+    for (int i = 0; i < 100 && dt_watch_sample(&plan, &slot, child).cpu_ticks < 3; i++)
+        usleep(50000);
+    cr_expect_geq(dt_watch_sample(&plan, &slot, child).cpu_ticks, 3u);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}

@@ -9,7 +9,8 @@
 #include <string.h>
 
 const DtBuiltin dt_builtins[] = {
-#define DT_BUILTIN(name, min, max, formals, handler, help) {name, min, max, formals, dt_builtin_##handler, help},
+#define DT_BUILTIN(name, min, max, formals, handler, help) \
+    {name, min, max, formals, dt_builtin_##handler, help},
 #include "frontend/builtins.def"
 #undef DT_BUILTIN
 };
@@ -56,22 +57,27 @@ static bool usage(DtLower *l, const DtBuiltinCall *c, DtSpan span, const char *m
     DtDiag *d = dt_report_error(l, E0205, span, "%s", message);
     DtText text = {0};
     const DtBuiltin *b = c->builtin;
-    dt_text_printf(&text, "%s%s(%s)", b->name, b->max_axes ? "[...]" : "", b->formals ? b->formals : "");
+    dt_text_printf(&text, "%s%s(%s)", b->name, b->max_axes ? "[...]" : "",
+                   b->formals ? b->formals : "");
     dt_diag_note(d, "`%s`: %s", text.at, b->help);
     dt_text_free(&text);
     return false;
 }
 
-static bool put(DtLower *l, DtBuiltinCall *c, const Formal *formals, uint32_t at, DtVal val, const DtExpr *expr)
+static bool put(DtLower *l, DtBuiltinCall *c, const Formal *formals, uint32_t at, DtVal val,
+                const DtExpr *expr)
 {
     if (c->arg[at])
-        return usage(l, c, expr->span, dt_arena_printf(l->arena, "the argument `%s` is given twice", formals[at].name));
+        return usage(
+            l, c, expr->span,
+            dt_arena_printf(l->arena, "the argument `%s` is given twice", formals[at].name));
     c->val[at] = val;
     c->arg[at] = expr;
     return true;
 }
 
-static bool put_named(DtLower *l, DtBuiltinCall *c, const Formal *formals, uint32_t n, const DtArg *arg, DtVal val)
+static bool put_named(DtLower *l, DtBuiltinCall *c, const Formal *formals, uint32_t n,
+                      const DtArg *arg, DtVal val)
 {
     const char *names[8];
     for (uint32_t i = 0; i < n; i++) {
@@ -79,7 +85,8 @@ static bool put_named(DtLower *l, DtBuiltinCall *c, const Formal *formals, uint3
             return put(l, c, formals, i, val, arg->value);
         names[i] = formals[i].name;
     }
-    DtDiag *d = dt_report_error(l, E0205, arg->name.span, "`%s` has no argument `%s`", c->builtin->name, arg->name.text);
+    DtDiag *d = dt_report_error(l, E0205, arg->name.span, "`%s` has no argument `%s`",
+                                c->builtin->name, arg->name.text);
     dt_report_nearest(l, d, arg->name.span, arg->name.text, names, n);
     dt_diag_note(d, "its arguments are %s", c->builtin->formals);
     return false;
@@ -95,7 +102,8 @@ static bool has_formal(const Formal *formals, uint32_t n, const char *name)
 }
 
 /* Positional and named arguments in the order of the row; more than the row names only with `...`. */
-static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal *first, const DtExpr *first_expr)
+static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal *first,
+                  const DtExpr *first_expr)
 {
     Formal formals[8];
     uint32_t n = parse_formals(l, c->builtin->formals, formals), at = 0;
@@ -117,14 +125,17 @@ static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal 
         else if (at < fixed || (more && at < DT_COUNT(c->val)))
             ok &= put(l, c, formals, at++, val, expr);
         else
-            ok = usage(l, c, expr->span, dt_arena_printf(l->arena, "`%s` takes %s%u argument%s", c->builtin->name,
-                                                         more ? "at most " : "", more ? (unsigned)DT_COUNT(c->val) : fixed,
-                                                         fixed == 1 && !more ? "" : "s"));
+            ok = usage(l, c, expr->span,
+                       dt_arena_printf(l->arena, "`%s` takes %s%u argument%s", c->builtin->name,
+                                       more ? "at most " : "",
+                                       more ? (unsigned)DT_COUNT(c->val) : fixed,
+                                       fixed == 1 && !more ? "" : "s"));
     }
     for (uint32_t i = 0; ok && i < fixed; i++) {
         if (!c->arg[i] && !formals[i].optional)
-            ok = usage(l, c, call->span, dt_arena_printf(l->arena, "the argument `%s` of `%s` is missing", formals[i].name,
-                                                         c->builtin->name));
+            ok = usage(l, c, call->span,
+                       dt_arena_printf(l->arena, "the argument `%s` of `%s` is missing",
+                                       formals[i].name, c->builtin->name));
     }
     c->n = more && at > fixed ? at : fixed;
     return ok;
@@ -138,21 +149,28 @@ static bool check_axes(DtLower *l, const DtBuiltinCall *c)
         if (b->max_axes == 0)
             d = dt_report_error(l, E0206, c->span, "`%s` takes no axes", b->name);
         else
-            d = dt_report_error(l, E0206, c->span, "`%s` takes %s%u ax%s in square brackets, and %u %s given", b->name,
-                                b->max_axes == 255 ? "at least " : "", b->min_axes, b->min_axes == 1 ? "is" : "es", c->axes.n,
-                                c->axes.n == 1 ? "is" : "are");
+            d = dt_report_error(
+                l, E0206, c->span, "`%s` takes %s%u ax%s in square brackets, and %u %s given",
+                b->name, b->max_axes == 255 ? "at least " : "", b->min_axes,
+                b->min_axes == 1 ? "is" : "es", c->axes.n, c->axes.n == 1 ? "is" : "are");
         dt_diag_note(d, "`%s`: %s", b->name, b->help);
         return false;
     }
     return dt_axes_distinct(l, &c->axes, dt_arena_printf(l->arena, "`%s`", b->name));
 }
 
-DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr, const DtVal *first, const DtExpr *first_expr)
+DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr,
+                      const DtVal *first, const DtExpr *first_expr)
 {
     DtBuiltinCall *c = DT_NEW(l->arena, DtBuiltinCall);
-    *c = (DtBuiltinCall){.builtin = function->builtin, .expr = expr, .span = function->span, .axes = function->axes, .call = expr};
+    *c = (DtBuiltinCall){.builtin = function->builtin,
+                         .expr = expr,
+                         .span = function->span,
+                         .axes = function->axes,
+                         .call = expr};
     if (!c->builtin->formals) {
-        dt_report_error(l, E0205, expr->span, "`%s` is a value and takes no arguments", c->builtin->name);
+        dt_report_error(l, E0205, expr->span, "`%s` is a value and takes no arguments",
+                        c->builtin->name);
         return dt_val_error();
     }
     bool ok = check_axes(l, c);
@@ -167,7 +185,11 @@ DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr
 DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *expr)
 {
     DtBuiltinCall *c = DT_NEW(l->arena, DtBuiltinCall);
-    *c = (DtBuiltinCall){.builtin = function->builtin, .expr = expr, .span = function->span, .axes = function->axes, .call = expr};
+    *c = (DtBuiltinCall){.builtin = function->builtin,
+                         .expr = expr,
+                         .span = function->span,
+                         .axes = function->axes,
+                         .call = expr};
     if (!check_axes(l, c))
         return dt_val_error();
     if (l->now)
@@ -177,7 +199,8 @@ DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *exp
 
 /* ---- elementwise ---- */
 
-static DtVal unary(DtLower *l, DtBuiltinCall *c, DtOpKind kind, bool floats, double (*constant)(double))
+static DtVal unary(DtLower *l, DtBuiltinCall *c, DtOpKind kind, bool floats,
+                   double (*constant)(double))
 {
     const DtVal *x = &c->val[0];
     if (!dt_val_check(l, x, c->arg[0]))
@@ -189,7 +212,8 @@ static DtVal unary(DtLower *l, DtBuiltinCall *c, DtOpKind kind, bool floats, dou
     double number = constant(dt_val_number(x));
     if (!isnan(number) || isnan(dt_val_number(x)))
         return dt_val_float(number);
-    dt_report_error(l, E0404, c->expr->span, "`%s` of %s is not a number", c->builtin->name, dt_report_type(l, x));
+    dt_report_error(l, E0404, c->expr->span, "`%s` of %s is not a number", c->builtin->name,
+                    dt_report_type(l, x));
     return dt_val_error();
 }
 
@@ -198,7 +222,10 @@ static double rsqrt_of(double x) { return 1 / sqrt(x); }
 DtVal dt_builtin_exp(DtLower *l, DtBuiltinCall *c) { return unary(l, c, DT_OP_EXP, true, exp); }
 DtVal dt_builtin_log(DtLower *l, DtBuiltinCall *c) { return unary(l, c, DT_OP_LOG, true, log); }
 DtVal dt_builtin_sqrt(DtLower *l, DtBuiltinCall *c) { return unary(l, c, DT_OP_SQRT, true, sqrt); }
-DtVal dt_builtin_rsqrt(DtLower *l, DtBuiltinCall *c) { return unary(l, c, DT_OP_RSQRT, true, rsqrt_of); }
+DtVal dt_builtin_rsqrt(DtLower *l, DtBuiltinCall *c)
+{
+    return unary(l, c, DT_OP_RSQRT, true, rsqrt_of);
+}
 DtVal dt_builtin_sin(DtLower *l, DtBuiltinCall *c) { return unary(l, c, DT_OP_SIN, true, sin); }
 DtVal dt_builtin_cos(DtLower *l, DtBuiltinCall *c) { return unary(l, c, DT_OP_COS, true, cos); }
 DtVal dt_builtin_tanh(DtLower *l, DtBuiltinCall *c) { return unary(l, c, DT_OP_TANH, true, tanh); }
@@ -255,7 +282,8 @@ DtVal dt_builtin_where(DtLower *l, DtBuiltinCall *c)
     if (!dt_val_check(l, &c->val[0], c->arg[0]) || !check_two(l, c, 1))
         return dt_val_error();
     if (dt_val_dtype(&c->val[0]) != DT_BOOL) {
-        DtDiag *d = dt_report_error(l, E0403, c->arg[0]->span, "the condition of `where` must be bool, and %s is %s",
+        DtDiag *d = dt_report_error(l, E0403, c->arg[0]->span,
+                                    "the condition of `where` must be bool, and %s is %s",
                                     dt_report_subject(l, c->arg[0]), dt_report_type(l, &c->val[0]));
         dt_report_origin(l, d, c->arg[0]);
         dt_diag_help(d, "compare it with something: `x != 0`");
@@ -279,7 +307,8 @@ DtVal dt_builtin_stop(DtLower *l, DtBuiltinCall *c)
     if (!dt_val_check(l, &c->val[0], c->arg[0]) || dt_val_is_constant(&c->val[0]))
         return c->val[0];
     DtBuilder *b = &l->now->frame->b;
-    return dt_val_of(l, dt_graph_unary(b, DT_OP_STOP, dt_val_tensor(l, &c->val[0])), c->val[0].weak);
+    return dt_val_of(l, dt_graph_unary(b, DT_OP_STOP, dt_val_tensor(l, &c->val[0])),
+                     c->val[0].weak);
 }
 
 /* Kept where a uniform number is at least p; the site counts in evaluation too, so that it never moves. */
@@ -290,12 +319,15 @@ DtVal dt_builtin_dropout(DtLower *l, DtBuiltinCall *c)
     if (!dt_val_number_of(l, &c->val[1], c->arg[1], "the rate of `dropout`", &p) || !ok)
         return dt_val_error();
     if (!(p >= 0 && p < 1)) {
-        DtDiag *d = dt_report_error(l, E0406, c->arg[1]->span, "the rate of `dropout` is %g; it lies in 0 .. 1, 1 excluded", p);
+        DtDiag *d =
+            dt_report_error(l, E0406, c->arg[1]->span,
+                            "the rate of `dropout` is %g; it lies in 0 .. 1, 1 excluded", p);
         dt_diag_note(d, "it is the probability that an element becomes 0");
         return dt_val_error();
     }
     if (c->val[0].kind != DT_VAL_TENSOR || !dt_dtype_is_float(dt_val_dtype(&c->val[0]))) {
-        dt_report_error(l, E0403, c->arg[0]->span, "`dropout` needs a float tensor, and this is %s", dt_report_type(l, &c->val[0]));
+        dt_report_error(l, E0403, c->arg[0]->span, "`dropout` needs a float tensor, and this is %s",
+                        dt_report_type(l, &c->val[0]));
         return dt_val_error();
     }
     DtFrame *frame = l->now->frame;
@@ -305,9 +337,13 @@ DtVal dt_builtin_dropout(DtLower *l, DtBuiltinCall *c)
     DtValue *x = dt_val_tensor(l, &c->val[0]);
     DtDtype dtype = x->type->dtype;
     DtValue *uniform = dt_graph_rng(&frame->b, dt_type_with_dtype(x->type, DT_F32), site);
-    DtValue *kept = dt_graph_binary(&frame->b, DT_OP_LE, dt_graph_constant(&frame->b, DT_F32, p), uniform);
-    DtValue *scaled = dt_graph_binary(&frame->b, DT_OP_MUL, x, dt_graph_constant(&frame->b, dtype, 1 / (1 - p)));
-    return dt_val_of(l, dt_graph_where(&frame->b, kept, scaled, dt_graph_constant(&frame->b, dtype, 0)), c->val[0].weak);
+    DtValue *kept =
+        dt_graph_binary(&frame->b, DT_OP_LE, dt_graph_constant(&frame->b, DT_F32, p), uniform);
+    DtValue *scaled =
+        dt_graph_binary(&frame->b, DT_OP_MUL, x, dt_graph_constant(&frame->b, dtype, 1 / (1 - p)));
+    return dt_val_of(
+        l, dt_graph_where(&frame->b, kept, scaled, dt_graph_constant(&frame->b, dtype, 0)),
+        c->val[0].weak);
 }
 
 /* ---- initialisers ---- */
@@ -316,14 +352,22 @@ static DtVal init_val(DtLower *l, const DtBuiltinCall *c, DtInit init)
 {
     if (l->in_init)
         return (DtVal){.kind = DT_VAL_INIT, .init = init};
-    DtDiag *d = dt_report_error(l, E0407, c->expr->span, "`%s` is an initialiser of `param` and `state`, not a value", c->builtin->name);
+    DtDiag *d = dt_report_error(l, E0407, c->expr->span,
+                                "`%s` is an initialiser of `param` and `state`, not a value",
+                                c->builtin->name);
     if (init.kind == DT_INIT_CONST)
         dt_diag_help(d, "a constant broadcasts: write `%g`", init.a);
     return dt_val_error();
 }
 
-DtVal dt_builtin_zeros(DtLower *l, DtBuiltinCall *c) { return init_val(l, c, (DtInit){.kind = DT_INIT_CONST, .a = 0}); }
-DtVal dt_builtin_ones(DtLower *l, DtBuiltinCall *c) { return init_val(l, c, (DtInit){.kind = DT_INIT_CONST, .a = 1}); }
+DtVal dt_builtin_zeros(DtLower *l, DtBuiltinCall *c)
+{
+    return init_val(l, c, (DtInit){.kind = DT_INIT_CONST, .a = 0});
+}
+DtVal dt_builtin_ones(DtLower *l, DtBuiltinCall *c)
+{
+    return init_val(l, c, (DtInit){.kind = DT_INIT_CONST, .a = 1});
+}
 
 DtVal dt_builtin_normal(DtLower *l, DtBuiltinCall *c)
 {
@@ -331,7 +375,8 @@ DtVal dt_builtin_normal(DtLower *l, DtBuiltinCall *c)
     if (!dt_val_number_of(l, &c->val[0], c->arg[0], "the standard deviation", &std))
         return dt_val_error();
     if (!(std >= 0) || isinf(std)) {
-        dt_report_error(l, E0406, c->arg[0]->span, "the standard deviation is %g; it cannot be negative or infinite", std);
+        dt_report_error(l, E0406, c->arg[0]->span,
+                        "the standard deviation is %g; it cannot be negative or infinite", std);
         return dt_val_error();
     }
     return init_val(l, c, (DtInit){.kind = DT_INIT_NORMAL, .a = std});
@@ -343,8 +388,10 @@ DtVal dt_builtin_uniform(DtLower *l, DtBuiltinCall *c)
     bool ok = dt_val_number_of(l, &c->val[0], c->arg[0], "the lower end", &lo);
     ok &= dt_val_number_of(l, &c->val[1], c->arg[1], "the upper end", &hi);
     if (ok && !(lo < hi && isfinite(lo) && isfinite(hi))) {
-        dt_report_error(l, E0406, c->expr->span, "the range from %g to %g is empty or infinite", lo, hi);
+        dt_report_error(l, E0406, c->expr->span, "the range from %g to %g is empty or infinite", lo,
+                        hi);
         ok = false;
     }
-    return ok ? init_val(l, c, (DtInit){.kind = DT_INIT_UNIFORM, .a = lo, .b = hi}) : dt_val_error();
+    return ok ? init_val(l, c, (DtInit){.kind = DT_INIT_UNIFORM, .a = lo, .b = hi})
+              : dt_val_error();
 }

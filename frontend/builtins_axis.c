@@ -9,8 +9,9 @@ bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxi
         const DtVal *x = &c->val[arg];
         if (x->kind == DT_VAL_TENSOR && dt_type_find(x->tensor.value->type, name) >= 0)
             continue;
-        DtDiag *d = dt_report_error(l, E0304, list->span, "`%s` is over the axis `%s`, which %s does not have: it is %s",
-                                    c->builtin->name, name, dt_report_subject(l, c->arg[arg]), dt_report_type(l, x));
+        DtDiag *d = dt_report_error(
+            l, E0304, list->span, "`%s` is over the axis `%s`, which %s does not have: it is %s",
+            c->builtin->name, name, dt_report_subject(l, c->arg[arg]), dt_report_type(l, x));
         dt_report_origin(l, d, c->arg[arg]);
         if (x->kind == DT_VAL_TENSOR) {
             const char *names[DT_MAX_RANK];
@@ -39,8 +40,8 @@ static const char *sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i)
 {
     if (c->axes.at[i].names.n == 1)
         return c->axes.at[i].names.at[0];
-    dt_report_error(l, E0206, c->axes.at[i].span, "`%s` needs a single axis here, not %s", c->builtin->name,
-                    dt_report_names(l, &c->axes.at[i].names));
+    dt_report_error(l, E0206, c->axes.at[i].span, "`%s` needs a single axis here, not %s",
+                    c->builtin->name, dt_report_names(l, &c->axes.at[i].names));
     return NULL;
 }
 
@@ -59,7 +60,8 @@ static DtVal reduce(DtLower *l, DtBuiltinCall *c, DtReduce kind)
     if (!dt_builtin_has_axes(l, c, 0, &axes))
         return dt_val_error();
     DtValue *x = number(l, &c->val[0]);
-    return dt_val_of(l, dt_graph_reduce(&l->now->frame->b, kind, x, axes.names.n, axes.names.at), c->val[0].weak);
+    return dt_val_of(l, dt_graph_reduce(&l->now->frame->b, kind, x, axes.names.n, axes.names.at),
+                     c->val[0].weak);
 }
 
 DtVal dt_builtin_sum(DtLower *l, DtBuiltinCall *c) { return reduce(l, c, DT_REDUCE_SUM); }
@@ -74,16 +76,19 @@ DtVal dt_builtin_cumsum(DtLower *l, DtBuiltinCall *c)
     if (!dt_builtin_has_axes(l, c, 0, &axes))
         return dt_val_error();
     DtValue *x = number(l, &c->val[0]);
-    return dt_val_of(l, dt_graph_scan(&l->now->frame->b, x, axes.names.n, axes.names.at, false), c->val[0].weak);
+    return dt_val_of(l, dt_graph_scan(&l->now->frame->b, x, axes.names.n, axes.names.at, false),
+                     c->val[0].weak);
 }
 
 static DtValue *iota(DtLower *l, const DtBuiltinCall *c, const char *axis)
 {
-    int64_t extent = dt_axes_extent(l, axis, c->axes.at[0].span, dt_arena_printf(l->arena, "`%s`", c->builtin->name));
+    int64_t extent = dt_axes_extent(l, axis, c->axes.at[0].span,
+                                    dt_arena_printf(l->arena, "`%s`", c->builtin->name));
     if (extent < 0)
         return NULL;
     if (extent > INT32_MAX) {
-        dt_report_error(l, E0312, c->axes.at[0].span, "`%s` over `%s`, which has %lld elements, does not fit i32",
+        dt_report_error(l, E0312, c->axes.at[0].span,
+                        "`%s` over `%s`, which has %lld elements, does not fit i32",
                         c->builtin->name, axis, (long long)extent);
         return NULL;
     }
@@ -93,7 +98,8 @@ static DtValue *iota(DtLower *l, const DtBuiltinCall *c, const char *axis)
 DtVal dt_builtin_iota(DtLower *l, DtBuiltinCall *c)
 {
     if (!l->now) {
-        dt_report_error(l, E0401, c->expr->span, "`iota` is a tensor, and here a constant is needed");
+        dt_report_error(l, E0401, c->expr->span,
+                        "`iota` is a tensor, and here a constant is needed");
         return dt_val_error();
     }
     const char *axis = sole_axis(l, c, 0);
@@ -126,17 +132,20 @@ DtVal dt_builtin_onehot(DtLower *l, DtBuiltinCall *c)
         return dt_val_error();
     const DtVal *i = &c->val[0];
     if (dt_val_dtype(i) != DT_I32) {
-        dt_report_error(l, E0403, c->arg[0]->span, "`onehot` needs i32 indices, and this is %s", dt_report_type(l, i));
+        dt_report_error(l, E0403, c->arg[0]->span, "`onehot` needs i32 indices, and this is %s",
+                        dt_report_type(l, i));
         return dt_val_error();
     }
     if (i->kind == DT_VAL_TENSOR && dt_type_find(i->tensor.value->type, axis) >= 0) {
-        DtDiag *d = dt_report_error(l, E0305, c->axes.at[0].span, "`onehot` makes the axis `%s`, which %s has already", axis,
+        DtDiag *d = dt_report_error(l, E0305, c->axes.at[0].span,
+                                    "`onehot` makes the axis `%s`, which %s has already", axis,
                                     dt_report_subject(l, c->arg[0]));
         dt_report_origin(l, d, c->arg[0]);
         return dt_val_error();
     }
     if (!l->now) {
-        dt_report_error(l, E0401, c->expr->span, "`onehot` is a tensor, and here a constant is needed");
+        dt_report_error(l, E0401, c->expr->span,
+                        "`onehot` is a tensor, and here a constant is needed");
         return dt_val_error();
     }
     DtValue *along = iota(l, c, axis);
@@ -158,12 +167,14 @@ DtVal dt_builtin_topk(DtLower *l, DtBuiltinCall *c)
     if (extent < 0)
         return dt_val_error();
     if (dt_type_find(type, k) >= 0) {
-        dt_report_error(l, E0305, c->axes.at[1].span, "`topk` makes the axis `%s`, which %s has already", k,
+        dt_report_error(l, E0305, c->axes.at[1].span,
+                        "`topk` makes the axis `%s`, which %s has already", k,
                         dt_report_subject(l, c->arg[0]));
         return dt_val_error();
     }
     if (extent > dt_type_extent(type, a) || dt_type_extent(type, a) > INT32_MAX) {
-        dt_report_error(l, E0315, c->expr->span, "`topk` takes the %lld largest along `%s`, which has %lld elements",
+        dt_report_error(l, E0315, c->expr->span,
+                        "`topk` takes the %lld largest along `%s`, which has %lld elements",
                         (long long)extent, a, (long long)dt_type_extent(type, a));
         return dt_val_error();
     }

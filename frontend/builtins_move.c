@@ -8,8 +8,8 @@ static const char *sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i)
 {
     if (c->axes.at[i].names.n == 1)
         return c->axes.at[i].names.at[0];
-    dt_report_error(l, E0206, c->axes.at[i].span, "`%s` needs a single axis here, not %s", c->builtin->name,
-                    dt_report_names(l, &c->axes.at[i].names));
+    dt_report_error(l, E0206, c->axes.at[i].span, "`%s` needs a single axis here, not %s",
+                    c->builtin->name, dt_report_names(l, &c->axes.at[i].names));
     return NULL;
 }
 
@@ -19,7 +19,8 @@ static bool check_all(DtLower *l, const DtBuiltinCall *c)
     for (uint32_t i = 0; i < c->n; i++)
         ok &= dt_val_check(l, &c->val[i], c->arg[i]);
     if (ok && !l->now) {
-        dt_report_error(l, E0401, c->expr->span, "`%s` is a tensor, and here a constant is needed", c->builtin->name);
+        dt_report_error(l, E0401, c->expr->span, "`%s` is a tensor, and here a constant is needed",
+                        c->builtin->name);
         return false;
     }
     return ok;
@@ -32,28 +33,31 @@ static int64_t dim_extent(DtLower *l, const char *axis)
     return global && global->kind == DT_GLOBAL_DIM ? dt_scope_extent(l, global) : 0;
 }
 
-static bool keeps_dim(DtLower *l, const DtBuiltinCall *c, const char *axis, int64_t extent, DtDiagCode code)
+static bool keeps_dim(DtLower *l, const DtBuiltinCall *c, const char *axis, int64_t extent,
+                      DtDiagCode code)
 {
     int64_t own = dim_extent(l, axis);
     if (own == 0 || own == extent)
         return true;
     if (own < 0)
         return false;
-    DtDiag *d = dt_report_error(l, code, c->expr->span, "`%s` gives `%s` %lld elements, but the dim has %lld", c->builtin->name,
-                                axis, (long long)extent, (long long)own);
+    DtDiag *d = dt_report_error(l, code, c->expr->span,
+                                "`%s` gives `%s` %lld elements, but the dim has %lld",
+                                c->builtin->name, axis, (long long)extent, (long long)own);
     const DtGlobal *global = dt_scope_axis(l, axis);
     dt_diag_label(d, global->span, "a dim has one extent everywhere");
     dt_diag_help(d, "declare `axis %s` if every tensor has its own extent", axis);
     return false;
 }
 
-static bool makes_axis(DtLower *l, const DtBuiltinCall *c, uint32_t arg, const char *axis, DtSpan span)
+static bool makes_axis(DtLower *l, const DtBuiltinCall *c, uint32_t arg, const char *axis,
+                       DtSpan span)
 {
     const DtVal *x = &c->val[arg];
     if (x->kind != DT_VAL_TENSOR || dt_type_find(x->tensor.value->type, axis) < 0)
         return true;
-    DtDiag *d = dt_report_error(l, E0305, span, "`%s` makes the axis `%s`, which %s has already", c->builtin->name, axis,
-                                dt_report_subject(l, c->arg[arg]));
+    DtDiag *d = dt_report_error(l, E0305, span, "`%s` makes the axis `%s`, which %s has already",
+                                c->builtin->name, axis, dt_report_subject(l, c->arg[arg]));
     dt_report_origin(l, d, c->arg[arg]);
     return false;
 }
@@ -86,7 +90,8 @@ static bool alike(DtLower *l, DtBuiltinCall *c, const char *along, DtValue **ret
     if (!dt_val_union(l, bare, c->arg, c->n, c->expr->span, &rank, axes))
         return false;
     if (rank == DT_MAX_RANK) {
-        dt_report_error(l, E0312, c->expr->span, "the result would have more than %d axes", DT_MAX_RANK);
+        dt_report_error(l, E0312, c->expr->span, "the result would have more than %d axes",
+                        DT_MAX_RANK);
         return false;
     }
     DtDtype dtype = dt_val_join(c->val, c->n, false, ret_weak);
@@ -134,7 +139,8 @@ DtVal dt_builtin_unstack(DtLower *l, DtBuiltinCall *c)
     DtValue *x = dt_val_tensor(l, &c->val[0]);
     int64_t n = dt_type_extent(x->type, axis);
     if (n > 1024) {
-        dt_report_error(l, E0315, c->expr->span, "`unstack` of %lld parts; at most 1024 make sense", (long long)n);
+        dt_report_error(l, E0315, c->expr->span, "`unstack` of %lld parts; at most 1024 make sense",
+                        (long long)n);
         return dt_val_error();
     }
     DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, n);
@@ -158,13 +164,15 @@ DtVal dt_builtin_concat(DtLower *l, DtBuiltinCall *c)
     }
     if (!keeps_dim(l, c, axis, extent, E0309) || !alike(l, c, axis, in, &weak))
         return dt_val_error();
-    return dt_val_of(l, c->n == 1 ? in[0] : dt_graph_concat(&l->now->frame->b, axis, c->n, in), weak);
+    return dt_val_of(l, c->n == 1 ? in[0] : dt_graph_concat(&l->now->frame->b, axis, c->n, in),
+                     weak);
 }
 
 /* ---- window ---- */
 
 /* A number, or a pair (before, after). */
-static bool read_pad(DtLower *l, const DtBuiltinCall *c, uint32_t at, int64_t *ret_before, int64_t *ret_after)
+static bool read_pad(DtLower *l, const DtBuiltinCall *c, uint32_t at, int64_t *ret_before,
+                     int64_t *ret_after)
 {
     *ret_before = *ret_after = 0;
     if (!c->arg[at])
@@ -191,9 +199,12 @@ static bool read_window(DtLower *l, DtBuiltinCall *c, DtRange *r, double *ret_fi
     if (!ok)
         return false;
     int64_t limit = (int64_t)1 << 40;
-    if (r->n < 1 || r->step < 1 || r->lo < 0 || r->hi < 0 || r->n > limit || r->step > limit || r->lo > limit || r->hi > limit) {
-        dt_report_error(l, E0315, c->expr->span, "a window of length %lld, stride %lld, padding %lld and %lld is not possible",
-                        (long long)r->n, (long long)r->step, (long long)r->lo, (long long)r->hi);
+    if (r->n < 1 || r->step < 1 || r->lo < 0 || r->hi < 0 || r->n > limit || r->step > limit ||
+        r->lo > limit || r->hi > limit) {
+        dt_report_error(
+            l, E0315, c->expr->span,
+            "a window of length %lld, stride %lld, padding %lld and %lld is not possible",
+            (long long)r->n, (long long)r->step, (long long)r->lo, (long long)r->hi);
         return false;
     }
     return true;
@@ -206,21 +217,27 @@ DtVal dt_builtin_window(DtLower *l, DtBuiltinCall *c)
     const char *a = sole_axis(l, c, 0), *w = sole_axis(l, c, 1);
     if (!a || !w || !dt_val_check(l, &c->val[0], c->arg[0]) || !read_window(l, c, &r, &fill))
         return dt_val_error();
-    if (!dt_builtin_has_axes(l, c, 0, &c->axes.at[0]) || !makes_axis(l, c, 0, w, c->axes.at[1].span))
+    if (!dt_builtin_has_axes(l, c, 0, &c->axes.at[0]) ||
+        !makes_axis(l, c, 0, w, c->axes.at[1].span))
         return dt_val_error();
     DtValue *x = dt_val_tensor(l, &c->val[0]);
     int64_t extent = dt_type_extent(x->type, a), room = extent + r.lo + r.hi;
     if (room < r.n) {
-        dt_report_error(l, E0315, c->expr->span, "a window of length %lld does not fit `%s`, which has %lld elements with its padding",
-                        (long long)r.n, a, (long long)room);
+        dt_report_error(
+            l, E0315, c->expr->span,
+            "a window of length %lld does not fit `%s`, which has %lld elements with its padding",
+            (long long)r.n, a, (long long)room);
         return dt_val_error();
     }
     if (!keeps_dim(l, c, a, (room - r.n) / r.step + 1, E0309) || !keeps_dim(l, c, w, r.n, E0303))
         return dt_val_error();
-    bool representable = dt_dtype_is_float(x->type->dtype) || (fill == (double)(int32_t)fill && (x->type->dtype != DT_BOOL || fill == 0 || fill == 1));
+    bool representable =
+        dt_dtype_is_float(x->type->dtype) ||
+        (fill == (double)(int32_t)fill && (x->type->dtype != DT_BOOL || fill == 0 || fill == 1));
     if (!representable || x->type->rank == DT_MAX_RANK) {
         dt_report_error(l, representable ? E0312 : E0406, c->expr->span,
-                        representable ? "the result would have more than 16 axes" : "this fill is not a value of the windowed tensor");
+                        representable ? "the result would have more than 16 axes"
+                                      : "this fill is not a value of the windowed tensor");
         return dt_val_error();
     }
     DtAxis axes[DT_MAX_RANK];
@@ -247,18 +264,22 @@ static bool read_target(DtLower *l, const DtArg *arg, Target *t)
     if (!dt_axes_name(l, arg->name, &names) || !dt_val_check(l, &index, arg->value))
         return false;
     if (names.n != 1) {
-        dt_report_error(l, E0206, arg->name.span, "`scatter` needs a single axis here, not %s", dt_report_names(l, &names));
+        dt_report_error(l, E0206, arg->name.span, "`scatter` needs a single axis here, not %s",
+                        dt_report_names(l, &names));
         return false;
     }
     int64_t extent = dt_axes_extent(l, names.at[0], arg->name.span, "`scatter`");
     if (extent < 0)
         return false;
     if (dt_val_dtype(&index) != DT_I32) {
-        DtDiag *d = dt_report_error(l, E0403, arg->value->span, "an index must be i32, and this is %s", dt_report_type(l, &index));
+        DtDiag *d =
+            dt_report_error(l, E0403, arg->value->span, "an index must be i32, and this is %s",
+                            dt_report_type(l, &index));
         dt_diag_help(d, "convert it: `i32(...)`");
         return false;
     }
-    *t = (Target){.axis = {.name = names.at[0], .extent = extent}, .index = index, .expr = arg->value};
+    *t = (Target){
+        .axis = {.name = names.at[0], .extent = extent}, .index = index, .expr = arg->value};
     return true;
 }
 
@@ -284,7 +305,8 @@ static DtValue *spread(DtLower *l, DtBuiltinCall *c, uint32_t n, const Target *t
 }
 
 /* The axes of the result: those of x that are not summed away, and the targets. */
-static bool check_scatter(DtLower *l, DtBuiltinCall *c, const DtValue *x, const DtAxisList *summed, uint32_t n, const Target *targets)
+static bool check_scatter(DtLower *l, DtBuiltinCall *c, const DtValue *x, const DtAxisList *summed,
+                          uint32_t n, const Target *targets)
 {
     DtAxis axes[DT_MAX_RANK + 8];
     uint32_t rank = 0;
@@ -292,8 +314,10 @@ static bool check_scatter(DtLower *l, DtBuiltinCall *c, const DtValue *x, const 
         if (dt_type_find(x->type, summed->names.at[i]) >= 0)
             continue;
         DtVal v = {.kind = DT_VAL_TENSOR, .tensor = {(DtValue *)x, l->now->frame}};
-        DtDiag *d = dt_report_error(l, E0304, summed->span, "`scatter` sums over `%s`, which neither the value nor an index has",
-                                    summed->names.at[i]);
+        DtDiag *d =
+            dt_report_error(l, E0304, summed->span,
+                            "`scatter` sums over `%s`, which neither the value nor an index has",
+                            summed->names.at[i]);
         dt_diag_note(d, "together they are %s", dt_report_type(l, &v));
         return false;
     }
@@ -308,14 +332,17 @@ static bool check_scatter(DtLower *l, DtBuiltinCall *c, const DtValue *x, const 
         for (uint32_t k = 0; k < rank; k++) {
             if (axes[k].name != targets[i].axis.name)
                 continue;
-            DtDiag *d = dt_report_error(l, E0305, c->expr->span, "`scatter` makes the axis `%s`, which is there already", axes[k].name);
+            DtDiag *d = dt_report_error(l, E0305, c->expr->span,
+                                        "`scatter` makes the axis `%s`, which is there already",
+                                        axes[k].name);
             dt_diag_help(d, "sum it away: `scatter[%s](...)`", axes[k].name);
             return false;
         }
         axes[rank++] = targets[i].axis;
     }
     if (rank > DT_MAX_RANK) {
-        dt_report_error(l, E0312, c->expr->span, "the result would have more than %d axes", DT_MAX_RANK);
+        dt_report_error(l, E0312, c->expr->span, "the result would have more than %d axes",
+                        DT_MAX_RANK);
         return false;
     }
     return dt_axes_type(l, c->expr->span, x->type->dtype, rank, axes) != NULL;
@@ -332,7 +359,8 @@ DtVal dt_builtin_scatter(DtLower *l, DtBuiltinCall *c)
         if (!arg->name.text || arg->value == c->arg[0])
             continue;
         if (n == DT_COUNT(targets)) {
-            dt_report_error(l, E0205, arg->name.span, "`scatter` takes at most %zu indices", DT_COUNT(targets));
+            dt_report_error(l, E0205, arg->name.span, "`scatter` takes at most %zu indices",
+                            DT_COUNT(targets));
             return dt_val_error();
         }
         if (!read_target(l, arg, &targets[n]))
@@ -340,7 +368,8 @@ DtVal dt_builtin_scatter(DtLower *l, DtBuiltinCall *c)
         n++;
     }
     if (!n) {
-        dt_report_error(l, E0205, c->expr->span, "`scatter` needs an index: `scatter[a](x, p = i)`");
+        dt_report_error(l, E0205, c->expr->span,
+                        "`scatter` needs an index: `scatter[a](x, p = i)`");
         return dt_val_error();
     }
     l->now->frame->b.span = c->expr->span;
@@ -358,6 +387,7 @@ DtVal dt_builtin_scatter(DtLower *l, DtBuiltinCall *c)
         axes[i] = targets[i].axis;
         index[i] = dt_val_tensor(l, &targets[i].index);
     }
-    DtValue *out = dt_graph_scatter_add(&l->now->frame->b, x, n, axes, index, summed.names.n, summed.names.at, NULL);
+    DtValue *out = dt_graph_scatter_add(&l->now->frame->b, x, n, axes, index, summed.names.n,
+                                        summed.names.at, NULL);
     return dt_val_of(l, out, c->val[0].weak);
 }

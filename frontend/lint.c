@@ -83,7 +83,8 @@ static void use_entry(DtLower *l, const DtEntry *entry)
     use_expr(l, entry->value);
     for (uint32_t i = 0; i < entry->args.n; i++)
         use_expr(l, entry->args.at[i].value);
-    for (uint32_t i = 0; i < entry->operands.n; i++) /* of a directive: a `shard` line alone is no use of an axis */
+    for (uint32_t i = 0; i < entry->operands.n;
+         i++) /* of a directive: a `shard` line alone is no use of an axis */
         use_expr(l, entry->operands.at[i].value);
 }
 
@@ -97,7 +98,10 @@ static void use_item(DtLower *l, const DtItem *item)
         use_entry(l, item->entries.at[i]);
 }
 
-static bool in_main_file(const DtLower *l, DtSpan span) { return l->files.n && l->files.at[0].file == span.file; }
+static bool in_main_file(const DtLower *l, DtSpan span)
+{
+    return l->files.n && l->files.at[0].file == span.file;
+}
 
 void dt_lint_unused(DtLower *l)
 {
@@ -108,8 +112,9 @@ void dt_lint_unused(DtLower *l)
         if (global->used || global->kind == DT_GLOBAL_DEF || !in_main_file(l, global->span))
             continue;
         bool dim = global->kind == DT_GLOBAL_DIM;
-        DtDiag *d = dt_diag_report(l->diags, dim ? L0202 : L0203, global->span, "the %s `%s` is used nowhere", dim ? "dim" : "axis",
-                                   global->name);
+        DtDiag *d =
+            dt_diag_report(l->diags, dim ? L0202 : L0203, global->span,
+                           "the %s `%s` is used nowhere", dim ? "dim" : "axis", global->name);
         dt_diag_help(d, "remove it, or check the spelling where it should be used");
     }
 }

@@ -25,11 +25,16 @@ bool dt_lower_enter(DtLower *l, DtSpan span)
     bool deep = l->depth > DT_LOWER_DEPTH;
     l->gave_up = true;
     l->depth--;
-    DtDiag *d = dt_report_error(l, E0219, span, deep ? "expressions are nested too deeply here" : "the program grows too large here");
+    DtDiag *d = dt_report_error(l, E0219, span,
+                                deep ? "expressions are nested too deeply here"
+                                     : "the program grows too large here");
     if (deep)
-        dt_diag_note(d, "at most %d levels, through calls; give inner parts a name", DT_LOWER_DEPTH);
+        dt_diag_note(d, "at most %d levels, through calls; give inner parts a name",
+                     DT_LOWER_DEPTH);
     else
-        dt_diag_note(d, "unrolled loops and functions evaluated in place make more than %d expressions", DT_LOWER_STEPS);
+        dt_diag_note(
+            d, "unrolled loops and functions evaluated in place make more than %d expressions",
+            DT_LOWER_STEPS);
     return false;
 }
 
@@ -62,15 +67,24 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
             continue;
         if (old->type == type)
             return old;
-        DtDiag *d = dt_report_error(l, E0212, formal->span, "the parameter `%s` has another type in training than in evaluation",
-                                    formal->path);
-        dt_diag_note(d, "%s and %s", dt_report_axes(l, old->type, true), dt_report_axes(l, type, true));
+        DtDiag *d = dt_report_error(
+            l, E0212, formal->span,
+            "the parameter `%s` has another type in training than in evaluation", formal->path);
+        dt_diag_note(d, "%s and %s", dt_report_axes(l, old->type, true),
+                     dt_report_axes(l, type, true));
         return NULL;
     }
     DtStore *store = DT_NEW(l->arena, DtStore);
-    *store = (DtStore){.kind = formal->is_state ? DT_STORE_STATE : DT_STORE_PARAM, .path = formal->path, .pattern = formal->pattern,
-                       .type = type, .n_loops = formal->n_loops, .written_rank = formal->written_rank, .decays = decays(l, formal),
-                       .init = formal->init, .span = formal->span, .index = l->module->stores.n};
+    *store = (DtStore){.kind = formal->is_state ? DT_STORE_STATE : DT_STORE_PARAM,
+                       .path = formal->path,
+                       .pattern = formal->pattern,
+                       .type = type,
+                       .n_loops = formal->n_loops,
+                       .written_rank = formal->written_rank,
+                       .decays = decays(l, formal),
+                       .init = formal->init,
+                       .span = formal->span,
+                       .index = l->module->stores.n};
     DT_PUSH(l->arena, l->module->stores, store);
     return store;
 }
@@ -94,7 +108,8 @@ static Entry *begin_entry(DtLower *l, const char *name, bool training, DtSpan sp
     return e;
 }
 
-static void finish_entry(DtLower *l, Entry *e, const char *name, uint32_t n_results, const char *const *names)
+static void finish_entry(DtLower *l, Entry *e, const char *name, uint32_t n_results,
+                         const char *const *names)
 {
     DtEntryPoint point = {.name = dt_intern(name), .func = e->frame->func};
     for (uint32_t i = 0; i < n_results; i++) {
@@ -135,13 +150,16 @@ static void make_input(DtLower *l, const DtTarget *target)
         return;
     DtVal val = dt_val_error();
     if (!target->type.has_axes) {
-        DtDiag *d = dt_report_error(l, E0307, target->span, "what is read from a source needs axes: `i32 %s[batch, ...]`", target->name.text);
+        DtDiag *d = dt_report_error(l, E0307, target->span,
+                                    "what is read from a source needs axes: `i32 %s[batch, ...]`",
+                                    target->name.text);
         dt_diag_note(d, "the first axis counts samples, the others are the shape of one");
     } else {
         const DtType *type = input_type(l, &target->type, target->span);
         if (type) {
             l->now->frame->b.span = target->span;
-            DtValue *value = dt_graph_source(&l->now->frame->b, DT_OP_INPUT, type, target->name.text, NULL);
+            DtValue *value =
+                dt_graph_source(&l->now->frame->b, DT_OP_INPUT, type, target->name.text, NULL);
             val = dt_val_of(l, value, false);
             DtTrainConfig *train = l->program->train;
             for (uint32_t i = 0; train && i < train->readers.n; i++)
@@ -155,7 +173,8 @@ static void make_input(DtLower *l, const DtTarget *target)
 
 static void run_train(DtLower *l, const DtItem *train)
 {
-    for (uint32_t i = 0; i < train->entries.n && !l->gave_up && !(l->wants_model && l->has_model); i++) {
+    for (uint32_t i = 0; i < train->entries.n && !l->gave_up && !(l->wants_model && l->has_model);
+         i++) {
         const DtEntry *entry = train->entries.at[i];
         if (entry->is_directive || dt_config_is_setting(entry))
             continue;
@@ -173,8 +192,10 @@ static DtValue *loss_value(DtLower *l, const DtItem *train)
 {
     const DtBinding *loss = dt_expr_find(l, dt_intern("loss"));
     if (!loss) {
-        DtDiag *d = dt_report_error(l, E0408, train->name.text ? train->name.span : train->span, "this train block does not assign `loss`");
-        dt_diag_note(d, "training minimises the value of `loss`, a float without axes: `loss = mean[batch](...)`");
+        DtDiag *d = dt_report_error(l, E0408, train->name.text ? train->name.span : train->span,
+                                    "this train block does not assign `loss`");
+        dt_diag_note(d, "training minimises the value of `loss`, a float without axes: `loss = "
+                        "mean[batch](...)`");
         return NULL;
     }
     if (dt_val_is_error(&loss->val) || !dt_val_check(l, &loss->val, loss->made))
@@ -182,8 +203,10 @@ static DtValue *loss_value(DtLower *l, const DtItem *train)
     bool tensor = loss->val.kind == DT_VAL_TENSOR;
     const DtType *type = tensor ? loss->val.tensor.value->type : NULL;
     if (!tensor || !dt_dtype_is_float(type->dtype) || type->rank) {
-        DtDiag *d = dt_report_error(l, E0408, loss->span, "`loss` must be one float that depends on the model, and this is %s",
-                                    dt_report_type(l, &loss->val));
+        DtDiag *d =
+            dt_report_error(l, E0408, loss->span,
+                            "`loss` must be one float that depends on the model, and this is %s",
+                            dt_report_type(l, &loss->val));
         if (tensor && type->rank)
             dt_diag_help(d, "take the mean: `mean%s(...)`", dt_report_axes(l, type, false));
         return NULL;
@@ -250,7 +273,10 @@ static bool has_full_signature(const DtDef *def)
     return def->axes.n == 0;
 }
 
-static bool is_typed(const DtDef *def) { return def->kind == DT_DEF_MODEL && has_full_signature(def); }
+static bool is_typed(const DtDef *def)
+{
+    return def->kind == DT_DEF_MODEL && has_full_signature(def);
+}
 
 static const DtDef *typed_model(const DtLower *l)
 {
@@ -302,7 +328,9 @@ static bool host_constant(void *context, const DtExpr *expr, DtConfigNumber *ret
     double number;
     if (!dt_val_number_of(l, &v, expr, "this setting", &number))
         return false;
-    *ret_number = (DtConfigNumber){.is_integer = v.kind == DT_VAL_INT, .whole = v.kind == DT_VAL_INT ? v.whole : 0, .number = number};
+    *ret_number = (DtConfigNumber){.is_integer = v.kind == DT_VAL_INT,
+                                   .whole = v.kind == DT_VAL_INT ? v.whole : 0,
+                                   .number = number};
     return true;
 }
 
@@ -320,7 +348,8 @@ static void check_rest(DtLower *l)
 {
     for (uint32_t i = 0; i < l->items.n && !l->gave_up; i++) {
         const DtDef *def = l->items.at[i]->kind == DT_ITEM_DEF ? l->items.at[i]->def : NULL;
-        bool alone = def && def->kind != DT_DEF_FN && !dt_scope_in_library(l, def->span) && has_full_signature(def);
+        bool alone = def && def->kind != DT_DEF_FN && !dt_scope_in_library(l, def->span) &&
+                     has_full_signature(def);
         for (uint32_t k = 0; alone && k < l->seen.n; k++)
             alone = l->seen.at[k] != def;
         if (alone)
@@ -347,14 +376,19 @@ static void lower_entries(DtLower *l, const DtItem *train)
 DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *options)
 {
     DtLower *l = DT_NEW(arena, DtLower);
-    *l = (DtLower){.arena = arena, .diags = diags, .options = options, .compute = DT_F32, .params = DT_F32};
+    *l = (DtLower){
+        .arena = arena, .diags = diags, .options = options, .compute = DT_F32, .params = DT_F32};
     l->program = DT_NEW(arena, DtProgram);
     l->program->module = l->module = dt_graph_module(arena, diags);
     dt_scope_load(l);
     if (dt_diag_errors(diags))
         return NULL;
     DtConfigItems items = {.at = l->items.at, .n = l->items.n};
-    DtConfigHost host = {.arena = arena, .diags = diags, .options = options, .context = l, .constant = host_constant};
+    DtConfigHost host = {.arena = arena,
+                         .diags = diags,
+                         .options = options,
+                         .context = l,
+                         .constant = host_constant};
     dt_configset_apply(arena, diags, options, items);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->decay_if);
@@ -367,7 +401,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     }
     lower_entries(l, train);
     if (train && !l->module->entries.n && !dt_diag_errors(diags)) {
-        fprintf(stderr, "internal error: the train block was not lowered, and no diagnostic says why\n");
+        fprintf(stderr,
+                "internal error: the train block was not lowered, and no diagnostic says why\n");
         abort();
     }
     if (dt_diag_errors(diags))

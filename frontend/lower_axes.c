@@ -33,7 +33,9 @@ static void unknown_axis(DtLower *l, DtName name)
     }
     DtDiag *d = dt_report_error(l, E0202, name.span, "there is no axis `%s`", name.text);
     dt_report_nearest(l, d, name.span, name.text, names, n);
-    dt_diag_note(d, "axes are declared by `dim %s = N` (one extent everywhere) or `axis %s` (an extent per tensor)",
+    dt_diag_note(d,
+                 "axes are declared by `dim %s = N` (one extent everywhere) or `axis %s` (an "
+                 "extent per tensor)",
                  name.text, name.text);
 }
 
@@ -62,7 +64,8 @@ bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list)
     for (uint32_t i = 0; i < group->names.n; i++)
         ok &= dt_axes_name(l, group->names.at[i], &ret_list->names);
     if (ok && ret_list->names.n > DT_MAX_RANK) {
-        dt_report_error(l, E0312, group->span, "a list of %u axes; tensors have at most %d", ret_list->names.n, DT_MAX_RANK);
+        dt_report_error(l, E0312, group->span, "a list of %u axes; tensors have at most %d",
+                        ret_list->names.n, DT_MAX_RANK);
         return false;
     }
     return ok;
@@ -75,7 +78,9 @@ bool dt_axes_subs(DtLower *l, const DtExpr *subs, DtAxisLists *ret_lists)
         const DtSub *sub = &subs->subs.at[i];
         DtAxisList list;
         if (sub->kind != DT_SUB_GROUP) {
-            DtDiag *d = dt_report_error(l, E0206, sub->span, "axis arguments are names of axes, or lists of them in parentheses");
+            DtDiag *d = dt_report_error(
+                l, E0206, sub->span,
+                "axis arguments are names of axes, or lists of them in parentheses");
             dt_diag_note(d, "a rename or an index belongs after the call: `f[a](x)[a -> b]`");
             ok = false;
         } else if (!dt_axes_group(l, &sub->from, &list)) {
@@ -97,9 +102,13 @@ bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what)
             for (uint32_t s = 0; s < n; s++) {
                 if (seen[s] != list->names.at[k])
                     continue;
-                DtDiag *d = dt_report_error(l, E0305, list->span, "the axis `%s` is given twice to %s", seen[s], what);
-                dt_diag_note(d, "axes of one name are one axis; where two roles have equal extent, name the second: "
-                                "`dim k%s = %s`", seen[s], seen[s]);
+                DtDiag *d = dt_report_error(l, E0305, list->span,
+                                            "the axis `%s` is given twice to %s", seen[s], what);
+                dt_diag_note(d,
+                             "axes of one name are one axis; where two roles have equal extent, "
+                             "name the second: "
+                             "`dim k%s = %s`",
+                             seen[s], seen[s]);
                 return false;
             }
             if (n == DT_COUNT(seen)) {
@@ -132,14 +141,16 @@ int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *wh
     int64_t extent = local_extent(l, name);
     if (extent > 0)
         return extent;
-    DtDiag *d = dt_report_error(l, E0307, span, "%s needs the extent of `%s`, which belongs to each tensor",
-                                what ? what : "this type", name);
+    DtDiag *d =
+        dt_report_error(l, E0307, span, "%s needs the extent of `%s`, which belongs to each tensor",
+                        what ? what : "this type", name);
     if (global && !global->is_library)
         dt_diag_label(d, global->span, "declared by `axis`, so it has no extent of its own");
     if (extent < 0)
         dt_diag_note(d, "the arguments of this call have different extents of `%s`", name);
     if (!what)
-        dt_diag_help(d, "give it here: `%s = N`; or take it from a tensor: `%s = x.%s`", name, name, name);
+        dt_diag_help(d, "give it here: `%s = N`; or take it from a tensor: `%s = x.%s`", name, name,
+                     name);
     else
         dt_diag_help(d, "take it from a tensor: `x.%s`; or declare `dim %s = N`", name, name);
     return -1;
@@ -156,7 +167,8 @@ static bool has_axis(const DtDeclared *t, const char *name)
     return false;
 }
 
-static bool add_axis(DtLower *l, DtDeclared *t, const DtAstAxis *written, const char *name, int64_t extent)
+static bool add_axis(DtLower *l, DtDeclared *t, const DtAstAxis *written, const char *name,
+                     int64_t extent)
 {
     if (has_axis(t, name)) {
         dt_report_error(l, E0305, written->name.span, "the axis `%s` is listed twice", name);
@@ -179,8 +191,9 @@ static int64_t written_extent(DtLower *l, const DtAstAxis *written, const char *
     if (!dt_expr_int(l, written->extent, what, &extent))
         return -1;
     if (extent < 1) {
-        dt_report_error(l, E0313, written->extent->span, "the extent of `%s` is %lld; extents are whole numbers from 1 on",
-                        name, (long long)extent);
+        dt_report_error(l, E0313, written->extent->span,
+                        "the extent of `%s` is %lld; extents are whole numbers from 1 on", name,
+                        (long long)extent);
         return -1;
     }
     DtGlobal *global = dt_scope_axis(l, name);
@@ -189,8 +202,9 @@ static int64_t written_extent(DtLower *l, const DtAstAxis *written, const char *
     int64_t own = dt_scope_extent(l, global);
     if (own < 0 || own == extent)
         return own;
-    DtDiag *d = dt_report_error(l, E0303, written->extent->span, "`%s` is %lld here, but the dim is %lld", name,
-                                (long long)extent, (long long)own);
+    DtDiag *d =
+        dt_report_error(l, E0303, written->extent->span, "`%s` is %lld here, but the dim is %lld",
+                        name, (long long)extent, (long long)own);
     dt_diag_label(d, global->span, "a dim has one extent everywhere");
     dt_diag_help(d, "declare `axis %s` if every tensor has its own", name);
     return -1;
@@ -202,7 +216,8 @@ static bool declared_axis(DtLower *l, const DtAstAxis *written, bool sizes, DtDe
     if (!dt_axes_name(l, written->name, &names))
         return false;
     if (written->extent && names.n != 1) {
-        dt_report_error(l, E0307, written->extent->span, "`%s` stands for %u axes, so one extent cannot be given",
+        dt_report_error(l, E0307, written->extent->span,
+                        "`%s` stands for %u axes, so one extent cannot be given",
                         written->name.text, names.n);
         return false;
     }
@@ -230,7 +245,8 @@ bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared 
         const DtAstAxis *written = &type->axes.at[i];
         if (written->name.text && !strcmp(written->name.text, "...")) {
             if (sizes) {
-                dt_report_error(l, E0307, written->name.span, "`...` stands for the axes of an argument, and here is none");
+                dt_report_error(l, E0307, written->name.span,
+                                "`...` stands for the axes of an argument, and here is none");
                 ok = false;
             }
             ret_declared->open = true;
@@ -247,15 +263,22 @@ bool dt_axes_dtype(DtLower *l, const DtAstType *type, DtDtype *ret_dtype)
     if (!type->dtype || !dt_dtype_parse(type->dtype, ret_dtype))
         return false;
     switch (*ret_dtype) {
-    case DT_BOOL: case DT_I32: case DT_F16: case DT_BF16: case DT_F32: return true;
+    case DT_BOOL:
+    case DT_I32:
+    case DT_F16:
+    case DT_BF16:
+    case DT_F32: return true;
     default: break;
     }
-    DtDiag *d = dt_report_error(l, E0405, type->span, "values of a program cannot be %s", type->dtype);
-    dt_diag_note(d, "values are bool, i32, f16, bf16 or f32; other dtypes occur in data files only");
+    DtDiag *d =
+        dt_report_error(l, E0405, type->span, "values of a program cannot be %s", type->dtype);
+    dt_diag_note(d,
+                 "values are bool, i32, f16, bf16 or f32; other dtypes occur in data files only");
     return false;
 }
 
-const DtType *dt_axes_type(DtLower *l, DtSpan span, DtDtype dtype, uint32_t rank, const DtAxis *axes)
+const DtType *dt_axes_type(DtLower *l, DtSpan span, DtDtype dtype, uint32_t rank,
+                           const DtAxis *axes)
 {
     const char *who = NULL;
     int64_t elements = 1;

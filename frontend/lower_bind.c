@@ -28,10 +28,14 @@ static bool declares(const DtDeclared *t, const char *name)
     return false;
 }
 
-static DtSpan argument_span(const DtSignature *s, const DtBound *bound) { return bound->expr ? bound->expr->span : s->call->span; }
+static DtSpan argument_span(const DtSignature *s, const DtBound *bound)
+{
+    return bound->expr ? bound->expr->span : s->call->span;
+}
 
 /* Reports in the view of the caller, whose names the argument is made of. */
-static DtDiag *argument_report(DtLower *l, const DtSignature *s, DtDiagCode code, const DtBound *bound, const char *message)
+static DtDiag *argument_report(DtLower *l, const DtSignature *s, DtDiagCode code,
+                               const DtBound *bound, const char *message)
 {
     DtActivation *callee = l->now;
     l->now = callee->caller;
@@ -45,17 +49,20 @@ static DtDiag *argument_report(DtLower *l, const DtSignature *s, DtDiagCode code
 static void label_formal(DtLower *l, const DtSignature *s, const DtFormal *formal, DtDiag *d)
 {
     if (!dt_scope_in_library(l, formal->span))
-        dt_diag_label(d, formal->span, "`%s` of `%s`", formal->name.text, s->function->def->name.text);
+        dt_diag_label(d, formal->span, "`%s` of `%s`", formal->name.text,
+                      s->function->def->name.text);
 }
 
 static const char *described(DtLower *l, const DtBound *bound)
 {
-    return bound->val.kind == DT_VAL_TENSOR ? dt_report_axes(l, bound->val.tensor.value->type, false)
-                                            : dt_report_type(l, &bound->val);
+    return bound->val.kind == DT_VAL_TENSOR
+               ? dt_report_axes(l, bound->val.tensor.value->type, false)
+               : dt_report_type(l, &bound->val);
 }
 
 /* An axis of x that could be the missing one under another name: equal extent, not wanted itself. */
-static const char *rename_candidate(const DtBound *bound, const DtDeclared *want, const DtAxis *missing)
+static const char *rename_candidate(const DtBound *bound, const DtDeclared *want,
+                                    const DtAxis *missing)
 {
     if (bound->val.kind != DT_VAL_TENSOR)
         return NULL;
@@ -79,11 +86,12 @@ static const char *alias_candidate(DtLower *l, const DtBound *bound, const char 
     const DtExpr *value = global ? dt_report_bare(global->value) : NULL;
     if (bound->val.kind != DT_VAL_TENSOR || !value || value->kind != DT_EXPR_NAME)
         return NULL;
-    return dt_type_find(bound->val.tensor.value->type, value->name.text) >= 0 ? value->name.text : NULL;
+    return dt_type_find(bound->val.tensor.value->type, value->name.text) >= 0 ? value->name.text
+                                                                              : NULL;
 }
 
-static void suggest_rename(DtLower *l, DtDiag *d, const DtSignature *s, const DtBound *bound, const DtDeclared *want,
-                           const DtAxis *missing)
+static void suggest_rename(DtLower *l, DtDiag *d, const DtSignature *s, const DtBound *bound,
+                           const DtDeclared *want, const DtAxis *missing)
 {
     const char *from = alias_candidate(l, bound, missing->name);
     if (from && declares(want, from))
@@ -97,64 +105,77 @@ static void suggest_rename(DtLower *l, DtDiag *d, const DtSignature *s, const Dt
     l->now = callee->caller;
     const DtBinding *binding = bare->kind == DT_EXPR_NAME ? dt_expr_find(l, bare->name.text) : NULL;
     l->now = callee;
-    if (binding && binding->made && (binding->made->kind == DT_EXPR_CALL || binding->made->kind == DT_EXPR_SUBS))
+    if (binding && binding->made &&
+        (binding->made->kind == DT_EXPR_CALL || binding->made->kind == DT_EXPR_SUBS))
         at = binding->made;
     (void)s;
     DtSpan end = {at->span.file, at->span.hi, at->span.hi};
     if (!dt_scope_in_library(l, end))
-        dt_diag_fix(d, end, dt_arena_printf(l->arena, "[%s -> %s]", from, missing->name), "rename the axis");
+        dt_diag_fix(d, end, dt_arena_printf(l->arena, "[%s -> %s]", from, missing->name),
+                    "rename the axis");
 }
 
-static bool missing_axis(DtLower *l, const DtSignature *s, const DtFormal *formal, const DtBound *bound,
-                         const DtDeclared *want, const DtAxis *missing)
+static bool missing_axis(DtLower *l, const DtSignature *s, const DtFormal *formal,
+                         const DtBound *bound, const DtDeclared *want, const DtAxis *missing)
 {
-    DtDiag *d = argument_report(l, s, E0301, bound,
-                                dt_arena_printf(l->arena, "`%s` needs axis `%s` on `%s`, which is %s",
-                                                s->function->def->name.text, missing->name, formal->name.text,
-                                                described(l, bound)));
+    DtDiag *d =
+        argument_report(l, s, E0301, bound,
+                        dt_arena_printf(l->arena, "`%s` needs axis `%s` on `%s`, which is %s",
+                                        s->function->def->name.text, missing->name,
+                                        formal->name.text, described(l, bound)));
     dt_diag_caret(d, "no axis `%s`", missing->name);
     label_formal(l, s, formal, d);
     const char *alias = alias_candidate(l, bound, missing->name);
     if (alias && declares(want, alias))
         alias = NULL;
     if (alias)
-        dt_diag_note(d, "`%s` is a second name of the extent of `%s`: two roles of one axis need two names, or they "
-                        "would meet position by position", missing->name, alias);
+        dt_diag_note(d,
+                     "`%s` is a second name of the extent of `%s`: two roles of one axis need two "
+                     "names, or they "
+                     "would meet position by position",
+                     missing->name, alias);
     suggest_rename(l, d, s, bound, want, missing);
     return false;
 }
 
-static bool extra_axis(DtLower *l, const DtSignature *s, const DtFormal *formal, const DtBound *bound, const char *extra)
+static bool extra_axis(DtLower *l, const DtSignature *s, const DtFormal *formal,
+                       const DtBound *bound, const char *extra)
 {
-    DtDiag *d = argument_report(l, s, E0302, bound,
-                                dt_arena_printf(l->arena, "`%s` of `%s` has no axis `%s`, and this value has: it is %s",
-                                                formal->name.text, s->function->def->name.text, extra, described(l, bound)));
+    DtDiag *d = argument_report(
+        l, s, E0302, bound,
+        dt_arena_printf(l->arena, "`%s` of `%s` has no axis `%s`, and this value has: it is %s",
+                        formal->name.text, s->function->def->name.text, extra,
+                        described(l, bound)));
     dt_diag_label(d, formal->span, "these axes and no others");
     if (dt_scope_in_library(l, formal->span))
         return false;
     DtText text = {0};
     for (uint32_t i = 0; i < formal->type.axes.n; i++)
         dt_text_printf(&text, ", %s", formal->type.axes.at[i].name.text);
-    dt_diag_help(d, "to accept more axes, write `%s[...%s]` in the signature", formal->name.text, text.at ? text.at : "");
+    dt_diag_help(d, "to accept more axes, write `%s[...%s]` in the signature", formal->name.text,
+                 text.at ? text.at : "");
     dt_text_free(&text);
     return false;
 }
 
 /* ---- arguments ---- */
 
-static bool check_axis(DtLower *l, DtSignature *s, const DtFormal *formal, const DtBound *bound, const DtDeclared *want,
-                       uint32_t i)
+static bool check_axis(DtLower *l, DtSignature *s, const DtFormal *formal, const DtBound *bound,
+                       const DtDeclared *want, uint32_t i)
 {
     const DtAxis *axis = &want->axes[i];
-    int64_t extent = bound->val.kind == DT_VAL_TENSOR ? dt_type_extent(bound->val.tensor.value->type, axis->name) : -1;
+    int64_t extent = bound->val.kind == DT_VAL_TENSOR
+                         ? dt_type_extent(bound->val.tensor.value->type, axis->name)
+                         : -1;
     if (extent < 0)
         return missing_axis(l, s, formal, bound, want, axis);
     if (axis->extent == 0 || axis->extent == extent)
         return true;
-    DtDiag *d = argument_report(l, s, E0303, bound,
-                                dt_arena_printf(l->arena, "`%s` of `%s` has %lld elements along `%s`, and this value %lld",
-                                                formal->name.text, s->function->def->name.text, (long long)axis->extent,
-                                                axis->name, (long long)extent));
+    DtDiag *d = argument_report(
+        l, s, E0303, bound,
+        dt_arena_printf(l->arena, "`%s` of `%s` has %lld elements along `%s`, and this value %lld",
+                        formal->name.text, s->function->def->name.text, (long long)axis->extent,
+                        axis->name, (long long)extent));
     dt_diag_label(d, want->spans[i], "declared here");
     return false;
 }
@@ -198,12 +219,14 @@ static bool check_axes(DtLower *l, DtSignature *s, const DtFormal *formal, const
     return true;
 }
 
-static bool wrong_dtype(DtLower *l, const DtSignature *s, const DtFormal *formal, const DtBound *bound, DtDtype want)
+static bool wrong_dtype(DtLower *l, const DtSignature *s, const DtFormal *formal,
+                        const DtBound *bound, DtDtype want)
 {
-    DtDiag *d = argument_report(l, s, E0402, bound,
-                                dt_arena_printf(l->arena, "`%s` of `%s` is %s, and this value is %s", formal->name.text,
-                                                s->function->def->name.text, dt_dtype_name(want),
-                                                dt_report_type(l, &bound->val)));
+    DtDiag *d =
+        argument_report(l, s, E0402, bound,
+                        dt_arena_printf(l->arena, "`%s` of `%s` is %s, and this value is %s",
+                                        formal->name.text, s->function->def->name.text,
+                                        dt_dtype_name(want), dt_report_type(l, &bound->val)));
     label_formal(l, s, formal, d);
     dt_diag_help(d, "convert it: `%s(...)`", dt_dtype_name(want));
     return false;
@@ -250,50 +273,57 @@ bool dt_bind_argument(DtLower *l, DtSignature *s, const DtFormal *formal, DtBoun
 
 /* ---- results ---- */
 
-static bool lost_axis(DtLower *l, const DtSignature *s, const DtVal *val, DtSpan span, DtSpan declared, const char *axis,
-                      bool extra)
+static bool lost_axis(DtLower *l, const DtSignature *s, const DtVal *val, DtSpan span,
+                      DtSpan declared, const char *axis, bool extra)
 {
-    DtDiag *d = dt_report_error(l, E0311, span, "`%s` returns %s, which lacks the axis `%s`", s->function->def->name.text,
-                                dt_report_type(l, val), axis);
-    dt_diag_label(d, declared, extra ? "`...` stands for `%s` here" : "the signature has `%s`", axis);
+    DtDiag *d = dt_report_error(l, E0311, span, "`%s` returns %s, which lacks the axis `%s`",
+                                s->function->def->name.text, dt_report_type(l, val), axis);
+    dt_diag_label(d, declared, extra ? "`...` stands for `%s` here" : "the signature has `%s`",
+                  axis);
     return false;
 }
 
-static bool surplus_axis(DtLower *l, const DtSignature *s, const DtVal *val, DtSpan span, DtSpan declared, const char *axis)
+static bool surplus_axis(DtLower *l, const DtSignature *s, const DtVal *val, DtSpan span,
+                         DtSpan declared, const char *axis)
 {
-    DtDiag *d = dt_report_error(l, E0311, span, "`%s` returns %s, whose axis `%s` is not in its signature",
-                                s->function->def->name.text, dt_report_type(l, val), axis);
+    DtDiag *d =
+        dt_report_error(l, E0311, span, "`%s` returns %s, whose axis `%s` is not in its signature",
+                        s->function->def->name.text, dt_report_type(l, val), axis);
     dt_diag_label(d, declared, "the declared result");
     dt_diag_help(d, "sum it away (`sum[%s](...)`), or add it to the signature", axis);
     return false;
 }
 
-static bool check_result_axes(DtLower *l, const DtSignature *s, const DtAstType *type, const DtVal *val, DtSpan span)
+static bool check_result_axes(DtLower *l, const DtSignature *s, const DtAstType *type,
+                              const DtVal *val, DtSpan span)
 {
     DtDeclared want;
     if (!dt_axes_declared(l, type, false, &want))
         return false;
-    const DtType *have = val->kind == DT_VAL_TENSOR ? val->tensor.value->type : dt_type_scalar(DT_F32);
+    const DtType *have =
+        val->kind == DT_VAL_TENSOR ? val->tensor.value->type : dt_type_scalar(DT_F32);
     for (uint32_t i = 0; i < want.n; i++) {
         int64_t extent = dt_type_extent(have, want.axes[i].name);
         if (extent < 0)
             return lost_axis(l, s, val, span, want.spans[i], want.axes[i].name, false);
         if (want.axes[i].extent && want.axes[i].extent != extent) {
-            DtDiag *d = dt_report_error(l, E0303, span, "`%s` returns %lld elements along `%s`, and %lld are declared",
-                                        s->function->def->name.text, (long long)extent, want.axes[i].name,
-                                        (long long)want.axes[i].extent);
+            DtDiag *d = dt_report_error(
+                l, E0303, span, "`%s` returns %lld elements along `%s`, and %lld are declared",
+                s->function->def->name.text, (long long)extent, want.axes[i].name,
+                (long long)want.axes[i].extent);
             dt_diag_label(d, want.spans[i], "declared here");
             return false;
         }
     }
     for (uint32_t i = 0; want.open && i < s->extras.n; i++) {
-        if (!declares(&want, s->extras.at[i]) && dt_type_find(have, s->extras.at[i]) < 0 && have->rank + want.n > 0 &&
-            val->kind == DT_VAL_TENSOR)
+        if (!declares(&want, s->extras.at[i]) && dt_type_find(have, s->extras.at[i]) < 0 &&
+            have->rank + want.n > 0 && val->kind == DT_VAL_TENSOR)
             return lost_axis(l, s, val, span, type->span, s->extras.at[i], true);
     }
     for (uint32_t i = 0; i < have->rank; i++) {
         const char *name = have->axes[i].name;
-        if (!declares(&want, name) && !(want.open && (names_have(&s->extras, name) || names_have(&s->loose, name))))
+        if (!declares(&want, name) &&
+            !(want.open && (names_have(&s->extras, name) || names_have(&s->loose, name))))
             return surplus_axis(l, s, val, span, type->span, name);
     }
     return true;
@@ -317,8 +347,8 @@ bool dt_bind_result(DtLower *l, DtSignature *s, uint32_t i, DtVal *val, DtSpan s
     if (type->dtype && !typed)
         return false;
     if (typed && !take_dtype(l, val, want)) {
-        DtDiag *d = dt_report_error(l, E0402, span, "`%s` returns %s, and its signature says %s", def->name.text,
-                                    dt_report_type(l, val), dt_dtype_name(want));
+        DtDiag *d = dt_report_error(l, E0402, span, "`%s` returns %s, and its signature says %s",
+                                    def->name.text, dt_report_type(l, val), dt_dtype_name(want));
         dt_diag_label(d, type->span, "declared here");
         dt_diag_help(d, "convert it: `%s(...)`", dt_dtype_name(want));
         return false;

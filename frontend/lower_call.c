@@ -9,7 +9,10 @@
 
 /* ---- the callee ---- */
 
-static bool is_function(const DtVal *v) { return v->kind == DT_VAL_FUNCTION || v->kind == DT_VAL_INSTANCE; }
+static bool is_function(const DtVal *v)
+{
+    return v->kind == DT_VAL_FUNCTION || v->kind == DT_VAL_INSTANCE;
+}
 
 bool dt_call_denotes(DtLower *l, const DtExpr *expr)
 {
@@ -50,10 +53,12 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
     }
     for (uint32_t i = 0; i < dt_n_builtins; i++)
         names[n++] = dt_builtins[i].name;
-    DtDiag *d = dt_report_error(l, E0201, expr->name.span, "there is no function or layer `%s`", expr->name.text);
+    DtDiag *d = dt_report_error(l, E0201, expr->name.span, "there is no function or layer `%s`",
+                                expr->name.text);
     dt_report_nearest(l, d, expr->name.span, expr->name.text, names, n);
-    static const char *const standard[] = {"relu", "silu", "gelu", "gelu_tanh", "mean", "lse", "softmax", "xent", "attend",
-                                           "linear", "layernorm", "rmsnorm", "conv", "maxpool"};
+    static const char *const standard[] = {"relu",      "silu",    "gelu", "gelu_tanh", "mean",
+                                           "lse",       "softmax", "xent", "attend",    "linear",
+                                           "layernorm", "rmsnorm", "conv", "maxpool"};
     for (size_t i = 0; i < DT_COUNT(standard); i++) {
         if (!strcmp(standard[i], expr->name.text))
             dt_diag_help(d, "it is in the library: begin the file with `include \"std.dsl\"`");
@@ -69,14 +74,15 @@ static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
     if (binding) {
         if (!is_function(&binding->val)) {
             if (!dt_val_is_error(&binding->val))
-                dt_report_error(l, E0204, expr->span, "`%s` is %s here, which has no instances", expr->name.text,
-                                dt_report_type(l, &binding->val));
+                dt_report_error(l, E0204, expr->span, "`%s` is %s here, which has no instances",
+                                expr->name.text, dt_report_type(l, &binding->val));
             return dt_val_error();
         }
         if (!expr->label.text)
             return binding->val;
         if (binding->val.kind == DT_VAL_INSTANCE) {
-            dt_report_error(l, E0204, expr->label.span, "`%s` is an instance already and cannot get another label",
+            dt_report_error(l, E0204, expr->label.span,
+                            "`%s` is an instance already and cannot get another label",
                             expr->name.text);
             return dt_val_error();
         }
@@ -93,7 +99,8 @@ static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
     if (!f.builtin && !f.def && !global)
         f.builtin = dt_builtin_find(expr->name.text, -1);
     if (global && global->kind == DT_GLOBAL_DIM) {
-        dt_report_error(l, E0204, expr->span, "`%s` is a dim, which has no instances", expr->name.text);
+        dt_report_error(l, E0204, expr->span, "`%s` is a dim, which has no instances",
+                        expr->name.text);
         return dt_val_error();
     }
     return f.def || f.builtin ? function_val(l, &f) : unknown_function(l, expr);
@@ -122,8 +129,11 @@ static bool check_label(DtLower *l, const DtFunction *f)
 {
     if (!f->label.text || (f->def && f->def->kind != DT_DEF_FN))
         return true;
-    DtDiag *d = dt_report_error(l, E0204, f->label.span, "`%s` has no parameters, so it takes no label",
-                                f->def ? f->def->name.text : f->builtin ? f->builtin->name : dt_dtype_name(f->dtype));
+    DtDiag *d =
+        dt_report_error(l, E0204, f->label.span, "`%s` has no parameters, so it takes no label",
+                        f->def       ? f->def->name.text
+                        : f->builtin ? f->builtin->name
+                                     : dt_dtype_name(f->dtype));
     dt_diag_note(d, "labels name instances of layers");
     return false;
 }
@@ -151,11 +161,15 @@ static bool check_axes(DtLower *l, DtFunction *f)
     if (def->axes.n == 1 && f->axes.n > 1)
         merge_sole(l, f);
     if (def->axes.n != f->axes.n) {
-        DtDiag *d = dt_report_error(l, E0206, f->span, "`%s` takes %u axis argument%s, and %u %s given", def->name.text,
-                                    def->axes.n, def->axes.n == 1 ? "" : "s", f->axes.n, f->axes.n == 1 ? "is" : "are");
+        DtDiag *d = dt_report_error(
+            l, E0206, f->span, "`%s` takes %u axis argument%s, and %u %s given", def->name.text,
+            def->axes.n, def->axes.n == 1 ? "" : "s", f->axes.n, f->axes.n == 1 ? "is" : "are");
         dt_diag_label(d, def->head.file ? def->head : def->name.span, "defined here");
         if (def->axes.n)
-            dt_diag_note(d, "square brackets name axes: `%s[...](x)`; a list for one parameter stands in parentheses", def->name.text);
+            dt_diag_note(d,
+                         "square brackets name axes: `%s[...](x)`; a list for one parameter stands "
+                         "in parentheses",
+                         def->name.text);
         return false;
     }
     return dt_axes_distinct(l, &f->axes, dt_arena_printf(l->arena, "`%s`", def->name.text));
@@ -191,7 +205,8 @@ DtVal dt_call_instance(DtLower *l, const DtFunction *function)
     if (!check_label(l, &f) || !check_axes(l, &f))
         return dt_val_error();
     if (!l->now || (l->now->def && l->now->def->kind == DT_DEF_FN)) {
-        DtDiag *d = dt_report_error(l, E0209, f.span, "an `fn` cannot contain the layer `%s`", f.def->name.text);
+        DtDiag *d = dt_report_error(l, E0209, f.span, "an `fn` cannot contain the layer `%s`",
+                                    f.def->name.text);
         if (l->now)
             dt_diag_label(d, l->now->def->head.file ? l->now->def->head : l->now->def->name.span,
                           "make it a `layer`, so that its parameters have a path");
@@ -199,7 +214,8 @@ DtVal dt_call_instance(DtLower *l, const DtFunction *function)
     }
     DtFrame *frame = l->now->frame;
     DtInstance *instance = DT_NEW(l->arena, DtInstance);
-    *instance = (DtInstance){.def = f.def, .axes = f.axes, .has_axes = f.has_axes, .home = frame, .span = f.span};
+    *instance = (DtInstance){
+        .def = f.def, .axes = f.axes, .has_axes = f.has_axes, .home = frame, .span = f.span};
     instance->label = f.label.text ? f.label : (DtName){f.def->name.text, f.span};
     if (f.def->kind == DT_DEF_MODEL) {
         size_t len = strlen(frame->prefix);
@@ -240,41 +256,47 @@ static const char *signature(DtLower *l, const DtDef *def)
     DtText text = {0};
     dt_text_printf(&text, "%s(", def->name.text);
     for (uint32_t i = 0; i < def->formals.n; i++)
-        dt_text_printf(&text, "%s%s%s", i ? ", " : "", def->formals.at[i].name.text, def->formals.at[i].init ? " = ..." : "");
+        dt_text_printf(&text, "%s%s%s", i ? ", " : "", def->formals.at[i].name.text,
+                       def->formals.at[i].init ? " = ..." : "");
     dt_text_add(&text, ")");
     char *copy = dt_arena_strndup(l->arena, text.at, text.len);
     dt_text_free(&text);
     return copy;
 }
 
-static bool argument_error(DtLower *l, const DtDef *def, DtSpan span, DtDiag **ret_diag, const char *message)
+static bool argument_error(DtLower *l, const DtDef *def, DtSpan span, DtDiag **ret_diag,
+                           const char *message)
 {
     DtDiag *d = dt_report_error(l, E0205, span, "%s", message);
-    dt_diag_label(d, def->head.file ? def->head : def->name.span, "`%s` is defined here", def->name.text);
+    dt_diag_label(d, def->head.file ? def->head : def->name.span, "`%s` is defined here",
+                  def->name.text);
     dt_diag_note(d, "its arguments are %s", signature(l, def));
     if (ret_diag)
         *ret_diag = d;
     return false;
 }
 
-static bool place_argument(DtLower *l, const DtDef *def, DtBound *bound, int32_t at, DtVal val, const DtExpr *expr,
-                           DtSpan span)
+static bool place_argument(DtLower *l, const DtDef *def, DtBound *bound, int32_t at, DtVal val,
+                           const DtExpr *expr, DtSpan span)
 {
     if (bound[at].given)
-        return argument_error(l, def, span, NULL, dt_arena_printf(l->arena, "the argument `%s` of `%s` is given twice",
-                                                                  def->formals.at[at].name.text, def->name.text));
+        return argument_error(l, def, span, NULL,
+                              dt_arena_printf(l->arena, "the argument `%s` of `%s` is given twice",
+                                              def->formals.at[at].name.text, def->name.text));
     bound[at] = (DtBound){.val = val, .expr = expr, .given = true};
     return true;
 }
 
-static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const DtArg *arg, DtVal val)
+static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const DtArg *arg,
+                           DtVal val)
 {
     int32_t at = formal_named(def, arg->name.text);
     if (at >= 0)
         return place_argument(l, def, bound, at, val, arg->value, arg->name.span);
     DtDiag *d;
-    argument_error(l, def, arg->name.span, &d, dt_arena_printf(l->arena, "`%s` has no argument `%s`", def->name.text,
-                                                               arg->name.text));
+    argument_error(
+        l, def, arg->name.span, &d,
+        dt_arena_printf(l->arena, "`%s` has no argument `%s`", def->name.text, arg->name.text));
     const char **names = DT_NEW_ARRAY(l->arena, const char *, def->formals.n + 1);
     for (uint32_t i = 0; i < def->formals.n; i++)
         names[i] = def->formals.at[i].name.text;
@@ -282,31 +304,35 @@ static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const D
     return false;
 }
 
-static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, const DtVal *first, const DtExpr *first_expr,
-                           DtBound *bound)
+static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, const DtVal *first,
+                           const DtExpr *first_expr, DtBound *bound)
 {
     bool ok = true;
     uint32_t at = 0, n_args = call->kind == DT_EXPR_CALL ? call->args.n : 0;
     if (first && def->formals.n)
         ok = place_argument(l, def, bound, (int32_t)at++, *first, first_expr, first_expr->span);
     else if (first)
-        ok = argument_error(l, def, first_expr->span, NULL, dt_arena_printf(l->arena, "`%s` takes no arguments", def->name.text));
+        ok = argument_error(l, def, first_expr->span, NULL,
+                            dt_arena_printf(l->arena, "`%s` takes no arguments", def->name.text));
     for (uint32_t i = 0; i < n_args; i++) {
         const DtArg *arg = &call->args.at[i];
         DtVal val = dt_expr_eval(l, arg->value);
         if (arg->name.text)
             ok &= named_argument(l, def, bound, arg, val);
         else if (at >= def->formals.n)
-            ok = argument_error(l, def, arg->value ? arg->value->span : call->span, NULL,
-                                dt_arena_printf(l->arena, "`%s` takes %u argument%s, and more are given", def->name.text,
-                                                def->formals.n, def->formals.n == 1 ? "" : "s"));
+            ok = argument_error(
+                l, def, arg->value ? arg->value->span : call->span, NULL,
+                dt_arena_printf(l->arena, "`%s` takes %u argument%s, and more are given",
+                                def->name.text, def->formals.n, def->formals.n == 1 ? "" : "s"));
         else
-            ok &= place_argument(l, def, bound, (int32_t)at++, val, arg->value, arg->value ? arg->value->span : call->span);
+            ok &= place_argument(l, def, bound, (int32_t)at++, val, arg->value,
+                                 arg->value ? arg->value->span : call->span);
     }
     for (uint32_t i = 0; ok && i < def->formals.n; i++) {
         if (!bound[i].given && !def->formals.at[i].init)
-            ok = argument_error(l, def, call->span, NULL, dt_arena_printf(l->arena, "the argument `%s` of `%s` is missing",
-                                                                          def->formals.at[i].name.text, def->name.text));
+            ok = argument_error(l, def, call->span, NULL,
+                                dt_arena_printf(l->arena, "the argument `%s` of `%s` is missing",
+                                                def->formals.at[i].name.text, def->name.text));
     }
     for (uint32_t i = 0; i < def->formals.n; i++)
         ok &= !bound[i].given || !dt_val_is_error(&bound[i].val);
@@ -315,18 +341,21 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
 
 /* ---- calls ---- */
 
-static DtVal eval_cast(DtLower *l, const DtFunction *f, const DtExpr *call, const DtVal *first, const DtExpr *first_expr)
+static DtVal eval_cast(DtLower *l, const DtFunction *f, const DtExpr *call, const DtVal *first,
+                       const DtExpr *first_expr)
 {
     uint32_t n = call->kind == DT_EXPR_CALL ? call->args.n : 0;
     if (n + (first != NULL) != 1 || (n && call->args.at[0].name.text)) {
-        dt_report_error(l, E0205, call->span, "a cast takes one value: `%s(x)`", dt_dtype_name(f->dtype));
+        dt_report_error(l, E0205, call->span, "a cast takes one value: `%s(x)`",
+                        dt_dtype_name(f->dtype));
         return dt_val_error();
     }
     DtVal v = first ? *first : dt_expr_eval(l, call->args.at[0].value);
     if (!dt_val_check(l, &v, first ? first_expr : call->args.at[0].value))
         return dt_val_error();
     if (!l->now) {
-        dt_report_error(l, E0401, call->span, "a cast makes a tensor, and here a constant is needed");
+        dt_report_error(l, E0401, call->span,
+                        "a cast makes a tensor, and here a constant is needed");
         return dt_val_error();
     }
     l->now->frame->b.span = call->span;
@@ -342,17 +371,23 @@ static void evaluate_arguments(DtLower *l, const DtExpr *call)
         dt_expr_eval(l, call->args.at[i].value);
 }
 
-static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal *first, const DtExpr *first_expr)
+static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal *first,
+                      const DtExpr *first_expr)
 {
     DtFunction f = {0};
     DtInstance *instance = callee.kind == DT_VAL_INSTANCE ? callee.instance : NULL;
     if (instance)
-        f = (DtFunction){.def = instance->def, .axes = instance->axes, .has_axes = instance->has_axes, .span = instance->span};
+        f = (DtFunction){.def = instance->def,
+                         .axes = instance->axes,
+                         .has_axes = instance->has_axes,
+                         .span = instance->span};
     else
         f = *callee.function;
     if (!l->now) {
-        DtDiag *d = dt_report_error(l, E0401, call->span, "here a constant is needed, and functions give tensors");
-        dt_diag_note(d, "literals, dims, arithmetic and the built-in functions of numbers are allowed");
+        DtDiag *d = dt_report_error(l, E0401, call->span,
+                                    "here a constant is needed, and functions give tensors");
+        dt_diag_note(
+            d, "literals, dims, arithmetic and the built-in functions of numbers are allowed");
         return dt_val_error();
     }
     if (!instance && (!check_label(l, &f) || !check_axes(l, &f))) {
@@ -381,8 +416,8 @@ static DtVal not_callable(DtLower *l, const DtExpr *callee)
     DtVal v = dt_expr_eval(l, callee);
     if (dt_val_is_error(&v))
         return v;
-    DtDiag *d = dt_report_error(l, E0204, callee->span, "%s is %s and cannot be called", dt_report_subject(l, callee),
-                                dt_report_type(l, &v));
+    DtDiag *d = dt_report_error(l, E0204, callee->span, "%s is %s and cannot be called",
+                                dt_report_subject(l, callee), dt_report_type(l, &v));
     if (v.kind == DT_VAL_TENSOR || dt_val_is_constant(&v))
         dt_diag_note(d, "multiplication is written `*`, contraction `@axis`");
     return dt_val_error();
@@ -407,8 +442,8 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
         DtVal inner = dt_call_eval(l, expr->a, first, first_expr);
         result = dt_val_is_error(&inner) ? inner : dt_index_eval(l, expr, inner);
     } else if (name->kind == DT_EXPR_SUBS && name->a->kind == DT_EXPR_NAME && name->a->name.text &&
-               !name->a->label.text && !dt_expr_find(l, name->a->name.text) && !dt_scope_value(l, name->a->name.text) &&
-               !dt_builtin_find(name->a->name.text, -1)) {
+               !name->a->label.text && !dt_expr_find(l, name->a->name.text) &&
+               !dt_scope_value(l, name->a->name.text) && !dt_builtin_find(name->a->name.text, -1)) {
         result = unknown_function(l, name->a);
         evaluate_arguments(l, expr);
     } else if (!dt_call_denotes(l, name)) {
@@ -420,7 +455,9 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
     } else if (callee.kind == DT_VAL_FUNCTION && callee.function->is_cast) {
         result = eval_cast(l, callee.function, expr, first, first_expr);
     } else if (callee.kind == DT_VAL_FUNCTION && callee.function->builtin) {
-        result = check_label(l, callee.function) ? dt_builtin_call(l, callee.function, expr, first, first_expr) : dt_val_error();
+        result = check_label(l, callee.function)
+                     ? dt_builtin_call(l, callee.function, expr, first, first_expr)
+                     : dt_val_error();
     } else {
         result = call_def(l, callee, expr, first, first_expr);
     }

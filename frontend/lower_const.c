@@ -9,7 +9,9 @@
 static DtVal overflow(DtLower *l, const DtExpr *expr)
 {
     DtDiag *d = dt_report_error(l, E0404, expr->span, "this constant does not fit 64 bits");
-    dt_diag_note(d, "integer constants are exact; write a factor as a float (`2.0`) for an approximate value");
+    dt_diag_note(
+        d,
+        "integer constants are exact; write a factor as a float (`2.0`) for an approximate value");
     return dt_val_error();
 }
 
@@ -24,7 +26,8 @@ DtVal dt_const_unary(DtLower *l, const DtExpr *expr, DtVal a)
     if (expr->op == DT_OPR_NOT) {
         if (a.kind == DT_VAL_BOOL)
             return dt_val_bool(!a.whole);
-        dt_report_error(l, E0403, expr->a->span, "`not` needs a truth value, and this is %s", dt_report_type(l, &a));
+        dt_report_error(l, E0403, expr->a->span, "`not` needs a truth value, and this is %s",
+                        dt_report_type(l, &a));
         return dt_val_error();
     }
     if (a.kind == DT_VAL_FLOAT)
@@ -100,7 +103,8 @@ static DtVal float_binary(DtLower *l, const DtExpr *expr, double a, double b)
     }
     double r = pow(a, b);
     if (isnan(r) && !isnan(a) && !isnan(b)) {
-        dt_report_error(l, E0404, expr->span, "a negative constant has no power with a fractional exponent");
+        dt_report_error(l, E0404, expr->span,
+                        "a negative constant has no power with a fractional exponent");
         return dt_val_error();
     }
     return dt_val_float(r);
@@ -123,7 +127,12 @@ DtVal dt_const_binary(DtLower *l, const DtExpr *expr, DtVal a, DtVal b)
     bool ints = a.kind != DT_VAL_FLOAT && b.kind != DT_VAL_FLOAT;
     double x = dt_val_number(&a), y = dt_val_number(&b);
     switch (expr->op) {
-    case DT_OPR_LT: case DT_OPR_LE: case DT_OPR_GT: case DT_OPR_GE: case DT_OPR_EQ: case DT_OPR_NE:
+    case DT_OPR_LT:
+    case DT_OPR_LE:
+    case DT_OPR_GT:
+    case DT_OPR_GE:
+    case DT_OPR_EQ:
+    case DT_OPR_NE:
         if (ints)
             return dt_val_bool(compare(expr->op, a.whole < b.whole ? -1 : a.whole > b.whole));
         if (isnan(x) || isnan(y))
@@ -167,12 +176,15 @@ DtVal dt_expr_power(DtLower *l, const DtExpr *expr, DtVal x, DtVal n)
     const DtExpr *exprs[2] = {expr->a, expr->b};
     if (n.kind == DT_VAL_INT && x.kind == DT_VAL_TENSOR) {
         if (n.whole == 0) {
-            DtVal one = dt_val_of(l, dt_val_use(l, &(DtVal){.kind = DT_VAL_INT, .whole = 1}, dt_val_dtype(&x)), x.weak);
+            DtVal one = dt_val_of(
+                l, dt_val_use(l, &(DtVal){.kind = DT_VAL_INT, .whole = 1}, dt_val_dtype(&x)),
+                x.weak);
             const DtType *type = x.tensor.value->type;
             return dt_val_expand(l, one, type->rank, type->axes);
         }
         if (n.whole > 1024 || n.whole < -1024) {
-            dt_report_error(l, E0404, expr->b->span, "an integer exponent is repeated multiplication; %lld is too many",
+            dt_report_error(l, E0404, expr->b->span,
+                            "an integer exponent is repeated multiplication; %lld is too many",
                             (long long)n.whole);
             return dt_val_error();
         }

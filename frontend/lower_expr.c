@@ -48,9 +48,11 @@ static DtVal unknown_name(DtLower *l, DtName name)
 {
     const DtBinding *ended = find_ended(l, name.text);
     if (ended) {
-        DtDiag *d = dt_report_error(l, E0218, name.span, "`%s` is bound only inside the loop", name.text);
+        DtDiag *d =
+            dt_report_error(l, E0218, name.span, "`%s` is bound only inside the loop", name.text);
         dt_diag_label(d, ended->span, "bound here, once per iteration");
-        dt_diag_note(d, "a name assigned in `repeat` is carried out of the loop only if it was bound before it");
+        dt_diag_note(d, "a name assigned in `repeat` is carried out of the loop only if it was "
+                        "bound before it");
         return dt_val_error();
     }
     const char **names = DT_NEW_ARRAY(l->arena, const char *, 4096);
@@ -58,8 +60,10 @@ static DtVal unknown_name(DtLower *l, DtName name)
     add_scope_names(l, names, &n, 4096);
     DtDiag *d = dt_report_error(l, E0201, name.span, "there is no value `%s`", name.text);
     if (dt_scope_axis(l, name.text) || dt_axes_formal(l, name.text)) {
-        dt_diag_note(d, "`%s` is an axis; values of axes are `size[%s]`, `iota[%s]`, or `x.%s` for a tensor x", name.text,
-                     name.text, name.text, name.text);
+        dt_diag_note(
+            d,
+            "`%s` is an axis; values of axes are `size[%s]`, `iota[%s]`, or `x.%s` for a tensor x",
+            name.text, name.text, name.text, name.text);
         return dt_val_error();
     }
     if (!l->now)
@@ -112,21 +116,24 @@ DtVal dt_expr_name(DtLower *l, const DtExpr *expr)
 
 /* ---- constants wanted ---- */
 
-static bool wants_constant(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, const char *kind)
+static bool wants_constant(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
+                           const char *kind)
 {
     if (dt_val_is_error(v))
         return false;
-    DtDiag *d = dt_report_error(l, E0401, expr->span, "%s must be a constant %s, and this is %s", what, kind,
-                                dt_report_type(l, v));
+    DtDiag *d = dt_report_error(l, E0401, expr->span, "%s must be a constant %s, and this is %s",
+                                what, kind, dt_report_type(l, v));
     if (v->kind == DT_VAL_TENSOR)
-        dt_diag_note(d, "constants are literals, dims, `size[a]`, `x.axis`, `training`, and arithmetic on them; they are "
+        dt_diag_note(d, "constants are literals, dims, `size[a]`, `x.axis`, `training`, and "
+                        "arithmetic on them; they are "
                         "known when the program is compiled");
     if (v->kind == DT_VAL_FLOAT)
         dt_diag_note(d, "`/` gives a float; `//` divides integers");
     return false;
 }
 
-bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, int64_t *ret_whole)
+bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
+                   int64_t *ret_whole)
 {
     if (v->kind != DT_VAL_INT)
         return wants_constant(l, v, expr, what, "integer");
@@ -134,7 +141,8 @@ bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *w
     return true;
 }
 
-bool dt_val_number_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, double *ret_number)
+bool dt_val_number_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
+                      double *ret_number)
 {
     if (v->kind != DT_VAL_INT && v->kind != DT_VAL_FLOAT)
         return wants_constant(l, v, expr, what, "number");
@@ -163,8 +171,9 @@ bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_t
     }
     if (dt_val_is_error(&v))
         return false;
-    DtDiag *d = dt_report_error(l, E0401, expr->span, "%s must be a constant truth value, and this is %s", what,
-                                dt_report_type(l, &v));
+    DtDiag *d =
+        dt_report_error(l, E0401, expr->span, "%s must be a constant truth value, and this is %s",
+                        what, dt_report_type(l, &v));
     if (v.kind == DT_VAL_TENSOR)
         dt_diag_help(d, "to choose element by element, use `where(condition, a, b)`");
     return false;
@@ -173,17 +182,18 @@ bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_t
 /* ---- operators ---- */
 
 static const char *const spellings[] = {
-    [DT_OPR_ADD] = "+", [DT_OPR_SUB] = "-", [DT_OPR_MUL] = "*", [DT_OPR_DIV] = "/", [DT_OPR_FLOORDIV] = "//",
-    [DT_OPR_MOD] = "%", [DT_OPR_POW] = "**", [DT_OPR_LT] = "<", [DT_OPR_LE] = "<=", [DT_OPR_GT] = ">",
-    [DT_OPR_GE] = ">=", [DT_OPR_EQ] = "==", [DT_OPR_NE] = "!=", [DT_OPR_AND] = "and", [DT_OPR_OR] = "or",
-    [DT_OPR_NOT] = "not", [DT_OPR_NEG] = "-"};
+    [DT_OPR_ADD] = "+",       [DT_OPR_SUB] = "-",   [DT_OPR_MUL] = "*",  [DT_OPR_DIV] = "/",
+    [DT_OPR_FLOORDIV] = "//", [DT_OPR_MOD] = "%",   [DT_OPR_POW] = "**", [DT_OPR_LT] = "<",
+    [DT_OPR_LE] = "<=",       [DT_OPR_GT] = ">",    [DT_OPR_GE] = ">=",  [DT_OPR_EQ] = "==",
+    [DT_OPR_NE] = "!=",       [DT_OPR_AND] = "and", [DT_OPR_OR] = "or",  [DT_OPR_NOT] = "not",
+    [DT_OPR_NEG] = "-"};
 
 static bool needs_bool(DtLower *l, const DtVal *v, const DtExpr *expr, DtOperator op)
 {
     if (dt_val_dtype(v) == DT_BOOL)
         return true;
-    DtDiag *d = dt_report_error(l, E0403, expr->span, "`%s` needs bool, and %s is %s", spellings[op],
-                                dt_report_subject(l, expr), dt_report_type(l, v));
+    DtDiag *d = dt_report_error(l, E0403, expr->span, "`%s` needs bool, and %s is %s",
+                                spellings[op], dt_report_subject(l, expr), dt_report_type(l, v));
     dt_report_origin(l, d, expr);
     dt_diag_help(d, "compare it with something: `x != 0`");
     return false;
@@ -199,7 +209,9 @@ static DtVal eval_unary(DtLower *l, const DtExpr *expr)
     l->now->frame->b.span = expr->span;
     const DtExpr *exprs[1] = {expr->a};
     if (expr->op == DT_OPR_NOT)
-        return needs_bool(l, &a, expr->a, DT_OPR_NOT) ? dt_val_map(l, DT_OP_NOT, &a, exprs, 1, false) : dt_val_error();
+        return needs_bool(l, &a, expr->a, DT_OPR_NOT)
+                   ? dt_val_map(l, DT_OP_NOT, &a, exprs, 1, false)
+                   : dt_val_error();
     return dt_val_map(l, DT_OP_NEG, &a, exprs, 1, false);
 }
 
@@ -223,10 +235,18 @@ static DtVal eval_logic(DtLower *l, const DtExpr *expr, DtVal *v)
 
 static DtVal eval_binary_of(DtLower *l, const DtExpr *expr, DtVal a, DtVal b)
 {
-    static const DtOpKind kinds[] = {
-        [DT_OPR_ADD] = DT_OP_ADD, [DT_OPR_SUB] = DT_OP_SUB, [DT_OPR_MUL] = DT_OP_MUL, [DT_OPR_DIV] = DT_OP_DIV,
-        [DT_OPR_FLOORDIV] = DT_OP_FLOORDIV, [DT_OPR_MOD] = DT_OP_MOD, [DT_OPR_LT] = DT_OP_LT, [DT_OPR_LE] = DT_OP_LE,
-        [DT_OPR_GT] = DT_OP_LT, [DT_OPR_GE] = DT_OP_LE, [DT_OPR_EQ] = DT_OP_EQ, [DT_OPR_NE] = DT_OP_NE};
+    static const DtOpKind kinds[] = {[DT_OPR_ADD] = DT_OP_ADD,
+                                     [DT_OPR_SUB] = DT_OP_SUB,
+                                     [DT_OPR_MUL] = DT_OP_MUL,
+                                     [DT_OPR_DIV] = DT_OP_DIV,
+                                     [DT_OPR_FLOORDIV] = DT_OP_FLOORDIV,
+                                     [DT_OPR_MOD] = DT_OP_MOD,
+                                     [DT_OPR_LT] = DT_OP_LT,
+                                     [DT_OPR_LE] = DT_OP_LE,
+                                     [DT_OPR_GT] = DT_OP_LT,
+                                     [DT_OPR_GE] = DT_OP_LE,
+                                     [DT_OPR_EQ] = DT_OP_EQ,
+                                     [DT_OPR_NE] = DT_OP_NE};
     const DtExpr *exprs[2] = {expr->a, expr->b};
     DtVal v[2] = {a, b};
     if (l->now)
@@ -282,7 +302,8 @@ static bool contract_axis(DtLower *l, const DtExpr *expr, const DtVal *v, const 
     for (int i = 0; i < 2; i++) {
         if (v[i].kind == DT_VAL_TENSOR && dt_type_find(v[i].tensor.value->type, axis) >= 0)
             continue;
-        DtDiag *d = dt_report_error(l, E0304, expr->group.span, "`@` sums over `%s`, which %s does not have: it is %s", axis,
+        DtDiag *d = dt_report_error(l, E0304, expr->group.span,
+                                    "`@` sums over `%s`, which %s does not have: it is %s", axis,
                                     dt_report_subject(l, exprs[i]), dt_report_type(l, &v[i]));
         dt_diag_caret(d, "no axis `%s` on the %s", axis, i ? "right" : "left");
         dt_report_origin(l, d, exprs[i]);
@@ -292,7 +313,8 @@ static bool contract_axis(DtLower *l, const DtExpr *expr, const DtVal *v, const 
 }
 
 /* Both operands in the narrower of their float dtypes; weak operands and integers take the other's. */
-static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *ret_dtype, bool *ret_weak)
+static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *ret_dtype,
+                      bool *ret_weak)
 {
     bool strong[2];
     for (int i = 0; i < 2; i++)
@@ -306,10 +328,12 @@ static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *r
     }
     if (strong[0] || strong[1])
         *ret_dtype = dt_val_dtype(&v[strong[0] ? 0 : 1]);
-    if (!*ret_weak || dt_dtype_is_float(dt_val_dtype(&v[0])) || dt_dtype_is_float(dt_val_dtype(&v[1])))
+    if (!*ret_weak || dt_dtype_is_float(dt_val_dtype(&v[0])) ||
+        dt_dtype_is_float(dt_val_dtype(&v[1])))
         return true;
-    DtDiag *d = dt_report_error(l, E0403, expr->op_span, "`@` multiplies floats, and these are %s and %s",
-                                dt_report_type(l, &v[0]), dt_report_type(l, &v[1]));
+    DtDiag *d =
+        dt_report_error(l, E0403, expr->op_span, "`@` multiplies floats, and these are %s and %s",
+                        dt_report_type(l, &v[0]), dt_report_type(l, &v[1]));
     dt_diag_help(d, "convert one of them: `f32(x) @...`");
     return false;
 }
@@ -336,13 +360,15 @@ static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
     DtAxis axes[DT_MAX_RANK];
     DtBuilder *b = &l->now->frame->b;
     b->span = expr->op_span;
-    ok = dt_val_union(l, v, exprs, 2, expr->op_span, &rank, axes) && dot_dtype(l, expr, v, &dtype, &weak);
+    ok = dt_val_union(l, v, exprs, 2, expr->op_span, &rank, axes) &&
+         dot_dtype(l, expr, v, &dtype, &weak);
     b->span = expr->span;
     if (!ok)
         return dt_val_error();
     DtValue *x = dt_val_use(l, &v[0], dtype), *y = dt_val_use(l, &v[1], dtype);
     DtDtype result = accumulator ? DT_F32 : dtype;
-    return dt_val_of(l, dt_graph_dot(b, x, y, list.names.n, list.names.at, result, NULL), weak && !accumulator);
+    return dt_val_of(l, dt_graph_dot(b, x, y, list.names.n, list.names.at, result, NULL),
+                     weak && !accumulator);
 }
 
 /* ---- the rest ---- */
@@ -358,13 +384,15 @@ static DtVal eval_field(DtLower *l, const DtExpr *expr)
         return dt_val_error();
     int64_t extent = 1;
     for (uint32_t i = 0; i < names.n; i++) {
-        int64_t one = x.kind == DT_VAL_TENSOR ? dt_type_extent(x.tensor.value->type, names.at[i]) : -1;
+        int64_t one =
+            x.kind == DT_VAL_TENSOR ? dt_type_extent(x.tensor.value->type, names.at[i]) : -1;
         if (one >= 0) {
             extent *= one;
             continue;
         }
-        DtDiag *d = dt_report_error(l, E0304, expr->name.span, "%s has no axis `%s`: it is %s", dt_report_subject(l, expr->a),
-                                    names.at[i], dt_report_type(l, &x));
+        DtDiag *d =
+            dt_report_error(l, E0304, expr->name.span, "%s has no axis `%s`: it is %s",
+                            dt_report_subject(l, expr->a), names.at[i], dt_report_type(l, &x));
         dt_report_origin(l, d, expr->a);
         return dt_val_error();
     }
@@ -374,7 +402,8 @@ static DtVal eval_field(DtLower *l, const DtExpr *expr)
 static DtVal eval_tuple(DtLower *l, const DtExpr *expr)
 {
     DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, expr->items.n + 1);
-    for (uint32_t i = 0; i < expr->items.n; i++) /* errors among them stay silent where they are used */
+    for (uint32_t i = 0; i < expr->items.n;
+         i++) /* errors among them stay silent where they are used */
         items[i] = dt_expr_eval(l, expr->items.at[i]);
     return dt_val_tuple(l, items, expr->items.n);
 }
@@ -398,7 +427,8 @@ static DtVal eval_pipe(DtLower *l, const DtExpr *expr)
 static DtVal eval_call(DtLower *l, const DtExpr *expr)
 {
     const DtExpr *callee = dt_report_bare(expr->a);
-    if (callee->kind == DT_EXPR_DTYPE && expr->args.n == 1 && callee->name.text && !strcmp(callee->name.text, "f32")) {
+    if (callee->kind == DT_EXPR_DTYPE && expr->args.n == 1 && callee->name.text &&
+        !strcmp(callee->name.text, "f32")) {
         const DtExpr *inner = dt_report_bare(expr->args.at[0].value);
         if (inner && inner->kind == DT_EXPR_CONTRACT && !expr->args.at[0].name.text)
             return eval_contract(l, inner, true);
@@ -414,7 +444,8 @@ static DtVal eval_kind(DtLower *l, const DtExpr *expr)
     case DT_EXPR_BOOL: return dt_val_bool(expr->integer != 0);
     case DT_EXPR_STRING: return (DtVal){.kind = DT_VAL_STRING, .string = expr};
     case DT_EXPR_QUANTITY:
-        dt_report_error(l, E0403, expr->span, "quantities with a unit belong into `cluster` blocks");
+        dt_report_error(l, E0403, expr->span,
+                        "quantities with a unit belong into `cluster` blocks");
         return dt_val_error();
     case DT_EXPR_NAME: return dt_expr_name(l, expr);
     case DT_EXPR_DTYPE: return dt_call_callee(l, expr);

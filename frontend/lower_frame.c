@@ -60,8 +60,8 @@ DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *ho
     if (made)
         return made;
     if (!frame->parent) {
-        fprintf(stderr, "internal error: `%s` uses a value of `%s`, which does not enclose it\n", frame->func->name,
-                home->func->name);
+        fprintf(stderr, "internal error: `%s` uses a value of `%s`, which does not enclose it\n",
+                frame->func->name, home->func->name);
         abort();
     }
     for (uint32_t i = 0; i < frame->captures.n; i++) {
@@ -85,27 +85,32 @@ static int32_t find_param(const DtFrame *frame, const char *path)
     return -1;
 }
 
-static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index, const DtFormalParam *formal,
-                          const DtType *type, const DtInstance *owner)
+static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
+                          const DtFormalParam *formal, const DtType *type, const DtInstance *owner)
 {
     if (old->owner != owner || !owner) {
-        DtDiag *d = dt_report_error(l, E0212, formal->span, "the parameter `%s` is declared twice", formal->path);
+        DtDiag *d = dt_report_error(l, E0212, formal->span, "the parameter `%s` is declared twice",
+                                    formal->path);
         dt_diag_label(d, old->formal.span, "first declared here");
         return -1;
     }
     if (old->value->type != type) {
-        DtDiag *d = dt_report_error(l, E0212, l->now->frame->b.span, "two calls of `%s` need different types of its parameter `%s`",
+        DtDiag *d = dt_report_error(l, E0212, l->now->frame->b.span,
+                                    "two calls of `%s` need different types of its parameter `%s`",
                                     owner->label.text, formal->path);
         dt_diag_label(d, owner->span, "one instance has one set of parameters");
-        dt_diag_note(d, "%s%s in the first call, %s%s in this one", dt_dtype_name(old->value->type->dtype),
-                     dt_report_axes(l, old->value->type, true), dt_dtype_name(type->dtype), dt_report_axes(l, type, true));
+        dt_diag_note(d, "%s%s in the first call, %s%s in this one",
+                     dt_dtype_name(old->value->type->dtype),
+                     dt_report_axes(l, old->value->type, true), dt_dtype_name(type->dtype),
+                     dt_report_axes(l, type, true));
         dt_diag_help(d, "make a second instance, with a label of its own");
         return -1;
     }
     return index;
 }
 
-int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type, const DtInstance *owner)
+int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
+                       const DtInstance *owner)
 {
     formal.path = dt_intern(formal.path);
     formal.pattern = dt_intern(formal.pattern);
@@ -137,11 +142,16 @@ bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label)
     for (uint32_t i = 0; i < frame->labels.n; i++) {
         if (frame->labels.at[i].path != path)
             continue;
-        DtDiag *d = dt_report_error(l, E0207, label.span, "two instances are called `%s` here", path);
+        DtDiag *d =
+            dt_report_error(l, E0207, label.span, "two instances are called `%s` here", path);
         dt_diag_label(d, frame->labels.at[i].span, "the first one");
-        dt_diag_note(d, "a label is part of the names of an instance's parameters, so it must be unique in its layer");
-        dt_diag_help(d, "give this one a label: `%s2:...`; or to use the same parameters twice, make the instance once "
-                        "(`f = %s:...`) and call `f`", label.text, label.text);
+        dt_diag_note(d, "a label is part of the names of an instance's parameters, so it must be "
+                        "unique in its layer");
+        dt_diag_help(d,
+                     "give this one a label: `%s2:...`; or to use the same parameters twice, make "
+                     "the instance once "
+                     "(`f = %s:...`) and call `f`",
+                     label.text, label.text);
         return false;
     }
     DtLabel entry = {.path = path, .span = label.span};
@@ -153,9 +163,11 @@ void dt_frame_write(DtLower *l, DtFrame *frame, uint32_t param, DtValue *value, 
 {
     DtFrameParam *p = &frame->params.at[param];
     if (p->new_value) {
-        DtDiag *d = dt_report_error(l, E0217, span, "the state `%s` is assigned twice in one step", p->formal.path);
+        DtDiag *d = dt_report_error(l, E0217, span, "the state `%s` is assigned twice in one step",
+                                    p->formal.path);
         dt_diag_label(d, p->written, "first assigned here");
-        dt_diag_note(d, "a state has one new value per step: reads see the old one until the step is over");
+        dt_diag_note(
+            d, "a state has one new value per step: reads see the old one until the step is over");
         return;
     }
     p->new_value = value;

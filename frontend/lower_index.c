@@ -12,11 +12,12 @@ typedef struct Index {
 
 /* ---- one axis of x ---- */
 
-static bool missing_axis(DtLower *l, const DtExpr *expr, const DtValue *x, const char *axis, DtSpan span)
+static bool missing_axis(DtLower *l, const DtExpr *expr, const DtValue *x, const char *axis,
+                         DtSpan span)
 {
     DtVal v = {.kind = DT_VAL_TENSOR, .tensor = {(DtValue *)x, l->now->frame}};
-    DtDiag *d = dt_report_error(l, E0304, span, "%s has no axis `%s`: it is %s", dt_report_subject(l, expr->a), axis,
-                                dt_report_type(l, &v));
+    DtDiag *d = dt_report_error(l, E0304, span, "%s has no axis `%s`: it is %s",
+                                dt_report_subject(l, expr->a), axis, dt_report_type(l, &v));
     dt_report_origin(l, d, expr->a);
     const char *names[DT_MAX_RANK];
     for (uint32_t i = 0; i < x->type->rank; i++)
@@ -32,7 +33,8 @@ static const char *indexed_axis(DtLower *l, const DtExpr *expr, const DtSub *sub
     if (!dt_axes_group(l, &sub->from, &list))
         return NULL;
     if (list.names.n != 1) {
-        dt_report_error(l, E0304, sub->from.span, "an index is for one axis, and `%s` stands for %u",
+        dt_report_error(l, E0304, sub->from.span,
+                        "an index is for one axis, and `%s` stands for %u",
                         sub->from.names.n ? sub->from.names.at[0].text : "this", list.names.n);
         return NULL;
     }
@@ -54,7 +56,11 @@ DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at)
 
 static DtValue *rename_axis(DtLower *l, DtValue *x, const char *from, const char *to)
 {
-    DtRelabel rename = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}, .to_extent = {dt_type_extent(x->type, from)}};
+    DtRelabel rename = {.n_from = 1,
+                        .n_to = 1,
+                        .from = {from},
+                        .to = {to},
+                        .to_extent = {dt_type_extent(x->type, from)}};
     return dt_graph_relabel(&l->now->frame->b, x, 1, &rename, NULL);
 }
 
@@ -70,19 +76,24 @@ static DtValue *apply_range(DtLower *l, const DtExpr *expr, const DtSub *sub, Dt
         return NULL;
     int64_t extent = dt_type_extent(x->type, axis);
     if (lo < 0 || hi > extent || lo >= hi) {
-        DtDiag *d = dt_report_error(l, E0308, sub->span, "the range %lld .. %lld does not lie in `%s`, which has %lld elements",
-                                    (long long)lo, (long long)hi, axis, (long long)extent);
-        dt_diag_note(d, "the end is not part of a range, and negative numbers do not count from the end");
+        DtDiag *d =
+            dt_report_error(l, E0308, sub->span,
+                            "the range %lld .. %lld does not lie in `%s`, which has %lld elements",
+                            (long long)lo, (long long)hi, axis, (long long)extent);
+        dt_diag_note(
+            d, "the end is not part of a range, and negative numbers do not count from the end");
         return NULL;
     }
     if (lo == 0 && hi == extent)
         return x;
     const DtGlobal *global = dt_scope_axis(l, axis);
     if (global && global->kind == DT_GLOBAL_DIM) {
-        DtDiag *d = dt_report_error(l, E0309, sub->span, "a range would change the extent of the dim `%s`", axis);
+        DtDiag *d = dt_report_error(l, E0309, sub->span,
+                                    "a range would change the extent of the dim `%s`", axis);
         dt_diag_label(d, global->span, "a dim has one extent everywhere");
         const char *offset = lo ? dt_arena_printf(l->arena, " + %lld", (long long)lo) : "";
-        dt_diag_help(d, "declare `dim part = %lld` and take `[%s = iota[part]%s]`", (long long)(hi - lo), axis, offset);
+        dt_diag_help(d, "declare `dim part = %lld` and take `[%s = iota[part]%s]`",
+                     (long long)(hi - lo), axis, offset);
         return NULL;
     }
     return dt_graph_slice(&l->now->frame->b, x, axis, lo, 1, hi - lo);
@@ -95,10 +106,13 @@ static DtValue *apply_constant(DtLower *l, const DtExpr *expr, const Index *inde
     if (!dt_val_int_of(l, &index->val, index->expr, "an index", &at))
         return NULL;
     if (at < 0 || at >= extent) {
-        DtDiag *d = dt_report_error(l, E0308, index->expr->span, "the index %lld is out of range: `%s` has %lld elements",
+        DtDiag *d = dt_report_error(l, E0308, index->expr->span,
+                                    "the index %lld is out of range: `%s` has %lld elements",
                                     (long long)at, index->axis, (long long)extent);
         if (at < 0)
-            dt_diag_note(d, "negative indices do not count from the end; the last element is `%s - 1` if `%s` is a dim",
+            dt_diag_note(d,
+                         "negative indices do not count from the end; the last element is `%s - 1` "
+                         "if `%s` is a dim",
                          index->axis, index->axis);
         return NULL;
     }
@@ -150,7 +164,8 @@ static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue 
     int64_t n = index->type->axes[0].extent;
     if (along != axis && dt_type_find(x->type, along) >= 0)
         return NULL; /* aligned with an axis of x: a diagonal */
-    if (__builtin_mul_overflow(n - 1, mul, &last) || __builtin_add_overflow(last, add, &last) || last >= extent)
+    if (__builtin_mul_overflow(n - 1, mul, &last) || __builtin_add_overflow(last, add, &last) ||
+        last >= extent)
         return NULL;
     if (add != 0 || mul != 1 || n != extent)
         x = dt_graph_slice(&l->now->frame->b, x, axis, add, mul, n);
@@ -158,7 +173,8 @@ static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue 
 }
 
 /* Axes that the result of the gather would have twice in different extents, or too many. */
-static bool check_gather(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n, const Index *index)
+static bool check_gather(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n,
+                         const Index *index)
 {
     DtVal *v = DT_NEW_ARRAY(l->arena, DtVal, n + 1);
     const DtExpr **exprs = DT_NEW_ARRAY(l->arena, const DtExpr *, n + 1);
@@ -181,14 +197,16 @@ static bool check_gather(DtLower *l, const DtExpr *expr, const DtValue *x, uint3
     return dt_val_union(l, v, exprs, n + 1, expr->span, &rank, axes);
 }
 
-static DtValue *apply_gather(DtLower *l, const DtExpr *expr, uint32_t n, const Index *index, DtValue *x)
+static DtValue *apply_gather(DtLower *l, const DtExpr *expr, uint32_t n, const Index *index,
+                             DtValue *x)
 {
     const char **axes = DT_NEW_ARRAY(l->arena, const char *, n);
     DtValue **values = DT_NEW_ARRAY(l->arena, DtValue *, n);
     for (uint32_t i = 0; i < n; i++) {
         if (dt_val_dtype(&index[i].val) != DT_I32) {
-            DtDiag *d = dt_report_error(l, E0403, index[i].expr->span, "an index must be i32, and %s is %s",
-                                        dt_report_subject(l, index[i].expr), dt_report_type(l, &index[i].val));
+            DtDiag *d = dt_report_error(
+                l, E0403, index[i].expr->span, "an index must be i32, and %s is %s",
+                dt_report_subject(l, index[i].expr), dt_report_type(l, &index[i].val));
             dt_report_origin(l, d, index[i].expr);
             dt_diag_help(d, "convert it: `i32(...)`, which rounds towards zero");
             return NULL;
@@ -214,7 +232,9 @@ static DtValue *apply_indices(DtLower *l, const DtExpr *expr, DtValue *x)
             return NULL;
         if (sub->kind != DT_SUB_INDEX)
             continue;
-        Index index = {.axis = indexed_axis(l, expr, sub, x), .val = dt_expr_eval(l, sub->index), .expr = sub->index};
+        Index index = {.axis = indexed_axis(l, expr, sub, x),
+                       .val = dt_expr_eval(l, sub->index),
+                       .expr = sub->index};
         if (!index.axis || !dt_val_check(l, &index.val, sub->index))
             return NULL;
         l->now->frame->b.span = expr->span;
@@ -234,8 +254,8 @@ static DtValue *apply_indices(DtLower *l, const DtExpr *expr, DtValue *x)
 
 /* ---- rename, split, merge ---- */
 
-static bool relabel_from(DtLower *l, const DtExpr *expr, const DtSub *sub, const DtAxisList *from, const DtValue *x,
-                         int64_t *ret_elements)
+static bool relabel_from(DtLower *l, const DtExpr *expr, const DtSub *sub, const DtAxisList *from,
+                         const DtValue *x, int64_t *ret_elements)
 {
     *ret_elements = 1;
     for (uint32_t i = 0; i < from->names.n; i++) {
@@ -246,18 +266,20 @@ static bool relabel_from(DtLower *l, const DtExpr *expr, const DtSub *sub, const
     return true;
 }
 
-static bool wrong_extent(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to, int64_t have,
-                         int64_t want)
+static bool wrong_extent(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to,
+                         int64_t have, int64_t want)
 {
     bool rename = from->names.n == 1 && to->names.n == 1;
     DtDiag *d;
     if (rename) {
-        d = dt_report_error(l, E0303, sub->span, "`%s` has %lld elements and cannot become `%s`, which has %lld",
+        d = dt_report_error(l, E0303, sub->span,
+                            "`%s` has %lld elements and cannot become `%s`, which has %lld",
                             from->names.at[0], (long long)have, to->names.at[0], (long long)want);
     } else {
-        d = dt_report_error(l, E0306, sub->span, "`%s` has %lld elements and cannot become `%s`, which has %lld",
-                            dt_report_names(l, &from->names), (long long)have, dt_report_names(l, &to->names),
-                            (long long)want);
+        d = dt_report_error(l, E0306, sub->span,
+                            "`%s` has %lld elements and cannot become `%s`, which has %lld",
+                            dt_report_names(l, &from->names), (long long)have,
+                            dt_report_names(l, &to->names), (long long)want);
     }
     for (uint32_t i = 0; i < to->names.n; i++) {
         const DtGlobal *global = dt_scope_axis(l, to->names.at[i]);
@@ -268,8 +290,8 @@ static bool wrong_extent(DtLower *l, const DtSub *sub, const DtAxisList *from, c
 }
 
 /* Extents of the new axes: dims have theirs; at most one `axis` name takes what is left. */
-static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to, int64_t elements,
-                       DtRelabel *r)
+static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to,
+                       int64_t elements, DtRelabel *r)
 {
     int64_t known = 1;
     int free_axis = -1;
@@ -283,10 +305,12 @@ static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, con
             if (__builtin_mul_overflow(known, r->to_extent[i], &known))
                 known = INT64_MAX;
         } else if (free_axis >= 0) {
-            DtDiag *d = dt_report_error(l, E0306, sub->span, "the extents of `%s` and `%s` are both open", r->to[free_axis],
-                                        to->names.at[i]);
-            dt_diag_note(d, "an `axis` takes what is left of %lld elements; the other names must be dims",
-                         (long long)elements);
+            DtDiag *d =
+                dt_report_error(l, E0306, sub->span, "the extents of `%s` and `%s` are both open",
+                                r->to[free_axis], to->names.at[i]);
+            dt_diag_note(
+                d, "an `axis` takes what is left of %lld elements; the other names must be dims",
+                (long long)elements);
             return false;
         } else {
             free_axis = (int)i;
@@ -295,15 +319,19 @@ static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, con
     if (free_axis < 0)
         return known == elements || wrong_extent(l, sub, from, to, elements, known);
     if (elements % known != 0) {
-        dt_report_error(l, E0306, sub->span, "`%s` has %lld elements, which %lld does not divide, so nothing is left for `%s`",
-                        dt_report_names(l, &from->names), (long long)elements, (long long)known, r->to[free_axis]);
+        dt_report_error(
+            l, E0306, sub->span,
+            "`%s` has %lld elements, which %lld does not divide, so nothing is left for `%s`",
+            dt_report_names(l, &from->names), (long long)elements, (long long)known,
+            r->to[free_axis]);
         return false;
     }
     r->to_extent[free_axis] = elements / known;
     return true;
 }
 
-static bool relabel_entry(DtLower *l, const DtExpr *expr, const DtSub *sub, const DtValue *x, DtRelabel *r)
+static bool relabel_entry(DtLower *l, const DtExpr *expr, const DtSub *sub, const DtValue *x,
+                          DtRelabel *r)
 {
     DtAxisList from, to;
     bool ok = dt_axes_group(l, &sub->from, &from);
@@ -311,8 +339,10 @@ static bool relabel_entry(DtLower *l, const DtExpr *expr, const DtSub *sub, cons
     int64_t elements;
     if (!ok || !relabel_from(l, expr, sub, &from, x, &elements))
         return false;
-    if (from.names.n > DT_COUNT(r->from) || to.names.n > DT_COUNT(r->to) || !from.names.n || !to.names.n) {
-        DtDiag *d = dt_report_error(l, E0306, sub->span, "one entry can split or merge %zu axes at most", DT_COUNT(r->to));
+    if (from.names.n > DT_COUNT(r->from) || to.names.n > DT_COUNT(r->to) || !from.names.n ||
+        !to.names.n) {
+        DtDiag *d = dt_report_error(
+            l, E0306, sub->span, "one entry can split or merge %zu axes at most", DT_COUNT(r->to));
         dt_diag_help(d, "do it in two steps, through a name for a part of the axes");
         return false;
     }
@@ -325,8 +355,8 @@ static bool relabel_entry(DtLower *l, const DtExpr *expr, const DtSub *sub, cons
 }
 
 /* No axis is taken twice, no name occurs twice in the result. */
-static bool relabel_clash(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n, const DtRelabel *r,
-                          const DtSub *const *subs)
+static bool relabel_clash(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n,
+                          const DtRelabel *r, const DtSub *const *subs)
 {
     const char *taken[4 * DT_MAX_RANK], *made[5 * DT_MAX_RANK];
     uint32_t n_taken = 0, n_made = 0;
@@ -353,17 +383,20 @@ static bool relabel_clash(DtLower *l, const DtExpr *expr, const DtValue *x, uint
             for (uint32_t k = 0; k < n_made; k++) {
                 if (made[k] != r[e].to[i])
                     continue;
-                DtDiag *d = dt_report_error(l, E0305, subs[e]->span, "the result would have the axis `%s` twice", made[k]);
+                DtDiag *d = dt_report_error(l, E0305, subs[e]->span,
+                                            "the result would have the axis `%s` twice", made[k]);
                 DtVal v = {.kind = DT_VAL_TENSOR, .tensor = {(DtValue *)x, l->now->frame}};
                 dt_diag_note(d, "%s is %s", dt_report_subject(l, expr->a), dt_report_type(l, &v));
-                dt_diag_help(d, "to swap two axes, write both renames in one bracket: `x[a -> b, b -> a]`");
+                dt_diag_help(
+                    d, "to swap two axes, write both renames in one bracket: `x[a -> b, b -> a]`");
                 return false;
             }
             made[n_made++] = r[e].to[i];
         }
     }
     if (n_made > DT_MAX_RANK) {
-        dt_report_error(l, E0312, expr->span, "the result would have more than %d axes", DT_MAX_RANK);
+        dt_report_error(l, E0312, expr->span, "the result would have more than %d axes",
+                        DT_MAX_RANK);
         return false;
     }
     return true;
@@ -401,7 +434,9 @@ static bool only_entries(DtLower *l, const DtExpr *expr, const DtVal *x)
         const DtSub *sub = &expr->subs.at[i];
         if (sub->kind != DT_SUB_GROUP)
             continue;
-        DtDiag *d = dt_report_error(l, E0204, sub->span, "brackets after a value hold indices (`a = i`) or renames (`a -> b`)");
+        DtDiag *d =
+            dt_report_error(l, E0204, sub->span,
+                            "brackets after a value hold indices (`a = i`) or renames (`a -> b`)");
         dt_diag_note(d, "%s is %s", dt_report_subject(l, expr->a), dt_report_type(l, x));
         return false;
     }
@@ -413,7 +448,8 @@ DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x)
     if (!dt_val_check(l, &x, expr->a) || !only_entries(l, expr, &x))
         return dt_val_error();
     if (x.kind != DT_VAL_TENSOR) {
-        dt_report_error(l, E0304, expr->span, "%s has no axes: it is %s", dt_report_subject(l, expr->a), dt_report_type(l, &x));
+        dt_report_error(l, E0304, expr->span, "%s has no axes: it is %s",
+                        dt_report_subject(l, expr->a), dt_report_type(l, &x));
         return dt_val_error();
     }
     l->now->frame->b.span = expr->span;

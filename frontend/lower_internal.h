@@ -36,10 +36,10 @@ typedef struct DtInstance DtInstance;
 typedef struct DtBuiltin DtBuiltin;
 
 enum {
-    DT_LOWER_CALLS = 64,       /* calls inside calls */
-    DT_LOWER_DEPTH = 1000,     /* expressions inside expressions, through calls */
-    DT_LOWER_STEPS = 1000000,  /* expressions evaluated in all */
-    DT_LOWER_INCLUDES = 64     /* includes inside includes */
+    DT_LOWER_CALLS = 64,      /* calls inside calls */
+    DT_LOWER_DEPTH = 1000,    /* expressions inside expressions, through calls */
+    DT_LOWER_STEPS = 1000000, /* expressions evaluated in all */
+    DT_LOWER_INCLUDES = 64    /* includes inside includes */
 };
 
 /* ---- axes ---- */
@@ -56,8 +56,8 @@ typedef DT_VEC(DtAxisList) DtAxisLists;
 /* ---- values ---- */
 
 typedef enum DtValKind {
-    DT_VAL_ERROR,    /* something was reported; whatever uses it stays silent */
-    DT_VAL_INT,      /* constants */
+    DT_VAL_ERROR, /* something was reported; whatever uses it stays silent */
+    DT_VAL_INT,   /* constants */
     DT_VAL_FLOAT,
     DT_VAL_BOOL,
     DT_VAL_TENSOR,
@@ -72,7 +72,7 @@ typedef enum DtValKind {
 typedef struct DtFunction {
     const DtDef *def; /* or */
     const DtBuiltin *builtin;
-    bool is_cast;     /* or */
+    bool is_cast; /* or */
     DtDtype dtype;
     DtAxisLists axes;
     bool has_axes;
@@ -82,7 +82,8 @@ typedef struct DtFunction {
 
 struct DtVal {
     DtValKind kind;
-    bool weak; /* TENSOR: a float made from literals and integers; takes the dtype of what it meets */
+    bool
+        weak; /* TENSOR: a float made from literals and integers; takes the dtype of what it meets */
     union {
         int64_t whole; /* INT, BOOL */
         double number; /* FLOAT */
@@ -115,7 +116,7 @@ typedef struct DtScope {
     struct DtScope *parent;
     DT_VEC(DtBinding) names;
     DtFrame *frame;
-    bool is_loop;        /* body of a repeat: names bound in it end with it */
+    bool is_loop; /* body of a repeat: names bound in it end with it */
     const char *label;
 } DtScope;
 
@@ -123,24 +124,30 @@ typedef struct DtScope {
 
 typedef struct DtFrameParam {
     DtFormalParam formal;
-    DtValue *value;      /* in this frame */
-    DtStore *store;      /* entry functions */
+    DtValue *value;          /* in this frame */
+    DtStore *store;          /* entry functions */
     const DtInstance *owner; /* NULL: declared in the frame's own text */
-    DtSpan written;      /* where its new value was assigned; file 0: nowhere */
+    DtSpan written;          /* where its new value was assigned; file 0: nowhere */
     DtValue *new_value;
 } DtFrameParam;
 
-typedef struct DtCapture { DtValue *outer, *inner; DtFrame *frame; } DtCapture;
-typedef struct DtLabel { const char *path; DtSpan span; } DtLabel;
+typedef struct DtCapture {
+    DtValue *outer, *inner;
+    DtFrame *frame;
+} DtCapture;
+typedef struct DtLabel {
+    const char *path;
+    DtSpan span;
+} DtLabel;
 
 struct DtFrame {
-    DtFrame *parent;     /* values of which may be captured; NULL: none */
+    DtFrame *parent; /* values of which may be captured; NULL: none */
     DtFunc *func;
     DtBuilder b;
     bool is_entry, is_loop;
-    DtFrame *random;     /* the frame that counts random sites: the layer's */
+    DtFrame *random; /* the frame that counts random sites: the layer's */
     uint32_t n_random;
-    const char *prefix;  /* of paths, from unrolled loops: "" or "t.0." */
+    const char *prefix; /* of paths, from unrolled loops: "" or "t.0." */
     DT_VEC(DtValue *) args;
     DT_VEC(DtCapture) captures;
     DT_VEC(DtFrameParam) params;
@@ -152,19 +159,19 @@ struct DtInstance {
     DtAxisLists axes;
     bool has_axes;
     DtName label;
-    DtFrame *home;       /* where its parameters are */
-    const char *path;    /* within home: "" for a model, else "t.0.wq" */
+    DtFrame *home;    /* where its parameters are */
+    const char *path; /* within home: "" for a model, else "t.0.wq" */
     DtSpan span;
 };
 
 /* A call being evaluated. */
 struct DtActivation {
     DtActivation *caller;
-    const DtDef *def;    /* NULL: the train block */
-    DtSpan call;         /* file 0: called from nowhere */
+    const DtDef *def; /* NULL: the train block */
+    DtSpan call;      /* file 0: called from nowhere */
     DtScope *scope;
     DtFrame *frame;
-    DtAxisLists axes;    /* of def->axes */
+    DtAxisLists axes;       /* of def->axes */
     DT_VEC(DtAxis) extents; /* of `axis` names, from the arguments; extent -1: they differ */
     bool has_returned;
     DtVal returned;
@@ -187,19 +194,20 @@ typedef struct DtGlobal {
     DtGlobalKind kind;
     const char *name;
     DtSpan span;
-    const DtExpr *value;  /* dim */
-    const char *option;   /* dim set by -D: the text */
+    const DtExpr *value; /* dim */
+    const char *option;  /* dim set by -D: the text */
     const DtDef *def;
-    uint8_t state;        /* dim: 0 not yet evaluated, 1 being evaluated, 2 known, 3 wrong */
+    uint8_t state; /* dim: 0 not yet evaluated, 1 being evaluated, 2 known, 3 wrong */
     int64_t extent;
     bool used, is_library;
 } DtGlobal;
 
 /* A function made by a call, or the failure to make it. */
 typedef struct DtMemo {
-    const char *key;      /* interned */
-    DtFunc *func;         /* NULL: it has errors */
-    DtVal *results;       /* tensors: tensor.value is the result's value in func */
+    const char *key; /* interned; NULL: made for one call */
+    const DtDef *def;
+    DtFunc *func;   /* NULL: it has errors */
+    DtVal *results; /* tensors: tensor.value is the result's value in func */
     uint32_t n_results;
     bool is_tuple;
 } DtMemo;
@@ -218,14 +226,14 @@ struct DtLower {
     DT_VEC(DtMemo *) memos;
     DtActivation *now;
     bool training;
-    bool in_init;                 /* evaluating an initialiser */
+    bool in_init; /* evaluating an initialiser */
     DtDtype compute, params;
-    const int64_t *rank;          /* value of `rank` in decay_if, else NULL */
+    const int64_t *rank; /* value of `rank` in decay_if, else NULL */
     const DtExpr *decay_if;
     uint32_t depth, steps;
-    bool gave_up;                 /* a limit was reported */
-    DT_VEC(const DtDef *) seen;   /* definitions that were evaluated */
-    const DtDef *stop_at_model;   /* "predict": set to the model when its call is done */
+    bool gave_up;               /* a limit was reported */
+    DT_VEC(const DtDef *) seen; /* definitions that were evaluated */
+    const DtDef *stop_at_model; /* "predict": set to the model when its call is done */
     bool wants_model, has_model;
     DtVal model_results;
     bool in_config;
@@ -249,13 +257,15 @@ DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *fo
 /* "[batch, seq]", "[tok = 197]": extents shown for `axis` names or always. In the arena. */
 const char *dt_report_axes(DtLower *l, const DtType *type, bool extents);
 const char *dt_report_names(DtLower *l, const DtAxisNames *names); /* `a`, or `(a, b)` */
-const char *dt_report_type(DtLower *l, const DtVal *val); /* f32[batch, seq], "a constant integer" */
+const char *dt_report_type(DtLower *l,
+                           const DtVal *val); /* f32[batch, seq], "a constant integer" */
 /* `k` if expr is a name, else "this value". */
 const char *dt_report_subject(DtLower *l, const DtExpr *expr);
 /* Labels the place where the value of expr was bound, if expr is a local name. */
 void dt_report_origin(DtLower *l, DtDiag *diag, const DtExpr *expr);
 /* Help with the nearest name, and a fix at span. */
-void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name, const char *const *names, size_t n);
+void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name,
+                       const char *const *names, size_t n);
 const DtExpr *dt_report_bare(const DtExpr *expr); /* without parentheses */
 
 /* ---- lower_frame.c ---- */
@@ -279,7 +289,8 @@ const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op);
 
 /* ---- lower_axes.c ---- */
 
-DtAxisList *dt_axes_formal(DtLower *l, const char *name); /* axis parameter of the definition now evaluated */
+DtAxisList *dt_axes_formal(DtLower *l,
+                           const char *name); /* axis parameter of the definition now evaluated */
 /* Appends the axes that a written name stands for; reports unknown ones. */
 bool dt_axes_name(DtLower *l, DtName name, DtAxisNames *ret_names);
 bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list);
@@ -298,9 +309,11 @@ typedef struct DtDeclared {
     uint32_t written; /* entries, `...` aside */
 } DtDeclared;
 bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared *ret_declared);
-bool dt_axes_dtype(DtLower *l, const DtAstType *type, DtDtype *ret_dtype); /* checks that programs have it */
+bool dt_axes_dtype(DtLower *l, const DtAstType *type,
+                   DtDtype *ret_dtype); /* checks that programs have it */
 /* type, unless it has too many elements: reported, NULL. */
-const DtType *dt_axes_type(DtLower *l, DtSpan span, DtDtype dtype, uint32_t rank, const DtAxis *axes);
+const DtType *dt_axes_type(DtLower *l, DtSpan span, DtDtype dtype, uint32_t rank,
+                           const DtAxis *axes);
 
 /* ---- lower_value.c ---- */
 
@@ -320,13 +333,14 @@ DtDtype dt_val_dtype(const DtVal *v);                   /* constants: i32, f32, 
 /* A constant or tensor as a value of the current frame, of dtype (constants and weak values change to it,
  * others are cast). The caller has checked that it is one of these. */
 DtValue *dt_val_use(DtLower *l, const DtVal *v, DtDtype dtype);
-DtValue *dt_val_tensor(DtLower *l, const DtVal *v);     /* in its own dtype */
+DtValue *dt_val_tensor(DtLower *l, const DtVal *v); /* in its own dtype */
 /* Is it a constant or a tensor? Reports otherwise (unless ERROR). */
 bool dt_val_check(DtLower *l, const DtVal *v, const DtExpr *expr);
 /* The dtype that maps of these operands have. floats: at least a float (exp, /). */
 DtDtype dt_val_join(const DtVal *v, uint32_t n, bool floats, bool *ret_weak);
 /* Broadcasting map over operands joined to one dtype. Reports extents that differ. */
-DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n, bool floats);
+DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
+                 bool floats);
 /* Extents of shared names agree? Fills the union. exprs may be NULL. */
 bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span,
                   uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK]);
@@ -334,8 +348,8 @@ DtVal dt_val_cast(DtLower *l, const DtVal *v, DtDtype dtype);
 DtVal dt_val_expand(DtLower *l, DtVal v, uint32_t rank, const DtAxis *axes);
 /* float operands of layers and models become compute's dtype. */
 DtVal dt_val_round(DtLower *l, const DtVal *v, DtDtype dtype);
-DtDiag *dt_val_extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a, const DtExpr *a_expr, int64_t b,
-                            const DtExpr *b_expr);
+DtDiag *dt_val_extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a,
+                            const DtExpr *a_expr, int64_t b, const DtExpr *b_expr);
 
 /* ---- lower_expr.c ---- */
 
@@ -344,8 +358,10 @@ DtVal dt_expr_eval(DtLower *l, const DtExpr *expr);
 bool dt_expr_int(DtLower *l, const DtExpr *expr, const char *what, int64_t *ret_whole);
 bool dt_expr_number(DtLower *l, const DtExpr *expr, const char *what, double *ret_number);
 bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth);
-bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, int64_t *ret_whole);
-bool dt_val_number_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, double *ret_number);
+bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
+                   int64_t *ret_whole);
+bool dt_val_number_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
+                      double *ret_number);
 DtBinding *dt_expr_find(const DtLower *l, const char *name);
 DtVal dt_expr_name(DtLower *l, const DtExpr *expr);
 /* lower_const.c: constants of both operands */
@@ -396,7 +412,8 @@ bool dt_bind_result(DtLower *l, DtSignature *s, uint32_t i, DtVal *val, DtSpan s
 /* ---- lower_memo.c ---- */
 
 /* Runs def on bound arguments; as an IR function, or in place. instance NULL for functions. */
-DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call, DtBound *bound);
+DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call,
+                   DtBound *bound);
 
 /* After an error in a call: values of the declared result types, where they are known without the arguments, so
  * that what follows can be checked. The module is not used any more. */
@@ -421,12 +438,12 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
 typedef struct DtBuiltinCall {
     const DtBuiltin *builtin;
     const DtExpr *expr;
-    DtSpan span;         /* of the name */
+    DtSpan span; /* of the name */
     DtAxisLists axes;
     uint32_t n;
     DtVal val[16];
     const DtExpr *arg[16];
-    const DtExpr *call;  /* for rows that read named arguments themselves */
+    const DtExpr *call; /* for rows that read named arguments themselves */
 } DtBuiltinCall;
 
 typedef DtVal DtBuiltinRun(DtLower *l, DtBuiltinCall *c);
@@ -434,7 +451,8 @@ typedef DtVal DtBuiltinRun(DtLower *l, DtBuiltinCall *c);
 struct DtBuiltin {
     const char *name;
     uint8_t min_axes, max_axes; /* 255: any */
-    const char *formals;        /* "x, k, stride=, pad=": `=` may be left out; "..." any more; "axis=" named by axes */
+    const char *
+        formals; /* "x, k, stride=, pad=": `=` may be left out; "..." any more; "axis=" named by axes */
     DtBuiltinRun *run;
     const char *help;
 };
@@ -442,16 +460,17 @@ extern const DtBuiltin dt_builtins[];
 extern const uint32_t dt_n_builtins;
 /* The row of this name; form 1: called with brackets, 0: without (max, min have both), -1: any. */
 const DtBuiltin *dt_builtin_find(const char *name, int with_axes);
-DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr, const DtVal *first,
-                      const DtExpr *first_expr);
+DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr,
+                      const DtVal *first, const DtExpr *first_expr);
 /* `iota[a]`, `size[a]`: no call. */
 DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *expr);
-DtBuiltinRun dt_builtin_exp, dt_builtin_log, dt_builtin_sqrt, dt_builtin_rsqrt, dt_builtin_abs, dt_builtin_floor,
-    dt_builtin_sin, dt_builtin_cos, dt_builtin_tanh, dt_builtin_erf, dt_builtin_max, dt_builtin_min, dt_builtin_where,
-    dt_builtin_sum, dt_builtin_max_over, dt_builtin_min_over, dt_builtin_cumsum, dt_builtin_iota, dt_builtin_size,
-    dt_builtin_stack, dt_builtin_unstack, dt_builtin_concat, dt_builtin_window, dt_builtin_topk, dt_builtin_onehot,
-    dt_builtin_scatter, dt_builtin_stop, dt_builtin_dropout, dt_builtin_zeros, dt_builtin_ones, dt_builtin_normal,
-    dt_builtin_uniform;
+DtBuiltinRun dt_builtin_exp, dt_builtin_log, dt_builtin_sqrt, dt_builtin_rsqrt, dt_builtin_abs,
+    dt_builtin_floor, dt_builtin_sin, dt_builtin_cos, dt_builtin_tanh, dt_builtin_erf,
+    dt_builtin_max, dt_builtin_min, dt_builtin_where, dt_builtin_sum, dt_builtin_max_over,
+    dt_builtin_min_over, dt_builtin_cumsum, dt_builtin_iota, dt_builtin_size, dt_builtin_stack,
+    dt_builtin_unstack, dt_builtin_concat, dt_builtin_window, dt_builtin_topk, dt_builtin_onehot,
+    dt_builtin_scatter, dt_builtin_stop, dt_builtin_dropout, dt_builtin_zeros, dt_builtin_ones,
+    dt_builtin_normal, dt_builtin_uniform;
 /* Every axis of the lists is an axis of x? Reports otherwise. */
 bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
 

@@ -16,8 +16,8 @@ typedef struct Call {
     DtActivation act;
     DtScope scope;
     DtBound *bound;
-    DT_VEC(DtVal) leaves;  /* tensors among the arguments, in the caller */
-    DT_VEC(DtValue *) in;  /* the same as inputs of the function */
+    DT_VEC(DtVal) leaves; /* tensors among the arguments, in the caller */
+    DT_VEC(DtValue *) in; /* the same as inputs of the function */
 } Call;
 
 /* ---- the activation ---- */
@@ -37,7 +37,8 @@ static bool check_depth(DtLower *l, const Call *c)
     if (l->now->depth < DT_LOWER_CALLS)
         return true;
     if (!l->gave_up)
-        dt_report_error(l, E0219, c->s.call->span, "calls are nested more than %d deep", DT_LOWER_CALLS);
+        dt_report_error(l, E0219, c->s.call->span, "calls are nested more than %d deep",
+                        DT_LOWER_CALLS);
     l->gave_up = true;
     return false;
 }
@@ -90,11 +91,18 @@ static void collect_leaves(DtLower *l, Call *c, const DtVal *v)
 static void key_val(DtText *text, const DtVal *v)
 {
     switch (v->kind) {
-    case DT_VAL_INT: case DT_VAL_BOOL: dt_text_printf(text, "%c%lld,", v->kind == DT_VAL_INT ? 'i' : 'b', (long long)v->whole); break;
+    case DT_VAL_INT:
+    case DT_VAL_BOOL:
+        dt_text_printf(text, "%c%lld,", v->kind == DT_VAL_INT ? 'i' : 'b', (long long)v->whole);
+        break;
     case DT_VAL_FLOAT: dt_text_printf(text, "f%a,", v->number); break;
-    case DT_VAL_TENSOR: dt_text_printf(text, "t%p%s,", (const void *)v->tensor.value->type, v->weak ? "w" : ""); break;
+    case DT_VAL_TENSOR:
+        dt_text_printf(text, "t%p%s,", (const void *)v->tensor.value->type, v->weak ? "w" : "");
+        break;
     case DT_VAL_STRING: dt_text_printf(text, "s%p,", (const void *)v->string); break;
-    case DT_VAL_INIT: dt_text_printf(text, "n%d:%a:%a,", (int)v->init.kind, v->init.a, v->init.b); break;
+    case DT_VAL_INIT:
+        dt_text_printf(text, "n%d:%a:%a,", (int)v->init.kind, v->init.a, v->init.b);
+        break;
     case DT_VAL_TUPLE:
         dt_text_add(text, "(");
         for (uint32_t i = 0; i < v->tuple.n; i++)
@@ -126,7 +134,8 @@ static const char *memo_key(DtLower *l, const Call *c)
 /* ---- results ---- */
 
 /* The returned values, checked against the signature, in *ret_items; false after an error. */
-static bool take_results(DtLower *l, Call *c, DtVal **ret_items, uint32_t *ret_n, bool *ret_is_tuple)
+static bool take_results(DtLower *l, Call *c, DtVal **ret_items, uint32_t *ret_n,
+                         bool *ret_is_tuple)
 {
     const DtDef *def = c->s.function->def;
     const DtActivation *act = &c->act;
@@ -137,8 +146,8 @@ static bool take_results(DtLower *l, Call *c, DtVal **ret_items, uint32_t *ret_n
     *ret_n = !act->has_returned ? 0 : *ret_is_tuple ? v->tuple.n : 1;
     if (*ret_n != def->results.n && (def->results.n || !act->has_returned)) {
         DtDiag *d = dt_report_error(l, E0214, act->has_returned ? act->returned_span : def->head,
-                                    "`%s` returns %u value%s, and its signature has %u", def->name.text, *ret_n,
-                                    *ret_n == 1 ? "" : "s", def->results.n);
+                                    "`%s` returns %u value%s, and its signature has %u",
+                                    def->name.text, *ret_n, *ret_n == 1 ? "" : "s", def->results.n);
         if (!act->has_returned)
             dt_diag_help(d, "end the body with `return ...`");
         return false;
@@ -203,13 +212,25 @@ static void enter_function(DtLower *l, Call *c, DtFrame *frame)
 
 static DtFuncKind func_kind(const DtDef *def)
 {
-    return def->kind == DT_DEF_FN ? DT_FUNC_FN : def->kind == DT_DEF_LAYER ? DT_FUNC_LAYER : DT_FUNC_MODEL;
+    return def->kind == DT_DEF_FN      ? DT_FUNC_FN
+           : def->kind == DT_DEF_LAYER ? DT_FUNC_LAYER
+                                       : DT_FUNC_MODEL;
+}
+
+/* `layernorm`, `layernorm.1`, ...: numbered here, so that the module need not search for a free name. */
+static const char *func_name(DtLower *l, const DtDef *def)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->memos.n; i++)
+        n += l->memos.at[i]->def == def;
+    return n ? dt_arena_printf(l->arena, "%s.%u", def->name.text, n) : def->name.text;
 }
 
 static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent)
 {
     const DtDef *def = c->s.function->def;
-    DtFrame *frame = dt_frame_new(l, parent, def->name.text, func_kind(def), def->head.file ? def->head : def->span);
+    DtFrame *frame = dt_frame_new(l, parent, func_name(l, def), func_kind(def),
+                                  def->head.file ? def->head : def->span);
     if (dt_scope_in_library(l, def->span))
         frame->func->library = def->name.text;
     enter_function(l, c, frame);
@@ -253,20 +274,25 @@ static uint32_t *pass_params(DtLower *l, const Call *c, const DtFunc *func)
     return map;
 }
 
-static bool take_writes(DtLower *l, const Call *c, const DtFunc *func, const DtOp *op, const uint32_t *map)
+static bool take_writes(DtLower *l, const Call *c, const DtFunc *func, const DtOp *op,
+                        const uint32_t *map)
 {
     for (uint32_t i = 0; i < func->writes.n; i++) {
         DtFrame *home = c->instance->home, *frame = l->now->frame;
         if (home != frame) {
             bool loop = frame->is_loop;
-            DtDiag *d = dt_report_error(l, E0217, c->s.call->span, "a state of `%s` would be assigned %s", c->instance->label.text,
-                                        loop ? "in every iteration" : "within another layer");
-            dt_diag_label(d, c->instance->span, "the instance is made outside the %s", loop ? "loop" : "layer that calls it");
-            dt_diag_note(d, loop ? "a state has one new value per step; an instance made in the loop has a state per iteration"
+            DtDiag *d = dt_report_error(
+                l, E0217, c->s.call->span, "a state of `%s` would be assigned %s",
+                c->instance->label.text, loop ? "in every iteration" : "within another layer");
+            dt_diag_label(d, c->instance->span, "the instance is made outside the %s",
+                          loop ? "loop" : "layer that calls it");
+            dt_diag_note(d, loop ? "a state has one new value per step; an instance made in the "
+                                   "loop has a state per iteration"
                                  : "an instance with states is called in the layer that makes it");
             return false;
         }
-        dt_frame_write(l, home, map[func->writes.at[i]], op->out[func->n_returns + i], c->s.call->span);
+        dt_frame_write(l, home, map[func->writes.at[i]], op->out[func->n_returns + i],
+                       c->s.call->span);
     }
     return true;
 }
@@ -294,7 +320,8 @@ static DtVal emit_call(DtLower *l, Call *c, const DtMemo *memo, const DtFrame *c
     for (uint32_t i = 0; i < c->leaves.n; i++)
         in[n++] = dt_val_tensor(l, &c->leaves.at[i]);
     for (uint32_t i = 0; captured && i < captured->captures.n; i++)
-        in[n++] = dt_frame_import(l, frame, captured->captures.at[i].outer, captured->captures.at[i].frame);
+        in[n++] = dt_frame_import(l, frame, captured->captures.at[i].outer,
+                                  captured->captures.at[i].frame);
     frame->b.span = c->s.call->span;
     uint32_t *map = func->params.n ? pass_params(l, c, func) : NULL;
     if (func->params.n && !map)
@@ -325,8 +352,9 @@ static DtMemo *find_memo(const DtLower *l, const char *key)
 
 static DtVal run_function(DtLower *l, Call *c)
 {
+    const DtDef *def = c->s.function->def;
     bool alone = false;
-    for (uint32_t i = 0; i < c->s.function->def->formals.n; i++) {
+    for (uint32_t i = 0; i < def->formals.n; i++) {
         alone |= has_function(&c->bound[i].val);
         collect_leaves(l, c, &c->bound[i].val);
     }
@@ -337,10 +365,10 @@ static DtVal run_function(DtLower *l, Call *c)
     if (!memo) {
         memo = DT_NEW(l->arena, DtMemo);
         memo->key = key;
+        memo->def = def;
         DtFrame *frame = make_function(l, c, memo, alone ? caller->frame : NULL);
         captured = alone ? frame : NULL;
-        if (key)
-            DT_PUSH(l->arena, l->memos, memo);
+        DT_PUSH(l->arena, l->memos, memo);
     }
     l->now = caller;
     return memo->func ? emit_call(l, c, memo, captured) : dt_val_error();
@@ -367,7 +395,8 @@ static DtVal stand_in(DtLower *l, const DtAstType *type, bool is_layer)
 {
     DtDeclared t;
     DtDtype dtype = is_layer ? l->compute : DT_F32;
-    if ((type->dtype && !dt_axes_dtype(l, type, &dtype)) || !dt_axes_declared(l, type, false, &t) || t.open)
+    if ((type->dtype && !dt_axes_dtype(l, type, &dtype)) || !dt_axes_declared(l, type, false, &t) ||
+        t.open)
         return dt_val_error();
     for (uint32_t i = 0; i < t.n; i++) {
         if (t.axes[i].extent < 1)
@@ -385,14 +414,21 @@ DtVal dt_memo_recover(DtLower *l, const DtFunction *function, const DtExpr *call
     const DtDef *def = function->def;
     DtActivation *caller = l->now;
     DtScope scope = {.frame = caller->frame};
-    DtActivation act = {.caller = caller, .def = def, .call = call->span, .scope = &scope, .frame = caller->frame,
-                        .axes = function->axes, .depth = caller->depth + 1};
+    DtActivation act = {.caller = caller,
+                        .def = def,
+                        .call = call->span,
+                        .scope = &scope,
+                        .frame = caller->frame,
+                        .axes = function->axes,
+                        .depth = caller->depth + 1};
     DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, def->results.n + 1);
     l->now = &act;
     for (uint32_t i = 0; i < def->results.n; i++)
         items[i] = stand_in(l, &def->results.at[i], def->kind != DT_DEF_FN);
     l->now = caller;
-    return def->results.n == 1 ? items[0] : def->results.n ? dt_val_tuple(l, items, def->results.n) : dt_val_error();
+    return def->results.n == 1 ? items[0]
+           : def->results.n    ? dt_val_tuple(l, items, def->results.n)
+                               : dt_val_error();
 }
 
 static void see(DtLower *l, const DtDef *def)
@@ -404,18 +440,27 @@ static void see(DtLower *l, const DtDef *def)
     DT_PUSH(l->arena, l->seen, def);
 }
 
-DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call, DtBound *bound)
+DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call,
+                   DtBound *bound)
 {
     Call *c = DT_NEW(l->arena, Call);
     DtActivation *caller = l->now;
     c->instance = instance;
     c->bound = bound;
-    c->s = (DtSignature){.function = function, .call = call, .act = &c->act, .is_layer = function->def->kind != DT_DEF_FN};
+    c->s = (DtSignature){.function = function,
+                         .call = call,
+                         .act = &c->act,
+                         .is_layer = function->def->kind != DT_DEF_FN};
     if (!check_depth(l, c))
         return dt_val_error();
     c->scope.frame = caller->frame;
-    c->act = (DtActivation){.caller = caller, .def = function->def, .call = call->span, .scope = &c->scope,
-                            .frame = caller->frame, .axes = function->axes, .depth = caller->depth + 1};
+    c->act = (DtActivation){.caller = caller,
+                            .def = function->def,
+                            .call = call->span,
+                            .scope = &c->scope,
+                            .frame = caller->frame,
+                            .axes = function->axes,
+                            .depth = caller->depth + 1};
     l->now = &c->act;
     DtVal result = dt_val_error();
     bool bound_all = bind_formals(l, c);
@@ -426,7 +471,8 @@ DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance,
     l->now = caller;
     if (bound_all && dt_val_is_error(&result) && dt_diag_errors(l->diags) && !l->gave_up)
         result = dt_memo_recover(l, function, call);
-    if (function->def->kind == DT_DEF_MODEL && l->wants_model && !l->has_model && caller->def == NULL) {
+    if (function->def->kind == DT_DEF_MODEL && l->wants_model && !l->has_model &&
+        caller->def == NULL) {
         l->has_model = true;
         l->stop_at_model = function->def;
         l->model_results = result;

@@ -14,9 +14,9 @@
 
 typedef struct Carried {
     const char *name;
-    DtSpan span;        /* bound before the loop */
+    DtSpan span; /* bound before the loop */
     const DtExpr *made;
-    DtVal first;        /* in the outer frame */
+    DtVal first; /* in the outer frame */
     DtValue *initial;
     const DtType *type;
     bool bad;
@@ -72,10 +72,12 @@ static void start_carried(DtLower *l, Repeat *r)
         Carried *c = &r->carried.at[i];
         c->bad = dt_val_is_error(&c->first);
         if (!c->bad && !dt_val_is_constant(&c->first) && c->first.kind != DT_VAL_TENSOR) {
-            DtDiag *d = dt_report_error(l, E0410, r->stmt->span, "`%s` is assigned in the loop, but it is %s", c->name,
+            DtDiag *d = dt_report_error(l, E0410, r->stmt->span,
+                                        "`%s` is assigned in the loop, but it is %s", c->name,
                                         dt_report_type(l, &c->first));
             dt_diag_label(d, c->span, "bound here");
-            dt_diag_note(d, "only tensors and numbers can be carried from one iteration to the next");
+            dt_diag_note(d,
+                         "only tensors and numbers can be carried from one iteration to the next");
             c->bad = true;
         }
         if (c->bad)
@@ -93,7 +95,8 @@ static void enter_body(DtLower *l, Repeat *r)
         Carried *c = &r->carried.at[i];
         DtVal val = dt_val_error();
         if (!c->bad)
-            val = (DtVal){.kind = DT_VAL_TENSOR, .tensor = {dt_frame_arg(l, r->body, c->type, c->name), r->body}};
+            val = (DtVal){.kind = DT_VAL_TENSOR,
+                          .tensor = {dt_frame_arg(l, r->body, c->type, c->name), r->body}};
         push_binding(l, r, c->name, val, c->span);
         r->scope.names.at[r->scope.names.n - 1].made = c->made;
     }
@@ -106,10 +109,12 @@ static bool carried_axes(DtLower *l, const Carried *c, const DtBinding *now, con
 {
     if (dt_type_same_axes(x->type, c->type))
         return true;
-    DtDiag *d = dt_report_error(l, E0310, now->span, "`%s` changes its axes from one iteration to the next: %s becomes %s",
-                                c->name, dt_report_axes(l, c->type, true), dt_report_axes(l, x->type, true));
+    DtDiag *d = dt_report_error(
+        l, E0310, now->span, "`%s` changes its axes from one iteration to the next: %s becomes %s",
+        c->name, dt_report_axes(l, c->type, true), dt_report_axes(l, x->type, true));
     dt_diag_label(d, c->span, "bound here as %s", dt_report_axes(l, c->type, true));
-    dt_diag_note(d, "a name assigned in `repeat` is carried and must keep its type; a loop over a tuple is unrolled, and "
+    dt_diag_note(d, "a name assigned in `repeat` is carried and must keep its type; a loop over a "
+                    "tuple is unrolled, and "
                     "there types may change");
     return false;
 }
@@ -119,8 +124,9 @@ static bool carried_dtype(DtLower *l, const Carried *c, const DtBinding *now, Dt
     DtDtype want = c->type->dtype;
     if (have == want || (dt_dtype_is_float(have) && dt_dtype_is_float(want)))
         return true;
-    DtDiag *d = dt_report_error(l, E0409, now->span, "`%s` is %s before the loop and %s after an iteration", c->name,
-                                dt_dtype_name(want), dt_dtype_name(have));
+    DtDiag *d =
+        dt_report_error(l, E0409, now->span, "`%s` is %s before the loop and %s after an iteration",
+                        c->name, dt_dtype_name(want), dt_dtype_name(have));
     dt_diag_label(d, c->span, "bound here as %s", dt_dtype_name(want));
     dt_diag_help(d, "begin with the dtype it will have: `%s(...)`", dt_dtype_name(have));
     return false;
@@ -139,7 +145,8 @@ static bool finish_carried(DtLower *l, Repeat *r)
             continue;
         }
         c->bad = !dt_val_check(l, &now->val, now->made);
-        bool literal = now->val.kind == DT_VAL_INT && dt_dtype_is_float(c->type->dtype); /* takes the dtype */
+        bool literal =
+            now->val.kind == DT_VAL_INT && dt_dtype_is_float(c->type->dtype); /* takes the dtype */
         c->bad = c->bad || (!literal && !carried_dtype(l, c, now, dt_val_dtype(&now->val)));
         DtValue *x = c->bad ? NULL : dt_val_use(l, &now->val, c->type->dtype);
         c->bad = c->bad || !carried_axes(l, c, now, x);
@@ -152,7 +159,10 @@ static bool finish_carried(DtLower *l, Repeat *r)
 
 /* ---- around the loop ---- */
 
-static bool type_has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
+static bool type_has(const DtValue *value, const char *axis)
+{
+    return dt_type_find(value->type, axis) >= 0;
+}
 
 static bool body_has_axis(const DtFunc *body, const char *axis)
 {
@@ -174,7 +184,8 @@ static const char *loop_axis(DtLower *l, const Repeat *r)
 {
     const DtExpr *bare = dt_report_bare(r->stmt->value);
     const DtGlobal *dim = bare->kind == DT_EXPR_NAME ? dt_scope_value(l, bare->name.text) : NULL;
-    if (dim && dim->kind == DT_GLOBAL_DIM && !dt_expr_find(l, dim->name) && !body_has_axis(r->body->func, dim->name))
+    if (dim && dim->kind == DT_GLOBAL_DIM && !dt_expr_find(l, dim->name) &&
+        !body_has_axis(r->body->func, dim->name))
         return dim->name;
     const char *axis = r->label;
     while (body_has_axis(r->body->func, axis))
@@ -188,8 +199,9 @@ static int32_t stack_param(DtLower *l, const Repeat *r, const DtFrameParam *p, c
     const DtType *slice = p->value->type;
     DtAxis axes[DT_MAX_RANK];
     if (slice->rank == DT_MAX_RANK) {
-        dt_report_error(l, E0312, p->formal.span, "with its loop axis the parameter `%s` has more than %d axes", p->formal.path,
-                        DT_MAX_RANK);
+        dt_report_error(l, E0312, p->formal.span,
+                        "with its loop axis the parameter `%s` has more than %d axes",
+                        p->formal.path, DT_MAX_RANK);
         return -1;
     }
     axes[0] = (DtAxis){.name = axis, .extent = r->count};
@@ -210,7 +222,8 @@ static void bind_results(DtLower *l, const Repeat *r, const DtOp *op)
     for (uint32_t i = 0; i < r->carried.n; i++) {
         const Carried *c = &r->carried.at[i];
         const DtBinding *last = &r->scope.names.at[i];
-        dt_stmt_bind(l, c->name, op ? dt_val_of(l, op->out[i], false) : dt_val_error(), last->span, last->made);
+        dt_stmt_bind(l, c->name, op ? dt_val_of(l, op->out[i], false) : dt_val_error(), last->span,
+                     last->made);
     }
 }
 
@@ -232,8 +245,13 @@ static DtOp *emit_loop(DtLower *l, Repeat *r)
         map[i] = (uint32_t)index;
         in[n++] = outer->params.at[index].value;
     }
-    DtLoop loop = {.label = r->label, .axis = axis, .count = r->count, .n_carried = r->carried.n,
-                   .n_invariant = body->captures.n, .n_stacked = body->params.n, .n_stacked_out = func->writes.n};
+    DtLoop loop = {.label = r->label,
+                   .axis = axis,
+                   .count = r->count,
+                   .n_carried = r->carried.n,
+                   .n_invariant = body->captures.n,
+                   .n_stacked = body->params.n,
+                   .n_stacked_out = func->writes.n};
     outer->b.span = r->stmt->span;
     DtOp *op = dt_graph_loop(&outer->b, func, loop, in);
     for (uint32_t i = 0; i < func->writes.n; i++)
@@ -254,7 +272,8 @@ static void loop_stmt(DtLower *l, Repeat *r)
     start_carried(l, r);
     const char *name = dt_arena_printf(l->arena, "%s.%s", r->outer->func->name, r->label);
     r->body = dt_frame_new(l, r->outer, name, DT_FUNC_BODY, r->stmt->span);
-    r->scope = (DtScope){.parent = l->now->scope, .frame = r->body, .is_loop = true, .label = r->label};
+    r->scope =
+        (DtScope){.parent = l->now->scope, .frame = r->body, .is_loop = true, .label = r->label};
     l->now->frame = r->body;
     enter_body(l, r);
     l->now->scope = &r->scope;
@@ -276,8 +295,12 @@ static void unrolled_stmt(DtLower *l, const DtStmt *stmt, const DtVal *tuple)
     DtScope *outer = l->now->scope;
     for (uint32_t i = 0; i < tuple->tuple.n && !l->gave_up; i++) {
         DtScope *scope = DT_NEW(l->arena, DtScope);
-        *scope = (DtScope){.parent = outer, .frame = frame, .is_loop = true, .label = stmt->name.text};
-        DtBinding variable = {.name = stmt->name.text, .val = tuple->tuple.at[i], .span = stmt->name.span, .constant_ok = true};
+        *scope =
+            (DtScope){.parent = outer, .frame = frame, .is_loop = true, .label = stmt->name.text};
+        DtBinding variable = {.name = stmt->name.text,
+                              .val = tuple->tuple.at[i],
+                              .span = stmt->name.span,
+                              .constant_ok = true};
         DT_PUSH(l->arena, scope->names, variable);
         frame->prefix = dt_intern_printf("%s%s.%u.", prefix, stmt->name.text, i);
         frame->b.path = dt_intern_n(frame->prefix, strlen(frame->prefix) - 1);
@@ -294,9 +317,12 @@ static void wrong_count(DtLower *l, const DtStmt *stmt, const DtVal *v)
 {
     if (dt_val_is_error(v))
         return;
-    DtDiag *d = dt_report_error(l, E0411, stmt->value->span, "`repeat` runs over a number of iterations or a tuple, and this is %s",
-                                dt_report_type(l, v));
-    dt_diag_note(d, "`repeat h in layers` with a dim or a positive integer is a loop; `repeat s in (64, 128)` is unrolled");
+    DtDiag *d =
+        dt_report_error(l, E0411, stmt->value->span,
+                        "`repeat` runs over a number of iterations or a tuple, and this is %s",
+                        dt_report_type(l, v));
+    dt_diag_note(d, "`repeat h in layers` with a dim or a positive integer is a loop; `repeat s in "
+                    "(64, 128)` is unrolled");
 }
 
 void dt_repeat_stmt(DtLower *l, const DtStmt *stmt)

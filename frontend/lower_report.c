@@ -44,7 +44,8 @@ static const char *call_text(DtLower *l, const DtActivation *a)
 static const DtActivation *around(const DtLower *l, DtSpan span)
 {
     for (const DtActivation *a = l->now; a; a = a->caller) {
-        if (a->def && a->def->span.file == span.file && a->def->span.lo <= span.lo && span.hi <= a->def->span.hi)
+        if (a->def && a->def->span.file == span.file && a->def->span.lo <= span.lo &&
+            span.hi <= a->def->span.hi)
             return a;
     }
     return NULL;
@@ -68,7 +69,8 @@ DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *fo
         }
     }
     DtDiag *d = dt_diag_report(l->diags, code, span, "%s", message);
-    const DtActivation *other = a; /* the call from another file, else the innermost one, if it matters */
+    const DtActivation *other =
+        a; /* the call from another file, else the innermost one, if it matters */
     while (other && other->def && other->call.file == span.file)
         other = other->caller;
     if (other && other->def && other->call.file)
@@ -134,7 +136,8 @@ const char *dt_report_type(DtLower *l, const DtVal *val)
         return f->def ? dt_arena_printf(l->arena, "the %s `%s`", kind_of(f->def), f->def->name.text)
                       : dt_arena_printf(l->arena, "the built-in `%s`", f->builtin->name);
     }
-    case DT_VAL_INSTANCE: return dt_arena_printf(l->arena, "an instance of `%s`", val->instance->def->name.text);
+    case DT_VAL_INSTANCE:
+        return dt_arena_printf(l->arena, "an instance of `%s`", val->instance->def->name.text);
     case DT_VAL_INIT: return "an initialiser";
     case DT_VAL_NOTHING: return "nothing";
     case DT_VAL_ERROR: break;
@@ -160,7 +163,8 @@ void dt_report_origin(DtLower *l, DtDiag *diag, const DtExpr *expr)
         dt_diag_label(diag, binding->span, "`%s` gets its axes here", bare->name.text);
 }
 
-void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name, const char *const *names, size_t n)
+void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name,
+                       const char *const *names, size_t n)
 {
     const char *near = dt_text_nearest(name, names, n);
     if (!near)

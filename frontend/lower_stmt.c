@@ -14,8 +14,11 @@ static void lint_hiding(DtLower *l, const char *name, DtSpan span)
     bool builtin = !global && dt_builtin_find(name, -1);
     if ((!global && !builtin) || dt_scope_in_library(l, span) || (global && global->is_library))
         return;
-    DtDiag *d = dt_diag_report(l->diags, L0201, span, "the local value `%s` hides the %s of that name", name,
-                               builtin ? "built-in" : global->kind == DT_GLOBAL_DIM ? "dim" : "function");
+    DtDiag *d = dt_diag_report(l->diags, L0201, span,
+                               "the local value `%s` hides the %s of that name", name,
+                               builtin                         ? "built-in"
+                               : global->kind == DT_GLOBAL_DIM ? "dim"
+                                                               : "function");
     if (global)
         dt_diag_label(d, global->span, "defined here");
 }
@@ -31,7 +34,8 @@ void dt_stmt_bind(DtLower *l, const char *name, DtVal val, DtSpan span, const Dt
     DtBinding *old = dt_expr_find(l, name);
     name_value(&val, name);
     if (old) {
-        *old = (DtBinding){.name = name, .val = val, .span = span, .made = made, .constant_ok = true};
+        *old =
+            (DtBinding){.name = name, .val = val, .span = span, .made = made, .constant_ok = true};
         return;
     }
     lint_hiding(l, name, span);
@@ -41,16 +45,19 @@ void dt_stmt_bind(DtLower *l, const char *name, DtVal val, DtSpan span, const Dt
 
 /* ---- states ---- */
 
-static DtValue *state_value(DtLower *l, const DtBinding *state, const DtVal *val, const DtExpr *value)
+static DtValue *state_value(DtLower *l, const DtBinding *state, const DtVal *val,
+                            const DtExpr *value)
 {
     const DtType *type = state->val.tensor.value->type;
     if (!dt_val_check(l, val, value))
         return NULL;
     DtDtype have = dt_val_dtype(val);
-    bool fits = have == type->dtype || dt_val_is_constant(val) || (dt_dtype_is_float(have) && dt_dtype_is_float(type->dtype));
+    bool fits = have == type->dtype || dt_val_is_constant(val) ||
+                (dt_dtype_is_float(have) && dt_dtype_is_float(type->dtype));
     if (!fits) {
-        DtDiag *d = dt_report_error(l, E0402, value->span, "the state `%s` is %s, and this value is %s", state->name,
-                                    dt_dtype_name(type->dtype), dt_report_type(l, val));
+        DtDiag *d =
+            dt_report_error(l, E0402, value->span, "the state `%s` is %s, and this value is %s",
+                            state->name, dt_dtype_name(type->dtype), dt_report_type(l, val));
         dt_diag_label(d, state->span, "declared here");
         return NULL;
     }
@@ -58,23 +65,28 @@ static DtValue *state_value(DtLower *l, const DtBinding *state, const DtVal *val
     if (x->type->rank == 0 && dt_val_is_constant(val))
         x = dt_graph_expand(&l->now->frame->b, x, type);
     if (!dt_type_same_axes(x->type, type)) {
-        DtDiag *d = dt_report_error(l, E0410, value->span, "the state `%s` is %s, and this value is %s", state->name,
-                                    dt_report_axes(l, type, true), dt_report_axes(l, x->type, true));
+        DtDiag *d = dt_report_error(
+            l, E0410, value->span, "the state `%s` is %s, and this value is %s", state->name,
+            dt_report_axes(l, type, true), dt_report_axes(l, x->type, true));
         dt_diag_label(d, state->span, "declared here");
         return NULL;
     }
     return dt_graph_reorder(&l->now->frame->b, x, type);
 }
 
-static void assign_state(DtLower *l, const DtBinding *state, const DtTarget *target, const DtVal *val, const DtExpr *value)
+static void assign_state(DtLower *l, const DtBinding *state, const DtTarget *target,
+                         const DtVal *val, const DtExpr *value)
 {
     if (dt_val_is_error(val))
         return;
     DtFrame *home = state->val.tensor.frame;
     if (home != l->now->frame) {
-        DtDiag *d = dt_report_error(l, E0217, target->span, "the state `%s` would be assigned in every iteration", state->name);
+        DtDiag *d =
+            dt_report_error(l, E0217, target->span,
+                            "the state `%s` would be assigned in every iteration", state->name);
         dt_diag_label(d, state->span, "declared outside the loop");
-        dt_diag_note(d, "a state has one new value per step; a state declared in the loop has one per iteration");
+        dt_diag_note(d, "a state has one new value per step; a state declared in the loop has one "
+                        "per iteration");
         return;
     }
     DtValue *x = state_value(l, state, val, value);
@@ -92,9 +104,11 @@ static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const D
         if (!dt_axes_dtype(l, &target->type, &dtype) || !dt_val_check(l, val, value))
             return false;
         DtDtype have = dt_val_dtype(val);
-        if (have != dtype && !(dt_dtype_is_float(dtype) && (dt_dtype_is_float(have) || dt_val_is_constant(val)))) {
-            DtDiag *d = dt_report_error(l, E0402, target->span, "`%s` is declared %s, and its value is %s", target->name.text,
-                                        target->type.dtype, dt_report_type(l, val));
+        if (have != dtype &&
+            !(dt_dtype_is_float(dtype) && (dt_dtype_is_float(have) || dt_val_is_constant(val)))) {
+            DtDiag *d =
+                dt_report_error(l, E0402, target->span, "`%s` is declared %s, and its value is %s",
+                                target->name.text, target->type.dtype, dt_report_type(l, val));
             dt_diag_help(d, "convert it: `%s(...)`", target->type.dtype);
             return false;
         }
@@ -105,7 +119,8 @@ static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const D
     DtDeclared want;
     if (!dt_axes_declared(l, &target->type, false, &want) || !dt_val_check(l, val, value))
         return false;
-    const DtType *type = val->kind == DT_VAL_TENSOR ? val->tensor.value->type : dt_type_scalar(DT_F32);
+    const DtType *type =
+        val->kind == DT_VAL_TENSOR ? val->tensor.value->type : dt_type_scalar(DT_F32);
     bool same = want.open ? type->rank >= want.n : type->rank == want.n;
     for (uint32_t i = 0; same && i < want.n; i++) {
         int64_t extent = dt_type_extent(type, want.axes[i].name);
@@ -113,7 +128,9 @@ static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const D
     }
     if (same)
         return true;
-    DtDiag *d = dt_report_error(l, E0311, target->span, "`%s` is declared with other axes than its value has", target->name.text);
+    DtDiag *d =
+        dt_report_error(l, E0311, target->span,
+                        "`%s` is declared with other axes than its value has", target->name.text);
     dt_diag_label(d, value->span, "this is %s", dt_report_axes(l, type, true));
     return false;
 }
@@ -122,13 +139,15 @@ static void assign_one(DtLower *l, const DtTarget *target, DtVal val, const DtEx
 {
     const char *name = target->name.text;
     if (!name) {
-        dt_report_error(l, E0204, target->span, "a text cannot be assigned to; names of files occur in `names` blocks");
+        dt_report_error(l, E0204, target->span,
+                        "a text cannot be assigned to; names of files occur in `names` blocks");
         return;
     }
     if (!dt_val_is_error(&val) && !check_target(l, target, &val, value))
         val = dt_val_error();
     if (val.kind == DT_VAL_NOTHING) {
-        dt_report_error(l, E0214, value->span, "this call returns nothing that `%s` could be", name);
+        dt_report_error(l, E0214, value->span, "this call returns nothing that `%s` could be",
+                        name);
         val = dt_val_error();
     }
     if (val.kind == DT_VAL_FUNCTION && val.function->def && val.function->def->kind != DT_DEF_FN)
@@ -150,13 +169,15 @@ void dt_stmt_assign(DtLower *l, const DtTarget *targets, uint32_t n, const DtExp
     }
     bool fits = val.kind == DT_VAL_TUPLE && val.tuple.n == n;
     if (!fits && !dt_val_is_error(&val)) {
-        DtDiag *d = dt_report_error(l, E0214, value->span, "%u names are assigned, and this is %s", n, dt_report_type(l, &val));
+        DtDiag *d = dt_report_error(l, E0214, value->span, "%u names are assigned, and this is %s",
+                                    n, dt_report_type(l, &val));
         dt_diag_label(d, targets[0].span, "%u names", n);
     }
     const DtExpr *bare = dt_report_bare(value);
     for (uint32_t i = 0; i < n; i++) {
         bool single = fits && bare->kind == DT_EXPR_TUPLE && bare->items.n == n;
-        assign_one(l, &targets[i], fits ? val.tuple.at[i] : dt_val_error(), single ? bare->items.at[i] : value);
+        assign_one(l, &targets[i], fits ? val.tuple.at[i] : dt_val_error(),
+                   single ? bare->items.at[i] : value);
     }
 }
 
@@ -177,8 +198,11 @@ static bool read_init(DtLower *l, const DtStmt *stmt, DtInit *ret_init)
         *ret_init = (DtInit){.kind = DT_INIT_CONST, .a = dt_val_number(&v)};
         return true;
     }
-    DtDiag *d = dt_report_error(l, E0407, stmt->value->span, "an initialiser is needed here, and this is %s", dt_report_type(l, &v));
-    dt_diag_note(d, "initialisers are `zeros`, `ones`, `normal(std)`, `uniform(lo, hi)`, or a constant");
+    DtDiag *d =
+        dt_report_error(l, E0407, stmt->value->span,
+                        "an initialiser is needed here, and this is %s", dt_report_type(l, &v));
+    dt_diag_note(
+        d, "initialisers are `zeros`, `ones`, `normal(std)`, `uniform(lo, hi)`, or a constant");
     return false;
 }
 
@@ -192,7 +216,8 @@ static bool may_declare(DtLower *l, const DtStmt *stmt)
     if (def) {
         dt_diag_label(d, def->head.file ? def->head : def->name.span, "this is a function");
         if (!dt_scope_in_library(l, def->span) && def->head.file)
-            dt_diag_fix(d, (DtSpan){def->head.file, def->head.lo, def->head.lo + 2}, "layer", "make it a layer");
+            dt_diag_fix(d, (DtSpan){def->head.file, def->head.lo, def->head.lo + 2}, "layer",
+                        "make it a layer");
     }
     return false;
 }
@@ -206,7 +231,8 @@ static bool param_dtype(DtLower *l, const DtStmt *stmt, const DtTarget *target, 
         return false;
     if (stmt->kind == DT_STMT_STATE || dt_dtype_is_float(*ret_dtype))
         return true;
-    DtDiag *d = dt_report_error(l, E0405, target->span, "a parameter is trained, so it cannot be %s", target->type.dtype);
+    DtDiag *d = dt_report_error(l, E0405, target->span,
+                                "a parameter is trained, so it cannot be %s", target->type.dtype);
     dt_diag_help(d, "what is not trained is a `state`");
     return false;
 }
@@ -215,14 +241,20 @@ static void declare_one(DtLower *l, const DtStmt *stmt, const DtTarget *target, 
 {
     DtDeclared declared;
     DtDtype dtype;
-    bool ok = dt_axes_declared(l, &target->type, true, &declared) && param_dtype(l, stmt, target, &dtype) && target->name.text;
-    const DtType *type = ok ? dt_axes_type(l, target->span, dtype, declared.n, declared.axes) : NULL;
+    bool ok = dt_axes_declared(l, &target->type, true, &declared) &&
+              param_dtype(l, stmt, target, &dtype) && target->name.text;
+    const DtType *type =
+        ok ? dt_axes_type(l, target->span, dtype, declared.n, declared.axes) : NULL;
     DtFrame *frame = l->now->frame;
     int32_t index = -1;
     if (type && init) {
         const char *path = dt_intern_printf("%s%s", frame->prefix, target->name.text);
-        DtFormalParam formal = {.path = path, .pattern = path, .init = *init, .is_state = stmt->kind == DT_STMT_STATE,
-                                .written_rank = (uint8_t)declared.written, .span = target->name.span};
+        DtFormalParam formal = {.path = path,
+                                .pattern = path,
+                                .init = *init,
+                                .is_state = stmt->kind == DT_STMT_STATE,
+                                .written_rank = (uint8_t)declared.written,
+                                .span = target->name.span};
         index = dt_frame_param(l, frame, formal, type, NULL);
     }
     if (!target->name.text)
@@ -283,7 +315,9 @@ void dt_stmt_block(DtLower *l, const DtStmts *stmts)
         switch (stmt->kind) {
         case DT_STMT_PARAM:
         case DT_STMT_STATE: declare(l, stmt); break;
-        case DT_STMT_ASSIGN: dt_stmt_assign(l, stmt->targets.at, stmt->targets.n, stmt->value); break;
+        case DT_STMT_ASSIGN:
+            dt_stmt_assign(l, stmt->targets.at, stmt->targets.n, stmt->value);
+            break;
         case DT_STMT_REPEAT: dt_repeat_stmt(l, stmt); break;
         case DT_STMT_IF: if_stmt(l, stmt); break;
         case DT_STMT_RETURN: return_stmt(l, stmt); break;

@@ -10,8 +10,14 @@
 #include <string.h>
 
 DtVal dt_val_error(void) { return (DtVal){.kind = DT_VAL_ERROR}; }
-DtVal dt_val_int(int64_t whole) { return (DtVal){.kind = DT_VAL_INT, .weak = true, .whole = whole}; }
-DtVal dt_val_float(double number) { return (DtVal){.kind = DT_VAL_FLOAT, .weak = true, .number = number}; }
+DtVal dt_val_int(int64_t whole)
+{
+    return (DtVal){.kind = DT_VAL_INT, .weak = true, .whole = whole};
+}
+DtVal dt_val_float(double number)
+{
+    return (DtVal){.kind = DT_VAL_FLOAT, .weak = true, .number = number};
+}
 DtVal dt_val_bool(bool truth) { return (DtVal){.kind = DT_VAL_BOOL, .weak = true, .whole = truth}; }
 
 DtVal dt_val_tuple(DtLower *l, const DtVal *items, uint32_t n)
@@ -27,7 +33,10 @@ DtVal dt_val_of(DtLower *l, DtValue *value, bool weak)
     return (DtVal){.kind = DT_VAL_TENSOR, .weak = weak, .tensor = {value, l->now->frame}};
 }
 
-double dt_val_number(const DtVal *v) { return v->kind == DT_VAL_FLOAT ? v->number : (double)v->whole; }
+double dt_val_number(const DtVal *v)
+{
+    return v->kind == DT_VAL_FLOAT ? v->number : (double)v->whole;
+}
 
 DtDtype dt_val_dtype(const DtVal *v)
 {
@@ -74,7 +83,8 @@ bool dt_val_check(DtLower *l, const DtVal *v, const DtExpr *expr)
     if (dt_val_is_constant(v) || v->kind == DT_VAL_TENSOR)
         return true;
     DtSpan span = expr ? expr->span : l->now->frame->b.span;
-    DtDiag *d = dt_report_error(l, E0204, span, "a value is needed here, and this is %s", dt_report_type(l, v));
+    DtDiag *d = dt_report_error(l, E0204, span, "a value is needed here, and this is %s",
+                                dt_report_type(l, v));
     if (v->kind == DT_VAL_FUNCTION || v->kind == DT_VAL_INSTANCE)
         dt_diag_note(d, "to call it, write its arguments in parentheses after it");
     if (v->kind == DT_VAL_TUPLE)
@@ -82,7 +92,10 @@ bool dt_val_check(DtLower *l, const DtVal *v, const DtExpr *expr)
     return false;
 }
 
-DtVal dt_val_cast(DtLower *l, const DtVal *v, DtDtype dtype) { return dt_val_of(l, dt_val_use(l, v, dtype), false); }
+DtVal dt_val_cast(DtLower *l, const DtVal *v, DtDtype dtype)
+{
+    return dt_val_of(l, dt_val_use(l, v, dtype), false);
+}
 
 DtVal dt_val_round(DtLower *l, const DtVal *v, DtDtype dtype)
 {
@@ -99,7 +112,8 @@ DtVal dt_val_expand(DtLower *l, DtVal v, uint32_t rank, const DtAxis *axes)
     const DtType *type = dt_axes_type(l, l->now->frame->b.span, value->type->dtype, rank, axes);
     if (!type)
         return dt_val_error();
-    return dt_val_of(l, dt_graph_expand(&l->now->frame->b, value, type), v.weak || dt_val_is_constant(&v));
+    return dt_val_of(l, dt_graph_expand(&l->now->frame->b, value, type),
+                     v.weak || dt_val_is_constant(&v));
 }
 
 /* ---- joining ---- */
@@ -128,18 +142,19 @@ DtDtype dt_val_join(const DtVal *v, uint32_t n, bool floats, bool *ret_weak)
 
 /* ---- broadcasting ---- */
 
-DtDiag *dt_val_extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a, const DtExpr *a_expr, int64_t b,
-                            const DtExpr *b_expr)
+DtDiag *dt_val_extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a,
+                            const DtExpr *a_expr, int64_t b, const DtExpr *b_expr)
 {
-    DtDiag *d = dt_report_error(l, E0303, span, "the extents of `%s` disagree: %lld and %lld", axis, (long long)a,
-                                (long long)b);
+    DtDiag *d = dt_report_error(l, E0303, span, "the extents of `%s` disagree: %lld and %lld", axis,
+                                (long long)a, (long long)b);
     const DtExpr *exprs[2] = {a_expr, b_expr};
     int64_t extents[2] = {a, b};
     for (int i = 0; i < 2; i++) {
         if (!exprs[i])
             continue;
         const DtExpr *bare = dt_report_bare(exprs[i]);
-        const DtBinding *binding = bare->kind == DT_EXPR_NAME ? dt_expr_find(l, bare->name.text) : NULL;
+        const DtBinding *binding =
+            bare->kind == DT_EXPR_NAME ? dt_expr_find(l, bare->name.text) : NULL;
         dt_diag_label(d, exprs[i]->span, "`%s` is %lld", axis, (long long)extents[i]);
         if (binding && binding->span.file)
             dt_diag_label(d, binding->span, "`%s` gets its axes here", binding->name);
@@ -149,8 +164,8 @@ DtDiag *dt_val_extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a
     return d;
 }
 
-static bool add_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t i, DtSpan span, uint32_t *rank,
-                     DtAxis *axes, uint32_t *from)
+static bool add_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t i,
+                     DtSpan span, uint32_t *rank, DtAxis *axes, uint32_t *from)
 {
     if (v[i].kind != DT_VAL_TENSOR)
         return true;
@@ -162,8 +177,9 @@ static bool add_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uin
         if (at < *rank) {
             if (axes[at].extent == type->axes[k].extent)
                 continue;
-            dt_val_extent_error(l, span, axes[at].name, axes[at].extent, exprs ? exprs[from[at]] : NULL,
-                                type->axes[k].extent, exprs ? exprs[i] : NULL);
+            dt_val_extent_error(l, span, axes[at].name, axes[at].extent,
+                                exprs ? exprs[from[at]] : NULL, type->axes[k].extent,
+                                exprs ? exprs[i] : NULL);
             return false;
         }
         if (*rank == DT_MAX_RANK) {
@@ -176,14 +192,15 @@ static bool add_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uin
     return true;
 }
 
-bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span, uint32_t *ret_rank,
-                  DtAxis ret_axes[DT_MAX_RANK])
+bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span,
+                  uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK])
 {
     uint32_t from[DT_MAX_RANK], most = 0;
     *ret_rank = 0;
     for (uint32_t i = 1; i < n; i++) {
         if (v[i].kind == DT_VAL_TENSOR &&
-            (v[most].kind != DT_VAL_TENSOR || v[i].tensor.value->type->rank > v[most].tensor.value->type->rank))
+            (v[most].kind != DT_VAL_TENSOR ||
+             v[i].tensor.value->type->rank > v[most].tensor.value->type->rank))
             most = i;
     }
     if (!add_axes(l, v, exprs, most, span, ret_rank, ret_axes, from))
@@ -205,33 +222,43 @@ static bool is_compare(DtOpKind kind)
 /* x + 0, x - 0, x * 1, x / 1 with a literal are x, if they keep its dtype. */
 static const DtVal *neutral(DtOpKind kind, const DtVal *v, DtDtype dtype)
 {
-    double unit = kind == DT_OP_ADD || kind == DT_OP_SUB ? 0 : kind == DT_OP_MUL || kind == DT_OP_DIV ? 1 : NAN;
+    double unit = kind == DT_OP_ADD || kind == DT_OP_SUB   ? 0
+                  : kind == DT_OP_MUL || kind == DT_OP_DIV ? 1
+                                                           : NAN;
     if (v[0].kind == DT_VAL_TENSOR && dt_val_is_constant(&v[1]) && dt_val_number(&v[1]) == unit &&
         dt_val_dtype(&v[0]) == dtype)
         return &v[0];
     bool commutes = kind == DT_OP_ADD || kind == DT_OP_MUL;
-    if (commutes && v[1].kind == DT_VAL_TENSOR && dt_val_is_constant(&v[0]) && dt_val_number(&v[0]) == unit &&
-        dt_val_dtype(&v[1]) == dtype)
+    if (commutes && v[1].kind == DT_VAL_TENSOR && dt_val_is_constant(&v[0]) &&
+        dt_val_number(&v[0]) == unit && dt_val_dtype(&v[1]) == dtype)
         return &v[1];
     return NULL;
 }
 
-static bool contains(const DtVal *v, uint32_t rank) { return v->kind != DT_VAL_TENSOR || v->tensor.value->type->rank == rank; }
+static bool contains(const DtVal *v, uint32_t rank)
+{
+    return v->kind != DT_VAL_TENSOR || v->tensor.value->type->rank == rank;
+}
 
 /* A product of two float tensors that has more axes than either is often a forgotten contraction. */
 static void lint_growth(DtLower *l, const DtVal *v, DtSpan span, uint32_t rank)
 {
-    if (v[0].weak || v[1].weak || contains(&v[0], rank) || contains(&v[1], rank) || dt_scope_in_library(l, span))
+    if (v[0].weak || v[1].weak || contains(&v[0], rank) || contains(&v[1], rank) ||
+        dt_scope_in_library(l, span))
         return;
     const DtType *x = v[0].tensor.value->type, *y = v[1].tensor.value->type;
-    if (!dt_dtype_is_float(x->dtype) || !dt_dtype_is_float(y->dtype) || x->rank == 0 || y->rank == 0)
+    if (!dt_dtype_is_float(x->dtype) || !dt_dtype_is_float(y->dtype) || x->rank == 0 ||
+        y->rank == 0)
         return;
-    DtDiag *d = dt_diag_report(l->diags, L0301, span, "this product has more axes than either factor");
+    DtDiag *d =
+        dt_diag_report(l->diags, L0301, span, "this product has more axes than either factor");
     dt_diag_note(d, "%s times %s", dt_report_axes(l, x, false), dt_report_axes(l, y, false));
-    dt_diag_help(d, "if this should be a sum of products, write `x @axis y`; if two axes are the same, rename one");
+    dt_diag_help(d, "if this should be a sum of products, write `x @axis y`; if two axes are the "
+                    "same, rename one");
 }
 
-DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n, bool floats)
+DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
+                 bool floats)
 {
     DtFrame *frame = l->now->frame;
     uint32_t rank;
@@ -240,8 +267,8 @@ DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const 
         return dt_val_error();
     bool weak;
     DtDtype dtype = dt_val_join(v, n, floats, &weak);
-    if (dtype == DT_BOOL && kind != DT_OP_AND && kind != DT_OP_OR && kind != DT_OP_NOT && kind != DT_OP_EQ &&
-        kind != DT_OP_NE && kind != DT_OP_STOP)
+    if (dtype == DT_BOOL && kind != DT_OP_AND && kind != DT_OP_OR && kind != DT_OP_NOT &&
+        kind != DT_OP_EQ && kind != DT_OP_NE && kind != DT_OP_STOP)
         dtype = DT_I32; /* booleans count */
     const DtVal *same = n == 2 ? neutral(kind, v, dtype) : NULL;
     if (same)

@@ -26,7 +26,8 @@ static const char *identity_of(const char *path)
     return identity;
 }
 
-static bool can_read(DtLower *l, const char *path, char **ret_text, size_t *ret_len, DtStatus *ret_status)
+static bool can_read(DtLower *l, const char *path, char **ret_text, size_t *ret_len,
+                     DtStatus *ret_status)
 {
     *ret_status = dt_file_read(l->arena, path, MAX_SOURCE, ret_text, ret_len);
     return dt_status_ok(ret_status);
@@ -34,7 +35,8 @@ static bool can_read(DtLower *l, const char *path, char **ret_text, size_t *ret_
 
 static char *in_library(DtLower *l, const char *name)
 {
-    return l->options->library ? dt_arena_printf(l->arena, "%s/%s", l->options->library, name) : NULL;
+    return l->options->library ? dt_arena_printf(l->arena, "%s/%s", l->options->library, name)
+                               : NULL;
 }
 
 static bool is_in_library(DtLower *l, const char *path)
@@ -56,7 +58,8 @@ static const char *path_of(const DtLower *l, uint32_t file)
 }
 
 /* Files of the library are shown by their name in it, wherever the compiler is installed. */
-static const char *shown_path(const DtLower *l, const char *path, const char *identity, bool is_library)
+static const char *shown_path(const DtLower *l, const char *path, const char *identity,
+                              bool is_library)
 {
     return is_library ? identity + strlen(identity_of(l->options->library)) + 1 : path;
 }
@@ -81,7 +84,8 @@ static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
         return first;
     if (second && can_read(l, second, &text, &len, &other))
         return second;
-    DtDiag *d = dt_diag_report(l->diags, E0001, item->span, "cannot read the included file `%s`", name);
+    DtDiag *d =
+        dt_diag_report(l->diags, E0001, item->span, "cannot read the included file `%s`", name);
     dt_diag_note(d, "%s", status.message);
     dt_diag_note(d, "it is looked for beside this file, then in the library of the compiler");
     return NULL;
@@ -97,7 +101,8 @@ static void load_items(DtLower *l, const DtAst *ast, uint32_t file, uint32_t dep
         }
         const char *path = find_include(l, item, file);
         if (path && depth >= DT_LOWER_INCLUDES) {
-            dt_diag_report(l->diags, E0219, item->span, "files include each other more than %d deep", DT_LOWER_INCLUDES);
+            dt_diag_report(l->diags, E0219, item->span,
+                           "files include each other more than %d deep", DT_LOWER_INCLUDES);
             continue;
         }
         if (path)
@@ -120,8 +125,10 @@ static void load_file(DtLower *l, const char *path, DtSpan span, uint32_t depth)
         return;
     }
     bool is_library = is_in_library(l, path);
-    uint32_t file = dt_diag_add_file(l->diags, shown_path(l, path, identity, is_library), text, len);
-    DtSourceFile entry = {.path = path, .identity = identity, .file = file, .is_library = is_library};
+    uint32_t file =
+        dt_diag_add_file(l->diags, shown_path(l, path, identity, is_library), text, len);
+    DtSourceFile entry = {
+        .path = path, .identity = identity, .file = file, .is_library = is_library};
     entry.ast = dt_parse(l->arena, l->diags, file);
     DT_PUSH(l->arena, l->files, entry);
     if (l->files.n == 1 && l->options->ret_ast)
@@ -149,33 +156,47 @@ static DtGlobal **slot_of(const DtLower *l, DtGlobal **table, const char *name)
     return &table[i];
 }
 
-DtGlobal *dt_scope_value(const DtLower *l, const char *name) { return *slot_of(l, l->value_table, name); }
+DtGlobal *dt_scope_value(const DtLower *l, const char *name)
+{
+    return *slot_of(l, l->value_table, name);
+}
 
-DtGlobal *dt_scope_axis(const DtLower *l, const char *name) { return *slot_of(l, l->axis_table, name); }
+DtGlobal *dt_scope_axis(const DtLower *l, const char *name)
+{
+    return *slot_of(l, l->axis_table, name);
+}
 
 static bool enter(DtLower *l, DtGlobal **table, DtGlobal *global)
 {
     DtGlobal **slot = slot_of(l, table, global->name);
     if (*slot) {
-        DtDiag *d = dt_diag_report(l->diags, E0203, global->span, "`%s` is defined twice", global->name);
+        DtDiag *d =
+            dt_diag_report(l->diags, E0203, global->span, "`%s` is defined twice", global->name);
         dt_diag_label(d, (*slot)->span, "first defined here");
         if (global->kind == DT_GLOBAL_DIM && (*slot)->kind == DT_GLOBAL_DIM)
-            dt_diag_help(d, "to change the extent of a dim, keep one line and use `-D %s=N`", global->name);
+            dt_diag_help(d, "to change the extent of a dim, keep one line and use `-D %s=N`",
+                         global->name);
         return false;
     }
     *slot = global;
     return true;
 }
 
-static void add_global(DtLower *l, DtGlobalKind kind, DtName name, const DtExpr *value, const DtDef *def)
+static void add_global(DtLower *l, DtGlobalKind kind, DtName name, const DtExpr *value,
+                       const DtDef *def)
 {
     if (!name.text)
         return;
     DtGlobal *global = DT_NEW(l->arena, DtGlobal);
-    *global = (DtGlobal){.kind = kind, .name = name.text, .span = name.span, .value = value, .def = def,
+    *global = (DtGlobal){.kind = kind,
+                         .name = name.text,
+                         .span = name.span,
+                         .value = value,
+                         .def = def,
                          .is_library = dt_scope_in_library(l, name.span)};
     if (kind != DT_GLOBAL_AXIS && dt_builtin_find(name.text, -1)) {
-        DtDiag *d = dt_diag_report(l->diags, E0203, name.span, "`%s` is a built-in function", name.text);
+        DtDiag *d =
+            dt_diag_report(l->diags, E0203, name.span, "`%s` is a built-in function", name.text);
         dt_diag_note(d, "a file cannot redefine what the language defines; choose another name");
         return;
     }
@@ -224,7 +245,8 @@ static void unknown_dim(DtLower *l, const char *name)
         if (l->globals.at[i]->kind == DT_GLOBAL_DIM)
             names[n++] = l->globals.at[i]->name;
     }
-    DtDiag *d = dt_diag_report(l->diags, E0216, (DtSpan){0}, "-D %s: the program has no dim `%s`", name, name);
+    DtDiag *d = dt_diag_report(l->diags, E0216, (DtSpan){0}, "-D %s: the program has no dim `%s`",
+                               name, name);
     const char *near = dt_text_nearest(name, names, n);
     if (near)
         dt_diag_help(d, "did you mean `-D %s=...`?", near);
@@ -243,7 +265,8 @@ static void apply_options(DtLower *l)
         errno = 0;
         long long value = strtoll(option->value, &end, 10);
         if (end == option->value || *end || errno || value < 1) {
-            dt_diag_report(l->diags, E0216, (DtSpan){0}, "-D %s=%s: the extent of a dim is a whole number from 1 on",
+            dt_diag_report(l->diags, E0216, (DtSpan){0},
+                           "-D %s=%s: the extent of a dim is a whole number from 1 on",
                            option->name, option->value);
             dim->state = 3;
             continue;
@@ -262,12 +285,14 @@ static int64_t evaluate_dim(DtLower *l, DtGlobal *dim)
     DtActivation *now = l->now;
     l->now = NULL;
     int64_t extent = -1;
-    bool ok = dt_expr_int(l, dim->value, dt_arena_printf(l->arena, "the extent of `%s`", dim->name), &extent);
+    bool ok = dt_expr_int(l, dim->value, dt_arena_printf(l->arena, "the extent of `%s`", dim->name),
+                          &extent);
     l->now = now;
     if (!ok)
         return -1;
     if (extent < 1) {
-        dt_report_error(l, E0313, dim->value->span, "the extent of `%s` is %lld; extents are whole numbers from 1 on",
+        dt_report_error(l, E0313, dim->value->span,
+                        "the extent of `%s` is %lld; extents are whole numbers from 1 on",
                         dim->name, (long long)extent);
         return -1;
     }
@@ -281,14 +306,17 @@ int64_t dt_scope_extent(DtLower *l, DtGlobal *dim)
     if (dim->state == 3)
         return -1;
     if (dim->state == 1) {
-        DtDiag *d = dt_diag_report(l->diags, E0210, dim->span, "the extent of `%s` depends on itself", dim->name);
+        DtDiag *d = dt_diag_report(l->diags, E0210, dim->span,
+                                   "the extent of `%s` depends on itself", dim->name);
         dt_diag_note(d, "a chain of dims must end in a number");
         dim->state = 3;
         return -1;
     }
     if (!dim->value) {
-        DtDiag *d = dt_diag_report(l->diags, E0210, dim->span, "the dim `%s` has no extent", dim->name);
-        dt_diag_help(d, "give it on the command line: `-D %s=N`, or write `%s = N` here", dim->name, dim->name);
+        DtDiag *d =
+            dt_diag_report(l->diags, E0210, dim->span, "the dim `%s` has no extent", dim->name);
+        dt_diag_help(d, "give it on the command line: `-D %s=N`, or write `%s = N` here", dim->name,
+                     dim->name);
         dim->state = 3;
         return -1;
     }

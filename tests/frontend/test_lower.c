@@ -43,7 +43,8 @@ static int64_t parameters(const DtModule *module)
 static void check_module(const Lowered *low, const char *path)
 {
     DtText problems = {0};
-    cr_expect(dt_verify_module(low->program->module, &problems), "%s: %s", path, problems.at ? problems.at : "");
+    cr_expect(dt_verify_module(low->program->module, &problems), "%s: %s", path,
+              problems.at ? problems.at : "");
     dt_text_free(&problems);
     DtText once = {0}, twice = {0};
     dt_irtext_print(low->program->module, &once);
@@ -60,9 +61,14 @@ static const struct {
     int64_t parameters; /* 0: no published number */
     uint32_t entries;
 } programs[] = {
-    {"examples/gpt2.dsl", 124439808, 3},     {"examples/llama3_8b.dsl", 8030261248, 3}, {"examples/moe.dsl", 46702792704, 3},
-    {"examples/bert.dsl", 109514298, 3},     {"examples/t5.dsl", 222903552, 3},         {"examples/vit.dsl", 86567656, 3},
-    {"examples/vgg16.dsl", 138357544, 3},    {"tests/frontend/programs/laws.dsl", 0, 1},
+    {"examples/gpt2.dsl", 124439808, 3},
+    {"examples/llama3_8b.dsl", 8030261248, 3},
+    {"examples/moe.dsl", 46702792704, 3},
+    {"examples/bert.dsl", 109514298, 3},
+    {"examples/t5.dsl", 222903552, 3},
+    {"examples/vit.dsl", 86567656, 3},
+    {"examples/vgg16.dsl", 138357544, 3},
+    {"tests/frontend/programs/laws.dsl", 0, 1},
     {"tests/frontend/programs/states.dsl", 0, 3},
 };
 
@@ -71,7 +77,8 @@ Test(lower, parameter_counts_and_verifier)
     for (size_t i = 0; i < DT_COUNT(programs); i++) {
         Lowered low = lower(programs[i].path);
         if (programs[i].parameters)
-            cr_expect_eq(parameters(low.program->module), programs[i].parameters, "%s: %lld parameters", programs[i].path,
+            cr_expect_eq(parameters(low.program->module), programs[i].parameters,
+                         "%s: %lld parameters", programs[i].path,
                          (long long)parameters(low.program->module));
         cr_expect_eq(low.program->module->entries.n, programs[i].entries);
         check_module(&low, programs[i].path);

@@ -191,13 +191,29 @@ static DtStatus add_code(DtEmit *e)
     return status;
 }
 
+/* True if a collective touches the arena: then other ranks read it in place. The others stay private
+ * memory of their rank, which the system can map in large pages. */
+static bool is_shared(const DtEmit *e, uint32_t arena)
+{
+    for (uint32_t i = 0; i < e->plan->insts.n; i++) {
+        const DtPlanInst *inst = &e->plan->insts.at[i];
+        if (inst->kind < DT_INST_ALL_REDUCE || inst->kind > DT_INST_RECV)
+            continue;
+        for (uint32_t a = 0; a < inst->n_args; a++) {
+            const DtPlanArg *arg = &e->plan->args.at[inst->first_arg + a];
+            if (arg->kind == DT_ARG_ADDRESS && arg->arena == arena)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void add_arenas(DtEmit *e)
 {
     static const char *const names[DT_ARENA_KINDS] = {"parameters", "gradients", "optimizer", "activations",
                                                       "inputs", "scalars", "workspace"};
     for (uint32_t i = 0; i < DT_ARENA_KINDS; i++) {
-        bool shared = i == DT_ARENA_GRADS || i == DT_ARENA_ACTIVATIONS || i == DT_ARENA_SCALARS;
-        DtPlanArena arena = {.name = dt_write_str(e->plan, names[i]), .kind = i, .shared = shared, .bytes = e->arena_bytes[i]};
+        DtPlanArena arena = {.name = dt_write_str(e->plan, names[i]), .kind = i, .shared = is_shared(e, i), .bytes = e->arena_bytes[i]};
         DT_PUSH(e->plan->arena, e->plan->arenas, arena);
     }
 }

@@ -28,6 +28,8 @@ static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
     if (!dt_status_ok(&status))
         return status;
     rank->memory_bytes += dt_gemm_workspace(&state->gemms);
+    rank->gemm_library = state->gemms.ops ? state->gemms.ops->name : "plain";
+    rank->n_plain_gemms = state->gemms.ops ? state->gemms.n_plain : plan->n_gemms;
     *ret_state = state;
     return DT_OK;
 }

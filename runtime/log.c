@@ -48,12 +48,14 @@ void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step)
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
     put(log,
-        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "start",
-                  "step", (json_int_t)first_step, "model", dt_plan_str(plan, plan->meta->model),
-                  "source", dt_plan_str(plan, plan->meta->source), "plan", digest, "ranks",
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "event",
+                  "start", "step", (json_int_t)first_step, "model",
+                  dt_plan_str(plan, plan->meta->model), "source",
+                  dt_plan_str(plan, plan->meta->source), "plan", digest, "ranks",
                   (json_int_t)rank->n_ranks, "steps", (json_int_t)rank->meta.steps, "batch",
                   (json_int_t)rank->meta.batch, "parameters", (json_int_t)rank->meta.parameters,
-                  "memory", (json_int_t)rank->memory_bytes, "seed", (json_int_t)rank->meta.seed));
+                  "memory", (json_int_t)rank->memory_bytes, "seed", (json_int_t)rank->meta.seed,
+                  "gemm", rank->gemm_library, "plain_gemms", (json_int_t)rank->n_plain_gemms));
 }
 
 void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)

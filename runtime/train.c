@@ -301,7 +301,8 @@ static bool open_outputs(DtRun *run)
             dt_log_open(options->log, run->first_step > 0 || rank->shared->attempt > 0, &run->log);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
-    FILE *out = options->quiet ? NULL : stderr;
+    /* The loss that --eval asks for is a result, not progress. */
+    FILE *out = options->eval ? stdout : options->quiet ? NULL : stderr;
     dt_progress_open(&run->progress, rank, rank->rank == 0 ? out : NULL, run->first_step,
                      rank->meta.steps);
     if (run->log)

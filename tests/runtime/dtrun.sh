@@ -1,0 +1,161 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# dtrun on plans that dtc compiled:  dtrun.sh DTC DTRUN
+# Layouts against each other, libraries, repetition, resuming, Ctrl-C, evaluation, generation, trace,
+# wrong command lines and wrong files. The text is made here; nothing outside a temporary folder is used.
+set -u
+dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+dtrun=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cp "$root/tests/runtime/small.dsl" "$work/small.dsl"
+cd "$work" || exit 1
+awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%d squared is %d\n", i, i * i }' >numbers.txt
+passed=0 failed=0 code=0 what=
+
+fail() {
+    echo "FAIL $what: $1"
+    [ -s err ] && sed 's/^/    /' err | tail -5
+    failed=$((failed + 1))
+}
+pass() { passed=$((passed + 1)); }
+run() { # arguments of dtrun
+    what="dtrun $*"
+    timeout 120 "$dtrun" "$@" >out 2>err </dev/null
+    code=$?
+}
+exits() { if [ "$code" -eq "$1" ]; then pass; else fail "exit code $code instead of $1"; fi; }
+says() { if grep -aqF -- "$1" err; then pass; else fail "stderr lacks: $1"; fi; }
+prints() { if grep -aqF -- "$1" out; then pass; else fail "stdout lacks: $1"; fi; }
+holds() { if "$@" >/dev/null 2>&1; then pass; else fail "does not hold: $*"; fi; }
+plan() { # name, further arguments of dtc
+    name=$1
+    shift
+    "$dtc" small.dsl "$@" -o "$name.plan" 2>err || { what="dtc $*"; fail "cannot compile"; exit 1; }
+}
+losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
+alike() { # two logs, relative tolerance, steps
+    losses "$1" >a.txt
+    losses "$2" >b.txt
+    if paste a.txt b.txt | awk -v most="$3" -v steps="$4" '
+        { d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most * $1) bad = 1; n++ }
+        END { exit bad || n != steps }'; then pass; else fail "losses of $1 and $2 differ by more than $3"; fi
+}
+tensors() { find "$1" -name '*.safetensors' | sort | while read -r file; do echo "${file##*/} $(cksum <"$file")"; done; }
+
+# ---- command line ----
+run --help; exits 0; prints 'usage: dtrun'; prints '--temperature'
+if grep -q -- '--shared' out; then fail 'the help shows hidden options'; else pass; fi
+run --version; exits 0
+run --man; exits 0; prints '.TH'
+run; exits 2; says 'which plan?'
+run a.plan b.plan; exits 2; says 'one plan at a time'
+run a.plan --stepz 3; exits 2; says 'did you mean --steps'
+run a.plan --steps -3; exits 2; says '--steps wants a number'
+run a.plan --gemm blas; exits 2; says 'onednn, openblas or plain'
+run a.plan --data x; exits 2; says 'OLD=NEW'
+run a.plan --eval --generate x; exits 2; says 'exclude each other'
+run absent.plan; exits 5; says 'absent.plan'
+run small.dsl; exits 5; says 'not a plan'
+
+# ---- layouts ----
+plan one --parallel none
+run one.plan -q --log one.jsonl; exits 0
+holds test "$(losses one.jsonl | wc -l)" -eq 50
+holds grep -q '"event":"start".*"gemm":"onednn","plain_gemms":0' one.jsonl
+for layout in d2 d4 d8 d2m2 m4; do
+    plan $layout --parallel $layout
+    run $layout.plan -q --log $layout.jsonl; exits 0
+    alike one.jsonl $layout.jsonl 1e-5 50
+done
+# evaluation too: the last line of each log
+for layout in d2 d8 m4; do
+    grep -h '"event":"eval","step":50' one.jsonl $layout.jsonl | sed 's/.*"loss":\([^,]*\),.*/\1/' >a.txt
+    holds awk 'NR == 1 { x = $1 } NR == 2 { d = x - $1; exit !(d < 1e-5 && d > -1e-5) }' a.txt
+done
+# the loss falls
+holds awk 'NR == 1 { first = $1 } END { exit !($1 < 0.6 * first) }' <<END
+$(losses one.jsonl)
+END
+
+# ---- libraries, unfused kernels, repetition ----
+for library in plain openblas; do
+    run one.plan -q --gemm $library --log $library.jsonl; exits 0
+    alike one.jsonl $library.jsonl 1e-4 50
+done
+plan unfused --parallel none --unfused
+run unfused.plan -q --log unfused.jsonl; exits 0
+alike one.jsonl unfused.jsonl 1e-4 50
+run d2.plan -q --log again.jsonl; exits 0
+losses d2.jsonl >a.txt; losses again.jsonl >b.txt
+holds cmp a.txt b.txt
+
+# ---- saving and resuming: the bits of the uninterrupted run ----
+run d2.plan -q --save whole; exits 0
+run d2.plan -q --save halves --steps 23; exits 0
+run d2.plan -q --resume halves; exits 0
+tensors whole/step-00000050 >a.txt; tensors halves/step-00000050 >b.txt
+holds test -s a.txt; holds cmp a.txt b.txt
+run one.plan -q --resume halves --steps 52; exits 0
+run one.plan -q --resume absent; exits 5
+
+# ---- evaluation and generation ----
+run d2.plan --resume whole --eval; exits 0; prints 'eval after 50 steps: loss'
+run d2.plan --resume whole --generate '12 sq' --tokens 40 --temperature 0; exits 0; prints '12 squared is '
+cp out a.txt
+run one.plan --resume whole --generate '12 sq' --tokens 40 --temperature 0; exits 0; holds cmp out a.txt
+run d2.plan --resume whole --generate '1' --tokens 30 --temperature 0.8 --seed 5; cp out a.txt
+run d2.plan --resume whole --generate '1' --tokens 30 --temperature 0.8 --seed 5; holds cmp out a.txt
+run d2.plan --resume whole --generate '1' --tokens 30 --temperature 0.8 --seed 6
+if cmp -s out a.txt; then fail 'another seed writes the same text'; else pass; fi
+
+# ---- trace ----
+run d2.plan -q --steps 3 --trace trace.json; exits 0
+for text in '"traceEvents"' '"name":"rank 1"' '"all_reduce"' 'small.dsl:' '"name":"step 2"'; do
+    holds grep -q "$text" trace.json
+done
+holds test ! -e trace.json.rank1
+if command -v python3 >/dev/null; then holds python3 -m json.tool trace.json; else echo 'SKIP no python3: trace.json not parsed'; fi
+
+# ---- settings and data ----
+run one.plan -q --steps 2 --set lr.base=0.5 --set lr.warmup=0 --log set.jsonl; exits 0
+holds grep -q '"step":1,.*"lr":0.5' set.jsonl
+run one.plan -q --set lr.bas=1; exits 2; says 'did you mean `lr.base`'
+run one.plan -q --set lr.base=1e30 --set lr.warmup=0; exits 1; says 'of step'
+sed 's/squared/SQUARED/' numbers.txt >other.txt
+run one.plan -q --steps 2 --data numbers.txt=other.txt --log other.jsonl; exits 0
+losses other.jsonl >a.txt; losses one.jsonl | head -2 >b.txt
+if cmp -s a.txt b.txt; then fail 'other data, same losses'; else pass; fi
+run one.plan -q --steps 2 --data synthetic; exits 0
+run one.plan -q --data numbers.txt=absent.txt; exits 5; says 'absent.txt'
+
+# ---- damaged plans ----
+head -c 3000 one.plan >cut.plan
+run cut.plan; exits 5; says 'was cut or extended'
+cp one.plan bad.plan; printf 'x' | dd of=bad.plan bs=1 seek=2000 conv=notrunc 2>/dev/null
+run bad.plan; exits 5; says 'digest'
+plan empty --parallel none --no-kernels
+run empty.plan; exits 1; says '--no-kernels'
+
+# ---- Ctrl-C: the step is finished and saved, and resuming gives the bits of an uninterrupted run ----
+what='dtrun interrupted'
+"$dtrun" d2.plan -q --steps 100000 --set eval.every=0 --save stopped --log stopped.jsonl >out 2>err </dev/null &
+pid=$!
+for _ in $(seq 200); do
+    [ "$(grep -c '"event":"step"' stopped.jsonl 2>/dev/null)" -ge 5 ] 2>/dev/null && break
+    sleep 0.1
+done
+kill -INT $pid
+wait $pid
+code=$?
+exits 130
+last=$(sed -n 's/.*"event":"step","step":\([0-9]*\),.*/\1/p' stopped.jsonl | tail -1)
+steps=$((last + 4))
+run d2.plan -q --resume stopped --steps $steps --set eval.every=0; exits 0
+run d2.plan -q --save straight --steps $steps --set eval.every=0; exits 0
+tensors "$(ls -d stopped/step-* | tail -1)" >a.txt; tensors "$(ls -d straight/step-* | tail -1)" >b.txt
+holds test -s a.txt; holds cmp a.txt b.txt
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

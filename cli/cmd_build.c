@@ -70,8 +70,8 @@ static int print_program(const DtCli *cli, const DtProgram *program)
 
 static bool wants_passes(const DtCli *cli)
 {
-    return !cli->check && (cli->output || cli->emit == DT_EMIT_PLAN || cli->emit == DT_EMIT_C ||
-                           cli->report || cli->print_after.n || cli->time_passes);
+    return !cli->check && (cli->output || cli->emit >= DT_EMIT_PLAN || cli->report ||
+                           cli->print_after.n || cli->time_passes);
 }
 
 static int build(DtCli *cli, const char *path)

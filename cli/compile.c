@@ -184,6 +184,8 @@ static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText 
                            status.message);
     if (cli->emit == DT_EMIT_PLAN)
         dt_plantext_dump(&plan, &text);
+    else if (cli->emit == DT_EMIT_SCHEDULE)
+        dt_report_schedule(&plan, &text);
     else if (cli->report == DT_REPORT_TEXT)
         dt_report_text(&plan, &text);
     else if (cli->report == DT_REPORT_JSON)
@@ -205,7 +207,8 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         DtSource *source = &readers[i].source;
-        const char *inside = dt_arena_printf(cli->arena, "%s/.", source->folder ? source->folder : ".");
+        const char *inside =
+            dt_arena_printf(cli->arena, "%s/.", source->folder ? source->folder : ".");
         source->folder = folder_from(cli->arena, inside, cli->output);
     }
 }
@@ -243,8 +246,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     DtText serial = {0};
-    bool makes_plan =
-        cli->output || cli->emit == DT_EMIT_PLAN || cli->emit == DT_EMIT_C || cli->report;
+    bool makes_plan = cli->output || cli->report || cli->emit >= DT_EMIT_PLAN;
     int code = check_pass_names(cli);
     if (code == DT_EXIT_OK)
         code = check_target(cli);

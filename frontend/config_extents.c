@@ -88,14 +88,20 @@ static void report_shard(Extents *e, const DtAxis *axis, const DtShard *line, co
     if (was_reported(e, axis->name))
         return;
     DtSpan span = dt_configcheck_operand(e->items, line->span, axis->name);
-    DtDiag *d = dt_diag_report(e->host->diags, E0502, span,
-                               "`%s` (%lld) does not divide over %s (%lld ranks)", axis->name,
-                               (long long)axis->extent, mesh, (long long)ranks);
+    DtDiag *d = dt_diag_report(
+        e->host->diags, E0502, span, "`%s` (%lld) does not divide over %s (%lld %s)", axis->name,
+        (long long)axis->extent, mesh, (long long)ranks, line->zigzag ? "blocks" : "ranks");
     dt_diag_caret(d, "split requested here");
     label_dim(e, d, axis);
     int64_t unit = pad_for(axis->extent, ranks), padded = (axis->extent + unit - 1) / unit * unit;
-    dt_diag_fix(d, (DtSpan){line->span.file, line->span.hi, line->span.hi},
-                dt_arena_printf(e->host->arena, " (pad = %lld)", (long long)unit),
+    size_t len;
+    const char *source = dt_diag_source(e->host->diags, line->span.file, &len);
+    bool has_options =
+        line->span.hi <= len && line->span.hi > 0 && source[line->span.hi - 1] == ')';
+    uint32_t at = has_options ? line->span.hi - 1 : line->span.hi;
+    const char *insert = dt_arena_printf(
+        e->host->arena, has_options ? ", pad = %lld" : " (pad = %lld)", (long long)unit);
+    dt_diag_fix(d, (DtSpan){line->span.file, at, at}, insert,
                 "pad with %lld masked elements (%.2g%%)", (long long)(padded - axis->extent),
                 100.0 * (double)(padded - axis->extent) / (double)axis->extent);
 }
@@ -161,8 +167,9 @@ static void check_type(Extents *e, const DtType *type, const char *place)
             if (at < 0 || type->axes[at].extent == 1)
                 continue;
             splits[at] *= give(e, line, &taken, &mesh);
-            if (!line->pad && type->axes[at].extent % splits[at])
-                report_shard(e, &type->axes[at], line, mesh, splits[at]);
+            int64_t blocks = line->zigzag && *mesh ? 2 * splits[at] : splits[at];
+            if (!line->pad && type->axes[at].extent % blocks)
+                report_shard(e, &type->axes[at], line, mesh, blocks);
         }
     }
     int at = e->parallel->micro_axis ? dt_type_find(type, e->parallel->micro_axis) : -1;

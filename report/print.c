@@ -32,6 +32,11 @@ static const char *const inst_names[DT_INST_KINDS] = {
     [DT_INST_ATTEND_BWD] = "attend.bwd",
 };
 
+const char *dt_report_kind(uint32_t inst_kind)
+{
+    return inst_kind < DT_INST_KINDS ? inst_names[inst_kind] : "?";
+}
+
 static int64_t arena_bytes(const DtPlan *plan, uint32_t kind)
 {
     int64_t bytes = 0;

@@ -23,6 +23,11 @@ void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs);
 
 double dt_report_gemm_flops(const DtPlanGemm *gemm);
 
+const char *dt_report_kind(uint32_t inst_kind); /* "gemm" */
+
+/* The schedule: what runs in which order, how often, from which line. */
+void dt_report_schedule(const DtPlan *plan, DtText *ret_text);
+
 void dt_report_text(const DtPlan *plan, DtText *ret_text);
 void dt_report_json(const DtPlan *plan, DtText *ret_text);
 

@@ -135,6 +135,16 @@ run program.dsl --check -D batch=x; exits 3; says 'E0216'
 run program.dsl --check -D bach=8; exits 3; says 'E0216'; says '-D batch='
 run program.dsl --check --library "$work/mini"; exits 0
 
+cat >named.dsl <<'END'
+include "mini/train.dsl"
+names file on tiny {
+  "wte.weight"[vocab, embed] = wte
+  "block.{h}.up"[o, embed] = h.mlp.up[ffn -> o]
+  "block.{h}.down"[embed, o] = h.mlp.down[ffn -> o]
+}
+END
+run named.dsl --check; exits 0; silent err
+
 # ---- explain ----
 run explain E0501; exits 0; prints 'error E0501'; silent err
 run explain e0501; exits 0
@@ -182,6 +192,7 @@ run dump plan -o text2; exits 0; silent out; holds cmp text text2
 run asm text -o again; exits 0; holds cmp plan again
 run program.dsl --parallel two --no-kernels --emit=plan; exits 0; holds cmp out text
 run program.dsl --parallel two --emit=c; exits 0; prints 'void '
+run program.dsl --parallel two --emit=schedule --no-kernels; exits 0; prints 'step'; prints 'all_reduce data'; prints '4 times'
 run program.dsl --parallel two --report --no-kernels; exits 0; prints 'memory of one rank'; prints 'all_reduce'
 run program.dsl --parallel two --report=json --no-kernels -o report; exits 0; silent out
 holds sh -c 'python3 -m json.tool report || ! command -v python3'

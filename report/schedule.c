@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The schedule of a plan as indented text: what runs in which order, how often, from which line. */
+#include "report/report.h"
+
+#include <string.h>
+
+static void indent(DtText *text, uint32_t depth)
+{
+    for (uint32_t i = 0; i <= depth; i++)
+        dt_text_add(text, "  ");
+}
+
+/* What an instruction does: the kernel's name, the product's shape, or the collective's mesh axes. */
+static void print_inst(const DtPlan *plan, const DtPlanInst *inst, DtText *text)
+{
+    dt_text_add(text, dt_report_kind(inst->kind));
+    if (inst->kind == DT_INST_KERNEL) {
+        dt_text_printf(text, " %s", dt_plan_str(plan, plan->kernels[inst->ref].name));
+    } else if (inst->kind == DT_INST_GEMM) {
+        const DtPlanGemm *g = &plan->gemms[inst->ref];
+        dt_text_add(text, " ");
+        for (uint32_t i = 0; i < g->n_batch; i++)
+            dt_text_printf(text, "%lld x ", (long long)g->batch[i]);
+        dt_text_printf(text, "[%lld, %lld] @ [%lld, %lld]%s", (long long)g->m, (long long)g->k,
+                       (long long)g->k, (long long)g->n, g->accumulate ? ", added" : "");
+    } else if (inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BARRIER &&
+               inst->ref < plan->n_groups) {
+        for (uint32_t i = 0; i < plan->n_mesh; i++)
+            if (plan->groups[inst->ref].mask >> i & 1)
+                dt_text_printf(text, " %s", dt_plan_str(plan, plan->mesh[i].name));
+        dt_text_printf(text, ", %lld elements", (long long)inst->count);
+    }
+    if (inst->span < plan->n_spans && plan->spans[inst->span].line)
+        dt_text_printf(text, "    # %s:%u%s%s", dt_plan_str(plan, plan->spans[inst->span].file),
+                       plan->spans[inst->span].line, plan->spans[inst->span].path ? " " : "",
+                       dt_plan_str(plan, plan->spans[inst->span].path));
+    dt_text_add(text, "\n");
+}
+
+static void print_body(const DtPlan *plan, const DtPlanBody *body, uint32_t depth, DtText *text)
+{
+    for (uint32_t i = 0; i < body->n_insts; i++) {
+        indent(text, depth);
+        print_inst(plan, &plan->insts[body->first_inst + i], text);
+    }
+}
+
+static void print_entry(const DtPlan *plan, const DtPlanEntry *entry, DtText *text)
+{
+    uint32_t depth = 0;
+    dt_text_printf(text, "%s\n", dt_plan_str(plan, entry->name));
+    for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
+        const DtPlanSchedule *s = &plan->schedule[i];
+        if (s->kind == DT_SCHED_RUN) {
+            print_body(plan, &plan->bodies[s->body], depth, text);
+        } else if (s->kind == DT_SCHED_LOOP) {
+            indent(text, depth++);
+            dt_text_printf(text, "%lld times: r%u = %lld, %lld, ...\n", (long long)s->count, s->reg,
+                           (long long)s->first, (long long)(s->first + s->step));
+        } else if (depth) {
+            depth--;
+        }
+    }
+}
+
+void dt_report_schedule(const DtPlan *plan, DtText *ret_text)
+{
+    for (uint32_t i = 0; i < plan->n_entries; i++)
+        print_entry(plan, &plan->entries[i], ret_text);
+}

@@ -1,0 +1,5 @@
+include "mini/train.dsl"
+parallel p on pair {
+  mesh context = 2
+  shard seq on context (order = zigzag)
+}

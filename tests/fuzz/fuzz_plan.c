@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzzes the plan reader: `fuzz_plan [runs] [seed]`. Each run damages a valid plan in one to eight
- * places (bits, words, whole fields, the section table, the length), mostly with checksums
- * repaired, so that the checker sees it; plans it accepts are walked on real memory. Every tenth
- * run damages the text form instead. Meant for a build with sanitizers; a finding ends the program
- * and names seed and run. */
+/* Fuzzes the plan reader: `fuzz_plan [runs] [seed] [plan file]`. Each run damages a valid plan in
+ * one to eight places (bits, words, whole fields, the section table, the length), mostly with
+ * checksums repaired, so that the checker sees it; plans it accepts are walked on real memory.
+ * Every tenth run damages the text form instead. Meant for a build with sanitizers; a finding ends
+ * the program and names seed and run. */
 #include "../plan/plan_fixture.h"
 
+#include "base/file.h"
 #include "base/philox.h"
 #include "plan/fields.h"
 #include "plan/read.h"
@@ -17,6 +18,9 @@
 typedef struct Random {
     uint64_t key, next;
 } Random;
+
+/* Larger plans are accepted without a walk. */
+static int64_t walk_limit = 1 << 17;
 
 static uint64_t draw(Random *random)
 {
@@ -90,7 +94,7 @@ static void run_bytes(Random *random, const DtPlan *plan, const uint8_t *origina
     DtStatus status = dt_read_bytes(bytes, left, &damaged);
     if (dt_status_ok(&status)) {
         (*accepted)++;
-        fixture_walk(&damaged, 1 << 17);
+        fixture_walk(&damaged, walk_limit);
     }
     free(bytes);
 }
@@ -114,7 +118,7 @@ static void run_text(Random *random, DtArena *arena, const DtText *original, uin
         status = dt_read_bytes(bytes, len, &plan);
         if (!dt_status_ok(&status))
             abort();
-        fixture_walk(&plan, 1 << 17);
+        fixture_walk(&plan, walk_limit);
     }
     free(text);
     dt_arena_reset(arena);
@@ -130,8 +134,15 @@ int main(int argc, char **argv)
     uint8_t *bytes;
     size_t len;
     uint64_t accepted = 0, accepted_text = 0;
-    dt_write_bytes(fixture_plan(arena), &bytes, &len);
-    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    DtStatus status = DT_OK;
+    if (argc > 3) {
+        status = dt_file_read(arena, argv[3], (size_t)1 << 30, (char **)&bytes, &len);
+        walk_limit = 1 << 27;
+    } else {
+        dt_write_bytes(fixture_plan(arena), &bytes, &len);
+    }
+    if (dt_status_ok(&status))
+        status = dt_read_bytes(bytes, len, &plan);
     if (!dt_status_ok(&status)) {
         fprintf(stderr, "the plan to start from is refused: %s\n", status.message);
         return 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of built-in functions, the matching of their arguments, and the elementwise ones. Built-ins over
- * axes are in builtins_axis.c and builtins_move.c. */
+/* The table of built-in functions, the matching of their arguments, and the elementwise ones.
+ * Built-ins over axes are in builtins_axis.c and builtins_move.c. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -101,7 +101,8 @@ static bool has_formal(const Formal *formals, uint32_t n, const char *name)
     return false;
 }
 
-/* Positional and named arguments in the order of the row; more than the row names only with `...`. */
+/* Positional and named arguments in the order of the row; more than the row names only with
+ * `...`. */
 static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal *first,
                   const DtExpr *first_expr)
 {
@@ -261,7 +262,8 @@ static DtVal larger(DtLower *l, DtBuiltinCall *c, DtOpKind kind)
 DtVal dt_builtin_max(DtLower *l, DtBuiltinCall *c) { return larger(l, c, DT_OP_MAX); }
 DtVal dt_builtin_min(DtLower *l, DtBuiltinCall *c) { return larger(l, c, DT_OP_MIN); }
 
-/* A constant condition chooses at once; the result still has the dtype and the axes of both branches. */
+/* A constant condition chooses at once; the result still has the dtype and the axes of both
+ * branches. */
 static DtVal where_constant(DtLower *l, DtBuiltinCall *c)
 {
     bool weak;
@@ -311,7 +313,8 @@ DtVal dt_builtin_stop(DtLower *l, DtBuiltinCall *c)
                      c->val[0].weak);
 }
 
-/* Kept where a uniform number is at least p; the site counts in evaluation too, so that it never moves. */
+/* Kept where a uniform number is at least p; the site counts in evaluation too, so that it
+ * never moves. */
 DtVal dt_builtin_dropout(DtLower *l, DtBuiltinCall *c)
 {
     double p;

@@ -66,7 +66,8 @@ static bool makes_axis(DtLower *l, const DtBuiltinCall *c, uint32_t arg, const c
 
 static bool is_axis(const DtAxis *axis, const char *name) { return axis->name == name; }
 
-/* Operands of one dtype and with the same axes: the union of all, `along` aside, which each keeps (or lacks). */
+/* Operands of one dtype and with the same axes: the union of all, `along` aside, which each
+ * keeps (or lacks). */
 static bool alike(DtLower *l, DtBuiltinCall *c, const char *along, DtValue **ret_in, bool *ret_weak)
 {
     DtVal *bare = DT_NEW_ARRAY(l->arena, DtVal, c->n);

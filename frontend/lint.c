@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dims and axes that nothing uses. A walk over the syntax trees of all files: a name that is written anywhere as a
- * value, an axis, or in a configuration block is used, also in definitions that are never called. */
+/* Dims and axes that nothing uses. A walk over the syntax trees of all files: a name that is
+ * written anywhere as a value, an axis, or in a configuration block is used, also in
+ * definitions that are never called. */
 #include "frontend/lower_internal.h"
 
 static void use(DtLower *l, const char *name)

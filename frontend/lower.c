@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driver of the lowering: loads the files, reads the configuration, and builds the entry functions from the
- * statements of the chosen train block:
+/* Driver of the lowering: loads the files, reads the configuration, and builds the entry
+ * functions from the statements of the chosen train block:
  *
  *   loss      training = true: the loss, then the new values of states
  *   eval      training = false: the loss
- *   predict   training = false: the results of the first model that the block calls; without a train block, of the
+ *   predict   training = false: the results of the first model that the block calls; without a
+ *             train block, of the
  *             first model whose inputs are all typed */
 #include "frontend/lower_internal.h"
 
@@ -343,7 +344,8 @@ static void evaluate_dims(DtLower *l)
     }
 }
 
-/* After errors: layers and models that no call has reached are checked alone, if their signature says all. */
+/* After errors: layers and models that no call has reached are checked alone, if their
+ * signature says all. */
 static void check_rest(DtLower *l)
 {
     for (uint32_t i = 0; i < l->items.n && !l->gave_up; i++) {

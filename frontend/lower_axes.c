@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Axis names as written: parameters of the definition being evaluated stand for lists of axes, other
- * names are dims (one extent everywhere) or `axis` names (an extent per tensor). */
+/* Axis names as written: parameters of the definition being evaluated stand for lists of axes,
+ * other names are dims (one extent everywhere) or `axis` names (an extent per tensor). */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments and results of a call against the signature of the definition: axes, extents, dtypes, and the
- * rounding of what enters and leaves a layer. `x[batch, seq]` is exact, `x[..., d]` accepts more axes, and `...` in
- * a result means the union of all arguments' extra axes. */
+/* Arguments and results of a call against the signature of the definition: axes, extents,
+ * dtypes, and the rounding of what enters and leaves a layer. `x[batch, seq]` is exact, `x[...,
+ * d]` accepts more axes, and `...` in a result means the union of all arguments' extra axes. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -60,7 +60,8 @@ static const char *described(DtLower *l, const DtBound *bound)
                : dt_report_type(l, &bound->val);
 }
 
-/* An axis of x that could be the missing one under another name: equal extent, not wanted itself. */
+/* An axis of x that could be the missing one under another name: equal extent, not wanted
+ * itself. */
 static const char *rename_candidate(const DtBound *bound, const DtDeclared *want,
                                     const DtAxis *missing)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: what is called, with which axis arguments, under which label, with which arguments. The arguments are
- * matched with formals here; lower_bind.c checks their types, lower_memo.c runs the definition. */
+/* Calls: what is called, with which axis arguments, under which label, with which arguments.
+ * The arguments are matched with formals here; lower_bind.c checks their types, lower_memo.c
+ * runs the definition. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic on constants: integers in 64 bits with overflow an error, floats in double, as the language
- * defines the operators (`/` of integers is a float, `//` and `%` round towards minus infinity). Here too:
- * powers with a constant exponent. */
+/* Arithmetic on constants: integers in 64 bits with overflow an error, floats in double, as the
+ * language defines the operators (`/` of integers is a float, `//` and `%` round towards minus
+ * infinity). Here too: powers with a constant exponent. */
 #include "frontend/lower_internal.h"
 
 #include <math.h>

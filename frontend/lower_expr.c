@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expressions: names, operators, contraction, `if`, tuples, extents of tensors. Calls are in lower_call.c, square
- * brackets in lower_index.c. */
+/* Expressions: names, operators, contraction, `if`, tuples, extents of tensors. Calls are in
+ * lower_call.c, square brackets in lower_index.c. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -312,7 +312,8 @@ static bool contract_axis(DtLower *l, const DtExpr *expr, const DtVal *v, const 
     return true;
 }
 
-/* Both operands in the narrower of their float dtypes; weak operands and integers take the other's. */
+/* Both operands in the narrower of their float dtypes; weak operands and integers take the
+ * other's. */
 static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *ret_dtype,
                       bool *ret_weak)
 {
@@ -416,7 +417,8 @@ static DtVal eval_if(DtLower *l, const DtExpr *expr)
     return dt_expr_eval(l, truth ? expr->b : expr->c);
 }
 
-/* `x |> f`, `x |> f(a = 1)`, `x |> f(..)[a -> b]`: x becomes the first argument of the innermost call. */
+/* `x |> f`, `x |> f(a = 1)`, `x |> f(..)[a -> b]`: x becomes the first argument of the
+ * innermost call. */
 static DtVal eval_pipe(DtLower *l, const DtExpr *expr)
 {
     DtVal x = dt_expr_eval(l, expr->a);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IR functions under construction. Inputs are found while the body is evaluated: arguments first, then
- * values captured from enclosing functions, then parameters; dt_frame_finish puts them in this order.
+/* IR functions under construction. Inputs are found while the body is evaluated: arguments
+ * first, then values captured from enclosing functions, then parameters; dt_frame_finish puts
+ * them in this order.
  *
- * A parameter lives in the function of the layer that declares it and, with the labels of instances and
- * loops before its path, in every function around it up to the entry function, where it is a store. */
+ * A parameter lives in the function of the layer that declares it and, with the labels of
+ * instances and loops before its path, in every function around it up to the entry function,
+ * where it is a store. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

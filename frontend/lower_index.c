@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Square brackets after a value: `x[vocab = ids]` gathers, `x[tok = 0]` selects, `x[tok = 0 .. 8]` slices,
- * `x[a -> b]` renames, `x[h -> (g, p)]` splits, `x[(g, p) -> h]` merges. Index entries act before the others, all
- * tensor indices jointly, and all renames of one bracket at once. */
+/* Square brackets after a value: `x[vocab = ids]` gathers, `x[tok = 0]` selects, `x[tok = 0 ..
+ * 8]` slices, `x[a -> b]` renames, `x[h -> (g, p)]` splits, `x[(g, p) -> h]` merges. Index
+ * entries act before the others, all tensor indices jointly, and all renames of one bracket at
+ * once. */
 #include "frontend/lower_internal.h"
 
 typedef struct Index {

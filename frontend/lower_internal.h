@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the lowering share. Private to frontend/.
  *
- * One evaluator walks the program as called. Expressions give values (DtVal): constants, which are
- * computed at once, or tensors, which are values of the IR function being built (DtFrame). Calls of
- * layers and of library functions make IR functions, one per distinct combination of definition, axis
- * arguments, constants and argument types (lower_memo.c); other functions are evaluated in place.
+ * One evaluator walks the program as called. Expressions give values (DtVal): constants, which
+ * are computed at once, or tensors, which are values of the IR function being built (DtFrame).
+ * Calls of layers and of library functions make IR functions, one per distinct combination of
+ * definition, axis arguments, constants and argument types (lower_memo.c); other functions are
+ * evaluated in place.
  *
  *   scope.c         files, includes, file-level names, dims
  *   lower.c         driver, entry functions, stores
@@ -13,8 +14,10 @@
  *   lower_axes.c    axis names and lists, declared types, extents
  *   lower_value.c   dtypes: weak literals, joins, casts, broadcasting maps
  *   lower_expr.c    expressions
+ *   lower_const.c   arithmetic on constants, powers
  *   lower_index.c   square brackets after a value
  *   lower_call.c    calls: callee, arguments, signatures
+ *   lower_bind.c    arguments and results against signatures
  *   lower_memo.c    functions made by calls, instances, results
  *   lower_stmt.c    statements
  *   lower_repeat.c  repeat
@@ -82,8 +85,7 @@ typedef struct DtFunction {
 
 struct DtVal {
     DtValKind kind;
-    bool
-        weak; /* TENSOR: a float made from literals and integers; takes the dtype of what it meets */
+    bool weak; /* TENSOR: a float made from literals and integers, takes the dtype it meets */
     union {
         int64_t whole; /* INT, BOOL */
         double number; /* FLOAT */
@@ -108,8 +110,7 @@ typedef struct DtBinding {
     DtVal val;
     DtSpan span;
     const DtExpr *made;
-    int32_t state;    /* number of the frame's parameter + 1 if it names a state, else 0 */
-    bool constant_ok; /* may be assigned */
+    int32_t state; /* number of the frame's parameter + 1 if it names a state, else 0 */
 } DtBinding;
 
 typedef struct DtScope {
@@ -236,7 +237,6 @@ struct DtLower {
     const DtDef *stop_at_model; /* "predict": set to the model when its call is done */
     bool wants_model, has_model;
     DtVal model_results;
-    bool in_config;
 };
 
 /* ---- scope.c ---- */
@@ -251,7 +251,8 @@ bool dt_scope_in_library(const DtLower *l, DtSpan span);
 
 /* ---- lower_report.c ---- */
 
-/* An error at span. Inside a library file the primary place is the user's call, the library's the label. */
+/* An error at span. Inside a library file the primary place is the user's call, the library's
+ * the label. */
 DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* "[batch, seq]", "[tok = 197]": extents shown for `axis` names or always. In the arena. */
@@ -274,9 +275,9 @@ DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind 
 DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
 /* The value as seen in frame, captured through the frames between. */
 DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *home);
-/* Number of a parameter of frame: declared there (owner NULL) or of an instance. Paths are complete within frame. An
- * instance called again gets the same one. In an entry function this makes the store and the `param` op.
- * -1 after an error. */
+/* Number of a parameter of frame: declared there (owner NULL) or of an instance. Paths are
+ * complete within frame. An instance called again gets the same one. In an entry function this
+ * makes the store and the `param` op. -1 after an error. */
 int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
                        const DtInstance *owner);
 /* Takes a label; reports one that is taken. */
@@ -297,10 +298,12 @@ bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list);
 /* All axis arguments of brackets; reports entries that are no axis. */
 bool dt_axes_subs(DtLower *l, const DtExpr *subs, DtAxisLists *ret_lists);
 bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what);
-/* Extent of an axis as it stands alone: a dim's, or that of an `axis` from the arguments of the current call.
- * Reports if there is none; -1. what: "`iota`" for the message; NULL: a declared type. */
+/* Extent of an axis as it stands alone: a dim's, or that of an `axis` from the arguments of the
+ * current call. Reports if there is none; -1. what: "`iota`" for the message; NULL: a declared
+ * type. */
 int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *what);
-/* The axis type list of a declaration. sizes: every axis must have an extent (else extent 0 = any). */
+/* The axis type list of a declaration. sizes: every axis must have an extent (else extent 0 =
+ * any). */
 typedef struct DtDeclared {
     uint32_t n;
     DtAxis axes[DT_MAX_RANK];
@@ -330,8 +333,8 @@ DtVal dt_val_tuple(DtLower *l, const DtVal *items, uint32_t n);
 DtVal dt_val_of(DtLower *l, DtValue *value, bool weak); /* a tensor of the current frame */
 double dt_val_number(const DtVal *v);                   /* of a constant */
 DtDtype dt_val_dtype(const DtVal *v);                   /* constants: i32, f32, bool */
-/* A constant or tensor as a value of the current frame, of dtype (constants and weak values change to it,
- * others are cast). The caller has checked that it is one of these. */
+/* A constant or tensor as a value of the current frame, of dtype (constants and weak values
+ * change to it, others are cast). The caller has checked that it is one of these. */
 DtValue *dt_val_use(DtLower *l, const DtVal *v, DtDtype dtype);
 DtValue *dt_val_tensor(DtLower *l, const DtVal *v); /* in its own dtype */
 /* Is it a constant or a tensor? Reports otherwise (unless ERROR). */
@@ -381,7 +384,8 @@ DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at);
 DtVal dt_call_callee(DtLower *l, const DtExpr *expr);
 bool dt_call_denotes(DtLower *l, const DtExpr *expr); /* would be a callee, not a tensor */
 DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtExpr *first_expr);
-/* A function that stands without a call: `iota[a]`, `zeros`, `wq:linear[a, b]` (an instance), or itself. */
+/* A function that stands without a call: `iota[a]`, `zeros`, `wq:linear[a, b]` (an instance),
+ * or itself. */
 DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr);
 /* An instance of a layer in the current frame. */
 DtVal dt_call_instance(DtLower *l, const DtFunction *function);
@@ -415,8 +419,8 @@ bool dt_bind_result(DtLower *l, DtSignature *s, uint32_t i, DtVal *val, DtSpan s
 DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call,
                    DtBound *bound);
 
-/* After an error in a call: values of the declared result types, where they are known without the arguments, so
- * that what follows can be checked. The module is not used any more. */
+/* After an error in a call: values of the declared result types, where they are known without
+ * the arguments, so that what follows can be checked. The module is not used any more. */
 DtVal dt_memo_recover(DtLower *l, const DtFunction *function, const DtExpr *call);
 
 /* ---- lower_stmt.c ---- */
@@ -434,7 +438,8 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
 
 /* ---- builtins.c ---- */
 
-/* A call of a built-in: axis arguments, then arguments in the order of the row, NULL expr = not given. */
+/* A call of a built-in: axis arguments, then arguments in the order of the row, NULL expr = not
+ * given. */
 typedef struct DtBuiltinCall {
     const DtBuiltin *builtin;
     const DtExpr *expr;
@@ -451,8 +456,7 @@ typedef DtVal DtBuiltinRun(DtLower *l, DtBuiltinCall *c);
 struct DtBuiltin {
     const char *name;
     uint8_t min_axes, max_axes; /* 255: any */
-    const char *
-        formals; /* "x, k, stride=, pad=": `=` may be left out; "..." any more; "axis=" named by axes */
+    const char *formals;        /* as in builtins.def */
     DtBuiltinRun *run;
     const char *help;
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a definition on bound arguments. Layers, models and library functions become IR functions, made once
- * per combination of definition, axis arguments, constants and argument types, and are called; other functions
- * are evaluated in place. A function that takes instances or functions as arguments is made for its call alone,
- * since it may use values of its caller. */
+/* Running a definition on bound arguments. Layers, models and library functions become IR
+ * functions, made once per combination of definition, axis arguments, constants and argument
+ * types, and are called; other functions are evaluated in place. A function that takes
+ * instances or functions as arguments is made for its call alone, since it may use values of
+ * its caller. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -45,7 +46,7 @@ static bool check_depth(DtLower *l, const Call *c)
 
 static void bind(DtLower *l, DtScope *scope, const char *name, DtVal val, DtSpan span)
 {
-    DtBinding binding = {.name = name, .val = val, .span = span, .constant_ok = true};
+    DtBinding binding = {.name = name, .val = val, .span = span};
     DT_PUSH(l->arena, scope->names, binding);
 }
 
@@ -217,7 +218,8 @@ static DtFuncKind func_kind(const DtDef *def)
                                        : DT_FUNC_MODEL;
 }
 
-/* `layernorm`, `layernorm.1`, ...: numbered here, so that the module need not search for a free name. */
+/* `layernorm`, `layernorm.1`, ...: numbered here, so that the module need not search for a free
+ * name. */
 static const char *func_name(DtLower *l, const DtDef *def)
 {
     uint32_t n = 0;

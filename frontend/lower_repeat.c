@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `repeat h in layers { ... }` becomes one loop op over a body function:
  *
- *   inputs of the body    iteration number, carried values, invariants (captured), parameters (one slice)
+ *   inputs of the body    iteration number, carried values, invariants (captured), parameters
+ *   (one slice)
  *   carried               names bound before the loop and assigned in it; they keep their type
  *   parameters            of the body, stacked along the loop axis in the function around it
  *
@@ -61,7 +62,7 @@ static void find_assigned(DtLower *l, Repeat *r, const DtStmts *stmts)
 
 static void push_binding(DtLower *l, Repeat *r, const char *name, DtVal val, DtSpan span)
 {
-    DtBinding binding = {.name = name, .val = val, .span = span, .constant_ok = true};
+    DtBinding binding = {.name = name, .val = val, .span = span};
     DT_PUSH(l->arena, r->scope.names, binding);
 }
 
@@ -179,7 +180,8 @@ static bool body_has_axis(const DtFunc *body, const char *axis)
     return false;
 }
 
-/* The dim that was written, or else the label, unless values of the body have an axis of that name. */
+/* The dim that was written, or else the label, unless values of the body have an axis of that
+ * name. */
 static const char *loop_axis(DtLower *l, const Repeat *r)
 {
     const DtExpr *bare = dt_report_bare(r->stmt->value);
@@ -297,10 +299,8 @@ static void unrolled_stmt(DtLower *l, const DtStmt *stmt, const DtVal *tuple)
         DtScope *scope = DT_NEW(l->arena, DtScope);
         *scope =
             (DtScope){.parent = outer, .frame = frame, .is_loop = true, .label = stmt->name.text};
-        DtBinding variable = {.name = stmt->name.text,
-                              .val = tuple->tuple.at[i],
-                              .span = stmt->name.span,
-                              .constant_ok = true};
+        DtBinding variable = {
+            .name = stmt->name.text, .val = tuple->tuple.at[i], .span = stmt->name.span};
         DT_PUSH(l->arena, scope->names, variable);
         frame->prefix = dt_intern_printf("%s%s.%u.", prefix, stmt->name.text, i);
         frame->b.path = dt_intern_n(frame->prefix, strlen(frame->prefix) - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics of the lowering: where an error is shown when it lies inside a called definition, and how
- * types and expressions read in messages. */
+/* Diagnostics of the lowering: where an error is shown when it lies inside a called definition,
+ * and how types and expressions read in messages. */
 #include "frontend/lower_internal.h"
 
 #include <stdio.h>

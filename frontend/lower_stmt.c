@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements: assignments, parameters and states, `if` on constants, `return`. `repeat` is in lower_repeat.c. */
+/* Statements: assignments, parameters and states, `if` on constants, `return`. `repeat` is in
+ * lower_repeat.c. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -34,12 +35,11 @@ void dt_stmt_bind(DtLower *l, const char *name, DtVal val, DtSpan span, const Dt
     DtBinding *old = dt_expr_find(l, name);
     name_value(&val, name);
     if (old) {
-        *old =
-            (DtBinding){.name = name, .val = val, .span = span, .made = made, .constant_ok = true};
+        *old = (DtBinding){.name = name, .val = val, .span = span, .made = made};
         return;
     }
     lint_hiding(l, name, span);
-    DtBinding binding = {.name = name, .val = val, .span = span, .made = made, .constant_ok = true};
+    DtBinding binding = {.name = name, .val = val, .span = span, .made = made};
     DT_PUSH(l->arena, l->now->scope->names, binding);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values and their dtypes: weak literals become constants of what they meet, operands of a map are cast to
- * their join and broadcast by name.
+/* Values and their dtypes: weak literals become constants of what they meet, operands of a map
+ * are cast to their join and broadcast by name.
  *
- *   join   any strong float: the join of the strong floats (f16 with bf16: f32); else, if any operand is a
+ *   join   any strong float: the join of the strong floats (f16 with bf16: f32); else, if any
+ *          operand is a
  *          float or the map needs one: weak f32; else i32; else bool */
 #include "frontend/lower_internal.h"
 
@@ -240,7 +241,8 @@ static bool contains(const DtVal *v, uint32_t rank)
     return v->kind != DT_VAL_TENSOR || v->tensor.value->type->rank == rank;
 }
 
-/* A product of two float tensors that has more axes than either is often a forgotten contraction. */
+/* A product of two float tensors that has more axes than either is often a forgotten
+ * contraction. */
 static void lint_growth(DtLower *l, const DtVal *v, DtSpan span, uint32_t rank)
 {
     if (v[0].weak || v[1].weak || contains(&v[0], rank) || contains(&v[1], rank) ||

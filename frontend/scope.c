@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files and file-level names: reads the main file and what it includes, collects dims, axes and
- * definitions (their order does not matter), applies -D, and evaluates dims when they are first needed. */
+ * definitions (their order does not matter), applies -D, and evaluates dims when they are first
+ * needed. */
 #include "frontend/lower_internal.h"
 
 #include "base/file.h"
@@ -64,7 +65,8 @@ static const char *shown_path(const DtLower *l, const char *path, const char *id
     return is_library ? identity + strlen(identity_of(l->options->library)) + 1 : path;
 }
 
-/* `std.dsl` is the compiler's; other files lie beside the including file, or else in the library. */
+/* `std.dsl` is the compiler's; other files lie beside the including file, or else in the
+ * library. */
 static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
 {
     char *name = dt_arena_strndup(l->arena, item->include, item->include_len);

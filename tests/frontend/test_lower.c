@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lowering: parameter counts of the published models, modules that the verifier accepts and that read
- * back from their text, and the laws of the language (programs/laws.dsl), each results that must be 0. */
+/* The lowering: parameter counts of the published models, modules that the verifier accepts and
+ * that read back from their text, and the laws of the language (programs/laws.dsl), each
+ * results that must be 0. */
 #include "base/diag.h"
 #include "base/file.h"
 #include "frontend/lower.h"
@@ -122,7 +123,8 @@ static void run(const Lowered *low, const DtEntryPoint *point, DtTensor **result
     dt_interp_run(&interp, point->func, NULL, results);
 }
 
-/* The file with the models before the one called name removed, so that that one becomes `predict`. */
+/* The file with the models before the one called name removed, so that that one becomes
+ * `predict`. */
 static const char *only_model(DtArena *arena, const char *text, const char *name)
 {
     char *copy = dt_arena_strndup(arena, text, strlen(text));

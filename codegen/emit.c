@@ -173,6 +173,15 @@ static void refuse_direct(DtEmit *e, DtOutput *output)
     output->accumulate = false;
 }
 
+/* The same for what may write before all of its reads are done: a loop, a call, a matrix product. */
+static DtOutput output_apart(DtEmit *e, DtValue *value, uint32_t group)
+{
+    DtOutput output = output_of(e, value, group);
+    if (output.old && last_read(e->scope, output.old) >= group)
+        refuse_direct(e, &output);
+    return output;
+}
+
 /* ---- kernel groups ---- */
 
 static bool used_outside(const DtScope *scope, const DtValue *value, uint32_t group)
@@ -402,7 +411,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
         inner->places[body->inputs.at[1 + at]->id] = slice_of(e, op, *dt_emit_require(e, op->in[at]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->arena, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
-        stacked[i] = output_of(e, op->out[loop->n_carried + i], group);
+        stacked[i] = output_apart(e, op->out[loop->n_carried + i], group);
         wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
                                                  .place = slice_of(e, op, stacked[i].place, inner->reg)};
     }
@@ -492,7 +501,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     for (uint32_t i = 0; i < func->ops.n; i++)
         inner->group[i] = i;
     for (uint32_t i = 0; i < func->results.n; i++) {
-        outputs[i] = output_of(e, op->out[i], group);
+        outputs[i] = output_apart(e, op->out[i], group);
         wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
         want(inner, func->results.at[i], wanted[i].place, wanted[i].accumulate, NULL);
     }
@@ -524,9 +533,7 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
     } else if (op->kind == DT_OP_DOT) {
         dt_emit_require(e, op->in[0]);
         dt_emit_require(e, op->in[1]);
-        DtOutput output = output_of(e, op->out[0], group);
-        if (output.old && last_read(e->scope, output.old) >= group)
-            refuse_direct(e, &output);
+        DtOutput output = output_apart(e, op->out[0], group);
         if (dt_gemm_emit(e, op, &output.place, output.accumulate))
             finish_output(e, &output);
         else if (dt_launch_kernel(e, ops, 1, &output, 1))

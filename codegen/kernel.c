@@ -481,6 +481,9 @@ static DtKForm form_of(const DtKernel *k)
         const DtKNode *node = &k->nodes.at[k->stores.at[i].node];
         if ((node->axes & inner) || node->phase > 1)
             return DT_KFORM_ROW;
+        for (uint32_t a = k->n_outer; a < k->n_axes; a++) /* an expanded value */
+            if (k->stores.at[i].stride[a])
+                return DT_KFORM_ROW;
     }
     int row = 0, column = 0;
     for (uint32_t i = 0; i < k->nodes.n; i++) {

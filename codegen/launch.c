@@ -167,7 +167,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     }
     for (uint32_t i = 0; i < k->ints.n; i++)
         args[k->pointers.n + i] = dt_launch_integer(e, &k->ints.at[i]);
-    if (k->form == DT_KFORM_SCATTER) {
+    if (k->form == DT_KFORM_SCATTER && !outputs[0].accumulate) {
         DtEArg target = dt_place_arg(e, &outputs[0].place, true);
         dt_emit_inst(e, DT_INST_ZERO, 0, 1, &target, ops[0]);
         e->events.at[e->events.n - 1].inst.count = target.bytes;

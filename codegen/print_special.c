@@ -84,6 +84,10 @@ static void print_scatter(DtPrintC *c)
     const DtKStore *store = &k->stores.at[0];
     for (uint32_t a = 0; a < k->n_axes; a++)
         dt_print_c_open_loop(c, a);
+    if (k->n_axes == 0) { /* one element: a loop of one round for `continue` */
+        line(c, "for (int once = 1; once; once = 0) {");
+        c->depth++;
+    }
     all_nodes(c, k);
     line(c, "int64_t at = 0;");
     for (uint32_t a = 0; a < k->n_axes; a++)
@@ -106,7 +110,7 @@ static void print_scatter(DtPrintC *c)
         line(c, "p%u[at] = p%u[at] + n%u;", store->pointer, store->pointer, store->node);
     else
         line(c, "p%u[at] = dt_iadd(p%u[at], n%u);", store->pointer, store->pointer, store->node);
-    dt_print_c_close(c, k->n_axes);
+    dt_print_c_close(c, k->n_axes ? k->n_axes : 1);
 }
 
 void dt_print_c_special(DtPrintC *c)

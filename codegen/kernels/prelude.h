@@ -71,8 +71,13 @@ DT_INLINE int dt_to_int(float x)
 /* A NaN wins. */
 DT_INLINE float dt_max(float a, float b) { return a > b || a != a ? a : b; }
 DT_INLINE float dt_min(float a, float b) { return a < b || a != a ? a : b; }
-DT_INLINE float dt_floordiv(float a, float b) { return __builtin_floorf(a / b); }
-DT_INLINE float dt_mod(float a, float b) { return dt_fma(-__builtin_floorf(a / b), b, a); }
+/* In double, where the quotient of two floats does not round up to the next whole number: exact while it
+ * is below 2^24 (floordiv) and 2^53 (mod). */
+DT_INLINE float dt_floordiv(float a, float b) { return (float)__builtin_floor((double)a / (double)b); }
+DT_INLINE float dt_mod(float a, float b)
+{
+    return (float)__builtin_fma(-__builtin_floor((double)a / (double)b), (double)b, (double)a);
+}
 DT_INLINE float dt_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 
 /* Relative error below 1.2e-7. 0 below -87.3, infinity above 88.7. */

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench.h"
+
+#include "base/hash.h"
+#include "base/intern.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+Bench *bench_new(void)
+{
+    DtArena *arena = dt_arena_new();
+    Bench *t = DT_NEW(arena, Bench);
+    t->arena = arena;
+    t->module = dt_graph_module(arena, NULL);
+    t->func = dt_graph_func(t->module, "predict", DT_FUNC_ENTRY);
+    t->b.func = t->func;
+    t->train.seed = 42;
+    t->train.name = "bench";
+    t->step = 5;
+    return t;
+}
+
+void bench_free(Bench *t)
+{
+    dt_text_free(&t->c);
+    dt_arena_free(t->arena);
+}
+
+DtAxis bench_axis(const char *name, int64_t extent)
+{
+    return (DtAxis){.name = dt_intern(name), .extent = extent};
+}
+
+const DtType *bench_type(DtDtype dtype, const char *axes)
+{
+    DtAxis made[DT_MAX_RANK];
+    uint32_t rank = 0;
+    while (*axes) {
+        size_t length = strcspn(axes, "=");
+        char *end;
+        made[rank] = (DtAxis){.name = dt_intern_n(axes, length)};
+        made[rank++].extent = strtol(axes + length + 1, &end, 10);
+        axes = end + strspn(end, " ");
+    }
+    return dt_type_plain(dtype, rank, made);
+}
+
+const DtType *bench_order(const DtType *type, int k)
+{
+    DtAxis left[DT_MAX_RANK], made[DT_MAX_RANK];
+    memcpy(left, type->axes, sizeof left[0] * type->rank);
+    for (int i = 0; i < type->rank; i++) {
+        int n = type->rank - i, pick = k % n;
+        k /= n;
+        made[i] = left[pick];
+        memmove(left + pick, left + pick + 1, sizeof left[0] * (size_t)(n - 1 - pick));
+    }
+    return dt_type_plain(type->dtype, type->rank, made);
+}
+
+/* ---- inputs ---- */
+
+static DtValue *add_input(Bench *t, DtTensor *tensor)
+{
+    const char *path = dt_intern_printf("in%u", t->module->stores.n);
+    DtStore *store = DT_NEW(t->arena, DtStore);
+    *store = (DtStore){.kind = DT_STORE_PARAM, .path = path, .pattern = path, .type = tensor->type,
+                       .index = t->module->stores.n};
+    DT_PUSH(t->arena, t->module->stores, store);
+    DT_PUSH(t->arena, t->inputs, tensor);
+    return dt_graph_source(&t->b, DT_OP_PARAM, tensor->type, path, store);
+}
+
+/* Number of an element from its named coordinates: the same in every axis order. */
+static uint64_t element_hash(const DtType *type, int64_t offset, int seed)
+{
+    uint64_t sum = (uint64_t)seed;
+    for (int i = type->rank - 1; i >= 0; i--) {
+        int64_t at = offset % type->axes[i].extent;
+        offset /= type->axes[i].extent;
+        sum += dt_hash_text(type->axes[i].name, (uint64_t)(at * 1000 + seed));
+    }
+    return dt_hash_bytes(&sum, sizeof sum, 7);
+}
+
+DtValue *bench_random(Bench *t, const DtType *type, int seed)
+{
+    DtTensor *tensor = dt_interp_tensor(t->arena, type);
+    for (int64_t i = 0; i < dt_type_elements(type); i++) {
+        int64_t quarters = (int64_t)(element_hash(type, i, seed) % 64) - 32;
+        tensor->at[i] = type->dtype == DT_BOOL           ? (double)(quarters & 1)
+                        : dt_dtype_is_float(type->dtype) ? (double)quarters / 4
+                                                         : (double)quarters;
+    }
+    return add_input(t, tensor);
+}
+
+DtValue *bench_values(Bench *t, const DtType *type, int n, const double *values)
+{
+    DtTensor *tensor = dt_interp_tensor(t->arena, type);
+    for (int64_t i = 0; i < dt_type_elements(type); i++)
+        tensor->at[i] = type->dtype == DT_F32 ? (double)(float)values[i % n] : values[i % n];
+    return add_input(t, tensor);
+}
+
+DtValue *bench_sweep(Bench *t, const DtType *type, double from, double to)
+{
+    DtTensor *tensor = dt_interp_tensor(t->arena, type);
+    int64_t n = dt_type_elements(type);
+    for (int64_t i = 0; i < n; i++)
+        tensor->at[i] = (float)(from + (to - from) * (double)i / (double)(n > 1 ? n - 1 : 1));
+    return add_input(t, tensor);
+}
+
+void bench_out(Bench *t, DtValue *value, double tolerance)
+{
+    dt_graph_return(t->func, value);
+    DtEntryResult result = {.name = dt_intern_printf("out%u", t->results.n)};
+    DT_PUSH(t->arena, t->results, result);
+    DT_PUSH(t->arena, t->tolerance, tolerance);
+}
+
+/* ---- compiling and running ---- */
+
+DtPlanBuilder *bench_plan(Bench *t, const DtCodegenOptions *options)
+{
+    DtPlanBuilder *builder = dt_write_new(t->arena);
+    DtProgram program = {.module = t->module, .train = &t->train};
+    DtStatus status = dt_codegen_plan(&program, options, builder);
+    if (!dt_status_ok(&status) && getenv("BENCH_C"))
+        fputs(t->c.at, stderr);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    return builder;
+}
+
+static void store_element(char *at, DtDtype dtype, int64_t i, double value)
+{
+    switch (dtype) {
+    case DT_BOOL: ((unsigned char *)at)[i] = (unsigned char)value; break;
+    case DT_I32: ((int32_t *)at)[i] = (int32_t)value; break;
+    default: ((float *)at)[i] = (float)value; break;
+    }
+}
+
+static double load_element(const char *at, DtDtype dtype, int64_t i)
+{
+    switch (dtype) {
+    case DT_BOOL: return ((const unsigned char *)at)[i];
+    case DT_I32: return ((const int32_t *)at)[i];
+    default: return (double)((const float *)at)[i];
+    }
+}
+
+static void fill_memory(Bench *t, DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    for (uint32_t a = 0; a < plan->n_arenas; a++)
+        if (plan->arenas[a].bytes)
+            memset(rank->arenas[a], 0xff, (size_t)plan->arenas[a].bytes);
+    for (uint32_t s = 0; s < t->inputs.n; s++) {
+        const DtTensor *tensor = t->inputs.at[s];
+        char *at = rank->arenas[plan->stores[s].arena] + plan->stores[s].offset;
+        for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
+            store_element(at, tensor->type->dtype, i, tensor->at[i]);
+    }
+}
+
+static double **read_metrics(Bench *t, const DtRank *rank, const char *entry)
+{
+    const DtPlan *plan = rank->plan;
+    double **values = DT_NEW_ARRAY(t->arena, double *, plan->n_metrics + 1);
+    uint32_t n_values = 0;
+    for (uint32_t m = 0; m < plan->n_metrics; m++) {
+        const DtPlanMetric *metric = &plan->metrics[m];
+        if (strcmp(dt_plan_str(plan, metric->entry), entry) != 0)
+            continue;
+        int64_t n = metric->bytes / (int64_t)dt_dtype_size((DtDtype)metric->dtype);
+        values[n_values] = DT_NEW_ARRAY(t->arena, double, n + 1);
+        for (int64_t i = 0; i < n; i++)
+            values[n_values][i] =
+                load_element(rank->arenas[metric->arena] + metric->offset, (DtDtype)metric->dtype, i);
+        n_values++;
+    }
+    return values;
+}
+
+double **bench_run(Bench *t, DtPlanBuilder *builder, const char *entry)
+{
+    DtPlan plan;
+    uint8_t *bytes;
+    size_t len;
+    DtRunOptions options = {.plan_path = "bench.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN};
+    DtRank rank = {0};
+    int fd;
+    dt_write_bytes(builder, &bytes, &len);
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    status = dt_shared_create(&plan, 0, &fd);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    status = dt_load_rank(&options, &plan, 0, fd, &rank);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    fill_memory(t, &rank);
+    rank.step = t->step;
+    cr_assert(dt_exec_entry(&rank, entry), "%s", rank.failure.message);
+    double **values = read_metrics(t, &rank, entry);
+    dt_load_close(&rank);
+    close(fd);
+    return values;
+}
+
+/* ---- comparing ---- */
+
+static DtTensor *source(void *context, const DtOp *op) { return ((Bench *)context)->inputs.at[op->store->index]; }
+
+static bool agrees(const Bench *t, double got, double expected, double tolerance)
+{
+    if (isnan(expected) || isinf(expected) || isnan(got) || isinf(got))
+        return (isnan(got) && isnan(expected)) || got == expected;
+    if (t->bits && got == 0 && expected == 0)
+        return signbit(got) == signbit(expected);
+    return fabs(got - expected) <= tolerance * 0x1p-24 * fmax(fabs(expected), 1);
+}
+
+static uint32_t compare(Bench *t, DtTensor *const *expected, double *const *got, const char *mode)
+{
+    uint32_t bad = 0;
+    for (uint32_t r = 0; r < t->results.n; r++) {
+        const DtType *type = expected[r]->type;
+        int64_t n = dt_type_elements(type), wrong = 0, first = 0;
+        for (int64_t i = 0; i < n; i++)
+            if (!agrees(t, got[r][i], expected[r]->at[i], t->tolerance.at[r]) && wrong++ == 0)
+                first = i;
+        if (wrong == 0)
+            continue;
+        DtText text = {0};
+        dt_type_print_extents(type, &t->module->mesh, &text);
+        const DtOp *op = t->func->results.at[r]->op;
+        fprintf(stderr, "%s: result %u (`%s` %s): %lld of %lld elements wrong; element %lld is %.9g, not %.9g\n", mode,
+                r, op ? dt_op_info[op->kind].text : "input", text.at, (long long)wrong, (long long)n, (long long)first,
+                got[r][first], expected[r]->at[first]);
+        dt_text_free(&text);
+        bad++;
+    }
+    return bad;
+}
+
+void bench_check(Bench *t)
+{
+    DtText problems = {0};
+    DtEntryPoint entry = {.name = dt_intern("predict"), .func = t->func};
+    entry.results.at = t->results.at;
+    entry.results.n = t->results.n;
+    DT_PUSH(t->arena, t->module->entries, entry);
+    dt_graph_renumber(t->func);
+    cr_assert(dt_verify_module(t->module, &problems), "%s", problems.at);
+    dt_text_free(&problems);
+    DtInterp interp = {.arena = t->arena, .seed = t->train.seed, .step = t->step, .source = source, .context = t,
+                       .rounds = true};
+    DtTensor **expected = DT_NEW_ARRAY(t->arena, DtTensor *, t->results.n + 1);
+    dt_interp_run(&interp, t->func, NULL, expected);
+    uint32_t bad = 0;
+    for (int unfused = 0; unfused < 2; unfused++) {
+        DtCodegenOptions options = {.target = "cpu", .source = "bench.dsl", .source_folder = "", .compiler = "test",
+                                    .unfused = unfused, .ret_c = unfused ? NULL : &t->c};
+        double **got = bench_run(t, bench_plan(t, &options), "predict");
+        bad += compare(t, expected, got, unfused ? "unfused" : "fused");
+        bench_check_memory(t, unfused);
+    }
+    if (bad && getenv("BENCH_C"))
+        fputs(t->c.at, stderr);
+    cr_assert_eq(bad, 0, "%u results differ from the interpreter", bad);
+}

@@ -113,10 +113,11 @@ typedef struct DtShared {
     uint64_t bytes;
     uint32_t n_ranks, attempt; /* attempt: 0, then 1.. after restarts */
     int32_t supervisor;        /* process that made the mapping and starts the ranks */
-    _Alignas(
-        64) _Atomic uint32_t abort;     /* not 0: everybody stops; every wait looks at it. 1: by the
-                                            * supervisor, else 2 + the rank that failed first */
-    _Alignas(64) _Atomic uint32_t stop; /* asked to finish the step, save and end (Ctrl-C) */
+    /* Not 0: everybody stops; every wait looks at it. 1: by the supervisor, else 2 + the rank that
+     * failed first. */
+    _Alignas(64) _Atomic uint32_t abort;
+    /* Asked to finish the step, save and end (Ctrl-C). */
+    _Alignas(64) _Atomic uint32_t stop;
     _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
     _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
 } DtShared;

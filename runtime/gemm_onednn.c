@@ -12,29 +12,29 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define SYMBOLS_COMMON(X)                                                                     \
-    X(dnnl_engine_create)                                                                     \
-    X(dnnl_engine_destroy)                                                                    \
-    X(dnnl_stream_create) X(dnnl_stream_destroy) X(dnnl_memory_create) X(dnnl_memory_destroy) \
-        X(dnnl_memory_set_data_handle) X(dnnl_primitive_attr_create)                          \
-            X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_post_ops)                \
-                X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_post_ops_create)            \
-                    X(dnnl_post_ops_destroy) X(dnnl_post_ops_append_sum)                      \
-                        X(dnnl_primitive_desc_query) X(dnnl_primitive_desc_query_md)          \
-                            X(dnnl_primitive_desc_destroy) X(dnnl_primitive_create)           \
-                                X(dnnl_primitive_destroy) X(dnnl_primitive_execute)           \
+#define SYMBOLS_COMMON(X)                                                            \
+    X(dnnl_engine_create)                                                            \
+    X(dnnl_engine_destroy)                                                           \
+    X(dnnl_stream_create)                                                            \
+    X(dnnl_stream_destroy) X(dnnl_memory_create) X(dnnl_memory_destroy)              \
+        X(dnnl_memory_set_data_handle) X(dnnl_primitive_attr_create)                 \
+            X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_post_ops)       \
+                X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_post_ops_create)   \
+                    X(dnnl_post_ops_destroy) X(dnnl_post_ops_append_sum)             \
+                        X(dnnl_primitive_desc_query) X(dnnl_primitive_desc_query_md) \
+                            X(dnnl_primitive_desc_destroy) X(dnnl_primitive_create)  \
+                                X(dnnl_primitive_destroy) X(dnnl_primitive_execute)  \
                                     X(dnnl_stream_wait) X(dnnl_memory_desc_get_size)
 #if DNNL_VERSION_MAJOR >= 3
-#define LIBRARY "libdnnl.so.3"
 #define SYMBOLS(X)                          \
     SYMBOLS_COMMON(X)                       \
     X(dnnl_memory_desc_create_with_strides) \
     X(dnnl_memory_desc_destroy) X(dnnl_matmul_primitive_desc_create)
 #else
-#define LIBRARY "libdnnl.so.2"
 #define SYMBOLS(X)    \
     SYMBOLS_COMMON(X) \
     X(dnnl_memory_desc_init_by_strides) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create)
@@ -80,7 +80,7 @@ static DtStatus find_symbols(DtGemmLibrary *library)
 #define FIND(name)                                                 \
     *(void **)&library->dnnl.name = dlsym(library->handle, #name); \
     if (library->dnnl.name == NULL)                                \
-        return dt_status_fail(DT_EXIT_FAILED, LIBRARY " lacks " #name);
+        return dt_status_fail(DT_EXIT_FAILED, "oneDNN lacks " #name);
     SYMBOLS(FIND)
 #undef FIND
     return DT_OK;
@@ -116,14 +116,29 @@ static void close_library(DtGemmLibrary *library)
     /* The OpenMP runtime it brought does not survive being unloaded; the library stays. */
 }
 
+/* Its name is libdnnl.so.MAJOR, or, where a distribution counts minor versions as incompatible (Debian 13),
+ * libdnnl.so.MAJOR.MINOR of the headers' version or a little before. */
+static void *find_library(void)
+{
+    char name[40];
+    snprintf(name, sizeof name, "libdnnl.so.%d", DNNL_VERSION_MAJOR);
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    for (int minor = DNNL_VERSION_MINOR; !handle && minor >= 0; minor--) {
+        snprintf(name, sizeof name, "libdnnl.so.%d.%d", DNNL_VERSION_MAJOR, minor);
+        handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    }
+    return handle;
+}
+
 static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library)
 {
     DtGemmLibrary *library = DT_NEW(memory, DtGemmLibrary);
     dt_new_pool_link();
-    library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    library->handle = find_library();
     if (library->handle == NULL)
         return dt_status_fail(DT_EXIT_FAILED,
-                              "oneDNN is not installed (" LIBRARY ", package libdnnl%d)",
+                              "oneDNN is not installed (libdnnl.so.%d; package libdnnl-dev, or "
+                              "choose --gemm=openblas)",
                               DNNL_VERSION_MAJOR);
     DtStatus status = find_symbols(library);
     if (!dt_status_ok(&status))

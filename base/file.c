@@ -2,6 +2,7 @@
 /* File access with one place for injected faults (DT_FAULT=kind:n, see file.h). */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -226,6 +227,51 @@ DtStatus dt_file_make_folder(const char *path)
         return dt_status_fail(DT_EXIT_IO, "cannot make the folder %s: something else has that name",
                               copy);
     return DT_OK;
+}
+
+static int exchange(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0)
+        return 0;
+    char aside[4096];
+    if ((errno != EINVAL && errno != ENOSYS) ||
+        (size_t)snprintf(aside, sizeof aside, "%s.old", from) >= sizeof aside)
+        return -1;
+    if (rename(to, aside) != 0)
+        return -1;
+    if (rename(from, to) != 0) {
+        int error = errno;
+        if (rename(aside, to) == 0)
+            errno = error;
+        return -1;
+    }
+    return rename(aside, from);
+}
+
+DtStatus dt_file_move_folder(const char *from, const char *to)
+{
+    int error = fault("rename", EIO) ? -1 : rename(from, to);
+    if (error != 0 && (errno == ENOTEMPTY || errno == EEXIST))
+        error = exchange(from, to);
+    return error == 0 ? sync_folder_of(to) : failed("put in place", to);
+}
+
+DtStatus dt_file_remove_folder(const char *path, const char *first)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return errno == ENOENT ? DT_OK : failed("open", path);
+    DtStatus status = DT_OK;
+    if (first && unlinkat(dirfd(folder), first, 0) != 0 && errno != ENOENT)
+        status = failed("remove", path);
+    for (struct dirent *entry; dt_status_ok(&status) && (entry = readdir(folder)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            unlinkat(dirfd(folder), entry->d_name, 0) != 0)
+            status = failed("remove a file of", path);
+    closedir(folder);
+    if (dt_status_ok(&status) && rmdir(path) != 0)
+        status = failed("remove", path);
+    return status;
 }
 
 char *dt_file_beside(DtArena *arena, const char *base, const char *path)

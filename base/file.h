@@ -42,6 +42,15 @@ void dt_file_writer_abandon(DtFileWriter *writer);
 /* mkdir -p. */
 DtStatus dt_file_make_folder(const char *path);
 
+/* Puts folder `from` in the place of `to`, which may be a folder that is not empty and is then under the
+ * name `from` afterwards; syncs the folder above. At no moment is `to` gone if it was there (on file systems
+ * that can exchange names; else for the time between two renames). */
+DtStatus dt_file_move_folder(const char *from, const char *to);
+
+/* Removes the files in a folder and the folder, `first` (or NULL) before the others; not deeper. A folder that
+ * does not exist is removed already. */
+DtStatus dt_file_remove_folder(const char *path, const char *first);
+
 /* path if absolute, else folder-of(base) + "/" + path. */
 char *dt_file_beside(DtArena *arena, const char *base, const char *path);
 

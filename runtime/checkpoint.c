@@ -1,21 +1,413 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints. */
-#include "runtime/runtime.h"
+/* Saving and loading: the stores of a plan as logical tensors, one per iteration of the loops that stack a store,
+ * called by its pattern (h.3.attention.wq.w). model.safetensors holds parameters and states,
+ * optimizer.safetensors the moments (moment1.h.3. ...). Any plan of the same model loads them.
+ *
+ * A checkpoint is written into a folder of another name, synced file by file, and put in place by one rename.
+ * Older ones are removed only after that, so whatever fails leaves at least what was there before. Rank 0
+ * writes from its own stores, which are whole: a store that is split over ranks cannot be saved yet. Every rank
+ * loads for itself. */
+#include "runtime/checkpoint.h"
+
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The tensors of one file as the plan wants them, and where their bytes lie on this rank. */
+typedef struct Wanted {
+    DtRank *rank;
+    DtTensor *tensors;
+    char **at;
+    uint32_t n;
+} Wanted;
+
+/* ---- stores as tensors ---- */
+
+static bool belongs(const DtPlanStore *store, DtSavedFile file)
+{
+    bool model = store->kind == DT_PLAN_PARAM || store->kind == DT_PLAN_STATE;
+    bool moment = store->kind == DT_PLAN_MOMENT1 || store->kind == DT_PLAN_MOMENT2;
+    return store->saved && (file == DT_SAVED_MODEL ? model : moment);
+}
+
+static int64_t iterations_of(const DtPlan *plan, const DtPlanStore *store)
+{
+    int64_t n = 1;
+    for (uint32_t a = 0; a < store->n_loops; a++)
+        n *= plan->axes[store->first_axis + a].extent;
+    return n;
+}
+
+/* The pattern with each # replaced by the number of the iteration of that loop. NULL: more or fewer of them
+ * than loops. */
+static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlanStore *store, int64_t iteration)
+{
+    int64_t index[DT_PLAN_MAX_RANK];
+    uint32_t loop = 0;
+    DtText name = {0};
+    for (uint32_t a = store->n_loops; a-- > 0;) {
+        int64_t extent = plan->axes[store->first_axis + a].extent;
+        index[a] = iteration % extent;
+        iteration /= extent;
+    }
+    if (store->kind == DT_PLAN_MOMENT1 || store->kind == DT_PLAN_MOMENT2)
+        dt_text_add(&name, store->kind == DT_PLAN_MOMENT1 ? "moment1." : "moment2.");
+    for (const char *at = dt_plan_str(plan, store->pattern); *at; at++)
+        if (*at != '#')
+            dt_text_add_n(&name, at, 1);
+        else if (loop++ < store->n_loops)
+            dt_text_printf(&name, "%lld", (long long)index[loop - 1]);
+    char *copy = loop == store->n_loops && name.len ? dt_arena_strndup(memory, name.at, name.len) : NULL;
+    dt_text_free(&name);
+    return copy;
+}
+
+static DtStatus check_store(const DtPlan *plan, const DtPlanStore *store)
+{
+    for (uint32_t a = 0; a < store->n_axes; a++) {
+        const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
+        if (axis->local != axis->extent)
+            return dt_status_fail(DT_EXIT_FAILED, "`%.200s` is split over ranks on axis `%.60s`; checkpoints of split "
+                                  "tensors cannot be written or read yet", dt_plan_str(plan, store->path),
+                                  dt_plan_str(plan, axis->name));
+    }
+    return DT_OK;
+}
+
+static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *store)
+{
+    const DtPlan *plan = wanted->rank->plan;
+    const DtPlanAxis *axes = plan->axes + store->first_axis;
+    DtTensor tensor = {.dtype = store->dtype, .n_axes = store->n_axes - store->n_loops};
+    for (uint32_t a = 0; a < tensor.n_axes; a++)
+        tensor.extents[a] = axes[store->n_loops + a].extent;
+    tensor.bytes = dt_safetensors_bytes(tensor.dtype, tensor.extents, tensor.n_axes);
+    for (int64_t i = 0; i < iterations_of(plan, store); i++) {
+        tensor.name = tensor_name(memory, plan, store, i);
+        if (tensor.name == NULL)
+            return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: `%.200s` with %u loops is called `%.200s`",
+                                  dt_plan_str(plan, store->path), store->n_loops, dt_plan_str(plan, store->pattern));
+        wanted->at[wanted->n] = wanted->rank->arenas[store->arena] + store->offset + i * tensor.bytes;
+        wanted->tensors[wanted->n++] = tensor;
+    }
+    return DT_OK;
+}
+
+static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wanted *ret_wanted)
+{
+    const DtPlan *plan = rank->plan;
+    int64_t n = 0;
+    for (uint32_t s = 0; s < plan->n_stores; s++)
+        n += belongs(&plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
+    *ret_wanted = (Wanted){rank, DT_NEW_ARRAY(memory, DtTensor, n + 1), DT_NEW_ARRAY(memory, char *, n + 1), 0};
+    for (uint32_t s = 0; s < plan->n_stores; s++) {
+        if (!belongs(&plan->stores[s], file))
+            continue;
+        DtStatus status = check_store(plan, &plan->stores[s]);
+        if (dt_status_ok(&status))
+            status = add_store(ret_wanted, memory, &plan->stores[s]);
+        if (!dt_status_ok(&status))
+            return status;
+    }
+    return DT_OK;
+}
+
+/* ---- saving ---- */
+
+static const void *bytes_of(void *context, uint32_t i, DtStatus *ret_status)
+{
+    Wanted *wanted = context;
+    (void)ret_status;
+    atomic_fetch_add(&wanted->rank->slot->progress, 1);
+    return wanted->at[i];
+}
+
+static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, DtManifest *manifest)
+{
+    DtStatus status = DT_OK;
+    for (int f = 0; f < DT_SAVED_FILES && dt_status_ok(&status); f++) {
+        Wanted wanted;
+        DtManifestFile *file = &manifest->files[f];
+        status = list_wanted(rank, memory, f, &wanted);
+        if (dt_status_ok(&status))
+            status = dt_safetensors_write(dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[f]), wanted.tensors,
+                                          wanted.n, bytes_of, &wanted, &file->id);
+        file->tensors = wanted.tensors;
+        file->n = wanted.n;
+    }
+    if (dt_status_ok(&status))
+        status = dt_manifest_write(dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, folder), manifest);
+    return status;
+}
+
+/* One more than any serial number in the folder. */
+static DtStatus next_serial(DtArena *memory, const char *folder, int64_t *ret_serial)
+{
+    DtCheckpointList list;
+    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    const DtCheckpointEntry *newest = dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
+    *ret_serial = newest ? newest->serial + 1 : 1;
+    return status;
+}
+
+static DtStatus write_latest(DtArena *memory, const char *folder, const char *path)
+{
+    const char *name = dt_arena_printf(memory, "%s\n", strrchr(path, '/') + 1);
+    return dt_file_write(dt_arena_printf(memory, "%s/latest", folder), name, strlen(name));
+}
+
+static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t steps)
+{
+    const DtPlan *plan = rank->plan;
+    char path[4096], temporary[4096];
+    DtManifest manifest = {.steps = steps, .samples = steps * rank->meta.batch, .batch = rank->meta.batch,
+                           .seed = rank->meta.seed, .plan = plan->digest, .model = dt_plan_str(plan, plan->meta->model),
+                           .compiler = dt_plan_str(plan, plan->meta->compiler)};
+    DtStatus status = dt_checkpointlist_paths(folder, steps, path, temporary);
+    if (dt_status_ok(&status))
+        status = dt_file_make_folder(folder);
+    if (dt_status_ok(&status))
+        status = dt_checkpointlist_clean(memory, folder);
+    if (dt_status_ok(&status))
+        status = next_serial(memory, folder, &manifest.serial);
+    if (dt_status_ok(&status))
+        status = dt_file_make_folder(temporary);
+    if (dt_status_ok(&status))
+        status = write_files(rank, memory, temporary, &manifest);
+    if (dt_status_ok(&status))
+        status = dt_file_move_folder(temporary, path);
+    /* Fails or not: what lies there now is unfinished, or an older one of the same step. */
+    DtStatus removed = dt_file_remove_folder(temporary, DT_MANIFEST_NAME);
+    if (dt_status_ok(&status))
+        status = removed;
+    if (dt_status_ok(&status))
+        status = write_latest(memory, folder, path);
+    return dt_status_ok(&status) ? dt_checkpointlist_trim(memory, folder, rank->meta.save_keep) : status;
+}
 
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps)
 {
-    (void)steps;
-    return dt_rank_fail(rank, DT_EXIT_FAILED, "cannot save in %s: checkpoints cannot be written yet", folder);
+    if (rank->rank == 0) {
+        DtArena *memory = dt_arena_new();
+        DtStatus status = save(rank, memory, folder, steps);
+        dt_arena_free(memory);
+        if (!dt_status_ok(&status))
+            return dt_rank_fail(rank, status.code, "the checkpoint after step %lld was not saved (earlier ones are "
+                                "untouched): %.380s", (long long)steps, status.message);
+    }
+    return rank->n_ranks == 1 || rank->comm_ops->barrier(rank->comm, &rank->world);
+}
+
+/* ---- loading ---- */
+
+static void add_type(DtText *text, const DtTensor *tensor)
+{
+    dt_text_printf(text, "%s[", dt_kinds_name(tensor->dtype));
+    for (uint32_t a = 0; a < tensor->n_axes; a++)
+        dt_text_printf(text, "%s%lld", a ? ", " : "", (long long)tensor->extents[a]);
+    dt_text_add(text, "]");
+}
+
+static bool same_type(const DtTensor *x, const DtTensor *y)
+{
+    return x->dtype == y->dtype && x->n_axes == y->n_axes &&
+           memcmp(x->extents, y->extents, x->n_axes * sizeof x->extents[0]) == 0;
+}
+
+enum { SHOWN = 2 }; /* names of each kind in a message */
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names in `of` that are not in `names`, which are sorted: how many into the text, with the first of them. */
+static void add_absent(DtText *text, const char *what, const DtTensor *of, uint32_t n_of, const char *const *names,
+                       uint32_t n_names, uint32_t *ret_wrong)
+{
+    DtText shown = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_of; i++) {
+        if ((n_names && bsearch(&of[i].name, names, n_names, sizeof *names, by_bytes)) || n++ >= SHOWN)
+            continue;
+        const char *near = dt_text_nearest(of[i].name, names, n_names);
+        dt_text_printf(&shown, "%s`%.60s`", n > 1 ? ", " : "", of[i].name);
+        if (near)
+            dt_text_printf(&shown, " (nearest: `%.60s`)", near);
+    }
+    if (n)
+        dt_text_printf(text, "; %u %s: %s%s", n, what, shown.at, n > SHOWN ? ", ..." : "");
+    *ret_wrong += n;
+    dt_text_free(&shown);
+}
+
+static const char **names_of(DtArena *memory, const DtTensor *tensors, uint32_t n)
+{
+    const char **names = DT_NEW_ARRAY(memory, const char *, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        names[i] = tensors[i].name;
+    qsort(names, n, sizeof *names, by_bytes);
+    return names;
+}
+
+static void add_other_types(DtText *text, const Wanted *wanted, const DtTensorFile *file, uint32_t *ret_wrong)
+{
+    uint32_t n = 0;
+    DtText shown = {0};
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        const DtTensor *here = &wanted->tensors[i], *there = dt_safetensors_find(file, here->name);
+        if (there == NULL || same_type(here, there) || n++ >= SHOWN)
+            continue;
+        dt_text_printf(&shown, "%s`%.60s` is ", n > 1 ? ", " : "", here->name);
+        add_type(&shown, there);
+        dt_text_add(&shown, " and should be ");
+        add_type(&shown, here);
+    }
+    if (n)
+        dt_text_printf(text, "; %u of another type: %s%s", n, shown.at, n > SHOWN ? ", ..." : "");
+    *ret_wrong += n;
+    dt_text_free(&shown);
+}
+
+/* Whether the file holds exactly the wanted tensors. */
+static DtStatus check_fit(DtArena *memory, const char *path, const Wanted *wanted, const DtTensorFile *file)
+{
+    bool equal = wanted->n == file->n;
+    for (uint32_t i = 0; i < wanted->n && equal; i++) {
+        const DtTensor *there = dt_safetensors_find(file, wanted->tensors[i].name);
+        equal = there != NULL && same_type(there, &wanted->tensors[i]);
+    }
+    if (equal)
+        return DT_OK;
+    DtText text = {0};
+    uint32_t wrong = 0;
+    const char **here = names_of(memory, wanted->tensors, wanted->n), **there = names_of(memory, file->tensors, file->n);
+    add_absent(&text, "missing", wanted->tensors, wanted->n, there, file->n, &wrong);
+    add_absent(&text, "not in the plan", file->tensors, file->n, here, wanted->n, &wrong);
+    add_other_types(&text, wanted, file, &wrong);
+    DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%.160s does not fit the plan%s", path,
+                                     wrong ? text.at : ": it names a tensor twice");
+    dt_text_free(&text);
+    return status;
+}
+
+static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
+{
+    uint32_t lo = 0, hi = file->n;
+    while (lo < hi) {
+        uint32_t middle = lo + (hi - lo) / 2;
+        int order = strcmp(file->tensors[middle].name, name);
+        if (order == 0)
+            return &file->tensors[middle];
+        if (order < 0)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return NULL;
+}
+
+static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTensorFile *file, const DtManifestFile *said)
+{
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        const DtTensor *tensor = dt_safetensors_find(file, wanted->tensors[i].name);
+        const DtTensor *claim = find_tensor(said, tensor->name);
+        if (claim == NULL || claim->digest != dt_hash_bytes(tensor->at, (size_t)tensor->bytes, 0))
+            return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
+                                  "says", path, tensor->name);
+        memcpy(wanted->at[i], tensor->at, (size_t)tensor->bytes);
+        atomic_fetch_add(&wanted->rank->slot->progress, 1);
+    }
+    return DT_OK;
+}
+
+static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number, const DtManifest *manifest)
+{
+    Wanted wanted;
+    DtTensorFile file;
+    const char *path = dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[number]);
+    const DtManifestFile *said = &manifest->files[number];
+    DtStatus status = list_wanted(rank, memory, number, &wanted);
+    if (dt_status_ok(&status))
+        status = dt_safetensors_open(memory, path, &file);
+    if (!dt_status_ok(&status))
+        return status;
+    if (file.id.bytes != said->id.bytes || file.id.header != said->id.header)
+        status = dt_status_fail(DT_EXIT_IO, "%.300s is damaged: its header is not the one that was written", path);
+    if (dt_status_ok(&status))
+        status = check_fit(memory, path, &wanted, &file);
+    if (dt_status_ok(&status))
+        status = copy_tensors(path, &wanted, &file, said);
+    dt_safetensors_close(&file);
+    return status;
+}
+
+/* Adds the way out to the message about a damaged checkpoint: the newest good one but that. */
+static DtStatus propose(const DtCheckpointList *list, const char *damaged, DtStatus status)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (strcmp(list->at[i].path, damaged) == 0)
+            list->at[i].good = false;
+    const DtCheckpointEntry *other = status.code == DT_EXIT_IO ? dt_checkpointlist_newest(list) : NULL;
+    return other == NULL ? status
+                         : dt_status_fail(status.code, "%.300s. The one before it is whole: --resume %.150s",
+                                          status.message, other->path);
+}
+
+static DtStatus choose(const DtCheckpointList *list, const char *folder, const DtCheckpointEntry **ret_entry)
+{
+    const DtCheckpointEntry *newest = dt_checkpointlist_newest(list);
+    for (uint32_t i = 0; i < list->n; i++)
+        if (!list->at[i].good && (newest == NULL || list->at[i].steps > newest->steps))
+            return propose(list, list->at[i].path, list->at[i].why);
+    if (newest == NULL)
+        return dt_status_fail(DT_EXIT_IO, "there is no checkpoint in %.300s", folder);
+    *ret_entry = newest;
+    return DT_OK;
+}
+
+static DtStatus load(DtRank *rank, DtArena *memory, const char *folder, bool weights_only, int64_t *ret_steps)
+{
+    DtManifest manifest;
+    DtCheckpointList list;
+    const DtCheckpointEntry *entry = NULL;
+    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    if (dt_status_ok(&status))
+        status = choose(&list, folder, &entry);
+    if (dt_status_ok(&status))
+        status = dt_manifest_read(memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, entry->path), &manifest);
+    if (!dt_status_ok(&status))
+        return status;
+    for (int f = 0; f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
+        status = load_file(rank, memory, entry->path, f, &manifest);
+    if (!dt_status_ok(&status))
+        return propose(&list, entry->path, status);
+    if (!weights_only && rank->rank == 0 && (manifest.seed != rank->meta.seed || manifest.batch != rank->meta.batch))
+        fprintf(stderr, "dtrun: note: %s was trained with another %s: the data goes on in another order\n", entry->path,
+                manifest.seed != rank->meta.seed ? "seed" : "batch size");
+    *ret_steps = manifest.steps;
+    return DT_OK;
 }
 
 bool dt_checkpoint_load(DtRank *rank, const char *folder, bool weights_only, int64_t *ret_steps)
 {
-    (void)weights_only, (void)ret_steps;
-    return dt_rank_fail(rank, DT_EXIT_FAILED, "cannot load %s: checkpoints cannot be read yet", folder);
+    DtArena *memory = dt_arena_new();
+    DtStatus status = load(rank, memory, folder, weights_only, ret_steps);
+    dt_arena_free(memory);
+    return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
 }
 
 bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_steps)
 {
-    (void)folder, (void)ret_path, (void)ret_steps;
-    return false;
+    DtArena *memory = dt_arena_new();
+    DtCheckpointList list;
+    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    const DtCheckpointEntry *newest = dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
+    if (newest) {
+        snprintf(ret_path, 4096, "%s", newest->path);
+        *ret_steps = newest->steps;
+    }
+    dt_arena_free(memory);
+    return newest != NULL;
 }

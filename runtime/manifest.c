@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manifest.json: what a checkpoint says about itself. Steps, data position, seed and plan; for each file its size
+ * and the digest of its header; for each tensor type and digest. The last entry is the digest of the rest,
+ * as sorted compact JSON. Digests are XXH3-64, in hexadecimal since JSON has no 64-bit unsigned numbers:
+ * they find damage, not malice. */
+#include "runtime/checkpoint.h"
+
+#include "base/hash.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT = 1, MAX_MANIFEST = 64 << 20 };
+
+const char *const dt_manifest_files[DT_SAVED_FILES] = {"model.safetensors", "optimizer.safetensors"};
+
+static json_t *hex(uint64_t value)
+{
+    char text[20];
+    snprintf(text, sizeof text, "%016" PRIx64, value);
+    return json_string(text);
+}
+
+static bool read_hex(const json_t *value, uint64_t *ret_value)
+{
+    const char *text = json_string_value(value);
+    if (text == NULL || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return false;
+    *ret_value = strtoull(text, NULL, 16);
+    return true;
+}
+
+/* Digest of everything but the digest. */
+static bool digest_of(json_t *root, uint64_t *ret_digest)
+{
+    char *text = json_dumps(root, JSON_SORT_KEYS | JSON_COMPACT);
+    if (text)
+        *ret_digest = dt_hash_text(text, 0);
+    free(text);
+    return text != NULL;
+}
+
+/* ---- writing ---- */
+
+static json_t *tensors_json(const DtManifestFile *file)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < file->n; i++) {
+        const DtTensor *tensor = &file->tensors[i];
+        json_t *shape = json_array();
+        for (uint32_t a = 0; a < tensor->n_axes; a++)
+            json_array_append_new(shape, json_integer(tensor->extents[a]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", tensor->name, "dtype",
+                                              dt_safetensors_dtype(tensor->dtype), "shape", shape, "digest",
+                                              hex(tensor->digest)));
+    }
+    return list;
+}
+
+static json_t *manifest_json(const DtManifest *m)
+{
+    json_t *files = json_object();
+    for (int f = 0; f < DT_SAVED_FILES; f++)
+        json_object_set_new(files, dt_manifest_files[f],
+                            json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)m->files[f].id.bytes, "header",
+                                      hex(m->files[f].id.header), "tensors", tensors_json(&m->files[f])));
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT, "steps",
+                     (json_int_t)m->steps, "updates", (json_int_t)m->steps, "serial", (json_int_t)m->serial, "samples",
+                     (json_int_t)m->samples, "batch", (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model,
+                     "compiler", m->compiler, "plan", hex(m->plan), "files", files);
+}
+
+DtStatus dt_manifest_write(const char *path, const DtManifest *manifest)
+{
+    uint64_t digest;
+    json_t *root = manifest_json(manifest);
+    char *text = NULL;
+    if (root && digest_of(root, &digest) && json_object_set_new(root, "digest", hex(digest)) == 0)
+        text = json_dumps(root, JSON_INDENT(1));
+    json_decref(root);
+    if (text == NULL)
+        return dt_status_fail(DT_EXIT_FAILED, "cannot write %.300s: a name in it is no UTF-8", path);
+    DtStatus status = dt_file_write(path, text, strlen(text));
+    free(text);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static bool read_count(const json_t *root, const char *key, int64_t *ret_count)
+{
+    const json_t *value = json_object_get(root, key);
+    *ret_count = json_integer_value(value);
+    return json_is_integer(value) && *ret_count >= 0;
+}
+
+static bool read_text(DtArena *arena, const json_t *root, const char *key, const char **ret_text)
+{
+    const char *text = json_string_value(json_object_get(root, key));
+    if (text == NULL)
+        return false;
+    *ret_text = dt_arena_strndup(arena, text, strlen(text));
+    return true;
+}
+
+static bool read_tensor(DtArena *arena, const json_t *entry, DtTensor *tensor)
+{
+    const char *dtype;
+    const json_t *shape = json_object_get(entry, "shape");
+    if (!read_text(arena, entry, "name", &tensor->name) || !read_text(arena, entry, "dtype", &dtype) ||
+        !read_hex(json_object_get(entry, "digest"), &tensor->digest) || json_array_size(shape) > DT_PLAN_MAX_RANK)
+        return false;
+    for (tensor->dtype = 0; tensor->dtype < DT_PLAN_DTYPES; tensor->dtype++)
+        if (strcmp(dtype, dt_safetensors_dtype(tensor->dtype)) == 0)
+            break;
+    tensor->n_axes = (uint32_t)json_array_size(shape);
+    for (uint32_t a = 0; a < tensor->n_axes; a++)
+        tensor->extents[a] = json_integer_value(json_array_get(shape, a));
+    tensor->bytes = dt_safetensors_bytes(tensor->dtype, tensor->extents, tensor->n_axes);
+    return tensor->bytes >= 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const DtTensor *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static bool read_file_entry(DtArena *arena, const json_t *entry, DtManifestFile *file)
+{
+    const json_t *list = json_object_get(entry, "tensors");
+    if (!json_is_array(list) || !read_count(entry, "bytes", &file->id.bytes) ||
+        !read_hex(json_object_get(entry, "header"), &file->id.header))
+        return false;
+    file->n = (uint32_t)json_array_size(list);
+    file->tensors = DT_NEW_ARRAY(arena, DtTensor, file->n + 1);
+    for (uint32_t i = 0; i < file->n; i++)
+        if (!read_tensor(arena, json_array_get(list, i), &file->tensors[i]))
+            return false;
+    qsort(file->tensors, file->n, sizeof *file->tensors, by_name);
+    return true;
+}
+
+static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
+{
+    uint64_t said, digest;
+    const json_t *files = json_object_get(root, "files");
+    if (!read_hex(json_object_get(root, "digest"), &said) || json_object_del(root, "digest") != 0 ||
+        !digest_of(root, &digest) || digest != said)
+        return false;
+    bool good = read_count(root, "steps", &m->steps) && read_count(root, "serial", &m->serial) &&
+                read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
+                read_hex(json_object_get(root, "seed"), &m->seed) && read_hex(json_object_get(root, "plan"), &m->plan) &&
+                read_text(arena, root, "model", &m->model) && read_text(arena, root, "compiler", &m->compiler);
+    for (int f = 0; f < DT_SAVED_FILES && good; f++)
+        good = read_file_entry(arena, json_object_get(files, dt_manifest_files[f]), &m->files[f]);
+    return good;
+}
+
+DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_manifest)
+{
+    char *text;
+    size_t len;
+    json_error_t error;
+    *ret_manifest = (DtManifest){0};
+    DtStatus status = dt_file_read(arena, path, MAX_MANIFEST, &text, &len);
+    if (!dt_status_ok(&status))
+        return status;
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    int64_t format = 0;
+    if (!json_is_object(root) || !read_count(root, "format", &format))
+        status = dt_status_fail(DT_EXIT_IO, "%.300s is damaged: it is no manifest", path);
+    else if (format != FORMAT)
+        status = dt_status_fail(DT_EXIT_IO, "%.300s has format %lld; only %d can be read", path, (long long)format, FORMAT);
+    else if (!read_root(arena, root, ret_manifest))
+        status = dt_status_fail(DT_EXIT_IO, "%.300s is damaged: its digest or a field is wrong", path);
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and writing safetensors files. */
+#include "runtime/safetensors.h"
+
+#include "base/hash.h"
+#include "base/text.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_HEADER = 64 << 20, ALIGN = 8 };
+
+static const char *const dtype_names[DT_PLAN_DTYPES] = {
+    [DT_PLAN_BOOL] = "BOOL", [DT_PLAN_U8] = "U8",   [DT_PLAN_U16] = "U16",   [DT_PLAN_U32] = "U32", [DT_PLAN_I32] = "I32",
+    [DT_PLAN_I64] = "I64",   [DT_PLAN_F16] = "F16", [DT_PLAN_BF16] = "BF16", [DT_PLAN_F32] = "F32", [DT_PLAN_F64] = "F64"};
+
+const char *dt_safetensors_dtype(uint32_t dtype) { return dtype < DT_PLAN_DTYPES ? dtype_names[dtype] : "?"; }
+
+int64_t dt_safetensors_bytes(uint32_t dtype, const int64_t *extents, uint32_t n_axes)
+{
+    int64_t bytes = dt_kinds_size(dtype);
+    if (bytes == 0)
+        return -1;
+    for (uint32_t a = 0; a < n_axes; a++)
+        if (extents[a] < 0 || __builtin_mul_overflow(bytes, extents[a], &bytes))
+            return -1;
+    return bytes;
+}
+
+/* ---- writing ---- */
+
+static bool add_tensor(json_t *header, const DtTensor *tensor, int64_t begin)
+{
+    json_t *shape = json_array();
+    for (uint32_t a = 0; a < tensor->n_axes; a++)
+        json_array_append_new(shape, json_integer(tensor->extents[a]));
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dt_safetensors_dtype(tensor->dtype), "shape", shape,
+                              "data_offsets", (json_int_t)begin, (json_int_t)(begin + tensor->bytes));
+    if (entry == NULL || json_object_get(header, tensor->name) != NULL) {
+        json_decref(entry);
+        return false;
+    }
+    return json_object_set_new(header, tensor->name, entry) == 0;
+}
+
+/* The bytes before the data: length, header, blanks up to a multiple of eight. */
+static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t n, DtText *ret_bytes)
+{
+    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    int64_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!add_tensor(header, &tensors[i], at)) {
+            json_decref(header);
+            return dt_status_fail(DT_EXIT_FAILED, "cannot write %.200s: two tensors are called `%.100s`, or that is no "
+                                  "UTF-8", path, tensors[i].name);
+        }
+        at += tensors[i].bytes;
+    }
+    char *text = json_dumps(header, JSON_COMPACT);
+    json_decref(header);
+    if (text == NULL)
+        return dt_status_fail(DT_EXIT_RETRY, "cannot write %.200s: no memory for its header", path);
+    uint64_t len = strlen(text), padded = (len + ALIGN - 1) / ALIGN * ALIGN;
+    char length[8];
+    memcpy(length, &padded, sizeof length);
+    dt_text_add_n(ret_bytes, length, sizeof length);
+    dt_text_add_n(ret_bytes, text, len);
+    dt_text_add_n(ret_bytes, "       ", padded - len);
+    free(text);
+    return DT_OK;
+}
+
+static DtStatus write_tensors(DtFileWriter *writer, DtTensor *tensors, uint32_t n, DtTensorSource source, void *context)
+{
+    DtStatus status = DT_OK;
+    for (uint32_t i = 0; i < n && dt_status_ok(&status); i++) {
+        const void *bytes = source(context, i, &status);
+        if (!dt_status_ok(&status))
+            return status;
+        tensors[i].digest = dt_hash_bytes(bytes, (size_t)tensors[i].bytes, 0);
+        status = dt_file_writer_append(writer, bytes, (size_t)tensors[i].bytes);
+    }
+    return status;
+}
+
+DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n, DtTensorSource source, void *context,
+                              DtTensorsId *ret_id)
+{
+    DtText header = {0};
+    DtFileWriter writer;
+    DtStatus status = make_header(path, tensors, n, &header);
+    if (!dt_status_ok(&status))
+        return status;
+    *ret_id = (DtTensorsId){(int64_t)header.len, dt_hash_bytes(header.at, header.len, 0)};
+    for (uint32_t i = 0; i < n; i++)
+        ret_id->bytes += tensors[i].bytes;
+    status = dt_file_writer_open(&writer, path);
+    if (dt_status_ok(&status))
+        status = dt_file_writer_append(&writer, header.at, header.len);
+    if (dt_status_ok(&status))
+        status = write_tensors(&writer, tensors, n, source, context);
+    if (dt_status_ok(&status))
+        status = dt_file_writer_commit(&writer);
+    else
+        dt_file_writer_abandon(&writer);
+    dt_text_free(&header);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static bool read_dtype(const json_t *value, uint32_t *ret_dtype)
+{
+    const char *name = json_string_value(value);
+    for (uint32_t d = 0; name && d < DT_PLAN_DTYPES; d++)
+        if (strcmp(dtype_names[d], name) == 0) {
+            *ret_dtype = d;
+            return true;
+        }
+    return false;
+}
+
+static bool read_shape(const json_t *value, DtTensor *tensor)
+{
+    if (!json_is_array(value) || json_array_size(value) > DT_PLAN_MAX_RANK)
+        return false;
+    tensor->n_axes = (uint32_t)json_array_size(value);
+    for (uint32_t a = 0; a < tensor->n_axes; a++) {
+        const json_t *extent = json_array_get(value, a);
+        if (!json_is_integer(extent))
+            return false;
+        tensor->extents[a] = json_integer_value(extent);
+    }
+    tensor->bytes = dt_safetensors_bytes(tensor->dtype, tensor->extents, tensor->n_axes);
+    return tensor->bytes >= 0;
+}
+
+/* What is wrong with an entry, or NULL. */
+static const char *read_tensor(const json_t *entry, const uint8_t *data, uint64_t len, DtTensor *tensor)
+{
+    if (!json_is_object(entry))
+        return "is no description of a tensor";
+    if (!read_dtype(json_object_get(entry, "dtype"), &tensor->dtype))
+        return "has a dtype that cannot be read";
+    if (!read_shape(json_object_get(entry, "shape"), tensor))
+        return "has a shape that cannot be read";
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last))
+        return "has no data_offsets";
+    json_int_t begin = json_integer_value(first), end = json_integer_value(last);
+    if (begin < 0 || end < begin || (uint64_t)end > len)
+        return "lies outside of the file";
+    if (end - begin != tensor->bytes)
+        return "has another number of bytes than its shape says";
+    tensor->at = data + begin;
+    return NULL;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const DtTensor *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const DtTensor *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+/* The data is covered without holes or overlaps. */
+static DtStatus check_cover(const char *path, DtTensorFile *file, const uint8_t *data, uint64_t len)
+{
+    qsort(file->tensors, file->n, sizeof *file->tensors, by_place);
+    const uint8_t *at = data;
+    for (uint32_t i = 0; i < file->n; i++) {
+        if (file->tensors[i].at != at)
+            return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` %s", path, file->tensors[i].name,
+                                  file->tensors[i].at < at ? "overlaps with another" : "follows a hole");
+        at += file->tensors[i].bytes;
+    }
+    if (at != data + len)
+        return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: bytes after its last tensor", path);
+    qsort(file->tensors, file->n, sizeof *file->tensors, by_name);
+    return DT_OK;
+}
+
+static DtStatus read_header(DtArena *arena, const char *path, json_t *header, const uint8_t *data, uint64_t len,
+                            DtTensorFile *file)
+{
+    const char *name;
+    json_t *entry;
+    file->tensors = DT_NEW_ARRAY(arena, DtTensor, json_object_size(header) + 1);
+    json_object_foreach(header, name, entry)
+    {
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        DtTensor *tensor = &file->tensors[file->n++];
+        tensor->name = dt_arena_strndup(arena, name, strlen(name));
+        const char *wrong = read_tensor(entry, data, len, tensor);
+        if (wrong)
+            return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` %s", path, name, wrong);
+    }
+    return check_cover(path, file, data, len);
+}
+
+static DtStatus read_file(DtArena *arena, const char *path, DtTensorFile *file)
+{
+    uint64_t len = file->view.len, header_len = 0;
+    json_error_t error;
+    if (len >= 8)
+        memcpy(&header_len, file->view.at, 8);
+    if (len < 8 || header_len > len - 8 || header_len > MAX_HEADER)
+        return dt_status_fail(DT_EXIT_IO, "%.300s is damaged or no safetensors file: it has %llu bytes, its header is to "
+                              "have %llu", path, (unsigned long long)len, (unsigned long long)header_len);
+    const uint8_t *data = file->view.at + 8 + header_len;
+    file->id = (DtTensorsId){(int64_t)len, dt_hash_bytes(file->view.at, 8 + header_len, 0)};
+    json_t *header = json_loadb((const char *)file->view.at + 8, header_len, JSON_REJECT_DUPLICATES, &error);
+    if (!json_is_object(header)) {
+        json_decref(header);
+        return dt_status_fail(DT_EXIT_IO, "%.300s is damaged or no safetensors file: its header is no JSON object", path);
+    }
+    DtStatus status = read_header(arena, path, header, data, len - 8 - header_len, file);
+    json_decref(header);
+    return status;
+}
+
+DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file)
+{
+    *ret_file = (DtTensorFile){0};
+    DtStatus status = dt_file_map(path, &ret_file->view);
+    if (dt_status_ok(&status))
+        status = read_file(arena, path, ret_file);
+    if (!dt_status_ok(&status))
+        dt_safetensors_close(ret_file);
+    return status;
+}
+
+void dt_safetensors_close(DtTensorFile *file)
+{
+    dt_file_unmap(&file->view);
+    file->n = 0;
+}
+
+const DtTensor *dt_safetensors_find(const DtTensorFile *file, const char *name)
+{
+    DtTensor key = {.name = name};
+    return file->n ? bsearch(&key, file->tensors, file->n, sizeof key, by_name) : NULL;
+}

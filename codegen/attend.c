@@ -96,6 +96,35 @@ static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
     return !region || is_region_op(g, op);
 }
 
+/* Whether value, a cheap one, counts along axis. */
+static bool counts_along(const DtValue *value, const char *axis)
+{
+    if (value->op->kind == DT_OP_IOTA)
+        return value->op->axes[0] == axis;
+    for (uint32_t i = 0; i < value->op->n_in; i++)
+        if (counts_along(value->op->in[i], axis))
+            return true;
+    return false;
+}
+
+static bool mask_counts_along(const Tiling *g, const char *axis)
+{
+    for (uint32_t i = 0; i < g->func->n_args; i++)
+        if (g->inlined[i] && counts_along(g->inlined[i], axis))
+            return true;
+    return false;
+}
+
+/* Of the axes that only queries have (grouped queries have their group too) the one that the mask counts
+ * along, else the longest. */
+static bool is_better_query(const Tiling *g, const DtType *z, const char *axis, const char *than)
+{
+    if (!than)
+        return true;
+    bool counts = mask_counts_along(g, axis), than_counts = mask_counts_along(g, than);
+    return counts != than_counts ? counts : dt_type_extent(z, axis) >= dt_type_extent(z, than);
+}
+
 static bool find_axes(Tiling *g)
 {
     for (uint32_t i = 0; i < g->func->ops.n; i++) {
@@ -107,8 +136,8 @@ static bool find_axes(Tiling *g)
         for (uint32_t d = 0; d < z->rank; d++) {
             const char *axis = z->axes[d].name;
             bool in_x = dt_type_find(x, axis) >= 0, in_y = dt_type_find(y, axis) >= 0;
-            if (in_x && !in_y)
-                only_x = axis; /* the last: grouped queries have their group before */
+            if (in_x && !in_y && is_better_query(g, z, axis, only_x))
+                only_x = axis;
             if (in_y && !in_x)
                 only_y = axis;
         }
@@ -192,6 +221,9 @@ static bool analyse(Tiling *g)
             return false;
     if (!is_closed(g) || !find_loops(g))
         return false;
+    for (uint32_t k = 0; k < g->n_loops; k++)
+        if (mask_counts_along(g, g->loops[k]))
+            return false; /* inside a block there is no such axis */
     g->causal = is_causal(g);
     return true;
 }

@@ -66,7 +66,7 @@ void dt_walk_strides(const DtWalk *walk, const DtType *type, int64_t ret_strides
     }
 }
 
-int64_t dt_walk_offset(const DtWalk *walk, const int64_t strides[DT_WALK_AXES])
+int64_t dt_walk_offset(const DtWalk *walk, const int64_t *strides)
 {
     int64_t offset = 0;
     for (uint32_t i = 0; i < walk->rank; i++)

@@ -30,6 +30,7 @@ int64_t dt_walk_places(const DtWalk *walk);
 int64_t dt_walk_stride(const DtType *type, uint32_t axis);
 /* ret_strides[i]: stride of type along axis i of the walk, 0 where it has no such axis. */
 void dt_walk_strides(const DtWalk *walk, const DtType *type, int64_t ret_strides[DT_WALK_AXES]);
-int64_t dt_walk_offset(const DtWalk *walk, const int64_t strides[DT_WALK_AXES]);
+/* strides: of DT_WALK_AXES (a plain pointer, since gcc 14 misjudges rows of an array of arrays). */
+int64_t dt_walk_offset(const DtWalk *walk, const int64_t *strides);
 
 #endif

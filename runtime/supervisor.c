@@ -48,23 +48,21 @@ typedef struct Supervisor {
 
 /* ---- messages ---- */
 
-static void begin_line(void)
-{
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr); /* over the progress line */
-    fputs("dtrun: ", stderr);
-}
-
+/* One write, so that lines of ranks do not come in between. */
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...)
 {
+    char line[4096];
     va_list args;
-    begin_line();
+    /* On a terminal over the progress line. */
+    size_t n =
+        (size_t)snprintf(line, sizeof line, "%sdtrun: ", isatty(STDERR_FILENO) ? "\r\033[K" : "");
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    n += (size_t)vsnprintf(line + n, sizeof line - n, format, args);
     va_end(args);
-    fputc('\n', stderr);
-    fflush(stderr);
+    n = n < sizeof line - 1 ? n : sizeof line - 1;
+    line[n] = '\n';
+    fwrite(line, 1, n + 1, stderr);
 }
 
 static const char *const inst_names[DT_INST_KINDS] = {
@@ -95,14 +93,20 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
     uint32_t inst = atomic_load(&slot->inst);
-    long long step = (long long)atomic_load(&slot->step);
-    switch (atomic_load(&slot->phase)) {
-    case DT_PHASE_NONE: dt_text_add(text, "before it had loaded the plan"); return;
-    case DT_PHASE_LOADING: dt_text_add(text, "while it loaded the plan"); return;
-    case DT_PHASE_SAVING: dt_text_printf(text, "while it saved after step %lld", step); return;
-    case DT_PHASE_EVAL: dt_text_printf(text, "in an evaluation after step %lld", step); break;
-    default: dt_text_printf(text, "in step %lld", step); break;
-    }
+    long long step = (long long)atomic_load(&slot->step) + 1; /* as progress and log count them */
+    uint32_t phase = atomic_load(&slot->phase);
+    if (phase == DT_PHASE_NONE)
+        dt_text_add(text, "before it had loaded the plan");
+    else if (phase == DT_PHASE_LOADING)
+        dt_text_add(text, "while it loaded the plan");
+    else if (phase == DT_PHASE_SAVING)
+        dt_text_printf(text, "while it saved after step %lld", step);
+    else if (phase == DT_PHASE_EVAL)
+        dt_text_add(text, "in an evaluation");
+    else if (atomic_load(&slot->progress) == 0)
+        dt_text_add(text, "before its first step");
+    else
+        dt_text_printf(text, "in step %lld", step);
     if (inst < all->plan->n_insts)
         add_instruction(text, all->plan, inst);
 }
@@ -266,9 +270,11 @@ static void stop(Supervisor *all, int signal)
             all->options->save || all->options->resume ? " and save" : "");
         return;
     }
-    all->failed = true; /* what ranks say from now on is no news */
-    all->failed_ns = dt_now_ns();
-    all->code = DT_EXIT_INTERRUPTED;
+    if (!all->failed) {
+        all->failed = true; /* what ranks say from now on is no news */
+        all->failed_ns = dt_now_ns();
+        all->code = DT_EXIT_INTERRUPTED;
+    }
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
     kill_all(all);
 }

@@ -76,7 +76,7 @@ static bool check_loss(DtRun *run, double loss)
     return dt_rank_fail(rank, DT_EXIT_FAILED,
                         "the loss of step %lld is %s; parameters are as before it. Try a lower "
                         "learning rate, a longer warm-up or `clip`%s",
-                        (long long)rank->step, isnan(loss) ? "not a number" : "infinite", hint);
+                        (long long)rank->step + 1, isnan(loss) ? "not a number" : "infinite", hint);
 }
 
 static bool run_step(DtRun *run, DtStepReport *ret_report)
@@ -96,7 +96,7 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
         return dt_rank_fail(rank, DT_EXIT_FAILED,
                             "the gradient norm of step %lld is %g; go on from a checkpoint with a "
                             "lower learning rate",
-                            (long long)rank->step, grad_norm);
+                            (long long)rank->step + 1, grad_norm);
     *ret_report = (DtStepReport){.step = rank->step + 1,
                                  .loss = loss,
                                  .grad_norm = grad_norm,

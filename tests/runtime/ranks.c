@@ -11,7 +11,7 @@
 
 /* ---- the ranks ---- */
 
-static void make_plan(Ranks *all, uint32_t n)
+void ranks_plan(Ranks *all, uint32_t n)
 {
     bool two_axes = n == 4 || n == 8;
     all->meta = (DtPlanMeta){.n_ranks = n, .n_micro = 1};
@@ -77,7 +77,7 @@ Ranks *ranks_new(uint32_t n_ranks)
     DtSharedLayout layout;
     if (all == NULL)
         return NULL;
-    make_plan(all, n_ranks);
+    ranks_plan(all, n_ranks);
     dt_shared_layout(&all->plan, &layout);
     all->shared =
         mmap(NULL, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

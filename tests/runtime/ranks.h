@@ -33,6 +33,7 @@ typedef struct Ranks {
 /* The mesh is 2 x n/2 for 4 and 8 ranks, else one axis; a group for every set of its axes, each with channels
  * of one slot of RANKS_SLOT bytes. NULL if there is no memory. */
 Ranks *ranks_new(uint32_t n_ranks);
+void ranks_plan(Ranks *all, uint32_t n_ranks); /* only the plan */
 void ranks_free(Ranks *all);
 
 /* A place in the arena (RANKS_SHARED or RANKS_PRIVATE) of rank. */

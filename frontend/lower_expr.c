@@ -67,7 +67,8 @@ static DtVal unknown_name(DtLower *l, DtName name)
         return dt_val_error();
     }
     if (!l->now)
-        dt_diag_note(d, "the extent of a dim may use literals and other dims");
+        dt_diag_note(d, "outside of definitions only literals, dims%s are known",
+                     l->rank ? " and `rank`" : "");
     dt_report_nearest(l, d, name.span, name.text, names, n);
     return dt_val_error();
 }

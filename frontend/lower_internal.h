@@ -428,6 +428,8 @@ DtVal dt_memo_recover(DtLower *l, const DtFunction *function, const DtExpr *call
 void dt_stmt_block(DtLower *l, const DtStmts *stmts);
 void dt_stmt_assign(DtLower *l, const DtTarget *targets, uint32_t n, const DtExpr *value);
 void dt_stmt_bind(DtLower *l, const char *name, DtVal val, DtSpan span, const DtExpr *made);
+/* A lint if the name of a local value is that of a dim, definition or built-in. */
+void dt_stmt_lint_hiding(DtLower *l, const char *name, DtSpan span);
 void dt_repeat_stmt(DtLower *l, const DtStmt *stmt);
 
 /* ---- lower.c ---- */

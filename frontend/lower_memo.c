@@ -63,6 +63,7 @@ static bool bind_formals(DtLower *l, Call *c)
         ok = !dt_val_is_error(&bound->val) && ok && dt_bind_argument(l, &c->s, formal, bound);
         if (!formal->name.text)
             continue;
+        dt_stmt_lint_hiding(l, formal->name.text, formal->name.span);
         bind(l, &c->scope, formal->name.text, ok ? bound->val : dt_val_error(), formal->name.span);
     }
     return ok;

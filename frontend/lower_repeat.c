@@ -165,32 +165,49 @@ static bool type_has(const DtValue *value, const char *axis)
     return dt_type_find(value->type, axis) >= 0;
 }
 
-static bool body_has_axis(const DtFunc *body, const char *axis)
+typedef DT_VEC(const DtFunc *) Funcs;
+
+/* In func or a function that it calls: what these keep for their derivatives is stacked, too. */
+static bool has_axis(DtLower *l, const DtFunc *func, const char *axis, Funcs *seen)
 {
-    for (uint32_t i = 0; i < body->inputs.n; i++) {
-        if (type_has(body->inputs.at[i], axis))
+    for (uint32_t i = 0; i < seen->n; i++) {
+        if (seen->at[i] == func)
+            return false;
+    }
+    DT_PUSH(l->arena, *seen, func);
+    for (uint32_t i = 0; i < func->inputs.n; i++) {
+        if (type_has(func->inputs.at[i], axis))
             return true;
     }
-    for (uint32_t i = 0; i < body->ops.n; i++) {
-        for (uint32_t k = 0; k < body->ops.at[i]->n_out; k++) {
-            if (type_has(body->ops.at[i]->out[k], axis))
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            if (type_has(op->out[k], axis))
                 return true;
         }
+        if (op->func && has_axis(l, op->func, axis, seen))
+            return true;
     }
     return false;
 }
 
-/* The dim that was written, or else the label, unless values of the body have an axis of that
- * name. */
+static bool body_has_axis(DtLower *l, const Repeat *r, const char *axis)
+{
+    Funcs seen = {0};
+    return has_axis(l, r->body->func, axis, &seen);
+}
+
+/* The dim that was written, or else the label, made different from every axis of the program and
+ * of the body. */
 static const char *loop_axis(DtLower *l, const Repeat *r)
 {
     const DtExpr *bare = dt_report_bare(r->stmt->value);
     const DtGlobal *dim = bare->kind == DT_EXPR_NAME ? dt_scope_value(l, bare->name.text) : NULL;
     if (dim && dim->kind == DT_GLOBAL_DIM && !dt_expr_find(l, dim->name) &&
-        !body_has_axis(r->body->func, dim->name))
+        !body_has_axis(l, r, dim->name))
         return dim->name;
     const char *axis = r->label;
-    while (body_has_axis(r->body->func, axis))
+    while (dt_scope_axis(l, axis) || body_has_axis(l, r, axis))
         axis = dt_intern_printf("%s_", axis);
     return axis;
 }

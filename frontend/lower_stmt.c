@@ -9,7 +9,7 @@
 
 /* ---- binding ---- */
 
-static void lint_hiding(DtLower *l, const char *name, DtSpan span)
+void dt_stmt_lint_hiding(DtLower *l, const char *name, DtSpan span)
 {
     const DtGlobal *global = dt_scope_value(l, name);
     bool builtin = !global && dt_builtin_find(name, -1);
@@ -38,7 +38,7 @@ void dt_stmt_bind(DtLower *l, const char *name, DtVal val, DtSpan span, const Dt
         *old = (DtBinding){.name = name, .val = val, .span = span, .made = made};
         return;
     }
-    lint_hiding(l, name, span);
+    dt_stmt_lint_hiding(l, name, span);
     DtBinding binding = {.name = name, .val = val, .span = span, .made = made};
     DT_PUSH(l->arena, l->now->scope->names, binding);
 }

@@ -178,7 +178,7 @@ DT_INLINE float dt_turn(float x, int quarter)
 {
     double n = (double)x * 0.63661977236758134 + 6755399441055744.0;
     n = n - 6755399441055744.0;
-    float r = (float)(((double)x - n * 1.5707963267341256) - n * 6.0771005065061922e-11);
+    float r = (float)__builtin_fma(-n, 6.123233995736766e-17, __builtin_fma(-n, 1.5707963267948966, (double)x));
     int k = (int)n + quarter;
     float z = r * r;
     float s = 2.72498516e-6f;

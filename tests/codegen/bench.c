@@ -221,7 +221,7 @@ static bool agrees(const Bench *t, double got, double expected, double tolerance
     if (isnan(expected) || isinf(expected) || isnan(got) || isinf(got))
         return (isnan(got) && isnan(expected)) || got == expected;
     if (t->bits && got == 0 && expected == 0)
-        return signbit(got) == signbit(expected);
+        return !signbit(got) == !signbit(expected);
     return fabs(got - expected) <= tolerance * 0x1p-24 * fmax(fabs(expected), 1);
 }
 

@@ -7,6 +7,8 @@
 #include "base/intern.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AXES(...) DT_COUNT(((const char *[]){__VA_ARGS__})), ((const char *[]){__VA_ARGS__})
@@ -282,6 +284,20 @@ Test(fusion, random_graphs_1) { random_graphs(1, 6, 16); }
 Test(fusion, random_graphs_2) { random_graphs(2, 6, 16); }
 Test(fusion, random_graphs_3) { random_graphs(3, 6, 16); }
 Test(fusion, random_graphs_4) { random_graphs(4, 3, 30); }
+
+/* DT_FUZZ=first,last runs those seeds instead. */
+Test(fusion, random_graphs_5)
+{
+    unsigned first = 5, last = 5;
+    const char *range = getenv("DT_FUZZ");
+    if (range)
+        cr_assert_eq(sscanf(range, "%u,%u", &first, &last), 2);
+    for (unsigned seed = first; seed <= last; seed++) {
+        if (range)
+            fprintf(stderr, "seed %u\n", seed);
+        random_graphs(seed, 4, 24);
+    }
+}
 
 /* ---- loops ---- */
 

@@ -71,6 +71,7 @@ static const struct {
     {"examples/vgg16.dsl", 138357544, 3},
     {"tests/frontend/programs/laws.dsl", 0, 1},
     {"tests/frontend/programs/states.dsl", 0, 3},
+    {"tests/frontend/programs/dtypes.dsl", 0, 3},
 };
 
 Test(lower, parameter_counts_and_verifier)
@@ -85,6 +86,35 @@ Test(lower, parameter_counts_and_verifier)
         check_module(&low, programs[i].path);
         dt_arena_free(low.arena);
     }
+}
+
+/* ---- dtypes ---- */
+
+static uint32_t check_names(const DtFunc *func)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++) {
+            const DtValue *value = func->ops.at[i]->out[k];
+            const char *wanted = value->name ? strrchr(value->name, '_') : NULL;
+            if (!wanted)
+                continue;
+            cr_expect_str_eq(dt_dtype_name(value->type->dtype), wanted + 1, "`%s` is %s",
+                             value->name, dt_dtype_name(value->type->dtype));
+            n++;
+        }
+    }
+    return n;
+}
+
+Test(lower, dtypes_under_mixed_precision)
+{
+    Lowered low = lower("tests/frontend/programs/dtypes.dsl");
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < low.program->module->funcs.n; i++)
+        n += check_names(low.program->module->funcs.at[i]);
+    cr_expect_geq(n, 2 * 38, "only %u values have names", n);
+    dt_arena_free(low.arena);
 }
 
 /* ---- laws ---- */

@@ -231,7 +231,7 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    CommandLine line = {
+    static CommandLine line = {
         .run = {.steps = -1, .tokens = 200, .temperature = 0.8}, .rank = -1, .shared = -1};
     if (!read_line(&line, argc, argv)) {
         fprintf(stderr, "dtrun: %s\n", line.status.message);

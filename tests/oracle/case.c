@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cases and their values. Parameters begin as the program says; those that begin constant (gains, biases)
+ * get noise on top, since a gain of 1 or a bias of 0 would hide mistakes. Everything is rounded to f32, so
+ * that the generated code can have the same values. Inputs come from the same counter-based generator. */
+#include "oracle.h"
+
+#include "base/hash.h"
+#include "base/philox.h"
+#include "passes/passes.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const double oracle_exact = 1e-9, oracle_single = 1e-5;
+
+void oracle_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "oracle: ");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    exit(1);
+}
+
+/* ---- cases.json ---- */
+
+static void read_options(DtArena *arena, const json_t *object, DtOption *ret_options, uint32_t cap,
+                         uint32_t *ret_n)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)object, key, value) {
+        if (*ret_n == cap)
+            oracle_fail("too many options in a case");
+        const char *text = json_is_integer(value)
+                               ? dt_arena_printf(arena, "%lld", (long long)json_integer_value(value))
+                               : json_string_value(value);
+        if (text == NULL)
+            oracle_fail("option `%s` is neither an integer nor a text", key);
+        ret_options[(*ret_n)++] = (DtOption){.name = key, .value = text};
+    }
+}
+
+void case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n)
+{
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error); /* lives as long as the process */
+    if (root == NULL)
+        oracle_fail("%s:%d: %s", path, error.line, error.text);
+    Case *cases = DT_NEW_ARRAY(arena, Case, json_object_size(root) + 1);
+    uint32_t n = 0;
+    const char *name;
+    json_t *json;
+    json_object_foreach (root, name, json) {
+        Case *c = &cases[n++];
+        *c = (Case){.name = name, .json = json, .path = json_string_value(json_object_get(json, "program"))};
+        if (c->path == NULL)
+            oracle_fail("case `%s` has no program", name);
+        read_options(arena, json_object_get(json, "dims"), c->dims, DT_COUNT(c->dims), &c->n_dims);
+        read_options(arena, json_object_get(json, "set"), c->sets, DT_COUNT(c->sets), &c->n_sets);
+    }
+    *ret_cases = cases;
+    *ret_n = n;
+}
+
+/* ---- the program ---- */
+
+DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c)
+{
+    const DtLowerOptions options = {.path = c->path,
+                                    .library = "lib",
+                                    .dims = c->dims,
+                                    .n_dims = c->n_dims,
+                                    .sets = c->sets,
+                                    .n_sets = c->n_sets,
+                                    .parallel = "none",
+                                    .synthetic = true};
+    DtProgram *program = dt_lower(arena, diags, &options);
+    if (program == NULL) {
+        dt_diag_print(diags, stderr, false);
+        oracle_fail("%s is rejected", c->path);
+    }
+    if (program->train == NULL)
+        oracle_fail("%s has no train block", c->path);
+    return program;
+}
+
+/* ---- values ---- */
+
+static void init_store(const DtStore *store, uint64_t seed, DtTensor *tensor)
+{
+    const int64_t n = dt_type_elements(store->type);
+    const uint64_t key = dt_hash_text(store->path, 0);
+    dt_interp_init(store, seed, tensor);
+    for (int64_t i = 0; i < n; i++) {
+        if (store->kind == DT_STORE_PARAM && store->init.kind == DT_INIT_CONST)
+            tensor->at[i] += 0.4 * dt_philox_uniform(dt_philox(key, (uint64_t)i, 1, 0)) - 0.2;
+        tensor->at[i] = (double)(float)tensor->at[i];
+    }
+}
+
+static void fill_input(const Case *c, const char *name, DtTensor *tensor)
+{
+    const json_t *range = json_object_get(json_object_get(c->json, "ranges"), name);
+    const DtDtype dtype = tensor->type->dtype;
+    const uint64_t key = dt_hash_text(name, 0);
+    int64_t lo = json_integer_value(json_array_get(range, 0));
+    int64_t hi = json_integer_value(json_array_get(range, 1));
+    if (dtype == DT_BOOL)
+        lo = 0, hi = 4;
+    else if (!dt_dtype_is_float(dtype) && hi <= lo)
+        oracle_fail("case `%s`: no range for input `%s`", c->name, name);
+    for (int64_t i = 0; i < dt_type_elements(tensor->type); i++) {
+        const DtPhilox random = dt_philox(key, (uint64_t)i, ORACLE_STEP, 0);
+        if (dt_dtype_is_float(dtype))
+            tensor->at[i] = 2 * dt_philox_uniform(random) - 1;
+        else
+            tensor->at[i] = (double)(lo + (int64_t)(random.word[0] % (uint64_t)(hi - lo)));
+        if (dtype == DT_BOOL)
+            tensor->at[i] = tensor->at[i] != 0;
+    }
+}
+
+static void make_inputs(Sample *s)
+{
+    const DtTrainConfig *train = s->program->train;
+    for (uint32_t r = 0; r < train->readers.n; r++) {
+        const DtReader *reader = &train->readers.at[r];
+        for (uint32_t i = 0; i < reader->n_inputs; i++) {
+            Input input = {reader->inputs[i], dt_interp_tensor(s->arena, reader->types[i])};
+            fill_input(s->of, input.name, input.tensor);
+            DT_PUSH(s->arena, s->inputs, input);
+        }
+    }
+}
+
+DtTensor *sample_input(const Sample *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->inputs.n; i++)
+        if (strcmp(s->inputs.at[i].name, name) == 0)
+            return s->inputs.at[i].tensor;
+    return NULL;
+}
+
+static void verify(const Sample *s, const char *when)
+{
+    DtText problems = {0};
+    if (!dt_verify_module(s->program->module, &problems))
+        oracle_fail("%s is broken after %s\n%s", s->of->name, when, problems.at);
+    dt_text_free(&problems);
+}
+
+void sample_make(Sample *s, const Case *c)
+{
+    *s = (Sample){.of = c, .arena = dt_arena_new(), .step = ORACLE_STEP};
+    s->diags = dt_diag_new(s->arena);
+    s->program = case_lower(s->arena, s->diags, c);
+    s->seed = s->program->train->seed;
+    DtModule *module = s->program->module;
+    verify(s, "lowering");
+    const DtPassContext context = {.train = s->program->train};
+    dt_pass_differentiate(module, &context);
+    verify(s, "differentiation");
+    s->stores = DT_NEW_ARRAY(s->arena, DtTensor *, module->stores.n + 1);
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i];
+        if (store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE)
+            continue;
+        s->stores[i] = dt_interp_tensor(s->arena, store->type);
+        init_store(store, s->seed, s->stores[i]);
+    }
+    make_inputs(s);
+}
+
+void sample_free(Sample *s) { dt_arena_free(s->arena); }

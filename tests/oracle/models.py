@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of examples/ again, in PyTorch and float64, as their authors' papers and codes write them:
+einsum over plain tensors, no named axes, no code shared with the compiler. Constants are doubles, as in the
+interpreter."""
+import math
+
+import torch
+import torch.nn.functional as F
+
+import counter
+
+
+def gelu(x):
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2.0)))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))
+
+
+def cross_entropy(z, y):
+    """Per element; a label outside the vocabulary counts nothing."""
+    inside = (y >= 0) & (y < z.shape[-1])
+    picked = z.gather(-1, y.clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+    return torch.where(inside, torch.logsumexp(z, -1) - picked, torch.zeros_like(picked))
+
+
+def softmax_masked(z, mask):
+    """Over the last axis; a row without anything unmasked is zero."""
+    z = z.masked_fill(~mask, -math.inf)
+    top = z.amax(-1, keepdim=True).clamp(min=-1e30).detach()
+    e = torch.exp(z - top)
+    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def causal(n, m):
+    return torch.arange(m)[None, :] <= torch.arange(n)[:, None]
+
+
+class Model:
+    """Parameters by path, axes in the order that the caller wants, and dropout.
+
+    loops: the axis that stacks the parameters under a label. stds: standard deviations of initial values by
+    the end of the path, the longest that fits; constants are not listed. """
+
+    loops, stds = {}, {}
+
+    def __init__(self, values, axes, dims, seed, step):
+        self.leaf = {k[len("param/"):]: torch.tensor(v, requires_grad=True) for k, v in values.items()
+                     if k.startswith("param/")}
+        self.input = {k[len("input/"):]: torch.tensor(v) for k, v in values.items() if k.startswith("input/")}
+        self.axes = axes
+        self.seed, self.step = seed, step
+        self.used = set()
+        for name, value in dims.items():
+            setattr(self, name, value)
+
+    def p(self, path, order, iteration=None):
+        """A parameter with its axes in this order; of one iteration if it is stacked."""
+        have = self.axes["param/" + path].split()
+        t = self.leaf[path]
+        self.used.add(path)
+        if iteration is not None:
+            assert have[0] == self.loops[path.split(".")[0]], path
+            have, t = have[1:], t[iteration]
+        assert sorted(have) == sorted(order.split()), (path, have)
+        return t.permute([have.index(a) for a in order.split()])
+
+    def ids(self, name):
+        return self.input[name].long()
+
+    def flag(self, name):
+        return self.input[name] != 0
+
+    def dropout(self, x, order, rate, site, iteration=0):
+        order = order.split()
+        u = counter.uniform(counter.key(site, self.seed), counter.elements(order, tuple(x.shape)), self.step, iteration)
+        return torch.where(torch.tensor(u >= rate), x * (1 / (1 - rate)), torch.zeros_like(x))
+
+    def layernorm(self, x, path, eps, i=None, axis="embed"):
+        u = x - x.mean(-1, keepdim=True)
+        y = u * torch.rsqrt((u * u).mean(-1, keepdim=True) + eps)
+        return y * self.p(path + ".gain", axis, i) + self.p(path + ".shift", axis, i)
+
+    def rmsnorm(self, x, path, eps, i=None):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * self.p(path + ".gain", "embed", i)
+
+    def linear(self, x, path, a, b, i=None, bias=True):
+        """The last axis of x, a, becomes b."""
+        y = x @ self.p(path + ".w", a + " " + b, i)
+        return y + self.p(path + ".b0", b, i) if bias else y
+
+    def heads_of(self, x, path, i, bias):
+        """[batch, seq, embed] -> [batch, heads, seq, head]"""
+        y = torch.einsum("bse,enh->bnsh", x, self.p(path + ".w", "embed heads head", i))
+        return y + self.p(path + ".b0", "heads head", i)[None, :, None, :] if bias else y
+
+    def attention(self, x, y, path, i, mask, scale, bias_of_scores=0.0, bias=True):
+        q = self.heads_of(x, path + ".wq", i, bias)
+        k, v = self.heads_of(y, path + ".wk", i, bias), self.heads_of(y, path + ".wv", i, bias)
+        a = softmax_masked(q @ k.transpose(-1, -2) * scale + bias_of_scores, mask)
+        o = torch.einsum("bnsh,nhe->bse", a @ v, self.p(path + ".wo.w", "heads head embed", i))
+        return o + self.p(path + ".wo.b0", "embed", i) if bias else o
+
+    def mlp(self, x, path, i, act, bias=True):
+        h = act(self.linear(x, path + ".up", "embed", "ffn", i, bias))
+        return self.linear(h, path + ".down", "ffn", "embed", i, bias)
+
+    def std(self, path):
+        best = max((s for s in self.stds if path.endswith(s)), key=len, default=None)
+        if best is None:
+            return None
+        value = self.stds[best]
+        return value(self) if callable(value) else value
+
+
+class Gpt2(Model):
+    loops = {"h": "layers"}
+    stds = {"wte": 0.02, "wpe": 0.01, ".w": 0.02, "wo.w": lambda m: 0.02 / math.sqrt(2 * m.layers),
+            "down.w": lambda m: 0.02 / math.sqrt(2 * m.layers)}
+    bias, rate = True, 0.1
+
+    def drop(self, x, site, i=0):
+        return self.dropout(x, "batch seq embed", self.rate, site, i) if self.rate else x
+
+    def loss(self):
+        tokens = self.ids("tokens")
+        wte = self.p("wte", "vocab embed")
+        x = self.drop(wte[tokens] + self.p("wpe", "seq embed"), "dropout#0")
+        for i in range(self.layers):
+            n = self.layernorm(x, "h.ln1", 1e-5, i)
+            o = self.attention(n, n, "h.attention", i, causal(self.seq, self.seq), (self.embed // self.heads)**-0.5,
+                               bias=self.bias)
+            x = x + self.drop(o, "h.attention.dropout#0", i)
+            n = self.layernorm(x, "h.ln2", 1e-5, i)
+            x = x + self.drop(self.mlp(n, "h.mlp", i, gelu_tanh, self.bias), "h.mlp.dropout#0", i)
+        z = self.layernorm(x, "ln_f", 1e-5) @ wte.T
+        return cross_entropy(z, self.ids("labels")).mean()
+
+
+class Quickstart(Gpt2):
+    stds = {**Gpt2.stds, "wpe": 0.02}
+    bias, rate = False, 0.0
+
+
+class Llama(Model):
+    loops = {"h": "layers"}
+    stds = {"wte": 0.02, ".w": 0.02}
+    theta = 500_000
+
+    def rope(self, x):
+        """[..., seq, head]: halves turn together."""
+        half = self.head // 2
+        angle = torch.arange(self.seq)[:, None] * self.theta**(-torch.arange(half, dtype=torch.float64) / half)
+        a, b = x[..., :half], x[..., half:]
+        return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+
+    def grouped_attention(self, x, i):
+        q = torch.einsum("bse,ekgh->bkgsh", x, self.p("h.attention.wq.w", "embed kv group head", i))
+        k = torch.einsum("bse,ekh->bksh", x, self.p("h.attention.wk.w", "embed kv head", i))
+        v = torch.einsum("bse,ekh->bksh", x, self.p("h.attention.wv.w", "embed kv head", i))
+        z = torch.einsum("bkgsh,bkth->bkgst", self.rope(q), self.rope(k)) * self.head**-0.5
+        o = torch.einsum("bkgst,bkth->bkgsh", softmax_masked(z, causal(self.seq, self.seq)), v)
+        return torch.einsum("bkgsh,kghe->bse", o, self.p("h.attention.wo.w", "kv group head embed", i))
+
+    def out(self, x):
+        return self.linear(self.rmsnorm(x, "norm", 1e-5), "out", "embed", "vocab", bias=False)
+
+    def loss(self):
+        x = self.p("wte", "vocab embed")[self.ids("tokens")]
+        for i in range(self.layers):
+            x = x + self.grouped_attention(self.rmsnorm(x, "h.n1", 1e-5, i), i)
+            n = self.rmsnorm(x, "h.n2", 1e-5, i)
+            g = self.linear(n, "h.swiglu.gate", "embed", "ffn", i, bias=False)
+            u = self.linear(n, "h.swiglu.up", "embed", "ffn", i, bias=False)
+            x = x + self.linear(F.silu(g) * u, "h.swiglu.down", "ffn", "embed", i, bias=False)
+        return cross_entropy(self.out(x), self.ids("labels")).mean()
+
+
+class Moe(Llama):
+    stds = {"wte": 0.02, ".w": 0.02, "router": 0.02, "w1": 0.02, "w2": 0.02, "w3": 0.02}
+    theta = 1_000_000
+    choice = 2
+
+    def experts_of(self, x, i):
+        """One sequence at a time, one token at a time: queues of each expert, what overflows is dropped."""
+        w1, w3 = (self.p("h.moe." + w, "experts embed ffn", i) for w in ("w1", "w3"))
+        w2 = self.p("h.moe.w2", "experts ffn embed", i)
+        slots = 5 * self.seq * self.choice // (4 * self.experts)
+        p = torch.softmax(x @ self.p("h.moe.router", "embed route", i), -1)
+        gates, chosen = torch.topk(p, self.choice, dim=-1)
+        gates = gates / gates.sum(-1, keepdim=True)
+        rows, dropped = [], 0
+        for b in range(self.batch):
+            taken = [0] * self.experts
+            for s in range(self.seq):
+                y = torch.zeros(self.embed, dtype=torch.float64)
+                for c in range(self.choice):
+                    e = int(chosen[b, s, c])
+                    if taken[e] < slots:
+                        y = y + gates[b, s, c] * ((F.silu(x[b, s] @ w1[e]) * (x[b, s] @ w3[e])) @ w2[e])
+                    else:
+                        dropped += 1
+                    taken[e] += 1
+                rows.append(y)
+        self.dropped = getattr(self, "dropped", 0) + dropped
+        hot = F.one_hot(chosen, self.experts).sum(2).double()
+        groups = (self.pool, self.batch // self.pool, self.seq, self.experts)
+        each = p.reshape(groups).mean((1, 2)) * hot.reshape(groups).mean((1, 2))
+        return torch.stack(rows).reshape(x.shape), self.experts * each.sum(-1).mean()
+
+    def loss(self):
+        x, aux = self.p("wte", "vocab embed")[self.ids("tokens")], 0.0
+        for i in range(self.layers):
+            x = x + self.grouped_attention(self.rmsnorm(x, "h.n1", 1e-5, i), i)
+            y, a = self.experts_of(self.rmsnorm(x, "h.n2", 1e-5, i), i)
+            x, aux = x + y, aux + a
+        assert self.dropped > 0, "no token is dropped: the case tests too little"
+        return cross_entropy(self.out(x), self.ids("labels")).mean() + 0.02 * aux / self.layers
+
+
+class Bert(Model):
+    loops = {"h": "layers"}
+    stds = {"word": 0.02, "place": 0.02, "segment": 0.02, ".w": 0.02}
+
+    def drop(self, x, site, i=0):
+        return self.dropout(x, "batch seq embed", 0.1, site, i)
+
+    def loss(self):
+        word, mask = self.p("word", "vocab embed"), self.flag("valid")[:, None, None, :]
+        x = word[self.ids("tokens")] + self.p("place", "seq embed") + self.p("segment", "kinds embed")[self.ids("kind")]
+        x = self.drop(self.layernorm(x, "ln", 1e-12), "dropout#0")
+        for i in range(self.layers):
+            o = self.attention(x, x, "h.attention", i, mask, self.head**-0.5)
+            x = self.layernorm(x + self.drop(o, "h.attention.dropout#0", i), "h.ln1", 1e-12, i)
+            o = self.mlp(x, "h.mlp", i, gelu)
+            x = self.layernorm(x + self.drop(o, "h.mlp.dropout#0", i), "h.ln2", 1e-12, i)
+        x = self.layernorm(gelu(self.linear(x, "t", "embed", "embed2")), "t_ln", 1e-12, axis="embed2")
+        l = cross_entropy(x @ word.T + self.p("b", "vocab"), self.ids("labels"))
+        masked = self.flag("masked")
+        return l[masked].sum() / max(int(masked.sum()), 1)
+
+
+class T5(Model):
+    loops = {"e": "enc", "d": "dec"}
+    stds = {"word": 1.0, "rel_e": lambda m: m.embed**-0.5, "rel_d": lambda m: m.embed**-0.5,
+            "wq.w": lambda m: (m.embed * m.head)**-0.5, "wk.w": lambda m: m.embed**-0.5,
+            "wv.w": lambda m: m.embed**-0.5, "wo.w": lambda m: (m.heads * m.head)**-0.5,
+            "up.w": lambda m: m.embed**-0.5, "down.w": lambda m: m.ffn**-0.5}
+
+    def bucket(self, d, both):
+        """The paper's relative positions; d: key minus query."""
+        n = self.buckets // 2 if both else self.buckets
+        near = n // 2
+        r = abs(d) if both else max(-d, 0)
+        side = n if both and d > 0 else 0
+        if r < near:
+            return side + r
+        return side + min(near + int(math.log(r / near) / math.log(128 / near) * (n - near)), n - 1)
+
+    def relative(self, path, n, both):
+        """[heads, n, n]"""
+        table = torch.tensor([[self.bucket(t - s, both) for t in range(n)] for s in range(n)])
+        assert len(set(table.flatten().tolist())) > self.buckets // 2
+        return self.p(path, "buckets heads")[table].permute(2, 0, 1)
+
+    def drop(self, x, axes, site, i=0):
+        return self.dropout(x, axes, 0.1, site, i)
+
+    def feed(self, x, path, s, i):
+        h = torch.relu(self.linear(x, path + ".up", "embed", "ffn", i, bias=False))
+        h = self.drop(h, f"batch {s} ffn", path + ".dropout#0", i)
+        h = self.linear(h, path + ".down", "ffn", "embed", i, bias=False)
+        return self.drop(h, f"batch {s} embed", path + ".dropout#1", i)
+
+    def attend(self, x, y, path, s, i, mask, bias):
+        o = self.attention(x, y, path, i, mask, 1.0, bias, bias=False)
+        return self.drop(o, f"batch {s} embed", path + ".dropout#0", i)
+
+    def loss(self):
+        word, every = self.p("word", "vocab embed"), torch.tensor(True)
+        x = self.drop(word[self.ids("source")], "batch src embed", "dropout#0")
+        bias = self.relative("rel_e", self.src, True)
+        for i in range(self.enc):
+            n = self.rmsnorm(x, "e.n1", 1e-6, i)
+            x = x + self.attend(n, n, "e.attention", "src", i, every, bias)
+            x = x + self.feed(self.rmsnorm(x, "e.n2", 1e-6, i), "e.mlp", "src", i)
+        m = self.rmsnorm(x, "norm_e", 1e-6)
+        y = self.drop(word[self.ids("target")], "batch tgt embed", "dropout#1")
+        bias = self.relative("rel_d", self.tgt, False)
+        for i in range(self.dec):
+            n = self.rmsnorm(y, "d.n1", 1e-6, i)
+            y = y + self.attend(n, n, "d.self", "tgt", i, causal(self.tgt, self.tgt), bias)
+            y = y + self.attend(self.rmsnorm(y, "d.n2", 1e-6, i), m, "d.cross", "tgt", i, every, 0.0)
+            y = y + self.feed(self.rmsnorm(y, "d.n3", 1e-6, i), "d.mlp", "tgt", i)
+        z = self.rmsnorm(y, "norm_d", 1e-6) * self.embed**-0.5 @ word.T
+        valid = self.flag("valid")
+        return cross_entropy(z, self.ids("labels"))[valid].sum() / max(int(valid.sum()), 1)
+
+
+class Vit(Model):
+    loops = {"h": "layers"}
+    stds = {"pos": 0.02, ".w": 0.02}
+
+    def loss(self):
+        image = self.input["image"].reshape(self.batch, self.gh, self.ph, self.gw, self.pw, self.rgb)
+        x = torch.einsum("bypxqc,pqce->byxe", image, self.p("proj.w", "ph pw rgb embed")) + self.p("proj.b0", "embed")
+        x = x.reshape(self.batch, self.gh * self.gw, self.embed)
+        cls = self.p("cls", "tok embed").expand(self.batch, 1, self.embed)
+        x = torch.cat([cls, x], 1) + self.p("pos", "tok embed")
+        for i in range(self.layers):
+            n = self.layernorm(x, "h.ln1", 1e-6, i)
+            x = x + self.attention(n, n, "h.attention", i, torch.tensor(True), self.head**-0.5)
+            x = x + self.mlp(self.layernorm(x, "h.ln2", 1e-6, i), "h.mlp", i, gelu)
+        z = self.linear(self.layernorm(x, "ln", 1e-6)[:, 0], "head", "embed", "classes")
+        return cross_entropy(z, self.ids("label")).mean()
+
+
+class Vgg16(Model):
+    stds = {"c1.w": lambda m: None, "c2.w": lambda m: None, "c3.w": lambda m: None, "f1.w": 0.01, "f2.w": 0.01,
+            "f3.w": 0.01}
+
+    def std(self, path):
+        if path.split(".")[-2].startswith("c"):
+            return math.sqrt(2 / (9 * self.leaf[path].shape[-1])) if path.endswith(".w") else None
+        return super().std(path)
+
+    def conv(self, x, path):
+        w, b = self.p(path + ".w", "out chan kh kw"), self.p(path + ".b", "out")
+        return torch.relu(F.conv2d(x, w, b, padding=1))
+
+    def loss(self):
+        x = self.input["image"].permute(0, 3, 1, 2)
+        for stage, convs in (("s.0", 2), ("s.1", 2), ("t.0", 3), ("t.1", 3), ("t.2", 3)):
+            for c in range(1, convs + 1):
+                x = self.conv(x, f"{stage}.c{c}")
+            x = F.max_pool2d(x, 2)
+        x = torch.einsum("bcyx,yxcf->bf", x, self.p("f1.w", "height width chan fc")) + self.p("f1.b0", "fc")
+        x = self.dropout(torch.relu(x), "batch fc", 0.5, "dropout#0")
+        x = self.dropout(torch.relu(self.linear(x, "f2", "fc", "fd")), "batch fd", 0.5, "dropout#1")
+        return cross_entropy(self.linear(x, "f3", "fd", "classes"), self.ids("label")).mean()
+
+
+MODELS = {"gpt2": Gpt2, "quickstart": Quickstart, "llama3_8b": Llama, "moe": Moe, "bert": Bert, "t5": T5,
+          "vit": Vit, "vgg16": Vgg16}
+DEFAULTS = {"vit": {"rgb": 3}}

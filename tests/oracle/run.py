@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interpreter against PyTorch: run.py ORACLE [--record] [NAME...], in the root of the source tree.
+
+For each case of cases.json: `oracle export` writes parameters, inputs, loss and gradients of the
+interpreter; the model of models.py computes loss and gradients from the same parameters and inputs; every
+tensor must agree within 1e-9 of the larger of its own norm and 1e-3 of the norm of all gradients. Initial
+values of parameters are drawn again as the language says. --record writes what PyTorch said to
+recorded/NAME.json."""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77  # as meson understands it
+try:
+    import numpy as np
+    import torch
+    import xxhash  # noqa: F401
+except ImportError as missing:
+    print(f"SKIPPED: {missing}; `pip install torch numpy xxhash`, or name another Python in PYTHON")
+    sys.exit(SKIPPED)
+
+import counter
+import models
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+CASES = os.path.join(FOLDER, "cases.json")
+TOLERANCE, PROJECTIONS = 1e-9, 3
+
+
+def load(path):
+    """A safetensors file: tensors, axes of each, metadata."""
+    with open(path, "rb") as file:
+        data = file.read()
+    n = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + n])
+    metadata = header.pop("__metadata__")
+    tensors = {}
+    for name, row in header.items():
+        begin, end = row["data_offsets"]
+        assert row["dtype"] == "F64"
+        tensors[name] = np.frombuffer(data[8 + n + begin:8 + n + end], dtype="<f8").reshape(row["shape"]).copy()
+    return tensors, metadata
+
+
+def export(oracle, name):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "values")
+        subprocess.run([oracle, CASES, "export", name, path], check=True, timeout=60)
+        return load(path)
+
+
+def check_initial(model, axes):
+    """Parameters drawn from a normal distribution are those of the counter-based generator."""
+    n = 0
+    for path, leaf in model.leaf.items():
+        std, names = model.std(path), axes["param/" + path].split()
+        if std is None:
+            continue
+        values, stacked = leaf.detach().numpy(), path.split(".")[0] in model.loops
+        for i, value in enumerate(values if stacked else [values]):
+            own = names[1:] if stacked else names
+            want = std * counter.normal(counter.key(path, model.seed), counter.elements(own, value.shape), 0, i)
+            assert np.allclose(value, want, rtol=2e-7, atol=1e-12), f"initial values of {path}"
+        n += 1
+    assert n > 0
+
+
+def close(what, difference, norm, everything):
+    scale = max(norm, 1e-3 * everything)
+    good = difference <= TOLERANCE * scale
+    if not good:
+        print(f"BAD  {what:40} norm {norm:.6g} difference {difference:.3g} relative {difference / scale:.3g}")
+    return good, difference / scale
+
+
+def record(name, case, loss, norm, gradients):
+    tensors = {}
+    for path, g in gradients.items():
+        flat = g.ravel()
+        numbers = np.arange(flat.size, dtype=np.uint64)
+        tensors[path] = {"norm": float(np.linalg.norm(flat)),
+                         "projections": [float(flat @ (2 * counter.uniform(k, numbers, 0, 0) - 1))
+                                         for k in range(PROJECTIONS)]}
+    with open(os.path.join(FOLDER, "recorded", name + ".json"), "w") as file:
+        json.dump({"case": case, "torch": torch.__version__, "loss": loss, "norm": norm, "tensors": tensors}, file,
+                  indent=1)
+        file.write("\n")
+
+
+def run(oracle, name, case, recording):
+    tensors, metadata = export(oracle, name)
+    dims = {**models.DEFAULTS.get(case.get("model", name), {}), **case["dims"]}
+    model = models.MODELS[case.get("model", name)](tensors, metadata, dims, int(metadata["seed"]),
+                                                  int(metadata["step"]))
+    check_initial(model, metadata)
+    loss = model.loss()
+    loss.backward()
+    assert model.used == set(model.leaf), f"unused: {set(model.leaf) - model.used}"
+    gradients = {path: leaf.grad.numpy() for path, leaf in model.leaf.items()}
+    norm = float(np.sqrt(sum((g**2).sum() for g in gradients.values())))
+    loss = float(loss.detach())
+    good, worst = close("loss", abs(float(tensors["value/loss"]) - loss), abs(loss), 0)
+    for path, g in gradients.items():
+        ok, relative = close(path, np.linalg.norm(tensors["grad/" + path] - g), np.linalg.norm(g), norm)
+        good, worst = good and ok, max(worst, relative)
+    print(f"{name}: {'good' if good else 'DIFFERS'}: {len(gradients)} gradients, worst {worst:.2g}")
+    if recording and good:
+        record(name, case, loss, norm, gradients)
+    return good
+
+
+def main():
+    words = [w for w in sys.argv[1:] if w != "--record"]
+    with open(CASES) as file:
+        cases = json.load(file)
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    names = words[1:] or list(cases)
+    results = [run(words[0], name, cases[name], "--record" in sys.argv) for name in names]
+    return 0 if results and all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

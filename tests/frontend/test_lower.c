@@ -113,7 +113,7 @@ Test(lower, dtypes_under_mixed_precision)
     uint32_t n = 0;
     for (uint32_t i = 0; i < low.program->module->funcs.n; i++)
         n += check_names(low.program->module->funcs.at[i]);
-    cr_expect_geq(n, 2 * 38, "only %u values have names", n);
+    cr_expect_geq(n, 2 * 37, "only %u values have names", n);
     dt_arena_free(low.arena);
 }
 

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Readers: which files, which tokens, what is said when they are missing or broken. */
+#include "data_fixture.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static DataFixture f;
+static int32_t tokens[4096], labels[4096];
+
+static void setup(void) { fixture_open(&f, 4, 3); }
+static void teardown(void) { fixture_close(&f); }
+
+TestSuite(data, .init = setup, .fini = teardown);
+
+/* All tokens of the split in the order of the file, through an eval reader with rows of one token. */
+static int64_t read_all(int32_t *ret_tokens)
+{
+    f.meta.batch = 1;
+    f.axes[1].extent = f.axes[1].local = f.inputs[0].row_elements = f.inputs[1].row_elements = 1;
+    f.reader.is_eval = 1;
+    DtData *data = fixture_data(&f);
+    int64_t n = dt_data_batches(data);
+    for (int64_t i = 0; i < n; i++)
+        fixture_read(data, i, 0, 1, ret_tokens + i, ret_tokens + i + 1);
+    dt_data_close(data);
+    return n + 1;
+}
+
+static void expect_text(const char *text)
+{
+    int64_t n = read_all(tokens);
+    cr_assert_eq(n, (int64_t)strlen(text), "%lld tokens for `%s`", (long long)n, text);
+    for (int64_t i = 0; i < n; i++)
+        cr_assert_eq(tokens[i], text[i], "token %lld", (long long)i);
+}
+
+static void file(const char *name, const char *text) { fixture_file(&f, name, text, strlen(text)); }
+
+/* ---- which files ---- */
+
+Test(data, bytes_of_text_are_tokens)
+{
+    file("data.bin", "hello \xff\x80");
+    read_all(tokens);
+    cr_assert_eq(tokens[0], 'h');
+    cr_assert_eq(tokens[6], 0xff);
+    cr_assert_eq(tokens[7], 0x80);
+}
+
+Test(data, files_in_byte_order_links_once_empty_and_folders_skipped)
+{
+    file("b.txt", "bb");
+    file("B.txt", "BB");
+    file("a.txt", "a");
+    file("m.txt", "");
+    file("z.dat", "zz");
+    cr_assert_eq(symlink("b.txt", fixture_path(&f, "c.txt")), 0);
+    char to[256];
+    strcpy(to, fixture_path(&f, "d.txt"));
+    cr_assert_eq(link(fixture_path(&f, "a.txt"), to), 0);
+    cr_assert_eq(mkdir(fixture_path(&f, "e.txt"), 0777), 0);
+    cr_assert_eq(symlink("nowhere", fixture_path(&f, "f.txt")), 0);
+    fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "*.txt");
+    expect_text("BBabb");
+}
+
+Test(data, globs_count_from_the_folder_of_the_source_behind_the_plan)
+{
+    cr_assert_eq(mkdir(fixture_path(&f, "plans"), 0777), 0);
+    cr_assert_eq(mkdir(fixture_path(&f, "s[x]*"), 0777), 0);
+    file("s[x]*/data.bin", "inside");
+    f.reader.folder = fixture_str(&f, "../s[x]*");
+    snprintf(f.plan_path, sizeof f.plan_path, "%s/plans/a.plan", f.folder);
+    expect_text("inside");
+    fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "d*.bin");
+    expect_text("inside");
+    f.reader.folder = fixture_str(&f, f.folder);
+    file("da.bin", "absolute");
+    expect_text("absolute");
+    f.reader.folder = fixture_str(&f, "nowhere");
+    fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, fixture_path(&f, "da.bin"));
+    expect_text("absolute");
+}
+
+Test(data, a_file_may_be_called_like_a_pattern)
+{
+    file("data[1].bin", "brackets");
+    fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "data[1].bin");
+    expect_text("brackets");
+}
+
+Test(data, redirects_replace_files_and_folders)
+{
+    cr_assert_eq(mkdir(fixture_path(&f, "other"), 0777), 0);
+    file("other/part.bin", "other part");
+    char to[256];
+    snprintf(to, sizeof to, "%s/other", f.folder);
+    fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "corpus/part.bin");
+    f.options.n_redirects = 1;
+    f.options.redirects[0] = (DtRedirect){"corpus", to};
+    expect_text("other part");
+    f.options.redirects[0] = (DtRedirect){"corpus/", to};
+    expect_text("other part");
+    f.options.redirects[0] = (DtRedirect){"corpus/part.bin", fixture_path(&f, "other/p*")};
+    expect_text("other part");
+    char whole[256];
+    snprintf(whole, sizeof whole, "%s/corpus", f.folder);
+    f.options.redirects[0] = (DtRedirect){whole, to};
+    expect_text("other part");
+    f.options.redirects[0] = (DtRedirect){"corp", to};
+    fixture_refused(&f, "the plan reads no `corp`, only `corpus/part.bin`");
+}
+
+/* ---- parts ---- */
+
+Test(data, parts_share_nothing_and_cover_all)
+{
+    static const double cuts[] = {0.1, 0.3, 0.5, 0.7, 0.9, 0.99};
+    for (uint32_t n = 300; n < 330; n++) {
+        fixture_count(&f, "data.bin", 0, n);
+        fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U32, "data.bin");
+        for (size_t c = 0; c < DT_COUNT(cuts); c++) {
+            f.reader.from = 0, f.reader.to = cuts[c];
+            int64_t before = read_all(tokens);
+            cr_assert_eq(tokens[0], 0);
+            f.reader.from = cuts[c], f.reader.to = 1;
+            int64_t after = read_all(labels);
+            cr_assert_eq(labels[0], tokens[before - 1] + 1);
+            cr_assert_eq(before + after, n);
+            cr_assert_eq(labels[after - 1], (int32_t)n - 1);
+            cr_assert_float_eq((double)before, cuts[c] * n, 1.0);
+        }
+    }
+}
+
+Test(data, tokens_run_on_over_files)
+{
+    fixture_count(&f, "p1.bin", 0, 5);
+    fixture_count(&f, "p2.bin", 5, 0);
+    fixture_count(&f, "p3.bin", 5, 1);
+    fixture_count(&f, "p4.bin", 6, 94);
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U32, "p*.bin");
+    f.reader.is_eval = 1;
+    DtData *data = fixture_data(&f);
+    cr_assert_eq(dt_data_batches(data), 8); /* (100 - 1) / 4 windows, 3 a batch */
+    for (int64_t step = 0; step < 8; step++) {
+        fixture_read(data, step, 0, 3, tokens, labels);
+        for (int i = 0; i < 12; i++) {
+            cr_assert_eq(tokens[i], step * 12 + i);
+            cr_assert_eq(labels[i], step * 12 + i + 1);
+        }
+    }
+    dt_data_close(data);
+}
+
+Test(data, a_source_by_itself_is_cut_without_overlap)
+{
+    fixture_count(&f, "data.bin", 0, 50);
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U32, "data.bin");
+    f.reader.sample = DT_PLAN_RAW;
+    f.reader.n_inputs = 1;
+    DtData *data = fixture_data(&f);
+    cr_assert_eq(dt_data_batches(data), 4); /* 12 rows */
+    bool seen[12] = {false};
+    for (int64_t step = 0; step < 4; step++) {
+        fixture_read(data, step, 0, 3, tokens, NULL);
+        for (int r = 0; r < 3; r++) {
+            cr_assert_eq(tokens[4 * r] % 4, 0);
+            for (int i = 1; i < 4; i++)
+                cr_assert_eq(tokens[4 * r + i], tokens[4 * r] + i);
+            cr_assert(!seen[tokens[4 * r] / 4]);
+            seen[tokens[4 * r] / 4] = true;
+        }
+    }
+    dt_data_close(data);
+}
+
+/* ---- binary files ---- */
+
+static void header_file(uint32_t magic, uint32_t version, uint32_t count, const void *body, size_t len)
+{
+    static char bytes[8192];
+    uint32_t head[256] = {magic, version, count};
+    memcpy(bytes, head, sizeof head);
+    memcpy(bytes + sizeof head, body, len);
+    fixture_file(&f, "data.bin", bytes, sizeof head + len);
+}
+
+Test(data, llmc_files_begin_with_a_header)
+{
+    uint16_t narrow[20];
+    uint32_t wide[20];
+    for (uint32_t i = 0; i < 20; i++)
+        narrow[i] = (uint16_t)(50000 + i), wide[i] = 100000 + i;
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U16, "data.bin");
+    header_file(20240520, 1, 20, narrow, sizeof narrow);
+    cr_assert_eq(read_all(tokens), 20);
+    cr_assert_eq(tokens[0], 50000);
+    cr_assert_eq(tokens[19], 50019);
+    header_file(20240520, 2, 20, narrow, sizeof narrow);
+    fixture_refused(&f, "version 2; only version 1 can be read");
+    header_file(20240520, 1, 21, narrow, sizeof narrow);
+    fixture_refused(&f, "its header promises 21 tokens, it has 40 bytes of them");
+    header_file(20240801, 7, 20, wide, sizeof wide);
+    fixture_refused(&f, "read it as `bin(..., u32)`");
+    f.reader.dtype = DT_PLAN_U32;
+    cr_assert_eq(read_all(tokens), 20);
+    cr_assert_eq(tokens[19], 100019);
+    header_file(20240520, 1, 20, narrow, sizeof narrow);
+    fixture_refused(&f, "read it as `bin(..., u16)`");
+}
+
+Test(data, raw_files_hold_whole_tokens)
+{
+    uint16_t narrow[9] = {1, 2, 3, 60000, 5, 6, 7, 8, 9};
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U16, "data.bin");
+    fixture_file(&f, "data.bin", narrow, sizeof narrow);
+    cr_assert_eq(read_all(tokens), 9);
+    cr_assert_eq(tokens[3], 60000);
+    fixture_file(&f, "data.bin", narrow, 7);
+    fixture_refused(&f, "has 7 bytes, no whole number of 16-bit tokens");
+    f.reader.dtype = DT_PLAN_I64;
+    fixture_refused(&f, "`bin` reads u16 or u32, not i64");
+}
+
+Test(data, ids_beyond_31_bits_are_an_error)
+{
+    uint32_t wide[] = {1, 2, 3, 4, 5, 0x80000000u, 7, 8, 9};
+    char *inputs[] = {(char *)tokens, (char *)labels};
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U32, "data.bin");
+    fixture_file(&f, "data.bin", wide, sizeof wide);
+    f.reader.is_eval = 1;
+    DtData *data = fixture_data(&f);
+    DtStatus status = dt_data_read(data, 0, 0, 1, inputs);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    status = dt_data_read(data, 0, 1, 1, inputs);
+    cr_assert(strstr(status.message, "tiny.dsl:12:3: token number 5 of") != NULL, "%s", status.message);
+    dt_data_close(data);
+}
+
+/* ---- what cannot be read ---- */
+
+Test(data, missing_empty_and_short_files_name_the_line)
+{
+    fixture_refused(&f, "tiny.dsl:12:3: cannot read ");
+    fixture_refused(&f, "data.bin: No such file or directory");
+    fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "*.txt");
+    fixture_refused(&f, "no file matches");
+    file("a.txt", "");
+    fixture_refused(&f, "a.txt is empty");
+    file("b.txt", "four");
+    fixture_refused(&f, "is too short: a sample takes 5 tokens, there are 4");
+    file("c.txt", "567890");
+    f.reader.from = 0.6;
+    fixture_refused(&f, "there are 4 between 0.6 and 1 of 10");
+    cr_assert_eq(mkdir(fixture_path(&f, "data.bin"), 0777), 0);
+    fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "data.bin");
+    fixture_refused(&f, "is no regular file");
+}
+
+Test(data, readers_that_do_not_exist_yet_say_so)
+{
+    static const char *const said[] = {NULL, "`mlm` cannot be read yet", "`span_corruption` cannot be read yet",
+                                       "`images` cannot be read yet"};
+    file("data.bin", "something long enough");
+    for (uint32_t sample = DT_PLAN_MLM; sample <= DT_PLAN_SAMPLE_IMAGES; sample++) {
+        f.reader.sample = sample;
+        fixture_refused(&f, said[sample]);
+    }
+    f.reader.sample = DT_PLAN_RAW;
+    f.reader.n_inputs = 1;
+    f.reader.source = DT_PLAN_NPY;
+    fixture_refused(&f, "`npy` cannot be read yet");
+    f.reader.source = DT_PLAN_TEXT;
+    f.inputs[0].dtype = DT_PLAN_F32;
+    fixture_refused(&f, "input `tokens` must be i32");
+    f.inputs[0].dtype = DT_PLAN_I32;
+    f.axes[1].local = 2;
+    fixture_refused(&f, "a row that is split over ranks (axis `seq`)");
+}
+
+Test(data, steps_out_of_reach_are_an_error)
+{
+    char *inputs[] = {(char *)tokens, (char *)labels};
+    file("data.bin", "something long enough");
+    DtData *data = fixture_data(&f);
+    static const int64_t steps[] = {-1, INT64_MAX, INT64_MAX / 3};
+    for (size_t i = 0; i < DT_COUNT(steps); i++) {
+        DtStatus status = dt_data_read(data, steps[i], 2, 1, inputs);
+        cr_assert(!dt_status_ok(&status));
+    }
+    fixture_read(data, INT64_MAX / 3 - 1, 0, 3, tokens, labels); /* far, but there */
+    dt_data_close(data);
+}
+
+/* ---- random data ---- */
+
+static void read_more(DtData *data, int64_t sample, char *const *inputs)
+{
+    DtStatus status = dt_data_read(data, sample, 0, 1, inputs);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+}
+
+Test(data, synthetic_rows_are_numbered_not_streamed)
+{
+    int32_t again[8], shifted[8];
+    f.reader = (DtPlanReader){.sample = DT_PLAN_NEXT_TOKEN, .source = DT_PLAN_SYNTHETIC, .lo = 5, .hi = 9, .n_inputs = 2};
+    DtData *data = fixture_data(&f);
+    uint32_t counts[9] = {0};
+    for (int64_t step = 0; step < 100; step++) {
+        fixture_read(data, step, 0, 3, tokens, labels);
+        fixture_read(data, step, 1, 2, again, shifted);
+        cr_assert_arr_eq(again, tokens + 4, sizeof again);
+        cr_assert_arr_eq(shifted, labels + 4, sizeof shifted);
+        for (int r = 0; r < 3; r++)
+            cr_assert_arr_eq(tokens + 4 * r + 1, labels + 4 * r, 3 * sizeof *tokens);
+        for (int i = 0; i < 12; i++) {
+            cr_assert(tokens[i] >= 5 && tokens[i] < 9);
+            counts[tokens[i]]++;
+        }
+    }
+    for (int v = 5; v < 9; v++)
+        cr_assert(counts[v] > 240 && counts[v] < 360, "%u times %d of 1200", counts[v], v);
+    dt_data_close(data);
+}
+
+Test(data, synthetic_fills_every_dtype_in_range)
+{
+    static union { uint8_t u8[64]; uint16_t u16[64]; int64_t i64[64]; float f32[64]; double f64[64]; } first, second;
+    char *inputs[] = {(char *)&first}, *others[] = {(char *)&second};
+    f.meta.batch = 1;
+    f.inputs[0].row_elements = f.axes[1].extent = f.axes[1].local = 64;
+    f.reader = (DtPlanReader){.sample = DT_PLAN_RAW, .source = DT_PLAN_SYNTHETIC, .lo = 0, .hi = 3, .n_inputs = 1};
+    for (uint32_t dtype = 0; dtype < DT_PLAN_DTYPES; dtype++) {
+        f.inputs[0].dtype = dtype;
+        if (dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16) {
+            fixture_refused(&f, "input `tokens`: no random");
+            continue;
+        }
+        DtData *data = fixture_data(&f);
+        read_more(data, 3, inputs);
+        read_more(data, 4, others);
+        cr_assert_neq(memcmp(&first, &second, 64 * (size_t)dt_kinds_size(dtype)), 0);
+        double sum = 0;
+        for (int i = 0; i < 64; i++) {
+            double v = dtype == DT_PLAN_F32   ? (double)first.f32[i]
+                       : dtype == DT_PLAN_F64 ? first.f64[i]
+                       : dtype == DT_PLAN_I64 ? (double)first.i64[i]
+                       : dtype == DT_PLAN_U16 ? first.u16[i]
+                       : dtype < DT_PLAN_U16  ? first.u8[i]
+                                              : ((int32_t *)(void *)&first)[i];
+            cr_assert(v >= 0 && v < (dtype == DT_PLAN_BOOL ? 2 : 3), "dtype %u: %g", dtype, v);
+            sum += v;
+        }
+        cr_assert(sum > 10, "dtype %u: all small", dtype);
+        dt_data_close(data);
+    }
+}
+
+Test(data, synthetic_stands_in_for_every_sampler)
+{
+    static const uint32_t n_inputs[] = {2, 5, 4, 2};
+    static char room[5][64];
+    char *inputs[] = {room[0], room[1], room[2], room[3], room[4]};
+    f.options.data_synthetic = true;
+    f.meta.batch = 1;
+    for (uint32_t sample = 0; sample < 4; sample++) {
+        f.reader.sample = sample;
+        f.reader.n_inputs = n_inputs[sample];
+        f.reader.source = sample == DT_PLAN_SAMPLE_IMAGES ? DT_PLAN_IMAGES : DT_PLAN_TEXT;
+        DtData *data = fixture_data(&f);
+        read_more(data, 1, inputs);
+        for (int i = 0; i < 4; i++)
+            cr_assert(((int32_t *)(void *)room[0])[i] >= 0 && ((int32_t *)(void *)room[0])[i] < 256);
+        dt_data_close(data);
+    }
+    f.options.data_synthetic = false;
+    f.reader.sample = DT_PLAN_NEXT_TOKEN, f.reader.n_inputs = 2, f.reader.source = DT_PLAN_TEXT;
+    f.options.n_redirects = 1;
+    f.options.redirects[0] = (DtRedirect){"data.bin", "synthetic"};
+    dt_data_close(fixture_data(&f));
+}
+
+Test(data, held_out_random_data_is_other_data)
+{
+    f.reader = (DtPlanReader){.sample = DT_PLAN_NEXT_TOKEN, .source = DT_PLAN_SYNTHETIC, .hi = 1000, .n_inputs = 2};
+    DtData *data = fixture_data(&f);
+    fixture_read(data, 0, 0, 3, tokens, labels);
+    dt_data_close(data);
+    f.reader.is_eval = 1;
+    data = fixture_data(&f);
+    fixture_read(data, 0, 0, 3, tokens + 12, labels);
+    cr_assert_neq(memcmp(tokens, tokens + 12, 12 * sizeof *tokens), 0);
+    cr_assert_geq(dt_data_batches(data), 1);
+    dt_data_close(data);
+}

@@ -20,7 +20,9 @@
 
 #include <string.h>
 
-enum { LINE = 64, PAGE = 4096, BOUNCE = 1 << 16, BLOCK = 4096, BOUNCED = UINT32_MAX };
+enum { LINE = 64, PAGE = 4096, BOUNCE = 1 << 16, BLOCK = 4096 };
+/* arena of a buffer that goes through the bounce buffer */
+static const uint32_t BOUNCED = UINT32_MAX;
 static const uint64_t LARGEST_SLOT = (uint64_t)1 << 30, LARGEST_AREA = (uint64_t)1 << 56;
 
 typedef enum Kind { ALL_REDUCE = 1, ALL_GATHER, REDUCE_SCATTER, BROADCAST, BARRIER } Kind;

@@ -409,8 +409,10 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     }
     if (dt_diag_errors(diags))
         check_rest(l);
-    if (!fragment)
+    if (!fragment) {
+        dt_names_check(l);
         dt_lint_unused(l);
+    }
     if (dt_diag_errors(diags))
         return NULL;
     dt_configcheck_program(&host, items, l->program);

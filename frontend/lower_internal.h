@@ -22,6 +22,7 @@
  *   lower_stmt.c    statements
  *   lower_repeat.c  repeat
  *   builtins*.c     built-in functions
+ *   names.c         names in definitions that nothing calls
  *   lint.c          names that nothing uses */
 #ifndef DT_FRONTEND_LOWER_INTERNAL_H
 #define DT_FRONTEND_LOWER_INTERNAL_H
@@ -479,6 +480,11 @@ DtBuiltinRun dt_builtin_exp, dt_builtin_log, dt_builtin_sqrt, dt_builtin_rsqrt, 
     dt_builtin_normal, dt_builtin_uniform;
 /* Every axis of the lists is an axis of x? Reports otherwise. */
 bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
+
+/* ---- names.c ---- */
+
+/* Names in definitions of the main file that no call has reached. */
+void dt_names_check(DtLower *l);
 
 /* ---- lint.c ---- */
 

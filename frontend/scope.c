@@ -86,6 +86,8 @@ static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
         return first;
     if (second && can_read(l, second, &text, &len, &other))
         return second;
+    if (dt_diag_errors(l->diags))
+        return NULL; /* syntax first: the name itself may be what is wrong */
     DtDiag *d =
         dt_diag_report(l->diags, E0001, item->span, "cannot read the included file `%s`", name);
     dt_diag_note(d, "%s", status.message);

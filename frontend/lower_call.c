@@ -223,7 +223,8 @@ DtVal dt_call_instance(DtLower *l, const DtFunction *function)
         instance->path = len ? dt_intern_n(frame->prefix, len - 1) : "";
     } else {
         instance->path = dt_intern_printf("%s%s", frame->prefix, instance->label.text);
-        if (!dt_frame_label(l, frame, instance->path, instance->label))
+        if (!dt_frame_label(l, frame, instance->path, instance->label,
+                            f.label.text ? DT_LABEL_WRITTEN : DT_LABEL_DEFAULT))
             return dt_val_error();
     }
     return (DtVal){.kind = DT_VAL_INSTANCE, .instance = instance};

@@ -138,22 +138,36 @@ int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const D
     return (int32_t)frame->params.n - 1;
 }
 
-bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label)
+/* A label is put before the name of the layer, or replaced. */
+static void suggest_label(DtLower *l, DtDiag *d, DtName label, DtLabelKind kind)
+{
+    DtSpan at = label.span;
+    if (kind == DT_LABEL_DEFAULT)
+        at.hi = at.lo;
+    const char *colon = kind == DT_LABEL_DEFAULT ? ":" : "";
+    if (kind != DT_LABEL_LOOP && !dt_scope_in_library(l, at))
+        dt_diag_fix(d, at, dt_arena_printf(l->arena, "%s2%s", label.text, colon),
+                    "give this one its own label");
+    if (kind != DT_LABEL_LOOP)
+        dt_diag_help(d,
+                     "to use the same parameters twice, make the instance once (`f = %s:...`) and "
+                     "call `f`",
+                     label.text);
+}
+
+bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label, DtLabelKind kind)
 {
     path = dt_intern(path);
     for (uint32_t i = 0; i < frame->labels.n; i++) {
         if (frame->labels.at[i].path != path)
             continue;
         DtDiag *d =
-            dt_report_error(l, E0207, label.span, "two instances are called `%s` here", path);
+            dt_report_error(l, E0207, label.span, "two %s are called `%s` here",
+                            kind == DT_LABEL_LOOP ? "loops or instances" : "instances", path);
         dt_diag_label(d, frame->labels.at[i].span, "the first one");
-        dt_diag_note(d, "a label is part of the names of an instance's parameters, so it must be "
-                        "unique in its layer");
-        dt_diag_help(d,
-                     "give this one a label: `%s2:...`; or to use the same parameters twice, make "
-                     "the instance once "
-                     "(`f = %s:...`) and call `f`",
-                     label.text, label.text);
+        dt_diag_note(
+            d, "a label is part of the names of parameters, so it must be unique in its layer");
+        suggest_label(l, d, label, kind);
         return false;
     }
     DtLabel entry = {.path = path, .span = label.span};

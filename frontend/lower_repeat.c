@@ -353,7 +353,7 @@ void dt_repeat_stmt(DtLower *l, const DtStmt *stmt)
         return;
     }
     const char *path = dt_intern_printf("%s%s", l->now->frame->prefix, stmt->name.text);
-    if (!dt_frame_label(l, l->now->frame, path, stmt->name))
+    if (!dt_frame_label(l, l->now->frame, path, stmt->name, DT_LABEL_LOOP))
         return;
     if (v.kind == DT_VAL_TUPLE) {
         unrolled_stmt(l, stmt, &v);

@@ -192,14 +192,16 @@ int64_t dt_data_batches(const DtData *data)
     return data->synthetic ? SYNTHETIC_BATCHES : data->windows / data->plan->meta->batch;
 }
 
+int64_t dt_data_samples(const DtData *data) { return data->synthetic ? 0 : data->windows; }
+
 /* ---- reading ---- */
 
 /* First token of the sample in the part. */
 static int64_t sample_start(const DtData *data, int64_t sample)
 {
     int64_t epoch = sample / data->windows, index = sample % data->windows;
-    if (data->reader->is_eval)
-        return index * data->row;
+    if (data->reader->is_eval) /* behind the end: the last window again */
+        return (epoch > 0 ? data->windows - 1 : index) * data->row;
     DtPermutation order = {data->key, (uint64_t)epoch, (uint64_t)data->windows};
     return (int64_t)dt_permutation_offset(&order, (uint64_t)data->offsets) +
            (int64_t)dt_permutation_at(&order, (uint64_t)index) * data->row;

@@ -3,7 +3,7 @@
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
- *     {"event": "eval", "step": 200, "loss": 2.51, "batches": 145} */
+ *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742} */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -72,10 +72,10 @@ void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
     put(log, object);
 }
 
-void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t batches)
+void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t samples)
 {
     put(log, json_pack("{s:s, s:I, s:o, s:I}", "event", "eval", "step", (json_int_t)step, "loss",
-                       real(loss), "batches", (json_int_t)batches));
+                       real(loss), "samples", (json_int_t)samples));
 }
 
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text)

@@ -293,6 +293,8 @@ void dt_data_close(DtData *data);
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs);
 /* Whole batches of the split (0: less than one); for evaluation over everything. */
 int64_t dt_data_batches(const DtData *data);
+/* Samples of the split; 0: without end. Held-out data repeats its last sample behind them. */
+int64_t dt_data_samples(const DtData *data);
 
 /* ---- checkpoints (checkpoint.c) ---- */
 
@@ -350,7 +352,7 @@ void dt_progress_close(DtProgress *progress);
 DtStatus dt_log_open(const char *path, bool append, DtLog **ret_log);
 void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step);
 void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens);
-void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t batches);
+void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t samples);
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text);
 void dt_log_close(DtLog *log);
 

@@ -118,48 +118,75 @@ static const DtPlanReader *eval_reader(const DtPlan *plan, uint32_t *ret_index)
     return NULL;
 }
 
-/* Mean loss over eval_steps batches of the held-out data, or over all of its whole batches. */
-static bool evaluate(DtRun *run, double *ret_loss, int64_t *ret_batches)
+/* Loss of one batch of the held-out data. */
+static bool eval_batch(DtRun *run, const DtPlanMetric *metric, int64_t batch, double *ret_loss)
+{
+    run->rank.eval_batch = batch;
+    if (!dt_exec_entry(&run->rank, "eval"))
+        return false;
+    *ret_loss = dt_exec_scalar(&run->rank, metric);
+    return true;
+}
+
+/* Sum of the losses of the `rest` samples behind the last whole batch. Batch `whole` holds them
+ * and then the last one over and over; the batch after it holds nothing but the last one, which
+ * tells its loss. */
+static bool eval_rest(DtRun *run, const DtPlanMetric *metric, int64_t whole, int64_t rest,
+                      double *ret_sum)
+{
+    double mixed, last, batch = (double)run->rank.meta.batch;
+    if (!eval_batch(run, metric, whole, &mixed) || !eval_batch(run, metric, whole + 1, &last))
+        return false;
+    *ret_sum = batch * mixed - (batch - (double)rest) * last;
+    return true;
+}
+
+/* Mean loss over eval_steps batches of the held-out data, or over all of its samples, the loss
+ * being a mean over the batch. */
+static bool evaluate(DtRun *run, double *ret_loss, int64_t *ret_samples)
 {
     DtRank *rank = &run->rank;
     uint32_t index = 0;
     const DtPlanMetric *metric = dt_exec_metric(rank->plan, "eval", "loss");
     if (metric == NULL || eval_reader(rank->plan, &index) == NULL)
-        return dt_rank_fail(
-            rank, DT_EXIT_USAGE,
-            "the plan has no held-out data: write `eval = every(200, data = ...)` in "
-            "`train`");
-    int64_t all = dt_data_batches(rank->readers[index]);
-    int64_t batches =
-        rank->meta.eval_steps > 0 && rank->meta.eval_steps < all ? rank->meta.eval_steps : all;
-    if (batches < 1)
-        return dt_rank_fail(rank, DT_EXIT_IO,
-                            "the held-out data is shorter than one batch of %lld samples",
-                            (long long)rank->meta.batch);
+        return dt_rank_fail(rank, DT_EXIT_USAGE,
+                            "the plan has no held-out data: write "
+                            "`eval = every(200, data = ...)` in `train`");
+    int64_t whole = dt_data_batches(rank->readers[index]), batch = rank->meta.batch;
+    int64_t samples = dt_data_samples(rank->readers[index]), rest = 0;
+    if (rank->meta.eval_steps > 0 && rank->meta.eval_steps <= whole)
+        whole = rank->meta.eval_steps;
+    else if (samples > 0)
+        rest = samples - whole * batch;
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
-    double sum = 0;
-    for (rank->eval_batch = 0; rank->eval_batch < batches; rank->eval_batch++) {
-        if (!dt_exec_entry(rank, "eval"))
+    double sum = 0, loss = 0;
+    for (int64_t i = 0; i < whole; i++) {
+        if (!eval_batch(run, metric, i, &loss))
             return false;
-        sum += dt_exec_scalar(rank, metric);
+        sum += loss * (double)batch;
+    }
+    if (rest > 0) {
+        if (!eval_rest(run, metric, whole, rest, &loss))
+            return false;
+        sum += loss;
     }
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
-    *ret_loss = sum / (double)batches;
-    *ret_batches = batches;
+    *ret_samples = whole * batch + rest;
+    *ret_loss = sum / (double)*ret_samples;
     return true;
 }
 
 static bool evaluate_and_show(DtRun *run, int64_t steps)
 {
     double loss = 0;
-    int64_t batches = 0;
-    if (!evaluate(run, &loss, &batches))
+    int64_t samples = 0;
+    if (!evaluate(run, &loss, &samples))
         return false;
     if (run->rank.rank == 0) {
-        dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld batches",
-                         (long long)steps, loss, (long long)batches);
+        dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld samples",
+                         (long long)steps, loss, (long long)samples);
         if (run->log)
-            dt_log_eval(run->log, steps, loss, batches);
+            dt_log_eval(run->log, steps, loss, samples);
     }
     return true;
 }

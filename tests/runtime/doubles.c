@@ -38,15 +38,22 @@ void dt_data_close(DtData *data) { free(data); }
 int64_t dt_data_batches(const DtData *data)
 {
     (void)data;
-    return 3;
+    return TINY_HELD_OUT / TINY_BATCH;
+}
+
+int64_t dt_data_samples(const DtData *data)
+{
+    (void)data;
+    return TINY_HELD_OUT;
 }
 
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs)
 {
-    (void)data;
     memset(inputs[0], 0, (size_t)rows * TINY_WINDOW * 4);
     for (int64_t r = 0; r < rows; r++) {
         int64_t sample = step * TINY_BATCH + first + r;
+        if (data->plan->readers[data->reader].is_eval && sample >= TINY_HELD_OUT)
+            sample = TINY_HELD_OUT - 1;
         for (int64_t o = 0; o < TINY_OUT; o++) {
             float target = 0;
             for (int64_t i = 0; i < TINY_IN; i++) {

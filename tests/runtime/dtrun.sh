@@ -102,6 +102,9 @@ run one.plan -q --resume absent; exits 5
 
 # ---- evaluation and generation ----
 run d2.plan --resume whole --eval; exits 0; prints 'eval after 50 steps: loss'
+run d2.plan --resume whole --eval --set eval.steps=0; exits 0; holds grep -q 'over [0-9]*[1-7] samples' out
+cp out a.txt
+run one.plan --resume whole --eval --set eval.steps=0; exits 0; holds cmp out a.txt
 run d2.plan --resume whole --generate '12 sq' --tokens 40 --temperature 0; exits 0; prints '12 sq'
 holds test "$(wc -c <out)" -eq 46
 cp out a.txt

@@ -303,10 +303,10 @@ Test(rank, trace_is_json_with_lines_of_the_program)
         slices += json_object_get(event, "dur") != NULL;
         named += line != NULL && strcmp(line, "tiny.dsl:3:5") == 0;
     }
-    /* Two steps of 2 + 2 x (4 + 3) + 1 instructions and 1 of the update, an evaluation of 3 x 7, 7
-     * entries. */
-    cr_assert_eq(slices, 2 * 18 + 3 * 7 + 7, "%zu", slices);
-    cr_assert_eq(named, 2 * 18 + 3 * 7);
+    /* Two steps of 2 + 2 x (4 + 3) + 1 instructions and 1 of the update, an evaluation of 5 x 7
+     * (three whole batches and two for the rest), 9 entries. */
+    cr_assert_eq(slices, 2 * 18 + 5 * 7 + 9, "%zu", slices);
+    cr_assert_eq(named, 2 * 18 + 5 * 7);
     json_decref(root);
     unlink(path);
 }
@@ -319,7 +319,37 @@ Test(rank, evaluates)
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
     const DtPlanMetric *metric = dt_exec_metric(&tiny.plan, "eval", "loss");
     cr_assert_lt(dt_exec_scalar(&tiny.run.rank, metric), 1e-9);
-    cr_assert_eq(tiny.run.rank.eval_batch, 3);
+}
+
+/* 27 samples held out, 8 a batch: the mean is over all of them, also the three that fill no batch.
+ */
+Test(rank, evaluates_every_held_out_sample)
+{
+    char path[] = "/tmp/dt_logXXXXXX";
+    close(mkstemp(path));
+    tiny.options.log = path;
+    tiny.options.eval = true;
+    load();
+    cr_redirect_stdout();
+    cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
+    double expected = 0;
+    for (int64_t s = 0; s < TINY_HELD_OUT; s++)
+        for (int o = 0; o < TINY_OUT; o++) {
+            double d = 0;
+            for (int i = 0; i < TINY_IN; i++)
+                d += (double)tiny_x(s, i) *
+                     ((double)weights()[i * TINY_OUT + o] - (double)tiny_truth(i, o));
+            expected += d * d / (TINY_HELD_OUT * TINY_OUT);
+        }
+    FILE *file = fopen(path, "r");
+    json_decref(read_json_line(file)); /* start */
+    json_t *line = read_json_line(file);
+    cr_assert_str_eq(json_string_value(json_object_get(line, "event")), "eval");
+    cr_assert_eq(json_integer_value(json_object_get(line, "samples")), TINY_HELD_OUT);
+    cr_assert_float_eq(json_number_value(json_object_get(line, "loss")), expected, 1e-6 * expected);
+    json_decref(line);
+    fclose(file);
+    unlink(path);
 }
 
 /* ---- what cannot be loaded ---- */

@@ -8,7 +8,14 @@
 #include "plan/write.h"
 #include "runtime/train.h"
 
-enum { TINY_BATCH = 8, TINY_IN = 4, TINY_OUT = 3, TINY_WINDOW = 6, TINY_VOCAB = 128 };
+enum {
+    TINY_BATCH = 8,
+    TINY_IN = 4,
+    TINY_OUT = 3,
+    TINY_WINDOW = 6,
+    TINY_VOCAB = 128,
+    TINY_HELD_OUT = 27
+};
 
 typedef struct Tiny {
     DtArena *arena;

@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The tensors of one file as the plan wants them, and where their bytes lie on this rank. */
 typedef struct Wanted {
@@ -141,13 +142,18 @@ static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, D
     return status;
 }
 
-/* One more than any serial number in the folder. */
+/* The time, but above any serial number in the folder. So an older manifest that cannot be read now does not
+ * become the newest later. */
 static DtStatus next_serial(DtArena *memory, const char *folder, int64_t *ret_serial)
 {
     DtCheckpointList list;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
     DtStatus status = dt_checkpointlist_read(memory, folder, &list);
     const DtCheckpointEntry *newest = dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
-    *ret_serial = newest ? newest->serial + 1 : 1;
+    *ret_serial = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    if (newest && newest->serial >= *ret_serial)
+        *ret_serial = newest->serial + 1;
     return status;
 }
 

@@ -21,7 +21,8 @@ typedef struct DtManifestFile {
 
 typedef struct DtManifest {
     int64_t steps;              /* finished */
-    int64_t serial;             /* grows with every save in one folder: the newest has the highest */
+    int64_t serial;             /* nanoseconds since 1970, but more than any before in the folder: the
+                                 * newest has the highest */
     int64_t samples, batch;     /* data read so far: where the next step begins */
     uint64_t seed, plan;        /* plan: digest */
     const char *model, *compiler;

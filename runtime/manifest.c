@@ -93,7 +93,7 @@ static bool read_count(const json_t *root, const char *key, int64_t *ret_count)
 {
     const json_t *value = json_object_get(root, key);
     *ret_count = json_integer_value(value);
-    return json_is_integer(value) && *ret_count >= 0;
+    return json_is_integer(value) && *ret_count >= 0 && *ret_count < INT64_MAX; /* one more is a number too */
 }
 
 static bool read_text(DtArena *arena, const json_t *root, const char *key, const char **ret_text)

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints: names and bytes, what is kept, what is said about one that does not fit or is damaged, and that no
+ * failure of the disk loses an older one. Where faults are injected, every access to files happens in a
+ * child process, which reads DT_FAULT at its first access. */
+#include "runtime/checkpoint.h"
+
+#include "base/hash.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ARENA_BYTES = 4096 };
+
+/* A rank that has stores and nothing else. */
+static struct {
+    char folder[64], text[4096];
+    uint32_t n_text;
+    DtPlanMeta meta;
+    DtPlanStore stores[16];
+    DtPlanAxis axes[32];
+    DtPlan plan;
+    DtSlot slot;
+    DtRank rank;
+    char *arenas[2];
+    char memory[2][ARENA_BYTES];
+} f;
+
+static DtPlanStr str(const char *text)
+{
+    size_t len = strlen(text) + 1;
+    cr_assert_lt(f.n_text + len, sizeof f.text);
+    memcpy(f.text + f.n_text, text, len);
+    f.n_text += (uint32_t)len;
+    return f.n_text - (uint32_t)len;
+}
+
+/* extents end with 0. */
+static void add_store(const char *path, const char *pattern, uint32_t kind, uint32_t dtype, uint32_t n_loops,
+                      const int64_t *extents)
+{
+    DtPlanStore *store = &f.stores[f.plan.n_stores++];
+    *store = (DtPlanStore){.path = str(path), .pattern = str(pattern), .kind = kind, .dtype = dtype,
+                           .first_axis = f.plan.n_axes, .n_loops = n_loops, .of = DT_PLAN_NONE, .saved = kind != DT_PLAN_GRAD,
+                           .arena = kind == DT_PLAN_PARAM || kind == DT_PLAN_STATE ? 0 : 1};
+    store->bytes = dt_kinds_size(dtype);
+    for (; *extents; extents++, store->n_axes++) {
+        f.axes[f.plan.n_axes++] = (DtPlanAxis){str("axis"), 0, *extents, *extents};
+        store->bytes *= *extents;
+    }
+    for (uint32_t s = 0; s + 1 < f.plan.n_stores; s++)
+        if (f.stores[s].arena == store->arena)
+            store->offset = (f.stores[s].offset + f.stores[s].bytes + 63) / 64 * 64;
+    cr_assert_leq(store->offset + store->bytes, ARENA_BYTES);
+}
+
+#define AXES(...) ((const int64_t[]){__VA_ARGS__, 0})
+
+static void setup(void)
+{
+    memset(&f, 0, sizeof f);
+    strcpy(f.folder, "/tmp/dt_checkXXXXXX");
+    cr_assert_not_null(mkdtemp(f.folder));
+    f.n_text = 1;
+    f.plan = (DtPlan){.meta = &f.meta, .n_meta = 1, .stores = f.stores, .axes = f.axes, .strings = f.text, .digest = 77};
+    f.meta = (DtPlanMeta){.model = str("tiny"), .compiler = str("by hand"), .n_ranks = 1, .batch = 6, .seed = ~0ull};
+    add_store("wte", "wte", DT_PLAN_PARAM, DT_PLAN_F32, 0, AXES(5, 3));
+    add_store("h.w", "h.#.w", DT_PLAN_PARAM, DT_PLAN_F32, 1, AXES(3, 2, 4));
+    add_store("h.g.b", "h.#.g.#.b", DT_PLAN_PARAM, DT_PLAN_BF16, 2, AXES(2, 3, 7));
+    add_store("count", "count", DT_PLAN_STATE, DT_PLAN_I64, 0, AXES(0));
+    add_store("h.w", "h.#.w", DT_PLAN_GRAD, DT_PLAN_F32, 1, AXES(3, 2, 4));
+    add_store("h.w", "h.#.w", DT_PLAN_MOMENT1, DT_PLAN_F32, 1, AXES(3, 2, 4));
+    add_store("h.w", "h.#.w", DT_PLAN_MOMENT2, DT_PLAN_F32, 1, AXES(3, 2, 4));
+    f.arenas[0] = f.memory[0], f.arenas[1] = f.memory[1];
+    f.rank = (DtRank){.plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .slot = &f.slot};
+}
+
+static void teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", f.folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(checkpoint, .init = setup, .fini = teardown);
+
+/* All saved stores get bytes that depend on the mark. */
+static void fill(uint8_t mark)
+{
+    for (uint32_t s = 0; s < f.plan.n_stores; s++)
+        for (int64_t i = 0; f.stores[s].saved && i < f.stores[s].bytes; i++)
+            f.arenas[f.stores[s].arena][f.stores[s].offset + i] = (char)(mark + 3 * s + 7 * (uint32_t)i);
+}
+
+static bool holds(uint8_t mark)
+{
+    for (uint32_t s = 0; s < f.plan.n_stores; s++)
+        for (int64_t i = 0; f.stores[s].saved && i < f.stores[s].bytes; i++)
+            if (f.arenas[f.stores[s].arena][f.stores[s].offset + i] != (char)(mark + 3 * s + 7 * (uint32_t)i))
+                return false;
+    return true;
+}
+
+static void save(int64_t steps)
+{
+    fill((uint8_t)steps);
+    cr_assert(dt_checkpoint_save(&f.rank, f.folder, steps), "%s", f.rank.failure.message);
+}
+
+static void expect_loads(const char *folder, int64_t want)
+{
+    int64_t steps = -1;
+    fill(255);
+    cr_assert(dt_checkpoint_load(&f.rank, folder, false, &steps), "%s", f.rank.failure.message);
+    cr_assert_eq(steps, want);
+    cr_assert(holds((uint8_t)want));
+}
+
+static void expect_refused(const char *folder, const char *said)
+{
+    int64_t steps = -1;
+    f.rank.failure = DT_OK;
+    cr_assert(!dt_checkpoint_load(&f.rank, folder, false, &steps), "loaded; expected: %s", said);
+    cr_assert(strstr(f.rank.failure.message, said), "said: %s\nexpected: %s", f.rank.failure.message, said);
+    f.rank.failure = DT_OK;
+}
+
+static const char *inside(const char *name)
+{
+    static char path[4][256];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", f.folder, name);
+    return path[turn];
+}
+
+static int n_entries(const char *folder, const char *prefix)
+{
+    int n = 0;
+    DIR *listing = opendir(folder);
+    for (struct dirent *entry; listing && (entry = readdir(listing)) != NULL;)
+        n += strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && strcmp(entry->d_name, ".") != 0 &&
+             strcmp(entry->d_name, "..") != 0;
+    closedir(listing);
+    return n;
+}
+
+/* ---- round trip ---- */
+
+Test(checkpoint, saves_and_loads_every_byte)
+{
+    int64_t steps;
+    char path[4096];
+    save(12);
+    expect_loads(f.folder, 12);
+    expect_loads(inside("step-00000012"), 12);
+    cr_assert(dt_checkpoint_find(f.folder, path, &steps));
+    cr_assert_str_eq(path, inside("step-00000012"));
+    cr_assert_eq(steps, 12);
+}
+
+Test(checkpoint, tensors_have_the_names_of_iterations_and_logical_types)
+{
+    static const char *const names[] = {"count",     "h.0.g.0.b", "h.0.g.1.b", "h.0.g.2.b", "h.0.w", "h.1.g.0.b",
+                                        "h.1.g.1.b", "h.1.g.2.b", "h.1.w",     "h.2.w",     "wte"};
+    DtArena *arena = dt_arena_new();
+    DtTensorFile file;
+    save(1);
+    DtStatus status = dt_safetensors_open(arena, inside("step-00000001/model.safetensors"), &file);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(file.n, DT_COUNT(names));
+    for (uint32_t i = 0; i < file.n; i++)
+        cr_assert_str_eq(file.tensors[i].name, names[i]);
+    const DtTensor *w = dt_safetensors_find(&file, "h.2.w"), *b = dt_safetensors_find(&file, "h.1.g.2.b");
+    cr_assert(w->n_axes == 2 && w->extents[0] == 2 && w->extents[1] == 4 && w->dtype == DT_PLAN_F32);
+    cr_assert_arr_eq(w->at, f.memory[0] + f.stores[1].offset + 2 * 32, 32);
+    cr_assert(b->n_axes == 1 && b->extents[0] == 7 && b->dtype == DT_PLAN_BF16);
+    cr_assert_arr_eq(b->at, f.memory[0] + f.stores[2].offset + 5 * 14, 14);
+    cr_assert_eq(dt_safetensors_find(&file, "count")->n_axes, 0);
+    dt_safetensors_close(&file);
+    status = dt_safetensors_open(arena, inside("step-00000001/optimizer.safetensors"), &file);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(file.n, 6);
+    cr_assert_str_eq(file.tensors[0].name, "moment1.h.0.w");
+    cr_assert_str_eq(file.tensors[5].name, "moment2.h.2.w");
+    dt_safetensors_close(&file);
+    dt_arena_free(arena);
+}
+
+Test(checkpoint, manifest_says_where_the_run_stands)
+{
+    DtArena *arena = dt_arena_new();
+    DtManifest manifest;
+    save(41);
+    DtStatus status = dt_manifest_read(arena, inside("step-00000041/manifest.json"), &manifest);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(manifest.steps, 41);
+    cr_assert_eq(manifest.samples, 41 * 6);
+    cr_assert_eq(manifest.batch, 6);
+    cr_assert_eq(manifest.seed, ~0ull);
+    cr_assert_eq(manifest.plan, 77);
+    cr_assert_str_eq(manifest.model, "tiny");
+    cr_assert_eq(manifest.files[DT_SAVED_MODEL].n, 11);
+    dt_arena_free(arena);
+}
+
+Test(checkpoint, weights_only_leaves_moments)
+{
+    int64_t steps;
+    char moments[ARENA_BYTES];
+    save(3);
+    fill(100);
+    memcpy(moments, f.memory[1], sizeof moments);
+    cr_assert(dt_checkpoint_load(&f.rank, f.folder, true, &steps), "%s", f.rank.failure.message);
+    cr_assert_arr_eq(f.memory[1], moments, sizeof moments);
+    cr_assert_eq(f.memory[0][0], 3);
+    f.plan.n_stores = 4; /* a plan without moments loads weights only too */
+    cr_assert(dt_checkpoint_load(&f.rank, f.folder, true, &steps), "%s", f.rank.failure.message);
+    expect_refused(f.folder, "6 not in the plan: `moment1.h.0.w`");
+}
+
+/* ---- several ---- */
+
+Test(checkpoint, keeps_the_newest)
+{
+    f.rank.meta.save_keep = 2;
+    for (int64_t steps = 10; steps <= 50; steps += 10)
+        save(steps);
+    cr_assert_eq(n_entries(f.folder, "step-"), 2);
+    cr_assert_eq(n_entries(f.folder, ".step-"), 0);
+    expect_loads(f.folder, 50);
+    expect_loads(inside("step-00000040"), 40);
+    char name[32] = "";
+    FILE *latest = fopen(inside("latest"), "r");
+    cr_assert_not_null(fgets(name, sizeof name, latest));
+    fclose(latest);
+    cr_assert_str_eq(name, "step-00000050\n");
+}
+
+Test(checkpoint, keep_zero_keeps_all)
+{
+    for (int64_t steps = 1; steps <= 6; steps++)
+        save(steps);
+    cr_assert_eq(n_entries(f.folder, "step-"), 6);
+}
+
+Test(checkpoint, a_run_that_went_back_continues_from_its_own)
+{
+    for (int64_t steps = 10; steps <= 40; steps += 10)
+        save(steps);
+    expect_loads(inside("step-00000010"), 10);
+    f.rank.meta.save_keep = 3;
+    fill(99);
+    cr_assert(dt_checkpoint_save(&f.rank, f.folder, 20)); /* in place of another of that step */
+    int64_t steps;
+    fill(0);
+    cr_assert(dt_checkpoint_load(&f.rank, f.folder, false, &steps));
+    cr_assert_eq(steps, 20);
+    cr_assert(holds(99));
+    cr_assert_eq(n_entries(f.folder, "step-"), 3);
+    cr_assert_eq(n_entries(f.folder, ".step-"), 0);
+    expect_loads(inside("step-00000030"), 30);
+}
+
+Test(checkpoint, leftovers_are_ignored_and_removed)
+{
+    save(5);
+    cr_assert_eq(mkdir(inside(".step-00000009.tmp"), 0777), 0);
+    fclose(fopen(inside(".step-00000009.tmp/model.safetensors.abc"), "w"));
+    cr_assert_eq(mkdir(inside("step-00000008"), 0777), 0); /* its removal was interrupted */
+    fclose(fopen(inside("step-00000008/model.safetensors"), "w"));
+    expect_loads(f.folder, 5);
+    save(6);
+    cr_assert_eq(n_entries(f.folder, ".step-"), 0);
+    expect_loads(f.folder, 6);
+}
+
+Test(checkpoint, an_empty_or_missing_folder_is_an_error)
+{
+    int64_t steps;
+    char path[4096];
+    expect_refused(f.folder, "there is no checkpoint in /tmp/dt_check");
+    expect_refused(inside("nowhere"), "cannot open the folder");
+    cr_assert(!dt_checkpoint_find(f.folder, path, &steps));
+    cr_assert(!dt_checkpoint_find(inside("nowhere"), path, &steps));
+}
+
+/* ---- plans that differ ---- */
+
+Test(checkpoint, missing_and_foreign_tensors_are_named_with_the_nearest)
+{
+    save(1);
+    f.stores[1].pattern = str("h.#.ww");
+    expect_refused(f.folder, "3 missing: `h.0.ww` (nearest: `h.0.w`), `h.1.ww` (nearest: `h.1.w`), ...");
+    expect_refused(f.folder, "3 not in the plan: `h.0.w` (nearest: `h.0.ww`)");
+    cr_assert(holds(1));
+}
+
+Test(checkpoint, other_shapes_and_dtypes_are_named)
+{
+    save(1);
+    f.axes[0].extent = f.axes[0].local = 3, f.axes[1].extent = f.axes[1].local = 5;
+    expect_refused(f.folder, "1 of another type: `wte` is f32[5, 3] and should be f32[3, 5]");
+    f.axes[0].extent = f.axes[0].local = 5, f.axes[1].extent = f.axes[1].local = 3;
+    f.stores[2].dtype = DT_PLAN_F16;
+    expect_refused(f.folder, "6 of another type: `h.0.g.0.b` is bf16[7] and should be f16[7]");
+    f.stores[2].dtype = DT_PLAN_BF16;
+    expect_loads(f.folder, 1);
+}
+
+Test(checkpoint, split_and_misnamed_stores_are_refused)
+{
+    f.axes[1].local = 1;
+    cr_assert(!dt_checkpoint_save(&f.rank, f.folder, 1));
+    cr_assert(strstr(f.rank.failure.message, "`wte` is split over ranks"), "%s", f.rank.failure.message);
+    f.axes[1].local = 3;
+    f.rank.failure = DT_OK;
+    f.stores[1].pattern = str("h.w");
+    cr_assert(!dt_checkpoint_save(&f.rank, f.folder, 1));
+    cr_assert(strstr(f.rank.failure.message, "`h.w` with 1 loops is called `h.w`"), "%s", f.rank.failure.message);
+    f.rank.failure = DT_OK;
+    f.stores[1].pattern = str("h.#.w");
+    f.stores[3].pattern = str("wte");
+    cr_assert(!dt_checkpoint_save(&f.rank, f.folder, 1));
+    cr_assert(strstr(f.rank.failure.message, "two tensors are called `wte`"), "%s", f.rank.failure.message);
+    cr_assert_eq(n_entries(f.folder, ".step-"), 0);
+    cr_assert_eq(n_entries(f.folder, "step-"), 0);
+}
+
+/* ---- damage ---- */
+
+static long size_of(const char *path)
+{
+    struct stat stat_of;
+    cr_assert_eq(stat(path, &stat_of), 0);
+    return (long)stat_of.st_size;
+}
+
+static void flip(const char *path, long at)
+{
+    FILE *file = fopen(path, "r+b");
+    cr_assert_not_null(file);
+    fseek(file, at, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, at, SEEK_SET);
+    fputc(byte ^ 0x10, file);
+    fclose(file);
+}
+
+Test(checkpoint, every_flipped_byte_is_found_and_the_one_before_proposed)
+{
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "manifest.json"};
+    char want[300];
+    save(1);
+    save(2);
+    snprintf(want, sizeof want, "The one before it is whole: --resume %s/step-00000001", f.folder);
+    for (int i = 0; i < 3; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/step-00000002/%s", f.folder, files[i]);
+        long size = size_of(path), stride = size > 1500 ? 3 : 1;
+        for (long at = 0; at < size; at += stride) {
+            flip(path, at);
+            expect_refused(f.folder, want);
+            expect_refused(f.folder, "is damaged");
+            flip(path, at);
+        }
+    }
+    expect_loads(f.folder, 2);
+}
+
+Test(checkpoint, a_file_cut_short_or_gone_is_found)
+{
+    char path[256];
+    save(1);
+    save(2);
+    snprintf(path, sizeof path, "%s/step-00000002/model.safetensors", f.folder);
+    cr_assert_eq(truncate(path, size_of(path) - 1), 0);
+    expect_refused(f.folder, "bytes instead of");
+    expect_refused(inside("step-00000002"), "bytes instead of");
+    cr_assert_eq(unlink(path), 0);
+    expect_refused(f.folder, "No such file or directory. The one before it is whole: --resume");
+    expect_loads(inside("step-00000001"), 1);
+    int64_t steps;
+    char found[4096];
+    cr_assert(dt_checkpoint_find(f.folder, found, &steps));
+    cr_assert_eq(steps, 1);
+}
+
+Test(checkpoint, damage_in_an_older_one_does_not_matter)
+{
+    save(1);
+    save(2);
+    flip(inside("step-00000001/manifest.json"), 30);
+    expect_loads(f.folder, 2);
+    save(3);
+    expect_loads(f.folder, 3);
+}
+
+/* ---- faults ---- */
+
+/* Saves in a child with DT_FAULT; 0: saved, 1: refused, message checked. */
+static int save_with_fault(const char *fault, int64_t steps)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        if (fault)
+            setenv("DT_FAULT", fault, 1);
+        fill((uint8_t)steps);
+        if (dt_checkpoint_save(&f.rank, f.folder, steps))
+            _exit(0);
+        bool clear = f.rank.failure.code == DT_EXIT_IO && strstr(f.rank.failure.message, "was not saved (earlier ones") &&
+                     strstr(f.rank.failure.message, f.folder);
+        _exit(clear ? 1 : 2);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    cr_assert(WIFEXITED(status), "a save with %s crashed", fault);
+    return WEXITSTATUS(status);
+}
+
+/* Steps of what loads in a child, with its bytes right; -1: nothing does. */
+static int load_in_child(void)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        int64_t steps = 200;
+        bool good = dt_checkpoint_load(&f.rank, f.folder, false, &steps) && holds((uint8_t)steps);
+        _exit(good ? (int)steps : 255);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    cr_assert(WIFEXITED(status));
+    return WEXITSTATUS(status) == 255 ? -1 : WEXITSTATUS(status);
+}
+
+/* The n-th operation of a kind fails, for every n: the older checkpoint, or the new one if it was complete
+ * already, loads; the next save works and leaves no litter. */
+static void expect_survives(const char *kind, int at_least)
+{
+    int faults = 0, unharmed = 0; /* a manifest of another checkpoint that cannot be opened does no harm */
+    f.rank.meta.save_keep = 1;
+    for (int n = 1; unharmed < 4; n++) {
+        char fault[32];
+        int before = 10 * (n % 10) + 100;
+        snprintf(fault, sizeof fault, "%s:%d", kind, n);
+        cr_assert_eq(save_with_fault(NULL, before), 0);
+        int code = save_with_fault(fault, before + 1), loads = load_in_child();
+        if (code == 0) {
+            cr_assert_eq(loads, before + 1);
+            unharmed++;
+            continue;
+        }
+        unharmed = 0;
+        cr_assert_eq(code, 1, "%s: wrong failure", fault);
+        cr_assert(loads == before || loads == before + 1, "%s: %d loads", fault, loads);
+        cr_assert_eq(n_entries(f.folder, ".step-"), 0, "%s leaves litter", fault);
+        cr_assert_eq(save_with_fault(NULL, before + 2), 0);
+        cr_assert_eq(load_in_child(), before + 2, "%s: the next save is bad", fault);
+        cr_assert_eq(n_entries(f.folder, "step-"), 1, "%s", fault);
+        faults++;
+    }
+    cr_assert_geq(faults, at_least, "only %d operations of kind %s", faults, kind);
+}
+
+Test(checkpoint, survives_every_failing_write) { expect_survives("write", 20); }
+Test(checkpoint, survives_every_failing_fsync) { expect_survives("fsync", 8); }
+Test(checkpoint, survives_every_failing_rename) { expect_survives("rename", 5); }
+Test(checkpoint, survives_every_failing_open) { expect_survives("open", 4); }
+
+/* A process that ends in the middle of a save, at any of its writes. */
+Test(checkpoint, survives_being_killed)
+{
+    cr_assert_eq(save_with_fault(NULL, 1), 0);
+    for (useconds_t delay = 0; delay < 3000; delay += 60) {
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0)
+            for (int64_t steps = 2;; steps = steps % 100 + 1) {
+                fill((uint8_t)steps);
+                dt_checkpoint_save(&f.rank, f.folder, steps);
+            }
+        usleep(1000 + delay);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        cr_assert_neq(load_in_child(), -1, "killed after %u us", (unsigned)delay);
+    }
+    cr_assert_eq(save_with_fault(NULL, 150), 0);
+    cr_assert_eq(load_in_child(), 150);
+    cr_assert_eq(n_entries(f.folder, ".step-"), 0);
+}

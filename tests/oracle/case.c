@@ -33,12 +33,14 @@ static void read_options(DtArena *arena, const json_t *object, DtOption *ret_opt
 {
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)object, key, value) {
+    json_object_foreach((json_t *)object, key, value)
+    {
         if (*ret_n == cap)
             oracle_fail("too many options in a case");
-        const char *text = json_is_integer(value)
-                               ? dt_arena_printf(arena, "%lld", (long long)json_integer_value(value))
-                               : json_string_value(value);
+        const char *text =
+            json_is_integer(value)
+                ? dt_arena_printf(arena, "%lld", (long long)json_integer_value(value))
+                : json_string_value(value);
         if (text == NULL)
             oracle_fail("option `%s` is neither an integer nor a text", key);
         ret_options[(*ret_n)++] = (DtOption){.name = key, .value = text};
@@ -55,9 +57,12 @@ void case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t 
     uint32_t n = 0;
     const char *name;
     json_t *json;
-    json_object_foreach (root, name, json) {
+    json_object_foreach(root, name, json)
+    {
         Case *c = &cases[n++];
-        *c = (Case){.name = name, .json = json, .path = json_string_value(json_object_get(json, "program"))};
+        *c = (Case){.name = name,
+                    .json = json,
+                    .path = json_string_value(json_object_get(json, "program"))};
         if (c->path == NULL)
             oracle_fail("case `%s` has no program", name);
         read_options(arena, json_object_get(json, "dims"), c->dims, DT_COUNT(c->dims), &c->n_dims);

@@ -14,7 +14,8 @@ typedef struct Export {
     DtText data;
 } Export;
 
-static void add(Export *e, DtArena *arena, const char *kind, const char *name, const DtTensor *tensor)
+static void add(Export *e, DtArena *arena, const char *kind, const char *name,
+                const DtTensor *tensor)
 {
     const DtType *type = tensor->type;
     const size_t bytes = (size_t)dt_type_elements(type) * sizeof(double);
@@ -28,8 +29,9 @@ static void add(Export *e, DtArena *arena, const char *kind, const char *name, c
     const char *key = dt_arena_printf(arena, "%s/%s", kind, name);
     json_object_set_new(e->metadata, key, json_string(axes.at));
     json_object_set_new(e->header, key,
-                        json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F64", "shape", shape, "data_offsets",
-                                  (json_int_t)e->data.len, (json_int_t)(e->data.len + bytes)));
+                        json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F64", "shape", shape,
+                                  "data_offsets", (json_int_t)e->data.len,
+                                  (json_int_t)(e->data.len + bytes)));
     dt_text_add_n(&e->data, (const char *)tensor->at, bytes);
     dt_text_free(&axes);
 }
@@ -40,7 +42,8 @@ static void write_file(Export *e, const char *path)
     char *header = json_dumps(e->header, JSON_COMPACT);
     uint64_t len = strlen(header);
     DtText file = {0};
-    dt_text_add_n(&file, (const char *)&len, sizeof len); /* little-endian, as the machines we run on */
+    dt_text_add_n(&file, (const char *)&len,
+                  sizeof len); /* little-endian, as the machines we run on */
     dt_text_add(&file, header);
     dt_text_add_n(&file, e->data.at, e->data.len);
     DtStatus status = dt_file_write(path, file.at, file.len);

@@ -10,11 +10,13 @@
 static DtTensor *source(void *context, const DtOp *op)
 {
     const Sample *s = context;
-    DtTensor *tensor = op->kind == DT_OP_PARAM ? s->stores[op->store->index] : sample_input(s, op->text);
+    DtTensor *tensor =
+        op->kind == DT_OP_PARAM ? s->stores[op->store->index] : sample_input(s, op->text);
     if (tensor == NULL)
         oracle_fail("%s: no values for `%s`", s->of->name, op->text ? op->text : op->store->path);
     if (tensor->type != op->out[0]->type)
-        oracle_fail("%s: `%s` has another type", s->of->name, op->text ? op->text : op->store->path);
+        oracle_fail("%s: `%s` has another type", s->of->name,
+                    op->text ? op->text : op->store->path);
     return tensor;
 }
 
@@ -30,7 +32,11 @@ static const DtEntryPoint *find_entry(const Sample *s, const char *name)
 void gradients_evaluate(Sample *s, Gradients *ret_gradients)
 {
     const DtEntryPoint *entry = find_entry(s, "grad");
-    DtInterp interp = {.arena = s->arena, .seed = s->seed, .step = s->step, .source = source, .context = s,
+    DtInterp interp = {.arena = s->arena,
+                       .seed = s->seed,
+                       .step = s->step,
+                       .source = source,
+                       .context = s,
                        .path = ""};
     DtTensor **results = DT_NEW_ARRAY(s->arena, DtTensor *, entry->results.n + 1);
     bool has_loss = false;
@@ -69,7 +75,8 @@ double gradients_project(const DtTensor *tensor, uint64_t k)
     return sum;
 }
 
-void gradients_compare(Measure *m, const char *what, double difference, double reference, double all)
+void gradients_compare(Measure *m, const char *what, double difference, double reference,
+                       double all)
 {
     const double relative = difference / fmax(fabs(reference), 1e-3 * all);
     const bool close = isfinite(difference) && isfinite(reference) &&
@@ -77,6 +84,6 @@ void gradients_compare(Measure *m, const char *what, double difference, double r
     m->good = m->good && close;
     m->worst = difference > 0 ? fmax(m->worst, relative) : m->worst;
     if (m->verbose || !close)
-        printf("%-4s %-40s norm %-12.6g difference %-10.3g relative %.3g\n", close ? "" : "BAD", what,
-               reference, difference, relative);
+        printf("%-4s %-40s norm %-12.6g difference %-10.3g relative %.3g\n", close ? "" : "BAD",
+               what, reference, difference, relative);
 }

@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const char usage[] =
-    "oracle [-v] CASES export NAME FILE  parameters, inputs, loss and gradients of the interpreter\n"
+    "oracle [-v] CASES export NAME FILE  parameters, inputs, loss and gradients of the "
+    "interpreter\n"
     "oracle [-v] CASES check [NAME...]   the interpreter against recorded values of PyTorch\n"
     "oracle [-v] CASES plan [NAME...]    generated code against the interpreter\n"
     "oracle [-v] CASES unfused [NAME...] the same with one kernel per op\n"
@@ -18,7 +19,9 @@ static bool run(Command command, const Case *c, bool verbose)
 {
     if (verbose)
         printf("%s\n", c->name);
-    Measure measure = {.tolerance = command == CHECK ? oracle_exact : oracle_single, .verbose = verbose, .good = true};
+    Measure measure = {.tolerance = command == CHECK ? oracle_exact : oracle_single,
+                       .verbose = verbose,
+                       .good = true};
     if (command == CHECK)
         recorded_check("tests/oracle/recorded", c, &measure);
     else

@@ -3,7 +3,7 @@
  *
  *   the interpreter  (double precision)          case.c makes the values, gradients.c evaluates
  *   PyTorch          (float64, models.py)        run.py compares with `oracle export` and writes recorded/
- *   generated code   (float32, one rank)         planned.c compiles, loads and runs entry "step"
+ *   generated code   (float32)                   planned.c compiles, loads and runs entry "step"
  *
  * `oracle check` compares the interpreter with what PyTorch once said, so that no PyTorch is needed;
  * `oracle plan` compares the generated code with the interpreter. Dropout is on: all three draw the same
@@ -24,7 +24,8 @@ typedef struct Case {
     const char *name, *path;
     DtOption dims[24], sets[8];
     uint32_t n_dims, n_sets;
-    const json_t *json; /* "ranges": values of integer inputs are in [lo, hi) */
+    const json_t *
+        json; /* "ranges": values of integer inputs are in [lo, hi); "micro", "ranks": of the plan, 1 without */
 } Case;
 
 /* An input of the program and its values. */
@@ -89,7 +90,8 @@ typedef struct Measure {
 
 /* One norm of a difference against the norm of the reference; for the loss all is 0. Prints a line on failure,
  * or always if verbose. */
-void gradients_compare(Measure *measure, const char *what, double difference, double reference, double all);
+void gradients_compare(Measure *measure, const char *what, double difference, double reference,
+                       double all);
 
 /* ---- export.c ---- */
 

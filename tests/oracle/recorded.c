@@ -17,17 +17,20 @@ static void check_tensor(DtArena *arena, const json_t *tensor, const Gradient *g
 {
     const json_t *projections = json_object_get(tensor, "projections");
     const double norm = number(json_object_get(tensor, "norm"), g->param->path);
-    gradients_compare(measure, g->param->path, fabs(gradients_norm(g->tensor) - norm), norm, measure->all);
+    gradients_compare(measure, g->param->path, fabs(gradients_norm(g->tensor) - norm), norm,
+                      measure->all);
     if (json_array_size(projections) != ORACLE_PROJECTIONS)
         oracle_fail("`%s` has not %d projections", g->param->path, ORACLE_PROJECTIONS);
     for (uint32_t k = 0; k < ORACLE_PROJECTIONS; k++) {
         const double want = number(json_array_get(projections, k), g->param->path);
         const char *what = dt_arena_printf(arena, "%s, direction %u", g->param->path, k);
-        gradients_compare(measure, what, fabs(gradients_project(g->tensor, k) - want), norm, measure->all);
+        gradients_compare(measure, what, fabs(gradients_project(g->tensor, k) - want), norm,
+                          measure->all);
     }
 }
 
-static void compare(const Sample *s, const Gradients *g, const json_t *root, const char *path, Measure *measure)
+static void compare(const Sample *s, const Gradients *g, const json_t *root, const char *path,
+                    Measure *measure)
 {
     const double loss = number(json_object_get(root, "loss"), "the loss");
     const json_t *tensors = json_object_get(root, "tensors");
@@ -40,7 +43,8 @@ static void compare(const Sample *s, const Gradients *g, const json_t *root, con
         check_tensor(s->arena, tensor, &g->list.at[i], measure);
     }
     if (json_object_size(tensors) != g->list.n)
-        oracle_fail("%s has %zu gradients, the program %u", path, json_object_size(tensors), g->list.n);
+        oracle_fail("%s has %zu gradients, the program %u", path, json_object_size(tensors),
+                    g->list.n);
 }
 
 void recorded_check(const char *folder, const Case *c, Measure *measure)
@@ -54,7 +58,8 @@ void recorded_check(const char *folder, const Case *c, Measure *measure)
     if (root == NULL)
         oracle_fail("%s:%d: %s", path, error.line, error.text);
     if (!json_equal(json_object_get(root, "case"), c->json))
-        oracle_fail("%s was recorded for another form of the case; record it again with run.sh", path);
+        oracle_fail("%s was recorded for another form of the case; record it again with run.sh",
+                    path);
     gradients_evaluate(&sample, &gradients);
     compare(&sample, &gradients, root, path, measure);
     json_decref(root);

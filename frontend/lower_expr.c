@@ -340,15 +340,32 @@ static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *r
     return false;
 }
 
-static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
+/* Shared axes agree, and the axes that stay make a type. */
+static bool contract_result(DtLower *l, const DtExpr *expr, const DtVal *v,
+                            const DtAxisList *summed)
 {
     const DtExpr *exprs[2] = {expr->a, expr->b};
+    uint32_t rank, n = 0;
+    DtAxis axes[DT_MAX_RANK];
+    if (!dt_val_union_axes(l, v, exprs, 2, expr->op_span, &rank, axes))
+        return false;
+    for (uint32_t i = 0; i < rank; i++) {
+        bool gone = false;
+        for (uint32_t k = 0; k < summed->names.n; k++)
+            gone |= summed->names.at[k] == axes[i].name;
+        if (!gone)
+            axes[n++] = axes[i];
+    }
+    return dt_axes_type(l, expr->op_span, DT_F32, n, axes) != NULL;
+}
+
+/* accumulator: directly inside `f32( )`, the sum is not rounded. */
+static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
+{
     DtVal v[2] = {dt_expr_eval(l, expr->a), dt_expr_eval(l, expr->b)};
     bool ok = dt_val_check(l, &v[0], expr->a);
     ok &= dt_val_check(l, &v[1], expr->b);
     DtAxisList list;
-    DtDtype dtype;
-    bool weak;
     ok &= dt_axes_group(l, &expr->group, &list);
     DtAxisLists lists = {.at = &list, .n = 1, .cap = 1};
     if (!ok || !dt_axes_distinct(l, &lists, "`@`"))
@@ -357,16 +374,12 @@ static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
         if (!contract_axis(l, expr, v, list.names.at[i]))
             return dt_val_error();
     }
-    l->now->frame->b.span = expr->span;
-    uint32_t rank;
-    DtAxis axes[DT_MAX_RANK];
-    DtBuilder *b = &l->now->frame->b;
-    b->span = expr->op_span;
-    ok = dt_val_union(l, v, exprs, 2, expr->op_span, &rank, axes) &&
-         dot_dtype(l, expr, v, &dtype, &weak);
-    b->span = expr->span;
-    if (!ok)
+    DtDtype dtype;
+    bool weak;
+    if (!contract_result(l, expr, v, &list) || !dot_dtype(l, expr, v, &dtype, &weak))
         return dt_val_error();
+    DtBuilder *b = &l->now->frame->b;
+    b->span = expr->span;
     DtValue *x = dt_val_use(l, &v[0], dtype), *y = dt_val_use(l, &v[1], dtype);
     DtDtype result = accumulator ? DT_F32 : dtype;
     return dt_val_of(l, dt_graph_dot(b, x, y, list.names.n, list.names.at, result, NULL),

@@ -346,7 +346,10 @@ DtDtype dt_val_join(const DtVal *v, uint32_t n, bool floats, bool *ret_weak);
 /* Broadcasting map over operands joined to one dtype. Reports extents that differ. */
 DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
                  bool floats);
-/* Extents of shared names agree? Fills the union. exprs may be NULL. */
+/* Extents of shared names agree? Fills the union. exprs may be NULL. The second form also wants
+ * the union to be a type, with elements that can be counted. */
+bool dt_val_union_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
+                       DtSpan span, uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK]);
 bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span,
                   uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK]);
 DtVal dt_val_cast(DtLower *l, const DtVal *v, DtDtype dtype);

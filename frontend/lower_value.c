@@ -193,8 +193,8 @@ static bool add_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uin
     return true;
 }
 
-bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span,
-                  uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK])
+bool dt_val_union_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
+                       DtSpan span, uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK])
 {
     uint32_t from[DT_MAX_RANK], most = 0;
     *ret_rank = 0;
@@ -210,7 +210,14 @@ bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32
         if (i != most && !add_axes(l, v, exprs, i, span, ret_rank, ret_axes, from))
             return false;
     }
-    return dt_axes_type(l, span, DT_F32, *ret_rank, ret_axes) != NULL;
+    return true;
+}
+
+bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span,
+                  uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK])
+{
+    return dt_val_union_axes(l, v, exprs, n, span, ret_rank, ret_axes) &&
+           dt_axes_type(l, span, DT_F32, *ret_rank, ret_axes) != NULL;
 }
 
 /* ---- maps ---- */

@@ -112,6 +112,20 @@ static bool alike(DtLower *l, DtBuiltinCall *c, const char *along, DtValue **ret
     return true;
 }
 
+/* Can the elements of type with this extent along axis be counted? */
+static bool countable(DtLower *l, const DtBuiltinCall *c, const DtType *type, const char *axis,
+                      int64_t extent)
+{
+    DtAxis axes[DT_MAX_RANK + 1];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->axes[i].name != axis)
+            axes[n++] = type->axes[i];
+    }
+    axes[n++] = (DtAxis){.name = axis, .extent = extent};
+    return dt_axes_type(l, c->expr->span, type->dtype, n, axes) != NULL;
+}
+
 DtVal dt_builtin_stack(DtLower *l, DtBuiltinCall *c)
 {
     DtValue *in[DT_COUNT(c->val)];
@@ -123,7 +137,7 @@ DtVal dt_builtin_stack(DtLower *l, DtBuiltinCall *c)
         if (!makes_axis(l, c, i, axis, c->axes.at[0].span))
             return dt_val_error();
     }
-    if (!alike(l, c, axis, in, &weak))
+    if (!alike(l, c, axis, in, &weak) || !countable(l, c, in[0]->type, axis, c->n))
         return dt_val_error();
     DtBuilder *b = &l->now->frame->b;
     DtRelabel add = {.n_to = 1, .to = {axis}, .to_extent = {1}};
@@ -161,9 +175,10 @@ DtVal dt_builtin_concat(DtLower *l, DtBuiltinCall *c)
     for (uint32_t i = 0; i < c->n; i++) {
         if (!dt_builtin_has_axes(l, c, i, &c->axes.at[0]))
             return dt_val_error();
-        extent += dt_type_extent(c->val[i].tensor.value->type, axis);
+        extent += dt_type_extent(c->val[i].tensor.value->type, axis); /* at most 16 times 2^57 */
     }
-    if (!keeps_dim(l, c, axis, extent, E0309) || !alike(l, c, axis, in, &weak))
+    if (!keeps_dim(l, c, axis, extent, E0309) || !alike(l, c, axis, in, &weak) ||
+        !countable(l, c, in[0]->type, axis, extent))
         return dt_val_error();
     return dt_val_of(l, c->n == 1 ? in[0] : dt_graph_concat(&l->now->frame->b, axis, c->n, in),
                      weak);

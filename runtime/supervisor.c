@@ -253,8 +253,11 @@ static void watch(Supervisor *all)
         all->samples[r] =
             dt_watch_sample(all->plan, dt_shared_slot(all->plan, all->shared, r), all->pids[r]);
     DtWatchEvent event = dt_watch_step(all->watch, all->samples, dt_now_ns());
-    if (event.kind != DT_WATCH_NOTHING)
-        name_rank(all, &event);
+    if (event.kind == DT_WATCH_NOTHING)
+        return;
+    name_rank(all, &event);
+    if (all->failed && all->pids[event.rank] > 0) /* it would not leave by itself */
+        kill(all->pids[event.rank], SIGKILL);
 }
 
 /* ---- stopping ---- */
@@ -404,6 +407,19 @@ static bool wants_restart(const Supervisor *all, uint32_t attempt)
     return true;
 }
 
+/* A hang-up that is ignored (nohup) stays ignored; blocked, it would arrive all the same. */
+static void choose_signals(sigset_t *ret_signals)
+{
+    struct sigaction hang_up;
+    signal(SIGCHLD, SIG_DFL); /* ignored, children would vanish without a status */
+    sigemptyset(ret_signals);
+    sigaddset(ret_signals, SIGINT);
+    sigaddset(ret_signals, SIGTERM);
+    sigaddset(ret_signals, SIGCHLD);
+    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN)
+        sigaddset(ret_signals, SIGHUP);
+}
+
 int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv)
 {
     sigset_t before;
@@ -418,11 +434,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
         say("no memory for %u ranks", all.n_ranks);
         all.code = DT_EXIT_RETRY;
     } else {
-        sigemptyset(&all.signals);
-        sigaddset(&all.signals, SIGINT);
-        sigaddset(&all.signals, SIGTERM);
-        sigaddset(&all.signals, SIGHUP);
-        sigaddset(&all.signals, SIGCHLD);
+        choose_signals(&all.signals);
         sigprocmask(SIG_BLOCK, &all.signals, &before);
         bool again = true;
         for (uint32_t attempt = 0; again; attempt++) {
@@ -442,6 +454,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
 void dt_supervisor_bind(int shared_fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "dtrun"); /* else `exe`, by which it was started */
     /* The supervisor may have died before that: then somebody else is the parent now. */
     DtShared *shared = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, shared_fd, 0);
     if (shared == MAP_FAILED) {

@@ -28,6 +28,8 @@ typedef struct Case {
     int code;     /* exit code, or 1000 + signal */
 } Case;
 
+static int ignored; /* a signal that the next run starts with ignored; 0: none */
+
 static double age(const Case *c) { return (double)(dt_now_ns() - c->began_ns) * 1e-9; }
 
 static void start(Case *c, char *const *argv)
@@ -38,6 +40,8 @@ static void start(Case *c, char *const *argv)
     c->pid = fork();
     cr_assert_geq(c->pid, 0);
     if (c->pid == 0) {
+        if (ignored)
+            signal(ignored, SIG_IGN);
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
@@ -280,6 +284,27 @@ static void stop_by(int signal)
 
 Test(supervisor, ctrl_c_finishes_the_step, .timeout = 60) { stop_by(SIGINT); }
 Test(supervisor, termination_finishes_the_step, .timeout = 60) { stop_by(SIGTERM); }
+
+Test(supervisor, an_ignored_hang_up_stays_ignored, .timeout = 60)
+{
+    Case c;
+    ignored = SIGHUP;
+    START(&c, "none", "2", "0", "0", "300");
+    read_until(&c, "pid ", 30);
+    kill(c.pid, SIGHUP);
+    finish(&c, 30);
+    cr_expect_eq(c.code, DT_EXIT_OK, "ended with %d:\n%s", c.code, c.text);
+}
+
+Test(supervisor, children_are_seen_even_if_their_signal_was_ignored, .timeout = 60)
+{
+    Case c;
+    ignored = SIGCHLD;
+    START(&c, "killed", "2");
+    finish(&c, 30);
+    cr_expect_eq(c.code, DT_EXIT_RETRY);
+    HAS(&c, "rank 1 was ended by signal 9");
+}
 
 /* A terminal sends the signal to the ranks too. */
 Test(supervisor, ranks_leave_ctrl_c_to_the_supervisor, .timeout = 60)

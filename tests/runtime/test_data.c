@@ -156,6 +156,21 @@ Test(data, tokens_run_on_over_files)
     dt_data_close(data);
 }
 
+Test(data, held_out_data_repeats_its_last_sample)
+{
+    fixture_count(&f, "data.bin", 0, 31); /* 7 windows: two batches and a sample */
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U32, "data.bin");
+    f.reader.is_eval = 1;
+    DtData *data = fixture_data(&f);
+    cr_assert_eq(dt_data_samples(data), 7);
+    cr_assert_eq(dt_data_batches(data), 2);
+    fixture_read(data, 2, 0, 3, tokens, labels);
+    cr_assert_eq(tokens[0], 24);
+    cr_assert_eq(tokens[4], 24);
+    cr_assert_eq(labels[11], 28);
+    dt_data_close(data);
+}
+
 Test(data, a_source_by_itself_is_cut_without_overlap)
 {
     fixture_count(&f, "data.bin", 0, 50);

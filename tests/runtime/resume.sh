@@ -1,0 +1,86 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Interrupted runs go on to the bits of the uninterrupted one:  resume.sh DTC DTRUN
+# After every number of steps, over the end of an epoch, on two ranks with micro-batches and dropout; after a kill
+# at any moment; after a full disk.
+set -u
+dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+dtrun=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cp "$root/tests/runtime/small.dsl" "$work/small.dsl"
+cd "$work" || exit 1
+awk 'BEGIN { for (i = 0; i < 80; i++) printf "%d squared is %d\n", i, i * i }' >numbers.txt
+passed=0 failed=0
+steps=12 # of 8 samples; an epoch has 83
+
+pass() { passed=$((passed + 1)); }
+fail() { echo "FAIL $1"; sed 's/^/    /' err | tail -5; failed=$((failed + 1)); }
+# arguments: trains quietly
+run() {
+    timeout 60 "$dtrun" small.plan -q --set eval.every=0 "$@" >out 2>err </dev/null
+}
+# folder, what: the tensors are those of the straight run
+same() {
+    if cmp -s "straight/$last/model.safetensors" "$1/$last/model.safetensors" &&
+        cmp -s "straight/$last/optimizer.safetensors" "$1/$last/optimizer.safetensors"; then pass; else fail "$2"; fi
+}
+
+"$dtc" small.dsl --parallel d2m2 -o small.plan 2>err || { fail 'cannot compile'; exit 1; }
+last=$(printf 'step-%08d' $steps)
+run --save straight --steps $steps || { fail 'the straight run'; exit 1; }
+run --save again --steps $steps
+same again 'two runs differ'
+
+k=1
+while [ $k -lt $steps ]; do
+    run --save part$k --steps $k && run --resume part$k --steps $steps || fail "resuming after $k steps"
+    same part$k "resumed after $k steps: other bits"
+    k=$((k + 1))
+done
+
+# Killed at some moment, again and again, until the run is through.
+tries=0
+while [ ! -e killed/$last/manifest.json ] && [ $tries -lt 60 ]; do
+    resume='--save killed'
+    [ -e killed/latest ] && resume='--resume killed'
+    # shellcheck disable=SC2086
+    "$dtrun" small.plan -q --set eval.every=0 --set save.every=1 $resume --steps $steps >out 2>err </dev/null &
+    pid=$!
+    sleep 0.$((1 + tries % 8))
+    if [ $tries -lt 40 ]; then kill -9 $pid 2>/dev/null; fi
+    wait $pid 2>/dev/null
+    tries=$((tries + 1))
+done
+same killed "killed $tries times: other bits"
+
+# The disk is full at the n-th write of a rank: the run ends and says so, the older checkpoint goes on.
+for n in 1 2 9 30 60; do
+    rm -rf full
+    run --save full --steps 5 || fail 'the run before the disk is full'
+    DT_FAULT=write:$n run --resume full --steps $steps --set save.every=4
+    code=$?
+    if [ $code -eq 5 ] && grep -q 'was not saved (earlier ones are untouched)' err && grep -q 'free some space' err; then
+        pass
+    else
+        fail "write $n fails: exit code $code"
+    fi
+    run --resume full --steps $steps || fail "resuming after failed write $n"
+    same full "resumed after failed write $n: other bits"
+done
+
+# A damaged one is reported, the one before it goes on.
+run --save hurt --steps $steps --set save.every=6 --set save.keep=2 || fail 'the run to be damaged'
+printf 'x' | dd of=hurt/$last/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
+if run --resume hurt --steps $((steps + 1)); then fail 'a damaged checkpoint loads'; else pass; fi
+if grep -q "is damaged: .*--resume hurt/step-00000006" err; then pass; else fail 'the one before is not proposed'; fi
+run --resume hurt/step-00000006 --save healed --steps $steps || fail 'resuming from the one before'
+same healed 'resumed from the one before: other bits'
+
+# What one layout saved, another loads.
+"$dtc" small.dsl --parallel none -o small.plan 2>err || fail 'cannot compile for one rank'
+if run --resume straight --steps $((steps + 1)); then pass; else fail 'another layout cannot load'; fi
+
+echo "resume: $passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -353,17 +353,58 @@ static bool run_all(DtRun *run)
     return train(run);
 }
 
+/* word as a shell reads it back. */
+static void add_word(DtText *text, const char *before, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    dt_text_add(text, before);
+    if (word[strspn(word, plain)] == '\0') {
+        dt_text_add(text, word);
+        return;
+    }
+    dt_text_add(text, "'");
+    for (; *word; word++) {
+        if (*word == '\'')
+            dt_text_add(text, "'\\''");
+        else
+            dt_text_add_n(text, word, 1);
+    }
+    dt_text_add(text, "'");
+}
+
+/* The command that goes on where this run stopped: what decides the numbers is repeated. */
+static void add_command(DtText *text, const DtRunOptions *options, const char *folder)
+{
+    add_word(text, "dtrun ", options->plan_path);
+    for (uint32_t i = 0; i < options->n_redirects; i++) {
+        DtText redirect = {0};
+        dt_text_printf(&redirect, "%s=%s", options->redirects[i].from, options->redirects[i].to);
+        add_word(text, " --data ", redirect.at);
+        dt_text_free(&redirect);
+    }
+    if (options->data_synthetic)
+        dt_text_add(text, " --data synthetic");
+    for (uint32_t i = 0; i < options->n_settings; i++)
+        add_word(text, " --set ", options->settings[i]);
+    if (options->steps >= 0)
+        dt_text_printf(text, " --steps %lld", (long long)options->steps);
+    add_word(text, " --resume ", folder);
+}
+
 static void say_how_to_go_on(DtRun *run)
 {
     const DtRunOptions *options = run->rank.options;
     const char *folder = save_folder(options);
     if (run->rank.rank != 0 || !run->interrupted)
         return;
-    if (folder)
-        dt_progress_line(&run->progress,
-                         "stopped after step %lld; go on with: dtrun %s --resume %s",
-                         (long long)run->rank.step, options->plan_path, folder);
-    else
+    if (folder) {
+        DtText command = {0};
+        add_command(&command, options, folder);
+        dt_progress_line(&run->progress, "stopped after step %lld; go on with: %s",
+                         (long long)run->rank.step, command.at);
+        dt_text_free(&command);
+    } else
         dt_progress_line(&run->progress,
                          "stopped after step %lld; nothing is saved (--save DIR would)",
                          (long long)run->rank.step);

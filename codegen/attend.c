@@ -19,11 +19,13 @@
 
 #include "base/intern.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef enum Part { BEFORE, SCORE, REGION, OUTPUT, AFTER } Part;
 
-enum { MAX_SCORES = 4, MAX_TILES = 64 };
+enum { MAX_REGION = 8, MAX_TILES = 64 }; /* MAX_REGION: values that the products take; two products each in practice */
 
 typedef struct Tiling {
     DtEmit *e;
@@ -65,6 +67,12 @@ static bool is_region_op(const Tiling *g, const DtOp *op)
     return op->kind == DT_OP_REDUCE && op->n_axes == 1 && op->axes[0] == g->t;
 }
 
+/* Products of blocks are matrix products, which take f32. */
+static bool is_f32(const DtOp *op)
+{
+    return op->in[0]->type->dtype == DT_F32 && op->in[1]->type->dtype == DT_F32 && op->out[0]->type->dtype == DT_F32;
+}
+
 /* Part of one op, or false if the function has another shape. */
 static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
 {
@@ -74,6 +82,8 @@ static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
         region = region || part == REGION || part == SCORE;
         after = after || part == OUTPUT || part == AFTER;
     }
+    if (op->kind == DT_OP_DOT && (has(op->out[0], g->s) || region) && !is_f32(op))
+        return false;
     if (op->kind == DT_OP_DOT && !region && has(op->out[0], g->s) && has(op->out[0], g->t) && !after) {
         *ret_part = SCORE;
         return op->n_axes == 1;
@@ -219,7 +229,10 @@ static bool analyse(Tiling *g)
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (!classify(g, func->ops.at[i], &g->part[i]))
             return false;
-    if (!is_closed(g) || !find_loops(g))
+    uint32_t n_outputs = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        n_outputs += g->part[i] == OUTPUT;
+    if (!is_closed(g) || !find_loops(g) || n_outputs > MAX_REGION)
         return false;
     for (uint32_t k = 0; k < g->n_loops; k++)
         if (mask_counts_along(g, g->loops[k]))
@@ -354,8 +367,8 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPla
     DtScope *inner = dt_emit_scope(e, block, NULL, "");
     inner->reg = e->scope->reg;
     const DtScope *kept = e->scope;
-    DtOutput outputs[8];
-    const DtValue *sources[8];
+    DtOutput outputs[MAX_REGION];
+    const DtValue *sources[MAX_REGION];
     uint32_t n = 0, n_ops = 0;
     const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, block->ops.n + 1);
     for (uint32_t i = 0; i < g->func->n_values; i++)
@@ -367,14 +380,15 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPla
             bool known = part_of_value(g, value) != REGION;
             for (uint32_t k = 0; k < n; k++)
                 known = known || sources[k] == value;
-            if (!known && n < 8)
+            if (!known && n < MAX_REGION)
                 sources[n++] = value;
         }
     for (uint32_t i = 0; i < block->ops.n; i++)
         if (!dt_kernel_is_inline(block->ops.at[i]->out[0]))
             ops[n_ops++] = block->ops.at[i];
     e->scope = inner;
-    for (int in_place = 1; in_place >= 0; in_place--) {
+    bool done = false;
+    for (int in_place = 1; !done && in_place >= 0; in_place--) {
         uint32_t next = 0;
         for (uint32_t k = 0; k < n; k++) {
             DtValue *value = g->clone[sources[k]->id];
@@ -386,12 +400,24 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPla
             if (!dt_place_is_dense(&outputs[k].place, value->type, &e->module->mesh))
                 outputs[k].place = dt_place_temporary(e, value->type, value->name);
         }
-        if (dt_launch_kernel(e, ops, n_ops, outputs, n))
-            break;
+        done = dt_launch_kernel(e, ops, n_ops, outputs, n);
+    }
+    if (!done) {
+        fprintf(stderr, "dtc: internal error: the region between attention's products is no kernel\n");
+        abort();
     }
     e->scope = (DtScope *)(uintptr_t)kept;
     for (uint32_t k = 0; k < n; k++)
         ret_places[sources[k]->id] = outputs[k].place;
+}
+
+/* A block's matrix product; `settle` has made sure that its operands allow one. */
+static void product(Tiling *g, const DtOp *op, const DtPlace *to, bool accumulates)
+{
+    if (dt_gemm_emit(g->e, op, to, accumulates))
+        return;
+    fprintf(stderr, "dtc: internal error: a product of attention's blocks is no matrix product\n");
+    abort();
 }
 
 static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs, const bool *accumulates)
@@ -412,7 +438,7 @@ static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs
             DtValue *value = func->ops.at[i]->out[0];
             scores[value->id] = dt_place_dense(e, block_type(g, value->type), buffers[value->id].view.buffer);
             cuts[value->id] = scores[value->id];
-            dt_gemm_emit(e, func->ops.at[i], &scores[value->id], false);
+            product(g, func->ops.at[i], &scores[value->id], false);
         }
     e->scope->places = kept;
     emit_region(g, block, scores, cuts);
@@ -423,7 +449,7 @@ static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (g->part[i] == OUTPUT) {
             DtPlace to = cut(g, outputs[i]);
-            dt_gemm_emit(e, func->ops.at[i], &to, accumulates[i]);
+            product(g, func->ops.at[i], &to, accumulates[i]);
         }
     e->scope->places = kept;
 }
@@ -477,6 +503,19 @@ static void emit_tiles(Tiling *g)
     dt_emit_extend(e, begin);
 }
 
+/* An operand of the products lies in memory before the loops, with a stride along every axis. */
+static void settle(Tiling *g, DtValue *value)
+{
+    DtPlace *place = dt_emit_require(g->e, value);
+    for (uint32_t d = 0; d < place->view.rank; d++)
+        if (place->view.stride[d] == 0 && place->view.extent[d] > 1) {
+            DtPlace dense = dt_place_temporary(g->e, value->type, value->name);
+            dt_emit_copy(g->e, value, &dense, false);
+            dt_place_set(g->e, value, dense);
+            return;
+        }
+}
+
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
 {
     Tiling tiling = {.e = e, .call = call, .func = call->func, .scope = scope}, *g = &tiling;
@@ -490,11 +529,15 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == BEFORE)
             dt_emit_op(e, g->func->ops.at[i], i);
-    for (uint32_t i = 0; i < g->func->ops.n; i++) /* operands of the products lie in memory before the loops */
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
         for (uint32_t j = 0; (g->part[i] == SCORE || g->part[i] == OUTPUT || g->part[i] == REGION) && j < g->func->ops.at[i]->n_in; j++) {
             DtValue *value = g->func->ops.at[i]->in[j];
-            if (part_of_value(g, value) == BEFORE && !(value->op && dt_kernel_is_inline(value)))
+            if (part_of_value(g, value) != BEFORE || (value->op && dt_kernel_is_inline(value)))
+                continue;
+            if (g->part[i] == REGION)
                 dt_emit_require(e, value);
+            else
+                settle(g, value);
         }
     emit_tiles(g);
     for (uint32_t i = 0; i < g->func->ops.n; i++)

@@ -66,8 +66,9 @@ static bool has_axes(const DtType *type, const Group *g, bool outer)
     for (uint32_t i = 0; i < g->full->rank; i++) {
         if (outer && listed(g->full->axes[i].name, g->inner, g->n_inner))
             continue;
-        if (dt_type_find(type, g->full->axes[i].name) < 0)
-            return false;
+        int at = dt_type_find(type, g->full->axes[i].name);
+        if (at < 0 || !dt_type_same_axis(&type->axes[at], &g->full->axes[i]))
+            return false; /* slices and pads change an extent but not the name */
         n++;
     }
     return n == type->rank;

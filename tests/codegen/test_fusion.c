@@ -467,6 +467,22 @@ Test(fusion, dying_operands_read_elsewhere)
     bench_free(t);
 }
 
+/* Axes of one name and several extents: sums of squares of parts, added up. */
+Test(fusion, one_name_several_extents)
+{
+    Bench *t = bench_new();
+    DtValue *total = NULL;
+    for (int k = 0; k < 4; k++) {
+        DtValue *x = bench_random(t, bench_type(DT_F32, k & 1 ? "a=5 b=17" : "b=17 a=5"), k);
+        DtValue *part = dt_graph_slice(&t->b, x, name("a"), 0, 1, k + 1);
+        DtValue *sum = mod8(&t->b, dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_ADD, part, part), AXES(name("a"), name("b"))));
+        total = total ? dt_graph_binary(&t->b, DT_OP_ADD, total, sum) : sum;
+    }
+    bench_out(t, total, 0);
+    bench_check(t);
+    bench_free(t);
+}
+
 /* ---- calls that stay ---- */
 
 /* A function called twice, whose results include an argument and one value twice. */

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole programs through the compiler and one rank of the runtime, against the interpreter: a step's loss
+ * and every gradient, then the optimizer's step from those gradients; for each library function, for
+ * attention with and without tiles, and for the programs of examples/, shrunk; fused and unfused, and in two
+ * micro-batches. Memory is filled with NaN before. Parameters get their initial values plus noise, so
+ * that no gain is 1 and no bias 0.
+ *
+ * Tolerance: the interpreter computes in double. A gradient is a sum of products through some hundred roundings
+ * of 2^-24 relative to the largest terms, 6e-6; cancellation in small models costs another factor of ten:
+ * 1e-4 of the largest element of the tensor. */
+#include "bench.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/intern.h"
+#include "frontend/lower.h"
+#include "passes/passes.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct Program {
+    char path[80], dims[200]; /* "batch=2 seq=4" */
+    bool whole;               /* a statistic over the batch, or a parameter with that axis: no micro-batches */
+} Program;
+
+enum { STEP = 3 };
+static const float scalars[] = {0.01f, 1.5f, 2.5f}; /* learning rate, bias corrections */
+
+typedef struct Variant {
+    const char *name;
+    bool unfused, tiles;
+    int64_t micro;
+} Variant;
+
+/* What one run of a plan leaves: all stores before, after the step, after the update; inputs; the loss. */
+typedef struct Outcome {
+    DtTensor **before, **stepped, **updated;
+    const char **input_names;
+    DtTensor **inputs;
+    uint32_t n_inputs;
+    double loss;
+} Outcome;
+
+/* The program without its `precision` line, all in f32, as a file of its own; it includes only the library. */
+static const char *in_f32(DtArena *arena, const char *path)
+{
+    char line[512];
+    const char *copy = dt_arena_printf(arena, "/tmp/dt_program_%d.dsl", (int)getpid());
+    FILE *from = fopen(path, "r"), *to = fopen(copy, "w");
+    cr_assert(from && to, "%s", path);
+    while (fgets(line, sizeof line, from)) {
+        char name[128], full[4096];
+        const char *beside = sscanf(line, "include \"%127[^\"]\"", name) == 1 ? dt_file_beside(arena, path, name) : NULL;
+        if (beside && access(beside, R_OK) == 0 && realpath(beside, full))
+            fprintf(to, "include \"%s\"\n", full);
+        else if (!strstr(line, " precision = "))
+            fputs(line, to);
+    }
+    fclose(from);
+    fclose(to);
+    return copy;
+}
+
+static DtProgram *lower(DtArena *arena, const Program *p)
+{
+    DtOption dims[20];
+    char *text = dt_arena_strndup(arena, p->dims, strlen(p->dims));
+    uint32_t n = 0;
+    DtDiags *diags = dt_diag_new(arena);
+    for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
+        char *equals = strchr(word, '=');
+        *equals = 0;
+        dims[n++] = (DtOption){.name = word, .value = equals + 1};
+    }
+    const char *path = in_f32(arena, p->path);
+    const DtLowerOptions options = {.path = path, .library = "lib", .dims = dims, .n_dims = n, .parallel = "none",
+                                    .synthetic = true};
+    DtProgram *program = dt_lower(arena, diags, &options);
+    unlink(path);
+    if (program == NULL)
+        dt_diag_print(diags, stderr, false);
+    cr_assert(program != NULL, "%s is rejected", p->path);
+    return program;
+}
+
+static void verify(void *data, const DtPass *pass, const DtModule *module)
+{
+    (void)data;
+    DtText problems = {0};
+    cr_assert(dt_verify_module(module, &problems), "after %s: %s", pass->name, problems.at);
+    dt_text_free(&problems);
+}
+
+static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant *v)
+{
+    DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = v->micro};
+    DtPassContext context = {.train = program->train, .kernels = dt_codegen_kernels, .n_kernels = v->tiles ? dt_codegen_n_kernels : 0};
+    if (v->micro > 1)
+        program->parallel = &parallel;
+    context.parallel = program->parallel;
+    dt_passes_run(program->module, &context, verify, NULL);
+    if (dt_diag_errors(program->module->diags))
+        dt_diag_print(program->module->diags, stderr, false);
+    cr_assert_eq(dt_diag_errors(program->module->diags), 0);
+    DtCodegenOptions options = {.target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test",
+                                .unfused = v->unfused};
+    DtPlanBuilder *builder = dt_write_new(arena);
+    DtStatus status = dt_codegen_plan(program, &options, builder);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    return builder;
+}
+
+/* ---- running ---- */
+
+static DtTensor *read_tensor(DtArena *arena, const DtType *type, const char *at)
+{
+    DtTensor *tensor = dt_interp_tensor(arena, type);
+    for (int64_t i = 0; i < dt_type_elements(type); i++)
+        tensor->at[i] = type->dtype == DT_I32    ? ((const int32_t *)(const void *)at)[i]
+                        : type->dtype == DT_BOOL ? ((const uint8_t *)at)[i]
+                                                 : (double)((const float *)(const void *)at)[i];
+    return tensor;
+}
+
+static DtTensor **read_stores(DtArena *arena, const DtRank *rank, const DtModule *module)
+{
+    DtTensor **stores = DT_NEW_ARRAY(arena, DtTensor *, module->stores.n + 1);
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtPlanStore *store = &rank->plan->stores[i];
+        stores[i] = read_tensor(arena, module->stores.at[i]->type, rank->arenas[store->arena] + store->offset);
+    }
+    return stores;
+}
+
+static void prepare_memory(DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    for (uint32_t a = 0; a < plan->n_arenas; a++)
+        if (plan->arenas[a].bytes)
+            memset(rank->arenas[a], 0xff, (size_t)plan->arenas[a].bytes);
+    cr_assert(dt_init_stores(rank), "%s", rank->failure.message);
+    for (uint32_t s = 0; s < plan->n_stores; s++) {
+        const DtPlanStore *store = &plan->stores[s];
+        float *at = (float *)(void *)(rank->arenas[store->arena] + store->offset);
+        uint64_t key = dt_hash_text(dt_plan_str(plan, store->path), 1);
+        for (int64_t i = 0; store->kind != DT_STORE_STATE && i < store->bytes / 4; i++) {
+            float number = (float)(int64_t)(dt_hash_bytes(&i, sizeof i, key) % 601) * 0.001f;
+            at[i] = store->kind == DT_STORE_PARAM ? at[i] + number - 0.3f : 0.01f * number;
+        }
+        if (store->kind == DT_STORE_GRAD)
+            memset(at, 0xff, (size_t)store->bytes);
+    }
+    for (uint32_t i = 0; i < plan->n_scalars; i++)
+        memcpy(rank->arenas[plan->scalars[i].arena] + plan->scalars[i].offset, &scalars[plan->scalars[i].kind], 4);
+}
+
+static void read_inputs(DtArena *arena, const DtRank *rank, const DtProgram *program, Outcome *ret_outcome)
+{
+    const DtPlan *plan = rank->plan;
+    ret_outcome->inputs = DT_NEW_ARRAY(arena, DtTensor *, plan->n_inputs + 1);
+    ret_outcome->input_names = DT_NEW_ARRAY(arena, const char *, plan->n_inputs + 1);
+    for (uint32_t r = 0; r < program->train->readers.n; r++) {
+        const DtReader *reader = &program->train->readers.at[r];
+        for (uint32_t i = 0; i < reader->n_inputs; i++) {
+            const DtPlanInput *input = &plan->inputs[ret_outcome->n_inputs];
+            cr_assert_str_eq(dt_plan_str(plan, input->name), reader->inputs[i]);
+            ret_outcome->input_names[ret_outcome->n_inputs] = reader->inputs[i];
+            ret_outcome->inputs[ret_outcome->n_inputs++] =
+                read_tensor(arena, reader->types[i], rank->arenas[input->arena] + input->offset);
+        }
+    }
+}
+
+static Outcome run(DtArena *arena, const Program *p, const Variant *v)
+{
+    DtProgram *program = lower(arena, p);
+    DtPlanBuilder *builder = compile(arena, program, v);
+    DtPlan plan;
+    uint8_t *bytes;
+    size_t len;
+    DtRunOptions options = {.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .data_synthetic = true};
+    DtRank rank = {0};
+    Outcome outcome = {0};
+    int fd;
+    dt_write_bytes(builder, &bytes, &len);
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    status = dt_shared_create(&plan, 0, &fd);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    status = dt_load_rank(&options, &plan, 0, fd, &rank);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    prepare_memory(&rank);
+    rank.step = STEP;
+    outcome.before = read_stores(arena, &rank, program->module);
+    cr_assert(dt_exec_entry(&rank, "step"), "%s", rank.failure.message);
+    outcome.stepped = read_stores(arena, &rank, program->module);
+    outcome.loss = dt_exec_scalar(&rank, dt_exec_metric(&plan, "step", "loss"));
+    if (v->micro == 1)
+        read_inputs(arena, &rank, program, &outcome);
+    cr_assert(dt_exec_entry(&rank, "update"), "%s", rank.failure.message);
+    outcome.updated = read_stores(arena, &rank, program->module);
+    dt_load_close(&rank);
+    close(fd);
+    return outcome;
+}
+
+/* ---- the reference ---- */
+
+typedef struct Reference {
+    const Outcome *outcome;
+    DtTensor **stores;
+    DtArena *arena;
+} Reference;
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    const Reference *r = context;
+    if (op->kind == DT_OP_PARAM)
+        return r->stores[op->store->index];
+    if (op->text[0] == '@') {
+        DtTensor *tensor = dt_interp_tensor(r->arena, op->out[0]->type);
+        tensor->at[0] = (double)scalars[strcmp(op->text, "@lr") == 0 ? 0 : strcmp(op->text, "@bias1") == 0 ? 1 : 2];
+        return tensor;
+    }
+    for (uint32_t i = 0; i < r->outcome->n_inputs; i++)
+        if (r->outcome->input_names[i] == op->text)
+            return r->outcome->inputs[i];
+    cr_assert_fail("no input `%s`", op->text);
+    return NULL;
+}
+
+static const DtEntryPoint *entry(const DtModule *module, const char *name)
+{
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (strcmp(module->entries.at[i].name, name) == 0)
+            return &module->entries.at[i];
+    cr_assert_fail("no entry `%s`", name);
+    return NULL;
+}
+
+static void expect_close(const char *what, const DtStore *store, const DtTensor *got, const DtTensor *want, const char *mode)
+{
+    double scale = 1e-3, worst = 0;
+    int64_t n = dt_type_elements(store->type), at = 0;
+    for (int64_t i = 0; i < n; i++)
+        scale = fmax(scale, fabs(want->at[i]));
+    for (int64_t i = 0; i < n; i++) {
+        double error = fabs(got->at[i] - want->at[i]);
+        if (!(error <= worst))
+            worst = error, at = i;
+    }
+    cr_expect(worst <= 1e-4 * scale, "%s: %s of `%s`: element %lld is %.9g, not %.9g (largest %.3g)", mode, what, store->path,
+              (long long)at, got->at[at], want->at[at], scale);
+}
+
+/* The serial program in double, on the numbers that the first run saw. */
+static void check_outcome(DtArena *arena, const Program *p, const Outcome *first, const Outcome *outcome, const char *mode)
+{
+    DtProgram *program = lower(arena, p);
+    DtPassContext context = {.train = program->train};
+    dt_pass_differentiate(program->module, &context);
+    dt_pass_optimizer(program->module, &context);
+    Reference reference = {first, first->before, arena};
+    DtInterp interp = {.arena = arena, .seed = program->train->seed, .step = STEP, .path = "", .source = source, .context = &reference};
+    const DtEntryPoint *grad = entry(program->module, "grad"), *update = entry(program->module, "update");
+    DtTensor **results = DT_NEW_ARRAY(arena, DtTensor *, grad->results.n + update->results.n + 1);
+    dt_interp_run(&interp, grad->func, NULL, results);
+    cr_expect(fabs(outcome->loss - results[0]->at[0]) <= 1e-5 * fmax(1, fabs(results[0]->at[0])), "%s: loss %.9g, not %.9g", mode,
+              outcome->loss, results[0]->at[0]);
+    for (uint32_t i = 0; i < grad->results.n; i++) {
+        const DtStore *store = grad->results.at[i].store;
+        if (store && store->kind == DT_STORE_GRAD)
+            expect_close("gradient", store, outcome->stepped[store->index], results[i], mode);
+        else if (store)
+            expect_close("state", store, outcome->updated[store->index], results[i], mode);
+    }
+    reference.stores = outcome->stepped;
+    dt_interp_run(&interp, update->func, NULL, results);
+    for (uint32_t i = 0; i < update->results.n; i++)
+        if (update->results.at[i].store)
+            expect_close("update", update->results.at[i].store, outcome->updated[update->results.at[i].store->index], results[i], mode);
+}
+
+static void check_program(const Program *p, const Variant *variants, uint32_t n)
+{
+    DtArena *arena = dt_arena_new();
+    Outcome first = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        Outcome outcome = run(arena, p, &variants[i]);
+        if (i == 0)
+            first = outcome;
+        check_outcome(arena, p, &first, &outcome, variants[i].name);
+    }
+    dt_arena_free(arena);
+}
+
+/* ---- programs ---- */
+
+static const Variant fused = {"fused", false, false, 1}, plain = {"unfused", true, false, 1}, tiled = {"tiles", false, true, 1},
+                     cut = {"two micro-batches", false, true, 2};
+
+#define OWN(name, dims) {"tests/passes/programs/" name ".dsl", dims, true}
+
+/* Lengths that are no multiple of a tile, other lengths of keys than of queries, several tiles. */
+ParameterizedTestParameters(programs, attention)
+{
+    static Program cases[] = {
+        OWN("attend", "batch=2 seq=70 heads=2 head=8"),         OWN("attend", "batch=4 seq=3 heads=2 head=4"),
+        OWN("attend", "batch=2 seq=130 heads=1 head=17"),       OWN("attend_grouped", "batch=2 seq=70 kv=2 group=3 head=8"),
+        OWN("attend_grouped", "batch=2 seq=65 kseq=33 kv=2 group=2 head=4"), OWN("attend_masked_row", "batch=2 seq=70 head=8"),
+    };
+    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Program *p, programs, attention) { check_program(p, (const Variant[]){tiled, fused}, 2); }
+
+ParameterizedTestParameters(programs, library)
+{
+    static Program cases[] = {
+        OWN("relu", ""), OWN("silu", ""), OWN("gelu", ""), OWN("gelu_tanh", ""), OWN("mean", ""), OWN("lse", ""), OWN("softmax", ""),
+        OWN("xent", ""), OWN("layernorm", ""), OWN("rmsnorm", ""), OWN("linear", ""), OWN("conv", ""), OWN("loops", ""), OWN("moving", ""),
+    };
+    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Program *p, programs, library) { check_program(p, (const Variant[]){fused, plain}, 2); }
+
+ParameterizedTestParameters(programs, examples)
+{
+    static Program cases[] = {
+        {"examples/gpt2.dsl", "batch=2 seq=17 vocab=33 layers=2 embed=16 heads=2"},
+        {"examples/quickstart.dsl", "batch=4 seq=70 layers=2 embed=16 heads=2"},
+        {"examples/llama3_8b.dsl", "batch=2 seq=17 vocab=19 layers=8 embed=8 kv=2 group=2 head=4 ffn=10"},
+        {"examples/bert.dsl", "batch=2 seq=17 vocab=19 layers=2 embed=8 heads=2 head=4 ffn=10", true},
+        {"examples/vit.dsl", "batch=2 gh=2 gw=2 ph=2 pw=2 classes=5 layers=2 embed=8 heads=2 head=4 ffn=10"},
+        {"examples/t5.dsl", "batch=2 src=17 tgt=9 vocab=19 enc=2 dec=2 embed=8 heads=2 head=4 ffn=10 buckets=8"},
+        {"examples/moe.dsl", "batch=4 seq=8 vocab=9 layers=4 pool=2 experts=4 embed=8 kv=2 group=2 head=4 ffn=6"},
+        {"examples/vgg16.dsl", "batch=2 side=32 c0=1 classes=5 fc=6"},
+    };
+    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Program *p, programs, examples) { check_program(p, (const Variant[]){tiled, plain, cut}, p->whole ? 2 : 3); }

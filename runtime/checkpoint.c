@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving and loading: the stores of a plan as logical tensors, one per iteration of the loops that stack a store,
- * called by its pattern (h.3.attention.wq.w). model.safetensors holds parameters and states,
- * optimizer.safetensors the moments (moment1.h.3. ...). Any plan of the same model loads them.
+/* Saving and loading: the stores of a plan as logical tensors, one per iteration of the loops that
+ * stack a store, called by its pattern (h.3.attention.wq.w). model.safetensors holds parameters and
+ * states, optimizer.safetensors the moments (moment1.h.3. ...). Any plan of the same model loads
+ * them.
  *
- * A checkpoint is written into a folder of another name, synced file by file, and put in place by one rename.
- * Older ones are removed only after that, so whatever fails leaves at least what was there before. Rank 0
- * writes from its own stores, which are whole: a store that is split over ranks cannot be saved yet. Every rank
- * loads for itself. */
+ * A checkpoint is written into a folder of another name, synced file by file, and put in place by
+ * one rename. Older ones are removed only after that, so whatever fails leaves at least what was
+ * there before. Rank 0 writes from its own stores, which are whole: a store that is split over
+ * ranks cannot be saved yet. Every rank loads for itself. */
 #include "runtime/checkpoint.h"
 
 #include "base/hash.h"
@@ -40,9 +41,10 @@ static int64_t iterations_of(const DtPlan *plan, const DtPlanStore *store)
     return n;
 }
 
-/* The pattern with each # replaced by the number of the iteration of that loop. NULL: more or fewer of them
- * than loops. */
-static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlanStore *store, int64_t iteration)
+/* The pattern with each # replaced by the number of the iteration of that loop. NULL: more or fewer
+ * of them than loops. */
+static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlanStore *store,
+                               int64_t iteration)
 {
     int64_t index[DT_PLAN_MAX_RANK];
     uint32_t loop = 0;
@@ -59,7 +61,8 @@ static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlan
             dt_text_add_n(&name, at, 1);
         else if (loop++ < store->n_loops)
             dt_text_printf(&name, "%lld", (long long)index[loop - 1]);
-    char *copy = loop == store->n_loops && name.len ? dt_arena_strndup(memory, name.at, name.len) : NULL;
+    char *copy =
+        loop == store->n_loops && name.len ? dt_arena_strndup(memory, name.at, name.len) : NULL;
     dt_text_free(&name);
     return copy;
 }
@@ -69,9 +72,11 @@ static DtStatus check_store(const DtPlan *plan, const DtPlanStore *store)
     for (uint32_t a = 0; a < store->n_axes; a++) {
         const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
         if (axis->local != axis->extent)
-            return dt_status_fail(DT_EXIT_FAILED, "`%.200s` is split over ranks on axis `%.60s`; checkpoints of split "
-                                  "tensors cannot be written or read yet", dt_plan_str(plan, store->path),
-                                  dt_plan_str(plan, axis->name));
+            return dt_status_fail(
+                DT_EXIT_FAILED,
+                "`%.200s` is split over ranks on axis `%.60s`; checkpoints of split "
+                "tensors cannot be written or read yet",
+                dt_plan_str(plan, store->path), dt_plan_str(plan, axis->name));
     }
     return DT_OK;
 }
@@ -87,9 +92,11 @@ static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *st
     for (int64_t i = 0; i < iterations_of(plan, store); i++) {
         tensor.name = tensor_name(memory, plan, store, i);
         if (tensor.name == NULL)
-            return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: `%.200s` with %u loops is called `%.200s`",
-                                  dt_plan_str(plan, store->path), store->n_loops, dt_plan_str(plan, store->pattern));
-        wanted->at[wanted->n] = wanted->rank->arenas[store->arena] + store->offset + i * tensor.bytes;
+            return dt_status_fail(
+                DT_EXIT_FAILED, "the plan is broken: `%.200s` with %u loops is called `%.200s`",
+                dt_plan_str(plan, store->path), store->n_loops, dt_plan_str(plan, store->pattern));
+        wanted->at[wanted->n] =
+            wanted->rank->arenas[store->arena] + store->offset + i * tensor.bytes;
         wanted->tensors[wanted->n++] = tensor;
     }
     return DT_OK;
@@ -101,7 +108,8 @@ static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wan
     int64_t n = 0;
     for (uint32_t s = 0; s < plan->n_stores; s++)
         n += belongs(&plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
-    *ret_wanted = (Wanted){rank, DT_NEW_ARRAY(memory, DtTensor, n + 1), DT_NEW_ARRAY(memory, char *, n + 1), 0};
+    *ret_wanted = (Wanted){rank, DT_NEW_ARRAY(memory, DtTensor, n + 1),
+                           DT_NEW_ARRAY(memory, char *, n + 1), 0};
     for (uint32_t s = 0; s < plan->n_stores; s++) {
         if (!belongs(&plan->stores[s], file))
             continue;
@@ -132,25 +140,28 @@ static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, D
         DtManifestFile *file = &manifest->files[f];
         status = list_wanted(rank, memory, f, &wanted);
         if (dt_status_ok(&status))
-            status = dt_safetensors_write(dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[f]), wanted.tensors,
-                                          wanted.n, bytes_of, &wanted, &file->id);
+            status =
+                dt_safetensors_write(dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[f]),
+                                     wanted.tensors, wanted.n, bytes_of, &wanted, &file->id);
         file->tensors = wanted.tensors;
         file->n = wanted.n;
     }
     if (dt_status_ok(&status))
-        status = dt_manifest_write(dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, folder), manifest);
+        status =
+            dt_manifest_write(dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, folder), manifest);
     return status;
 }
 
-/* The time, but above any serial number in the folder. So an older manifest that cannot be read now does not
- * become the newest later. */
+/* The time, but above any serial number in the folder. So an older manifest that cannot be read now
+ * does not become the newest later. */
 static DtStatus next_serial(DtArena *memory, const char *folder, int64_t *ret_serial)
 {
     DtCheckpointList list;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     DtStatus status = dt_checkpointlist_read(memory, folder, &list);
-    const DtCheckpointEntry *newest = dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
+    const DtCheckpointEntry *newest =
+        dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
     *ret_serial = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     if (newest && newest->serial >= *ret_serial)
         *ret_serial = newest->serial + 1;
@@ -167,8 +178,12 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
 {
     const DtPlan *plan = rank->plan;
     char path[4096], temporary[4096];
-    DtManifest manifest = {.steps = steps, .samples = steps * rank->meta.batch, .batch = rank->meta.batch,
-                           .seed = rank->meta.seed, .plan = plan->digest, .model = dt_plan_str(plan, plan->meta->model),
+    DtManifest manifest = {.steps = steps,
+                           .samples = steps * rank->meta.batch,
+                           .batch = rank->meta.batch,
+                           .seed = rank->meta.seed,
+                           .plan = plan->digest,
+                           .model = dt_plan_str(plan, plan->meta->model),
                            .compiler = dt_plan_str(plan, plan->meta->compiler)};
     DtStatus status = dt_checkpointlist_paths(folder, steps, path, temporary);
     if (dt_status_ok(&status))
@@ -189,7 +204,8 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
         status = removed;
     if (dt_status_ok(&status))
         status = write_latest(memory, folder, path);
-    return dt_status_ok(&status) ? dt_checkpointlist_trim(memory, folder, rank->meta.save_keep) : status;
+    return dt_status_ok(&status) ? dt_checkpointlist_trim(memory, folder, rank->meta.save_keep)
+                                 : status;
 }
 
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps)
@@ -199,8 +215,10 @@ bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps)
         DtStatus status = save(rank, memory, folder, steps);
         dt_arena_free(memory);
         if (!dt_status_ok(&status))
-            return dt_rank_fail(rank, status.code, "the checkpoint after step %lld was not saved (earlier ones are "
-                                "untouched): %.380s", (long long)steps, status.message);
+            return dt_rank_fail(rank, status.code,
+                                "the checkpoint after step %lld was not saved (earlier ones are "
+                                "untouched): %.380s",
+                                (long long)steps, status.message);
     }
     return rank->n_ranks == 1 || rank->comm_ops->barrier(rank->comm, &rank->world);
 }
@@ -228,14 +246,16 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names in `of` that are not in `names`, which are sorted: how many into the text, with the first of them. */
-static void add_absent(DtText *text, const char *what, const DtTensor *of, uint32_t n_of, const char *const *names,
-                       uint32_t n_names, uint32_t *ret_wrong)
+/* Names in `of` that are not in `names`, which are sorted: how many into the text, with the first
+ * of them. */
+static void add_absent(DtText *text, const char *what, const DtTensor *of, uint32_t n_of,
+                       const char *const *names, uint32_t n_names, uint32_t *ret_wrong)
 {
     DtText shown = {0};
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_of; i++) {
-        if ((n_names && bsearch(&of[i].name, names, n_names, sizeof *names, by_bytes)) || n++ >= SHOWN)
+        if ((n_names && bsearch(&of[i].name, names, n_names, sizeof *names, by_bytes)) ||
+            n++ >= SHOWN)
             continue;
         const char *near = dt_text_nearest(of[i].name, names, n_names);
         dt_text_printf(&shown, "%s`%.60s`", n > 1 ? ", " : "", of[i].name);
@@ -257,7 +277,8 @@ static const char **names_of(DtArena *memory, const DtTensor *tensors, uint32_t 
     return names;
 }
 
-static void add_other_types(DtText *text, const Wanted *wanted, const DtTensorFile *file, uint32_t *ret_wrong)
+static void add_other_types(DtText *text, const Wanted *wanted, const DtTensorFile *file,
+                            uint32_t *ret_wrong)
 {
     uint32_t n = 0;
     DtText shown = {0};
@@ -277,7 +298,8 @@ static void add_other_types(DtText *text, const Wanted *wanted, const DtTensorFi
 }
 
 /* Whether the file holds exactly the wanted tensors. */
-static DtStatus check_fit(DtArena *memory, const char *path, const Wanted *wanted, const DtTensorFile *file)
+static DtStatus check_fit(DtArena *memory, const char *path, const Wanted *wanted,
+                          const DtTensorFile *file)
 {
     bool equal = wanted->n == file->n;
     for (uint32_t i = 0; i < wanted->n && equal; i++) {
@@ -288,7 +310,8 @@ static DtStatus check_fit(DtArena *memory, const char *path, const Wanted *wante
         return DT_OK;
     DtText text = {0};
     uint32_t wrong = 0;
-    const char **here = names_of(memory, wanted->tensors, wanted->n), **there = names_of(memory, file->tensors, file->n);
+    const char **here = names_of(memory, wanted->tensors, wanted->n),
+               **there = names_of(memory, file->tensors, file->n);
     add_absent(&text, "missing", wanted->tensors, wanted->n, there, file->n, &wrong);
     add_absent(&text, "not in the plan", file->tensors, file->n, here, wanted->n, &wrong);
     add_other_types(&text, wanted, file, &wrong);
@@ -314,21 +337,26 @@ static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
     return NULL;
 }
 
-static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTensorFile *file, const DtManifestFile *said)
+static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTensorFile *file,
+                             const DtManifestFile *said)
 {
     for (uint32_t i = 0; i < wanted->n; i++) {
         const DtTensor *tensor = dt_safetensors_find(file, wanted->tensors[i].name);
         const DtTensor *claim = find_tensor(said, tensor->name);
         if (claim == NULL || claim->digest != dt_hash_bytes(tensor->at, (size_t)tensor->bytes, 0))
-            return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
-                                  "says", path, tensor->name);
+            return dt_status_fail(
+                DT_EXIT_IO,
+                "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
+                "says",
+                path, tensor->name);
         memcpy(wanted->at[i], tensor->at, (size_t)tensor->bytes);
         atomic_fetch_add(&wanted->rank->slot->progress, 1);
     }
     return DT_OK;
 }
 
-static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number, const DtManifest *manifest)
+static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
+                          const DtManifest *manifest)
 {
     Wanted wanted;
     DtTensorFile file;
@@ -340,7 +368,8 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     if (!dt_status_ok(&status))
         return status;
     if (file.id.bytes != said->id.bytes || file.id.header != said->id.header)
-        status = dt_status_fail(DT_EXIT_IO, "%.300s is damaged: its header is not the one that was written", path);
+        status = dt_status_fail(
+            DT_EXIT_IO, "%.300s is damaged: its header is not the one that was written", path);
     if (dt_status_ok(&status))
         status = check_fit(memory, path, &wanted, &file);
     if (dt_status_ok(&status))
@@ -355,13 +384,16 @@ static DtStatus propose(const DtCheckpointList *list, const char *damaged, DtSta
     for (uint32_t i = 0; i < list->n; i++)
         if (strcmp(list->at[i].path, damaged) == 0)
             list->at[i].good = false;
-    const DtCheckpointEntry *other = status.code == DT_EXIT_IO ? dt_checkpointlist_newest(list) : NULL;
-    return other == NULL ? status
-                         : dt_status_fail(status.code, "%.300s. The one before it is whole: --resume %.150s",
-                                          status.message, other->path);
+    const DtCheckpointEntry *other =
+        status.code == DT_EXIT_IO ? dt_checkpointlist_newest(list) : NULL;
+    return other == NULL
+               ? status
+               : dt_status_fail(status.code, "%.300s. The one before it is whole: --resume %.150s",
+                                status.message, other->path);
 }
 
-static DtStatus choose(const DtCheckpointList *list, const char *folder, const DtCheckpointEntry **ret_entry)
+static DtStatus choose(const DtCheckpointList *list, const char *folder,
+                       const DtCheckpointEntry **ret_entry)
 {
     const DtCheckpointEntry *newest = dt_checkpointlist_newest(list);
     for (uint32_t i = 0; i < list->n; i++)
@@ -373,7 +405,8 @@ static DtStatus choose(const DtCheckpointList *list, const char *folder, const D
     return DT_OK;
 }
 
-static DtStatus load(DtRank *rank, DtArena *memory, const char *folder, bool weights_only, int64_t *ret_steps)
+static DtStatus load(DtRank *rank, DtArena *memory, const char *folder, bool weights_only,
+                     int64_t *ret_steps)
 {
     DtManifest manifest;
     DtCheckpointList list;
@@ -382,16 +415,20 @@ static DtStatus load(DtRank *rank, DtArena *memory, const char *folder, bool wei
     if (dt_status_ok(&status))
         status = choose(&list, folder, &entry);
     if (dt_status_ok(&status))
-        status = dt_manifest_read(memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, entry->path), &manifest);
+        status = dt_manifest_read(
+            memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, entry->path), &manifest);
     if (!dt_status_ok(&status))
         return status;
-    for (int f = 0; f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
+    for (int f = 0;
+         f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
         status = load_file(rank, memory, entry->path, f, &manifest);
     if (!dt_status_ok(&status))
         return propose(&list, entry->path, status);
-    if (!weights_only && rank->rank == 0 && (manifest.seed != rank->meta.seed || manifest.batch != rank->meta.batch))
-        fprintf(stderr, "dtrun: note: %s was trained with another %s: the data goes on in another order\n", entry->path,
-                manifest.seed != rank->meta.seed ? "seed" : "batch size");
+    if (!weights_only && rank->rank == 0 &&
+        (manifest.seed != rank->meta.seed || manifest.batch != rank->meta.batch))
+        fprintf(stderr,
+                "dtrun: note: %s was trained with another %s: the data goes on in another order\n",
+                entry->path, manifest.seed != rank->meta.seed ? "seed" : "batch size");
     *ret_steps = manifest.steps;
     return DT_OK;
 }
@@ -409,7 +446,8 @@ bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_st
     DtArena *memory = dt_arena_new();
     DtCheckpointList list;
     DtStatus status = dt_checkpointlist_read(memory, folder, &list);
-    const DtCheckpointEntry *newest = dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
+    const DtCheckpointEntry *newest =
+        dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
     if (newest) {
         snprintf(ret_path, 4096, "%s", newest->path);
         *ret_steps = newest->steps;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of checkpoints: checkpoint.c (save and load), checkpoint_list.c (the folder that holds
- * several), manifest.c (what one says about itself), safetensors.c (its tensors). */
+/* Between the files of checkpoints: checkpoint.c (save and load), checkpoint_list.c (the folder
+ * that holds several), manifest.c (what one says about itself), safetensors.c (its tensors). */
 #ifndef DT_RUNTIME_CHECKPOINT_H
 #define DT_RUNTIME_CHECKPOINT_H
 
@@ -15,16 +15,16 @@ extern const char *const dt_manifest_files[DT_SAVED_FILES];
 
 typedef struct DtManifestFile {
     DtTensorsId id;
-    DtTensor *tensors;          /* name, dtype, extents, digest; in byte order of names when read */
+    DtTensor *tensors; /* name, dtype, extents, digest; in byte order of names when read */
     uint32_t n;
 } DtManifestFile;
 
 typedef struct DtManifest {
-    int64_t steps;              /* finished */
-    int64_t serial;             /* nanoseconds since 1970, but more than any before in the folder: the
+    int64_t steps;          /* finished */
+    int64_t serial;         /* nanoseconds since 1970, but more than any before in the folder: the
                                  * newest has the highest */
-    int64_t samples, batch;     /* data read so far: where the next step begins */
-    uint64_t seed, plan;        /* plan: digest */
+    int64_t samples, batch; /* data read so far: where the next step begins */
+    uint64_t seed, plan;    /* plan: digest */
     const char *model, *compiler;
     DtManifestFile files[DT_SAVED_FILES];
 } DtManifest;
@@ -40,19 +40,24 @@ DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_mani
 typedef struct DtCheckpointEntry {
     const char *path;
     int64_t steps, serial;
-    bool good;                  /* the manifest is whole and the files have their sizes */
-    DtStatus why;               /* if not good */
+    bool good;    /* the manifest is whole and the files have their sizes */
+    DtStatus why; /* if not good */
 } DtCheckpointEntry;
 
-/* A folder with a manifest is one checkpoint; other folders hold checkpoints step-N. In no order. */
-typedef struct DtCheckpointList { DtCheckpointEntry *at; uint32_t n; } DtCheckpointList;
+/* A folder with a manifest is one checkpoint; other folders hold checkpoints step-N. In no order.
+ * */
+typedef struct DtCheckpointList {
+    DtCheckpointEntry *at;
+    uint32_t n;
+} DtCheckpointList;
 DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpointList *ret_list);
 
 /* The newest good one; NULL if there is none. */
 DtCheckpointEntry *dt_checkpointlist_newest(const DtCheckpointList *list);
 
 /* folder/step-N; folder/.step-N.tmp while it is being written. */
-DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_path[4096], char ret_temporary[4096]);
+DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_path[4096],
+                                 char ret_temporary[4096]);
 
 /* Removes what interrupted saves left. */
 DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder);

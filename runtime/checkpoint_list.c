@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder of a run: step-00001000/, step-00002000/, ... and `latest`, the name of the newest for people and
- * scripts. A checkpoint comes into being by one rename, so a folder step-N without a manifest is one whose
- * removal was interrupted. Which one is the newest is told by serial numbers and not by steps: a run that went
- * back to an earlier checkpoint saves under smaller numbers than what lies there already. */
+/* The folder of a run: step-00001000/, step-00002000/, ... and `latest`, the name of the newest for
+ * people and scripts. A checkpoint comes into being by one rename, so a folder step-N without a
+ * manifest is one whose removal was interrupted. Which one is the newest is told by serial numbers
+ * and not by steps: a run that went back to an earlier checkpoint saves under smaller numbers than
+ * what lies there already. */
 #include "runtime/checkpoint.h"
 
 #include <dirent.h>
@@ -12,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_path[4096], char ret_temporary[4096])
+DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_path[4096],
+                                 char ret_temporary[4096])
 {
     if (strlen(folder) > 3000)
         return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", folder);
@@ -30,8 +32,9 @@ static DtStatus check_sizes(DtArena *arena, const char *path, const DtManifest *
         if (stat(file, &stat_of) != 0)
             return dt_status_fail(DT_EXIT_IO, "%.300s: %s", file, strerror(errno));
         if (stat_of.st_size != manifest->files[f].id.bytes)
-            return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: it has %lld bytes instead of %lld", file,
-                                  (long long)stat_of.st_size, (long long)manifest->files[f].id.bytes);
+            return dt_status_fail(
+                DT_EXIT_IO, "%.300s is damaged: it has %lld bytes instead of %lld", file,
+                (long long)stat_of.st_size, (long long)manifest->files[f].id.bytes);
     }
     return DT_OK;
 }
@@ -40,7 +43,8 @@ static DtCheckpointEntry look_at(DtArena *arena, const char *path)
 {
     DtManifest manifest;
     DtCheckpointEntry entry = {.path = path};
-    entry.why = dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), &manifest);
+    entry.why =
+        dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), &manifest);
     if (dt_status_ok(&entry.why))
         entry.why = check_sizes(arena, path, &manifest);
     entry.good = dt_status_ok(&entry.why);
@@ -72,7 +76,8 @@ DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpoint
     }
     DIR *listing = opendir(folder);
     if (listing == NULL)
-        return dt_status_fail(DT_EXIT_IO, "cannot open the folder %.300s: %s", folder, strerror(errno));
+        return dt_status_fail(DT_EXIT_IO, "cannot open the folder %.300s: %s", folder,
+                              strerror(errno));
     for (struct dirent *found; (found = readdir(listing)) != NULL;) {
         int64_t steps = steps_of(found->d_name);
         const char *path = dt_arena_printf(arena, "%s/%s", folder, found->d_name);
@@ -102,10 +107,12 @@ DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder)
     DtStatus status = DT_OK;
     DIR *listing = opendir(folder);
     if (listing == NULL)
-        return dt_status_fail(DT_EXIT_IO, "cannot open the folder %.300s: %s", folder, strerror(errno));
+        return dt_status_fail(DT_EXIT_IO, "cannot open the folder %.300s: %s", folder,
+                              strerror(errno));
     for (struct dirent *found; dt_status_ok(&status) && (found = readdir(listing)) != NULL;) {
         if (strncmp(found->d_name, ".step-", 6) == 0)
-            status = dt_file_remove_folder(dt_arena_printf(arena, "%s/%s", folder, found->d_name), DT_MANIFEST_NAME);
+            status = dt_file_remove_folder(dt_arena_printf(arena, "%s/%s", folder, found->d_name),
+                                           DT_MANIFEST_NAME);
     }
     closedir(listing);
     return status;
@@ -118,7 +125,8 @@ DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep
     if (keep <= 0 || !dt_status_ok(&status))
         return status;
     DtCheckpointEntry *newest;
-    for (int64_t kept = 0; dt_status_ok(&status) && (newest = dt_checkpointlist_newest(&list)) != NULL; kept++) {
+    for (int64_t kept = 0;
+         dt_status_ok(&status) && (newest = dt_checkpointlist_newest(&list)) != NULL; kept++) {
         newest->good = false; /* the next round finds the one before it */
         if (kept >= keep)
             status = dt_file_remove_folder(newest->path, DT_MANIFEST_NAME);

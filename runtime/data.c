@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers: rows of a batch out of files or random numbers. Which sample is row b of batch t depends on
- * t * batch + b alone, so every layout and size of micro-batches trains on the same rows, and a resumed
- * run goes on where the other stopped without any saved position.
+/* Readers: rows of a batch out of files or random numbers. Which sample is row b of batch t depends
+ * on t * batch + b alone, so every layout and size of micro-batches trains on the same rows, and a
+ * resumed run goes on where the other stopped without any saved position.
  *
- * A stream of T tokens is cut into windows of `row` tokens (next_token: and one more, which overlaps with the
- * next window). An epoch has a fixed number of windows, T / row - 1 for next_token: as many as fit behind every
- * offset below `row`, so that sample number s is window s % n of epoch s / n. Each epoch has its own keyed
- * offset and order. A source by itself is cut without overlap and offset. Held-out data is read in the order of
- * the file. */
+ * A stream of T tokens is cut into windows of `row` tokens (next_token: and one more, which
+ * overlaps with the next window). An epoch has a fixed number of windows, T / row - 1 for
+ * next_token: as many as fit behind every offset below `row`, so that sample number s is window s %
+ * n of epoch s / n. Each epoch has its own keyed offset and order. A source by itself is cut
+ * without overlap and offset. Held-out data is read in the order of the file. */
 #include "runtime/data.h"
 
 #include "base/hash.h"
@@ -21,12 +21,12 @@ struct DtData {
     const DtPlan *plan;
     const DtPlanReader *reader;
     const DtPlanInput *inputs;
-    DtTokens tokens;            /* n_files 0: synthetic */
-    DtSynthetic *synthetic;     /* per input, NULL if there are files */
-    int64_t row;                /* tokens from one window to the next */
-    int64_t more;               /* 1: a window has one more token, the last label */
-    int64_t windows;            /* of an epoch; synthetic: INT64_MAX */
-    int64_t offsets;            /* an epoch starts at a token below this */
+    DtTokens tokens;        /* n_files 0: synthetic */
+    DtSynthetic *synthetic; /* per input, NULL if there are files */
+    int64_t row;            /* tokens from one window to the next */
+    int64_t more;           /* 1: a window has one more token, the last label */
+    int64_t windows;        /* of an epoch; synthetic: INT64_MAX */
+    int64_t offsets;        /* an epoch starts at a token below this */
     uint64_t key;
 };
 
@@ -36,31 +36,39 @@ static DtStatus located(const DtPlan *plan, const DtPlanReader *reader, DtStatus
     if (reader->span >= plan->n_spans)
         return status;
     const DtPlanSpan *span = &plan->spans[reader->span];
-    return dt_status_fail(status.code, "%.100s:%u:%u: %.380s", dt_plan_str(plan, span->file), span->line, span->column,
-                          status.message);
+    return dt_status_fail(status.code, "%.100s:%u:%u: %.380s", dt_plan_str(plan, span->file),
+                          span->line, span->column, status.message);
 }
 
 /* ---- opening ---- */
 
 static DtStatus check_inputs(const DtData *data)
 {
-    static const char *const names[] = {"next_token", "mlm", "span_corruption", "images", "a source by itself"};
+    static const char *const names[] = {"next_token", "mlm", "span_corruption", "images",
+                                        "a source by itself"};
     const DtPlanReader *reader = data->reader;
     uint32_t wanted = reader->sample == DT_PLAN_NEXT_TOKEN ? 2 : 1;
     if (reader->sample != DT_PLAN_NEXT_TOKEN && reader->sample != DT_PLAN_RAW)
-        return dt_status_fail(DT_EXIT_FAILED, "`%s` cannot be read yet; --data=synthetic runs the plan with random "
-                              "numbers", reader->sample < DT_PLAN_SAMPLES ? names[reader->sample] : "this source");
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "`%s` cannot be read yet; --data=synthetic runs the plan with random "
+                              "numbers",
+                              reader->sample < DT_PLAN_SAMPLES ? names[reader->sample]
+                                                               : "this source");
     if (reader->source != DT_PLAN_TEXT && reader->source != DT_PLAN_BIN)
-        return dt_status_fail(DT_EXIT_FAILED, "`%s` cannot be read yet; --data=synthetic runs the plan with random "
-                              "numbers", reader->source == DT_PLAN_NPY ? "npy" : "images");
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "`%s` cannot be read yet; --data=synthetic runs the plan with random "
+                              "numbers",
+                              reader->source == DT_PLAN_NPY ? "npy" : "images");
     if (reader->n_inputs != wanted)
-        return dt_status_fail(DT_EXIT_FAILED, "%s fills %u inputs, not %u", names[reader->sample], wanted,
-                              reader->n_inputs);
+        return dt_status_fail(DT_EXIT_FAILED, "%s fills %u inputs, not %u", names[reader->sample],
+                              wanted, reader->n_inputs);
     for (uint32_t i = 0; i < wanted; i++)
-        if (data->inputs[i].dtype != DT_PLAN_I32 || data->inputs[i].row_elements != data->inputs[0].row_elements ||
+        if (data->inputs[i].dtype != DT_PLAN_I32 ||
+            data->inputs[i].row_elements != data->inputs[0].row_elements ||
             data->inputs[i].row_elements < 1)
-            return dt_status_fail(DT_EXIT_FAILED, "input `%s` must be i32 and as long as the other for %s",
-                                  dt_plan_str(data->plan, data->inputs[i].name), names[reader->sample]);
+            return dt_status_fail(
+                DT_EXIT_FAILED, "input `%s` must be i32 and as long as the other for %s",
+                dt_plan_str(data->plan, data->inputs[i].name), names[reader->sample]);
     return DT_OK;
 }
 
@@ -72,9 +80,11 @@ static DtStatus check_whole_rows(const DtData *data)
         for (uint32_t a = 1; a < input->n_axes; a++) {
             const DtPlanAxis *axis = &data->plan->axes[input->first_axis + a];
             if (axis->local != axis->extent)
-                return dt_status_fail(DT_EXIT_FAILED, "input `%s`: a row that is split over ranks (axis `%s`) cannot be "
-                                      "read yet", dt_plan_str(data->plan, input->name),
-                                      dt_plan_str(data->plan, axis->name));
+                return dt_status_fail(
+                    DT_EXIT_FAILED,
+                    "input `%s`: a row that is split over ranks (axis `%s`) cannot be "
+                    "read yet",
+                    dt_plan_str(data->plan, input->name), dt_plan_str(data->plan, axis->name));
         }
     }
     return DT_OK;
@@ -91,8 +101,9 @@ static DtStatus cut_windows(DtData *data, const DtDataPlace *place)
         if (reader->from > 0 || reader->to < 1)
             snprintf(part, sizeof part, " between %g and %g of %lld", reader->from, reader->to,
                      (long long)data->tokens.total);
-        return dt_status_fail(DT_EXIT_IO, "%.150s is too short: a sample takes %lld tokens, there are %lld%s",
-                              place->literal, (long long)(data->row + data->more), (long long)n, part);
+        return dt_status_fail(
+            DT_EXIT_IO, "%.150s is too short: a sample takes %lld tokens, there are %lld%s",
+            place->literal, (long long)(data->row + data->more), (long long)n, part);
     }
     data->offsets = 1;
     data->windows = (n - data->more) / data->row;
@@ -114,16 +125,18 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     int width = reader->source == DT_PLAN_TEXT ? 1 : (int)dt_kinds_size(reader->dtype);
     if (dt_status_ok(&status) && reader->source == DT_PLAN_BIN && reader->dtype != DT_PLAN_U16 &&
         reader->dtype != DT_PLAN_U32)
-        status = dt_status_fail(DT_EXIT_FAILED, "`bin` reads u16 or u32, not %s", dt_kinds_name(reader->dtype));
+        status = dt_status_fail(DT_EXIT_FAILED, "`bin` reads u16 or u32, not %s",
+                                dt_kinds_name(reader->dtype));
     if (dt_status_ok(&status))
         status = dt_datapaths_list(data->memory, place, &files);
     if (dt_status_ok(&status))
-        status = dt_datatext_open(data->memory, &files, width, reader->from, reader->to, &data->tokens);
+        status =
+            dt_datatext_open(data->memory, &files, width, reader->from, reader->to, &data->tokens);
     return dt_status_ok(&status) ? cut_windows(data, place) : status;
 }
 
-/* Range of an input when the plan says none: bytes for ids, two kinds of segments and ten classes where those
- * samplers put them, floats in -1 .. 1. */
+/* Range of an input when the plan says none: bytes for ids, two kinds of segments and ten classes
+ * where those samplers put them, floats in -1 .. 1. */
 static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t input, uint32_t dtype)
 {
     if (dtype >= DT_PLAN_F16)
@@ -143,28 +156,35 @@ static DtStatus open_synthetic(DtData *data)
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtPlanInput *input = &data->inputs[i];
         DtSynthetic *made = &data->synthetic[i];
-        *made = reader->source == DT_PLAN_SYNTHETIC ? (DtSynthetic){.lo = reader->lo, .hi = reader->hi}
-                                                    : usual_range(reader, i, input->dtype);
+        *made = reader->source == DT_PLAN_SYNTHETIC
+                    ? (DtSynthetic){.lo = reader->lo, .hi = reader->hi}
+                    : usual_range(reader, i, input->dtype);
         const char *site = dt_arena_printf(data->memory, "%s.%s", reader->is_eval ? "eval" : "data",
                                            dt_plan_str(data->plan, input->name));
         made->key = dt_hash_text(site, data->plan->meta->seed);
         if (!dt_synthetic_fill(made, input->dtype, 0, 0, 0, NULL))
-            return dt_status_fail(DT_EXIT_FAILED, "input `%s`: no random %s between %g and %g can be made",
-                                  dt_plan_str(data->plan, input->name), dt_kinds_name(input->dtype), made->lo, made->hi);
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "input `%s`: no random %s between %g and %g can be made",
+                                  dt_plan_str(data->plan, input->name), dt_kinds_name(input->dtype),
+                                  made->lo, made->hi);
     }
-    if (reader->sample == DT_PLAN_NEXT_TOKEN && (reader->n_inputs != 2 || data->inputs[0].dtype != data->inputs[1].dtype ||
-                                                 data->inputs[0].row_elements != data->inputs[1].row_elements))
+    if (reader->sample == DT_PLAN_NEXT_TOKEN &&
+        (reader->n_inputs != 2 || data->inputs[0].dtype != data->inputs[1].dtype ||
+         data->inputs[0].row_elements != data->inputs[1].row_elements))
         return dt_status_fail(DT_EXIT_FAILED, "next_token fills two inputs of one type");
     data->windows = INT64_MAX;
     return DT_OK;
 }
 
-DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader, DtData **ret_data)
+DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
+                      DtData **ret_data)
 {
     DtArena *memory = dt_arena_new();
     DtData *data = DT_NEW(memory, DtData);
     DtDataPlace place;
-    *data = (DtData){.memory = memory, .plan = plan, .reader = &plan->readers[reader],
+    *data = (DtData){.memory = memory,
+                     .plan = plan,
+                     .reader = &plan->readers[reader],
                      .inputs = &plan->inputs[plan->readers[reader].first_input],
                      .key = dt_hash_text("data", plan->meta->seed)};
     DtStatus status = dt_datapaths_place(memory, options, plan, reader, &place);
@@ -214,8 +234,8 @@ static void read_synthetic(const DtData *data, int64_t sample, int64_t row, char
         const DtPlanInput *input = &data->inputs[i];
         char *to = inputs[i] + row * input->row_elements * dt_kinds_size(input->dtype);
         /* Labels are the same stream, one later. */
-        dt_synthetic_fill(&data->synthetic[shifted ? 0 : i], input->dtype, sample, shifted ? i : 0, input->row_elements,
-                          to);
+        dt_synthetic_fill(&data->synthetic[shifted ? 0 : i], input->dtype, sample, shifted ? i : 0,
+                          input->row_elements, to);
     }
 }
 
@@ -238,7 +258,8 @@ DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, c
     int64_t batch = data->plan->meta->batch, sample;
     if (step < 0 || first < 0 || __builtin_mul_overflow(step, batch, &sample) ||
         __builtin_add_overflow(sample, first + rows, &sample))
-        return dt_status_fail(DT_EXIT_FAILED, "no sample has a number as large as step %lld of %lld samples",
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "no sample has a number as large as step %lld of %lld samples",
                               (long long)step, (long long)batch);
     sample -= rows;
     for (int64_t row = 0; row < rows; row++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of the readers.
  *
- *   data.c         reader of a plan -> rows of a batch       data_paths.c   which files: globs, folders, redirects
- *   data_text.c    a stream of tokens over many files        data_bin.c     files of 16 and 32 bit tokens
- *   permutation.c  order of the windows                      synthetic.c    numbers in place of files */
+ *   data.c         reader of a plan -> rows of a batch    data_paths.c  which files
+ *   data_text.c    a stream of tokens over many files     data_bin.c    files of 16, 32 bit tokens
+ *   permutation.c  order of the windows                   synthetic.c  numbers in place of files */
 #ifndef DT_RUNTIME_DATA_H
 #define DT_RUNTIME_DATA_H
 
@@ -13,19 +13,24 @@
 
 /* What a reader reads after --data: a pattern of files, or random numbers. */
 typedef struct DtDataPlace {
-    const char *pattern;        /* for glob(3), counted from the working folder or absolute */
-    const char *literal;        /* the same as a plain name: folders are not quoted */
+    const char *pattern; /* for glob(3), counted from the working folder or absolute */
+    const char *literal; /* the same as a plain name: folders are not quoted */
     bool synthetic;
 } DtDataPlace;
 
-/* Where reader number reader finds its files. Fails for a redirect that no reader of the plan asks for. */
-DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
-                            DtDataPlace *ret_place);
+/* Where reader number reader finds its files. Fails for a redirect that no reader of the plan asks
+ * for. */
+DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
+                            uint32_t reader, DtDataPlace *ret_place);
 
-typedef struct DtDataFiles { const char **at; uint32_t n; } DtDataFiles;
+typedef struct DtDataFiles {
+    const char **at;
+    uint32_t n;
+} DtDataFiles;
 
-/* Regular files that the place names, at least one, in byte order of their names; of several names of one
- * file (links) the first counts. A pattern that is itself the name of a file stands for that file. */
+/* Regular files that the place names, at least one, in byte order of their names; of several names
+ * of one file (links) the first counts. A pattern that is itself the name of a file stands for that
+ * file. */
 DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFiles *ret_files);
 
 /* ---- streams of tokens (data_text.c, data_bin.c) ---- */
@@ -34,28 +39,30 @@ DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFile
 typedef struct DtTokenFile {
     DtFileView view;
     const char *path;
-    int64_t start;              /* number of its first token in the whole stream */
+    int64_t start; /* number of its first token in the whole stream */
     int64_t n;
-    size_t skip;                /* bytes before the first token */
+    size_t skip; /* bytes before the first token */
 } DtTokenFile;
 
 /* The part from..to of the tokens of all files, one after the other. */
 typedef struct DtTokens {
     DtTokenFile *files;
     uint32_t n_files;
-    int64_t first, n;           /* the part, in tokens of the whole stream */
+    int64_t first, n; /* the part, in tokens of the whole stream */
     int64_t total;
-    int width;                  /* bytes of a token: 1, 2, 4 */
+    int width; /* bytes of a token: 1, 2, 4 */
 } DtTokens;
 
 /* Maps all files. width 1: bytes of text. from < to are parts of the whole, 0..1. */
-DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, int width, double from, double to,
-                          DtTokens *ret_tokens);
+DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, int width, double from,
+                          double to, DtTokens *ret_tokens);
 void dt_datatext_close(DtTokens *tokens);
-/* Tokens at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n. Fails if one is not below 2^31. */
+/* Tokens at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n. Fails if one is not below
+ * 2^31. */
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, int32_t *ret_ids);
 
-/* Finds the tokens in a mapped file of that width: all of it, or what follows llm.c's header. Fills skip and n. */
+/* Finds the tokens in a mapped file of that width: all of it, or what follows llm.c's header. Fills
+ * skip and n. */
 DtStatus dt_databin_layout(int width, DtTokenFile *file);
 
 /* ---- order (permutation.c) ---- */
@@ -79,7 +86,7 @@ typedef struct DtSynthetic {
 } DtSynthetic;
 
 /* Elements first .. first + n - 1 of sample `sample`. false: no numbers of that dtype are made. */
-bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
-                       void *ret_values);
+bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first,
+                       int64_t n, void *ret_values);
 
 #endif

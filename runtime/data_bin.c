@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of 16 or 32 bit little-endian tokens: nothing but tokens, or with the header of llm.c, 256 32-bit
- * integers that begin with a magic number, a version and the count of tokens (20240520, 1: 16 bit;
- * 20240801, 7: 32 bit; llm.c, dev/data/data_common.py). */
+/* Files of 16 or 32 bit little-endian tokens: nothing but tokens, or with the header of llm.c, 256
+ * 32-bit integers that begin with a magic number, a version and the count of tokens (20240520, 1:
+ * 16 bit; 20240801, 7: 32 bit; llm.c, dev/data/data_common.py). */
 #include "runtime/data.h"
 
 #include <string.h>
 
 enum { HEADER_BYTES = 256 * 4 };
 
-typedef struct Format { uint32_t magic, version; int width; } Format;
+typedef struct Format {
+    uint32_t magic, version;
+    int width;
+} Format;
 
 static const Format formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
@@ -23,18 +26,25 @@ static const Format *find_format(const DtTokenFile *file, uint32_t ret_words[3])
     return NULL;
 }
 
-static DtStatus after_header(int width, const Format *format, const uint32_t words[3], DtTokenFile *file)
+static DtStatus after_header(int width, const Format *format, const uint32_t words[3],
+                             DtTokenFile *file)
 {
     if (words[1] != format->version)
-        return dt_status_fail(DT_EXIT_IO, "%.200s has the header of llm.c with version %u; only version %u can be read",
-                              file->path, words[1], format->version);
+        return dt_status_fail(
+            DT_EXIT_IO,
+            "%.200s has the header of llm.c with version %u; only version %u can be read",
+            file->path, words[1], format->version);
     if (width != format->width)
-        return dt_status_fail(DT_EXIT_IO, "%.200s holds %d-bit tokens (header of llm.c); read it as `bin(..., u%d)`",
-                              file->path, 8 * format->width, 8 * format->width);
+        return dt_status_fail(
+            DT_EXIT_IO, "%.200s holds %d-bit tokens (header of llm.c); read it as `bin(..., u%d)`",
+            file->path, 8 * format->width, 8 * format->width);
     uint64_t body = file->view.len - HEADER_BYTES;
     if (body != (uint64_t)words[2] * (uint64_t)width)
-        return dt_status_fail(DT_EXIT_IO, "%.200s: its header promises %u tokens, it has %llu bytes of them; perhaps a "
-                              "part of the file is missing", file->path, words[2], (unsigned long long)body);
+        return dt_status_fail(
+            DT_EXIT_IO,
+            "%.200s: its header promises %u tokens, it has %llu bytes of them; perhaps a "
+            "part of the file is missing",
+            file->path, words[2], (unsigned long long)body);
     file->skip = HEADER_BYTES;
     file->n = words[2];
     return DT_OK;
@@ -47,8 +57,8 @@ DtStatus dt_databin_layout(int width, DtTokenFile *file)
     if (format != NULL)
         return after_header(width, format, words, file);
     if (file->view.len % (size_t)width != 0)
-        return dt_status_fail(DT_EXIT_IO, "%.200s has %zu bytes, no whole number of %d-bit tokens", file->path,
-                              file->view.len, 8 * width);
+        return dt_status_fail(DT_EXIT_IO, "%.200s has %zu bytes, no whole number of %d-bit tokens",
+                              file->path, file->view.len, 8 * width);
     file->skip = 0;
     file->n = (int64_t)(file->view.len / (size_t)width);
     return DT_OK;

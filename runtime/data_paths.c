@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files a reader reads. A relative glob counts from the folder of the source that wrote it, as seen
- * from the plan's folder; --data OLD=NEW puts another file, glob or folder in the place of what the source
- * says. */
+/* Which files a reader reads. A relative glob counts from the folder of the source that wrote it,
+ * as seen from the plan's folder; --data OLD=NEW puts another file, glob or folder in the place of
+ * what the source says. */
 #include "runtime/data.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@ static const char *join(DtArena *memory, const char *folder, const char *name)
         return name;
     if (name[0] == '\0' || strcmp(name, ".") == 0)
         return folder;
-    return dt_arena_printf(memory, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+    return dt_arena_printf(memory, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/",
+                           name);
 }
 
 /* The folder's name for glob(3): characters with a meaning quoted. */
@@ -43,7 +44,8 @@ static const char *plan_folder(DtArena *memory, const DtRunOptions *options)
 
 static bool has_files(const DtPlanReader *reader) { return reader->source != DT_PLAN_SYNTHETIC; }
 
-/* What follows `from` in name: "" if equal, a rest after the slash if it is a folder above; NULL otherwise. */
+/* What follows `from` in name: "" if equal, a rest after the slash if it is a folder above; NULL
+ * otherwise. */
 static const char *rest_behind(const char *name, const char *from)
 {
     size_t len = strlen(from);
@@ -56,8 +58,9 @@ static const char *rest_behind(const char *name, const char *from)
     return name[len] == '/' ? name + len + 1 : NULL;
 }
 
-static const char *rest_of_redirect(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
-                                    const DtPlanReader *reader, const DtRedirect *redirect)
+static const char *rest_of_redirect(DtArena *memory, const DtRunOptions *options,
+                                    const DtPlan *plan, const DtPlanReader *reader,
+                                    const DtRedirect *redirect)
 {
     const char *glob_text = dt_plan_str(plan, reader->glob);
     if (!has_files(reader))
@@ -65,7 +68,8 @@ static const char *rest_of_redirect(DtArena *memory, const DtRunOptions *options
     const char *rest = rest_behind(glob_text, redirect->from);
     if (rest != NULL)
         return rest;
-    const char *folder = join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
+    const char *folder =
+        join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
     return rest_behind(join(memory, folder, glob_text), redirect->from);
 }
 
@@ -77,8 +81,9 @@ static DtStatus unused_redirect(const DtPlan *plan, const DtRedirect *redirect)
         if (has_files(&plan->readers[r]) && (list.at == NULL || strstr(list.at, name) == NULL))
             dt_text_printf(&list, "%s`%s`", list.len ? ", " : "", name);
     }
-    DtStatus status = dt_status_fail(DT_EXIT_USAGE, "--data %.100s=%.100s: the plan reads no `%.100s`, only %.200s",
-                                     redirect->from, redirect->to, redirect->from, list.at ? list.at : "random numbers");
+    DtStatus status = dt_status_fail(
+        DT_EXIT_USAGE, "--data %.100s=%.100s: the plan reads no `%.100s`, only %.200s",
+        redirect->from, redirect->to, redirect->from, list.at ? list.at : "random numbers");
     dt_text_free(&list);
     return status;
 }
@@ -88,15 +93,16 @@ static DtStatus check_redirects(DtArena *memory, const DtRunOptions *options, co
     for (uint32_t i = 0; i < options->n_redirects; i++) {
         bool used = false;
         for (uint32_t r = 0; r < plan->n_readers && !used; r++)
-            used = rest_of_redirect(memory, options, plan, &plan->readers[r], &options->redirects[i]) != NULL;
+            used = rest_of_redirect(memory, options, plan, &plan->readers[r],
+                                    &options->redirects[i]) != NULL;
         if (!used)
             return unused_redirect(plan, &options->redirects[i]);
     }
     return DT_OK;
 }
 
-DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const DtPlan *plan, uint32_t number,
-                            DtDataPlace *ret_place)
+DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
+                            uint32_t number, DtDataPlace *ret_place)
 {
     const DtPlanReader *reader = &plan->readers[number];
     *ret_place = (DtDataPlace){.synthetic = options->data_synthetic || !has_files(reader)};
@@ -114,7 +120,8 @@ DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const 
         ret_place->pattern = *rest ? join(memory, quoted(memory, to), rest) : to;
         return DT_OK;
     }
-    const char *folder = join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
+    const char *folder =
+        join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
     ret_place->literal = join(memory, folder, name);
     ret_place->pattern = join(memory, quoted(memory, folder), name);
     return DT_OK;
@@ -132,7 +139,11 @@ static bool is_file(const char *path, struct stat *ret_stat)
     return stat(path, ret_stat) == 0 && S_ISREG(ret_stat->st_mode);
 }
 
-typedef struct FileId { dev_t device; ino_t number; uint32_t order; } FileId;
+typedef struct FileId {
+    dev_t device;
+    ino_t number;
+    uint32_t order;
+} FileId;
 
 static int by_id(const void *a, const void *b)
 {
@@ -144,8 +155,8 @@ static int by_id(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Names of regular files, each file once: under the first of its names. names is sorted; folders and the
- * like drop out. */
+/* Names of regular files, each file once: under the first of its names. names is sorted; folders
+ * and the like drop out. */
 static void keep_files(DtArena *memory, const char **names, size_t n, DtDataFiles *ret_files)
 {
     FileId *ids = DT_NEW_ARRAY(memory, FileId, n + 1);
@@ -157,7 +168,8 @@ static void keep_files(DtArena *memory, const char **names, size_t n, DtDataFile
             ids[n_ids++] = (FileId){stat_of.st_dev, stat_of.st_ino, (uint32_t)i};
     qsort(ids, n_ids, sizeof *ids, by_id);
     for (size_t i = 0; i < n_ids; i++)
-        keep[ids[i].order] = i == 0 || ids[i].device != ids[i - 1].device || ids[i].number != ids[i - 1].number;
+        keep[ids[i].order] =
+            i == 0 || ids[i].device != ids[i - 1].device || ids[i].number != ids[i - 1].number;
     *ret_files = (DtDataFiles){DT_NEW_ARRAY(memory, const char *, n_ids + 1), 0};
     for (size_t i = 0; i < n; i++)
         if (keep[i])
@@ -169,8 +181,11 @@ static DtStatus nothing_found(const DtDataPlace *place)
     struct stat stat_of;
     bool pattern = strpbrk(place->pattern, "*?[") != NULL;
     if (!pattern && stat(place->literal, &stat_of) != 0)
-        return dt_status_fail(DT_EXIT_IO, "cannot read %.250s: %s", place->literal, strerror(errno));
-    return dt_status_fail(DT_EXIT_IO, pattern ? "no file matches %.250s" : "%.250s is no regular file", place->literal);
+        return dt_status_fail(DT_EXIT_IO, "cannot read %.250s: %s", place->literal,
+                              strerror(errno));
+    return dt_status_fail(DT_EXIT_IO,
+                          pattern ? "no file matches %.250s" : "%.250s is no regular file",
+                          place->literal);
 }
 
 DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFiles *ret_files)

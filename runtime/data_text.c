@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream of tokens over many files, which stay mapped: the tokens of the files one after the other, of which
- * `from` and `to` keep a part. A byte of text is a token. Bounds are taken once, from the sizes at opening;
- * files must not shrink while they are read. */
+/* A stream of tokens over many files, which stay mapped: the tokens of the files one after the
+ * other, of which `from` and `to` keep a part. A byte of text is a token. Bounds are taken once,
+ * from the sizes at opening; files must not shrink while they are read. */
 #include "runtime/data.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ static DtStatus map_file(const char *path, int width, int64_t start, DtTokenFile
     return DT_OK;
 }
 
-DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, int width, double from, double to,
-                          DtTokens *ret_tokens)
+DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, int width, double from,
+                          double to, DtTokens *ret_tokens)
 {
     DtTokens *t = ret_tokens;
     *t = (DtTokens){.files = DT_NEW_ARRAY(memory, DtTokenFile, files->n + 1), .width = width};
@@ -89,13 +89,17 @@ DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, int32_t
     at += tokens->first;
     for (uint32_t f = find_file(tokens, at); n > 0; f++) {
         const DtTokenFile *file = &tokens->files[f];
-        int64_t inside = at - file->start, take = file->n - inside < n ? file->n - inside : n, bad = 0;
+        int64_t inside = at - file->start, take = file->n - inside < n ? file->n - inside : n,
+                bad = 0;
         if (take <= 0)
             continue; /* an empty file */
         const uint8_t *from = file->view.at + file->skip + inside * tokens->width;
         if (!widen(from, tokens->width, take, ret_ids, &bad))
-            return dt_status_fail(DT_EXIT_IO, "token number %lld of %.300s is not below 2^31: is it a file of 16-bit "
-                                  "tokens?", (long long)(inside + bad), file->path);
+            return dt_status_fail(
+                DT_EXIT_IO,
+                "token number %lld of %.300s is not below 2^31: is it a file of 16-bit "
+                "tokens?",
+                (long long)(inside + bad), file->path);
         at += take;
         n -= take;
         ret_ids += take;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.json: what a checkpoint says about itself. Steps, data position, seed and plan; for each file its size
- * and the digest of its header; for each tensor type and digest. The last entry is the digest of the rest,
- * as sorted compact JSON. Digests are XXH3-64, in hexadecimal since JSON has no 64-bit unsigned numbers:
- * they find damage, not malice. */
+/* manifest.json: what a checkpoint says about itself. Steps, data position, seed and plan; for each
+ * file its size and the digest of its header; for each tensor type and digest. The last entry is
+ * the digest of the rest, as sorted compact JSON. Digests are XXH3-64, in hexadecimal since JSON
+ * has no 64-bit unsigned numbers: they find damage, not malice. */
 #include "runtime/checkpoint.h"
 
 #include "base/hash.h"
@@ -14,7 +14,8 @@
 
 enum { FORMAT = 1, MAX_MANIFEST = 64 << 20 };
 
-const char *const dt_manifest_files[DT_SAVED_FILES] = {"model.safetensors", "optimizer.safetensors"};
+const char *const dt_manifest_files[DT_SAVED_FILES] = {"model.safetensors",
+                                                       "optimizer.safetensors"};
 
 static json_t *hex(uint64_t value)
 {
@@ -53,8 +54,8 @@ static json_t *tensors_json(const DtManifestFile *file)
         for (uint32_t a = 0; a < tensor->n_axes; a++)
             json_array_append_new(shape, json_integer(tensor->extents[a]));
         json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", tensor->name, "dtype",
-                                              dt_safetensors_dtype(tensor->dtype), "shape", shape, "digest",
-                                              hex(tensor->digest)));
+                                              dt_safetensors_dtype(tensor->dtype), "shape", shape,
+                                              "digest", hex(tensor->digest)));
     }
     return list;
 }
@@ -64,12 +65,14 @@ static json_t *manifest_json(const DtManifest *m)
     json_t *files = json_object();
     for (int f = 0; f < DT_SAVED_FILES; f++)
         json_object_set_new(files, dt_manifest_files[f],
-                            json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)m->files[f].id.bytes, "header",
-                                      hex(m->files[f].id.header), "tensors", tensors_json(&m->files[f])));
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT, "steps",
-                     (json_int_t)m->steps, "updates", (json_int_t)m->steps, "serial", (json_int_t)m->serial, "samples",
-                     (json_int_t)m->samples, "batch", (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model,
-                     "compiler", m->compiler, "plan", hex(m->plan), "files", files);
+                            json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)m->files[f].id.bytes,
+                                      "header", hex(m->files[f].id.header), "tensors",
+                                      tensors_json(&m->files[f])));
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT,
+                     "steps", (json_int_t)m->steps, "updates", (json_int_t)m->steps, "serial",
+                     (json_int_t)m->serial, "samples", (json_int_t)m->samples, "batch",
+                     (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model, "compiler",
+                     m->compiler, "plan", hex(m->plan), "files", files);
 }
 
 DtStatus dt_manifest_write(const char *path, const DtManifest *manifest)
@@ -81,7 +84,8 @@ DtStatus dt_manifest_write(const char *path, const DtManifest *manifest)
         text = json_dumps(root, JSON_INDENT(1));
     json_decref(root);
     if (text == NULL)
-        return dt_status_fail(DT_EXIT_FAILED, "cannot write %.300s: a name in it is no UTF-8", path);
+        return dt_status_fail(DT_EXIT_FAILED, "cannot write %.300s: a name in it is no UTF-8",
+                              path);
     DtStatus status = dt_file_write(path, text, strlen(text));
     free(text);
     return status;
@@ -93,7 +97,8 @@ static bool read_count(const json_t *root, const char *key, int64_t *ret_count)
 {
     const json_t *value = json_object_get(root, key);
     *ret_count = json_integer_value(value);
-    return json_is_integer(value) && *ret_count >= 0 && *ret_count < INT64_MAX; /* one more is a number too */
+    return json_is_integer(value) && *ret_count >= 0 &&
+           *ret_count < INT64_MAX; /* one more is a number too */
 }
 
 static bool read_text(DtArena *arena, const json_t *root, const char *key, const char **ret_text)
@@ -109,8 +114,10 @@ static bool read_tensor(DtArena *arena, const json_t *entry, DtTensor *tensor)
 {
     const char *dtype;
     const json_t *shape = json_object_get(entry, "shape");
-    if (!read_text(arena, entry, "name", &tensor->name) || !read_text(arena, entry, "dtype", &dtype) ||
-        !read_hex(json_object_get(entry, "digest"), &tensor->digest) || json_array_size(shape) > DT_PLAN_MAX_RANK)
+    if (!read_text(arena, entry, "name", &tensor->name) ||
+        !read_text(arena, entry, "dtype", &dtype) ||
+        !read_hex(json_object_get(entry, "digest"), &tensor->digest) ||
+        json_array_size(shape) > DT_PLAN_MAX_RANK)
         return false;
     for (tensor->dtype = 0; tensor->dtype < DT_PLAN_DTYPES; tensor->dtype++)
         if (strcmp(dtype, dt_safetensors_dtype(tensor->dtype)) == 0)
@@ -152,8 +159,10 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
         return false;
     bool good = read_count(root, "steps", &m->steps) && read_count(root, "serial", &m->serial) &&
                 read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
-                read_hex(json_object_get(root, "seed"), &m->seed) && read_hex(json_object_get(root, "plan"), &m->plan) &&
-                read_text(arena, root, "model", &m->model) && read_text(arena, root, "compiler", &m->compiler);
+                read_hex(json_object_get(root, "seed"), &m->seed) &&
+                read_hex(json_object_get(root, "plan"), &m->plan) &&
+                read_text(arena, root, "model", &m->model) &&
+                read_text(arena, root, "compiler", &m->compiler);
     for (int f = 0; f < DT_SAVED_FILES && good; f++)
         good = read_file_entry(arena, json_object_get(files, dt_manifest_files[f]), &m->files[f]);
     return good;
@@ -173,9 +182,11 @@ DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_mani
     if (!json_is_object(root) || !read_count(root, "format", &format))
         status = dt_status_fail(DT_EXIT_IO, "%.300s is damaged: it is no manifest", path);
     else if (format != FORMAT)
-        status = dt_status_fail(DT_EXIT_IO, "%.300s has format %lld; only %d can be read", path, (long long)format, FORMAT);
+        status = dt_status_fail(DT_EXIT_IO, "%.300s has format %lld; only %d can be read", path,
+                                (long long)format, FORMAT);
     else if (!read_root(arena, root, ret_manifest))
-        status = dt_status_fail(DT_EXIT_IO, "%.300s is damaged: its digest or a field is wrong", path);
+        status =
+            dt_status_fail(DT_EXIT_IO, "%.300s is damaged: its digest or a field is wrong", path);
     json_decref(root);
     return status;
 }

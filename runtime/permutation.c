@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A random order of n things that needs no memory: a Feistel network over the next even number of bits, whose
- * round function is the counter generator (Luby and Rackoff, "How to construct pseudorandom permutations",
- * 1988). Numbers that leave 0 .. n - 1 go through again until they are inside (cycle walking; Black and
- * Rogaway, "Ciphers with arbitrary finite domains", 2002): less than four times on average, since the
- * network's domain is less than four times n. */
+/* A random order of n things that needs no memory: a Feistel network over the next even number of
+ * bits, whose round function is the counter generator (Luby and Rackoff, "How to construct
+ * pseudorandom permutations", 1988). Numbers that leave 0 .. n - 1 go through again until they are
+ * inside (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): less
+ * than four times on average, since the network's domain is less than four times n. */
 #include "runtime/data.h"
 
 #include "base/philox.h"

@@ -12,10 +12,14 @@
 enum { MAX_HEADER = 64 << 20, ALIGN = 8 };
 
 static const char *const dtype_names[DT_PLAN_DTYPES] = {
-    [DT_PLAN_BOOL] = "BOOL", [DT_PLAN_U8] = "U8",   [DT_PLAN_U16] = "U16",   [DT_PLAN_U32] = "U32", [DT_PLAN_I32] = "I32",
-    [DT_PLAN_I64] = "I64",   [DT_PLAN_F16] = "F16", [DT_PLAN_BF16] = "BF16", [DT_PLAN_F32] = "F32", [DT_PLAN_F64] = "F64"};
+    [DT_PLAN_BOOL] = "BOOL", [DT_PLAN_U8] = "U8",   [DT_PLAN_U16] = "U16", [DT_PLAN_U32] = "U32",
+    [DT_PLAN_I32] = "I32",   [DT_PLAN_I64] = "I64", [DT_PLAN_F16] = "F16", [DT_PLAN_BF16] = "BF16",
+    [DT_PLAN_F32] = "F32",   [DT_PLAN_F64] = "F64"};
 
-const char *dt_safetensors_dtype(uint32_t dtype) { return dtype < DT_PLAN_DTYPES ? dtype_names[dtype] : "?"; }
+const char *dt_safetensors_dtype(uint32_t dtype)
+{
+    return dtype < DT_PLAN_DTYPES ? dtype_names[dtype] : "?";
+}
 
 int64_t dt_safetensors_bytes(uint32_t dtype, const int64_t *extents, uint32_t n_axes)
 {
@@ -35,8 +39,9 @@ static bool add_tensor(json_t *header, const DtTensor *tensor, int64_t begin)
     json_t *shape = json_array();
     for (uint32_t a = 0; a < tensor->n_axes; a++)
         json_array_append_new(shape, json_integer(tensor->extents[a]));
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dt_safetensors_dtype(tensor->dtype), "shape", shape,
-                              "data_offsets", (json_int_t)begin, (json_int_t)(begin + tensor->bytes));
+    json_t *entry =
+        json_pack("{s:s, s:o, s:[I, I]}", "dtype", dt_safetensors_dtype(tensor->dtype), "shape",
+                  shape, "data_offsets", (json_int_t)begin, (json_int_t)(begin + tensor->bytes));
     if (entry == NULL || json_object_get(header, tensor->name) != NULL) {
         json_decref(entry);
         return false;
@@ -45,15 +50,19 @@ static bool add_tensor(json_t *header, const DtTensor *tensor, int64_t begin)
 }
 
 /* The bytes before the data: length, header, blanks up to a multiple of eight. */
-static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t n, DtText *ret_bytes)
+static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t n,
+                            DtText *ret_bytes)
 {
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     int64_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (!add_tensor(header, &tensors[i], at)) {
             json_decref(header);
-            return dt_status_fail(DT_EXIT_FAILED, "cannot write %.200s: two tensors are called `%.100s`, or that is no "
-                                  "UTF-8", path, tensors[i].name);
+            return dt_status_fail(
+                DT_EXIT_FAILED,
+                "cannot write %.200s: two tensors are called `%.100s`, or that is no "
+                "UTF-8",
+                path, tensors[i].name);
         }
         at += tensors[i].bytes;
     }
@@ -71,7 +80,8 @@ static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t 
     return DT_OK;
 }
 
-static DtStatus write_tensors(DtFileWriter *writer, DtTensor *tensors, uint32_t n, DtTensorSource source, void *context)
+static DtStatus write_tensors(DtFileWriter *writer, DtTensor *tensors, uint32_t n,
+                              DtTensorSource source, void *context)
 {
     DtStatus status = DT_OK;
     for (uint32_t i = 0; i < n && dt_status_ok(&status); i++) {
@@ -84,8 +94,8 @@ static DtStatus write_tensors(DtFileWriter *writer, DtTensor *tensors, uint32_t 
     return status;
 }
 
-DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n, DtTensorSource source, void *context,
-                              DtTensorsId *ret_id)
+DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n,
+                              DtTensorSource source, void *context, DtTensorsId *ret_id)
 {
     DtText header = {0};
     DtFileWriter writer;
@@ -137,7 +147,8 @@ static bool read_shape(const json_t *value, DtTensor *tensor)
 }
 
 /* What is wrong with an entry, or NULL. */
-static const char *read_tensor(const json_t *entry, const uint8_t *data, uint64_t len, DtTensor *tensor)
+static const char *read_tensor(const json_t *entry, const uint8_t *data, uint64_t len,
+                               DtTensor *tensor)
 {
     if (!json_is_object(entry))
         return "is no description of a tensor";
@@ -179,8 +190,9 @@ static DtStatus check_cover(const char *path, DtTensorFile *file, const uint8_t 
     const uint8_t *at = data;
     for (uint32_t i = 0; i < file->n; i++) {
         if (file->tensors[i].at != at)
-            return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` %s", path, file->tensors[i].name,
-                                  file->tensors[i].at < at ? "overlaps with another" : "follows a hole");
+            return dt_status_fail(
+                DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` %s", path, file->tensors[i].name,
+                file->tensors[i].at < at ? "overlaps with another" : "follows a hole");
         at += file->tensors[i].bytes;
     }
     if (at != data + len)
@@ -189,8 +201,8 @@ static DtStatus check_cover(const char *path, DtTensorFile *file, const uint8_t 
     return DT_OK;
 }
 
-static DtStatus read_header(DtArena *arena, const char *path, json_t *header, const uint8_t *data, uint64_t len,
-                            DtTensorFile *file)
+static DtStatus read_header(DtArena *arena, const char *path, json_t *header, const uint8_t *data,
+                            uint64_t len, DtTensorFile *file)
 {
     const char *name;
     json_t *entry;
@@ -203,7 +215,8 @@ static DtStatus read_header(DtArena *arena, const char *path, json_t *header, co
         tensor->name = dt_arena_strndup(arena, name, strlen(name));
         const char *wrong = read_tensor(entry, data, len, tensor);
         if (wrong)
-            return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` %s", path, name, wrong);
+            return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` %s", path, name,
+                                  wrong);
     }
     return check_cover(path, file, data, len);
 }
@@ -215,14 +228,20 @@ static DtStatus read_file(DtArena *arena, const char *path, DtTensorFile *file)
     if (len >= 8)
         memcpy(&header_len, file->view.at, 8);
     if (len < 8 || header_len > len - 8 || header_len > MAX_HEADER)
-        return dt_status_fail(DT_EXIT_IO, "%.300s is damaged or no safetensors file: it has %llu bytes, its header is to "
-                              "have %llu", path, (unsigned long long)len, (unsigned long long)header_len);
+        return dt_status_fail(
+            DT_EXIT_IO,
+            "%.300s is damaged or no safetensors file: it has %llu bytes, its header is to "
+            "have %llu",
+            path, (unsigned long long)len, (unsigned long long)header_len);
     const uint8_t *data = file->view.at + 8 + header_len;
     file->id = (DtTensorsId){(int64_t)len, dt_hash_bytes(file->view.at, 8 + header_len, 0)};
-    json_t *header = json_loadb((const char *)file->view.at + 8, header_len, JSON_REJECT_DUPLICATES, &error);
+    json_t *header =
+        json_loadb((const char *)file->view.at + 8, header_len, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(header)) {
         json_decref(header);
-        return dt_status_fail(DT_EXIT_IO, "%.300s is damaged or no safetensors file: its header is no JSON object", path);
+        return dt_status_fail(
+            DT_EXIT_IO, "%.300s is damaged or no safetensors file: its header is no JSON object",
+            path);
     }
     DtStatus status = read_header(arena, path, header, data, len - 8 - header_len, file);
     json_decref(header);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of named tensors: 8 bytes with the length of the header, a JSON header {"name": {"dtype": "F32", "shape":
- * [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__": {...}}, then the bytes of all tensors without
- * holes (https://github.com/huggingface/safetensors). Row-major, little-endian. */
+/* Files of named tensors: 8 bytes with the length of the header, a JSON header {"name": {"dtype":
+ * "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__": {...}}, then the
+ * bytes of all tensors without holes (https://github.com/huggingface/safetensors). Row-major,
+ * little-endian. */
 #ifndef DT_RUNTIME_SAFETENSORS_H
 #define DT_RUNTIME_SAFETENSORS_H
 
@@ -11,38 +12,42 @@
 
 typedef struct DtTensor {
     const char *name;
-    uint32_t dtype;             /* DtPlanDtype */
+    uint32_t dtype; /* DtPlanDtype */
     uint32_t n_axes;
     int64_t extents[DT_PLAN_MAX_RANK];
     int64_t bytes;
-    uint64_t digest;            /* XXH3-64 of the bytes; set by writing, taken on demand by reading */
-    const uint8_t *at;          /* reading: the bytes, in the mapping */
+    uint64_t digest;   /* XXH3-64 of the bytes; set by writing, taken on demand by reading */
+    const uint8_t *at; /* reading: the bytes, in the mapping */
 } DtTensor;
 
 const char *dt_safetensors_dtype(uint32_t dtype); /* "F32" */
 /* Elements times size, or -1 if that is no number of bytes. */
 int64_t dt_safetensors_bytes(uint32_t dtype, const int64_t *extents, uint32_t n_axes);
 
-/* Gives the bytes of tensor number i when they are about to be written; they must stay until the next call.
- * A tensor that is split over ranks may be gathered here. NULL: fails, with the reason in ret_status. */
+/* Gives the bytes of tensor number i when they are about to be written; they must stay until the
+ * next call. A tensor that is split over ranks may be gathered here. NULL: fails, with the reason
+ * in ret_status. */
 typedef const void *(*DtTensorSource)(void *context, uint32_t i, DtStatus *ret_status);
 
 /* What a written or opened file is known by. */
-typedef struct DtTensorsId { int64_t bytes; uint64_t header; /* digest of length and header */ } DtTensorsId;
+typedef struct DtTensorsId {
+    int64_t bytes;
+    uint64_t header; /* digest of length and header */
+} DtTensorsId;
 
 /* Writes path atomically, fills digests. */
-DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n, DtTensorSource source, void *context,
-                              DtTensorsId *ret_id);
+DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n,
+                              DtTensorSource source, void *context, DtTensorsId *ret_id);
 
 typedef struct DtTensorFile {
     DtFileView view;
-    DtTensor *tensors;          /* in byte order of their names */
+    DtTensor *tensors; /* in byte order of their names */
     uint32_t n;
     DtTensorsId id;
 } DtTensorFile;
 
-/* Maps and checks a file: afterwards every tensor lies in the mapping and none overlap. Nothing in it is
- * trusted. */
+/* Maps and checks a file: afterwards every tensor lies in the mapping and none overlap. Nothing in
+ * it is trusted. */
 DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file);
 void dt_safetensors_close(DtTensorFile *file);
 /* NULL if there is none of that name. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random data in place of files: each element is one number of the counter generator, whose counter holds the
- * sample (step and iteration words: its low and high half) and the element within the sample. So a row is the
- * same on every layout, and no two samples share numbers. */
+/* Random data in place of files: each element is one number of the counter generator, whose counter
+ * holds the sample (step and iteration words: its low and high half) and the element within the
+ * sample. So a row is the same on every layout, and no two samples share numbers. */
 #include "runtime/data.h"
 
 #include "base/philox.h"
@@ -12,7 +12,8 @@
 static int64_t whole(const DtSynthetic *synthetic, DtPhilox r)
 {
     int64_t lo = (int64_t)synthetic->lo;
-    uint64_t range = (uint64_t)((int64_t)synthetic->hi - lo), bits = (uint64_t)r.word[0] << 32 | r.word[1];
+    uint64_t range = (uint64_t)((int64_t)synthetic->hi - lo),
+             bits = (uint64_t)r.word[0] << 32 | r.word[1];
     return range > 0 ? lo + (int64_t)(bits % range) : lo;
 }
 
@@ -38,7 +39,8 @@ static void put(const DtSynthetic *synthetic, uint32_t dtype, DtPhilox r, char *
 /* The integers of the dtype that the range may reach. */
 static bool fits(const DtSynthetic *synthetic, uint32_t dtype)
 {
-    static const double lowest[] = {0, 0, 0, 0, -0x1p31, -0x1p62}, end[] = {2, 0x1p8, 0x1p16, 0x1p32, 0x1p31, 0x1p62};
+    static const double lowest[] = {0, 0, 0, 0, -0x1p31, -0x1p62},
+                        end[] = {2, 0x1p8, 0x1p16, 0x1p32, 0x1p31, 0x1p62};
     if (!isfinite(synthetic->lo) || !isfinite(synthetic->hi) || synthetic->lo > synthetic->hi)
         return false;
     if (dtype == DT_PLAN_BOOL || dtype == DT_PLAN_F32 || dtype == DT_PLAN_F64)
@@ -46,8 +48,8 @@ static bool fits(const DtSynthetic *synthetic, uint32_t dtype)
     return dtype < DT_PLAN_F16 && synthetic->lo >= lowest[dtype] && synthetic->hi <= end[dtype];
 }
 
-bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
-                       void *ret_values)
+bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first,
+                       int64_t n, void *ret_values)
 {
     if (!fits(synthetic, dtype))
         return false;
@@ -55,7 +57,8 @@ bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sam
     char *to = ret_values;
     for (int64_t i = 0; i < n; i++)
         put(synthetic, dtype,
-            dt_philox(synthetic->key, (uint64_t)(first + i), (uint32_t)sample, (uint32_t)((uint64_t)sample >> 32)),
+            dt_philox(synthetic->key, (uint64_t)(first + i), (uint32_t)sample,
+                      (uint32_t)((uint64_t)sample >> 32)),
             to + i * size);
     return true;
 }

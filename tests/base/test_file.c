@@ -207,6 +207,49 @@ Test(file, folders)
     }
 }
 
+static void folder_with(const char *name, const char *file)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s/%s", folder, name, file);
+    *strrchr(path, '/') = 0;
+    cr_assert_eq(mkdir(path, 0777), 0);
+    path[strlen(path)] = '/';
+    fclose(fopen(path, "w"));
+}
+
+static bool there(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+Test(file, moves_folders_also_over_others)
+{
+    char from[96], to[96];
+    snprintf(from, sizeof from, "%s/from", folder);
+    snprintf(to, sizeof to, "%s/to", folder);
+    folder_with("from", "first");
+    DtStatus status = dt_file_move_folder(from, to);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert(there("to/first") && !there("from"));
+    folder_with("from", "second");
+    status = dt_file_move_folder(from, to);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert(there("to/second") && there("from/first"));
+    status = dt_file_remove_folder(from, "first");
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    expect_failed(dt_file_move_folder(from, to), "cannot put in place");
+    status = dt_file_remove_folder(from, NULL);
+    cr_assert(dt_status_ok(&status), "a folder that is gone is removed");
+    folder_with("to/deeper", "file");
+    expect_failed(dt_file_remove_folder(to, "second"), "cannot remove");
+    cr_assert(!there("to/second") && there("to/deeper/file"));
+    char command[160];
+    snprintf(command, sizeof command, "rm -r %s", to);
+    cr_assert_eq(system(command), 0);
+}
+
 Test(file, beside)
 {
     DtArena *arena = dt_arena_new();

@@ -27,17 +27,32 @@ void fixture_open(DataFixture *f, int64_t row, int64_t batch)
 {
     *f = (DataFixture){.folder = "/tmp/dt_dataXXXXXX"};
     cr_assert_not_null(mkdtemp(f->folder));
-    f->plan = (DtPlan){.meta = &f->meta, .n_meta = 1, .readers = &f->reader, .n_readers = 1, .inputs = f->inputs,
-                       .n_inputs = 2, .axes = f->axes, .n_axes = 2, .spans = f->spans, .n_spans = 1, .strings = f->text,
+    f->plan = (DtPlan){.meta = &f->meta,
+                       .n_meta = 1,
+                       .readers = &f->reader,
+                       .n_readers = 1,
+                       .inputs = f->inputs,
+                       .n_inputs = 2,
+                       .axes = f->axes,
+                       .n_axes = 2,
+                       .spans = f->spans,
+                       .n_spans = 1,
+                       .strings = f->text,
                        .n_strings = 1};
     f->meta = (DtPlanMeta){.n_ranks = 1, .n_micro = 1, .seed = 7, .batch = batch};
     f->axes[0] = (DtPlanAxis){fixture_str(f, "batch"), 0, batch, batch};
     f->axes[1] = (DtPlanAxis){fixture_str(f, "seq"), 0, row, row};
     f->spans[0] = (DtPlanSpan){.file = fixture_str(f, "tiny.dsl"), .line = 12, .column = 3};
     for (int i = 0; i < 5; i++)
-        f->inputs[i] = (DtPlanInput){.name = fixture_str(f, i == 0 ? "tokens" : i == 1 ? "labels" : "more"),
-                                     .dtype = DT_PLAN_I32, .first_axis = 0, .n_axes = 2, .row_elements = row};
-    f->reader = (DtPlanReader){.sample = DT_PLAN_NEXT_TOKEN, .folder = fixture_str(f, "."), .n_inputs = 2, .to = 1};
+        f->inputs[i] = (DtPlanInput){.name = fixture_str(f, i == 0   ? "tokens"
+                                                            : i == 1 ? "labels"
+                                                                     : "more"),
+                                     .dtype = DT_PLAN_I32,
+                                     .first_axis = 0,
+                                     .n_axes = 2,
+                                     .row_elements = row};
+    f->reader = (DtPlanReader){
+        .sample = DT_PLAN_NEXT_TOKEN, .folder = fixture_str(f, "."), .n_inputs = 2, .to = 1};
     fixture_glob(f, DT_PLAN_TEXT, DT_PLAN_U8, "data.bin");
     snprintf(f->plan_path, sizeof f->plan_path, "%s/a.plan", f->folder);
     f->options = (DtRunOptions){.plan_path = f->plan_path};
@@ -90,7 +105,8 @@ void fixture_refused(DataFixture *fixture, const char *said)
     cr_assert(strstr(status.message, said), "said: %s\nexpected: %s", status.message, said);
 }
 
-void fixture_read(DtData *data, int64_t step, int64_t first, int64_t rows, int32_t *tokens, int32_t *labels)
+void fixture_read(DtData *data, int64_t step, int64_t first, int64_t rows, int32_t *tokens,
+                  int32_t *labels)
 {
     char *inputs[] = {(char *)tokens, (char *)labels};
     DtStatus status = dt_data_read(data, step, first, rows, inputs);

@@ -9,7 +9,7 @@ enum { FIXTURE_MAX_ROW = 64 };
 
 typedef struct DataFixture {
     char folder[64];
-    char text[8192];            /* of the strings */
+    char text[8192]; /* of the strings */
     DtPlanMeta meta;
     DtPlanReader reader;
     DtPlanInput inputs[5];
@@ -20,7 +20,8 @@ typedef struct DataFixture {
     DtRunOptions options;
 } DataFixture;
 
-/* next_token(text("data.bin")) of rows of `row` i32 in batches of `batch`; the plan lies in the folder. */
+/* next_token(text("data.bin")) of rows of `row` i32 in batches of `batch`; the plan lies in the
+ * folder. */
 void fixture_open(DataFixture *fixture, int64_t row, int64_t batch);
 void fixture_close(DataFixture *fixture);
 DtPlanStr fixture_str(DataFixture *fixture, const char *text);
@@ -32,10 +33,11 @@ void fixture_file(const DataFixture *fixture, const char *name, const void *byte
 /* n u32 tokens that count from first. */
 void fixture_count(const DataFixture *fixture, const char *name, uint32_t first, uint32_t n);
 
-DtData *fixture_data(DataFixture *fixture);              /* must open */
+DtData *fixture_data(DataFixture *fixture);                   /* must open */
 void fixture_refused(DataFixture *fixture, const char *said); /* must not, with these words */
 
 /* Rows first .. of a step, tokens and labels, each [rows, row]. */
-void fixture_read(DtData *data, int64_t step, int64_t first, int64_t rows, int32_t *tokens, int32_t *labels);
+void fixture_read(DtData *data, int64_t step, int64_t first, int64_t rows, int32_t *tokens,
+                  int32_t *labels);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints: names and bytes, what is kept, what is said about one that does not fit or is damaged, and that no
- * failure of the disk loses an older one. Where faults are injected, every access to files happens in a
- * child process, which reads DT_FAULT at its first access. */
+/* Checkpoints: names and bytes, what is kept, what is said about one that does not fit or is
+ * damaged, and that no failure of the disk loses an older one. Where faults are injected, every
+ * access to files happens in a child process, which reads DT_FAULT at its first access. */
 #include "runtime/checkpoint.h"
 
 #include "base/hash.h"
@@ -40,12 +40,18 @@ static DtPlanStr str(const char *text)
 }
 
 /* extents end with 0. */
-static void add_store(const char *path, const char *pattern, uint32_t kind, uint32_t dtype, uint32_t n_loops,
-                      const int64_t *extents)
+static void add_store(const char *path, const char *pattern, uint32_t kind, uint32_t dtype,
+                      uint32_t n_loops, const int64_t *extents)
 {
     DtPlanStore *store = &f.stores[f.plan.n_stores++];
-    *store = (DtPlanStore){.path = str(path), .pattern = str(pattern), .kind = kind, .dtype = dtype,
-                           .first_axis = f.plan.n_axes, .n_loops = n_loops, .of = DT_PLAN_NONE, .saved = kind != DT_PLAN_GRAD,
+    *store = (DtPlanStore){.path = str(path),
+                           .pattern = str(pattern),
+                           .kind = kind,
+                           .dtype = dtype,
+                           .first_axis = f.plan.n_axes,
+                           .n_loops = n_loops,
+                           .of = DT_PLAN_NONE,
+                           .saved = kind != DT_PLAN_GRAD,
                            .arena = kind == DT_PLAN_PARAM || kind == DT_PLAN_STATE ? 0 : 1};
     store->bytes = dt_kinds_size(dtype);
     for (; *extents; extents++, store->n_axes++) {
@@ -66,8 +72,14 @@ static void setup(void)
     strcpy(f.folder, "/tmp/dt_checkXXXXXX");
     cr_assert_not_null(mkdtemp(f.folder));
     f.n_text = 1;
-    f.plan = (DtPlan){.meta = &f.meta, .n_meta = 1, .stores = f.stores, .axes = f.axes, .strings = f.text, .digest = 77};
-    f.meta = (DtPlanMeta){.model = str("tiny"), .compiler = str("by hand"), .n_ranks = 1, .batch = 6, .seed = ~0ull};
+    f.plan = (DtPlan){.meta = &f.meta,
+                      .n_meta = 1,
+                      .stores = f.stores,
+                      .axes = f.axes,
+                      .strings = f.text,
+                      .digest = 77};
+    f.meta = (DtPlanMeta){
+        .model = str("tiny"), .compiler = str("by hand"), .n_ranks = 1, .batch = 6, .seed = ~0ull};
     add_store("wte", "wte", DT_PLAN_PARAM, DT_PLAN_F32, 0, AXES(5, 3));
     add_store("h.w", "h.#.w", DT_PLAN_PARAM, DT_PLAN_F32, 1, AXES(3, 2, 4));
     add_store("h.g.b", "h.#.g.#.b", DT_PLAN_PARAM, DT_PLAN_BF16, 2, AXES(2, 3, 7));
@@ -76,7 +88,8 @@ static void setup(void)
     add_store("h.w", "h.#.w", DT_PLAN_MOMENT1, DT_PLAN_F32, 1, AXES(3, 2, 4));
     add_store("h.w", "h.#.w", DT_PLAN_MOMENT2, DT_PLAN_F32, 1, AXES(3, 2, 4));
     f.arenas[0] = f.memory[0], f.arenas[1] = f.memory[1];
-    f.rank = (DtRank){.plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .slot = &f.slot};
+    f.rank = (DtRank){
+        .plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .slot = &f.slot};
 }
 
 static void teardown(void)
@@ -93,14 +106,16 @@ static void fill(uint8_t mark)
 {
     for (uint32_t s = 0; s < f.plan.n_stores; s++)
         for (int64_t i = 0; f.stores[s].saved && i < f.stores[s].bytes; i++)
-            f.arenas[f.stores[s].arena][f.stores[s].offset + i] = (char)(mark + 3 * s + 7 * (uint32_t)i);
+            f.arenas[f.stores[s].arena][f.stores[s].offset + i] =
+                (char)(mark + 3 * s + 7 * (uint32_t)i);
 }
 
 static bool holds(uint8_t mark)
 {
     for (uint32_t s = 0; s < f.plan.n_stores; s++)
         for (int64_t i = 0; f.stores[s].saved && i < f.stores[s].bytes; i++)
-            if (f.arenas[f.stores[s].arena][f.stores[s].offset + i] != (char)(mark + 3 * s + 7 * (uint32_t)i))
+            if (f.arenas[f.stores[s].arena][f.stores[s].offset + i] !=
+                (char)(mark + 3 * s + 7 * (uint32_t)i))
                 return false;
     return true;
 }
@@ -125,7 +140,8 @@ static void expect_refused(const char *folder, const char *said)
     int64_t steps = -1;
     f.rank.failure = DT_OK;
     cr_assert(!dt_checkpoint_load(&f.rank, folder, false, &steps), "loaded; expected: %s", said);
-    cr_assert(strstr(f.rank.failure.message, said), "said: %s\nexpected: %s", f.rank.failure.message, said);
+    cr_assert(strstr(f.rank.failure.message, said), "said: %s\nexpected: %s",
+              f.rank.failure.message, said);
     f.rank.failure = DT_OK;
 }
 
@@ -143,8 +159,8 @@ static int n_entries(const char *folder, const char *prefix)
     int n = 0;
     DIR *listing = opendir(folder);
     for (struct dirent *entry; listing && (entry = readdir(listing)) != NULL;)
-        n += strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && strcmp(entry->d_name, ".") != 0 &&
-             strcmp(entry->d_name, "..") != 0;
+        n += strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+             strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(listing);
     return n;
 }
@@ -165,8 +181,9 @@ Test(checkpoint, saves_and_loads_every_byte)
 
 Test(checkpoint, tensors_have_the_names_of_iterations_and_logical_types)
 {
-    static const char *const names[] = {"count",     "h.0.g.0.b", "h.0.g.1.b", "h.0.g.2.b", "h.0.w", "h.1.g.0.b",
-                                        "h.1.g.1.b", "h.1.g.2.b", "h.1.w",     "h.2.w",     "wte"};
+    static const char *const names[] = {"count", "h.0.g.0.b", "h.0.g.1.b", "h.0.g.2.b",
+                                        "h.0.w", "h.1.g.0.b", "h.1.g.1.b", "h.1.g.2.b",
+                                        "h.1.w", "h.2.w",     "wte"};
     DtArena *arena = dt_arena_new();
     DtTensorFile file;
     save(1);
@@ -175,8 +192,10 @@ Test(checkpoint, tensors_have_the_names_of_iterations_and_logical_types)
     cr_assert_eq(file.n, DT_COUNT(names));
     for (uint32_t i = 0; i < file.n; i++)
         cr_assert_str_eq(file.tensors[i].name, names[i]);
-    const DtTensor *w = dt_safetensors_find(&file, "h.2.w"), *b = dt_safetensors_find(&file, "h.1.g.2.b");
-    cr_assert(w->n_axes == 2 && w->extents[0] == 2 && w->extents[1] == 4 && w->dtype == DT_PLAN_F32);
+    const DtTensor *w = dt_safetensors_find(&file, "h.2.w"),
+                   *b = dt_safetensors_find(&file, "h.1.g.2.b");
+    cr_assert(w->n_axes == 2 && w->extents[0] == 2 && w->extents[1] == 4 &&
+              w->dtype == DT_PLAN_F32);
     cr_assert_arr_eq(w->at, f.memory[0] + f.stores[1].offset + 2 * 32, 32);
     cr_assert(b->n_axes == 1 && b->extents[0] == 7 && b->dtype == DT_PLAN_BF16);
     cr_assert_arr_eq(b->at, f.memory[0] + f.stores[2].offset + 5 * 14, 14);
@@ -295,7 +314,8 @@ Test(checkpoint, missing_and_foreign_tensors_are_named_with_the_nearest)
 {
     save(1);
     f.stores[1].pattern = str("h.#.ww");
-    expect_refused(f.folder, "3 missing: `h.0.ww` (nearest: `h.0.w`), `h.1.ww` (nearest: `h.1.w`), ...");
+    expect_refused(f.folder,
+                   "3 missing: `h.0.ww` (nearest: `h.0.w`), `h.1.ww` (nearest: `h.1.w`), ...");
     expect_refused(f.folder, "3 not in the plan: `h.0.w` (nearest: `h.0.ww`)");
     cr_assert(holds(1));
 }
@@ -316,17 +336,20 @@ Test(checkpoint, split_and_misnamed_stores_are_refused)
 {
     f.axes[1].local = 1;
     cr_assert(!dt_checkpoint_save(&f.rank, f.folder, 1));
-    cr_assert(strstr(f.rank.failure.message, "`wte` is split over ranks"), "%s", f.rank.failure.message);
+    cr_assert(strstr(f.rank.failure.message, "`wte` is split over ranks"), "%s",
+              f.rank.failure.message);
     f.axes[1].local = 3;
     f.rank.failure = DT_OK;
     f.stores[1].pattern = str("h.w");
     cr_assert(!dt_checkpoint_save(&f.rank, f.folder, 1));
-    cr_assert(strstr(f.rank.failure.message, "`h.w` with 1 loops is called `h.w`"), "%s", f.rank.failure.message);
+    cr_assert(strstr(f.rank.failure.message, "`h.w` with 1 loops is called `h.w`"), "%s",
+              f.rank.failure.message);
     f.rank.failure = DT_OK;
     f.stores[1].pattern = str("h.#.w");
     f.stores[3].pattern = str("wte");
     cr_assert(!dt_checkpoint_save(&f.rank, f.folder, 1));
-    cr_assert(strstr(f.rank.failure.message, "two tensors are called `wte`"), "%s", f.rank.failure.message);
+    cr_assert(strstr(f.rank.failure.message, "two tensors are called `wte`"), "%s",
+              f.rank.failure.message);
     cr_assert_eq(n_entries(f.folder, ".step-"), 0);
     cr_assert_eq(n_entries(f.folder, "step-"), 0);
 }
@@ -353,7 +376,8 @@ static void flip(const char *path, long at)
 
 Test(checkpoint, every_flipped_byte_is_found_and_the_one_before_proposed)
 {
-    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "manifest.json"};
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
+                                        "manifest.json"};
     char want[300];
     save(1);
     save(2);
@@ -413,7 +437,8 @@ static int save_with_fault(const char *fault, int64_t steps)
         fill((uint8_t)steps);
         if (dt_checkpoint_save(&f.rank, f.folder, steps))
             _exit(0);
-        bool clear = f.rank.failure.code == DT_EXIT_IO && strstr(f.rank.failure.message, "was not saved (earlier ones") &&
+        bool clear = f.rank.failure.code == DT_EXIT_IO &&
+                     strstr(f.rank.failure.message, "was not saved (earlier ones") &&
                      strstr(f.rank.failure.message, f.folder);
         _exit(clear ? 1 : 2);
     }
@@ -439,11 +464,12 @@ static int load_in_child(void)
     return WEXITSTATUS(status) == 255 ? -1 : WEXITSTATUS(status);
 }
 
-/* The n-th operation of a kind fails, for every n: the older checkpoint, or the new one if it was complete
- * already, loads; the next save works and leaves no litter. */
+/* The n-th operation of a kind fails, for every n: the older checkpoint, or the new one if it was
+ * complete already, loads; the next save works and leaves no litter. */
 static void expect_survives(const char *kind, int at_least)
 {
-    int faults = 0, unharmed = 0; /* a manifest of another checkpoint that cannot be opened does no harm */
+    int faults = 0,
+        unharmed = 0; /* a manifest of another checkpoint that cannot be opened does no harm */
     f.rank.meta.save_keep = 1;
     for (int n = 1; unharmed < 4; n++) {
         char fault[32];

@@ -15,7 +15,8 @@ static void teardown(void) { fixture_close(&f); }
 
 TestSuite(data, .init = setup, .fini = teardown);
 
-/* All tokens of the split in the order of the file, through an eval reader with rows of one token. */
+/* All tokens of the split in the order of the file, through an eval reader with rows of one token.
+ * */
 static int64_t read_all(int32_t *ret_tokens)
 {
     f.meta.batch = 1;
@@ -195,7 +196,8 @@ Test(data, a_source_by_itself_is_cut_without_overlap)
 
 /* ---- binary files ---- */
 
-static void header_file(uint32_t magic, uint32_t version, uint32_t count, const void *body, size_t len)
+static void header_file(uint32_t magic, uint32_t version, uint32_t count, const void *body,
+                        size_t len)
 {
     static char bytes[8192];
     uint32_t head[256] = {magic, version, count};
@@ -252,7 +254,8 @@ Test(data, ids_beyond_31_bits_are_an_error)
     DtStatus status = dt_data_read(data, 0, 0, 1, inputs);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     status = dt_data_read(data, 0, 1, 1, inputs);
-    cr_assert(strstr(status.message, "tiny.dsl:12:3: token number 5 of") != NULL, "%s", status.message);
+    cr_assert(strstr(status.message, "tiny.dsl:12:3: token number 5 of") != NULL, "%s",
+              status.message);
     dt_data_close(data);
 }
 
@@ -278,7 +281,8 @@ Test(data, missing_empty_and_short_files_name_the_line)
 
 Test(data, readers_that_do_not_exist_yet_say_so)
 {
-    static const char *const said[] = {NULL, "`mlm` cannot be read yet", "`span_corruption` cannot be read yet",
+    static const char *const said[] = {NULL, "`mlm` cannot be read yet",
+                                       "`span_corruption` cannot be read yet",
                                        "`images` cannot be read yet"};
     file("data.bin", "something long enough");
     for (uint32_t sample = DT_PLAN_MLM; sample <= DT_PLAN_SAMPLE_IMAGES; sample++) {
@@ -322,7 +326,8 @@ static void read_more(DtData *data, int64_t sample, char *const *inputs)
 Test(data, synthetic_rows_are_numbered_not_streamed)
 {
     int32_t again[8], shifted[8];
-    f.reader = (DtPlanReader){.sample = DT_PLAN_NEXT_TOKEN, .source = DT_PLAN_SYNTHETIC, .lo = 5, .hi = 9, .n_inputs = 2};
+    f.reader = (DtPlanReader){
+        .sample = DT_PLAN_NEXT_TOKEN, .source = DT_PLAN_SYNTHETIC, .lo = 5, .hi = 9, .n_inputs = 2};
     DtData *data = fixture_data(&f);
     uint32_t counts[9] = {0};
     for (int64_t step = 0; step < 100; step++) {
@@ -344,11 +349,18 @@ Test(data, synthetic_rows_are_numbered_not_streamed)
 
 Test(data, synthetic_fills_every_dtype_in_range)
 {
-    static union { uint8_t u8[64]; uint16_t u16[64]; int64_t i64[64]; float f32[64]; double f64[64]; } first, second;
+    static union {
+        uint8_t u8[64];
+        uint16_t u16[64];
+        int64_t i64[64];
+        float f32[64];
+        double f64[64];
+    } first, second;
     char *inputs[] = {(char *)&first}, *others[] = {(char *)&second};
     f.meta.batch = 1;
     f.inputs[0].row_elements = f.axes[1].extent = f.axes[1].local = 64;
-    f.reader = (DtPlanReader){.sample = DT_PLAN_RAW, .source = DT_PLAN_SYNTHETIC, .lo = 0, .hi = 3, .n_inputs = 1};
+    f.reader = (DtPlanReader){
+        .sample = DT_PLAN_RAW, .source = DT_PLAN_SYNTHETIC, .lo = 0, .hi = 3, .n_inputs = 1};
     for (uint32_t dtype = 0; dtype < DT_PLAN_DTYPES; dtype++) {
         f.inputs[0].dtype = dtype;
         if (dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16) {
@@ -389,7 +401,8 @@ Test(data, synthetic_stands_in_for_every_sampler)
         DtData *data = fixture_data(&f);
         read_more(data, 1, inputs);
         for (int i = 0; i < 4; i++)
-            cr_assert(((int32_t *)(void *)room[0])[i] >= 0 && ((int32_t *)(void *)room[0])[i] < 256);
+            cr_assert(((int32_t *)(void *)room[0])[i] >= 0 &&
+                      ((int32_t *)(void *)room[0])[i] < 256);
         dt_data_close(data);
     }
     f.options.data_synthetic = false;
@@ -401,7 +414,8 @@ Test(data, synthetic_stands_in_for_every_sampler)
 
 Test(data, held_out_random_data_is_other_data)
 {
-    f.reader = (DtPlanReader){.sample = DT_PLAN_NEXT_TOKEN, .source = DT_PLAN_SYNTHETIC, .hi = 1000, .n_inputs = 2};
+    f.reader = (DtPlanReader){
+        .sample = DT_PLAN_NEXT_TOKEN, .source = DT_PLAN_SYNTHETIC, .hi = 1000, .n_inputs = 2};
     DtData *data = fixture_data(&f);
     fixture_read(data, 0, 0, 3, tokens, labels);
     dt_data_close(data);

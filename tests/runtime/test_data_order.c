@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of training data: a permutation without a table, windows once per epoch, and the same rows for every
- * layout. The reference is written from the description alone, with a table of the whole network. */
+/* The order of training data: a permutation without a table, windows once per epoch, and the same
+ * rows for every layout. The reference is written from the description alone, with a table of the
+ * whole network. */
 #include "data_fixture.h"
 
 #include "base/hash.h"
@@ -18,7 +19,8 @@ static void philox(const uint32_t counter[4], uint64_t key, uint32_t ret_words[4
     memcpy(x, counter, sizeof x);
     for (int round = 0; round < 10; round++) {
         uint64_t a = 0xD2511F53ull * x[0], b = 0xCD9E8D57ull * x[2];
-        uint32_t y[4] = {(uint32_t)(b >> 32) ^ x[1] ^ k[0], (uint32_t)b, (uint32_t)(a >> 32) ^ x[3] ^ k[1], (uint32_t)a};
+        uint32_t y[4] = {(uint32_t)(b >> 32) ^ x[1] ^ k[0], (uint32_t)b,
+                         (uint32_t)(a >> 32) ^ x[3] ^ k[1], (uint32_t)a};
         memcpy(x, y, sizeof x);
         k[0] += 0x9E3779B9u;
         k[1] += 0xBB67AE85u;
@@ -34,7 +36,8 @@ static uint32_t *network_table(uint64_t key, uint64_t epoch, int bits)
     for (uint32_t v = 0; v < 1u << bits; v++) {
         uint32_t pair[2] = {v >> half, v & mask};
         for (uint32_t round = 0; round < 8; round++) {
-            uint32_t words[4], counter[4] = {pair[1], (uint32_t)(epoch >> 32), (uint32_t)epoch, round};
+            uint32_t words[4],
+                counter[4] = {pair[1], (uint32_t)(epoch >> 32), (uint32_t)epoch, round};
             philox(counter, key, words);
             uint32_t next[2] = {pair[1], (pair[0] ^ words[0]) & mask};
             memcpy(pair, next, sizeof pair);
@@ -55,7 +58,8 @@ static void expect_reference(uint64_t key, uint64_t epoch, uint64_t n)
         uint64_t want = table[i];
         while (want >= n)
             want = table[want];
-        cr_assert_eq(dt_permutation_at(&p, i), want, "n %llu, index %llu", (unsigned long long)n, (unsigned long long)i);
+        cr_assert_eq(dt_permutation_at(&p, i), want, "n %llu, index %llu", (unsigned long long)n,
+                     (unsigned long long)i);
     }
     free(table);
 }
@@ -90,7 +94,8 @@ Test(order, permutation_is_a_bijection)
 
 Test(order, permutation_of_large_sets_stays_inside_and_apart)
 {
-    static const uint64_t sizes[] = {(1ull << 32) - 1, (1ull << 32) + 1, 1ull << 40, (1ull << 62) + 5, INT64_MAX};
+    static const uint64_t sizes[] = {(1ull << 32) - 1, (1ull << 32) + 1, 1ull << 40,
+                                     (1ull << 62) + 5, INT64_MAX};
     for (size_t s = 0; s < DT_COUNT(sizes); s++) {
         DtPermutation p = {17, 2, sizes[s]};
         uint64_t seen[64];
@@ -103,7 +108,8 @@ Test(order, permutation_of_large_sets_stays_inside_and_apart)
     }
 }
 
-/* Each place is as likely as another: chi-square with 9 degrees of freedom is above 35 in 6 of 100,000 cases. */
+/* Each place is as likely as another: chi-square with 9 degrees of freedom is above 35 in 6 of
+ * 100,000 cases. */
 static double chi_square(const uint32_t counts[10], uint32_t n)
 {
     double sum = 0, mean = n / 10.0;
@@ -173,7 +179,8 @@ static int32_t expect_epoch(DtData *data, int64_t sample, int64_t windows, int64
     return lowest;
 }
 
-/* What the description says an epoch has: as many windows as fit behind every offset below SEQ; at least one. */
+/* What the description says an epoch has: as many windows as fit behind every offset below SEQ; at
+ * least one. */
 static int64_t windows_of(int64_t n)
 {
     int64_t worst = (n - (SEQ - 1) - 1) / SEQ;
@@ -232,7 +239,8 @@ Test(windows, rows_are_those_of_the_reference)
             uint64_t offset = ((uint64_t)words[0] << 32 | words[1]) % SEQ, window = table[at];
             while (window >= (uint64_t)windows)
                 window = table[window];
-            cr_assert_eq(sample_at(data, sample), (int32_t)(offset + window * SEQ), "sample %lld", (long long)sample);
+            cr_assert_eq(sample_at(data, sample), (int32_t)(offset + window * SEQ), "sample %lld",
+                         (long long)sample);
         }
     free(table);
     dt_data_close(data);
@@ -251,7 +259,8 @@ Test(windows, rows_do_not_depend_on_ranks_or_micro_batches)
             for (int64_t rank = ranks; rank-- > 0;) { /* each rank has a reader of its own */
                 DtData *data = fixture_data(&f);
                 int64_t rows = ROWS / ranks, first = rank * rows;
-                fixture_read(data, step, first, rows, parts + first * SEQ, labels_of_parts + first * SEQ);
+                fixture_read(data, step, first, rows, parts + first * SEQ,
+                             labels_of_parts + first * SEQ);
                 dt_data_close(data);
                 if (rank == 0) {
                     cr_assert_arr_eq(parts, whole, sizeof whole);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of tensors that nobody can trust: whatever the bytes, opening ends in tensors inside of the file or in an
- * error, and never reads outside. */
+/* Files of tensors that nobody can trust: whatever the bytes, opening ends in tensors inside of the
+ * file or in an error, and never reads outside. */
 #include "runtime/safetensors.h"
 
 #include <criterion/criterion.h>
@@ -43,7 +43,10 @@ static void write_file(uint64_t header_len, const char *header, size_t n_header,
     write_bytes(bytes, 8 + n_header + data);
 }
 
-static DtStatus open_file(DtTensorFile *ret_file) { return dt_safetensors_open(arena, path, ret_file); }
+static DtStatus open_file(DtTensorFile *ret_file)
+{
+    return dt_safetensors_open(arena, path, ret_file);
+}
 
 static void expect_refused(const char *said)
 {
@@ -61,10 +64,11 @@ static void refuse_header(const char *header, size_t data, const char *said)
 
 Test(safetensors, reads_a_file_of_others)
 {
-    static const char header[] = "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[4,20]},"
-                                 "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-                                 "\"empty\":{\"dtype\":\"F64\",\"shape\":[0,7],\"data_offsets\":[20,20]},"
-                                 "\"one\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[20,22]}}  ";
+    static const char header[] =
+        "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[4,20]},"
+        "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+        "\"empty\":{\"dtype\":\"F64\",\"shape\":[0,7],\"data_offsets\":[20,20]},"
+        "\"one\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[20,22]}}  ";
     DtTensorFile file;
     write_file(sizeof header - 1, header, sizeof header - 1, 22);
     DtStatus status = open_file(&file);
@@ -92,32 +96,49 @@ Test(safetensors, lengths_are_bounded)
 
 Test(safetensors, headers_are_objects_of_tensors)
 {
-    static const struct { const char *header, *said; } cases[] = {
-        {"", "no JSON object"}, {"[]", "no JSON object"}, {"{", "no JSON object"}, {"{} x", "no JSON object"},
-        {"{\"a\":1,\"a\":1}", "no JSON object"}, {"\xff\xfe", "no JSON object"}, {"{\"\xff\":{}}", "no JSON object"},
-        {"{\"a\\u0000b\":{}}", "no JSON object"}, {"{\"a\":3}", "`a` is no description"},
-        {"{\"a\":{}}", "`a` has a dtype"}, {"{\"a\":{\"dtype\":\"F31\"}}", "`a` has a dtype"},
-        {"{\"a\":{\"dtype\":5}}", "`a` has a dtype"}, {"{\"a\":{\"dtype\":\"F32\"}}", "`a` has a shape"},
+    static const struct {
+        const char *header, *said;
+    } cases[] = {
+        {"", "no JSON object"},
+        {"[]", "no JSON object"},
+        {"{", "no JSON object"},
+        {"{} x", "no JSON object"},
+        {"{\"a\":1,\"a\":1}", "no JSON object"},
+        {"\xff\xfe", "no JSON object"},
+        {"{\"\xff\":{}}", "no JSON object"},
+        {"{\"a\\u0000b\":{}}", "no JSON object"},
+        {"{\"a\":3}", "`a` is no description"},
+        {"{\"a\":{}}", "`a` has a dtype"},
+        {"{\"a\":{\"dtype\":\"F31\"}}", "`a` has a dtype"},
+        {"{\"a\":{\"dtype\":5}}", "`a` has a dtype"},
+        {"{\"a\":{\"dtype\":\"F32\"}}", "`a` has a shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":4}}", "`a` has a shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1]}}", "`a` has a shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5]}}", "`a` has a shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"1\"]}}", "`a` has a shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296]}}", "`a` has a shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999]}}", "no JSON object"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}", "`a` has a shape"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}",
+         "`a` has a shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", "`a` has no data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", "`a` has no data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,\"4\"]}}", "`a` has no data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}",
+         "`a` has no data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,\"4\"]}}",
+         "`a` has no data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", "`a` lies outside"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", "`a` lies outside"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", "`a` lies outside"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[9223372036854775803,9223372036854775807]}}",
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[9223372036854775803,"
+         "9223372036854775807]}}",
          "`a` lies outside"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", "`a` has another number of bytes"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}",
+         "`a` has another number of bytes"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", "`a` follows a hole"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "bytes after its last tensor"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+         "bytes after its last tensor"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-         "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}", "overlaps with another"},
+         "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
+         "overlaps with another"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++)
         refuse_header(cases[i].header, 8, cases[i].said);
@@ -142,8 +163,9 @@ static const void *give(void *context, uint32_t i, DtStatus *ret_status)
 /* Any single byte of a small file, replaced by anything: an error, or tensors that can be read. */
 Test(safetensors, every_changed_byte_is_safe)
 {
-    DtTensor tensors[2] = {{.name = "x", .dtype = DT_PLAN_U16, .n_axes = 2, .extents = {2, 3}, .bytes = 12},
-                           {.name = "y\"\\", .dtype = DT_PLAN_F64, .n_axes = 1, .extents = {1}, .bytes = 8}};
+    DtTensor tensors[2] = {
+        {.name = "x", .dtype = DT_PLAN_U16, .n_axes = 2, .extents = {2, 3}, .bytes = 12},
+        {.name = "y\"\\", .dtype = DT_PLAN_F64, .n_axes = 1, .extents = {1}, .bytes = 8}};
     DtTensorsId id;
     static const char data[] = "some twenty-odd bytes";
     DtStatus status = dt_safetensors_write(path, tensors, 2, give, (void *)(uintptr_t)data, &id);
@@ -178,9 +200,11 @@ Test(safetensors, a_source_that_fails_leaves_no_file)
     DtTensor tensors[4];
     DtTensorsId id;
     for (int i = 0; i < 4; i++)
-        tensors[i] = (DtTensor){.name = &"abcd\0"[i], .dtype = DT_PLAN_U8, .n_axes = 1, .extents = {1}, .bytes = 1};
+        tensors[i] = (DtTensor){
+            .name = &"abcd\0"[i], .dtype = DT_PLAN_U8, .n_axes = 1, .extents = {1}, .bytes = 1};
     unlink(path);
-    DtStatus status = dt_safetensors_write(path, tensors, 4, give, (void *)(uintptr_t) "bytes", &id);
+    DtStatus status =
+        dt_safetensors_write(path, tensors, 4, give, (void *)(uintptr_t) "bytes", &id);
     cr_assert_str_eq(status.message, "no third tensor");
     cr_assert_neq(access(path, F_OK), 0);
 }

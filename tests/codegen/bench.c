@@ -137,11 +137,38 @@ DtPlanBuilder *bench_plan(Bench *t, const DtCodegenOptions *options)
     return builder;
 }
 
+/* Bits of a number that the 16-bit dtype holds exactly, and back; without the code under test. */
+static uint16_t half_bits(DtDtype dtype, double value)
+{
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    if (dtype == DT_BF16) {
+        float narrow = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &narrow, 4);
+        return (uint16_t)(bits >> 16);
+    }
+    if (fabs(value) < 0x1p-14)
+        return (uint16_t)(sign | (uint16_t)(fabs(value) * 0x1p24));
+    int exponent = ilogb(value);
+    return (uint16_t)(sign | (exponent + 15) << 10 | (int)((fabs(value) * ldexp(1, -exponent) - 1) * 1024));
+}
+
+static double half_value(DtDtype dtype, uint16_t bits)
+{
+    int width = dtype == DT_BF16 ? 7 : 10, bias = dtype == DT_BF16 ? 127 : 15;
+    int exponent = (bits & 0x7fff) >> width, mantissa = bits & ((1 << width) - 1);
+    double sign = bits & 0x8000 ? -1 : 1;
+    if (exponent == (1 << (15 - width)) - 1)
+        return mantissa ? NAN : sign * INFINITY;
+    return exponent ? sign * ldexp(1 + ldexp(mantissa, -width), exponent - bias) : sign * ldexp(mantissa, 1 - bias - width);
+}
+
 static void store_element(char *at, DtDtype dtype, int64_t i, double value)
 {
     switch (dtype) {
     case DT_BOOL: ((unsigned char *)at)[i] = (unsigned char)value; break;
     case DT_I32: ((int32_t *)at)[i] = (int32_t)value; break;
+    case DT_F16: case DT_BF16: ((uint16_t *)at)[i] = half_bits(dtype, value); break;
     default: ((float *)at)[i] = (float)value; break;
     }
 }
@@ -151,6 +178,7 @@ static double load_element(const char *at, DtDtype dtype, int64_t i)
     switch (dtype) {
     case DT_BOOL: return ((const unsigned char *)at)[i];
     case DT_I32: return ((const int32_t *)at)[i];
+    case DT_F16: case DT_BF16: return half_value(dtype, ((const uint16_t *)at)[i]);
     default: return (double)((const float *)at)[i];
     }
 }

@@ -381,6 +381,51 @@ Test(kernels, gathers_and_scatters)
     bench_free(t);
 }
 
+/* ---- 16-bit floats ---- */
+
+/* Registers hold f32, so a chain rounds once where the interpreter rounds after every op: results of at
+ * most three ops differ by three times half the spacing, 2^-8 (bf16) and 2^-11 (f16). */
+static void half_floats(Bench *t, DtDtype dtype)
+{
+    const double some = dtype == DT_BF16 ? 3 * 0x1p16 : 3 * 0x1p13;
+    const DtType *type = bench_type(dtype, "a=3 b=130"), *row = bench_type(dtype, "b=130");
+    DtValue *x = bench_random(t, type, 1), *y = bench_random(t, row, 2), *z = bench_random(t, bench_type(DT_F32, "b=130 a=3"), 3);
+    for (uint32_t i = 0; i < DT_COUNT(binary); i++)
+        if (binary[i] != DT_OP_FLOORDIV && binary[i] != DT_OP_MOD)
+            bench_out(t, dt_graph_binary(&t->b, binary[i], x, y), binary[i] == DT_OP_MUL || binary[i] == DT_OP_DIV ? some : 0);
+    bench_out(t, dt_graph_unary(&t->b, DT_OP_TANH, x), some);
+    bench_out(t, dt_graph_unary(&t->b, DT_OP_NEG, x), 0);
+    bench_out(t, dt_graph_cast(&t->b, x, DT_F32), 0);
+    bench_out(t, dt_graph_cast(&t->b, x, DT_I32), 0);
+    bench_out(t, dt_graph_cast(&t->b, x, DT_BOOL), 0);
+    bench_out(t, dt_graph_cast(&t->b, x, dtype == DT_F16 ? DT_BF16 : DT_F16), 0);
+    bench_out(t, dt_graph_cast(&t->b, dt_graph_binary(&t->b, DT_OP_DIV, z, dt_graph_constant(&t->b, DT_F32, 3)), dtype), 0);
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, x, AXES(name("b"))), 0);
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MIN, x, AXES(name("a"))), 0);
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(name("a"))), some);
+    bench_out(t, dt_graph_dot(&t->b, x, y, AXES(name("b")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_reorder(&t->b, x, bench_order(type, 1)), 0);
+    bench_out(t, dt_graph_pad(&t->b, x, name("b"), 1, 2, 2, -1.5), 0);
+    DtValue *parts[2] = {x, dt_graph_slice(&t->b, x, name("b"), 3, 1, 9)};
+    bench_out(t, dt_graph_concat(&t->b, name("b"), 2, parts), 0);
+    const double at[] = {2, 0, 1, 7, -1};
+    DtValue *index = bench_values(t, bench_type(DT_I32, "s=5"), 5, at);
+    bench_out(t, dt_graph_gather(&t->b, x, AXES(name("a")), &index), 0);
+    DtAxis target = bench_axis("t", 4);
+    DtValue *rows = bench_random(t, bench_type(dtype, "s=5 b=17"), 4);
+    bench_out(t, dt_graph_scatter_add(&t->b, rows, 1, &target, &index, AXES(name("s")), NULL), 0);
+    bench_out(t, dt_graph_where(&t->b, bench_random(t, bench_type(DT_BOOL, "b=130"), 5), x, y), 0);
+}
+
+Test(kernels, sixteen_bit_floats)
+{
+    Bench *t = bench_new();
+    half_floats(t, DT_BF16);
+    half_floats(t, DT_F16);
+    bench_check(t);
+    bench_free(t);
+}
+
 /* ---- optimizer ---- */
 
 /* A step is at most a dozen roundings of terms below 64: 16 units of 2^-24 of 64. */

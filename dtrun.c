@@ -175,6 +175,15 @@ static bool read_option(CommandLine *line, int id, const char *value)
     }
 }
 
+/* Who resumes one certain checkpoint saves beside it, not in it. */
+static void choose_save_folder(DtRunOptions *run)
+{
+    static char above[4096];
+    if (run->save == NULL && run->resume != NULL && !run->eval && !run->generate &&
+        dt_checkpoint_above(run->resume, above))
+        run->save = above;
+}
+
 static bool check_combination(CommandLine *line)
 {
     const DtRunOptions *run = &line->run;
@@ -186,6 +195,7 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--save belongs to training, not to --eval or --generate");
     if ((line->rank < 0) != (line->shared < 0))
         return wrong(line, "--rank and --shared belong together");
+    choose_save_folder(&line->run);
     return true;
 }
 

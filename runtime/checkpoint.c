@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* The tensors of one file as the plan wants them, and where their bytes lie on this rank. */
 typedef struct Wanted {
@@ -454,4 +455,26 @@ bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_st
     }
     dt_arena_free(memory);
     return newest != NULL;
+}
+
+bool dt_checkpoint_above(const char *path, char ret_folder[4096])
+{
+    char manifest[4096];
+    size_t len = strlen(path);
+    if (len > 3000)
+        return false;
+    snprintf(manifest, sizeof manifest, "%s/" DT_MANIFEST_NAME, path);
+    if (access(manifest, F_OK) != 0)
+        return false;
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    snprintf(ret_folder, 4096, "%.*s", (int)len, path);
+    char *slash = strrchr(ret_folder, '/'), *name = slash ? slash + 1 : ret_folder;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        strcat(ret_folder, "/..");
+    else if (slash == NULL)
+        strcpy(ret_folder, ".");
+    else
+        slash[slash == ret_folder] = '\0';
+    return true;
 }

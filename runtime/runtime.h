@@ -307,6 +307,8 @@ bool dt_checkpoint_load(DtRank *rank, const char *folder, bool weights_only, int
 /* Path of the newest complete checkpoint in folder into ret_path, and its steps; false if there is
  * none. */
 bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_steps);
+/* True if path is a checkpoint itself; then ret_folder is the folder that it lies in. */
+bool dt_checkpoint_above(const char *path, char ret_folder[4096]);
 
 /* ---- training and what is shown ---- */
 

@@ -78,6 +78,10 @@ if grep -q "is damaged: .*--resume hurt/step-00000006" err; then pass; else fail
 run --resume hurt/step-00000006 --save healed --steps $steps || fail 'resuming from the one before'
 same healed 'resumed from the one before: other bits'
 
+# Resuming one certain checkpoint saves beside it.
+run --resume hurt/step-00000006 --steps $steps || fail 'resuming one of several'
+same hurt 'resumed one of several: other bits'
+
 # What one layout saved, another loads.
 "$dtc" small.dsl --parallel none -o small.plan 2>err || fail 'cannot compile for one rank'
 if run --resume straight --steps $((steps + 1)); then pass; else fail 'another layout cannot load'; fi

@@ -308,6 +308,25 @@ Test(checkpoint, an_empty_or_missing_folder_is_an_error)
     cr_assert(!dt_checkpoint_find(inside("nowhere"), path, &steps));
 }
 
+Test(checkpoint, knows_the_folder_above)
+{
+    static const char *const names[] = {"step-00000004", "./step-00000004", "step-00000004//"};
+    char above[4096];
+    save(4);
+    cr_assert(dt_checkpoint_above(inside("step-00000004"), above));
+    cr_assert_str_eq(above, f.folder);
+    cr_assert(!dt_checkpoint_above(f.folder, above));
+    cr_assert_eq(chdir(f.folder), 0);
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        cr_assert(dt_checkpoint_above(names[i], above));
+        cr_assert_str_eq(above, ".");
+    }
+    cr_assert_eq(chdir("step-00000004"), 0);
+    cr_assert(dt_checkpoint_above(".", above));
+    cr_assert_str_eq(above, "./..");
+    cr_assert_eq(chdir("/"), 0);
+}
+
 /* ---- plans that differ ---- */
 
 Test(checkpoint, missing_and_foreign_tensors_are_named_with_the_nearest)

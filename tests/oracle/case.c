@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const double oracle_exact = 1e-9, oracle_single = 1e-5;
+const double oracle_exact = 1e-9, oracle_single = 1e-5, oracle_lr = 0.05;
 
 void oracle_fail(const char *format, ...)
 {
@@ -47,10 +47,10 @@ static void read_options(DtArena *arena, const json_t *object, DtOption *ret_opt
     }
 }
 
-void case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n)
+json_t *case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n)
 {
     json_error_t error;
-    json_t *root = json_load_file(path, 0, &error); /* lives as long as the process */
+    json_t *root = json_load_file(path, 0, &error);
     if (root == NULL)
         oracle_fail("%s:%d: %s", path, error.line, error.text);
     Case *cases = DT_NEW_ARRAY(arena, Case, json_object_size(root) + 1);
@@ -70,6 +70,7 @@ void case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t 
     }
     *ret_cases = cases;
     *ret_n = n;
+    return root;
 }
 
 /* ---- the program ---- */
@@ -96,15 +97,35 @@ DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c)
 
 /* ---- values ---- */
 
+const char *case_kind(const DtStore *store)
+{
+    static const char *const kinds[] = {[DT_STORE_PARAM] = "param",
+                                        [DT_STORE_STATE] = "state",
+                                        [DT_STORE_GRAD] = "grad",
+                                        [DT_STORE_MOMENT1] = "moment1",
+                                        [DT_STORE_MOMENT2] = "moment2"};
+    return kinds[store->kind];
+}
+
+/* What is added to the initial value of an element; u is uniform in [0, 1). */
+static double noise(const DtStore *store, double u)
+{
+    switch (store->kind) {
+    case DT_STORE_PARAM: return store->init.kind == DT_INIT_CONST ? 0.4 * u - 0.2 : 0;
+    case DT_STORE_MOMENT1: return 2e-3 * u - 1e-3;
+    case DT_STORE_MOMENT2: return 1e-5 * u + 1e-7;
+    default: return 0;
+    }
+}
+
 static void init_store(const DtStore *store, uint64_t seed, DtTensor *tensor)
 {
     const int64_t n = dt_type_elements(store->type);
     const uint64_t key = dt_hash_text(store->path, 0);
     dt_interp_init(store, seed, tensor);
     for (int64_t i = 0; i < n; i++) {
-        if (store->kind == DT_STORE_PARAM && store->init.kind == DT_INIT_CONST)
-            tensor->at[i] += 0.4 * dt_philox_uniform(dt_philox(key, (uint64_t)i, 1, 0)) - 0.2;
-        tensor->at[i] = (double)(float)tensor->at[i];
+        const DtPhilox random = dt_philox(key, (uint64_t)i, 1, (uint32_t)store->kind);
+        tensor->at[i] = (double)(float)(tensor->at[i] + noise(store, dt_philox_uniform(random)));
     }
 }
 
@@ -128,6 +149,23 @@ static void fill_input(const Case *c, const char *name, DtTensor *tensor)
         if (dtype == DT_BOOL)
             tensor->at[i] = tensor->at[i] != 0;
     }
+}
+
+static void add_scalar(Sample *s, const char *name, double value)
+{
+    Input input = {name, dt_interp_tensor(s->arena, dt_type_scalar(DT_F32))};
+    input.tensor->at[0] = value;
+    DT_PUSH(s->arena, s->inputs, input);
+}
+
+/* What the runtime gives to the optimizer: updates count from 1. */
+static void make_scalars(Sample *s)
+{
+    const DtUpdate *update = &s->program->train->optimizer.update;
+    const double t = s->step + 1.0;
+    add_scalar(s, "@lr", oracle_lr);
+    add_scalar(s, "@bias1", 1 / (1 - pow(update->beta1, t)));
+    add_scalar(s, "@bias2", 1 / (1 - pow(update->beta2, t)));
 }
 
 static void make_inputs(Sample *s)
@@ -170,15 +208,18 @@ void sample_make(Sample *s, const Case *c)
     const DtPassContext context = {.train = s->program->train};
     dt_pass_differentiate(module, &context);
     verify(s, "differentiation");
+    dt_pass_optimizer(module, &context);
+    verify(s, "the optimizer's pass");
     s->stores = DT_NEW_ARRAY(s->arena, DtTensor *, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtStore *store = module->stores.at[i];
-        if (store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE)
+        if (store->kind == DT_STORE_GRAD)
             continue;
         s->stores[i] = dt_interp_tensor(s->arena, store->type);
         init_store(store, s->seed, s->stores[i]);
     }
     make_inputs(s);
+    make_scalars(s);
 }
 
 void sample_free(Sample *s) { dt_arena_free(s->arena); }

@@ -53,23 +53,31 @@ static void write_file(Export *e, const char *path)
     free(header);
 }
 
-void export_write(const Sample *s, const Gradients *g, const char *path)
+static void add_value(Export *e, DtArena *arena, const char *name, double value)
+{
+    DtTensor *tensor = dt_interp_tensor(arena, dt_type_scalar(DT_F32));
+    tensor->at[0] = value;
+    add(e, arena, "value", name, tensor);
+}
+
+void export_write(const Sample *s, const Outcome *outcome, const char *path)
 {
     Export e = {.header = json_object(), .metadata = json_object()};
     const DtModule *module = s->program->module;
     for (uint32_t i = 0; i < module->stores.n; i++)
-        if (s->stores[i])
-            add(&e, s->arena, "param", module->stores.at[i]->path, s->stores[i]);
+        if (module->stores.at[i]->kind != DT_STORE_GRAD)
+            add(&e, s->arena, case_kind(module->stores.at[i]), module->stores.at[i]->path,
+                s->stores[i]);
     for (uint32_t i = 0; i < s->inputs.n; i++)
         add(&e, s->arena, "input", s->inputs.at[i].name, s->inputs.at[i].tensor);
-    for (uint32_t i = 0; i < g->list.n; i++)
-        add(&e, s->arena, "grad", g->list.at[i].param->path, g->list.at[i].tensor);
-    DtTensor *loss = dt_interp_tensor(s->arena, dt_type_scalar(DT_F32));
-    loss->at[0] = g->loss;
-    add(&e, s->arena, "value", "loss", loss);
+    for (uint32_t i = 0; i < outcome->list.n; i++)
+        add(&e, s->arena, "result", outcome->list.at[i].name, outcome->list.at[i].tensor);
+    add_value(&e, s->arena, "loss", outcome->loss);
+    add_value(&e, s->arena, "norm", outcome->norm);
     json_object_set_new(e.metadata, "case", json_string(s->of->name));
     json_object_set_new(e.metadata, "seed", json_sprintf("%llu", (unsigned long long)s->seed));
     json_object_set_new(e.metadata, "step", json_sprintf("%u", s->step));
+    json_object_set_new(e.metadata, "lr", json_sprintf("%.17g", oracle_lr));
     write_file(&e, path);
     json_decref(e.header);
     dt_text_free(&e.data);

@@ -41,9 +41,11 @@ class Model:
     """Parameters by path, axes in the order that the caller wants, and dropout.
 
     loops: the axis that stacks the parameters under a label. stds: standard deviations of initial values by
-    the end of the path, the longest that fits; constants are not listed. """
+    the end of the path, the longest that fits; constants are not listed. adamw, sgd, clip: the optimizer;
+    AdamW's decay is for parameters that are written with more than one axis. """
 
     loops, stds = {}, {}
+    adamw, sgd, clip = {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}, None, 1.0
 
     def __init__(self, values, axes, dims, seed, step):
         self.leaf = {k[len("param/"):]: torch.tensor(v, requires_grad=True) for k, v in values.items()
@@ -106,6 +108,35 @@ class Model:
         h = act(self.linear(x, path + ".up", "embed", "ffn", i, bias))
         return self.linear(h, path + ".down", "ffn", "embed", i, bias)
 
+    def rank(self, path):
+        """Number of axes as declared: a bias has one, also when that stands for (heads, head)."""
+        if path.endswith(".b0"):
+            return 1
+        return len(self.axes["param/" + path].split()) - (path.split(".")[0] in self.loops)
+
+    def update(self, moments, lr):
+        """The optimizer's step; moments by "moment1/PATH", as they are before it. Returns what they are then."""
+        matrices = [p for p in self.leaf if self.rank(p) > 1]
+        vectors = [p for p in self.leaf if p not in matrices]
+        norm = torch.nn.utils.clip_grad_norm_(self.leaf.values(), self.clip or math.inf)
+        if self.sgd:
+            names = {"moment1": "momentum_buffer"}
+            optimizer = torch.optim.SGD(self.leaf.values(), lr=lr, **self.sgd)
+        else:
+            names = {"moment1": "exp_avg", "moment2": "exp_avg_sq"}
+            optimizer = torch.optim.AdamW([{"params": [self.leaf[p] for p in matrices]},
+                                           {"params": [self.leaf[p] for p in vectors], "weight_decay": 0.0}],
+                                          lr=lr, **self.adamw)
+        for path, leaf in self.leaf.items():
+            optimizer.state[leaf] = {ours: torch.tensor(moments[f"{kind}/{path}"]) for kind, ours in names.items()}
+            if not self.sgd:
+                optimizer.state[leaf]["step"] = torch.tensor(float(self.step))
+        optimizer.step()
+        after = {"param/" + path: leaf for path, leaf in self.leaf.items()}
+        for path, leaf in self.leaf.items():
+            after.update({f"{kind}/{path}": optimizer.state[leaf][ours] for kind, ours in names.items()})
+        return float(norm), {name: tensor.detach().numpy() for name, tensor in after.items()}
+
     def std(self, path):
         best = max((s for s in self.stds if path.endswith(s)), key=len, default=None)
         if best is None:
@@ -139,6 +170,7 @@ class Gpt2(Model):
 
 
 class Quickstart(Gpt2):
+    adamw = {"betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1}
     stds = {**Gpt2.stds, "wpe": 0.02}
     bias, rate = False, 0.0
 
@@ -220,6 +252,7 @@ class Moe(Llama):
 
 
 class Bert(Model):
+    adamw, clip = {"betas": (0.9, 0.999), "eps": 1e-6, "weight_decay": 0.01}, None
     loops = {"h": "layers"}
     stds = {"word": 0.02, "place": 0.02, "segment": 0.02, ".w": 0.02}
 
@@ -242,6 +275,7 @@ class Bert(Model):
 
 
 class T5(Model):
+    adamw = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
     loops = {"e": "enc", "d": "dec"}
     stds = {"word": 1.0, "rel_e": lambda m: m.embed**-0.5, "rel_d": lambda m: m.embed**-0.5,
             "wq.w": lambda m: (m.embed * m.head)**-0.5, "wk.w": lambda m: m.embed**-0.5,
@@ -299,6 +333,7 @@ class T5(Model):
 
 
 class Vit(Model):
+    adamw = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.3}
     loops = {"h": "layers"}
     stds = {"pos": 0.02, ".w": 0.02}
 
@@ -317,6 +352,7 @@ class Vit(Model):
 
 
 class Vgg16(Model):
+    sgd, clip = {"momentum": 0.9, "weight_decay": 5e-4}, None
     stds = {"c1.w": lambda m: None, "c2.w": lambda m: None, "c3.w": lambda m: None, "f1.w": 0.01, "f2.w": 0.01,
             "f3.w": 0.01}
 

@@ -56,12 +56,12 @@ static int export_case(const Case *cases, uint32_t n, const char *name, const ch
 {
     for (uint32_t i = 0; i < n; i++) {
         Sample sample;
-        Gradients gradients;
+        Outcome outcome;
         if (strcmp(cases[i].name, name) != 0)
             continue;
         sample_make(&sample, &cases[i]);
-        gradients_evaluate(&sample, &gradients);
-        export_write(&sample, &gradients, path);
+        outcome_evaluate(&sample, &outcome);
+        export_write(&sample, &outcome, path);
         sample_free(&sample);
         return 0;
     }
@@ -75,7 +75,7 @@ static int run_command(char **words, bool verbose)
     Case *cases;
     uint32_t n;
     int code = 2;
-    case_read_all(arena, words[0], &cases, &n);
+    json_t *root = case_read_all(arena, words[0], &cases, &n);
     if (strcmp(words[1], "list") == 0) {
         for (uint32_t i = 0; i < n; i++)
             printf("%s\n", cases[i].name);
@@ -86,6 +86,7 @@ static int run_command(char **words, bool verbose)
     for (uint32_t i = 0; i < DT_COUNT(names); i++)
         if (strcmp(words[1], names[i]) == 0)
             code = run_all((Command)i, cases, n, words + 2, verbose);
+    json_decref(root);
     dt_arena_free(arena);
     return code;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The oracle: programs of examples/, shrunk, evaluated by three parties on the same parameters and inputs.
  *
- *   the interpreter  (double precision)          case.c makes the values, gradients.c evaluates
+ *   the interpreter  (double precision)          case.c makes the values, outcome.c evaluates
  *   PyTorch          (float64, models.py)        run.py compares with `oracle export` and writes recorded/
- *   generated code   (float32)                   planned.c compiles, loads and runs entry "step"
+ *   generated code   (float32)                   planned.c compiles, loads, runs "step" and "update"
  *
  * `oracle check` compares the interpreter with what PyTorch once said, so that no PyTorch is needed;
  * `oracle plan` compares the generated code with the interpreter. Dropout is on: all three draw the same
@@ -40,63 +40,66 @@ typedef struct Sample {
     DtArena *arena;
     DtDiags *diags;
     DtProgram *program;
-    DtTensor **stores; /* by number of the store; NULL unless a parameter or state */
+    DtTensor **stores; /* by number of the store; gradients are NULL until they are computed */
     DT_VEC(Input) inputs;
     uint64_t seed;
     uint32_t step;
 } Sample;
 
-/* A gradient and the parameter that it belongs to. */
-typedef struct Gradient {
-    const DtStore *param;
+/* A gradient, or the value of a parameter or moment after the optimizer's step. */
+typedef struct Result {
+    const char *name; /* "grad/PATH", "new_param/PATH", "new_moment1/PATH", "new_moment2/PATH" */
+    const DtStore *store; /* of the gradient, parameter or moment */
     DtTensor *tensor;
-} Gradient;
+} Result;
 
-typedef struct Gradients {
-    double loss, norm; /* norm: of all gradients together */
-    DT_VEC(Gradient) list;
-} Gradients;
+typedef struct Outcome {
+    double loss, norm; /* norm: of all gradients together, before clipping */
+    DT_VEC(Result) list;
+} Outcome;
 
 enum { ORACLE_STEP = 3, ORACLE_PROJECTIONS = 3 };
+extern const double oracle_lr; /* learning rate of the optimizer's step: large, to be seen in f32 */
 extern const double oracle_exact, oracle_single; /* tolerances: double and single precision */
 
 _Noreturn void oracle_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- case.c ---- */
 
-/* All cases of a file, in order. */
-void case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n);
+/* All cases of a file, in order. They point into what is returned, which is the caller's. */
+json_t *case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n);
 /* Lowers the program as the case says, for one rank; everything in f32. Ends the process on errors. */
 DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c);
 /* Everything about one case; free with sample_free. */
 void sample_make(Sample *sample, const Case *c);
 void sample_free(Sample *sample);
 DtTensor *sample_input(const Sample *sample, const char *name); /* NULL: none of that name */
+const char *case_kind(const DtStore *store);                    /* "param", "grad", "moment1" ... */
 
-/* ---- gradients.c ---- */
+/* ---- outcome.c ---- */
 
-/* Entry "grad" in double precision. */
-void gradients_evaluate(Sample *sample, Gradients *ret_gradients);
-double gradients_norm(const DtTensor *tensor);
+/* Entries "grad" and "update" in double precision. */
+void outcome_evaluate(Sample *sample, Outcome *ret_outcome);
+double outcome_norm(const DtTensor *tensor);
 /* <tensor, direction number k>: elements are 2 u - 1 of Philox with key k, counted row-major. */
-double gradients_project(const DtTensor *tensor, uint64_t k);
+double outcome_project(const DtTensor *tensor, uint64_t k);
 
-/* A comparison under way. all: norm of all gradients. */
+/* A comparison under way. */
 typedef struct Measure {
-    double tolerance, all;
+    double tolerance;
     bool verbose, good; /* good: nothing has failed so far */
     double worst;       /* largest relative difference so far */
 } Measure;
 
-/* One norm of a difference against the norm of the reference; for the loss all is 0. Prints a line on failure,
- * or always if verbose. */
-void gradients_compare(Measure *measure, const char *what, double difference, double reference,
-                       double all);
+/* One norm of a difference against the norm of the reference; all: the norm of all gradients for a gradient, else
+ * 0. Prints a line on failure, or always if verbose. */
+void outcome_compare(Measure *measure, const char *what, double difference, double reference,
+                     double all);
 
 /* ---- export.c ---- */
 
-/* Parameters, inputs, loss and gradients as a safetensors file: param/PATH, input/NAME, grad/PATH, loss. */
-void export_write(const Sample *sample, const Gradients *gradients, const char *path);
+/* A safetensors file: param/PATH, moment1/PATH, moment2/PATH, input/NAME, all results, value/loss, value/norm. */
+void export_write(const Sample *sample, const Outcome *outcome, const char *path);
 
 /* ---- recorded.c ---- */
 

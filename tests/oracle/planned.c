@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generated code against the interpreter: the case is compiled to a plan in memory, loaded into this
- * process, one thread per rank, given the same parameters and inputs, and entry "step" is run. The runtime's
+ * process, one thread per rank, given the same parameters and inputs, and entries "step" and "update" are run. The runtime's
  * readers of data are replaced: a read copies the sample's inputs. */
 #include "oracle.h"
 
@@ -160,27 +160,36 @@ static void compile(Planned *p, const Case *c, bool unfused)
     require(c, &status);
 }
 
-static void load_rank(Planned *p, const Sample *s, uint32_t number)
+/* Values of everything that outlives a step. */
+static void fill_stores(DtRank *rank, const Sample *s)
 {
     const DtModule *module = s->program->module;
-    DtRank *rank = &p->ranks[number];
-    DtStatus status = dt_load_rank(&p->options, &p->plan, number, p->fd, rank);
-    require(s->of, &status);
-    rank->step = s->step;
-    for (uint32_t i = 0; i < p->plan.n_stores; i++) {
-        const DtPlanStore *store = &p->plan.stores[i];
-        const char *path = dt_plan_str(&p->plan, store->path);
+    for (uint32_t i = 0; i < rank->plan->n_stores; i++) {
+        const DtPlanStore *store = &rank->plan->stores[i];
+        const char *path = dt_plan_str(rank->plan, store->path);
         const DtTensor *values = NULL;
-        for (uint32_t k = 0; k < module->stores.n; k++)
-            if (s->stores[k] && strcmp(module->stores.at[k]->path, path) == 0)
-                values = s->stores[k];
-        if (store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE)
+        if (store->kind == DT_PLAN_GRAD)
             continue;
+        for (uint32_t k = 0; k < module->stores.n; k++)
+            if (module->stores.at[k]->kind == store->kind &&
+                strcmp(module->stores.at[k]->path, path) == 0)
+                values = s->stores[k];
         if (values == NULL)
-            oracle_fail("%s: the plan has a parameter `%s`", s->of->name, path);
-        expect_axes(&p->plan, path, store->first_axis, store->n_axes, values->type);
+            oracle_fail("%s: the plan has another store `%s`", s->of->name, path);
+        expect_axes(rank->plan, path, store->first_axis, store->n_axes, values->type);
         store_values(values, 0, dt_type_elements(values->type), store->dtype, path,
                      rank->arenas[store->arena] + store->offset);
+    }
+}
+
+static void fill_scalars(DtRank *rank, const Sample *s)
+{
+    static const char *const names[] = {
+        [DT_SCALAR_LR] = "@lr", [DT_SCALAR_BIAS1] = "@bias1", [DT_SCALAR_BIAS2] = "@bias2"};
+    for (uint32_t i = 0; i < rank->plan->n_scalars; i++) {
+        const DtPlanScalar *scalar = &rank->plan->scalars[i];
+        store_values(sample_input(s, names[scalar->kind]), 0, 1, DT_PLAN_F32, names[scalar->kind],
+                     rank->arenas[scalar->arena] + scalar->offset);
     }
 }
 
@@ -191,21 +200,34 @@ static void load(Planned *p, const Sample *s)
         oracle_fail("%s: the plan is for %u ranks", s->of->name, p->plan.meta->n_ranks);
     DtStatus status = dt_shared_create(&p->plan, 0, &p->fd);
     require(s->of, &status);
-    for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++)
-        load_rank(p, s, r);
+    for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++) {
+        DtRank *rank = &p->ranks[r];
+        status = dt_load_rank(&p->options, &p->plan, r, p->fd, rank);
+        require(s->of, &status);
+        rank->step = s->step;
+        fill_stores(rank, s);
+        fill_scalars(rank, s);
+    }
 }
 
-static void *run_rank(void *rank)
+static void *run_step(void *rank)
 {
     dt_exec_entry(rank, "step");
     return NULL;
 }
 
-static void run(Planned *p, const Case *c)
+static void *run_update(void *rank)
+{
+    dt_exec_entry(rank, "update");
+    return NULL;
+}
+
+/* All ranks at once. */
+static void run(Planned *p, const Case *c, void *(*work)(void *rank))
 {
     pthread_t threads[MAX_RANKS];
     for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++)
-        if (pthread_create(&threads[r], NULL, run_rank, &p->ranks[r]) != 0)
+        if (pthread_create(&threads[r], NULL, work, &p->ranks[r]) != 0)
             oracle_fail("no thread for a rank");
     for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++)
         pthread_join(threads[r], NULL);
@@ -215,58 +237,64 @@ static void run(Planned *p, const Case *c)
 
 /* ---- comparing ---- */
 
-static const DtPlanStore *gradient_of(const DtPlan *plan, const char *path)
+static void compare_metric(const DtRank *rank, const Sample *s, const char *entry, const char *name,
+                           double want, Measure *measure)
 {
-    for (uint32_t i = 0; i < plan->n_stores; i++) {
-        const DtPlanStore *store = &plan->stores[i];
-        if (store->kind == DT_PLAN_GRAD &&
-            strcmp(dt_plan_str(plan, plan->stores[store->of].path), path) == 0)
-            return store;
-    }
-    return NULL;
-}
-
-static void compare_gradient(const DtRank *rank, const Sample *s, const Gradient *g,
-                             Measure *measure)
-{
-    const char *path = g->param->path;
-    const DtPlanStore *store = gradient_of(rank->plan, path);
-    double squares = 0;
-    if (store == NULL || store->dtype != DT_PLAN_F32)
-        oracle_fail("%s: the plan has no f32 gradient of `%s`", s->of->name, path);
-    expect_axes(rank->plan, path, store->first_axis, store->n_axes, g->tensor->type);
-    const float *values = (const float *)(const void *)(rank->arenas[store->arena] + store->offset);
-    for (int64_t i = 0; i < dt_type_elements(g->tensor->type); i++)
-        squares += pow((double)values[i] - g->tensor->at[i], 2);
-    gradients_compare(measure, path, sqrt(squares), gradients_norm(g->tensor), measure->all);
-}
-
-static void compare(const DtRank *rank, const Sample *s, const Gradients *g, Measure *measure)
-{
-    const DtPlanMetric *metric = dt_exec_metric(rank->plan, "step", "loss");
+    const DtPlanMetric *metric = dt_exec_metric(rank->plan, entry, name);
     if (metric == NULL)
-        oracle_fail("%s: the plan has no loss", s->of->name);
-    const double loss = dt_exec_scalar(rank, metric);
-    measure->all = g->norm;
-    gradients_compare(measure, "loss", fabs(loss - g->loss), g->loss, 0);
-    for (uint32_t i = 0; i < g->list.n; i++)
-        compare_gradient(rank, s, &g->list.at[i], measure);
+        oracle_fail("%s: the plan has no %s", s->of->name, name);
+    outcome_compare(measure, name, fabs(dt_exec_scalar(rank, metric) - want), want, 0);
+}
+
+static void compare_result(const DtRank *rank, const Sample *s, const Result *r, double all,
+                           Measure *measure)
+{
+    const DtPlanStore *store = NULL;
+    double squares = 0;
+    for (uint32_t i = 0; i < rank->plan->n_stores && store == NULL; i++)
+        if (rank->plan->stores[i].kind == r->store->kind &&
+            strcmp(dt_plan_str(rank->plan, rank->plan->stores[i].path), r->store->path) == 0)
+            store = &rank->plan->stores[i];
+    if (store == NULL || store->dtype != DT_PLAN_F32)
+        oracle_fail("%s: the plan has no f32 `%s`", s->of->name, r->name);
+    expect_axes(rank->plan, r->name, store->first_axis, store->n_axes, r->tensor->type);
+    const float *values = (const float *)(const void *)(rank->arenas[store->arena] + store->offset);
+    for (int64_t i = 0; i < dt_type_elements(r->tensor->type); i++)
+        squares += pow((double)values[i] - r->tensor->at[i], 2);
+    outcome_compare(measure, r->name, sqrt(squares), outcome_norm(r->tensor), all);
+}
+
+/* Gradients are compared before the update, which may use their memory. */
+static void compare(const DtRank *rank, const Sample *s, const Outcome *o, bool updated,
+                    Measure *measure)
+{
+    if (updated)
+        compare_metric(rank, s, "update", "grad_norm", o->norm, measure);
+    else
+        compare_metric(rank, s, "step", "loss", o->loss, measure);
+    for (uint32_t i = 0; i < o->list.n; i++) {
+        const bool is_gradient = o->list.at[i].store->kind == DT_STORE_GRAD;
+        if (is_gradient != updated)
+            compare_result(rank, s, &o->list.at[i], is_gradient ? o->norm : 0, measure);
+    }
 }
 
 void planned_check(const Case *c, bool unfused, Measure *measure)
 {
     Sample sample;
-    Gradients gradients;
+    Outcome outcome;
     static Planned planned;
     planned = (Planned){.arena = dt_arena_new()};
     sample_make(&sample, c);
     being_read = &sample;
-    gradients_evaluate(&sample, &gradients);
+    outcome_evaluate(&sample, &outcome);
     compile(&planned, c, unfused);
     load(&planned, &sample);
-    run(&planned, c);
-    for (uint32_t r = 0; r < planned.plan.meta->n_ranks; r++)
-        compare(&planned.ranks[r], &sample, &gradients, measure);
+    for (int updated = 0; updated < 2; updated++) {
+        run(&planned, c, updated ? run_update : run_step);
+        for (uint32_t r = 0; r < planned.plan.meta->n_ranks; r++)
+            compare(&planned.ranks[r], &sample, &outcome, updated, measure);
+    }
     for (uint32_t r = 0; r < planned.plan.meta->n_ranks; r++)
         dt_load_close(&planned.ranks[r]);
     close(planned.fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What PyTorch said, kept as a few numbers per gradient: its norm and its products with fixed random
+/* What PyTorch said, kept as a few numbers per tensor: its norm and its products with fixed random
  * directions, 17 digits each. */
 #include "oracle.h"
 
@@ -13,44 +13,46 @@ static double number(const json_t *json, const char *what)
     return json_number_value(json);
 }
 
-static void check_tensor(DtArena *arena, const json_t *tensor, const Gradient *g, Measure *measure)
+static void check_tensor(DtArena *arena, const json_t *tensor, const Result *r, double all,
+                         Measure *measure)
 {
     const json_t *projections = json_object_get(tensor, "projections");
-    const double norm = number(json_object_get(tensor, "norm"), g->param->path);
-    gradients_compare(measure, g->param->path, fabs(gradients_norm(g->tensor) - norm), norm,
-                      measure->all);
+    const double norm = number(json_object_get(tensor, "norm"), r->name);
+    outcome_compare(measure, r->name, fabs(outcome_norm(r->tensor) - norm), norm, all);
     if (json_array_size(projections) != ORACLE_PROJECTIONS)
-        oracle_fail("`%s` has not %d projections", g->param->path, ORACLE_PROJECTIONS);
+        oracle_fail("`%s` has not %d projections", r->name, ORACLE_PROJECTIONS);
     for (uint32_t k = 0; k < ORACLE_PROJECTIONS; k++) {
-        const double want = number(json_array_get(projections, k), g->param->path);
-        const char *what = dt_arena_printf(arena, "%s, direction %u", g->param->path, k);
-        gradients_compare(measure, what, fabs(gradients_project(g->tensor, k) - want), norm,
-                          measure->all);
+        const double want = number(json_array_get(projections, k), r->name);
+        const char *what = dt_arena_printf(arena, "%s, direction %u", r->name, k);
+        outcome_compare(measure, what, fabs(outcome_project(r->tensor, k) - want), norm, all);
     }
 }
 
-static void compare(const Sample *s, const Gradients *g, const json_t *root, const char *path,
+static void compare(const Sample *s, const Outcome *o, const json_t *root, const char *path,
                     Measure *measure)
 {
     const double loss = number(json_object_get(root, "loss"), "the loss");
+    const double norm = number(json_object_get(root, "norm"), "the norm of all gradients");
     const json_t *tensors = json_object_get(root, "tensors");
-    measure->all = number(json_object_get(root, "norm"), "the norm of all gradients");
-    gradients_compare(measure, "loss", fabs(g->loss - loss), loss, 0);
-    for (uint32_t i = 0; i < g->list.n; i++) {
-        const json_t *tensor = json_object_get(tensors, g->list.at[i].param->path);
+    outcome_compare(measure, "loss", fabs(o->loss - loss), loss, 0);
+    outcome_compare(measure, "gradient norm", fabs(o->norm - norm), norm, 0);
+    for (uint32_t i = 0; i < o->list.n; i++) {
+        const Result *result = &o->list.at[i];
+        const json_t *tensor = json_object_get(tensors, result->name);
         if (tensor == NULL)
-            oracle_fail("%s knows no gradient of `%s`", path, g->list.at[i].param->path);
-        check_tensor(s->arena, tensor, &g->list.at[i], measure);
+            oracle_fail("%s does not know `%s`", path, result->name);
+        check_tensor(s->arena, tensor, result, result->store->kind == DT_STORE_GRAD ? norm : 0,
+                     measure);
     }
-    if (json_object_size(tensors) != g->list.n)
-        oracle_fail("%s has %zu gradients, the program %u", path, json_object_size(tensors),
-                    g->list.n);
+    if (json_object_size(tensors) != o->list.n)
+        oracle_fail("%s has %zu results, the program %u", path, json_object_size(tensors),
+                    o->list.n);
 }
 
 void recorded_check(const char *folder, const Case *c, Measure *measure)
 {
     Sample sample;
-    Gradients gradients;
+    Outcome outcome;
     json_error_t error;
     sample_make(&sample, c);
     const char *path = dt_arena_printf(sample.arena, "%s/%s.json", folder, c->name);
@@ -60,8 +62,8 @@ void recorded_check(const char *folder, const Case *c, Measure *measure)
     if (!json_equal(json_object_get(root, "case"), c->json))
         oracle_fail("%s was recorded for another form of the case; record it again with run.sh",
                     path);
-    gradients_evaluate(&sample, &gradients);
-    compare(&sample, &gradients, root, path, measure);
+    outcome_evaluate(&sample, &outcome);
+    compare(&sample, &outcome, root, path, measure);
     json_decref(root);
     sample_free(&sample);
 }

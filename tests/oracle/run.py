@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interpreter against PyTorch: run.py ORACLE [--record] [NAME...], in the root of the source tree.
 
-For each case of cases.json: `oracle export` writes parameters, inputs, loss and gradients of the
-interpreter; the model of models.py computes loss and gradients from the same parameters and inputs; every
-tensor must agree within 1e-9 of the larger of its own norm and 1e-3 of the norm of all gradients. Initial
+For each case of cases.json: `oracle export` writes parameters, inputs and results of the interpreter; the
+model of models.py computes loss, gradients and the optimizer's step from the same parameters and inputs; every
+tensor must agree within 1e-9 of its own norm (a gradient: or of 1e-3 of the norm of all gradients). Initial
 values of parameters are drawn again as the language says. --record writes what PyTorch said to
 recorded/NAME.json."""
 import json
@@ -76,12 +76,12 @@ def close(what, difference, norm, everything):
     return good, difference / scale
 
 
-def record(name, case, loss, norm, gradients):
+def record(name, case, loss, norm, results):
     tensors = {}
-    for path, g in gradients.items():
+    for what, g in results.items():
         flat = g.ravel()
         numbers = np.arange(flat.size, dtype=np.uint64)
-        tensors[path] = {"norm": float(np.linalg.norm(flat)),
+        tensors[what] = {"norm": float(np.linalg.norm(flat)),
                          "projections": [float(flat @ (2 * counter.uniform(k, numbers, 0, 0) - 1))
                                          for k in range(PROJECTIONS)]}
     with open(os.path.join(FOLDER, "recorded", name + ".json"), "w") as file:
@@ -90,25 +90,34 @@ def record(name, case, loss, norm, gradients):
         file.write("\n")
 
 
-def run(oracle, name, case, recording):
-    tensors, metadata = export(oracle, name)
-    dims = {**models.DEFAULTS.get(case.get("model", name), {}), **case["dims"]}
-    model = models.MODELS[case.get("model", name)](tensors, metadata, dims, int(metadata["seed"]),
-                                                  int(metadata["step"]))
-    check_initial(model, metadata)
+def evaluate(model, tensors, lr):
+    """Loss, norm of all gradients, gradients, and everything after the optimizer's step."""
     loss = model.loss()
     loss.backward()
     assert model.used == set(model.leaf), f"unused: {set(model.leaf) - model.used}"
-    gradients = {path: leaf.grad.numpy() for path, leaf in model.leaf.items()}
-    norm = float(np.sqrt(sum((g**2).sum() for g in gradients.values())))
-    loss = float(loss.detach())
-    good, worst = close("loss", abs(float(tensors["value/loss"]) - loss), abs(loss), 0)
-    for path, g in gradients.items():
-        ok, relative = close(path, np.linalg.norm(tensors["grad/" + path] - g), np.linalg.norm(g), norm)
-        good, worst = good and ok, max(worst, relative)
-    print(f"{name}: {'good' if good else 'DIFFERS'}: {len(gradients)} gradients, worst {worst:.2g}")
+    results = {"grad/" + path: leaf.grad.numpy().copy() for path, leaf in model.leaf.items()}
+    norm, after = model.update(tensors, lr)
+    results.update({"new_" + name: value for name, value in after.items()})
+    return float(loss.detach()), norm, results
+
+
+def run(oracle, name, case, recording):
+    tensors, metadata = export(oracle, name)
+    kind = case.get("model", name)
+    dims = {**models.DEFAULTS.get(kind, {}), **case["dims"]}
+    model = models.MODELS[kind](tensors, metadata, dims, int(metadata["seed"]), int(metadata["step"]))
+    check_initial(model, metadata)
+    loss, norm, results = evaluate(model, tensors, float(metadata["lr"]))
+    checks = [close("loss", abs(float(tensors["value/loss"]) - loss), abs(loss), 0),
+              close("gradient norm", abs(float(tensors["value/norm"]) - norm), norm, 0)]
+    assert {"result/" + what for what in results} == {t for t in tensors if t.startswith("result/")}
+    for what, g in results.items():
+        difference = np.linalg.norm(tensors["result/" + what] - g)
+        checks.append(close(what, difference, np.linalg.norm(g), norm if what.startswith("grad/") else 0))
+    good, worst = all(ok for ok, _ in checks), max(relative for _, relative in checks)
+    print(f"{name}: {'good' if good else 'DIFFERS'}: {len(results)} tensors, worst {worst:.2g}")
     if recording and good:
-        record(name, case, loss, norm, gradients)
+        record(name, case, loss, norm, results)
     return good
 
 

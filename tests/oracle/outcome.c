@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loss and gradients in the interpreter, and the measure by which gradients are compared. */
+/* Loss, gradients and the optimizer's step in the interpreter, and the measure by which they are compared. */
 #include "oracle.h"
 
 #include "base/philox.h"
@@ -29,9 +29,10 @@ static const DtEntryPoint *find_entry(const Sample *s, const char *name)
     oracle_fail("%s has no entry `%s`", s->of->name, name);
 }
 
-void gradients_evaluate(Sample *s, Gradients *ret_gradients)
+/* Runs an entry; what goes to stores other than states is added to the outcome. */
+static DtTensor **run_entry(Sample *s, const DtEntryPoint *entry, const char *prefix,
+                            Outcome *outcome)
 {
-    const DtEntryPoint *entry = find_entry(s, "grad");
     DtInterp interp = {.arena = s->arena,
                        .seed = s->seed,
                        .step = s->step,
@@ -39,27 +40,41 @@ void gradients_evaluate(Sample *s, Gradients *ret_gradients)
                        .context = s,
                        .path = ""};
     DtTensor **results = DT_NEW_ARRAY(s->arena, DtTensor *, entry->results.n + 1);
-    bool has_loss = false;
-    double squares = 0;
-    *ret_gradients = (Gradients){0};
     dt_interp_run(&interp, entry->func, NULL, results);
     for (uint32_t i = 0; i < entry->results.n; i++) {
-        const DtEntryResult *result = &entry->results.at[i];
-        if (result->store && result->store->kind == DT_STORE_GRAD) {
-            Gradient gradient = {result->store->of, results[i]};
-            DT_PUSH(s->arena, ret_gradients->list, gradient);
-            squares += pow(gradients_norm(results[i]), 2);
-        } else if (result->name && strcmp(result->name, "loss") == 0) {
-            ret_gradients->loss = results[i]->at[0];
-            has_loss = true;
-        }
+        const DtStore *store = entry->results.at[i].store;
+        if (store == NULL || store->kind == DT_STORE_STATE)
+            continue;
+        const char *name =
+            dt_arena_printf(s->arena, "%s%s/%s", prefix, case_kind(store), store->path);
+        DT_PUSH(s->arena, outcome->list, ((Result){name, store, results[i]}));
     }
-    if (!has_loss || ret_gradients->list.n == 0)
-        oracle_fail("%s: no loss or no gradients", s->of->name);
-    ret_gradients->norm = sqrt(squares);
+    return results;
 }
 
-double gradients_norm(const DtTensor *tensor)
+static double named(const Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
+                    const char *name)
+{
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        if (entry->results.at[i].name && strcmp(entry->results.at[i].name, name) == 0)
+            return results[i]->at[0];
+    oracle_fail("%s: entry `%s` has no result `%s`", s->of->name, entry->name, name);
+}
+
+void outcome_evaluate(Sample *s, Outcome *ret_outcome)
+{
+    const DtEntryPoint *grad = find_entry(s, "grad"), *update = find_entry(s, "update");
+    Outcome outcome = {0};
+    outcome.loss = named(s, grad, run_entry(s, grad, "", &outcome), "loss");
+    for (uint32_t i = 0; i < outcome.list.n; i++)
+        s->stores[outcome.list.at[i].store->index] = outcome.list.at[i].tensor;
+    if (outcome.list.n == 0)
+        oracle_fail("%s: no gradients", s->of->name);
+    outcome.norm = named(s, update, run_entry(s, update, "new_", &outcome), "grad_norm");
+    *ret_outcome = outcome;
+}
+
+double outcome_norm(const DtTensor *tensor)
 {
     double sum = 0;
     for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
@@ -67,7 +82,7 @@ double gradients_norm(const DtTensor *tensor)
     return sqrt(sum);
 }
 
-double gradients_project(const DtTensor *tensor, uint64_t k)
+double outcome_project(const DtTensor *tensor, uint64_t k)
 {
     double sum = 0;
     for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
@@ -75,8 +90,7 @@ double gradients_project(const DtTensor *tensor, uint64_t k)
     return sum;
 }
 
-void gradients_compare(Measure *m, const char *what, double difference, double reference,
-                       double all)
+void outcome_compare(Measure *m, const char *what, double difference, double reference, double all)
 {
     const double relative = difference / fmax(fabs(reference), 1e-3 * all);
     const bool close = isfinite(difference) && isfinite(reference) &&

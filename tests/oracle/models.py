@@ -44,7 +44,7 @@ class Model:
     the end of the path, the longest that fits; constants are not listed. adamw, sgd, clip: the optimizer;
     AdamW's decay is for parameters that are written with more than one axis. """
 
-    loops, stds = {}, {}
+    loops, stds, shift = {}, {}, True
     adamw, sgd, clip = {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}, None, 1.0
 
     def __init__(self, values, axes, dims, seed, step):
@@ -82,7 +82,8 @@ class Model:
     def layernorm(self, x, path, eps, i=None, axis="embed"):
         u = x - x.mean(-1, keepdim=True)
         y = u * torch.rsqrt((u * u).mean(-1, keepdim=True) + eps)
-        return y * self.p(path + ".gain", axis, i) + self.p(path + ".shift", axis, i)
+        y = y * self.p(path + ".gain", axis, i)
+        return y + self.p(path + ".shift", axis, i) if self.shift else y
 
     def rmsnorm(self, x, path, eps, i=None):
         return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * self.p(path + ".gain", "embed", i)
@@ -149,7 +150,7 @@ class Gpt2(Model):
     loops = {"h": "layers"}
     stds = {"wte": 0.02, "wpe": 0.01, ".w": 0.02, "wo.w": lambda m: 0.02 / math.sqrt(2 * m.layers),
             "down.w": lambda m: 0.02 / math.sqrt(2 * m.layers)}
-    bias, rate = True, 0.1
+    bias, rate, act = True, 0.1, staticmethod(gelu_tanh)
 
     def drop(self, x, site, i=0):
         return self.dropout(x, "batch seq embed", self.rate, site, i) if self.rate else x
@@ -164,7 +165,7 @@ class Gpt2(Model):
                                bias=self.bias)
             x = x + self.drop(o, "h.attention.dropout#0", i)
             n = self.layernorm(x, "h.ln2", 1e-5, i)
-            x = x + self.drop(self.mlp(n, "h.mlp", i, gelu_tanh, self.bias), "h.mlp.dropout#0", i)
+            x = x + self.drop(self.mlp(n, "h.mlp", i, self.act, self.bias), "h.mlp.dropout#0", i)
         z = self.layernorm(x, "ln_f", 1e-5) @ wte.T
         return cross_entropy(z, self.ids("labels")).mean()
 
@@ -173,6 +174,10 @@ class Quickstart(Gpt2):
     adamw = {"betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1}
     stds = {**Gpt2.stds, "wpe": 0.02}
     bias, rate = False, 0.0
+
+
+class Shakespeare(Quickstart):
+    shift, act = False, staticmethod(gelu)
 
 
 class Llama(Model):
@@ -377,6 +382,6 @@ class Vgg16(Model):
         return cross_entropy(self.linear(x, "f3", "fd", "classes"), self.ids("label")).mean()
 
 
-MODELS = {"gpt2": Gpt2, "quickstart": Quickstart, "llama3_8b": Llama, "moe": Moe, "bert": Bert, "t5": T5,
+MODELS = {"gpt2": Gpt2, "quickstart": Quickstart, "shakespeare": Shakespeare, "llama3_8b": Llama, "moe": Moe, "bert": Bert, "t5": T5,
           "vit": Vit, "vgg16": Vgg16}
 DEFAULTS = {"vit": {"rgb": 3}}

@@ -39,10 +39,21 @@ int dt_kernel_axis(const DtKBuild *b, const char *axis)
     return -1;
 }
 
+/* By fields: what lies between them in memory is not defined. */
+static bool same_integer(const DtKInt *x, const DtKInt *y)
+{
+    if (x->kind != y->kind || x->n != y->n)
+        return false;
+    for (uint32_t i = 0; i < x->n; i++)
+        if (!dt_type_same_axis(&x->axis[i], &y->axis[i]) || x->multiplier[i] != y->multiplier[i])
+            return false;
+    return true;
+}
+
 static uint32_t integer(DtKBuild *b, DtKInt value)
 {
     for (uint32_t i = 0; i < b->k->ints.n; i++)
-        if (memcmp(&b->k->ints.at[i], &value, sizeof value) == 0)
+        if (same_integer(&b->k->ints.at[i], &value))
             return i;
     DT_PUSH(b->in->arena, b->k->ints, value);
     return b->k->ints.n - 1;

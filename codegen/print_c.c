@@ -578,13 +578,23 @@ static void mark_live(DtPrintC *c, uint32_t k)
             mark_live(c, node->index[d].node);
 }
 
+/* A path as text inside a comment, which it must not end. */
+static const char *in_comment(DtPrintC *c, const char *path)
+{
+    char *copy = dt_arena_strndup(c->arena, path, strlen(path));
+    for (char *at = copy; *at; at++)
+        if (at[0] == '*' && at[1] == '/')
+            at[0] = '?';
+    return copy;
+}
+
 static void head(DtPrintC *c, const DtDiags *diags)
 {
     const DtKernel *k = c->k;
     uint32_t row = 0, column = 0;
     if (diags && k->span.file) {
         dt_diag_position(diags, k->span, &row, &column);
-        line(c, "/* %s: %s:%u */", k->name, dt_diag_path(diags, k->span.file), row);
+        line(c, "/* %s: %s:%u */", k->name, in_comment(c, dt_diag_path(diags, k->span.file)), row);
     } else {
         line(c, "/* %s */", k->name);
     }

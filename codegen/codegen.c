@@ -7,6 +7,22 @@
 const char *const dt_codegen_kernels[] = {"attend"};
 const uint32_t dt_codegen_n_kernels = DT_COUNT(dt_codegen_kernels);
 
+/* The name of the model that entry "predict" runs: its results are "gpt2.0", "gpt2.1", ... */
+static const char *model_name(const DtEmit *e)
+{
+    const DtTrainConfig *train = e->program->train;
+    if (train && train->name)
+        return train->name;
+    for (uint32_t i = 0; i < e->module->entries.n; i++) {
+        const DtEntryPoint *entry = &e->module->entries.at[i];
+        if (strcmp(entry->name, "predict") == 0 && entry->results.n && entry->results.at[0].name) {
+            const char *name = entry->results.at[0].name;
+            return dt_arena_strndup(e->arena, name, strcspn(name, "."));
+        }
+    }
+    return "";
+}
+
 static void add_meta(DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;
@@ -15,7 +31,7 @@ static void add_meta(DtEmit *e)
     DtPlanMeta meta = {.source = dt_write_str(e->plan, o->source), .compiler = dt_write_str(e->plan, o->compiler),
                        .target = dt_write_str(e->plan, strcmp(o->target, "cpu") == 0 ? dt_hostcc_native() : o->target),
                        .source_folder = dt_write_str(e->plan, o->source_folder), .source_digest = o->source_digest,
-                       .n_ranks = 1, .n_micro = e->n_micro, .seed = e->seed};
+                       .model = dt_write_str(e->plan, model_name(e)), .n_ranks = 1, .n_micro = e->n_micro, .seed = e->seed};
     for (uint32_t i = 0; i < mesh->n; i++) {
         if (mesh->axes[i].is_time)
             continue;
@@ -24,7 +40,6 @@ static void add_meta(DtEmit *e)
         DT_PUSH(e->plan->arena, e->plan->mesh, axis);
     }
     if (train) {
-        meta.model = dt_write_str(e->plan, train->name ? train->name : "");
         meta.steps = train->steps;
         meta.eval_every = train->eval_every;
         meta.eval_steps = train->eval_steps;

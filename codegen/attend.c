@@ -10,7 +10,7 @@
  *   scores     contractions whose result has s and t: one matrix product per block of queries
  *   region     everything between: scale, mask, softmax, its derivative: one row kernel per block
  *   outputs    contractions that take a region value: away over t, they give the block's rows (o, dq); away
- *              over s, they add up over the blocks (dk, dv)
+ *              over s, they add up over the blocks and, with grouped queries, over the loop of the group (dk, dv)
  *   after      what depends on outputs
  *
  * With the causal mask iota[t] <= iota[s] a block looks at the keys up to its last query only. A function
@@ -73,6 +73,14 @@ static bool is_f32(const DtOp *op)
     return op->in[0]->type->dtype == DT_F32 && op->in[1]->type->dtype == DT_F32 && op->out[0]->type->dtype == DT_F32;
 }
 
+static bool sums(const DtOp *op, const char *axis)
+{
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        if (op->axes[i] == axis)
+            return true;
+    return false;
+}
+
 /* Part of one op, or false if the function has another shape. */
 static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
 {
@@ -98,7 +106,8 @@ static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
             else if (part != BEFORE)
                 return false;
         }
-        return n == 1 && op->n_axes == 1 && (op->axes[0] == g->s || op->axes[0] == g->t);
+        /* away over s and over axes that become loops (the group of grouped queries), or over t */
+        return n == 1 && (sums(op, g->s) ? !sums(op, g->t) : op->n_axes == 1 && sums(op, g->t));
     }
     if (region && after)
         return false;
@@ -479,7 +488,7 @@ static void emit_tiles(Tiling *g)
         if (g->part[i] != OUTPUT)
             continue;
         outputs[i] = dt_emit_output(e, value, i, &accumulates[i]);
-        if (func->ops.at[i]->axes[0] != g->s)
+        if (!sums(func->ops.at[i], g->s))
             continue;
         if (!accumulates[i])
             dt_emit_zero(e, &outputs[i]);

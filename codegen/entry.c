@@ -189,9 +189,12 @@ static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *nam
             wanted->old = param_value(func, result->store);
         } else {
             int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
-            uint32_t buffer = dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
+            bool tensor = type->rank > 0; /* an output of predict: lies among the activations */
+            uint32_t buffer = tensor ? dt_place_buffer(e, result->name, bytes)
+                                     : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
             wanted->place = dt_place_dense(e, type, buffer);
-            plan_metric(e, result->name, name, type, buffer);
+            if (!tensor)
+                plan_metric(e, result->name, name, type, buffer);
         }
     }
 }
@@ -308,7 +311,13 @@ static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
     wanted_results(e, entry, entry->name, wanted);
     emit_body(e, entry, wanted);
     complete_results(e, entry, wanted);
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        e->buffers.at[wanted[i].place.view.buffer].last = e->events.n; /* read when the entry has run */
     dt_finish_entry(e, entry->name);
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        if (entry->func->results.at[i]->type->rank > 0)
+            plan_metric(e, entry->results.at[i].name, entry->name, entry->func->results.at[i]->type,
+                        wanted[i].place.view.buffer);
 }
 
 void dt_entry_emit_all(DtEmit *e)

@@ -385,6 +385,10 @@ static void make_mesh(Place *p, const DtParallelConfig *c)
 {
     DtMesh *mesh = &p->module->mesh;
     *mesh = (DtMesh){.n = 0};
+    if (c->micro > 1 && is_of_parameter(p, c->micro_axis)) {
+        not_yet(p, c->micro_span, "cutting an axis of a parameter into micro-batches");
+        return;
+    }
     if (c->micro > 1) {
         mesh->axes[mesh->n++] = (DtMeshAxis){.name = dt_intern("micro"), .size = c->micro, .is_time = true};
         p->time = 1;

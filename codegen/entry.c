@@ -69,7 +69,7 @@ static void add_input(DtEmit *e, const DtOp *op)
     bool scalar = op->text[0] == '@';
     uint32_t buffer = dt_place_fixed(e, op->text, scalar ? DT_ARENA_SCALARS : DT_ARENA_INPUTS, bytes);
     DT_PUSH(e->arena, e->inputs, ((DtEInput){op->text, dt_place_dense(e, type, buffer), type}));
-    if (!scalar)
+    if (!scalar || strchr(op->text, '.')) /* "@grad.prologue.0": written by the plan itself */
         return;
     DtPlanScalar record = {.arena = DT_ARENA_SCALARS, .offset = e->buffers.at[buffer].offset};
     record.kind = strcmp(op->text, "@lr") == 0 ? DT_SCALAR_LR : strcmp(op->text, "@bias1") == 0 ? DT_SCALAR_BIAS1 : DT_SCALAR_BIAS2;
@@ -184,6 +184,8 @@ static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *nam
         wanted->accumulate = result->accumulate && e->n_micro > 1;
         if (result->store && result->store->kind == DT_STORE_STATE && strcmp(name, "update") != 0) {
             wanted->place = shadow_of(e, result->store);
+        } else if (result->name && result->name[0] == '@') {
+            wanted->place = find_input(e, result->name)->place;
         } else if (result->store) {
             wanted->place = e->stores[result->store->index];
             wanted->old = param_value(func, result->store);
@@ -267,11 +269,10 @@ static void begin_entry(DtEmit *e)
         e->buffers.at[i].first = UINT32_MAX, e->buffers.at[i].last = 0;
 }
 
-/* "step" and "eval": all micro-batches of a batch. */
-static void emit_batch(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
+/* One pass over all micro-batches of a batch; then sums over ranks. */
+static void emit_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
-    begin_entry(e);
     wanted_results(e, entry, name, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (wanted[i].accumulate)
@@ -285,6 +286,19 @@ static void emit_batch(DtEmit *e, const DtEntryPoint *entry, const char *name, b
     if (e->n_micro > 1)
         DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END}}));
     complete_results(e, entry, wanted);
+}
+
+/* "step" and "eval": what the data alone decide, then all micro-batches. */
+static void emit_batch(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
+{
+    begin_entry(e);
+    for (uint32_t i = 0; i < e->module->entries.n; i++) {
+        const DtEntryPoint *other = &e->module->entries.at[i];
+        size_t len = strlen(entry->name);
+        if (strncmp(other->name, entry->name, len) == 0 && strcmp(other->name + len, ".prologue") == 0)
+            emit_pass(e, other, other->name, eval);
+    }
+    emit_pass(e, entry, name, eval);
     dt_finish_entry(e, name);
 }
 

@@ -27,12 +27,22 @@ typedef struct Rule { /* the mesh axes that split an axis, major first */
     uint8_t n;
 } Rule;
 
+typedef struct Known {
+    const DtValue *from;
+    DtValue *to;
+} Known;
+
 typedef struct Place {
     DtModule *module;
     const DtPassContext *context;
     DT_VEC(Rule) rules;
     uint16_t time;    /* bit of the time axis, 0 if there is one micro-batch */
     bool failed;
+    DtFunc *top;      /* the copy of the entry being placed */
+    DtFunc *prologue; /* what its data alone decide, for the whole batch before the first micro-batch; or NULL */
+    DT_VEC(Known) clones;     /* values of top -> their copies in prologue */
+    DT_VEC(Known) completed;  /* pending values of top -> the inputs of top that hold them complete */
+    DT_VEC(DtEntryPoint) more; /* prologues of finished entries */
 } Place;
 
 static DtFunc *place_func(Place *p, const DtFunc *func, const DtType *const *types, uint32_t n_force, const DtType *const *force);
@@ -104,10 +114,63 @@ static DtDiag *refuse(Place *p, DtDiagCode code, const DtOp *op, const char *rea
     return dt_diag_report(p->module->diags, code, op->span, "%s", reason);
 }
 
-/* Completes the pending reduction of x over the ranks; over time that is impossible. */
+/* Whether x depends on inputs of the program and constants only, through plain ops. */
+static bool is_data_only(const DtValue *x)
+{
+    const DtOp *op = x->op;
+    if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_RNG || (op->kind == DT_OP_INPUT && op->text[0] == '@'))
+        return false;
+    DtOpClass class = dt_op_info[op->kind].op_class;
+    if (class == DT_CLASS_STRUCT || class == DT_CLASS_COMM)
+        return false;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (!is_data_only(op->in[i]))
+            return false;
+    return true;
+}
+
+static DtValue *clone_data(Place *p, DtBuilder *b, const DtValue *x)
+{
+    for (uint32_t i = 0; i < p->clones.n; i++)
+        if (p->clones.at[i].from == x)
+            return p->clones.at[i].to;
+    const DtOp *op = x->op;
+    DtValue **in = DT_NEW_ARRAY(p->module->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = clone_data(p, b, op->in[i]);
+    b->span = op->span;
+    b->path = op->path;
+    DtOp *copy = dt_graph_copy(b, op, in);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        DT_PUSH(p->module->arena, p->clones, ((Known){op->out[i], copy->out[i]}));
+    return copy->out[x->index];
+}
+
+/* x, pending over time, as an input that the entry's prologue has completed: a pass over all micro-batches
+ * that computes only what the data alone decide (the number of masked tokens, say). */
+static DtValue *before_all(Place *p, DtBuilder *b, DtValue *x)
+{
+    for (uint32_t i = 0; i < p->completed.n; i++)
+        if (p->completed.at[i].from == x)
+            return p->completed.at[i].to;
+    if (!p->prologue)
+        p->prologue = dt_graph_func(p->module, dt_intern_printf("%s.prologue", p->top->name), DT_FUNC_ENTRY);
+    DtBuilder ahead = {.func = p->prologue, .span = b->span, .path = b->path};
+    dt_graph_return(p->prologue, clone_data(p, &ahead, x));
+    const DtType *whole = dt_type_make(x->type->dtype, x->type->rank, x->type->axes, 0, DT_REDUCE_SUM);
+    const char *name = dt_intern_printf("@%s.%u", p->prologue->name, p->completed.n);
+    DtValue *input = dt_graph_source(b, DT_OP_INPUT, whole, name, NULL);
+    DT_PUSH(p->module->arena, p->completed, ((Known){x, input}));
+    return input;
+}
+
+/* Completes the pending reduction of x over the ranks; over time only what the data
+ * alone decide can be known in between. */
 static DtValue *complete(Place *p, DtBuilder *b, DtValue *x, const DtOp *user)
 {
     uint16_t bits = x->type->partial;
+    if ((bits & p->time) && b->func == p->top && x->type->pending == DT_REDUCE_SUM && is_data_only(x))
+        return before_all(p, b, x);
     if (bits & p->time) {
         DtDiag *diag = refuse(p, E0590, user, dt_arena_printf(p->module->arena,
             "`%s` needs a sum over the whole batch, but `micro` cuts the batch in time", dt_op_info[user->kind].text));
@@ -262,6 +325,8 @@ static DtFunc *place_func(Place *p, const DtFunc *func, const DtType *const *typ
                           const DtType *const *force)
 {
     DtFunc *copy = dt_graph_func(p->module, func->name, func->kind);
+    if (func->kind == DT_FUNC_ENTRY)
+        p->top = copy;
     DtValue **map = DT_NEW_ARRAY(p->module->arena, DtValue *, func->n_values + 1);
     DtBuilder b = {.func = copy};
     copy->library = func->library;
@@ -314,6 +379,20 @@ static void settle_results(Place *p, DtEntryPoint *entry)
             entry->func->results.at[i] = value = keep_first(p, &b, value, p->time);
         result->accumulate = (value->type->partial & p->time) != 0 || (is_grad && !p->time);
     }
+}
+
+/* The prologue of the entry just placed becomes an entry of its own, "grad.prologue", whose results are the
+ * inputs of the same names. */
+static void finish_prologue(Place *p, const char *entry)
+{
+    if (!p->prologue)
+        return;
+    DtEntryPoint point = {.name = dt_intern_printf("%s.prologue", entry), .func = p->prologue};
+    for (uint32_t i = 0; i < p->completed.n; i++)
+        DT_PUSH(p->module->arena, point.results, ((DtEntryResult){.name = p->completed.at[i].to->op->text, .accumulate = true}));
+    DT_PUSH(p->module->arena, p->more, point);
+    p->prologue = NULL;
+    p->clones.n = p->completed.n = 0;
 }
 
 /* ---- the mesh and what is not there yet ---- */
@@ -420,5 +499,9 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
             return;
         entry->func = func;
         settle_results(p, entry);
+        dt_graph_sweep(func);
+        finish_prologue(p, entry->name);
     }
+    for (uint32_t i = 0; i < p->more.n; i++)
+        DT_PUSH(module->arena, module->entries, p->more.at[i]);
 }

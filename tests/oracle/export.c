@@ -72,6 +72,8 @@ void export_write(const Sample *s, const Outcome *outcome, const char *path)
         add(&e, s->arena, "input", s->inputs.at[i].name, s->inputs.at[i].tensor);
     for (uint32_t i = 0; i < outcome->list.n; i++)
         add(&e, s->arena, "result", outcome->list.at[i].name, outcome->list.at[i].tensor);
+    for (uint32_t i = 0; i < outcome->predicted.n; i++)
+        add(&e, s->arena, "result", outcome->predicted.at[i].name, outcome->predicted.at[i].tensor);
     add_value(&e, s->arena, "loss", outcome->loss);
     add_value(&e, s->arena, "norm", outcome->norm);
     json_object_set_new(e.metadata, "case", json_string(s->of->name));

@@ -38,7 +38,8 @@ def causal(n, m):
 
 
 class Model:
-    """Parameters by path, axes in the order that the caller wants, and dropout.
+    """Parameters by path, axes in the order that the caller wants, and dropout. A model has results(), what
+    the model of the program returns with the order of its axes, and loss(results).
 
     loops: the axis that stacks the parameters under a label. stds: standard deviations of initial values by
     the end of the path, the longest that fits; constants are not listed. adamw, sgd, clip: the optimizer;
@@ -54,6 +55,7 @@ class Model:
         self.axes = axes
         self.seed, self.step = seed, step
         self.used = set()
+        self.training = True
         for name, value in dims.items():
             setattr(self, name, value)
 
@@ -75,6 +77,8 @@ class Model:
         return self.input[name] != 0
 
     def dropout(self, x, order, rate, site, iteration=0):
+        if not self.training:
+            return x
         order = order.split()
         u = counter.uniform(counter.key(site, self.seed), counter.elements(order, tuple(x.shape)), self.step, iteration)
         return torch.where(torch.tensor(u >= rate), x * (1 / (1 - rate)), torch.zeros_like(x))
@@ -155,7 +159,7 @@ class Gpt2(Model):
     def drop(self, x, site, i=0):
         return self.dropout(x, "batch seq embed", self.rate, site, i) if self.rate else x
 
-    def loss(self):
+    def results(self):
         tokens = self.ids("tokens")
         wte = self.p("wte", "vocab embed")
         x = self.drop(wte[tokens] + self.p("wpe", "seq embed"), "dropout#0")
@@ -166,8 +170,10 @@ class Gpt2(Model):
             x = x + self.drop(o, "h.attention.dropout#0", i)
             n = self.layernorm(x, "h.ln2", 1e-5, i)
             x = x + self.drop(self.mlp(n, "h.mlp", i, self.act, self.bias), "h.mlp.dropout#0", i)
-        z = self.layernorm(x, "ln_f", 1e-5) @ wte.T
-        return cross_entropy(z, self.ids("labels")).mean()
+        return [(self.layernorm(x, "ln_f", 1e-5) @ wte.T, "batch seq vocab")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("labels")).mean()
 
 
 class Quickstart(Gpt2):
@@ -203,7 +209,7 @@ class Llama(Model):
     def out(self, x):
         return self.linear(self.rmsnorm(x, "norm", 1e-5), "out", "embed", "vocab", bias=False)
 
-    def loss(self):
+    def results(self):
         x = self.p("wte", "vocab embed")[self.ids("tokens")]
         for i in range(self.layers):
             x = x + self.grouped_attention(self.rmsnorm(x, "h.n1", 1e-5, i), i)
@@ -211,7 +217,10 @@ class Llama(Model):
             g = self.linear(n, "h.swiglu.gate", "embed", "ffn", i, bias=False)
             u = self.linear(n, "h.swiglu.up", "embed", "ffn", i, bias=False)
             x = x + self.linear(F.silu(g) * u, "h.swiglu.down", "ffn", "embed", i, bias=False)
-        return cross_entropy(self.out(x), self.ids("labels")).mean()
+        return [(self.out(x), "batch seq vocab")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("labels")).mean()
 
 
 class Moe(Llama):
@@ -246,14 +255,17 @@ class Moe(Llama):
         each = p.reshape(groups).mean((1, 2)) * hot.reshape(groups).mean((1, 2))
         return torch.stack(rows).reshape(x.shape), self.experts * each.sum(-1).mean()
 
-    def loss(self):
+    def results(self):
         x, aux = self.p("wte", "vocab embed")[self.ids("tokens")], 0.0
         for i in range(self.layers):
             x = x + self.grouped_attention(self.rmsnorm(x, "h.n1", 1e-5, i), i)
             y, a = self.experts_of(self.rmsnorm(x, "h.n2", 1e-5, i), i)
             x, aux = x + y, aux + a
         assert self.dropped > 0, "no token is dropped: the case tests too little"
-        return cross_entropy(self.out(x), self.ids("labels")).mean() + 0.02 * aux / self.layers
+        return [(self.out(x), "batch seq vocab"), (aux, "")]
+
+    def loss(self, results):
+        return super().loss(results) + 0.02 * results[1][0] / self.layers
 
 
 class Bert(Model):
@@ -264,7 +276,7 @@ class Bert(Model):
     def drop(self, x, site, i=0):
         return self.dropout(x, "batch seq embed", 0.1, site, i)
 
-    def loss(self):
+    def results(self):
         word, mask = self.p("word", "vocab embed"), self.flag("valid")[:, None, None, :]
         x = word[self.ids("tokens")] + self.p("place", "seq embed") + self.p("segment", "kinds embed")[self.ids("kind")]
         x = self.drop(self.layernorm(x, "ln", 1e-12), "dropout#0")
@@ -274,7 +286,10 @@ class Bert(Model):
             o = self.mlp(x, "h.mlp", i, gelu)
             x = self.layernorm(x + self.drop(o, "h.mlp.dropout#0", i), "h.ln2", 1e-12, i)
         x = self.layernorm(gelu(self.linear(x, "t", "embed", "embed2")), "t_ln", 1e-12, axis="embed2")
-        l = cross_entropy(x @ word.T + self.p("b", "vocab"), self.ids("labels"))
+        return [(x @ word.T + self.p("b", "vocab"), "batch seq vocab")]
+
+    def loss(self, results):
+        l = cross_entropy(results[0][0], self.ids("labels"))
         masked = self.flag("masked")
         return l[masked].sum() / max(int(masked.sum()), 1)
 
@@ -316,7 +331,7 @@ class T5(Model):
         o = self.attention(x, y, path, i, mask, 1.0, bias, bias=False)
         return self.drop(o, f"batch {s} embed", path + ".dropout#0", i)
 
-    def loss(self):
+    def results(self):
         word, every = self.p("word", "vocab embed"), torch.tensor(True)
         x = self.drop(word[self.ids("source")], "batch src embed", "dropout#0")
         bias = self.relative("rel_e", self.src, True)
@@ -332,9 +347,11 @@ class T5(Model):
             y = y + self.attend(n, n, "d.self", "tgt", i, causal(self.tgt, self.tgt), bias)
             y = y + self.attend(self.rmsnorm(y, "d.n2", 1e-6, i), m, "d.cross", "tgt", i, every, 0.0)
             y = y + self.feed(self.rmsnorm(y, "d.n3", 1e-6, i), "d.mlp", "tgt", i)
-        z = self.rmsnorm(y, "norm_d", 1e-6) * self.embed**-0.5 @ word.T
+        return [(self.rmsnorm(y, "norm_d", 1e-6) * self.embed**-0.5 @ word.T, "batch tgt vocab")]
+
+    def loss(self, results):
         valid = self.flag("valid")
-        return cross_entropy(z, self.ids("labels"))[valid].sum() / max(int(valid.sum()), 1)
+        return cross_entropy(results[0][0], self.ids("labels"))[valid].sum() / max(int(valid.sum()), 1)
 
 
 class Vit(Model):
@@ -342,7 +359,7 @@ class Vit(Model):
     loops = {"h": "layers"}
     stds = {"pos": 0.02, ".w": 0.02}
 
-    def loss(self):
+    def results(self):
         image = self.input["image"].reshape(self.batch, self.gh, self.ph, self.gw, self.pw, self.rgb)
         x = torch.einsum("bypxqc,pqce->byxe", image, self.p("proj.w", "ph pw rgb embed")) + self.p("proj.b0", "embed")
         x = x.reshape(self.batch, self.gh * self.gw, self.embed)
@@ -352,8 +369,10 @@ class Vit(Model):
             n = self.layernorm(x, "h.ln1", 1e-6, i)
             x = x + self.attention(n, n, "h.attention", i, torch.tensor(True), self.head**-0.5)
             x = x + self.mlp(self.layernorm(x, "h.ln2", 1e-6, i), "h.mlp", i, gelu)
-        z = self.linear(self.layernorm(x, "ln", 1e-6)[:, 0], "head", "embed", "classes")
-        return cross_entropy(z, self.ids("label")).mean()
+        return [(self.linear(self.layernorm(x, "ln", 1e-6)[:, 0], "head", "embed", "classes"), "batch classes")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("label")).mean()
 
 
 class Vgg16(Model):
@@ -370,7 +389,7 @@ class Vgg16(Model):
         w, b = self.p(path + ".w", "out chan kh kw"), self.p(path + ".b", "out")
         return torch.relu(F.conv2d(x, w, b, padding=1))
 
-    def loss(self):
+    def results(self):
         x = self.input["image"].permute(0, 3, 1, 2)
         for stage, convs in (("s.0", 2), ("s.1", 2), ("t.0", 3), ("t.1", 3), ("t.2", 3)):
             for c in range(1, convs + 1):
@@ -379,7 +398,10 @@ class Vgg16(Model):
         x = torch.einsum("bcyx,yxcf->bf", x, self.p("f1.w", "height width chan fc")) + self.p("f1.b0", "fc")
         x = self.dropout(torch.relu(x), "batch fc", 0.5, "dropout#0")
         x = self.dropout(torch.relu(self.linear(x, "f2", "fc", "fd")), "batch fd", 0.5, "dropout#1")
-        return cross_entropy(self.linear(x, "f3", "fd", "classes"), self.ids("label")).mean()
+        return [(self.linear(x, "f3", "fd", "classes"), "batch classes")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("label")).mean()
 
 
 MODELS = {"gpt2": Gpt2, "quickstart": Quickstart, "shakespeare": Shakespeare, "llama3_8b": Llama, "moe": Moe, "bert": Bert, "t5": T5,

@@ -56,6 +56,7 @@ typedef struct Result {
 typedef struct Outcome {
     double loss, norm; /* norm: of all gradients together, before clipping */
     DT_VEC(Result) list;
+    DT_VEC(Result) predicted; /* results of the model without dropout; store NULL */
 } Outcome;
 
 enum { ORACLE_STEP = 3, ORACLE_PROJECTIONS = 3 };
@@ -78,7 +79,7 @@ const char *case_kind(const DtStore *store);                    /* "param", "gra
 
 /* ---- outcome.c ---- */
 
-/* Entries "grad" and "update" in double precision. */
+/* Entries "grad", "update" and "predict" in double precision; all with the parameters as they begin. */
 void outcome_evaluate(Sample *sample, Outcome *ret_outcome);
 double outcome_norm(const DtTensor *tensor);
 /* <tensor, direction number k>: elements are 2 u - 1 of Philox with key k, counted row-major. */

@@ -29,9 +29,7 @@ static const DtEntryPoint *find_entry(const Sample *s, const char *name)
     oracle_fail("%s has no entry `%s`", s->of->name, name);
 }
 
-/* Runs an entry; what goes to stores other than states is added to the outcome. */
-static DtTensor **run_entry(Sample *s, const DtEntryPoint *entry, const char *prefix,
-                            Outcome *outcome)
+static DtTensor **run_entry(Sample *s, const DtEntryPoint *entry)
 {
     DtInterp interp = {.arena = s->arena,
                        .seed = s->seed,
@@ -41,6 +39,13 @@ static DtTensor **run_entry(Sample *s, const DtEntryPoint *entry, const char *pr
                        .path = ""};
     DtTensor **results = DT_NEW_ARRAY(s->arena, DtTensor *, entry->results.n + 1);
     dt_interp_run(&interp, entry->func, NULL, results);
+    return results;
+}
+
+/* What goes to stores other than states. */
+static void add_results(Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
+                        const char *prefix, Outcome *outcome)
+{
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;
         if (store == NULL || store->kind == DT_STORE_STATE)
@@ -49,7 +54,6 @@ static DtTensor **run_entry(Sample *s, const DtEntryPoint *entry, const char *pr
             dt_arena_printf(s->arena, "%s%s/%s", prefix, case_kind(store), store->path);
         DT_PUSH(s->arena, outcome->list, ((Result){name, store, results[i]}));
     }
-    return results;
 }
 
 static double named(const Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
@@ -64,13 +68,23 @@ static double named(const Sample *s, const DtEntryPoint *entry, DtTensor *const 
 void outcome_evaluate(Sample *s, Outcome *ret_outcome)
 {
     const DtEntryPoint *grad = find_entry(s, "grad"), *update = find_entry(s, "update");
+    const DtEntryPoint *predict = find_entry(s, "predict");
     Outcome outcome = {0};
-    outcome.loss = named(s, grad, run_entry(s, grad, "", &outcome), "loss");
+    DtTensor **results = run_entry(s, grad);
+    outcome.loss = named(s, grad, results, "loss");
+    add_results(s, grad, results, "", &outcome);
     for (uint32_t i = 0; i < outcome.list.n; i++)
         s->stores[outcome.list.at[i].store->index] = outcome.list.at[i].tensor;
     if (outcome.list.n == 0)
         oracle_fail("%s: no gradients", s->of->name);
-    outcome.norm = named(s, update, run_entry(s, update, "new_", &outcome), "grad_norm");
+    results = run_entry(s, update);
+    outcome.norm = named(s, update, results, "grad_norm");
+    add_results(s, update, results, "new_", &outcome);
+    results = run_entry(s, predict);
+    for (uint32_t i = 0; i < predict->results.n; i++) {
+        const char *name = dt_arena_printf(s->arena, "predict/%s", predict->results.at[i].name);
+        DT_PUSH(s->arena, outcome.predicted, ((Result){name, NULL, results[i]}));
+    }
     *ret_outcome = outcome;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generated code against the interpreter: the case is compiled to a plan in memory, loaded into this
- * process, one thread per rank, given the same parameters and inputs, and entries "step" and "update" are run. The runtime's
+ * process, one thread per rank, given the same parameters and inputs, and entries "step", "predict" and "update" are run. The runtime's
  * readers of data are replaced: a read copies the sample's inputs. */
 #include "oracle.h"
 
@@ -222,6 +222,12 @@ static void *run_update(void *rank)
     return NULL;
 }
 
+static void *run_predict(void *rank)
+{
+    dt_exec_entry(rank, "predict");
+    return NULL;
+}
+
 /* All ranks at once. */
 static void run(Planned *p, const Case *c, void *(*work)(void *rank))
 {
@@ -246,11 +252,18 @@ static void compare_metric(const DtRank *rank, const Sample *s, const char *entr
     outcome_compare(measure, name, fabs(dt_exec_scalar(rank, metric) - want), want, 0);
 }
 
+static double distance(const float *values, const DtTensor *reference)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < dt_type_elements(reference->type); i++)
+        squares += pow((double)values[i] - reference->at[i], 2);
+    return sqrt(squares);
+}
+
 static void compare_result(const DtRank *rank, const Sample *s, const Result *r, double all,
                            Measure *measure)
 {
     const DtPlanStore *store = NULL;
-    double squares = 0;
     for (uint32_t i = 0; i < rank->plan->n_stores && store == NULL; i++)
         if (rank->plan->stores[i].kind == r->store->kind &&
             strcmp(dt_plan_str(rank->plan, rank->plan->stores[i].path), r->store->path) == 0)
@@ -259,9 +272,24 @@ static void compare_result(const DtRank *rank, const Sample *s, const Result *r,
         oracle_fail("%s: the plan has no f32 `%s`", s->of->name, r->name);
     expect_axes(rank->plan, r->name, store->first_axis, store->n_axes, r->tensor->type);
     const float *values = (const float *)(const void *)(rank->arenas[store->arena] + store->offset);
-    for (int64_t i = 0; i < dt_type_elements(r->tensor->type); i++)
-        squares += pow((double)values[i] - r->tensor->at[i], 2);
-    outcome_compare(measure, r->name, sqrt(squares), outcome_norm(r->tensor), all);
+    outcome_compare(measure, r->name, distance(values, r->tensor), outcome_norm(r->tensor), all);
+}
+
+/* The batch that "step" has left in the inputs must be the whole one. */
+static void compare_predicted(const DtRank *rank, const Sample *s, const Outcome *o,
+                              Measure *measure)
+{
+    for (uint32_t i = 0; i < o->predicted.n; i++) {
+        const Result *r = &o->predicted.at[i];
+        const DtPlanMetric *metric =
+            dt_exec_metric(rank->plan, "predict", r->name + strlen("predict/"));
+        if (metric == NULL || metric->dtype != DT_PLAN_F32)
+            oracle_fail("%s: the plan has no f32 result `%s`", s->of->name, r->name);
+        expect_axes(rank->plan, r->name, metric->first_axis, metric->n_axes, r->tensor->type);
+        const float *values =
+            (const float *)(const void *)(rank->arenas[metric->arena] + metric->offset);
+        outcome_compare(measure, r->name, distance(values, r->tensor), outcome_norm(r->tensor), 0);
+    }
 }
 
 /* Gradients are compared before the update, which may use their memory. */
@@ -294,6 +322,10 @@ void planned_check(const Case *c, bool unfused, Measure *measure)
         run(&planned, c, updated ? run_update : run_step);
         for (uint32_t r = 0; r < planned.plan.meta->n_ranks; r++)
             compare(&planned.ranks[r], &sample, &outcome, updated, measure);
+        if (updated || planned.plan.meta->n_ranks * planned.plan.meta->n_micro > 1)
+            continue;
+        run(&planned, c, run_predict);
+        compare_predicted(planned.ranks, &sample, &outcome, measure);
     }
     for (uint32_t r = 0; r < planned.plan.meta->n_ranks; r++)
         dt_load_close(&planned.ranks[r]);

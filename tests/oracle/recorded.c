@@ -13,10 +13,13 @@ static double number(const json_t *json, const char *what)
     return json_number_value(json);
 }
 
-static void check_tensor(DtArena *arena, const json_t *tensor, const Result *r, double all,
+static void check_tensor(DtArena *arena, const json_t *tensors, const Result *r, double all,
                          Measure *measure)
 {
+    const json_t *tensor = json_object_get(tensors, r->name);
     const json_t *projections = json_object_get(tensor, "projections");
+    if (tensor == NULL)
+        oracle_fail("`%s` is not recorded", r->name);
     const double norm = number(json_object_get(tensor, "norm"), r->name);
     outcome_compare(measure, r->name, fabs(outcome_norm(r->tensor) - norm), norm, all);
     if (json_array_size(projections) != ORACLE_PROJECTIONS)
@@ -37,16 +40,14 @@ static void compare(const Sample *s, const Outcome *o, const json_t *root, const
     outcome_compare(measure, "loss", fabs(o->loss - loss), loss, 0);
     outcome_compare(measure, "gradient norm", fabs(o->norm - norm), norm, 0);
     for (uint32_t i = 0; i < o->list.n; i++) {
-        const Result *result = &o->list.at[i];
-        const json_t *tensor = json_object_get(tensors, result->name);
-        if (tensor == NULL)
-            oracle_fail("%s does not know `%s`", path, result->name);
-        check_tensor(s->arena, tensor, result, result->store->kind == DT_STORE_GRAD ? norm : 0,
-                     measure);
+        const double all = o->list.at[i].store->kind == DT_STORE_GRAD ? norm : 0;
+        check_tensor(s->arena, tensors, &o->list.at[i], all, measure);
     }
-    if (json_object_size(tensors) != o->list.n)
+    for (uint32_t i = 0; i < o->predicted.n; i++)
+        check_tensor(s->arena, tensors, &o->predicted.at[i], 0, measure);
+    if (json_object_size(tensors) != o->list.n + o->predicted.n)
         oracle_fail("%s has %zu results, the program %u", path, json_object_size(tensors),
-                    o->list.n);
+                    o->list.n + o->predicted.n);
 }
 
 void recorded_check(const char *folder, const Case *c, Measure *measure)

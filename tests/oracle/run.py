@@ -2,7 +2,7 @@
 """The interpreter against PyTorch: run.py ORACLE [--record] [NAME...], in the root of the source tree.
 
 For each case of cases.json: `oracle export` writes parameters, inputs and results of the interpreter; the
-model of models.py computes loss, gradients and the optimizer's step from the same parameters and inputs; every
+model of models.py computes predictions, loss, gradients and the optimizer's step from the same values; every
 tensor must agree within 1e-9 of its own norm (a gradient: or of 1e-3 of the norm of all gradients). Initial
 values of parameters are drawn again as the language says. --record writes what PyTorch said to
 recorded/NAME.json."""
@@ -90,14 +90,27 @@ def record(name, case, loss, norm, results):
         file.write("\n")
 
 
-def evaluate(model, tensors, lr):
-    """Loss, norm of all gradients, gradients, and everything after the optimizer's step."""
-    loss = model.loss()
+def predict(model, axes):
+    """The model's results without dropout, by name."""
+    model.training = False
+    names = sorted(name[len("result/"):] for name in axes if name.startswith("result/predict/"))
+    with torch.no_grad():
+        results = model.results()
+    model.training = True
+    assert len(names) == len(results)
+    assert all(axes["result/" + name] == order for name, (_, order) in zip(names, results))
+    return {name: value.numpy() for name, (value, _) in zip(names, results)}
+
+
+def evaluate(model, tensors, axes, lr):
+    """Loss, norm of all gradients; gradients, predictions, and everything after the optimizer's step."""
+    predicted = predict(model, axes)
+    loss = model.loss(model.results())
     loss.backward()
     assert model.used == set(model.leaf), f"unused: {set(model.leaf) - model.used}"
     results = {"grad/" + path: leaf.grad.numpy().copy() for path, leaf in model.leaf.items()}
     norm, after = model.update(tensors, lr)
-    results.update({"new_" + name: value for name, value in after.items()})
+    results.update({"new_" + name: value for name, value in after.items()}, **predicted)
     return float(loss.detach()), norm, results
 
 
@@ -107,7 +120,7 @@ def run(oracle, name, case, recording):
     dims = {**models.DEFAULTS.get(kind, {}), **case["dims"]}
     model = models.MODELS[kind](tensors, metadata, dims, int(metadata["seed"]), int(metadata["step"]))
     check_initial(model, metadata)
-    loss, norm, results = evaluate(model, tensors, float(metadata["lr"]))
+    loss, norm, results = evaluate(model, tensors, metadata, float(metadata["lr"]))
     checks = [close("loss", abs(float(tensors["value/loss"]) - loss), abs(loss), 0),
               close("gradient norm", abs(float(tensors["value/norm"]) - norm), norm, 0)]
     assert {"result/" + what for what in results} == {t for t in tensors if t.startswith("result/")}

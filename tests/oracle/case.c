@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases and their values. Parameters begin as the program says; those that begin constant (gains, biases)
- * get noise on top, since a gain of 1 or a bias of 0 would hide mistakes. Everything is rounded to f32, so
- * that the generated code can have the same values. Inputs come from the same counter-based generator. */
+/* Cases and their values. Parameters begin as the program says; those that begin constant
+ * (gains, biases) get noise on top, since a gain of 1 or a bias of 0 would hide mistakes.
+ * Everything is rounded to f32, so that the generated code can have the same values. Inputs come
+ * from the same counter-based generator. */
 #include "oracle.h"
 
 #include "base/hash.h"

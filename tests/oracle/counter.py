@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Philox-4x32-10 and its keys, written from docs/language.md, section 3, and from nothing else."""
+
 import numpy as np
 import xxhash
 
@@ -15,7 +16,12 @@ def words(key, element, step, iteration):
     k0, k1 = key & 0xFFFFFFFF, key >> 32
     for _ in range(10):
         p0, p1 = np.uint64(M0) * c0, np.uint64(M1) * c2
-        c0, c1, c2, c3 = (p1 >> HALF) ^ c1 ^ np.uint64(k0), p1 & LOW, (p0 >> HALF) ^ c3 ^ np.uint64(k1), p0 & LOW
+        c0, c1, c2, c3 = (
+            (p1 >> HALF) ^ c1 ^ np.uint64(k0),
+            p1 & LOW,
+            (p0 >> HALF) ^ c3 ^ np.uint64(k1),
+            p0 & LOW,
+        )
         k0, k1 = (k0 + W0) & 0xFFFFFFFF, (k1 + W1) & 0xFFFFFFFF
     return c0, c1, c2, c3
 
@@ -44,5 +50,7 @@ def elements(axes, extents):
         i = list(axes).index(name)
         shape = [1] * len(axes)
         shape[i] = extents[i]
-        number = number * np.uint64(extents[i]) + np.arange(extents[i], dtype=np.uint64).reshape(shape)
+        number = number * np.uint64(extents[i]) + np.arange(extents[i], dtype=np.uint64).reshape(
+            shape
+        )
     return number

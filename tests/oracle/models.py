@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of examples/ again, in PyTorch and float64, as their authors' papers and codes write them:
-einsum over plain tensors, no named axes, no code shared with the compiler. Constants are doubles, as in the
-interpreter."""
+"""The programs of examples/ again, in PyTorch and float64, as their authors' papers and codes write
+them: einsum over plain tensors, no named axes, no code shared with the compiler. Constants are
+doubles, as in the interpreter."""
+
 import math
 
 import torch
@@ -38,20 +39,25 @@ def causal(n, m):
 
 
 class Model:
-    """Parameters by path, axes in the order that the caller wants, and dropout. A model has results(), what
-    the model of the program returns with the order of its axes, and loss(results).
+    """Parameters by path, axes in the order that the caller wants, and dropout. A model has
+    results(), what the model of the program returns with the order of its axes, and loss(results).
 
-    loops: the axis that stacks the parameters under a label. stds: standard deviations of initial values by
-    the end of the path, the longest that fits; constants are not listed. adamw, sgd, clip: the optimizer;
-    AdamW's decay is for parameters that are written with more than one axis. """
+    loops: the axis that stacks the parameters under a label. stds: standard deviations of initial
+    values by the end of the path, the longest that fits; constants are not listed. adamw, sgd,
+    clip: the optimizer; AdamW's decay is for parameters written with more than one axis."""
 
     loops, stds, shift = {}, {}, True
     adamw, sgd, clip = {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}, None, 1.0
 
     def __init__(self, values, axes, dims, seed, step):
-        self.leaf = {k[len("param/"):]: torch.tensor(v, requires_grad=True) for k, v in values.items()
-                     if k.startswith("param/")}
-        self.input = {k[len("input/"):]: torch.tensor(v) for k, v in values.items() if k.startswith("input/")}
+        self.leaf = {
+            k[len("param/") :]: torch.tensor(v, requires_grad=True)
+            for k, v in values.items()
+            if k.startswith("param/")
+        }
+        self.input = {
+            k[len("input/") :]: torch.tensor(v) for k, v in values.items() if k.startswith("input/")
+        }
         self.axes = axes
         self.seed, self.step = seed, step
         self.used = set()
@@ -80,7 +86,12 @@ class Model:
         if not self.training:
             return x
         order = order.split()
-        u = counter.uniform(counter.key(site, self.seed), counter.elements(order, tuple(x.shape)), self.step, iteration)
+        u = counter.uniform(
+            counter.key(site, self.seed),
+            counter.elements(order, tuple(x.shape)),
+            self.step,
+            iteration,
+        )
         return torch.where(torch.tensor(u >= rate), x * (1 / (1 - rate)), torch.zeros_like(x))
 
     def layernorm(self, x, path, eps, i=None, axis="embed"):
@@ -90,7 +101,11 @@ class Model:
         return y + self.p(path + ".shift", axis, i) if self.shift else y
 
     def rmsnorm(self, x, path, eps, i=None):
-        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * self.p(path + ".gain", "embed", i)
+        return (
+            x
+            * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)
+            * self.p(path + ".gain", "embed", i)
+        )
 
     def linear(self, x, path, a, b, i=None, bias=True):
         """The last axis of x, a, becomes b."""
@@ -120,7 +135,7 @@ class Model:
         return len(self.axes["param/" + path].split()) - (path.split(".")[0] in self.loops)
 
     def update(self, moments, lr):
-        """The optimizer's step; moments by "moment1/PATH", as they are before it. Returns what they are then."""
+        """The optimizer's step. moments: "moment1/PATH" before it; returns what all are then."""
         matrices = [p for p in self.leaf if self.rank(p) > 1]
         vectors = [p for p in self.leaf if p not in matrices]
         norm = torch.nn.utils.clip_grad_norm_(self.leaf.values(), self.clip or math.inf)
@@ -129,17 +144,26 @@ class Model:
             optimizer = torch.optim.SGD(self.leaf.values(), lr=lr, **self.sgd)
         else:
             names = {"moment1": "exp_avg", "moment2": "exp_avg_sq"}
-            optimizer = torch.optim.AdamW([{"params": [self.leaf[p] for p in matrices]},
-                                           {"params": [self.leaf[p] for p in vectors], "weight_decay": 0.0}],
-                                          lr=lr, **self.adamw)
+            optimizer = torch.optim.AdamW(
+                [
+                    {"params": [self.leaf[p] for p in matrices]},
+                    {"params": [self.leaf[p] for p in vectors], "weight_decay": 0.0},
+                ],
+                lr=lr,
+                **self.adamw,
+            )
         for path, leaf in self.leaf.items():
-            optimizer.state[leaf] = {ours: torch.tensor(moments[f"{kind}/{path}"]) for kind, ours in names.items()}
+            optimizer.state[leaf] = {
+                ours: torch.tensor(moments[f"{kind}/{path}"]) for kind, ours in names.items()
+            }
             if not self.sgd:
                 optimizer.state[leaf]["step"] = torch.tensor(float(self.step))
         optimizer.step()
         after = {"param/" + path: leaf for path, leaf in self.leaf.items()}
         for path, leaf in self.leaf.items():
-            after.update({f"{kind}/{path}": optimizer.state[leaf][ours] for kind, ours in names.items()})
+            after.update(
+                {f"{kind}/{path}": optimizer.state[leaf][ours] for kind, ours in names.items()}
+            )
         return float(norm), {name: tensor.detach().numpy() for name, tensor in after.items()}
 
     def std(self, path):
@@ -152,8 +176,13 @@ class Model:
 
 class Gpt2(Model):
     loops = {"h": "layers"}
-    stds = {"wte": 0.02, "wpe": 0.01, ".w": 0.02, "wo.w": lambda m: 0.02 / math.sqrt(2 * m.layers),
-            "down.w": lambda m: 0.02 / math.sqrt(2 * m.layers)}
+    stds = {
+        "wte": 0.02,
+        "wpe": 0.01,
+        ".w": 0.02,
+        "wo.w": lambda m: 0.02 / math.sqrt(2 * m.layers),
+        "down.w": lambda m: 0.02 / math.sqrt(2 * m.layers),
+    }
     bias, rate, act = True, 0.1, staticmethod(gelu_tanh)
 
     def drop(self, x, site, i=0):
@@ -165,8 +194,15 @@ class Gpt2(Model):
         x = self.drop(wte[tokens] + self.p("wpe", "seq embed"), "dropout#0")
         for i in range(self.layers):
             n = self.layernorm(x, "h.ln1", 1e-5, i)
-            o = self.attention(n, n, "h.attention", i, causal(self.seq, self.seq), (self.embed // self.heads)**-0.5,
-                               bias=self.bias)
+            o = self.attention(
+                n,
+                n,
+                "h.attention",
+                i,
+                causal(self.seq, self.seq),
+                (self.embed // self.heads) ** -0.5,
+                bias=self.bias,
+            )
             x = x + self.drop(o, "h.attention.dropout#0", i)
             n = self.layernorm(x, "h.ln2", 1e-5, i)
             x = x + self.drop(self.mlp(n, "h.mlp", i, self.act, self.bias), "h.mlp.dropout#0", i)
@@ -194,7 +230,9 @@ class Llama(Model):
     def rope(self, x):
         """[..., seq, head]: halves turn together."""
         half = self.head // 2
-        angle = torch.arange(self.seq)[:, None] * self.theta**(-torch.arange(half, dtype=torch.float64) / half)
+        angle = torch.arange(self.seq)[:, None] * self.theta ** (
+            -torch.arange(half, dtype=torch.float64) / half
+        )
         a, b = x[..., :half], x[..., half:]
         return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
 
@@ -204,7 +242,9 @@ class Llama(Model):
         v = torch.einsum("bse,ekh->bksh", x, self.p("h.attention.wv.w", "embed kv head", i))
         z = torch.einsum("bkgsh,bkth->bkgst", self.rope(q), self.rope(k)) * self.head**-0.5
         o = torch.einsum("bkgst,bkth->bkgsh", softmax_masked(z, causal(self.seq, self.seq)), v)
-        return torch.einsum("bkgsh,kghe->bse", o, self.p("h.attention.wo.w", "kv group head embed", i))
+        return torch.einsum(
+            "bkgsh,kghe->bse", o, self.p("h.attention.wo.w", "kv group head embed", i)
+        )
 
     def out(self, x):
         return self.linear(self.rmsnorm(x, "norm", 1e-5), "out", "embed", "vocab", bias=False)
@@ -229,7 +269,7 @@ class Moe(Llama):
     choice = 2
 
     def experts_of(self, x, i):
-        """One sequence at a time, one token at a time: queues of each expert, what overflows is dropped."""
+        """Token after token: each expert has a queue, what overflows is dropped."""
         w1, w3 = (self.p("h.moe." + w, "experts embed ffn", i) for w in ("w1", "w3"))
         w2 = self.p("h.moe.w2", "experts ffn embed", i)
         slots = 5 * self.seq * self.choice // (4 * self.experts)
@@ -244,7 +284,9 @@ class Moe(Llama):
                 for c in range(self.choice):
                     e = int(chosen[b, s, c])
                     if taken[e] < slots:
-                        y = y + gates[b, s, c] * ((F.silu(x[b, s] @ w1[e]) * (x[b, s] @ w3[e])) @ w2[e])
+                        y = y + gates[b, s, c] * (
+                            (F.silu(x[b, s] @ w1[e]) * (x[b, s] @ w3[e])) @ w2[e]
+                        )
                     else:
                         dropped += 1
                     taken[e] += 1
@@ -278,14 +320,20 @@ class Bert(Model):
 
     def results(self):
         word, mask = self.p("word", "vocab embed"), self.flag("valid")[:, None, None, :]
-        x = word[self.ids("tokens")] + self.p("place", "seq embed") + self.p("segment", "kinds embed")[self.ids("kind")]
+        x = (
+            word[self.ids("tokens")]
+            + self.p("place", "seq embed")
+            + self.p("segment", "kinds embed")[self.ids("kind")]
+        )
         x = self.drop(self.layernorm(x, "ln", 1e-12), "dropout#0")
         for i in range(self.layers):
             o = self.attention(x, x, "h.attention", i, mask, self.head**-0.5)
             x = self.layernorm(x + self.drop(o, "h.attention.dropout#0", i), "h.ln1", 1e-12, i)
             o = self.mlp(x, "h.mlp", i, gelu)
             x = self.layernorm(x + self.drop(o, "h.mlp.dropout#0", i), "h.ln2", 1e-12, i)
-        x = self.layernorm(gelu(self.linear(x, "t", "embed", "embed2")), "t_ln", 1e-12, axis="embed2")
+        x = self.layernorm(
+            gelu(self.linear(x, "t", "embed", "embed2")), "t_ln", 1e-12, axis="embed2"
+        )
         return [(x @ word.T + self.p("b", "vocab"), "batch seq vocab")]
 
     def loss(self, results):
@@ -297,10 +345,17 @@ class Bert(Model):
 class T5(Model):
     adamw = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
     loops = {"e": "enc", "d": "dec"}
-    stds = {"word": 1.0, "rel_e": lambda m: m.embed**-0.5, "rel_d": lambda m: m.embed**-0.5,
-            "wq.w": lambda m: (m.embed * m.head)**-0.5, "wk.w": lambda m: m.embed**-0.5,
-            "wv.w": lambda m: m.embed**-0.5, "wo.w": lambda m: (m.heads * m.head)**-0.5,
-            "up.w": lambda m: m.embed**-0.5, "down.w": lambda m: m.ffn**-0.5}
+    stds = {
+        "word": 1.0,
+        "rel_e": lambda m: m.embed**-0.5,
+        "rel_d": lambda m: m.embed**-0.5,
+        "wq.w": lambda m: (m.embed * m.head) ** -0.5,
+        "wk.w": lambda m: m.embed**-0.5,
+        "wv.w": lambda m: m.embed**-0.5,
+        "wo.w": lambda m: (m.heads * m.head) ** -0.5,
+        "up.w": lambda m: m.embed**-0.5,
+        "down.w": lambda m: m.ffn**-0.5,
+    }
 
     def bucket(self, d, both):
         """The paper's relative positions; d: key minus query."""
@@ -345,13 +400,17 @@ class T5(Model):
         for i in range(self.dec):
             n = self.rmsnorm(y, "d.n1", 1e-6, i)
             y = y + self.attend(n, n, "d.self", "tgt", i, causal(self.tgt, self.tgt), bias)
-            y = y + self.attend(self.rmsnorm(y, "d.n2", 1e-6, i), m, "d.cross", "tgt", i, every, 0.0)
+            y = y + self.attend(
+                self.rmsnorm(y, "d.n2", 1e-6, i), m, "d.cross", "tgt", i, every, 0.0
+            )
             y = y + self.feed(self.rmsnorm(y, "d.n3", 1e-6, i), "d.mlp", "tgt", i)
         return [(self.rmsnorm(y, "norm_d", 1e-6) * self.embed**-0.5 @ word.T, "batch tgt vocab")]
 
     def loss(self, results):
         valid = self.flag("valid")
-        return cross_entropy(results[0][0], self.ids("labels"))[valid].sum() / max(int(valid.sum()), 1)
+        return cross_entropy(results[0][0], self.ids("labels"))[valid].sum() / max(
+            int(valid.sum()), 1
+        )
 
 
 class Vit(Model):
@@ -360,8 +419,12 @@ class Vit(Model):
     stds = {"pos": 0.02, ".w": 0.02}
 
     def results(self):
-        image = self.input["image"].reshape(self.batch, self.gh, self.ph, self.gw, self.pw, self.rgb)
-        x = torch.einsum("bypxqc,pqce->byxe", image, self.p("proj.w", "ph pw rgb embed")) + self.p("proj.b0", "embed")
+        image = self.input["image"].reshape(
+            self.batch, self.gh, self.ph, self.gw, self.pw, self.rgb
+        )
+        x = torch.einsum("bypxqc,pqce->byxe", image, self.p("proj.w", "ph pw rgb embed")) + self.p(
+            "proj.b0", "embed"
+        )
         x = x.reshape(self.batch, self.gh * self.gw, self.embed)
         cls = self.p("cls", "tok embed").expand(self.batch, 1, self.embed)
         x = torch.cat([cls, x], 1) + self.p("pos", "tok embed")
@@ -369,7 +432,12 @@ class Vit(Model):
             n = self.layernorm(x, "h.ln1", 1e-6, i)
             x = x + self.attention(n, n, "h.attention", i, torch.tensor(True), self.head**-0.5)
             x = x + self.mlp(self.layernorm(x, "h.ln2", 1e-6, i), "h.mlp", i, gelu)
-        return [(self.linear(self.layernorm(x, "ln", 1e-6)[:, 0], "head", "embed", "classes"), "batch classes")]
+        return [
+            (
+                self.linear(self.layernorm(x, "ln", 1e-6)[:, 0], "head", "embed", "classes"),
+                "batch classes",
+            )
+        ]
 
     def loss(self, results):
         return cross_entropy(results[0][0], self.ids("label")).mean()
@@ -377,8 +445,14 @@ class Vit(Model):
 
 class Vgg16(Model):
     sgd, clip = {"momentum": 0.9, "weight_decay": 5e-4}, None
-    stds = {"c1.w": lambda m: None, "c2.w": lambda m: None, "c3.w": lambda m: None, "f1.w": 0.01, "f2.w": 0.01,
-            "f3.w": 0.01}
+    stds = {
+        "c1.w": lambda m: None,
+        "c2.w": lambda m: None,
+        "c3.w": lambda m: None,
+        "f1.w": 0.01,
+        "f2.w": 0.01,
+        "f3.w": 0.01,
+    }
 
     def std(self, path):
         if path.split(".")[-2].startswith("c"):
@@ -395,7 +469,9 @@ class Vgg16(Model):
             for c in range(1, convs + 1):
                 x = self.conv(x, f"{stage}.c{c}")
             x = F.max_pool2d(x, 2)
-        x = torch.einsum("bcyx,yxcf->bf", x, self.p("f1.w", "height width chan fc")) + self.p("f1.b0", "fc")
+        x = torch.einsum("bcyx,yxcf->bf", x, self.p("f1.w", "height width chan fc")) + self.p(
+            "f1.b0", "fc"
+        )
         x = self.dropout(torch.relu(x), "batch fc", 0.5, "dropout#0")
         x = self.dropout(torch.relu(self.linear(x, "f2", "fc", "fd")), "batch fd", 0.5, "dropout#1")
         return [(self.linear(x, "f3", "fd", "classes"), "batch classes")]
@@ -404,6 +480,15 @@ class Vgg16(Model):
         return cross_entropy(results[0][0], self.ids("label")).mean()
 
 
-MODELS = {"gpt2": Gpt2, "quickstart": Quickstart, "shakespeare": Shakespeare, "llama3_8b": Llama, "moe": Moe, "bert": Bert, "t5": T5,
-          "vit": Vit, "vgg16": Vgg16}
+MODELS = {
+    "gpt2": Gpt2,
+    "quickstart": Quickstart,
+    "shakespeare": Shakespeare,
+    "llama3_8b": Llama,
+    "moe": Moe,
+    "bert": Bert,
+    "t5": T5,
+    "vit": Vit,
+    "vgg16": Vgg16,
+}
 DEFAULTS = {"vit": {"rgb": 3}}

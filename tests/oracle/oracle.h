@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The oracle: programs of examples/, shrunk, evaluated by three parties on the same parameters and inputs.
+/* The oracle: programs of examples/, shrunk, evaluated by three parties on the same parameters
+ * and inputs.
  *
- *   the interpreter  (double precision)          case.c makes the values, outcome.c evaluates
- *   PyTorch          (float64, models.py)        run.py compares with `oracle export` and writes recorded/
- *   generated code   (float32)                   planned.c compiles, loads, runs "step" and "update"
+ *   the interpreter (double precision)  case.c makes the values, outcome.c evaluates
+ *   PyTorch (float64, models.py)        run.py compares with `oracle export`, writes recorded/
+ *   generated code (float32)            planned.c compiles, loads and runs the plan
  *
- * `oracle check` compares the interpreter with what PyTorch once said, so that no PyTorch is needed;
- * `oracle plan` compares the generated code with the interpreter. Dropout is on: all three draw the same
- * numbers.
+ * `oracle check` compares the interpreter with what PyTorch once said, so that no PyTorch is
+ * needed; `oracle plan` compares the generated code with the interpreter. Dropout is on: all
+ * three draw the same numbers.
  *
- * The measure, for each tensor: |difference| <= tolerance * max(|reference|, 1e-3 * |all gradients|) in
- * Euclidean norms, since some true gradients (of the bias of keys) are zero. */
+ * The measure, for each tensor: |difference| <= tolerance * max(|reference|, 1e-3 * |all
+ * gradients|) in Euclidean norms, since some true gradients (of the bias of keys) are zero. */
 #ifndef DT_TESTS_ORACLE_H
 #define DT_TESTS_ORACLE_H
 
@@ -24,8 +25,8 @@ typedef struct Case {
     const char *name, *path;
     DtOption dims[24], sets[8];
     uint32_t n_dims, n_sets;
-    const json_t *
-        json; /* "ranges": values of integer inputs are in [lo, hi); "micro", "ranks": of the plan, 1 without */
+    /* "ranges": values of integer inputs are in [lo, hi); "micro", "ranks": of the plan, else 1 */
+    const json_t *json;
 } Case;
 
 /* An input of the program and its values. */
@@ -69,7 +70,8 @@ _Noreturn void oracle_fail(const char *format, ...) __attribute__((format(printf
 
 /* All cases of a file, in order. They point into what is returned, which is the caller's. */
 json_t *case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n);
-/* Lowers the program as the case says, for one rank; everything in f32. Ends the process on errors. */
+/* Lowers the program as the case says, for one rank; everything in f32. Ends the process on
+ * errors. */
 DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c);
 /* Everything about one case; free with sample_free. */
 void sample_make(Sample *sample, const Case *c);
@@ -79,7 +81,8 @@ const char *case_kind(const DtStore *store);                    /* "param", "gra
 
 /* ---- outcome.c ---- */
 
-/* Entries "grad", "update" and "predict" in double precision; all with the parameters as they begin. */
+/* Entries "grad", "update" and "predict" in double precision; all with the parameters as they
+ * begin. */
 void outcome_evaluate(Sample *sample, Outcome *ret_outcome);
 double outcome_norm(const DtTensor *tensor);
 /* <tensor, direction number k>: elements are 2 u - 1 of Philox with key k, counted row-major. */
@@ -92,14 +95,15 @@ typedef struct Measure {
     double worst;       /* largest relative difference so far */
 } Measure;
 
-/* One norm of a difference against the norm of the reference; all: the norm of all gradients for a gradient, else
- * 0. Prints a line on failure, or always if verbose. */
+/* One norm of a difference against the norm of the reference; all: the norm of all gradients for
+ * a gradient, else 0. Prints a line on failure, or always if verbose. */
 void outcome_compare(Measure *measure, const char *what, double difference, double reference,
                      double all);
 
 /* ---- export.c ---- */
 
-/* A safetensors file: param/PATH, moment1/PATH, moment2/PATH, input/NAME, all results, value/loss, value/norm. */
+/* A safetensors file: param/PATH, moment1/PATH, moment2/PATH, input/NAME, all results,
+ * value/loss, value/norm. */
 void export_write(const Sample *sample, const Outcome *outcome, const char *path);
 
 /* ---- recorded.c ---- */

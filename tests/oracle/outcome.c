@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loss, gradients and the optimizer's step in the interpreter, and the measure by which they are compared. */
+/* Loss, gradients and the optimizer's step in the interpreter, and the measure by which they are
+ * compared. */
 #include "oracle.h"
 
 #include "base/philox.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generated code against the interpreter: the case is compiled to a plan in memory, loaded into this
- * process, one thread per rank, given the same parameters and inputs, and entries "step", "predict" and "update" are run. The runtime's
- * readers of data are replaced: a read copies the sample's inputs. */
+/* The generated code against the interpreter: the case is compiled to a plan in memory, loaded
+ * into this process, one thread per rank, given the same parameters and inputs, and entries
+ * "step", "predict" and "update" are run. The runtime's readers of data are replaced: a read
+ * copies the sample's inputs. */
 #include "oracle.h"
 
 #include "base/intern.h"

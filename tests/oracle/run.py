@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpreter against PyTorch: run.py ORACLE [--record] [NAME...], in the root of the source tree.
+"""The interpreter against PyTorch: run.py ORACLE [--record] [NAME...], in the root of the source
+tree.
 
-For each case of cases.json: `oracle export` writes parameters, inputs and results of the interpreter; the
-model of models.py computes predictions, loss, gradients and the optimizer's step from the same values; every
-tensor must agree within 1e-9 of its own norm (a gradient: or of 1e-3 of the norm of all gradients). Initial
-values of parameters are drawn again as the language says. --record writes what PyTorch said to
-recorded/NAME.json."""
+For each case of cases.json: `oracle export` writes parameters, inputs and results of the
+interpreter; the model of models.py computes predictions, loss, gradients and the optimizer's step
+from the same values; every tensor must agree within 1e-9 of its own norm (a gradient: or of 1e-3 of
+the norm of all gradients). Initial values of parameters are drawn again as the language says.
+--record writes what PyTorch said to recorded/NAME.json."""
+
 import json
 import os
 import struct
@@ -35,13 +37,17 @@ def load(path):
     with open(path, "rb") as file:
         data = file.read()
     n = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + n])
+    header = json.loads(data[8 : 8 + n])
     metadata = header.pop("__metadata__")
     tensors = {}
     for name, row in header.items():
         begin, end = row["data_offsets"]
         assert row["dtype"] == "F64"
-        tensors[name] = np.frombuffer(data[8 + n + begin:8 + n + end], dtype="<f8").reshape(row["shape"]).copy()
+        tensors[name] = (
+            np.frombuffer(data[8 + n + begin : 8 + n + end], dtype="<f8")
+            .reshape(row["shape"])
+            .copy()
+        )
     return tensors, metadata
 
 
@@ -62,7 +68,9 @@ def check_initial(model, axes):
         values, stacked = leaf.detach().numpy(), path.split(".")[0] in model.loops
         for i, value in enumerate(values if stacked else [values]):
             own = names[1:] if stacked else names
-            want = std * counter.normal(counter.key(path, model.seed), counter.elements(own, value.shape), 0, i)
+            want = std * counter.normal(
+                counter.key(path, model.seed), counter.elements(own, value.shape), 0, i
+            )
             assert np.allclose(value, want, rtol=2e-7, atol=1e-12), f"initial values of {path}"
         n += 1
     assert n > 0
@@ -72,7 +80,10 @@ def close(what, difference, norm, everything):
     scale = max(norm, 1e-3 * everything)
     good = difference <= TOLERANCE * scale
     if not good:
-        print(f"BAD  {what:40} norm {norm:.6g} difference {difference:.3g} relative {difference / scale:.3g}")
+        print(
+            f"BAD  {what:40} norm {norm:.6g} difference {difference:.3g} "
+            f"relative {difference / scale:.3g}"
+        )
     return good, difference / scale
 
 
@@ -81,19 +92,32 @@ def record(name, case, loss, norm, results):
     for what, g in results.items():
         flat = g.ravel()
         numbers = np.arange(flat.size, dtype=np.uint64)
-        tensors[what] = {"norm": float(np.linalg.norm(flat)),
-                         "projections": [float(flat @ (2 * counter.uniform(k, numbers, 0, 0) - 1))
-                                         for k in range(PROJECTIONS)]}
+        tensors[what] = {
+            "norm": float(np.linalg.norm(flat)),
+            "projections": [
+                float(flat @ (2 * counter.uniform(k, numbers, 0, 0) - 1))
+                for k in range(PROJECTIONS)
+            ],
+        }
     with open(os.path.join(FOLDER, "recorded", name + ".json"), "w") as file:
-        json.dump({"case": case, "torch": torch.__version__, "loss": loss, "norm": norm, "tensors": tensors}, file,
-                  indent=1)
+        json.dump(
+            {
+                "case": case,
+                "torch": torch.__version__,
+                "loss": loss,
+                "norm": norm,
+                "tensors": tensors,
+            },
+            file,
+            indent=1,
+        )
         file.write("\n")
 
 
 def predict(model, axes):
     """The model's results without dropout, by name."""
     model.training = False
-    names = sorted(name[len("result/"):] for name in axes if name.startswith("result/predict/"))
+    names = sorted(name[len("result/") :] for name in axes if name.startswith("result/predict/"))
     with torch.no_grad():
         results = model.results()
     model.training = True
@@ -103,7 +127,7 @@ def predict(model, axes):
 
 
 def evaluate(model, tensors, axes, lr):
-    """Loss, norm of all gradients; gradients, predictions, and everything after the optimizer's step."""
+    """Loss, norm of all gradients; gradients, predictions, what the optimizer changes."""
     predicted = predict(model, axes)
     loss = model.loss(model.results())
     loss.backward()
@@ -118,15 +142,21 @@ def run(oracle, name, case, recording):
     tensors, metadata = export(oracle, name)
     kind = case.get("model", name)
     dims = {**models.DEFAULTS.get(kind, {}), **case["dims"]}
-    model = models.MODELS[kind](tensors, metadata, dims, int(metadata["seed"]), int(metadata["step"]))
+    model = models.MODELS[kind](
+        tensors, metadata, dims, int(metadata["seed"]), int(metadata["step"])
+    )
     check_initial(model, metadata)
     loss, norm, results = evaluate(model, tensors, metadata, float(metadata["lr"]))
-    checks = [close("loss", abs(float(tensors["value/loss"]) - loss), abs(loss), 0),
-              close("gradient norm", abs(float(tensors["value/norm"]) - norm), norm, 0)]
+    checks = [
+        close("loss", abs(float(tensors["value/loss"]) - loss), abs(loss), 0),
+        close("gradient norm", abs(float(tensors["value/norm"]) - norm), norm, 0),
+    ]
     assert {"result/" + what for what in results} == {t for t in tensors if t.startswith("result/")}
     for what, g in results.items():
         difference = np.linalg.norm(tensors["result/" + what] - g)
-        checks.append(close(what, difference, np.linalg.norm(g), norm if what.startswith("grad/") else 0))
+        checks.append(
+            close(what, difference, np.linalg.norm(g), norm if what.startswith("grad/") else 0)
+        )
     good, worst = all(ok for ok, _ in checks), max(relative for _, relative in checks)
     print(f"{name}: {'good' if good else 'DIFFERS'}: {len(results)} tensors, worst {worst:.2g}")
     if recording and good:

@@ -252,7 +252,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         code = check_target(cli);
     if (code != DT_EXIT_OK)
         return code;
-    if (makes_plan && !dt_configcheck_compilable(cli->diags, program, cli->parallel != NULL))
+    if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
     code = run_passes(cli, program, &serial);
     if (code == DT_EXIT_OK && makes_plan)

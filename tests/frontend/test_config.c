@@ -164,7 +164,8 @@ Test(config, synthetic)
         cr_assert_eq(r->n_inputs, 1);
         assert_near(r->source.hi, i == 0 || i == 3 ? 30522 : 2);
     }
-    cr_assert(dt_configcheck_compilable(diags, p, true));
-    p = example("examples/bert.dsl");
-    cr_assert_not(dt_configcheck_compilable(diags, p, true));
+    p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none", .synthetic = true});
+    cr_assert(dt_configready_check(diags, p, true));
+    p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none"});
+    cr_assert_not(dt_configready_check(diags, p, true));
 }

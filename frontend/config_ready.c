@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program must have before a plan is made of it, and what the language knows but no plan can do yet.
+ * A setting that would be ignored is an error here; `--check` and `--params` accept it. */
+#include "frontend/config_internal.h"
+
+#include <string.h>
+
+static bool check_readers(DtDiags *diags, const DtReader *readers, uint32_t n)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const DtReader *r = &readers[i];
+        bool sample = r->kind == DT_SAMPLE_NEXT_TOKEN || r->kind == DT_SAMPLE_RAW;
+        bool source = r->source.kind == DT_SOURCE_TEXT || r->source.kind == DT_SOURCE_BIN ||
+                      r->source.kind == DT_SOURCE_SYNTHETIC;
+        if (sample && source)
+            continue;
+        const char *what = r->kind == DT_SAMPLE_MLM               ? "mlm"
+                           : r->kind == DT_SAMPLE_SPAN_CORRUPTION ? "span_corruption"
+                           : r->source.kind == DT_SOURCE_IMAGES   ? "images"
+                                                                  : "npy";
+        DtDiag *d = dt_diag_report(diags, E0810, r->source.span, "`%s` cannot be read yet", what);
+        dt_diag_help(d, "`--data=synthetic` replaces every source by random numbers");
+        ok = false;
+    }
+    return ok;
+}
+
+static bool not_yet(DtDiags *diags, DtSpan span, const char *what, const char *help)
+{
+    DtDiag *d = dt_diag_report(diags, E0592, span, "%s not implemented yet", what);
+    dt_diag_help(d, "%s", help);
+    return false;
+}
+
+static int64_t mesh_ranks(const DtProgram *program)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; program->parallel && i < program->parallel->mesh.n; i++)
+        n *= program->parallel->mesh.axes[i].size;
+    return n;
+}
+
+/* Parameters are updated in place, in f32; gradients cross ranks in the dtype in which they add up. */
+static bool check_precision(DtDiags *diags, const DtProgram *program)
+{
+    const DtPrecision *p = &program->train->precision;
+    bool ok = true;
+    if (!p->span.file)
+        return true;
+    if (p->dynamic_loss_scale || p->loss_scale != 1)
+        ok &= not_yet(diags, p->span, "`loss_scale` is",
+                      "leave it out; without it, compute in f32 or bf16");
+    if (p->has_master || p->params != DT_F32)
+        ok &= not_yet(diags, p->span, "parameters of another dtype than f32, with or without `master`, are",
+                      "`params = f32` without `master`; `compute` may be a 16-bit dtype");
+    if (mesh_ranks(program) > 1 && (p->grads != DT_F32 || p->reduce != DT_F32))
+        ok &= not_yet(diags, p->span, "sums of gradients over ranks in another dtype than f32 are",
+                      "`grads = f32`, `reduce = f32`");
+    return ok;
+}
+
+static bool check_cluster(DtDiags *diags, const DtProgram *program)
+{
+    const DtClusterConfig *cluster = program->cluster;
+    bool ok = true;
+    if (!cluster || !program->parallel)
+        return true; /* the serial program is for one process of this machine, whatever clusters there are */
+    if (strcmp(cluster->gpu, "cpu") != 0)
+        ok &= not_yet(diags, cluster->span, "code for GPUs is",
+                      "`--parallel none` gives a plan for one process of this machine; `gpu = \"cpu\"` "
+                      "one for several");
+    if (cluster->nodes > 1)
+        ok &= not_yet(diags, cluster->span, "training over several machines is",
+                      "`nodes = 1`, with as many devices as the mesh has");
+    return ok;
+}
+
+bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named)
+{
+    const DtTrainConfig *train = program->train;
+    if (!train) {
+        dt_diag_report(diags, E0453, (DtSpan){0},
+                       "a plan needs a `train` block, and the program has none");
+        return false;
+    }
+    bool ok = true;
+    if (!train->optimizer.span.file || !train->steps) {
+        dt_diag_report(diags, E0453, train->span, "a plan needs `%s`",
+                       train->optimizer.span.file ? "steps" : "optimizer");
+        ok = false;
+    }
+    if (program->parallels.n > 1 && !program->parallel && !parallel_was_named) {
+        DtDiag *d = dt_diag_report(diags, E0003, (DtSpan){0}, "the program has %u parallel blocks",
+                                   program->parallels.n);
+        for (uint32_t i = 0; i < program->parallels.n; i++)
+            dt_diag_help(d, "--parallel %s", program->parallels.at[i]->name);
+        dt_diag_help(d, "--parallel none, for one rank");
+        ok = false;
+    }
+    ok &= check_readers(diags, train->readers.at, train->readers.n);
+    ok &= check_readers(diags, train->eval_readers.at, train->eval_readers.n);
+    ok &= check_precision(diags, program);
+    ok &= check_cluster(diags, program);
+    return ok;
+}

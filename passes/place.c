@@ -164,6 +164,23 @@ static DtValue *before_all(Place *p, DtBuilder *b, DtValue *x)
     return input;
 }
 
+static void not_yet(Place *p, DtSpan span, const char *what)
+{
+    p->failed = true;
+    DtDiag *diag = dt_diag_report(p->module->diags, E0592, span, "%s is not implemented yet", what);
+    dt_diag_help(diag, "compile without it: `--parallel none` gives the serial program, and a block with `mesh` and "
+                       "`shard batch on ...` gives data parallelism");
+}
+
+/* Ranks cannot add 16-bit floats yet. */
+static bool can_reduce(Place *p, DtDtype dtype, DtSpan span)
+{
+    if (!dt_dtype_is_float(dtype) || dt_dtype_size(dtype) >= 4)
+        return true;
+    not_yet(p, span, dt_arena_printf(p->module->arena, "a sum of %s values over ranks", dt_dtype_name(dtype)));
+    return false;
+}
+
 /* Completes the pending reduction of x over the ranks; over time only what the data
  * alone decide can be known in between. */
 static DtValue *complete(Place *p, DtBuilder *b, DtValue *x, const DtOp *user)
@@ -178,6 +195,8 @@ static DtValue *complete(Place *p, DtBuilder *b, DtValue *x, const DtOp *user)
         dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then sum over `each`; or drop `micro`");
         return NULL;
     }
+    if (!can_reduce(p, x->type->dtype, user->span))
+        return NULL;
     const DtType *type = dt_type_make(x->type->dtype, x->type->rank, x->type->axes, 0, DT_REDUCE_SUM);
     DtValue *whole = dt_graph_comm(b, DT_OP_ALL_REDUCE, x, bits, type);
     whole->op->reduce = (DtReduce)x->type->pending;
@@ -275,8 +294,8 @@ static DtOp *place_loop(Place *p, DtBuilder *b, const DtOp *op, DtValue **in)
     types[0] = op->func->inputs.at[0]->type;
     for (uint32_t i = 0; i < op->n_in; i++)
         types[1 + i] = i < loop->n_carried + loop->n_invariant ? in[i]->type : without_axis(in[i]->type, loop->axis);
-    for (int round = 0; round < 8 && !p->failed; round++) {
-        bool stable = true;
+    for (bool stable = false; !stable && !p->failed;) { /* ends: bits of types are only ever added */
+        stable = true;
         body = place_func(p, op->func, types, loop->n_carried, types + 1);
         for (uint32_t i = 0; body && i < loop->n_carried; i++) {
             uint16_t bits = body->results.at[i]->type->partial;
@@ -285,8 +304,6 @@ static DtOp *place_loop(Place *p, DtBuilder *b, const DtOp *op, DtValue **in)
             types[1 + i] = with_partial(types[1 + i], bits | types[1 + i]->partial);
             stable = false;
         }
-        if (stable)
-            break;
     }
     if (p->failed)
         return NULL;
@@ -375,6 +392,15 @@ static void settle_results(Place *p, DtEntryPoint *entry)
         DtEntryResult *result = &entry->results.at[i];
         DtValue *value = entry->func->results.at[i];
         bool is_grad = result->store && result->store->kind == DT_STORE_GRAD;
+        if ((value->type->partial & ~p->time) && !can_reduce(p, value->type->dtype, entry->func->span))
+            return;
+        if (value->type->partial && value->type->pending != DT_REDUCE_SUM && result->store) {
+            b.span = value->op ? value->op->span : entry->func->span; /* what is pending at the end, is added */
+            value = value->op ? complete(p, &b, value, value->op) : NULL;
+            if (!value)
+                return;
+            entry->func->results.at[i] = value;
+        }
         if (is_grad && p->time && !(value->type->partial & p->time))
             entry->func->results.at[i] = value = keep_first(p, &b, value, p->time);
         result->accumulate = (value->type->partial & p->time) != 0 || (is_grad && !p->time);
@@ -396,14 +422,6 @@ static void finish_prologue(Place *p, const char *entry)
 }
 
 /* ---- the mesh and what is not there yet ---- */
-
-static void not_yet(Place *p, DtSpan span, const char *what)
-{
-    p->failed = true;
-    DtDiag *diag = dt_diag_report(p->module->diags, E0592, span, "%s is not implemented yet", what);
-    dt_diag_help(diag, "compile without it: `--parallel none` gives the serial program, and a block with `mesh` and "
-                       "`shard batch on ...` gives data parallelism");
-}
 
 static void check_supported(Place *p, const DtParallelConfig *c)
 {
@@ -454,7 +472,11 @@ static void add_shard(Place *p, const DtShard *shard)
         }
         for (uint32_t m = 0; m < shard->n_mesh; m++) {
             int number = mesh_number(&p->module->mesh, shard->mesh[m]);
-            if (number >= 0 && rule->n < DT_MAX_SPLIT)
+            if (number >= 0 && rule->n == DT_MAX_SPLIT) {
+                not_yet(p, shard->span, "splitting an axis this often");
+                return;
+            }
+            if (number >= 0)
                 rule->split[rule->n++] = (uint8_t)number;
         }
     }
@@ -497,8 +519,13 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
         DtFunc *func = place_func(p, entry->func, NULL, 0, NULL);
         if (!func)
             return;
+        DtFunc *whole = entry->func;
         entry->func = func;
         settle_results(p, entry);
+        if (p->failed) { /* what is left behind is verified */
+            entry->func = whole;
+            return;
+        }
         dt_graph_sweep(func);
         finish_prologue(p, entry->name);
     }

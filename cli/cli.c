@@ -2,6 +2,7 @@
 /* Reading the options of dtc, and what all commands share: messages, output, times. */
 #include "cli/cli.h"
 
+#include "base/file.h"
 #include "base/intern.h"
 
 #include <errno.h>
@@ -69,6 +70,14 @@ int dt_cli_print(const DtText *text)
     if (ok && !fflush(stdout))
         return DT_EXIT_OK;
     return dt_cli_fail(DT_EXIT_IO, "cannot write to standard output: %s", strerror(errno));
+}
+
+int dt_cli_write(const DtCli *cli, const DtText *text)
+{
+    if (!cli->output)
+        return dt_cli_print(text);
+    DtStatus status = dt_file_write(cli->output, text->at, text->len);
+    return dt_status_ok(&status) ? DT_EXIT_OK : dt_cli_fail(status.code, "%s", status.message);
 }
 
 int dt_cli_report(const DtCli *cli)

@@ -58,6 +58,9 @@ int dt_cli_fail(int code, const char *format, ...) __attribute__((format(printf,
 /* Writes text to stdout; DT_EXIT_IO if that fails. */
 int dt_cli_print(const DtText *text);
 
+/* The same to the file of -o, if there is one. */
+int dt_cli_write(const DtCli *cli, const DtText *text);
+
 /* Prints diagnostics as asked for; DT_EXIT_DIAGNOSTICS if there are errors. */
 int dt_cli_report(const DtCli *cli);
 

@@ -21,7 +21,7 @@ static int emit_ast(DtCli *cli, const char *path)
         return dt_cli_fail(status.code, "%s", status.message);
     dt_ast_print(dt_parse(cli->arena, cli->diags, dt_diag_add_file(cli->diags, path, source, len)),
                  &text);
-    int printed = dt_cli_print(&text);
+    int printed = dt_cli_write(cli, &text);
     dt_text_free(&text);
     int reported = dt_cli_report(cli);
     return printed != DT_EXIT_OK ? printed : reported;
@@ -61,16 +61,20 @@ static int print_program(const DtCli *cli, const DtProgram *program)
     DtText text = {0};
     if (cli->params)
         dt_cli_params(program, cli->json, &text);
-    if (cli->emit == DT_EMIT_IR)
-        dt_irtext_print(program->module, &text);
     int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    if (cli->emit != DT_EMIT_IR || code != DT_EXIT_OK)
+        return code;
+    text = (DtText){0};
+    dt_irtext_print(program->module, &text);
+    code = dt_cli_write(cli, &text);
     dt_text_free(&text);
     return code;
 }
 
 static bool wants_passes(const DtCli *cli)
 {
-    return !cli->check && (cli->output || cli->emit >= DT_EMIT_PLAN || cli->report ||
+    return !cli->check && (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report ||
                            cli->print_after.n || cli->time_passes);
 }
 
@@ -88,10 +92,24 @@ static int build(DtCli *cli, const char *path)
     return code != DT_EXIT_OK ? code : reported;
 }
 
-int dt_cmd_build(DtCli *cli)
+/* Options of which one would be ignored. */
+static int check_combination(const DtCli *cli)
 {
     if (cli->write)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
+    if (cli->emit && cli->report)
+        return dt_cli_fail(DT_EXIT_USAGE, "--emit and --report are two results; ask for one");
+    if (cli->check && (cli->output || cli->emit || cli->report))
+        return dt_cli_fail(DT_EXIT_USAGE, "--check writes nothing; leave it out, or %s",
+                           cli->output ? "-o" : cli->emit ? "--emit" : "--report");
+    return DT_EXIT_OK;
+}
+
+int dt_cmd_build(DtCli *cli)
+{
+    int wrong = check_combination(cli);
+    if (wrong != DT_EXIT_OK)
+        return wrong;
     if (!cli->words.n && cli->list_passes)
         return list_passes();
     if (!cli->words.n)

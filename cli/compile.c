@@ -158,15 +158,6 @@ static const char *folder_from(DtArena *arena, const char *program, const char *
     return result;
 }
 
-/* To the file of -o, or to stdout. */
-static int write_text(const DtCli *cli, const DtText *text)
-{
-    if (!cli->output)
-        return dt_cli_print(text);
-    DtStatus status = dt_file_write(cli->output, text->at, text->len);
-    return dt_status_ok(&status) ? DT_EXIT_OK : dt_cli_fail(status.code, "%s", status.message);
-}
-
 /* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
 static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText *c_text)
 {
@@ -176,7 +167,7 @@ static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText 
     DtText text = {0};
     int code = DT_EXIT_OK;
     if (cli->emit == DT_EMIT_C)
-        return write_text(cli, c_text);
+        return dt_cli_write(cli, c_text);
     dt_write_bytes(builder, &bytes, &len);
     DtStatus status = dt_read_bytes(bytes, len, &plan);
     if (!dt_status_ok(&status))
@@ -186,12 +177,12 @@ static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText 
         dt_plantext_dump(&plan, &text);
     else if (cli->emit == DT_EMIT_SCHEDULE)
         dt_report_schedule(&plan, &text);
-    else if (cli->report == DT_REPORT_TEXT)
-        dt_report_text(&plan, &text);
-    else if (cli->report == DT_REPORT_JSON)
+    else if (cli->report == DT_REPORT_JSON || (cli->report && cli->json))
         dt_report_json(&plan, &text);
+    else if (cli->report)
+        dt_report_text(&plan, &text);
     if (text.len) {
-        code = write_text(cli, &text);
+        code = dt_cli_write(cli, &text);
     } else {
         status = dt_file_write(cli->output, bytes, len);
         if (!dt_status_ok(&status))
@@ -246,7 +237,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     DtText serial = {0};
-    bool makes_plan = cli->output || cli->report || cli->emit >= DT_EMIT_PLAN;
+    bool makes_plan = (cli->output && !cli->emit) || cli->report || cli->emit >= DT_EMIT_PLAN;
     int code = check_pass_names(cli);
     if (code == DT_EXIT_OK)
         code = check_target(cli);

@@ -256,6 +256,45 @@ sed 's/sum\[batch\]/max[batch]/' sums.dsl >maxima.dsl
 run maxima.dsl --no-kernels -o other --parallel two; exits 0
 sed 's/sum\[batch\](m(x))/sum[batch](cumsum[batch](m(x)))/' sums.dsl >scans.dsl
 run scans.dsl --no-kernels -o third --parallel two; exits 3; says 'error[E0591]'; holds test ! -e third
+cat >tops.dsl <<'END'
+dim batch = 8, d = 4, e = 4
+model m(x[batch, d]) -> [batch, e] {
+  param w[d, e] = normal(0.1)
+  state top[e] = zeros
+  y = x @d w
+  top = max[batch](y)
+  return y - top
+}
+train {
+  x[batch, d] = synthetic(0, 1)
+  y = m(x)
+  loss = sum[batch, e](y * y)
+  optimizer = sgd(0.1)
+  steps = 2
+}
+cluster one { gpus = 1; gpu = "cpu" }
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel micro on one { mesh data = 1; micro batch = 2 }
+parallel two on pair { mesh data = 2; shard batch on data }
+END
+run tops.dsl --no-kernels -o other --parallel two; exits 0
+run tops.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third
+
+# ---- what no plan can honour yet ----
+for precision in 'loss_scale = 128' 'loss_scale = dynamic' 'params = bf16' 'params = bf16, master = f32' 'grads = bf16' 'reduce = bf16'; do
+    run sums.dsl --no-kernels -o third --parallel two --set "train.precision=mixed($precision)"
+    exits 3; says 'error[E0592]'; holds test ! -e third
+done
+run sums.dsl --no-kernels -o third --parallel two --set cluster.gpu=h100-sxm --cluster pair; exits 3; says 'E0592'; says 'GPUs'; holds test ! -e third
+run sums.dsl --no-kernels -o third --parallel two --cluster pair --set cluster.nodes=2 --set cluster.gpus=1; exits 3; says 'machines'
+holds test ! -e third
+
+# ---- options that would be ignored ----
+run sums.dsl --parallel none --emit=ir -o text; exits 0; holds grep -q 'entry' text
+run sums.dsl --emit=ast -o text; exits 0; holds grep -q 'include\|dim' text
+run sums.dsl --parallel none --emit=c --report; exits 2
+run sums.dsl --check -o third; exits 2; holds test ! -e third
+run sums.dsl --parallel none --no-kernels --report --json; exits 0; prints '"memory"'
 printf 'include "missing.dsl"\n' >lost.dsl
 run lost.dsl --check; exits 3; says 'error[E0001]'
 run program.dsl --check -D bach=8; exits 3; says 'error[E0216]'; says 'did you mean'

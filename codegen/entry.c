@@ -191,11 +191,11 @@ static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *nam
             wanted->old = param_value(func, result->store);
         } else {
             int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
-            bool tensor = type->rank > 0; /* an output of predict: lies among the activations */
-            uint32_t buffer = tensor ? dt_place_buffer(e, result->name, bytes)
+            bool predicts = strcmp(entry->name, "predict") == 0; /* tensors, which lie among the activations */
+            uint32_t buffer = predicts && type->rank ? dt_place_buffer(e, result->name, bytes)
                                      : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
             wanted->place = dt_place_dense(e, type, buffer);
-            if (!tensor)
+            if (!predicts) /* emit_predict names them in their order, once they have their place */
                 plan_metric(e, result->name, name, type, buffer);
         }
     }
@@ -329,7 +329,7 @@ static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
         e->buffers.at[wanted[i].place.view.buffer].last = e->events.n; /* read when the entry has run */
     dt_finish_entry(e, entry->name);
     for (uint32_t i = 0; i < entry->results.n; i++)
-        if (entry->func->results.at[i]->type->rank > 0)
+        if (!entry->results.at[i].store)
             plan_metric(e, entry->results.at[i].name, entry->name, entry->func->results.at[i]->type,
                         wanted[i].place.view.buffer);
 }

@@ -204,6 +204,16 @@ static DtValue *complete(Place *p, DtBuilder *b, DtValue *x, const DtOp *user)
     return whole;
 }
 
+/* The mesh axes that split the axes of type. */
+static uint16_t split_bits(const DtType *type)
+{
+    uint16_t bits = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        for (uint32_t s = 0; s < type->axes[i].n_split; s++)
+            bits |= (uint16_t)(1u << type->axes[i].split[s]);
+    return bits;
+}
+
 static bool is_sum_like(const DtOp *op)
 {
     return op->kind == DT_OP_ADD || op->kind == DT_OP_SUB || op->kind == DT_OP_WHERE || op->kind == DT_OP_CONCAT;
@@ -220,6 +230,8 @@ static bool convert(Place *p, DtBuilder *b, const DtOp *op, DtValue **in)
         sums = sums && !(in[i]->type->partial && (i < first || in[i]->type->pending != DT_REDUCE_SUM));
         bits |= in[i]->type->partial;
     }
+    for (uint32_t i = 0; i < op->n_in; i++)
+        sums = sums && !(split_bits(in[i]->type) & bits); /* every rank has other elements: none may drop them */
     for (uint32_t i = 0; i < op->n_in; i++) {
         uint16_t have = in[i]->type->partial;
         if (sums && i >= first)

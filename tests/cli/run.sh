@@ -280,6 +280,10 @@ END
 run tops.dsl --no-kernels -o other --parallel two; exits 0
 run tops.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third
 
+sed 's/  state top.*//; s/  top = .*/  top = sum[batch](y)/' tops.dsl >mixed.dsl # split beside pending
+run mixed.dsl --no-kernels -o other --parallel two; exits 0
+run mixed.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third
+
 # ---- what no plan can honour yet ----
 for precision in 'loss_scale = 128' 'loss_scale = dynamic' 'params = bf16' 'params = bf16, master = f32' 'grads = bf16' 'reduce = bf16'; do
     run sums.dsl --no-kernels -o third --parallel two --set "train.precision=mixed($precision)"

@@ -344,6 +344,13 @@ static DtOp *place_call(Place *p, DtBuilder *b, const DtOp *op, DtValue **in)
 static void place_source(Place *p, DtBuilder *b, const DtOp *op, DtValue **map)
 {
     const DtType *type = op->kind == DT_OP_INPUT ? by_rule(p, op->out[0]->type) : op->out[0]->type;
+    for (uint32_t d = 1; op->kind == DT_OP_INPUT && d < type->rank; d++)
+        if (type->axes[d].n_split) {
+            DtDiag *diag = refuse(p, E0592, op, dt_arena_printf(p->module->arena,
+                "splitting axis `%s` of input `%s` is not implemented yet", type->axes[d].name, op->text));
+            dt_diag_note(diag, "readers fill whole samples: only the sample axis, the first, can be split so far");
+            return;
+        }
     DtValue *value = dt_graph_source(b, op->kind, type, op->text, op->store);
     value->name = op->out[0]->name;
     map[op->out[0]->id] = value;

@@ -167,7 +167,7 @@ static bool find_axes(Tiling *g)
     return false;
 }
 
-/* The s axis is the query argument's: `attend[s, t, d](q[..., s, d], ...)` lists s before d. */
+/* Every axis of the scores but s and t becomes a loop; false if there are more than registers. */
 static bool find_loops(Tiling *g)
 {
     const DtMesh *mesh = &g->e->module->mesh;

@@ -151,8 +151,8 @@ typedef enum DtPlanInstKind {
     DT_INST_BROADCAST,      /* ref: group; buffer; from member 0 */
     DT_INST_SEND, DT_INST_RECV, /* ref: group; buffer, integer peer (member number) */
     DT_INST_BARRIER,        /* ref: group */
-    DT_INST_ATTEND_FWD,     /* ref: attend; q, k, v, out, lse, workspace, then bias or mask addresses as attend says */
-    DT_INST_ATTEND_BWD,     /* ref: attend; q, k, v, out, lse, d_out, dq, dk, dv, workspace ... */
+    DT_INST_ATTEND_FWD,     /* reserved, the checker refuses both: attention is made of matrix products */
+    DT_INST_ATTEND_BWD,     /* and kernels in loops; devices with attention of their own may use them */
     DT_INST_KINDS
 } DtPlanInstKind;
 typedef struct DtPlanInst {

@@ -60,20 +60,23 @@ static bool check_precision(DtDiags *diags, const DtProgram *program)
     return ok;
 }
 
-static bool check_cluster(DtDiags *diags, const DtProgram *program)
+/* The only target is the processor, and the only communicator joins processes of one machine. The plan is made
+ * all the same: its reports are about the cluster, and any machine with the memory can run it. */
+static void lint_cluster(DtDiags *diags, const DtProgram *program)
 {
     const DtClusterConfig *cluster = program->cluster;
-    bool ok = true;
     if (!cluster || !program->parallel)
-        return true; /* the serial program is for one process of this machine, whatever clusters there are */
-    if (strcmp(cluster->gpu, "cpu") != 0)
-        ok &= not_yet(diags, cluster->span, "code for GPUs is",
-                      "`--parallel none` gives a plan for one process of this machine; `gpu = \"cpu\"` "
-                      "one for several");
+        return; /* the serial program is for one process of this machine, whatever clusters there are */
+    bool gpus = strcmp(cluster->gpu, "cpu") != 0;
+    if (!gpus && cluster->nodes == 1)
+        return;
+    DtDiag *d = dt_diag_report(diags, L0593, cluster->span, "the plan is for %lld CPU processes of one machine",
+                               (long long)mesh_ranks(program));
+    if (gpus)
+        dt_diag_note(d, "kernels are for CPU ranks; code for `%s` is not made yet", cluster->gpu);
     if (cluster->nodes > 1)
-        ok &= not_yet(diags, cluster->span, "training over several machines is",
-                      "`nodes = 1`, with as many devices as the mesh has");
-    return ok;
+        dt_diag_note(d, "dtrun starts all ranks on its own machine, not on %lld",
+                     (long long)cluster->nodes);
 }
 
 bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named)
@@ -101,6 +104,7 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
     ok &= check_readers(diags, train->readers.at, train->readers.n);
     ok &= check_readers(diags, train->eval_readers.at, train->eval_readers.n);
     ok &= check_precision(diags, program);
-    ok &= check_cluster(diags, program);
+    if (ok)
+        lint_cluster(diags, program);
     return ok;
 }

@@ -42,18 +42,29 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
     return at;
 }
 
+/* Bytes of all arenas of one rank. */
+static uint64_t arena_bytes(const DtPlan *plan)
+{
+    uint64_t bytes = 0;
+    for (uint32_t a = 0; a < plan->n_arenas; a++)
+        bytes += (uint64_t)plan->arenas[a].bytes;
+    return bytes;
+}
+
 /* More than the machine has would end in a kill somewhere later. */
-static DtStatus check_fit(const DtRank *rank, uint64_t bytes)
+DtStatus dt_load_fits(const DtPlan *plan)
 {
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t bytes = arena_bytes(plan);
+    uint32_t n_ranks = plan->meta->n_ranks;
     char need[32], have[32];
-    if (bytes * rank->n_ranks <= machine)
+    if (bytes <= machine / n_ranks)
         return DT_OK;
     return dt_status_fail(
         DT_EXIT_DOES_NOT_FIT,
         "%u ranks need %s each; this machine has %s. Compile with more micro-batches, a smaller "
         "batch, or run on more machines",
-        rank->n_ranks, dt_text_bytes(need, (double)bytes), dt_text_bytes(have, (double)machine));
+        n_ranks, dt_text_bytes(need, (double)bytes), dt_text_bytes(have, (double)machine));
 }
 
 static DtStatus load_arenas(DtRank *rank, int shared_fd)
@@ -61,9 +72,8 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     const DtPlan *plan = rank->plan;
     DtSharedLayout layout;
     dt_shared_layout(plan, &layout);
-    for (uint32_t a = 0; a < plan->n_arenas; a++)
-        rank->memory_bytes += (uint64_t)plan->arenas[a].bytes;
-    DtStatus status = check_fit(rank, rank->memory_bytes);
+    rank->memory_bytes = arena_bytes(plan);
+    DtStatus status = dt_load_fits(plan);
     if (!dt_status_ok(&status))
         return status;
     rank->arenas = DT_NEW_ARRAY(rank->memory, char *, plan->n_arenas + 1);

@@ -59,6 +59,7 @@ typedef struct DtRunOptions {
     DtRedirect redirects[16];
     uint32_t n_redirects;
     int64_t restarts;
+    int64_t max_ranks;    /* of a plan that is started; 0: the default */
     double timeout;       /* seconds without progress of a rank; 0: none */
     const char *generate; /* prompt, or NULL */
     int64_t tokens;
@@ -76,6 +77,9 @@ uint64_t dt_now_ns(void); /* monotonic (rank.c) */
  */
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
                            DtPlanTrain *ret_train);
+
+/* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
+DtStatus dt_load_fits(const DtPlan *plan);
 
 /* ---- the mapping of local ranks (shared.c) ---- */
 

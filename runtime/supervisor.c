@@ -355,6 +355,22 @@ static void watch_ranks(Supervisor *all)
     }
 }
 
+/* A plan for a large cluster would bring this machine to its knees before the first step. */
+static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
+{
+    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN), ranks = plan->meta->n_ranks;
+    int64_t most = options->max_ranks > 0 ? options->max_ranks
+                   : processors * 8 > 64  ? processors * 8
+                                          : 64;
+    if (ranks > most)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "the plan has %lld ranks, and each would be a process of this machine, which has "
+                              "%lld processors. Compile for fewer ranks (--parallel none: one), or allow it "
+                              "with --max-ranks %lld",
+                              (long long)ranks, (long long)processors, (long long)ranks);
+    return dt_load_fits(plan);
+}
+
 /* One life of all ranks. */
 static void run_attempt(Supervisor *all, uint32_t attempt)
 {
@@ -428,6 +444,11 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
                       .argc = argc,
                       .argv = argv,
                       .n_ranks = plan->meta->n_ranks};
+    DtStatus status = check_machine(options, plan);
+    if (!dt_status_ok(&status)) {
+        say("%s", status.message);
+        return status.code;
+    }
     all.pids = calloc(all.n_ranks, sizeof *all.pids);
     all.samples = calloc(all.n_ranks, sizeof *all.samples);
     if (all.pids == NULL || all.samples == NULL) {

@@ -56,6 +56,7 @@ run a.plan --steps -3; exits 2; says '--steps wants a number'
 run a.plan --gemm blas; exits 2; says 'onednn, openblas or plain'
 run a.plan --data x; exits 2; says 'OLD=NEW'
 run a.plan --eval --generate x; exits 2; says 'exclude each other'
+run a.plan --max-ranks many; exits 2; says '--max-ranks wants a number'
 run absent.plan; exits 5; says 'absent.plan'
 run small.dsl; exits 5; says 'not a plan'
 
@@ -141,6 +142,14 @@ cp one.plan bad.plan; printf 'x' | dd of=bad.plan bs=1 seek=2000 conv=notrunc 2>
 run bad.plan; exits 5; says 'digest'
 plan empty --parallel none --no-kernels
 run empty.plan; exits 1; says '--no-kernels'
+
+# ---- plans for more than this machine ----
+sed 's/gpus = 2;/gpus = 2048;/; /d2m2/d; s/mesh data = 2; shard batch on data }/mesh data = 2048; shard batch on data }/' small.dsl >wide.dsl
+what='dtc wide.dsl'
+"$dtc" wide.dsl --parallel d2 -D batch=2048 --no-kernels -o wide.plan 2>err || fail 'cannot compile'
+run wide.plan; exits 2; says '2048 ranks'; says '--max-ranks 2048'
+plan large --parallel none --no-kernels -D batch=50000000
+run large.plan; exits 4; says '1 ranks need'
 
 # ---- Ctrl-C: the step is finished and saved, and resuming gives the bits of an uninterrupted run ----
 what='dtrun interrupted'

@@ -25,7 +25,8 @@ static double unary_float(const DtInterp *interp, const DtOp *op, double x)
     case DT_OP_COS: return cos(x);
     case DT_OP_TANH: return tanh(x);
     case DT_OP_ERF: return erf(x);
-    case DT_OP_STOP: return x;
+    case DT_OP_STOP:
+    case DT_OP_BIND: return x;
     default: dt_interp_fail(interp, op, "the op is not defined on floats");
     }
 }
@@ -37,7 +38,8 @@ static double unary_whole(const DtInterp *interp, const DtOp *op, DtDtype dtype,
     case DT_OP_NEG: return dt_round_wrap(dtype, -bits);
     case DT_OP_ABS: return dt_round_wrap(dtype, x < 0 ? -bits : bits);
     case DT_OP_NOT: return x == 0;
-    case DT_OP_STOP: return x;
+    case DT_OP_STOP:
+    case DT_OP_BIND: return x;
     default: dt_interp_fail(interp, op, "the op is not defined on integers and booleans");
     }
 }

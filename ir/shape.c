@@ -310,7 +310,8 @@ static bool takes_dtype(DtOpKind kind, DtDtype dtype)
     case DT_OP_NOT:
     case DT_OP_AND:
     case DT_OP_OR: return dtype == DT_BOOL;
-    case DT_OP_STOP: return true;
+    case DT_OP_STOP:
+    case DT_OP_BIND: return true;
     case DT_OP_NEG:
     case DT_OP_ABS:
     case DT_OP_ADD:
@@ -337,7 +338,8 @@ static bool map_pending(DtShape *s, DtShapeType *t)
         if (x->partial && x->pending != DT_REDUCE_SUM)
             return dt_shape_complete(s, 0);
         return dt_shape_linear(s, t, 0, 1);
-    case DT_OP_STOP: return dt_shape_linear(s, t, 0, 1);
+    case DT_OP_STOP:
+    case DT_OP_BIND: return dt_shape_linear(s, t, 0, 1);
     case DT_OP_ADD:
     case DT_OP_SUB:
         for (uint32_t i = 0; i < 2; i++) {

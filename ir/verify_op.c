@@ -33,6 +33,7 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_CONST] = NUMBER,
     [DT_OP_IOTA] = AXES,
     [DT_OP_RNG] = TEXT,
+    [DT_OP_BIND] = TEXT,
     [DT_OP_RELABEL] = RELABELS,
     [DT_OP_SLICE] = AXES | RANGES,
     [DT_OP_PAD] = AXES | RANGES | NUMBER,

@@ -7,6 +7,8 @@
  *   %y = call mlp "mlp"(%x, %w)      =>    %h = dot[embed](%x, %w)    path mlp
  *                                          %y = tanh(%h)              path mlp
  *
+ * Where a call stood that placement must know of, `bind` ops remain (bound.c).
+ *
  * A call of a library function that the target has a kernel for (and of its backward function)
  * stays. What depends on where it stands keeps its full name: the label of a call goes in front of
  * the paths of ops, the sites of random draws, and the labels of loops and of calls that stay.
@@ -14,7 +16,7 @@
  * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call
  * but of library kernels. Breaks: DtFunc.primal may name a function that is no longer in the
  * module. */
-#include "passes/passes.h"
+#include "passes/bound.h"
 
 #include "base/intern.h"
 
@@ -51,8 +53,11 @@ static bool is_kernel(const DtPassContext *context, const DtFunc *func)
 }
 
 /* The copy of op (of the callee) stands under the call's label and path now. */
-static void relocate(Inliner *inliner, DtOp *op, const char *label)
+static void relocate(Inliner *inliner, DtOp *op, const DtOp *call)
 {
+    const char *label = call->text;
+    if (op->kind == DT_OP_BIND)
+        op->text = join(dt_bound_place(call), op->text);
     if (label == NULL || *label == 0)
         return;
     if (op->kind == DT_OP_RNG || op->kind == DT_OP_CALL)
@@ -71,9 +76,12 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
     DtFunc *callee = call->func;
     DtValue **map = DT_NEW_ARRAY(inliner->arena, DtValue *, callee->n_values + 1);
     const char *prefix = join(call->path, call->text);
+    const bool bound = dt_bound_is_wanted(inliner->context, call);
     DtBuilder b = {.func = func};
     for (uint32_t i = 0; i < callee->inputs.n; i++)
-        map[callee->inputs.at[i]->id] = call->in[i];
+        map[callee->inputs.at[i]->id] = bound && dt_bound_input(call, i)
+                                            ? dt_bound_value(func, call, call->in[i])
+                                            : call->in[i];
     for (uint32_t i = 0; i < callee->ops.n; i++) {
         const DtOp *op = callee->ops.at[i];
         DtValue **in = DT_NEW_ARRAY(inliner->arena, DtValue *, op->n_in + 1);
@@ -82,14 +90,29 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
         b.span = op->span;
         b.path = join(prefix, op->path);
         DtOp *copy = dt_graph_copy(&b, op, in);
-        relocate(inliner, copy, call->text);
+        relocate(inliner, copy, call);
         for (uint32_t k = 0; k < op->n_out; k++) {
             copy->out[k]->name = op->out[k]->name;
             map[op->out[k]->id] = copy->out[k];
         }
     }
-    for (uint32_t i = 0; i < callee->results.n; i++)
-        ret_results[i] = map[callee->results.at[i]->id];
+    for (uint32_t i = 0; i < callee->results.n; i++) {
+        DtValue *result = map[callee->results.at[i]->id];
+        ret_results[i] = bound && dt_bound_result(call, i) ? dt_bound_value(func, call, result) : result;
+    }
+}
+
+/* A call that stays, its arguments and results marked. */
+static void keep_call(Inliner *inliner, DtFunc *func, DtOp *call, DtValue **map)
+{
+    const bool bound = dt_bound_is_wanted(inliner->context, call);
+    for (uint32_t i = 0; bound && i < call->n_in; i++)
+        if (dt_bound_input(call, i))
+            call->in[i] = dt_bound_value(func, call, call->in[i]);
+    DT_PUSH(inliner->arena, func->ops, call);
+    for (uint32_t i = 0; bound && i < call->n_out; i++)
+        if (dt_bound_result(call, i))
+            map[call->out[i]->id] = dt_bound_value(func, call, call->out[i]);
 }
 
 /* Calls of func become ops; func's own ops stay the same objects. */
@@ -105,8 +128,12 @@ static void inline_ops(Inliner *inliner, DtFunc *func)
         for (uint32_t k = 0; k < op->n_in; k++)
             if (op->in[k]->id < n_old && map[op->in[k]->id] != NULL)
                 op->in[k] = map[op->in[k]->id];
-        if (op->kind != DT_OP_CALL || is_kernel(inliner->context, op->func)) {
+        if (op->kind != DT_OP_CALL) {
             DT_PUSH(inliner->arena, func->ops, op);
+            continue;
+        }
+        if (is_kernel(inliner->context, op->func)) {
+            keep_call(inliner, func, op, map);
             continue;
         }
         DtValue **results = DT_NEW_ARRAY(inliner->arena, DtValue *, op->n_out + 1);

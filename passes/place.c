@@ -381,6 +381,10 @@ static DtFunc *place_func(Place *p, const DtFunc *func, const DtType *const *typ
             place_source(p, &b, op, map);
             continue;
         }
+        if (op->kind == DT_OP_BIND) {
+            map[op->out[0]->id] = in[0];
+            continue;
+        }
         DtOp *placed = op->kind == DT_OP_LOOP ? place_loop(p, &b, op, in)
                        : op->kind == DT_OP_CALL ? place_call(p, &b, op, in) : place_op(p, &b, op, in);
         for (uint32_t j = 0; placed && j < op->n_out; j++)

@@ -83,6 +83,8 @@ static const struct {
     {"= not(%x) : bool[a=3, b=4]", "does not take f32"},
     {"= stop(%m) : f32[p=4, q=6]{max d}", NULL},
     {"= stop(%x) : f32[a=3, b=5]", "where its rule gives"},
+    {"= bind(%m) : f32[p=4, q=6]{max d} text=attend", NULL},
+    {"= bind(%x) : f32[a=3, b=5]", "where its rule gives"},
     {"= cast(%x) : bf16[a=3, b=4]", NULL},
     {"= cast(%r) : bf16[p=4, q=6]{sum d}", NULL},
     {"= cast(%r) : i32[p=4, q=6]", "not linear"},

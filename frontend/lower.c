@@ -12,6 +12,7 @@
 #include "base/intern.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- limits ---- */
 
@@ -416,5 +417,9 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     if (dt_diag_errors(diags))
         return NULL;
     dt_configcheck_program(&host, items, l->program);
+    DtTrainConfig *chosen = l->program->train;
+    for (uint32_t i = 0; chosen && chosen->eval_readers.n && i < l->module->entries.n; i++)
+        if (strcmp(l->module->entries.at[i].name, "eval") == 0)
+            chosen->eval_rest = dt_samples_add_up(l->module->entries.at[i].func);
     return dt_diag_errors(diags) ? NULL : l->program;
 }

@@ -333,6 +333,10 @@ void dt_irtext_print(const DtModule *module, DtText *ret_text);
 void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
 DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len); /* NULL after diagnostics */
 
+/* Whether the first result of an entry without placement (its loss) is a sum of one term per sample, plus terms that
+ * no sample changes (samples.c). False also where the rules cannot tell. */
+bool dt_samples_add_up(const DtFunc *entry);
+
 /* Checks every rule of ops.def and of the structs above. Appends one line per violation, with function,
  * op and span; true if there is none. */
 bool dt_verify_module(const DtModule *module, DtText *ret_problems);

@@ -178,6 +178,8 @@ static bool check_meta(Check *check)
     if (meta->n_ranks != ranks)
         return dt_check_fail(check, "META", 0, "%u ranks, but the mesh has %lld", meta->n_ranks,
                              (long long)ranks);
+    if (meta->eval_rest > 1)
+        return dt_check_fail(check, "META", 0, "eval_rest is %u", meta->eval_rest);
     if (meta->n_micro == 0)
         return dt_check_fail(check, "META", 0, "no micro-batch");
     const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,     meta->parameters,

@@ -49,7 +49,7 @@ typedef uint32_t DtPlanStr; /* offset in STRS; 0 is the empty string */
 typedef struct DtPlanMeta {
     DtPlanStr model, source, compiler, target; /* "gpt2", "gpt2.dsl", "dtc 0.1.0", "cpu-v4" */
     DtPlanStr source_folder;  /* folder of the .dsl file relative to the plan's folder, or absolute */
-    DtPlanStr loss_axes;      /* reserved, empty */
+    uint32_t eval_rest;       /* 1: the loss is a sum over samples: those behind the last whole batch count too */
     uint32_t n_ranks, n_micro;
     uint64_t source_digest;
     uint64_t seed;

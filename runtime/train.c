@@ -128,9 +128,10 @@ static bool eval_batch(DtRun *run, const DtPlanMetric *metric, int64_t batch, do
     return true;
 }
 
-/* Sum of the losses of the `rest` samples behind the last whole batch. Batch `whole` holds them
- * and then the last one over and over; the batch after it holds nothing but the last one, which
- * tells its loss. */
+/* The part that the `rest` samples behind the last whole batch have in the sum of losses, each counted as
+ * if a batch held nothing else. Batch `whole` holds them and then the last one over and over; the batch
+ * after it holds nothing but the last one, which tells its loss. Exact if the loss of a batch is a sum (or
+ * mean) of one term per sample, and a constant. */
 static bool eval_rest(DtRun *run, const DtPlanMetric *metric, int64_t whole, int64_t rest,
                       double *ret_sum)
 {
@@ -141,8 +142,9 @@ static bool eval_rest(DtRun *run, const DtPlanMetric *metric, int64_t whole, int
     return true;
 }
 
-/* Mean loss over eval_steps batches of the held-out data, or over all of its samples, the loss
- * being a mean over the batch. */
+/* Mean of the losses of eval_steps batches of the held-out data, or of all of it. If the loss is a sum over
+ * samples that includes the samples behind the last whole batch. Otherwise (a quotient of two sums over
+ * the batch, say) a part of a batch has no loss that could be compared, and whole batches count only. */
 static bool evaluate(DtRun *run, double *ret_loss, int64_t *ret_samples)
 {
     DtRank *rank = &run->rank;
@@ -156,8 +158,13 @@ static bool evaluate(DtRun *run, double *ret_loss, int64_t *ret_samples)
     int64_t samples = dt_data_samples(rank->readers[index]), rest = 0;
     if (rank->meta.eval_steps > 0 && rank->meta.eval_steps <= whole)
         whole = rank->meta.eval_steps;
-    else if (samples > 0)
+    else if (samples > 0 && rank->meta.eval_rest)
         rest = samples - whole * batch;
+    if (whole + rest == 0)
+        return dt_rank_fail(rank, DT_EXIT_USAGE,
+                            "the held-out data has %lld samples, fewer than a batch of %lld, and the loss is not "
+                            "a sum over samples: compile with a smaller batch",
+                            (long long)samples, (long long)batch);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
     double sum = 0, loss = 0;
     for (int64_t i = 0; i < whole; i++) {

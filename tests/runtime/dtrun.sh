@@ -106,6 +106,21 @@ run d2.plan --resume whole --eval; exits 0; prints 'eval after 50 steps: loss'
 run d2.plan --resume whole --eval --set eval.steps=0; exits 0; holds grep -q 'over [0-9]*[1-7] samples' out
 cp out a.txt
 run one.plan --resume whole --eval --set eval.steps=0; exits 0; holds cmp out a.txt
+# the rest of the last batch: exact for a mean and a sum whatever the batch is, left out for a quotient of sums
+eval_of() { # LOSS BATCH [EXIT CODE]: the loss over the whole held-out part, and the number of samples
+    sed "s|  loss = .*|  l = xent[vocab](small(tokens), labels)\n  loss = $1|" small.dsl >loss.dsl
+    what="dtc loss.dsl, loss = $1"
+    "$dtc" loss.dsl --parallel none -D batch="$2" -o loss.plan 2>err || fail 'cannot compile'
+    run loss.plan --resume whole --eval --set eval.steps=0; exits "${3:-0}"
+    sed 's/.*: loss \([^ ]*\) over \([0-9]*\) samples.*/\1 \2/' out
+}
+held=$(eval_of 'mean[batch, seq](l)' 1)
+for batch in 8 100 5000; do holds test "$(eval_of 'mean[batch, seq](l)' $batch)" = "$held"; done
+holds awk 'END { split($0, a); exit !(a[2] == a[4] && a[1] / 128 - a[3] < 2e-4 && a[3] - a[1] / 128 < 2e-4) }' <<END
+$(eval_of 'sum[batch, seq](l)' 8) $held
+END
+holds test "$(eval_of 'sum[batch, seq](l * (labels > 0)) / sum[batch, seq](labels > 0)' 100 | awk '{ print $2 % 100 }')" -eq 0
+eval_of 'sum[batch, seq](l * (labels > 0)) / sum[batch, seq](labels > 0)' 5000 2 >/dev/null; says 'smaller batch'
 run d2.plan --resume whole --generate '12 sq' --tokens 40 --temperature 0; exits 0; prints '12 sq'
 holds test "$(wc -c <out)" -eq 46
 cp out a.txt

@@ -338,6 +338,7 @@ DtPlanBuilder *tiny_build(DtArena *arena, const char *target, double lr)
                .n_micro = 2,
                .steps = 40,
                .batch = TINY_BATCH,
+               .eval_rest = 1,
                .tokens = TINY_BATCH,
                .parameters = TINY_IN * TINY_OUT,
                .eval_every = 20,

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the loss of a batch is a sum of one term per sample, and hence whether the samples behind the last
+ * whole batch of an evaluation can be counted: see runtime/train.c.
+ *
+ * The question is one of placement: give each sample a rank of its own, let the shape rules (shape.c) say what
+ * every op makes of that, and look at the loss. If the rules refuse an op, it needs several samples at once
+ * (a maximum over the batch, a quotient of two sums, statistics over groups of samples). If the loss comes out
+ * as a pending sum, each rank holds the term of its sample. A term that no sample changes (a penalty on the
+ * parameters) may stand beside the sum. */
+#include "ir/shape.h"
+
+typedef struct Samples {
+    DtArena *scratch;
+    DtMesh mesh;                 /* one rank per sample */
+    DT_VEC(const char *) axes;   /* names of axes that count samples */
+} Samples;
+
+static const DtType *split_type(Samples *s, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    bool found = false;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        axes[i] = type->axes[i];
+        axes[i].n_split = 0;
+        for (uint32_t k = 0; k < s->axes.n && !found; k++)
+            if (axes[i].name == s->axes.at[k] && axes[i].extent % s->mesh.axes[0].size == 0) {
+                axes[i].n_split = 1;
+                axes[i].split[0] = 0;
+                found = true;
+            }
+    }
+    return dt_type_plain(type->dtype, type->rank, axes);
+}
+
+/* A sample axis under another name is one from now on. */
+static void learn(Samples *s, const DtType *type)
+{
+    for (uint32_t i = 0; i < type->rank; i++) {
+        bool known = type->axes[i].n_split == 0;
+        for (uint32_t k = 0; k < s->axes.n; k++)
+            known |= s->axes.at[k] == type->axes[i].name;
+        if (!known)
+            DT_PUSH(s->scratch, s->axes, type->axes[i].name);
+    }
+}
+
+static const DtType *with_partial(const DtType *type, uint16_t partial)
+{
+    return dt_type_make(type->dtype, type->rank, type->axes, partial, DT_REDUCE_SUM);
+}
+
+static bool is_whole(const DtType *type)
+{
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (type->axes[i].n_split)
+            return false;
+    return !type->partial;
+}
+
+/* Lets whole terms join a pending sum: x + sum is c + sum of terms. False if that is not the case here. */
+static bool join_sum(DtOp *op)
+{
+    bool sum_like = op->kind == DT_OP_ADD || op->kind == DT_OP_SUB || op->kind == DT_OP_WHERE || op->kind == DT_OP_CONCAT;
+    uint32_t first = op->kind == DT_OP_WHERE ? 1 : 0;
+    bool joined = false;
+    for (uint32_t i = first; sum_like && i < op->n_in; i++) {
+        const DtType *type = op->in[i]->type;
+        if (type->partial && type->pending == DT_REDUCE_SUM)
+            continue;
+        if (!is_whole(type))
+            return false;
+        op->in[i]->type = with_partial(type, 1);
+        joined = true;
+    }
+    return joined;
+}
+
+static bool type_func(Samples *s, const DtFunc *func, const DtType *const *inputs, const DtType **ret_results);
+
+static const DtType *without_axis(const DtType *type, const char *axis)
+{
+    DtAxis axes[DT_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (type->axes[i].name != axis)
+            axes[n++] = type->axes[i];
+    return dt_type_make(type->dtype, n, axes, type->partial, (DtReduce)type->pending);
+}
+
+static const DtType *with_axis(const DtType *type, const DtAxis *axis)
+{
+    DtAxis axes[DT_MAX_RANK];
+    axes[0] = *axis;
+    for (uint32_t i = 0; i < type->rank; i++)
+        axes[i + 1] = type->axes[i];
+    return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
+}
+
+/* A carried value has one type throughout; a sum that becomes pending inside is so from the start. */
+static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
+{
+    const DtLoop *loop = op->loop;
+    const DtType **in = DT_NEW_ARRAY(s->scratch, const DtType *, op->n_in + 1);
+    const DtType **results = DT_NEW_ARRAY(s->scratch, const DtType *, op->n_out + 1);
+    in[0] = op->func->inputs.at[0]->type;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[1 + i] = i < loop->n_carried + loop->n_invariant ? op->in[i]->type : without_axis(op->in[i]->type, loop->axis);
+    for (bool stable = false; !stable;) { /* ends: values only ever become pending */
+        stable = true;
+        if (!type_func(s, op->func, in, results))
+            return false;
+        for (uint32_t i = 0; i < loop->n_carried; i++) {
+            if (results[i] == in[1 + i])
+                continue;
+            if (!is_whole(in[1 + i]) || !results[i]->partial)
+                return false;
+            in[1 + i] = with_partial(in[1 + i], 1);
+            stable = false;
+        }
+    }
+    DtAxis axis = {.name = loop->axis, .extent = loop->count};
+    for (uint32_t i = 0; i < op->n_out; i++)
+        out[i] = i < loop->n_carried ? results[i] : with_axis(results[i], &axis);
+    return true;
+}
+
+/* Types of op's results if its operands have the types that draft->in say. */
+static bool type_op(Samples *s, DtOp *draft, const DtType **out)
+{
+    if (draft->kind == DT_OP_LOOP)
+        return type_loop(s, draft, out);
+    if (draft->kind == DT_OP_CALL || draft->kind == DT_OP_FUSED) {
+        const DtType **in = DT_NEW_ARRAY(s->scratch, const DtType *, draft->n_in + 1);
+        for (uint32_t i = 0; i < draft->n_in; i++)
+            in[i] = draft->in[i]->type;
+        return type_func(s, draft->func, in, out);
+    }
+    const DtType **wish = DT_NEW_ARRAY(s->scratch, const DtType *, draft->n_out + 1);
+    for (uint32_t i = 0; i < draft->n_out; i++)
+        wish[i] = draft->kind == DT_OP_PARAM ? draft->out[i]->type : split_type(s, draft->out[i]->type);
+    return !dt_shape_derive(draft, &s->mesh, wish, out) || (join_sum(draft) && !dt_shape_derive(draft, &s->mesh, wish, out));
+}
+
+static bool type_func(Samples *s, const DtFunc *func, const DtType *const *inputs, const DtType **ret_results)
+{
+    const DtType **types = DT_NEW_ARRAY(s->scratch, const DtType *, func->n_values + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        types[func->inputs.at[i]->id] = inputs[i];
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp draft = *func->ops.at[i];
+        DtValue *in = DT_NEW_ARRAY(s->scratch, DtValue, draft.n_in + 1);
+        DtValue **pointers = DT_NEW_ARRAY(s->scratch, DtValue *, draft.n_in + 1);
+        const DtType **out = DT_NEW_ARRAY(s->scratch, const DtType *, draft.n_out + 1);
+        for (uint32_t k = 0; k < draft.n_in; k++) {
+            in[k] = *draft.in[k];
+            in[k].type = types[draft.in[k]->id];
+            pointers[k] = &in[k];
+        }
+        draft.in = pointers;
+        if (!type_op(s, &draft, out))
+            return false;
+        for (uint32_t k = 0; k < draft.n_out; k++) {
+            types[draft.out[k]->id] = out[k];
+            learn(s, out[k]);
+        }
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        ret_results[i] = types[func->results.at[i]->id];
+    return true;
+}
+
+/* The axis that counts the samples of all inputs: their first one. NULL if they differ. */
+static const DtAxis *sample_axis(const DtFunc *entry)
+{
+    const DtAxis *axis = NULL;
+    for (uint32_t i = 0; i < entry->ops.n; i++) {
+        const DtOp *op = entry->ops.at[i];
+        if (op->kind != DT_OP_INPUT)
+            continue;
+        const DtType *type = op->out[0]->type;
+        if (type->rank == 0 || (axis && !dt_type_same_axis(axis, &type->axes[0])))
+            return NULL;
+        axis = &type->axes[0];
+    }
+    return axis;
+}
+
+bool dt_samples_add_up(const DtFunc *entry)
+{
+    const DtAxis *axis = sample_axis(entry);
+    if (!axis || entry->results.n == 0)
+        return false;
+    if (axis->extent == 1)
+        return true;
+    Samples s = {.scratch = dt_arena_new(), .mesh = {.n = 1, .axes = {{.name = "samples", .size = axis->extent}}}};
+    const DtType **results = DT_NEW_ARRAY(s.scratch, const DtType *, entry->results.n + 1);
+    DT_PUSH(s.scratch, s.axes, axis->name);
+    bool sums = type_func(&s, entry, NULL, results);
+    if (sums)
+        sums = is_whole(results[0]) || (results[0]->partial && results[0]->pending == DT_REDUCE_SUM);
+    dt_arena_free(s.scratch);
+    return sums;
+}

@@ -314,7 +314,8 @@ void dt_interp_init(const DtStore *store, uint64_t seed, DtTensor *ret_tensor)
     do {
         uint32_t iteration = 0;
         for (uint32_t i = 0; i < store->n_loops; i++)
-            iteration = iteration * (uint32_t)type->axes[i].extent + (uint32_t)walk.at[i];
+            iteration = iteration * (uint32_t)type->axes[i].extent +
+                        (uint32_t)(walk.at[i] + (i == 0 ? store->first : 0));
         uint64_t element = element_of(type, store->n_loops, walk.at);
         *to++ = draw_initial(&store->init, dt_philox(key, element, 0, iteration));
     } while (dt_walk_next(&walk));

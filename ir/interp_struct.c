@@ -69,7 +69,7 @@ static void loop_iteration(DtInterp *interp, const DtOp *op, DtTensor *const *ca
     DtTensor **results = DT_NEW_ARRAY(interp->arena, DtTensor *, body->results.n + 1);
     uint32_t n = 0;
     inputs[n++] = dt_interp_tensor(interp->arena, dt_type_scalar(DT_I32));
-    inputs[0]->at[0] = (double)iteration;
+    inputs[0]->at[0] = (double)(loop->first + iteration);
     for (uint32_t i = 0; i < loop->n_carried; i++)
         inputs[n++] = carried[i];
     for (uint32_t i = 0; i < loop->n_invariant; i++)
@@ -103,7 +103,8 @@ void dt_eval_loop(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
     interp->path = push_label(interp, loop->label);
     for (int64_t k = 0; k < loop->count; k++) {
         int64_t iteration = loop->reverse ? loop->count - 1 - k : k;
-        interp->iteration = outer_iteration * (uint32_t)loop->count + (uint32_t)iteration;
+        interp->iteration =
+            outer_iteration * (uint32_t)loop->count + (uint32_t)(loop->first + iteration);
         loop_iteration(interp, op, out, in, out + loop->n_carried, iteration, out);
     }
     interp->path = outer_path;
@@ -194,6 +195,11 @@ void dt_eval_comm(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
 {
     if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV || op->kind == DT_OP_SHIFT)
         dt_interp_fail(interp, op, "the serial interpreter has no other rank to talk to");
+    if (op->stages && interp->across) {
+        const DtTensor *sum = interp->across(interp->context, op, in[0]);
+        memcpy(out[0]->at, sum->at, sizeof(double) * (size_t)dt_type_elements(out[0]->type));
+        return;
+    }
     int64_t ranks = ranks_of(interp, op);
     if (ranks != 1)
         dt_interp_fail(interp, op, "a collective over %lld ranks in the serial interpreter",

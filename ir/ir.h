@@ -28,6 +28,7 @@ typedef struct DtOp DtOp;
 typedef struct DtFunc DtFunc;
 typedef struct DtModule DtModule;
 typedef struct DtStore DtStore;
+typedef struct DtPipelineSchedule DtPipelineSchedule;
 
 /* ---- types (types.c) ---- */
 
@@ -139,6 +140,7 @@ typedef struct DtLoop {
     const char *label; /* as in paths */
     const char *axis;  /* name of the stacking axis */
     int64_t count;
+    int64_t first;     /* number of the first iteration (a range of a loop that pipeline stages share); slices count from 0 */
     bool reverse;
     uint32_t n_carried, n_invariant, n_stacked, n_stacked_out;
 } DtLoop;
@@ -177,6 +179,7 @@ struct DtOp {
     DtLoop *loop;
     DtUpdate *update;
     uint16_t mesh;          /* communication: bits of mesh axes */
+    uint64_t stages;        /* all_reduce over the pipeline's mesh axis: bits of the stages that add, else 0 (pipeline.h) */
 };
 
 /* ---- functions and modules ---- */
@@ -234,7 +237,8 @@ struct DtFunc {
 };
 
 /* Storage that outlives a step. */
-typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2 } DtStoreKind;
+typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2,
+                           DT_STORE_SAVED, DT_STORE_CHANNEL } DtStoreKind; /* the last two: pipeline.h */
 struct DtStore {
     DtStoreKind kind;
     const char *path;     /* h.attention.wq.w */
@@ -244,7 +248,10 @@ struct DtStore {
     uint8_t written_rank;
     bool decays;          /* decay_if held */
     DtInit init;
-    DtStore *of;          /* the parameter that a gradient or moment belongs to */
+    DtStore *of;          /* the parameter that a gradient or moment belongs to; what a CHANNEL store receives */
+    int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without DtModule.pipeline */
+    int64_t depth;        /* SAVED, CHANNEL: slots, each of the type; else 0 */
+    int64_t first, whole; /* iterations first .. of `whole` of the leading loop axis; whole 0: all of them */
     DtSpan span;
     uint32_t index;       /* in DtModule.stores */
 };
@@ -260,6 +267,7 @@ typedef struct DtEntryPoint {
     const char *name;     /* "grad" (one micro-batch: loss, gradients, states), "update", "eval", "predict" */
     DtFunc *func;
     DT_VEC(DtEntryResult) results;
+    int32_t stage;        /* the pipeline stage that runs it, -1: all; meaningless without DtModule.pipeline */
 } DtEntryPoint;
 
 struct DtModule {
@@ -269,6 +277,7 @@ struct DtModule {
     DT_VEC(DtFunc *) funcs;
     DT_VEC(DtStore *) stores;
     DT_VEC(DtEntryPoint) entries;
+    DtPipelineSchedule *pipeline; /* pipeline.h; NULL: every rank runs every entry */
 };
 
 /* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a broken rule

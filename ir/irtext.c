@@ -27,7 +27,8 @@
 #include <string.h>
 
 const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry"};
-const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2"};
+const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2",
+                                             "saved", "channel"};
 const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
 const char *const dt_irtext_inits[] = {"const", "normal", "uniform"};
 const char *const dt_irtext_updates[] = {"adamw", "sgd"};
@@ -198,6 +199,7 @@ static void print_loop(Printer *p, const DtLoop *loop)
     dt_quote_add(p->text, loop->label);
     print_key(p, "axis", loop->axis);
     print_count(p, "count", loop->count);
+    print_count(p, "first", loop->first);
     print_flag(p, "reverse", loop->reverse);
     print_count(p, "carried", loop->n_carried);
     print_count(p, "invariant", loop->n_invariant);
@@ -236,6 +238,25 @@ static void print_mesh_set(Printer *p, uint16_t bits)
     dt_text_add(p->text, "}");
 }
 
+static void print_stages(Printer *p, uint64_t bits)
+{
+    const char *gap = " stages=(";
+    for (uint32_t i = 0; i < 64; i++) {
+        if (!(bits >> i & 1))
+            continue;
+        dt_text_printf(p->text, "%s%u", gap, i);
+        gap = ", ";
+    }
+    dt_text_add(p->text, bits ? ")" : "");
+}
+
+/* The pipeline stage of a store or an entry. */
+static void print_stage(Printer *p, const DtModule *module, int32_t stage)
+{
+    if (module->pipeline && stage >= 0)
+        dt_text_printf(p->text, " stage=%d", stage);
+}
+
 static void print_attributes(Printer *p, const DtOp *op)
 {
     print_ranges(p, op);
@@ -255,6 +276,7 @@ static void print_attributes(Printer *p, const DtOp *op)
     if (op->update)
         print_update(p, op->update);
     print_mesh_set(p, op->mesh);
+    print_stages(p, op->stages);
     print_key(p, "path", op->path);
     print_span(p, op->span);
 }
@@ -386,7 +408,7 @@ static void print_mesh(Printer *p, const DtMesh *mesh)
     dt_text_add(p->text, "\n");
 }
 
-static void print_store(Printer *p, const DtStore *store)
+static void print_store(Printer *p, const DtModule *module, const DtStore *store)
 {
     dt_text_printf(p->text, "store %u : %s ", store->index,
                    WORD(dt_irtext_store_kinds, store->kind));
@@ -399,16 +421,21 @@ static void print_store(Printer *p, const DtStore *store)
     print_init(p, &store->init);
     if (store->of)
         dt_text_printf(p->text, " of=%u", store->of->index);
+    print_stage(p, module, store->stage);
+    print_count(p, "depth", store->depth);
+    print_count(p, "first", store->first);
+    print_count(p, "whole", store->whole);
     print_span(p, store->span);
     dt_text_add(p->text, "\n");
 }
 
-static void print_entry(Printer *p, const DtEntryPoint *entry)
+static void print_entry(Printer *p, const DtModule *module, const DtEntryPoint *entry)
 {
     dt_text_add(p->text, "entry ");
     dt_quote_add(p->text, entry->name);
     dt_text_add(p->text, " : ");
     dt_quote_add(p->text, entry->func ? entry->func->name : NULL);
+    print_stage(p, module, entry->stage);
     dt_text_add(p->text, " {\n");
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtEntryResult *result = &entry->results.at[i];
@@ -427,9 +454,10 @@ void dt_irtext_print(const DtModule *module, DtText *ret_text)
     Printer p = {.text = ret_text, .mesh = &module->mesh};
     print_mesh(&p, &module->mesh);
     for (uint32_t i = 0; i < module->stores.n; i++)
-        print_store(&p, module->stores.at[i]);
+        print_store(&p, module, module->stores.at[i]);
     for (uint32_t i = 0; i < module->funcs.n; i++)
         print_func(&p, module->funcs.at[i]);
     for (uint32_t i = 0; i < module->entries.n; i++)
-        print_entry(&p, &module->entries.at[i]);
+        print_entry(&p, module, &module->entries.at[i]);
+    dt_irtext_print_pipeline(module, ret_text);
 }

@@ -3,17 +3,22 @@
 #ifndef DT_IR_IRTEXT_H
 #define DT_IR_IRTEXT_H
 
-#include "ir/ir.h"
+#include "ir/irtext_lex.h"
+#include "ir/pipeline.h"
 
 /* Names by the number of the enum. */
 extern const char *const dt_irtext_func_kinds[5];
-extern const char *const dt_irtext_store_kinds[5];
+extern const char *const dt_irtext_store_kinds[7];
 extern const char *const dt_irtext_reduces[3];
 extern const char *const dt_irtext_inits[3];
 extern const char *const dt_irtext_updates[2];
 
 /* One op as it stands in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text);
+
+/* The pipeline of a module, if it has one; and after the word `pipeline`. irtext_pipeline.c has the form. */
+void dt_irtext_print_pipeline(const DtModule *module, DtText *ret_text);
+bool dt_irtext_read_pipeline(DtIrLex *lex, DtModule *module);
 
 /* Like dt_irtext_read without the verifier: pointers, counts and references are right, but ops
  * may break the rules of ops.def. For tests of the verifier and for looking at what it refuses. */

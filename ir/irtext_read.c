@@ -380,6 +380,8 @@ static bool parse_loop(Parser *p, DtOp *op)
     parse_name_key(p, "axis", &loop->axis);
     if (take_key(p, "count"))
         dt_irlex_integer(&p->lex, INT64_MIN, INT64_MAX, &loop->count);
+    if (take_key(p, "first"))
+        dt_irlex_integer(&p->lex, 0, INT32_MAX, &loop->first);
     loop->reverse = dt_irlex_take_word(&p->lex, "reverse");
     for (size_t i = 0; i < DT_COUNT(counts); i++) {
         if (take_key(p, counts[i].key))
@@ -426,6 +428,29 @@ static bool parse_relabels(Parser *p, DtOp *op)
     return true;
 }
 
+static bool parse_stages(Parser *p, uint64_t *ret_bits)
+{
+    int64_t stage;
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    do {
+        if (!dt_irlex_integer(&p->lex, 0, DT_PIPELINE_STAGES - 1, &stage))
+            return false;
+        *ret_bits |= (uint64_t)1 << stage;
+    } while (dt_irlex_take(&p->lex, ','));
+    return dt_irlex_expect(&p->lex, ')');
+}
+
+static bool parse_stage_key(Parser *p, int32_t *ret_stage)
+{
+    int64_t stage = -1;
+    *ret_stage = -1;
+    if (take_key(p, "stage") && !dt_irlex_integer(&p->lex, 0, DT_PIPELINE_STAGES - 1, &stage))
+        return false;
+    *ret_stage = (int32_t)stage;
+    return true;
+}
+
 static bool parse_attributes(Parser *p, DtOp *op)
 {
     unsigned reduce = 0;
@@ -449,6 +474,8 @@ static bool parse_attributes(Parser *p, DtOp *op)
         return false;
     if (take_key(p, "mesh") && dt_irlex_expect(&p->lex, '{'))
         parse_mesh_set(p, &op->mesh);
+    if (take_key(p, "stages") && !parse_stages(p, &op->stages))
+        return false;
     parse_name_key(p, "path", &op->path);
     parse_span(p, &op->span);
     return !p->lex.failed;
@@ -685,6 +712,13 @@ static bool parse_store(Parser *p)
     parse_init(p, &store->init);
     if (take_key(p, "of"))
         dt_irlex_integer(&p->lex, 0, UINT32_MAX, &of);
+    parse_stage_key(p, &store->stage);
+    if (take_key(p, "depth"))
+        dt_irlex_integer(&p->lex, 0, INT32_MAX, &store->depth);
+    if (take_key(p, "first"))
+        dt_irlex_integer(&p->lex, 0, INT32_MAX, &store->first);
+    if (take_key(p, "whole"))
+        dt_irlex_integer(&p->lex, 0, INT32_MAX, &store->whole);
     parse_span(p, &store->span);
     DT_PUSH(p->module->arena, p->module->stores, store);
     DT_PUSH(p->module->arena, p->of, of);
@@ -697,6 +731,7 @@ static bool parse_entry(Parser *p)
     if (!dt_irlex_expect(&p->lex, ':'))
         return false;
     entry.func = func_named(p, dt_irlex_name(&p->lex));
+    parse_stage_key(p, &entry.stage);
     if (!dt_irlex_expect(&p->lex, '{'))
         return false;
     while (dt_irlex_take_word(&p->lex, "result")) {
@@ -739,8 +774,10 @@ static bool parse_module(Parser *p)
             parse_func(p);
         else if (dt_irlex_take_word(&p->lex, "entry"))
             parse_entry(p);
+        else if (dt_irlex_take_word(&p->lex, "pipeline"))
+            dt_irtext_read_pipeline(&p->lex, p->module);
         else
-            dt_irlex_fail(&p->lex, "expected `mesh`, `store`, `func` or `entry`");
+            dt_irlex_fail(&p->lex, "expected `mesh`, `store`, `func`, `entry` or `pipeline`");
     }
     return !p->lex.failed && resolve(p);
 }

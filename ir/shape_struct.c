@@ -171,7 +171,8 @@ static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uin
  *   all_gather      drops minor splits            shard           adds minor splits
  *   all_reduce      completes a reduction         reduce_scatter  completes it and adds minor splits
  *   all_to_all      moves minor splits to other axes
- *   shift, send     the operand's type (send has no result) */
+ *   all_reduce over pipeline stages, shift, send
+ *                   the operand's type (send has no result) */
 bool dt_shape_comm(DtShape *s)
 {
     const DtType *x = s->op->in[0]->type, *y = dt_shape_wish(s, 0);
@@ -184,6 +185,10 @@ bool dt_shape_comm(DtShape *s)
         return dt_shape_fail(s, "`%s` needs a result type", op_name(s));
     if (!compare_splits(x, y, &lost, &gained))
         return comm_fail(s, x, y);
+    if (s->op->stages) { /* the parts of a sum that stages hold, which types do not know */
+        s->out[0] = y;
+        return s->op->kind == DT_OP_ALL_REDUCE && x == y ? true : comm_fail(s, x, y);
+    }
     uint16_t completed = x->partial & (uint16_t)~y->partial;
     bool same_pending = x->partial == y->partial && x->pending == y->pending;
     bool completes = completed == mesh && (y->partial & ~x->partial) == 0 &&

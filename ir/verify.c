@@ -344,26 +344,28 @@ static bool check_mesh(DtVerify *v)
 
 static void check_owner(DtVerify *v, const DtStore *store)
 {
-    bool needs = store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE;
+    bool received = store->kind == DT_STORE_CHANNEL;
+    bool needs = store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE &&
+                 store->kind != DT_STORE_SAVED;
     const DtStore *of = store->of;
     if (needs != (of != NULL)) {
         dt_verify_fail(v, store->span, "store `%s` %s", store->path,
-                       needs ? "belongs to no parameter" : "has an owner");
+                       needs ? "belongs to no other store" : "has an owner");
         return;
     }
     if (!of)
         return;
-    if (of->index >= v->module->stores.n || v->module->stores.at[of->index] != of ||
-        of->kind != DT_STORE_PARAM)
-        dt_verify_fail(v, store->span,
-                       "store `%s` belongs to something that is no parameter of the module",
-                       store->path);
+    bool fits = received ? of->kind == DT_STORE_SAVED || of->kind == DT_STORE_CHANNEL
+                         : of->kind == DT_STORE_PARAM;
+    if (of->index >= v->module->stores.n || v->module->stores.at[of->index] != of || !fits)
+        dt_verify_fail(v, store->span, "store `%s` belongs to something that is no %s of the module",
+                       store->path, received ? "sent store" : "parameter");
 }
 
 static void check_store(DtVerify *v, DtMap *names, uint32_t i)
 {
     const DtStore *store = v->module->stores.at[i];
-    if (!store || (unsigned)store->kind > DT_STORE_MOMENT2 || store->index != i) {
+    if (!store || (unsigned)store->kind > DT_STORE_CHANNEL || store->index != i) {
         dt_verify_fail(v, (DtSpan){0},
                        "store %u is missing, of no known kind, or has another number", i);
         return;
@@ -372,12 +374,22 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
         return;
     check_owner(v, store);
     dt_verify_init(v, store->span, &store->init);
-    if (store->type->partial && store->kind != DT_STORE_GRAD)
+    bool slots = store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
+    if (store->type->partial && store->kind != DT_STORE_GRAD && !slots)
         dt_verify_fail(v, store->span, "store `%s` has a pending reduction", store->path);
     if (store->written_rank > DT_MAX_RANK)
         dt_verify_fail(v, store->span, "store `%s` has a written rank of %u", store->path,
                        store->written_rank);
-    char *key = dt_arena_printf(v->scratch, "%d:%s", (int)store->kind, store->path);
+    if (slots != (store->depth > 0))
+        dt_verify_fail(v, store->span, "store `%s` has %lld slots", store->path,
+                       (long long)store->depth);
+    if (store->whole && (store->n_loops == 0 || store->first < 0 ||
+                         store->first + store->type->axes[0].extent > store->whole))
+        dt_verify_fail(v, store->span, "store `%s` holds iterations that its loop lacks",
+                       store->path);
+    char *key = dt_arena_printf(v->scratch, "%d:%d:%lld:%s", (int)store->kind,
+                                v->module->pipeline ? store->stage : 0, (long long)store->first,
+                                store->path);
     if (dt_map_find(names, key, strlen(key)))
         dt_verify_fail(v, store->span, "two stores of one kind are called `%s`", store->path);
     else
@@ -507,6 +519,8 @@ static void check_module(DtVerify *v)
         return;
     check_cycles(v);
     check_entries(v);
+    if (!v->n_problems)
+        dt_verify_pipeline(v);
 }
 
 bool dt_verify_module(const DtModule *module, DtText *ret_problems)

@@ -33,5 +33,6 @@ bool dt_verify_has_func(const DtVerify *v, const DtFunc *func);
 bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op,
                       uint32_t index);
 bool dt_verify_op(DtVerify *v, const DtOp *op);
+void dt_verify_pipeline(DtVerify *v); /* after everything else was found good */
 
 #endif

@@ -19,7 +19,8 @@ static const char *const lr_names[] = {"constant", "warmup_cosine", "warmup_line
 static const char *const update_names[] = {"adamw", "sgd"};
 static const char *const arena_names[] = {"params", "grads",   "optimizer", "activations",
                                           "inputs", "scalars", "workspace"};
-static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2"};
+static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2",
+                                          "saved", "channel"};
 static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
 static const char *const inst_names[] = {

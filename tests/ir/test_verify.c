@@ -235,7 +235,7 @@ static const struct {
     ROW(store_many_loops, "stacked over 3 loops"),
     ROW(store_type, "has no type"),
     ROW(store_rank, "written rank of 17"),
-    ROW(store_owner, "belongs to no parameter"),
+    ROW(store_owner, "belongs to no other store"),
     ROW(store_extra_owner, "has an owner"),
     ROW(store_owner_kind, "belongs to something"),
     ROW(store_owner_outside, "belongs to something"),

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The actions of pipeline stages: what they are called in text, and how the compressed lists are walked.
+ * The names are those of the literature's tools: piece, action, micro-batch. */
+#include "ir/pipeline.h"
+
+#include <string.h>
+
+static const char *const names[DT_ACTION_KINDS] = {"F", "B", "W", "SEND_", "RECV_"};
+
+static bool is_transfer(uint32_t kind) { return kind == DT_ACTION_SEND || kind == DT_ACTION_RECV; }
+
+uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action)
+{
+    if (!is_transfer(action->kind))
+        return action->unit;
+    const DtChannel *channel = &run->channels.at[action->unit];
+    return action->kind == DT_ACTION_SEND ? channel->from_piece : channel->to_piece;
+}
+
+void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, int64_t micro,
+                              DtText *ret_text)
+{
+    const char *what = "";
+    if (is_transfer(action->kind)) {
+        const DtChannel *channel = &run->channels.at[action->unit];
+        what = channel->from_piece < channel->to_piece ? "F" : "B";
+    }
+    dt_text_printf(ret_text, "%u%s%s%lld", dt_pipeline_piece(run, action), names[action->kind],
+                   what, (long long)micro);
+}
+
+static void print_list(const DtPipelineRun *run, const DtActions *list, bool *first,
+                       DtText *ret_text)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        dt_text_add(ret_text, *first ? "" : " ");
+        *first = false;
+        dt_pipeline_print_action(run, &list->at[i], list->at[i].micro, ret_text);
+    }
+}
+
+void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *actions,
+                               DtText *ret_text)
+{
+    bool first = true;
+    print_list(run, &actions->prologue, &first, ret_text);
+    if (actions->count > 0) {
+        dt_text_add(ret_text, first ? "(" : " (");
+        first = true;
+        print_list(run, &actions->period, &first, ret_text);
+        first = false;
+        dt_text_printf(ret_text, ")*%lld+%lld", (long long)actions->count,
+                       (long long)actions->step);
+    }
+    print_list(run, &actions->epilogue, &first, ret_text);
+}
+
+/* ---- reading ---- */
+
+typedef struct Reader {
+    DtArena *arena;
+    const DtPipelineRun *run;
+    const char *at;
+    const char *problem;
+} Reader;
+
+static bool fail(Reader *r, const char *problem)
+{
+    if (!r->problem)
+        r->problem = problem;
+    return false;
+}
+
+static bool read_number(Reader *r, int64_t max, int64_t *ret_number)
+{
+    int64_t number = 0;
+    const char *from = r->at;
+    for (; *r->at >= '0' && *r->at <= '9'; r->at++) {
+        number = number * 10 + (*r->at - '0');
+        if (number > max)
+            return fail(r, "a number in a list of actions is too large");
+    }
+    *ret_number = number;
+    return r->at > from || fail(r, "a number is missing in a list of actions");
+}
+
+static bool take(Reader *r, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(r->at, word, n) != 0)
+        return false;
+    r->at += n;
+    return true;
+}
+
+/* The channel at whose sending (receiving) end the piece stands. */
+static bool find_channel(Reader *r, uint32_t kind, bool forward, uint32_t piece, uint32_t *ret_unit)
+{
+    for (uint32_t i = 0; i < r->run->channels.n; i++) {
+        const DtChannel *c = &r->run->channels.at[i];
+        if ((c->from_piece < c->to_piece) == forward &&
+            (kind == DT_ACTION_SEND ? c->from_piece : c->to_piece) == piece) {
+            *ret_unit = i;
+            return true;
+        }
+    }
+    return fail(r, "an action names a channel that the run lacks");
+}
+
+static bool read_action(Reader *r, DtAction *ret_action)
+{
+    int64_t piece, micro;
+    *ret_action = (DtAction){0};
+    if (!read_number(r, INT32_MAX, &piece))
+        return false;
+    while (ret_action->kind < DT_ACTION_KINDS && !take(r, names[ret_action->kind]))
+        ret_action->kind++;
+    if (ret_action->kind == DT_ACTION_KINDS)
+        return fail(r, "an action is F, B, W, SEND_F, SEND_B, RECV_F or RECV_B");
+    ret_action->unit = (uint32_t)piece;
+    if (is_transfer(ret_action->kind)) {
+        bool forward = take(r, "F");
+        if (!forward && !take(r, "B"))
+            return fail(r, "what is sent is F or B");
+        if (!find_channel(r, ret_action->kind, forward, (uint32_t)piece, &ret_action->unit))
+            return false;
+    }
+    if (!read_number(r, INT32_MAX, &micro))
+        return false;
+    ret_action->micro = micro;
+    return true;
+}
+
+/* Actions up to `stop`, which is taken; 0: the end. With stop 0 also up to `(`, which is left. */
+static bool read_list(Reader *r, char stop, DtActions *ret_list)
+{
+    while (!r->problem) {
+        while (*r->at == ' ')
+            r->at++;
+        if (*r->at == stop) {
+            r->at += stop != 0;
+            return true;
+        }
+        if (*r->at == '(' && !stop)
+            return true;
+        DtAction action;
+        if (read_action(r, &action))
+            DT_PUSH(r->arena, *ret_list, action);
+    }
+    return false;
+}
+
+bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const char *text,
+                              DtStageActions *ret_actions, const char **ret_problem)
+{
+    Reader r = {.arena = arena, .run = run, .at = text};
+    *ret_actions = (DtStageActions){0};
+    read_list(&r, 0, &ret_actions->prologue);
+    if (!r.problem && take(&r, "(")) {
+        read_list(&r, ')', &ret_actions->period);
+        if (!r.problem && (!take(&r, "*") || !read_number(&r, INT32_MAX, &ret_actions->count) ||
+                           !take(&r, "+") || !read_number(&r, INT32_MAX, &ret_actions->step) ||
+                           ret_actions->count < 1))
+            fail(&r, "after a period stands *count+step");
+        read_list(&r, 0, &ret_actions->epilogue);
+        if (*r.at == '(')
+            fail(&r, "a stage has one period");
+    }
+    *ret_problem = r.problem;
+    return r.problem == NULL;
+}
+
+/* ---- walking ---- */
+
+int64_t dt_pipeline_count(const DtStageActions *actions)
+{
+    return (int64_t)actions->prologue.n + (int64_t)actions->epilogue.n +
+           actions->count * (int64_t)actions->period.n;
+}
+
+DtAction dt_pipeline_at(const DtStageActions *actions, int64_t i)
+{
+    if (i < actions->prologue.n)
+        return actions->prologue.at[i];
+    i -= actions->prologue.n;
+    if (actions->count > 0 && i < actions->count * (int64_t)actions->period.n) {
+        DtAction action = actions->period.at[i % actions->period.n];
+        action.micro += i / actions->period.n * actions->step;
+        return action;
+    }
+    i -= actions->count > 0 ? actions->count * (int64_t)actions->period.n : 0;
+    return actions->epilogue.at[i];
+}

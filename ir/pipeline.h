@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A module that is cut into pipeline stages (passes/stage.c), and the order in which each stage works.
+ *
+ *  - *Stage* s is all ranks whose coordinate on mesh axis `mesh` is s. Types never mention that mesh axis.
+ *    The program's forward part is cut into consecutive *pieces* 0, 1, ... n_pieces - 1; stage_of[] says
+ *    where each is. A stage has `chunks` = n_pieces / n_stages of them.
+ *  - An entry of the program ("grad", "eval", "predict") becomes a *run*: per piece g entry points "grad.f<g>"
+ *    (forward), "grad.b<g>" (backward) and, where the schedule separates them, "grad.w<g>" (gradients of
+ *    parameters; then "b" computes the cotangents only). Each has DtEntryPoint.stage set and works on one
+ *    micro-batch. Their sources are `input` ops (read on each stage that uses them; the micro-batch is that
+ *    of the action) and `param` ops of stores: PARAM, STATE, SAVED, CHANNEL. Their results go to SAVED and
+ *    GRAD stores, STATEs, and named results ("loss", on the stage of the last piece).
+ *  - SAVED: what an entry leaves for later actions of the same stage: another entry of the micro-batch, or a
+ *    send. CHANNEL: what a stage received; DtStore.of is the store of the sending stage that is copied: SAVED,
+ *    or CHANNEL where a value passes through. Both kinds have `depth` slots, each of the store's type; micro-batch
+ *    m uses slot m mod depth. No slot is in use by two micro-batches (dt_schedule_check).
+ *  - GRAD and named results accumulate over micro-batches as without a pipeline. "update" becomes one entry
+ *    "update.<s>" per stage. "grad.prologue" becomes "grad.prologue.<s>" on the stages that read its results.
+ *  - A parameter that several stages use is a PARAM store (and gradient and moments) on each, with equal path.
+ *    Their gradients are parts of one sum; update.<s> adds them with an `all_reduce` whose mesh is the pipeline's
+ *    axis alone and whose DtOp.stages are the members: its operand's and result's types are equal, only the
+ *    members take part, and they add in order of their stages. The sum of squares of the global norm is added in
+ *    the same way over all stages; of a parameter on several stages the lowest one counts.
+ *  - A loop that is cut runs iterations DtLoop.first .. first + count - 1 of its label; the stores of its
+ *    parameters hold those iterations only: DtStore.first of DtStore.whole.
+ *
+ * A stage's actions are one total order: prologue; period, count times, each micro-batch number step larger than
+ * the time before; epilogue. A channel has `slots` places in transit: SEND waits for a free one and fills it from
+ * the sending stores' slots, RECV waits for the oldest full one, copies it to the CHANNEL stores' slots of
+ * its micro-batch and frees it. Sends of a channel are in the order of micro-batches, as are its receives. */
+#ifndef DT_IR_PIPELINE_H
+#define DT_IR_PIPELINE_H
+
+#include "ir/ir.h"
+
+enum { DT_PIPELINE_STAGES = 64, DT_PIPELINE_MICRO = 1 << 20 }; /* at most */
+
+typedef enum DtActionKind {
+    DT_ACTION_F,    /* forward of piece `unit` */
+    DT_ACTION_B,    /* its backward; only the cotangents if the run has W actions */
+    DT_ACTION_W,    /* its gradients of parameters */
+    DT_ACTION_SEND, /* channel `unit`; on the stage that it is from */
+    DT_ACTION_RECV, /* channel `unit`; on the stage that it leads to */
+    DT_ACTION_KINDS
+} DtActionKind;
+
+typedef struct DtAction {
+    uint32_t kind;  /* DtActionKind */
+    uint32_t unit;  /* a piece, or a channel of the run */
+    int64_t micro;  /* in a period: of its first repetition */
+} DtAction;
+
+typedef DT_VEC(DtAction) DtActions;
+
+/* What a stage does in a run. */
+typedef struct DtStageActions {
+    DtActions prologue, period, epilogue;
+    int64_t count, step; /* of the period; count 0: there is none */
+} DtStageActions;
+
+/* From one piece to the next one or the one before, on another stage. */
+typedef struct DtChannel {
+    uint32_t from_piece, to_piece; /* backward if from_piece > to_piece */
+    uint32_t from, to;             /* their stages; differ */
+    int64_t slots;                 /* places in transit */
+    DT_VEC(DtStore *) stores;      /* CHANNEL stores of stage `to`; not empty */
+} DtChannel;
+
+/* The entries of a piece: numbers into DtModule.entries, -1 where there is none. */
+typedef struct DtPieceEntries {
+    int32_t f, b, w;
+} DtPieceEntries;
+
+typedef struct DtPipelineRun {
+    const char *name;        /* of the entry that was cut: "grad", "eval", "predict" */
+    DtPieceEntries *pieces;  /* n_pieces */
+    DT_VEC(DtChannel) channels;
+    DtStageActions *stages;  /* n_stages */
+} DtPipelineRun;
+
+struct DtPipelineSchedule {
+    const char *schedule;    /* "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_v", "dualpipe_v" */
+    uint8_t mesh;            /* number of the mesh axis */
+    uint32_t n_stages, n_pieces;
+    uint32_t *stage_of;      /* per piece */
+    int64_t n_micro;         /* 1 without `micro` */
+    DT_VEC(DtPipelineRun) runs;
+};
+
+/* Where every unit of a pipeline's actions is known by its channels: the piece that an action is of (a SEND: of
+ * the sending one, a RECV: of the receiving one). */
+uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action);
+
+/* One action as the schedules of the literature are written: 0F3, 0SEND_F3 (piece 0 sends what its F of
+ * micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3. */
+void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, int64_t micro, DtText *ret_text);
+
+/* All of a stage: `0F0 0SEND_F0 (0F1 0SEND_F1 0RECV_B0 0B0)*6+1 0RECV_B6 0B6`. Reads back: false, and what is
+ * wrong, if text is not of that form or names a channel that the run lacks. */
+void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *actions, DtText *ret_text);
+bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const char *text,
+                              DtStageActions *ret_actions, const char **ret_problem);
+
+/* Action number i (from 0) of a stage, with its micro-batch. */
+int64_t dt_pipeline_count(const DtStageActions *actions);
+DtAction dt_pipeline_at(const DtStageActions *actions, int64_t i);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verifier's part for modules that are cut into pipeline stages (pipeline.h): stores and entries stand
+ * on stages that exist, an entry touches stores of its own stage only, channels join the stages of
+ * their pieces, and every stage runs each of its pieces, and each end of its channels, exactly once
+ * per micro-batch, channels in order of micro-batches. */
+#include "ir/pipeline.h"
+#include "ir/verify_internal.h"
+
+#include <string.h>
+
+static const DtSpan nowhere = {0};
+
+/* ---- stores and entries ---- */
+
+static bool is_stage(const DtPipelineSchedule *pipeline, int32_t stage)
+{
+    return stage >= -1 && (stage < 0 || (uint32_t)stage < pipeline->n_stages);
+}
+
+static void check_store(DtVerify *v, const DtStore *store)
+{
+    const DtPipelineSchedule *pipeline = v->module->pipeline;
+    const bool slots = store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
+    if (!is_stage(pipeline, store->stage) || (slots && store->stage < 0))
+        dt_verify_fail(v, store->span, "store `%s` stands on stage %d", store->path, store->stage);
+    if (store->of && store->kind != DT_STORE_CHANNEL && store->stage != store->of->stage)
+        dt_verify_fail(v, store->span, "store `%s` stands on stage %d, its parameter on %d",
+                       store->path, store->stage, store->of->stage);
+    if (store->of && store->kind == DT_STORE_CHANNEL && store->stage == store->of->stage)
+        dt_verify_fail(v, store->span, "store `%s` receives from its own stage", store->path);
+}
+
+static bool is_here(const DtStore *store, int32_t stage)
+{
+    return stage < 0 || store->stage < 0 || store->stage == stage;
+}
+
+static void check_entry(DtVerify *v, const DtEntryPoint *entry)
+{
+    if (!is_stage(v->module->pipeline, entry->stage)) {
+        dt_verify_fail(v, entry->func->span, "entry `%s` stands on stage %d", entry->name,
+                       entry->stage);
+        return;
+    }
+    for (uint32_t i = 0; i < entry->func->ops.n; i++) {
+        const DtStore *store = entry->func->ops.at[i]->store;
+        if (store && !is_here(store, entry->stage))
+            dt_verify_fail(v, entry->func->ops.at[i]->span,
+                           "entry `%s` of stage %d reads `%s` of stage %d", entry->name,
+                           entry->stage, store->path, store->stage);
+    }
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        if (store && !is_here(store, entry->stage))
+            dt_verify_fail(v, entry->func->span, "entry `%s` of stage %d writes `%s` of stage %d",
+                           entry->name, entry->stage, store->path, store->stage);
+    }
+}
+
+/* ---- runs ---- */
+
+static void check_piece(DtVerify *v, const DtPipelineRun *run, uint32_t piece)
+{
+    const DtPipelineSchedule *pipeline = v->module->pipeline;
+    const int32_t entries[] = {run->pieces[piece].f, run->pieces[piece].b, run->pieces[piece].w};
+    for (size_t i = 0; i < DT_COUNT(entries); i++) {
+        if (entries[i] < 0)
+            continue;
+        if ((uint32_t)entries[i] >= v->module->entries.n ||
+            v->module->entries.at[entries[i]].stage != (int32_t)pipeline->stage_of[piece])
+            dt_verify_fail(v, nowhere, "piece %u of run `%s` has an entry of another stage", piece,
+                           run->name);
+    }
+    if (entries[0] < 0)
+        dt_verify_fail(v, nowhere, "piece %u of run `%s` has no forward entry", piece, run->name);
+}
+
+static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number)
+{
+    const DtPipelineSchedule *pipeline = v->module->pipeline;
+    const DtChannel *c = &run->channels.at[number];
+    if (c->from_piece >= pipeline->n_pieces || c->to_piece >= pipeline->n_pieces ||
+        c->from != pipeline->stage_of[c->from_piece] || c->to != pipeline->stage_of[c->to_piece] ||
+        c->from == c->to || c->slots < 1 || c->stores.n == 0)
+        return dt_verify_fail(v, nowhere, "channel %u of run `%s` joins no two stages", number,
+                              run->name);
+    if (c->from_piece + 1 != c->to_piece && c->to_piece + 1 != c->from_piece)
+        return dt_verify_fail(v, nowhere, "channel %u of run `%s` joins pieces %u and %u", number,
+                              run->name, c->from_piece, c->to_piece);
+    for (uint32_t i = 0; i < c->stores.n; i++) {
+        const DtStore *to = c->stores.at[i];
+        if (!to || to->index >= v->module->stores.n || v->module->stores.at[to->index] != to ||
+            to->kind != DT_STORE_CHANNEL || to->stage != (int32_t)c->to || !to->of ||
+            to->of->stage != (int32_t)c->from || to->of->type != to->type)
+            return dt_verify_fail(v, nowhere, "channel %u of run `%s` fills a store that is not its",
+                                  number, run->name);
+    }
+    return true;
+}
+
+/* How often each piece's F, B, W and each channel's ends were seen: the next micro-batch of each. */
+typedef struct Seen {
+    int64_t *next[DT_ACTION_KINDS];
+} Seen;
+
+static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, DtAction action,
+                         Seen *seen)
+{
+    const DtPipelineSchedule *pipeline = v->module->pipeline;
+    const bool transfer = action.kind == DT_ACTION_SEND || action.kind == DT_ACTION_RECV;
+    if (action.kind >= DT_ACTION_KINDS ||
+        action.unit >= (transfer ? run->channels.n : pipeline->n_pieces))
+        return dt_verify_fail(v, nowhere, "stage %u of run `%s` has an action of no kind or piece",
+                              stage, run->name);
+    const uint32_t piece = dt_pipeline_piece(run, &action);
+    if (pipeline->stage_of[piece] != stage)
+        return dt_verify_fail(v, nowhere, "stage %u of run `%s` has an action of piece %u", stage,
+                              run->name, piece);
+    const DtPieceEntries *entries = &run->pieces[piece];
+    if ((action.kind == DT_ACTION_B && entries->b < 0) ||
+        (action.kind == DT_ACTION_W && entries->w < 0))
+        return dt_verify_fail(v, nowhere, "stage %u of run `%s` runs an entry that piece %u lacks",
+                              stage, run->name, piece);
+    if (seen->next[action.kind][action.unit]++ != action.micro)
+        return dt_verify_fail(v, nowhere,
+                              "stage %u of run `%s`: an action of piece %u is for micro-batch %lld, "
+                              "out of order",
+                              stage, run->name, piece, (long long)action.micro);
+    return true;
+}
+
+static void check_run(DtVerify *v, const DtPipelineRun *run)
+{
+    const DtPipelineSchedule *pipeline = v->module->pipeline;
+    Seen seen;
+    dt_verify_name(v, nowhere, "a run", run->name);
+    for (uint32_t i = 0; i < pipeline->n_pieces; i++)
+        check_piece(v, run, i);
+    for (uint32_t i = 0; i < run->channels.n; i++)
+        if (!check_channel(v, run, i))
+            return;
+    for (int k = 0; k < DT_ACTION_KINDS; k++)
+        seen.next[k] = DT_NEW_ARRAY(v->scratch, int64_t, pipeline->n_pieces + run->channels.n);
+    for (uint32_t s = 0; s < pipeline->n_stages; s++) {
+        const int64_t n = dt_pipeline_count(&run->stages[s]);
+        for (int64_t i = 0; i < n; i++)
+            if (!check_action(v, run, s, dt_pipeline_at(&run->stages[s], i), &seen))
+                return;
+    }
+    for (uint32_t i = 0; i < pipeline->n_pieces; i++) {
+        const int32_t entries[] = {run->pieces[i].f, run->pieces[i].b, run->pieces[i].w};
+        for (int k = DT_ACTION_F; k <= DT_ACTION_W; k++)
+            if (entries[k] >= 0 && seen.next[k][i] != pipeline->n_micro)
+                dt_verify_fail(v, nowhere, "run `%s` runs piece %u %lld times, not %lld", run->name,
+                               i, (long long)seen.next[k][i], (long long)pipeline->n_micro);
+    }
+    for (uint32_t i = 0; i < run->channels.n; i++)
+        for (int k = DT_ACTION_SEND; k <= DT_ACTION_RECV; k++)
+            if (seen.next[k][i] != pipeline->n_micro)
+                dt_verify_fail(v, nowhere, "run `%s` uses an end of channel %u %lld times, not %lld",
+                               run->name, i, (long long)seen.next[k][i],
+                               (long long)pipeline->n_micro);
+}
+
+void dt_verify_pipeline(DtVerify *v)
+{
+    const DtPipelineSchedule *pipeline = v->module->pipeline;
+    if (!pipeline)
+        return;
+    if (pipeline->mesh >= v->module->mesh.n ||
+        v->module->mesh.axes[pipeline->mesh].size != pipeline->n_stages ||
+        pipeline->n_stages > DT_PIPELINE_STAGES || pipeline->n_pieces == 0 ||
+        pipeline->n_micro < 1 || pipeline->n_micro > DT_PIPELINE_MICRO) {
+        dt_verify_fail(v, nowhere, "the pipeline's stages are not those of a mesh axis");
+        return;
+    }
+    for (uint32_t i = 0; i < pipeline->n_pieces; i++)
+        if (pipeline->stage_of[i] >= pipeline->n_stages) {
+            dt_verify_fail(v, nowhere, "piece %u stands on stage %u", i, pipeline->stage_of[i]);
+            return;
+        }
+    for (uint32_t i = 0; i < v->module->stores.n; i++)
+        check_store(v, v->module->stores.at[i]);
+    for (uint32_t i = 0; i < v->module->entries.n; i++)
+        check_entry(v, &v->module->entries.at[i]);
+    for (uint32_t i = 0; i < pipeline->runs.n && !v->n_problems; i++)
+        check_run(v, &pipeline->runs.at[i]);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules that are cut into pipeline stages, as text: they read back, and what is wrong in them is found. */
+#include "base/text.h"
+#include "ir/irtext.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char two_stages[] =
+    "mesh micro=4 time, pipe=2\n"
+    "store 0 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=0 whole=2\n"
+    "store 1 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=1 first=1 whole=2\n"
+    "store 2 : saved f32[e=2] path=x pattern=x init=const(0, 0) stage=0 depth=2\n"
+    "store 3 : channel f32[e=2] path=x pattern=x init=const(0, 0) of=2 stage=1 depth=1\n"
+    "store 4 : grad f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(0, 0) of=0 stage=0\n"
+    "func f0 : entry {\n"
+    "  %w.0 = param() : f32[h=1, e=2] text=h.g store=0\n"
+    "  %1 = relabel(%w.0) : f32[e=2] relabel(h ->)\n"
+    "  return %1\n"
+    "}\n"
+    "func f1 : entry {\n"
+    "  %x.0 = param() : f32[e=2] text=x store=3\n"
+    "  %1 = reduce[e](%x.0) : f32[]\n"
+    "  return %1\n"
+    "}\n"
+    "func update : entry {\n"
+    "  %g.0 = param() : f32[h=1, e=2] text=h.g store=4\n"
+    "  %1 = all_reduce(%g.0) : f32[h=1, e=2] mesh={pipe} stages=(0, 1)\n"
+    "  return %1\n"
+    "}\n"
+    "entry eval.f0 : f0 stage=0 {\n"
+    "  result store=2\n"
+    "}\n"
+    "entry eval.f1 : f1 stage=1 {\n"
+    "  result name=loss accumulate\n"
+    "}\n"
+    "entry update.0 : update stage=0 {\n"
+    "  result store=4\n"
+    "}\n"
+    "pipeline \"1f1b\" mesh=pipe stages=(0, 1) micro=4 {\n"
+    "  run eval {\n"
+    "    piece 0 : f=eval.f0\n"
+    "    piece 1 : f=eval.f1\n"
+    "    channel 0 : 0 -> 1 slots=1 stores=(3)\n"
+    "    stage 0 : \"0F0 0SEND_F0 (0F1 0SEND_F1)*2+1 0F3 0SEND_F3\"\n"
+    "    stage 1 : \"(1RECV_F0 1F0)*4+1\"\n"
+    "  }\n"
+    "}\n";
+
+static char *print(const DtModule *module)
+{
+    DtText text = {0};
+    dt_text_add(&text, "");
+    dt_irtext_print(module, &text);
+    return text.at;
+}
+
+Test(pipeline, round_trip)
+{
+    DtArena *arena = dt_arena_new();
+    DtDiags *diags = dt_diag_new(arena);
+    DtModule *module = dt_irtext_read(arena, diags, two_stages, sizeof two_stages - 1);
+    if (!module)
+        dt_diag_print(diags, stderr, false);
+    cr_assert(module);
+    char *text = print(module);
+    cr_expect_str_eq(text, two_stages);
+    free(text);
+    dt_arena_free(arena);
+}
+
+Test(pipeline, walks_the_period)
+{
+    DtArena *arena = dt_arena_new();
+    DtModule *module = dt_irtext_read(arena, NULL, two_stages, sizeof two_stages - 1);
+    cr_assert(module);
+    const DtPipelineRun *run = &module->pipeline->runs.at[0];
+    DtText text = {0};
+    for (int64_t i = 0; i < dt_pipeline_count(&run->stages[0]); i++) {
+        DtAction action = dt_pipeline_at(&run->stages[0], i);
+        dt_pipeline_print_action(run, &action, action.micro, &text);
+        dt_text_add(&text, " ");
+    }
+    cr_expect_str_eq(text.at, "0F0 0SEND_F0 0F1 0SEND_F1 0F2 0SEND_F2 0F3 0SEND_F3 ");
+    dt_text_free(&text);
+    dt_arena_free(arena);
+}
+
+static const struct {
+    const char *from, *to, *message;
+} faults[] = {
+    {"of=2 stage=1 depth=1", "of=2 stage=1", "has 0 slots"},
+    {"of=2 stage=1 depth=1", "of=0 stage=1 depth=1", "no sent store"},
+    {"of=2 stage=1 depth=1", "of=2 depth=1", "stands on stage -1"},
+    {"of=2 stage=1 depth=1", "of=2 stage=0 depth=1", "receives from its own stage"},
+    {"of=0 stage=0", "of=0 stage=1", "its parameter on 0"},
+    {"stage=1 first=1 whole=2", "stage=1 first=2 whole=2", "iterations that its loop lacks"},
+    {"stage=1 first=1 whole=2", "stage=0 whole=2", "two stores of one kind"},
+    {"eval.f1 : f1 stage=1", "eval.f1 : f1 stage=0", "reads `x` of stage 1"},
+    {"eval.f1 : f1 stage=1", "eval.f1 : f1 stage=7", "stands on stage 7"},
+    {"micro=4 {", "micro=5 {", "runs piece 0 4 times, not 5"},
+    {"micro=4 {", "micro=0 {", "an integer from 1"},
+    {"stages=(0, 1) micro", "stages=(0, 2) micro", "an integer from 0"},
+    {"stages=(0, 1) micro", "stages=(1, 0) micro", "has an entry of another stage"},
+    {"mesh=pipe stages=(0, 1) micro", "mesh=none stages=(0, 1) micro", "unknown mesh axis"},
+    {"piece 1 : f=eval.f1", "piece 1 : f=eval.f2", "does not exist"},
+    {"piece 1 : f=eval.f1", "piece 1 :", "no forward entry"},
+    {"0 -> 1 slots=1", "0 -> 1 slots=0", "an integer from 1"},
+    {"stores=(3)", "stores=(2)", "a store that is not its"},
+    {"(0F1 0SEND_F1)*2+1", "(0F1 0SEND_F1)*2+2", "out of order"},
+    {"(0F1 0SEND_F1)*2+1", "(0F1 0SEND_F1)*0+1", "*count+step"},
+    {"(0F1 0SEND_F1)*2+1", "0F1", "out of order"},
+    {"0F3 0SEND_F3", "0F3", "an end of channel 0 3 times"},
+    {"0F3 0SEND_F3", "0F3 1F3", "an action of piece 1"},
+    {"0F3 0SEND_F3", "0F3 0SEND_B3", "a channel that the run lacks"},
+    {"0F3 0SEND_F3", "0F3 0B3", "an entry that piece 0 lacks"},
+    {"0F3 0SEND_F3", "0F3 0X3", "an action is F, B, W"},
+    {"0F3 0SEND_F3", "(0F3)*1+0", "one period"},
+};
+
+static char *replaced(const char *from, const char *to)
+{
+    const char *at = strstr(two_stages, from);
+    cr_assert(at, "%s", from);
+    DtText text = {0};
+    dt_text_add_n(&text, two_stages, (size_t)(at - two_stages));
+    dt_text_add(&text, to);
+    dt_text_add(&text, at + strlen(from));
+    return text.at;
+}
+
+Test(pipeline, faults_are_found)
+{
+    for (size_t i = 0; i < DT_COUNT(faults); i++) {
+        DtArena *arena = dt_arena_new();
+        DtDiags *diags = dt_diag_new(arena);
+        char *text = replaced(faults[i].from, faults[i].to), *out = NULL;
+        size_t len = 0;
+        cr_expect_null(dt_irtext_read(arena, diags, text, strlen(text)), "%s", faults[i].to);
+        FILE *stream = open_memstream(&out, &len);
+        dt_diag_print(diags, stream, false);
+        fclose(stream);
+        cr_expect(strstr(out, faults[i].message), "%s -> %s\nwanted: %s\ngot: %s", faults[i].from,
+                  faults[i].to, faults[i].message, out);
+        free(out);
+        free(text);
+        dt_arena_free(arena);
+    }
+}

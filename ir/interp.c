@@ -164,23 +164,27 @@ static void keep_value(const DtInterp *interp, const DtOp *op, DtTensor **values
     values[value->id] = tensor;
 }
 
-static void run_op(DtInterp *interp, const DtOp *op, DtTensor **values)
+void dt_interp_op(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     int wanted = dt_op_info[op->kind].inputs;
     if (wanted >= 0 && op->n_in != (uint32_t)wanted)
         dt_interp_fail(interp, op, "%u operands instead of %d", op->n_in, wanted);
+    for (uint32_t i = 0; makes_values(op) && i < op->n_out; i++)
+        out[i] = dt_interp_tensor(interp->arena, op->out[i]->type);
+    handlers[op->kind](interp, op, in, out);
+    for (uint32_t i = 0; interp->rounds && makes_values(op) && i < op->n_out; i++)
+        round_tensor(out[i]);
+}
+
+static void run_op(DtInterp *interp, const DtOp *op, DtTensor **values)
+{
     DtTensor **in = DT_NEW_ARRAY(interp->arena, DtTensor *, op->n_in + 1);
     DtTensor **out = DT_NEW_ARRAY(interp->arena, DtTensor *, op->n_out + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
         in[i] = value_of(interp, op, values, op->in[i]);
-    for (uint32_t i = 0; makes_values(op) && i < op->n_out; i++)
-        out[i] = dt_interp_tensor(interp->arena, op->out[i]->type);
-    handlers[op->kind](interp, op, in, out);
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        if (interp->rounds && makes_values(op))
-            round_tensor(out[i]);
+    dt_interp_op(interp, op, in, out);
+    for (uint32_t i = 0; i < op->n_out; i++)
         keep_value(interp, op, values, op->out[i], out[i]);
-    }
 }
 
 void dt_interp_run(DtInterp *interp, const DtFunc *func, DtTensor *const *inputs,
@@ -274,12 +278,17 @@ uint64_t dt_interp_element(const DtType *type, const int64_t *coordinate)
     return element_of(type, 0, coordinate);
 }
 
+uint64_t dt_interp_key(DtInterp *interp, const DtOp *op)
+{
+    const char *path = interp->path ? interp->path : "";
+    const char *site = dt_arena_printf(interp->arena, "%s%s%s", path, *path ? "." : "", op->text);
+    return dt_hash_text(site, interp->seed);
+}
+
 void dt_eval_rng(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     (void)in;
-    const char *path = interp->path ? interp->path : "";
-    const char *site = dt_arena_printf(interp->arena, "%s%s%s", path, *path ? "." : "", op->text);
-    uint64_t key = dt_hash_text(site, interp->seed);
+    uint64_t key = dt_interp_key(interp, op);
     DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL);
     double *to = out[0]->at;
     do {

@@ -25,6 +25,19 @@ DtEval dt_eval_gather, dt_eval_scatter_add;
 /* interp_struct.c */
 DtEval dt_eval_call, dt_eval_loop, dt_eval_update, dt_eval_comm;
 
+/* Runs one op by its handler, results rounded if the interpreter rounds: fills out[0 .. n_out). */
+DtEval dt_interp_op;
+
+/* The key of an `rng` op's random numbers, from where the interpreter is. */
+uint64_t dt_interp_key(DtInterp *interp, const DtOp *op);
+
+/* The instance path with a label behind it; NULL and "" add nothing. */
+const char *dt_interp_push(const DtInterp *interp, const char *label);
+
+/* One iteration's slice of a value stacked by a loop: the same memory, of the type slice. */
+DtTensor *dt_interp_slice(DtInterp *interp, const DtOp *loop, const DtTensor *whole,
+                          const DtType *slice, int64_t iteration);
+
 /* One element of a map with two operands of this dtype (interp_map.c). */
 double dt_interp_binary(DtOpKind kind, DtDtype dtype, double x, double y);
 

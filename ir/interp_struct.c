@@ -9,8 +9,8 @@
 
 /* ---- call ---- */
 
-/* A label that is NULL or empty adds nothing: models and library functions have no path segment. */
-static const char *push_label(const DtInterp *interp, const char *label)
+/* Models and library functions have no path segment. */
+const char *dt_interp_push(const DtInterp *interp, const char *label)
 {
     const char *path = interp->path ? interp->path : "";
     if (!label || !*label)
@@ -33,16 +33,15 @@ void dt_eval_call(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
     check_arguments(interp, op, op->n_in, op->n_out);
     const char *outer = interp->path;
     if (op->kind == DT_OP_CALL)
-        interp->path = push_label(interp, op->text);
+        interp->path = dt_interp_push(interp, op->text);
     dt_interp_run(interp, op->func, in, out);
     interp->path = outer;
 }
 
 /* ---- loop ---- */
 
-/* The slice of one iteration: same elements, type of the body's side. */
-static DtTensor *loop_slice(DtInterp *interp, const DtOp *op, const DtTensor *whole,
-                            const DtType *slice, int64_t iteration)
+DtTensor *dt_interp_slice(DtInterp *interp, const DtOp *op, const DtTensor *whole,
+                          const DtType *slice, int64_t iteration)
 {
     const DtType *type = whole->type;
     bool same = type->rank == slice->rank + 1 && type->axes[0].extent == op->loop->count &&
@@ -75,13 +74,13 @@ static void loop_iteration(DtInterp *interp, const DtOp *op, DtTensor *const *ca
     for (uint32_t i = 0; i < loop->n_invariant; i++)
         inputs[n++] = in[loop->n_carried + i];
     for (uint32_t i = 0; i < loop->n_stacked; i++, n++)
-        inputs[n] = loop_slice(interp, op, in[n - 1], body->inputs.at[n]->type, iteration);
+        inputs[n] = dt_interp_slice(interp, op, in[n - 1], body->inputs.at[n]->type, iteration);
     dt_interp_run(interp, body, inputs, results);
     for (uint32_t i = 0; i < loop->n_carried; i++)
         ret_carried[i] = results[i];
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
         const DtTensor *made = results[loop->n_carried + i];
-        DtTensor *to = loop_slice(interp, op, stacked_out[i], made->type, iteration);
+        DtTensor *to = dt_interp_slice(interp, op, stacked_out[i], made->type, iteration);
         memcpy(to->at, made->at, sizeof(double) * (size_t)dt_type_elements(made->type));
     }
 }
@@ -100,7 +99,7 @@ void dt_eval_loop(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
         out[i] = dt_interp_tensor(interp->arena, op->out[i]->type);
     const char *outer_path = interp->path;
     uint32_t outer_iteration = interp->iteration;
-    interp->path = push_label(interp, loop->label);
+    interp->path = dt_interp_push(interp, loop->label);
     for (int64_t k = 0; k < loop->count; k++) {
         int64_t iteration = loop->reverse ? loop->count - 1 - k : k;
         interp->iteration =

@@ -291,7 +291,7 @@ static void run_iteration(Run *run, const DtOp *op, DtTensor *const *in, DtTenso
     DtTensor **inputs = tensors(run, body->inputs.n), **results = tensors(run, body->results.n);
     for (uint32_t rank = 0; rank < n; rank++) {
         inputs[rank] = dt_interp_tensor(run->interp.arena, dt_type_scalar(DT_I32));
-        inputs[rank]->at[0] = (double)iteration;
+        inputs[rank]->at[0] = (double)(loop->first + iteration);
     }
     memcpy(inputs + n, out, sizeof *out * n_carried * n);
     memcpy(inputs + (1 + n_carried) * n, in + n_carried * n, sizeof *in * loop->n_invariant * n);
@@ -322,7 +322,8 @@ static void run_loop(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     run->interp.path = dt_interp_push(&run->interp, loop->label);
     for (int64_t k = 0; k < loop->count; k++) {
         int64_t iteration = loop->reverse ? loop->count - 1 - k : k;
-        run->interp.iteration = outer_iteration * (uint32_t)loop->count + (uint32_t)iteration;
+        run->interp.iteration =
+            outer_iteration * (uint32_t)loop->count + (uint32_t)(loop->first + iteration);
         run_iteration(run, op, in, out, iteration);
     }
     run->interp.path = outer_path;

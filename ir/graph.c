@@ -471,6 +471,25 @@ DtOp *dt_graph_update(DtBuilder *b, DtUpdate update, uint32_t n_in, DtValue *con
     return make(b, &op, n_in, in, NULL, false);
 }
 
+DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n,
+                       DtValue *const *in, int64_t extent)
+{
+    DtOp op = {.kind = DT_OP_PACK, .n_axes = n_kept, .axes = (const char **)(uintptr_t)kept};
+    DtAxis bucket = {.name = dt_intern("@bucket"), .extent = extent};
+    const DtType *wish = dt_type_plain(in[0]->type->dtype, 1, &bucket); /* tells the extent */
+    return make(b, &op, n, in, &wish, true)->out[0];
+}
+
+DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset, const DtType *type)
+{
+    const char *kept[DT_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < n_kept; i++)
+        kept[i] = type->axes[i].name;
+    DtOp op = {.kind = DT_OP_UNPACK, .n_axes = n_kept, .axes = kept, .number = (double)offset};
+    return make_one(b, &op, 1, &x, dt_type_make(type->dtype, type->rank, type->axes, x->type->partial,
+                                               (DtReduce)x->type->pending));
+}
+
 /* NULL for DT_OP_SEND, which has no result (and no result type). */
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result)
 {

@@ -22,6 +22,8 @@ DtEval dt_eval_relabel, dt_eval_slice, dt_eval_pad, dt_eval_concat, dt_eval_expa
 DtEval dt_eval_dot, dt_eval_reduce, dt_eval_scan, dt_eval_topk;
 /* interp_index.c */
 DtEval dt_eval_gather, dt_eval_scatter_add;
+/* interp_pack.c */
+DtEval dt_eval_pack, dt_eval_unpack;
 /* interp_struct.c */
 DtEval dt_eval_call, dt_eval_loop, dt_eval_update, dt_eval_comm;
 

@@ -252,6 +252,8 @@ struct DtStore {
     int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without DtModule.pipeline */
     int64_t depth;        /* SAVED, CHANNEL: slots, each of the type; else 0 */
     int64_t first, whole; /* iterations first .. of `whole` of the leading loop axis; whole 0: all of them */
+    DtStore *bucket;      /* NULL, or the store that holds this one's elements: then no op names this store */
+    int64_t bucket_offset;/* of its first local element in the bucket, before mesh axes split the bucket */
     DtSpan span;
     uint32_t index;       /* in DtModule.stores */
 };
@@ -324,6 +326,10 @@ DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis
                               uint32_t n_summed, const char *const *summed, const DtType *wish);
 DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *const *in);
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);
+/* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per place of
+ * the kept axes. unpack: the tensor of this type (without its pending sums, which are x's) from `offset` on. */
+DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n, DtValue *const *in, int64_t extent);
+DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset, const DtType *type);
 DtOp *dt_graph_update(DtBuilder *b, DtUpdate update, uint32_t n_in, DtValue *const *in);
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result);
 /* A copy of op with other operands: same kind and attributes, result types derived again (or kept where

@@ -425,6 +425,10 @@ static void print_store(Printer *p, const DtModule *module, const DtStore *store
     print_count(p, "depth", store->depth);
     print_count(p, "first", store->first);
     print_count(p, "whole", store->whole);
+    if (store->bucket) {
+        dt_text_printf(p->text, " bucket=%u", store->bucket->index);
+        print_count(p, "at", store->bucket_offset);
+    }
     print_span(p, store->span);
     dt_text_add(p->text, "\n");
 }

@@ -21,7 +21,7 @@ typedef struct Parser {
     DtMap values; /* of func, by the text of the token */
     DtMap kinds;  /* op names -> dt_op_info row */
     DT_VEC(DtFunc *) named;
-    DT_VEC(int64_t) of; /* by store; -1: none */
+    DT_VEC(int64_t) of, bucket; /* by store; -1: none */
 } Parser;
 
 /* A list of pointers under construction. */
@@ -691,7 +691,7 @@ static bool parse_store(Parser *p)
 {
     DtStore *store = DT_NEW(p->module->arena, DtStore);
     unsigned kind;
-    int64_t of = -1;
+    int64_t of = -1, bucket = -1;
     if (!parse_u32(p, &store->index))
         return false;
     if (store->index != p->module->stores.n)
@@ -719,9 +719,14 @@ static bool parse_store(Parser *p)
         dt_irlex_integer(&p->lex, 0, INT32_MAX, &store->first);
     if (take_key(p, "whole"))
         dt_irlex_integer(&p->lex, 0, INT32_MAX, &store->whole);
+    if (take_key(p, "bucket"))
+        dt_irlex_integer(&p->lex, 0, UINT32_MAX, &bucket);
+    if (take_key(p, "at"))
+        dt_irlex_integer(&p->lex, 0, INT64_MAX, &store->bucket_offset);
     parse_span(p, &store->span);
     DT_PUSH(p->module->arena, p->module->stores, store);
     DT_PUSH(p->module->arena, p->of, of);
+    DT_PUSH(p->module->arena, p->bucket, bucket);
     return !p->lex.failed;
 }
 
@@ -745,7 +750,21 @@ static bool parse_entry(Parser *p)
     return dt_irlex_expect(&p->lex, '}');
 }
 
-/* Functions that were only named, and the owners of stores. */
+/* Turns numbers of stores, one per store, into links. */
+static bool resolve_stores(Parser *p, const int64_t *numbers, bool owners)
+{
+    DtModule *module = p->module;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        if (numbers[i] < 0)
+            continue;
+        if (numbers[i] >= module->stores.n)
+            return dt_irlex_fail(&p->lex, "store %u belongs to one that does not exist", i);
+        *(owners ? &module->stores.at[i]->of : &module->stores.at[i]->bucket) = module->stores.at[numbers[i]];
+    }
+    return true;
+}
+
+/* Functions that were only named, and the owners and buckets of stores. */
 static bool resolve(Parser *p)
 {
     for (uint32_t i = 0; i < p->named.n; i++) {
@@ -753,14 +772,7 @@ static bool resolve(Parser *p)
             return dt_irlex_fail(&p->lex, "function `%s` is named but not defined",
                                  p->named.at[i]->name);
     }
-    for (uint32_t i = 0; i < p->of.n; i++) {
-        if (p->of.at[i] < 0)
-            continue;
-        if (p->of.at[i] >= p->module->stores.n)
-            return dt_irlex_fail(&p->lex, "store %u belongs to one that does not exist", i);
-        p->module->stores.at[i]->of = p->module->stores.at[p->of.at[i]];
-    }
-    return true;
+    return resolve_stores(p, p->of.at, true) && resolve_stores(p, p->bucket.at, false);
 }
 
 static bool parse_module(Parser *p)

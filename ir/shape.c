@@ -449,7 +449,7 @@ bool dt_shape_declared(DtShape *s)
     const char *name = dt_op_info[s->op->kind].text;
     if (!type)
         return dt_shape_fail(s, "`%s` needs a result type", name);
-    if (type->partial && s->op->kind != DT_OP_RECV)
+    if (type->partial && s->op->kind != DT_OP_RECV && s->op->kind != DT_OP_PARAM) /* a gradient may wait for its sum */
         return dt_shape_fail(s, "`%s` cannot have a pending reduction", name);
     s->out[0] = type;
     switch (s->op->kind) {

@@ -96,6 +96,8 @@ bool dt_shape_gather(DtShape *s);
 bool dt_shape_scatter_add(DtShape *s);
 bool dt_shape_call(DtShape *s);
 bool dt_shape_loop(DtShape *s);
+bool dt_shape_pack(DtShape *s);
+bool dt_shape_unpack(DtShape *s);
 bool dt_shape_update(DtShape *s);
 bool dt_shape_comm(DtShape *s);
 

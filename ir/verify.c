@@ -362,6 +362,24 @@ static void check_owner(DtVerify *v, const DtStore *store)
                        store->path, received ? "sent store" : "parameter");
 }
 
+/* A bucket holds stores of its own kind and dtype, stacked over the same loops, and has room for them. */
+static void check_bucket(DtVerify *v, const DtStore *store)
+{
+    const DtStore *bucket = store->bucket;
+    if (!bucket)
+        return;
+    bool ok = bucket->index < v->module->stores.n && v->module->stores.at[bucket->index] == bucket && bucket->type &&
+              !bucket->bucket && bucket->kind == store->kind && bucket->type->dtype == store->type->dtype &&
+              bucket->n_loops == store->n_loops && bucket->type->rank > bucket->n_loops;
+    int64_t n = dt_type_local_elements(store->type, &v->module->mesh);
+    for (uint32_t i = 0; ok && i < store->n_loops; i++) {
+        ok = store->type->axes[i].extent == bucket->type->axes[i].extent;
+        n /= store->type->axes[i].extent;
+    }
+    if (!ok || store->bucket_offset < 0 || n < 0 || store->bucket_offset > bucket->type->axes[bucket->type->rank - 1].extent - n)
+        dt_verify_fail(v, store->span, "store `%s` does not fit its bucket", store->path);
+}
+
 static void check_store(DtVerify *v, DtMap *names, uint32_t i)
 {
     const DtStore *store = v->module->stores.at[i];
@@ -373,6 +391,7 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
     if (!check_path(v, store->span, store->path, store->pattern, store->type, store->n_loops))
         return;
     check_owner(v, store);
+    check_bucket(v, store);
     dt_verify_init(v, store->span, &store->init);
     bool slots = store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
     if (store->type->partial && store->kind != DT_STORE_GRAD && !slots)

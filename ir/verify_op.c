@@ -49,6 +49,8 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_CALL] = TEXT | FUNC,
     [DT_OP_LOOP] = FUNC | LOOP,
     [DT_OP_FUSED] = TEXT | FUNC,
+    [DT_OP_PACK] = AXES,
+    [DT_OP_UNPACK] = AXES | NUMBER,
     [DT_OP_UPDATE] = UPDATE,
     [DT_OP_ALL_GATHER] = MESH | TEXT,
     [DT_OP_REDUCE_SCATTER] = MESH | TEXT | REDUCE,
@@ -145,6 +147,8 @@ static bool check_references(DtVerify *v, const DtOp *op)
                               dt_op_info[op->kind].text);
     if (op->kind == DT_OP_PARAM && (!op->text || !op->store || op->text != op->store->path))
         return dt_verify_fail(v, op->span, "`param` does not name the path of its store");
+    if (op->kind == DT_OP_PARAM && op->store->bucket)
+        return dt_verify_fail(v, op->span, "`param` of store `%s`, whose elements lie in a bucket", op->store->path);
     if (op->kind == DT_OP_UPDATE && op->update) {
         const DtUpdate *u = op->update;
         if (!(u->beta1 >= 0 && u->beta1 < 1 && u->beta2 >= 0 && u->beta2 < 1 && u->eps >= 0 &&

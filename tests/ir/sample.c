@@ -156,6 +156,9 @@ static void add_communication(DtBuilder *b)
     DtValue *sum = dt_graph_comm(b, DT_OP_ALL_REDUCE, part, 1 << DATA, wholes);
     dt_graph_comm(b, DT_OP_REDUCE_SCATTER, part, 1 << DATA, splits);
     dt_graph_comm(b, DT_OP_SHARD, sum, 1 << DATA, splits);
+    const char *kept = dt_intern("a");
+    DtValue *bucket = dt_graph_pack(b, 1, &kept, 2, (DtValue *[]){sum, sum}, 16);
+    dt_graph_unpack(b, 1, bucket, 6, wholes);
 }
 
 static void add_result(DtModule *module, DtEntryPoint *entry, DtValue *value, DtStore *store,

@@ -25,7 +25,8 @@ static const char args[] =
     "  arg %o : f32[]\n  arg %l : f32[l=2, b=4]\n  arg %one : f32[a=3, u=1]\n"
     "  arg %s : f32[p=4/d, q=6]\n  arg %r : f32[p=4, q=6]{sum d}\n"
     "  arg %m : f32[p=4, q=6]{max d}\n  arg %z : f32[p=4/d.t, q=6]\n  arg %e : f32[p=4, q=6]\n"
-    "  arg %u : f32[p=4, q=6]{sum t}\n  arg %f : f32[p=4/t, q=6]\n";
+    "  arg %u : f32[p=4, q=6]{sum t}\n  arg %f : f32[p=4/t, q=6]\n"
+    "  arg %k : f32[\"@bucket\"=20]\n";
 
 static const struct {
     const char *line, *reason;
@@ -296,6 +297,15 @@ static const struct {
     {", %9 = loop(%x, %l) : f32[a=3, b=4], f32[l=2, b=4] func=body "
      "loop(axis=l count=2 carried=1 stacked=1 stacked_out=1)",
      "no name"},
+    {"= pack(%x, %y) : f32[\"@bucket\"=32]", NULL},
+    {"= pack[p](%r, %r) : f32[p=4, \"@bucket\"=12]{sum d}", NULL},
+    {"= pack[q](%f) : f32[q=6, \"@split\"=2/t, \"@bucket\"=2]", "keeps axis `q`"},
+    {"= pack(%f) : f32[\"@split\"=2/t, \"@bucket\"=12]", NULL},
+    {"= pack(%f, %e) : f32[\"@bucket\"=48]", "beside"},
+    {"= pack(%x) : f32[\"@bucket\"=11]", "a bucket of 11 elements for 12"},
+    {"= unpack(%k) : f32[a=3, b=4] number=8", NULL},
+    {"= unpack(%k) : f32[a=3, b=4] number=9", "12 elements from element 9 of 20"},
+    {"= unpack(%x) : f32[a=3, b=4]", "no whole bucket"},
     {"= update(%x, %x, %o, %o) : f32[a=3, b=4] update(sgd)", NULL},
     {", %9 = update(%x, %x, %x, %o, %o) : f32[a=3, b=4], f32[a=3, b=4] update(sgd momentum=0.9)",
      NULL},

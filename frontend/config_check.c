@@ -234,6 +234,34 @@ static void check_place(const Check *c, const DtShard *shard)
     dt_configargs_suggest(d, span, last, known.at, known.n);
 }
 
+/* The keys of an `attend`, its second argument, have the axis and the queries, its first, do not. */
+static bool is_attended(const Check *c, const char *axis)
+{
+    const DtModule *module = c->program->module;
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        const DtFunc *func = module->funcs.at[i];
+        if (func->library && !strcmp(func->library, "attend") && func->n_args >= 2 &&
+            dt_type_find(func->inputs.at[0]->type, axis) < 0 &&
+            dt_type_find(func->inputs.at[1]->type, axis) >= 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_ring(const Check *c, const DtShard *shard)
+{
+    for (uint32_t i = 0; shard->ring && i < shard->n_axes; i++) {
+        if (is_attended(c, shard->axes[i]) ||
+            !has_word(c->facts.axes.at, c->facts.axes.n, shard->axes[i]))
+            continue;
+        DtDiag *d = dt_diag_report(c->host->diags, E0517,
+                                   dt_configcheck_operand(c->items, shard->span, shard->axes[i]),
+                                   "no `attend` has keys over `%s`", shard->axes[i]);
+        dt_diag_note(d, "`ring` replaces the gather of keys and values inside `attend`");
+        dt_diag_help(d, "leave `(ring = true)` out, or write it on the line of the keys' axis");
+    }
+}
+
 static bool shares(const char *const *a, uint32_t n_a, const char *const *b, uint32_t n_b)
 {
     for (uint32_t i = 0; i < n_a; i++)
@@ -428,6 +456,7 @@ static void check_parallel(const Check *c, const DtParallelConfig *p)
         for (uint32_t k = 0; k < p->shards.at[i].n_axes; k++)
             check_axis(c, p->shards.at[i].span, p->shards.at[i].axes[k], "shard");
         check_place(c, &p->shards.at[i]);
+        check_ring(c, &p->shards.at[i]);
         check_order(c, p, i);
     }
     if (p->micro_axis)

@@ -251,14 +251,14 @@ static void check_complete(const Mapping *m)
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->program->module->stores.n; i++) {
         const DtStore *store = m->program->module->stores.at[i];
-        bool found = store->kind != DT_STORE_PARAM;
+        bool found = !is_parameter(store);
         for (uint32_t k = 0; k < m->seen.n; k++)
             found |= m->seen.at[k] == store;
         if (found)
             continue;
         if (!d)
             d = dt_diag_report(m->host->diags, E0468, m->item->name.span,
-                               "`%s` does not name every parameter", m->item->name.text);
+                               "`%s` does not name every parameter and state", m->item->name.text);
         if (missing++ < 5)
             dt_diag_note(d, "`%s` is missing", store->path);
     }

@@ -291,9 +291,9 @@ static const DtDef *typed_model(const DtLower *l)
 }
 
 /* A model without train block: its arguments become inputs. */
-static void predict_model(DtLower *l, const DtDef *def)
+static void predict_model(DtLower *l, const DtDef *def, bool training)
 {
-    Entry *e = begin_entry(l, "predict", false, def->span);
+    Entry *e = begin_entry(l, "predict", training, def->span);
     DtBound *bound = DT_NEW_ARRAY(l->arena, DtBound, def->formals.n + 1);
     DtExpr *call = DT_NEW(l->arena, DtExpr);
     *call = (DtExpr){.kind = DT_EXPR_NAME, .span = def->name.span, .name = def->name};
@@ -356,8 +356,20 @@ static void check_rest(DtLower *l)
         for (uint32_t k = 0; alone && k < l->seen.n; k++)
             alone = l->seen.at[k] != def;
         if (alone)
-            predict_model(l, def);
+            predict_model(l, def, false);
     }
+}
+
+/* What a model without a train block would do in training: assigned states, branches on `training`. The
+ * functions made for that are dropped. */
+static void check_training(DtLower *l, const DtDef *model)
+{
+    DtModule *module = l->module;
+    uint32_t funcs = module->funcs.n, stores = module->stores.n, entries = module->entries.n;
+    predict_model(l, model, true);
+    module->funcs.n = funcs;
+    module->stores.n = stores;
+    module->entries.n = entries;
 }
 
 static void lower_entries(DtLower *l, const DtItem *train)
@@ -372,8 +384,11 @@ static void lower_entries(DtLower *l, const DtItem *train)
         return;
     }
     const DtDef *model = typed_model(l);
-    if (model)
-        predict_model(l, model);
+    if (!model)
+        return;
+    predict_model(l, model, false);
+    if (!dt_diag_errors(l->diags))
+        check_training(l, model);
 }
 
 DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *options)
@@ -412,7 +427,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         check_rest(l);
     if (!fragment) {
         dt_names_check(l);
-        dt_lint_unused(l);
+        if (!dt_diag_errors(diags)) /* an error often is why a name seems unused */
+            dt_lint_unused(l);
     }
     if (dt_diag_errors(diags))
         return NULL;

@@ -334,6 +334,11 @@ static void wrong_count(DtLower *l, const DtStmt *stmt, const DtVal *v)
 {
     if (dt_val_is_error(v))
         return;
+    if (v->kind == DT_VAL_INT) {
+        dt_report_error(l, E0411, stmt->value->span,
+                        "`repeat` runs 1 to 1,048,576 times, and this is %lld", (long long)v->whole);
+        return;
+    }
     DtDiag *d =
         dt_report_error(l, E0411, stmt->value->span,
                         "`repeat` runs over a number of iterations or a tuple, and this is %s",

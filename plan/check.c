@@ -175,6 +175,9 @@ static bool check_meta(Check *check)
         if (ranks > 1 << 20)
             return dt_check_fail(check, "MESH", i, "more than 2^20 ranks");
     }
+    if (meta->pipeline > plan->n_mesh || dt_plan_stages(plan) > DT_PLAN_MAX_STAGES)
+        return dt_check_fail(check, "META", 0, "mesh axis %u of %u is no pipeline of at most %d",
+                             meta->pipeline, plan->n_mesh, DT_PLAN_MAX_STAGES);
     if (meta->n_ranks != ranks)
         return dt_check_fail(check, "META", 0, "%u ranks, but the mesh has %lld", meta->n_ranks,
                              (long long)ranks);
@@ -202,11 +205,28 @@ static bool check_groups(Check *check)
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_groups; i++) {
         const DtPlanGroup *group = &plan->groups[i];
-        if (!mask_in_mesh(plan, group->mask) || group->size != ranks_of(plan, group->mask))
+        uint32_t stages = dt_plan_stages(plan);
+        bool some = group->stages != 0;
+        if (!mask_in_mesh(plan, group->mask) ||
+            (some && (plan->meta->pipeline == 0 || stages > 64 ||
+                      !(group->mask >> (plan->meta->pipeline - 1) & 1) ||
+                      (stages < 64 && group->stages >> stages != 0))))
+            return dt_check_fail(check, "GRUP", i, "axes %x, stages %llx", group->mask,
+                                 (unsigned long long)group->stages);
+        int64_t ranks = ranks_of(plan, group->mask);
+        if (some)
+            ranks = ranks / stages * __builtin_popcountll(group->stages);
+        if (group->size != ranks)
             return dt_check_fail(check, "GRUP", i, "axes %x do not make %u ranks", group->mask,
                                  group->size);
     }
     return true;
+}
+
+bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage)
+{
+    return stage == -1 || (stage >= 0 && (uint32_t)stage < dt_plan_stages(check->plan)) ||
+           dt_check_fail(check, tag, index, "stage %d of %u", stage, dt_plan_stages(check->plan));
 }
 
 static bool check_arenas(Check *check)
@@ -225,6 +245,12 @@ static bool check_arenas(Check *check)
     if (total > DT_CHECK_MAX_BYTES)
         return dt_check_fail(check, "AREN", 0, "the arenas have %lld bytes together",
                              (long long)total);
+    if (plan->n_sizes != 0 && plan->n_sizes != (uint64_t)plan->n_arenas * dt_plan_stages(plan))
+        return dt_check_fail(check, "ASIZ", plan->n_sizes, "%u sizes of %u arenas on %u stages",
+                             plan->n_sizes, plan->n_arenas, dt_plan_stages(plan));
+    for (uint32_t i = 0; i < plan->n_sizes; i++)
+        if (plan->sizes[i].bytes < 0 || plan->sizes[i].bytes > plan->arenas[i % plan->n_arenas].bytes)
+            return dt_check_fail(check, "ASIZ", i, "%lld bytes", (long long)plan->sizes[i].bytes);
     return true;
 }
 
@@ -240,6 +266,12 @@ static bool check_axes(Check *check)
                                  (long long)axis->extent, (long long)axis->local, axis->split);
         /* Inputs hold a micro-batch: time splits the batch too. */
         int64_t ranks = ranks_of(plan, axis->split);
+        if (axis->first < 0 || (axis->first > 0 && axis->first > axis->extent - axis->local))
+            return dt_check_fail(check, "AXIS", i, "%lld elements from %lld of %lld",
+                                 (long long)axis->local, (long long)axis->first,
+                                 (long long)axis->extent);
+        if (plan->meta->pipeline != 0) /* a stage may hold any part of a loop */
+            continue;
         if ((DtWide)axis->local * ranks * plan->meta->n_micro < axis->extent)
             return dt_check_fail(check, "AXIS", i, "%lld ranks hold %lld each of %lld",
                                  (long long)ranks, (long long)axis->local, (long long)axis->extent);
@@ -247,25 +279,38 @@ static bool check_axes(Check *check)
     return true;
 }
 
+/* Bytes of the arena on that stage; -1: on the one with the fewest. */
+static int64_t arena_bytes(const DtPlan *plan, uint32_t arena, int32_t stage)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++) {
+        int64_t bytes = dt_plan_arena_bytes(plan, arena, s);
+        if (dt_plan_on_stage(stage, s) && bytes < least)
+            least = bytes;
+    }
+    return least;
+}
+
 /* bytes at offset lie in the arena, aligned to dtype. */
 static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t arena,
-                        int64_t offset, int64_t bytes, uint32_t dtype)
+                        int32_t stage, int64_t offset, int64_t bytes, uint32_t dtype)
 {
     const DtPlan *plan = check->plan;
+    if (!dt_check_stage(check, tag, index, stage))
+        return false;
     if (arena >= plan->n_arenas)
         return dt_check_fail(check, tag, index, "arena %u of %u", arena, plan->n_arenas);
-    if (offset < 0 || offset % dt_kinds_size(dtype) != 0 || bytes > plan->arenas[arena].bytes ||
-        offset > plan->arenas[arena].bytes - bytes)
+    int64_t size = arena_bytes(plan, arena, stage);
+    if (offset < 0 || offset % dt_kinds_size(dtype) != 0 || bytes > size || offset > size - bytes)
         return dt_check_fail(check, tag, index, "offset %lld + %lld of %lld bytes",
-                             (long long)offset, (long long)bytes,
-                             (long long)plan->arenas[arena].bytes);
+                             (long long)offset, (long long)bytes, (long long)size);
     return true;
 }
 
 /* A tensor in an arena: axes in range, bytes = local elements x dtype, aligned, inside. */
 static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t first_axis,
-                         uint32_t n_axes, uint32_t dtype, uint32_t arena, int64_t offset,
-                         int64_t bytes)
+                         uint32_t n_axes, uint32_t dtype, uint32_t arena, int32_t stage,
+                         int64_t offset, int64_t bytes)
 {
     const DtPlan *plan = check->plan;
     if (!dt_check_range(check, tag, index, "axes", first_axis, n_axes, plan->n_axes))
@@ -277,7 +322,7 @@ static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t
         expected *= plan->axes[first_axis + a].local;
     if (expected != bytes)
         return dt_check_fail(check, tag, index, "%lld bytes do not fit its axes", (long long)bytes);
-    return check_place(check, tag, index, arena, offset, bytes, dtype);
+    return check_place(check, tag, index, arena, stage, offset, bytes, dtype);
 }
 
 /* Spans are optional as a whole: without any, records say 0. */
@@ -288,13 +333,32 @@ static bool check_span(Check *check, const char *tag, uint32_t index, uint32_t s
     return dt_check_fail(check, tag, index, "span %u of %u", span, check->plan->n_spans);
 }
 
+static bool check_channels(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_channels; i++) {
+        const DtPlanChannel *channel = &plan->channels[i];
+        uint32_t stages = dt_plan_stages(plan);
+        if (channel->from >= stages || channel->to >= stages)
+            return dt_check_fail(check, "CHAN", i, "from stage %u to %u of %u", channel->from,
+                                 channel->to, stages);
+        if (channel->slots < 1 || channel->slots > DT_PLAN_MAX_SLOTS || channel->bytes < 0 ||
+            channel->bytes > DT_CHECK_MAX_BYTES)
+            return dt_check_fail(check, "CHAN", i, "%u slots of %lld bytes", channel->slots,
+                                 (long long)channel->bytes);
+        if (!check_span(check, "CHAN", i, channel->span))
+            return false;
+    }
+    return true;
+}
+
 static bool check_stores(Check *check)
 {
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
         if (!check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
-                          store->arena, store->offset, store->bytes) ||
+                          store->arena, store->stage, store->offset, store->bytes) ||
             !check_span(check, "STOR", i, store->span))
             return false;
         if (store->n_loops > store->n_axes || store->saved > 1)
@@ -391,7 +455,7 @@ static bool check_inputs(Check *check)
         if (elements != input->row_elements)
             return dt_check_fail(check, "INPT", i, "%lld elements a row do not fit its axes",
                                  (long long)input->row_elements);
-        if (!check_place(check, "INPT", i, input->arena, input->offset,
+        if (!check_place(check, "INPT", i, input->arena, -1, input->offset,
                          input->row_elements * dt_kinds_size(input->dtype), input->dtype))
             return false;
     }
@@ -429,13 +493,14 @@ static bool check_scalars(Check *check)
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &plan->scalars[i];
-        if (!check_tensor(check, "SCAL", i, 0, 0, DT_PLAN_F32, scalar->arena, scalar->offset, 4))
+        if (!check_tensor(check, "SCAL", i, 0, 0, DT_PLAN_F32, scalar->arena, -1, scalar->offset,
+                          4))
             return false;
     }
     for (uint32_t i = 0; i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
         if (!check_tensor(check, "METR", i, metric->first_axis, metric->n_axes, metric->dtype,
-                          metric->arena, metric->offset, metric->bytes))
+                          metric->arena, metric->stage, metric->offset, metric->bytes))
             return false;
         if (!has_entry(plan, metric->entry))
             return dt_check_fail(check, "METR", i, "is of an entry that the plan lacks");
@@ -447,7 +512,7 @@ DtStatus dt_check_plan(const DtPlan *plan)
 {
     Check check = {.plan = plan, .status = DT_OK};
     if (check_strings(&check) && check_fields(&check) && check_meta(&check) &&
-        check_groups(&check) && check_arenas(&check) && check_axes(&check) &&
+        check_groups(&check) && check_channels(&check) && check_arenas(&check) && check_axes(&check) &&
         check_stores(&check) && check_kernels(&check) && check_gemms(&check) &&
         check_inputs(&check) && check_readers(&check) && check_scalars(&check) &&
         dt_check_run(&check))

@@ -17,6 +17,7 @@ enum {
 };
 #define DT_CHECK_MAX_BYTES ((int64_t)1 << 46) /* of an arena; also elements and extents */
 #define DT_CHECK_MAX_RUNS  1000000000         /* bodies run by one entry */
+#define DT_CHECK_MAX_ITEMS 50000000           /* of schedules, called entries counted with each call */
 
 typedef struct Check {
     const DtPlan *plan;
@@ -30,6 +31,9 @@ bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *fo
 /* [first, first + count) lies within n. */
 bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first,
                     uint64_t count, uint64_t n);
+
+/* stage is -1 or a stage of the plan. */
+bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage);
 
 /* Schedules, bodies and instructions. Requires all other records to be checked. */
 bool dt_check_run(Check *check);

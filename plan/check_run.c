@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker's second half: the program. Walks every entry's schedule (loops nest and end,
- * registers are set once per nest, the number of runs is bounded), collecting for each body the
- * range of every register over all places that run it; then evaluates each argument of each
- * instruction over those ranges and all mesh coordinates, in 128 bits, and compares with what the
- * instruction touches. */
+/* The checker's second half: the program. For each stage: walks the schedule of every entry (loops
+ * nest and end, registers are set before they are read, the number of runs is bounded), collecting
+ * for each body the range of every register over all places that run it; then evaluates each
+ * argument of each instruction over those ranges and all mesh coordinates, in 128 bits, and
+ * compares with what the instruction touches and what the stage has.
+ *
+ * The walk is one pass over the items. A register that is set inside a loop has no value when an
+ * iteration begins, so nothing depends on the iteration before; then ranges follow from the loops
+ * around a SET alone. */
 #include "plan/check_internal.h"
 
 #include "plan/kinds.h"
@@ -18,47 +22,84 @@ typedef struct Wide {
     DtWide lo, hi;
 } Wide;
 
-/* Registers of a body over all its runs. */
+/* Registers of a body over all its runs on one stage. unset: bits of those without a value in one. */
 typedef struct Hull {
     bool runs;
+    uint32_t unset;
     Range reg[DT_PLAN_REGS];
 } Hull;
 
-static Hull *hulls_of(const DtPlan *plan)
-{
-    return calloc(plan->n_bodies ? plan->n_bodies : 1, sizeof(Hull));
-}
-
-static void widen(Hull *hull, const Range reg[DT_PLAN_REGS])
-{
-    for (int r = 0; r < DT_PLAN_REGS; r++) {
-        if (!hull->runs || reg[r].lo < hull->reg[r].lo)
-            hull->reg[r].lo = reg[r].lo;
-        if (!hull->runs || reg[r].hi > hull->reg[r].hi)
-            hull->reg[r].hi = reg[r].hi;
-    }
-    hull->runs = true;
-}
+/* The bodies that one stage runs. */
+typedef struct Stage {
+    uint32_t number;
+    Hull *hulls;    /* by body */
+    uint32_t *list; /* of those that run */
+    uint32_t n;
+    int64_t items; /* looked at so far, on all stages */
+} Stage;
 
 /* ---- schedules ---- */
 
 typedef struct Nest {
+    uint32_t entry, end; /* number of the entry, the item after its last */
     uint32_t n_open, open[DT_PLAN_MAX_DEPTH]; /* registers of the loops around us */
     Range reg[DT_PLAN_REGS];
+    uint32_t unset;                      /* bits of registers without a value */
     int64_t runs[DT_PLAN_MAX_DEPTH + 1]; /* how often we come here, by depth */
     int64_t total;
+    bool called; /* the items are another entry's */
 } Nest;
+
+static void widen(Stage *stage, uint32_t body, const Nest *nest)
+{
+    Hull *hull = &stage->hulls[body];
+    if (!hull->runs)
+        stage->list[stage->n++] = body;
+    for (int r = 0; r < DT_PLAN_REGS; r++) {
+        if (!hull->runs || nest->reg[r].lo < hull->reg[r].lo)
+            hull->reg[r].lo = nest->reg[r].lo;
+        if (!hull->runs || nest->reg[r].hi > hull->reg[r].hi)
+            hull->reg[r].hi = nest->reg[r].hi;
+    }
+    hull->unset |= nest->unset;
+    hull->runs = true;
+}
+
+static const int64_t limit = (int64_t)1 << 31;
+
+static bool is_open(const Nest *nest, uint32_t reg)
+{
+    for (uint32_t i = 0; i < nest->n_open; i++)
+        if (nest->open[i] == reg)
+            return true;
+    return false;
+}
+
+/* Registers that items from the LOOP at index up to its END set; ends that are missing are found later. */
+static uint32_t set_within(const DtPlan *plan, uint32_t index, uint32_t end)
+{
+    uint32_t bits = 0;
+    int64_t depth = 0;
+    for (uint32_t i = index; i < end; i++) {
+        const DtPlanSchedule *item = &plan->schedule[i];
+        depth += item->kind == DT_SCHED_LOOP;
+        depth -= item->kind == DT_SCHED_END;
+        if (depth <= 0)
+            break;
+        if (item->kind == DT_SCHED_SET && item->reg < DT_PLAN_REGS)
+            bits |= 1u << item->reg;
+    }
+    return bits;
+}
 
 static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
 {
     if (item->reg >= DT_PLAN_REGS || nest->n_open == DT_PLAN_MAX_DEPTH)
         return dt_check_fail(check, "SCHD", index, "loop of register %u at depth %u", item->reg,
                              nest->n_open);
-    for (uint32_t i = 0; i < nest->n_open; i++)
-        if (nest->open[i] == item->reg)
-            return dt_check_fail(check, "SCHD", index, "register %u counts two nested loops",
-                                 item->reg);
-    const int64_t limit = (int64_t)1 << 31;
+    if (is_open(nest, item->reg))
+        return dt_check_fail(check, "SCHD", index, "register %u counts two nested loops",
+                             item->reg);
     if (item->count < 1 || item->count > DT_CHECK_MAX_RUNS || item->first < -limit ||
         item->first > limit || item->step < -limit || item->step > limit)
         return dt_check_fail(check, "SCHD", index, "%lld times from %lld by %lld",
@@ -68,6 +109,8 @@ static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, 
         return dt_check_fail(check, "SCHD", index, "counts to %lld", (long long)last);
     nest->reg[item->reg] =
         (Range){item->first < last ? item->first : last, item->first < last ? last : item->first};
+    nest->unset |= set_within(check->plan, index, nest->end);
+    nest->unset &= ~(1u << item->reg);
     nest->open[nest->n_open++] = item->reg;
     nest->runs[nest->n_open] = nest->runs[nest->n_open - 1] * item->count;
     if (nest->runs[nest->n_open] > DT_CHECK_MAX_RUNS)
@@ -75,50 +118,127 @@ static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, 
     return true;
 }
 
-static bool check_item(Check *check, uint32_t index, Nest *nest, Hull *hulls)
+static bool end_loop(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
+{
+    /* An END may name the register of its loop, for readers. */
+    if (nest->n_open == 0 || item->body != 0 ||
+        (item->reg != 0 && item->reg != nest->open[nest->n_open - 1]))
+        return dt_check_fail(check, "SCHD", index, "ends no loop");
+    uint32_t reg = nest->open[--nest->n_open];
+    nest->reg[reg] = (Range){0, 0};
+    nest->unset &= ~(1u << reg);
+    return true;
+}
+
+static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
+{
+    if (nest->called || item->reg >= DT_PLAN_REGS || item->body >= DT_PLAN_REGS ||
+        is_open(nest, item->reg))
+        return dt_check_fail(check, "SCHD", index, "sets register %u out of %u", item->reg,
+                             item->body);
+    if (item->count < 0 || item->count > limit || item->first < -limit || item->first > limit ||
+        item->step < -limit || item->step > limit)
+        return dt_check_fail(check, "SCHD", index, "%lld + %lld of a register, modulo %lld",
+                             (long long)item->first, (long long)item->step, (long long)item->count);
+    if (item->step != 0 && nest->unset >> item->body & 1)
+        return dt_check_fail(check, "SCHD", index, "register %u has no value", item->body);
+    Range from = nest->reg[item->body]; /* below 2^40: times 2^31 it stays within 128 bits */
+    DtWide x = (DtWide)item->step * from.lo + item->first,
+           y = (DtWide)item->step * from.hi + item->first;
+    Wide sum = {x < y ? x : y, x < y ? y : x};
+    if (sum.lo < -((DtWide)limit << 9) || sum.hi > (DtWide)limit << 9)
+        return dt_check_fail(check, "SCHD", index, "register %u leaves its range", item->reg);
+    bool wraps = item->count != 0 && (sum.lo < 0 || sum.hi >= item->count);
+    nest->reg[item->reg] =
+        wraps ? (Range){0, item->count - 1} : (Range){(int64_t)sum.lo, (int64_t)sum.hi};
+    nest->unset &= ~(1u << item->reg);
+    return true;
+}
+
+static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage);
+
+static bool call_entry(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest,
+                       Stage *stage)
+{
+    const DtPlan *plan = check->plan;
+    if (nest->called || item->body >= nest->entry ||
+        !dt_plan_on_stage(plan->entries[item->body].stage, stage->number))
+        return dt_check_fail(check, "SCHD", index, "cannot call entry %u from entry %u", item->body,
+                             nest->entry);
+    const DtPlanEntry *entry = &plan->entries[item->body];
+    Nest inner = *nest;
+    inner.called = true;
+    inner.end = entry->first + entry->count;
+    for (uint32_t i = entry->first; i < inner.end; i++) {
+        if (!check_item(check, i, &inner, stage))
+            return false;
+        if (inner.n_open < nest->n_open)
+            return dt_check_fail(check, "SCHD", i, "ends no loop");
+    }
+    nest->total = inner.total;
+    return inner.n_open == nest->n_open ||
+           dt_check_fail(check, "SCHD", index, "a loop of the called entry does not end");
+}
+
+static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage)
 {
     const DtPlanSchedule *item = &check->plan->schedule[index];
+    if (++stage->items > DT_CHECK_MAX_ITEMS)
+        return dt_check_fail(check, "SCHD", index, "the schedules have more than %d items",
+                             DT_CHECK_MAX_ITEMS);
     if (item->kind == DT_SCHED_LOOP) {
         if (item->body != 0)
             return dt_check_fail(check, "SCHD", index, "a loop names a body");
         return open_loop(check, index, item, nest);
     }
+    if (item->kind == DT_SCHED_SET)
+        return set_register(check, index, item, nest);
     if (item->first != 0 || item->step != 0 || item->count != 0 ||
         (item->reg != 0 && item->kind != DT_SCHED_END))
         return dt_check_fail(check, "SCHD", index, "only loops count");
-    if (item->kind == DT_SCHED_END) {
-        /* An END may name the register of its loop, for readers. */
-        if (nest->n_open == 0 || item->body != 0 ||
-            (item->reg != 0 && item->reg != nest->open[nest->n_open - 1]))
-            return dt_check_fail(check, "SCHD", index, "ends no loop");
-        nest->reg[nest->open[--nest->n_open]] = (Range){0, 0};
-        return true;
-    }
+    if (item->kind == DT_SCHED_END)
+        return end_loop(check, index, item, nest);
+    if (item->kind == DT_SCHED_CALL)
+        return call_entry(check, index, item, nest, stage);
     if (item->body >= check->plan->n_bodies)
         return dt_check_fail(check, "SCHD", index, "body %u of %u", item->body,
                              check->plan->n_bodies);
     nest->total += nest->runs[nest->n_open];
     if (nest->total > DT_CHECK_MAX_RUNS)
         return dt_check_fail(check, "SCHD", index, "runs more than %d bodies", DT_CHECK_MAX_RUNS);
-    widen(&hulls[item->body], nest->reg);
+    widen(stage, item->body, nest);
     return true;
 }
 
-static bool check_entries(Check *check, Hull *hulls)
+static bool check_entry_records(Check *check)
 {
     const DtPlan *plan = check->plan;
     for (uint32_t e = 0; e < plan->n_entries; e++) {
         const DtPlanEntry *entry = &plan->entries[e];
         if (!dt_check_range(check, "ENTR", e, "schedule", entry->first, entry->count,
-                            plan->n_schedule))
+                            plan->n_schedule) ||
+            !dt_check_stage(check, "ENTR", e, entry->stage))
             return false;
-        for (uint32_t other = 0; other < e; other++)
-            if (strcmp(dt_plan_str(plan, plan->entries[other].name),
-                       dt_plan_str(plan, entry->name)) == 0)
+        for (uint32_t o = 0; o < e; o++) {
+            const DtPlanEntry *other = &plan->entries[o];
+            if ((other->stage < 0 || dt_plan_on_stage(entry->stage, (uint32_t)other->stage)) &&
+                strcmp(dt_plan_str(plan, other->name), dt_plan_str(plan, entry->name)) == 0)
                 return dt_check_fail(check, "ENTR", e, "an entry occurs twice");
-        Nest nest = {.runs = {1}};
+        }
+    }
+    return true;
+}
+
+static bool walk_entries(Check *check, Stage *stage)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t e = 0; e < plan->n_entries; e++) {
+        const DtPlanEntry *entry = &plan->entries[e];
+        if (!dt_plan_on_stage(entry->stage, stage->number))
+            continue;
+        Nest nest = {.entry = e, .end = entry->first + entry->count, .runs = {1}};
         for (uint32_t i = 0; i < entry->count; i++)
-            if (!check_item(check, entry->first + i, &nest, hulls))
+            if (!check_item(check, entry->first + i, &nest, stage))
                 return false;
         if (nest.n_open != 0)
             return dt_check_fail(check, "ENTR", e, "a loop does not end within the entry");
@@ -136,20 +256,42 @@ static void add_term(Wide *sum, int64_t coef, int64_t lo, int64_t hi)
     sum->hi += x < y ? y : x;
 }
 
-static bool arg_range(Check *check, uint32_t index, const Hull *hull, Wide *ret_range)
+/* An instruction being checked. */
+typedef struct Inst {
+    Check *check;
+    const DtPlanInst *inst;
+    uint32_t index, stage;
+    const Hull *hull;
+} Inst;
+
+/* Least and largest coordinate of the stage's ranks on a mesh axis. */
+static Range coordinates(const Inst *at, uint32_t axis)
 {
+    const DtPlan *plan = at->check->plan;
+    if (plan->meta->pipeline == axis + 1)
+        return (Range){at->stage, at->stage};
+    return (Range){0, (int64_t)plan->mesh[axis].size - 1};
+}
+
+static bool arg_range(const Inst *at, uint32_t index, Wide *ret_range)
+{
+    Check *check = at->check;
     const DtPlan *plan = check->plan;
     const DtPlanArg *arg = &plan->args[index];
     Wide range = {arg->base, arg->base};
-    for (int r = 0; r < DT_PLAN_REGS; r++)
-        add_term(&range, arg->reg[r], hull->reg[r].lo, hull->reg[r].hi);
+    for (int r = 0; r < DT_PLAN_REGS; r++) {
+        if (arg->reg[r] != 0 && at->hull->unset >> r & 1)
+            return dt_check_fail(check, "ARGS", index, "register %d has no value", r);
+        add_term(&range, arg->reg[r], at->hull->reg[r].lo, at->hull->reg[r].hi);
+    }
     for (int c = 0; c < DT_PLAN_COORDS; c++) {
         if (arg->coord[c] == 0)
             continue;
         if (arg->coord_axis[c] >= plan->n_mesh)
             return dt_check_fail(check, "ARGS", index, "mesh axis %u of %u", arg->coord_axis[c],
                                  plan->n_mesh);
-        add_term(&range, arg->coord[c], 0, (int64_t)plan->mesh[arg->coord_axis[c]].size - 1);
+        Range coord = coordinates(at, arg->coord_axis[c]);
+        add_term(&range, arg->coord[c], coord.lo, coord.hi);
     }
     if (range.lo < INT64_MIN / 2 || range.hi > INT64_MAX / 2)
         return dt_check_fail(check, "ARGS", index, "its value may leave 63 bits");
@@ -157,34 +299,26 @@ static bool arg_range(Check *check, uint32_t index, const Hull *hull, Wide *ret_
     return true;
 }
 
-/* An instruction being checked. */
-typedef struct Inst {
-    Check *check;
-    const DtPlanInst *inst;
-    uint32_t index;
-    const Hull *hull;
-} Inst;
-
 /* Every partial sum of an address fits 63 bits when its terms do; they do if the whole range does
  * and no term alone leaves it, which the runtime relies on when it adds in 64 bits. */
-static bool terms_fit(Check *check, uint32_t index, const Hull *hull)
+static bool terms_fit(const Inst *at, uint32_t index)
 {
-    const DtPlanArg *arg = &check->plan->args[index];
-    const int64_t limit = INT64_MAX / 16;
-    bool fits = arg->base <= limit && arg->base >= -limit;
+    const DtPlanArg *arg = &at->check->plan->args[index];
+    const int64_t most = INT64_MAX / 16;
+    bool fits = arg->base <= most && arg->base >= -most;
     for (int r = 0; r < DT_PLAN_REGS; r++) {
         Wide term = {0, 0};
-        add_term(&term, arg->reg[r], hull->reg[r].lo, hull->reg[r].hi);
-        fits = fits && term.lo >= -limit && term.hi <= limit;
+        add_term(&term, arg->reg[r], at->hull->reg[r].lo, at->hull->reg[r].hi);
+        fits = fits && term.lo >= -most && term.hi <= most;
     }
     for (int c = 0; c < DT_PLAN_COORDS; c++)
         if (arg->coord[c] != 0) {
             Wide term = {0, 0};
-            add_term(&term, arg->coord[c], 0,
-                     (int64_t)check->plan->mesh[arg->coord_axis[c]].size - 1);
-            fits = fits && term.lo >= -limit && term.hi <= limit;
+            Range coord = coordinates(at, arg->coord_axis[c]);
+            add_term(&term, arg->coord[c], coord.lo, coord.hi);
+            fits = fits && term.lo >= -most && term.hi <= most;
         }
-    return fits || dt_check_fail(check, "ARGS", index, "a term of its value is out of range");
+    return fits || dt_check_fail(at->check, "ARGS", index, "a term of its value is out of range");
 }
 
 /* Argument i is an address range of at least need bytes inside its arena for all registers; unit:
@@ -202,9 +336,9 @@ static bool check_address(const Inst *at, uint32_t i, DtWide need, int64_t unit,
     if (arg->arena >= plan->n_arenas)
         return dt_check_fail(at->check, "ARGS", index, "arena %u of %u", arg->arena,
                              plan->n_arenas);
-    if (!arg_range(at->check, index, at->hull, &range) || !terms_fit(at->check, index, at->hull))
+    if (!arg_range(at, index, &range) || !terms_fit(at, index))
         return false;
-    int64_t size = plan->arenas[arg->arena].bytes;
+    int64_t size = dt_plan_arena_bytes(plan, arg->arena, at->stage);
     if (arg->bytes < 0 || range.lo < 0 || range.hi + arg->bytes > size)
         return dt_check_fail(
             at->check, "ARGS", index, "bytes %lld to %lld of an arena of %lld", (long long)range.lo,
@@ -238,8 +372,7 @@ static bool check_integer(const Inst *at, uint32_t i, Wide *ret_range)
         *ret_range = (Wide){0, INT64_MAX / 2};
         return true;
     }
-    return arg_range(at->check, index, at->hull, ret_range) &&
-           terms_fit(at->check, index, at->hull);
+    return arg_range(at, index, ret_range) && terms_fit(at, index);
 }
 
 /* ---- one function per kind of instruction ---- */
@@ -332,6 +465,27 @@ static bool check_read(const Inst *at)
     return true;
 }
 
+/* A message of at most a slot of a channel that begins (SEND) or ends (RECV) at this stage. */
+static bool check_message(const Inst *at)
+{
+    const DtPlan *plan = at->check->plan;
+    const DtPlanInst *inst = at->inst;
+    bool sends = inst->kind == DT_INST_SEND;
+    Wide tag;
+    if (!wants(at, 2, inst->ref, plan->n_channels))
+        return false;
+    const DtPlanChannel *channel = &plan->channels[inst->ref];
+    if ((sends ? channel->from : channel->to) != at->stage)
+        return dt_check_fail(at->check, "INST", at->index, "channel %u has no end at stage %u",
+                             inst->ref, at->stage);
+    if (inst->count < 0 || inst->count > channel->bytes / dt_kinds_size(inst->dtype))
+        return dt_check_fail(at->check, "INST", at->index, "%lld elements in a slot of %lld bytes",
+                             (long long)inst->count, (long long)channel->bytes);
+    int64_t unit = dt_kinds_size(inst->dtype);
+    return check_address(at, 0, (DtWide)inst->count * unit, unit, !sends, false) &&
+           check_integer(at, 1, &tag);
+}
+
 /* Collectives: arguments are written or read in multiples of count elements. */
 static bool check_collective(const Inst *at)
 {
@@ -340,11 +494,14 @@ static bool check_collective(const Inst *at)
     if (inst->ref >= plan->n_groups)
         return dt_check_fail(at->check, "INST", at->index, "group %u of %u", inst->ref,
                              plan->n_groups);
+    uint64_t stages = plan->groups[inst->ref].stages;
+    if (stages != 0 && !(stages >> at->stage & 1)) /* then there are at most 64 */
+        return dt_check_fail(at->check, "INST", at->index, "stage %u is not in group %u", at->stage,
+                             inst->ref);
     if (inst->count < 0 || inst->count > DT_CHECK_MAX_BYTES)
         return dt_check_fail(at->check, "INST", at->index, "%lld elements", (long long)inst->count);
     int64_t unit = dt_kinds_size(inst->dtype), size = plan->groups[inst->ref].size;
     DtWide part = (DtWide)inst->count * unit, whole = part * size;
-    Wide peer;
     switch (inst->kind) {
     case DT_INST_ALL_REDUCE:
     case DT_INST_BROADCAST:
@@ -355,15 +512,6 @@ static bool check_collective(const Inst *at)
     case DT_INST_REDUCE_SCATTER:
         return wants(at, 2, 0, 1) && check_address(at, 0, part, unit, true, false) &&
                check_address(at, 1, whole, unit, false, true);
-    case DT_INST_SEND:
-    case DT_INST_RECV:
-        if (!wants(at, 2, 0, 1) ||
-            !check_address(at, 0, part, unit, inst->kind == DT_INST_RECV, false) ||
-            !check_integer(at, 1, &peer))
-            return false;
-        return (peer.lo >= 0 && peer.hi < size) ||
-               dt_check_fail(at->check, "INST", at->index, "peer %lld to %lld of %lld",
-                             (long long)peer.lo, (long long)peer.hi, (long long)size);
     default: return wants(at, 0, 0, 1);
     }
 }
@@ -386,30 +534,73 @@ static bool check_inst(const Inst *at)
     case DT_INST_COPY:
     case DT_INST_ZERO: return check_copy(at);
     case DT_INST_READ: return check_read(at);
-    case DT_INST_ATTEND_FWD:
-    case DT_INST_ATTEND_BWD:
-        return dt_check_fail(at->check, "INST", at->index,
-                             "attention instructions are not part of version 1");
+    case DT_INST_SEND:
+    case DT_INST_RECV: return check_message(at);
     default: return check_collective(at);
     }
+}
+
+static bool check_body(Check *check, uint32_t b, uint32_t stage, const Hull *hull)
+{
+    const DtPlan *plan = check->plan;
+    const DtPlanBody *body = &plan->bodies[b];
+    for (uint32_t i = 0; i < body->n_insts; i++) {
+        uint32_t index = body->first_inst + i;
+        if (!check_inst(&(Inst){check, &plan->insts[index], index, stage, hull}))
+            return false;
+    }
+    return true;
+}
+
+/* All bodies that a stage runs; ret_ran[b] becomes true for them. */
+static bool check_stage(Check *check, Stage *stage, bool *ret_ran)
+{
+    if (!walk_entries(check, stage))
+        return false;
+    for (uint32_t i = 0; i < stage->n; i++)
+        if (!check_body(check, stage->list[i], stage->number, &stage->hulls[stage->list[i]]))
+            return false;
+    for (uint32_t i = 0; i < stage->n; i++) {
+        stage->hulls[stage->list[i]] = (Hull){.runs = false};
+        ret_ran[stage->list[i]] = true;
+    }
+    stage->n = 0;
+    return true;
+}
+
+static bool check_all(Check *check, Stage *stage, bool *ran)
+{
+    const DtPlan *plan = check->plan;
+    const Hull still = {.runs = true};
+    for (uint32_t b = 0; b < plan->n_bodies; b++)
+        if (!dt_check_range(check, "BODY", b, "instructions", plan->bodies[b].first_inst,
+                            plan->bodies[b].n_insts, plan->n_insts))
+            return false;
+    if (!check_entry_records(check))
+        return false;
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++) {
+        stage->number = s;
+        if (!check_stage(check, stage, ran))
+            return false;
+    }
+    /* What nobody runs is still looked at by reports. */
+    for (uint32_t b = 0; b < plan->n_bodies; b++)
+        if (!ran[b] && !check_body(check, b, 0, &still))
+            return false;
+    return true;
 }
 
 bool dt_check_run(Check *check)
 {
     const DtPlan *plan = check->plan;
-    Hull *hulls = hulls_of(plan);
-    if (hulls == NULL)
-        return dt_check_fail(check, "BODY", plan->n_bodies, "no memory left for checking");
-    bool good = check_entries(check, hulls);
-    for (uint32_t b = 0; good && b < plan->n_bodies; b++) {
-        const DtPlanBody *body = &plan->bodies[b];
-        good = dt_check_range(check, "BODY", b, "instructions", body->first_inst, body->n_insts,
-                              plan->n_insts);
-        for (uint32_t i = 0; good && i < body->n_insts; i++) {
-            uint32_t index = body->first_inst + i;
-            good = check_inst(&(Inst){check, &plan->insts[index], index, &hulls[b]});
-        }
-    }
-    free(hulls);
+    size_t n = (size_t)plan->n_bodies + 1;
+    Stage stage = {.hulls = calloc(n, sizeof(Hull)), .list = calloc(n, sizeof(uint32_t))};
+    bool *ran = calloc(n, sizeof *ran);
+    bool good = stage.hulls != NULL && stage.list != NULL && ran != NULL
+                    ? check_all(check, &stage, ran)
+                    : dt_check_fail(check, "BODY", plan->n_bodies, "no memory left for checking");
+    free(stage.hulls);
+    free(stage.list);
+    free(ran);
     return good;
 }

@@ -25,9 +25,9 @@ static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
 static const char *const inst_names[] = {
     "kernel",         "gemm",      "copy", "zero", "read",    "all_reduce", "all_gather",
-    "reduce_scatter", "broadcast", "send", "recv", "barrier", "attend_fwd", "attend_bwd"};
+    "reduce_scatter", "broadcast", "send", "recv", "barrier"};
 static const char *const reduce_names[] = {"sum", "max", "min"};
-static const char *const schedule_names[] = {"run", "loop", "end"};
+static const char *const schedule_names[] = {"run", "loop", "end", "call", "set"};
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};
 static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic"};
 static const char *const scalar_names[] = {"lr", "bias1", "bias2"};
@@ -39,7 +39,8 @@ _Static_assert(N(dtype_names) == DT_PLAN_DTYPES && N(lr_names) == DT_PLAN_LRS &&
 _Static_assert(N(arena_names) == DT_ARENA_KINDS && N(store_names) == DT_PLAN_STORES &&
                    N(init_names) == DT_PLAN_INITS,
                "one name each");
-_Static_assert(N(inst_names) == DT_INST_KINDS && N(reduce_names) == DT_PLAN_REDUCES,
+_Static_assert(N(inst_names) == DT_INST_KINDS && N(reduce_names) == DT_PLAN_REDUCES &&
+                   N(schedule_names) == DT_SCHED_KINDS,
                "one name each");
 _Static_assert(N(sample_names) == DT_PLAN_SAMPLES && N(source_names) == DT_PLAN_SOURCES,
                "one name each");

@@ -12,7 +12,10 @@
  *
  * Addresses and integers of instructions are affine in registers (iteration numbers set by the schedule)
  * and in mesh coordinates, so that a loop over layers and micro-batches is one body:
- *     value = base + sum_r reg[r] * regs[r] + sum_c coord[c] * coordinate(coord_axis[c])  */
+ *     value = base + sum_r reg[r] * regs[r] + sum_c coord[c] * coordinate(coord_axis[c])
+ *
+ * Pipelines: ranks differ in what they do by their coordinate on one mesh axis, the *stage*, and only by it.
+ * Records that not all stages have carry a stage, -1 for all; without a pipeline there is one stage, 0. */
 #ifndef DT_PLAN_PLAN_H
 #define DT_PLAN_PLAN_H
 
@@ -20,8 +23,9 @@
 #include <stdint.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
-enum { DT_PLAN_VERSION = 1, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 5, DT_PLAN_COORDS = 2, DT_PLAN_MAX_RANK = 16,
-       DT_PLAN_MAX_BATCH = 4, DT_PLAN_MAX_DEPTH = 5, DT_PLAN_NONE = -1 };
+enum { DT_PLAN_VERSION = 2, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 8, DT_PLAN_COORDS = 2, DT_PLAN_MAX_RANK = 16,
+       DT_PLAN_MAX_BATCH = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096,
+       DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
     char magic[8];
@@ -50,6 +54,7 @@ typedef struct DtPlanMeta {
     DtPlanStr model, source, compiler, target; /* "gpt2", "gpt2.dsl", "dtc 0.1.0", "cpu-v4" */
     DtPlanStr source_folder;  /* folder of the .dsl file relative to the plan's folder, or absolute */
     uint32_t eval_rest;       /* 1: the loss is a sum over samples: those behind the last whole batch count too */
+    uint32_t pipeline, reserved; /* 1 + number of the mesh axis whose coordinate is the stage; 0: one stage */
     uint32_t n_ranks, n_micro;
     uint64_t source_digest;
     uint64_t seed;
@@ -72,20 +77,35 @@ typedef struct DtPlanTrain {
 /* MESH, slowest link first; rank = row-major over the coordinates. */
 typedef struct DtPlanMeshAxis { DtPlanStr name; uint32_t size; } DtPlanMeshAxis;
 
-/* GRUP: the ranks that differ only in the mesh axes of mask. */
-typedef struct DtPlanGroup { uint32_t mask, size, queue, reserved; } DtPlanGroup;
+/* GRUP: the ranks that differ only in the mesh axes of mask. stages: bits of the stages that belong to it, if
+ * mask has the pipeline's axis; 0: all of them. */
+typedef struct DtPlanGroup { uint32_t mask, size, queue, reserved; uint64_t stages; } DtPlanGroup;
 
-/* AREN: memory of one rank, zeroed at start. shared: lies in the mapping that other ranks read. */
+/* CHAN: values that travel from one stage to another, to the rank whose other coordinates are equal. It holds
+ * `slots` messages: `send` waits for a free slot only, `recv` for the oldest message. */
+typedef struct DtPlanChannel {
+    DtPlanStr name;           /* of the value */
+    uint32_t from, to;        /* stages; may be equal */
+    uint32_t slots;
+    int64_t bytes;            /* of a slot: of the largest message */
+    uint32_t span, reserved;
+} DtPlanChannel;
+
+/* AREN: memory of one rank, zeroed at start. shared: lies in the mapping that other ranks read. bytes: of the
+ * stage with the most. ASIZ: bytes of arena a on stage s at index s * arenas + a; no records: all stages equal. */
 typedef enum DtPlanArenaKind { DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER, DT_ARENA_ACTIVATIONS,
                                DT_ARENA_INPUTS, DT_ARENA_SCALARS, DT_ARENA_WORKSPACE, DT_ARENA_KINDS } DtPlanArenaKind;
 typedef struct DtPlanArena { DtPlanStr name; uint32_t kind, shared, reserved; int64_t bytes; } DtPlanArena;
+typedef struct DtPlanArenaSize { int64_t bytes; } DtPlanArenaSize;
 
-/* AXIS: axes of stores, inputs and outputs. */
+/* AXIS: axes of stores, inputs and outputs. A stage's store holds iterations first .. first + local - 1 of a
+ * loop that stages share. */
 typedef struct DtPlanAxis {
     DtPlanStr name;
     uint32_t split;       /* bits of mesh axes, the major one is the lowest bit */
     int64_t extent;       /* logical */
     int64_t local;        /* on one rank */
+    int64_t first;        /* loop axes: index of the stage's first element; else 0 */
 } DtPlanAxis;
 
 /* STOR: parameters, states, moments (gradients too, for reports). Local part contiguous, row-major. */
@@ -102,6 +122,8 @@ typedef struct DtPlanStore {
     uint64_t key;         /* of the initialiser's random numbers */
     int64_t offset, bytes;
     uint32_t span, saved; /* saved: belongs in checkpoints */
+    int32_t stage;        /* stages that use one parameter have a record each, with one path and equal contents */
+    uint32_t reserved;
 } DtPlanStore;
 
 /* CODE: one compiled unit (a shared object in BLOB) and its source text in BLOB. */
@@ -149,10 +171,8 @@ typedef enum DtPlanInstKind {
     DT_INST_ALL_GATHER,     /* ref: group; to, from; count elements of from */
     DT_INST_REDUCE_SCATTER, /* ref: group; to, from; count elements of to */
     DT_INST_BROADCAST,      /* ref: group; buffer; from member 0 */
-    DT_INST_SEND, DT_INST_RECV, /* ref: group; buffer, integer peer (member number) */
+    DT_INST_SEND, DT_INST_RECV, /* ref: channel; buffer, integer tag (micro-batch): both ends must name the same */
     DT_INST_BARRIER,        /* ref: group */
-    DT_INST_ATTEND_FWD,     /* reserved, the checker refuses both: attention is made of matrix products */
-    DT_INST_ATTEND_BWD,     /* and kernels in loops; devices with attention of their own may use them */
     DT_INST_KINDS
 } DtPlanInstKind;
 typedef struct DtPlanInst {
@@ -165,14 +185,22 @@ typedef struct DtPlanInst {
 /* BODY: instructions in order. */
 typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserved; } DtPlanBody;
 
-/* SCHD: a sequence of RUN, LOOP .. END. LOOP sets register reg to first, first + step, ... count times.
- * Register 0 is the micro-batch, the others iterations of loops by depth. */
-typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END } DtPlanScheduleKind;
+/* SCHD: a sequence of RUN, CALL, SET, LOOP .. END.
+ *   RUN    body: body
+ *   CALL   body: entry, one before this one, whose items run as if they stood here; it has no CALL itself
+ *   SET    register reg = step * register[body] + first, modulo count if that is not 0 (then 0 .. count - 1)
+ *   LOOP   register reg = first, first + step, ... count times
+ * Registers are 0 when an entry begins, a loop's after its END. Register 0 is the micro-batch, 1 to 4 are
+ * iterations of loops by depth; schedules of pipelines use the others for slots (a micro-batch modulo a
+ * depth) and for their own period. */
+typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END, DT_SCHED_CALL, DT_SCHED_SET,
+                                  DT_SCHED_KINDS } DtPlanScheduleKind;
 typedef struct DtPlanSchedule { uint32_t kind, reg, body, reserved; int64_t first, step, count; } DtPlanSchedule;
 
 /* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer, grad_norm),
- * "eval" (loss of one batch), "predict" (outputs of one batch). */
-typedef struct DtPlanEntry { DtPlanStr name; uint32_t first, count, reserved; } DtPlanEntry;
+ * "eval" (loss of one batch), "predict" (outputs of one batch), each once per stage or once for all; others are
+ * parts that these call. */
+typedef struct DtPlanEntry { DtPlanStr name; uint32_t first, count; int32_t stage; } DtPlanEntry;
 
 /* READ and INPT: data readers. rows: samples. */
 typedef struct DtPlanReader {
@@ -195,6 +223,8 @@ typedef struct DtPlanMetric {
     DtPlanStr name, entry;  /* "loss" of "step" ... ; outputs of "predict": "gpt2.0" */
     uint32_t arena, dtype, first_axis, n_axes;
     int64_t offset, bytes;
+    int32_t stage;          /* where it can be read */
+    uint32_t reserved;
 } DtPlanMetric;
 
 /* SPAN: where something comes from. */
@@ -205,7 +235,8 @@ typedef struct DtPlanLogical { uint64_t text, text_len; } DtPlanLogical; /* in B
 
 #define DT_PLAN_SECTIONS(X)                                                                                  \
     X("META", meta, DtPlanMeta) X("TRAN", train, DtPlanTrain) X("MESH", mesh, DtPlanMeshAxis)                \
-    X("GRUP", groups, DtPlanGroup) X("AREN", arenas, DtPlanArena) X("AXIS", axes, DtPlanAxis)                \
+    X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
+    X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
     X("STOR", stores, DtPlanStore) X("CODE", codes, DtPlanCode) X("KERN", kernels, DtPlanKernel)             \
     X("GEMM", gemms, DtPlanGemm) X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                     \
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
@@ -221,6 +252,19 @@ typedef struct DtPlan {
     const uint8_t *blob; uint64_t n_blob;
     uint64_t digest;
 } DtPlan;
+
+static inline uint32_t dt_plan_stages(const DtPlan *plan)
+{
+    return plan->meta->pipeline ? plan->mesh[plan->meta->pipeline - 1].size : 1;
+}
+
+/* Whether a record with this stage (-1: all) is one of the given stage. */
+static inline int dt_plan_on_stage(int32_t record, uint32_t stage) { return record < 0 || (uint32_t)record == stage; }
+
+static inline int64_t dt_plan_arena_bytes(const DtPlan *plan, uint32_t arena, uint32_t stage)
+{
+    return plan->n_sizes ? plan->sizes[stage * plan->n_arenas + arena].bytes : plan->arenas[arena].bytes;
+}
 
 static inline const char *dt_plan_str(const DtPlan *plan, DtPlanStr str) { return plan->strings + str; }
 

@@ -28,8 +28,6 @@ static const char *const inst_names[DT_INST_KINDS] = {
     [DT_INST_SEND] = "send",
     [DT_INST_RECV] = "recv",
     [DT_INST_BARRIER] = "barrier",
-    [DT_INST_ATTEND_FWD] = "attend",
-    [DT_INST_ATTEND_BWD] = "attend.bwd",
 };
 
 const char *dt_report_kind(uint32_t inst_kind)

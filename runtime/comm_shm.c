@@ -2,8 +2,7 @@
 /* Collectives between the ranks of one machine, over the mapping that they share. Processes in a run,
  * threads in unit tests: the code is the same.
  *
- * Each group has an area in the mapping: a barrier, a line per member, and, if the plan sends through the
- * group, a channel per ordered pair of members. A collective is
+ * Each group has an area in the mapping: a barrier and a line per member. A collective is
  *
  *     announce where the own buffer is | barrier | read what the others announced | barrier
  *
@@ -11,10 +10,8 @@
  * per rank. In a reduction each member owns a chunk of the elements: it adds that chunk of all members in
  * member order and stores the sum to all, so every element is summed once, in the same order on every run.
  *
- * A channel has one slot, as large as the largest message of the plan: a send waits for the slot to be free,
- * not for the receiver, so two ranks may send to each other first.
- *
  * A collective whose members disagree about what is being done fails instead of computing nonsense. */
+#include "runtime/channel.h"
 #include "runtime/comm_sync.h"
 #include "runtime/reduce.h"
 
@@ -23,7 +20,7 @@
 enum { LINE = 64, PAGE = 4096, BOUNCE = 1 << 16, BLOCK = 4096 };
 /* arena of a buffer that goes through the bounce buffer */
 static const uint32_t BOUNCED = UINT32_MAX;
-static const uint64_t LARGEST_SLOT = (uint64_t)1 << 30, LARGEST_AREA = (uint64_t)1 << 56;
+static const uint64_t LARGEST_AREA = (uint64_t)1 << 56;
 
 typedef enum Kind { ALL_REDUCE = 1, ALL_GATHER, REDUCE_SCATTER, BROADCAST, BARRIER } Kind;
 
@@ -39,18 +36,11 @@ typedef struct Member {
     Notice notice;                           /* written before coming to one, read after it */
 } Member;
 
-/* Start of a group's area; members and channels follow. */
+/* Start of a group's area; members follow. */
 typedef struct Area {
     DtSyncWord barrier;                    /* value: barriers completed */
     _Alignas(LINE) _Atomic uint32_t count; /* members that came to the present one */
 } Area;
-
-/* From one member to another. Full while sent != taken. */
-typedef struct Channel {
-    DtSyncWord sent, taken;
-    _Alignas(LINE) int64_t bytes;
-    char slot[];
-} Channel;
 
 /* A group as this rank uses it. */
 typedef struct Group {
@@ -58,8 +48,6 @@ typedef struct Group {
     uint32_t size, me;
     Area *area;
     Member *members;
-    char *channels; /* NULL: none */
-    uint64_t channel_bytes, slot_bytes;
     uint32_t came; /* barriers that this rank came to */
     uint64_t received;
 } Group;
@@ -69,6 +57,7 @@ struct DtComm {
     Group *groups; /* one per group of the plan, then that of all ranks */
     uint32_t n_groups;
     char *bounces; /* BOUNCE bytes per rank */
+    DtChannels *channels;
 };
 
 /* ---- layout ---- */
@@ -88,33 +77,21 @@ static uint32_t group_size(const DtPlan *plan, uint32_t g)
     return g < plan->n_groups ? plan->groups[g].size : plan->meta->n_ranks;
 }
 
-/* Largest message that the plan sends through group g; 0: none. */
-static uint64_t slot_bytes(const DtPlan *plan, uint32_t g)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < plan->n_insts; i++) {
-        const DtPlanInst *inst = &plan->insts[i];
-        if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) && inst->ref == g) {
-            uint64_t bytes = saturate((Wide)inst->count * (uint64_t)dt_kinds_size(inst->dtype));
-            most = bytes > most ? bytes : most;
-        }
-    }
-    return up(most > LARGEST_SLOT ? LARGEST_SLOT : most, LINE);
-}
-
-static uint64_t channel_bytes(uint64_t slot) { return slot > 0 ? sizeof(Channel) + slot : 0; }
-
 /* Bytes of the area of one of the groups with that record. */
 static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
 {
     Wide size = group_size(plan, g);
-    return saturate(sizeof(Area) + size * sizeof(Member) +
-                    size * size * channel_bytes(slot_bytes(plan, g)));
+    return saturate(sizeof(Area) + size * sizeof(Member));
 }
 
+/* Groups of some stages are numbered as those of all stages would be. */
 static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
 {
-    return saturate((Wide)area_bytes(plan, g) * (plan->meta->n_ranks / group_size(plan, g)));
+    uint64_t stages = g < plan->n_groups ? plan->groups[g].stages : 0;
+    uint32_t size = group_size(plan, g);
+    if (stages)
+        size = size / (uint32_t)__builtin_popcountll(stages) * dt_plan_stages(plan);
+    return saturate((Wide)area_bytes(plan, g) * (plan->meta->n_ranks / size));
 }
 
 static uint64_t bounces_at(const DtPlan *plan)
@@ -125,9 +102,14 @@ static uint64_t bounces_at(const DtPlan *plan)
     return up(at, PAGE);
 }
 
-uint64_t dt_comm_shm_bytes(const DtPlan *plan)
+static uint64_t channels_at(const DtPlan *plan)
 {
     return bounces_at(plan) + (uint64_t)plan->meta->n_ranks * BOUNCE;
+}
+
+uint64_t dt_comm_shm_bytes(const DtPlan *plan)
+{
+    return saturate((Wide)channels_at(plan) + dt_channel_bytes(plan));
 }
 
 static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
@@ -139,6 +121,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     comm->n_groups = plan->n_groups + 1;
     comm->groups = DT_NEW_ARRAY(rank->memory, Group, comm->n_groups);
     comm->bounces = at + bounces_at(plan);
+    comm->channels = dt_channel_open(rank, at + channels_at(plan));
     for (uint32_t g = 0; g < comm->n_groups; g++) {
         const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->world;
         Group *group = &comm->groups[g];
@@ -147,11 +130,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
                          .size = known->size,
                          .me = known->me,
                          .area = (Area *)(void *)area,
-                         .members = (Member *)(void *)(area + sizeof(Area)),
-                         .slot_bytes = slot_bytes(plan, g)};
-        group->channel_bytes = channel_bytes(group->slot_bytes);
-        if (group->slot_bytes > 0)
-            group->channels = area + sizeof(Area) + group->size * sizeof(Member);
+                         .members = (Member *)(void *)(area + sizeof(Area))};
         at += areas_bytes(plan, g);
     }
     *ret_comm = comm;
@@ -484,83 +463,19 @@ static bool barrier(DtComm *comm, const DtRankGroup *known)
 
 /* ---- channels ---- */
 
-static uint32_t who_is_peer(const void *context) { return *(const uint32_t *)context; }
-
-static Channel *channel_between(DtComm *comm, const Group *group, uint32_t from, uint32_t to)
+static bool send(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
 {
-    uint32_t peer = from == group->me ? to : from;
-    if (peer >= group->size || peer == group->me) {
-        dt_rank_fail(comm->rank, DT_EXIT_FAILED,
-                     "member %u of %u sends to or receives from member %u", group->me, group->size,
-                     peer);
-        return NULL;
-    }
-    if (group->channels == NULL) {
-        dt_rank_fail(comm->rank, DT_EXIT_FAILED, "a message through a group that has no channels");
-        return NULL;
-    }
-    uint64_t number = (uint64_t)from * group->size + to;
-    return (Channel *)(void *)(group->channels + number * group->channel_bytes);
+    return dt_channel_send(comm->channels, channel, buffer, bytes, tag);
 }
 
-/* Waits while the word of the channel has the value old. */
-static bool wait_channel(DtComm *comm, const uint32_t *peer, DtSyncWord *word, uint32_t old)
+static bool recv(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
 {
-    DtSyncWait wait = new_wait(comm, who_is_peer, peer);
-    DtSyncResult result = dt_sync_wait(&wait, word, old);
-    return report(comm, result, &wait);
+    return dt_channel_recv(comm->channels, channel, buffer, bytes, tag);
 }
 
-static bool send(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceAt buffer,
-                 int64_t count, DtPlanDtype dtype)
+static uint64_t channel_received(const DtComm *comm, uint32_t channel)
 {
-    Group *group = find_group(comm, known);
-    Channel *channel = group ? channel_between(comm, group, group->me, peer) : NULL;
-    if (channel == NULL)
-        return false;
-    int64_t bytes = count * dt_kinds_size(dtype), done = 0;
-    do {
-        int64_t n =
-            bytes - done < (int64_t)group->slot_bytes ? bytes - done : (int64_t)group->slot_bytes;
-        /* Only this rank raises `sent`: the slot is full if the receiver is one behind. */
-        uint32_t sent = atomic_load_explicit(&channel->sent.value, memory_order_relaxed);
-        if (!wait_channel(comm, &group->ranks[peer], &channel->taken, sent - 1))
-            return false;
-        channel->bytes = bytes;
-        memcpy(channel->slot, buffer.at + done, (size_t)n);
-        dt_sync_raise(&channel->sent);
-        done += n;
-    } while (done < bytes);
-    atomic_fetch_add_explicit(&comm->rank->slot->progress, 1, memory_order_relaxed);
-    return true;
-}
-
-static bool recv(DtComm *comm, const DtRankGroup *known, uint32_t peer, DtPlaceAt buffer,
-                 int64_t count, DtPlanDtype dtype)
-{
-    Group *group = find_group(comm, known);
-    Channel *channel = group ? channel_between(comm, group, peer, group->me) : NULL;
-    if (channel == NULL)
-        return false;
-    int64_t bytes = count * dt_kinds_size(dtype), done = 0;
-    do {
-        int64_t n =
-            bytes - done < (int64_t)group->slot_bytes ? bytes - done : (int64_t)group->slot_bytes;
-        uint32_t taken = atomic_load_explicit(&channel->taken.value, memory_order_relaxed);
-        if (!wait_channel(comm, &group->ranks[peer], &channel->sent, taken))
-            return false;
-        if (channel->bytes != bytes)
-            return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
-                                "rank %u expects %lld bytes from rank %u, which sent %lld",
-                                comm->rank->rank, (long long)bytes, group->ranks[peer],
-                                (long long)channel->bytes);
-        memcpy(buffer.at + done, channel->slot, (size_t)n);
-        dt_sync_raise(&channel->taken);
-        done += n;
-    } while (done < bytes);
-    group->received += (uint64_t)bytes;
-    atomic_fetch_add_explicit(&comm->rank->slot->progress, 1, memory_order_relaxed);
-    return true;
+    return dt_channel_received(comm->channels, channel);
 }
 
 const DtCommOps dt_comm_shm = {
@@ -575,4 +490,5 @@ const DtCommOps dt_comm_shm = {
     .recv = recv,
     .barrier = barrier,
     .received = received_shm,
+    .channel_received = channel_received,
 };

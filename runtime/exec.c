@@ -67,6 +67,15 @@ static bool run_read(Exec *exec, const DtPlanInst *inst)
     return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
 }
 
+static bool run_message(Exec *exec, const DtPlanInst *inst)
+{
+    DtRank *rank = exec->rank;
+    int64_t bytes = inst->count * dt_kinds_size(inst->dtype);
+    int64_t tag = value_of(exec, inst->first_arg + 1);
+    return (inst->kind == DT_INST_SEND ? rank->comm_ops->send : rank->comm_ops->recv)(
+        rank->comm, inst->ref, place_of(exec, inst->first_arg), bytes, tag);
+}
+
 static bool run_collective(Exec *exec, const DtPlanInst *inst)
 {
     DtRank *rank = exec->rank;
@@ -84,12 +93,6 @@ static bool run_collective(Exec *exec, const DtPlanInst *inst)
         return ops->reduce_scatter(rank->comm, group, first, place_of(exec, inst->first_arg + 1),
                                    inst->count, dtype, inst->reduce);
     case DT_INST_BROADCAST: return ops->broadcast(rank->comm, group, first, inst->count, dtype);
-    case DT_INST_SEND:
-    case DT_INST_RECV: {
-        uint32_t peer = (uint32_t)value_of(exec, inst->first_arg + 1);
-        return (inst->kind == DT_INST_SEND ? ops->send : ops->recv)(rank->comm, group, peer, first,
-                                                                    inst->count, dtype);
-    }
     default: return ops->barrier(rank->comm, group);
     }
 }
@@ -112,6 +115,8 @@ static bool run_inst(Exec *exec, const DtPlanInst *inst)
         rank->device_ops->zero(rank->device, address_of(exec, at), inst->count);
         return true;
     case DT_INST_READ: return run_read(exec, inst);
+    case DT_INST_SEND:
+    case DT_INST_RECV: return run_message(exec, inst);
     default: return run_collective(exec, inst);
     }
 }
@@ -143,6 +148,14 @@ static bool run_body(Exec *exec, const DtPlanBody *body)
     return !dt_rank_aborted(exec->rank);
 }
 
+static void set_register(Exec *exec, const DtPlanSchedule *item)
+{
+    int64_t value = item->step * exec->reg[item->body] + item->first;
+    if (item->count != 0) /* the remainder that is not negative */
+        value = (value % item->count + item->count) % item->count;
+    exec->reg[item->reg] = value;
+}
+
 /* Runs items up to the END that closes this level; *ret_after is its index (or end). */
 static bool run_items(Exec *exec, uint32_t at, uint32_t end, uint32_t *ret_after)
 {
@@ -155,6 +168,16 @@ static bool run_items(Exec *exec, uint32_t at, uint32_t end, uint32_t *ret_after
             continue;
         }
         uint32_t after = at;
+        if (item->kind == DT_SCHED_SET) {
+            set_register(exec, item);
+            continue;
+        }
+        if (item->kind == DT_SCHED_CALL) {
+            const DtPlanEntry *entry = &plan->entries[item->body];
+            if (!run_items(exec, entry->first, entry->first + entry->count, &after))
+                return false;
+            continue;
+        }
         for (int64_t i = 0; i < item->count; i++) {
             exec->reg[item->reg] = item->first + i * item->step;
             if (!run_items(exec, at + 1, end, &after))
@@ -167,19 +190,23 @@ static bool run_items(Exec *exec, uint32_t at, uint32_t end, uint32_t *ret_after
     return true;
 }
 
-static const DtPlanEntry *find_entry(const DtPlan *plan, const char *name)
+static const DtPlanEntry *find_entry(const DtPlan *plan, uint32_t stage, const char *name)
 {
     for (uint32_t e = 0; e < plan->n_entries; e++)
-        if (strcmp(dt_plan_str(plan, plan->entries[e].name), name) == 0)
+        if (dt_plan_on_stage(plan->entries[e].stage, stage) &&
+            strcmp(dt_plan_str(plan, plan->entries[e].name), name) == 0)
             return &plan->entries[e];
     return NULL;
 }
 
-bool dt_exec_has(const DtPlan *plan, const char *entry) { return find_entry(plan, entry) != NULL; }
+bool dt_exec_has(const DtRank *rank, const char *entry)
+{
+    return find_entry(rank->plan, rank->stage, entry) != NULL;
+}
 
 bool dt_exec_entry(DtRank *rank, const char *name)
 {
-    const DtPlanEntry *entry = find_entry(rank->plan, name);
+    const DtPlanEntry *entry = find_entry(rank->plan, rank->stage, name);
     if (entry == NULL)
         return dt_rank_fail(rank, DT_EXIT_FAILED, "the plan has no entry `%s`", name);
     Exec exec = {.rank = rank};

@@ -160,7 +160,7 @@ bool dt_generate_text(DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
     Generator g = {.rank = rank};
-    if (!dt_exec_has(rank->plan, "predict"))
+    if (!dt_exec_has(rank, "predict"))
         return dt_rank_fail(rank, DT_EXIT_USAGE, "the plan has no entry `predict`");
     if (!find_input(&g) || !find_output(&g))
         return false;

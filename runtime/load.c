@@ -72,8 +72,14 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     const DtPlan *plan = rank->plan;
     DtSharedLayout layout;
     dt_shared_layout(plan, &layout);
+<<<<<<< HEAD
     rank->memory_bytes = arena_bytes(plan);
     DtStatus status = dt_load_fits(plan);
+=======
+    for (uint32_t a = 0; a < plan->n_arenas; a++)
+        rank->memory_bytes += (uint64_t)dt_plan_arena_bytes(plan, a, rank->stage);
+    DtStatus status = check_fit(rank, rank->memory_bytes);
+>>>>>>> 7b0cd52 (plan: version 2 with stages, channels and schedule registers)
     if (!dt_status_ok(&status))
         return status;
     rank->arenas = DT_NEW_ARRAY(rank->memory, char *, plan->n_arenas + 1);
@@ -86,13 +92,14 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
             bool shared = plan->arenas[a].shared != 0;
             if (r != rank->rank && !shared)
                 continue;
-            char *at = map_arena(rank, (uint64_t)plan->arenas[a].bytes, shared ? shared_fd : -1,
+            uint64_t bytes =
+                (uint64_t)dt_plan_arena_bytes(plan, a, dt_rank_stage(plan, r));
+            char *at = map_arena(rank, bytes, shared ? shared_fd : -1,
                                  layout.arenas + r * layout.rank_bytes + layout.arena[a]);
             if (at == NULL)
                 return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
                                       "rank %u: no %lld bytes for arena `%s`: %s", rank->rank,
-                                      (long long)plan->arenas[a].bytes,
-                                      dt_plan_str(plan, plan->arenas[a].name), strerror(errno));
+                                      (long long)bytes, dt_plan_str(plan, plan->arenas[a].name), strerror(errno));
             rank->peer_arenas[(size_t)r * plan->n_arenas + a] = at;
             if (r == rank->rank)
                 rank->arenas[a] = at;
@@ -219,10 +226,12 @@ static void place_in_mesh(DtRank *rank)
 {
     const DtPlan *plan = rank->plan;
     dt_rank_coordinates(plan, rank->rank, rank->coord);
+    rank->stage = dt_rank_stage(plan, rank->rank);
     rank->groups = DT_NEW_ARRAY(rank->memory, DtRankGroup, plan->n_groups + 1);
     for (uint32_t g = 0; g < plan->n_groups; g++)
-        rank->groups[g] = dt_rank_group(plan, rank->memory, rank->coord, plan->groups[g].mask);
-    rank->world = dt_rank_group(plan, rank->memory, rank->coord, (1u << plan->n_mesh) - 1);
+        rank->groups[g] = dt_rank_group(plan, rank->memory, rank->coord, &plan->groups[g]);
+    rank->world = dt_rank_group(plan, rank->memory, rank->coord,
+                                &(DtPlanGroup){.mask = (1u << plan->n_mesh) - 1});
     rank->arg_base = DT_NEW_ARRAY(rank->memory, int64_t, plan->n_args + 1);
     for (uint32_t i = 0; i < plan->n_args; i++) {
         const DtPlanArg *arg = &plan->args[i];

@@ -56,20 +56,30 @@ static uint32_t rank_at(const DtPlan *plan, const int64_t coord[16])
     return rank;
 }
 
-DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16],
-                          uint32_t mask)
+uint32_t dt_rank_stage(const DtPlan *plan, uint32_t rank)
 {
-    DtRankGroup group = {.size = 1};
+    int64_t coord[16];
+    if (plan->meta->pipeline == 0)
+        return 0;
+    dt_rank_coordinates(plan, rank, coord);
+    return (uint32_t)coord[plan->meta->pipeline - 1];
+}
+
+DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16],
+                          const DtPlanGroup *record)
+{
+    DtRankGroup group = {.me = UINT32_MAX};
+    uint32_t mask = record->mask, all = 1, self = 0;
+    int64_t at[16];
     for (uint32_t m = 0; m < plan->n_mesh; m++) {
         if (mask >> m & 1) {
-            group.me = group.me * plan->mesh[m].size + (uint32_t)coord[m];
-            group.size *= plan->mesh[m].size;
+            self = self * plan->mesh[m].size + (uint32_t)coord[m];
+            all *= plan->mesh[m].size;
         } else
             group.number = group.number * plan->mesh[m].size + (uint32_t)coord[m];
     }
-    uint32_t *ranks = DT_NEW_ARRAY(memory, uint32_t, group.size);
-    for (uint32_t member = 0; member < group.size; member++) {
-        int64_t at[16];
+    uint32_t *ranks = DT_NEW_ARRAY(memory, uint32_t, all);
+    for (uint32_t member = 0; member < all; member++) {
         uint32_t rest = member;
         memcpy(at, coord, sizeof at);
         for (uint32_t m = plan->n_mesh; m-- > 0;)
@@ -77,7 +87,11 @@ DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coo
                 at[m] = rest % plan->mesh[m].size;
                 rest /= plan->mesh[m].size;
             }
-        ranks[member] = rank_at(plan, at);
+        if (record->stages && !(record->stages >> at[plan->meta->pipeline - 1] & 1))
+            continue;
+        if (member == self)
+            group.me = group.size;
+        ranks[group.size++] = rank_at(plan, at);
     }
     group.ranks = ranks;
     return group;

@@ -8,9 +8,13 @@
 /* Row-major over the mesh, the first axis slowest. */
 void dt_rank_coordinates(const DtPlan *plan, uint32_t rank, int64_t ret_coord[16]);
 
-/* The ranks that differ from coord only in the mesh axes of mask, in rank order. */
+/* The stage of a rank; 0 without a pipeline. */
+uint32_t dt_rank_stage(const DtPlan *plan, uint32_t rank);
+
+/* The ranks of a group record (mask and stages) of which the rank at coord is one, in rank order. If its stage
+ * is not in the group: those it would belong to, me being no member number. */
 DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16],
-                          uint32_t mask);
+                          const DtPlanGroup *record);
 
 /* Logical index of this rank's first element of axis; elements from axis->extent on are padding. */
 int64_t dt_rank_axis_start(const DtRank *rank, const DtPlanAxis *axis);

@@ -5,6 +5,7 @@
  *   supervisor.c   starts the rank processes and watches them
  *   shared.c       the mapping that all local ranks see
  *   comm_shm.c     collectives over the mapping
+ *   channel.c      messages between stages over the mapping
  *   load.c         plan, arenas, machine code -> DtRank
  *   exec.c         schedules and instructions
  *   device_cpu.c, gemm*.c   the work itself
@@ -189,14 +190,16 @@ typedef struct DtCommOps {
                            int64_t count, DtPlanDtype dtype, DtPlanReduce reduce);
     bool (*broadcast)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
                       DtPlanDtype dtype);
-    bool (*send)(DtComm *comm, const DtRankGroup *group, uint32_t peer, DtPlaceAt buffer,
-                 int64_t count, DtPlanDtype dtype);
-    bool (*recv)(DtComm *comm, const DtRankGroup *group, uint32_t peer, DtPlaceAt buffer,
-                 int64_t count, DtPlanDtype dtype);
+    /* A message of `bytes` bytes through a channel of the plan, from or to the rank of the other stage
+     * whose other coordinates are equal. send waits for a free slot only. The two ends must agree on
+     * bytes and tag. */
+    bool (*send)(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag);
+    bool (*recv)(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag);
     bool (*barrier)(DtComm *comm, const DtRankGroup *group);
     /* Bytes that this rank has received from other members, in all operations of the group so far.
      */
     uint64_t (*received)(const DtComm *comm, const DtRankGroup *group);
+    uint64_t (*channel_received)(const DtComm *comm, uint32_t channel);
 } DtCommOps;
 
 extern const DtCommOps dt_comm_shm; /* comm_shm.c */
@@ -223,6 +226,7 @@ struct DtRank {
     DtPlanMeta meta; /* the plan's, with --steps and --set applied */
     DtPlanTrain train;
     uint32_t rank, n_ranks;
+    uint32_t stage;      /* of this rank: its records of the plan; 0 without a pipeline */
     int64_t coord[16];   /* of this rank in the mesh */
     DtArena *memory;     /* of everything allocated at load */
     char **arenas;       /* own arenas: base addresses */
@@ -278,7 +282,7 @@ void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_value
 
 /* exec.c: runs an entry; false after a failure. */
 bool dt_exec_entry(DtRank *rank, const char *entry);
-bool dt_exec_has(const DtPlan *plan, const char *entry);
+bool dt_exec_has(const DtRank *rank, const char *entry);
 
 /* Metric `name` of `entry`: its record, or NULL. Scalars as double. */
 const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);

@@ -67,8 +67,7 @@ static void say(const char *format, ...)
 
 static const char *const inst_names[DT_INST_KINDS] = {
     "kernel",     "matrix product",    "copy",      "zero", "read of data", "all-reduce",
-    "all-gather", "reduce-scatter",    "broadcast", "send", "receive",      "barrier",
-    "attention",  "attention backward"};
+    "all-gather", "reduce-scatter",    "broadcast", "send", "receive",      "barrier"};
 
 static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
 {
@@ -77,6 +76,10 @@ static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
                    inst->kind < DT_INST_KINDS ? inst_names[inst->kind] : "unknown");
     if (inst->kind == DT_INST_KERNEL && inst->ref < plan->n_kernels)
         dt_text_printf(text, " `%s`", dt_plan_str(plan, plan->kernels[inst->ref].name));
+    if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) && inst->ref < plan->n_channels)
+        dt_text_printf(text, " `%s`, stage %u to %u",
+                       dt_plan_str(plan, plan->channels[inst->ref].name),
+                       plan->channels[inst->ref].from, plan->channels[inst->ref].to);
     dt_text_add(text, ")");
     if (inst->span >= plan->n_spans)
         return;

@@ -23,7 +23,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                .source = STR("tiny.dsl"),
                .compiler = STR("dtc 0.1.0"),
                .target = STR("cpu-v3"),
-               .n_ranks = 4,
+               .pipeline = 3,
+               .n_ranks = 8,
                .n_micro = 2,
                .source_digest = 0xabcdef,
                .seed = 7,
@@ -46,15 +47,23 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                 .total = 100});
     ADD(mesh, {.name = STR("data"), .size = 2});
     ADD(mesh, {.name = STR("tensor"), .size = 2});
+    ADD(mesh, {.name = STR("pipe"), .size = 2});
     ADD(groups, {.mask = 1, .size = 2});
     ADD(groups, {.mask = 3, .size = 4, .queue = 1});
+    ADD(groups, {.mask = 4, .size = 1, .stages = 1});
+    ADD(channels, {.name = STR("h.x"), .from = 0, .to = 1, .slots = 2, .bytes = 64, .span = 1});
     ADD(arenas, {.name = STR("params"), .kind = DT_ARENA_PARAMS, .bytes = 4096});
     ADD(arenas, {.name = STR("grads"), .kind = DT_ARENA_GRADS, .shared = 1, .bytes = 4096});
     ADD(arenas, {.name = STR("moments"), .kind = DT_ARENA_OPTIMIZER, .bytes = 8192});
     ADD(arenas, {.name = STR("acts"), .kind = DT_ARENA_ACTIVATIONS, .shared = 1, .bytes = 16384});
     ADD(arenas, {.name = STR("inputs"), .kind = DT_ARENA_INPUTS, .bytes = 1024});
     ADD(arenas, {.name = STR("scalars"), .kind = DT_ARENA_SCALARS, .bytes = 64});
-    ADD(axes, {.name = STR("h"), .extent = 2, .local = 2});
+    /* stage 1 has less of params and acts */
+    static const int64_t sizes[2][6] = {{4096, 4096, 8192, 16384, 1024, 64},
+                                        {2048, 4096, 8192, 12288, 1024, 64}};
+    for (int i = 0; i < 12; i++)
+        ADD(sizes, {.bytes = sizes[i / 6][i % 6]});
+    ADD(axes, {.name = STR("h"), .extent = 4, .local = 2, .first = 2});
     ADD(axes, {.name = STR("embed"), .extent = 8, .local = 8});
     ADD(axes, {.name = STR("ffn"), .split = 2, .extent = 7, .local = 4}); /* padded to 8 */
     ADD(axes, {.name = STR("batch"), .split = 1, .extent = 16, .local = 8});
@@ -78,7 +87,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .key = 0x1234567890abcdef,
                  .bytes = 2 * 8 * 4 * 4,
                  .span = 1,
-                 .saved = 1});
+                 .saved = 1,
+                 .stage = -1});
     ADD(stores, {.path = STR("h.w.moment1"),
                  .pattern = STR("h.#.w.moment1"),
                  .kind = DT_PLAN_MOMENT1,
@@ -146,7 +156,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                   .entry = STR("step"),
                   .arena = SCALARS,
                   .dtype = DT_PLAN_F32,
-                  .bytes = 4});
+                  .bytes = 4,
+                  .stage = 1});
     ADD(logical, {.text = dt_write_blob(b, "module\n", 7), .text_len = 7});
 }
 
@@ -179,6 +190,35 @@ static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const Dt
         __VA_ARGS__ \
     }
 
+/* Stage 0 sends five messages out of two slots, stage 1 receives them: the part "piece" is called with
+ * register 5 = micro-batch modulo 2. */
+static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
+{
+    ADD(bodies, {.name = STR("send"), .first_inst = 10, .n_insts = 2});
+    INST(SET(.kind = DT_INST_SEND, .dtype = DT_PLAN_F32, .count = 16),
+         AT(ACTS, 12288, 64, .reg = {0, 0, 0, 0, 0, 512}), NUMBER(0, .reg = {1}));
+    INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 8, .ref = 2),
+         AT(ACTS, 0, 32, .written = 1));
+    ADD(bodies, {.name = STR("recv"), .first_inst = 12, .n_insts = 1});
+    INST(SET(.kind = DT_INST_RECV, .dtype = DT_PLAN_F32, .count = 16),
+         AT(ACTS, 11000, 64, .reg = {0, 0, 0, 0, 0, 512}, .coord_axis = {2}, .coord = {200},
+            .written = 1),
+         NUMBER(0, .reg = {1}));
+    for (uint32_t stage = 0; stage < 2; stage++) {
+        uint32_t first = b->schedule.n;
+        ADD(schedule, {.kind = DT_SCHED_RUN, .body = 2 + stage});
+        ADD(entries, {.name = STR("piece"), .first = first, .count = 1, .stage = (int32_t)stage});
+        uint32_t piece = b->entries.n - 1;
+        first = b->schedule.n;
+        ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 7, .step = 1, .count = 5});
+        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 0, .body = 7, .step = 1, .first = 1});
+        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 5, .body = 7, .step = 1, .count = 2});
+        ADD(schedule, {.kind = DT_SCHED_CALL, .body = piece});
+        ADD(schedule, {.kind = DT_SCHED_END});
+        ADD(entries, {.name = STR("eval"), .first = first, .count = 5, .stage = (int32_t)stage});
+    }
+}
+
 static void add_program(DtArena *arena, DtPlanBuilder *b)
 {
     ADD(bodies, {.name = STR("layer"), .first_inst = 0, .n_insts = 5});
@@ -194,7 +234,7 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
     INST(SET(.kind = DT_INST_COPY, .count = 200), AT(ACTS, 9000, 200, .written = 1),
          AT(ACTS, 12, 200));
     INST(SET(.kind = DT_INST_ZERO, .count = 100), AT(GRADS, 8, 100, .written = 1));
-    ADD(bodies, {.name = STR("reduce"), .first_inst = 5, .n_insts = 7});
+    ADD(bodies, {.name = STR("reduce"), .first_inst = 5, .n_insts = 5});
     INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 64),
          AT(GRADS, 0, 256, .written = 1));
     INST(SET(.kind = DT_INST_ALL_GATHER, .dtype = DT_PLAN_F32, .count = 16, .ref = 1),
@@ -203,10 +243,6 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
          AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 64));
     INST(SET(.kind = DT_INST_BROADCAST, .dtype = DT_PLAN_F32, .count = 8),
          AT(ACTS, 0, 32, .written = 1));
-    INST(SET(.kind = DT_INST_SEND, .dtype = DT_PLAN_F32, .count = 8), AT(ACTS, 0, 32),
-         NUMBER(1, .coord = {-1}));
-    INST(SET(.kind = DT_INST_RECV, .dtype = DT_PLAN_F32, .count = 8),
-         AT(ACTS, 64, 32, .written = 1), NUMBER(1, .coord = {-1}));
     add_inst(arena, b, (DtPlanInst){.kind = DT_INST_BARRIER, .ref = 1}, NULL, 0);
     ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 0, .step = 1, .count = 2});
     ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 1, .first = 1, .step = -1, .count = 2});
@@ -215,7 +251,8 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
     ADD(schedule, {.kind = DT_SCHED_END});
     ADD(schedule, {.kind = DT_SCHED_RUN, .body = 1});
     ADD(entries, {.name = STR("step"), .first = 0, .count = 6});
-    ADD(entries, {.name = STR("update"), .first = 5, .count = 1});
+    ADD(entries, {.name = STR("update"), .first = 5, .count = 1, .stage = -1});
+    add_pipeline(arena, b);
 }
 
 DtPlanBuilder *fixture_plan(DtArena *arena)
@@ -253,6 +290,7 @@ void fixture_repair(uint8_t *bytes, size_t len)
 typedef struct Walk {
     const DtPlan *plan;
     char *base[256];
+    uint32_t stage;
     int64_t reg[DT_PLAN_REGS];
     int64_t coord[16];
     uint64_t touched;
@@ -276,7 +314,7 @@ static void touch(Walk *walk, const DtPlanArg *arg, int64_t len)
 {
     int64_t offset = value_of(walk, arg);
     if (len < 0 || arg->bytes < len || offset < 0 ||
-        offset + arg->bytes > walk->plan->arenas[arg->arena].bytes) {
+        offset + arg->bytes > dt_plan_arena_bytes(walk->plan, arg->arena, walk->stage)) {
         fprintf(stderr, "a checked plan leaves its arena\n");
         abort();
     }
@@ -342,8 +380,7 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
         break;
     case DT_INST_SEND:
     case DT_INST_RECV:
-        if (value_of(walk, &args[1]) < 0 ||
-            value_of(walk, &args[1]) >= plan->groups[inst->ref].size)
+        if (part > plan->channels[inst->ref].bytes)
             abort();
         touch(walk, &args[0], part);
         break;
@@ -371,6 +408,20 @@ static uint32_t walk_items(Walk *walk, uint32_t at, uint32_t end)
             at = after + 1;
             continue;
         }
+        if (item->kind == DT_SCHED_SET) {
+            walk->reg[item->reg] = item->step * walk->reg[item->body] + item->first;
+            if (item->count)
+                walk->reg[item->reg] =
+                    (walk->reg[item->reg] % item->count + item->count) % item->count;
+            at++;
+            continue;
+        }
+        if (item->kind == DT_SCHED_CALL) {
+            const DtPlanEntry *entry = &plan->entries[item->body];
+            walk_items(walk, entry->first, entry->first + entry->count);
+            at++;
+            continue;
+        }
         const DtPlanBody *body = &plan->bodies[item->body];
         walk->budget -= (int64_t)body->n_insts + 1;
         if (walk->budget < 0)
@@ -396,9 +447,14 @@ uint64_t fixture_walk(const DtPlan *plan, int64_t limit)
         uint32_t rest = rank;
         for (uint32_t m = plan->n_mesh; m-- > 0; rest /= plan->mesh[m].size)
             walk.coord[m] = rest % plan->mesh[m].size;
-        for (uint32_t e = 0; e < plan->n_entries; e++)
+        walk.stage = plan->meta->pipeline ? (uint32_t)walk.coord[plan->meta->pipeline - 1] : 0;
+        for (uint32_t e = 0; e < plan->n_entries; e++) {
+            if (!dt_plan_on_stage(plan->entries[e].stage, walk.stage))
+                continue;
+            memset(walk.reg, 0, sizeof walk.reg);
             walk_items(&walk, plan->entries[e].first,
                        plan->entries[e].first + plan->entries[e].count);
+        }
     }
     for (uint32_t a = 0; a < plan->n_arenas; a++)
         free(walk.base[a]);

@@ -13,7 +13,8 @@ enum {
     RANKS_ARENA = 3 << 20,
     RANKS_SHARED = 0,
     RANKS_PRIVATE = 1,
-    RANKS_SLOT = 4096
+    RANKS_SLOT = 4096,
+    RANKS_SLOTS = 3
 };
 
 typedef struct Ranks {
@@ -22,7 +23,7 @@ typedef struct Ranks {
     DtPlanMeshAxis mesh[2];
     DtPlanGroup groups[RANKS_GROUPS];
     DtPlanArena arenas[2];
-    DtPlanInst insts[RANKS_GROUPS];
+    DtPlanChannel channels[3 * RANKS_MOST];
     DtRunOptions options;
     DtShared *shared;
     char *private_arenas[RANKS_MOST];
@@ -30,8 +31,9 @@ typedef struct Ranks {
     char failures[RANKS_MOST][300]; /* of threads; processes print theirs */
 } Ranks;
 
-/* The mesh is 2 x n/2 for 4 and 8 ranks, else one axis; a group for every set of its axes, each with channels
- * of one slot of RANKS_SLOT bytes. NULL if there is no memory. */
+/* The mesh is 2 x n/2 for 4 and 8 ranks, else one axis; a group for every set of its axes. Its first axis is that
+ * of the stages: channel s goes from stage s to the next one (the last to the first), stages + s from s to 0,
+ * 2 stages + s from 0 to s, with RANKS_SLOTS slots of RANKS_SLOT bytes. NULL if there is no memory. */
 Ranks *ranks_new(uint32_t n_ranks);
 void ranks_plan(Ranks *all, uint32_t n_ranks); /* only the plan */
 void ranks_free(Ranks *all);

@@ -101,6 +101,7 @@ static bool operate(DtRank *rank)
 {
     const DtCommOps *ops = rank->comm_ops;
     const DtRankGroup *group = &rank->groups[rank->plan->n_groups - 1];
+    uint32_t stages = dt_plan_stages(rank->plan);
     DtPlaceAt a = ranks_place(rank, RANKS_SHARED, 0), b = ranks_place(rank, RANKS_SHARED, 1 << 16);
     switch (operation) {
     case BY_ALL_REDUCE: return ops->all_reduce(rank->comm, group, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
@@ -108,10 +109,12 @@ static bool operate(DtRank *rank)
     case BY_REDUCE_SCATTER:
         return ops->reduce_scatter(rank->comm, group, b, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
     case BY_BROADCAST: return ops->broadcast(rank->comm, group, a, 100, DT_PLAN_F32);
-    case BY_SEND: /* the second message finds the slot full */
-        return ops->send(rank->comm, group, 0, a, 100, DT_PLAN_F32) &&
-               ops->send(rank->comm, group, 0, a, 100, DT_PLAN_F32);
-    case BY_RECV: return ops->recv(rank->comm, group, 0, a, 100, DT_PLAN_F32);
+    case BY_SEND: /* one message more than there are slots */
+        for (uint32_t m = 0; m <= RANKS_SLOTS; m++)
+            if (!ops->send(rank->comm, stages + rank->stage, a, 400, m))
+                return false;
+        return true;
+    case BY_RECV: return ops->recv(rank->comm, 2 * stages + rank->stage, a, 400, 0);
     default: return ops->barrier(rank->comm, group);
     }
 }
@@ -280,9 +283,9 @@ Test(comm, what_cannot_be_done_is_an_error)
     cr_expect_not(rank->comm_ops->barrier(rank->comm, &stranger));
     cr_expect(strstr(rank->failure.message, "not in the plan"), "%s", rank->failure.message);
     rank->failure = DT_OK;
-    cr_expect_not(rank->comm_ops->send(rank->comm, &rank->groups[0], 0, ranks_place(rank, 0, 0), 1,
-                                       DT_PLAN_F32));
-    cr_expect_not(rank->comm_ops->recv(rank->comm, &rank->groups[0], 7, ranks_place(rank, 0, 0), 1,
-                                       DT_PLAN_F32));
+    DtPlaceAt place = ranks_place(rank, 0, 0);
+    cr_expect(rank->comm_ops->send(rank->comm, 0, place, 8, 4));
+    cr_expect_not(rank->comm_ops->recv(rank->comm, 0, place, 8, 5));
+    cr_expect(strstr(rank->failure.message, "of micro-batch 5"), "%s", rank->failure.message);
     ranks_free(all);
 }

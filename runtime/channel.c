@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between stages, over the mapping that the ranks of one machine share.
+ *
+ * Each channel of the plan exists once per set of ranks that differ in their stage only. It is a ring of
+ * `slots` slots with two counters: messages sent, raised by the sender alone, and messages taken, raised by
+ * the receiver alone. A send waits while sent - taken = slots, a receive while they are equal; neither waits
+ * for the other rank to come. Messages are copied into and out of their slot, so both buffers are free
+ * when the instruction is done.
+ *
+ * Each message carries its length and a tag (the micro-batch): ends that disagree fail instead of computing
+ * nonsense. */
+#include "runtime/channel.h"
+
+#include "runtime/comm_sync.h"
+
+#include <string.h>
+
+enum { LINE = 64 };
+static const uint64_t LARGEST_AREA = (uint64_t)1 << 56;
+__extension__ typedef unsigned __int128 Wide; /* so that sizes out of a plan cannot overflow */
+
+typedef struct Slot {
+    _Alignas(LINE) int64_t bytes;
+    int64_t tag;
+    _Alignas(LINE) char data[];
+} Slot;
+
+typedef struct Ring {
+    DtSyncWord sent, taken;
+    char slots[];
+} Ring;
+
+/* A channel as this rank uses it: the slots of its next messages, counted here since the counters wrap. */
+typedef struct End {
+    Ring *ring;
+    uint32_t next_sent, next_taken;
+    uint64_t received;
+} End;
+
+struct DtChannels {
+    DtRank *rank;
+    End *ends; /* by channel */
+};
+
+/* ---- layout ---- */
+
+static uint64_t saturate(Wide bytes)
+{
+    return bytes > LARGEST_AREA ? LARGEST_AREA : (uint64_t)bytes;
+}
+
+static uint64_t slot_bytes(const DtPlanChannel *channel)
+{
+    return saturate(sizeof(Slot) + ((Wide)channel->bytes + LINE - 1) / LINE * LINE);
+}
+
+static uint64_t ring_bytes(const DtPlanChannel *channel)
+{
+    return saturate(sizeof(Ring) + (Wide)slot_bytes(channel) * channel->slots);
+}
+
+uint64_t dt_channel_bytes(const DtPlan *plan)
+{
+    Wide bytes = 0;
+    uint32_t copies = plan->n_channels ? plan->meta->n_ranks / dt_plan_stages(plan) : 0;
+    for (uint32_t c = 0; c < plan->n_channels; c++)
+        bytes += (Wide)ring_bytes(&plan->channels[c]) * copies;
+    return saturate(bytes);
+}
+
+/* The ranks that differ from this one in their stage only have the same number. */
+static uint32_t copy_number(const DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    uint32_t number = 0;
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        if (m + 1 != plan->meta->pipeline)
+            number = number * plan->mesh[m].size + (uint32_t)rank->coord[m];
+    return number;
+}
+
+DtChannels *dt_channel_open(DtRank *rank, char *area)
+{
+    const DtPlan *plan = rank->plan;
+    DtChannels *channels = DT_NEW(rank->memory, DtChannels);
+    channels->rank = rank;
+    channels->ends = DT_NEW_ARRAY(rank->memory, End, plan->n_channels + 1);
+    for (uint32_t c = 0; c < plan->n_channels; c++) {
+        uint64_t bytes = ring_bytes(&plan->channels[c]);
+        channels->ends[c].ring = (Ring *)(void *)(area + bytes * copy_number(rank));
+        area += bytes * (plan->meta->n_ranks / dt_plan_stages(plan));
+    }
+    return channels;
+}
+
+/* ---- waiting ---- */
+
+static uint32_t who_is_peer(const void *context) { return *(const uint32_t *)context; }
+
+/* The rank at the given stage with this rank's other coordinates. */
+static uint32_t rank_at_stage(const DtRank *rank, uint32_t stage)
+{
+    const DtPlan *plan = rank->plan;
+    uint32_t number = 0;
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        number = number * plan->mesh[m].size +
+                 (m + 1 == plan->meta->pipeline ? stage : (uint32_t)rank->coord[m]);
+    return number;
+}
+
+/* Waits while the word of the channel is old; peer_stage: who raises it. */
+static bool wait_while(DtChannels *channels, uint32_t c, uint32_t peer_stage, DtSyncWord *word,
+                       uint32_t old)
+{
+    DtRank *rank = channels->rank;
+    const DtPlanChannel *channel = &rank->plan->channels[c];
+    const char *name = dt_plan_str(rank->plan, channel->name);
+    uint32_t peer = rank_at_stage(rank, peer_stage);
+    double timeout = rank->options ? rank->options->timeout : 0;
+    DtSyncWait wait = {.rank = rank,
+                       .who = who_is_peer,
+                       .context = &peer,
+                       .deadline_ns = timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9)
+                                                                   : 0};
+    switch (dt_sync_wait(&wait, word, old)) {
+    case DT_SYNC_OK: return true;
+    case DT_SYNC_STOPPED: return false;
+    case DT_SYNC_LOST:
+        return dt_rank_fail(rank, DT_EXIT_FAILED,
+                            "rank %u has ended while rank %u waits for it (`%.60s`, stage %u to %u)",
+                            wait.lost, rank->rank, name, channel->from, channel->to);
+    default:
+        return dt_rank_fail(rank, DT_EXIT_RETRY,
+                            "rank %u has waited for rank %u (`%.60s`, stage %u to %u) longer than "
+                            "--timeout allows",
+                            rank->rank, wait.lost, name, channel->from, channel->to);
+    }
+}
+
+/* The slot of number *next; *next moves on. */
+static Slot *take_slot(const DtPlanChannel *channel, Ring *ring, uint32_t *next)
+{
+    uint32_t number = *next;
+    *next = number + 1 == channel->slots ? 0 : number + 1;
+    return (Slot *)(void *)(ring->slots + number * slot_bytes(channel));
+}
+
+/* ---- messages ---- */
+
+bool dt_channel_send(DtChannels *channels, uint32_t c, DtPlaceAt buffer, int64_t bytes, int64_t tag)
+{
+    const DtPlanChannel *channel = &channels->rank->plan->channels[c];
+    End *end = &channels->ends[c];
+    Ring *ring = end->ring;
+    uint32_t sent = atomic_load_explicit(&ring->sent.value, memory_order_relaxed);
+    if (!wait_while(channels, c, channel->to, &ring->taken, sent - channel->slots))
+        return false;
+    Slot *slot = take_slot(channel, ring, &end->next_sent);
+    slot->bytes = bytes;
+    slot->tag = tag;
+    memcpy(slot->data, buffer.at, (size_t)bytes);
+    dt_sync_raise(&ring->sent);
+    atomic_fetch_add_explicit(&channels->rank->slot->progress, 1, memory_order_relaxed);
+    return true;
+}
+
+bool dt_channel_recv(DtChannels *channels, uint32_t c, DtPlaceAt buffer, int64_t bytes, int64_t tag)
+{
+    DtRank *rank = channels->rank;
+    const DtPlanChannel *channel = &rank->plan->channels[c];
+    End *end = &channels->ends[c];
+    Ring *ring = end->ring;
+    uint32_t taken = atomic_load_explicit(&ring->taken.value, memory_order_relaxed);
+    if (!wait_while(channels, c, channel->from, &ring->sent, taken))
+        return false;
+    const Slot *slot = take_slot(channel, ring, &end->next_taken);
+    if (slot->bytes != bytes || slot->tag != tag)
+        return dt_rank_fail(rank, DT_EXIT_FAILED,
+                            "stage %u expects %lld bytes of `%.60s` of micro-batch %lld from stage "
+                            "%u, which sent %lld of micro-batch %lld",
+                            channel->to, (long long)bytes, dt_plan_str(rank->plan, channel->name),
+                            (long long)tag, channel->from, (long long)slot->bytes,
+                            (long long)slot->tag);
+    memcpy(buffer.at, slot->data, (size_t)bytes);
+    dt_sync_raise(&ring->taken);
+    end->received += (uint64_t)bytes;
+    atomic_fetch_add_explicit(&rank->slot->progress, 1, memory_order_relaxed);
+    return true;
+}
+
+uint64_t dt_channel_received(const DtChannels *channels, uint32_t channel)
+{
+    return channels->ends[channel].received;
+}

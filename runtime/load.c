@@ -42,12 +42,12 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
     return at;
 }
 
-/* Bytes of all arenas of one rank. */
-static uint64_t arena_bytes(const DtPlan *plan)
+/* Bytes of all arenas of a rank of the stage. */
+static uint64_t arena_bytes(const DtPlan *plan, uint32_t stage)
 {
     uint64_t bytes = 0;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
-        bytes += (uint64_t)plan->arenas[a].bytes;
+        bytes += (uint64_t)dt_plan_arena_bytes(plan, a, stage);
     return bytes;
 }
 
@@ -55,16 +55,23 @@ static uint64_t arena_bytes(const DtPlan *plan)
 DtStatus dt_load_fits(const DtPlan *plan)
 {
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t bytes = arena_bytes(plan);
-    uint32_t n_ranks = plan->meta->n_ranks;
+    uint64_t left = machine, most = 0;
+    uint32_t n_ranks = plan->meta->n_ranks, stages = dt_plan_stages(plan);
     char need[32], have[32];
-    if (bytes <= machine / n_ranks)
+    bool fits = true;
+    for (uint32_t s = 0; s < stages; s++) {
+        uint64_t bytes = arena_bytes(plan, s);
+        fits = fits && bytes <= left / (n_ranks / stages);
+        left -= fits ? bytes * (n_ranks / stages) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    if (fits)
         return DT_OK;
     return dt_status_fail(
         DT_EXIT_DOES_NOT_FIT,
         "%u ranks need %s each; this machine has %s. Compile with more micro-batches, a smaller "
         "batch, or run on more machines",
-        n_ranks, dt_text_bytes(need, (double)bytes), dt_text_bytes(have, (double)machine));
+        n_ranks, dt_text_bytes(need, (double)most), dt_text_bytes(have, (double)machine));
 }
 
 static DtStatus load_arenas(DtRank *rank, int shared_fd)
@@ -72,14 +79,8 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
     const DtPlan *plan = rank->plan;
     DtSharedLayout layout;
     dt_shared_layout(plan, &layout);
-<<<<<<< HEAD
-    rank->memory_bytes = arena_bytes(plan);
+    rank->memory_bytes = arena_bytes(plan, rank->stage);
     DtStatus status = dt_load_fits(plan);
-=======
-    for (uint32_t a = 0; a < plan->n_arenas; a++)
-        rank->memory_bytes += (uint64_t)dt_plan_arena_bytes(plan, a, rank->stage);
-    DtStatus status = check_fit(rank, rank->memory_bytes);
->>>>>>> 7b0cd52 (plan: version 2 with stages, channels and schedule registers)
     if (!dt_status_ok(&status))
         return status;
     rank->arenas = DT_NEW_ARRAY(rank->memory, char *, plan->n_arenas + 1);
@@ -92,8 +93,7 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
             bool shared = plan->arenas[a].shared != 0;
             if (r != rank->rank && !shared)
                 continue;
-            uint64_t bytes =
-                (uint64_t)dt_plan_arena_bytes(plan, a, dt_rank_stage(plan, r));
+            uint64_t bytes = (uint64_t)dt_plan_arena_bytes(plan, a, dt_rank_stage(plan, r));
             char *at = map_arena(rank, bytes, shared ? shared_fd : -1,
                                  layout.arenas + r * layout.rank_bytes + layout.arena[a]);
             if (at == NULL)

@@ -146,7 +146,7 @@ static const Break breaks[] = {
     {"ASIZ", "bytes", 3, 0, 16385, "16385 bytes"},
     {"AREN", "bytes", 3, 0, 100, "ASIZ 3: 16384 bytes"},
     {"AREN", "shared", 1, 0, 0, "not shared"},
-    {"AXIS", "local", 2, 0, 1, NULL}, /* a stage may hold any part */
+    {"AXIS", "local", 2, 0, 1, "do not fit its axes"},
     {"AXIS", "first", 0, 0, 3, "2 elements from 3 of 4"},
     {"STOR", "offset", 0, 0, 4000, "offset 4000"},
     {"STOR", "offset", 0, 0, 2, "offset 2"},
@@ -165,7 +165,7 @@ static const Break breaks[] = {
     {"INST", "count", 3, 0, 201, "too few"},
     {"INST", "count", 5, 0, 65, "too few"},
     {"INST", "dtype", 5, 0, 9, "too few"},
-    {"INST", "ref", 6, 0, 2, "group 2 of 2"},
+    {"INST", "ref", 6, 0, 3, "group 3 of 3"},
     {"SCHD", "count", 0, 0, 3, "reads rows 0 to 20"},
     {"SCHD", "count", 1, 0, 100, "of an arena"},
     {"SCHD", "count", 1, 0, 900000000, "more than"},
@@ -175,13 +175,14 @@ static const Break breaks[] = {
     {"ENTR", "first", 1, 0, 4, "ends no loop"},
     {"ENTR", "stage", 0, 0, 2, "stage 2 of 2"},
     {"ENTR", "stage", 4, 0, 0, "an entry occurs twice"},
-    {"SCHD", "count", 7, 0, 70, "of an arena"},
-    {"SCHD", "count", 9, 0, 40, "of an arena"},
+    {"SCHD", "count", 7, 0, 70, NULL}, /* slots stay below 2 */
+    {"SCHD", "count", 15, 0, 0, "of an arena"},
+    {"SCHD", "count", 15, 0, 4, "of an arena"},
+    {"SCHD", "count", 15, 0, 3, NULL},
     {"SCHD", "reg", 9, 0, 6, NULL},
     {"SCHD", "reg", 9, 0, 7, "sets register 7"},
     {"SCHD", "body", 10, 0, 3, "cannot call entry 3"},
-    {"SCHD", "body", 15, 0, 2, "cannot call entry 2"},
-    {"SCHD", "kind", 10, 0, DT_SCHED_RUN, NULL},
+    {"SCHD", "body", 16, 0, 2, "cannot call entry 2"},
     {"READ", "from", 0, 0, 0x3ff0000000000000, "part 1 to"},
     {"INPT", "row_elements", 0, 0, 9, "do not fit its axes"},
     {"SCAL", "offset", 0, 0, 62, "offset 62"},
@@ -216,6 +217,24 @@ Test(check, says_what_is_wrong)
                       b->index, b->field, status.message, b->message);
         dt_arena_free(arena);
     }
+}
+
+/* What an iteration reads it must have set itself. */
+Test(check, registers_are_set_before_they_are_read)
+{
+    DtArena *arena = dt_arena_new();
+    DtPlanBuilder *b = fixture_plan(arena);
+    uint8_t *bytes;
+    size_t len;
+    DtPlan plan;
+    DtPlanSchedule set = b->schedule.at[9];
+    cr_assert_eq(set.kind, DT_SCHED_SET);
+    b->schedule.at[9] = b->schedule.at[10];
+    b->schedule.at[10] = set;
+    dt_write_bytes(b, &bytes, &len);
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    cr_assert(strstr(status.message, "register 5 has no value"), "%s", status.message);
+    dt_arena_free(arena);
 }
 
 Test(check, a_valid_plan_is_walked)

@@ -252,9 +252,9 @@ static void emit_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *want
 {
     e->scope = dt_emit_scope(e, entry->func, NULL, "");
     for (uint32_t i = 0; i < entry->results.n; i++) {
-        DtWanted *slot = &e->scope->wanted[entry->func->results.at[i]->id];
-        if (!slot->set)
-            *slot = wanted[i];
+        const DtWanted **slot = &e->scope->wanted[entry->func->results.at[i]->id];
+        if (!*slot && wanted[i].set)
+            *slot = &wanted[i];
     }
     dt_emit_func(e);
     dt_emit_deliver(e, entry->results.n, wanted);

@@ -24,9 +24,9 @@ static void plan_axes(DtEmit *e, const DtType *type, uint32_t *ret_first, uint32
     for (uint32_t i = 0; i < type->rank; i++) {
         DtPlanAxis axis = {.name = dt_write_str(e->plan, type->axes[i].name), .extent = type->axes[i].extent,
                            .local = dt_type_local_extent(type, i, &e->module->mesh)};
-        for (uint32_t s = 0; s < type->axes[i].n_split; s++)
+        for (uint32_t s = 0, n = 0; s < type->axes[i].n_split; s++)
             if (type->axes[i].split[s] >= first)
-                axis.split |= 1u << (type->axes[i].split[s] - first);
+                axis.split[n++] = (uint8_t)(type->axes[i].split[s] - first + 1);
         DT_PUSH(e->plan->arena, e->plan->axes, axis);
     }
 }

@@ -30,7 +30,7 @@ const DtOptionTable dt_cli_table = {
     .version = DT_VERSION,
     .purpose = "compiles a model and a layout of it over many devices to one execution plan",
     .synopsis = "FILE.dsl [-o PLAN] [--parallel NAME] [-D dim=N]... [--set block.key=value]...\n"
-                "FILE.dsl --check | --params | --emit=ast|ir|plan|c|schedule | --report\n"
+                "FILE.dsl --check | --params | --emit=ast|ir|plan|c|schedule | --report | --verify\n"
                 "fmt [--check | -w] FILE.dsl...\n"
                 "dump PLAN\n"
                 "asm TEXT -o PLAN\n"
@@ -216,6 +216,7 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_NO_KERNELS: cli->no_kernels = true; break;
     case OPTION_UNFUSED: cli->unfused = true; break;
     case OPTION_LIST_PASSES: cli->list_passes = true; break;
+    case OPTION_VERIFY: cli->verify = true; break;
     case OPTION_PRINT_AFTER: DT_PUSH(cli->arena, cli->print_after, value); break;
     case OPTION_TIME_PASSES: cli->time_passes = true; break;
     case OPTION_WRITE: cli->write = true; break;

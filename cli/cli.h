@@ -22,7 +22,7 @@ typedef struct DtCli {
     DtArena *arena;
     DT_VEC(const char *) words; /* arguments that are no options */
     const char *output;
-    bool check, params, list_passes, time_passes, json, no_kernels, unfused, write;
+    bool check, params, list_passes, time_passes, json, no_kernels, unfused, write, verify;
     DtCliEmit emit;
     DtCliReport report;
     const char *target;
@@ -73,6 +73,10 @@ const char *dt_cli_library(DtArena *arena);
 /* compile.c: from a checked program to what was asked for. */
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);
 void dt_cli_list_passes(DtText *ret_text);
+
+/* cmd_verify.c: compares the layout with the serial program; errors of a smaller program are left in
+ * cli->diags. */
+int dt_cli_verify(DtCli *cli, const DtLowerOptions *options);
 
 /* One line of --time-passes: seconds since start, and the arena's growth. */
 typedef struct DtCliClock {

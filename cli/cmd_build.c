@@ -36,19 +36,24 @@ static int list_passes(void)
     return code;
 }
 
+static DtLowerOptions lower_options(const DtCli *cli, const char *path)
+{
+    return (DtLowerOptions){.path = path,
+                            .library = cli->library ? cli->library : dt_cli_library(cli->arena),
+                            .dims = cli->dims.at,
+                            .n_dims = cli->dims.n,
+                            .sets = cli->sets.at,
+                            .n_sets = cli->sets.n,
+                            .train = cli->train,
+                            .parallel = cli->parallel,
+                            .cluster = cli->cluster,
+                            .synthetic = cli->synthetic};
+}
+
 static DtProgram *lower(DtCli *cli, const char *path)
 {
-    DtLowerOptions options = {.path = path,
-                              .library = cli->library ? cli->library : dt_cli_library(cli->arena),
-                              .dims = cli->dims.at,
-                              .n_dims = cli->dims.n,
-                              .sets = cli->sets.at,
-                              .n_sets = cli->sets.n,
-                              .train = cli->train,
-                              .parallel = cli->parallel,
-                              .cluster = cli->cluster,
-                              .synthetic = cli->synthetic,
-                              .ret_ast = &cli->ast};
+    DtLowerOptions options = lower_options(cli, path);
+    options.ret_ast = &cli->ast;
     DtCliClock clock = dt_cli_clock(cli);
     DtProgram *program = dt_lower(cli->arena, cli->diags, &options);
     dt_cli_lap(cli, &clock, "parse, check, lower");
@@ -88,6 +93,9 @@ static int build(DtCli *cli, const char *path)
         code = print_program(cli, program);
     if (code == DT_EXIT_OK && wants_passes(cli))
         code = dt_cli_compile(cli, program, path);
+    DtLowerOptions options = lower_options(cli, path);
+    if (code == DT_EXIT_OK && cli->verify)
+        code = dt_cli_verify(cli, &options);
     int reported = dt_cli_report(cli);
     return code != DT_EXIT_OK ? code : reported;
 }
@@ -99,9 +107,12 @@ static int check_combination(const DtCli *cli)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
     if (cli->emit && cli->report)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit and --report are two results; ask for one");
-    if (cli->check && (cli->output || cli->emit || cli->report))
-        return dt_cli_fail(DT_EXIT_USAGE, "--check writes nothing; leave it out, or %s",
-                           cli->output ? "-o" : cli->emit ? "--emit" : "--report");
+    if (cli->check && (cli->output || cli->emit || cli->report || cli->verify))
+        return dt_cli_fail(DT_EXIT_USAGE, "--check does nothing else; leave it out, or %s",
+                           cli->output   ? "-o"
+                           : cli->emit   ? "--emit"
+                           : cli->report ? "--report"
+                                         : "--verify");
     return DT_EXIT_OK;
 }
 

@@ -31,12 +31,10 @@ static const char *register_type(DtDtype dtype) { return dt_dtype_is_float(dtype
 void dt_print_c_line(DtPrintC *c, const char *format, ...)
 {
     va_list args;
-    for (uint32_t i = 0; i < c->depth; i++)
-        dt_text_add_n(c->out, "    ", 4);
     va_start(args, format);
-    dt_text_vprintf(c->out, format, args);
+    char *line = dt_arena_vprintf(c->arena, format, args);
     va_end(args);
-    dt_text_add_n(c->out, "\n", 1);
+    dt_text_printf(c->out, "%*s%s\n", (int)(4 * c->depth), "", line);
 }
 
 #define line dt_print_c_line
@@ -590,8 +588,7 @@ static const char *in_comment(DtPrintC *c, const char *path)
     return copy;
 }
 
-/* Returns where the text begins that neither source nor symbol decides. */
-static size_t head(DtPrintC *c, const DtDiags *diags)
+static void head(DtPrintC *c, const DtDiags *diags)
 {
     const DtKernel *k = c->k;
     uint32_t row = 0, column = 0;
@@ -601,9 +598,7 @@ static size_t head(DtPrintC *c, const DtDiags *diags)
     } else {
         line(c, "/* %s */", k->name);
     }
-    dt_text_printf(c->out, "void %s", k->symbol);
-    size_t body = c->out->len;
-    line(c, "(char *const *p, const int64_t *q)");
+    line(c, "void %s(char *const *p, const int64_t *q)", k->symbol);
     line(c, "{");
     c->depth++;
     for (uint32_t i = 0; i < k->pointers.n; i++) {
@@ -613,12 +608,11 @@ static size_t head(DtPrintC *c, const DtDiags *diags)
              pointer->value->name ? pointer->value->name : "");
     }
     line(c, "(void)p, (void)q;");
-    return body;
 }
 
 static bool *flags(DtPrintC *c) { return dt_arena_alloc(c->arena, c->k->nodes.n + 1); }
 
-size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text)
+void dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text)
 {
     DtPrintC print = {.k = kernel, .out = ret_text, .arena = dt_arena_new()}, *c = &print;
     c->needed = flags(c);
@@ -636,7 +630,7 @@ size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *r
             c->store_axes[s] |= (uint32_t)(store->stride[a] != 0) << a;
         c->store_phase[s] = kernel->nodes.at[store->node].phase;
     }
-    size_t body = head(c, diags);
+    head(c, diags);
     switch (kernel->form) {
     case DT_KFORM_ROW: print_row(c); break;
     case DT_KFORM_COLUMN: print_column(c); break;
@@ -646,5 +640,4 @@ size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *r
     line(c, "}");
     dt_text_add(ret_text, "\n");
     dt_arena_free(c->arena);
-    return body;
 }

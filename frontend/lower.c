@@ -340,8 +340,14 @@ static void evaluate_dims(DtLower *l)
 {
     for (uint32_t i = 0; i < l->globals.n; i++) {
         DtGlobal *global = l->globals.at[i];
-        if (global->kind == DT_GLOBAL_DIM && global->value)
-            dt_scope_extent(l, global);
+        if (global->kind != DT_GLOBAL_DIM || !(global->value || global->option))
+            continue;
+        DtDim dim = {.name = global->name,
+                     .extent = dt_scope_extent(l, global),
+                     .is_number = global->value && global->value->kind == DT_EXPR_INT,
+                     .is_given = global->option != NULL};
+        if (dim.extent > 0)
+            DT_PUSH(l->arena, l->program->dims, dim);
     }
 }
 

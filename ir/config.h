@@ -138,6 +138,14 @@ typedef struct DtParallelConfig {
 
 /* ---- a whole program ---- */
 
+/* A dim of the program's files, or of the library. */
+typedef struct DtDim {
+    const char *name;
+    int64_t extent;
+    bool is_number;  /* written as a number, not computed from other dims */
+    bool is_given;   /* by -D */
+} DtDim;
+
 typedef struct DtProgram {
     DtModule *module;              /* entries "loss" (training = true: loss, then state writes), "eval", "predict" */
     DT_VEC(DtTrainConfig *) trains;
@@ -146,6 +154,7 @@ typedef struct DtProgram {
     DtTrainConfig *train;          /* the chosen ones */
     DtClusterConfig *cluster;      /* NULL: this machine */
     DtParallelConfig *parallel;    /* NULL: one rank */
+    DT_VEC(DtDim) dims;            /* those that have an extent */
 } DtProgram;
 
 #endif

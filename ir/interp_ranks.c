@@ -21,7 +21,8 @@ typedef struct Run {
     DtRanks *ranks;
     DtInterp interp; /* where we are: the same on all ranks */
     const DtMesh *mesh;
-    uint32_t n;
+    uint32_t n;       /* ranks of the mesh */
+    bool *takes_part; /* by rank */
 } Run;
 
 static void run_func(Run *run, const DtFunc *func, DtTensor *const *inputs, DtTensor **ret_results);
@@ -163,6 +164,8 @@ static void run_local(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **
     DtTensor **own = DT_NEW_ARRAY(run->interp.arena, DtTensor *, op->n_in + 1);
     DtTensor **made = DT_NEW_ARRAY(run->interp.arena, DtTensor *, op->n_out + 1);
     for (uint32_t rank = 0; rank < run->n; rank++) {
+        if (!run->takes_part[rank])
+            continue;
         for (uint32_t i = 0; i < op->n_in; i++)
             own[i] = in[i * run->n + rank];
         eval_local(run, op, local, rank, own, made);
@@ -255,7 +258,11 @@ static void run_comm(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     for (uint32_t m = 0; m < DT_MAX_MESH; m++)
         if ((op->mesh >> m & 1) && (m >= run->mesh->n || run->mesh->axes[m].is_time))
             dt_interp_fail(&run->interp, op, "mesh axis %u is time, or does not exist", m);
+    if (op->mesh & run->ranks->fixed)
+        dt_interp_fail(&run->interp, op, "only some ranks of its group take part");
     for (uint32_t rank = 0; rank < run->n; rank++) {
+        if (!run->takes_part[rank])
+            continue;
         if (op->kind != DT_OP_SHIFT) {
             out[rank] = received(run, op, in, rank);
             continue;
@@ -298,14 +305,18 @@ static void run_iteration(Run *run, const DtOp *op, DtTensor *const *in, DtTenso
     for (uint32_t i = n_carried + loop->n_invariant; i < op->n_in; i++) {
         const DtType *slice = dt_ranks_local(body->inputs.at[1 + i]->type, run->mesh);
         for (uint32_t rank = 0; rank < n; rank++)
-            inputs[(1 + i) * n + rank] =
-                dt_interp_slice(&run->interp, op, in[i * n + rank], slice, iteration);
+            if (run->takes_part[rank])
+                inputs[(1 + i) * n + rank] =
+                    dt_interp_slice(&run->interp, op, in[i * n + rank], slice, iteration);
     }
     run_func(run, body, inputs, results);
     memcpy(out, results, sizeof *out * n_carried * n);
-    for (uint32_t k = n_carried * n; k < op->n_out * n; k++)
+    for (uint32_t k = n_carried * n; k < op->n_out * n; k++) {
+        if (!run->takes_part[k % n])
+            continue;
         copy_values(dt_interp_slice(&run->interp, op, out[k], results[k]->type, iteration),
                     results[k]);
+    }
 }
 
 static void run_loop(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
@@ -317,7 +328,8 @@ static void run_loop(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     for (uint32_t i = loop->n_carried; i < op->n_out; i++) {
         const DtType *type = dt_ranks_local(op->out[i]->type, run->mesh);
         for (uint32_t rank = 0; rank < run->n; rank++)
-            out[i * run->n + rank] = dt_interp_tensor(run->interp.arena, type);
+            if (run->takes_part[rank])
+                out[i * run->n + rank] = dt_interp_tensor(run->interp.arena, type);
     }
     run->interp.path = dt_interp_push(&run->interp, loop->label);
     for (int64_t k = 0; k < loop->count; k++) {
@@ -388,5 +400,12 @@ void dt_ranks_run(DtRanks *ranks, const DtFunc *func, DtTensor *const *inputs,
                           .rounds = ranks->rounds},
                .mesh = ranks->mesh,
                .n = dt_ranks_count(ranks->mesh)};
+    run.takes_part = DT_NEW_ARRAY(ranks->arena, bool, run.n);
+    for (uint32_t rank = 0; rank < run.n; rank++) {
+        run.takes_part[rank] = true;
+        for (uint32_t m = 0; m < run.mesh->n; m++)
+            if ((ranks->fixed >> m & 1) && dt_ranks_coordinate(run.mesh, rank, m) != ranks->at[m])
+                run.takes_part[rank] = false;
+    }
     run_func(&run, func, inputs, ret_results);
 }

@@ -45,7 +45,7 @@ typedef struct DtRanksDifference {
 } DtRanksDifference;
 
 /* Whether the parts agree, within 1e-12 of the value, where the type says that ranks hold the
- * same. */
+ * same. Parts may be NULL: they are not looked at. */
 bool dt_ranks_agree(DtTensor *const *parts, const DtType *type, const DtMesh *mesh,
                     DtRanksDifference *ret_difference);
 
@@ -65,6 +65,10 @@ typedef struct DtRanks {
     DtTensor *(*source)(void *context, const DtOp *op, uint32_t rank);
     void *context;
     bool rounds; /* as DtInterp.rounds */
+    /* Only ranks with coordinate at[m] on each mesh axis m of the bits in `fixed` take part (one
+     * pipeline stage, one micro-batch); the others' tensors are neither read nor made. */
+    uint16_t fixed;
+    int64_t at[DT_MAX_MESH];
     /* The first value of which ranks hold different copies though its type says that they are
      * equal; value is NULL if there is none. Evaluation goes on. */
     struct {

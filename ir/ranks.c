@@ -177,16 +177,33 @@ static bool agree(double a, double b)
     return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b));
 }
 
+static bool same_coordinates(const DtMesh *mesh, unsigned axes, uint32_t a, uint32_t b)
+{
+    for (uint32_t m = 0; m < mesh->n; m++)
+        if ((axes >> m & 1) && dt_ranks_coordinate(mesh, a, m) != dt_ranks_coordinate(mesh, b, m))
+            return false;
+    return true;
+}
+
+/* The first rank that holds the same as `rank` and has a part. */
+static uint32_t first_copy(DtTensor *const *parts, const DtMesh *mesh, unsigned used, uint32_t rank)
+{
+    uint32_t first = rank;
+    for (uint32_t m = 0; m < mesh->n; m++)
+        if (!(used >> m & 1))
+            first = dt_ranks_move(mesh, first, m, 0);
+    while (first < rank && !(parts[first] && same_coordinates(mesh, used, first, rank)))
+        first++; /* not all ranks take part */
+    return first;
+}
+
 bool dt_ranks_agree(DtTensor *const *parts, const DtType *type, const DtMesh *mesh,
                     DtRanksDifference *ret_difference)
 {
     unsigned used = used_axes(type);
     for (uint32_t rank = 0; rank < dt_ranks_count(mesh); rank++) {
-        uint32_t first = rank;
-        for (uint32_t m = 0; m < mesh->n; m++)
-            if (!(used >> m & 1))
-                first = dt_ranks_move(mesh, first, m, 0);
-        if (first == rank)
+        uint32_t first = parts[rank] ? first_copy(parts, mesh, used, rank) : rank;
+        if (first == rank || parts[first]->at == parts[rank]->at)
             continue;
         for (int64_t i = 0; i < dt_type_elements(parts[rank]->type); i++)
             if (!agree(parts[first]->at[i], parts[rank]->at[i])) {

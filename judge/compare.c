@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps of training on both sides, and the comparison of everything that an entry leaves. */
+#include "judge/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double tolerance = 1e-10;
+
+/* ---- the serial side ---- */
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    DtJudge *j = context;
+    if (op->kind == DT_OP_PARAM)
+        return j->serial[op->store->index];
+    DtTensor *tensor = dt_interp_tensor(j->arena, op->out[0]->type);
+    if (op->text[0] == '@') {
+        tensor->at[0] = dt_judge_scalar(j->of->train, op->text, j->step);
+        return isnan(tensor->at[0]) ? NULL : tensor;
+    }
+    return dt_judge_input(j->of->train, op->text, j->step, tensor) ? tensor : NULL;
+}
+
+static DtTensor **run_serial(DtJudge *j, const DtEntryPoint *entry)
+{
+    DtInterp interp = {.arena = j->arena,
+                       .seed = j->seed,
+                       .step = j->step,
+                       .source = source,
+                       .context = j,
+                       .path = ""};
+    DtTensor **results = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n + 1);
+    dt_interp_run(&interp, entry->func, NULL, results);
+    return results;
+}
+
+/* ---- the measure ---- */
+
+static double norm(const DtTensor *tensor)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
+        squares += tensor->at[i] * tensor->at[i];
+    return sqrt(squares);
+}
+
+/* Of all gradients among the results. */
+static double gradient_norm(const DtEntryPoint *entry, DtTensor *const *results)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        if (store && store->kind == DT_STORE_GRAD)
+            squares += pow(norm(results[i]), 2);
+    }
+    return sqrt(squares);
+}
+
+static bool same_extents(const DtType *a, const DtType *b)
+{
+    bool same = a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++)
+        same = a->axes[i].name == b->axes[i].name && a->axes[i].extent == b->axes[i].extent;
+    return same;
+}
+
+static int64_t worst_element(const DtTensor *got, const DtTensor *want)
+{
+    int64_t worst = 0;
+    double most = -1;
+    for (int64_t i = 0; i < dt_type_elements(want->type); i++) {
+        double difference = fabs(got->at[i] - want->at[i]);
+        if (!(difference <= most)) {
+            worst = i;
+            most = difference;
+        }
+        if (isnan(difference))
+            break;
+    }
+    return worst;
+}
+
+/* "[batch 3, seq 0]" */
+static const char *coordinates(DtJudge *j, const DtType *type, int64_t element)
+{
+    const char *text = "";
+    for (uint32_t i = type->rank; i-- > 0;) {
+        text =
+            dt_arena_printf(j->arena, "%s %lld%s%s", type->axes[i].name,
+                            (long long)(element % type->axes[i].extent), *text ? ", " : "", text);
+        element /= type->axes[i].extent;
+    }
+    return *text ? dt_arena_printf(j->arena, "[%s]", text) : "";
+}
+
+/* The first rank that holds an element of a value of this placed type. */
+static uint32_t holder_of(const DtJudge *j, const DtType *type, int64_t element)
+{
+    uint32_t rank = 0;
+    for (uint32_t i = type->rank; i-- > 0;) {
+        dt_ranks_find(&type->axes[i], j->mesh, element % type->axes[i].extent, rank, &rank);
+        element /= type->axes[i].extent;
+    }
+    return rank;
+}
+
+/* A value of both sides. */
+typedef struct Pair {
+    const char *what; /* "gradient of `h.attention.wq.w`" */
+    DtSpan span;
+    const DtTensor *want, *got;
+    const DtType *placed; /* how ranks hold it */
+    double all;           /* norm of all gradients, or 0 */
+} Pair;
+
+static bool compare(DtJudge *j, DtJudgeRow *row, const Pair *p)
+{
+    if (!same_extents(p->want->type, p->got->type))
+        return dt_judge_problem(j, "entry %s: %s has other axes than in the serial program%s",
+                                row->entry, p->what, dt_judge_line(j, p->span));
+    double squares = 0, reference = norm(p->want), scale = fmax(reference, 1e-3 * p->all);
+    int64_t n = dt_type_elements(p->want->type);
+    for (int64_t i = 0; i < n; i++)
+        squares += pow(p->got->at[i] - p->want->at[i], 2);
+    double difference = sqrt(squares), relative = difference > 0 ? difference / scale : difference;
+    row->values++;
+    row->elements += n;
+    row->zeros += reference == 0;
+    if (!(relative <= row->worst)) {
+        row->worst = relative;
+        row->where = p->what;
+    }
+    if (isfinite(reference) && difference <= tolerance * scale)
+        return true;
+    if (!isfinite(reference))
+        return dt_judge_problem(
+            j,
+            "entry %s: %s is not finite in the serial program, which proves nothing; "
+            "-D may give extents that do better%s",
+            row->entry, p->what, dt_judge_line(j, p->span));
+    int64_t element = worst_element(p->got, p->want);
+    return dt_judge_problem(
+        j,
+        "entry %s, step %u: %s differs by %.3g of its norm: %.17g%s on rank %s, serially %.17g%s",
+        row->entry, j->step, p->what, relative, p->got->at[element],
+        coordinates(j, p->want->type, element), dt_judge_rank(j, holder_of(j, p->placed, element)),
+        p->want->at[element], dt_judge_line(j, p->span));
+}
+
+static DtJudgeRow *row_of(DtJudge *j, const char *entry)
+{
+    for (uint32_t i = 0; i < j->out->rows.n; i++)
+        if (strcmp(j->out->rows.at[i].entry, entry) == 0)
+            return &j->out->rows.at[i];
+    DT_PUSH(j->arena, j->out->rows, ((DtJudgeRow){.entry = entry}));
+    return &j->out->rows.at[j->out->rows.n - 1];
+}
+
+static const char *describe(DtJudge *j, const DtEntryResult *result)
+{
+    static const char *const kinds[] = {[DT_STORE_PARAM] = "parameter",
+                                        [DT_STORE_STATE] = "state",
+                                        [DT_STORE_GRAD] = "gradient of",
+                                        [DT_STORE_MOMENT1] = "first moment of",
+                                        [DT_STORE_MOMENT2] = "second moment of"};
+    if (!result->store)
+        return result->name;
+    return dt_arena_printf(j->arena, "%s `%s`", kinds[result->store->kind], result->store->path);
+}
+
+/* ---- entries ---- */
+
+/* Finds the placed counterpart of a serial result; false after a problem. */
+static bool find_counterpart(DtJudge *j, const DtEntryPoint *placed, const DtSettled *settled,
+                             const DtEntryResult *result, Pair *pair)
+{
+    for (uint32_t i = 0; !result->store && i < placed->results.n; i++) {
+        const char *name = placed->results.at[i].name;
+        if (!name || strcmp(name, result->name) != 0)
+            continue;
+        pair->got = dt_ranks_join(j->arena, settled[i].at, settled[i].type, j->mesh);
+        pair->placed = settled[i].type;
+        return true;
+    }
+    const DtStore *store =
+        result->store ? dt_judge_store(j->of->placed, result->store->kind, result->store->path)
+                      : NULL;
+    pair->got = store ? dt_judge_whole(j, store) : NULL;
+    pair->placed = store ? store->type : NULL;
+    return pair->got || dt_judge_problem(j, "entry %s: the placed program has no %s%s",
+                                         placed->name, pair->what, dt_judge_line(j, pair->span));
+}
+
+/* Both sides run the entry; what they leave is compared and becomes what they hold. */
+static bool run_entry(DtJudge *j, const char *name)
+{
+    const DtEntryPoint *serial = dt_judge_entry(j->of->serial, name), *placed;
+    DtSettled *settled;
+    if (!serial)
+        return true;
+    DtTensor **results = run_serial(j, serial);
+    if (!dt_judge_run(j, name, &placed, &settled))
+        return false;
+    for (uint32_t i = 0; i < serial->results.n; i++)
+        if (serial->results.at[i].store)
+            j->serial[serial->results.at[i].store->index] = results[i];
+    for (uint32_t i = 0; i < placed->results.n; i++)
+        if (placed->results.at[i].store)
+            j->parts[placed->results.at[i].store->index].at = settled[i].at;
+    double all = gradient_norm(serial, results);
+    bool good = true;
+    DtJudgeRow *row = row_of(j, serial->name);
+    for (uint32_t i = 0; i < serial->results.n; i++) {
+        const DtEntryResult *result = &serial->results.at[i];
+        Pair pair = {.what = describe(j, result),
+                     .span = result->store ? result->store->span : serial->func->span,
+                     .want = results[i],
+                     .all = result->store && result->store->kind == DT_STORE_GRAD ? all : 0};
+        good &= find_counterpart(j, placed, settled, result, &pair) && compare(j, row, &pair);
+    }
+    return good && !j->out->problem.len;
+}
+
+bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement)
+{
+    DtJudge judge = {.of = c, .arena = c->arena, .mesh = &c->placed->mesh, .out = ret_judgement},
+            *j = &judge;
+    *ret_judgement = (DtJudgement){.micro = 1};
+    j->n = ret_judgement->ranks = dt_ranks_count(j->mesh);
+    j->seed = c->train ? c->train->seed : 0;
+    if (j->mesh->n && j->mesh->axes[0].is_time) {
+        j->time = 1;
+        ret_judgement->micro = (uint32_t)j->mesh->axes[0].size;
+        ret_judgement->ranks /= ret_judgement->micro;
+    }
+    dt_judge_begin(j);
+    bool good = true;
+    for (j->step = 0; good && c->train && j->step < c->steps; j->step++)
+        good = run_entry(j, "grad") && run_entry(j, "update");
+    return good && run_entry(j, "eval") && run_entry(j, "predict");
+}
+
+void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
+{
+    dt_text_printf(ret_text, "%-10s %8s %8s %12s  %s\n", "entry", "values", "all zero", "elements",
+                   "largest difference");
+    for (uint32_t i = 0; i < judgement->rows.n; i++) {
+        const DtJudgeRow *row = &judgement->rows.at[i];
+        dt_text_printf(ret_text, "%-10s %8u %8u %12lld  %.2g%s%s\n", row->entry, row->values,
+                       row->zeros, (long long)row->elements, row->worst,
+                       row->where ? " of the norm of " : "", row->where ? row->where : "");
+    }
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The judge: does a program, placed by all passes, compute what the serial program computes? Both are
+ * evaluated in double precision, the serial one as differentiated and no further, the placed one by all
+ * ranks in lockstep (ir/interp_ranks.h), with the same parameters, inputs and random draws: loss, every
+ * gradient, states, updated parameters and moments over several steps, then "eval" and "predict".
+ *
+ * The measure of a tensor: |difference| <= 1e-10 max(|serial|, 1e-3 |all gradients|), in Euclidean norms
+ * (the second term for gradients only: some true gradients are zero). Doubles carry 53 bits, so rounding
+ * gives about 1e-16 times the square root of the number of terms; a gradient counted twice, a missing
+ * reduction or a wrong random draw gives 1e-3 or more. */
+#ifndef DT_JUDGE_JUDGE_H
+#define DT_JUDGE_JUDGE_H
+
+#include "frontend/lower.h"
+#include "ir/interp_ranks.h"
+
+/* What was compared in one entry. */
+typedef struct DtJudgeRow {
+    const char *entry;
+    uint32_t values; /* tensors */
+    uint32_t zeros;  /* of them nothing but zeros in the serial program: these prove little */
+    int64_t elements;
+    double worst;      /* largest relative difference */
+    const char *where; /* of which value; NULL if there is no difference at all */
+} DtJudgeRow;
+
+typedef struct DtJudgement {
+    DT_VEC(DtJudgeRow) rows;
+    uint32_t ranks, micro; /* that were evaluated */
+    DtText problem; /* the first value that differs, with its DSL line and ranks; empty: none */
+} DtJudgement;
+
+/* Two modules of one program. train: of both; NULL if the program has none ("predict" is compared). */
+typedef struct DtJudgeCase {
+    DtArena *arena;
+    const DtModule *serial; /* differentiated, with entry "update"; nothing placed */
+    const DtModule *placed;
+    const DtTrainConfig *train;
+    uint32_t steps;
+} DtJudgeCase;
+
+/* Whether they agree; ret_judgement says how well (free its problem). */
+bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement);
+
+/* ---- programs (program.c, shrink.c) ---- */
+
+/* A program as it would be compiled. */
+typedef struct DtJudgeProgram {
+    const DtLowerOptions *options;
+    const char *const *kernels; /* library functions whose calls outlive inlining */
+    uint32_t n_kernels;
+    uint32_t steps;
+    bool as_it_is; /* never shrink */
+} DtJudgeProgram;
+
+typedef enum DtJudgeVerdict {
+    DT_JUDGE_EQUAL,
+    DT_JUDGE_DIFFERS, /* ret_judgement->problem */
+    DT_JUDGE_REJECTED /* the program has errors: in diags */
+} DtJudgeVerdict;
+
+/* Lowers the program twice, runs all passes on one copy, and compares the two. A program that takes too
+ * long to interpret is made smaller first: mesh axes and micro-batches become 2, dims the smallest
+ * extents with which it still compiles and every axis that was split is; -D and --set overrule.
+ * ret_shrunk says what became of it, empty if nothing. */
+DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
+                                DtJudgement *ret_judgement, DtText *ret_shrunk);
+
+/* The table, for people. */
+void dt_judge_print(const DtJudgement *judgement, DtText *ret_text);
+
+/* ---- values (values.c) ---- */
+
+/* What a store holds before the first step: its initial value, and noise, so that no gain is 1 and no bias
+ * 0. Depends on the kind, path and extents of the store only. */
+void dt_judge_initial(const DtStore *store, uint64_t seed, DtTensor *ret_tensor);
+
+/* The whole batch of an input in a step, drawn like synthetic data. False: no reader fills it. */
+bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
+                    DtTensor *ret_tensor);
+
+/* A scalar of the step ("@lr", "@bias1" ...); NaN: there is none of that name. */
+double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t step);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From options to a verdict: one program, lowered twice, once to stay serial and once to run all
+ * passes. */
+#include "judge/internal.h"
+
+#include "passes/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double too_much = 2e8; /* multiplications: some seconds */
+
+/* ---- making modules ---- */
+
+static DtPassContext context_of(const DtJudgeProgram *task, const DtProgram *program)
+{
+    return (DtPassContext){.train = program->train,
+                           .parallel = program->parallel,
+                           .kernels = task->kernels,
+                           .n_kernels = task->n_kernels};
+}
+
+static void verify(const DtModule *module, const char *when)
+{
+    DtText problems = {0};
+    if (!dt_verify_module(module, &problems)) {
+        fprintf(stderr, "internal error: the program is broken after %s\n%s", when,
+                problems.at ? problems.at : "");
+        abort();
+    }
+    dt_text_free(&problems);
+}
+
+static void after_pass(void *data, const DtPass *pass, const DtModule *module)
+{
+    (void)data;
+    verify(module, pass->name);
+}
+
+DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
+                          const DtLowerOptions *options)
+{
+    DtProgram *program = dt_lower(arena, diags, options);
+    if (!program)
+        return NULL;
+    DtPassContext context = context_of(task, program);
+    dt_passes_run(program->module, &context, after_pass, NULL);
+    return dt_diag_errors(diags) ? NULL : program;
+}
+
+DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)
+{
+    DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
+    if (!program) {
+        fprintf(stderr, "internal error: a program is accepted once and refused the second time\n");
+        abort();
+    }
+    program->parallel = NULL;
+    DtPassContext context = context_of(task, program);
+    for (uint32_t i = 0; i < dt_n_passes && strcmp(dt_passes[i].name, "inline") != 0; i++)
+        dt_passes[i].run(program->module, &context);
+    verify(program->module, "differentiation");
+    return program->module;
+}
+
+/* ---- work ---- */
+
+static double local_elements(const DtType *type, const DtMesh *mesh)
+{
+    return (double)dt_type_local_elements(type, mesh);
+}
+
+static double work_of(const DtFunc *func, const DtMesh *mesh)
+{
+    double work = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->func) {
+            work += work_of(op->func, mesh) * (op->loop ? (double)op->loop->count : 1);
+            continue;
+        }
+        double elements = 0, factor = 1;
+        for (uint32_t k = 0; k < op->n_in; k++)
+            elements += local_elements(op->in[k]->type, mesh);
+        for (uint32_t k = 0; k < op->n_out; k++)
+            elements += local_elements(op->out[k]->type, mesh);
+        for (uint32_t k = 0; op->kind == DT_OP_DOT && k < op->n_axes; k++)
+            factor *= (double)dt_type_local_extent(
+                op->in[0]->type, (uint32_t)dt_type_find(op->in[0]->type, op->axes[k]), mesh);
+        work +=
+            op->kind == DT_OP_DOT ? local_elements(op->out[0]->type, mesh) * factor : elements * 4;
+    }
+    return work;
+}
+
+double dt_judge_work(const DtModule *module)
+{
+    double work = 0;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        work += work_of(module->entries.at[i].func, &module->mesh);
+    return work * dt_ranks_count(&module->mesh);
+}
+
+/* ---- the verdict ---- */
+
+DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
+                                DtJudgement *ret_judgement, DtText *ret_shrunk)
+{
+    DtLowerOptions options = *task->options;
+    options.synthetic = true;
+    DtJudgeProgram synthetic = *task;
+    synthetic.options = &options;
+    *ret_judgement = (DtJudgement){0};
+    DtProgram *program = dt_judge_place(arena, diags, &synthetic, &options);
+    if (!program)
+        return DT_JUDGE_REJECTED;
+    const DtProgram *original = program;
+    for (int64_t least = 4; program && least > 0 && !task->as_it_is; least -= 2) {
+        if (dt_judge_work(program->module) <= too_much)
+            break;
+        ret_shrunk->len = 0;
+        options = dt_judge_shrink(arena, &synthetic, original, least, ret_shrunk);
+        program = dt_judge_place(arena, diags, &synthetic, &options);
+    }
+    if (!program)
+        return DT_JUDGE_REJECTED;
+    DtJudgeCase c = {.arena = arena,
+                     .serial = dt_judge_serial(arena, &synthetic, &options),
+                     .placed = program->module,
+                     .train = program->train,
+                     .steps = task->steps};
+    return dt_judge_compare(&c, ret_judgement) ? DT_JUDGE_EQUAL : DT_JUDGE_DIFFERS;
+}

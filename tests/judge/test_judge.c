@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The judge: a layout that is right passes, a placed program with one thing wrong does not, and a large
+ * program becomes a small one of the same layout. */
+#include "judge/internal.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const kernels[] = {"attend"};
+
+typedef struct Pair {
+    DtArena *arena;
+    DtJudgeCase c;
+} Pair;
+
+static DtLowerOptions options_of(const char *parallel)
+{
+    static const DtOption dims[] = {{"batch", "8"}, {"seq", "6"},    {"vocab", "7"},
+                                    {"embed", "8"}, {"layers", "2"}, {"heads", "2"}};
+    return (DtLowerOptions){.path = "tests/judge/wide.dsl",
+                            .library = "lib",
+                            .dims = dims,
+                            .n_dims = DT_COUNT(dims),
+                            .parallel = parallel,
+                            .synthetic = true};
+}
+
+/* Both modules of tests/judge/wide.dsl under `parallel some`. */
+static Pair make_pair(void)
+{
+    DtArena *arena = dt_arena_new();
+    DtLowerOptions options = options_of("some");
+    const DtJudgeProgram task = {
+        .options = &options, .kernels = kernels, .n_kernels = 1, .steps = 2};
+    DtDiags *diags = dt_diag_new(arena);
+    const DtProgram *program = dt_judge_place(arena, diags, &task, &options);
+    if (!program)
+        dt_diag_print(diags, stderr, false);
+    cr_assert(program != NULL);
+    return (Pair){arena,
+                  {.arena = arena,
+                   .serial = dt_judge_serial(arena, &task, &options),
+                   .placed = program->module,
+                   .train = program->train,
+                   .steps = 2}};
+}
+
+/* The problem, empty if there is none. */
+static const char *judge(Pair *pair)
+{
+    DtJudgement judgement;
+    bool equal = dt_judge_compare(&pair->c, &judgement);
+    cr_expect_eq(equal, judgement.problem.len == 0);
+    const char *said =
+        equal ? "" : dt_arena_strndup(pair->arena, judgement.problem.at, judgement.problem.len);
+    dt_text_free(&judgement.problem);
+    return said;
+}
+
+Test(judge, a_right_layout)
+{
+    Pair pair = make_pair();
+    DtJudgement judgement;
+    cr_assert(dt_judge_compare(&pair.c, &judgement), "%s", judgement.problem.at);
+    cr_expect_eq(judgement.ranks, 4);
+    cr_expect_eq(judgement.micro, 2);
+    cr_assert_eq(judgement.rows.n, 4, "grad, update, eval, predict");
+    for (uint32_t i = 0; i < judgement.rows.n; i++) {
+        cr_expect(judgement.rows.at[i].values > 0 && judgement.rows.at[i].worst < 1e-13);
+        cr_expect_eq(judgement.rows.at[i].zeros, 0, "%s", judgement.rows.at[i].entry);
+    }
+    dt_arena_free(pair.arena);
+}
+
+/* ---- one thing wrong ---- */
+
+static DtEntryPoint *entry(Pair *pair, const char *name)
+{
+    return (DtEntryPoint *)(uintptr_t)dt_judge_entry(pair->c.placed, name);
+}
+
+/* The first op of this kind in a function of this entry, loops included. */
+static DtOp *find_op(const DtFunc *func, DtOpKind kind)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i], *inner = op->func ? find_op(op->func, kind) : NULL;
+        if (op->kind == kind || inner)
+            return op->kind == kind ? op : inner;
+    }
+    return NULL;
+}
+
+Test(judge, a_result_that_does_not_add_up)
+{
+    Pair pair = make_pair();
+    entry(&pair, "grad")->results.at[1].accumulate ^= true;
+    cr_expect(strstr(judge(&pair), "entry grad, step 0"), "%s", judge(&pair));
+    dt_arena_free(pair.arena);
+}
+
+Test(judge, another_random_draw)
+{
+    Pair pair = make_pair();
+    find_op(entry(&pair, "grad")->func, DT_OP_RNG)->text = "elsewhere";
+    cr_expect(strstr(judge(&pair), "loss differs"), "%s", judge(&pair));
+    dt_arena_free(pair.arena);
+}
+
+/* A value that ranks should hold alike is named with its line, even if results are not looked at. */
+Test(judge, copies_that_differ)
+{
+    Pair pair = make_pair();
+    DtFunc *func = entry(&pair, "grad.prologue")->func;
+    DtOp *iota = find_op(func, DT_OP_REDUCE);
+    cr_assert(iota != NULL);
+    const DtType *type = iota->out[0]->type;
+    cr_assert(type->partial != 0, "the number of valid labels is a sum over ranks");
+    iota->out[0]->type = dt_type_scalar(type->dtype); /* "complete" */
+    const char *said = judge(&pair);
+    cr_expect(strstr(said, "ranks hold different copies") && strstr(said, "wide.dsl:"), "%s", said);
+    dt_arena_free(pair.arena);
+}
+
+Test(judge, a_wrong_factor_in_the_update)
+{
+    Pair pair = make_pair();
+    find_op(entry(&pair, "update")->func, DT_OP_UPDATE)->update->decay += 1e-6;
+    cr_expect(strstr(judge(&pair), "entry update, step 0: parameter"), "%s", judge(&pair));
+    dt_arena_free(pair.arena);
+}
+
+Test(judge, a_constant_of_the_backward_part)
+{
+    Pair pair = make_pair();
+    DtFunc *func = entry(&pair, "grad")->func;
+    for (uint32_t i = func->ops.n; i-- > 0;)
+        if (func->ops.at[i]->kind == DT_OP_NEG || func->ops.at[i]->kind == DT_OP_STOP) {
+            func->ops.at[i]->kind = DT_OP_ABS; /* some cotangent loses its sign */
+            break;
+        }
+    cr_expect(strstr(judge(&pair), "differs by"), "%s", judge(&pair));
+    dt_arena_free(pair.arena);
+}
+
+/* ---- shrinking ---- */
+
+Test(judge, a_large_program_becomes_small)
+{
+    DtArena *arena = dt_arena_new();
+    DtLowerOptions options = {.path = "tests/judge/wide.dsl", .library = "lib", .parallel = "all"};
+    const DtJudgeProgram task = {
+        .options = &options, .kernels = kernels, .n_kernels = 1, .steps = 1};
+    DtJudgement judgement;
+    DtText shrunk = {0};
+    DtDiags *diags = dt_diag_new(arena);
+    DtJudgeVerdict verdict = dt_judge_program(arena, diags, &task, &judgement, &shrunk);
+    cr_assert_eq(verdict, DT_JUDGE_EQUAL);
+    cr_expect_eq(judgement.ranks, 4);
+    cr_expect_eq(judgement.micro, 2);
+    cr_expect(strstr(shrunk.at, "outer=2 (4) inner=2 (16) micro=2 (8)"), "%s", shrunk.at);
+    cr_expect(strstr(shrunk.at, "batch=8"), "8 parts of the batch: %s", shrunk.at);
+    dt_text_free(&judgement.problem);
+    dt_text_free(&shrunk);
+    dt_arena_free(arena);
+}

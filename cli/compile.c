@@ -83,6 +83,7 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
 {
     DtPassContext context = {.train = program->train,
                              .parallel = program->parallel,
+                             .cluster = program->cluster,
                              .kernels = dt_codegen_kernels,
                              .n_kernels = dt_codegen_n_kernels};
     Watch watch = {.cli = cli};
@@ -206,6 +207,8 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
 
 static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial)
 {
+    if (!dt_codegen_check(program->module))
+        return DT_EXIT_DIAGNOSTICS;
     if (program->train) {
         place_readers(cli, program->train->readers.at, program->train->readers.n);
         place_readers(cli, program->train->eval_readers.at, program->train->eval_readers.n);

@@ -195,8 +195,7 @@ static DtFunc *if_kept(const DtModule *module, DtFunc *func)
     return NULL;
 }
 
-/* Only what an entry reaches stays, callees before callers. */
-static void drop_unreached(DtModule *module)
+void dt_inline_drop(DtModule *module)
 {
     DtFunc **at = NULL;
     uint32_t n = 0, cap = 0;
@@ -218,5 +217,5 @@ void dt_pass_inline(DtModule *module, const DtPassContext *context)
     Inliner inliner = {.context = context, .arena = module->arena};
     for (uint32_t i = 0; i < module->entries.n; i++)
         inline_func(&inliner, module->entries.at[i].func);
-    drop_unreached(module);
+    dt_inline_drop(module);
 }

@@ -11,6 +11,7 @@
 typedef struct DtPassContext {
     const DtTrainConfig *train;       /* NULL: no train block */
     const DtParallelConfig *parallel; /* NULL: one rank */
+    const DtClusterConfig *cluster;   /* NULL: this machine; its links */
     /* Library functions that the target has kernels for: their calls, and those of their backward
      * functions ("attend.bwd"), outlive inlining. */
     const char *const *kernels;
@@ -64,6 +65,9 @@ const DtLibraryFunc *dt_library_find(const DtFunc *func);
 
 /* Inlines all calls in one function, and in what it calls and loops over. */
 void dt_inline_calls(DtFunc *func, const DtPassContext *context);
+
+/* Keeps the functions that an entry reaches, callees before callers. */
+void dt_inline_drop(DtModule *module);
 
 /* Merges equal ops of one function and removes dead ones; returns how many went. */
 uint32_t dt_cse_func(DtFunc *func);

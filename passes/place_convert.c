@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Placement: from one placement of a value to another.
+ *
+ * A conversion is a sequence of communication ops, each on one mesh axis (an all_reduce on several), minor-most
+ * first:
+ *
+ *   shard           whole -> split     reduce_scatter  pending -> split     all_to_all  split -> split
+ *   all_reduce      pending -> whole   all_gather      split -> whole
+ *
+ * What makes a value smaller comes first. A mesh axis that stands more minor than one to be dropped is moved away
+ * or gathered before. All copies of a value in different placements form a ring, and a conversion starts from the
+ * copy from which it costs least: `wq`, `wk` and `wv` share one gather. Values made of constants and positions are
+ * made anew instead. */
+#include "passes/place_internal.h"
+
+#include "base/intern.h"
+
+#include <math.h>
+
+DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value)
+{
+    while (s->info.n <= value->id)
+        DT_PUSH(s->p->module->arena, s->info, (DtPlaceInfo){0});
+    DtPlaceInfo *info = &s->info.at[value->id];
+    if (!info->next)
+        info->next = (DtValue *)(uintptr_t)value;
+    return info;
+}
+
+/* copy means what value means. */
+static void join(DtPlaceScope *s, DtValue *value, DtValue *copy)
+{
+    DtPlaceInfo *b = dt_placeconvert_info(s, copy), *a = dt_placeconvert_info(s, value);
+    b = dt_placeconvert_info(s, copy); /* the first one may have moved */
+    DtValue *next = a->next;
+    a->next = b->next;
+    b->next = next;
+    b->bound = a->bound;
+    b->is_free = a->is_free;
+}
+
+const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value)
+{
+    const DtType *bound = dt_placeconvert_info(s, value)->bound;
+    return bound ? bound : dt_placerule_of(s->p, value->type, NULL, 0);
+}
+
+/* ---- steps ---- */
+
+typedef struct Step {
+    DtOpKind kind;
+    uint16_t mesh;
+    const DtType *type; /* of the result */
+} Step;
+
+/* Whether the splits of a are the first ones of b. */
+static bool is_prefix(const DtAxis *a, const DtAxis *b)
+{
+    if (a->n_split > b->n_split)
+        return false;
+    for (uint32_t i = 0; i < a->n_split; i++)
+        if (a->split[i] != b->split[i])
+            return false;
+    return true;
+}
+
+/* The axis of `to` whose next split, where that of `from` ends, is by m; or -1. */
+static int next_axis(const DtType *from, const DtType *to, uint32_t m)
+{
+    for (uint32_t d = 0; d < to->rank; d++) {
+        uint32_t n = from->axes[d].n_split;
+        if (is_prefix(&from->axes[d], &to->axes[d]) && n < to->axes[d].n_split && to->axes[d].split[n] == m)
+            return (int)d;
+    }
+    return -1;
+}
+
+/* Whole (is_pending false) or pending values become split. */
+static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, bool is_pending, Step *ret)
+{
+    for (uint32_t m = 0; m < p->module->mesh.n; m++) {
+        int d = next_axis(from, to, m), state = dt_placerule_state(from, m);
+        if (d < 0 || state != (is_pending ? DT_PLACE_PENDING : DT_PLACE_WHOLE))
+            continue;
+        if (is_pending && from->pending != DT_REDUCE_SUM)
+            continue;
+        *ret = (Step){is_pending ? DT_OP_REDUCE_SCATTER : DT_OP_SHARD, (uint16_t)(1u << m), NULL};
+        DtAxis axes[DT_MAX_RANK];
+        for (uint32_t i = 0; i < from->rank; i++)
+            axes[i] = from->axes[i];
+        axes[d].split[axes[d].n_split++] = (uint8_t)m;
+        ret->type = dt_type_make(from->dtype, from->rank, axes, from->partial & (uint16_t)~ret->mesh, (DtReduce)from->pending);
+        return true;
+    }
+    return false;
+}
+
+/* The minor-most split of an axis that must lose it moves to another axis (move) or is gathered. */
+static bool drop_split(const DtType *from, const DtType *to, bool move, Step *ret)
+{
+    for (uint32_t d = 0; d < from->rank; d++) {
+        if (is_prefix(&from->axes[d], &to->axes[d]))
+            continue;
+        uint32_t m = from->axes[d].split[from->axes[d].n_split - 1];
+        int e = next_axis(from, to, m);
+        if (move && e < 0)
+            continue;
+        DtAxis axes[DT_MAX_RANK];
+        for (uint32_t i = 0; i < from->rank; i++)
+            axes[i] = from->axes[i];
+        axes[d].n_split--;
+        if (move)
+            axes[e].split[axes[e].n_split++] = (uint8_t)m;
+        *ret = (Step){move ? DT_OP_ALL_TO_ALL : DT_OP_ALL_GATHER, (uint16_t)(1u << m), NULL};
+        ret->type = dt_type_make(from->dtype, from->rank, axes, from->partial, (DtReduce)from->pending);
+        return true;
+    }
+    return false;
+}
+
+/* The first step from one type towards another; false if what is left is to keep a whole value on one rank. */
+static bool next_step(const DtPlacer *p, const DtType *from, const DtType *to, Step *ret)
+{
+    if (add_split(p, from, to, false, ret) || add_split(p, from, to, true, ret) || drop_split(from, to, true, ret))
+        return true;
+    uint16_t completed = from->partial & (uint16_t)~to->partial;
+    for (uint32_t m = 0; m < p->module->mesh.n; m++)
+        if (from->pending == DT_REDUCE_SUM && dt_placerule_state(to, m) >= 0)
+            completed &= (uint16_t)~(1u << m); /* reduce_scatter, once the axis is ready for it */
+    if (completed) {
+        *ret = (Step){DT_OP_ALL_REDUCE, completed, NULL};
+        ret->type = dt_type_make(from->dtype, from->rank, from->axes, from->partial & (uint16_t)~completed, (DtReduce)from->pending);
+        return true;
+    }
+    return drop_split(from, to, false, ret);
+}
+
+/* ---- costs ---- */
+
+static double local_bytes(const DtPlacer *p, const DtType *type)
+{
+    return (double)dt_type_local_elements(type, &p->module->mesh) * (double)dt_dtype_size(type->dtype);
+}
+
+static double step_cost(const DtPlacer *p, const DtType *from, const Step *step)
+{
+    double n = 1, seconds = 0;
+    for (uint32_t m = 0; m < p->module->mesh.n; m++)
+        if (step->mesh >> m & 1) {
+            n *= (double)p->module->mesh.axes[m].size;
+            seconds = fmax(seconds, p->seconds[m]);
+        }
+    double part = (n - 1) / n * seconds;
+    switch (step->kind) {
+    case DT_OP_ALL_GATHER:
+    case DT_OP_ALL_TO_ALL: return local_bytes(p, step->type) * part;
+    case DT_OP_REDUCE_SCATTER: return local_bytes(p, from) * part;
+    case DT_OP_ALL_REDUCE: return 2 * local_bytes(p, from) * part;
+    default: return 0;
+    }
+}
+
+/* Infinite if a mesh axis of time would have to be crossed. */
+static double path_cost(const DtPlacer *p, const DtType *from, const DtType *to)
+{
+    double cost = 0;
+    Step step;
+    if ((dt_placerule_bits(from) ^ dt_placerule_bits(to)) & p->time || (from->partial & (uint16_t)~to->partial & p->time))
+        return INFINITY;
+    if (from->partial && to->partial && from->pending != to->pending)
+        return INFINITY;
+    while (from != to && next_step(p, from, to, &step)) {
+        cost += step_cost(p, from, &step);
+        from = step.type;
+    }
+    return cost;
+}
+
+/* An expanded value is converted before it is expanded. */
+static double cost_expanded(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
+{
+    const DtValue *x = value->op->in[0];
+    if (state >= 0)
+        state = dt_type_find(x->type, value->type->axes[state].name); /* a new axis: x is whole */
+    return dt_placeconvert_cost(s, x, m, state);
+}
+
+double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
+{
+    int now = dt_placerule_state(value->type, m);
+    if (now == state || dt_placeconvert_info(s, value)->is_free)
+        return 0;
+    if (value->op && value->op->kind == DT_OP_EXPAND)
+        return cost_expanded(s, value, m, state);
+    for (const DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value; copy = dt_placeconvert_info(s, copy)->next) {
+        int other = dt_placerule_state(copy->type, m);
+        if (other == state || (other == DT_PLACE_WHOLE && state >= 0))
+            return 0;
+    }
+    const DtType *whole = dt_placerule_with(s->p, value->type, m, DT_PLACE_WHOLE);
+    double n = (double)s->p->module->mesh.axes[m].size, v = local_bytes(s->p, whole) * s->p->seconds[m] * (n - 1) / n;
+    if (now == DT_PLACE_WHOLE)
+        return 0;
+    if (now == DT_PLACE_PENDING)
+        return state == DT_PLACE_WHOLE ? 2 * v : v;
+    return state == DT_PLACE_WHOLE ? v : v / n;
+}
+
+/* ---- making ---- */
+
+/* What type says of the axes of x, and its pending sums. */
+static const DtType *restricted(const DtType *x, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    for (uint32_t d = 0; d < x->rank; d++) {
+        axes[d] = x->axes[d];
+        int k = dt_type_find(type, x->axes[d].name);
+        axes[d].n_split = 0;
+        if (k >= 0)
+            axes[d] = type->axes[k];
+    }
+    return dt_type_make(x->dtype, x->rank, axes, type->partial, (DtReduce)type->pending);
+}
+
+/* A value made of constants and positions, or an expanded one, again in another placement. */
+static DtValue *remake(DtPlaceScope *s, DtValue *value, const DtType *type)
+{
+    const DtOp *op = value->op;
+    DtOp draft = *op;
+    DtValue made = *value, *made_at = &made;
+    DtValue **in = DT_NEW_ARRAY(s->p->module->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = dt_placeconvert_to(s, op->in[i], restricted(op->in[i]->type, type));
+    made.type = type;
+    draft.out = &made_at;
+    DtBuilder b = {.func = s->b.func, .span = op->span, .path = op->path};
+    return dt_graph_copy(&b, &draft, in)->out[0];
+}
+
+static bool can_remake(DtPlaceScope *s, const DtValue *value, const DtType *type)
+{
+    if (!value->op || (type->partial & (uint16_t)~value->type->partial) ||
+        ((value->type->partial & (uint16_t)~type->partial) & s->p->time))
+        return false;
+    return value->op->kind == DT_OP_EXPAND || (dt_placeconvert_info(s, value)->is_free && !value->type->partial);
+}
+
+static DtValue *make_step(DtPlaceScope *s, DtValue *x, const Step *step)
+{
+    DtValue *y = dt_graph_comm(&s->b, step->kind, x, step->mesh, step->type);
+    y->name = x->name;
+    if (step->kind == DT_OP_ALL_REDUCE || step->kind == DT_OP_REDUCE_SCATTER)
+        y->op->reduce = (DtReduce)x->type->pending;
+    y->op->text = s->why ? dt_intern(s->why) : NULL;
+    return y;
+}
+
+DtValue *dt_placeconvert_to(DtPlaceScope *s, DtValue *value, const DtType *type)
+{
+    DtValue *from = value;
+    double least = path_cost(s->p, value->type, type);
+    for (DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value; copy = dt_placeconvert_info(s, copy)->next) {
+        if (copy->type == type)
+            return copy;
+        double cost = path_cost(s->p, copy->type, type);
+        if (cost < least) {
+            least = cost;
+            from = copy;
+        }
+    }
+    if (value->type == type)
+        return value;
+    if (can_remake(s, value, type)) {
+        DtValue *made = remake(s, value, type);
+        join(s, value, made);
+        return made;
+    }
+    Step step;
+    while (from->type != type && next_step(s->p, from->type, type, &step)) {
+        DtValue *next = make_step(s, from, &step);
+        join(s, from, next);
+        from = next;
+    }
+    uint16_t kept = type->partial & (uint16_t)~from->type->partial;
+    if (kept) {
+        DtValue *first = dt_placelazy_keep_first(s, from, kept);
+        join(s, from, first);
+        from = first;
+    }
+    return from;
+}

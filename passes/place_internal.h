@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of placement share; place.c tells the story.
+ *
+ *   place.c          entries, functions, loops, calls, results
+ *   place_rule.c     the `shard` lines: the rule placement of a value
+ *   place_lazy.c     sums that nothing waits for; sums over micro-batches
+ *   place_choose.c   what an op wants of its operands
+ *   place_convert.c  from one placement of a value to another */
+#ifndef DT_PASSES_PLACE_INTERNAL_H
+#define DT_PASSES_PLACE_INTERNAL_H
+
+#include "passes/passes.h"
+
+/* A `shard` line with its mesh axes as numbers; `micro` is the first one. */
+typedef struct DtPlaceLine {
+    const char *place[8];
+    uint32_t n_place; /* 0: general */
+    const char *axes[16];
+    uint32_t n_axes;
+    uint8_t mesh[DT_MAX_SPLIT];
+    uint32_t n_mesh;
+} DtPlaceLine;
+
+/* What is known of a value of the function being made. Copies of one value in several placements form a ring;
+ * they mean the same. */
+typedef struct DtPlaceInfo {
+    DtValue *next;       /* in the ring; itself if alone */
+    const DtType *bound; /* the rule placement that a limited line gives it, or NULL */
+    bool is_free;        /* made of nothing but constants and positions: any placement costs no communication */
+} DtPlaceInfo;
+
+typedef struct DtPlaceKnown {
+    const DtValue *from;
+    DtValue *to;
+} DtPlaceKnown;
+
+/* A call's function for these types of its operands. */
+typedef struct DtPlaceMade {
+    const DtFunc *from;
+    const DtType **types;
+    DtFunc *to;
+} DtPlaceMade;
+
+typedef struct DtPlacer {
+    DtModule *module;
+    const DtPassContext *context;
+    DT_VEC(DtPlaceLine) lines; /* the program's, then those learned from splits and merges */
+    uint32_t n_written;        /* how many are the program's */
+    double seconds[DT_MAX_MESH]; /* per byte received over each mesh axis */
+    uint16_t time;             /* bit of the time axis, 0 if there is one micro-batch */
+    bool failed;
+    DtFunc *top;               /* the copy of the entry being placed */
+    bool lazy;                 /* in the entry being placed all sums may wait (update) */
+    DtFunc *prologue;          /* what its data alone decide, for the whole batch before the first micro-batch; or NULL */
+    DT_VEC(DtPlaceKnown) clones;    /* values of top -> their copies in prologue */
+    DT_VEC(DtPlaceKnown) completed; /* pending values of top -> the inputs of top that hold them complete */
+    DT_VEC(DtEntryPoint) more;      /* prologues of finished entries */
+    DT_VEC(DtPlaceMade) made;
+} DtPlacer;
+
+/* A function being made. */
+typedef struct DtPlaceScope {
+    DtPlacer *p;
+    DtBuilder b;
+    DT_VEC(DtPlaceInfo) info; /* by id of the new values */
+    const bool *lazy;         /* by id of the old values */
+    const char *place;        /* labels of the loops around, "" outside */
+    const char *why;          /* what the next conversion is for */
+} DtPlaceScope;
+
+/* ---- place_rule.c ---- */
+
+/* Fills lines and seconds, and the module's mesh; false after a diagnostic. */
+bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *config);
+
+/* type with the splits that the lines give it; those that it has are dropped. place: where it is an argument or
+ * result, a parameter's path, or NULL. The first n_loops axes stay whole. */
+const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place, uint32_t n_loops);
+
+/* Whether a limited line holds at this place. */
+bool dt_placerule_is_limited(const DtPlacer *p, const char *place);
+
+/* The wanted type of result i of op, given its operands' types: the order of its axes, and splits of the axes that no
+ * operand has. */
+const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i, const DtType *const *in);
+
+/* New axes that a split or merge made of split ones keep their splits, unless a line names them. */
+void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type);
+
+/* The order of two mesh axes on one axis: whether a is the major one. */
+bool dt_placerule_is_major(const DtPlacer *p, const char *axis, uint32_t a, uint32_t b);
+
+/* ---- states of a type on one mesh axis ---- */
+
+enum { DT_PLACE_WHOLE = -1, DT_PLACE_PENDING = -2 }; /* otherwise the number of the axis that it splits */
+
+int dt_placerule_state(const DtType *type, uint32_t m);
+uint16_t dt_placerule_bits(const DtType *type); /* the mesh axes that split it */
+/* type with only mesh axis m in use. */
+const DtType *dt_placerule_project(const DtType *type, uint32_t m);
+/* type in that state on mesh axis m; the others as they are. */
+const DtType *dt_placerule_with(const DtPlacer *p, const DtType *type, uint32_t m, int state);
+/* Whether axis number a of type can be split by m besides what splits it already. */
+bool dt_placerule_divides(const DtPlacer *p, const DtType *type, uint32_t a, uint32_t m);
+
+/* ---- place_lazy.c ---- */
+
+/* For each value of func, whether a sum in it may stay pending because it flows, through linear ops only, into results
+ * that may (results[i]). By id. */
+bool *dt_placelazy_of(const DtFunc *func, const bool *results, DtArena *arena);
+
+/* x, which is whole over these mesh axes, as a sum pending over them: x on the first rank, zero elsewhere. */
+DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits);
+
+/* x, pending over time, complete; NULL after a diagnostic that says why it cannot be. */
+DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user);
+
+/* The prologue of the entry just placed becomes an entry of its own, "grad.prologue", whose results are the inputs of
+ * the same names. */
+void dt_placelazy_finish(DtPlacer *p, const char *entry);
+
+/* ---- place_convert.c ---- */
+
+DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value);
+/* Seconds to get value, or one of its copies, into this state on mesh axis m. */
+double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, int state);
+/* value in this placement; the same value if it has it. */
+DtValue *dt_placeconvert_to(DtPlaceScope *s, DtValue *value, const DtType *type);
+/* The placement that value has once it is complete. */
+const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
+
+/* ---- place_choose.c ---- */
+
+/* Converts operands until the op's local rule accepts them; false after a diagnostic. */
+bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in);
+
+/* Why the op is refused on operands of these types, or NULL and its result types. */
+const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const DtType **ret_out);
+
+DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
+
+#endif

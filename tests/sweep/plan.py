@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The covering plan of the sweep: which layouts of which programs are tried.
+
+A layout is one value of each factor below. First come the simple ones, with one factor that is not the plainest. Then
+every pair of values of two factors that makes sense occurs in some layout (pairwise covering, found greedily from a
+fixed seed). `sweep.py --plan` prints it; layouts.txt holds it, with what becomes of each.
+"""
+import itertools
+import random
+
+# ---- programs ----
+
+# dims: extents small enough for an interpreter and divisible by every split below. The names that each role has in
+# the program: what tensor parallelism splits, the sequence axes, loops, experts.
+PROGRAMS = {
+    "quickstart": dict(file="examples/quickstart.dsl", dims="batch=16 seq=8 vocab=16 embed=8 heads=4 layers=8",
+                       tensor="heads, ffn, vocab", seq="seq", keys="kseq", loops=["h"], heads="heads"),
+    "gpt2": dict(file="examples/gpt2.dsl", dims="batch=16 seq=8 vocab=16 embed=8 heads=4 layers=8",
+                 tensor="heads, ffn, vocab", seq="seq", keys="kseq", loops=["h"], heads="heads"),
+    "llama": dict(file="examples/llama3_8b.dsl", dims="batch=16 seq=8 vocab=16 layers=8 embed=8 kv=4 group=2 head=4 ffn=8",
+                  tensor="kv, ffn, vocab", seq="seq", keys="kseq", loops=["h"], heads="kv"),
+    "moe": dict(file="examples/moe.dsl",
+                dims="batch=16 seq=8 vocab=16 layers=8 pool=8 experts=4 embed=8 kv=4 group=1 head=4 ffn=8",
+                tensor="kv, ffn, vocab", seq="seq", keys="kseq", loops=["h"], heads="kv", experts="experts"),
+    "bert": dict(file="examples/bert.dsl", dims="batch=16 seq=8 vocab=16 layers=8 embed=8 heads=4 head=4 ffn=8",
+                 tensor="heads, ffn, vocab", seq="seq", keys="kseq", loops=["h"], heads="heads"),
+    "t5": dict(file="examples/t5.dsl",
+               dims="batch=16 src=8 tgt=8 vocab=16 enc=4 dec=4 embed=8 heads=4 head=4 ffn=8 buckets=8",
+               tensor="heads, ffn, vocab", seq="src, tgt", keys="ksrc, ktgt", loops=["e", "d"], heads="heads"),
+    "vit": dict(file="examples/vit.dsl",
+                dims="batch=16 gh=2 gw=2 ph=2 pw=2 classes=8 layers=8 embed=8 heads=4 head=4 ffn=8",
+                tensor="heads, ffn, classes", loops=["h"], heads="heads"),
+    "vgg16": dict(file="examples/vgg16.dsl", dims="batch=16 side=32 c0=2 classes=8 fc=8", tensor="fc, fd, classes",
+                  cuts="f1"),
+}
+
+# ---- factors ----
+
+# Kinds of parallelism, a pipeline aside: mesh axes, then shard lines with the roles of the program in capitals.
+KINDS = {
+    "none": ([], []),
+    "d": ([("data", 2)], ["batch on data"]),
+    "d4": ([("data", 4)], ["batch on data"]),
+    "dd": ([("outer", 2), ("data", 2)], ["batch on outer, data"]),
+    "t": ([("tensor", 2)], ["TENSOR on tensor"]),
+    "t4": ([("tensor", 4)], ["TENSOR on tensor"]),
+    "ts": ([("tensor", 2)], ["TENSOR on tensor", "SEQ on tensor"]),
+    "tt": ([("row", 2), ("column", 2)], ["TENSOR on column", "embed on row"]),
+    "c": ([("context", 2)], ["SEQ on context"]),
+    "u": ([("context", 2)], ["attend.HEADS on context", "SEQ on context"]),
+    "e": ([("expert", 2)], ["EXPERTS on expert", "batch on expert"]),
+    "e4": ([("expert", 4)], ["EXPERTS on expert", "batch on expert"]),
+    "dt": ([("data", 2), ("tensor", 2)], ["TENSOR on tensor", "batch on data"]),
+    "dts": ([("data", 2), ("tensor", 2)], ["TENSOR on tensor", "SEQ on tensor", "batch on data"]),
+    "dtt": ([("data", 2), ("row", 2), ("column", 2)], ["TENSOR on column", "embed on row", "batch on data"]),
+    "dc": ([("data", 2), ("context", 2)], ["SEQ on context", "batch on data"]),
+    "du": ([("data", 2), ("context", 2)], ["attend.HEADS on context", "SEQ on context", "batch on data"]),
+    "ct": ([("context", 2), ("tensor", 2)], ["TENSOR on tensor", "SEQ on context"]),
+    "cts": ([("context", 2), ("tensor", 2)], ["TENSOR on tensor", "SEQ on context, tensor"]),
+    "ut": ([("context", 2), ("tensor", 2)],
+           ["attend.HEADS on tensor, context", "TENSOR on tensor", "SEQ on context"]),
+    "dct": ([("data", 2), ("context", 2), ("tensor", 2)],
+            ["TENSOR on tensor", "SEQ on context, tensor", "batch on data"]),
+    "de": ([("data", 2), ("expert", 2)], ["EXPERTS on expert", "batch on data, expert"]),
+    "et": ([("expert", 2), ("tensor", 2)],
+           ["EXPERTS on expert", "TENSOR on tensor", "SEQ on tensor", "batch on expert"]),
+    "det": ([("data", 2), ("expert", 2), ("tensor", 2)],
+            ["EXPERTS on expert", "TENSOR on tensor", "batch on data, expert"]),
+}
+FACTORS = {
+    "program": list(PROGRAMS),
+    "kind": list(KINDS),
+    "schedule": ["-", "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_v", "dualpipe_v"],
+    "micro": ["1", "2", "4"],
+    "zero": ["0", "1", "2", "3"],
+    "remat": ["-", "all", "keep"],
+    "precision": ["f32", "bf16", "master", "f16"],
+}
+PRECISIONS = {
+    "f32": "mixed(compute = f32, params = f32, grads = f32, reduce = f32)",
+    "bf16": "mixed(compute = bf16, params = f32, grads = f32, reduce = f32)",
+    "master": "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)",
+    "f16": "mixed(compute = f16, params = f32, grads = f32, reduce = f32, loss_scale = dynamic)",
+}
+CHUNKS = {"interleaved_1f1b": 2, "zb_v": 2, "dualpipe_v": 2}
+
+
+def meaningless(name, value, other, other_value):
+    """Whether these two values say nothing together, whatever the rest of the layout is."""
+    if name > other:
+        name, value, other, other_value = other, other_value, name, value
+    if (name, other) == ("kind", "program"):
+        program, (_, lines) = PROGRAMS[other_value], KINDS[value]
+        text = " ".join(lines)
+        lacks = any(role in text and role.lower() not in program for role in ("SEQ", "EXPERTS"))
+        return lacks or ("HEADS" in text and "heads" not in program) or ("embed" in text and "cuts" in program)
+    if (name, other) == ("kind", "zero"):  # one rank has nothing to divide by
+        return value == "none" and other_value != "0"
+    if (name, other) == ("program", "remat"):
+        return other_value != "-" and "loops" not in PROGRAMS[value]
+    if (name, other) == ("program", "schedule"):  # without loops the model is cut at names, in order
+        return "cuts" in PROGRAMS[value] and other_value in ("interleaved_1f1b", "zb_v", "dualpipe_v")
+    if (name, other) == ("micro", "schedule"):  # these need micro-batches to fill the stages
+        return value == "1" and other_value in ("interleaved_1f1b", "zb_h1", "zb_v", "dualpipe_v")
+    return False
+
+
+def fits(row):
+    """No two values that mean nothing together, and 16 ranks at most."""
+    if any(meaningless(a, row[a], b, row[b]) for a, b in itertools.combinations(row, 2)):
+        return False
+    ranks = 1 if row["schedule"] == "-" else 2
+    for _, size in KINDS[row["kind"]][0]:
+        ranks *= size
+    return ranks <= 16
+
+
+def pairs(row):
+    return {((a, row[a]), (b, row[b])) for a, b in itertools.combinations(FACTORS, 2)}
+
+
+def complete(rng, fixed):
+    """A row with these values and others at random; None if none is found."""
+    for _ in range(200):
+        row = {name: fixed.get(name) or rng.choice(values) for name, values in FACTORS.items()}
+        if fits(row):
+            return row
+    return None
+
+
+def simple():
+    """Rows with one value that is not the plainest, and what it cannot do without."""
+    rows = []
+    for program, (factor, values) in itertools.product(PROGRAMS, list(FACTORS.items())[1:]):
+        for value in values:
+            row = {name: values[0] for name, values in FACTORS.items()}
+            row.update({"program": program, factor: value})
+            if factor == "schedule" and value != "-":
+                row["micro"] = "4"
+            if factor == "zero" and value != "0":
+                row["kind"] = "d"
+            if fits(row) and row not in rows:
+                rows.append(row)
+    return rows
+
+
+def cover():
+    """The plan."""
+    rng, rows = random.Random(20), simple()
+    missing = []
+    for (a, values), (b, others) in itertools.combinations(FACTORS.items(), 2):
+        missing += [((a, x), (b, y)) for x in values for y in others if not meaningless(a, x, b, y)]
+    open_pairs = set(missing)
+    for first in missing:  # pairs of plain values are covered again, among others that are not
+        if first not in open_pairs:
+            continue
+        tries = [complete(rng, dict(first)) for _ in range(30)]
+        tries = [row for row in tries if row]
+        if not tries:
+            open_pairs.discard(first)  # only with a third value that fits neither
+            continue
+        row = max(tries, key=lambda r: len(pairs(r) & open_pairs))
+        open_pairs -= pairs(row)
+        if row not in rows:
+            rows.append(row)
+    return rows
+
+
+def choose(rows, count):
+    """Numbers of the rows that cover most pairs early: the ones of every run."""
+    chosen, seen = [], set()
+    while len(chosen) < min(count, len(rows)):
+        best = max((i for i in range(len(rows)) if i not in chosen), key=lambda i: len(pairs(rows[i]) - seen))
+        chosen.append(best)
+        seen |= pairs(rows[best])
+    return set(chosen)
+
+
+# ---- text ----
+
+def zero_axes(kind):
+    """Axes over which parameters are whole: those of the samples, else any."""
+    names = [name for name, _ in KINDS[kind][0]]
+    return [name for name in names if name in ("outer", "data", "context", "expert")] or names
+
+
+def layout(row, root):
+    """The program text of a layout."""
+    program, (mesh, lines) = PROGRAMS[row["program"]], KINDS[row["kind"]]
+    mesh, staged, ranks = list(mesh), row["schedule"] != "-", 1
+    if staged:
+        mesh = [("pipe", 2)] + mesh
+    for _, size in mesh:
+        ranks *= size
+    text = ['include "%s/%s"' % (root, program["file"]), 'cluster swept { gpus = %d; gpu = "cpu" }' % ranks,
+            "parallel swept on swept {"]
+    text.append("  mesh " + ", ".join("%s = %d" % axis for axis in mesh) if mesh else "  mesh alone = 1")
+    for line in lines:
+        for role in ("TENSOR", "SEQ", "HEADS", "EXPERTS"):
+            line = line.replace(role, program.get(role.lower(), ""))
+        text.append("  shard " + line)
+    if staged:
+        options = ['schedule = "%s"' % row["schedule"]]
+        if row["schedule"] in CHUNKS:
+            options.append("chunks = %d" % CHUNKS[row["schedule"]])
+        if "cuts" in program:
+            options.append('cuts = ("%s")' % program["cuts"])
+        text.append("  pipeline %s on pipe (%s)" % (", ".join(program.get("loops", ["model"])), ", ".join(options)))
+    if row["micro"] != "1":
+        text.append("  micro batch = " + row["micro"])
+    if row["zero"] != "0":
+        text.append("  zero %s on %s" % (row["zero"], ", ".join(zero_axes(row["kind"]))))
+    for loop in program.get("loops", []):
+        if row["remat"] != "-":
+            text.append("  remat %s%s" % (loop, " (keep = (attend))" if row["remat"] == "keep" else ""))
+    return "\n".join(text + ["}", ""])
+
+
+def options(row):
+    """Of the command line."""
+    made = ["--parallel", "swept", "--set", "train.precision=" + PRECISIONS[row["precision"]]]
+    for dim in PROGRAMS[row["program"]]["dims"].split():
+        made += ["-D", dim]
+    return made
+
+
+def name(row):
+    return " ".join(row[factor] for factor in FACTORS)
+
+
+def parse(text):
+    return dict(zip(FACTORS, text.split()))

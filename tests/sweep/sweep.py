@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep: programs under many layouts, each compared with the serial program by `dtc --verify`.
+
+  sweep.py DTC           the layouts marked * in layouts.txt
+  sweep.py DTC --all     all of them
+  sweep.py DTC 17 23     these, with their texts and what dtc says
+  sweep.py DTC --bless   runs all and writes what became of each
+  sweep.py --plan        prints the covering plan (--write makes it layouts.txt)
+
+layouts.txt has one line per layout: number, * or -, the value of each factor (plan.py), and the verdict: `equal`, or the
+code of the diagnostic that refuses it. A layout that is refused there and is equal now is told, and no failure.
+"""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import plan
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FILE = os.path.join(HERE, "layouts.txt")
+ORDINARY, SECONDS = 40, 120
+
+
+def read():
+    rows = []
+    with open(FILE) as file:
+        for line in file:
+            if line.startswith("#") or not line.strip():
+                continue
+            number, mark, rest = line.split(None, 2)
+            what, verdict = rest.split(":")
+            rows.append((int(number), mark == "*", plan.parse(what), verdict.strip()))
+    return rows
+
+
+def write(rows):
+    with open(FILE, "w") as file:
+        file.write("# %s : verdict\n" % ", ".join(plan.FACTORS))
+        for number, ordinary, row, verdict in rows:
+            file.write("%03d %s %s : %s\n" % (number, "*" if ordinary else "-", plan.name(row), verdict))
+
+
+def run(dtc, folder, number, row):
+    """(verdict, output)"""
+    path = os.path.join(folder, "%03d.dsl" % number)
+    with open(path, "w") as file:
+        file.write(plan.layout(row, ROOT))
+    command = [dtc, path, "--verify"] + plan.options(row)
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return "timeout", ""
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    if done.returncode == 0 and "\nequal to the serial program" in said:
+        return "equal", said
+    code = re.search(r"error\[(E\d+)\]", said)
+    if done.returncode == 3 and code:
+        return code.group(1), said
+    return "different" if "NOT equal" in said else "crash %d" % done.returncode, said
+
+
+def show(number, row, verdict, said):
+    print("---- %03d %s : %s" % (number, plan.name(row), verdict))
+    print(plan.layout(row, ROOT) + "# dtc %03d.dsl --verify %s" % (
+        number, " ".join("'%s'" % o if " " in o else o for o in plan.options(row))))
+    print("\n".join(said.splitlines()[-40:]))
+
+
+def sweep(dtc, rows, detailed):
+    """New verdicts, and whether all are as before."""
+    good, found = True, []
+    jobs = int(os.environ.get("DT_SWEEP_JOBS", "2"))
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        outcomes = pool.map(lambda r: run(dtc, folder, r[0], r[2]), rows)
+        for (number, ordinary, row, before), (verdict, said) in zip(rows, outcomes):
+            found.append((number, ordinary, row, verdict))
+            bad = verdict not in (before, "equal") and before != "-" or verdict.split()[0] in ("different", "crash", "timeout")
+            if bad or detailed:
+                show(number, row, verdict, said)
+                print("expected: " + before)
+            elif verdict != before and before != "-":
+                print("now equal: %03d %s (was %s)" % (number, plan.name(row), before))
+            good = good and not bad
+    verdicts = [verdict for _, _, _, verdict in found]
+    print(", ".join("%d %s" % (verdicts.count(v), v) for v in sorted(set(verdicts))))
+    print("%d passed, %d failed" % ((len(found), 0) if good else (0, len(found))))
+    return found, good
+
+
+def main(arguments):
+    if "--plan" in arguments:
+        rows = plan.cover()
+        chosen = plan.choose(rows, ORDINARY)
+        table = [(i + 1, i in chosen, row, "-") for i, row in enumerate(rows)]
+        if "--write" in arguments:
+            known = {plan.name(row): verdict for _, _, row, verdict in (read() if os.path.exists(FILE) else [])}
+            write([(n, o, row, known.get(plan.name(row), "-")) for n, o, row, _ in table])
+        else:
+            for number, ordinary, row, _ in table:
+                print("%03d %s %s" % (number, "*" if ordinary else "-", plan.name(row)))
+        return 0
+    dtc, rows = os.path.abspath(arguments[0]), read()
+    numbers = [int(word) for word in arguments[1:] if word.isdigit()]
+    if numbers:
+        _, good = sweep(dtc, [row for row in rows if row[0] in numbers], True)
+    elif "--bless" in arguments:
+        found, good = sweep(dtc, rows, False)
+        write(found)
+    else:
+        _, good = sweep(dtc, rows if "--all" in arguments else [row for row in rows if row[1]], False)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -33,15 +33,6 @@ static void add_word(DtArena *arena, Words *words, const char *word)
         DT_PUSH(arena, *words, word);
 }
 
-/* Functions are named "attention", "attention.2" ... to be unique; library functions carry their own name. */
-const char *dt_configcheck_name(const DtFunc *func)
-{
-    if (func->library)
-        return func->library;
-    const char *dot = func->name ? strpbrk(func->name, ".#$") : NULL;
-    return dot ? dt_intern_n(func->name, (size_t)(dot - func->name)) : func->name;
-}
-
 static bool is_loop_axis(const DtConfigFacts *facts, const char *axis)
 {
     for (uint32_t i = 0; i < facts->loops.n; i++)
@@ -80,7 +71,7 @@ static DtConfigFacts collect(DtArena *arena, const DtModule *module)
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         const DtFunc *func = module->funcs.at[i];
         if (func->kind != DT_FUNC_ENTRY && func->kind != DT_FUNC_BODY)
-            add_word(arena, &functions, dt_configcheck_name(func));
+            add_word(arena, &functions, dt_graph_source_name(func));
         for (uint32_t k = 0; k < func->inputs.n; k++)
             add_axes(arena, &facts, &axes, func->inputs.at[k]->type);
         for (uint32_t k = 0; k < func->ops.n; k++)
@@ -303,7 +294,7 @@ static bool is_model(const Check *c, const char *name)
 {
     for (uint32_t i = 0; i < c->program->module->funcs.n; i++) {
         const DtFunc *func = c->program->module->funcs.at[i];
-        if (func->kind == DT_FUNC_MODEL && dt_configcheck_name(func) == name)
+        if (func->kind == DT_FUNC_MODEL && dt_graph_source_name(func) == name)
             return true;
     }
     return false;
@@ -382,24 +373,28 @@ static void check_pipeline(const Check *c, const DtParallelConfig *p, const DtPi
 
 /* ---- remat ---- */
 
-/* Is a name a value, instance or function in func, at any depth? */
-static bool occurs(const DtFunc *func, const char *name, uint32_t depth)
+/* Does a path name something in func, at any depth? Its parts are calls (labels or functions) and loops, each
+ * inside the one before; the last may also be a value. */
+static bool occurs(const DtFunc *func, const char *const *parts, uint32_t n, uint32_t depth)
 {
     if (depth > 64)
         return false;
-    for (uint32_t i = 0; i < func->inputs.n; i++)
-        if (func->inputs.at[i]->name == name)
+    for (uint32_t i = 0; n == 1 && i < func->inputs.n; i++)
+        if (func->inputs.at[i]->name == parts[0])
             return true;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        for (uint32_t k = 0; k < op->n_out; k++)
-            if (op->out[k]->name && op->out[k]->name == name)
+        for (uint32_t k = 0; n == 1 && k < op->n_out; k++)
+            if (op->out[k]->name == parts[0])
                 return true;
-        if (op->kind == DT_OP_CALL && op->text == name)
-            return true;
         if (!op->func)
             continue;
-        if (dt_configcheck_name(op->func) == name || occurs(op->func, name, depth + 1))
+        bool fits = op->kind == DT_OP_LOOP ? op->loop->label == parts[0]
+                                           : op->text == parts[0] || dt_graph_source_name(op->func) == parts[0];
+        if (fits && n == 1 && op->kind == DT_OP_CALL)
+            return true;
+        if ((fits && n > 1 && occurs(op->func, parts + 1, n - 1, depth + 1)) ||
+            occurs(op->func, parts, n, depth + 1))
             return true;
     }
     return false;
@@ -407,33 +402,67 @@ static bool occurs(const DtFunc *func, const char *name, uint32_t depth)
 
 static bool path_occurs(const DtFunc *body, const char *path)
 {
-    const char *at = path;
-    for (;;) {
+    const char *parts[16];
+    uint32_t n = 0;
+    for (const char *at = path; n < DT_COUNT(parts);) {
         const char *dot = strchr(at, '.');
-        if (!occurs(body, dt_intern_n(at, dot ? (size_t)(dot - at) : strlen(at)), 0))
-            return false;
+        parts[n++] = dt_intern_n(at, dot ? (size_t)(dot - at) : strlen(at));
         if (!dot)
-            return true;
+            return occurs(body, parts, n, 0);
         at = dot + 1;
     }
+    return false;
 }
 
-static void check_kept(const Check *c, const DtRemat *remat, const DtFunc *body,
-                       const char *const *paths, uint32_t n)
+/* In the body of any loop of that label. */
+static bool occurs_in_loop(const Check *c, const char *label, const char *path)
+{
+    const DtModule *module = c->program->module;
+    for (uint32_t f = 0; f < module->funcs.n; f++)
+        for (uint32_t i = 0; i < module->funcs.at[f]->ops.n; i++) {
+            const DtOp *op = module->funcs.at[f]->ops.at[i];
+            if (op->kind == DT_OP_LOOP && op->loop->label == label && path_occurs(op->func, path))
+                return true;
+        }
+    return false;
+}
+
+/* All that a path may end in, after what stands before its last dot. */
+static Words remat_names(const Check *c, const char *path)
+{
+    DtArena *arena = c->host->arena;
+    const DtModule *module = c->program->module;
+    const char *dot = strrchr(path, '.');
+    const int n = dot ? (int)(dot + 1 - path) : 0;
+    Words last = {0}, whole = {0};
+    for (uint32_t k = 0; k < c->facts.labels.n; k++)
+        add_word(arena, &last, c->facts.labels.at[k]);
+    for (uint32_t k = 0; k < c->facts.functions.n; k++)
+        add_word(arena, &last, c->facts.functions.at[k]);
+    for (uint32_t f = 0; f < module->funcs.n; f++)
+        for (uint32_t i = 0; i < module->funcs.at[f]->ops.n; i++)
+            for (uint32_t k = 0; k < module->funcs.at[f]->ops.at[i]->n_out; k++)
+                add_word(arena, &last, module->funcs.at[f]->ops.at[i]->out[k]->name);
+    for (uint32_t k = 0; k < last.n; k++)
+        add_word(arena, &whole, dt_intern_printf("%.*s%s", n, path, last.at[k]));
+    return whole;
+}
+
+static void check_kept(const Check *c, const DtRemat *remat, const char *label, const char *const *paths,
+                       uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (path_occurs(body, paths[i]))
+        if (occurs_in_loop(c, label, paths[i]))
             continue;
         DtSpan span = option_span(c, remat->span, paths[i]);
-        Words known = {0};
-        for (uint32_t k = 0; k < c->facts.labels.n; k++)
-            add_word(c->host->arena, &known, c->facts.labels.at[k]);
-        for (uint32_t k = 0; k < c->facts.functions.n; k++)
-            add_word(c->host->arena, &known, c->facts.functions.at[k]);
         DtDiag *d = dt_diag_report(c->host->diags, E0519, span,
                                    "the body of loop `%s` has no value, instance or function `%s`",
                                    remat->loop, paths[i]);
-        dt_configargs_suggest(d, span, paths[i], known.at, known.n);
+        Words known = remat_names(c, paths[i]), fitting = {0};
+        for (uint32_t k = 0; k < known.n; k++)
+            if (occurs_in_loop(c, label, known.at[k]))
+                add_word(c->host->arena, &fitting, known.at[k]);
+        dt_configargs_suggest(d, span, paths[i], fitting.at, fitting.n);
     }
 }
 
@@ -444,8 +473,8 @@ static void check_remat(const Check *c, const DtRemat *remat)
         unknown_loop(c, remat->span, remat->loop);
         return;
     }
-    check_kept(c, remat, loop->body, remat->keep, remat->n_keep);
-    check_kept(c, remat, loop->body, remat->drop, remat->n_drop);
+    check_kept(c, remat, loop->label, remat->keep, remat->n_keep);
+    check_kept(c, remat, loop->label, remat->drop, remat->n_drop);
 }
 
 /* ---- the program ---- */

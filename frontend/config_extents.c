@@ -203,9 +203,9 @@ void dt_configextents_check(const DtConfigHost *host, DtConfigItems items, const
         const DtFunc *func = module->funcs.at[i];
         bool bound = func->kind == DT_FUNC_LAYER || func->kind == DT_FUNC_MODEL;
         for (uint32_t k = 0; bound && k < func->n_args; k++)
-            check_type(&e, func->inputs.at[k]->type, dt_configcheck_name(func));
+            check_type(&e, func->inputs.at[k]->type, dt_graph_source_name(func));
         for (uint32_t k = 0; bound && k < func->n_returns; k++)
-            check_type(&e, func->results.at[k]->type, dt_configcheck_name(func));
+            check_type(&e, func->results.at[k]->type, dt_graph_source_name(func));
         for (uint32_t k = 0; k < func->ops.n; k++)
             if (func->ops.at[k]->kind == DT_OP_INPUT)
                 check_type(&e, func->ops.at[k]->out[0]->type, NULL);

@@ -183,8 +183,6 @@ typedef struct DtConfigFacts {
 
 /* Where an axis stands in a directive line (the operand `a` or `place.a`), or the line if it is not found. */
 DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name);
-/* The source name of a function: without what made it unique. */
-const char *dt_configcheck_name(const DtFunc *func);
 /* Extents against the mesh of the chosen layout. */
 void dt_configextents_check(const DtConfigHost *host, DtConfigItems items,
                             const DtProgram *program);

@@ -274,10 +274,10 @@ static bool model_exists(const Mapping *m)
         const DtFunc *func = m->program->module->funcs.at[i];
         if (func->kind != DT_FUNC_MODEL)
             continue;
-        if (dt_configcheck_name(func) == m->item->on.text)
+        if (dt_graph_source_name(func) == m->item->on.text)
             return true;
         if (n < DT_COUNT(names))
-            names[n++] = dt_configcheck_name(func);
+            names[n++] = dt_graph_source_name(func);
     }
     DtDiag *d =
         reject(m, m->item->on.span,

@@ -557,3 +557,11 @@ void dt_graph_renumber(DtFunc *func)
     }
     func->n_values = next;
 }
+
+const char *dt_graph_source_name(const DtFunc *func)
+{
+    if (func->library)
+        return func->library;
+    const char *end = func->name ? strpbrk(func->name, ".#$") : NULL;
+    return end ? dt_intern_n(func->name, (size_t)(end - func->name)) : func->name;
+}

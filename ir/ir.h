@@ -156,10 +156,28 @@ typedef struct DtUpdate {
     double beta1, beta2, eps, decay, momentum;
 } DtUpdate;
 
+/* The calls that an op came through when they were inlined, innermost first; NULL: none. One object is one
+ * call. A library call that stays is inside its own. */
+typedef struct DtCaller {
+    const struct DtCaller *outer;
+    const char *label;  /* of the instance; NULL: a fn */
+    const char *func;   /* as the source names it */
+} DtCaller;
+
+/* One more name of a result: calls that were inlined gave it theirs. */
+typedef struct DtAlias {
+    const struct DtAlias *next;
+    const DtCaller *caller; /* where it has that name */
+    const char *name;
+    uint32_t out;
+} DtAlias;
+
 struct DtOp {
     DtOpKind kind;
     DtSpan span;
     const char *path;       /* layer path within its function ("attention.wq"), NULL at the top */
+    const DtCaller *caller; /* this and aliases: not printed; see inline */
+    const DtAlias *aliases;
     DtValue **in;
     DtValue **out;
     uint32_t n_in, n_out;
@@ -180,6 +198,7 @@ struct DtOp {
     DtUpdate *update;
     uint16_t mesh;          /* communication: bits of mesh axes */
     uint64_t stages;        /* all_reduce over the pipeline's mesh axis: bits of the stages that add, else 0 (pipeline.h) */
+    uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
 };
 
 /* ---- functions and modules ---- */
@@ -340,6 +359,8 @@ DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in);
 uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
+/* "attention" of "attention.2.fwd"; library functions carry their own name. */
+const char *dt_graph_source_name(const DtFunc *func);
 
 /* ---- text, verifier ---- */
 

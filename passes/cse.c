@@ -123,6 +123,23 @@ static DtOp *find_or_add(Table *table, DtOp *op)
     return NULL;
 }
 
+/* What op was called is now called known. */
+static void take_names(DtArena *arena, DtOp *known, const DtOp *op)
+{
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (op->out[i]->name != NULL && op->out[i]->name != known->out[i]->name) {
+            DtAlias *alias = DT_NEW(arena, DtAlias);
+            *alias = (DtAlias){known->aliases, op->caller, op->out[i]->name, i};
+            known->aliases = alias;
+        }
+    for (const DtAlias *a = op->aliases; a != NULL; a = a->next) {
+        DtAlias *alias = DT_NEW(arena, DtAlias);
+        *alias = *a;
+        alias->next = known->aliases;
+        known->aliases = alias;
+    }
+}
+
 uint32_t dt_cse_func(DtFunc *func)
 {
     DtArena *arena = func->module->arena;
@@ -137,9 +154,12 @@ uint32_t dt_cse_func(DtFunc *func)
         for (uint32_t k = 0; k < op->n_in; k++)
             if (map[op->in[k]->id] != NULL)
                 op->in[k] = map[op->in[k]->id];
-        const DtOp *known = may_merge(op) ? find_or_add(&table, op) : NULL;
-        for (uint32_t k = 0; known != NULL && k < op->n_out; k++)
+        DtOp *known = may_merge(op) ? find_or_add(&table, op) : NULL;
+        if (known == NULL)
+            continue;
+        for (uint32_t k = 0; k < op->n_out; k++)
             map[op->out[k]->id] = known->out[k];
+        take_names(arena, known, op);
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         if (map[func->results.at[i]->id] != NULL)

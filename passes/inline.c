@@ -11,7 +11,9 @@
  *
  * A call of a library function that the target has a kernel for (and of its backward function)
  * stays. What depends on where it stands keeps its full name: the label of a call goes in front of
- * the paths of ops, the sites of random draws, and the labels of loops and of calls that stay.
+ * the paths of ops, the sites of random draws, and the labels of loops and of calls that stay. Every
+ * op remembers the calls that it came through (DtOp.caller), and the name that a call's result had
+ * becomes one more name of the value (DtOp.aliases): `remat` is written in terms of both.
  *
  * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call
  * but of library kernels. Breaks: DtFunc.primal may name a function that is no longer in the
@@ -70,6 +72,52 @@ static void relocate(Inliner *inliner, DtOp *op, const DtOp *call)
     }
 }
 
+static const DtCaller *new_caller(Inliner *inliner, const DtOp *call, const DtCaller *outer)
+{
+    DtCaller *caller = DT_NEW(inliner->arena, DtCaller);
+    *caller = (DtCaller){
+        .outer = outer, .label = call->text, .func = dt_graph_source_name(call->func)};
+    return caller;
+}
+
+/* The callers of one callee's ops, as seen in the callee and outside. */
+typedef struct Callers {
+    const DtCaller *call;
+    DT_VEC(const DtCaller *) inside;
+    DT_VEC(const DtCaller *) outside;
+} Callers;
+
+static const DtCaller *caller_outside(Inliner *inliner, Callers *callers, const DtCaller *inside)
+{
+    if (inside == NULL)
+        return callers->call;
+    for (uint32_t i = callers->inside.n; i-- > 0;)
+        if (callers->inside.at[i] == inside)
+            return callers->outside.at[i];
+    DtCaller *copy = DT_NEW(inliner->arena, DtCaller);
+    *copy = *inside;
+    copy->outer = caller_outside(inliner, callers, inside->outer);
+    DT_PUSH(inliner->arena, callers->inside, inside);
+    DT_PUSH(inliner->arena, callers->outside, copy);
+    return copy;
+}
+
+static void add_alias(Inliner *inliner, DtOp *op, uint32_t out, const char *name,
+                      const DtCaller *caller)
+{
+    DtAlias *alias = DT_NEW(inliner->arena, DtAlias);
+    *alias = (DtAlias){.next = op->aliases, .caller = caller, .name = name, .out = out};
+    op->aliases = alias;
+}
+
+static void move_names(Inliner *inliner, Callers *callers, DtOp *copy, const DtOp *op)
+{
+    copy->caller = caller_outside(inliner, callers, op->caller);
+    copy->aliases = NULL;
+    for (const DtAlias *a = op->aliases; a != NULL; a = a->next)
+        add_alias(inliner, copy, a->out, a->name, caller_outside(inliner, callers, a->caller));
+}
+
 /* Appends the callee's ops to func; ret_results: its results there. */
 static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **ret_results)
 {
@@ -78,6 +126,7 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
     const char *prefix = join(call->path, call->text);
     const bool bound = dt_bound_is_wanted(inliner->context, call);
     DtBuilder b = {.func = func};
+    Callers callers = {.call = new_caller(inliner, call, call->caller)};
     for (uint32_t i = 0; i < callee->inputs.n; i++)
         map[callee->inputs.at[i]->id] = bound && dt_bound_input(call, i)
                                             ? dt_bound_value(func, call, call->in[i])
@@ -91,6 +140,7 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
         b.path = join(prefix, op->path);
         DtOp *copy = dt_graph_copy(&b, op, in);
         relocate(inliner, copy, call);
+        move_names(inliner, &callers, copy, op);
         for (uint32_t k = 0; k < op->n_out; k++) {
             copy->out[k]->name = op->out[k]->name;
             map[op->out[k]->id] = copy->out[k];
@@ -98,6 +148,8 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
     }
     for (uint32_t i = 0; i < callee->results.n; i++) {
         DtValue *result = map[callee->results.at[i]->id];
+        if (result->op != NULL && call->out[i]->name != NULL)
+            add_alias(inliner, result->op, result->index, call->out[i]->name, call->caller);
         ret_results[i] = bound && dt_bound_result(call, i) ? dt_bound_value(func, call, result) : result;
     }
 }
@@ -109,6 +161,8 @@ static void keep_call(Inliner *inliner, DtFunc *func, DtOp *call, DtValue **map)
     for (uint32_t i = 0; bound && i < call->n_in; i++)
         if (dt_bound_input(call, i))
             call->in[i] = dt_bound_value(func, call, call->in[i]);
+    if (call->caller == NULL)
+        call->caller = new_caller(inliner, call, NULL);
     DT_PUSH(inliner->arena, func->ops, call);
     for (uint32_t i = 0; bound && i < call->n_out; i++)
         if (dt_bound_result(call, i))

@@ -419,8 +419,6 @@ static void check_supported(DtPlacer *p, const DtParallelConfig *c)
         not_yet(p, c->pipelines.at[i].span, "`pipeline`");
     for (uint32_t i = 0; i < c->zeros.n; i++)
         not_yet(p, c->zeros.at[i].span, "`zero`");
-    for (uint32_t i = 0; i < c->remats.n; i++)
-        not_yet(p, c->remats.at[i].span, "`remat`");
 }
 
 /* After a diagnostic the module is as it was, without mesh: what is left behind is verified. */

@@ -3,7 +3,7 @@
  * and every gradient, then the optimizer's step from those gradients; for each library function, for
  * attention with and without tiles, and for the programs of examples/, shrunk; fused and unfused, and in two
  * micro-batches. Memory is filled with NaN before. Parameters get their initial values plus noise, so
- * that no gain is 1 and no bias 0.
+ * that no gain is 1 and no bias 0. Loops save their values or compute them again.
  *
  * Tolerance: the interpreter computes in double. A gradient is a sum of products through some hundred roundings
  * of 2^-24 relative to the largest terms, 6e-6; cancellation in small models costs another factor of ten:
@@ -35,6 +35,7 @@ typedef struct Variant {
     const char *name;
     bool unfused, tiles;
     int64_t micro;
+    const char *drops; /* what loops compute again; NULL: nothing, "": all that they save */
 } Variant;
 
 /* What one run of a plan leaves: all stores before, after the step, after the update; inputs; the loss. */
@@ -100,7 +101,12 @@ static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant 
 {
     DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = v->micro};
     DtPassContext context = {.train = program->train, .kernels = dt_codegen_kernels, .n_kernels = v->tiles ? dt_codegen_n_kernels : 0};
-    if (v->micro > 1)
+    static const char *const loops[] = {"h", "e", "d", "g"};
+    for (uint32_t i = 0; v->drops && i < DT_COUNT(loops); i++) {
+        DtRemat remat = {.loop = dt_intern(loops[i]), .n_drop = v->drops[0] != 0, .drop = {dt_intern(v->drops)}};
+        DT_PUSH(arena, parallel.remats, remat);
+    }
+    if (v->micro > 1 || v->drops)
         program->parallel = &parallel;
     context.parallel = program->parallel;
     dt_passes_run(program->module, &context, verify, NULL);
@@ -301,8 +307,9 @@ static void check_program(const Program *p, const Variant *variants, uint32_t n)
 
 /* ---- programs ---- */
 
-static const Variant fused = {"fused", false, false, 1}, plain = {"unfused", true, false, 1}, tiled = {"tiles", false, true, 1},
-                     cut = {"two micro-batches", false, true, 2};
+static const Variant fused = {"fused", false, false, 1, NULL}, plain = {"unfused", true, false, 1, NULL}, tiled = {"tiles", false, true, 1, NULL},
+                     cut = {"two micro-batches", false, true, 2, NULL},
+                     again = {"computed again", false, true, 1, ""};
 
 #define OWN(name, dims) {"tests/passes/programs/" name ".dsl", dims, true}
 
@@ -323,12 +330,18 @@ ParameterizedTestParameters(programs, library)
 {
     static Program cases[] = {
         OWN("relu", ""), OWN("silu", ""), OWN("gelu", ""), OWN("gelu_tanh", ""), OWN("mean", ""), OWN("lse", ""), OWN("softmax", ""),
-        OWN("xent", ""), OWN("layernorm", ""), OWN("rmsnorm", ""), OWN("linear", ""), OWN("conv", ""), OWN("loops", ""), OWN("moving", ""),
+        OWN("xent", ""), OWN("layernorm", ""), OWN("rmsnorm", ""), OWN("linear", ""), OWN("conv", ""), OWN("moving", ""),
     };
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
 
 ParameterizedTest(Program *p, programs, library) { check_program(p, (const Variant[]){fused, plain}, 2); }
+
+Test(programs, loops)
+{
+    const Program loops = OWN("loops", "");
+    check_program(&loops, (const Variant[]){fused, plain, again}, 3);
+}
 
 ParameterizedTestParameters(programs, examples)
 {
@@ -345,4 +358,4 @@ ParameterizedTestParameters(programs, examples)
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
 
-ParameterizedTest(Program *p, programs, examples) { check_program(p, (const Variant[]){tiled, plain, cut}, p->whole ? 2 : 3); }
+ParameterizedTest(Program *p, programs, examples) { check_program(p, (const Variant[]){tiled, plain, again, cut}, p->whole ? 3 : 4); }

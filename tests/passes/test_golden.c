@@ -127,3 +127,27 @@ Test(golden, inline_and_cse)
     compare_module("cse", c->module);
     check_free(c);
 }
+
+/* A loop and its backward loop, as differentiate and inline leave them, from a file. */
+Test(golden, remat)
+{
+    static char text[20000];
+    FILE *file = fopen("tests/golden/passes/remat_before.txt", "rb");
+    cr_assert(file != NULL);
+    const size_t len = fread(text, 1, sizeof text, file);
+    fclose(file);
+    DtArena *arena = dt_arena_new();
+    DtDiags *diags = dt_diag_new(arena);
+    DtModule *module = dt_irtext_read(arena, diags, text, len);
+    if (module == NULL)
+        dt_diag_print(diags, stderr, false);
+    cr_assert(module != NULL);
+    expect_valid(module);
+    DtRemat line = {.loop = dt_intern("h"), .keep = {dt_intern("u")}, .n_keep = 1};
+    DtParallelConfig parallel = {.micro = 1, .remats = {.at = &line, .n = 1}};
+    DtPassContext context = {.parallel = &parallel};
+    dt_pass_remat(module, &context);
+    expect_valid(module);
+    compare_module("remat", module);
+    dt_arena_free(arena);
+}

@@ -3,9 +3,7 @@
  * against central differences of the loss, for every library function (tests/passes/programs) and for the
  * programs of examples/, shrunk. Parameters get their initial values plus noise, so that no gain is 1 and no bias
  * 0. Then inlining and merging must not change a bit. */
-#include "gradcheck.h"
-
-#include "frontend/lower.h"
+#include "program_run.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -13,96 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Program {
-    char path[80], dims[160]; /* "batch=2 seq=4" */
-    int integers;             /* values of integer inputs are in [0, integers) */
-} Program;
-
-typedef struct Run {
-    DtArena *arena, *scratch; /* scratch: tensors of one evaluation */
-    DtDiags *diags;
-    DtModule *module;
-    DtInterp interp;
-    DtTensor **stores;
-    const DtProgram *program;
-    int integers;
-} Run;
-
-static const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p)
-{
-    DtOption dims[16];
-    char *text = dt_arena_strndup(arena, p->dims, strlen(p->dims));
-    uint32_t n = 0;
-    for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
-        char *equals = strchr(word, '=');
-        *equals = 0;
-        dims[n++] = (DtOption){.name = word, .value = equals + 1};
-    }
-    const DtLowerOptions options = {.path = p->path,
-                                    .library = "lib",
-                                    .dims = dims,
-                                    .n_dims = n,
-                                    .parallel = "none",
-                                    .synthetic = true};
-    const DtProgram *program = dt_lower(arena, diags, &options);
-    if (program == NULL)
-        dt_diag_print(diags, stderr, false);
-    cr_assert(program != NULL, "%s is rejected", p->path);
-    return program;
-}
-
-static DtTensor *source(void *context, const DtOp *op)
-{
-    const Run *run = context;
-    if (op->kind == DT_OP_PARAM)
-        return run->stores[op->store->index];
-    DtTensor *tensor = dt_interp_tensor(run->scratch, op->out[0]->type);
-    const bool is_float = dt_dtype_is_float(op->out[0]->type->dtype);
-    unsigned seed = (unsigned)strlen(op->text);
-    fill_lattice(tensor, is_float ? -1 : 0, 1, &seed);
-    for (int64_t i = 0; !is_float && i < dt_type_elements(tensor->type); i++)
-        tensor->at[i] =
-            floor(tensor->at[i] * (op->out[0]->type->dtype == DT_BOOL ? 2 : run->integers));
-    return tensor;
-}
-
-static const DtEntryPoint *entry(const Run *run, const char *name)
-{
-    for (uint32_t i = 0; i < run->module->entries.n; i++)
-        if (strcmp(run->module->entries.at[i].name, name) == 0)
-            return &run->module->entries.at[i];
-    cr_assert_fail("no entry `%s`", name);
-    return NULL;
-}
-
-static DtTensor **evaluate(Run *run, const DtFunc *func, DtArena *arena)
-{
-    DtTensor **results = DT_NEW_ARRAY(arena, DtTensor *, func->results.n + 1);
-    run->interp.arena = arena;
-    dt_interp_run(&run->interp, func, NULL, results);
-    return results;
-}
-
 /* The loss alone, by the function that the frontend made. */
 static double loss(Run *run, const DtFunc *func)
 {
     dt_arena_reset(run->scratch);
     return *evaluate(run, func, run->scratch)[0]->at;
-}
-
-static void init_stores(Run *run)
-{
-    unsigned seed = 17;
-    run->stores = DT_NEW_ARRAY(run->arena, DtTensor *, run->module->stores.n + 1);
-    for (uint32_t i = 0; i < run->module->stores.n; i++) {
-        const DtStore *s = run->module->stores.at[i];
-        DtTensor *tensor = run->stores[i] = dt_interp_tensor(run->arena, s->type);
-        DtTensor *noise = dt_interp_tensor(run->arena, s->type);
-        dt_interp_init(s, 11, tensor);
-        fill_lattice(noise, -0.3, 0.3, &seed);
-        for (int64_t k = 0; s->kind == DT_STORE_PARAM && k < dt_type_elements(s->type); k++)
-            tensor->at[k] += noise->at[k];
-    }
 }
 
 static void check_gradient(Run *run, const DtFunc *plain, const DtStore *store,
@@ -131,12 +44,8 @@ static void check_gradient(Run *run, const DtFunc *plain, const DtStore *store,
 
 static void check_program(const Program *p)
 {
-    Run run = {.arena = dt_arena_new(), .scratch = dt_arena_new(), .integers = p->integers};
-    run.diags = dt_diag_new(run.arena);
-    run.program = lower(run.arena, run.diags, p);
-    run.module = run.program->module;
-    run.interp = (DtInterp){.seed = 5, .step = 2, .path = "", .source = source, .context = &run};
-    expect_valid(run.module);
+    Run run;
+    run_begin(&run, p);
     const DtFunc *plain = entry(&run, "loss")->func;
     const DtPassContext context = {.train = run.program->train};
     dt_pass_differentiate(run.module, &context);
@@ -162,8 +71,7 @@ static void check_program(const Program *p)
     for (uint32_t i = 0; i < grad->results.n; i++)
         cr_expect(max_difference(results[i], again[i]) == 0,
                   "inlining and merging change result %u", i);
-    dt_arena_free(run.scratch);
-    dt_arena_free(run.arena);
+    run_end(&run);
 }
 
 /* ---- every function by itself ---- */
@@ -215,10 +123,10 @@ static void check_split(Run *run, DtFunc *func, DtTensor *const *in)
 
 static void check_functions(const Program *p)
 {
-    Run run = {.arena = dt_arena_new(), .scratch = dt_arena_new(), .integers = p->integers};
-    run.diags = dt_diag_new(run.arena);
-    run.module = lower(run.arena, run.diags, p)->module;
-    run.interp = (DtInterp){.seed = 5, .step = 2, .path = "", .arena = run.arena};
+    Run run;
+    run_begin(&run, p);
+    run.interp.source = NULL;
+    run.interp.arena = run.arena;
     const uint32_t n = run.module->funcs.n;
     uint32_t n_checked = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -239,8 +147,7 @@ static void check_functions(const Program *p)
     }
     cr_expect(n_checked > 0);
     expect_valid(run.module);
-    dt_arena_free(run.scratch);
-    dt_arena_free(run.arena);
+    run_end(&run);
 }
 
 #define OWN(name)                                                   \

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole programs in the interpreter: source text through the lowering, parameters with their initial values plus
+ * noise, inputs by name. */
+#ifndef DT_TESTS_PROGRAM_RUN_H
+#define DT_TESTS_PROGRAM_RUN_H
+
+#include "gradcheck.h"
+
+#include "ir/config.h"
+
+typedef struct Program {
+    char path[80], dims[160]; /* "batch=2 seq=4" */
+    int integers;             /* values of integer inputs are in [0, integers) */
+} Program;
+
+typedef struct Run {
+    DtArena *arena, *scratch; /* scratch: tensors of one evaluation */
+    DtDiags *diags;
+    DtModule *module;
+    DtInterp interp;
+    DtTensor **stores;
+    const DtProgram *program;
+    int integers;
+} Run;
+
+/* The serial program; fails the test if it is rejected. */
+const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p);
+
+/* Arenas, the lowered program and an interpreter that reads run->stores; init_stores fills those, once all
+ * stores are there. */
+void run_begin(Run *run, const Program *p);
+void run_end(Run *run);
+void init_stores(Run *run);
+
+const DtEntryPoint *entry(const Run *run, const char *name);
+
+/* All results; tensors are made in arena. */
+DtTensor **evaluate(Run *run, const DtFunc *func, DtArena *arena);
+
+#endif

@@ -161,4 +161,7 @@ uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *te
 void dt_finish_entry(DtEmit *e, const char *name);
 DtStatus dt_finish_plan(DtEmit *e);
 
+/* saved.c: section SAVE. */
+void dt_saved_plan(DtEmit *e);
+
 #endif

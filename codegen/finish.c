@@ -221,6 +221,7 @@ static void add_arenas(DtEmit *e)
 DtStatus dt_finish_plan(DtEmit *e)
 {
     add_arenas(e);
+    dt_saved_plan(e);
     if (e->options->logical) {
         DtPlanLogical logical = {.text_len = strlen(e->options->logical)};
         logical.text = dt_write_blob(e->plan, e->options->logical, logical.text_len);

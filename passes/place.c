@@ -307,10 +307,14 @@ static bool place_ops(Work *w)
             continue;
         }
         if (op->kind == DT_OP_BIND) {
-            w->map[op->out[0]->id] = place_bind(&w->s, op, in[0]);
+            DtValue *bound = w->map[op->out[0]->id] = place_bind(&w->s, op, in[0]);
+            if (op->recomputed && bound && bound->op && bound->index < 32)
+                bound->op->recomputed |= 1u << bound->index;
             continue;
         }
         DtOp *placed = place_op(&w->s, op, in);
+        if (placed)
+            placed->recomputed = op->recomputed;
         for (uint32_t j = 0; placed && j < op->n_out; j++)
             w->map[op->out[j]->id] = placed->out[j];
     }

@@ -508,6 +508,20 @@ static bool check_scalars(Check *check)
     return true;
 }
 
+static bool check_saved(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_saved; i++) {
+        const DtPlanSaved *s = &plan->saved[i];
+        if (!check_span(check, "SAVE", i, s->span))
+            return false;
+        if (s->iterations < 1 || s->iterations > INT32_MAX || s->saved < 0 || s->recomputed < 0 ||
+            s->saved > INT64_MAX / INT32_MAX || s->recomputed > INT64_MAX / INT32_MAX)
+            return dt_check_fail(check, "SAVE", i, "counts are out of range");
+    }
+    return true;
+}
+
 DtStatus dt_check_plan(const DtPlan *plan)
 {
     Check check = {.plan = plan, .status = DT_OK};
@@ -515,7 +529,7 @@ DtStatus dt_check_plan(const DtPlan *plan)
         check_groups(&check) && check_channels(&check) && check_arenas(&check) && check_axes(&check) &&
         check_stores(&check) && check_kernels(&check) && check_gemms(&check) &&
         check_inputs(&check) && check_readers(&check) && check_scalars(&check) &&
-        dt_check_run(&check))
+        check_saved(&check) && dt_check_run(&check))
         return DT_OK;
     return check.status;
 }

@@ -230,6 +230,10 @@ typedef struct DtPlanMetric {
 /* SPAN: where something comes from. */
 typedef struct DtPlanSpan { DtPlanStr file, path, text; uint32_t line, column, reserved; } DtPlanSpan; /* text: the op or call */
 
+/* SAVE: what a loop hands over to its backward loop, and what that computes again instead, in bytes of one
+ * iteration of one micro-batch on one rank; for reports. */
+typedef struct DtPlanSaved { DtPlanStr loop; uint32_t span; int64_t iterations, saved, recomputed; } DtPlanSaved;
+
 /* LOGI: one record: the serial program as IR text, for the certificate; the runtime skips it. */
 typedef struct DtPlanLogical { uint64_t text, text_len; } DtPlanLogical; /* in BLOB */
 
@@ -241,7 +245,8 @@ typedef struct DtPlanLogical { uint64_t text, text_len; } DtPlanLogical; /* in B
     X("GEMM", gemms, DtPlanGemm) X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                     \
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
-    X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("LOGI", logical, DtPlanLogical)
+    X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("SAVE", saved, DtPlanSaved)             \
+    X("LOGI", logical, DtPlanLogical)
 
 /* A plan in memory: read (arrays point into the mapping) or being written (arrays in an arena). */
 typedef struct DtPlan {

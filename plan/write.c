@@ -174,6 +174,12 @@ static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
     return n_parts;
 }
 
+/* What a reader may skip: the certificate's and the report's part. */
+static bool is_critical(const char *tag)
+{
+    return memcmp(tag, "LOGI", 4) != 0 && memcmp(tag, "SAVE", 4) != 0;
+}
+
 void dt_write_bytes(DtPlanBuilder *builder, uint8_t **ret_bytes, size_t *ret_len)
 {
     uint8_t *sections[DT_RECORDS];
@@ -186,7 +192,7 @@ void dt_write_bytes(DtPlanBuilder *builder, uint8_t **ret_bytes, size_t *ret_len
     for (uint32_t p = 0; p < n_parts; p++) {
         uint64_t len = (uint64_t)parts[p].record_size * parts[p].count;
         table[p] = (DtPlanSection){.version = 1,
-                                   .critical = memcmp(parts[p].tag, "LOGI", 4) != 0,
+                                   .critical = is_critical(parts[p].tag),
                                    .record_size = parts[p].record_size,
                                    .count = parts[p].count,
                                    .offset = offset,

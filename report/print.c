@@ -75,6 +75,23 @@ static void print_memory(const DtPlan *plan, DtText *text)
                    dt_text_bytes(buf, (double)total));
 }
 
+static void print_saved(const DtPlan *plan, DtText *text)
+{
+    char one[32], all[32], again[32];
+    if (plan->n_saved)
+        dt_text_add(text, "\nsaved for the backward loop, of one micro-batch on one rank\n");
+    for (uint32_t i = 0; i < plan->n_saved; i++) {
+        const DtPlanSaved *s = &plan->saved[i];
+        dt_text_printf(text, "  %-16s %8lld x  %10s  = %10s", dt_plan_str(plan, s->loop),
+                       (long long)s->iterations, dt_text_bytes(one, (double)s->saved),
+                       dt_text_bytes(all, (double)s->saved * (double)s->iterations));
+        if (s->recomputed)
+            dt_text_printf(text, ", %s of each computed again",
+                           dt_text_bytes(again, (double)s->recomputed));
+        dt_text_add(text, "\n");
+    }
+}
+
 static void print_entry(const DtPlan *plan, uint32_t number, DtText *text)
 {
     DtReportEntry entry;
@@ -204,6 +221,7 @@ void dt_report_text(const DtPlan *plan, DtText *ret_text)
 {
     print_head(plan, ret_text);
     print_memory(plan, ret_text);
+    print_saved(plan, ret_text);
     for (uint32_t i = 0; i < plan->n_entries; i++)
         print_entry(plan, i, ret_text);
     print_gemms(plan, ret_text);
@@ -211,6 +229,20 @@ void dt_report_text(const DtPlan *plan, DtText *ret_text)
 }
 
 /* ---- JSON ---- */
+
+static json_t *json_saved(const DtPlan *plan)
+{
+    json_t *loops = json_array();
+    for (uint32_t i = 0; i < plan->n_saved; i++) {
+        const DtPlanSaved *s = &plan->saved[i];
+        json_array_append_new(loops,
+                              json_pack("{s:s, s:I, s:I, s:I}", "loop", dt_plan_str(plan, s->loop),
+                                        "iterations", (json_int_t)s->iterations, "saved",
+                                        (json_int_t)s->saved, "recomputed",
+                                        (json_int_t)s->recomputed));
+    }
+    return loops;
+}
 
 static json_t *json_entry(const DtPlan *plan, uint32_t number)
 {
@@ -243,11 +275,12 @@ void dt_report_json(const DtPlan *plan, DtText *ret_text)
     for (uint32_t i = 0; i < plan->n_entries; i++)
         json_array_append_new(entries, json_entry(plan, i));
     json_t *root =
-        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o}", "source",
+        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "source",
                   dt_plan_str(plan, meta->source), "target", dt_plan_str(plan, meta->target),
                   "ranks", (int)meta->n_ranks, "micro_batches", (int)meta->n_micro, "batch",
                   (json_int_t)meta->batch, "parameters", (json_int_t)meta->parameters, "flops",
-                  meta->flops, "mesh", mesh, "memory", memory, "entries", entries);
+                  meta->flops, "mesh", mesh, "memory", memory, "saved",
+                  json_saved(plan), "entries", entries);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     if (text)
         dt_text_printf(ret_text, "%s\n", text);

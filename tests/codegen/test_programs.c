@@ -343,6 +343,36 @@ Test(programs, loops)
     check_program(&loops, (const Variant[]){fused, plain, again}, 3);
 }
 
+/* What a loop hands over and what it computes again add up to what it hands over without `remat`; the memory plan
+ * shrinks by what all iterations but the one being computed again do not hand over. */
+Test(programs, memory_of_what_is_computed_again)
+{
+    static const Variant variants[] = {{"saved", false, true, 1, NULL}, {"computed again", false, true, 1, ""},
+                                       {"attention again", false, true, 1, "attend"}};
+    const Program program = {"examples/gpt2.dsl", "batch=2 seq=64 vocab=33 layers=6 embed=32 heads=2", false};
+    const DtPlanSaved *loops[DT_COUNT(variants)];
+    int64_t activations[DT_COUNT(variants)];
+    DtArena *arena = dt_arena_new();
+    for (size_t i = 0; i < DT_COUNT(variants); i++) {
+        const DtPlanBuilder *plan = compile(arena, lower(arena, &program), &variants[i]);
+        cr_assert_eq(plan->saved.n, 1);
+        loops[i] = &plan->saved.at[0];
+        for (uint32_t a = 0; a < plan->arenas.n; a++)
+            if (plan->arenas.at[a].kind == DT_ARENA_ACTIVATIONS)
+                activations[i] = plan->arenas.at[a].bytes;
+    }
+    const int64_t unit = 2 * 64 * 32 * 4;
+    cr_expect_eq(loops[0]->saved, 16 * unit);
+    cr_expect_eq(loops[1]->saved, unit);
+    cr_expect_eq(loops[2]->saved, 15 * unit);
+    for (size_t i = 0; i < DT_COUNT(variants); i++) {
+        cr_expect_eq(loops[i]->saved + loops[i]->recomputed, loops[0]->saved, "%s", variants[i].name);
+        cr_expect_geq(activations[0] - activations[i], (loops[i]->iterations - 1) * loops[i]->recomputed, "%s: %lld of %lld bytes",
+                      variants[i].name, (long long)activations[i], (long long)activations[0]);
+    }
+    dt_arena_free(arena);
+}
+
 ParameterizedTestParameters(programs, examples)
 {
     static Program cases[] = {

@@ -150,6 +150,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .row_elements = 8,
                  .arena = INPUTS,
                  .offset = 512});
+    ADD(saved, {.loop = STR("h"), .iterations = 3, .saved = 128, .recomputed = 64});
     ADD(scalars, {.kind = DT_SCALAR_LR, .arena = SCALARS, .offset = 4});
     ADD(scalars, {.kind = DT_SCALAR_BIAS1, .arena = SCALARS, .offset = 8});
     ADD(metrics, {.name = STR("loss"),

@@ -187,6 +187,9 @@ static const Break breaks[] = {
     {"INPT", "row_elements", 0, 0, 9, "do not fit its axes"},
     {"SCAL", "offset", 0, 0, 62, "offset 62"},
     {"METR", "bytes", 0, 0, 8, "do not fit"},
+    {"SAVE", "iterations", 0, 0, 0, "out of range"},
+    {"SAVE", "saved", 0, 0, -1, "out of range"},
+    {"SAVE", "span", 0, 0, 1000, "span 1000"},
 };
 
 Test(check, says_what_is_wrong)

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For reports: what each loop hands over to its backward loop, and what that computes again instead
+ * (`remat`), in bytes of one iteration of one micro-batch on one rank. */
+#include "codegen/emit.h"
+
+static int64_t bytes_of(const DtEmit *e, const DtType *type)
+{
+    return dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+}
+
+/* Whether a stacked result leaves for a backward loop: one here, one beyond the loop around this one, or one
+ * of another piece of a pipeline. What the program itself keeps (states) is stored from an entry. */
+static bool is_saved(const DtModule *module, const DtFunc *func, const DtValue *out)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            if (func->ops.at[i]->in[k] == out &&
+                (func->ops.at[i]->kind == DT_OP_LOOP || func->ops.at[i]->kind == DT_OP_RELABEL))
+                return true;
+    for (uint32_t r = 0; r < func->results.n; r++) {
+        if (func->results.at[r] != out)
+            continue;
+        if (func->kind == DT_FUNC_BODY)
+            return true;
+        for (uint32_t n = 0; n < module->entries.n; n++) {
+            const DtEntryPoint *entry = &module->entries.at[n];
+            if (entry->func == func && entry->results.at[r].store &&
+                entry->results.at[r].store->kind == DT_STORE_SAVED)
+                return true;
+        }
+    }
+    return false;
+}
+
+static int64_t recomputed(const DtEmit *e, const DtFunc *body)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < body->ops.n; i++)
+        for (uint32_t k = 0; k < body->ops.at[i]->n_out && k < 32; k++)
+            if (body->ops.at[i]->recomputed >> k & 1)
+                bytes += bytes_of(e, body->ops.at[i]->out[k]->type);
+    return bytes;
+}
+
+static void add_loop(DtEmit *e, const DtOp *op, int64_t saved, int64_t again)
+{
+    DtPlanStr name = dt_write_str(e->plan, op->loop->label);
+    if (saved == 0 && again == 0)
+        return;
+    for (uint32_t i = 0; i < e->plan->saved.n; i++) {
+        DtPlanSaved *known = &e->plan->saved.at[i];
+        if (known->loop == name && known->iterations == op->loop->count) {
+            known->saved += saved;
+            known->recomputed += again;
+            return;
+        }
+    }
+    DtPlanSaved record = {.loop = name, .iterations = op->loop->count, .saved = saved, .recomputed = again};
+    record.span = dt_finish_span(e, op->span, op->path, "loop");
+    DT_PUSH(e->plan->arena, e->plan->saved, record);
+}
+
+static void add_loops(DtEmit *e, const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        int64_t saved = 0;
+        if (op->kind != DT_OP_LOOP)
+            continue;
+        for (uint32_t k = op->loop->n_carried; !op->loop->reverse && k < op->n_out; k++)
+            if (is_saved(e->module, func, op->out[k]))
+                saved += bytes_of(e, op->out[k]->type) / op->loop->count;
+        add_loop(e, op, saved, recomputed(e, op->func));
+        add_loops(e, op->func);
+    }
+}
+
+void dt_saved_plan(DtEmit *e)
+{
+    for (uint32_t i = 0; i < e->module->entries.n; i++)
+        add_loops(e, e->module->entries.at[i].func);
+}

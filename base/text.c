@@ -31,18 +31,26 @@ void dt_text_add_n(DtText *text, const char *piece, size_t len)
 
 void dt_text_add(DtText *text, const char *piece) { dt_text_add_n(text, piece, strlen(piece)); }
 
+void dt_text_vprintf(DtText *text, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    reserve(text, 100); /* most pieces fit: then they are formatted once */
+    size_t room = text->cap - text->len;
+    int len = vsnprintf(text->at + text->len, room, format, args);
+    if (len >= 0 && (size_t)len >= room) {
+        reserve(text, (size_t)len);
+        vsnprintf(text->at + text->len, (size_t)len + 1, format, again);
+    }
+    text->len += len > 0 ? (size_t)len : 0;
+    va_end(again);
+}
+
 void dt_text_printf(DtText *text, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
-    int len = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    if (len >= 0) {
-        reserve(text, (size_t)len);
-        vsnprintf(text->at + text->len, (size_t)len + 1, format, args);
-        text->len += (size_t)len;
-    }
+    dt_text_vprintf(text, format, args);
     va_end(args);
 }
 

@@ -5,6 +5,7 @@
 
 #include "arena.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -17,6 +18,7 @@ typedef struct DtText {
 void dt_text_add(DtText *text, const char *piece);
 void dt_text_add_n(DtText *text, const char *piece, size_t len);
 void dt_text_printf(DtText *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dt_text_vprintf(DtText *text, const char *format, va_list args);
 void dt_text_free(DtText *text);
 
 /* Shortest decimal text that reads back as the same double ("0.1", "1e-05", "inf", "-inf", "nan"). */

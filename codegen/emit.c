@@ -98,42 +98,47 @@ static const DtValue *root_of(const DtValue *value)
     return value;
 }
 
-/* Order of the last group that reads the memory of value; UINT32_MAX if a result of the function is that
- * memory. */
-static uint32_t last_read(const DtScope *scope, const DtValue *value)
+/* What the functions below answer, for all values at once: when the groups of the scope are known. */
+static const DtRead *reads_of(DtEmit *e, DtScope *scope, const DtValue *value)
 {
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < scope->func->results.n; i++)
-        if (root_of(scope->func->results.at[i]) == value)
-            return UINT32_MAX;
-    for (uint32_t i = 0; i < scope->func->ops.n; i++)
-        for (uint32_t j = 0; j < scope->func->ops.at[i]->n_in; j++)
-            if (root_of(scope->func->ops.at[i]->in[j]) == value && scope->group[i] > last)
-                last = scope->group[i];
-    return last;
+    const DtFunc *func = scope->func;
+    if (scope->reads)
+        return &scope->reads[value->id];
+    DtRead *reads = scope->reads = DT_NEW_ARRAY(e->arena, DtRead, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_out; j++)
+            reads[func->ops.at[i]->out[j]->id].group = scope->group[i];
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++) {
+            const DtValue *in = func->ops.at[i]->in[j];
+            DtRead *read = &reads[in->id], *root = &reads[root_of(in)->id];
+            read->n++;
+            read->outside = read->outside || scope->group[i] != read->group;
+            root->last = scope->group[i] > root->last ? scope->group[i] : root->last;
+        }
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        reads[func->results.at[i]->id].outside = true;
+        reads[root_of(func->results.at[i])->id].last = UINT32_MAX;
+    }
+    return &reads[value->id];
 }
 
-static uint32_t uses_of(const DtFunc *func, const DtValue *value)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
-            n += func->ops.at[i]->in[j] == value;
-    return n;
-}
+/* Order of the last group that reads the memory of value; UINT32_MAX if a result of the function is that
+ * memory. */
+static uint32_t last_read(DtEmit *e, const DtValue *value) { return reads_of(e, e->scope, value)->last; }
 
 /* Where group number group may write value at once; a temporary if it cannot write where it is wanted. */
 static DtOutput output_of(DtEmit *e, DtValue *value, uint32_t group)
 {
-    DtWanted *wanted = &e->scope->wanted[value->id];
+    const DtWanted *wanted = e->scope->wanted[value->id];
     DtOutput output = {.value = value};
-    bool direct = wanted->set && (!wanted->old || last_read(e->scope, wanted->old) <= group) &&
-                  (!wanted->accumulate || uses_of(e->scope->func, value) == 0);
+    bool direct = wanted && (!wanted->old || last_read(e, wanted->old) <= group) &&
+                  (!wanted->accumulate || reads_of(e, e->scope, value)->n == 0);
     if (direct) {
         output.place = wanted->place;
         output.accumulate = wanted->accumulate;
         output.old = wanted->old;
-        wanted->set = false;
+        e->scope->wanted[value->id] = NULL;
     } else {
         output.place = dt_place_temporary(e, value->type, value->name);
     }
@@ -167,8 +172,9 @@ static void refuse_direct(DtEmit *e, DtOutput *output)
         *output = (DtOutput){.value = output->value, .place = dt_place_temporary(e, output->value->type, output->value->name)};
         return;
     }
-    DtWanted *wanted = &e->scope->wanted[output->value->id];
+    DtWanted *wanted = DT_NEW(e->arena, DtWanted);
     *wanted = (DtWanted){.set = true, .accumulate = output->accumulate, .place = output->place, .old = output->old};
+    e->scope->wanted[output->value->id] = wanted;
     output->place = dt_place_temporary(e, output->value->type, output->value->name);
     output->accumulate = false;
 }
@@ -177,30 +183,16 @@ static void refuse_direct(DtEmit *e, DtOutput *output)
 static DtOutput output_apart(DtEmit *e, DtValue *value, uint32_t group)
 {
     DtOutput output = output_of(e, value, group);
-    if (output.old && last_read(e->scope, output.old) >= group)
+    if (output.old && last_read(e, output.old) >= group)
         refuse_direct(e, &output);
     return output;
 }
 
 /* ---- kernel groups ---- */
 
-static bool used_outside(const DtScope *scope, const DtValue *value, uint32_t group)
-{
-    for (uint32_t i = 0; i < scope->func->results.n; i++)
-        if (scope->func->results.at[i] == value)
-            return true;
-    for (uint32_t i = 0; i < scope->func->ops.n; i++)
-        if (scope->group[i] != group)
-            for (uint32_t j = 0; j < scope->func->ops.at[i]->n_in; j++)
-                if (scope->func->ops.at[i]->in[j] == value)
-                    return true;
-    return false;
-}
-
 /* Operands that index maps read through must lie in memory; so must whatever is not inline. */
-static void require_operands(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group)
+static void require_operands(DtEmit *e, const DtOp *const *ops, uint32_t n)
 {
-    (void)group;
     for (uint32_t i = 0; i < n; i++) {
         bool maps = dt_op_info[ops[i]->kind].op_class == DT_CLASS_AXIS && ops[i]->kind != DT_OP_EXPAND;
         for (uint32_t j = 0; j < ops[i]->n_in; j++) {
@@ -227,7 +219,7 @@ static const DtValue *dying_operand(DtEmit *e, const DtOp *const *ops, uint32_t 
             const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
             const DtPlace whole = dt_place_dense(e, type, place->view.buffer);
             if (!buffer->fixed && dt_place_same(place, &whole) && buffer->bytes == dt_place_arg(e, &whole, false).bytes &&
-                root_of(value) == value && last_read(e->scope, value) == group)
+                root_of(value) == value && last_read(e, value) == group)
                 return value;
         }
     return NULL;
@@ -253,25 +245,31 @@ static void reuse_memory(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t
 
 static void emit_group(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group)
 {
-    DT_VEC(DtOutput) outputs = {0};
-    require_operands(e, ops, n, group);
+    uint32_t n_outputs = 0, most = 0;
+    require_operands(e, ops, n);
+    for (uint32_t i = 0; i < n; i++)
+        most += ops[i]->n_out;
+    DtValue **values = DT_NEW_ARRAY(e->arena, DtValue *, most + 1);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < ops[i]->n_out; r++)
-            if (used_outside(e->scope, ops[i]->out[r], group))
-                DT_PUSH(e->arena, outputs, output_of(e, ops[i]->out[r], group));
-    if (outputs.n == 0)
+            if (reads_of(e, e->scope, ops[i]->out[r])->outside)
+                values[n_outputs++] = ops[i]->out[r];
+    if (n_outputs == 0)
         return;
+    DtOutput *outputs = DT_NEW_ARRAY(e->arena, DtOutput, n_outputs);
+    for (uint32_t i = 0; i < n_outputs; i++)
+        outputs[i] = output_of(e, values[i], group);
     if (!e->options->unfused)
-        reuse_memory(e, ops, n, group, outputs.at, outputs.n);
-    if (!dt_launch_kernel(e, ops, n, outputs.at, outputs.n)) {
-        for (uint32_t i = 0; i < outputs.n; i++)
-            if (outputs.at[i].old)
-                refuse_direct(e, &outputs.at[i]);
-        if (!dt_launch_kernel(e, ops, n, outputs.at, outputs.n))
+        reuse_memory(e, ops, n, group, outputs, n_outputs);
+    if (!dt_launch_kernel(e, ops, n, outputs, n_outputs)) {
+        for (uint32_t i = 0; i < n_outputs; i++)
+            if (outputs[i].old)
+                refuse_direct(e, &outputs[i]);
+        if (!dt_launch_kernel(e, ops, n, outputs, n_outputs))
             fail(e, ops[0], "a kernel would overwrite what it reads");
     }
-    for (uint32_t i = 0; i < outputs.n; i++)
-        finish_output(e, &outputs.at[i]);
+    for (uint32_t i = 0; i < n_outputs; i++)
+        finish_output(e, &outputs[i]);
 }
 
 /* ---- loops ---- */
@@ -285,7 +283,7 @@ DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const 
     scope->path = path;
     scope->reg = e->scope ? e->scope->reg + (loop != NULL) : 0;
     scope->places = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
-    scope->wanted = DT_NEW_ARRAY(e->arena, DtWanted, func->n_values + 1);
+    scope->wanted = DT_NEW_ARRAY(e->arena, const DtWanted *, func->n_values + 1);
     scope->group = DT_NEW_ARRAY(e->arena, uint32_t, func->ops.n + 1);
     return scope;
 }
@@ -310,16 +308,16 @@ static DtPlace slice_of(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
     fail(e, op, "a stacked value lacks the loop's axis");
 }
 
-static void want(DtScope *scope, const DtValue *value, DtPlace place, bool accumulate, const DtValue *old)
+static void want(DtScope *scope, const DtValue *value, const DtWanted *wanted)
 {
-    if (!scope->wanted[value->id].set)
-        scope->wanted[value->id] = (DtWanted){.set = true, .accumulate = accumulate, .place = place, .old = old};
+    if (!scope->wanted[value->id])
+        scope->wanted[value->id] = wanted;
 }
 
 static bool is_delivered(DtEmit *e, const DtValue *value, const DtWanted *wanted)
 {
     const DtPlace *place = dt_place_find(e, value);
-    return place && dt_place_same(place, &wanted->place) && (!wanted->accumulate || !e->scope->wanted[value->id].set);
+    return place && dt_place_same(place, &wanted->place) && (!wanted->accumulate || !e->scope->wanted[value->id]);
 }
 
 static void deliver_one(DtEmit *e, DtValue *value, const DtWanted *wanted, const DtPlace *staged)
@@ -421,7 +419,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
         dt_emit_begin(e, &stacked[i].place);
     e->scope = inner;
     for (uint32_t i = 0; i < n_results; i++)
-        want(inner, body->results.at[i], wanted[i].place, wanted[i].accumulate, wanted[i].old);
+        want(inner, body->results.at[i], &wanted[i]);
     dt_emit_func(e);
     dt_emit_deliver(e, n_results, wanted);
     e->scope = outer;
@@ -503,7 +501,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     for (uint32_t i = 0; i < func->results.n; i++) {
         outputs[i] = output_apart(e, op->out[i], group);
         wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
-        want(inner, func->results.at[i], wanted[i].place, wanted[i].accumulate, NULL);
+        want(inner, func->results.at[i], &wanted[i]);
     }
     bool tiled = !e->options->unfused && dt_attend_emit(e, op, inner);
     for (uint32_t i = 0; !tiled && i < op->n_in; i++)
@@ -552,16 +550,20 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
 void dt_emit_func(DtEmit *e)
 {
     const DtFunc *func = e->scope->func;
-    uint32_t n_groups = dt_group_func(e, func, e->scope->group);
+    uint32_t n_groups = dt_group_func(e, func, e->scope->group), *group = e->scope->group;
     const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, func->ops.n + 1);
-    for (uint32_t g = 0; g < n_groups; g++) {
-        uint32_t n = 0;
-        for (uint32_t i = 0; i < func->ops.n; i++)
-            if (e->scope->group[i] == g)
-                ops[n++] = func->ops.at[i];
-        if (n == 1)
-            dt_emit_op(e, ops[0], g);
-        else if (n > 1)
-            emit_group(e, ops, n, g);
+    uint32_t *end = DT_NEW_ARRAY(e->arena, uint32_t, n_groups + 1); /* of each group in ops */
+    e->scope->reads = NULL;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        end[group[i] + 1]++;
+    for (uint32_t g = 0; g < n_groups; g++)
+        end[g + 1] += end[g];
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        ops[end[group[i]]++] = func->ops.at[i];
+    for (uint32_t g = 0, first = 0; g < n_groups; first = end[g++]) {
+        if (end[g] - first == 1)
+            dt_emit_op(e, ops[first], g);
+        else if (end[g] - first > 1)
+            emit_group(e, ops + first, end[g] - first, g);
     }
 }

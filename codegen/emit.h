@@ -57,13 +57,22 @@ typedef struct DtWanted {
     const DtValue *old;
 } DtWanted;
 
+/* Who reads a value: groups are numbers in the order of emission. */
+typedef struct DtRead {
+    uint32_t group;        /* that makes it */
+    uint32_t n;            /* reads by ops */
+    uint32_t last;         /* last group that reads its memory, also through views; UINT32_MAX: a result does */
+    bool outside;          /* another group reads it, or it is a result */
+} DtRead;
+
 /* A function being emitted: its values' places. */
 typedef struct DtScope {
     const struct DtScope *parent;
     const DtFunc *func;
     DtPlace *places;       /* by value id */
-    DtWanted *wanted;      /* by value id */
+    const DtWanted **wanted; /* by value id; NULL: nowhere in particular */
     uint32_t *group;       /* by position in func->ops: order of emission */
+    DtRead *reads;         /* by value id; NULL until somebody asks */
     const DtLoop *loop;    /* NULL: an entry */
     uint32_t reg;          /* of the loop */
     const char *path;      /* instance path of rng sites */
@@ -94,6 +103,7 @@ typedef struct DtEmit {
     DT_VEC(DtEInput) inputs;
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
     DT_VEC(const char *) kernel_texts;
+    uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
     DtScope *scope;
 } DtEmit;
 

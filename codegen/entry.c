@@ -24,9 +24,9 @@ static void plan_axes(DtEmit *e, const DtType *type, uint32_t *ret_first, uint32
     for (uint32_t i = 0; i < type->rank; i++) {
         DtPlanAxis axis = {.name = dt_write_str(e->plan, type->axes[i].name), .extent = type->axes[i].extent,
                            .local = dt_type_local_extent(type, i, &e->module->mesh)};
-        for (uint32_t s = 0; s < type->axes[i].n_split; s++)
+        for (uint32_t s = 0, n = 0; s < type->axes[i].n_split; s++)
             if (type->axes[i].split[s] >= first)
-                axis.split |= 1u << (type->axes[i].split[s] - first);
+                axis.split[n++] = (uint8_t)(type->axes[i].split[s] - first + 1);
         DT_PUSH(e->plan->arena, e->plan->axes, axis);
     }
 }
@@ -252,9 +252,9 @@ static void emit_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *want
 {
     e->scope = dt_emit_scope(e, entry->func, NULL, "");
     for (uint32_t i = 0; i < entry->results.n; i++) {
-        DtWanted *slot = &e->scope->wanted[entry->func->results.at[i]->id];
-        if (!slot->set)
-            *slot = wanted[i];
+        const DtWanted **slot = &e->scope->wanted[entry->func->results.at[i]->id];
+        if (!*slot && wanted[i].set)
+            *slot = &wanted[i];
     }
     dt_emit_func(e);
     dt_emit_deliver(e, entry->results.n, wanted);

@@ -5,6 +5,7 @@
  * Offsets: a temporary lives from the first to the last event that touches it (a loop counts as one long
  * event for what was there before it). Largest first, each takes the lowest offset where no buffer that
  * lives at the same time lies. */
+#include "base/hash.h"
 #include "codegen/emit.h"
 
 #include <stdio.h>
@@ -66,6 +67,19 @@ static void place_temporaries(DtEmit *e)
 
 /* ---- records ---- */
 
+/* The table of spans, open addressing: 1 + number of the record, 0 = empty. */
+static void grow_span_slots(DtEmit *e)
+{
+    e->n_span_slots = e->n_span_slots ? 2 * e->n_span_slots : 256;
+    e->span_slots = DT_NEW_ARRAY(e->arena, uint32_t, e->n_span_slots);
+    for (uint32_t i = 0; i < e->plan->spans.n; i++) {
+        uint32_t at = (uint32_t)dt_hash_bytes(&e->plan->spans.at[i], sizeof e->plan->spans.at[i], 0) & (e->n_span_slots - 1);
+        while (e->span_slots[at])
+            at = (at + 1) & (e->n_span_slots - 1);
+        e->span_slots[at] = i + 1;
+    }
+}
+
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text)
 {
     const DtDiags *diags = e->module->diags;
@@ -74,10 +88,15 @@ uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *te
         dt_diag_position(diags, span, &record.line, &record.column);
         record.file = dt_write_str(e->plan, dt_diag_path(diags, span.file));
     }
-    for (uint32_t i = 0; i < e->plan->spans.n; i++)
-        if (memcmp(&e->plan->spans.at[i], &record, sizeof record) == 0)
-            return i;
+    uint64_t hash = dt_hash_bytes(&record, sizeof record, 0);
+    if (2 * e->plan->spans.n >= e->n_span_slots)
+        grow_span_slots(e);
+    uint32_t at = (uint32_t)hash & (e->n_span_slots - 1);
+    for (; e->span_slots[at]; at = (at + 1) & (e->n_span_slots - 1))
+        if (memcmp(&e->plan->spans.at[e->span_slots[at] - 1], &record, sizeof record) == 0)
+            return e->span_slots[at] - 1;
     DT_PUSH(e->plan->arena, e->plan->spans, record);
+    e->span_slots[at] = e->plan->spans.n;
     return e->plan->spans.n - 1;
 }
 

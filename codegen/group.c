@@ -34,6 +34,8 @@ typedef struct Fusion {
     Group *groups;             /* by position of the first op; merged ones are empty */
     uint32_t *group_of;        /* by position */
     uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
+    uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
+    bool *is_result;           /* by value id */
     uint32_t *stamp, now;      /* by group: visited in search number */
     uint32_t *stack;
 } Fusion;
@@ -146,20 +148,25 @@ static bool maps_read_outside(const Fusion *f, uint32_t a, uint32_t b)
     return true;
 }
 
+static bool is_wanted_outside(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b)
+{
+    bool wanted = f->is_result[value->id];
+    for (uint32_t i = f->reader[value->id]; !wanted && i < f->reader[value->id + 1]; i++)
+        wanted = !in_union(f, f->readers[i], a, b);
+    return wanted;
+}
+
 /* In a column sum no value of full size is wanted outside. */
 static bool column_is_closed(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
 {
-    for (uint32_t i = 0; i < f->func->results.n; i++) {
-        const DtValue *value = f->func->results.at[i];
-        if (in_union(f, f->position[value->id], a, b) && has_axes(value->type, joined, false))
-            return false;
-    }
-    for (uint32_t i = 0; i < f->func->ops.n; i++)
-        for (uint32_t j = 0; !in_union(f, i, a, b) && j < f->func->ops.at[i]->n_in; j++) {
-            const DtValue *value = f->func->ops.at[i]->in[j];
-            if (in_union(f, f->position[value->id], a, b) && has_axes(value->type, joined, false))
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = &f->groups[side ? b : a];
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtValue *value = f->func->ops.at[g->ops.at[i]]->out[0];
+            if (has_axes(value->type, joined, false) && is_wanted_outside(f, value, a, b))
                 return false;
         }
+    }
     return true;
 }
 
@@ -220,36 +227,93 @@ static void try_merge(Fusion *f, uint32_t a, uint32_t b)
 
 /* ---- order ---- */
 
+/* The groups that may come next, as a heap: the one whose last op stands first is on top. */
+typedef struct Ready {
+    const Group *groups;
+    uint32_t *at, n;
+} Ready;
+
+static void push_ready(Ready *r, uint32_t g)
+{
+    uint32_t i = r->n++;
+    for (; i > 0 && r->groups[r->at[(i - 1) / 2]].last > r->groups[g].last; i = (i - 1) / 2)
+        r->at[i] = r->at[(i - 1) / 2];
+    r->at[i] = g;
+}
+
+static uint32_t pop_ready(Ready *r)
+{
+    uint32_t top = r->at[0], g = r->at[--r->n], i = 0;
+    for (uint32_t child; (child = 2 * i + 1) < r->n; i = child) {
+        if (child + 1 < r->n && r->groups[r->at[child + 1]].last < r->groups[r->at[child]].last)
+            child++;
+        if (r->groups[r->at[child]].last >= r->groups[g].last)
+            break;
+        r->at[i] = r->at[child];
+    }
+    r->at[i] = g;
+    return top;
+}
+
+/* Reads of values that other groups make, one for each operand: into ret_count[group]. */
+static void count_waits(const Fusion *f, uint32_t *ret_count)
+{
+    for (uint32_t i = 0; i < f->func->ops.n; i++)
+        for (uint32_t j = 0; j < f->func->ops.at[i]->n_in; j++) {
+            uint32_t position = f->position[f->func->ops.at[i]->in[j]->id];
+            if (position != UINT32_MAX && f->group_of[position] != f->group_of[i])
+                ret_count[f->group_of[i]]++;
+        }
+}
+
 /* Numbers the groups so that each comes after what it reads; among those that may come, the one whose last
  * op stands first. */
 static uint32_t order(Fusion *f, uint32_t *ret_group)
 {
     uint32_t n = f->func->ops.n, done = 0;
-    bool *emitted = DT_NEW_ARRAY(f->e->arena, bool, n + 1);
-    for (;;) {
-        uint32_t best = UINT32_MAX;
-        for (uint32_t g = 0; g < n; g++) {
-            if (f->groups[g].ops.n == 0 || emitted[g] || (best != UINT32_MAX && f->groups[best].last < f->groups[g].last))
-                continue;
-            bool ready = true;
-            for (uint32_t i = 0; ready && i < f->groups[g].ops.n; i++) {
-                const DtOp *op = f->func->ops.at[f->groups[g].ops.at[i]];
-                for (uint32_t j = 0; ready && j < op->n_in; j++) {
-                    uint32_t position = f->position[op->in[j]->id];
-                    ready = position == UINT32_MAX || f->group_of[position] == g || emitted[f->group_of[position]];
-                }
-            }
-            if (ready)
-                best = g;
-        }
-        if (best == UINT32_MAX)
-            break;
-        for (uint32_t i = 0; i < f->groups[best].ops.n; i++)
+    uint32_t *waits = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
+    Ready ready = {.groups = f->groups, .at = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1)};
+    count_waits(f, waits);
+    for (uint32_t g = 0; g < n; g++)
+        if (f->groups[g].ops.n > 0 && waits[g] == 0)
+            push_ready(&ready, g);
+    while (ready.n > 0) {
+        uint32_t best = pop_ready(&ready);
+        for (uint32_t i = 0; i < f->groups[best].ops.n; i++) {
+            const DtOp *op = f->func->ops.at[f->groups[best].ops.at[i]];
             ret_group[f->groups[best].ops.at[i]] = done;
-        emitted[best] = true;
+            for (uint32_t r = 0; r < op->n_out; r++)
+                for (uint32_t k = f->reader[op->out[r]->id]; k < f->reader[op->out[r]->id + 1]; k++) {
+                    uint32_t reader = f->group_of[f->readers[k]];
+                    if (reader != best && --waits[reader] == 0)
+                        push_ready(&ready, reader);
+                }
+        }
         done++;
     }
     return done;
+}
+
+/* Fills reader and readers, one entry for each operand. */
+static void index_readers(Fusion *f)
+{
+    const DtFunc *func = f->func;
+    uint32_t n = 0;
+    f->reader = DT_NEW_ARRAY(f->e->arena, uint32_t, func->n_values + 2);
+    f->is_result = DT_NEW_ARRAY(f->e->arena, bool, func->n_values + 1);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        f->is_result[func->results.at[i]->id] = true;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++, n++)
+            f->reader[func->ops.at[i]->in[j]->id + 1]++;
+    for (uint32_t v = 0; v < func->n_values; v++)
+        f->reader[v + 1] += f->reader[v];
+    f->readers = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
+    uint32_t *at = DT_NEW_ARRAY(f->e->arena, uint32_t, func->n_values + 1);
+    memcpy(at, f->reader, func->n_values * sizeof *at);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
+            f->readers[at[func->ops.at[i]->in[j]->id]++] = i;
 }
 
 uint32_t dt_group_func(DtEmit *e, const DtFunc *func, uint32_t *ret_group)
@@ -269,6 +333,7 @@ uint32_t dt_group_func(DtEmit *e, const DtFunc *func, uint32_t *ret_group)
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
             f->position[func->ops.at[i]->out[r]->id] = i;
+    index_readers(f);
     for (uint32_t i = 0; i < n; i++)
         start(f, i);
     for (uint32_t i = 0; i < n; i++) {

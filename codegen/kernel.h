@@ -142,8 +142,9 @@ bool dt_kernel_is_inline(const DtValue *value);
 DtView dt_kernel_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer);
 
 /* Appends `void symbol(char *const *p, const int64_t *i) {...}` in canonical C (docs/kernels.md), with
- * comments that name the source lines. */
-void dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text);
+ * comments that name the source lines. Returns the offset in ret_text of what follows the symbol: equal texts
+ * from there on are equal kernels. */
+size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text);
 
 /* The header-free prelude that every unit starts with: exp, log, tanh, erf, Philox, lane reductions. */
 extern const char dt_prelude_c[];

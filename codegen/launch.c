@@ -114,15 +114,14 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
 static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
 {
     DtText text = {0};
-    k->symbol = "dt_kernel";
-    dt_print_c_kernel(k, NULL, &text);
-    uint64_t hash = dt_hash_text(text.at, 0);
-    dt_text_free(&text);
-    for (uint32_t i = 0; i < e->kernel_hashes.n; i++)
-        if (e->kernel_hashes.at[i] == hash)
-            return i;
     k->symbol = dt_arena_printf(e->arena, "dt_k%u", e->kernel_hashes.n);
-    dt_print_c_kernel(k, e->module->diags, &text);
+    size_t body = dt_print_c_kernel(k, e->module->diags, &text);
+    uint64_t hash = dt_hash_bytes(text.at + body, text.len - body, dt_hash_text(k->name, 0));
+    for (uint32_t i = 0; i < e->kernel_hashes.n; i++)
+        if (e->kernel_hashes.at[i] == hash) {
+            dt_text_free(&text);
+            return i;
+        }
     DT_PUSH(e->arena, e->kernel_hashes, hash);
     DT_PUSH(e->arena, e->kernel_texts, dt_arena_strndup(e->arena, text.at, text.len));
     dt_text_free(&text);

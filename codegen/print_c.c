@@ -31,10 +31,12 @@ static const char *register_type(DtDtype dtype) { return dt_dtype_is_float(dtype
 void dt_print_c_line(DtPrintC *c, const char *format, ...)
 {
     va_list args;
+    for (uint32_t i = 0; i < c->depth; i++)
+        dt_text_add_n(c->out, "    ", 4);
     va_start(args, format);
-    char *line = dt_arena_vprintf(c->arena, format, args);
+    dt_text_vprintf(c->out, format, args);
     va_end(args);
-    dt_text_printf(c->out, "%*s%s\n", (int)(4 * c->depth), "", line);
+    dt_text_add_n(c->out, "\n", 1);
 }
 
 #define line dt_print_c_line
@@ -588,7 +590,8 @@ static const char *in_comment(DtPrintC *c, const char *path)
     return copy;
 }
 
-static void head(DtPrintC *c, const DtDiags *diags)
+/* Returns where the text begins that neither source nor symbol decides. */
+static size_t head(DtPrintC *c, const DtDiags *diags)
 {
     const DtKernel *k = c->k;
     uint32_t row = 0, column = 0;
@@ -598,7 +601,9 @@ static void head(DtPrintC *c, const DtDiags *diags)
     } else {
         line(c, "/* %s */", k->name);
     }
-    line(c, "void %s(char *const *p, const int64_t *q)", k->symbol);
+    dt_text_printf(c->out, "void %s", k->symbol);
+    size_t body = c->out->len;
+    line(c, "(char *const *p, const int64_t *q)");
     line(c, "{");
     c->depth++;
     for (uint32_t i = 0; i < k->pointers.n; i++) {
@@ -608,11 +613,12 @@ static void head(DtPrintC *c, const DtDiags *diags)
              pointer->value->name ? pointer->value->name : "");
     }
     line(c, "(void)p, (void)q;");
+    return body;
 }
 
 static bool *flags(DtPrintC *c) { return dt_arena_alloc(c->arena, c->k->nodes.n + 1); }
 
-void dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text)
+size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret_text)
 {
     DtPrintC print = {.k = kernel, .out = ret_text, .arena = dt_arena_new()}, *c = &print;
     c->needed = flags(c);
@@ -630,7 +636,7 @@ void dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret
             c->store_axes[s] |= (uint32_t)(store->stride[a] != 0) << a;
         c->store_phase[s] = kernel->nodes.at[store->node].phase;
     }
-    head(c, diags);
+    size_t body = head(c, diags);
     switch (kernel->form) {
     case DT_KFORM_ROW: print_row(c); break;
     case DT_KFORM_COLUMN: print_column(c); break;
@@ -640,4 +646,5 @@ void dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *ret
     line(c, "}");
     dt_text_add(ret_text, "\n");
     dt_arena_free(c->arena);
+    return body;
 }

@@ -254,18 +254,36 @@ static bool check_arenas(Check *check)
     return true;
 }
 
+/* The mesh axes of a split are different ones; then only zeros follow. */
+static bool split_mask(const DtPlan *plan, const DtPlanAxis *axis, uint32_t *ret_mask)
+{
+    bool ended = false;
+    *ret_mask = 0;
+    for (int s = 0; s < DT_PLAN_SPLITS; s++) {
+        uint32_t m = axis->split[s];
+        ended = ended || m == 0;
+        if (m == 0)
+            continue;
+        if (ended || m > plan->n_mesh || *ret_mask >> (m - 1) & 1)
+            return false;
+        *ret_mask |= 1u << (m - 1);
+    }
+    return true;
+}
+
 static bool check_axes(Check *check)
 {
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_axes; i++) {
         const DtPlanAxis *axis = &plan->axes[i];
-        if (!mask_in_mesh(plan, axis->split) || axis->extent < 1 ||
+        uint32_t mask;
+        if (!split_mask(plan, axis, &mask) || axis->extent < 1 ||
             axis->extent > DT_CHECK_MAX_BYTES || axis->local < 1 ||
             axis->local > DT_CHECK_MAX_BYTES)
-            return dt_check_fail(check, "AXIS", i, "extent %lld, local %lld, split %x",
-                                 (long long)axis->extent, (long long)axis->local, axis->split);
+            return dt_check_fail(check, "AXIS", i, "extent %lld, local %lld, split by %u, ...",
+                                 (long long)axis->extent, (long long)axis->local, axis->split[0]);
         /* Inputs hold a micro-batch: time splits the batch too. */
-        int64_t ranks = ranks_of(plan, axis->split);
+        int64_t ranks = ranks_of(plan, mask);
         if (axis->first < 0 || (axis->first > 0 && axis->first > axis->extent - axis->local))
             return dt_check_fail(check, "AXIS", i, "%lld elements from %lld of %lld",
                                  (long long)axis->local, (long long)axis->first,
@@ -289,6 +307,39 @@ static int64_t arena_bytes(const DtPlan *plan, uint32_t arena, int32_t stage)
             least = bytes;
     }
     return least;
+}
+
+/* Dimensions of blocks, and that coordinates that move them are the group's own. */
+static bool check_blocks(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_blocks; i++) {
+        const DtPlanBlocks *blocks = &plan->blocks[i];
+        if (blocks->group >= plan->n_groups || blocks->n_dims > DT_PLAN_BLOCK_DIMS)
+            return dt_check_fail(check, "BLOK", i, "group %u, %u dimensions", blocks->group,
+                                 blocks->n_dims);
+        for (uint32_t d = 0; d < DT_PLAN_BLOCK_DIMS; d++) {
+            bool used = d < blocks->n_dims;
+            if (blocks->extent[d] < (used ? 1 : 0) || blocks->to[d] < 0 || blocks->from[d] < 0 ||
+                (!used && (blocks->extent[d] || blocks->to[d] || blocks->from[d])) ||
+                blocks->extent[d] > DT_CHECK_MAX_BYTES || blocks->to[d] > DT_CHECK_MAX_BYTES ||
+                blocks->from[d] > DT_CHECK_MAX_BYTES)
+                return dt_check_fail(check, "BLOK", i, "dimension %u is %lld long", d,
+                                     (long long)blocks->extent[d]);
+        }
+        uint32_t mask = plan->groups[blocks->group].mask;
+        for (size_t c = 0; c < DT_COUNT(blocks->coord_axis); c++) {
+            int64_t to = c < DT_PLAN_COORDS ? blocks->to_coord[c] : 0;
+            int64_t from = c < DT_PLAN_COORDS ? blocks->from_coord[c] : 0;
+            uint32_t axis = blocks->coord_axis[c];
+            if (axis >= 32 || to < 0 || from < 0 || to > DT_CHECK_MAX_BYTES ||
+                from > DT_CHECK_MAX_BYTES || ((to || from) && !(mask >> axis & 1)) ||
+                (!to && !from && axis))
+                return dt_check_fail(check, "BLOK", i, "mesh axis %u moves it by %lld and %lld",
+                                     axis, (long long)to, (long long)from);
+        }
+    }
+    return true;
 }
 
 /* bytes at offset lie in the arena, aligned to dtype. */
@@ -526,7 +577,7 @@ DtStatus dt_check_plan(const DtPlan *plan)
 {
     Check check = {.plan = plan, .status = DT_OK};
     if (check_strings(&check) && check_fields(&check) && check_meta(&check) &&
-        check_groups(&check) && check_channels(&check) && check_arenas(&check) && check_axes(&check) &&
+        check_groups(&check) && check_channels(&check) && check_arenas(&check) && check_axes(&check) && check_blocks(&check) &&
         check_stores(&check) && check_kernels(&check) && check_gemms(&check) &&
         check_inputs(&check) && check_readers(&check) && check_scalars(&check) &&
         check_saved(&check) && dt_check_run(&check))

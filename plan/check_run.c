@@ -486,6 +486,47 @@ static bool check_message(const Inst *at)
            check_integer(at, 1, &tag);
 }
 
+/* Bytes from a buffer's start to the end of the last block in it. */
+static DtWide blocks_reach(const DtPlan *plan, const DtPlanBlocks *blocks, const int64_t *strides,
+                           const int64_t *coords, int64_t unit)
+{
+    DtWide last = 0;
+    for (uint32_t d = 0; d < blocks->n_dims; d++)
+        last += (DtWide)(blocks->extent[d] - 1) * strides[d];
+    for (int c = 0; c < DT_PLAN_COORDS; c++)
+        if (coords[c])
+            last += (DtWide)coords[c] * (plan->mesh[blocks->coord_axis[c]].size - 1);
+    return last > DT_CHECK_MAX_BYTES ? -1 : (last + 1) * unit;
+}
+
+/* Gathers, scatters and all-to-alls: what the blocks need of the two buffers. */
+static bool check_exchange(const Inst *at)
+{
+    const DtPlan *plan = at->check->plan;
+    const DtPlanInst *inst = at->inst;
+    int64_t unit = dt_kinds_size(inst->dtype), size = plan->groups[inst->ref].size;
+    DtWide part = (DtWide)inst->count * unit, to = part, from = part;
+    if (inst->blocks > 0) {
+        if (inst->blocks > plan->n_blocks || plan->blocks[inst->blocks - 1].group != inst->ref)
+            return dt_check_fail(at->check, "INST", at->index, "blocks %u of %u, of its group",
+                                 inst->blocks, plan->n_blocks);
+        const DtPlanBlocks *blocks = &plan->blocks[inst->blocks - 1];
+        DtWide elements = 1;
+        for (uint32_t d = 0; d < blocks->n_dims && elements <= DT_CHECK_MAX_BYTES; d++)
+            elements *= blocks->extent[d];
+        if (elements != inst->count)
+            return dt_check_fail(at->check, "INST", at->index, "blocks of %lld elements, not %lld",
+                                 (long long)elements, (long long)inst->count);
+        to = blocks_reach(plan, blocks, blocks->to, blocks->to_coord, unit);
+        from = blocks_reach(plan, blocks, blocks->from, blocks->from_coord, unit);
+    } else {
+        to *= inst->kind == DT_INST_REDUCE_SCATTER ? 1 : size;
+        from *= inst->kind == DT_INST_ALL_GATHER ? 1 : size;
+    }
+    return wants(at, 2, 0, 1) && check_address(at, 0, to, unit, true, false) &&
+           check_address(at, 1, from, unit, false, true);
+}
+
 /* Collectives: arguments are written or read in multiples of count elements. */
 static bool check_collective(const Inst *at)
 {
@@ -500,18 +541,18 @@ static bool check_collective(const Inst *at)
                              inst->ref);
     if (inst->count < 0 || inst->count > DT_CHECK_MAX_BYTES)
         return dt_check_fail(at->check, "INST", at->index, "%lld elements", (long long)inst->count);
-    int64_t unit = dt_kinds_size(inst->dtype), size = plan->groups[inst->ref].size;
-    DtWide part = (DtWide)inst->count * unit, whole = part * size;
+    int64_t unit = dt_kinds_size(inst->dtype);
+    DtWide part = (DtWide)inst->count * unit;
     switch (inst->kind) {
     case DT_INST_ALL_REDUCE:
+        return wants(at, inst->n_args == 2 ? 2 : 1, 0, 1) &&
+               check_address(at, 0, part, unit, true, true) &&
+               (inst->n_args == 1 || check_address(at, 1, part, unit, false, true));
     case DT_INST_BROADCAST:
         return wants(at, 1, 0, 1) && check_address(at, 0, part, unit, true, true);
     case DT_INST_ALL_GATHER:
-        return wants(at, 2, 0, 1) && check_address(at, 0, whole, unit, true, false) &&
-               check_address(at, 1, part, unit, false, true);
     case DT_INST_REDUCE_SCATTER:
-        return wants(at, 2, 0, 1) && check_address(at, 0, part, unit, true, false) &&
-               check_address(at, 1, whole, unit, false, true);
+    case DT_INST_ALL_TO_ALL: return check_exchange(at);
     default: return wants(at, 0, 0, 1);
     }
 }
@@ -528,6 +569,9 @@ static bool check_inst(const Inst *at)
                              plan->n_spans);
     if (inst->seconds < 0)
         return dt_check_fail(at->check, "INST", at->index, "takes negative time");
+    if (inst->blocks > 0 && inst->kind != DT_INST_ALL_GATHER &&
+        inst->kind != DT_INST_REDUCE_SCATTER && inst->kind != DT_INST_ALL_TO_ALL)
+        return dt_check_fail(at->check, "INST", at->index, "only exchanges have blocks");
     switch (inst->kind) {
     case DT_INST_KERNEL: return check_kernel(at);
     case DT_INST_GEMM: return check_gemm(at);

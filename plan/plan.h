@@ -23,9 +23,9 @@
 #include <stdint.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
-enum { DT_PLAN_VERSION = 2, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 8, DT_PLAN_COORDS = 2, DT_PLAN_MAX_RANK = 16,
-       DT_PLAN_MAX_BATCH = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096,
-       DT_PLAN_NONE = -1 };
+enum { DT_PLAN_VERSION = 2, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 8, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
+       DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
+       DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
     char magic[8];
@@ -102,7 +102,7 @@ typedef struct DtPlanArenaSize { int64_t bytes; } DtPlanArenaSize;
  * loop that stages share. */
 typedef struct DtPlanAxis {
     DtPlanStr name;
-    uint32_t split;       /* bits of mesh axes, the major one is the lowest bit */
+    uint8_t split[DT_PLAN_SPLITS]; /* mesh axes that split it + 1, major to minor, then zeros */
     int64_t extent;       /* logical */
     int64_t local;        /* on one rank */
     int64_t first;        /* loop axes: index of the stage's first element; else 0 */
@@ -149,11 +149,24 @@ typedef struct DtPlanGemm {
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 } DtPlanGemm;
 
+/* BLOK: how the blocks lie that members of a group exchange. A block is an array of extent[] elements, outermost
+ * dimension first, with the strides to[] and from[] in the two buffers. What member q has for member p begins in
+ * q's `from` at sum_c from_coord[c] * coordinate(coord_axis[c]) of p, and goes to p's `to` at
+ * sum_c to_coord[c] * coordinate(coord_axis[c]) of q. An all-gather has no from_coord, a reduce-scatter no to_coord.
+ * So a collective along any axis reads and writes tensors where they lie: nothing is packed. */
+typedef struct DtPlanBlocks {
+    uint32_t group, n_dims;
+    int64_t extent[DT_PLAN_BLOCK_DIMS], to[DT_PLAN_BLOCK_DIMS], from[DT_PLAN_BLOCK_DIMS];
+    uint8_t coord_axis[8];                    /* DT_PLAN_COORDS of them */
+    int64_t to_coord[DT_PLAN_COORDS], from_coord[DT_PLAN_COORDS];
+} DtPlanBlocks;
+
 /* ARGS */
 typedef enum DtPlanArgKind { DT_ARG_ADDRESS, DT_ARG_INTEGER, DT_ARG_STEP } DtPlanArgKind; /* STEP: number of the step */
 typedef struct DtPlanArg {
-    uint8_t kind, arena, coord_axis[DT_PLAN_COORDS];
-    uint32_t written;     /* address: 1 if the instruction writes there */
+    uint8_t kind, arena;
+    uint8_t written;      /* address: 1 if the instruction writes there */
+    uint8_t coord_axis[DT_PLAN_COORDS];
     int64_t base;         /* address: byte offset in the arena */
     int64_t bytes;        /* address: length of the range it may touch */
     int64_t reg[DT_PLAN_REGS];
@@ -167,9 +180,10 @@ typedef enum DtPlanInstKind {
     DT_INST_COPY,           /* to, from; count bytes */
     DT_INST_ZERO,           /* to; count bytes */
     DT_INST_READ,           /* ref: reader; one address per input, then first row and number of rows (of the batch) */
-    DT_INST_ALL_REDUCE,     /* ref: group; buffer (in place); count elements, dtype, reduce; buffer in a shared arena */
-    DT_INST_ALL_GATHER,     /* ref: group; to, from; count elements of from */
-    DT_INST_REDUCE_SCATTER, /* ref: group; to, from; count elements of to */
+    DT_INST_ALL_REDUCE,     /* ref: group; to, then from unless in place; count elements, dtype, reduce */
+    DT_INST_ALL_GATHER,     /* ref: group; to, from; count elements of a block (of from); blocks */
+    DT_INST_REDUCE_SCATTER, /* ref: group; to, from; count elements of a block (of to); reduce, blocks */
+    DT_INST_ALL_TO_ALL,     /* ref: group; to, from; count elements of a block; blocks */
     DT_INST_BROADCAST,      /* ref: group; buffer; from member 0 */
     DT_INST_SEND, DT_INST_RECV, /* ref: channel; buffer, integer tag (micro-batch): both ends must name the same */
     DT_INST_BARRIER,        /* ref: group */
@@ -177,7 +191,8 @@ typedef enum DtPlanInstKind {
 } DtPlanInstKind;
 typedef struct DtPlanInst {
     uint16_t kind, dtype, reduce, n_args;
-    uint32_t first_arg, ref, span, reserved;
+    uint32_t first_arg, ref, span;
+    uint32_t blocks;        /* 1 + BLOK record; 0: blocks of count elements lie one after the other in member order */
     int64_t count;
     double seconds;         /* predicted; 0: not known */
 } DtPlanInst;
@@ -242,7 +257,7 @@ typedef struct DtPlanLogical { uint64_t text, text_len; } DtPlanLogical; /* in B
     X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
     X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
     X("STOR", stores, DtPlanStore) X("CODE", codes, DtPlanCode) X("KERN", kernels, DtPlanKernel)             \
-    X("GEMM", gemms, DtPlanGemm) X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                     \
+    X("GEMM", gemms, DtPlanGemm) X("BLOK", blocks, DtPlanBlocks) X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                     \
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
     X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("SAVE", saved, DtPlanSaved)             \

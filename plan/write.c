@@ -20,13 +20,25 @@ typedef struct Writer {
     uint32_t *slots, n_slots, n_used;
 } Writer;
 
+/* A copy of n bytes with room for twice ret_cap, which becomes that. */
+static void *grow(DtArena *arena, const void *bytes, uint32_t n, uint32_t *ret_cap)
+{
+    *ret_cap = *ret_cap < 32 ? 64 : *ret_cap * 2;
+    void *copy = dt_arena_alloc(arena, *ret_cap);
+    if (n)
+        memcpy(copy, bytes, n);
+    return copy;
+}
+
 /* Makes room for more bytes at the end of a vector; the amount is checked against its 32-bit count.
  */
 #define RESERVE(arena, vec, more)                                                         \
     do {                                                                                  \
         assert((uint64_t)(vec).n + (more) <= UINT32_MAX / 2);                             \
-        while ((vec).cap - (vec).n < (more))                                              \
-            (vec).at = dt_arena_grow((arena), (vec).at, &(vec).cap, sizeof((vec).at[0])); \
+        if ((vec).cap - (vec).n < (more)) {                                               \
+            (vec).cap = (vec).cap > (more) ? (vec).cap : (uint32_t)(more);                \
+            (vec).at = grow((arena), (vec).at, (vec).n, &(vec).cap);                      \
+        }                                                                                 \
     } while (0)
 
 DtPlanBuilder *dt_write_new(DtArena *arena)

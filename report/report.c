@@ -47,7 +47,8 @@ static double received(const DtPlan *plan, const DtPlanInst *inst)
     switch (inst->kind) {
     case DT_INST_ALL_REDUCE: return 2 * bytes * (n - 1) / n;
     case DT_INST_ALL_GATHER:
-    case DT_INST_REDUCE_SCATTER: return bytes * (n - 1);
+    case DT_INST_REDUCE_SCATTER:
+    case DT_INST_ALL_TO_ALL: return bytes * (n - 1);
     case DT_INST_BROADCAST: return n > 1 ? bytes : 0;
     case DT_INST_RECV: return bytes;
     default: return 0;

@@ -6,11 +6,12 @@
  *
  *     announce where the own buffer is | barrier | read what the others announced | barrier
  *
- * Buffers in shared arenas are read and written in place. Others go piece by piece through a bounce buffer
- * per rank. In a reduction each member owns a chunk of the elements: it adds that chunk of all members in
+ * Buffers in shared arenas are read and written in place, block by block where a collective runs along an inner
+ * axis (blocks.c). Others go piece by piece through a bounce buffer per rank. In an all- a reduction each member owns a chunk of the elements: it adds that chunk of all members in
  * member order and stores the sum to all, so every element is summed once, in the same order on every run.
  *
  * A collective whose members disagree about what is being done fails instead of computing nonsense. */
+#include "runtime/blocks.h"
 #include "runtime/channel.h"
 #include "runtime/comm_sync.h"
 #include "runtime/reduce.h"
@@ -22,13 +23,22 @@ enum { LINE = 64, PAGE = 4096, BOUNCE = 1 << 16, BLOCK = 4096 };
 static const uint32_t BOUNCED = UINT32_MAX;
 static const uint64_t LARGEST_AREA = (uint64_t)1 << 56;
 
-typedef enum Kind { ALL_REDUCE = 1, ALL_GATHER, REDUCE_SCATTER, BROADCAST, BARRIER } Kind;
+typedef enum Kind {
+    ALL_REDUCE = 1,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    ALL_TO_ALL,
+    BROADCAST,
+    BARRIER
+} Kind;
 
 /* What a member says about the collective it has come to. */
 typedef struct Notice {
     uint32_t kind, dtype, reduce;
     uint32_t arena; /* of its buffer; BOUNCED: in its bounce buffer */
     int64_t offset, count;
+    uint32_t to_arena; /* where an all-reduce puts the sum, unless bounced */
+    int64_t to_offset;
 } Notice;
 
 typedef struct Member {
@@ -50,6 +60,8 @@ typedef struct Group {
     Member *members;
     uint32_t came; /* barriers that this rank came to */
     uint64_t received;
+    const char **from;    /* by member: for the collective that runs */
+    const void **scratch; /* likewise */
 } Group;
 
 struct DtComm {
@@ -130,7 +142,9 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
                          .size = known->size,
                          .me = known->me,
                          .area = (Area *)(void *)area,
-                         .members = (Member *)(void *)(area + sizeof(Area))};
+                         .members = (Member *)(void *)(area + sizeof(Area)),
+                         .from = DT_NEW_ARRAY(rank->memory, const char *, known->size),
+                         .scratch = DT_NEW_ARRAY(rank->memory, const void *, known->size)};
         at += areas_bytes(plan, g);
     }
     *ret_comm = comm;
@@ -310,24 +324,40 @@ static bool fits_bounce(DtComm *comm, const Piece *piece, uint32_t width)
 
 /* ---- collectives ---- */
 
-/* Elements first .. last - 1 of the buffers of all members, at element `base` of each, summed in member
- * order block by block, into `to` or, if that is NULL, back into all the buffers. */
-static void reduce_range(const DtComm *comm, const Group *group, const Piece *piece, int64_t first,
-                         int64_t last, char *to)
+/* What all members hold in their buffers from byte `at` on, in group->from. */
+static const char *const *sources(const DtComm *comm, Group *group, int64_t at)
+{
+    for (uint32_t m = 0; m < group->size; m++)
+        group->from[m] = buffer_of(comm, group, m) + at;
+    return group->from;
+}
+
+/* Where a member wants the sum of an all-reduce. */
+static char *target_of(const DtComm *comm, const Group *group, uint32_t member)
+{
+    const Notice *notice = &group->members[member].notice;
+    uint32_t rank = group->ranks[member];
+    if (notice->arena == BOUNCED)
+        return bounce_of(comm, rank);
+    return comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + notice->to_arena] +
+           notice->to_offset;
+}
+
+/* Sums elements first .. last - 1 of all members in member order, block by block, and stores them to all. */
+static void reduce_range(const DtComm *comm, Group *group, const Piece *piece, int64_t first,
+                         int64_t last)
 {
     _Alignas(LINE) char sum[BLOCK];
     int64_t e = piece->element, step = BLOCK / e;
     for (int64_t i = first; i < last; i += step) {
         int64_t n = last - i < step ? last - i : step;
-        memcpy(sum, buffer_of(comm, group, 0) + i * e, (size_t)(n * e));
-        for (uint32_t m = 1; m < group->size; m++)
-            dt_reduce_block(piece->notice.dtype, piece->notice.reduce, sum,
-                            buffer_of(comm, group, m) + i * e, n);
-        if (to)
-            memcpy(to + (i - first) * e, sum, (size_t)(n * e));
-        else
-            for (uint32_t m = 0; m < group->size; m++)
-                memcpy(buffer_of(comm, group, m) + i * e, sum, (size_t)(n * e));
+        const char *const *from = sources(comm, group, i * e);
+        for (uint32_t m = 0; m < group->size; m++)
+            group->scratch[m] = from[m];
+        dt_reduce_buffers(piece->notice.dtype, piece->notice.reduce, sum, group->scratch,
+                          group->size, n);
+        for (uint32_t m = 0; m < group->size; m++)
+            memcpy(target_of(comm, group, m) + i * e, sum, (size_t)(n * e));
     }
 }
 
@@ -342,91 +372,163 @@ static void own_chunk(const Group *group, int64_t count, int64_t element, int64_
     *ret_last = last < count ? last : count;
 }
 
-static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,
-                       DtPlanDtype dtype, DtPlanReduce reduce)
+static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
+                       int64_t count, DtPlanDtype dtype, DtPlanReduce reduce)
 {
     Group *group = find_group(comm, known);
     if (group == NULL || !can_reduce(comm, dtype))
         return false;
-    if (group->size == 1)
+    if (group->size == 1) {
+        if (to.at != from.at)
+            memcpy(to.at, from.at, (size_t)(count * dt_kinds_size(dtype)));
         return true;
-    Piece piece = new_piece(comm, ALL_REDUCE, buffer, dtype, reduce);
-    bool bounces = piece.notice.arena == BOUNCED;
+    }
+    Piece piece = new_piece(comm, ALL_REDUCE, from, dtype, reduce);
+    bool bounces = piece.notice.arena == BOUNCED || !is_shared(comm, to);
+    if (bounces)
+        piece.notice.arena = BOUNCED;
+    piece.notice.to_arena = to.arena;
+    piece.notice.to_offset = to.offset;
     int64_t e = piece.element, done = 0, first, last;
     char *bounce = bounce_of(comm, comm->rank->rank);
     do {
         int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
         if (bounces)
-            memcpy(bounce, buffer.at + done * e, (size_t)(n * e));
+            memcpy(bounce, from.at + done * e, (size_t)(n * e));
         if (!meet(comm, group, &piece.notice))
             return false;
         own_chunk(group, n, e, &first, &last);
-        reduce_range(comm, group, &piece, first, last, NULL);
+        reduce_range(comm, group, &piece, first, last);
         group->received +=
             (uint64_t)((last - first) * (group->size - 1) + n - (last - first)) * (uint64_t)e;
         if (!part(comm, group))
             return false;
         if (bounces)
-            memcpy(buffer.at + done * e, bounce, (size_t)(n * e));
+            memcpy(to.at + done * e, bounce, (size_t)(n * e));
         done += n;
     } while (done < count);
+    return true;
+}
+
+/* ---- exchanges ---- */
+
+/* What an exchange moves: blocks as the plan describes them, or, piece by piece through the bounce buffers,
+ * adjacent ones. */
+typedef struct Exchange {
+    Piece piece;
+    DtPlaceAt to, from;
+    int64_t count;
+    uint32_t sends; /* blocks in `from` */
+    const DtRankBlocks *blocks;
+} Exchange;
+
+/* In one go, from where the members' buffers are. */
+static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
+{
+    DtRankBlocks line = {.n_dims = 1, .extent = {x->count}, .to = {1}, .from = {1}};
+    const DtRankBlocks *blocks = x->blocks ? x->blocks : &line;
+    int64_t e = x->piece.element, size = group->size, me = group->me;
+    int64_t from_at = x->blocks ? x->blocks->from_at[me] : x->sends > 1 ? me * x->count : 0;
+    x->piece.notice.count = x->count;
+    if (!meet(comm, group, &x->piece.notice))
+        return false;
+    if (x->piece.notice.kind == REDUCE_SCATTER) {
+        dt_blocks_reduce(blocks, x->piece.notice.dtype, x->piece.notice.reduce, x->to.at,
+                         sources(comm, group, from_at * e), group->size, group->scratch);
+    } else {
+        for (int64_t i = 0; i < size; i++) {
+            int64_t q = (me + i) % size; /* not all from the same one at once */
+            char *to = x->to.at + (x->blocks ? x->blocks->to_at[q] : q * x->count) * e;
+            const char *from = buffer_of(comm, group, (uint32_t)q) + from_at * e;
+            if (to != from) /* in place: the others read it now */
+                dt_blocks_copy(blocks, e, to, from);
+        }
+    }
+    group->received += (uint64_t)(x->count * e * (size - 1));
+    return part(comm, group);
+}
+
+/* One piece of n elements of every block, through the bounce buffers, in which blocks lie side by side. */
+static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done, int64_t n)
+{
+    int64_t e = x->piece.element, size = group->size;
+    char *bounce = bounce_of(comm, comm->rank->rank);
+    x->piece.notice.count = n;
+    for (uint32_t m = 0; m < x->sends; m++)
+        memcpy(bounce + m * n * e, x->from.at + (m * x->count + done) * e, (size_t)(n * e));
+    if (!meet(comm, group, &x->piece.notice))
+        return false;
+    const char *const *from = sources(comm, group, x->sends > 1 ? group->me * n * e : 0);
+    if (x->piece.notice.kind == REDUCE_SCATTER) {
+        for (uint32_t m = 0; m < group->size; m++)
+            group->scratch[m] = from[m];
+        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, x->to.at + done * e,
+                          group->scratch, group->size, n);
+    } else {
+        for (int64_t q = 0; q < size; q++)
+            memcpy(x->to.at + (q * x->count + done) * e, from[q], (size_t)(n * e));
+    }
+    group->received += (uint64_t)(n * e * (size - 1));
+    return part(comm, group);
+}
+
+static bool exchange(DtComm *comm, Group *group, Exchange *x)
+{
+    if (x->piece.notice.arena != BOUNCED)
+        return exchange_in_place(comm, group, x);
+    if (x->blocks)
+        return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "an exchange of strided blocks outside shared memory");
+    if (!fits_bounce(comm, &x->piece, x->sends))
+        return false;
+    int64_t done = 0;
+    do {
+        int64_t n = piece_count(&x->piece, x->count - done, x->sends);
+        if (!exchange_piece(comm, group, x, done, n))
+            return false;
+        done += n;
+    } while (done < x->count);
     return true;
 }
 
 static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
-                       int64_t count, DtPlanDtype dtype)
+                       const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
     Group *group = find_group(comm, known);
-    if (group == NULL)
-        return false;
-    Piece piece = new_piece(comm, ALL_GATHER, from, dtype, DT_PLAN_SUM);
-    int64_t e = piece.element, done = 0;
-    do {
-        int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
-        if (piece.notice.arena == BOUNCED)
-            memcpy(bounce_of(comm, comm->rank->rank), from.at + done * e, (size_t)(n * e));
-        if (!meet(comm, group, &piece.notice))
-            return false;
-        for (uint32_t i = 0; i < group->size; i++) {
-            uint32_t m = (group->me + i) % group->size; /* not all from the same one at once */
-            char *at = to.at + (m * count + done) * e;
-            const char *source = buffer_of(comm, group, m);
-            if (at != source) /* in place: the others read it now */
-                memcpy(at, source, (size_t)(n * e));
-        }
-        group->received += (uint64_t)(n * e) * (group->size - 1);
-        if (!part(comm, group))
-            return false;
-        done += n;
-    } while (done < count);
-    return true;
+    return group && exchange(comm, group,
+                             &(Exchange){.piece = new_piece(comm, ALL_GATHER, from, dtype, DT_PLAN_SUM),
+                                         .to = to,
+                                         .from = from,
+                                         .count = count,
+                                         .sends = 1,
+                                         .blocks = blocks});
 }
 
 static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
-                           int64_t count, DtPlanDtype dtype, DtPlanReduce reduce)
+                           const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype,
+                           DtPlanReduce reduce)
 {
     Group *group = find_group(comm, known);
-    if (group == NULL || !can_reduce(comm, dtype))
-        return false;
-    Piece piece = new_piece(comm, REDUCE_SCATTER, from, dtype, reduce);
-    if (!fits_bounce(comm, &piece, group->size))
-        return false;
-    int64_t e = piece.element, done = 0;
-    do {
-        int64_t n = piece.notice.count = piece_count(&piece, count - done, group->size);
-        if (piece.notice.arena == BOUNCED)
-            for (uint32_t m = 0; m < group->size; m++)
-                memcpy(bounce_of(comm, comm->rank->rank) + m * n * e,
-                       from.at + (m * count + done) * e, (size_t)(n * e));
-        if (!meet(comm, group, &piece.notice))
-            return false;
-        reduce_range(comm, group, &piece, group->me * n, (group->me + 1) * n, to.at + done * e);
-        group->received += (uint64_t)(n * e) * (group->size - 1);
-        if (!part(comm, group))
-            return false;
-        done += n;
-    } while (done < count);
-    return true;
+    return group && can_reduce(comm, dtype) &&
+           exchange(comm, group,
+                    &(Exchange){.piece = new_piece(comm, REDUCE_SCATTER, from, dtype, reduce),
+                                .to = to,
+                                .from = from,
+                                .count = count,
+                                .sends = group->size,
+                                .blocks = blocks});
+}
+
+static bool all_to_all(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
+                       const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
+{
+    Group *group = find_group(comm, known);
+    return group && exchange(comm, group,
+                             &(Exchange){.piece = new_piece(comm, ALL_TO_ALL, from, dtype, DT_PLAN_SUM),
+                                         .to = to,
+                                         .from = from,
+                                         .count = count,
+                                         .sends = group->size,
+                                         .blocks = blocks});
 }
 
 static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,
@@ -478,6 +580,15 @@ static uint64_t channel_received(const DtComm *comm, uint32_t channel)
     return dt_channel_received(comm->channels, channel);
 }
 
+static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
+{
+    const char *from = comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + arena];
+    if (from == NULL)
+        return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "arena %u of rank %u is not shared", arena, rank);
+    memcpy(ret_bytes, from + offset, (size_t)bytes);
+    return true;
+}
+
 const DtCommOps dt_comm_shm = {
     .name = "shm",
     .open = open_shm,
@@ -485,10 +596,12 @@ const DtCommOps dt_comm_shm = {
     .all_reduce = all_reduce,
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
+    .all_to_all = all_to_all,
     .broadcast = broadcast,
     .send = send,
     .recv = recv,
     .barrier = barrier,
     .received = received_shm,
     .channel_received = channel_received,
+    .get = get,
 };

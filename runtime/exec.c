@@ -83,15 +83,18 @@ static bool run_collective(Exec *exec, const DtPlanInst *inst)
     const DtRankGroup *group = &rank->groups[inst->ref];
     DtPlanDtype dtype = inst->dtype;
     DtPlaceAt first = inst->n_args > 0 ? place_of(exec, inst->first_arg) : (DtPlaceAt){0};
+    DtPlaceAt from = inst->n_args > 1 ? place_of(exec, inst->first_arg + 1) : first;
+    const DtRankBlocks *blocks = inst->blocks > 0 ? &rank->blocks[inst->blocks - 1] : NULL;
     switch (inst->kind) {
     case DT_INST_ALL_REDUCE:
-        return ops->all_reduce(rank->comm, group, first, inst->count, dtype, inst->reduce);
+        return ops->all_reduce(rank->comm, group, first, from, inst->count, dtype, inst->reduce);
     case DT_INST_ALL_GATHER:
-        return ops->all_gather(rank->comm, group, first, place_of(exec, inst->first_arg + 1),
-                               inst->count, dtype);
+        return ops->all_gather(rank->comm, group, first, from, blocks, inst->count, dtype);
     case DT_INST_REDUCE_SCATTER:
-        return ops->reduce_scatter(rank->comm, group, first, place_of(exec, inst->first_arg + 1),
-                                   inst->count, dtype, inst->reduce);
+        return ops->reduce_scatter(rank->comm, group, first, from, blocks, inst->count, dtype,
+                                   inst->reduce);
+    case DT_INST_ALL_TO_ALL:
+        return ops->all_to_all(rank->comm, group, first, from, blocks, inst->count, dtype);
     case DT_INST_BROADCAST: return ops->broadcast(rank->comm, group, first, inst->count, dtype);
     default: return ops->barrier(rank->comm, group);
     }

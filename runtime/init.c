@@ -25,7 +25,7 @@ static void walk_open(const DtRank *rank, const DtPlanStore *store, Walk *walk)
     for (uint32_t a = 0; a < store->n_axes; a++) {
         walk->local[a] = axes[a].local;
         walk->extent[a] = axes[a].extent;
-        walk->start[a] = dt_rank_axis_start(rank, &axes[a]);
+        walk->start[a] = dt_rank_axis_start(plan, rank->coord, &axes[a]);
         if (a < store->n_loops)
             continue;
         /* Row-major over names: the axes that sort behind this one lie inside it. */

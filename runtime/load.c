@@ -5,6 +5,7 @@
  * end stops at once. Shared arenas are pieces of the ranks' common mapping, mapped here for this
  * rank and for all its peers. Code units come out of the plan through sealed memory files: what
  * dlopen sees cannot change afterwards, and nothing is written to a disk. */
+#include "runtime/blocks.h"
 #include "runtime/rank.h"
 
 #include <dlfcn.h>
@@ -232,6 +233,7 @@ static void place_in_mesh(DtRank *rank)
         rank->groups[g] = dt_rank_group(plan, rank->memory, rank->coord, &plan->groups[g]);
     rank->world = dt_rank_group(plan, rank->memory, rank->coord,
                                 &(DtPlanGroup){.mask = (1u << plan->n_mesh) - 1});
+    rank->blocks = dt_blocks_resolve(rank);
     rank->arg_base = DT_NEW_ARRAY(rank->memory, int64_t, plan->n_args + 1);
     for (uint32_t i = 0; i < plan->n_args; i++) {
         const DtPlanArg *arg = &plan->args[i];

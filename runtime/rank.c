@@ -97,11 +97,10 @@ DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coo
     return group;
 }
 
-int64_t dt_rank_axis_start(const DtRank *rank, const DtPlanAxis *axis)
+int64_t dt_rank_axis_start(const DtPlan *plan, const int64_t coord[16], const DtPlanAxis *axis)
 {
     int64_t part = 0;
-    for (uint32_t m = 0; m < rank->plan->n_mesh; m++)
-        if (axis->split >> m & 1)
-            part = part * rank->plan->mesh[m].size + rank->coord[m];
+    for (int s = 0; s < DT_PLAN_SPLITS && axis->split[s] > 0; s++)
+        part = part * plan->mesh[axis->split[s] - 1].size + coord[axis->split[s] - 1];
     return part * axis->local;
 }

@@ -16,7 +16,8 @@ uint32_t dt_rank_stage(const DtPlan *plan, uint32_t rank);
 DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16],
                           const DtPlanGroup *record);
 
-/* Logical index of this rank's first element of axis; elements from axis->extent on are padding. */
-int64_t dt_rank_axis_start(const DtRank *rank, const DtPlanAxis *axis);
+/* Logical index of the first element of axis on the rank with these coordinates; elements from axis->extent on
+ * are padding. */
+int64_t dt_rank_axis_start(const DtPlan *plan, const int64_t coord[16], const DtPlanAxis *axis);
 
 #endif

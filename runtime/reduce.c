@@ -3,6 +3,10 @@
  * the same bits on every run; elements are independent, so the compiler may vectorise freely. */
 #include "runtime/reduce.h"
 
+#include "base/half.h"
+
+#include <string.h>
+
 #define LOOP(T, expression)                 \
     do {                                    \
         T *restrict a = into;               \
@@ -49,13 +53,60 @@ static ReduceFunction *const functions[DT_PLAN_DTYPES] = {
     [DT_PLAN_F64] = reduce_f64,
 };
 
+static bool is_half(DtPlanDtype dtype) { return dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16; }
+
 bool dt_reduce_knows(DtPlanDtype dtype)
 {
-    return (uint32_t)dtype < DT_PLAN_DTYPES && functions[dtype] != 0;
+    return (uint32_t)dtype < DT_PLAN_DTYPES && (functions[dtype] != 0 || is_half(dtype));
 }
 
-void dt_reduce_block(DtPlanDtype dtype, DtPlanReduce reduce, void *into, const void *from,
-                     int64_t count)
+/* ---- 16-bit floats: block by block through f32 ---- */
+
+enum { BLOCK = 512 };
+
+static void widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t count)
 {
-    functions[dtype](reduce, into, from, count);
+    if (dtype == DT_PLAN_BF16)
+        for (int64_t i = 0; i < count; i++)
+            to[i] = dt_half_from_bf16(from[i]);
+    else
+        for (int64_t i = 0; i < count; i++)
+            to[i] = dt_half_from_f16(from[i]);
+}
+
+static void narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_t count)
+{
+    if (dtype == DT_PLAN_BF16)
+        for (int64_t i = 0; i < count; i++)
+            to[i] = dt_half_to_bf16(from[i]);
+    else
+        for (int64_t i = 0; i < count; i++)
+            to[i] = dt_half_to_f16(from[i]);
+}
+
+static void reduce_halves(DtPlanDtype dtype, DtPlanReduce reduce, uint16_t *to, const void *const *from,
+                          uint32_t n, int64_t count)
+{
+    float sum[BLOCK], next[BLOCK];
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        int64_t some = count - i < BLOCK ? count - i : BLOCK;
+        widen(dtype, sum, (const uint16_t *)from[0] + i, some);
+        for (uint32_t m = 1; m < n; m++) {
+            widen(dtype, next, (const uint16_t *)from[m] + i, some);
+            reduce_f32(reduce, sum, next, some);
+        }
+        narrow(dtype, to + i, sum, some);
+    }
+}
+
+void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
+                       int64_t count)
+{
+    if (is_half(dtype)) {
+        reduce_halves(dtype, reduce, to, from, n, count);
+        return;
+    }
+    memcpy(to, from[0], (size_t)(count * dt_kinds_size(dtype)));
+    for (uint32_t m = 1; m < n; m++)
+        functions[dtype](reduce, to, from[m], count);
 }

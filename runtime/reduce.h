@@ -7,12 +7,13 @@
 
 #include <stdbool.h>
 
-/* Whether dt_reduce_block knows dtype: bool, u8, u32, i32, i64, f32 and f64. */
+/* Whether reductions know dtype: all but u16. */
 bool dt_reduce_knows(DtPlanDtype dtype);
 
-/* into[i] = into[i] + from[i] (or maximum, minimum) for count elements. A NaN wins every comparison; the
- * sum of bools is `or`; integer sums wrap. The buffers are aligned for dtype and do not overlap. */
-void dt_reduce_block(DtPlanDtype dtype, DtPlanReduce reduce, void *into, const void *from,
-                     int64_t count);
+/* to[i] = from[0][i] + from[1][i] + ... (or maximum, minimum) over n >= 1 buffers in their order, for count
+ * elements. 16-bit floats are added in f32 and rounded once. A NaN wins every comparison; the sum of bools is
+ * `or`; integer sums wrap. The buffers are aligned for dtype; `to` overlaps none of them. */
+void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
+                       int64_t count);
 
 #endif

@@ -164,6 +164,14 @@ typedef struct DtRankGroup {
     uint32_t number; /* of the group among all groups with this mask, 0..: n_ranks/size of them */
 } DtRankGroup;
 
+/* The blocks of an exchange (plan.h, BLOK) in a group of this rank; elements throughout. */
+typedef struct DtRankBlocks {
+    uint32_t n_dims;
+    int64_t extent[DT_PLAN_BLOCK_DIMS], to[DT_PLAN_BLOCK_DIMS], from[DT_PLAN_BLOCK_DIMS];
+    const int64_t *to_at;   /* [q]: where the block of member q begins in the receiver's `to` */
+    const int64_t *from_at; /* [p]: where the block for member p begins in the sender's `from` */
+} DtRankBlocks;
+
 /* An address argument, resolved. */
 typedef struct DtPlaceAt {
     char *at;
@@ -179,15 +187,20 @@ typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);
     void (*close)(DtComm *comm);
-    /* buffer: count elements, in place */
-    bool (*all_reduce)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
-                       DtPlanDtype dtype, DtPlanReduce reduce);
-    /* to: size x count elements in member order; from: count */
+    /* to and from: count elements; equal, or apart from each other */
+    bool (*all_reduce)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                       int64_t count, DtPlanDtype dtype, DtPlanReduce reduce);
+    /* Exchanges of blocks of count elements. blocks NULL: they lie one after the other in member order.
+     * all_gather: to: size blocks; from: one */
     bool (*all_gather)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
-                       int64_t count, DtPlanDtype dtype);
-    /* to: count; from: size x count */
+                       const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype);
+    /* to: one block; from: size of them */
     bool (*reduce_scatter)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
-                           int64_t count, DtPlanDtype dtype, DtPlanReduce reduce);
+                           const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype,
+                           DtPlanReduce reduce);
+    /* to and from: size blocks, apart from each other */
+    bool (*all_to_all)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                       const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype);
     bool (*broadcast)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
                       DtPlanDtype dtype);
     /* A message of `bytes` bytes through a channel of the plan, from or to the rank of the other stage
@@ -200,6 +213,8 @@ typedef struct DtCommOps {
      */
     uint64_t (*received)(const DtComm *comm, const DtRankGroup *group);
     uint64_t (*channel_received)(const DtComm *comm, uint32_t channel);
+    /* Copies from a shared arena of another rank, which does not write there meanwhile. */
+    bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes);
 } DtCommOps;
 
 extern const DtCommOps dt_comm_shm; /* comm_shm.c */
@@ -232,6 +247,7 @@ struct DtRank {
     char **arenas;       /* own arenas: base addresses */
     char **peer_arenas;  /* [rank * plan->n_arenas + arena]; NULL unless shared or own */
     DtRankGroup *groups; /* per record of plan->groups */
+    DtRankBlocks *blocks; /* per record of plan->blocks */
     DtRankGroup world;   /* all ranks; groups for barriers outside the plan */
     DtShared *shared;
     DtSlot *slot;

@@ -65,8 +65,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
         ADD(sizes, {.bytes = sizes[i / 6][i % 6]});
     ADD(axes, {.name = STR("h"), .extent = 4, .local = 2, .first = 2});
     ADD(axes, {.name = STR("embed"), .extent = 8, .local = 8});
-    ADD(axes, {.name = STR("ffn"), .split = 2, .extent = 7, .local = 4}); /* padded to 8 */
-    ADD(axes, {.name = STR("batch"), .split = 1, .extent = 16, .local = 8});
+    ADD(axes, {.name = STR("ffn"), .split = {2}, .extent = 7, .local = 4}); /* padded to 8 */
+    ADD(axes, {.name = STR("batch"), .split = {1}, .extent = 16, .local = 8});
     ADD(axes, {.name = STR("seq"), .extent = 8, .local = 8});
     ADD(spans, {.file = STR("tiny.dsl"), .text = STR("tiny"), .line = 1, .column = 1});
     ADD(spans, {.file = STR("tiny.dsl"),
@@ -74,6 +74,13 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                 .text = STR("x @embed w"),
                 .line = 9,
                 .column = 7});
+    ADD(blocks, {.group = 1, /* [4, 6], split 2 x 2 in blocks [2, 3] */
+                 .n_dims = 2,
+                 .extent = {2, 3},
+                 .to = {6, 1},
+                 .from = {3, 1},
+                 .coord_axis = {0, 1},
+                 .to_coord = {12, 3}});
     ADD(stores, {.path = STR("h.w"),
                  .pattern = STR("h.#.w"),
                  .kind = DT_PLAN_PARAM,
@@ -195,12 +202,12 @@ static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const Dt
  * register 5 = micro-batch modulo 2. */
 static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
 {
-    ADD(bodies, {.name = STR("send"), .first_inst = 10, .n_insts = 2});
+    ADD(bodies, {.name = STR("send"), .first_inst = 13, .n_insts = 2});
     INST(SET(.kind = DT_INST_SEND, .dtype = DT_PLAN_F32, .count = 16),
          AT(ACTS, 12288, 64, .reg = {0, 0, 0, 0, 0, 512}), NUMBER(0, .reg = {1}));
     INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 8, .ref = 2),
          AT(ACTS, 0, 32, .written = 1));
-    ADD(bodies, {.name = STR("recv"), .first_inst = 12, .n_insts = 1});
+    ADD(bodies, {.name = STR("recv"), .first_inst = 15, .n_insts = 1});
     INST(SET(.kind = DT_INST_RECV, .dtype = DT_PLAN_F32, .count = 16),
          AT(ACTS, 11000, 64, .reg = {0, 0, 0, 0, 0, 512}, .coord_axis = {2}, .coord = {200},
             .written = 1),
@@ -235,13 +242,19 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
     INST(SET(.kind = DT_INST_COPY, .count = 200), AT(ACTS, 9000, 200, .written = 1),
          AT(ACTS, 12, 200));
     INST(SET(.kind = DT_INST_ZERO, .count = 100), AT(GRADS, 8, 100, .written = 1));
-    ADD(bodies, {.name = STR("reduce"), .first_inst = 5, .n_insts = 5});
+    ADD(bodies, {.name = STR("reduce"), .first_inst = 5, .n_insts = 8});
     INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 64),
          AT(GRADS, 0, 256, .written = 1));
     INST(SET(.kind = DT_INST_ALL_GATHER, .dtype = DT_PLAN_F32, .count = 16, .ref = 1),
          AT(ACTS, 0, 256, .written = 1), AT(ACTS, 512, 64));
     INST(SET(.kind = DT_INST_REDUCE_SCATTER, .dtype = DT_PLAN_F32, .count = 8),
          AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 64));
+    INST(SET(.kind = DT_INST_ALL_TO_ALL, .dtype = DT_PLAN_F32, .count = 8),
+         AT(ACTS, 0, 64, .written = 1), AT(ACTS, 512, 64));
+    INST(SET(.kind = DT_INST_ALL_GATHER, .dtype = DT_PLAN_F32, .count = 6, .ref = 1, .blocks = 1),
+         AT(ACTS, 0, 96, .written = 1), AT(ACTS, 512, 24));
+    INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 8),
+         AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 32));
     INST(SET(.kind = DT_INST_BROADCAST, .dtype = DT_PLAN_F32, .count = 8),
          AT(ACTS, 0, 32, .written = 1));
     add_inst(arena, b, (DtPlanInst){.kind = DT_INST_BARRIER, .ref = 1}, NULL, 0);
@@ -336,6 +349,34 @@ static int64_t hull(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols
     return (last + 1) * dt_kinds_size(dtype);
 }
 
+/* Bytes of a buffer that blocks reach, moved by the largest coordinates. */
+static int64_t reach(const DtPlan *plan, const DtPlanBlocks *blocks, const int64_t *strides,
+                     const int64_t *coords)
+{
+    int64_t last = 0;
+    for (uint32_t d = 0; d < blocks->n_dims; d++)
+        last += (blocks->extent[d] - 1) * strides[d];
+    for (int c = 0; c < DT_PLAN_COORDS; c++)
+        if (coords[c] != 0)
+            last += coords[c] * (plan->mesh[blocks->coord_axis[c]].size - 1);
+    return last + 1;
+}
+
+static void walk_exchange(Walk *walk, const DtPlanInst *inst, const DtPlanArg *args)
+{
+    const DtPlan *plan = walk->plan;
+    int64_t unit = dt_kinds_size(inst->dtype), size = plan->groups[inst->ref].size;
+    int64_t to = inst->kind == DT_INST_REDUCE_SCATTER ? inst->count : inst->count * size;
+    int64_t from = inst->kind == DT_INST_ALL_GATHER ? inst->count : inst->count * size;
+    if (inst->blocks > 0) {
+        const DtPlanBlocks *blocks = &plan->blocks[inst->blocks - 1];
+        to = reach(plan, blocks, blocks->to, blocks->to_coord);
+        from = reach(plan, blocks, blocks->from, blocks->from_coord);
+    }
+    touch(walk, &args[0], to * unit);
+    touch(walk, &args[1], from * unit);
+}
+
 static void walk_inst(Walk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
@@ -372,13 +413,8 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
         break;
     }
     case DT_INST_ALL_GATHER:
-        touch(walk, &args[0], part * plan->groups[inst->ref].size);
-        touch(walk, &args[1], part);
-        break;
     case DT_INST_REDUCE_SCATTER:
-        touch(walk, &args[0], part);
-        touch(walk, &args[1], part * plan->groups[inst->ref].size);
-        break;
+    case DT_INST_ALL_TO_ALL: walk_exchange(walk, inst, args); break;
     case DT_INST_SEND:
     case DT_INST_RECV:
         if (part > plan->channels[inst->ref].bytes)
@@ -386,7 +422,10 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
         touch(walk, &args[0], part);
         break;
     case DT_INST_ALL_REDUCE:
-    case DT_INST_BROADCAST: touch(walk, &args[0], part); break;
+    case DT_INST_BROADCAST:
+        for (uint32_t i = 0; i < inst->n_args; i++)
+            touch(walk, &args[i], part);
+        break;
     default: break;
     }
 }

@@ -223,22 +223,23 @@ static bool check_received(Check *check, uint64_t before, uint64_t expected_of_a
     uint64_t mine = rank->comm_ops->received(rank->comm, check->group) - before, all = 0;
     DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 0), to = ranks_place(rank, RANKS_PRIVATE, 0);
     memcpy(from.at, &mine, sizeof mine);
-    if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, 1, DT_PLAN_I64))
+    if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, NULL, 1, DT_PLAN_I64))
         return wrong(check, "all-gather of bytes", 0);
     for (uint32_t m = 0; m < check->group->size; m++)
         all += ((uint64_t *)(void *)to.at)[m];
     return all == expected_of_all || wrong(check, "count of bytes received", (int64_t)all);
 }
 
-static bool check_all_reduce(Check *check, DtPlanReduce reduce)
+static bool check_all_reduce(Check *check, DtPlanReduce reduce, bool in_place)
 {
     DtRank *rank = check->rank;
     uint64_t before = rank->comm_ops->received(rank->comm, check->group);
     DtPlaceAt buffer = ranks_place(rank, check->arena, 256);
-    fill(check, buffer.at, check->count, rank->rank);
+    DtPlaceAt from = in_place ? buffer : ranks_place(rank, check->arena, RANKS_ARENA / 2);
+    fill(check, from.at, check->count, rank->rank);
     put(check->dtype, buffer.at, check->count, 77);
-    if (!rank->comm_ops->all_reduce(rank->comm, check->group, buffer, check->count, check->dtype,
-                                    reduce))
+    if (!rank->comm_ops->all_reduce(rank->comm, check->group, buffer, from, check->count,
+                                    check->dtype, reduce))
         return wrong(check, "all-reduce", -1);
     for (int64_t i = 0; i < check->count; i++)
         if (get(check->dtype, buffer.at, i) !=
@@ -260,7 +261,7 @@ static bool check_all_gather(Check *check, bool in_place)
         rank, check->arena, in_place ? 64 + check->group->me * bytes : 64 + (total + 63) / 64 * 64);
     memset(to.at, 0x55, (size_t)total);
     fill(check, from.at, check->count, rank->rank);
-    if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, check->count, check->dtype))
+    if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, NULL, check->count, check->dtype))
         return wrong(check, "all-gather", -1);
     for (uint32_t m = 0; m < check->group->size; m++)
         for (int64_t i = 0; i < check->count; i++)
@@ -279,7 +280,7 @@ static bool check_reduce_scatter(Check *check)
     DtPlaceAt from = ranks_place(rank, check->arena, 0);
     DtPlaceAt to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (bytes + 63) / 64 * 64);
     fill(check, from.at, total, rank->rank);
-    if (!rank->comm_ops->reduce_scatter(rank->comm, check->group, to, from, check->count,
+    if (!rank->comm_ops->reduce_scatter(rank->comm, check->group, to, from, NULL, check->count,
                                         check->dtype, DT_PLAN_SUM))
         return wrong(check, "reduce-scatter", -1);
     for (int64_t i = 0; i < check->count; i++) {
@@ -291,6 +292,111 @@ static bool check_reduce_scatter(Check *check)
     return check_received(check, before,
                           (uint64_t)(check->group->size * (check->group->size - 1) * bytes));
 }
+
+static bool check_all_to_all(Check *check)
+{
+    DtRank *rank = check->rank;
+    uint64_t before = rank->comm_ops->received(rank->comm, check->group);
+    int64_t total = check->count * check->group->size;
+    if (total * check->element > RANKS_ARENA / 2) /* the two buffers may lie in one arena */
+        return true;
+    DtPlaceAt from = ranks_place(rank, check->arena, 0);
+    DtPlaceAt to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (total * check->element + 63) / 64 * 64);
+    fill(check, from.at, total, rank->rank);
+    if (!rank->comm_ops->all_to_all(rank->comm, check->group, to, from, NULL, check->count, check->dtype))
+        return wrong(check, "all-to-all", -1);
+    for (int64_t i = 0; i < total; i++)
+        if (get(check->dtype, to.at, i) !=
+            value_of(check->dtype, check->group->ranks[i / check->count],
+                     check->group->me * check->count + i % check->count, check->salt))
+            return wrong(check, "all-to-all", i);
+    return check_received(check, before,
+                          (uint64_t)(check->group->size * (check->group->size - 1) * check->count * check->element));
+}
+
+/* Tensors [3, m, 5] in which m = members x count is split over the group in the second axis, and
+ * [3, members x 2, count x members] in which a split moves from the last axis to the second. */
+typedef struct Strided {
+    int64_t to_at[RANKS_MOST], from_at[RANKS_MOST];
+    DtRankBlocks blocks;
+} Strided;
+
+static void strided(Strided *s, uint32_t members, DtRankBlocks blocks, int64_t to, int64_t from)
+{
+    for (uint32_t m = 0; m < members; m++) {
+        s->to_at[m] = m * to;
+        s->from_at[m] = m * from;
+    }
+    s->blocks = blocks;
+    s->blocks.to_at = s->to_at;
+    s->blocks.from_at = s->from_at;
+}
+
+static bool gather_middle(Check *check)
+{
+    DtRank *rank = check->rank;
+    const DtRankGroup *group = check->group;
+    int64_t n = check->count, whole = n * group->size;
+    DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
+    Strided s;
+    strided(&s, group->size, (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * whole, 1}, .from = {5 * n, 1}},
+            5 * n, 0);
+    fill(check, from.at, 15 * n, rank->rank);
+    if (!rank->comm_ops->all_gather(rank->comm, group, to, from, &s.blocks, 15 * n, check->dtype))
+        return wrong(check, "strided all-gather", -1);
+    for (int64_t i = 0; i < 15 * whole; i++) {
+        int64_t a = i / (5 * whole), m = i / 5 % whole, c = i % 5;
+        if (get(check->dtype, to.at, i) !=
+            value_of(check->dtype, group->ranks[m / n], (a * n + m % n) * 5 + c, check->salt))
+            return wrong(check, "strided all-gather", i);
+    }
+    return true;
+}
+
+static bool scatter_middle(Check *check)
+{
+    DtRank *rank = check->rank;
+    const DtRankGroup *group = check->group;
+    int64_t n = check->count, whole = n * group->size;
+    DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
+    Strided s;
+    strided(&s, group->size, (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * n, 1}, .from = {5 * whole, 1}},
+            0, 5 * n);
+    fill(check, from.at, 15 * whole, rank->rank);
+    if (!rank->comm_ops->reduce_scatter(rank->comm, group, to, from, &s.blocks, 15 * n, check->dtype, DT_PLAN_SUM))
+        return wrong(check, "strided reduce-scatter", -1);
+    for (int64_t i = 0; i < 15 * n; i++) {
+        int64_t a = i / (5 * n), m = group->me * n + i / 5 % n, c = i % 5;
+        if (get(check->dtype, to.at, i) !=
+            reduced(check->dtype, DT_PLAN_SUM, group, (a * whole + m) * 5 + c, check->salt))
+            return wrong(check, "strided reduce-scatter", i);
+    }
+    return true;
+}
+
+static bool move_split(Check *check)
+{
+    DtRank *rank = check->rank;
+    const DtRankGroup *group = check->group;
+    int64_t n = check->count, size = group->size; /* from: [3, 2 size, n], to: [3, 2, n size] */
+    DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
+    Strided s;
+    strided(&s, group->size,
+            (DtRankBlocks){.n_dims = 3, .extent = {3, 2, n}, .to = {2 * n * size, n * size, 1}, .from = {2 * size * n, n, 1}},
+            n, 2 * n);
+    fill(check, from.at, 6 * n * size, rank->rank);
+    if (!rank->comm_ops->all_to_all(rank->comm, group, to, from, &s.blocks, 6 * n, check->dtype))
+        return wrong(check, "strided all-to-all", -1);
+    for (int64_t i = 0; i < 6 * n * size; i++) {
+        int64_t a = i / (2 * n * size), b = i / (n * size) % 2, c = i % (n * size);
+        if (get(check->dtype, to.at, i) != value_of(check->dtype, group->ranks[c / n],
+                                                    (a * 2 * size + group->me * 2 + b) * n + c % n, check->salt))
+            return wrong(check, "strided all-to-all", i);
+    }
+    return true;
+}
+
+static bool check_strided(Check *check) { return gather_middle(check) && scatter_middle(check) && move_split(check); }
 
 static bool check_broadcast(Check *check)
 {
@@ -364,12 +470,17 @@ static bool check_barrier(Check *check)
 static bool check_one(Check *check)
 {
     /* Twice: the same values, so the same bits. */
-    bool good = check_all_reduce(check, DT_PLAN_SUM) && check_all_reduce(check, DT_PLAN_SUM) &&
-                check_all_reduce(check, DT_PLAN_MAX) && check_all_reduce(check, DT_PLAN_MIN) &&
-                check_all_gather(check, false) && check_all_gather(check, true) &&
-                check_reduce_scatter(check) && check_broadcast(check) &&
-                (check->count * check->element > RANKS_SLOT || check_messages(check));
-    check->done += 9;
+    bool good = check_all_reduce(check, DT_PLAN_SUM, true) &&
+                check_all_reduce(check, DT_PLAN_SUM, false) &&
+                check_all_reduce(check, DT_PLAN_MAX, true) &&
+                check_all_reduce(check, DT_PLAN_MIN, true) && check_all_gather(check, false) &&
+                check_all_gather(check, true) && check_reduce_scatter(check) &&
+                check_all_to_all(check) && check_broadcast(check) && (check->count * check->element > RANKS_SLOT || check_messages(check));
+    check->done += 10;
+    if (check->arena == RANKS_SHARED && check->count > 0 && check->count < 200) {
+        good = good && check_strided(check);
+        check->done += 3;
+    }
     return good;
 }
 

@@ -3,6 +3,7 @@
  * kind of wait when the rank waited for aborts, ends, disagrees or never comes. */
 #include "ranks.h"
 
+#include "base/half.h"
 #include "runtime/reduce.h"
 
 #include <criterion/criterion.h>
@@ -62,22 +63,65 @@ Test(comm, collectives_of_3_processes, .timeout = 120) { check_collectives(3); }
 Test(comm, collectives_of_4_processes, .timeout = 120) { check_collectives(4); }
 Test(comm, collectives_of_8_processes, .timeout = 120) { check_collectives(8); }
 
+/* to = x reduced with y */
+static void reduce_two(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *x, const void *y,
+                       int64_t count)
+{
+    const void *from[2] = {x, y};
+    dt_reduce_buffers(dtype, reduce, to, from, 2, count);
+}
+
 Test(comm, reductions_of_other_dtypes)
 {
-    static const float y[4] = {2, 1, NAN, NAN};
-    static const int64_t b[2] = {1, 5};
-    static const uint8_t q[4] = {0, 1, 0, 1}, either[4] = {0, 1, 1, 1}, both[4] = {0, 0, 0, 1};
-    float x[4] = {1, NAN, 3, NAN};
-    int64_t a[2] = {INT64_MAX, -3};
-    uint8_t p[4] = {0, 0, 1, 1}, r[4] = {0, 0, 1, 1};
-    dt_reduce_block(DT_PLAN_F32, DT_PLAN_MAX, x, y, 4);
-    cr_expect(x[0] == 2 && isnan(x[1]) && isnan(x[2]) && isnan(x[3]), "a NaN wins");
-    dt_reduce_block(DT_PLAN_I64, DT_PLAN_SUM, a, b, 2);
-    cr_expect(a[0] == INT64_MIN && a[1] == 2, "integer sums wrap");
-    dt_reduce_block(DT_PLAN_BOOL, DT_PLAN_SUM, p, q, 4);
-    dt_reduce_block(DT_PLAN_BOOL, DT_PLAN_MIN, r, q, 4);
-    cr_expect_arr_eq(p, either, 4);
-    cr_expect_arr_eq(r, both, 4);
+    static const float x[4] = {1, NAN, 3, NAN}, y[4] = {2, 1, NAN, NAN};
+    static const int64_t a[2] = {INT64_MAX, -3}, b[2] = {1, 5};
+    static const uint8_t p[4] = {0, 0, 1, 1}, q[4] = {0, 1, 0, 1}, either[4] = {0, 1, 1, 1}, both[4] = {0, 0, 0, 1};
+    float f[4];
+    int64_t i[2];
+    uint8_t u[4];
+    reduce_two(DT_PLAN_F32, DT_PLAN_MAX, f, x, y, 4);
+    cr_expect(f[0] == 2 && isnan(f[1]) && isnan(f[2]) && isnan(f[3]), "a NaN wins");
+    reduce_two(DT_PLAN_I64, DT_PLAN_SUM, i, a, b, 2);
+    cr_expect(i[0] == INT64_MIN && i[1] == 2, "integer sums wrap");
+    reduce_two(DT_PLAN_BOOL, DT_PLAN_SUM, u, p, q, 4);
+    cr_expect_arr_eq(u, either, 4);
+    reduce_two(DT_PLAN_BOOL, DT_PLAN_MIN, u, p, q, 4);
+    cr_expect_arr_eq(u, both, 4);
+}
+
+/* 256 + 1 + 1: bf16 has 8 bits, so rounding after each sum would lose both ones. */
+Test(comm, sums_of_16_bit_floats_are_rounded_once)
+{
+    for (int f16 = 0; f16 < 2; f16++) {
+        float big = f16 ? 2048 : 256;
+        uint16_t x[3], to[1];
+        for (int m = 0; m < 3; m++)
+            x[m] = f16 ? dt_half_to_f16(m ? 1 : big) : dt_half_to_bf16(m ? 1 : big);
+        const void *from[3] = {&x[0], &x[1], &x[2]};
+        dt_reduce_buffers(f16 ? DT_PLAN_F16 : DT_PLAN_BF16, DT_PLAN_SUM, to, from, 3, 1);
+        cr_expect_eq(f16 ? dt_half_from_f16(to[0]) : dt_half_from_bf16(to[0]), big + 2);
+    }
+}
+
+/* Every 16-bit number through float and back; and what lies between two of them goes to the nearest. */
+Test(comm, halves_are_exact)
+{
+    for (uint32_t i = 0; i < 1 << 16; i++) {
+        uint16_t x = (uint16_t)i;
+        float f = dt_half_from_f16(x), b = dt_half_from_bf16(x);
+        cr_assert(isnan(f) ? isnan(dt_half_from_f16(dt_half_to_f16(f))) : dt_half_to_f16(f) == x, "f16 %x", i);
+        cr_assert(isnan(b) ? isnan(dt_half_from_bf16(dt_half_to_bf16(b))) : dt_half_to_bf16(b) == x, "bf16 %x", i);
+        if ((x & 0x7fff) >= 0x7bff || (x & 0x8000))
+            continue;
+        float next = dt_half_from_f16((uint16_t)(x + 1)), middle = (f + next) / 2;
+        cr_assert_eq(dt_half_to_f16(middle), x % 2 ? x + 1 : x, "ties to even after %x", i);
+        cr_assert_eq(dt_half_to_f16(nextafterf(middle, 0)), x);
+        cr_assert_eq(dt_half_to_f16(nextafterf(middle, INFINITY)), x + 1);
+    }
+    cr_expect_eq(dt_half_to_f16(65519.99f), 0x7bff);
+    cr_expect_eq(dt_half_to_f16(65520), 0x7c00);
+    cr_expect_eq(dt_half_from_f16(0x3555), 0.333251953125f);
+    cr_expect_eq(dt_half_from_f16(1), 0x1p-24f);
 }
 
 /* ---- waits ---- */
@@ -86,6 +130,7 @@ enum {
     BY_ALL_REDUCE,
     BY_ALL_GATHER,
     BY_REDUCE_SCATTER,
+    BY_ALL_TO_ALL,
     BY_BROADCAST,
     BY_SEND,
     BY_RECV,
@@ -93,7 +138,7 @@ enum {
     N_OPERATIONS
 };
 static const char *const names[N_OPERATIONS] = {
-    "all-reduce", "all-gather", "reduce-scatter", "broadcast", "send", "receive", "barrier"};
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send", "receive", "barrier"};
 static int operation; /* of the test that runs */
 
 /* Runs the operation with rank 0 as the other side. */
@@ -104,10 +149,11 @@ static bool operate(DtRank *rank)
     uint32_t stages = dt_plan_stages(rank->plan);
     DtPlaceAt a = ranks_place(rank, RANKS_SHARED, 0), b = ranks_place(rank, RANKS_SHARED, 1 << 16);
     switch (operation) {
-    case BY_ALL_REDUCE: return ops->all_reduce(rank->comm, group, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
-    case BY_ALL_GATHER: return ops->all_gather(rank->comm, group, b, a, 100, DT_PLAN_F32);
+    case BY_ALL_REDUCE: return ops->all_reduce(rank->comm, group, a, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
+    case BY_ALL_GATHER: return ops->all_gather(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32);
     case BY_REDUCE_SCATTER:
-        return ops->reduce_scatter(rank->comm, group, b, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
+        return ops->reduce_scatter(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32, DT_PLAN_SUM);
+    case BY_ALL_TO_ALL: return ops->all_to_all(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32);
     case BY_BROADCAST: return ops->broadcast(rank->comm, group, a, 100, DT_PLAN_F32);
     case BY_SEND: /* one message more than there are slots */
         for (uint32_t m = 0; m <= RANKS_SLOTS; m++)
@@ -205,7 +251,7 @@ static int die_or_wait(Ranks *all, DtRank *rank)
             usleep(200000);
             dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
         }
-        if (!rank->comm_ops->all_reduce(rank->comm, group, buffer, 1000, DT_PLAN_F32, DT_PLAN_SUM))
+        if (!rank->comm_ops->all_reduce(rank->comm, group, buffer, buffer, 1000, DT_PLAN_F32, DT_PLAN_SUM))
             return i == 500 && dt_status_ok(&rank->failure) ? 0 : WRONG_RESULT;
     }
 }
@@ -251,8 +297,9 @@ static int disagree(Ranks *all, DtRank *rank)
 {
     (void)all;
     int64_t count = rank->rank == 2 ? 99 : 100;
-    if (rank->comm_ops->all_reduce(rank->comm, &rank->world, ranks_place(rank, RANKS_SHARED, 0),
-                                   count, DT_PLAN_F32, DT_PLAN_SUM))
+    DtPlaceAt buffer = ranks_place(rank, RANKS_SHARED, 0);
+    if (rank->comm_ops->all_reduce(rank->comm, &rank->world, buffer, buffer, count, DT_PLAN_F32,
+                                   DT_PLAN_SUM))
         return WRONG_RESULT;
     return dt_rank_aborted(rank) ? 0 : NO_FAILURE;
 }
@@ -276,9 +323,10 @@ Test(comm, what_cannot_be_done_is_an_error)
     Ranks *all = ranks_new(1);
     DtRank *rank = &all->ranks[0];
     const DtRankGroup stranger = {.size = 2, .ranks = (const uint32_t[]){0, 1}};
-    cr_expect_not(rank->comm_ops->all_reduce(rank->comm, &rank->world, ranks_place(rank, 0, 0), 1,
-                                             DT_PLAN_BF16, DT_PLAN_SUM));
-    cr_expect(strstr(rank->failure.message, "bf16"), "%s", rank->failure.message);
+    DtPlaceAt buffer = ranks_place(rank, 0, 0);
+    cr_expect_not(rank->comm_ops->all_reduce(rank->comm, &rank->world, buffer, buffer, 1,
+                                             DT_PLAN_U16, DT_PLAN_SUM));
+    cr_expect(strstr(rank->failure.message, "u16"), "%s", rank->failure.message);
     rank->failure = DT_OK;
     cr_expect_not(rank->comm_ops->barrier(rank->comm, &stranger));
     cr_expect(strstr(rank->failure.message, "not in the plan"), "%s", rank->failure.message);

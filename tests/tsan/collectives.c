@@ -25,7 +25,7 @@ static void *run_planted(void *context)
     DtRank *rank = context;
     DtPlaceAt buffer = ranks_place(rank, RANKS_SHARED, 0);
     for (int i = 0; i < 200; i++) {
-        if (!rank->comm_ops->all_reduce(rank->comm, &rank->groups[1], buffer, 64, DT_PLAN_F32,
+        if (!rank->comm_ops->all_reduce(rank->comm, &rank->groups[1], buffer, buffer, 64, DT_PLAN_F32,
                                         DT_PLAN_SUM))
             return NULL;
         if (rank->rank == 2)

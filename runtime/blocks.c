@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks over strided blocks run by run. A run is what is adjacent in both buffers: the last dimension if its
+ * strides are 1, else one element. */
+#include "runtime/blocks.h"
+
+#include "runtime/rank.h"
+#include "runtime/reduce.h"
+
+#include <string.h>
+
+/* ---- where members' blocks begin ---- */
+
+static int64_t moved(const DtPlan *plan, const DtPlanBlocks *record, uint32_t rank, const int64_t *coords)
+{
+    int64_t coord[16], sum = 0;
+    dt_rank_coordinates(plan, rank, coord);
+    for (int c = 0; c < DT_PLAN_COORDS; c++)
+        if (coords[c] != 0)
+            sum += coords[c] * coord[record->coord_axis[c]];
+    return sum;
+}
+
+DtRankBlocks *dt_blocks_resolve(const DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    DtRankBlocks *all = DT_NEW_ARRAY(rank->memory, DtRankBlocks, plan->n_blocks + 1);
+    for (uint32_t i = 0; i < plan->n_blocks; i++) {
+        const DtPlanBlocks *record = &plan->blocks[i];
+        const DtRankGroup *group = &rank->groups[record->group];
+        DtRankBlocks *blocks = &all[i];
+        int64_t *to_at = DT_NEW_ARRAY(rank->memory, int64_t, group->size);
+        int64_t *from_at = DT_NEW_ARRAY(rank->memory, int64_t, group->size);
+        blocks->n_dims = record->n_dims;
+        memcpy(blocks->extent, record->extent, sizeof blocks->extent);
+        memcpy(blocks->to, record->to, sizeof blocks->to);
+        memcpy(blocks->from, record->from, sizeof blocks->from);
+        for (uint32_t m = 0; m < group->size; m++) {
+            to_at[m] = moved(plan, record, group->ranks[m], record->to_coord);
+            from_at[m] = moved(plan, record, group->ranks[m], record->from_coord);
+        }
+        blocks->to_at = to_at;
+        blocks->from_at = from_at;
+    }
+    return all;
+}
+
+/* ---- runs ---- */
+
+typedef struct Walk {
+    const DtRankBlocks *blocks;
+    uint32_t n_outer;   /* dimensions around a run */
+    int64_t run;        /* elements */
+    int64_t to, from;   /* of the present run, in elements */
+    int64_t at[DT_PLAN_BLOCK_DIMS];
+} Walk;
+
+static Walk walk_open(const DtRankBlocks *blocks)
+{
+    uint32_t last = blocks->n_dims - 1;
+    Walk walk = {.blocks = blocks, .n_outer = blocks->n_dims, .run = 1};
+    if (blocks->n_dims > 0 && blocks->to[last] == 1 && blocks->from[last] == 1) {
+        walk.n_outer = last;
+        walk.run = blocks->extent[last];
+    }
+    return walk;
+}
+
+static bool walk_next(Walk *walk)
+{
+    const DtRankBlocks *blocks = walk->blocks;
+    for (uint32_t d = walk->n_outer; d-- > 0;) {
+        walk->to += blocks->to[d];
+        walk->from += blocks->from[d];
+        if (++walk->at[d] < blocks->extent[d])
+            return true;
+        walk->to -= blocks->to[d] * blocks->extent[d];
+        walk->from -= blocks->from[d] * blocks->extent[d];
+        walk->at[d] = 0;
+    }
+    return false;
+}
+
+void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const char *from)
+{
+    Walk walk = walk_open(blocks);
+    do
+        memcpy(to + walk.to * element, from + walk.from * element, (size_t)(walk.run * element));
+    while (walk_next(&walk));
+}
+
+void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduce reduce, char *to,
+                      const char *const *from, uint32_t n, const void **scratch)
+{
+    enum { PIECE = 1024 }; /* elements: stays in the cache */
+    int64_t e = dt_kinds_size(dtype);
+    Walk walk = walk_open(blocks);
+    do {
+        for (int64_t i = 0; i < walk.run; i += PIECE) {
+            int64_t some = walk.run - i < PIECE ? walk.run - i : PIECE;
+            for (uint32_t m = 0; m < n; m++)
+                scratch[m] = from[m] + (walk.from + i) * e;
+            dt_reduce_buffers(dtype, reduce, to + (walk.to + i) * e, scratch, n, some);
+        }
+    } while (walk_next(&walk));
+}

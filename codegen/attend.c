@@ -67,10 +67,10 @@ static bool is_region_op(const Tiling *g, const DtOp *op)
     return op->kind == DT_OP_REDUCE && op->n_axes == 1 && op->axes[0] == g->t;
 }
 
-/* Products of blocks are matrix products, which take f32. */
-static bool is_f32(const DtOp *op)
+/* Products of blocks are matrix products. */
+static bool is_product(const DtOp *op)
 {
-    return op->in[0]->type->dtype == DT_F32 && op->in[1]->type->dtype == DT_F32 && op->out[0]->type->dtype == DT_F32;
+    return dt_gemm_has_dtypes(op->in[0]->type->dtype, op->in[1]->type->dtype, op->out[0]->type->dtype);
 }
 
 static bool sums(const DtOp *op, const char *axis)
@@ -90,7 +90,7 @@ static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
         region = region || part == REGION || part == SCORE;
         after = after || part == OUTPUT || part == AFTER;
     }
-    if (op->kind == DT_OP_DOT && (has(op->out[0], g->s) || region) && !is_f32(op))
+    if (op->kind == DT_OP_DOT && (has(op->out[0], g->s) || region) && !is_product(op))
         return false;
     if (op->kind == DT_OP_DOT && !region && has(op->out[0], g->s) && has(op->out[0], g->t) && !after) {
         *ret_part = SCORE;
@@ -369,6 +369,19 @@ static DtFunc *block_func(Tiling *g)
     return block;
 }
 
+/* A score block that can take value: not taken, of its dtype, with its axes in the same order. */
+static const DtPlace *free_score(const Tiling *g, const DtPlace *score_of, bool *taken, const DtValue *value)
+{
+    for (uint32_t i = 0; i < g->func->n_values; i++) {
+        if (!score_of[i].set || taken[i] || score_of[i].view.dtype != value->type->dtype ||
+            !dt_place_is_dense(&score_of[i], value->type, &g->e->module->mesh))
+            continue;
+        taken[i] = true;
+        return &score_of[i];
+    }
+    return NULL;
+}
+
 /* Makes the region's values that outputs read; each in the memory of a score block if that can be. */
 static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPlace *ret_places)
 {
@@ -398,16 +411,12 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPla
     e->scope = inner;
     bool done = false;
     for (int in_place = 1; !done && in_place >= 0; in_place--) {
-        uint32_t next = 0;
+        bool *taken = DT_NEW_ARRAY(e->arena, bool, g->func->n_values + 1);
         for (uint32_t k = 0; k < n; k++) {
             DtValue *value = g->clone[sources[k]->id];
-            outputs[k] = (DtOutput){.value = value};
-            while (in_place && next < g->func->n_values && !score_of[next].set)
-                next++;
-            outputs[k].place = in_place && next < g->func->n_values ? score_of[next++] : dt_place_temporary(e, value->type, value->name);
-            /* a score's block may list its axes in another order than this value */
-            if (!dt_place_is_dense(&outputs[k].place, value->type, &e->module->mesh))
-                outputs[k].place = dt_place_temporary(e, value->type, value->name);
+            const DtPlace *score = in_place ? free_score(g, score_of, taken, value) : NULL;
+            outputs[k] = (DtOutput){.value = value,
+                                    .place = score ? *score : dt_place_temporary(e, value->type, value->name)};
         }
         done = dt_launch_kernel(e, ops, n_ops, outputs, n);
     }
@@ -479,7 +488,8 @@ static void emit_tiles(Tiling *g)
     const DtFunc *func = g->func;
     DtPlace *buffers = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
     DtPlace *outputs = DT_NEW_ARRAY(e->arena, DtPlace, func->ops.n + 1);
-    bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
+    DtPlace *wanted = DT_NEW_ARRAY(e->arena, DtPlace, func->ops.n + 1);
+    bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1), *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
     int64_t rows = rows_of_block(g->n_s);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
@@ -487,9 +497,14 @@ static void emit_tiles(Tiling *g)
             buffers[value->id].view.buffer = dt_place_buffer(e, value->name, rows * g->n_t * 4);
         if (g->part[i] != OUTPUT)
             continue;
-        outputs[i] = dt_emit_output(e, value, i, &accumulates[i]);
+        wanted[i] = outputs[i] = dt_emit_output(e, value, i, &adds[i]);
+        accumulates[i] = adds[i];
         if (!sums(func->ops.at[i], g->s))
             continue;
+        if (value->type->dtype != DT_F32) { /* the sum over blocks is in f32, and rounded once */
+            outputs[i] = dt_place_temporary(e, dt_type_with_dtype(value->type, DT_F32), value->name);
+            accumulates[i] = false;
+        }
         if (!accumulates[i])
             dt_emit_zero(e, &outputs[i]);
         accumulates[i] = true;
@@ -510,6 +525,12 @@ static void emit_tiles(Tiling *g)
     for (uint32_t k = g->n_loops; k-- > 0;)
         DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
     dt_emit_extend(e, begin);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (g->part[i] == OUTPUT && outputs[i].view.dtype != wanted[i].view.dtype) {
+            dt_place_set(e, func->ops.at[i]->out[0], outputs[i]);
+            dt_emit_copy(e, func->ops.at[i]->out[0], &wanted[i], adds[i]);
+            dt_place_set(e, func->ops.at[i]->out[0], wanted[i]);
+        }
 }
 
 /* An operand of the products lies in memory before the loops, with a stride along every axis. */

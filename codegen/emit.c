@@ -43,13 +43,15 @@ void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, cons
 
 /* ---- copies ---- */
 
-/* Any value to any place, through a kernel; dense to dense of equal order is a plain copy. */
+/* Any value to any place, through a kernel; dense to dense of equal order is a plain copy. A value that lies in
+ * a wider dtype than its own is rounded on the way. */
 void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
 {
     DtPlace *from = dt_place_find(e, value);
     if (from && dt_place_same(from, to) && !accumulate)
         return;
-    if (from && !accumulate && dt_place_is_dense(from, value->type, &e->module->mesh) &&
+    bool wide = from && from->view.dtype != value->type->dtype; /* sums kept in f32 */
+    if (from && !accumulate && !wide && dt_place_is_dense(from, value->type, &e->module->mesh) &&
         dt_place_is_dense(to, value->type, &e->module->mesh)) {
         DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
         dt_emit_inst(e, DT_INST_COPY, 0, 2, args, value->op);
@@ -61,9 +63,14 @@ void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
     DtOp *op = DT_NEW(e->arena, DtOp);
     DtValue *copy = DT_NEW(e->arena, DtValue);
     *copy = (DtValue){.type = value->type, .op = op, .name = value->name};
-    *op = (DtOp){.kind = DT_OP_EXPAND, .n_in = 1, .n_out = 1, .in = DT_NEW(e->arena, DtValue *), .out = DT_NEW(e->arena, DtValue *)};
+    *op = (DtOp){.kind = wide ? DT_OP_CAST : DT_OP_EXPAND, .n_in = 1, .n_out = 1, .in = DT_NEW(e->arena, DtValue *), .out = DT_NEW(e->arena, DtValue *)};
     op->in[0] = value;
     op->out[0] = copy;
+    if (wide) {
+        op->in[0] = DT_NEW(e->arena, DtValue);
+        *op->in[0] = *value; /* the same id: found in the same place */
+        op->in[0]->type = dt_type_with_dtype(value->type, from->view.dtype);
+    }
     if (value->op)
         op->span = value->op->span, op->path = value->op->path;
     DtOutput output = {.value = copy, .place = *to, .accumulate = accumulate};

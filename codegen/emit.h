@@ -157,7 +157,10 @@ typedef struct DtOutput {
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
 
-/* gemm.c: emits the contraction as a GEMM if strides allow. */
+/* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
+ * sums are in f32. */
+bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c);
+/* Emits the contraction as a GEMM if strides allow. */
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate);
 
 /* group.c: ret_group[i] = number of the group of func->ops.at[i], in the order in which groups are to be

@@ -158,12 +158,17 @@ static uint32_t descriptor(DtEmit *e, DtPlanGemm g)
     return e->plan->gemms.n - 1;
 }
 
+bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c)
+{
+    return a == b && (a == DT_F32 || a == DT_BF16 || a == DT_F16) && (c == a || c == DT_F32);
+}
+
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate)
 {
     const DtPlace *a = dt_emit_require(e, op->in[0]), *b = dt_emit_require(e, op->in[1]);
     DtPlanGemm g = {.accumulate = accumulate, .dtype_a = a->view.dtype, .dtype_b = b->view.dtype, .dtype_c = out->view.dtype};
     Runs m = {.n = 0}, n = {.n = 0}, k = {.n = 0};
-    if (a->view.dtype != DT_F32 || b->view.dtype != DT_F32 || out->view.dtype != DT_F32)
+    if (!dt_gemm_has_dtypes(a->view.dtype, b->view.dtype, out->view.dtype))
         return false;
     if (!classify(op, &a->view, &b->view, &out->view, &m, &n, &k, &g) || k.n > 1)
         return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the library for matrix products. A record that the chosen library cannot do (strides of
- * a kind it lacks) runs in the plain loops; how many do is in the log, since they are slow. */
-#include "runtime/gemm.h"
+/* Chooses the library for matrix products. A record that the chosen library cannot do (16-bit operands that it
+ * has no fast code for, strides of a kind it lacks) goes through tiles in f32; with --gemm=plain all run in
+ * the plain loops, which are slow: how many do is in the log. */
+#include "runtime/gemm_wide.h"
 
 #include <string.h>
 
@@ -9,12 +10,12 @@ static DtStatus open_library(DtArena *memory, const DtPlan *plan, DtGemmKind kin
 {
     DtStatus status = DT_OK, first = DT_OK;
     gemms->ops = kind == DT_GEMM_OPENBLAS ? &dt_gemm_openblas : &dt_gemm_onednn;
-    status = gemms->ops->open(memory, plan->n_gemms, &gemms->library);
+    status = gemms->ops->open(memory, 3 * plan->n_gemms, &gemms->library);
     if (dt_status_ok(&status) || kind != DT_GEMM_DEFAULT)
         return status;
     first = status;
     gemms->ops = &dt_gemm_openblas;
-    status = gemms->ops->open(memory, plan->n_gemms, &gemms->library);
+    status = gemms->ops->open(memory, 3 * plan->n_gemms, &gemms->library);
     if (dt_status_ok(&status))
         return status;
     return dt_status_fail(
@@ -24,6 +25,23 @@ static DtStatus open_library(DtArena *memory, const DtPlan *plan, DtGemmKind kin
         first.message, status.message);
 }
 
+static void prepare_all(DtGemms *gemms, DtArena *memory)
+{
+    uint32_t n = gemms->plan->n_gemms;
+    gemms->ways = DT_NEW_ARRAY(memory, uint8_t, n);
+    gemms->numbers = DT_NEW_ARRAY(memory, uint32_t, n);
+    gemms->wide = dt_gemm_wide_new(memory, gemms->ops, gemms->library, n, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtPlanGemm *g = &gemms->plan->gemms[i];
+        if (gemms->ops->prepare(gemms->library, i, g))
+            gemms->ways[i] = DT_GEMM_BY_LIBRARY;
+        else if (dt_gemm_wide_prepare(gemms->wide, memory, g, &gemms->numbers[i]))
+            gemms->ways[i] = DT_GEMM_BY_TILES;
+        gemms->n_plain += gemms->ways[i] == DT_GEMM_BY_LOOPS;
+    }
+    dt_gemm_wide_ready(gemms->wide, memory);
+}
+
 DtStatus dt_gemm_open(const DtPlan *plan, DtArena *memory, DtGemmKind kind, DtGemms *ret_gemms)
 {
     DtGemms gemms = {.plan = plan};
@@ -31,21 +49,17 @@ DtStatus dt_gemm_open(const DtPlan *plan, DtArena *memory, DtGemmKind kind, DtGe
         const uint32_t dtypes[3] = {plan->gemms[i].dtype_a, plan->gemms[i].dtype_b,
                                     plan->gemms[i].dtype_c};
         for (int d = 0; d < 3; d++)
-            if (dtypes[d] != DT_PLAN_F32 && dtypes[d] != DT_PLAN_BF16)
+            if (dtypes[d] != DT_PLAN_F32 && dtypes[d] != DT_PLAN_BF16 && dtypes[d] != DT_PLAN_F16)
                 return dt_status_fail(
                     DT_EXIT_FAILED,
-                    "the plan multiplies %s matrices; the CPU multiplies f32 and bf16",
+                    "the plan multiplies %s matrices; the CPU multiplies f32, bf16 and f16",
                     dt_kinds_name(dtypes[d]));
     }
     if (kind != DT_GEMM_PLAIN && plan->n_gemms > 0) {
         DtStatus status = open_library(memory, plan, kind, &gemms);
         if (!dt_status_ok(&status))
             return status;
-        gemms.prepared = DT_NEW_ARRAY(memory, bool, plan->n_gemms);
-        for (uint32_t i = 0; i < plan->n_gemms; i++) {
-            gemms.prepared[i] = gemms.ops->prepare(gemms.library, i, &plan->gemms[i]);
-            gemms.n_plain += !gemms.prepared[i];
-        }
+        prepare_all(&gemms, memory);
     }
     *ret_gemms = gemms;
     return DT_OK;
@@ -53,15 +67,18 @@ DtStatus dt_gemm_open(const DtPlan *plan, DtArena *memory, DtGemmKind kind, DtGe
 
 bool dt_gemm_run(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c)
 {
-    if (gemms->prepared && gemms->prepared[index])
+    DtGemmWay way = gemms->ways ? (DtGemmWay)gemms->ways[index] : DT_GEMM_BY_LOOPS;
+    if (way == DT_GEMM_BY_LIBRARY)
         return gemms->ops->run(gemms->library, index, a, b, c);
+    if (way == DT_GEMM_BY_TILES)
+        return dt_gemm_wide_run(gemms->wide, gemms->numbers[index], a, b, c);
     dt_gemm_plain_run(&gemms->plan->gemms[index], a, b, c);
     return true;
 }
 
 uint64_t dt_gemm_workspace(const DtGemms *gemms)
 {
-    return gemms->library ? gemms->ops->workspace(gemms->library) : 0;
+    return gemms->library ? gemms->ops->workspace(gemms->library) + dt_gemm_wide_bytes(gemms->wide) : 0;
 }
 
 void dt_gemm_close(DtGemms *gemms)

@@ -24,16 +24,22 @@ typedef struct DtGemmOps {
 
 extern const DtGemmOps dt_gemm_onednn, dt_gemm_openblas;
 
-/* The reference: three loops, sums in double, any strides; f32 and bf16. */
+/* The reference: three loops, sums in double, any strides; f32, bf16 and f16. */
 void dt_gemm_plain_run(const DtPlanGemm *gemm, const void *a, const void *b, void *c);
+
+typedef struct DtGemmWide DtGemmWide; /* gemm_wide.h */
+
+typedef enum DtGemmWay { DT_GEMM_BY_LOOPS, DT_GEMM_BY_LIBRARY, DT_GEMM_BY_TILES } DtGemmWay;
 
 /* A plan's products on the chosen library. */
 typedef struct DtGemms {
     const DtPlan *plan;
     const DtGemmOps *ops; /* NULL: plain */
     DtGemmLibrary *library;
-    bool *prepared;   /* per record; the others run plain */
-    uint32_t n_plain; /* records that the library cannot do */
+    DtGemmWide *wide;  /* what the library does not do itself: tile by tile */
+    uint8_t *ways;     /* DtGemmWay, per record */
+    uint32_t *numbers; /* per record: its number in wide */
+    uint32_t n_plain;  /* records that run in the plain loops */
 } DtGemms;
 
 /* kind DEFAULT: oneDNN, else OpenBLAS, else an error. */

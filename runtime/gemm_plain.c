@@ -1,32 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference for matrix products: obvious loops over strides, sums in double, f32 and
- * bf16. */
+/* The reference for matrix products: obvious loops over strides, sums in double, f32, bf16
+ * and f16. */
 #include "runtime/gemm.h"
 
-#include <string.h>
+#include "base/half.h"
 
 static double get(const void *matrix, int64_t at, uint32_t dtype)
 {
-    if (dtype == DT_PLAN_F32)
-        return ((const float *)matrix)[at];
-    uint32_t bits = (uint32_t)((const uint16_t *)matrix)[at] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    uint16_t bits = dtype == DT_PLAN_F32 ? 0 : ((const uint16_t *)matrix)[at];
+    return dtype == DT_PLAN_F32   ? ((const float *)matrix)[at]
+           : dtype == DT_PLAN_F16 ? dt_half_from_f16(bits)
+                                  : dt_half_from_bf16(bits);
 }
 
-/* bf16: to nearest even. */
 static void put(void *matrix, int64_t at, uint32_t dtype, float value)
 {
-    uint32_t bits;
-    if (dtype == DT_PLAN_F32) {
+    if (dtype == DT_PLAN_F32)
         ((float *)matrix)[at] = value;
-        return;
-    }
-    memcpy(&bits, &value, sizeof bits);
-    bool nan = (bits & 0x7fffffff) > 0x7f800000;
-    ((uint16_t *)matrix)[at] =
-        (uint16_t)(nan ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    else
+        ((uint16_t *)matrix)[at] = dtype == DT_PLAN_F16 ? dt_half_to_f16(value) : dt_half_to_bf16(value);
 }
 
 void dt_gemm_plain_run(const DtPlanGemm *g, const void *a, const void *b, void *c)

@@ -64,7 +64,7 @@ bool dt_reduce_knows(DtPlanDtype dtype)
 
 enum { BLOCK = 512 };
 
-static void widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t count)
+void dt_reduce_widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t count)
 {
     if (dtype == DT_PLAN_BF16)
         for (int64_t i = 0; i < count; i++)
@@ -74,7 +74,7 @@ static void widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t co
             to[i] = dt_half_from_f16(from[i]);
 }
 
-static void narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_t count)
+void dt_reduce_narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_t count)
 {
     if (dtype == DT_PLAN_BF16)
         for (int64_t i = 0; i < count; i++)
@@ -90,12 +90,12 @@ static void reduce_halves(DtPlanDtype dtype, DtPlanReduce reduce, uint16_t *to, 
     float sum[BLOCK], next[BLOCK];
     for (int64_t i = 0; i < count; i += BLOCK) {
         int64_t some = count - i < BLOCK ? count - i : BLOCK;
-        widen(dtype, sum, (const uint16_t *)from[0] + i, some);
+        dt_reduce_widen(dtype, sum, (const uint16_t *)from[0] + i, some);
         for (uint32_t m = 1; m < n; m++) {
-            widen(dtype, next, (const uint16_t *)from[m] + i, some);
+            dt_reduce_widen(dtype, next, (const uint16_t *)from[m] + i, some);
             reduce_f32(reduce, sum, next, some);
         }
-        narrow(dtype, to + i, sum, some);
+        dt_reduce_narrow(dtype, to + i, sum, some);
     }
 }
 

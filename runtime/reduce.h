@@ -16,4 +16,8 @@ bool dt_reduce_knows(DtPlanDtype dtype);
 void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
                        int64_t count);
 
+/* count 16-bit floats of dtype as f32, exactly; and back, to the nearest. */
+void dt_reduce_widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t count);
+void dt_reduce_narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_t count);
+
 #endif

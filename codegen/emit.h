@@ -4,6 +4,7 @@
  *
  *   place.c   where values lie: views, buffers, lifetimes
  *   emit.c    ops to instructions, loops, entries
+ *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
  *   group.c   which ops share a kernel
  *   finish.c  offsets, bodies, schedules, records of the plan */
@@ -23,11 +24,12 @@ typedef struct DtBuffer {
     uint32_t first, last;  /* positions in the stream that touch it; first > last: never */
 } DtBuffer;
 
-/* Where a value lies now: a view, and how its address moves with the registers (bytes). */
+/* Where a value lies now: a view, and how its address moves, in bytes, with the registers. */
 typedef struct DtPlace {
     bool set;
     DtView view;
     int64_t reg[DT_PLAN_REGS];
+    int64_t coord[DT_MAX_MESH]; /* and with the rank's coordinates on mesh axes of devices */
 } DtPlace;
 
 typedef struct DtEArg {
@@ -156,6 +158,21 @@ typedef struct DtOutput {
 } DtOutput;
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
+
+/* emit.c, on the outputs of an op. apart: where group number group may write value although it reads while it
+ * writes: a loop, a call, a matrix product, a collective. */
+DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t group);
+/* Into a temporary after all; the wish comes back, to be served by a copy at the end. */
+void dt_emit_refuse(DtEmit *e, DtOutput *output);
+/* A temporary that nothing has touched yet. */
+bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output);
+/* A temporary of its own, read for the last time by this group: its memory can take a result. */
+bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t group);
+
+/* exchange.c: emits a collective; false if op is none. */
+bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t group);
+/* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
+void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
 
 /* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
  * sums are in f32. */

@@ -201,23 +201,12 @@ static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *nam
     }
 }
 
-static void all_reduce(DtEmit *e, const DtPlace *place, const DtType *type, uint16_t mesh)
-{
-    DtEArg arg = dt_place_arg(e, place, true);
-    dt_emit_inst(e, DT_INST_ALL_REDUCE, dt_emit_mesh_group(e, mesh), 1, &arg, NULL);
-    DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
-    inst->count = arg.bytes / (int64_t)dt_dtype_size(type->dtype);
-    inst->dtype = (uint16_t)type->dtype;
-    inst->reduce = type->pending;
-}
-
 /* Sums over ranks of what is still partial; gradients lie side by side and go as one. */
 static void complete_results(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     uint16_t time = first_device(&e->module->mesh) ? 1 : 0;
     DtPlace run = {0};
     uint16_t run_mesh = 0;
-    const DtType *run_type = NULL;
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtType *type = entry->func->results.at[i]->type;
         uint16_t mesh = (uint16_t)(type->partial & ~time);
@@ -225,7 +214,7 @@ static void complete_results(DtEmit *e, const DtEntryPoint *entry, const DtWante
             continue;
         const DtStore *store = entry->results.at[i].store;
         if (!store || store->kind != DT_STORE_GRAD || type->dtype != DT_F32 || type->pending != DT_REDUCE_SUM) {
-            all_reduce(e, &wanted[i].place, type, mesh);
+            dt_exchange_sum(e, &wanted[i].place, &wanted[i].place, mesh, (DtReduce)type->pending, NULL);
             continue;
         }
         DtBuffer *buffer = &e->buffers.at[wanted[i].place.view.buffer];
@@ -236,14 +225,13 @@ static void complete_results(DtEmit *e, const DtEntryPoint *entry, const DtWante
             continue;
         }
         if (run.set)
-            all_reduce(e, &run, run_type, run_mesh);
+            dt_exchange_sum(e, &run, &run, run_mesh, DT_REDUCE_SUM, NULL);
         run = (DtPlace){.set = true, .view = {.buffer = wanted[i].place.view.buffer, .dtype = DT_F32, .rank = 1,
                                               .extent = {(end - buffer->offset) / 4}, .stride = {1}}};
         run_mesh = mesh;
-        run_type = type;
     }
     if (run.set)
-        all_reduce(e, &run, run_type, run_mesh);
+        dt_exchange_sum(e, &run, &run, run_mesh, DT_REDUCE_SUM, NULL);
 }
 
 /* ---- entries ---- */

@@ -210,15 +210,16 @@ static DtStatus add_code(DtEmit *e)
     return status;
 }
 
-/* True if a collective touches the arena: then other ranks read it in place. The others stay private
- * memory of their rank, which the system can map in large pages. */
+/* True if other ranks read or write the arena in place: it holds an operand of a collective, or the result of a
+ * reduction. The others stay private memory of their rank, which the system can map in large pages. */
 static bool is_shared(const DtEmit *e, uint32_t arena)
 {
     for (uint32_t i = 0; i < e->plan->insts.n; i++) {
         const DtPlanInst *inst = &e->plan->insts.at[i];
         if (inst->kind < DT_INST_ALL_REDUCE || inst->kind > DT_INST_RECV)
             continue;
-        for (uint32_t a = 0; a < inst->n_args; a++) {
+        bool own = inst->kind >= DT_INST_ALL_GATHER && inst->kind <= DT_INST_ALL_TO_ALL; /* only its owner writes `to` */
+        for (uint32_t a = own ? 1 : 0; a < inst->n_args; a++) {
             const DtPlanArg *arg = &e->plan->args.at[inst->first_arg + a];
             if (arg->kind == DT_ARG_ADDRESS && arg->arena == arena)
                 return true;

@@ -50,7 +50,9 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
                     return false;
             bool same = node->n_index == 0 && node->offset == store->offset && k->form != DT_KFORM_SCAN &&
                         k->form != DT_KFORM_TOPK && k->form != DT_KFORM_SCATTER &&
-                        from->view->dtype == to->view.dtype && from->view->offset == to->view.offset && memcmp(place->reg, to->reg, sizeof to->reg) == 0;
+                        from->view->dtype == to->view.dtype &&
+                        from->view->offset == to->view.offset && memcmp(place->reg, to->reg, sizeof to->reg) == 0 &&
+                        memcmp(place->coord, to->coord, sizeof to->coord) == 0;
             for (uint32_t a = 0; a < k->n_axes; a++)
                 same = same && (node->coef[a] == store->stride[a]);
             if (!same)

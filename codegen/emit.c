@@ -6,6 +6,7 @@
 #include "codegen/emit.h"
 
 #include "base/intern.h"
+#include "ir/pipeline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -408,7 +409,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     uint32_t n_results = loop->n_carried + loop->n_stacked_out, at = 0;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, body, loop, path);
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, n_results + 1);
-    if (inner->reg >= DT_PLAN_REGS)
+    if (inner->reg >= DT_PLAN_REG_SLOTS)
         fail(e, op, "loops are nested too deep");
     for (uint32_t i = 0; i < loop->n_carried; i++, at++) {
         const DtValue *input = body->inputs.at[1 + at];
@@ -461,16 +462,23 @@ static void emit_source(DtEmit *e, const DtOp *op)
     fail(e, op, "no reader fills this input");
 }
 
-uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh)
+uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh) { return dt_emit_stage_group(e, mesh, 0); }
+
+uint32_t dt_emit_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages)
 {
     const DtMesh *m = &e->module->mesh;
     uint32_t first = m->n && m->axes[0].is_time ? 1 : 0;
-    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1};
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    if (pipeline && stages == UINT64_MAX >> (64 - pipeline->n_stages))
+        stages = 0; /* all of them */
+    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1, .stages = stages};
     for (uint32_t i = first; i < m->n; i++)
         if (mesh >> i & 1)
-            group.size *= (uint32_t)m->axes[i].size;
+            group.size *= pipeline && i == pipeline->mesh && stages
+                              ? (uint32_t)__builtin_popcountll(stages)
+                              : (uint32_t)m->axes[i].size;
     for (uint32_t i = 0; i < e->plan->groups.n; i++)
-        if (e->plan->groups.at[i].mask == group.mask)
+        if (e->plan->groups.at[i].mask == group.mask && e->plan->groups.at[i].stages == stages)
             return i;
     DT_PUSH(e->plan->arena, e->plan->groups, group);
     return e->plan->groups.n - 1;

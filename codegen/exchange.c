@@ -173,7 +173,8 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 {
     DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
     bool in_place = dt_place_same(to, from);
-    dt_emit_inst(e, DT_INST_ALL_REDUCE, dt_emit_mesh_group(e, mesh), in_place ? 1 : 2, args, op);
+    uint32_t ranks = dt_emit_stage_group(e, mesh, op ? op->stages : 0);
+    dt_emit_inst(e, DT_INST_ALL_REDUCE, ranks, in_place ? 1 : 2, args, op);
     set_inst(e, args[0].bytes / (int64_t)dt_dtype_size(to->view.dtype), to->view.dtype, reduce, 0);
 }
 

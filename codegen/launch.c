@@ -100,10 +100,14 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
     switch (value->kind) {
     case DT_KINT_BASES: return bases_arg(e, value);
     case DT_KINT_STEP: arg.kind = DT_ARG_STEP; break;
-    case DT_KINT_INDEX: arg.reg[e->scope->reg] = 1; break;
+    case DT_KINT_INDEX:
+        arg.reg[e->scope->reg] = 1;
+        arg.base = e->scope->loop->first;
+        break;
     case DT_KINT_ITERATION:
         for (const DtScope *scope = e->scope; scope && scope->loop; scope = scope->parent) {
             arg.reg[scope->reg] = stride;
+            arg.base += stride * scope->loop->first;
             stride *= scope->loop->count;
         }
         break;

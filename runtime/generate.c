@@ -161,7 +161,8 @@ static bool agree(const Generator *g, int64_t *token)
     if (!chooses)
         *token = -1;
     DtPlaceAt place = {.at = (char *)token, .arena = UINT32_MAX, .bytes = sizeof *token};
-    return rank->comm_ops->all_reduce(rank->comm, &rank->world, place, 1, DT_PLAN_I64, DT_PLAN_MAX);
+    return rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place, 1, DT_PLAN_I64,
+                                      DT_PLAN_MAX);
 }
 
 static void show(const Generator *g, int64_t token)

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 # A GPT small enough to train for fifty steps in a second. Text: numbers.txt beside this file's copy.
 include "std.dsl"
 dim batch = 8, seq = 16, kseq = seq, vocab = 128

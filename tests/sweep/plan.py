@@ -6,6 +6,7 @@ every pair of values of two factors that makes sense occurs in some layout (pair
 fixed seed). `sweep.py --plan` prints it; layouts.txt holds it, with what becomes of each.
 """
 import itertools
+import math
 import random
 
 # ---- programs ----
@@ -109,10 +110,8 @@ def fits(row):
     """No two values that mean nothing together, and 16 ranks at most."""
     if any(meaningless(a, row[a], b, row[b]) for a, b in itertools.combinations(row, 2)):
         return False
-    ranks = 1 if row["schedule"] == "-" else 2
-    for _, size in KINDS[row["kind"]][0]:
-        ranks *= size
-    return ranks <= 16
+    ranks = math.prod(size for _, size in KINDS[row["kind"]][0])
+    return ranks * (1 if row["schedule"] == "-" else 2) <= 16
 
 
 def pairs(row):
@@ -187,11 +186,9 @@ def zero_axes(kind):
 def layout(row, root):
     """The program text of a layout."""
     program, (mesh, lines) = PROGRAMS[row["program"]], KINDS[row["kind"]]
-    mesh, staged, ranks = list(mesh), row["schedule"] != "-", 1
-    if staged:
-        mesh = [("pipe", 2)] + mesh
-    for _, size in mesh:
-        ranks *= size
+    staged = row["schedule"] != "-"
+    mesh = ([("pipe", 2)] if staged else []) + mesh
+    ranks = math.prod(size for _, size in mesh)
     text = ['include "%s/%s"' % (root, program["file"]), 'cluster swept { gpus = %d; gpu = "cpu" }' % ranks,
             "parallel swept on swept {"]
     text.append("  mesh " + ", ".join("%s = %d" % axis for axis in mesh) if mesh else "  mesh alone = 1")
@@ -222,6 +219,53 @@ def options(row):
     for dim in PROGRAMS[row["program"]]["dims"].split():
         made += ["-D", dim]
     return made
+
+
+# ---- layouts that nobody planned ----
+
+# Names that shard lines may split, with extents that many numbers of ranks divide.
+LOOSE = {
+    "gpt2": "batch=12 seq=12 vocab=12 embed=12 heads=6 layers=2 | kseq ffn",
+    "llama": "batch=12 seq=4 vocab=12 layers=8 embed=4 kv=4 group=2 head=4 ffn=12 | kseq",
+    "moe": "batch=12 seq=4 vocab=12 layers=8 pool=12 experts=4 embed=4 kv=4 group=2 head=4 ffn=12 | kseq route each",
+    "t5": "batch=12 src=4 tgt=6 vocab=12 enc=2 dec=2 embed=4 heads=4 head=4 ffn=12 buckets=8 | ksrc ktgt",
+    "vit": "batch=12 gh=2 gw=2 ph=2 pw=2 classes=12 layers=2 embed=12 heads=4 head=4 ffn=12 |",
+    "vgg16": "batch=12 side=32 c0=2 classes=12 fc=12 | fd",
+    "bert": "batch=12 seq=4 vocab=12 layers=2 embed=12 heads=4 head=4 ffn=12 | kseq embed2",
+}
+
+
+def loose(rng, root):
+    """(text, options, what it is in one line) of a random mesh with random shard lines."""
+    program = rng.choice(list(LOOSE))
+    dims, more = LOOSE[program].split(" |")
+    names = [dim.split("=")[0] for dim in dims.split()] + more.split()
+    names = [name for name in names if name not in ("layers", "enc", "dec", "side", "c0", "pool", "gh", "gw", "ph", "pw")]
+    sizes = [2]
+    for _ in range(rng.choice((0, 1, 1, 2, 3))):
+        sizes.append(rng.choice((2, 2, 3, 4)))
+    rng.shuffle(sizes)
+    while math.prod(sizes) > 16:
+        sizes.pop()
+    mesh, lines, ranks = ["m%d" % i for i in range(len(sizes))], [], math.prod(sizes)
+    for axis in mesh:  # every mesh axis is used
+        lines.append("%s on %s" % (", ".join(rng.sample(names, rng.choice((1, 1, 2, 3)))), axis))
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        on = rng.sample(mesh, min(len(mesh), rng.choice((1, 2))))
+        place = rng.choice(("", "", "", "attend.")) if "loops" in PROGRAMS[program] else ""
+        lines.append("%s on %s" % (", ".join(place + n for n in rng.sample(names, rng.choice((1, 2)))), ", ".join(on)))
+    rng.shuffle(lines)
+    micro = rng.choice((1, 1, 2, 3))
+    text = ['include "%s/%s"' % (root, PROGRAMS[program]["file"]), 'cluster swept { gpus = %d; gpu = "cpu" }' % ranks,
+            "parallel swept on swept {", "  mesh " + ", ".join("%s = %d" % pair for pair in zip(mesh, sizes))]
+    text += ["  shard " + line for line in lines]
+    if micro > 1:
+        text.append("  micro batch = %d" % micro)
+    made = ["--parallel", "swept", "--set", "train.precision=" + PRECISIONS["f32"]]
+    for dim in dims.split():
+        made += ["-D", dim]
+    return "\n".join(text + ["}", ""]), made, "%s %s; %s; micro %d" % (
+        program, " x ".join(map(str, sizes)), "; ".join(lines), micro)
 
 
 def name(row):

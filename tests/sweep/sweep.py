@@ -6,6 +6,7 @@
   sweep.py DTC --all     all of them
   sweep.py DTC 17 23     these, with their texts and what dtc says
   sweep.py DTC --bless   runs all and writes what became of each
+  sweep.py DTC --random N [SEED]   N random meshes with random shard lines: none may be different or crash
   sweep.py --plan        prints the covering plan (--write makes it layouts.txt)
 
 layouts.txt has one line per layout: number, * or -, the value of each factor (plan.py), and the verdict: `equal`, or the
@@ -13,6 +14,7 @@ code of the diagnostic that refuses it. A layout that is refused there and is eq
 """
 import concurrent.futures
 import os
+import random
 import re
 import subprocess
 import sys
@@ -23,7 +25,7 @@ import plan
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILE = os.path.join(HERE, "layouts.txt")
-ORDINARY, SECONDS = 40, 120
+ORDINARY, SECONDS, JOBS = 40, 120, int(os.environ.get("DT_SWEEP_JOBS", "2"))
 
 
 def read():
@@ -45,12 +47,12 @@ def write(rows):
             file.write("%03d %s %s : %s\n" % (number, "*" if ordinary else "-", plan.name(row), verdict))
 
 
-def run(dtc, folder, number, row):
+def run(dtc, folder, number, text, options):
     """(verdict, output)"""
     path = os.path.join(folder, "%03d.dsl" % number)
     with open(path, "w") as file:
-        file.write(plan.layout(row, ROOT))
-    command = [dtc, path, "--verify"] + plan.options(row)
+        file.write(text)
+    command = [dtc, path, "--verify"] + options
     try:
         done = subprocess.run(command, capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -74,9 +76,8 @@ def show(number, row, verdict, said):
 def sweep(dtc, rows, detailed):
     """New verdicts, and whether all are as before."""
     good, found = True, []
-    jobs = int(os.environ.get("DT_SWEEP_JOBS", "2"))
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        outcomes = pool.map(lambda r: run(dtc, folder, r[0], r[2]), rows)
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        outcomes = pool.map(lambda r: run(dtc, folder, r[0], plan.layout(r[2], ROOT), plan.options(r[2])), rows)
         for (number, ordinary, row, before), (verdict, said) in zip(rows, outcomes):
             found.append((number, ordinary, row, verdict))
             bad = verdict not in (before, "equal") and before != "-" or verdict.split()[0] in ("different", "crash", "timeout")
@@ -92,6 +93,24 @@ def sweep(dtc, rows, detailed):
     return found, good
 
 
+def sweep_random(dtc, count, seed):
+    rng, verdicts, bad = random.Random(seed), [], 0
+    layouts = [plan.loose(rng, ROOT) for _ in range(count)]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        outcomes = pool.map(lambda i: run(dtc, folder, i, layouts[i][0], layouts[i][1]), range(count))
+        for (text, options, what), (verdict, said) in zip(layouts, outcomes):
+            verdicts.append(verdict)
+            if os.environ.get("DT_SWEEP_SHOW"):
+                print("%s : %s %s" % (what, verdict, "" if verdict == "equal" else said.split("\n")[0][:200]))
+            if verdict.split()[0] in ("different", "crash", "timeout"):
+                bad += 1
+                print("---- %s : %s\n%s# %s" % (what, verdict, text, " ".join("'%s'" % o for o in options)))
+                print("\n".join(line[:300] for line in said.splitlines()[-12:]))
+    print(", ".join("%d %s" % (verdicts.count(v), v) for v in sorted(set(verdicts))))
+    print("%d passed, %d failed" % (count - bad, bad))
+    return bad == 0
+
+
 def main(arguments):
     if "--plan" in arguments:
         rows = plan.cover()
@@ -105,6 +124,9 @@ def main(arguments):
                 print("%03d %s %s" % (number, "*" if ordinary else "-", plan.name(row)))
         return 0
     dtc, rows = os.path.abspath(arguments[0]), read()
+    if "--random" in arguments:
+        numbers = [int(word) for word in arguments[1:] if word.isdigit()]
+        return 0 if sweep_random(dtc, numbers[0], numbers[1] if len(numbers) > 1 else 0) else 1
     numbers = [int(word) for word in arguments[1:] if word.isdigit()]
     if numbers:
         _, good = sweep(dtc, [row for row in rows if row[0] in numbers], True)

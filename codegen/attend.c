@@ -193,7 +193,7 @@ static bool find_loops(Tiling *g)
             }
         }
     }
-    return g->n_s > 0 && g->e->scope->reg + g->n_loops < DT_PLAN_REGS;
+    return g->n_s > 0 && g->e->scope->reg + g->n_loops < DT_PLAN_REG_SLOTS;
 }
 
 /* Region values stay inside, and scores are read by the region or by outputs only. */

@@ -2,6 +2,8 @@
 /* The CPU back end: a placed module becomes a plan. */
 #include "codegen/emit.h"
 
+#include "ir/pipeline.h"
+
 #include <string.h>
 
 const char *const dt_codegen_kernels[] = {"attend"};
@@ -51,6 +53,8 @@ static void add_meta(DtEmit *e)
             meta.tokens = dt_type_elements(train->readers.at[0].types[0]);
         }
     }
+    if (e->module->pipeline)
+        meta.pipeline = 1u + e->module->pipeline->mesh - (mesh->n && mesh->axes[0].is_time ? 1 : 0);
     DT_PUSH(e->plan->arena, e->plan->meta, meta);
 }
 
@@ -116,6 +120,8 @@ DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *optio
         e->n_micro = (uint32_t)module->mesh.axes[0].size;
     e->stores = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
     e->shadows = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
+    e->store_record = DT_NEW_ARRAY(e->arena, int32_t, module->stores.n + 1);
+    e->trips = 1;
     add_meta(e);
     add_train(e);
     dt_entry_emit_all(e);

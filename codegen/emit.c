@@ -6,6 +6,7 @@
 #include "codegen/emit.h"
 
 #include "base/intern.h"
+#include "ir/pipeline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +95,8 @@ DtPlace *dt_emit_require(DtEmit *e, DtValue *value)
 
 static bool is_view(const DtOp *op)
 {
-    return op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP;
+    return op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP ||
+           op->kind == DT_OP_SHARD;
 }
 
 /* The value whose memory value may share. */
@@ -172,8 +174,7 @@ static void finish_output(DtEmit *e, const DtOutput *output)
     dt_place_set(e, output->value, output->place);
 }
 
-/* The wish comes back, to be served by a copy at the end. */
-static void refuse_direct(DtEmit *e, DtOutput *output)
+void dt_emit_refuse(DtEmit *e, DtOutput *output)
 {
     if (output->reuses) {
         *output = (DtOutput){.value = output->value, .place = dt_place_temporary(e, output->value->type, output->value->name)};
@@ -186,12 +187,11 @@ static void refuse_direct(DtEmit *e, DtOutput *output)
     output->accumulate = false;
 }
 
-/* The same for what may write before all of its reads are done: a loop, a call, a matrix product. */
-static DtOutput output_apart(DtEmit *e, DtValue *value, uint32_t group)
+DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t group)
 {
     DtOutput output = output_of(e, value, group);
     if (output.old && last_read(e, output.old) >= group)
-        refuse_direct(e, &output);
+        dt_emit_refuse(e, &output);
     return output;
 }
 
@@ -213,30 +213,38 @@ static void require_operands(DtEmit *e, const DtOp *const *ops, uint32_t n)
     }
 }
 
-/* A temporary of the same type that this group is the last to read: its memory can take the result, if the
- * kernel turns out to read it only where it writes. */
+bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t group)
+{
+    const DtPlace *place = dt_place_find(e, value);
+    if (!place || !value->op || e->buffers.at[place->view.buffer].fixed)
+        return false;
+    const DtPlace whole = dt_place_dense(e, value->type, place->view.buffer);
+    return dt_place_same(place, &whole) &&
+           e->buffers.at[place->view.buffer].bytes == dt_place_arg(e, &whole, false).bytes &&
+           root_of(value) == value && last_read(e, value) == group;
+}
+
+bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output)
+{
+    const DtBuffer *buffer = &e->buffers.at[output->place.view.buffer];
+    return !output->old && !buffer->fixed && buffer->first == UINT32_MAX;
+}
+
+/* An operand of the same type that dies here: its memory can take the result, if the kernel turns out to
+ * read it only where it writes. */
 static const DtValue *dying_operand(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group, const DtType *type)
 {
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < ops[i]->n_in; j++) {
-            const DtValue *value = ops[i]->in[j];
-            const DtPlace *place = dt_place_find(e, value);
-            if (!place || !value->op || value->type != type)
-                continue;
-            const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
-            const DtPlace whole = dt_place_dense(e, type, place->view.buffer);
-            if (!buffer->fixed && dt_place_same(place, &whole) && buffer->bytes == dt_place_arg(e, &whole, false).bytes &&
-                root_of(value) == value && last_read(e, value) == group)
-                return value;
-        }
+        for (uint32_t j = 0; j < ops[i]->n_in; j++)
+            if (ops[i]->in[j]->type == type && dt_emit_dies(e, ops[i]->in[j], group))
+                return ops[i]->in[j];
     return NULL;
 }
 
 static void reuse_memory(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group, DtOutput *outputs, uint32_t n_outputs)
 {
     for (uint32_t i = 0; i < n_outputs; i++) {
-        if (outputs[i].old || e->buffers.at[outputs[i].place.view.buffer].fixed ||
-            e->buffers.at[outputs[i].place.view.buffer].first != UINT32_MAX)
+        if (!dt_emit_is_fresh(e, &outputs[i]))
             continue; /* where it goes was somebody's wish */
         const DtValue *dying = dying_operand(e, ops, n, group, outputs[i].value->type);
         bool taken = false;
@@ -271,7 +279,7 @@ static void emit_group(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t g
     if (!dt_launch_kernel(e, ops, n, outputs, n_outputs)) {
         for (uint32_t i = 0; i < n_outputs; i++)
             if (outputs[i].old)
-                refuse_direct(e, &outputs[i]);
+                dt_emit_refuse(e, &outputs[i]);
         if (!dt_launch_kernel(e, ops, n, outputs, n_outputs))
             fail(e, ops[0], "a kernel would overwrite what it reads");
     }
@@ -401,7 +409,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     uint32_t n_results = loop->n_carried + loop->n_stacked_out, at = 0;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, body, loop, path);
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, n_results + 1);
-    if (inner->reg >= DT_PLAN_REGS)
+    if (inner->reg >= DT_PLAN_REG_SLOTS)
         fail(e, op, "loops are nested too deep");
     for (uint32_t i = 0; i < loop->n_carried; i++, at++) {
         const DtValue *input = body->inputs.at[1 + at];
@@ -416,7 +424,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
         inner->places[body->inputs.at[1 + at]->id] = slice_of(e, op, *dt_emit_require(e, op->in[at]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->arena, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
-        stacked[i] = output_apart(e, op->out[loop->n_carried + i], group);
+        stacked[i] = dt_emit_apart(e, op->out[loop->n_carried + i], group);
         wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
                                                  .place = slice_of(e, op, stacked[i].place, inner->reg)};
     }
@@ -454,35 +462,26 @@ static void emit_source(DtEmit *e, const DtOp *op)
     fail(e, op, "no reader fills this input");
 }
 
-uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh)
+uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh) { return dt_emit_stage_group(e, mesh, 0); }
+
+uint32_t dt_emit_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages)
 {
     const DtMesh *m = &e->module->mesh;
     uint32_t first = m->n && m->axes[0].is_time ? 1 : 0;
-    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1};
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    if (pipeline && stages == UINT64_MAX >> (64 - pipeline->n_stages))
+        stages = 0; /* all of them */
+    DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1, .stages = stages};
     for (uint32_t i = first; i < m->n; i++)
         if (mesh >> i & 1)
-            group.size *= (uint32_t)m->axes[i].size;
+            group.size *= pipeline && i == pipeline->mesh && stages
+                              ? (uint32_t)__builtin_popcountll(stages)
+                              : (uint32_t)m->axes[i].size;
     for (uint32_t i = 0; i < e->plan->groups.n; i++)
-        if (e->plan->groups.at[i].mask == group.mask)
+        if (e->plan->groups.at[i].mask == group.mask && e->plan->groups.at[i].stages == stages)
             return i;
     DT_PUSH(e->plan->arena, e->plan->groups, group);
     return e->plan->groups.n - 1;
-}
-
-/* Sums are made in place in memory that the other ranks can read. */
-static void emit_all_reduce(DtEmit *e, const DtOp *op, uint32_t group)
-{
-    DtOutput output = output_of(e, op->out[0], group);
-    if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, &e->module->mesh))
-        refuse_direct(e, &output);
-    dt_emit_copy(e, op->in[0], &output.place, false);
-    DtEArg arg = dt_place_arg(e, &output.place, true);
-    dt_emit_inst(e, DT_INST_ALL_REDUCE, dt_emit_mesh_group(e, op->mesh), 1, &arg, op);
-    DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
-    inst->count = arg.bytes / (int64_t)dt_dtype_size(output.place.view.dtype);
-    inst->dtype = (uint16_t)output.place.view.dtype;
-    inst->reduce = (uint16_t)op->reduce;
-    finish_output(e, &output);
 }
 
 static bool emit_view(DtEmit *e, const DtOp *op)
@@ -506,7 +505,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     for (uint32_t i = 0; i < func->ops.n; i++)
         inner->group[i] = i;
     for (uint32_t i = 0; i < func->results.n; i++) {
-        outputs[i] = output_apart(e, op->out[i], group);
+        outputs[i] = dt_emit_apart(e, op->out[i], group);
         wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
         want(inner, func->results.at[i], &wanted[i]);
     }
@@ -531,14 +530,14 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
         emit_source(e, op);
     } else if (op->kind == DT_OP_LOOP) {
         emit_loop(e, op, group);
-    } else if (op->kind == DT_OP_ALL_REDUCE) {
-        emit_all_reduce(e, op, group);
+    } else if (dt_exchange_emit(e, op, group)) {
+        return;
     } else if (emit_view(e, op)) {
         return;
     } else if (op->kind == DT_OP_DOT) {
         dt_emit_require(e, op->in[0]);
         dt_emit_require(e, op->in[1]);
-        DtOutput output = output_apart(e, op->out[0], group);
+        DtOutput output = dt_emit_apart(e, op->out[0], group);
         if (dt_gemm_emit(e, op, &output.place, output.accumulate))
             finish_output(e, &output);
         else if (dt_launch_kernel(e, ops, 1, &output, 1))

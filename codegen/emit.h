@@ -4,8 +4,10 @@
  *
  *   place.c   where values lie: views, buffers, lifetimes
  *   emit.c    ops to instructions, loops, entries
+ *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
  *   group.c   which ops share a kernel
+ *   pipeline.c  the entries of stages, slots, channels, schedules
  *   finish.c  offsets, bodies, schedules, records of the plan */
 #ifndef DT_CODEGEN_EMIT_H
 #define DT_CODEGEN_EMIT_H
@@ -23,11 +25,12 @@ typedef struct DtBuffer {
     uint32_t first, last;  /* positions in the stream that touch it; first > last: never */
 } DtBuffer;
 
-/* Where a value lies now: a view, and how its address moves with the registers (bytes). */
+/* Where a value lies now: a view, and how its address moves, in bytes, with the registers. */
 typedef struct DtPlace {
     bool set;
     DtView view;
     int64_t reg[DT_PLAN_REGS];
+    int64_t coord[DT_MAX_MESH]; /* and with the rank's coordinates on mesh axes of devices */
 } DtPlace;
 
 typedef struct DtEArg {
@@ -40,7 +43,7 @@ typedef struct DtEArg {
     int64_t coord[DT_PLAN_COORDS];
 } DtEArg;
 
-typedef enum DtEventKind { DT_EVENT_INST, DT_EVENT_LOOP, DT_EVENT_END } DtEventKind;
+typedef enum DtEventKind { DT_EVENT_INST, DT_EVENT_LOOP, DT_EVENT_END, DT_EVENT_ITEM } DtEventKind; /* ITEM: loop is a SET or CALL */
 typedef struct DtEvent {
     DtEventKind kind;
     DtPlanInst inst;       /* args counted from DtEmit.args */
@@ -84,6 +87,17 @@ typedef struct DtEInput {
     const DtType *type;
 } DtEInput;
 
+/* Arenas: one of each kind; with a pipeline two more, of what micro-batches in flight leave. */
+enum { DT_EMIT_ARENAS = DT_ARENA_KINDS + DT_PLAN_N_SLOTS };
+
+/* A body of the plan, to use one for equal ones. */
+typedef struct DtEBody {
+    uint64_t hash;
+    uint32_t body, n_args;
+} DtEBody;
+
+typedef struct DtPipelineEmit DtPipelineEmit; /* pipeline.c */
+
 typedef struct DtEmit {
     const DtProgram *program;
     const DtModule *module;
@@ -97,8 +111,13 @@ typedef struct DtEmit {
     DT_VEC(DtEvent) events;
     uint32_t entry_event;              /* first event of the entry being emitted */
     uint32_t entry_buffer;             /* first buffer of that entry */
-    int64_t arena_bytes[DT_ARENA_KINDS];
+    int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
+    int32_t stage;                     /* being emitted; 0 without a pipeline */
+    double trips;                      /* how often a step runs the entry being emitted */
+    DtPipelineEmit *pipeline;          /* NULL without one */
+    DT_VEC(DtEBody) bodies;
     DtPlace *stores;                   /* by store index */
+    int32_t *store_record;             /* by store index: number in the plan */
     DtPlace *shadows;                  /* by store index: the next value of a state */
     DT_VEC(DtEInput) inputs;
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
@@ -126,6 +145,8 @@ void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, cons
 void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
 void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results to where they are wanted */
 uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh);       /* the plan's group for a set of mesh axes */
+/* Of some stages of the pipeline, whose mesh axis is in mesh; 0: of all. */
+uint32_t dt_emit_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
 /* Writes the first n results of the function where they are wanted and are not yet. */
 void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted);
 DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path);
@@ -145,6 +166,25 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
 
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
+void dt_entry_store(DtEmit *e, const DtStore *store);        /* memory and record of a parameter, state, gradient, moment */
+void dt_entry_begin(DtEmit *e);                              /* what follows, up to dt_finish_entry, is one entry */
+/* Where each result goes; name: of the plan's entry. */
+void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted);
+void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval); /* of readers that fill inputs of func; NULL: of all */
+void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
+/* Sums over ranks of what is still partial. */
+void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
+/* One pass over all micro-batches of a batch; then sums over ranks. */
+void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval);
+void dt_entry_update(DtEmit *e, const DtEntryPoint *entry);
+void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type, uint32_t buffer);
+
+/* pipeline.c: all entries of a module that is cut into stages */
+void dt_pipeline_emit(DtEmit *e);
+bool dt_pipeline_is_here(const DtEmit *e, int32_t stage);    /* of the stage being emitted; true without a pipeline */
+int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage); /* its bytes, once all is emitted */
+/* Memory of a named result, the same on all stages if it is a scalar. */
+DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type);
 
 /* launch.c: kernels of groups, one text per distinct kernel */
 typedef struct DtOutput {
@@ -156,6 +196,21 @@ typedef struct DtOutput {
 } DtOutput;
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
+
+/* emit.c, on the outputs of an op. apart: where group number group may write value although it reads while it
+ * writes: a loop, a call, a matrix product, a collective. */
+DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t group);
+/* Into a temporary after all; the wish comes back, to be served by a copy at the end. */
+void dt_emit_refuse(DtEmit *e, DtOutput *output);
+/* A temporary that nothing has touched yet. */
+bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output);
+/* A temporary of its own, read for the last time by this group: its memory can take a result. */
+bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t group);
+
+/* exchange.c: emits a collective; false if op is none. */
+bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t group);
+/* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
+void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
 
 /* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
  * sums are in f32. */

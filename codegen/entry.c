@@ -40,23 +40,40 @@ static DtPlanArenaKind arena_of(const DtStore *store)
     }
 }
 
-static void plan_store(DtEmit *e, const DtStore *store)
+/* Stages that use one parameter have a store each; it counts once. */
+static bool is_again(const DtEmit *e, const DtStore *store)
+{
+    for (uint32_t i = 0; e->module->pipeline && i < store->index; i++) {
+        const DtStore *other = e->module->stores.at[i];
+        if (other->kind == store->kind && other->path == store->path && other->first == store->first)
+            return true;
+    }
+    return false;
+}
+
+void dt_entry_store(DtEmit *e, const DtStore *store)
 {
     const DtType *type = store->type;
     int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
     uint32_t buffer = dt_place_fixed(e, store->path, arena_of(store), bytes);
     e->stores[store->index] = dt_place_dense(e, type, buffer);
+    e->store_record[store->index] = (int32_t)e->plan->stores.n;
     DtPlanStore record = {.path = dt_write_str(e->plan, store->path), .pattern = dt_write_str(e->plan, store->pattern),
                           .kind = store->kind, .dtype = type->dtype, .n_loops = store->n_loops,
-                          .of = store->of ? (int32_t)store->of->index : -1, .init = store->init.kind,
+                          .of = store->of ? e->store_record[store->of->index] : -1, .init = store->init.kind,
                           .arena = arena_of(store), .init_a = store->init.a, .init_b = store->init.b,
                           .key = dt_hash_text(store->path, e->seed), .offset = e->buffers.at[buffer].offset,
                           .bytes = bytes, .saved = store->kind != DT_STORE_GRAD};
     record.span = dt_finish_span(e, store->span, NULL, store->path);
+    record.stage = e->module->pipeline ? store->stage : DT_PLAN_NONE;
     plan_axes(e, type, &record.first_axis, &record.n_axes);
-    DT_PUSH(e->plan->arena, e->plan->stores, record);
-    if (store->kind == DT_STORE_PARAM)
+    if (store->whole) {
+        e->plan->axes.at[record.first_axis].extent = store->whole;
+        e->plan->axes.at[record.first_axis].first = store->first;
+    }
+    if (store->kind == DT_STORE_PARAM && !is_again(e, store))
         e->plan->meta.at[0].parameters += dt_type_elements(type);
+    DT_PUSH(e->plan->arena, e->plan->stores, record);
 }
 
 static void add_input(DtEmit *e, const DtOp *op)
@@ -120,7 +137,17 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
     DT_PUSH(e->plan->arena, e->plan->readers, record);
 }
 
-static void emit_reads(DtEmit *e, bool eval)
+/* Whether the function has an input that the reader fills; func NULL: any has. */
+static bool reads_for(const DtReader *reader, const DtFunc *func)
+{
+    for (uint32_t i = 0; func && i < func->ops.n; i++)
+        for (uint32_t k = 0; func->ops.at[i]->kind == DT_OP_INPUT && k < reader->n_inputs; k++)
+            if (func->ops.at[i]->text == reader->inputs[k])
+                return true;
+    return func == NULL;
+}
+
+void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval)
 {
     for (uint32_t r = 0; r < e->plan->readers.n; r++) {
         const DtPlanReader *reader = &e->plan->readers.at[r];
@@ -129,9 +156,11 @@ static void emit_reads(DtEmit *e, bool eval)
         const DtType *type = NULL;
         if (reader->is_eval != eval)
             continue;
+        const DtTrainConfig *train = e->program->train;
+        const DtReader *from = eval ? &train->eval_readers.at[r - train->readers.n] : &train->readers.at[r];
+        if (!reads_for(from, func))
+            continue;
         for (uint32_t i = 0; i < reader->n_inputs; i++) {
-            const DtTrainConfig *train = e->program->train;
-            const DtReader *from = eval ? &train->eval_readers.at[r - train->readers.n] : &train->readers.at[r];
             const DtEInput *in = find_input(e, from->inputs[i]);
             type = in->type;
             args[n++] = dt_place_arg(e, &in->place, true);
@@ -145,11 +174,12 @@ static void emit_reads(DtEmit *e, bool eval)
 
 /* ---- results ---- */
 
-static void plan_metric(DtEmit *e, const char *name, const char *entry, const DtType *type, uint32_t buffer)
+void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type, uint32_t buffer)
 {
     DtPlanMetric metric = {.name = dt_write_str(e->plan, name), .entry = dt_write_str(e->plan, entry), .dtype = type->dtype,
                            .arena = e->buffers.at[buffer].arena, .offset = e->buffers.at[buffer].offset,
                            .bytes = e->buffers.at[buffer].bytes};
+    metric.stage = e->module->pipeline && type->rank ? e->stage : DT_PLAN_NONE;
     plan_axes(e, type, &metric.first_axis, &metric.n_axes);
     DT_PUSH(e->plan->arena, e->plan->metrics, metric);
 }
@@ -173,7 +203,7 @@ static DtPlace shadow_of(DtEmit *e, const DtStore *store)
 }
 
 /* Where each result of the entry goes. */
-static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted)
+void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted)
 {
     const DtFunc *func = entry->func;
     for (uint32_t i = 0; i < entry->results.n; i++) {
@@ -181,7 +211,7 @@ static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *nam
         const DtType *type = func->results.at[i]->type;
         DtWanted *wanted = &ret_wanted[i];
         wanted->set = true;
-        wanted->accumulate = result->accumulate && e->n_micro > 1;
+        wanted->accumulate = result->accumulate && (e->n_micro > 1 || e->module->pipeline);
         if (result->store && result->store->kind == DT_STORE_STATE && strcmp(name, "update") != 0) {
             wanted->place = shadow_of(e, result->store);
         } else if (result->name && result->name[0] == '@') {
@@ -191,33 +221,26 @@ static void wanted_results(DtEmit *e, const DtEntryPoint *entry, const char *nam
             wanted->old = param_value(func, result->store);
         } else {
             int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+            if (e->module->pipeline) {
+                wanted->place = dt_pipeline_named(e, name, result->name, type);
+                continue;
+            }
             bool predicts = strcmp(entry->name, "predict") == 0; /* tensors, which lie among the activations */
             uint32_t buffer = predicts && type->rank ? dt_place_buffer(e, result->name, bytes)
                                      : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
             wanted->place = dt_place_dense(e, type, buffer);
             if (!predicts) /* emit_predict names them in their order, once they have their place */
-                plan_metric(e, result->name, name, type, buffer);
+                dt_entry_metric(e, result->name, name, type, buffer);
         }
     }
 }
 
-static void all_reduce(DtEmit *e, const DtPlace *place, const DtType *type, uint16_t mesh)
-{
-    DtEArg arg = dt_place_arg(e, place, true);
-    dt_emit_inst(e, DT_INST_ALL_REDUCE, dt_emit_mesh_group(e, mesh), 1, &arg, NULL);
-    DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
-    inst->count = arg.bytes / (int64_t)dt_dtype_size(type->dtype);
-    inst->dtype = (uint16_t)type->dtype;
-    inst->reduce = type->pending;
-}
-
 /* Sums over ranks of what is still partial; gradients lie side by side and go as one. */
-static void complete_results(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
+void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     uint16_t time = first_device(&e->module->mesh) ? 1 : 0;
     DtPlace run = {0};
     uint16_t run_mesh = 0;
-    const DtType *run_type = NULL;
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtType *type = entry->func->results.at[i]->type;
         uint16_t mesh = (uint16_t)(type->partial & ~time);
@@ -225,7 +248,7 @@ static void complete_results(DtEmit *e, const DtEntryPoint *entry, const DtWante
             continue;
         const DtStore *store = entry->results.at[i].store;
         if (!store || store->kind != DT_STORE_GRAD || type->dtype != DT_F32 || type->pending != DT_REDUCE_SUM) {
-            all_reduce(e, &wanted[i].place, type, mesh);
+            dt_exchange_sum(e, &wanted[i].place, &wanted[i].place, mesh, (DtReduce)type->pending, NULL);
             continue;
         }
         DtBuffer *buffer = &e->buffers.at[wanted[i].place.view.buffer];
@@ -236,19 +259,18 @@ static void complete_results(DtEmit *e, const DtEntryPoint *entry, const DtWante
             continue;
         }
         if (run.set)
-            all_reduce(e, &run, run_type, run_mesh);
+            dt_exchange_sum(e, &run, &run, run_mesh, DT_REDUCE_SUM, NULL);
         run = (DtPlace){.set = true, .view = {.buffer = wanted[i].place.view.buffer, .dtype = DT_F32, .rank = 1,
                                               .extent = {(end - buffer->offset) / 4}, .stride = {1}}};
         run_mesh = mesh;
-        run_type = type;
     }
     if (run.set)
-        all_reduce(e, &run, run_type, run_mesh);
+        dt_exchange_sum(e, &run, &run, run_mesh, DT_REDUCE_SUM, NULL);
 }
 
 /* ---- entries ---- */
 
-static void emit_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
+void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     e->scope = dt_emit_scope(e, entry->func, NULL, "");
     for (uint32_t i = 0; i < entry->results.n; i++) {
@@ -261,7 +283,7 @@ static void emit_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *want
     e->scope = NULL;
 }
 
-static void begin_entry(DtEmit *e)
+void dt_entry_begin(DtEmit *e)
 {
     e->entry_event = e->events.n;
     e->entry_buffer = 0;
@@ -270,10 +292,10 @@ static void begin_entry(DtEmit *e)
 }
 
 /* One pass over all micro-batches of a batch; then sums over ranks. */
-static void emit_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
+void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
-    wanted_results(e, entry, name, wanted);
+    dt_entry_wanted(e, entry, name, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (wanted[i].accumulate)
             dt_emit_zero(e, &wanted[i].place);
@@ -281,39 +303,39 @@ static void emit_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bo
         DtEvent loop = {.kind = DT_EVENT_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
         DT_PUSH(e->arena, e->events, loop);
     }
-    emit_reads(e, eval);
-    emit_body(e, entry, wanted);
+    dt_entry_reads(e, NULL, eval);
+    dt_entry_body(e, entry, wanted);
     if (e->n_micro > 1)
         DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END}}));
-    complete_results(e, entry, wanted);
+    dt_entry_complete(e, entry, wanted);
 }
 
 /* "step" and "eval": what the data alone decide, then all micro-batches. */
 static void emit_batch(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
 {
-    begin_entry(e);
+    dt_entry_begin(e);
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtEntryPoint *other = &e->module->entries.at[i];
         size_t len = strlen(entry->name);
         if (strncmp(other->name, entry->name, len) == 0 && strcmp(other->name + len, ".prologue") == 0)
-            emit_pass(e, other, other->name, eval);
+            dt_entry_pass(e, other, other->name, eval);
     }
-    emit_pass(e, entry, name, eval);
+    dt_entry_pass(e, entry, name, eval);
     dt_finish_entry(e, name);
 }
 
-static void emit_update(DtEmit *e, const DtEntryPoint *entry)
+void dt_entry_update(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
-    begin_entry(e);
+    dt_entry_begin(e);
     for (uint32_t i = 0; i < e->module->stores.n; i++)
-        if (e->shadows[i].set) {
+        if (e->shadows[i].set && dt_pipeline_is_here(e, e->module->stores.at[i]->stage)) {
             DtEArg args[2] = {dt_place_arg(e, &e->stores[i], true), dt_place_arg(e, &e->shadows[i], false)};
             dt_emit_inst(e, DT_INST_COPY, 0, 2, args, NULL);
             e->events.at[e->events.n - 1].inst.count = args[0].bytes;
         }
-    wanted_results(e, entry, "update", wanted);
-    emit_body(e, entry, wanted);
+    dt_entry_wanted(e, entry, "update", wanted);
+    dt_entry_body(e, entry, wanted);
     dt_finish_entry(e, "update");
 }
 
@@ -321,24 +343,24 @@ static void emit_update(DtEmit *e, const DtEntryPoint *entry)
 static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
-    begin_entry(e);
-    wanted_results(e, entry, entry->name, wanted);
-    emit_body(e, entry, wanted);
-    complete_results(e, entry, wanted);
+    dt_entry_begin(e);
+    dt_entry_wanted(e, entry, entry->name, wanted);
+    dt_entry_body(e, entry, wanted);
+    dt_entry_complete(e, entry, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
         e->buffers.at[wanted[i].place.view.buffer].last = e->events.n; /* read when the entry has run */
     dt_finish_entry(e, entry->name);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (!entry->results.at[i].store)
-            plan_metric(e, entry->results.at[i].name, entry->name, entry->func->results.at[i]->type,
+            dt_entry_metric(e, entry->results.at[i].name, entry->name, entry->func->results.at[i]->type,
                         wanted[i].place.view.buffer);
 }
 
 void dt_entry_emit_all(DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;
-    for (uint32_t i = 0; i < e->module->stores.n; i++)
-        plan_store(e, e->module->stores.at[i]);
+    for (uint32_t i = 0; !e->module->pipeline && i < e->module->stores.n; i++)
+        dt_entry_store(e, e->module->stores.at[i]);
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtFunc *func = e->module->entries.at[i].func;
         for (uint32_t j = 0; j < func->ops.n; j++)
@@ -351,12 +373,16 @@ void dt_entry_emit_all(DtEmit *e)
         plan_reader(e, &train->readers.at[i], false);
     for (uint32_t i = 0; train && i < train->eval_readers.n; i++)
         plan_reader(e, &train->eval_readers.at[i], true);
+    if (e->module->pipeline) {
+        dt_pipeline_emit(e);
+        return;
+    }
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtEntryPoint *entry = &e->module->entries.at[i];
         if (strcmp(entry->name, "grad") == 0)
             emit_batch(e, entry, "step", false);
         else if (strcmp(entry->name, "update") == 0)
-            emit_update(e, entry);
+            dt_entry_update(e, entry);
         else if (strcmp(entry->name, "eval") == 0 && train && train->eval_readers.n)
             emit_batch(e, entry, "eval", true);
         else if (strcmp(entry->name, "predict") == 0)

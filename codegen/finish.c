@@ -8,6 +8,9 @@
 #include "base/hash.h"
 #include "codegen/emit.h"
 
+#include "base/hash.h"
+#include "ir/pipeline.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +125,13 @@ static double gemm_flops(const DtPlanGemm *g)
     return flops;
 }
 
+/* Ranks that run the entry. */
+static double ranks_of(const DtEmit *e)
+{
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    return (double)e->plan->meta.at[0].n_ranks / (pipeline ? pipeline->n_stages : 1);
+}
+
 static void push_inst(DtEmit *e, const DtEvent *event, double trips, bool counts)
 {
     DtPlanInst inst = event->inst;
@@ -130,14 +140,66 @@ static void push_inst(DtEmit *e, const DtEvent *event, double trips, bool counts
         push_arg(e, &e->args.at[event->inst.first_arg + i]);
     inst.span = dt_finish_span(e, event->span, event->path, event->text);
     if (counts && inst.kind == DT_INST_GEMM)
-        e->plan->meta.at[0].flops += trips * gemm_flops(&e->plan->gemms.at[inst.ref]) * e->plan->meta.at[0].n_ranks;
+        e->plan->meta.at[0].flops += trips * gemm_flops(&e->plan->gemms.at[inst.ref]) * ranks_of(e);
     DT_PUSH(e->plan->arena, e->plan->insts, inst);
+}
+
+/* What a body says, without where its records lie. */
+static uint64_t hash_body(const DtEmit *e, uint32_t first_inst, uint32_t n_insts, uint32_t first_arg)
+{
+    const DtPlanBuilder *plan = e->plan;
+    uint64_t hash = dt_hash_bytes(plan->args.at + first_arg, (plan->args.n - first_arg) * sizeof(DtPlanArg), n_insts);
+    for (uint32_t i = 0; i < n_insts; i++) {
+        DtPlanInst inst = plan->insts.at[first_inst + i];
+        inst.first_arg -= first_arg;
+        hash = dt_hash_bytes(&inst, sizeof inst, hash);
+    }
+    return hash;
+}
+
+static bool same_body(const DtEmit *e, const DtPlanBody *old, uint32_t first_inst, uint32_t n_insts, uint32_t first_arg)
+{
+    const DtPlanBuilder *plan = e->plan;
+    if (old->n_insts != n_insts)
+        return false;
+    uint32_t from = plan->insts.at[old->first_inst].first_arg;
+    for (uint32_t i = 0; i < n_insts; i++) {
+        DtPlanInst a = plan->insts.at[old->first_inst + i], b = plan->insts.at[first_inst + i];
+        a.first_arg -= from;
+        b.first_arg -= first_arg;
+        if (memcmp(&a, &b, sizeof a) != 0)
+            return false;
+    }
+    return memcmp(plan->args.at + from, plan->args.at + first_arg, (plan->args.n - first_arg) * sizeof(DtPlanArg)) == 0;
+}
+
+/* The body of the instructions from first_inst on; an equal one that is there already takes their place. */
+static uint32_t push_body(DtEmit *e, const char *name, uint32_t first_inst, uint32_t first_arg)
+{
+    DtPlanBuilder *plan = e->plan;
+    uint32_t n_insts = plan->insts.n - first_inst, n_args = plan->args.n - first_arg;
+    uint64_t hash = hash_body(e, first_inst, n_insts, first_arg);
+    for (uint32_t i = 0; e->module->pipeline && i < e->bodies.n; i++)
+        if (e->bodies.at[i].hash == hash && e->bodies.at[i].n_args == n_args &&
+            same_body(e, &plan->bodies.at[e->bodies.at[i].body], first_inst, n_insts, first_arg)) {
+            plan->insts.n = first_inst;
+            plan->args.n = first_arg;
+            return e->bodies.at[i].body;
+        }
+    char text[64];
+    snprintf(text, sizeof text, "%s.%u", name, plan->bodies.n);
+    DtPlanBody body = {.name = dt_write_str(plan, text), .first_inst = first_inst, .n_insts = n_insts};
+    DT_PUSH(plan->arena, plan->bodies, body);
+    DT_PUSH(e->arena, e->bodies, ((DtEBody){hash, plan->bodies.n - 1, n_args}));
+    return plan->bodies.n - 1;
 }
 
 void dt_finish_entry(DtEmit *e, const char *name)
 {
-    DtPlanEntry entry = {.name = dt_write_str(e->plan, name), .first = e->plan->schedule.n};
-    double trips[DT_PLAN_REGS + 2] = {1};
+    DtPlanEntry entry = {.name = dt_write_str(e->plan, name), .first = e->plan->schedule.n,
+                         .stage = e->module->pipeline ? e->stage : DT_PLAN_NONE};
+    double trips[DT_PLAN_MAX_DEPTH + 2] = {e->trips};
+    bool counts = strcmp(name, "step") == 0 || strncmp(name, "grad.", 5) == 0;
     uint32_t depth = 0;
     place_temporaries(e);
     for (uint32_t i = e->entry_event; i < e->events.n; i++) {
@@ -147,21 +209,17 @@ void dt_finish_entry(DtEmit *e, const char *name)
             if (event->kind == DT_EVENT_LOOP) {
                 trips[depth + 1] = trips[depth] * (double)event->loop.count;
                 depth++;
-            } else {
+            } else if (event->kind == DT_EVENT_END) {
                 depth--;
             }
             continue;
         }
-        DtPlanBody body = {.first_inst = e->plan->insts.n};
+        uint32_t first_inst = e->plan->insts.n, first_arg = e->plan->args.n;
         for (; i < e->events.n && e->events.at[i].kind == DT_EVENT_INST; i++)
-            push_inst(e, &e->events.at[i], trips[depth], strcmp(name, "step") == 0);
+            push_inst(e, &e->events.at[i], trips[depth], counts);
         i--;
-        body.n_insts = e->plan->insts.n - body.first_inst;
-        char text[64];
-        snprintf(text, sizeof text, "%s.%u", name, e->plan->bodies.n);
-        body.name = dt_write_str(e->plan, text);
-        DT_PUSH(e->plan->arena, e->plan->schedule, ((DtPlanSchedule){.kind = DT_SCHED_RUN, .body = e->plan->bodies.n}));
-        DT_PUSH(e->plan->arena, e->plan->bodies, body);
+        DtPlanSchedule run = {.kind = DT_SCHED_RUN, .body = push_body(e, name, first_inst, first_arg)};
+        DT_PUSH(e->plan->arena, e->plan->schedule, run);
     }
     entry.count = e->plan->schedule.n - entry.first;
     DT_PUSH(e->plan->arena, e->plan->entries, entry);
@@ -210,15 +268,16 @@ static DtStatus add_code(DtEmit *e)
     return status;
 }
 
-/* True if a collective touches the arena: then other ranks read it in place. The others stay private
- * memory of their rank, which the system can map in large pages. */
+/* True if other ranks read or write the arena in place: it holds an operand of a collective, or the result of a
+ * reduction. The others stay private memory of their rank, which the system can map in large pages. */
 static bool is_shared(const DtEmit *e, uint32_t arena)
 {
     for (uint32_t i = 0; i < e->plan->insts.n; i++) {
         const DtPlanInst *inst = &e->plan->insts.at[i];
-        if (inst->kind < DT_INST_ALL_REDUCE || inst->kind > DT_INST_RECV)
+        if (inst->kind < DT_INST_ALL_REDUCE || inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
             continue;
-        for (uint32_t a = 0; a < inst->n_args; a++) {
+        bool own = inst->kind >= DT_INST_ALL_GATHER && inst->kind <= DT_INST_ALL_TO_ALL; /* only its owner writes `to` */
+        for (uint32_t a = own ? 1 : 0; a < inst->n_args; a++) {
             const DtPlanArg *arg = &e->plan->args.at[inst->first_arg + a];
             if (arg->kind == DT_ARG_ADDRESS && arg->arena == arena)
                 return true;
@@ -229,12 +288,21 @@ static bool is_shared(const DtEmit *e, uint32_t arena)
 
 static void add_arenas(DtEmit *e)
 {
-    static const char *const names[DT_ARENA_KINDS] = {"parameters", "gradients", "optimizer", "activations",
-                                                      "inputs", "scalars", "workspace"};
-    for (uint32_t i = 0; i < DT_ARENA_KINDS; i++) {
-        DtPlanArena arena = {.name = dt_write_str(e->plan, names[i]), .kind = i, .shared = is_shared(e, i), .bytes = e->arena_bytes[i]};
+    static const char *const names[DT_EMIT_ARENAS] = {"parameters", "gradients", "optimizer", "activations",
+                                                      "inputs", "scalars", "workspace", "in flight", "in flight 2"};
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    uint32_t n = pipeline ? DT_EMIT_ARENAS : DT_ARENA_KINDS;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t kind = i < DT_ARENA_KINDS ? i : DT_ARENA_ACTIVATIONS;
+        DtPlanArena arena = {.name = dt_write_str(e->plan, names[i]), .kind = kind, .shared = is_shared(e, i), .bytes = e->arena_bytes[i]};
+        for (uint32_t s = 0; pipeline && s < pipeline->n_stages; s++)
+            if (dt_pipeline_arena(e, i, s) > arena.bytes)
+                arena.bytes = dt_pipeline_arena(e, i, s);
         DT_PUSH(e->plan->arena, e->plan->arenas, arena);
     }
+    for (uint32_t s = 0; pipeline && s < pipeline->n_stages; s++)
+        for (uint32_t i = 0; i < n; i++)
+            DT_PUSH(e->plan->arena, e->plan->sizes, ((DtPlanArenaSize){dt_pipeline_arena(e, i, s)}));
 }
 
 DtStatus dt_finish_plan(DtEmit *e)

@@ -50,7 +50,9 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
                     return false;
             bool same = node->n_index == 0 && node->offset == store->offset && k->form != DT_KFORM_SCAN &&
                         k->form != DT_KFORM_TOPK && k->form != DT_KFORM_SCATTER &&
-                        from->view->dtype == to->view.dtype && from->view->offset == to->view.offset && memcmp(place->reg, to->reg, sizeof to->reg) == 0;
+                        from->view->dtype == to->view.dtype &&
+                        from->view->offset == to->view.offset && memcmp(place->reg, to->reg, sizeof to->reg) == 0 &&
+                        memcmp(place->coord, to->coord, sizeof to->coord) == 0;
             for (uint32_t a = 0; a < k->n_axes; a++)
                 same = same && (node->coef[a] == store->stride[a]);
             if (!same)
@@ -98,10 +100,14 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
     switch (value->kind) {
     case DT_KINT_BASES: return bases_arg(e, value);
     case DT_KINT_STEP: arg.kind = DT_ARG_STEP; break;
-    case DT_KINT_INDEX: arg.reg[e->scope->reg] = 1; break;
+    case DT_KINT_INDEX:
+        arg.reg[e->scope->reg] = 1;
+        arg.base = e->scope->loop->first;
+        break;
     case DT_KINT_ITERATION:
         for (const DtScope *scope = e->scope; scope && scope->loop; scope = scope->parent) {
             arg.reg[scope->reg] = stride;
+            arg.base += stride * scope->loop->first;
             stride *= scope->loop->count;
         }
         break;

@@ -61,7 +61,7 @@ bool dt_place_same(const DtPlace *a, const DtPlace *b)
 {
     const DtView *x = &a->view, *y = &b->view;
     if (x->buffer != y->buffer || x->offset != y->offset || x->rank != y->rank || x->dtype != y->dtype ||
-        memcmp(a->reg, b->reg, sizeof a->reg) != 0)
+        memcmp(a->reg, b->reg, sizeof a->reg) != 0 || memcmp(a->coord, b->coord, sizeof a->coord) != 0)
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
         if (x->axis[d] != y->axis[d] || x->stride[d] != y->stride[d])
@@ -152,6 +152,32 @@ static void expand_view(DtEmit *e, const DtOp *op, DtView *out)
     order_as(out, type);
 }
 
+/* A rank's part of each axis that the op splits: it begins where the rank's coordinates say. False if they
+ * are more than an argument can depend on. */
+static bool shard_view(const DtEmit *e, const DtOp *op, DtPlace *place)
+{
+    const DtMesh *mesh = &e->module->mesh;
+    const DtType *x = op->in[0]->type, *y = op->out[0]->type;
+    uint32_t first_device = mesh->n && mesh->axes[0].is_time ? 1 : 0, n = 0;
+    for (uint32_t i = 0; i < y->rank; i++) {
+        int d = view_axis(&place->view, y->axes[i].name);
+        int64_t part = dt_type_local_extent(x, i, mesh);
+        for (uint32_t s = x->axes[i].n_split; s < y->axes[i].n_split; s++) {
+            uint32_t m = y->axes[i].split[s];
+            part /= mesh->axes[m].size;
+            int64_t bytes = part * place->view.stride[d] * (int64_t)dt_dtype_size(place->view.dtype);
+            if (mesh->axes[m].is_time)
+                place->reg[0] += bytes;
+            else
+                place->coord[m - first_device] += bytes;
+        }
+        place->view.extent[d] = part;
+    }
+    for (uint32_t m = 0; m < DT_MAX_MESH; m++)
+        n += place->coord[m] != 0;
+    return n <= DT_PLAN_COORDS;
+}
+
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place)
 {
     *ret_place = *in;
@@ -160,6 +186,7 @@ bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret
     case DT_OP_STOP: return true;
     case DT_OP_EXPAND: expand_view(e, op, out); return true;
     case DT_OP_RELABEL: return relabel_view(e, op, &in->view, out);
+    case DT_OP_SHARD: return shard_view(e, op, ret_place);
     case DT_OP_SLICE:
         for (uint32_t i = 0; i < op->n_axes; i++) {
             int d = view_axis(out, op->axes[i]);
@@ -182,5 +209,10 @@ DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written)
     DtEArg arg = {.kind = DT_ARG_ADDRESS, .written = written, .buffer = view->buffer,
                   .base = view->offset * size, .bytes = span * size};
     memcpy(arg.reg, place->reg, sizeof arg.reg);
+    for (uint32_t m = 0, n = 0; m < DT_MAX_MESH; m++)
+        if (place->coord[m] && n < DT_PLAN_COORDS) {
+            arg.coord_axis[n] = (uint8_t)m;
+            arg.coord[n++] = place->coord[m];
+        }
     return arg;
 }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A small GPT over bytes. `./quickstart` trains it on the texts of the package `fortunes`; for your own text:
 #
 #   dtc examples/quickstart.dsl -o out/mine.plan

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The small CPU recipe of nanoGPT on Shakespeare's plays, byte by byte: 4 layers, 4 heads, width 128, context 64,
 # 2,000 steps of 12 samples. The text is not part of this project; name yours with
 #   dtrun PLAN --data tinyshakespeare.txt=/path/to/tinyshakespeare.txt

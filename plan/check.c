@@ -567,7 +567,7 @@ static bool check_saved(Check *check)
         if (!check_span(check, "SAVE", i, s->span))
             return false;
         if (s->iterations < 1 || s->iterations > INT32_MAX || s->saved < 0 || s->recomputed < 0 ||
-            s->saved > INT64_MAX / INT32_MAX || s->recomputed > INT64_MAX / INT32_MAX)
+            s->saved > INT64_MAX / s->iterations || s->recomputed > INT64_MAX / s->iterations)
             return dt_check_fail(check, "SAVE", i, "counts are out of range");
     }
     return true;

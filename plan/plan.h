@@ -206,8 +206,9 @@ typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserv
  *   SET    register reg = step * register[body] + first, modulo count if that is not 0 (then 0 .. count - 1)
  *   LOOP   register reg = first, first + step, ... count times
  * Registers are 0 when an entry begins, a loop's after its END. Register 0 is the micro-batch, 1 to 4 are
- * iterations of loops by depth; schedules of pipelines use the others for slots (a micro-batch modulo a
+ * iterations of loops by depth; schedules of pipelines use the others: for slots (a micro-batch modulo a
  * depth) and for their own period. */
+enum { DT_PLAN_REG_SLOTS = 5, DT_PLAN_N_SLOTS = 2, DT_PLAN_REG_PERIOD = 7 };
 typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END, DT_SCHED_CALL, DT_SCHED_SET,
                                   DT_SCHED_KINDS } DtPlanScheduleKind;
 typedef struct DtPlanSchedule { uint32_t kind, reg, body, reserved; int64_t first, step, count; } DtPlanSchedule;

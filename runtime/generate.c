@@ -3,7 +3,8 @@
  * prompt stands in row 0 of the batch; each run gives the logits of the next token at the last
  * written position. When the row is full, the window slides by one. Sampling draws one number of
  * the counter generator per token, so equal seeds give equal texts. Every rank runs the same
- * number of predictions; the one that holds row 0 (rank 0) chooses the tokens. */
+ * number of predictions; the one that holds row 0 of the result chooses the tokens: rank 0, with a pipeline
+ * the first rank of the stage that computes the result, which tells all others. */
 #include "runtime/rank.h"
 
 #include "base/hash.h"
@@ -147,6 +148,23 @@ static int64_t choose(const Generator *g, int64_t number)
     return best;
 }
 
+/* The token that the rank with row 0 of the result has chosen. */
+static bool agree(const Generator *g, int64_t *token)
+{
+    DtRank *rank = g->rank;
+    const DtPlan *plan = rank->plan;
+    if (plan->meta->pipeline == 0)
+        return true;
+    bool chooses = dt_plan_on_stage(g->output->stage, rank->stage);
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        chooses = chooses && (m + 1 == plan->meta->pipeline || rank->coord[m] == 0);
+    if (!chooses)
+        *token = -1;
+    DtPlaceAt place = {.at = (char *)token, .arena = UINT32_MAX, .bytes = sizeof *token};
+    return rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place, 1, DT_PLAN_I64,
+                                      DT_PLAN_MAX);
+}
+
 static void show(const Generator *g, int64_t token)
 {
     if (g->bytes)
@@ -180,7 +198,9 @@ bool dt_generate_text(DtRank *rank)
         write_input(&g);
         if (!dt_exec_entry(rank, "predict"))
             return false;
-        int64_t token = choose(&g, i);
+        int64_t token = dt_plan_on_stage(g.output->stage, rank->stage) ? choose(&g, i) : -1;
+        if (!agree(&g, &token))
+            return false;
         push_token(&g, token);
         if (writes)
             show(&g, token);

@@ -125,7 +125,8 @@ bool dt_init_stores(DtRank *rank)
     const DtPlan *plan = rank->plan;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
-        if (store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE)
+        if ((store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE) ||
+            !dt_plan_on_stage(store->stage, rank->stage))
             continue; /* arenas start zeroed */
         if (store->dtype == DT_PLAN_F16)
             return dt_rank_fail(rank, DT_EXIT_FAILED,

@@ -102,5 +102,5 @@ int64_t dt_rank_axis_start(const DtPlan *plan, const int64_t coord[16], const Dt
     int64_t part = 0;
     for (int s = 0; s < DT_PLAN_SPLITS && axis->split[s] > 0; s++)
         part = part * plan->mesh[axis->split[s] - 1].size + coord[axis->split[s] - 1];
-    return part * axis->local;
+    return axis->first + part * axis->local;
 }

@@ -63,6 +63,7 @@ static const struct {
     uint32_t entries;
 } programs[] = {
     {"examples/gpt2.dsl", 124439808, 3},
+    {"examples/gpt_1t.dsl", 1008038758400, 3},
     {"examples/llama3_8b.dsl", 8030261248, 3},
     {"examples/moe.dsl", 46702792704, 3},
     {"examples/bert.dsl", 109514298, 3},

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A GPT small enough to train for fifty steps in a second. Text: numbers.txt beside this file's copy.
 include "std.dsl"
 dim batch = 8, seq = 16, kseq = seq, vocab = 128

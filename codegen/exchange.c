@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives: all_reduce, all_gather, reduce_scatter, all_to_all to one instruction each.
+ *
+ * An exchange moves blocks. Along each axis a block is as long as the shorter of operand and result; mesh axes
+ * that the operand's type has and the result's lacks say where a member's block goes in the result, the others
+ * where it lies in the operand:
+ *
+ *     all_gather      [a, b/t] -> [a, b]      to: b + coordinate of the sender
+ *     reduce_scatter  [a, b] -> [a, b/t]      from: b + coordinate of the receiver
+ *     all_to_all      [a, b/t] -> [a/t, b]    to: b + that of the sender; from: a + that of the receiver
+ *
+ * Both are views of memory as it is, so nothing is packed; only an operand or result that is itself a strided
+ * view goes through a dense copy if adjacent elements would not be adjacent on both sides. */
+#include "codegen/emit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Dim {
+    int64_t extent, to, from;
+} Dim;
+
+/* ---- blocks ---- */
+
+/* Elements along the axis that one step of the coordinate of split number s is. */
+static int64_t step_of(const DtAxis *axis, uint32_t s, const DtMesh *mesh)
+{
+    int64_t step = axis->extent;
+    for (uint32_t i = 0; i <= s; i++)
+        step /= mesh->axes[axis->split[i]].size;
+    return step;
+}
+
+/* The slot of a device mesh axis in blocks->coord_axis; -1: none is free. */
+static int coord_slot(DtPlanBlocks *blocks, uint32_t axis, uint32_t *n)
+{
+    for (uint32_t c = 0; c < *n; c++)
+        if (blocks->coord_axis[c] == axis)
+            return (int)c;
+    if (*n == DT_PLAN_COORDS)
+        return -1;
+    blocks->coord_axis[*n] = (uint8_t)axis;
+    return (int)(*n)++;
+}
+
+/* Where splits of longer that shorter lacks move a block, per coordinate, into coords. */
+static bool add_moves(DtPlanBlocks *blocks, const DtAxis *longer, uint32_t n_shorter, int64_t stride, const DtMesh *mesh,
+                      int64_t *coords, uint32_t *n)
+{
+    uint32_t first_device = mesh->axes[0].is_time ? 1 : 0;
+    for (uint32_t s = n_shorter; s < longer->n_split; s++) {
+        int slot = coord_slot(blocks, longer->split[s] - first_device, n);
+        if (slot < 0)
+            return false;
+        coords[slot] += step_of(longer, s, mesh) * stride;
+    }
+    return true;
+}
+
+static int64_t stride_of(const DtView *view, const char *axis)
+{
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->axis[d] == axis)
+            return view->stride[d];
+    return 0;
+}
+
+/* Outermost (in the result) first; neighbours that are one run on both sides joined. */
+static void add_dim(Dim *dims, uint32_t *n, Dim dim)
+{
+    if (dim.extent == 1)
+        return;
+    uint32_t at = (*n)++;
+    for (; at > 0 && dims[at - 1].to < dim.to; at--)
+        dims[at] = dims[at - 1];
+    dims[at] = dim;
+}
+
+static uint32_t join(Dim *dims, uint32_t n)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        Dim *last = used ? &dims[used - 1] : NULL;
+        if (last && last->to == dims[i].to * dims[i].extent && last->from == dims[i].from * dims[i].extent)
+            *last = (Dim){last->extent * dims[i].extent, dims[i].to, dims[i].from};
+        else
+            dims[used++] = dims[i];
+    }
+    return used;
+}
+
+/* The blocks of op between operand and result there; false if there are too many dimensions or, with adjacent, if
+ * no adjacent elements of a block are adjacent on both sides. */
+static bool blocks_of(const DtEmit *e, const DtOp *op, const DtView *from, const DtView *to, bool adjacent,
+                      DtPlanBlocks *ret_blocks)
+{
+    const DtMesh *mesh = &e->module->mesh;
+    const DtType *x = op->in[0]->type, *y = op->out[0]->type;
+    DtPlanBlocks blocks = {.n_dims = 0};
+    Dim dims[DT_MAX_RANK];
+    uint32_t n = 0, n_coords = 0;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const DtAxis *a = &x->axes[i], *b = &y->axes[i];
+        int64_t mine = dt_type_local_extent(x, i, mesh), theirs = dt_type_local_extent(y, i, mesh);
+        int64_t there = stride_of(to, a->name), here = stride_of(from, a->name);
+        add_dim(dims, &n, (Dim){mine < theirs ? mine : theirs, there, here});
+        if (!add_moves(&blocks, a, b->n_split, there, mesh, blocks.to_coord, &n_coords) ||
+            !add_moves(&blocks, b, a->n_split, here, mesh, blocks.from_coord, &n_coords))
+            return false;
+    }
+    n = join(dims, n);
+    if (n > DT_PLAN_BLOCK_DIMS || (adjacent && n && (dims[n - 1].to != 1 || dims[n - 1].from != 1)))
+        return false;
+    for (uint32_t d = 0; d < n; d++) {
+        blocks.extent[d] = dims[d].extent;
+        blocks.to[d] = dims[d].to;
+        blocks.from[d] = dims[d].from;
+    }
+    blocks.n_dims = n;
+    *ret_blocks = blocks;
+    return true;
+}
+
+/* Whether the blocks of a gather or scatter lie one after the other in the order of the members. */
+static bool is_plain(const DtEmit *e, const DtPlanBlocks *blocks, int64_t count)
+{
+    const DtPlanGroup *group = &e->plan->groups.at[blocks->group];
+    int64_t expected = count;
+    if (blocks->n_dims > 1 || group->mask >> 16)
+        return false;
+    for (uint32_t m = e->plan->mesh.n; m-- > 0;) {
+        if (!(group->mask >> m & 1))
+            continue;
+        int64_t moves = 0;
+        for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
+            if (blocks->coord_axis[c] == m && (blocks->to_coord[c] || blocks->from_coord[c])) {
+                if (blocks->to_coord[c] && blocks->from_coord[c])
+                    return false;
+                moves = blocks->to_coord[c] + blocks->from_coord[c];
+            }
+        if (moves != expected)
+            return false;
+        expected *= e->plan->mesh.at[m].size;
+    }
+    return true;
+}
+
+/* 1 + number of the record, 0 for a plain order. */
+static uint32_t record_of(DtEmit *e, DtPlanBlocks blocks, int64_t count, bool one_sided)
+{
+    if (one_sided && is_plain(e, &blocks, count))
+        return 0;
+    for (uint32_t i = 0; i < e->plan->blocks.n; i++)
+        if (memcmp(&e->plan->blocks.at[i], &blocks, sizeof blocks) == 0)
+            return i + 1;
+    DT_PUSH(e->plan->arena, e->plan->blocks, blocks);
+    return e->plan->blocks.n;
+}
+
+/* ---- instructions ---- */
+
+static void set_inst(DtEmit *e, int64_t count, DtDtype dtype, uint32_t reduce, uint32_t blocks)
+{
+    DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
+    inst->count = count;
+    inst->dtype = (uint16_t)dtype;
+    inst->reduce = (uint16_t)reduce;
+    inst->blocks = blocks;
+}
+
+void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op)
+{
+    DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
+    bool in_place = dt_place_same(to, from);
+    uint32_t ranks = dt_emit_stage_group(e, mesh, op ? op->stages : 0);
+    dt_emit_inst(e, DT_INST_ALL_REDUCE, ranks, in_place ? 1 : 2, args, op);
+    set_inst(e, args[0].bytes / (int64_t)dt_dtype_size(to->view.dtype), to->view.dtype, reduce, 0);
+}
+
+/* A dense copy of value in its own order. */
+static DtPlace dense_copy(DtEmit *e, DtValue *value)
+{
+    DtPlace copy = dt_place_temporary(e, value->type, value->name);
+    dt_emit_copy(e, value, &copy, false);
+    return copy;
+}
+
+static void emit_all_reduce(DtEmit *e, const DtOp *op, uint32_t group)
+{
+    const DtMesh *mesh = &e->module->mesh;
+    DtPlace from = *dt_emit_require(e, op->in[0]);
+    if (!dt_place_is_dense(&from, op->in[0]->type, mesh))
+        from = dense_copy(e, op->in[0]);
+    DtOutput output = dt_emit_apart(e, op->out[0], group);
+    if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))
+        dt_emit_refuse(e, &output);
+    if (dt_emit_is_fresh(e, &output) && dt_emit_dies(e, op->in[0], group))
+        output.place = from;
+    dt_exchange_sum(e, &output.place, &from, op->mesh, (DtReduce)op->in[0]->type->pending, op);
+    dt_place_set(e, output.value, output.place);
+}
+
+static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t group)
+{
+    const DtMesh *mesh = &e->module->mesh;
+    const DtType *x = op->in[0]->type, *y = op->out[0]->type;
+    DtPlace from = *dt_emit_require(e, op->in[0]);
+    DtOutput output = dt_emit_apart(e, op->out[0], group);
+    DtPlanBlocks blocks;
+    int64_t mine = dt_type_local_elements(x, mesh), theirs = dt_type_local_elements(y, mesh);
+    int64_t count = mine < theirs ? mine : theirs;
+    if (kind == DT_INST_ALL_TO_ALL)
+        for (uint32_t m = 0; m < mesh->n; m++)
+            count /= op->mesh >> m & 1 ? mesh->axes[m].size : 1;
+    if (output.accumulate || output.reuses)
+        dt_emit_refuse(e, &output);
+    if (!blocks_of(e, op, &from.view, &output.place.view, true, &blocks)) {
+        if (!dt_place_is_dense(&from, x, mesh))
+            from = dense_copy(e, op->in[0]);
+        if (!dt_place_is_dense(&output.place, y, mesh))
+            dt_emit_refuse(e, &output);
+        if (!blocks_of(e, op, &from.view, &output.place.view, false, &blocks)) {
+            fprintf(stderr, "dtc: internal error: `%s` over more than %d mesh axes\n", dt_op_info[op->kind].text, DT_PLAN_COORDS);
+            abort();
+        }
+    }
+    blocks.group = dt_emit_mesh_group(e, op->mesh);
+    DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
+    dt_emit_inst(e, kind, blocks.group, 2, args, op);
+    set_inst(e, count, y->dtype, kind == DT_INST_REDUCE_SCATTER ? x->pending : 0, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
+    dt_place_set(e, output.value, output.place);
+}
+
+bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t group)
+{
+    switch (op->kind) {
+    case DT_OP_ALL_REDUCE: emit_all_reduce(e, op, group); return true;
+    case DT_OP_ALL_GATHER: emit_blocks(e, op, DT_INST_ALL_GATHER, group); return true;
+    case DT_OP_REDUCE_SCATTER: emit_blocks(e, op, DT_INST_REDUCE_SCATTER, group); return true;
+    case DT_OP_ALL_TO_ALL: emit_blocks(e, op, DT_INST_ALL_TO_ALL, group); return true;
+    default: return false;
+    }
+}

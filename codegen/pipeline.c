@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules that are cut into pipeline stages (ir/pipeline.h): for each stage its memory, its pieces as entries of the
+ * plan, and schedules that call them.
+ *
+ * Slots. What micro-batches in flight leave (SAVED, CHANNEL stores) has `depth` slots, of which micro-batch m
+ * uses number m mod depth: an address base + register x stride, the register being set by the schedule. A
+ * stage has two such registers in a run, so its depths above 1 make two groups; a third depth is rounded up to a
+ * larger one, which is right since micro-batches in flight follow one another. Memory is laid out slot by slot, each
+ * group in an arena of its own: so addresses do not depend on the depth, and stages that do the same work
+ * share their bodies. Runs ("grad", "eval", "predict") lie over one another.
+ *
+ * Schedules. The actions of a stage become SET (micro-batch and slots), CALL of a piece, and RUN of a body that sends
+ * or receives. Actions that repeat with micro-batches that advance evenly become a loop.
+ *
+ * Named scalars (the loss) have one place on all stages and are added over them at the end, so that every rank can
+ * read them. */
+#include "codegen/emit.h"
+
+#include "base/intern.h"
+#include "ir/pipeline.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LONGEST_PERIOD = 64 }; /* actions of a loop that is looked for */
+
+/* The slots of one stage in one run. */
+typedef struct Slots {
+    int64_t depth[DT_PLAN_N_SLOTS]; /* of each group; 0: there is none */
+    int64_t bytes[DT_PLAN_N_SLOTS]; /* of one slot */
+    int64_t single;                 /* bytes of what has one slot */
+} Slots;
+
+typedef struct Named {
+    const char *entry, *name;
+    const DtType *type;
+    DtPlace place;
+} Named;
+
+struct DtPipelineEmit {
+    DT_VEC(Named) named;
+    int64_t *bytes;      /* [stage * DT_EMIT_ARENAS + arena] */
+    uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
+    int32_t *called;     /* by entry of the module: number of the plan's entry */
+    Slots slots;
+};
+
+bool dt_pipeline_is_here(const DtEmit *e, int32_t stage)
+{
+    return !e->module->pipeline || stage < 0 || stage == e->stage;
+}
+
+int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage)
+{
+    bool common = arena == DT_ARENA_INPUTS || arena == DT_ARENA_SCALARS;
+    return common ? e->arena_bytes[arena] : e->pipeline->bytes[stage * DT_EMIT_ARENAS + arena];
+}
+
+static int64_t bytes_of(const DtEmit *e, const DtType *type)
+{
+    return dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+}
+
+static int64_t aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN; }
+
+static const char *plan_name(const DtPipelineRun *run) { return strcmp(run->name, "grad") == 0 ? "step" : run->name; }
+
+/* "eval" needs held-out data. */
+static bool is_wanted(const DtEmit *e, const DtPipelineRun *run)
+{
+    return strcmp(run->name, "eval") != 0 || (e->program->train && e->program->train->eval_readers.n);
+}
+
+/* ---- named results ---- */
+
+DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type)
+{
+    for (uint32_t i = 0; i < e->pipeline->named.n; i++) {
+        const Named *known = &e->pipeline->named.at[i];
+        if (strcmp(known->entry, entry) == 0 && known->name == name)
+            return known->place;
+    }
+    DtPlanArenaKind arena = type->rank ? DT_ARENA_WORKSPACE : DT_ARENA_SCALARS;
+    uint32_t buffer = dt_place_fixed(e, name, arena, bytes_of(e, type));
+    Named named = {entry, name, type, dt_place_dense(e, type, buffer)};
+    DT_PUSH(e->arena, e->pipeline->named, named);
+    dt_entry_metric(e, name, entry, type, buffer);
+    return named.place;
+}
+
+/* ---- slots ---- */
+
+typedef DT_VEC(const DtStore *) Stores;
+
+static void add_store(const DtEmit *e, Stores *stores, const DtStore *store)
+{
+    if (!store || (store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL) || store->stage != e->stage)
+        return;
+    for (uint32_t i = 0; i < stores->n; i++)
+        if (stores->at[i] == store)
+            return;
+    DT_PUSH(e->arena, *stores, store);
+}
+
+static void add_entry(const DtEmit *e, Stores *stores, int32_t number)
+{
+    if (number < 0)
+        return;
+    const DtEntryPoint *entry = &e->module->entries.at[number];
+    for (uint32_t i = 0; i < entry->func->ops.n; i++)
+        add_store(e, stores, entry->func->ops.at[i]->store);
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        add_store(e, stores, entry->results.at[i].store);
+}
+
+/* Whatever the stage keeps for micro-batches in flight in a run. */
+static Stores list_stores(const DtEmit *e, const DtPipelineRun *run)
+{
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    Stores stores = {0};
+    for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
+        if (pipeline->stage_of[g] != (uint32_t)e->stage)
+            continue;
+        add_entry(e, &stores, run->pieces[g].f);
+        add_entry(e, &stores, run->pieces[g].b);
+        add_entry(e, &stores, run->pieces[g].w);
+    }
+    for (uint32_t c = 0; c < run->channels.n; c++)
+        for (uint32_t i = 0; i < run->channels.at[c].stores.n; i++) {
+            add_store(e, &stores, run->channels.at[c].stores.at[i]);
+            add_store(e, &stores, run->channels.at[c].stores.at[i]->of);
+        }
+    return stores;
+}
+
+/* The group with at least that many slots: of all groups the one with the fewest. */
+static uint32_t group_of(const Slots *slots, int64_t depth)
+{
+    uint32_t best = DT_PLAN_N_SLOTS;
+    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
+        if (slots->depth[g] >= depth && (best == DT_PLAN_N_SLOTS || slots->depth[g] < slots->depth[best]))
+            best = g;
+    return best;
+}
+
+/* Depths that all others can be rounded up to: a third one takes the place of the smallest. */
+static void choose_depths(const Stores *stores, Slots *slots)
+{
+    int64_t *have = slots->depth;
+    for (uint32_t i = 0; i < stores->n; i++) {
+        int64_t depth = stores->at[i]->depth;
+        uint32_t least = have[0] <= have[1] ? 0 : 1;
+        if (depth > 1 && depth != have[0] && depth != have[1] && depth > have[least])
+            have[least] = depth;
+    }
+}
+
+static void place_slots(DtEmit *e, const DtPipelineRun *run)
+{
+    Slots *slots = &e->pipeline->slots;
+    Stores stores = list_stores(e, run);
+    *slots = (Slots){.single = 0};
+    choose_depths(&stores, slots);
+    for (uint32_t i = 0; i < stores.n; i++) {
+        const DtStore *store = stores.at[i];
+        int64_t bytes = bytes_of(e, store->type);
+        uint32_t group = store->depth <= 1 ? DT_PLAN_N_SLOTS : group_of(slots, store->depth);
+        int64_t *end = group < DT_PLAN_N_SLOTS ? &slots->bytes[group] : &slots->single;
+        DtBuffer buffer = {.name = store->path, .bytes = bytes, .fixed = true, .offset = *end, .first = UINT32_MAX};
+        buffer.arena = DT_ARENA_KINDS + (group < DT_PLAN_N_SLOTS ? group : 0);
+        DT_PUSH(e->arena, e->buffers, buffer);
+        e->stores[store->index] = dt_place_dense(e, store->type, e->buffers.n - 1);
+        *end += aligned(bytes);
+    }
+    for (uint32_t i = 0; i < stores.n; i++) {
+        const DtStore *store = stores.at[i];
+        DtPlace *place = &e->stores[store->index];
+        if (store->depth <= 1)
+            continue;
+        uint32_t group = group_of(slots, store->depth);
+        place->reg[DT_PLAN_REG_SLOTS + group] = slots->bytes[group];
+        e->buffers.at[place->view.buffer].offset += group == 0 ? slots->single : 0;
+    }
+    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++) {
+        int64_t bytes = slots->depth[g] * slots->bytes[g] + (g == 0 ? slots->single : 0);
+        if (bytes > e->arena_bytes[DT_ARENA_KINDS + g])
+            e->arena_bytes[DT_ARENA_KINDS + g] = bytes;
+    }
+}
+
+/* ---- channels ---- */
+
+/* A message is what one store holds: a channel of the run becomes one of the plan per store. */
+static uint32_t *add_channels(DtEmit *e, const DtPipelineRun *run)
+{
+    uint32_t *first = DT_NEW_ARRAY(e->arena, uint32_t, run->channels.n + 1);
+    for (uint32_t c = 0; c < run->channels.n; c++) {
+        const DtChannel *channel = &run->channels.at[c];
+        first[c] = e->plan->channels.n;
+        for (uint32_t i = 0; i < channel->stores.n; i++) {
+            const DtStore *store = channel->stores.at[i];
+            DtPlanChannel record = {.name = dt_write_str(e->plan, store->path), .from = channel->from, .to = channel->to,
+                                    .slots = (uint32_t)channel->slots, .bytes = bytes_of(e, store->type),
+                                    .span = dt_finish_span(e, store->span, NULL, store->path)};
+            DT_PUSH(e->plan->arena, e->plan->channels, record);
+        }
+    }
+    return first;
+}
+
+static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *action)
+{
+    const DtChannel *channel = &run->channels.at[action->unit];
+    bool sends = action->kind == DT_ACTION_SEND;
+    for (uint32_t i = 0; i < channel->stores.n; i++) {
+        const DtStore *to = channel->stores.at[i], *store = sends ? to->of : to;
+        DtEArg args[2] = {dt_place_arg(e, &e->stores[store->index], !sends), {.kind = DT_ARG_INTEGER, .reg = {1}}};
+        dt_emit_inst(e, sends ? DT_INST_SEND : DT_INST_RECV, e->pipeline->channels[action->unit] + i, 2, args, NULL);
+        DtEvent *event = &e->events.at[e->events.n - 1];
+        event->inst.dtype = (uint16_t)store->type->dtype;
+        event->inst.count = dt_type_local_elements(store->type, &e->module->mesh);
+        event->span = to->span;
+        event->text = to->path;
+    }
+}
+
+/* ---- schedules ---- */
+
+/* What the registers of micro-batch and slots hold: of micro-batch first + step x period register. */
+typedef struct Flow {
+    bool known;
+    int64_t first, step;
+} Flow;
+
+static void push_item(DtEmit *e, DtEventKind kind, DtPlanSchedule item)
+{
+    DT_PUSH(e->arena, e->events, ((DtEvent){.kind = kind, .loop = item}));
+}
+
+static void set_micro(DtEmit *e, Flow *flow, int64_t first, int64_t step)
+{
+    const Slots *slots = &e->pipeline->slots;
+    DtPlanSchedule item = {.kind = DT_SCHED_SET, .body = step ? DT_PLAN_REG_PERIOD : 0, .first = first, .step = step};
+    if (flow->known && flow->first == first && flow->step == step)
+        return;
+    *flow = (Flow){true, first, step};
+    push_item(e, DT_EVENT_ITEM, item);
+    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++) {
+        if (slots->depth[g] == 0)
+            continue;
+        item.reg = DT_PLAN_REG_SLOTS + g;
+        item.count = slots->depth[g];
+        push_item(e, DT_EVENT_ITEM, item);
+    }
+}
+
+static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *action, int64_t step, Flow *flow)
+{
+    set_micro(e, flow, action->micro, step);
+    if (action->kind == DT_ACTION_SEND || action->kind == DT_ACTION_RECV) {
+        emit_transfer(e, run, action);
+        return;
+    }
+    const DtPieceEntries *entries = &run->pieces[action->unit];
+    int32_t entry = action->kind == DT_ACTION_F ? entries->f : action->kind == DT_ACTION_B ? entries->b : entries->w;
+    DtPlanSchedule call = {.kind = DT_SCHED_CALL, .body = (uint32_t)e->pipeline->called[entry]};
+    push_item(e, DT_EVENT_ITEM, call);
+}
+
+/* actions, count times, each time with micro-batches that are step larger. */
+static void emit_loop(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n, int64_t count, int64_t step)
+{
+    Flow flow = {0};
+    DtPlanSchedule loop = {.kind = DT_SCHED_LOOP, .reg = DT_PLAN_REG_PERIOD, .step = 1, .count = count};
+    push_item(e, DT_EVENT_LOOP, loop);
+    for (uint32_t i = 0; i < n; i++)
+        emit_action(e, run, &actions[i], step, &flow);
+    push_item(e, DT_EVENT_END, (DtPlanSchedule){.kind = DT_SCHED_END, .reg = DT_PLAN_REG_PERIOD});
+}
+
+static bool repeats(const DtAction *a, const DtAction *b, int64_t step)
+{
+    return a->kind == b->kind && a->unit == b->unit && b->micro - a->micro == step;
+}
+
+/* How often the first `period` of n actions come in a row, micro-batches advancing by *ret_step. */
+static int64_t repetitions(const DtAction *actions, uint32_t n, uint32_t period, int64_t *ret_step)
+{
+    uint32_t i = period;
+    if (n < 2 * period)
+        return 1;
+    *ret_step = actions[period].micro - actions[0].micro;
+    while (i < n && repeats(&actions[i - period], &actions[i], *ret_step))
+        i++;
+    return i / period;
+}
+
+static void emit_list(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n)
+{
+    Flow flow = {0};
+    for (uint32_t i = 0; i < n;) {
+        int64_t best = 1, best_step = 0, step = 0;
+        uint32_t best_period = 1;
+        for (uint32_t period = 1; period <= LONGEST_PERIOD && i + 2 * period <= n; period++) {
+            int64_t count = repetitions(actions + i, n - i, period, &step);
+            if (count > 1 && count * period > best * best_period) {
+                best = count;
+                best_period = period;
+                best_step = step;
+            }
+        }
+        if (best > 1) {
+            emit_loop(e, run, actions + i, best_period, best, best_step);
+            flow.known = false;
+        } else {
+            emit_action(e, run, &actions[i], 0, &flow);
+        }
+        i += (uint32_t)best * best_period;
+    }
+}
+
+/* In "predict" the inputs hold one micro-batch only: it alone goes through the pieces. */
+static void emit_first(DtEmit *e, const DtPipelineRun *run, const DtStageActions *actions)
+{
+    Flow flow = {0};
+    for (int64_t i = 0; i < dt_pipeline_count(actions); i++) {
+        DtAction action = dt_pipeline_at(actions, i);
+        if (action.micro == 0)
+            emit_action(e, run, &action, 0, &flow);
+    }
+}
+
+static void emit_actions(DtEmit *e, const DtPipelineRun *run)
+{
+    const DtStageActions *actions = &run->stages[e->stage];
+    if (strcmp(run->name, "predict") == 0) {
+        emit_first(e, run, actions);
+        return;
+    }
+    emit_list(e, run, actions->prologue.at, actions->prologue.n);
+    if (actions->count > 0)
+        emit_loop(e, run, actions->period.at, actions->period.n, actions->count, actions->step);
+    emit_list(e, run, actions->epilogue.at, actions->epilogue.n);
+}
+
+/* ---- runs ---- */
+
+static void emit_piece(DtEmit *e, const DtPipelineRun *run, int32_t number)
+{
+    if (number < 0)
+        return;
+    const DtEntryPoint *entry = &e->module->entries.at[number];
+    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
+    dt_entry_begin(e);
+    dt_entry_wanted(e, entry, plan_name(run), wanted);
+    if (strcmp(run->name, "predict") != 0)
+        dt_entry_reads(e, entry->func, strcmp(run->name, "eval") == 0);
+    dt_entry_body(e, entry, wanted);
+    e->trips = (double)e->module->pipeline->n_micro;
+    dt_finish_entry(e, entry->name);
+    e->trips = 1;
+    e->pipeline->called[number] = (int32_t)e->plan->entries.n - 1;
+}
+
+/* All results of the stage's pieces in a run, each place once, as if one function made them: what begins at zero, and
+ * is completed at the end. */
+typedef struct Results {
+    DtFunc func;
+    DtEntryPoint entry;
+    DT_VEC(DtWanted) wanted;
+} Results;
+
+static void add_results(DtEmit *e, const DtPipelineRun *run, int32_t number, Results *results)
+{
+    if (number < 0)
+        return;
+    const DtEntryPoint *entry = &e->module->entries.at[number];
+    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
+    dt_entry_wanted(e, entry, plan_name(run), wanted);
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        bool again = entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_SAVED;
+        for (uint32_t k = 0; k < results->wanted.n; k++)
+            again = again || dt_place_same(&results->wanted.at[k].place, &wanted[i].place);
+        if (again)
+            continue;
+        DT_PUSH(e->arena, results->wanted, wanted[i]);
+        DT_PUSH(e->arena, results->entry.results, entry->results.at[i]);
+        DT_PUSH(e->arena, results->func.results, entry->func->results.at[i]);
+    }
+}
+
+static Results *list_results(DtEmit *e, const DtPipelineRun *run)
+{
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    Results *results = DT_NEW(e->arena, Results);
+    results->entry.name = run->name;
+    results->entry.func = &results->func;
+    for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
+        if (pipeline->stage_of[g] != (uint32_t)e->stage)
+            continue;
+        add_results(e, run, run->pieces[g].f, results);
+        add_results(e, run, run->pieces[g].b, results);
+        add_results(e, run, run->pieces[g].w, results);
+    }
+    return results;
+}
+
+/* A scalar of the run is one on the stage that computes it, 0 on the others. */
+static void zero_results(DtEmit *e, const char *name, const Results *results)
+{
+    for (uint32_t i = 0; i < results->wanted.n; i++)
+        if (results->wanted.at[i].accumulate)
+            dt_emit_zero(e, &results->wanted.at[i].place);
+    for (uint32_t i = 0; i < e->pipeline->named.n; i++) {
+        const Named *named = &e->pipeline->named.at[i];
+        bool here = strcmp(named->entry, name) != 0 || named->type->rank;
+        for (uint32_t k = 0; k < results->wanted.n; k++)
+            here = here || dt_place_same(&results->wanted.at[k].place, &named->place);
+        if (!here)
+            dt_emit_zero(e, &named->place);
+    }
+}
+
+static void share_scalars(DtEmit *e, const char *name)
+{
+    for (uint32_t i = 0; i < e->pipeline->named.n; i++) {
+        const Named *named = &e->pipeline->named.at[i];
+        if (strcmp(named->entry, name) != 0 || named->type->rank)
+            continue;
+        DtEArg arg = dt_place_arg(e, &named->place, true);
+        uint16_t mesh = (uint16_t)(1u << e->module->pipeline->mesh);
+        dt_emit_inst(e, DT_INST_ALL_REDUCE, dt_emit_stage_group(e, mesh, 0), 1, &arg, NULL);
+        DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
+        inst->count = 1;
+        inst->dtype = (uint16_t)named->type->dtype;
+    }
+}
+
+static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.40s.prologue.%d", run->name, e->stage);
+    for (uint32_t i = 0; i < e->module->entries.n; i++)
+        if (strcmp(e->module->entries.at[i].name, name) == 0)
+            dt_entry_pass(e, &e->module->entries.at[i], e->module->entries.at[i].name, strcmp(run->name, "eval") == 0);
+}
+
+static void emit_run(DtEmit *e, const DtPipelineRun *run)
+{
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    place_slots(e, run);
+    for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
+        if (pipeline->stage_of[g] != (uint32_t)e->stage)
+            continue;
+        emit_piece(e, run, run->pieces[g].f);
+        emit_piece(e, run, run->pieces[g].b);
+        emit_piece(e, run, run->pieces[g].w);
+    }
+    dt_entry_begin(e);
+    Results *results = list_results(e, run);
+    emit_prologue(e, run);
+    zero_results(e, plan_name(run), results);
+    emit_actions(e, run);
+    dt_entry_complete(e, &results->entry, results->wanted.at);
+    share_scalars(e, plan_name(run));
+    dt_finish_entry(e, plan_name(run));
+}
+
+/* ---- stages ---- */
+
+/* Places of scalars, before any stage is emitted: every stage zeroes and adds those of every other. */
+static void name_scalars(DtEmit *e)
+{
+    for (uint32_t r = 0; r < e->module->pipeline->runs.n; r++) {
+        const DtPipelineRun *run = &e->module->pipeline->runs.at[r];
+        for (uint32_t g = 0; g < e->module->pipeline->n_pieces; g++) {
+            const DtEntryPoint *entry = &e->module->entries.at[run->pieces[g].f];
+            for (uint32_t i = 0; i < entry->results.n; i++) {
+                const DtEntryResult *result = &entry->results.at[i];
+                const DtType *type = entry->func->results.at[i]->type;
+                if (!result->store && result->name[0] != '@' && type->rank == 0 && is_wanted(e, run))
+                    dt_pipeline_named(e, plan_name(run), result->name, type);
+            }
+        }
+    }
+}
+
+static void emit_update(DtEmit *e)
+{
+    char name[32];
+    snprintf(name, sizeof name, "update.%d", e->stage);
+    for (uint32_t i = 0; i < e->module->entries.n; i++)
+        if (strcmp(e->module->entries.at[i].name, name) == 0)
+            dt_entry_update(e, &e->module->entries.at[i]);
+}
+
+static void emit_stage(DtEmit *e, uint32_t **channels)
+{
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    for (uint32_t a = 0; a < DT_EMIT_ARENAS; a++)
+        if (a != DT_ARENA_INPUTS && a != DT_ARENA_SCALARS)
+            e->arena_bytes[a] = 0;
+    for (uint32_t i = 0; i < e->module->stores.n; i++) {
+        const DtStore *store = e->module->stores.at[i];
+        if (dt_pipeline_is_here(e, store->stage) && store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL)
+            dt_entry_store(e, store);
+    }
+    for (uint32_t r = 0; r < pipeline->runs.n; r++) {
+        if (!is_wanted(e, &pipeline->runs.at[r]))
+            continue;
+        e->pipeline->channels = channels[r];
+        emit_run(e, &pipeline->runs.at[r]);
+    }
+    emit_update(e);
+    memcpy(e->pipeline->bytes + e->stage * DT_EMIT_ARENAS, e->arena_bytes, sizeof e->arena_bytes);
+}
+
+void dt_pipeline_emit(DtEmit *e)
+{
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
+    uint32_t **channels = DT_NEW_ARRAY(e->arena, uint32_t *, pipeline->runs.n + 1);
+    e->pipeline = DT_NEW(e->arena, DtPipelineEmit);
+    e->pipeline->bytes = DT_NEW_ARRAY(e->arena, int64_t, pipeline->n_stages * DT_EMIT_ARENAS);
+    e->pipeline->called = DT_NEW_ARRAY(e->arena, int32_t, e->module->entries.n + 1);
+    for (uint32_t r = 0; r < pipeline->runs.n; r++)
+        if (is_wanted(e, &pipeline->runs.at[r]))
+            channels[r] = add_channels(e, &pipeline->runs.at[r]);
+    name_scalars(e);
+    for (uint32_t s = 0; s < pipeline->n_stages; s++) {
+        e->stage = (int32_t)s;
+        emit_stage(e, channels);
+    }
+}

@@ -311,6 +311,8 @@ static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value)
         return dt_graph_constant(b, value->type->dtype, op->number);
     if (op->kind == DT_OP_IOTA) {
         DtValue *iota = dt_graph_iota(b, block_type(g, value->type)->axes[0]);
+        if (value->type->axes[0].n_split)
+            DT_PUSH(g->e->arena, g->e->origins, ((DtOrigin){iota->op, &value->type->axes[0]}));
         if (op->axes[0] != g->s || g->at == 0)
             return iota;
         return dt_graph_binary(b, DT_OP_ADD, iota, dt_graph_constant(b, DT_I32, (double)g->at));

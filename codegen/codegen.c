@@ -75,37 +75,28 @@ static void add_train(DtEmit *e)
 static bool lacks(const DtModule *module, DtSpan span, const char *what)
 {
     DtDiag *diag = dt_diag_report(module->diags, E0592, span, "%s is not implemented yet", what);
-    dt_diag_help(diag, "`--parallel none` compiles the serial program; layouts that split the batch only, run");
+    dt_diag_help(diag, "`--parallel none` compiles the serial program");
     return false;
 }
 
-static bool is_short(const DtType *type) { return dt_dtype_is_float(type->dtype) && dt_dtype_size(type->dtype) < 4; }
-
-static bool can_do(const DtModule *module, const DtOp *op)
+static bool is_zigzag(const DtType *type)
 {
-    if (dt_op_info[op->kind].op_class != DT_CLASS_COMM)
-        return true;
-    if (op->kind != DT_OP_ALL_REDUCE)
-        return lacks(module, op->span, dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
-    return is_short(op->in[0]->type) ? lacks(module, op->span, "a sum of 16-bit floats over ranks") : true;
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (type->axes[d].n_split && type->axes[d].zigzag)
+            return true;
+    return false;
 }
 
 bool dt_codegen_check(const DtModule *module)
 {
-    uint16_t time = module->mesh.n && module->mesh.axes[0].is_time ? 1 : 0;
-    for (uint32_t i = 0; i < module->stores.n; i++)
-        for (uint32_t d = 0; d < module->stores.at[i]->type->rank; d++)
-            if (module->stores.at[i]->type->axes[d].n_split)
-                return lacks(module, module->stores.at[i]->span, "holding part of a parameter on a rank");
     for (uint32_t i = 0; i < module->funcs.n; i++)
-        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++)
-            if (!can_do(module, module->funcs.at[i]->ops.at[k]))
-                return false;
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        for (uint32_t k = 0; k < module->entries.at[i].func->results.n; k++) {
-            const DtType *type = module->entries.at[i].func->results.at[k]->type;
-            if ((type->partial & ~time) && is_short(type))
-                return lacks(module, module->entries.at[i].func->span, "a sum of 16-bit floats over ranks");
+        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
+            const DtOp *op = module->funcs.at[i]->ops.at[k];
+            if (op->kind == DT_OP_SHIFT || op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
+                return lacks(module, op->span, dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
+            for (uint32_t r = 0; r < op->n_out; r++)
+                if (is_zigzag(op->out[r]->type))
+                    return lacks(module, op->span, "executing a split in zigzag order");
         }
     return true;
 }

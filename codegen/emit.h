@@ -98,6 +98,12 @@ typedef struct DtEBody {
 
 typedef struct DtPipelineEmit DtPipelineEmit; /* pipeline.c */
 
+/* An iota over a block of a split axis: its positions count from the rank's first. */
+typedef struct DtOrigin {
+    const DtOp *iota;
+    const DtAxis *axis;
+} DtOrigin;
+
 typedef struct DtEmit {
     const DtProgram *program;
     const DtModule *module;
@@ -120,6 +126,7 @@ typedef struct DtEmit {
     int32_t *store_record;             /* by store index: number in the plan */
     DtPlace *shadows;                  /* by store index: the next value of a state */
     DT_VEC(DtEInput) inputs;
+    DT_VEC(DtOrigin) origins;          /* of iotas made for blocks of attention */
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
     DT_VEC(const char *) kernel_texts;
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */

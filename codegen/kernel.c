@@ -219,7 +219,10 @@ static uint32_t iota_node(DtKBuild *b, const DtOp *op)
         dt_kernel_fail(b, op, "iota over an axis outside the space");
     node.coef[axis] = 1;
     node.axes = 1u << axis;
-    node.integer = dt_kernel_base(b, type, type->axes[0].name);
+    const DtAxis *origin = b->in->origin ? b->in->origin(b->in->context, op) : NULL;
+    DtKInt bases = {.kind = DT_KINT_BASES};
+    add_base(&bases, origin ? origin : &type->axes[0], 1);
+    node.integer = bases.n ? integer(b, bases) : DT_KNONE;
     return dt_kernel_node(b, node);
 }
 

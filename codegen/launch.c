@@ -27,6 +27,15 @@ static bool is_index(void *context, const DtValue *value)
     return scope->loop && scope->func->inputs.n && scope->func->inputs.at[0] == value;
 }
 
+static const DtAxis *origin_of(void *context, const DtOp *iota)
+{
+    const DtEmit *e = ((Views *)context)->e;
+    for (uint32_t i = 0; i < e->origins.n; i++)
+        if (e->origins.at[i].iota == iota)
+            return e->origins.at[i].axis;
+    return NULL;
+}
+
 /* Whether every read of an output's memory is at the index that is written: then the kernel may run in
  * place. */
 static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_t n, DtEmit *e)
@@ -154,7 +163,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     for (uint32_t i = 0; i < n_outputs; i++)
         wanted[i] = (DtKOutput){outputs[i].value, &outputs[i].place.view, outputs[i].accumulate};
     DtKernelInput input = {.module = e->module, .arena = e->arena, .seed = e->seed, .path = e->scope->path,
-                           .view = view_of, .is_index = is_index, .context = &views, .ops = ops, .n_ops = n_ops,
+                           .view = view_of, .is_index = is_index, .origin = origin_of, .context = &views, .ops = ops, .n_ops = n_ops,
                            .outputs = wanted, .n_outputs = n_outputs};
     DtKernel *k = dt_kernel_build(&input);
     if (!in_place_is_safe(k, outputs, n_outputs, e))

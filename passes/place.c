@@ -280,15 +280,21 @@ static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
     return made;
 }
 
-/* An operand of op. A sum over ranks that several ops use, not all of which may wait for it, is completed once, before
- * the first. */
-static DtValue *operand(Work *w, const DtValue *old)
+static bool widens(const DtOp *op)
 {
+    return op->kind == DT_OP_CAST && dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype);
+}
+
+/* Operand i of op. A sum over ranks that several ops use, not all of which may wait for it, is completed once, before
+ * the first; one that is about to become wider crosses in its own dtype. */
+static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
+{
+    const DtValue *old = op->in[i];
     DtValue *value = w->map[old->id];
     uint16_t over = value->type->partial & (uint16_t)~w->s.p->time;
-    if (!over || w->uses[old->id] < 2 || w->s.p->lazy || w->s.lazy[old->id] || value->type->pending != DT_REDUCE_SUM)
+    if (!over || w->s.p->lazy || w->s.lazy[old->id] || value->type->pending != DT_REDUCE_SUM ||
+        (w->uses[old->id] < 2 && !widens(op)))
         return value;
-    w->s.why = "used several times";
     return dt_placeconvert_to(&w->s, value, settled(&w->s, value, dt_placeconvert_rule(&w->s, value), w->s.p->time));
 }
 
@@ -301,7 +307,7 @@ static bool place_ops(Work *w)
         w->s.b.span = op->span;
         w->s.b.path = op->path;
         for (uint32_t j = 0; j < op->n_in; j++)
-            in[j] = operand(w, op->in[j]);
+            in[j] = operand(w, op, j);
         if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
             place_source(&w->s, op, w->map);
             continue;

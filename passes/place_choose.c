@@ -6,7 +6,7 @@
  * accepts them. Otherwise every combination is tried of: an operand as it is, whole, or split along an axis that
  * another operand, or a rule placement, splits by this mesh axis. Among the accepted ones that is taken which costs
  * least: the bytes of the conversions, and those from the result to its rule placement, over the bandwidth of the
- * mesh axis. Then the mesh axes are put together; if the whole type is refused (by the order of splits, say), mesh
+ * mesh axis; a contraction that can give its result in the rule placement does so. Then the mesh axes are put together; if the whole type is refused (by the order of splits, say), mesh
  * axes are gathered until it is not.
  *
  * A library call is like an op whose rule is that of all ops of its function, one after the other. */
@@ -93,6 +93,7 @@ typedef struct Choice { /* of the states of all operands on one mesh axis */
     int *best, *now; /* per operand */
     double least;    /* INFINITY: none found */
     uint32_t most_by_rule;
+    bool is_bound; /* a combination was found that gives the result in its rule placement */
     const DtType **types, **out;
 } Choice;
 
@@ -129,6 +130,16 @@ static double behind(const Choice *c)
     return cost;
 }
 
+/* Whether the result is in its rule placement on the mesh axis, or a sum that will be whole: wanted of a contraction, so
+ * that activations move and not parameters. */
+static bool gives_rule(const Choice *c)
+{
+    const DtType *rule = dt_placerule_of(c->s->p, c->op->out[0]->type, NULL, 0);
+    int is = dt_placerule_state(c->out[0], c->m), wanted = dt_placerule_state(rule, c->m);
+    return is == wanted || (is == DT_PLACE_PENDING && wanted == DT_PLACE_WHOLE) ||
+           (is >= 0 && wanted >= 0 && c->out[0]->axes[is].name == rule->axes[wanted].name);
+}
+
 static void consider(Choice *c, const int *states)
 {
     double cost = 0;
@@ -139,11 +150,15 @@ static void consider(Choice *c, const int *states)
         cost += dt_placeconvert_cost(c->s, c->in[i], c->m, states[i]);
         by_rule += states[i] == dt_placerule_state(dt_placeconvert_rule(c->s, c->in[i]), c->m);
     }
-    if (cost > c->least || dt_placechoose_derive(c->s->p, c->op, c->types, c->out))
+    if (dt_placechoose_derive(c->s->p, c->op, c->types, c->out))
         return;
+    const bool is_bound = c->op->kind == DT_OP_DOT && gives_rule(c);
     cost += behind(c);
-    if (cost > c->least || (cost == c->least && by_rule <= c->most_by_rule))
+    if (is_bound == c->is_bound && (cost > c->least || (cost == c->least && by_rule <= c->most_by_rule)))
         return;
+    if (c->is_bound && !is_bound)
+        return;
+    c->is_bound = is_bound;
     c->least = cost;
     c->most_by_rule = by_rule;
     memcpy(c->best, states, c->op->n_in * sizeof *states);
@@ -280,6 +295,7 @@ static bool choose_axis(Choice *c, DtValue **in)
         return accepts_now(c) || settle_time(c, in);
     c->least = INFINITY;
     c->most_by_rule = c->n_axes = 0;
+    c->is_bound = false;
     find_axes(c);
     if (c->op->n_in <= MAX_EACH)
         try_all(c);

@@ -245,13 +245,37 @@ static bool can_remake(DtPlaceScope *s, const DtValue *value, const DtType *type
     return value->op->kind == DT_OP_EXPAND || (dt_placeconvert_info(s, value)->is_free && !value->type->partial);
 }
 
+/* "sum over `ffn`": the axes whose contraction left x pending over these mesh axes. */
+static const char *what_is_pending(const DtValue *x, uint16_t mesh)
+{
+    const char *kind = x->type->pending == DT_REDUCE_SUM ? "sum" : x->type->pending == DT_REDUCE_MAX ? "maximum" : "minimum";
+    while (x->op) {
+        const DtOp *op = x->op;
+        const DtValue *from = NULL;
+        for (uint32_t i = 0; i < op->n_in && !from; i++)
+            from = op->in[i]->type->partial & mesh ? op->in[i] : NULL;
+        if (op->kind == DT_OP_LOOP)
+            break;
+        if (!from) {
+            const bool scatters = op->kind == DT_OP_SCATTER_ADD;
+            const char *axis = scatters && op->n_axes2 ? op->axes2[0] : !scatters && op->n_axes ? op->axes[0] : NULL;
+            return !axis ? dt_intern(kind) : op->kind == DT_OP_GATHER ? dt_intern_printf("lookup in split `%s`", axis)
+                                                                      : dt_intern_printf("%s over `%s`", kind, axis);
+        }
+        x = from;
+    }
+    return dt_intern(kind);
+}
+
 static DtValue *make_step(DtPlaceScope *s, DtValue *x, const Step *step)
 {
     DtValue *y = dt_graph_comm(&s->b, step->kind, x, step->mesh, step->type);
     y->name = x->name;
-    if (step->kind == DT_OP_ALL_REDUCE || step->kind == DT_OP_REDUCE_SCATTER)
-        y->op->reduce = (DtReduce)x->type->pending;
     y->op->text = s->why ? dt_intern(s->why) : NULL;
+    if (step->kind == DT_OP_ALL_REDUCE || step->kind == DT_OP_REDUCE_SCATTER) {
+        y->op->reduce = (DtReduce)x->type->pending;
+        y->op->text = what_is_pending(x, step->mesh);
+    }
     return y;
 }
 

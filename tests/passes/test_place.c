@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Placement of small programs. What is exchanged in a training step, as text: tests/golden/place/NAME.txt
+ * (DT_BLESS=1 rewrites them). How often, where the field says so: Megatron's half-layers, experts. That every placed
+ * program computes what the serial one does. */
+#include "judge/judge.h"
+#include "passes/passes.h"
+
+#include "ir/irtext.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Layout {
+    char file[16], name[16];
+} Layout;
+
+static const char *const kernels[] = {"attend"};
+
+static DtLowerOptions options_of(DtArena *arena, const char *file, const char *name)
+{
+    return (DtLowerOptions){.path = dt_arena_printf(arena, "tests/passes/programs/%s.dsl", file),
+                            .library = "lib",
+                            .parallel = name,
+                            .synthetic = true};
+}
+
+/* Runs the passes up to placement. */
+static DtModule *placed(DtArena *arena, const char *file, const char *name)
+{
+    DtDiags *diags = dt_diag_new(arena);
+    DtLowerOptions options = options_of(arena, file, name);
+    DtProgram *program = dt_lower(arena, diags, &options);
+    cr_assert(program != NULL);
+    const DtPassContext context = {.train = program->train,
+                                   .parallel = program->parallel,
+                                   .cluster = program->cluster,
+                                   .kernels = kernels,
+                                   .n_kernels = 1};
+    for (uint32_t i = 0; i < dt_n_passes; i++) {
+        dt_passes[i].run(program->module, &context);
+        if (strcmp(dt_passes[i].name, "place") == 0)
+            break;
+    }
+    if (dt_diag_errors(diags))
+        dt_diag_print(diags, stderr, false);
+    cr_assert_eq(dt_diag_errors(diags), 0);
+    return program->module;
+}
+
+/* ---- what is exchanged ---- */
+
+static bool is_exchange(const DtOp *op)
+{
+    return dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->kind != DT_OP_SHARD;
+}
+
+static void print_values(const DtMesh *mesh, uint32_t n, DtValue *const *values, DtText *text)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        dt_text_add(text, i ? ", " : "");
+        dt_type_print(values[i]->type, mesh, text);
+    }
+}
+
+static void print_func(const DtMesh *mesh, const DtFunc *func, int depth, DtText *text)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_LOOP) {
+            dt_text_printf(text, "%*s%s %s, carried: ", 2 * depth, "", op->loop->reverse ? "loop backwards" : "loop",
+                           op->loop->label);
+            print_values(mesh, op->loop->n_carried, op->in, text);
+            dt_text_add(text, "\n");
+            print_func(mesh, op->func, depth + 1, text);
+        }
+        if (!is_exchange(op))
+            continue;
+        dt_text_printf(text, "%*s%s", 2 * depth, "", dt_op_info[op->kind].text);
+        for (uint32_t m = 0; m < mesh->n; m++)
+            if (op->mesh >> m & 1)
+                dt_text_printf(text, " %s", mesh->axes[m].name);
+        dt_text_add(text, ": ");
+        print_values(mesh, 1, op->in, text);
+        dt_text_add(text, " -> ");
+        print_values(mesh, 1, op->out, text);
+        dt_text_printf(text, "    %s%s%s\n", op->text, op->path ? ", " : "", op->path ? op->path : "");
+    }
+}
+
+static const DtEntryPoint *entry(const DtModule *module, const char *name)
+{
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (strcmp(module->entries.at[i].name, name) == 0)
+            return &module->entries.at[i];
+    cr_assert(false, "no entry %s", name);
+    return NULL;
+}
+
+static void print_module(const DtModule *module, DtText *text)
+{
+    static const char *const entries[] = {"grad", "update"};
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i];
+        if (store->kind != DT_STORE_PARAM)
+            continue;
+        dt_text_printf(text, "%s: ", store->path);
+        dt_type_print(store->type, &module->mesh, text);
+        dt_text_add(text, "\n");
+    }
+    for (size_t e = 0; e < DT_COUNT(entries); e++) {
+        dt_text_printf(text, "\n%s\n", entries[e]);
+        print_func(&module->mesh, entry(module, entries[e])->func, 1, text);
+    }
+    const DtEntryPoint *grad = entry(module, "grad");
+    dt_text_add(text, "\nat the end of the step\n");
+    for (uint32_t i = 0; i < grad->results.n; i++) {
+        if (grad->func->results.at[i]->type->partial == 0)
+            continue;
+        const DtStore *store = grad->results.at[i].store;
+        dt_text_printf(text, "  %s: ", store ? store->path : grad->results.at[i].name);
+        print_values(&module->mesh, 1, &grad->func->results.at[i], text);
+        dt_text_add(text, "\n");
+    }
+}
+
+static void compare_text(const char *name, const DtText *text)
+{
+    char path[200];
+    snprintf(path, sizeof path, "tests/golden/place/%s.txt", name);
+    const bool bless = getenv("DT_BLESS") != NULL;
+    FILE *file = fopen(path, bless ? "wb" : "rb");
+    cr_assert(file != NULL, "%s: cannot open; DT_BLESS=1 writes it", path);
+    if (bless) {
+        cr_assert_eq(fwrite(text->at, 1, text->len, file), text->len);
+        fclose(file);
+        return;
+    }
+    char *known = malloc(text->len + 2);
+    const size_t n = fread(known, 1, text->len + 1, file);
+    fclose(file);
+    known[n] = 0;
+    const bool same = n == text->len && memcmp(known, text->at, n) == 0;
+    cr_expect(same, "%s is\n%s\nand now would be\n%s", path, known, text->at);
+    free(known);
+}
+
+ParameterizedTestParameters(place, layouts)
+{
+    static Layout cases[] = {
+        {"layouts", "data"},    {"layouts", "tensor"},     {"layouts", "sequence"},   {"layouts", "two_d"},
+        {"layouts", "gathered"}, {"layouts", "keys"},       {"layouts", "ulysses"},    {"layouts", "vocabulary"},
+        {"layouts", "everything"}, {"experts", "experts"}, {"experts", "groups"},
+    };
+    return cr_make_param_array(Layout, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Layout *layout, place, layouts)
+{
+    DtArena *arena = dt_arena_new();
+    const DtModule *module = placed(arena, layout->file, layout->name);
+    DtText text = {0};
+    print_module(module, &text);
+    compare_text(layout->name, &text);
+    dt_text_free(&text);
+    DtLowerOptions options = options_of(arena, layout->file, layout->name);
+    const DtJudgeProgram task = {.options = &options, .kernels = kernels, .n_kernels = 1, .steps = 2, .as_it_is = true};
+    DtDiags *diags = dt_diag_new(arena);
+    DtJudgement judgement = {0};
+    DtText shrunk = {0};
+    cr_expect_eq(dt_judge_program(arena, diags, &task, &judgement, &shrunk), DT_JUDGE_EQUAL, "%s", judgement.problem.at);
+    dt_text_free(&judgement.problem);
+    dt_text_free(&shrunk);
+    dt_arena_free(arena);
+}
+
+/* ---- how often ---- */
+
+/* Exchanges of a kind in the bodies of loops that run in this direction. */
+static uint32_t count(const DtFunc *func, DtOpKind kind, bool reverse)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind != DT_OP_LOOP || op->loop->reverse != reverse)
+            continue;
+        for (uint32_t k = 0; k < op->func->ops.n; k++)
+            n += op->func->ops.at[k]->kind == kind;
+    }
+    return n;
+}
+
+typedef struct Counts {
+    uint32_t all_reduce, all_gather, reduce_scatter, all_to_all;
+} Counts;
+
+static void expect_counts(const char *file, const char *name, bool reverse, Counts want)
+{
+    DtArena *arena = dt_arena_new();
+    const DtFunc *grad = entry(placed(arena, file, name), "grad")->func;
+    const char *way = reverse ? "backward" : "forward";
+    cr_expect_eq(count(grad, DT_OP_ALL_REDUCE, reverse), want.all_reduce, "%s %s: all_reduce", name, way);
+    cr_expect_eq(count(grad, DT_OP_ALL_GATHER, reverse), want.all_gather, "%s %s: all_gather", name, way);
+    cr_expect_eq(count(grad, DT_OP_REDUCE_SCATTER, reverse), want.reduce_scatter, "%s %s: reduce_scatter", name, way);
+    cr_expect_eq(count(grad, DT_OP_ALL_TO_ALL, reverse), want.all_to_all, "%s %s: all_to_all", name, way);
+    dt_arena_free(arena);
+}
+
+/* One all_reduce per half-layer each way; with sequence parallelism a gather and a reduce_scatter, and backward
+ * another gather of what the forward part had gathered. Data parallelism exchanges nothing before the end. */
+Test(place, megatron)
+{
+    expect_counts("layouts", "data", false, (Counts){0});
+    expect_counts("layouts", "data", true, (Counts){0});
+    expect_counts("layouts", "tensor", false, (Counts){.all_reduce = 2});
+    expect_counts("layouts", "tensor", true, (Counts){.all_reduce = 2});
+    expect_counts("layouts", "sequence", false, (Counts){.all_gather = 2, .reduce_scatter = 2});
+    expect_counts("layouts", "sequence", true, (Counts){.all_gather = 4, .reduce_scatter = 2});
+}
+
+/* q, k, v and the result, or k and v alone. */
+Test(place, contexts)
+{
+    expect_counts("layouts", "ulysses", false, (Counts){.all_to_all = 4});
+    expect_counts("layouts", "gathered", false, (Counts){.all_gather = 2});
+    expect_counts("layouts", "keys", false, (Counts){.all_gather = 2});
+}
+
+/* To the experts and back. */
+Test(place, experts)
+{
+    expect_counts("experts", "experts", false, (Counts){.all_to_all = 2});
+    expect_counts("experts", "experts", true, (Counts){.all_to_all = 2});
+}

@@ -195,6 +195,19 @@ static const DtType *without_axis(const DtType *type, const char *axis)
     return dt_type_make(type->dtype, n, axes, type->partial, (DtReduce)type->pending);
 }
 
+/* The copy of value that the loop's backward part should find: one that has moved to where it is used, if a rank's part
+ * is as large there. */
+static DtValue *saved_copy(DtPlaceScope *s, DtValue *value)
+{
+    if (value->type->partial)
+        return value;
+    for (DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value; copy = dt_placeconvert_info(s, copy)->next)
+        if (copy->op && copy->op->kind == DT_OP_ALL_TO_ALL && !copy->type->partial &&
+            dt_type_local_elements(copy->type, &s->p->module->mesh) <= dt_type_local_elements(value->type, &s->p->module->mesh))
+            return copy;
+    return value;
+}
+
 /* The body on inputs of these types. Carried results that are pending beyond what their inputs are change types, and
  * NULL is returned; so does a diagnostic. */
 static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **types, const bool *lazy, const bool *waits)
@@ -221,6 +234,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
             value = dt_placeconvert_to(&w.s, value, types[1 + i]);
         } else if (value->type->partial & (uint16_t)~keep) {
             value = dt_placeconvert_to(&w.s, value, settled(&w.s, value, dt_placeconvert_rule(&w.s, value), keep));
+        } else {
+            value = saved_copy(&w.s, value);
         }
         dt_graph_return(w.s.b.func, value);
     }

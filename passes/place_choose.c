@@ -275,11 +275,12 @@ static bool settle_time(Choice *c, DtValue **in)
     for (uint32_t i = 0; i < c->op->n_in; i++) {
         if (sums && free && takes_sums(c->op, i) && c->now[i] == DT_PLACE_WHOLE)
             c->best[i] = DT_PLACE_PENDING;
-        else if (sums && !free && c->now[i] == DT_PLACE_PENDING && !(in[i] = dt_placelazy_before_all(c->s, in[i], c->op)))
-            return false;
         else if (split >= 0 && c->now[i] == DT_PLACE_WHOLE && dt_placeconvert_info(c->s, in[i])->is_free)
             c->best[i] = split_state(c, i, in[split]->type->axes[c->now[split]].name);
     }
+    for (uint32_t i = c->op->n_in; sums && !free && i-- > 0 && !accepts_now(c);) /* the last first: x / sum */
+        if (c->now[i] == DT_PLACE_PENDING && !(in[i] = dt_placelazy_before_all(c->s, in[i], c->op)))
+            return false;
     return !p->failed;
 }
 

@@ -259,7 +259,7 @@ static const char *what_is_pending(const DtValue *x, uint16_t mesh)
         if (!from) {
             const bool scatters = op->kind == DT_OP_SCATTER_ADD;
             const char *axis = scatters && op->n_axes2 ? op->axes2[0] : !scatters && op->n_axes ? op->axes[0] : NULL;
-            return !axis ? dt_intern(kind) : op->kind == DT_OP_GATHER ? dt_intern_printf("lookup in split `%s`", axis)
+            return !axis || *axis == '@' ? dt_intern(kind) : op->kind == DT_OP_GATHER ? dt_intern_printf("lookup in split `%s`", axis)
                                                                       : dt_intern_printf("%s over `%s`", kind, axis);
         }
         x = from;

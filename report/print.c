@@ -36,13 +36,30 @@ const char *dt_report_kind(uint32_t inst_kind)
     return inst_kind < DT_INST_KINDS ? inst_names[inst_kind] : "?";
 }
 
-static int64_t arena_bytes(const DtPlan *plan, uint32_t kind)
+static int64_t arena_bytes(const DtPlan *plan, uint32_t kind, uint32_t stage)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < plan->n_arenas; i++)
         if (plan->arenas[i].kind == kind)
-            bytes += plan->arenas[i].bytes;
+            bytes += dt_plan_arena_bytes(plan, i, stage);
     return bytes;
+}
+
+static bool same_memory(const DtPlan *plan, uint32_t stage, uint32_t other)
+{
+    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++)
+        if (arena_bytes(plan, kind, stage) != arena_bytes(plan, kind, other))
+            return false;
+    return true;
+}
+
+/* "stage 3", "stages 3 to 7". */
+static void add_stages(DtText *text, uint32_t first, uint32_t last)
+{
+    if (first == last)
+        dt_text_printf(text, "stage %u", first);
+    else
+        dt_text_printf(text, "stages %u to %u", first, last);
 }
 
 /* ---- text ---- */
@@ -60,13 +77,12 @@ static void print_head(const DtPlan *plan, DtText *text)
                    meta->n_micro == 1 ? "" : "es", (long long)meta->parameters);
 }
 
-static void print_memory(const DtPlan *plan, DtText *text)
+static void print_stage_memory(const DtPlan *plan, uint32_t stage, DtText *text)
 {
     char buf[32];
     int64_t total = 0;
-    dt_text_add(text, "\nmemory of one rank\n");
     for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
-        int64_t bytes = arena_bytes(plan, kind);
+        int64_t bytes = arena_bytes(plan, kind, stage);
         total += bytes;
         if (bytes)
             dt_text_printf(text, "  %-16s %14lld B  %10s\n", arena_names[kind], (long long)bytes,
@@ -74,6 +90,23 @@ static void print_memory(const DtPlan *plan, DtText *text)
     }
     dt_text_printf(text, "  %-16s %14lld B  %10s\n", "total", (long long)total,
                    dt_text_bytes(buf, (double)total));
+}
+
+/* Stages beside each other with equal memory are one table. */
+static void print_memory(const DtPlan *plan, DtText *text)
+{
+    uint32_t stages = dt_plan_stages(plan);
+    for (uint32_t first = 0, last; first < stages; first = last + 1) {
+        for (last = first; last + 1 < stages && same_memory(plan, first, last + 1);)
+            last++;
+        dt_text_add(text, "\nmemory of one rank");
+        if (stages > 1) {
+            dt_text_add(text, " of ");
+            add_stages(text, first, last);
+        }
+        dt_text_add(text, "\n");
+        print_stage_memory(plan, first, text);
+    }
 }
 
 static void print_saved(const DtPlan *plan, DtText *text)
@@ -93,12 +126,17 @@ static void print_saved(const DtPlan *plan, DtText *text)
     }
 }
 
-static void print_entry(const DtPlan *plan, uint32_t number, DtText *text)
+static void print_entry(const DtPlan *plan, const DtReportEntry *counts, uint32_t first, uint32_t last,
+                        DtText *text)
 {
-    DtReportEntry entry;
+    const DtReportEntry entry = *counts;
     char buf[32];
-    dt_report_entry(plan, number, &entry);
-    dt_text_printf(text, "\n%s, on one rank\n", entry.name);
+    dt_text_printf(text, "\n%s, on one rank", entry.name);
+    if (dt_plan_stages(plan) > 1) {
+        dt_text_add(text, " of ");
+        add_stages(text, first, last);
+    }
+    dt_text_add(text, "\n");
     for (uint32_t kind = 0; kind < DT_INST_KINDS; kind++) {
         if (!entry.runs[kind])
             continue;
@@ -109,6 +147,51 @@ static void print_entry(const DtPlan *plan, uint32_t number, DtText *text)
             dt_text_printf(text, "  %12s received", dt_text_bytes(buf, entry.received[kind]));
         dt_text_add(text, "\n");
     }
+}
+
+static bool same_counts(const DtReportEntry *x, const DtReportEntry *y)
+{
+    return memcmp(x->runs, y->runs, sizeof x->runs) == 0 &&
+           memcmp(x->flops, y->flops, sizeof x->flops) == 0 &&
+           memcmp(x->received, y->received, sizeof x->received) == 0;
+}
+
+/* The stages that come after one another and run as much as entry `number` are one table with it; ret_done: by
+ * entry. Returns the last of them. */
+static uint32_t join_stages(const DtPlan *plan, uint32_t number, const DtReportEntry *counts,
+                            bool *ret_done)
+{
+    const char *name = dt_plan_str(plan, plan->entries[number].name);
+    uint32_t last = (uint32_t)plan->entries[number].stage;
+    for (uint32_t i = number + 1; i < plan->n_entries; i++) {
+        DtReportEntry other;
+        if (plan->entries[i].stage != (int32_t)last + 1 ||
+            strcmp(dt_plan_str(plan, plan->entries[i].name), name) != 0)
+            continue;
+        dt_report_entry(plan, i, &other);
+        if (!same_counts(counts, &other))
+            break;
+        ret_done[i] = true;
+        last++;
+    }
+    return last;
+}
+
+static void print_entries(const DtPlan *plan, DtText *text)
+{
+    bool *done = calloc(plan->n_entries + 1, sizeof *done);
+    if (!done)
+        abort();
+    for (uint32_t i = 0; i < plan->n_entries; i++) {
+        DtReportEntry counts;
+        int32_t stage = plan->entries[i].stage;
+        if (done[i] || dt_report_is_part(plan, i))
+            continue;
+        dt_report_entry(plan, i, &counts);
+        uint32_t last = stage >= 0 ? join_stages(plan, i, &counts, done) : dt_plan_stages(plan) - 1;
+        print_entry(plan, &counts, stage >= 0 ? (uint32_t)stage : 0, last, text);
+    }
+    free(done);
 }
 
 /* One line of a list to be sorted. */
@@ -182,7 +265,8 @@ static void print_gemms(const DtPlan *plan, DtText *text)
         abort();
     uint32_t n = gather_lines(plan, DT_INST_GEMM, plan->n_gemms, lines);
     if (n)
-        dt_text_printf(text, "\nmatrix products of a step by work%s\n",
+        dt_text_printf(text, "\nmatrix products of a step by work%s%s\n",
+                       dt_plan_stages(plan) > 1 ? ", one rank of each stage" : "",
                        n > LISTED ? " (the first 12)" : "");
     for (uint32_t i = 0; i < n && i < LISTED; i++) {
         const DtPlanGemm *g = &plan->gemms[lines[i].ref];
@@ -205,7 +289,8 @@ static void print_kernels(const DtPlan *plan, DtText *text)
         abort();
     uint32_t n = gather_lines(plan, DT_INST_KERNEL, plan->n_kernels, lines);
     if (n)
-        dt_text_printf(text, "\nkernels of a step by bytes moved%s\n",
+        dt_text_printf(text, "\nkernels of a step by bytes moved%s%s\n",
+                       dt_plan_stages(plan) > 1 ? ", one rank of each stage" : "",
                        n > LISTED ? " (the first 12)" : "");
     for (uint32_t i = 0; i < n && i < LISTED; i++) {
         const DtPlanKernel *kernel = &plan->kernels[lines[i].ref];
@@ -223,8 +308,7 @@ void dt_report_text(const DtPlan *plan, DtText *ret_text)
     print_head(plan, ret_text);
     print_memory(plan, ret_text);
     print_saved(plan, ret_text);
-    for (uint32_t i = 0; i < plan->n_entries; i++)
-        print_entry(plan, i, ret_text);
+    print_entries(plan, ret_text);
     print_gemms(plan, ret_text);
     print_kernels(plan, ret_text);
 }
@@ -256,31 +340,52 @@ static json_t *json_entry(const DtPlan *plan, uint32_t number)
                                   json_pack("{s:s, s:I, s:f, s:f}", "kind", inst_names[kind],
                                             "runs", (json_int_t)entry.runs[kind], "flops",
                                             entry.flops[kind], "received", entry.received[kind]));
-    return json_pack("{s:s, s:o}", "name", entry.name, "instructions", kinds);
+    json_t *json = json_pack("{s:s, s:o}", "name", entry.name, "instructions", kinds);
+    if (dt_plan_stages(plan) > 1)
+        json_object_set_new(json, "stage", json_integer(plan->entries[number].stage));
+    return json;
+}
+
+static json_t *json_stage_memory(const DtPlan *plan, uint32_t stage)
+{
+    json_t *memory = json_object();
+    int64_t total = 0;
+    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
+        int64_t bytes = arena_bytes(plan, kind, stage);
+        total += bytes;
+        json_object_set_new(memory, arena_names[kind], json_integer((json_int_t)bytes));
+    }
+    json_object_set_new(memory, "total", json_integer((json_int_t)total));
+    return memory;
+}
+
+/* Of one rank; with a pipeline a list by stage. */
+static json_t *json_memory(const DtPlan *plan)
+{
+    if (dt_plan_stages(plan) == 1)
+        return json_stage_memory(plan, 0);
+    json_t *stages = json_array();
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
+        json_array_append_new(stages, json_stage_memory(plan, s));
+    return stages;
 }
 
 void dt_report_json(const DtPlan *plan, DtText *ret_text)
 {
     const DtPlanMeta *meta = plan->meta;
-    json_t *memory = json_object(), *mesh = json_object(), *entries = json_array();
-    int64_t total = 0;
-    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
-        total += arena_bytes(plan, kind);
-        json_object_set_new(memory, arena_names[kind],
-                            json_integer((json_int_t)arena_bytes(plan, kind)));
-    }
-    json_object_set_new(memory, "total", json_integer((json_int_t)total));
+    json_t *mesh = json_object(), *entries = json_array();
     for (uint32_t i = 0; i < plan->n_mesh; i++)
         json_object_set_new(mesh, dt_plan_str(plan, plan->mesh[i].name),
                             json_integer(plan->mesh[i].size));
     for (uint32_t i = 0; i < plan->n_entries; i++)
-        json_array_append_new(entries, json_entry(plan, i));
+        if (!dt_report_is_part(plan, i))
+            json_array_append_new(entries, json_entry(plan, i));
     json_t *root =
         json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "source",
                   dt_plan_str(plan, meta->source), "target", dt_plan_str(plan, meta->target),
                   "ranks", (int)meta->n_ranks, "micro_batches", (int)meta->n_micro, "batch",
                   (json_int_t)meta->batch, "parameters", (json_int_t)meta->parameters, "flops",
-                  meta->flops, "mesh", mesh, "memory", memory, "saved",
+                  meta->flops, "mesh", mesh, "memory", json_memory(plan), "saved",
                   json_saved(plan), "entries", entries);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     if (text)

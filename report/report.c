@@ -8,25 +8,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs)
+/* Adds the runs of an entry that itself runs `times` times. */
+static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, int64_t *runs)
 {
-    const DtPlanEntry *e = &plan->entries[entry];
-    int64_t times[DT_PLAN_MAX_DEPTH + 1] = {1};
+    int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
     uint32_t depth = 0;
-    memset(ret_runs, 0, sizeof *ret_runs * plan->n_insts);
     for (uint32_t i = e->first; i < e->first + e->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
         if (s->kind == DT_SCHED_LOOP && depth < DT_PLAN_MAX_DEPTH) {
-            times[depth + 1] = times[depth] * s->count;
+            by_depth[depth + 1] = by_depth[depth] * s->count;
             depth++;
         } else if (s->kind == DT_SCHED_END && depth) {
             depth--;
+        } else if (s->kind == DT_SCHED_CALL) {
+            add_runs(plan, &plan->entries[s->body], by_depth[depth], runs);
         } else if (s->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[s->body];
             for (uint32_t k = 0; k < body->n_insts; k++)
-                ret_runs[body->first_inst + k] += times[depth];
+                runs[body->first_inst + k] += by_depth[depth];
         }
     }
+}
+
+void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs)
+{
+    memset(ret_runs, 0, sizeof *ret_runs * plan->n_insts);
+    add_runs(plan, &plan->entries[entry], 1, ret_runs);
+}
+
+bool dt_report_is_part(const DtPlan *plan, uint32_t entry)
+{
+    for (uint32_t i = 0; i < plan->n_schedule; i++)
+        if (plan->schedule[i].kind == DT_SCHED_CALL && plan->schedule[i].body == entry)
+            return true;
+    return false;
 }
 
 double dt_report_gemm_flops(const DtPlanGemm *gemm)

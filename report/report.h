@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
+#include <stdbool.h>
+
 /* Totals of one entry on one rank. */
 typedef struct DtReportEntry {
     const char *name;
@@ -20,6 +22,9 @@ void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entr
 
 /* How often each instruction of the plan runs in one entry; ret_runs has plan->n_insts numbers. */
 void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs);
+
+/* Whether other entries call it: a piece of a pipeline, which is counted there. */
+bool dt_report_is_part(const DtPlan *plan, uint32_t entry);
 
 double dt_report_gemm_flops(const DtPlanGemm *gemm);
 

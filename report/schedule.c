@@ -23,6 +23,11 @@ static void print_inst(const DtPlan *plan, const DtPlanInst *inst, DtText *text)
             dt_text_printf(text, "%lld x ", (long long)g->batch[i]);
         dt_text_printf(text, "[%lld, %lld] @ [%lld, %lld]%s", (long long)g->m, (long long)g->k,
                        (long long)g->k, (long long)g->n, g->accumulate ? ", added" : "");
+    } else if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) &&
+               inst->ref < plan->n_channels) {
+        const DtPlanChannel *c = &plan->channels[inst->ref];
+        dt_text_printf(text, " %s, stage %u to %u, %lld elements", dt_plan_str(plan, c->name), c->from,
+                       c->to, (long long)inst->count);
     } else if (inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BARRIER &&
                inst->ref < plan->n_groups) {
         for (uint32_t i = 0; i < plan->n_mesh; i++)
@@ -45,14 +50,38 @@ static void print_body(const DtPlan *plan, const DtPlanBody *body, uint32_t dept
     }
 }
 
+/* "r5 = (r7 + 3) mod 4" */
+static void print_set(const DtPlanSchedule *s, DtText *text)
+{
+    dt_text_printf(text, "r%u = %s", s->reg, s->count ? "(" : "");
+    if (s->step != 0 && s->step != 1)
+        dt_text_printf(text, "%lld ", (long long)s->step);
+    if (s->step != 0)
+        dt_text_printf(text, "r%u", s->body);
+    if (s->first != 0 || s->step == 0)
+        dt_text_printf(text, s->step ? " + %lld" : "%lld", (long long)s->first);
+    if (s->count)
+        dt_text_printf(text, ") mod %lld", (long long)s->count);
+    dt_text_add(text, "\n");
+}
+
 static void print_entry(const DtPlan *plan, const DtPlanEntry *entry, DtText *text)
 {
     uint32_t depth = 0;
-    dt_text_printf(text, "%s\n", dt_plan_str(plan, entry->name));
+    dt_text_printf(text, "%s", dt_plan_str(plan, entry->name));
+    if (dt_plan_stages(plan) > 1 && entry->stage >= 0)
+        dt_text_printf(text, ", stage %d", entry->stage);
+    dt_text_add(text, "\n");
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
         if (s->kind == DT_SCHED_RUN) {
             print_body(plan, &plan->bodies[s->body], depth, text);
+        } else if (s->kind == DT_SCHED_CALL) {
+            indent(text, depth);
+            dt_text_printf(text, "%s\n", dt_plan_str(plan, plan->entries[s->body].name));
+        } else if (s->kind == DT_SCHED_SET) {
+            indent(text, depth);
+            print_set(s, text);
         } else if (s->kind == DT_SCHED_LOOP) {
             indent(text, depth++);
             dt_text_printf(text, "%lld times: r%u = %lld, %lld, ...\n", (long long)s->count, s->reg,

@@ -99,3 +99,38 @@ Test(report, json)
     json_decref(root);
     dt_text_free(&text);
 }
+
+/* Two stages: each calls its part four times; memory differs. */
+Test(report, parts_count_where_they_are_called)
+{
+    static const char names[] = "\0step\0piece\0pipe";
+    static const DtPlanMeta two = {.n_ranks = 2, .n_micro = 4, .pipeline = 1};
+    static const DtPlanMeshAxis axis[] = {{.name = 12, .size = 2}};
+    static const DtPlanArenaSize sizes[] = {{100}, {0}, {0}, {60}, {0}, {0}};
+    static const DtPlanSchedule items[] = {
+        {.kind = DT_SCHED_RUN, .body = 0},
+        {.kind = DT_SCHED_LOOP, .reg = 7, .count = 4}, {.kind = DT_SCHED_SET, .reg = 0, .body = 7, .step = 1, .first = 1},
+        {.kind = DT_SCHED_SET, .reg = 5, .body = 7, .step = 1, .first = 1, .count = 2},
+        {.kind = DT_SCHED_CALL, .body = 0}, {.kind = DT_SCHED_END},
+    };
+    static const DtPlanEntry parts[] = {{.name = 6, .first = 0, .count = 1, .stage = -1}, {.name = 1, .first = 1, .count = 5, .stage = 0},
+                                        {.name = 1, .first = 1, .count = 5, .stage = 1}};
+    DtPlan plan = sample();
+    DtText text = {0}, order = {0};
+    int64_t runs[6];
+    plan.meta = &two, plan.mesh = axis, plan.strings = names, plan.n_strings = sizeof names;
+    plan.sizes = sizes, plan.n_sizes = 6, plan.schedule = items, plan.n_schedule = 6, plan.entries = parts, plan.n_entries = 3;
+    plan.n_spans = 0, plan.n_kernels = 0;
+    dt_report_runs(&plan, 1, runs);
+    cr_expect_eq(runs[0], 4);
+    cr_expect(dt_report_is_part(&plan, 0) && !dt_report_is_part(&plan, 1));
+    dt_report_text(&plan, &text);
+    cr_expect(strstr(text.at, "memory of one rank of stage 1"), "%s", text.at);
+    cr_expect(strstr(text.at, "step, on one rank of stages 0 to 1"), "%s", text.at);
+    cr_expect_null(strstr(text.at, "piece"), "%s", text.at);
+    dt_report_schedule(&plan, &order);
+    cr_expect(strstr(order.at, "step, stage 1\n  4 times"), "%s", order.at);
+    cr_expect(strstr(order.at, "    r0 = r7 + 1\n    r5 = (r7 + 1) mod 2\n    piece\n"), "%s", order.at);
+    dt_text_free(&text);
+    dt_text_free(&order);
+}

@@ -272,6 +272,8 @@ static DtStatus add_code(DtEmit *e)
  * reduction. The others stay private memory of their rank, which the system can map in large pages. */
 static bool is_shared(const DtEmit *e, uint32_t arena)
 {
+    if (e->module->pipeline && (arena == DT_ARENA_PARAMS || arena == DT_ARENA_OPTIMIZER))
+        return true; /* rank 0 saves what other stages have */
     for (uint32_t i = 0; i < e->plan->insts.n; i++) {
         const DtPlanInst *inst = &e->plan->insts.at[i];
         if (inst->kind < DT_INST_ALL_REDUCE || inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)

@@ -12,6 +12,7 @@
 #include "runtime/channel.h"
 
 #include "runtime/comm_sync.h"
+#include "runtime/rank.h"
 
 #include <string.h>
 
@@ -97,17 +98,6 @@ DtChannels *dt_channel_open(DtRank *rank, char *area)
 
 static uint32_t who_is_peer(const void *context) { return *(const uint32_t *)context; }
 
-/* The rank at the given stage with this rank's other coordinates. */
-static uint32_t rank_at_stage(const DtRank *rank, uint32_t stage)
-{
-    const DtPlan *plan = rank->plan;
-    uint32_t number = 0;
-    for (uint32_t m = 0; m < plan->n_mesh; m++)
-        number = number * plan->mesh[m].size +
-                 (m + 1 == plan->meta->pipeline ? stage : (uint32_t)rank->coord[m]);
-    return number;
-}
-
 /* Waits while the word of the channel is old; peer_stage: who raises it. */
 static bool wait_while(DtChannels *channels, uint32_t c, uint32_t peer_stage, DtSyncWord *word,
                        uint32_t old)
@@ -115,7 +105,7 @@ static bool wait_while(DtChannels *channels, uint32_t c, uint32_t peer_stage, Dt
     DtRank *rank = channels->rank;
     const DtPlanChannel *channel = &rank->plan->channels[c];
     const char *name = dt_plan_str(rank->plan, channel->name);
-    uint32_t peer = rank_at_stage(rank, peer_stage);
+    uint32_t peer = dt_rank_at_stage(rank, peer_stage);
     double timeout = rank->options ? rank->options->timeout : 0;
     DtSyncWait wait = {.rank = rank,
                        .who = who_is_peer,

@@ -6,9 +6,12 @@
  *
  * A checkpoint is written into a folder of another name, synced file by file, and put in place by
  * one rename. Older ones are removed only after that, so whatever fails leaves at least what was
- * there before. Rank 0 writes from its own stores, which are whole: a store that is split over
- * ranks cannot be saved yet. Every rank loads for itself. */
+ * there before. Rank 0 writes, from its own stores and from those of the first rank of each other
+ * stage of a pipeline; a store that is split over ranks cannot be saved yet. Every rank loads for
+ * itself what its stage has. */
 #include "runtime/checkpoint.h"
+
+#include "runtime/rank.h"
 
 #include "base/hash.h"
 
@@ -17,12 +20,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The tensors of one file as the plan wants them, and where their bytes lie on this rank. */
+/* Where the bytes of a tensor lie. A rank fills its own ones only. */
+typedef struct Home {
+    uint32_t rank, arena;
+    int64_t offset;
+} Home;
+
+/* The tensors of one file as the plan wants them, and where they are. */
 typedef struct Wanted {
     DtRank *rank;
     DtTensor *tensors;
-    char **at;
+    Home *homes;
     uint32_t n;
+    void *scratch; /* of the largest tensor, for those of other ranks */
 } Wanted;
 
 /* ---- stores as tensors ---- */
@@ -38,7 +48,7 @@ static int64_t iterations_of(const DtPlan *plan, const DtPlanStore *store)
 {
     int64_t n = 1;
     for (uint32_t a = 0; a < store->n_loops; a++)
-        n *= plan->axes[store->first_axis + a].extent;
+        n *= plan->axes[store->first_axis + a].local;
     return n;
 }
 
@@ -51,9 +61,9 @@ static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlan
     uint32_t loop = 0;
     DtText name = {0};
     for (uint32_t a = store->n_loops; a-- > 0;) {
-        int64_t extent = plan->axes[store->first_axis + a].extent;
-        index[a] = iteration % extent;
-        iteration /= extent;
+        const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
+        index[a] = axis->first + iteration % axis->local;
+        iteration /= axis->local;
     }
     if (store->kind == DT_PLAN_MOMENT1 || store->kind == DT_PLAN_MOMENT2)
         dt_text_add(&name, store->kind == DT_PLAN_MOMENT1 ? "moment1." : "moment2.");
@@ -70,7 +80,7 @@ static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlan
 
 static DtStatus check_store(const DtPlan *plan, const DtPlanStore *store)
 {
-    for (uint32_t a = 0; a < store->n_axes; a++) {
+    for (uint32_t a = store->n_loops; a < store->n_axes; a++) {
         const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
         if (axis->local != axis->extent)
             return dt_status_fail(
@@ -84,8 +94,11 @@ static DtStatus check_store(const DtPlan *plan, const DtPlanStore *store)
 
 static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *store)
 {
-    const DtPlan *plan = wanted->rank->plan;
+    const DtRank *rank = wanted->rank;
+    const DtPlan *plan = rank->plan;
     const DtPlanAxis *axes = plan->axes + store->first_axis;
+    bool here = dt_plan_on_stage(store->stage, rank->stage);
+    Home home = {here ? rank->rank : dt_rank_at_stage(rank, (uint32_t)store->stage), store->arena, 0};
     DtTensor tensor = {.dtype = store->dtype, .n_axes = store->n_axes - store->n_loops};
     for (uint32_t a = 0; a < tensor.n_axes; a++)
         tensor.extents[a] = axes[store->n_loops + a].extent;
@@ -96,11 +109,31 @@ static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *st
             return dt_status_fail(
                 DT_EXIT_FAILED, "the plan is broken: `%.200s` with %u loops is called `%.200s`",
                 dt_plan_str(plan, store->path), store->n_loops, dt_plan_str(plan, store->pattern));
-        wanted->at[wanted->n] =
-            wanted->rank->arenas[store->arena] + store->offset + i * tensor.bytes;
+        home.offset = store->offset + i * tensor.bytes;
+        wanted->homes[wanted->n] = home;
         wanted->tensors[wanted->n++] = tensor;
     }
     return DT_OK;
+}
+
+/* Whether another record of the same tensors counts instead: stages that share a parameter have one each. This
+ * rank's own is the one that counts, else the first. */
+static bool is_copy(const DtRank *rank, uint32_t number)
+{
+    const DtPlan *plan = rank->plan;
+    const DtPlanStore *store = &plan->stores[number];
+    bool here = dt_plan_on_stage(store->stage, rank->stage);
+    for (uint32_t s = 0; plan->meta->pipeline && s < plan->n_stores; s++) {
+        const DtPlanStore *other = &plan->stores[s];
+        bool equal = s != number && other->kind == store->kind && other->n_loops == store->n_loops &&
+                     strcmp(dt_plan_str(plan, other->path), dt_plan_str(plan, store->path)) == 0;
+        for (uint32_t a = 0; equal && a < store->n_loops; a++)
+            equal = plan->axes[other->first_axis + a].first == plan->axes[store->first_axis + a].first;
+        bool there = dt_plan_on_stage(other->stage, rank->stage);
+        if (equal && (there != here ? there : s < number))
+            return true;
+    }
+    return false;
 }
 
 static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wanted *ret_wanted)
@@ -110,9 +143,9 @@ static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wan
     for (uint32_t s = 0; s < plan->n_stores; s++)
         n += belongs(&plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
     *ret_wanted = (Wanted){rank, DT_NEW_ARRAY(memory, DtTensor, n + 1),
-                           DT_NEW_ARRAY(memory, char *, n + 1), 0};
+                           DT_NEW_ARRAY(memory, Home, n + 1), 0, NULL};
     for (uint32_t s = 0; s < plan->n_stores; s++) {
-        if (!belongs(&plan->stores[s], file))
+        if (!belongs(&plan->stores[s], file) || is_copy(rank, s))
             continue;
         DtStatus status = check_store(plan, &plan->stores[s]);
         if (dt_status_ok(&status))
@@ -128,9 +161,26 @@ static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wan
 static const void *bytes_of(void *context, uint32_t i, DtStatus *ret_status)
 {
     Wanted *wanted = context;
-    (void)ret_status;
-    atomic_fetch_add(&wanted->rank->slot->progress, 1);
-    return wanted->at[i];
+    DtRank *rank = wanted->rank;
+    const Home *home = &wanted->homes[i];
+    atomic_fetch_add(&rank->slot->progress, 1);
+    if (home->rank == rank->rank)
+        return rank->arenas[home->arena] + home->offset;
+    if (!rank->comm_ops->get(rank->comm, home->rank, home->arena, home->offset,
+                             wanted->tensors[i].bytes, wanted->scratch))
+        *ret_status = dt_status_fail(DT_EXIT_FAILED, "rank %u does not show `%.200s`", home->rank,
+                                     wanted->tensors[i].name);
+    return wanted->scratch;
+}
+
+/* Memory for the largest tensor that lies elsewhere. */
+static void *scratch_for(DtArena *memory, const Wanted *wanted)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < wanted->n; i++)
+        if (wanted->homes[i].rank != wanted->rank->rank && wanted->tensors[i].bytes > most)
+            most = wanted->tensors[i].bytes;
+    return most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
 }
 
 static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, DtManifest *manifest)
@@ -140,6 +190,7 @@ static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, D
         Wanted wanted;
         DtManifestFile *file = &manifest->files[f];
         status = list_wanted(rank, memory, f, &wanted);
+        wanted.scratch = scratch_for(memory, &wanted);
         if (dt_status_ok(&status))
             status =
                 dt_safetensors_write(dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[f]),
@@ -211,6 +262,9 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
 
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps)
 {
+    /* What rank 0 reads elsewhere is complete. */
+    if (rank->plan->meta->pipeline && !rank->comm_ops->barrier(rank->comm, &rank->world))
+        return false;
     if (rank->rank == 0) {
         DtArena *memory = dt_arena_new();
         DtStatus status = save(rank, memory, folder, steps);
@@ -341,7 +395,11 @@ static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
 static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTensorFile *file,
                              const DtManifestFile *said)
 {
+    const DtRank *rank = wanted->rank;
     for (uint32_t i = 0; i < wanted->n; i++) {
+        const Home *home = &wanted->homes[i];
+        if (home->rank != rank->rank)
+            continue;
         const DtTensor *tensor = dt_safetensors_find(file, wanted->tensors[i].name);
         const DtTensor *claim = find_tensor(said, tensor->name);
         if (claim == NULL || claim->digest != dt_hash_bytes(tensor->at, (size_t)tensor->bytes, 0))
@@ -350,7 +408,7 @@ static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTen
                 "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
                 "says",
                 path, tensor->name);
-        memcpy(wanted->at[i], tensor->at, (size_t)tensor->bytes);
+        memcpy(rank->arenas[home->arena] + home->offset, tensor->at, (size_t)tensor->bytes);
         atomic_fetch_add(&wanted->rank->slot->progress, 1);
     }
     return DT_OK;

@@ -27,11 +27,38 @@ DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const c
 
 /* ---- the oracle ---- */
 
+/* In a library function new axes are split as those of its arguments. */
+typedef struct Like {
+    const DtType *const *types;
+    uint32_t n;
+} Like;
+
+static const DtType *wish_like(const DtPlacer *p, const DtOp *op, uint32_t i, const DtType *const *in, const Like *like)
+{
+    const DtType *plain = op->out[i]->type;
+    if (!like || (op->n_in && op->kind != DT_OP_EXPAND))
+        return dt_placerule_wish(p, op, i, in);
+    uint16_t used = op->n_in ? (uint16_t)(in[0]->partial | dt_placerule_bits(in[0])) : 0;
+    for (uint32_t d = 0; d < plain->rank; d++)
+        for (uint32_t k = 0; k < like->n; k++) {
+            int at = dt_type_find(like->types[k], plain->axes[d].name);
+            for (uint32_t m = 0; at >= 0 && m < p->module->mesh.n; m++)
+                if (dt_placerule_state(like->types[k], m) == at && !(used >> m & 1)) {
+                    plain = dt_placerule_with(p, plain, m, (int)d);
+                    used |= (uint16_t)(1u << m);
+                }
+        }
+    return plain;
+}
+
+static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const Like *like, const DtType **ret_out);
+
 static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *const *in, const DtType **ret_out)
 {
     const DtFunc *func = op->func;
     DtArena *arena = p->module->arena;
     const DtType **types = DT_NEW_ARRAY(arena, const DtType *, func->n_values + 1);
+    const Like like = {in, op->n_in};
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (in[i]->partial)
             return "an argument of a library function is a pending sum";
@@ -44,7 +71,7 @@ static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *
             return "a library function with an op of many operands";
         for (uint32_t k = 0; k < inner->n_in; k++)
             operands[k] = types[inner->in[k]->id];
-        const char *reason = dt_placechoose_derive(p, inner, operands, out);
+        const char *reason = derive(p, inner, operands, &like, out);
         if (reason)
             return reason;
         for (uint32_t k = 0; k < inner->n_out; k++)
@@ -55,7 +82,7 @@ static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *
     return NULL;
 }
 
-const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const DtType **ret_out)
+static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const Like *like, const DtType **ret_out)
 {
     if (op->kind == DT_OP_CALL)
         return derive_call(p, op, in, ret_out);
@@ -76,8 +103,13 @@ const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtTyp
     DtOp draft = *op;
     draft.in = list;
     for (uint32_t i = 0; i < op->n_out; i++)
-        wish[i] = dt_placerule_wish(p, op, i, in);
+        wish[i] = wish_like(p, op, i, in, like);
     return dt_shape_derive(&draft, &p->module->mesh, wish, ret_out);
+}
+
+const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const DtType **ret_out)
+{
+    return derive(p, op, in, NULL, ret_out);
 }
 
 /* ---- one mesh axis ---- */

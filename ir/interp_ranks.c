@@ -258,11 +258,16 @@ static void run_comm(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     for (uint32_t m = 0; m < DT_MAX_MESH; m++)
         if ((op->mesh >> m & 1) && (m >= run->mesh->n || run->mesh->axes[m].is_time))
             dt_interp_fail(&run->interp, op, "mesh axis %u is time, or does not exist", m);
-    if (op->mesh & run->ranks->fixed)
+    bool across = op->stages && run->ranks->across;
+    if ((op->mesh & run->ranks->fixed) && !across)
         dt_interp_fail(&run->interp, op, "only some ranks of its group take part");
     for (uint32_t rank = 0; rank < run->n; rank++) {
         if (!run->takes_part[rank])
             continue;
+        if (across) {
+            out[rank] = run->ranks->across(run->ranks->context, op, in[rank], rank);
+            continue;
+        }
         if (op->kind != DT_OP_SHIFT) {
             out[rank] = received(run, op, in, rank);
             continue;

@@ -50,7 +50,7 @@ bool dt_ranks_agree(DtTensor *const *parts, const DtType *type, const DtMesh *me
                     DtRanksDifference *ret_difference);
 
 /* The tensor that the parts of all ranks mean (with the extents of type, nothing split): pending
- * reductions are completed in order of ranks. Of equal copies the first rank's is taken. */
+ * reductions are completed in order of ranks. Of equal copies the first is taken that is not NULL. */
 DtTensor *dt_ranks_join(DtArena *arena, DtTensor *const *parts, const DtType *type,
                         const DtMesh *mesh);
 
@@ -63,6 +63,8 @@ typedef struct DtRanks {
     const DtMesh *mesh;
     /* a rank's part of a `param` or `input` op of an entry: of type dt_ranks_local(result type) */
     DtTensor *(*source)(void *context, const DtOp *op, uint32_t rank);
+    /* of an all_reduce over pipeline stages (DtOp.stages): the sum of what those stages give */
+    DtTensor *(*across)(void *context, const DtOp *op, const DtTensor *in, uint32_t rank);
     void *context;
     bool rounds; /* as DtInterp.rounds */
     /* Only ranks with coordinate at[m] on each mesh axis m of the bits in `fixed` take part (one

@@ -240,7 +240,7 @@ DtTensor *dt_ranks_join(DtArena *arena, DtTensor *const *parts, const DtType *ty
     DtTensor *whole = dt_interp_tensor(arena, whole_type(type));
     unsigned used = used_axes(type);
     for (uint32_t rank = 0; rank < dt_ranks_count(mesh); rank++) {
-        if (!is_first(mesh, rank, ~used))
+        if (!parts[rank] || first_copy(parts, mesh, used, rank) != rank)
             continue;
         bool first_term = is_first(mesh, rank, type->partial);
         Places places = places_of(arena, type, mesh, rank);

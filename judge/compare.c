@@ -172,42 +172,38 @@ static const char *describe(DtJudge *j, const DtEntryResult *result)
 /* ---- entries ---- */
 
 /* Finds the placed counterpart of a serial result; false after a problem. */
-static bool find_counterpart(DtJudge *j, const DtEntryPoint *placed, const DtSettled *settled,
-                             const DtEntryResult *result, Pair *pair)
+static bool find_counterpart(DtJudge *j, const char *entry, const DtEntryResult *result, Pair *pair)
 {
-    for (uint32_t i = 0; !result->store && i < placed->results.n; i++) {
-        const char *name = placed->results.at[i].name;
-        if (!name || strcmp(name, result->name) != 0)
+    const DtStore *store;
+    if (result->store) {
+        pair->got = dt_judge_whole(j, result->store, &store);
+        pair->placed = store ? store->type : NULL;
+        return pair->got != NULL;
+    }
+    for (uint32_t i = 0; i < j->named.n; i++) {
+        const DtSettled *settled = &j->named.at[i];
+        if (strcmp(settled->name, result->name) != 0)
             continue;
-        pair->got = dt_ranks_join(j->arena, settled[i].at, settled[i].type, j->mesh);
-        pair->placed = settled[i].type;
+        pair->got = dt_ranks_join(j->arena, settled->at, settled->type, j->mesh);
+        pair->placed = settled->type;
         return true;
     }
-    const DtStore *store =
-        result->store ? dt_judge_store(j->of->placed, result->store->kind, result->store->path)
-                      : NULL;
-    pair->got = store ? dt_judge_whole(j, store) : NULL;
-    pair->placed = store ? store->type : NULL;
-    return pair->got || dt_judge_problem(j, "entry %s: the placed program has no %s%s",
-                                         placed->name, pair->what, dt_judge_line(j, pair->span));
+    return dt_judge_problem(j, "entry %s: the placed program has no %s%s", entry, pair->what,
+                            dt_judge_line(j, pair->span));
 }
 
 /* Both sides run the entry; what they leave is compared and becomes what they hold. */
 static bool run_entry(DtJudge *j, const char *name)
 {
-    const DtEntryPoint *serial = dt_judge_entry(j->of->serial, name), *placed;
-    DtSettled *settled;
+    const DtEntryPoint *serial = dt_judge_entry(j->of->serial, name);
     if (!serial)
         return true;
     DtTensor **results = run_serial(j, serial);
-    if (!dt_judge_run(j, name, &placed, &settled))
+    if (!dt_judge_run(j, name))
         return false;
     for (uint32_t i = 0; i < serial->results.n; i++)
         if (serial->results.at[i].store)
             j->serial[serial->results.at[i].store->index] = results[i];
-    for (uint32_t i = 0; i < placed->results.n; i++)
-        if (placed->results.at[i].store)
-            j->parts[placed->results.at[i].store->index].at = settled[i].at;
     double all = gradient_norm(serial, results);
     bool good = true;
     DtJudgeRow *row = row_of(j, serial->name);
@@ -217,7 +213,7 @@ static bool run_entry(DtJudge *j, const char *name)
                      .span = result->store ? result->store->span : serial->func->span,
                      .want = results[i],
                      .all = result->store && result->store->kind == DT_STORE_GRAD ? all : 0};
-        good &= find_counterpart(j, placed, settled, result, &pair) && compare(j, row, &pair);
+        good &= find_counterpart(j, name, result, &pair) && compare(j, row, &pair);
     }
     return good && !j->out->problem.len;
 }

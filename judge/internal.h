@@ -5,11 +5,26 @@
 
 #include "judge/judge.h"
 
-/* The parts of one value, by rank. */
-typedef struct DtParts {
-    const char *name; /* of an input that an earlier entry made */
+/* A result of an entry of the placed module: complete over what its store or its metric is complete over. */
+typedef struct DtSettled {
+    const char *name; /* or */
+    DtStore *store;
+    const DtType *type;
+    DtTensor **at; /* by rank; NULL on ranks of other pipeline stages */
+} DtSettled;
+
+/* A place of a SAVED or CHANNEL store. */
+typedef struct DtSlot {
+    int64_t micro; /* whose values it holds; -1: nobody's */
     DtTensor **at;
-} DtParts;
+} DtSlot;
+
+/* An all_reduce over pipeline stages: what each rank gave when it last got there. */
+typedef struct DtAcross {
+    uint64_t stages;
+    uint32_t ordinal; /* among those over the same stages, in each of their entries */
+    DtTensor **at;
+} DtAcross;
 
 typedef struct DtJudge {
     const DtJudgeCase *of;
@@ -19,41 +34,55 @@ typedef struct DtJudge {
     uint16_t time; /* bit of the time axis, or 0 */
     uint32_t step;
     uint64_t seed;
-    DtTensor **serial;     /* by number of the serial store; NULL: not yet written */
-    DtParts *parts;        /* by number of the placed store; at NULL: not yet written */
-    DT_VEC(DtParts) early; /* results of prologues, by name of the input that they are */
+    DtTensor **serial; /* by number of the serial store; NULL: not yet written */
+    DtTensor ***parts; /* by number of the placed store: parts by rank; NULL: not yet written */
+    DtSlot **slots;    /* by number of the placed store: its `depth` slots, or NULL */
+    int64_t micro;     /* of the action of a pipeline; -1: all at once */
+    DT_VEC(DtSettled) early;         /* results of prologues, by name of the input that they are */
+    DT_VEC(DtSettled) named, stored; /* results of the run at hand */
+    DT_VEC(DtAcross) across;
+    DT_VEC(const DtOp *) met; /* all_reduce ops over stages in the entry at hand */
     DtJudgement *out;
 } DtJudge;
 
-/* A result of an entry of the placed module, complete over what its store or its metric is complete
- * over: parts of type `type`. */
-typedef struct DtSettled {
-    const DtType *type;
-    DtTensor **at;
-} DtSettled;
+/* ---- memory.c ---- */
+
+/* Gives all stores of both sides their initial values. */
+void dt_judge_begin(DtJudge *j);
+
+/* What the ranks hold of a serial store, as one tensor of its type: of all placed stores of its kind and path,
+ * taken out of buckets, with the iterations of each pipeline stage; gradients on several stages add up. NULL after
+ * a problem. ret_placed: one of those stores. */
+DtTensor *dt_judge_whole(DtJudge *j, const DtStore *serial, const DtStore **ret_placed);
 
 /* ---- ranked.c ---- */
 
-void dt_judge_begin(DtJudge *j);
+/* Runs an entry of the program, with its prologue: its named results are in j->named afterwards, the others in the
+ * stores. False after a problem. */
+bool dt_judge_run(DtJudge *j, const char *entry);
 
-/* Runs an entry (and its prologue before it) on all ranks; ret_settled: one per result. False after a
- * problem. */
-bool dt_judge_run(DtJudge *j, const char *entry, const DtEntryPoint **ret_entry,
-                  DtSettled **ret_settled);
-
-/* What the ranks hold of a store, as one tensor of the store's extents; NULL if they hold nothing. */
-DtTensor *dt_judge_whole(DtJudge *j, const DtStore *store);
-
+/* Parts of an entry: evaluation on the ranks with coordinates at[] on the mesh axes of `fixed` (raw[i * n + rank] is
+ * result i), then what becomes of the results when all have been evaluated. */
+void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, const int64_t *at,
+                       DtTensor **raw);
+bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
 const DtEntryPoint *dt_judge_entry(const DtModule *module, const char *name);
-/* The store of this kind and path, or NULL. */
-DtStore *dt_judge_store(const DtModule *module, DtStoreKind kind, const char *path);
 
 /* The first problem is kept: an empty text is filled, otherwise nothing happens; always false. */
 bool dt_judge_problem(DtJudge *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* " --> file:line:column", or "" if nothing is known. */
+/* "\n  --> file:line:column", or "" if nothing is known. */
 const char *dt_judge_line(const DtJudge *j, DtSpan span);
 /* "data=1 tensor=0" */
 const char *dt_judge_rank(const DtJudge *j, uint32_t rank);
+
+/* ---- staged.c ---- */
+
+/* dt_judge_run of an entry that a pipeline has cut. */
+bool dt_judge_run_staged(DtJudge *j, const char *entry);
+/* The value of a SAVED or CHANNEL store for the micro-batch at hand. */
+DtTensor *dt_judge_slot(DtJudge *j, const DtStore *store, uint32_t rank);
+/* The sum over the stages of an all_reduce, as far as it is known. */
+DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint32_t rank);
 
 /* ---- program.c ---- */
 

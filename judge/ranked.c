@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The placed module's side: what each rank's memory holds between entries, and running an entry on all
- * ranks. Results go where generated code puts them: micro-batches add up in the buffer of a result that
+/* The placed module's side: running an entry on all ranks. Results go where generated code puts them: micro-batches add up in the buffer of a result that
  * accumulates, the last one stays in others, and sums that are pending over ranks are completed at the
  * end of the entry unless the store's type says that they stay pending. */
 #include "judge/internal.h"
@@ -16,16 +15,6 @@ const DtEntryPoint *dt_judge_entry(const DtModule *module, const char *name)
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (strcmp(module->entries.at[i].name, name) == 0)
             return &module->entries.at[i];
-    return NULL;
-}
-
-DtStore *dt_judge_store(const DtModule *module, DtStoreKind kind, const char *path)
-{
-    for (uint32_t i = 0; i < module->stores.n; i++) {
-        DtStore *store = module->stores.at[i];
-        if (store->kind == kind && strcmp(store->path, path) == 0)
-            return store;
-    }
     return NULL;
 }
 
@@ -82,121 +71,17 @@ static void note_copies(DtJudge *j, const DtRanks *ranks, const char *entry)
     dt_text_free(&type);
 }
 
-/* ---- what ranks hold ---- */
-
-static DtTensor **slices(DtJudge *j, const DtTensor *whole, const DtType *type)
-{
-    DtTensor **parts = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
-    for (uint32_t rank = 0; rank < j->n; rank++)
-        parts[rank] = dt_ranks_slice(j->arena, whole, type, j->mesh, rank);
-    return parts;
-}
-
-static DtTensor *initial(DtJudge *j, const DtStore *store)
-{
-    DtTensor *tensor = dt_interp_tensor(j->arena, store->type);
-    dt_judge_initial(store, j->seed, tensor);
-    return tensor;
-}
-
-/* The op that packs a bucket, or takes one store out of it; only its attributes and types matter. */
-static DtOp bucket_op(DtJudge *j, DtOpKind kind, const DtType *bucket, int64_t offset)
-{
-    DtOp op = {.kind = kind,
-               .number = (double)offset,
-               .axes = DT_NEW_ARRAY(j->arena, const char *, DT_MAX_RANK)};
-    while (op.n_axes < bucket->rank && bucket->axes[op.n_axes].name[0] != '@') {
-        op.axes[op.n_axes] = bucket->axes[op.n_axes].name;
-        op.n_axes++;
-    }
-    return op;
-}
-
-static DtTensor *run_bucket_op(DtJudge *j, DtOp *op, DtTensor *const *in, const DtType *type)
-{
-    const DtFunc func = {.module = (DtModule *)(uintptr_t)j->of->placed, .name = "bucket"};
-    DtInterp interp = {.arena = j->arena, .func = &func};
-    DtValue *values = DT_NEW_ARRAY(j->arena, DtValue, op->n_in + 1), *out = &values[op->n_in];
-    op->in = DT_NEW_ARRAY(j->arena, DtValue *, op->n_in + 1);
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        values[i].type = in[i]->type;
-        op->in[i] = &values[i];
-    }
-    out->type = type;
-    op->out = &out;
-    op->n_out = 1;
-    DtTensor *made;
-    dt_interp_op(&interp, op, in, &made);
-    return made;
-}
-
-/* A bucket that holds the initial values of its stores. */
-static DtTensor *initial_bucket(DtJudge *j, const DtStore *bucket)
-{
-    const DtModule *module = j->of->placed;
-    DtOp op = bucket_op(j, DT_OP_PACK, bucket->type, 0);
-    DtTensor **in = DT_NEW_ARRAY(j->arena, DtTensor *, module->stores.n);
-    int64_t *offset = DT_NEW_ARRAY(j->arena, int64_t, module->stores.n + 1);
-    for (uint32_t i = 0; i < module->stores.n; i++) {
-        const DtStore *store = module->stores.at[i];
-        if (store->bucket != bucket)
-            continue;
-        uint32_t at = op.n_in++; /* in order of offsets */
-        for (; at > 0 && offset[at - 1] > store->bucket_offset; at--) {
-            offset[at] = offset[at - 1];
-            in[at] = in[at - 1];
-        }
-        offset[at] = store->bucket_offset;
-        in[at] = initial(j, store);
-    }
-    return op.n_in ? run_bucket_op(j, &op, in, bucket->type) : NULL;
-}
-
-static bool is_remembered(DtStoreKind kind)
-{
-    return kind == DT_STORE_PARAM || kind == DT_STORE_STATE || kind == DT_STORE_MOMENT1 ||
-           kind == DT_STORE_MOMENT2;
-}
-
-void dt_judge_begin(DtJudge *j)
-{
-    const DtModule *serial = j->of->serial, *placed = j->of->placed;
-    j->serial = DT_NEW_ARRAY(j->arena, DtTensor *, serial->stores.n + 1);
-    j->parts = DT_NEW_ARRAY(j->arena, DtParts, placed->stores.n + 1);
-    for (uint32_t i = 0; i < serial->stores.n; i++)
-        if (is_remembered(serial->stores.at[i]->kind))
-            j->serial[i] = initial(j, serial->stores.at[i]);
-    for (uint32_t i = 0; i < placed->stores.n; i++) {
-        const DtStore *store = placed->stores.at[i];
-        if (!is_remembered(store->kind) || store->bucket)
-            continue;
-        DtTensor *whole = initial_bucket(j, store);
-        j->parts[i].at = slices(j, whole ? whole : initial(j, store), store->type);
-    }
-}
-
-DtTensor *dt_judge_whole(DtJudge *j, const DtStore *store)
-{
-    const DtStore *holder = store->bucket ? store->bucket : store;
-    if (!j->parts[holder->index].at)
-        return NULL;
-    DtTensor *whole = dt_ranks_join(j->arena, j->parts[holder->index].at, holder->type, j->mesh);
-    if (holder == store)
-        return whole;
-    DtOp op = bucket_op(j, DT_OP_UNPACK, holder->type, store->bucket_offset);
-    op.n_in = 1;
-    return run_bucket_op(j, &op, &whole, store->type);
-}
-
 /* ---- running ---- */
 
 static DtTensor *source(void *context, const DtOp *op, uint32_t rank)
 {
     DtJudge *j = context;
+    if (op->kind == DT_OP_PARAM && op->store->depth)
+        return dt_judge_slot(j, op->store, rank);
     if (op->kind == DT_OP_PARAM)
-        return j->parts[op->store->index].at ? j->parts[op->store->index].at[rank] : NULL;
+        return j->parts[op->store->index] ? j->parts[op->store->index][rank] : NULL;
     for (uint32_t i = 0; i < j->early.n; i++)
-        if (strcmp(j->early.at[i].name, op->text) == 0)
+        if (strcmp(j->early.at[i].name, op->text) == 0 && j->early.at[i].at[rank])
             return j->early.at[i].at[rank];
     const DtType *type = op->out[0]->type;
     DtTensor *whole = dt_interp_tensor(j->arena, type);
@@ -207,6 +92,28 @@ static DtTensor *source(void *context, const DtOp *op, uint32_t rank)
     if (!dt_judge_input(j->of->train, op->text, j->step, whole))
         return NULL;
     return dt_ranks_slice(j->arena, whole, type, j->mesh, rank);
+}
+
+void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, const int64_t *at,
+                       DtTensor **raw)
+{
+    DtRanks ranks = {.arena = j->arena,
+                     .seed = j->seed,
+                     .step = j->step,
+                     .mesh = j->mesh,
+                     .source = source,
+                     .across = dt_judge_across,
+                     .context = j,
+                     .fixed = fixed};
+    for (uint32_t m = 0; m < j->mesh->n; m++)
+        ranks.at[m] = fixed >> m & 1 ? at[m] : 0;
+    DtTensor **results = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n * j->n + 1);
+    j->met.n = 0;
+    dt_ranks_run(&ranks, entry->func, NULL, results);
+    note_copies(j, &ranks, entry->name);
+    for (uint32_t i = 0; i < entry->results.n * j->n; i++)
+        if (results[i])
+            raw[i] = results[i];
 }
 
 /* Of each rank: the sum (maximum, minimum) of the parts of the ranks that differ from it in these mesh
@@ -221,6 +128,8 @@ static DtTensor **combined(DtJudge *j, DtTensor *const *parts, const DtType *typ
         for (uint32_t m = 0; m < j->mesh->n; m++)
             if (bits >> m & 1)
                 first = dt_ranks_move(j->mesh, first, m, 0);
+        if (!parts[rank])
+            continue;
         if (made[first]) {
             DtTensor *sum = made[rank] = made[first];
             for (int64_t i = 0; i < dt_type_elements(sum->type); i++)
@@ -252,18 +161,19 @@ static DtTensor **of_last_micro(DtJudge *j, DtTensor *const *parts)
     return made;
 }
 
-static bool settle(DtJudge *j, const DtEntryPoint *entry, uint32_t result, DtTensor **parts,
+static bool settle(DtJudge *j, const DtEntryPoint *entry, uint32_t result, DtTensor *const *parts,
                    DtSettled *ret)
 {
     const DtEntryResult *to = &entry->results.at[result];
     const DtType *type = entry->func->results.at[result]->type;
     uint16_t stays = to->store ? to->store->type->partial : 0;
     uint16_t bits = type->partial & (uint16_t) ~(stays | j->time);
+    *ret = (DtSettled){.name = to->name, .store = to->store};
     if (to->accumulate && j->time)
         bits |= j->time;
     else if (j->time && !is_split_over(type, j->time))
         parts = of_last_micro(j, parts);
-    ret->at = bits ? combined(j, parts, type, bits) : parts;
+    ret->at = combined(j, parts, type, bits);
     ret->type = dt_type_make(type->dtype, type->rank, type->axes,
                              type->partial & (uint16_t) ~(bits | j->time), (DtReduce)type->pending);
     if (!to->store || ret->type == to->store->type)
@@ -278,23 +188,55 @@ static bool settle(DtJudge *j, const DtEntryPoint *entry, uint32_t result, DtTen
     return false;
 }
 
-static bool run(DtJudge *j, const DtEntryPoint *entry, DtSettled **ret_settled)
+bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw)
 {
-    const DtFunc *func = entry->func;
-    DtRanks ranks = {.arena = j->arena,
-                     .seed = j->seed,
-                     .step = j->step,
-                     .mesh = j->mesh,
-                     .source = source,
-                     .context = j};
-    DtTensor **results = DT_NEW_ARRAY(j->arena, DtTensor *, func->results.n * j->n + 1);
-    dt_ranks_run(&ranks, func, NULL, results);
-    note_copies(j, &ranks, entry->name);
-    *ret_settled = DT_NEW_ARRAY(j->arena, DtSettled, entry->results.n + 1);
-    for (uint32_t i = 0; i < entry->results.n; i++)
-        if (!settle(j, entry, i, results + i * j->n, &(*ret_settled)[i]))
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        DtSettled settled;
+        if (entry->results.at[i].store && entry->results.at[i].store->depth)
+            continue; /* a slot, which was filled at once */
+        if (!settle(j, entry, i, raw + i * j->n, &settled))
             return false;
+        if (settled.store)
+            DT_PUSH(j->arena, j->stored, settled);
+        else
+            DT_PUSH(j->arena, j->named, settled);
+    }
     return true;
+}
+
+/* ---- entries ---- */
+
+/* The sum of two values, rank by rank. */
+static DtTensor **added(DtJudge *j, DtTensor *const *a, DtTensor *const *b)
+{
+    DtTensor **sum = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
+    for (uint32_t rank = 0; rank < j->n; rank++) {
+        if (!a[rank])
+            continue;
+        sum[rank] = dt_interp_tensor(j->arena, a[rank]->type);
+        for (int64_t i = 0; i < dt_type_elements(a[rank]->type); i++)
+            sum[rank]->at[i] = a[rank]->at[i] + b[rank]->at[i];
+    }
+    return sum;
+}
+
+/* Results become what the stores hold; several results of one store are terms of its sum. */
+static void commit(DtJudge *j)
+{
+    for (uint32_t i = 0; i < j->stored.n; i++)
+        j->parts[j->stored.at[i].store->index] = NULL;
+    for (uint32_t i = 0; i < j->stored.n; i++) {
+        const DtSettled *settled = &j->stored.at[i];
+        DtTensor ***parts = &j->parts[settled->store->index];
+        *parts = *parts ? added(j, *parts, settled->at) : settled->at;
+    }
+}
+
+static bool run_all(DtJudge *j, const DtEntryPoint *entry)
+{
+    DtTensor **raw = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n * j->n + 1);
+    dt_judge_evaluate(j, entry, 0, NULL, raw);
+    return dt_judge_settle(j, entry, raw);
 }
 
 /* A prologue's results are inputs of the entry that it belongs to. */
@@ -302,22 +244,24 @@ static bool run_prologue(DtJudge *j, const char *entry)
 {
     const DtEntryPoint *prologue =
         dt_judge_entry(j->of->placed, dt_arena_printf(j->arena, "%s.prologue", entry));
-    DtSettled *settled;
-    j->early.n = 0;
-    if (!prologue)
-        return true;
-    if (!run(j, prologue, &settled))
+    if (prologue && !run_all(j, prologue))
         return false;
-    for (uint32_t i = 0; i < prologue->results.n; i++)
-        DT_PUSH(j->arena, j->early, ((DtParts){prologue->results.at[i].name, settled[i].at}));
+    for (uint32_t i = 0; i < j->named.n; i++)
+        DT_PUSH(j->arena, j->early, j->named.at[i]);
+    j->named.n = 0;
     return true;
 }
 
-bool dt_judge_run(DtJudge *j, const char *entry, const DtEntryPoint **ret_entry,
-                  DtSettled **ret_settled)
+bool dt_judge_run(DtJudge *j, const char *name)
 {
-    *ret_entry = dt_judge_entry(j->of->placed, entry);
-    if (!*ret_entry)
-        return dt_judge_problem(j, "the placed program has no entry %s", entry);
-    return run_prologue(j, entry) && run(j, *ret_entry, ret_settled);
+    const DtEntryPoint *entry = dt_judge_entry(j->of->placed, name);
+    j->early.n = j->named.n = j->stored.n = 0;
+    j->micro = -1;
+    bool good = entry ? run_prologue(j, name) && run_all(j, entry)
+                : j->of->placed->pipeline
+                    ? dt_judge_run_staged(j, name)
+                    : dt_judge_problem(j, "the placed program has no entry %s", name);
+    if (good)
+        commit(j);
+    return good;
 }

@@ -25,10 +25,13 @@ static double noise(const DtStore *store, double u)
 void dt_judge_initial(const DtStore *store, uint64_t seed, DtTensor *ret_tensor)
 {
     uint64_t key = dt_hash_text(store->path, 0);
+    int64_t n = dt_type_elements(store->type);
+    int64_t first = store->first ? store->first * (n / store->type->axes[0].extent) : 0;
     dt_interp_init(store, seed, ret_tensor);
-    for (int64_t i = 0; i < dt_type_elements(store->type); i++)
-        ret_tensor->at[i] += noise(
-            store, dt_philox_uniform(dt_philox(key, (uint64_t)i, NOISE, (uint32_t)store->kind)));
+    for (int64_t i = 0; i < n; i++) {
+        DtPhilox random = dt_philox(key, (uint64_t)(first + i), NOISE, (uint32_t)store->kind);
+        ret_tensor->at[i] += noise(store, dt_philox_uniform(random));
+    }
 }
 
 static const DtReader *reader_of(const DtTrainConfig *train, const char *name)

@@ -33,6 +33,7 @@ typedef struct Work {
     const DtFunc *func;
     DtValue **map;  /* by id of the old values */
     uint32_t *uses; /* the same; by ops and as results */
+    bool *later;    /* the same; inner sums of a chain of `+`, and `bind` on the way: placed with the last one */
 } Work;
 
 static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const *types, const bool *lazy, const char *place)
@@ -51,6 +52,22 @@ static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const 
     for (uint32_t i = 0; i < func->inputs.n; i++)
         w->map[func->inputs.at[i]->id] = i < func->n_args ? dt_graph_arg(copy, types[i], func->inputs.at[i]->name)
                                                           : dt_graph_param(copy, types[i], func->params.at[i - func->n_args]);
+}
+
+/* Sums and marks that only another sum uses. */
+static void find_chains(Work *w)
+{
+    const DtFunc *func = w->func;
+    w->later = DT_NEW_ARRAY(w->s.p->module->arena, bool, func->n_values + 1);
+    for (uint32_t i = func->ops.n; i-- > 0;) {
+        const DtOp *op = func->ops.at[i];
+        const bool passes = op->kind == DT_OP_ADD || (op->kind == DT_OP_BIND && w->later[op->out[0]->id]);
+        for (uint32_t k = 0; passes && k < op->n_in; k++) {
+            const DtOp *inner = op->in[k]->op;
+            if (inner && (inner->kind == DT_OP_ADD || inner->kind == DT_OP_BIND) && w->uses[op->in[k]->id] == 1)
+                w->later[op->in[k]->id] = true;
+        }
+    }
 }
 
 static DtFunc *finish(Work *w)
@@ -313,33 +330,123 @@ static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
     return dt_placeconvert_to(&w->s, value, settled(&w->s, value, dt_placeconvert_rule(&w->s, value), w->s.p->time));
 }
 
-static bool place_ops(Work *w)
+static void place_one(Work *w, const DtOp *op);
+
+/* What waited for value is placed now, in its own order. */
+static void place_now(Work *w, const DtValue *value)
+{
+    if (!w->later[value->id] || w->map[value->id])
+        return;
+    for (uint32_t i = 0; i < value->op->n_in; i++)
+        place_now(w, value->op->in[i]);
+    if (!w->s.p->failed)
+        place_one(w, value->op);
+}
+
+typedef struct Chain {
+    const DtValue *terms[16];
+    uint32_t n;
+} Chain;
+
+static bool find_terms(const Work *w, const DtValue *value, Chain *chain)
+{
+    bool ok = true;
+    if (w->later[value->id]) {
+        for (uint32_t i = 0; i < value->op->n_in; i++)
+            ok = ok && find_terms(w, value->op->in[i], chain);
+        return ok;
+    }
+    if (chain->n == DT_COUNT(chain->terms))
+        return false;
+    chain->terms[chain->n++] = value;
+    return true;
+}
+
+/* Whether several terms of the chain are pending over the ranks and others are not. */
+static bool is_mixed(const Work *w, const Chain *chain)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < chain->n; i++)
+        n += (w->map[chain->terms[i]->id]->type->partial & (uint16_t)~w->s.p->time) != 0;
+    return n >= 2 && n < chain->n;
+}
+
+/* `x + a + b` with a and b pending: they are added, the sum is completed once, then x is added. */
+static void place_chain(Work *w, const DtOp *op, const Chain *chain)
+{
+    DtValue *sum = NULL;
+    const DtValue *first = NULL;
+    for (uint32_t round = 0; round < 2; round++)
+        for (uint32_t i = 0; i < chain->n && !w->s.p->failed; i++) {
+            const DtValue *old = chain->terms[i];
+            DtValue *in[2] = {sum, w->map[old->id]}, *from[2] = {(DtValue *)(uintptr_t)first, (DtValue *)(uintptr_t)old};
+            if (((in[1]->type->partial & (uint16_t)~w->s.p->time) != 0) != (round == 0))
+                continue;
+            DtOp draft = *op;
+            draft.in = from;
+            DtOp *made = sum ? place_op(&w->s, &draft, in) : NULL;
+            if (made)
+                made->recomputed = op->recomputed;
+            sum = made ? made->out[0] : in[1];
+            first = old;
+        }
+    w->map[op->out[0]->id] = sum;
+}
+
+static bool is_chain(Work *w, const DtOp *op)
+{
+    Chain chain = {.n = 0};
+    if (op->kind != DT_OP_ADD || w->s.p->lazy || w->s.lazy[op->out[0]->id] ||
+        !(w->later[op->in[0]->id] || w->later[op->in[1]->id]))
+        return false;
+    if (!find_terms(w, op->in[0], &chain) || !find_terms(w, op->in[1], &chain) || !is_mixed(w, &chain))
+        return false;
+    place_chain(w, op, &chain);
+    return true;
+}
+
+static void place_one(Work *w, const DtOp *op)
 {
     DtPlacer *p = w->s.p;
-    for (uint32_t i = 0; i < w->func->ops.n && !p->failed; i++) {
+    DtValue **in = DT_NEW_ARRAY(p->module->arena, DtValue *, op->n_in + 1);
+    w->s.b.span = op->span;
+    w->s.b.path = op->path;
+    for (uint32_t j = 0; j < op->n_in; j++)
+        in[j] = operand(w, op, j);
+    if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
+        place_source(&w->s, op, w->map);
+        return;
+    }
+    if (op->kind == DT_OP_BIND) {
+        DtValue *bound = w->map[op->out[0]->id] = place_bind(&w->s, op, in[0]);
+        if (op->recomputed && bound && bound->op && bound->index < 32)
+            bound->op->recomputed |= 1u << bound->index;
+        return;
+    }
+    DtOp *placed = place_op(&w->s, op, in);
+    if (placed)
+        placed->recomputed = op->recomputed;
+    for (uint32_t j = 0; placed && j < op->n_out; j++)
+        w->map[op->out[j]->id] = placed->out[j];
+}
+
+static bool place_ops(Work *w)
+{
+    find_chains(w);
+    for (uint32_t i = 0; i < w->func->ops.n && !w->s.p->failed; i++) {
         const DtOp *op = w->func->ops.at[i];
-        DtValue **in = DT_NEW_ARRAY(p->module->arena, DtValue *, op->n_in + 1);
+        if (op->n_out == 1 && w->later[op->out[0]->id])
+            continue;
         w->s.b.span = op->span;
         w->s.b.path = op->path;
-        for (uint32_t j = 0; j < op->n_in; j++)
-            in[j] = operand(w, op, j);
-        if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
-            place_source(&w->s, op, w->map);
+        if (is_chain(w, op))
             continue;
-        }
-        if (op->kind == DT_OP_BIND) {
-            DtValue *bound = w->map[op->out[0]->id] = place_bind(&w->s, op, in[0]);
-            if (op->recomputed && bound && bound->op && bound->index < 32)
-                bound->op->recomputed |= 1u << bound->index;
-            continue;
-        }
-        DtOp *placed = place_op(&w->s, op, in);
-        if (placed)
-            placed->recomputed = op->recomputed;
-        for (uint32_t j = 0; placed && j < op->n_out; j++)
-            w->map[op->out[j]->id] = placed->out[j];
+        for (uint32_t k = 0; k < op->n_in && !w->s.p->failed; k++)
+            place_now(w, op->in[k]);
+        if (!w->s.p->failed)
+            place_one(w, op);
     }
-    return !p->failed;
+    return !w->s.p->failed;
 }
 
 /* ---- entries ---- */

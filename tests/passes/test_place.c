@@ -151,7 +151,7 @@ ParameterizedTestParameters(place, layouts)
     static Layout cases[] = {
         {"layouts", "data"},    {"layouts", "tensor"},     {"layouts", "sequence"},   {"layouts", "two_d"},
         {"layouts", "gathered"}, {"layouts", "keys"},       {"layouts", "ulysses"},    {"layouts", "vocabulary"},
-        {"layouts", "everything"}, {"experts", "experts"}, {"experts", "groups"},
+        {"layouts", "everything"}, {"experts", "experts"}, {"experts", "groups"}, {"beside", "beside"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -217,6 +217,12 @@ Test(place, megatron)
     expect_counts("layouts", "tensor", true, (Counts){.all_reduce = 2});
     expect_counts("layouts", "sequence", false, (Counts){.all_gather = 2, .reduce_scatter = 2});
     expect_counts("layouts", "sequence", true, (Counts){.all_gather = 4, .reduce_scatter = 2});
+}
+
+/* A chain of `+` is completed once, biases and all. */
+Test(place, beside)
+{
+    expect_counts("beside", "beside", false, (Counts){.all_gather = 1, .reduce_scatter = 1});
 }
 
 /* q, k, v and the result, or k and v alone. */

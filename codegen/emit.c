@@ -149,7 +149,7 @@ static DtOutput output_of(DtEmit *e, DtValue *value, uint32_t group)
         output.old = wanted->old;
         e->scope->wanted[value->id] = NULL;
     } else {
-        output.place = dt_place_temporary(e, value->type, value->name);
+        output.place = dt_layout_temporary(e, value);
     }
     return output;
 }
@@ -177,13 +177,13 @@ static void finish_output(DtEmit *e, const DtOutput *output)
 void dt_emit_refuse(DtEmit *e, DtOutput *output)
 {
     if (output->reuses) {
-        *output = (DtOutput){.value = output->value, .place = dt_place_temporary(e, output->value->type, output->value->name)};
+        *output = (DtOutput){.value = output->value, .place = dt_layout_temporary(e, output->value)};
         return;
     }
     DtWanted *wanted = DT_NEW(e->arena, DtWanted);
     *wanted = (DtWanted){.set = true, .accumulate = output->accumulate, .place = output->place, .old = output->old};
     e->scope->wanted[output->value->id] = wanted;
-    output->place = dt_place_temporary(e, output->value->type, output->value->name);
+    output->place = dt_layout_temporary(e, output->value);
     output->accumulate = false;
 }
 

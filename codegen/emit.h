@@ -219,6 +219,9 @@ bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t group);
 /* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
 
+/* layout.c: a temporary for value, with its axes in the order that suits the ops around it. */
+DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value);
+
 /* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
  * sums are in f32. */
 bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c);

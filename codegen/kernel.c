@@ -171,6 +171,31 @@ static void space_of(DtKBuild *b)
     }
 }
 
+/* One axis op: its loops run along the memory that it writes, whatever order its type has. */
+static void order_space(DtKBuild *b)
+{
+    DtKernel *k = b->k;
+    if (b->in->n_ops != 1 || b->in->n_outputs != 1 || dt_op_info[b->in->ops[0]->kind].op_class != DT_CLASS_AXIS)
+        return;
+    const DtView *view = b->in->outputs[0].view;
+    int64_t stride[DT_MAX_RANK];
+    for (uint32_t a = 0; a < k->n_outer; a++) {
+        const char *axis = k->axis[a];
+        int64_t extent = k->extent[a], own = 0;
+        uint32_t at = a;
+        for (uint32_t d = 0; d < view->rank; d++)
+            own = view->axis[d] == axis ? view->stride[d] : own;
+        for (; at > 0 && stride[at - 1] < own; at--) {
+            k->axis[at] = k->axis[at - 1];
+            k->extent[at] = k->extent[at - 1];
+            stride[at] = stride[at - 1];
+        }
+        k->axis[at] = axis;
+        k->extent[at] = extent;
+        stride[at] = own;
+    }
+}
+
 /* ---- nodes ---- */
 
 static bool in_group(const DtKBuild *b, const DtOp *op)
@@ -587,6 +612,7 @@ DtKernel *dt_kernel_build(const DtKernelInput *input)
     DtKBuild build = {.in = input, .k = DT_NEW(input->arena, DtKernel)};
     build.k->form = DT_KFORM_ROW;
     space_of(&build);
+    order_space(&build);
     build_outputs(&build);
     if (!build.k->special) {
         collapse(&build);

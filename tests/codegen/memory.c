@@ -85,6 +85,8 @@ void bench_check_memory(Bench *t, bool unfused)
                    .arena = t->arena, .seed = t->train.seed, .n_micro = 1};
     emit.stores = DT_NEW_ARRAY(t->arena, DtPlace, t->module->stores.n + 1);
     emit.shadows = DT_NEW_ARRAY(t->arena, DtPlace, t->module->stores.n + 1);
+    emit.store_record = DT_NEW_ARRAY(t->arena, int32_t, t->module->stores.n + 1);
+    emit.trips = 1;
     DT_PUSH(t->arena, emit.plan->meta, ((DtPlanMeta){.n_ranks = 1, .n_micro = 1}));
     dt_entry_emit_all(&emit);
     Memory m = {.e = &emit};

@@ -54,7 +54,7 @@ struct Slice {
 
 static bool is_view(DtOpKind kind)
 {
-    return kind == DT_OP_CONST || kind == DT_OP_IOTA || kind == DT_OP_RELABEL ||
+    return kind == DT_OP_CONST || kind == DT_OP_IOTA || kind == DT_OP_INPUT || kind == DT_OP_RELABEL ||
            kind == DT_OP_EXPAND || kind == DT_OP_SLICE;
 }
 

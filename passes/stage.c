@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pipeline stages.
+ *
+ * Purpose: cuts the program into consecutive pieces, puts them on the coordinates of a mesh axis, and
+ * orders each stage's work by micro-batches.
+ *
+ *   entry grad: %x = f(%tokens, %w) ; %y = loop h x 4 (%x, %hw) ; %l = g(%y, %labels, %v) ; ... gradients
+ *
+ *     pipeline h on pipe        =>   entry grad.f0, stage 0: %x = f(%tokens, %w) ; %y = loop h x 2 (%x, %hw)
+ *                                      result %y to saved y, to be sent ; what B needs to saved stores
+ *                                    entry grad.f1, stage 1: %y = param channel y ; loop h x 2 from 2 ; %l = g(...)
+ *                                    entry grad.b1, grad.b0: the same backward
+ *                                    entry update.0, update.1
+ *                                    stage 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 ...
+ *
+ * See stage.h for the steps and ir/pipeline.h for what comes out. Types stay as they are: no value is split over the
+ * pipeline's mesh axis.
+ *
+ * Requires: a placed module, calls inlined but library calls. Establishes: module->pipeline; stores and entries stand
+ * on stages. Breaks: entries called "grad", "update", "eval", "predict" are gone. */
+#include "passes/stage.h"
+
+#include "base/intern.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+DtDiag *dt_stage_refuse(DtStager *s, DtDiagCode code, DtSpan span, const char *format, ...)
+{
+    char text[500];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    s->failed = true;
+    return dt_diag_report(s->module->diags, code, span.file ? span : s->line->span, "%s", text);
+}
+
+static const DtEntryPoint *find_entry(const DtModule *module, const char *name)
+{
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (strcmp(module->entries.at[i].name, name) == 0)
+            return &module->entries.at[i];
+    return NULL;
+}
+
+/* ---- the frame ---- */
+
+static bool make_pipeline(DtStager *s)
+{
+    DtModule *module = s->module;
+    DtPipelineSchedule *pipeline = s->pipeline = DT_NEW(s->arena, DtPipelineSchedule);
+    uint32_t mesh = 0;
+    while (mesh < module->mesh.n && module->mesh.axes[mesh].name != s->line->on)
+        mesh++;
+    if (mesh == module->mesh.n)
+        return false; /* the frontend has said so */
+    pipeline->schedule = s->line->schedule;
+    pipeline->mesh = (uint8_t)mesh;
+    if (module->mesh.axes[mesh].size > DT_PIPELINE_STAGES || s->line->chunks > DT_PIPELINE_STAGES) {
+        dt_stage_refuse(s, E0605, s->line->span, "a pipeline has at most %d stages and as many chunks", DT_PIPELINE_STAGES);
+        return false;
+    }
+    pipeline->n_stages = (uint32_t)module->mesh.axes[mesh].size;
+    pipeline->n_pieces = pipeline->n_stages * (uint32_t)s->line->chunks;
+    pipeline->n_micro = s->context->parallel->micro > 1 ? s->context->parallel->micro : 1;
+    pipeline->stage_of = DT_NEW_ARRAY(s->arena, uint32_t, pipeline->n_pieces);
+    for (uint32_t i = 0; i < pipeline->n_pieces; i++)
+        pipeline->stage_of[i] = dt_schedule_stage(s->form, pipeline->n_stages, i);
+    s->loop_of = DT_NEW_ARRAY(s->arena, int32_t, module->stores.n + 1);
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        s->loop_of[i] = -1;
+        module->stores.at[i]->stage = -1; /* copies stand on stages */
+    }
+    return true;
+}
+
+/* ---- what is not cut ---- */
+
+static bool reads_input(const DtFunc *func, const char *prefix)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_INPUT && strncmp(func->ops.at[i]->text, prefix, strlen(prefix)) == 0)
+            return true;
+    return false;
+}
+
+/* "grad.prologue" on each stage some entry of which reads its results. */
+static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
+{
+    const char *prefix = dt_intern_printf("@%s.", entry->name);
+    const uint32_t n = s->entries.n;
+    for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++) {
+        bool reads = false;
+        for (uint32_t i = 0; i < n; i++)
+            reads = reads || (s->entries.at[i].stage == (int32_t)stage && reads_input(s->entries.at[i].func, prefix));
+        DtEntryPoint copy = *entry;
+        copy.name = dt_intern_printf("%s.%u", entry->name, stage);
+        copy.stage = (int32_t)stage;
+        if (reads)
+            DT_PUSH(s->arena, s->entries, copy);
+    }
+}
+
+/* A state is read and written on one stage, else its copies would differ. */
+static bool check_states(DtStager *s)
+{
+    for (uint32_t i = 0; i < s->copies.n; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const DtStageCopy *a = &s->copies.at[i], *b = &s->copies.at[k];
+            if (a->from != b->from || a->from->kind != DT_STORE_STATE || a->store->stage == b->store->stage || a->range >= 0)
+                continue;
+            DtDiag *diag = dt_stage_refuse(s, E0592, a->from->span, "state `%s` on several pipeline stages is not implemented yet",
+                                           a->from->path);
+            dt_diag_help(diag, "use it inside of one stage only");
+            return false;
+        }
+    return true;
+}
+
+/* ---- the pass ---- */
+
+static bool cut_entry(DtStager *s, const DtEntryPoint *entry)
+{
+    DtExpanded expanded;
+    DtAssigned assigned;
+    return dt_stage_expand(s, entry, &expanded) && dt_stage_assign(s, &expanded, &assigned) &&
+           dt_stage_build(s, entry->name, &expanded, &assigned);
+}
+
+static bool cut_entries(DtStager *s)
+{
+    static const char *const names[] = {"grad", "eval", "predict"};
+    bool any = false;
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        const DtEntryPoint *entry = find_entry(s->module, names[i]);
+        if (!entry)
+            continue;
+        if ((!any && !dt_stage_cut(s, entry)) || !cut_entry(s, entry))
+            return false;
+        any = true;
+    }
+    for (uint32_t i = 0; i < s->module->entries.n; i++) {
+        const DtEntryPoint *entry = &s->module->entries.at[i];
+        if (strstr(entry->name, ".prologue"))
+            keep_prologue(s, entry);
+    }
+    const DtEntryPoint *update = find_entry(s->module, "update");
+    return check_states(s) && (!update || dt_stage_update(s, update));
+}
+
+void dt_pass_stage(DtModule *module, const DtPassContext *context)
+{
+    if (!context->parallel || context->parallel->pipelines.n == 0 || module->mesh.n == 0)
+        return;
+    const DtPipeline *line = &context->parallel->pipelines.at[0];
+    DtStager s = {.module = module, .arena = module->arena, .context = context, .line = line};
+    const uint32_t n_funcs = module->funcs.n;
+    s.form = dt_schedule_find(line->schedule);
+    if (!make_pipeline(&s) || !cut_entries(&s)) {
+        module->funcs.n = n_funcs; /* what is left behind is verified */
+        return;
+    }
+    dt_stage_settle_stores(&s);
+    module->entries.at = s.entries.at;
+    module->entries.n = s.entries.n;
+    module->entries.cap = s.entries.cap;
+    module->pipeline = s.pipeline;
+    dt_inline_drop(module);
+}

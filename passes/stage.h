@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the stage pass share. An entry of the program goes through three forms:
+ *
+ *   the entry                  one function; a named loop is one op
+ *   expanded (stage_expand.c)  the same, every named loop cut into one op per range of its iterations
+ *   parts (stage_build.c)      per piece one function for F and one for B, values between them in stores
+ *
+ * stage_cut.c decides where the cuts are, stage_assign.c which piece and phase each op of the expanded function
+ * belongs to, stage_store.c keeps the copies of stores per stage, stage_update.c cuts the optimizer's entry. */
+#ifndef DT_PASSES_STAGE_H
+#define DT_PASSES_STAGE_H
+
+#include "passes/passes.h"
+#include "passes/schedule.h"
+
+/* A named loop and the ranges of its iterations: piece g has lo[g] .. hi[g] - 1. */
+typedef struct DtStageLoop {
+    const char *label, *axis;
+    int64_t count;
+    int64_t *lo, *hi; /* per piece */
+} DtStageLoop;
+
+/* A copy of a parameter, state, gradient or moment on a stage. */
+typedef struct DtStageCopy {
+    const DtStore *from;
+    DtStore *store; /* its `of` is set at the end */
+    int32_t range;  /* piece whose iterations it holds, -1: it is not cut */
+} DtStageCopy;
+
+typedef struct DtStager {
+    DtModule *module;
+    DtArena *arena;
+    const DtPassContext *context;
+    const DtPipeline *line;
+    const DtScheduleForm *form;
+    DtPipelineSchedule *pipeline;
+    DT_VEC(DtStageLoop) loops;   /* in the order of the program; without named cuts */
+    uint32_t *segment_piece;     /* per segment (what precedes loop i; what follows the last one): its piece */
+    int32_t *loop_of;            /* per store of the module: number of the loop whose cuts it has, -1 */
+    DT_VEC(DtStageCopy) copies;
+    DT_VEC(DtStore *) slots;     /* SAVED and CHANNEL stores */
+    DT_VEC(DtEntryPoint) entries;/* those made so far */
+    bool failed;
+} DtStager;
+
+DtDiag *dt_stage_refuse(DtStager *s, DtDiagCode code, DtSpan span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static inline uint32_t dt_stage_of(const DtStager *s, uint32_t piece) { return s->pipeline->stage_of[piece]; }
+
+/* ---- stage_cut.c ---- */
+
+/* Which ops the results that `wanted` names depend on, per op. */
+bool *dt_stage_ancestors(DtArena *arena, const DtFunc *func, const bool *wanted);
+/* Per result of an entry: it is not a gradient. */
+bool *dt_stage_forward_results(DtArena *arena, const DtEntryPoint *entry);
+/* Number of the named loop that op is (forward or backward), or -1. */
+int32_t dt_stage_loop(const DtStager *s, const DtOp *op);
+/* Finds the named loops in the entry that is cut first and cuts them; false after a diagnostic. */
+bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry);
+
+/* ---- stage_expand.c ---- */
+
+typedef struct DtExpandedResult {
+    DtValue *value;
+    DtEntryResult to; /* store: of the module as it was */
+    int32_t range;    /* piece of whose iterations it is, -1: whole */
+    uint32_t piece;   /* that gives it; set by dt_stage_assign */
+} DtExpandedResult;
+
+/* op i of func: place[i] is the piece whose part of the program it stands in, taken as forward. */
+typedef struct DtExpanded {
+    DtFunc *func;
+    DT_VEC(uint32_t) place;
+    DT_VEC(bool) fixed; /* it belongs to place[i] whatever it computes: part of a cut loop */
+    DT_VEC(DtExpandedResult) results;
+} DtExpanded;
+
+bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
+/* A copy of op whose results have `axis` with this extent instead of `from`. */
+DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, const char *axis, int64_t from, int64_t extent);
+
+/* ---- stage_assign.c ---- */
+
+/* Whose part an op is in: nobody's (it is dead), that of whoever reads it (it is made again there), F's, or B's. */
+typedef enum DtHome { DT_HOME_NONE, DT_HOME_ANY, DT_HOME_F, DT_HOME_B } DtHome;
+
+typedef struct DtOpHome {
+    DtHome home;
+    uint32_t piece; /* F, B */
+} DtOpHome;
+
+/* Of an expanded function. */
+typedef struct DtAssigned {
+    DT_VEC(DtOpHome) ops;      /* per op of the function */
+    DT_VEC(uint32_t) op_of;    /* per value: the number of its op */
+} DtAssigned;
+
+/* Also splits gradients that are sums over several pieces into one result per piece. False after a diagnostic. */
+bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned);
+
+/* ---- stage_build.c ---- */
+
+bool dt_stage_build(DtStager *s, const char *name, const DtExpanded *e, const DtAssigned *a);
+
+/* ---- stage_store.c ---- */
+
+/* The copy on that stage; range: the piece whose iterations it holds if the store is cut. */
+DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_t piece);
+/* The same if it exists. */
+DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range);
+DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type, uint32_t stage, DtStore *of);
+/* Puts all copies and slots into the module, in order. */
+void dt_stage_settle_stores(DtStager *s);
+
+/* ---- stage_update.c ---- */
+
+bool dt_stage_update(DtStager *s, const DtEntryPoint *entry);
+
+#endif

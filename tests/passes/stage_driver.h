@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a program that is cut into pipeline stages, all stages in turn in one interpreter, by the actions of its
+ * schedule: values wait in the slots of their stores, channels hold what is in transit. Beside it the same program
+ * in one piece, micro-batch by micro-batch. */
+#ifndef DT_TESTS_STAGE_DRIVER_H
+#define DT_TESTS_STAGE_DRIVER_H
+
+#include "frontend/lower.h"
+#include "ir/interp.h"
+#include "passes/passes.h"
+#include "passes/schedule.h"
+
+typedef struct Layout {
+    const char *path, *dims; /* "batch=2 seq=4" */
+    int integers;            /* values of integer inputs are in [0, integers) */
+    const char *loops;       /* "e d" */
+    const char *schedule;
+    uint32_t stages, chunks;
+    int64_t micro;
+    int64_t cuts[4];
+    const char *named[4];
+    bool kernels;            /* calls of attend stay */
+} Layout;
+
+typedef struct Staged {
+    const Layout *layout;
+    DtArena *arena;
+    DtDiags *diags;
+    DtModule *whole, *cut;   /* the reference, and what the pass made; cut NULL: refused */
+    DtParallelConfig parallel;
+} Staged;
+
+/* Both modules. context and diags live as long as the result. */
+Staged *stage_program(const Layout *layout);
+void stage_free(Staged *p);
+
+/* Runs a step, then eval and predict, in both; fails the test where results differ by more than 1e-10 of the norm. */
+void stage_compare(Staged *p);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs cut into pipeline stages compute what they compute in one piece: loss, every gradient, updated parameters
+ * and moments, the norm, states, then eval and predict. */
+#include "stage_driver.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPT2 "examples/gpt2.dsl", "batch=2 seq=3 vocab=7 layers=4 embed=4 heads=2", 7, "h"
+#define T5                                                                                                                 \
+    "examples/t5.dsl", "batch=2 src=3 tgt=3 vocab=9 enc=3 dec=3 embed=4 heads=2 head=2 ffn=3 buckets=4", 9, "e d"
+
+#define MOE                                                                                                                \
+    "examples/moe.dsl", "batch=2 seq=4 vocab=9 layers=4 pool=2 experts=4 embed=4 kv=1 group=2 head=2 ffn=3", 9, "h"
+#define BERT "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=4 embed=4 heads=2 head=2 ffn=5", 2, "h"
+#define VGG "examples/vgg16.dsl", "batch=1 side=32 c0=1 classes=3 fc=2", 3, "vgg16"
+
+static const Layout layouts[] = {
+    {GPT2, "1f1b", 2, 1, 4, {0}, {0}, false},
+    {GPT2, "1f1b", 1, 1, 2, {0}, {0}, false},
+    {GPT2, "1f1b", 4, 1, 1, {0}, {0}, true},
+    {GPT2, "1f1b", 4, 1, 5, {0}, {0}, false},
+    {GPT2, "gpipe", 3, 1, 4, {0}, {0}, false},
+    {GPT2, "gpipe", 2, 1, 3, {1}, {0}, true},
+    {GPT2, "interleaved_1f1b", 2, 2, 4, {0}, {0}, false},
+    {GPT2, "interleaved_1f1b", 2, 2, 3, {1, 2, 3}, {0}, false},
+    {GPT2, "interleaved_1f1b", 1, 3, 2, {0}, {0}, false},
+    {GPT2, "zb_h1", 2, 1, 4, {0}, {0}, false},
+    {GPT2, "zb_h1", 4, 1, 8, {0}, {0}, true},
+    {GPT2, "zb_v", 2, 2, 4, {0}, {0}, false},
+    {GPT2, "zb_v", 1, 2, 2, {0}, {0}, false},
+    {GPT2, "dualpipe_v", 2, 2, 5, {0}, {0}, true},
+    {T5, "1f1b", 2, 1, 3, {0}, {0}, false},
+    {T5, "1f1b", 3, 1, 4, {0}, {0}, false},
+    {T5, "gpipe", 3, 1, 2, {1, 4}, {0}, false},
+    {T5, "interleaved_1f1b", 2, 2, 4, {0}, {0}, true},
+    {T5, "interleaved_1f1b", 2, 3, 4, {0}, {0}, false},
+    {T5, "zb_h1", 3, 1, 5, {3, 4}, {0}, false},
+    {T5, "zb_v", 2, 2, 4, {0}, {0}, false},
+    {T5, "dualpipe_v", 3, 2, 6, {0}, {0}, false},
+    {MOE, "1f1b", 2, 1, 3, {0}, {0}, false},
+    {MOE, "zb_h1", 3, 1, 5, {0}, {0}, false},
+    {MOE, "interleaved_1f1b", 2, 2, 4, {0}, {0}, true},
+    {BERT, "1f1b", 2, 1, 3, {0}, {0}, false},
+    {BERT, "zb_v", 2, 2, 4, {0}, {0}, false},
+    {VGG, "1f1b", 3, 1, 4, {0}, {"t.0", "f1"}, false},
+    {VGG, "zb_h1", 2, 1, 3, {0}, {"s.1.c2"}, false},
+    {VGG, "interleaved_1f1b", 2, 2, 2, {0}, {"s.1", "t.1.c2", "f2"}, false},
+};
+
+Test(stage, equals_the_program_in_one_piece, .timeout = 300)
+{
+    for (size_t i = 0; i < DT_COUNT(layouts); i++) {
+        Staged *p = stage_program(&layouts[i]);
+        if (!p->cut)
+            dt_diag_print(p->diags, stderr, false);
+        cr_assert(p->cut);
+        stage_compare(p);
+        stage_free(p);
+    }
+}

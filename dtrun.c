@@ -168,6 +168,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_COMM: run->comm = value; return true;
     case OPTION_GEMM: return read_gemm(line, value);
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
+    case OPTION_REBUILD: run->rebuild = true; return true;
     case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);
     case OPTION_TIMEOUT: return read_real(line, "timeout", value, &run->timeout);
     case OPTION_RANK: return read_count(line, "rank", value, &line->rank);

@@ -3,6 +3,7 @@
 #ifndef DT_CODEGEN_CODEGEN_H
 #define DT_CODEGEN_CODEGEN_H
 
+#include "base/hostcc.h"
 #include "ir/config.h"
 #include "plan/write.h"
 
@@ -28,16 +29,5 @@ bool dt_codegen_check(const DtModule *module);
 /* Library functions that have kernels here: their calls must survive inlining (codegen/library.c). */
 extern const char *const dt_codegen_kernels[];
 extern const uint32_t dt_codegen_n_kernels;
-
-/* ---- host compiler (hostcc.c) ---- */
-
-/* "cpu-v4" for this processor; the level of a target name, 0 if unknown. */
-const char *dt_hostcc_native(void);
-int dt_hostcc_level(const char *target);
-
-/* Compiles n C texts into shared objects (at most two at once), each found in the private cache if it was
- * compiled before. ret_binary[i], ret_len[i] in the arena. */
-DtStatus dt_hostcc_compile(DtArena *arena, const char *target, uint32_t n, const char *const *texts,
-                           uint8_t **ret_binary, size_t *ret_len, const char **ret_version);
 
 #endif

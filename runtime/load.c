@@ -180,19 +180,14 @@ static int sealed_file(const void *bytes, uint64_t len)
 
 /* The file stays open while its code is loaded: the loader knows libraries by name, and the name
  * holds the number of the file. */
-static DtStatus load_code(DtRank *rank, uint32_t unit)
+static DtStatus load_code(DtRank *rank, uint32_t unit, const void *bytes, uint64_t len)
 {
-    const DtPlan *plan = rank->plan;
-    const DtPlanCode *code = &plan->codes[unit];
     char name[64];
-    DtStatus status = check_target(dt_plan_str(plan, code->target));
-    if (!dt_status_ok(&status))
-        return status;
-    if (code->binary_len == 0)
+    if (len == 0)
         return dt_status_fail(DT_EXIT_FAILED,
                               "the plan has no machine code (it was compiled with --no-kernels); "
-                              "compile it again without that option");
-    rank->code_fds[unit] = sealed_file(plan->blob + code->binary, code->binary_len);
+                              "compile it again without that option, or run it with --rebuild");
+    rank->code_fds[unit] = sealed_file(bytes, len);
     if (rank->code_fds[unit] < 0)
         return dt_status_fail(DT_EXIT_RETRY, "cannot put code unit %u into memory: %s", unit,
                               strerror(errno));
@@ -209,12 +204,24 @@ static DtStatus load_code(DtRank *rank, uint32_t unit)
 static DtStatus load_codes(DtRank *rank)
 {
     const DtPlan *plan = rank->plan;
+    DtRebuilt rebuilt = {0};
+    DtStatus status = DT_OK;
+    if (dt_rebuild_wanted(rank->options, plan))
+        status = dt_rebuild_codes(plan, rank->memory, &rebuilt);
+    if (!dt_status_ok(&status))
+        return status;
     rank->codes = DT_NEW_ARRAY(rank->memory, void *, plan->n_codes + 1);
     rank->code_fds = DT_NEW_ARRAY(rank->memory, int, plan->n_codes + 1);
     for (uint32_t i = 0; i < plan->n_codes; i++)
         rank->code_fds[i] = -1;
     for (uint32_t i = 0; i < plan->n_codes; i++) {
-        DtStatus status = load_code(rank, i);
+        const DtPlanCode *code = &plan->codes[i];
+        if (!rebuilt.bytes)
+            status = check_target(dt_plan_str(plan, code->target));
+        if (dt_status_ok(&status) && rebuilt.bytes)
+            status = load_code(rank, i, rebuilt.bytes[i], rebuilt.lens[i]);
+        else if (dt_status_ok(&status))
+            status = load_code(rank, i, plan->blob + code->binary, code->binary_len);
         if (!dt_status_ok(&status))
             return status;
     }

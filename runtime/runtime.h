@@ -67,6 +67,7 @@ typedef struct DtRunOptions {
     double temperature;
     uint64_t seed; /* of --generate */
     DtGemmKind gemm;
+    bool rebuild;         /* kernels from the plan's C text */
     bool quiet, json;
     const char *settings[16]; /* --set block.key=value */
     uint32_t n_settings;
@@ -81,6 +82,11 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
 
 /* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
 DtStatus dt_load_fits(const DtPlan *plan);
+
+/* rebuild.c: whether the kernels are to be compiled for this processor; and their machine code, per unit. */
+typedef struct DtRebuilt { uint8_t **bytes; size_t *lens; } DtRebuilt;
+bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan);
+DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_codes);
 
 /* ---- the mapping of local ranks (shared.c) ---- */
 

@@ -11,6 +11,7 @@
  *
  * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all processes, but
  * the supervisor alone decides. */
+#include "base/hostcc.h"
 #include "runtime/watch.h"
 
 #include <errno.h>
@@ -371,7 +372,16 @@ static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
                               "%lld processors. Compile for fewer ranks (--parallel none: one), or allow it "
                               "with --max-ranks %lld",
                               (long long)ranks, (long long)processors, (long long)ranks);
-    return dt_load_fits(plan);
+    DtStatus status = dt_load_fits(plan);
+    if (!dt_status_ok(&status) || !dt_rebuild_wanted(options, plan))
+        return status;
+    if (!options->quiet)
+        say("compiling the kernels for this processor (%s)", dt_hostcc_native());
+    DtArena *scratch = dt_arena_new();
+    DtRebuilt codes;
+    status = dt_rebuild_codes(plan, scratch, &codes);
+    dt_arena_free(scratch);
+    return status;
 }
 
 /* One life of all ranks. */

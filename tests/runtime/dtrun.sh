@@ -158,6 +158,16 @@ run bad.plan; exits 5; says 'digest'
 plan empty --parallel none --no-kernels
 run empty.plan; exits 1; says '--no-kernels'
 
+# ---- kernels compiled again: the same numbers ----
+run empty.plan --rebuild --log rebuilt.jsonl; exits 0; says 'compiling the kernels for this processor'
+losses one.jsonl >a.txt; losses rebuilt.jsonl >b.txt; holds cmp a.txt b.txt
+plan level2 --parallel d2 --target=cpu-v2
+run level2.plan -q --log level2.jsonl; exits 0
+run level2.plan -q --rebuild --log rebuilt.jsonl; exits 0
+losses level2.jsonl >a.txt; losses rebuilt.jsonl >b.txt; holds cmp a.txt b.txt
+what='dtrun level2.plan --rebuild without a compiler'
+DT_CC=/nonexistent/cc timeout 60 "$dtrun" level2.plan --rebuild >out 2>err </dev/null; code=$?; exits 5; says 'must be compiled for this processor'
+
 # ---- plans for more than this machine ----
 sed 's/gpus = 2;/gpus = 2048;/; /d2m2/d; s/mesh data = 2; shard batch on data }/mesh data = 2048; shard batch on data }/' small.dsl >wide.dsl
 what='dtc wide.dsl'

@@ -2,10 +2,11 @@
 /* The host C compiler: kernels go in by standard input and come out as shared objects that name no path,
  * time or build id, so that equal texts give equal bytes. Results are kept in a private cache (0700, owner
  * checked), each entry with its digest; an entry that does not verify is compiled again. */
+#include "base/hostcc.h"
+
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "codegen/codegen.h"
 
 #include <errno.h>
 #include <fcntl.h>

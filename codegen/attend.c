@@ -552,6 +552,8 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
 {
     Tiling tiling = {.e = e, .call = call, .func = call->func, .scope = scope}, *g = &tiling;
     DtScope *outer = e->scope;
+    DtModule *module = (DtModule *)(uintptr_t)e->module;
+    uint32_t n_funcs = module->funcs.n;
     if (!analyse(g))
         return false;
     for (uint32_t i = 0; i < call->n_in; i++)
@@ -576,5 +578,6 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
         if (g->part[i] == AFTER)
             dt_emit_op(e, g->func->ops.at[i], i);
     e->scope = outer;
+    module->funcs.n = n_funcs; /* the block is not the module's; names stay free */
     return true;
 }

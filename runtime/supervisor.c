@@ -67,8 +67,19 @@ static void say(const char *format, ...)
 }
 
 static const char *const inst_names[DT_INST_KINDS] = {
-    "kernel",     "matrix product",    "copy",      "zero", "read of data", "all-reduce",
-    "all-gather", "reduce-scatter",    "broadcast", "send", "receive",      "barrier"};
+    [DT_INST_KERNEL] = "kernel",
+    [DT_INST_GEMM] = "matrix product",
+    [DT_INST_COPY] = "copy",
+    [DT_INST_ZERO] = "zero",
+    [DT_INST_READ] = "read of data",
+    [DT_INST_ALL_REDUCE] = "all-reduce",
+    [DT_INST_ALL_GATHER] = "all-gather",
+    [DT_INST_REDUCE_SCATTER] = "reduce-scatter",
+    [DT_INST_ALL_TO_ALL] = "all-to-all",
+    [DT_INST_BROADCAST] = "broadcast",
+    [DT_INST_SEND] = "send",
+    [DT_INST_RECV] = "receive",
+    [DT_INST_BARRIER] = "barrier"};
 
 static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
 {

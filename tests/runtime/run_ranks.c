@@ -108,7 +108,8 @@ static void make_plan(uint32_t n_ranks, int64_t steps)
 {
     DtPlan *plan = &all.plan;
     ranks_plan(&all, n_ranks);
-    plan->n_mesh = 1; /* one group of all */
+    plan->n_mesh = 1; /* one group of all, one stage */
+    plan->n_channels = all.meta.pipeline = 0;
     all.mesh[0].size = n_ranks;
     all.groups[0] = (DtPlanGroup){.mask = 1, .size = n_ranks};
     all.arenas[RANKS_SHARED].bytes = all.arenas[RANKS_PRIVATE].bytes = 4096;

@@ -139,9 +139,11 @@ static bool may_wait(const DtPlaceScope *s, const DtOp *op)
     return s->p->lazy || (op->n_out == 1 && s->lazy[op->out[0]->id]);
 }
 
-/* From the result to its rule placement. A sum that may wait until the end costs nothing on the way. */
+/* From the result to its rule placement. A sum that may wait until the end costs nothing on the way. Those of a library
+ * call may end split under another name; that every rank does the whole call counts as if its result were exchanged. */
 static double behind(const Choice *c)
 {
+    const bool calls = c->op->kind == DT_OP_CALL;
     const DtPlacer *p = c->s->p;
     double cost = 0;
     for (uint32_t i = 0; i < c->n_out; i++) {
@@ -149,7 +151,7 @@ static double behind(const Choice *c)
         int is = dt_placerule_state(c->out[i], c->m), wanted = dt_placerule_state(rule, c->m);
         if (is >= 0) /* axes may be in another order */
             is = dt_type_find(rule, c->out[i]->axes[is].name);
-        if (is == wanted || is == DT_PLACE_WHOLE)
+        if (is == wanted || (is == DT_PLACE_WHOLE && !calls))
             continue;
         if (is == DT_PLACE_PENDING && wanted == DT_PLACE_WHOLE && may_wait(c->s, c->op))
             continue;
@@ -157,7 +159,10 @@ static double behind(const Choice *c)
         const DtType *whole = dt_placerule_with(p, rule, c->m, DT_PLACE_WHOLE);
         double v = (double)dt_type_local_elements(whole, &p->module->mesh) * (double)dt_dtype_size(plain->dtype) *
                    p->seconds[c->m] * (n - 1) / n;
-        cost += is == DT_PLACE_PENDING ? (wanted == DT_PLACE_WHOLE ? 2 * v : v) : wanted == DT_PLACE_WHOLE ? v : v / n;
+        if (is == DT_PLACE_PENDING)
+            cost += wanted == DT_PLACE_WHOLE && !calls ? 2 * v : v;
+        else
+            cost += wanted == DT_PLACE_WHOLE || is == DT_PLACE_WHOLE ? v : v / n;
     }
     return cost;
 }
@@ -206,10 +211,13 @@ static void add_axis(Choice *c, const DtType *type, int state)
     c->axes[c->n_axes++] = type->axes[state].name;
 }
 
-/* Axes that something splits by this mesh axis: operands now, operands and results by rule. */
+/* Axes that something splits by this mesh axis: operands now, operands and results by rule. A library call tries all
+ * axes of its operands. */
 static void find_axes(Choice *c)
 {
     for (uint32_t i = 0; i < c->op->n_in; i++) {
+        for (uint32_t d = 0; c->op->kind == DT_OP_CALL && d < c->in[i]->type->rank; d++)
+            add_axis(c, c->in[i]->type, (int)d);
         const DtType *rule = dt_placeconvert_rule(c->s, c->in[i]);
         add_axis(c, c->in[i]->type, c->now[i]);
         add_axis(c, rule, dt_placerule_state(rule, c->m));

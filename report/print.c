@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as text and as JSON. */
-#include "report/report.h"
+#include "report/traffic.h"
 
 #include "plan/kinds.h"
 
@@ -248,8 +248,7 @@ static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line
 
 enum { LISTED = 12, NAME_WIDTH = 40 };
 
-/* "  gpt2.dsl:21 h.attention" and the end of the line. */
-static void print_place(const DtPlan *plan, uint32_t span, DtText *text)
+void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text)
 {
     if (span < plan->n_spans && plan->spans[span].line)
         dt_text_printf(text, "  %s:%u%s%s", dt_plan_str(plan, plan->spans[span].file),
@@ -276,7 +275,7 @@ static void print_gemms(const DtPlan *plan, DtText *text)
         dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12.4g GFLOP",
                        (long long)lines[i].runs, (long long)batch, (long long)g->m, (long long)g->n,
                        (long long)g->k, lines[i].weight * 1e-9);
-        print_place(plan, lines[i].span, text);
+        dt_report_place(plan, lines[i].span, text);
     }
     free(lines);
 }
@@ -298,7 +297,7 @@ static void print_kernels(const DtPlan *plan, DtText *text)
         bool cut = strlen(name) > NAME_WIDTH;
         dt_text_printf(text, "  %8lld x  %-*.*s%s %12s", (long long)lines[i].runs, NAME_WIDTH,
                        NAME_WIDTH, name, cut ? "..." : "   ", dt_text_bytes(buf, lines[i].weight));
-        print_place(plan, lines[i].span, text);
+        dt_report_place(plan, lines[i].span, text);
     }
     free(lines);
 }
@@ -309,6 +308,7 @@ void dt_report_text(const DtPlan *plan, DtText *ret_text)
     print_memory(plan, ret_text);
     print_saved(plan, ret_text);
     print_entries(plan, ret_text);
+    dt_traffic_print(plan, ret_text);
     print_gemms(plan, ret_text);
     print_kernels(plan, ret_text);
 }
@@ -381,12 +381,12 @@ void dt_report_json(const DtPlan *plan, DtText *ret_text)
         if (!dt_report_is_part(plan, i))
             json_array_append_new(entries, json_entry(plan, i));
     json_t *root =
-        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o}", "source",
+        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "source",
                   dt_plan_str(plan, meta->source), "target", dt_plan_str(plan, meta->target),
                   "ranks", (int)meta->n_ranks, "micro_batches", (int)meta->n_micro, "batch",
                   (json_int_t)meta->batch, "parameters", (json_int_t)meta->parameters, "flops",
                   meta->flops, "mesh", mesh, "memory", json_memory(plan), "saved",
-                  json_saved(plan), "entries", entries);
+                  json_saved(plan), "entries", entries, "traffic", dt_traffic_json(plan));
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     if (text)
         dt_text_printf(ret_text, "%s\n", text);

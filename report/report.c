@@ -52,22 +52,26 @@ double dt_report_gemm_flops(const DtPlanGemm *gemm)
     return flops;
 }
 
-/* Bytes that one rank receives in one run (count elements of the buffer each kind names in plan.h). */
-static double received(const DtPlan *plan, const DtPlanInst *inst)
+double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
 {
     double bytes = (double)inst->count * (double)dt_kinds_size(inst->dtype);
-    double n = inst->kind >= DT_INST_ALL_REDUCE && inst->ref < plan->n_groups
-                   ? plan->groups[inst->ref].size
-                   : 1;
+    bool in_group = inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BROADCAST;
+    double n = in_group ? plan->groups[inst->ref].size : 1;
     switch (inst->kind) {
-    case DT_INST_ALL_REDUCE: return 2 * bytes * (n - 1) / n;
+    case DT_INST_ALL_REDUCE: return 2 * bytes * (n - 1);
     case DT_INST_ALL_GATHER:
     case DT_INST_REDUCE_SCATTER:
-    case DT_INST_ALL_TO_ALL: return bytes * (n - 1);
-    case DT_INST_BROADCAST: return n > 1 ? bytes : 0;
+    case DT_INST_ALL_TO_ALL: return bytes * n * (n - 1);
+    case DT_INST_BROADCAST: return bytes * (n - 1);
     case DT_INST_RECV: return bytes;
     default: return 0;
     }
+}
+
+double dt_report_received(const DtPlan *plan, const DtPlanInst *inst)
+{
+    bool in_group = inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BROADCAST;
+    return dt_report_members(plan, inst) / (in_group ? plan->groups[inst->ref].size : 1);
 }
 
 static double flops(const DtPlan *plan, const DtPlanInst *inst)
@@ -88,7 +92,7 @@ void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entr
         const DtPlanInst *inst = &plan->insts[i];
         ret_entry->runs[inst->kind] += runs[i];
         ret_entry->flops[inst->kind] += (double)runs[i] * flops(plan, inst);
-        ret_entry->received[inst->kind] += (double)runs[i] * received(plan, inst);
+        ret_entry->received[inst->kind] += (double)runs[i] * dt_report_received(plan, inst);
     }
     free(runs);
 }

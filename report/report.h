@@ -26,6 +26,23 @@ void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs);
 /* Whether other entries call it: a piece of a pipeline, which is counted there. */
 bool dt_report_is_part(const DtPlan *plan, uint32_t entry);
 
+/* Bytes that one rank receives in one run of the instruction, of all members the mean: with v the bytes of the
+ * whole tensor and n ranks, 2 v (n-1)/n for an all_reduce, v (n-1)/n for all_gather and reduce_scatter,
+ * v (n-1)/n^2 for an all_to_all. */
+double dt_report_received(const DtPlan *plan, const DtPlanInst *inst);
+/* Of all members together: a whole number. */
+double dt_report_members(const DtPlan *plan, const DtPlanInst *inst);
+
+/* What travels on a group or channel in one step and its update. */
+typedef struct DtReportTraffic {
+    int64_t runs;    /* operations of one rank */
+    double received; /* bytes, by all ranks */
+} DtReportTraffic;
+void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReportTraffic *ret_channels);
+
+/* "  gpt2.dsl:21 h.attention", if the span is known, and the end of the line. */
+void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text);
+
 double dt_report_gemm_flops(const DtPlanGemm *gemm);
 
 const char *dt_report_kind(uint32_t inst_kind); /* "gemm" */

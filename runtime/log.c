@@ -3,7 +3,8 @@
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
- *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742} */
+ *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742}
+ *     {"event": "traffic", "step": 200, "steps": 200, "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -84,6 +85,24 @@ void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text)
     json_t *string = json_string(text);
     json_object_set_new(object, "text", string ? string : json_null()); /* null: not UTF-8 */
     put(log, object);
+}
+
+void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic)
+{
+    const DtPlan *plan = rank->plan;
+    json_t *groups = json_array(), *channels = json_array();
+    for (uint32_t g = 0; g < plan->n_groups; g++) {
+        json_t *axes = json_array();
+        for (uint32_t m = 0; m < plan->n_mesh; m++)
+            if (plan->groups[g].mask >> m & 1)
+                json_array_append_new(axes, json_string(dt_plan_str(plan, plan->mesh[m].name)));
+        json_array_append_new(groups, json_pack("{s:o, s:i, s:I}", "axes", axes, "ranks", (int)plan->groups[g].size,
+                                                "received", (json_int_t)traffic->sums[g]));
+    }
+    for (uint32_t c = 0; c < plan->n_channels; c++)
+        json_array_append_new(channels, json_integer((json_int_t)traffic->sums[plan->n_groups + c]));
+    put(log, json_pack("{s:s, s:I, s:I, s:o, s:o}", "event", "traffic", "step", (json_int_t)rank->step, "steps",
+                       (json_int_t)traffic->steps, "groups", groups, "channels", channels));
 }
 
 void dt_log_close(DtLog *log)

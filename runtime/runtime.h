@@ -14,7 +14,7 @@
  *   checkpoint.c   save and load
  *   train.c        steps, evaluation, saving
  *   generate.c     --generate
- *   progress.c, log.c, trace.c   what is shown
+ *   progress.c, log.c, trace.c, traffic.c   what is shown
  *
  * The checker has bounded everything in the plan, so nothing here checks indices again.
  * A rank has no global state. Whatever fails at run time calls dt_rank_fail and returns false up to
@@ -380,12 +380,20 @@ void dt_progress_line(DtProgress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void dt_progress_close(DtProgress *progress);
 
+/* Bytes received in `steps` steps: by group, then by channel of the plan. */
+typedef struct DtTraffic {
+    uint32_t n;
+    uint64_t *before, *sums;
+    int64_t steps;
+} DtTraffic;
+
 /* log.c: JSON lines. */
 DtStatus dt_log_open(const char *path, bool append, DtLog **ret_log);
 void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step);
 void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens);
 void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t samples);
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text);
+void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic); /* sums of all ranks */
 void dt_log_close(DtLog *log);
 
 /* trace.c: Chrome trace events of the instructions of the first steps. */

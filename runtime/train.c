@@ -7,6 +7,7 @@
  * All ranks take the same decisions: losses are equal on all of them, and the wish to stop
  * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
  * reads after it. */
+#include "runtime/traffic.h"
 #include "runtime/train.h"
 
 #include <math.h>
@@ -83,6 +84,7 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
 {
     DtRank *rank = &run->rank;
     uint64_t began = dt_now_ns();
+    dt_traffic_begin(&run->traffic, rank);
     if (!dt_exec_entry(rank, "step"))
         return false;
     double loss = run->loss ? dt_exec_scalar(rank, run->loss) : 0;
@@ -91,6 +93,7 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     double lr = write_scalars(run);
     if (!dt_exec_entry(rank, "update"))
         return false;
+    dt_traffic_end(&run->traffic, rank);
     double grad_norm = run->grad_norm ? dt_exec_scalar(rank, run->grad_norm) : -1;
     if (run->grad_norm && !isfinite(grad_norm))
         return dt_rank_fail(rank, DT_EXIT_FAILED,
@@ -259,6 +262,7 @@ static bool train(DtRun *run)
 {
     DtRank *rank = &run->rank;
     run->interrupted = false;
+    dt_traffic_open(&run->traffic, rank);
     if (rank->rank == 0 && run->first_step >= rank->meta.steps)
         dt_progress_line(&run->progress,
                          "the checkpoint has %lld steps already; ask for more with --steps",
@@ -274,8 +278,13 @@ static bool train(DtRun *run)
             break;
         }
     }
-    if (save_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step)
-        return save(run, rank->step);
+    if (save_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step &&
+        !save(run, rank->step))
+        return false;
+    if (rank->options->log && !dt_traffic_join(&run->traffic, rank))
+        return false;
+    if (run->log)
+        dt_log_traffic(run->log, rank, &run->traffic);
     return true;
 }
 

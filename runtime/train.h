@@ -13,6 +13,7 @@ typedef struct DtRun {
     int64_t first_step; /* steps done before this run */
     int64_t saved;      /* steps in the last checkpoint of this run, or -1 */
     bool interrupted;
+    DtTraffic traffic;
 } DtRun;
 
 /* Everything after dt_load_rank and before dt_load_close; returns the exit code of the rank. */

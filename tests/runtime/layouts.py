@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts on real ranks:  layouts.py DTC DTRUN
+
+A small GPT under layouts that split parameters, activations and samples, each for 20 steps on as many processes as it has
+ranks. Losses and gradient norms must be those of one rank: sums over ranks are taken in another order, so each of some
+thousand additions may differ by its last bit, 6e-8 of a partial sum; over 20 steps of this model 1e-5 is ten times what is
+seen. Bytes on each group, counted by the ranks, must equal those of `dtc --report`, and for Megatron's layout the closed
+form: four all-reduces of batch * seq * embed per layer.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+STEPS, TOLERANCE = 20, 1e-5
+LAYERS, BATCH, SEQ, EMBED = 2, 8, 16, 32
+PROGRAM = """include "std.dsl"
+dim batch = %d, seq = %d, kseq = seq, vocab = 64
+dim layers = %d, embed = %d, heads = 4, head = embed // heads, ffn = 4 * embed
+layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
+  q = wq:linear[embed, (heads, head)](x, bias = false)
+  k = wk:linear[embed, (heads, head)](x, bias = false)[seq -> kseq]
+  v = wv:linear[embed, (heads, head)](x, bias = false)[seq -> kseq]
+  o = attend[seq, kseq, head](q, k, v, scale = head ** -0.5, mask = iota[kseq] <= iota[seq])
+  return wo:linear[(heads, head), embed](o)
+}
+layer mlp(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return x |> up:linear[embed, ffn] |> gelu_tanh |> down:linear[ffn, embed]
+}
+model gpt(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed] = normal(0.02)
+  param wpe[seq, embed] = normal(0.02)
+  x = wte[vocab = tokens] + wpe
+  repeat h in layers {
+    x = x + attention(ln1:layernorm[embed](x))
+    x = x + dropout(mlp(ln2:layernorm[embed](x)), 0.1)
+  }
+  return ln_f:layernorm[embed](x) @embed wte
+}
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = mean[batch, seq](xent[vocab](gpt(tokens), labels))
+  optimizer = adamw(lr = 1e-3, decay = 0.1, decay_if = rank > 1, clip = 1.0)
+  eval = every(10, steps = 2, data = next_token(synthetic(0, vocab)))
+  steps = %d
+}
+""" % (BATCH, SEQ, LAYERS, EMBED, STEPS)
+TENSOR = "shard heads, ffn, vocab on tensor"
+LAYOUTS = {
+    "tensor": (2, "mesh tensor = 2; " + TENSOR),
+    "tensor_data": (4, "mesh data = 2, tensor = 2; shard batch on data; %s; micro batch = 2" % TENSOR),
+    "sequence": (4, "mesh data = 2, tensor = 2; shard batch on data; %s; shard seq on tensor" % TENSOR),
+    "two": (4, "mesh row = 2, column = 2; shard embed on row; shard heads, ffn on column"),
+    "context": (4, "mesh context = 2, tensor = 2; %s; shard seq on context, tensor" % TENSOR),
+    "ulysses": (2, "mesh context = 2; shard attend.heads on context; shard seq on context"),
+}
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        sys.exit("%s: exit code %d\n%s" % (" ".join(command), done.returncode, done.stderr[-1500:]))
+    return done.stdout
+
+
+def events(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def numbers(log):
+    return [(e["event"], e["step"], key, e[key]) for e in log if e["event"] in ("step", "eval")
+            for key in ("loss", "grad_norm") if key in e]
+
+
+def execute(dtc, dtrun, program, name):
+    run(dtc, program, "--parallel", name, "-o", name + ".plan")
+    run(dtrun, name + ".plan", "--quiet", "--log", name + ".jsonl")
+    return events(name + ".jsonl")
+
+
+def check_numbers(name, log, serial):
+    got, wanted = numbers(log), numbers(serial)
+    assert [n[:3] for n in got] == [n[:3] for n in wanted], name
+    for a, b in zip(got, wanted):
+        assert abs(a[3] - b[3]) <= TOLERANCE * abs(b[3]), "%s: %s after step %d is %.9g instead of %.9g" % (
+            name, a[2], a[1], a[3], b[3])
+
+
+def check_traffic(name, log, report):
+    counted = [e for e in log if e["event"] == "traffic"][0]
+    assert counted["steps"] == STEPS
+    for ran, planned in zip(counted["groups"], report["groups"]):
+        assert ran["axes"] == planned["axes"]
+        assert ran["received"] == STEPS * planned["received"], "%s: %d bytes over %s, the report says %g in %d steps" % (
+            name, ran["received"], ran["axes"], planned["received"], STEPS)
+
+
+def check_megatron(report, ranks):
+    """Of one rank in a step, without the embedding and the head."""
+    size, n = 4 * BATCH * SEQ * EMBED, ranks
+    sums = [c for c in report["collectives"] if c["kind"] == "all_reduce" and c["runs"] % LAYERS == 0]
+    assert sum(c["runs"] for c in sums) == 4 * LAYERS, sums
+    assert sum(c["received"] for c in sums) == 4 * LAYERS * 2 * size * (n - 1) / n, sums
+
+
+def main():
+    dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        with open("gpt.dsl", "w") as file:
+            file.write(PROGRAM)
+            for name, (ranks, lines) in LAYOUTS.items():
+                file.write('cluster of_%s { gpus = %d; gpu = "cpu" }\n' % (name, ranks))
+                file.write("parallel %s on of_%s { %s }\n" % (name, name, lines))
+        serial = execute(dtc, dtrun, "gpt.dsl", "none")
+        for name in LAYOUTS:
+            log = execute(dtc, dtrun, "gpt.dsl", name)
+            report = json.loads(run(dtc, "gpt.dsl", "--parallel", name, "--no-kernels", "--report=json"))["traffic"]
+            check_numbers(name, log, serial)
+            check_traffic(name, log, report)
+            if name == "tensor":
+                check_megatron(report, 2)
+    print("%d passed, 0 failed" % len(LAYOUTS))
+
+
+main()

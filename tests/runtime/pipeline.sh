@@ -1,0 +1,128 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Pipelines on rank processes:  pipeline.sh DTC DTRUN
+# Every schedule, with and without data and tensor parallelism, against one rank; checkpoints from layout to layout;
+# evaluation, generation; a stage that is killed, one that hangs, and restarting. The program has dropout in its
+# loop, whose draws must not depend on the stage. The text is made here, in a temporary folder.
+#
+# Losses of 20 steps agree to 1e-5 relative: float32 sums over 128 tokens in another order differ by some 1e-6.
+set -u
+dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+dtrun=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+sed -e 's/x + mlp(\(.*\))$/x + dropout(mlp(\1), 0.1)/' -e 's/layers = 2/layers = 4/' "$root/tests/runtime/small.dsl" >"$work/small.dsl"
+cd "$work" || exit 1
+awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%d squared is %d\n", i, i * i }' >numbers.txt
+cat >>small.dsl <<'END'
+parallel gpipe on here2 { mesh pipe = 2; pipeline h on pipe (schedule = gpipe); micro batch = 4 }
+parallel p2 on here2 { mesh pipe = 2; pipeline h on pipe; micro batch = 8 }
+parallel p4 on here4 { mesh pipe = 4; pipeline h on pipe; micro batch = 8 }
+parallel inter on here2 { mesh pipe = 2; pipeline h on pipe (schedule = interleaved_1f1b, chunks = 2); micro batch = 4 }
+parallel zb_h1 on here2 { mesh pipe = 2; pipeline h on pipe (schedule = zb_h1); micro batch = 4 }
+parallel zb_v on here2 { mesh pipe = 2; pipeline h on pipe (schedule = zb_v); micro batch = 4 }
+parallel dual on here2 { mesh pipe = 2; pipeline h on pipe (schedule = dualpipe_v); micro batch = 4 }
+parallel p2d2 on here4 { mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe; micro batch = 4 }
+parallel d2p2 on here4 { mesh data = 2, pipe = 2; shard batch on data; pipeline h on pipe (schedule = zb_h1); micro batch = 4 }
+parallel p2t2 on here4 { mesh pipe = 2, tensor = 2; shard heads, ffn on tensor; pipeline h on pipe; micro batch = 2 }
+parallel m1 on here2 { mesh pipe = 2; pipeline h on pipe }
+END
+passed=0 failed=0 code=0 what=
+
+fail() {
+    echo "FAIL $what: $1"
+    [ -s err ] && sed 's/^/    /' err | tail -5
+    failed=$((failed + 1))
+}
+pass() { passed=$((passed + 1)); }
+run() { # arguments of dtrun
+    what="dtrun $*"
+    timeout 120 "$dtrun" "$@" >out 2>err </dev/null
+    code=$?
+}
+exits() { if [ "$code" -eq "$1" ]; then pass; else fail "exit code $code instead of $1"; fi; }
+says() { if grep -aqE -- "$1" err; then pass; else fail "stderr lacks: $1"; fi; }
+holds() { if "$@" >/dev/null 2>&1; then pass; else fail "does not hold: $*"; fi; }
+numbers() { sed -n 's/.*"event":"\(step\|eval\)".*"loss":\([^,]*\),.*/\2/p' "$1"; }
+norms() { sed -n 's/.*"grad_norm":\([^,]*\),.*/\1/p' "$1"; }
+alike() { # two files of numbers, relative tolerance, count
+    if paste "$1" "$2" | awk -v most="$3" -v count="$4" '
+        { d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most * $1) bad = 1; n++ }
+        END { exit bad || n != count }'; then pass; else fail "$1 and $2 differ by more than $3"; fi
+}
+plan() { "$dtc" small.dsl --parallel "$1" -o "$1.plan" 2>err || { what="dtc $1"; fail 'cannot compile'; }; }
+names() { # of all tensors of a checkpoint
+    sed 's/"name": *"/\n&/g' "$1"/manifest.json | sed -n 's/^"name": *"\([^"]*\)".*/\1/p' | sort
+}
+
+# ---- every layout against one rank ----
+plan none
+run none.plan -q --steps 20 --set eval.every=10 --log none.jsonl --save whole; exits 0
+numbers none.jsonl >none.losses; norms none.jsonl >none.norms
+holds test "$(wc -l <none.losses)" -eq 22
+for layout in gpipe p2 p4 inter zb_h1 zb_v dual p2d2 d2p2 p2t2 m1; do
+    plan $layout
+    run $layout.plan -q --steps 20 --set eval.every=10 --log $layout.jsonl; exits 0
+    numbers $layout.jsonl >$layout.losses; norms $layout.jsonl >$layout.norms
+    alike none.losses $layout.losses 1e-5 22
+    alike none.norms $layout.norms 1e-4 20
+done
+run p4.plan -q --steps 20 --set eval.every=10 --log again.jsonl; exits 0
+numbers again.jsonl >again.losses
+holds cmp again.losses p4.losses
+
+# ---- checkpoints: the same tensors, whoever saved them; each layout goes on from each ----
+last=step-00000020
+run p4.plan -q --steps 20 --save stages; exits 0
+names whole/$last >a.txt; names stages/$last >b.txt
+holds test -s a.txt; holds cmp a.txt b.txt
+run p4.plan -q --steps 10 --save half; exits 0
+for layout in none p4 inter p2d2; do
+    cp -r half "half.$layout"
+    run $layout.plan -q --resume "half.$layout" --steps 20 --set eval.every=10 --log on.jsonl; exits 0
+    numbers on.jsonl >on.losses
+    tail -11 none.losses >tail.losses
+    rm -f on.jsonl
+    alike tail.losses on.losses 1e-5 11
+done
+run none.plan -q --steps 10 --save first; exits 0
+run zb_v.plan -q --resume first --steps 20 --set eval.every=10 --log on.jsonl; exits 0
+numbers on.jsonl >on.losses
+alike tail.losses on.losses 1e-5 11
+
+# ---- evaluation and generation ----
+run none.plan --resume whole --eval; exits 0; cp out a.txt
+run p4.plan --resume whole --eval; exits 0; holds cmp out a.txt
+run none.plan --resume whole --generate '12 sq' --tokens 20 --temperature 0; exits 0; cp out a.txt
+for layout in p4 inter p2d2; do
+    run $layout.plan --resume whole --generate '12 sq' --tokens 20 --temperature 0; exits 0; holds cmp out a.txt
+done
+
+# ---- a stage dies, a stage stops, and everything goes on ----
+disturb() { # signal, further arguments
+    signal=$1
+    shift
+    what="dtrun p4.plan and SIG$signal $*"
+    timeout 100 "$dtrun" p4.plan -q --set eval.every=0 "$@" >out 2>err </dev/null &
+    pid=$!
+    sleep 1
+    supervisor=$(pgrep -P $pid | head -1)
+    victim=$(pgrep -P "$supervisor" | sed -n 3p)
+    kill "-$signal" "$victim"
+    wait $pid
+    code=$?
+}
+disturb KILL --steps 1000000; exits 75; says 'rank 2 was ended by signal 9'; says 'in step [0-9]+, instruction'
+disturb STOP --steps 1000000; exits 75; says 'rank 2 is stopped'; says 'while rank [0-3] waits for it'
+disturb KILL --steps 600 --save revived --set save.every=20 --restarts 1; exits 0; says 'starting again \(1 of 1\)'
+holds test -e revived/step-00000600/manifest.json
+
+# ---- what is shown of it ----
+"$dtc" small.dsl --parallel p2 --report=text >out 2>err; what='dtc --report'
+holds grep -q 'memory of one rank of stage 1' out
+"$dtc" dump p4.plan >p4.txt 2>err && "$dtc" asm p4.txt -o p4.again 2>>err; what='dtc dump'
+holds cmp p4.plan p4.again
+
+echo "pipeline: $passed passed, $failed failed"
+[ $failed -eq 0 ]

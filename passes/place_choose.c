@@ -118,6 +118,7 @@ typedef struct Choice { /* of the states of all operands on one mesh axis */
     DtPlaceScope *s;
     const DtOp *op;
     DtValue *const *in;
+    const DtType **wanted; /* of the operands, by the mesh axes before this one */
     uint32_t m;
     uint32_t n_out;
     const char *axes[DT_MAX_RANK]; /* candidates for a split */
@@ -235,6 +236,7 @@ static int split_state(const Choice *c, uint32_t i, const char *axis)
     int d = dt_type_find(type, axis);
     if (d < 0)
         return DT_PLACE_WHOLE;
+    type = dt_placerule_with(c->s->p, c->wanted[i], c->m, DT_PLACE_WHOLE);
     return d == c->now[i] || dt_placerule_divides(c->s->p, type, (uint32_t)d, c->m) ? d : DT_PLACE_WHOLE;
 }
 
@@ -381,6 +383,9 @@ static Choice start(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     DtArena *arena = s->p->module->arena;
     Choice c = {.s = s, .op = op, .in = in, .n_out = dt_shape_results(op)};
+    c.wanted = DT_NEW_ARRAY(arena, const DtType *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        c.wanted[i] = in[i]->type;
     c.best = DT_NEW_ARRAY(arena, int, op->n_in + 1);
     c.now = DT_NEW_ARRAY(arena, int, op->n_in + 1);
     c.types = DT_NEW_ARRAY(arena, const DtType *, op->n_in + 1);
@@ -392,9 +397,7 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     DtPlacer *p = s->p;
     Choice c = start(s, op, in);
-    const DtType **wanted = DT_NEW_ARRAY(p->module->arena, const DtType *, op->n_in + 1);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        wanted[i] = in[i]->type;
+    const DtType **wanted = c.wanted;
     if (!dt_placechoose_derive(p, op, wanted, c.out) && dt_op_info[op->kind].op_class != DT_CLASS_INDEX)
         return true;
     for (uint32_t m = 0; m < p->module->mesh.n; m++) {

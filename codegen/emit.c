@@ -96,7 +96,7 @@ DtPlace *dt_emit_require(DtEmit *e, DtValue *value)
 static bool is_view(const DtOp *op)
 {
     return op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP ||
-           op->kind == DT_OP_SHARD;
+           op->kind == DT_OP_SHARD || op->kind == DT_OP_UNPACK;
 }
 
 /* The value whose memory value may share. */
@@ -136,17 +136,20 @@ static const DtRead *reads_of(DtEmit *e, DtScope *scope, const DtValue *value)
  * memory. */
 static uint32_t last_read(DtEmit *e, const DtValue *value) { return reads_of(e, e->scope, value)->last; }
 
+uint32_t dt_emit_uses(DtEmit *e, const DtValue *value) { return reads_of(e, e->scope, value)->n; }
+
 /* Where group number group may write value at once; a temporary if it cannot write where it is wanted. */
 static DtOutput output_of(DtEmit *e, DtValue *value, uint32_t group)
 {
     const DtWanted *wanted = e->scope->wanted[value->id];
     DtOutput output = {.value = value};
     bool direct = wanted && (!wanted->old || last_read(e, wanted->old) <= group) &&
-                  (!wanted->accumulate || reads_of(e, e->scope, value)->n == 0);
+                  (!wanted->accumulate || dt_emit_uses(e, value) == (wanted->packed ? 1 : 0));
     if (direct) {
         output.place = wanted->place;
         output.accumulate = wanted->accumulate;
         output.old = wanted->old;
+        output.wished = true;
         e->scope->wanted[value->id] = NULL;
     } else {
         output.place = dt_layout_temporary(e, value);
@@ -227,7 +230,7 @@ bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t group)
 bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output)
 {
     const DtBuffer *buffer = &e->buffers.at[output->place.view.buffer];
-    return !output->old && !buffer->fixed && buffer->first == UINT32_MAX;
+    return !output->old && !output->wished && !buffer->fixed && buffer->first == UINT32_MAX;
 }
 
 /* An operand of the same type that dies here: its memory can take the result, if the kernel turns out to
@@ -530,6 +533,8 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
         emit_source(e, op);
     } else if (op->kind == DT_OP_LOOP) {
         emit_loop(e, op, group);
+    } else if (op->kind == DT_OP_PACK) {
+        dt_bucket_pack(e, op);
     } else if (dt_exchange_emit(e, op, group)) {
         return;
     } else if (emit_view(e, op)) {
@@ -560,6 +565,7 @@ void dt_emit_func(DtEmit *e)
     const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, func->ops.n + 1);
     uint32_t *end = DT_NEW_ARRAY(e->arena, uint32_t, n_groups + 1); /* of each group in ops */
     e->scope->reads = NULL;
+    dt_bucket_claim(e);
     for (uint32_t i = 0; i < func->ops.n; i++)
         end[group[i] + 1]++;
     for (uint32_t g = 0; g < n_groups; g++)

@@ -56,6 +56,7 @@ typedef struct DtEvent {
  * if the memory holds nothing that is still read. */
 typedef struct DtWanted {
     bool set, accumulate;
+    bool packed;           /* in a bucket, by an op `pack`, which is the value's only reader if it accumulates */
     DtPlace place;
     const DtValue *old;
 } DtWanted;
@@ -167,6 +168,13 @@ void dt_emit_begin(DtEmit *e, const DtPlace *place);
 /* After a loop that began at event begin: what was there before lives until its end. */
 void dt_emit_extend(DtEmit *e, uint32_t begin);
 
+uint32_t dt_emit_uses(DtEmit *e, const DtValue *value); /* how many operands in the present function are the value */
+
+/* bucket.c */
+DtPlace dt_bucket_part(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset);
+void dt_bucket_claim(DtEmit *e);
+void dt_bucket_pack(DtEmit *e, const DtOp *op);
+
 /* attend.c: a call of attend or attend.bwd in tiles, in the scope of the callee; false, with nothing
  * emitted, if the function has another shape. */
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
@@ -198,6 +206,7 @@ typedef struct DtOutput {
     DtValue *value;
     DtPlace place;
     bool accumulate;
+    bool wished;           /* somebody wants it in this place */
     const DtValue *old;    /* what lies there now */
     bool reuses;           /* takes over the memory of a temporary that dies here */
 } DtOutput;

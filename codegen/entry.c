@@ -51,19 +51,53 @@ static bool is_again(const DtEmit *e, const DtStore *store)
     return false;
 }
 
+static bool is_bucket(const DtModule *module, const DtStore *store)
+{
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->bucket == store)
+            return true;
+    return false;
+}
+
+/* The memory of a store that lies in no other; the same if asked again. */
+static uint32_t memory_of(DtEmit *e, const DtStore *store)
+{
+    int64_t bytes = dt_type_local_elements(store->type, &e->module->mesh) * (int64_t)dt_dtype_size(store->type->dtype);
+    if (!e->stores[store->index].set)
+        e->stores[store->index] = dt_place_dense(e, store->type, dt_place_fixed(e, store->path, arena_of(store), bytes));
+    return e->stores[store->index].view.buffer;
+}
+
+/* Where the elements of a store in a bucket are; returns 1 + the number of the record. */
+static uint32_t plan_pack(DtEmit *e, const DtStore *store)
+{
+    const DtType *bucket = store->bucket->type;
+    const DtAxis *flat = &bucket->axes[bucket->rank - 1];
+    uint32_t first = first_device(&e->module->mesh);
+    DtPlanPack pack = {.extent = flat->extent, .offset = store->bucket_offset, .n_split = flat->n_split,
+                       .run = dt_type_local_extent(bucket, bucket->rank - 1u, &e->module->mesh)};
+    for (uint32_t i = 0; i < flat->n_split; i++)
+        pack.split[i] = (uint8_t)(flat->split[i] - first);
+    DT_PUSH(e->plan->arena, e->plan->packs, pack);
+    return e->plan->packs.n;
+}
+
+/* A store in a bucket has a record of its own, the bucket has none. */
 void dt_entry_store(DtEmit *e, const DtStore *store)
 {
     const DtType *type = store->type;
-    int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
-    uint32_t buffer = dt_place_fixed(e, store->path, arena_of(store), bytes);
-    e->stores[store->index] = dt_place_dense(e, type, buffer);
+    uint32_t buffer = memory_of(e, store->bucket ? store->bucket : store);
+    if (is_bucket(e->module, store))
+        return;
     e->store_record[store->index] = (int32_t)e->plan->stores.n;
     DtPlanStore record = {.path = dt_write_str(e->plan, store->path), .pattern = dt_write_str(e->plan, store->pattern),
                           .kind = store->kind, .dtype = type->dtype, .n_loops = store->n_loops,
                           .of = store->of ? e->store_record[store->of->index] : -1, .init = store->init.kind,
                           .arena = arena_of(store), .init_a = store->init.a, .init_b = store->init.b,
                           .key = dt_hash_text(store->path, e->seed), .offset = e->buffers.at[buffer].offset,
-                          .bytes = bytes, .saved = store->kind != DT_STORE_GRAD};
+                          .bytes = e->buffers.at[buffer].bytes, .saved = store->kind != DT_STORE_GRAD};
+    if (store->bucket)
+        record.pack = plan_pack(e, store);
     record.span = dt_finish_span(e, store->span, NULL, store->path);
     record.stage = e->module->pipeline ? store->stage : DT_PLAN_NONE;
     plan_axes(e, type, &record.first_axis, &record.n_axes);
@@ -243,10 +277,10 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
     uint16_t run_mesh = 0;
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtType *type = entry->func->results.at[i]->type;
-        uint16_t mesh = (uint16_t)(type->partial & ~time);
+        const DtStore *store = entry->results.at[i].store;
+        uint16_t mesh = (uint16_t)(type->partial & ~time & ~(store ? store->type->partial : 0)); /* the update does the rest */
         if (!mesh)
             continue;
-        const DtStore *store = entry->results.at[i].store;
         if (!store || store->kind != DT_STORE_GRAD || type->dtype != DT_F32 || type->pending != DT_REDUCE_SUM) {
             dt_exchange_sum(e, &wanted[i].place, &wanted[i].place, mesh, (DtReduce)type->pending, NULL);
             continue;

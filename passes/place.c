@@ -547,8 +547,6 @@ static void check_supported(DtPlacer *p, const DtParallelConfig *c)
 {
     if (c->is_auto)
         not_yet(p, c->auto_span, "`auto` (the search for a layout)");
-    for (uint32_t i = 0; i < c->zeros.n; i++)
-        not_yet(p, c->zeros.at[i].span, "`zero`");
 }
 
 /* After a diagnostic the module is as it was, without mesh: what is left behind is verified. */

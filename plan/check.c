@@ -403,13 +403,58 @@ static bool check_channels(Check *check)
     return true;
 }
 
+/* Bytes of one bucket of a store with this record; false if the record cannot be. */
+static bool check_pack(Check *check, uint32_t index, const DtPlanStore *store, DtWide *ret_bytes)
+{
+    const DtPlan *plan = check->plan;
+    if (store->pack > plan->n_packs)
+        return dt_check_fail(check, "STOR", index, "pack %u of %u", store->pack, plan->n_packs);
+    const DtPlanPack *pack = &plan->packs[store->pack - 1];
+    uint32_t seen = 0;
+    DtWide extent = pack->run, local = 1;
+    if (pack->run < 1 || pack->run > DT_CHECK_MAX_BYTES || pack->n_split > sizeof pack->split)
+        return dt_check_fail(check, "PACK", store->pack - 1, "a run of %lld, %u mesh axes", (long long)pack->run, pack->n_split);
+    for (uint32_t i = 0; i < pack->n_split; i++) {
+        if (pack->split[i] >= plan->n_mesh || seen >> pack->split[i] & 1)
+            return dt_check_fail(check, "PACK", store->pack - 1, "mesh axis %u", pack->split[i]);
+        seen |= 1u << pack->split[i];
+        extent *= plan->mesh[pack->split[i]].size;
+    }
+    for (uint32_t a = store->n_loops; a < store->n_axes && local <= DT_CHECK_MAX_BYTES; a++)
+        local *= plan->axes[store->first_axis + a].local;
+    if (extent != pack->extent || pack->offset < 0 || local > extent || pack->offset > extent - local)
+        return dt_check_fail(check, "PACK", store->pack - 1, "elements from %lld on of %lld", (long long)pack->offset,
+                             (long long)pack->extent);
+    *ret_bytes = (DtWide)pack->run * dt_kinds_size(store->dtype);
+    return true;
+}
+
+/* As check_tensor, for a store in a bucket. */
+static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
+{
+    const DtPlan *plan = check->plan;
+    DtWide expected = 0;
+    if (!dt_check_range(check, "STOR", index, "axes", store->first_axis, store->n_axes, plan->n_axes))
+        return false;
+    if (store->n_axes > DT_PLAN_MAX_RANK || store->n_loops > store->n_axes)
+        return dt_check_fail(check, "STOR", index, "%u axes, %u loops", store->n_axes, store->n_loops);
+    if (!check_pack(check, index, store, &expected))
+        return false;
+    for (uint32_t a = 0; a < store->n_loops && expected <= DT_CHECK_MAX_BYTES; a++)
+        expected *= plan->axes[store->first_axis + a].local;
+    if (expected != store->bytes)
+        return dt_check_fail(check, "STOR", index, "%lld bytes do not fit its bucket", (long long)store->bytes);
+    return check_place(check, "STOR", index, store->arena, store->stage, store->offset, store->bytes, store->dtype);
+}
+
 static bool check_stores(Check *check)
 {
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
-        if (!check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
-                          store->arena, store->stage, store->offset, store->bytes) ||
+        if (!(store->pack ? check_packed(check, i, store)
+                          : check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
+                                         store->arena, store->stage, store->offset, store->bytes)) ||
             !check_span(check, "STOR", i, store->span))
             return false;
         if (store->n_loops > store->n_axes || store->saved > 1)

@@ -108,6 +108,16 @@ typedef struct DtPlanAxis {
     int64_t first;        /* loop axes: index of the stage's first element; else 0 */
 } DtPlanAxis;
 
+/* PACK: where a store's elements are if they share a bucket with others'. Per iteration of its loops (their extents are
+ * those of the store's first axes) a rank's bucket holds `run` elements: of `extent` elements those from run * block on,
+ * block being this rank's number among those of the mesh axes split[], major first. The store's local elements,
+ * row-major behind the loop axes, are the bucket's from `offset` on. */
+typedef struct DtPlanPack {
+    int64_t extent, run, offset;
+    uint8_t split[4];
+    uint32_t n_split;
+} DtPlanPack;
+
 /* STOR: parameters, states, moments (gradients too, for reports). Local part contiguous, row-major. */
 typedef struct DtPlanStore {
     DtPlanStr path;       /* h.attention.wq.w */
@@ -123,7 +133,7 @@ typedef struct DtPlanStore {
     int64_t offset, bytes;
     uint32_t span, saved; /* saved: belongs in checkpoints */
     int32_t stage;        /* stages that use one parameter have a record each, with one path and equal contents */
-    uint32_t reserved;
+    uint32_t pack;        /* 0, or 1 + number of the PACK record: offset and bytes are then those of the bucket */
 } DtPlanStore;
 
 /* CODE: one compiled unit (a shared object in BLOB) and its source text in BLOB. */
@@ -257,7 +267,7 @@ typedef struct DtPlanLogical { uint64_t text, text_len; } DtPlanLogical; /* in B
     X("META", meta, DtPlanMeta) X("TRAN", train, DtPlanTrain) X("MESH", mesh, DtPlanMeshAxis)                \
     X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
     X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
-    X("STOR", stores, DtPlanStore) X("CODE", codes, DtPlanCode) X("KERN", kernels, DtPlanKernel)             \
+    X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack) X("CODE", codes, DtPlanCode) X("KERN", kernels, DtPlanKernel)             \
     X("GEMM", gemms, DtPlanGemm) X("BLOK", blocks, DtPlanBlocks) X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                     \
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \

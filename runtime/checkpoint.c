@@ -6,9 +6,9 @@
  *
  * A checkpoint is written into a folder of another name, synced file by file, and put in place by
  * one rename. Older ones are removed only after that, so whatever fails leaves at least what was
- * there before. Rank 0 writes, from its own stores and from those of the first rank of each other
- * stage of a pipeline; a store that is split over ranks cannot be saved yet. Every rank loads for
- * itself what its stage has. */
+ * there before. Rank 0 writes, from its own stores and from what other ranks show: those of other
+ * stages of a pipeline, and the parts of tensors that ranks share. Every rank loads for itself what
+ * it holds. */
 #include "runtime/checkpoint.h"
 
 #include "runtime/rank.h"
@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where the bytes of a tensor lie. A rank fills its own ones only. */
+/* Where a tensor comes from. */
 typedef struct Home {
-    uint32_t rank, arena;
-    int64_t offset;
+    const DtPlanStore *store;
+    int64_t iteration;
 } Home;
 
 /* The tensors of one file as the plan wants them, and where they are. */
@@ -32,7 +32,7 @@ typedef struct Wanted {
     DtTensor *tensors;
     Home *homes;
     uint32_t n;
-    void *scratch; /* of the largest tensor, for those of other ranks */
+    char *logical, *part; /* of the largest tensor, for what other ranks hold */
 } Wanted;
 
 /* ---- stores as tensors ---- */
@@ -78,27 +78,10 @@ static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlan
     return copy;
 }
 
-static DtStatus check_store(const DtPlan *plan, const DtPlanStore *store)
-{
-    for (uint32_t a = store->n_loops; a < store->n_axes; a++) {
-        const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
-        if (axis->local != axis->extent)
-            return dt_status_fail(
-                DT_EXIT_FAILED,
-                "`%.200s` is split over ranks on axis `%.60s`; checkpoints of split "
-                "tensors cannot be written or read yet",
-                dt_plan_str(plan, store->path), dt_plan_str(plan, axis->name));
-    }
-    return DT_OK;
-}
-
 static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *store)
 {
-    const DtRank *rank = wanted->rank;
-    const DtPlan *plan = rank->plan;
+    const DtPlan *plan = wanted->rank->plan;
     const DtPlanAxis *axes = plan->axes + store->first_axis;
-    bool here = dt_plan_on_stage(store->stage, rank->stage);
-    Home home = {here ? rank->rank : dt_rank_at_stage(rank, (uint32_t)store->stage), store->arena, 0};
     DtTensor tensor = {.dtype = store->dtype, .n_axes = store->n_axes - store->n_loops};
     for (uint32_t a = 0; a < tensor.n_axes; a++)
         tensor.extents[a] = axes[store->n_loops + a].extent;
@@ -109,8 +92,7 @@ static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *st
             return dt_status_fail(
                 DT_EXIT_FAILED, "the plan is broken: `%.200s` with %u loops is called `%.200s`",
                 dt_plan_str(plan, store->path), store->n_loops, dt_plan_str(plan, store->pattern));
-        home.offset = store->offset + i * tensor.bytes;
-        wanted->homes[wanted->n] = home;
+        wanted->homes[wanted->n] = (Home){store, i};
         wanted->tensors[wanted->n++] = tensor;
     }
     return DT_OK;
@@ -142,14 +124,13 @@ static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wan
     int64_t n = 0;
     for (uint32_t s = 0; s < plan->n_stores; s++)
         n += belongs(&plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
-    *ret_wanted = (Wanted){rank, DT_NEW_ARRAY(memory, DtTensor, n + 1),
-                           DT_NEW_ARRAY(memory, Home, n + 1), 0, NULL};
+    *ret_wanted = (Wanted){.rank = rank,
+                           .tensors = DT_NEW_ARRAY(memory, DtTensor, n + 1),
+                           .homes = DT_NEW_ARRAY(memory, Home, n + 1)};
     for (uint32_t s = 0; s < plan->n_stores; s++) {
         if (!belongs(&plan->stores[s], file) || is_copy(rank, s))
             continue;
-        DtStatus status = check_store(plan, &plan->stores[s]);
-        if (dt_status_ok(&status))
-            status = add_store(ret_wanted, memory, &plan->stores[s]);
+        DtStatus status = add_store(ret_wanted, memory, &plan->stores[s]);
         if (!dt_status_ok(&status))
             return status;
     }
@@ -163,24 +144,25 @@ static const void *bytes_of(void *context, uint32_t i, DtStatus *ret_status)
     Wanted *wanted = context;
     DtRank *rank = wanted->rank;
     const Home *home = &wanted->homes[i];
+    const char *own = dt_pack_whole(rank, home->store, home->iteration);
     atomic_fetch_add(&rank->slot->progress, 1);
-    if (home->rank == rank->rank)
-        return rank->arenas[home->arena] + home->offset;
-    if (!rank->comm_ops->get(rank->comm, home->rank, home->arena, home->offset,
-                             wanted->tensors[i].bytes, wanted->scratch))
-        *ret_status = dt_status_fail(DT_EXIT_FAILED, "rank %u does not show `%.200s`", home->rank,
-                                     wanted->tensors[i].name);
-    return wanted->scratch;
+    if (own)
+        return own;
+    if (!dt_pack_gather(rank, home->store, home->iteration, wanted->part, wanted->logical))
+        *ret_status = rank->failure;
+    return wanted->logical;
 }
 
-/* Memory for the largest tensor that lies elsewhere. */
-static void *scratch_for(DtArena *memory, const Wanted *wanted)
+/* Memory for the largest tensor that is not whole on this rank, and for a part of it. */
+static void prepare(Wanted *wanted, DtArena *memory)
 {
     int64_t most = 0;
     for (uint32_t i = 0; i < wanted->n; i++)
-        if (wanted->homes[i].rank != wanted->rank->rank && wanted->tensors[i].bytes > most)
+        if (!dt_pack_whole(wanted->rank, wanted->homes[i].store, wanted->homes[i].iteration) &&
+            wanted->tensors[i].bytes > most)
             most = wanted->tensors[i].bytes;
-    return most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
+    wanted->logical = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
+    wanted->part = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
 }
 
 static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, DtManifest *manifest)
@@ -190,7 +172,7 @@ static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, D
         Wanted wanted;
         DtManifestFile *file = &manifest->files[f];
         status = list_wanted(rank, memory, f, &wanted);
-        wanted.scratch = scratch_for(memory, &wanted);
+        prepare(&wanted, memory);
         if (dt_status_ok(&status))
             status =
                 dt_safetensors_write(dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[f]),
@@ -263,7 +245,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps)
 {
     /* What rank 0 reads elsewhere is complete. */
-    if (rank->plan->meta->pipeline && !rank->comm_ops->barrier(rank->comm, &rank->world))
+    if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
         return false;
     if (rank->rank == 0) {
         DtArena *memory = dt_arena_new();
@@ -398,7 +380,7 @@ static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTen
     const DtRank *rank = wanted->rank;
     for (uint32_t i = 0; i < wanted->n; i++) {
         const Home *home = &wanted->homes[i];
-        if (home->rank != rank->rank)
+        if (!dt_plan_on_stage(home->store->stage, rank->stage))
             continue;
         const DtTensor *tensor = dt_safetensors_find(file, wanted->tensors[i].name);
         const DtTensor *claim = find_tensor(said, tensor->name);
@@ -408,7 +390,7 @@ static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTen
                 "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
                 "says",
                 path, tensor->name);
-        memcpy(rank->arenas[home->arena] + home->offset, tensor->at, (size_t)tensor->bytes);
+        dt_pack_take(rank, home->store, home->iteration, (const char *)tensor->at);
         atomic_fetch_add(&wanted->rank->slot->progress, 1);
     }
     return DT_OK;

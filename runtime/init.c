@@ -109,13 +109,17 @@ void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_value
     uint64_t element;
     uint32_t iteration;
     int64_t at = 0;
-    memset(ret_values, 0, (size_t)store->bytes);
+    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    if (store->pack == 0) /* others share a bucket, which starts zeroed */
+        memset(ret_values, 0, (size_t)store->bytes);
     if (store->init == DT_PLAN_CONST && store->init_a == 0)
         return;
     walk_open(rank, store, &walk);
     do {
-        if (walk_index(&walk, store, &element, &iteration))
-            put(ret_values, at, store->dtype, draw(store, element, iteration));
+        int64_t number = at % range.length - range.first;
+        if (number >= 0 && number < range.n && walk_index(&walk, store, &element, &iteration))
+            put(ret_values, at / range.length * range.stride + range.at + number, store->dtype,
+                draw(store, element, iteration));
         at++;
     } while (walk_next(&walk));
 }

@@ -23,4 +23,20 @@ DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coo
  * are padding. */
 int64_t dt_rank_axis_start(const DtPlan *plan, const int64_t coord[16], const DtPlanAxis *axis);
 
+/* Of the `length` elements that the store has on a rank per iteration of its loops, row-major, the memory of the rank with
+ * these coordinates holds n from number `first` on; they lie at element `at` of the iteration's, which are `stride` apart. All but
+ * stores in buckets that ranks share: first = at = 0, n = length. */
+typedef struct DtStoreRange {
+    int64_t length, first, n, at, stride;
+} DtStoreRange;
+DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store);
+
+/* One iteration's logical tensor where this rank has it, NULL if it has a part or nothing of it. */
+const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t iteration);
+/* This rank's elements from the logical tensor. */
+void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical);
+/* The logical tensor from the ranks that hold parts of it, which must not write meanwhile. scratch: as large. False
+ * after dt_rank_fail. */
+bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, char *scratch, char *ret_logical);
+
 #endif

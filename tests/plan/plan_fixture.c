@@ -106,7 +106,9 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .offset = 256,
                  .bytes = 256,
                  .span = 1,
-                 .saved = 1});
+                 .saved = 1,
+                 .pack = 1});
+    ADD(packs, {.extent = 64, .run = 32, .offset = 30, .n_split = 1});
     ADD(codes, {.target = STR("cpu-v3"),
                 .compiler = STR("gcc 12"),
                 .binary = dt_write_blob(b, binary, sizeof binary),

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buckets: `unpack` is a view. What `pack` joins is written where it belongs in the bucket by whatever computes it;
+ * only what cannot be (a value with another reader, or one that lies elsewhere already) is copied there. Memory of
+ * stores is zero where nothing is packed; of a temporary bucket the rest is zeroed. */
+#include "codegen/emit.h"
+
+
+/* The part of a bucket's place where a tensor of this type lies, from element `offset` on. The first kept axes are
+ * those of the bucket. */
+DtPlace dt_bucket_part(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset)
+{
+    DtPlace part = *bucket;
+    DtView *view = &part.view;
+    int64_t stride = bucket->view.stride[bucket->view.rank - 1];
+    view->offset += offset * stride;
+    view->rank = type->rank;
+    for (uint32_t i = type->rank; i-- > kept;) {
+        view->axis[i] = type->axes[i].name;
+        view->extent[i] = dt_type_local_extent(type, i, &e->module->mesh);
+        view->stride[i] = stride;
+        stride *= view->extent[i];
+    }
+    return part;
+}
+
+static int64_t length_of(const DtEmit *e, const DtType *type, uint32_t kept)
+{
+    int64_t n = 1;
+    for (uint32_t i = kept; i < type->rank; i++)
+        n *= dt_type_local_extent(type, i, &e->module->mesh);
+    return n;
+}
+
+/* Writes, or wishes for, each operand in its part of the bucket. */
+static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool accumulate, bool wish)
+{
+    int64_t offset = 0;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const DtWanted **wanted = &e->scope->wanted[op->in[i]->id];
+        DtWanted *part = DT_NEW(e->arena, DtWanted);
+        *part = (DtWanted){.set = true, .accumulate = accumulate, .packed = true,
+                           .place = dt_bucket_part(e, bucket, op->in[i]->type, op->n_axes, offset)};
+        const DtPlace *at = wish ? NULL : dt_place_find(e, op->in[i]);
+        bool done = at && dt_place_same(at, &part->place) && !*wanted;
+        if (wish && !*wanted)
+            *wanted = part;
+        else if (!wish && !done)
+            dt_emit_copy(e, op->in[i], &part->place, accumulate);
+        offset += length_of(e, op->in[i]->type, op->n_axes);
+    }
+}
+
+/* Before a function is emitted: its buckets get their place, and what goes into them its wish. A stacked temporary
+ * is left to the pack itself. */
+void dt_bucket_claim(DtEmit *e)
+{
+    const DtFunc *func = e->scope->func;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind != DT_OP_PACK)
+            continue;
+        const DtWanted *wanted = e->scope->wanted[op->out[0]->id];
+        bool direct = wanted && !wanted->old && (!wanted->accumulate || dt_emit_uses(e, op->out[0]) == 0);
+        if (!direct && op->n_axes)
+            continue;
+        DtPlace bucket = direct ? wanted->place : dt_place_temporary(e, op->out[0]->type, op->out[0]->name);
+        dt_place_set(e, op->out[0], bucket);
+        each_part(e, op, &bucket, direct && wanted->accumulate, true);
+    }
+}
+
+static void zero_rest(DtEmit *e, const DtOp *op, const DtPlace *bucket)
+{
+    int64_t used = 0, extent = bucket->view.extent[bucket->view.rank - 1];
+    for (uint32_t i = 0; i < op->n_in; i++)
+        used += length_of(e, op->in[i]->type, op->n_axes);
+    if (used == extent)
+        return;
+    DtPlace rest = *bucket;
+    rest.view.offset += used;
+    rest.view.extent[rest.view.rank - 1] = extent - used;
+    dt_emit_zero(e, &rest);
+}
+
+void dt_bucket_pack(DtEmit *e, const DtOp *op)
+{
+    DtValue *out = op->out[0];
+    const DtWanted *wanted = e->scope->wanted[out->id];
+    DtPlace *claimed = dt_place_find(e, out);
+    if (!claimed) {
+        DtPlace bucket = dt_place_temporary(e, out->type, out->name);
+        dt_emit_zero(e, &bucket);
+        each_part(e, op, &bucket, false, false);
+        dt_place_set(e, out, bucket);
+        return;
+    }
+    DtPlace bucket = *claimed;
+    bool direct = wanted && dt_place_same(&bucket, &wanted->place);
+    each_part(e, op, &bucket, direct && wanted->accumulate, false);
+    if (direct)
+        e->scope->wanted[out->id] = NULL;
+    if (!e->buffers.at[bucket.view.buffer].fixed)
+        zero_rest(e, op, &bucket);
+}

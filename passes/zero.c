@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ZeRO (Rajbhandari et al., 2020): what every rank of some mesh axes would hold alike is cut among them.
+ *
+ * Purpose: `zero n on axes` splits optimizer state (1), then gradients (2), then parameters (3) over mesh axes on
+ * which a parameter is whole. The unit is a bucket: the local elements of several parameters, one behind the other,
+ * padded, as one flat axis that the mesh axes split into equal runs (ops pack and unpack, ir/shape_pack.c).
+ * Parameters that several loop iterations have are stacked buckets, one bucket per iteration. Buckets replace the
+ * stores of their members, which remain as records of what lies where (DtStore.bucket).
+ *
+ *   zero 1 on data                      before                        after
+ *   store w, b                          f32[e, f], f32[f]             @bucket0 f32[@bucket=N], w and b inside
+ *   their gradients                     completed after backward      @bucket0 f32[@bucket=N]{sum data}
+ *   their moments                       f32[e, f], f32[f]             @bucket0 f32[@bucket=N/data]
+ *   update                              one per parameter             reduce_scatter, one per bucket, all_gather
+ *
+ * A bucket holds parameters that are alike to the update (dtypes, decay, splits, pending sums, loops, pipeline stage),
+ * in the order in which backward completes their gradients, up to `bucket` bytes of gradients (25 MiB by default).
+ * The norm of the gradients counts each element once: sums over runs are pending over the mesh axes of the bucket.
+ * zero_entry.c and zero_update.c rewrite the entries.
+ *
+ * Requires: placed values. Establishes: stores of trained parameters are in buckets, GRAD stores of buckets keep
+ * pending sums for the update to complete. Breaks: nothing. */
+#include "passes/zero_internal.h"
+
+#include "base/hash.h"
+#include "base/intern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_BYTES = 25 << 20, ALIGN = 64 };
+
+/* A trained parameter and what decides into which bucket it goes. */
+typedef struct Member {
+    DtStore *store;
+    uint64_t key;            /* of everything that members of a bucket share */
+    uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the result */
+    uint16_t pending;
+    bool usable;
+} Member;
+
+typedef struct Zero {
+    DtBuckets buckets;
+    const DtParallelConfig *config;
+    Member *members; /* by index of the parameter's store */
+    uint16_t time;
+} Zero;
+
+int dt_zero_level(DtStoreKind kind)
+{
+    return kind == DT_STORE_PARAM ? 3 : kind == DT_STORE_GRAD ? 2 : 1;
+}
+
+bool dt_zero_applies(const DtBuckets *z, const DtFunc *func)
+{
+    (void)z;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store->kind == DT_STORE_GRAD)
+            return true;
+    return false;
+}
+
+/* ---- what members of a bucket share ---- */
+
+static void mix(uint64_t *key, const void *bytes, size_t n) { *key = dt_hash_bytes(bytes, n, *key); }
+static void mix_number(uint64_t *key, uint64_t number) { mix(key, &number, sizeof number); }
+
+/* The parameter that a store belongs to, NULL if it is none that is trained. */
+static DtStore *owner_of(const DtStore *store)
+{
+    if (store->kind == DT_STORE_PARAM)
+        return (DtStore *)(uintptr_t)store;
+    bool belongs = store->of && store->of->kind == DT_STORE_PARAM && store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL;
+    return belongs ? store->of : NULL;
+}
+
+static void mix_op(Member *m, const DtOp *op, uint32_t operand)
+{
+    DtOpClass class = dt_op_info[op->kind].op_class;
+    m->usable = m->usable && (class == DT_CLASS_MAP || op->kind == DT_OP_UPDATE || op->kind == DT_OP_ALL_REDUCE ||
+                              (op->kind == DT_OP_REDUCE && op->out[0]->type->rank == 0));
+    const uint64_t words[] = {op->kind, operand, op->mesh, op->stages, (uint64_t)op->reduce};
+    mix(&m->key, words, sizeof words);
+    mix(&m->key, &op->number, sizeof op->number);
+    if (op->update) {
+        const double numbers[] = {op->update->beta1, op->update->beta2, op->update->eps, op->update->decay, op->update->momentum};
+        mix_number(&m->key, (uint64_t)op->update->kind);
+        mix(&m->key, numbers, sizeof numbers);
+    }
+}
+
+/* What the update does with each parameter's tensors, as part of its key. */
+static void read_update(Zero *z, const DtFunc *func)
+{
+    Member **of = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1); /* by value: a tensor of this parameter */
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        Member *owner = NULL;
+        if (op->kind == DT_OP_PARAM && owner_of(op->store)) {
+            owner = &z->members[owner_of(op->store)->index];
+            mix_number(&owner->key, (uint64_t)op->store->kind);
+        }
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            Member *m = of[op->in[k]->id];
+            if (!m)
+                continue;
+            mix_op(m, op, k);
+            owner = op->kind == DT_OP_REDUCE ? NULL : m;
+        }
+        for (uint32_t k = 0; owner && k < op->n_out; k++)
+            of[op->out[k]->id] = owner;
+    }
+}
+
+/* Which result of which op of which entry a parameter's gradient is. */
+static void read_gradients(Zero *z, uint32_t number)
+{
+    const DtEntryPoint *entry = &z->buckets.module->entries.at[number];
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        if (!store || store->kind != DT_STORE_GRAD || !owner_of(store))
+            continue;
+        Member *m = &z->members[store->of->index];
+        const DtValue *value = entry->func->results.at[i];
+        uint16_t pending = value->type->partial & (uint16_t)~z->time;
+        bool again = m->store != NULL;
+        m->usable = again ? m->usable && m->pending == pending : store->of->type->rank > 0;
+        m->store = store->of;
+        m->pending = pending;
+        m->entry = number;
+        m->at = value->index;
+        m->op = 0;
+        for (uint32_t k = 0; k < entry->func->ops.n; k++)
+            if (entry->func->ops.at[k] == value->op)
+                m->op = k + 1;
+        mix_number(&m->key, number);
+        mix_number(&m->key, pending);
+        if (value->op && value->op->kind == DT_OP_LOOP && store->n_loops)
+            mix_number(&m->key, m->op); /* the gradients of one loop can be packed in it */
+    }
+}
+
+static uint16_t splits_of(const DtType *type)
+{
+    uint16_t bits = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        for (uint32_t s = 0; s < type->axes[i].n_split; s++)
+            bits |= (uint16_t)(1u << type->axes[i].split[s]);
+    return bits;
+}
+
+static void mix_stores(Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i], *owner = owner_of(store);
+        Member *m = owner ? &z->members[owner->index] : NULL;
+        if (!m || !m->store)
+            continue;
+        const uint64_t words[] = {store->kind, store->type->dtype, splits_of(store->type), store->n_loops,
+                                  (uint64_t)store->stage, (uint64_t)store->first, (uint64_t)store->whole};
+        mix(&m->key, words, sizeof words);
+        for (uint32_t a = 0; a < store->n_loops; a++) {
+            mix_number(&m->key, (uint64_t)(uintptr_t)store->type->axes[a].name);
+            mix_number(&m->key, (uint64_t)store->type->axes[a].extent);
+        }
+    }
+}
+
+/* ---- buckets ---- */
+
+static int by_completion(const void *a, const void *b)
+{
+    const Member *x = *(Member *const *)a, *y = *(Member *const *)b;
+    if (x->entry != y->entry)
+        return x->entry < y->entry ? -1 : 1;
+    if (x->op != y->op)
+        return x->op < y->op ? -1 : 1;
+    return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->store->index < y->store->index ? -1 : x->store->index > y->store->index;
+}
+
+static int mesh_number(const DtMesh *mesh, const char *name)
+{
+    for (uint32_t i = 0; i < mesh->n; i++)
+        if (mesh->axes[i].name == name)
+            return (int)i;
+    return -1;
+}
+
+/* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
+ * the highest level first, in the order of the mesh within a level. */
+static void choose_mesh(const Zero *z, DtBucket *bucket, uint16_t taken)
+{
+    const DtMesh *mesh = &z->buckets.module->mesh;
+    for (int level = 3; level >= 1; level--) {
+        uint16_t wanted = 0;
+        for (uint32_t i = 0; i < z->config->zeros.n; i++)
+            for (uint32_t k = 0; z->config->zeros.at[i].level == level && k < z->config->zeros.at[i].n_on; k++)
+                wanted |= (uint16_t)(1u << mesh_number(mesh, z->config->zeros.at[i].on[k]));
+        for (uint8_t m = 0; m < mesh->n; m++)
+            if ((wanted & ~taken) >> m & 1)
+                bucket->mesh[bucket->n_mesh++] = m;
+        bucket->n_split[level] = bucket->n_mesh;
+    }
+}
+
+static int64_t length_of(const Zero *z, const DtStore *store)
+{
+    int64_t n = dt_type_local_elements(store->type, &z->buckets.module->mesh);
+    for (uint32_t a = 0; a < store->n_loops; a++)
+        n /= store->type->axes[a].extent;
+    return n;
+}
+
+static int64_t limit_of(const Zero *z)
+{
+    int64_t limit = 0;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++)
+        if (z->config->zeros.at[i].bucket_bytes > limit)
+            limit = z->config->zeros.at[i].bucket_bytes;
+    return limit ? limit : DEFAULT_BYTES;
+}
+
+static void put_member(Zero *z, DtBucket *bucket, DtStore *store)
+{
+    DtBuckets *b = &z->buckets;
+    int64_t n = length_of(z, store);
+    for (uint32_t i = 0; i < b->module->stores.n; i++) {
+        DtStore *each = b->module->stores.at[i];
+        if (owner_of(each) != store)
+            continue;
+        b->of[i] = bucket;
+        each->bucket_offset = bucket->extent;
+    }
+    DT_PUSH(b->arena, bucket->members, store);
+    bucket->extent += n;
+    bucket->bytes += n * (int64_t)dt_dtype_size(store->type->dtype);
+}
+
+/* Members in the order of completion go to the last bucket of their key that has room. */
+static void fill_buckets(Zero *z, Member **list, uint32_t n)
+{
+    DtBuckets *b = &z->buckets;
+    DT_VEC(uint64_t) keys = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        DtStore *store = list[i]->store;
+        int64_t bytes = length_of(z, store) * (int64_t)dt_dtype_size(store->type->dtype);
+        DtBucket *bucket = NULL;
+        for (uint32_t k = 0; k < b->list.n; k++)
+            if (keys.at[k] == list[i]->key)
+                bucket = b->list.at[k];
+        if (!bucket || bucket->bytes + bytes > limit_of(z)) {
+            bucket = DT_NEW(b->arena, DtBucket);
+            *bucket = (DtBucket){.pending = list[i]->pending, .n_loops = store->n_loops, .span = store->span};
+            choose_mesh(z, bucket, splits_of(store->type));
+            if (bucket->n_mesh == 0)
+                continue; /* split over all of these mesh axes by its axes */
+            DT_PUSH(b->arena, b->list, bucket);
+            DT_PUSH(b->arena, keys, list[i]->key);
+        }
+        put_member(z, bucket, store);
+    }
+}
+
+/* ---- stores ---- */
+
+/* The type of the bucket's store that stands for stores like this member's. */
+static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtStore *like)
+{
+    const DtMesh *mesh = &z->buckets.module->mesh;
+    DtAxis axes[DT_MAX_RANK], split = {.name = dt_intern("@split"), .extent = 1};
+    DtAxis flat = {.name = dt_intern("@bucket"), .extent = bucket->extent};
+    uint32_t n = bucket->n_loops, level = (uint32_t)dt_zero_level(like->kind);
+    uint16_t bits = splits_of(like->type), partial = like->kind == DT_STORE_GRAD ? bucket->pending : 0;
+    memcpy(axes, like->type->axes, n * sizeof axes[0]);
+    for (uint8_t m = 0; m < mesh->n; m++)
+        if (bits >> m & 1) {
+            split.split[split.n_split++] = m;
+            split.extent *= mesh->axes[m].size;
+        }
+    if (split.n_split)
+        axes[n++] = split;
+    for (uint32_t i = 0; i < bucket->n_split[level]; i++) {
+        flat.split[flat.n_split++] = bucket->mesh[i];
+        partial &= (uint16_t)~(1u << bucket->mesh[i]);
+    }
+    axes[n++] = flat;
+    return dt_type_make(like->type->dtype, n, axes, partial, DT_REDUCE_SUM);
+}
+
+/* "h.#." of "h.#.attention.w", and the number of the bucket behind it. */
+static const char *bucket_path(const DtBucket *bucket, const char *pattern, uint32_t number, bool marks)
+{
+    DtText text = {0};
+    uint32_t loops = 0;
+    dt_text_add(&text, "");
+    for (const char *at = pattern; loops < bucket->n_loops && *at; at++) {
+        bool mark = *at == '#';
+        loops += mark;
+        if (!mark || marks)
+            dt_text_add_n(&text, at, 1);
+        if (mark && at[1] == '.') {
+            at++;
+            if (marks)
+                dt_text_add(&text, ".");
+        }
+    }
+    dt_text_printf(&text, "%s@bucket%u", marks && loops && text.at[text.len - 1] == '#' ? "." : "", number);
+    const char *path = dt_intern(text.at);
+    dt_text_free(&text);
+    return path;
+}
+
+static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
+{
+    DtModule *module = z->buckets.module;
+    const DtMesh *mesh = &module->mesh;
+    int64_t unit = 1;
+    for (uint32_t i = 0; i < bucket->n_mesh; i++)
+        unit *= mesh->axes[bucket->mesh[i]].size;
+    unit *= ALIGN / (int64_t)dt_dtype_size(bucket->members.at[0]->type->dtype); /* every run begins aligned */
+    bucket->extent = (bucket->extent + unit - 1) / unit * unit;
+    uint32_t n = module->stores.n;
+    for (uint32_t i = 0; i < n; i++) {
+        DtStore *like = module->stores.at[i];
+        if (owner_of(like) != bucket->members.at[0])
+            continue;
+        DtStore *store = DT_NEW(module->arena, DtStore);
+        *store = (DtStore){.kind = like->kind, .type = store_type(z, bucket, like), .n_loops = like->n_loops, .stage = like->stage,
+                           .first = like->first, .whole = like->whole, .span = like->span, .index = module->stores.n};
+        store->path = bucket_path(bucket, like->pattern, number, false);
+        store->pattern = bucket_path(bucket, like->pattern, number, true);
+        bucket->stores[like->kind] = store;
+        DT_PUSH(module->arena, module->stores, store);
+    }
+    for (uint32_t k = 0; k < DT_ZERO_KINDS; k++)
+        if (bucket->stores[k] && k != DT_STORE_PARAM)
+            bucket->stores[k]->of = bucket->stores[DT_STORE_PARAM];
+    for (uint32_t i = 0; i < n; i++)
+        if (z->buckets.of[i] == bucket)
+            module->stores.at[i]->bucket = bucket->stores[module->stores.at[i]->kind];
+}
+
+static void make_buckets(Zero *z)
+{
+    DtModule *module = z->buckets.module;
+    uint32_t n = 0;
+    Member **list = DT_NEW_ARRAY(z->buckets.arena, Member *, module->stores.n + 1);
+    z->members = DT_NEW_ARRAY(z->buckets.arena, Member, module->stores.n + 1);
+    z->buckets.of = DT_NEW_ARRAY(z->buckets.arena, DtBucket *, module->stores.n + 1);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (!dt_zero_applies(&z->buckets, module->entries.at[i].func))
+            read_gradients(z, i);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (dt_zero_applies(&z->buckets, module->entries.at[i].func))
+            read_update(z, module->entries.at[i].func);
+    mix_stores(z);
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (z->members[i].store && z->members[i].usable)
+            list[n++] = &z->members[i];
+    qsort(list, n, sizeof *list, by_completion);
+    fill_buckets(z, list, n);
+    for (uint32_t i = 0; i < z->buckets.list.n; i++)
+        make_stores(z, z->buckets.list.at[i], i);
+}
+
+void dt_pass_zero(DtModule *module, const DtPassContext *context)
+{
+    Zero zero = {.buckets = {.module = module, .arena = module->arena}, .config = context->parallel};
+    if (!context->parallel || context->parallel->zeros.n == 0 || module->mesh.n == 0)
+        return;
+    zero.time = module->mesh.axes[0].is_time ? 1 : 0;
+    make_buckets(&zero);
+    if (zero.buckets.list.n == 0)
+        return;
+    for (uint32_t i = 0; i < module->entries.n; i++) {
+        DtEntryPoint *entry = &module->entries.at[i];
+        if (dt_zero_applies(&zero.buckets, entry->func))
+            dt_zero_update(&zero.buckets, entry);
+        else
+            dt_zero_entry(&zero.buckets, entry);
+    }
+    dt_inline_drop(module);
+}

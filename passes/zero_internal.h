@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of ZeRO share: zero.c (which parameters form a bucket, the stores), zero_move.c (a bucket
+ * between its placements), zero_entry.c (entries that compute gradients or only read parameters),
+ * zero_update.c (entries that apply gradients). */
+#ifndef DT_PASSES_ZERO_INTERNAL_H
+#define DT_PASSES_ZERO_INTERNAL_H
+
+#include "passes/passes.h"
+
+enum { DT_ZERO_KINDS = 16, DT_ZERO_LEVELS = 4 };
+
+/* Parameters that share stores. The flat axis of a store is split over the first n_split[level] of the mesh
+ * axes, level being that which splits stores of its kind. */
+typedef struct DtBucket {
+    DT_VEC(DtStore *) members;         /* parameters, in the order in which the bucket holds them */
+    DtStore *stores[DT_ZERO_KINDS];    /* by DtStoreKind; NULL where members have none */
+    uint8_t mesh[DT_MAX_SPLIT];        /* major to minor */
+    uint32_t n_mesh, n_split[DT_ZERO_LEVELS];
+    uint16_t pending;                  /* mesh axes of devices over which a micro-batch's gradients are sums */
+    uint32_t leader;                   /* the member whose ops in an update stand for all */
+    uint32_t n_loops;
+    int64_t extent, bytes;             /* of one iteration on one rank before the mesh axes split it; padded, not padded */
+    DtSpan span;
+} DtBucket;
+
+typedef struct DtBuckets {
+    DtModule *module;
+    DtArena *arena;
+    DT_VEC(DtBucket *) list;
+    DtBucket **of;                     /* by index of a member store of any kind; NULL: in no bucket */
+} DtBuckets;
+
+/* zero.c */
+int dt_zero_level(DtStoreKind kind);   /* 1, 2 or 3: which level splits stores of this kind */
+bool dt_zero_applies(const DtBuckets *z, const DtFunc *func); /* does the entry read gradients? */
+
+/* zero_move.c: a bucket whose flat axis the first `from` of its mesh axes split, so that the first `to` split it:
+ * gathered, cut, or, where a sum is pending, reduced and cut. why: the reason that collectives give. */
+DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t from, uint32_t to, const char *why);
+
+/* zero_entry.c, zero_update.c */
+void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry);
+void dt_zero_update(DtBuckets *z, DtEntryPoint *entry);
+
+#endif

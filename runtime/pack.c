@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which elements of a store this rank holds where, for stores in buckets (PACK in plan/plan.h) and others alike; and
+ * the way between what ranks hold and logical tensors. */
+#include "runtime/rank.h"
+
+#include "plan/kinds.h"
+
+#include <string.h>
+
+DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store)
+{
+    DtStoreRange range = {.n = 1};
+    for (uint32_t a = store->n_loops; a < store->n_axes; a++)
+        range.n *= plan->axes[store->first_axis + a].local;
+    range.length = range.stride = range.n;
+    if (store->pack == 0)
+        return range;
+    const DtPlanPack *pack = &plan->packs[store->pack - 1];
+    int64_t block = 0;
+    for (uint32_t i = 0; i < pack->n_split; i++)
+        block = block * plan->mesh[pack->split[i]].size + coord[pack->split[i]];
+    int64_t lo = pack->run * block, hi = lo + pack->run; /* of the bucket, this rank's */
+    int64_t from = pack->offset > lo ? pack->offset : lo;
+    int64_t to = pack->offset + range.length < hi ? pack->offset + range.length : hi;
+    range.stride = pack->run;
+    range.n = to > from ? to - from : 0;
+    range.first = range.n ? from - pack->offset : 0;
+    range.at = range.n ? from - lo : 0;
+    return range;
+}
+
+/* ---- logical tensors ---- */
+
+/* The walk over the elements of a rank's part of a store, loop axes aside. */
+typedef struct Part {
+    uint32_t n;
+    int64_t at[DT_PLAN_MAX_RANK], local[DT_PLAN_MAX_RANK], start[DT_PLAN_MAX_RANK], extent[DT_PLAN_MAX_RANK];
+    bool whole; /* the part is the tensor */
+} Part;
+
+static Part part_open(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store)
+{
+    Part p = {.n = store->n_axes - store->n_loops, .whole = true};
+    for (uint32_t a = 0; a < p.n; a++) {
+        const DtPlanAxis *axis = &plan->axes[store->first_axis + store->n_loops + a];
+        p.local[a] = axis->local;
+        p.extent[a] = axis->extent;
+        p.start[a] = dt_rank_axis_start(plan, coord, axis);
+        p.whole = p.whole && axis->local == axis->extent;
+    }
+    return p;
+}
+
+static void part_seek(Part *p, int64_t number)
+{
+    for (uint32_t a = p->n; a-- > 0;) {
+        p->at[a] = number % p->local[a];
+        number /= p->local[a];
+    }
+}
+
+static void part_next(Part *p)
+{
+    for (uint32_t a = p->n; a-- > 0;) {
+        if (++p->at[a] < p->local[a])
+            return;
+        p->at[a] = 0;
+    }
+}
+
+/* Index in the logical tensor; -1 in the padding. */
+static int64_t part_index(const Part *p)
+{
+    int64_t index = 0;
+    for (uint32_t a = 0; a < p->n; a++) {
+        if (p->start[a] + p->at[a] >= p->extent[a])
+            return -1;
+        index = index * p->extent[a] + p->start[a] + p->at[a];
+    }
+    return index;
+}
+
+static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store, int64_t first, int64_t n, char *held,
+                 char *logical, bool spreads)
+{
+    int64_t e = dt_kinds_size(store->dtype);
+    Part part = part_open(plan, coord, store);
+    if (n && part.whole) {
+        memcpy(spreads ? logical + first * e : held, spreads ? held : logical + first * e, (size_t)(n * e));
+        return;
+    }
+    part_seek(&part, first);
+    for (int64_t i = 0; i < n; i++, part_next(&part)) {
+        int64_t index = part_index(&part);
+        char *at = index < 0 ? NULL : logical + index * e;
+        if (at)
+            memcpy(spreads ? at : held + i * e, spreads ? held + i * e : at, (size_t)e);
+        else if (!spreads)
+            memset(held + i * e, 0, (size_t)e);
+    }
+}
+
+/* Of what the range says: where it begins in the arena. */
+static int64_t offset_of(const DtPlanStore *store, const DtStoreRange *range, int64_t iteration)
+{
+    return store->offset + (iteration * range->stride + range->at) * dt_kinds_size(store->dtype);
+}
+
+/* Bits of the mesh axes of which ranks hold different parts. */
+static uint32_t mesh_of(const DtPlan *plan, const DtPlanStore *store)
+{
+    uint32_t bits = 0;
+    for (uint32_t a = store->n_loops; a < store->n_axes; a++)
+        for (uint32_t i = 0; i < DT_PLAN_SPLITS && plan->axes[store->first_axis + a].split[i]; i++)
+            bits |= 1u << (plan->axes[store->first_axis + a].split[i] - 1);
+    for (uint32_t i = 0; store->pack && i < plan->packs[store->pack - 1].n_split; i++)
+        bits |= 1u << plan->packs[store->pack - 1].split[i];
+    return bits;
+}
+
+const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t iteration)
+{
+    if (mesh_of(rank->plan, store) || !dt_plan_on_stage(store->stage, rank->stage))
+        return NULL;
+    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    return rank->arenas[store->arena] + offset_of(store, &range, iteration);
+}
+
+void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical)
+{
+    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    move(rank->plan, rank->coord, store, range.first, range.n, rank->arenas[store->arena] + offset_of(store, &range, iteration),
+         (char *)(uintptr_t)logical, false);
+}
+
+/* Whether the rank there has the part that it has for all ranks that hold the same. */
+static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t coord[16])
+{
+    uint32_t bits = mesh_of(plan, store);
+    for (uint32_t m = 0; m < plan->n_mesh; m++) {
+        bool stages = plan->meta->pipeline == m + 1;
+        if (!(bits >> m & 1) && coord[m] != (stages && store->stage >= 0 ? store->stage : 0))
+            return false;
+    }
+    return true;
+}
+
+bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, char *scratch, char *ret_logical)
+{
+    int64_t coord[16];
+    for (uint32_t m = 0; m < rank->n_ranks; m++) {
+        dt_rank_coordinates(rank->plan, m, coord);
+        DtStoreRange range = dt_pack_range(rank->plan, coord, store);
+        if (range.n == 0 || !is_first(rank->plan, store, coord))
+            continue;
+        if (!rank->comm_ops->get(rank->comm, m, store->arena, offset_of(store, &range, iteration),
+                                 range.n * dt_kinds_size(store->dtype), scratch))
+            return dt_rank_fail(rank, DT_EXIT_FAILED, "rank %u does not show `%.200s`", m, dt_plan_str(rank->plan, store->path));
+        move(rank->plan, coord, store, range.first, range.n, scratch, ret_logical, true);
+    }
+    return true;
+}

@@ -226,9 +226,10 @@ static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *a
 
 /* ---- schedules ---- */
 
-/* What the registers of micro-batch and slots hold: of micro-batch first + step x period register. */
+/* What the registers of micro-batch and slots hold: micro-batch first + step x register of what repeats, in a
+ * period plus that register. */
 typedef struct Flow {
-    bool known;
+    bool in_period, known;
     int64_t first, step;
 } Flow;
 
@@ -240,10 +241,11 @@ static void push_item(DtEmit *e, DtEventKind kind, DtPlanSchedule item)
 static void set_micro(DtEmit *e, Flow *flow, int64_t first, int64_t step)
 {
     const Slots *slots = &e->pipeline->slots;
-    DtPlanSchedule item = {.kind = DT_SCHED_SET, .body = step ? DT_PLAN_REG_PERIOD : 0, .first = first, .step = step};
+    DtPlanSchedule item = {.kind = DT_SCHED_SET, .body = step ? DT_PLAN_REG_REPEAT : 0, .first = first, .step = step,
+                           .plus = flow->in_period ? DT_PLAN_REG_PERIOD : 0};
     if (flow->known && flow->first == first && flow->step == step)
         return;
-    *flow = (Flow){true, first, step};
+    *flow = (Flow){flow->in_period, true, first, step};
     push_item(e, DT_EVENT_ITEM, item);
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++) {
         if (slots->depth[g] == 0)
@@ -267,15 +269,14 @@ static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *act
     push_item(e, DT_EVENT_ITEM, call);
 }
 
-/* actions, count times, each time with micro-batches that are step larger. */
-static void emit_loop(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n, int64_t count, int64_t step)
+static void begin_loop(DtEmit *e, uint32_t reg, int64_t step, int64_t count)
 {
-    Flow flow = {0};
-    DtPlanSchedule loop = {.kind = DT_SCHED_LOOP, .reg = DT_PLAN_REG_PERIOD, .step = 1, .count = count};
-    push_item(e, DT_EVENT_LOOP, loop);
-    for (uint32_t i = 0; i < n; i++)
-        emit_action(e, run, &actions[i], step, &flow);
-    push_item(e, DT_EVENT_END, (DtPlanSchedule){.kind = DT_SCHED_END, .reg = DT_PLAN_REG_PERIOD});
+    push_item(e, DT_EVENT_LOOP, (DtPlanSchedule){.kind = DT_SCHED_LOOP, .reg = reg, .step = step, .count = count});
+}
+
+static void end_loop(DtEmit *e, uint32_t reg)
+{
+    push_item(e, DT_EVENT_END, (DtPlanSchedule){.kind = DT_SCHED_END, .reg = reg});
 }
 
 static bool repeats(const DtAction *a, const DtAction *b, int64_t step)
@@ -295,27 +296,30 @@ static int64_t repetitions(const DtAction *actions, uint32_t n, uint32_t period,
     return i / period;
 }
 
-static void emit_list(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n)
+/* Where the same comes several times in a row, micro-batches advancing evenly, it is a loop. */
+static void emit_list(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n, bool in_period)
 {
-    Flow flow = {0};
+    Flow flow = {.in_period = in_period};
     for (uint32_t i = 0; i < n;) {
         int64_t best = 1, best_step = 0, step = 0;
-        uint32_t best_period = 1;
-        for (uint32_t period = 1; period <= LONGEST_PERIOD && i + 2 * period <= n; period++) {
-            int64_t count = repetitions(actions + i, n - i, period, &step);
-            if (count > 1 && count * period > best * best_period) {
+        uint32_t period = 1;
+        for (uint32_t p = 1; p <= LONGEST_PERIOD && i + 2 * p <= n; p++) {
+            int64_t count = repetitions(actions + i, n - i, p, &step);
+            if (count > 1 && count * p > best * period) {
                 best = count;
-                best_period = period;
+                period = p;
                 best_step = step;
             }
         }
-        if (best > 1) {
-            emit_loop(e, run, actions + i, best_period, best, best_step);
-            flow.known = false;
-        } else {
-            emit_action(e, run, &actions[i], 0, &flow);
-        }
-        i += (uint32_t)best * best_period;
+        if (best > 1)
+            begin_loop(e, DT_PLAN_REG_REPEAT, 1, best);
+        flow.known = flow.known && best == 1;
+        for (uint32_t k = 0; k < period; k++)
+            emit_action(e, run, &actions[i + k], best_step, &flow);
+        if (best > 1)
+            end_loop(e, DT_PLAN_REG_REPEAT);
+        flow.known = flow.known && best == 1;
+        i += (uint32_t)best * period;
     }
 }
 
@@ -337,10 +341,13 @@ static void emit_actions(DtEmit *e, const DtPipelineRun *run)
         emit_first(e, run, actions);
         return;
     }
-    emit_list(e, run, actions->prologue.at, actions->prologue.n);
-    if (actions->count > 0)
-        emit_loop(e, run, actions->period.at, actions->period.n, actions->count, actions->step);
-    emit_list(e, run, actions->epilogue.at, actions->epilogue.n);
+    emit_list(e, run, actions->prologue.at, actions->prologue.n, false);
+    if (actions->count > 0) {
+        begin_loop(e, DT_PLAN_REG_PERIOD, actions->step, actions->count);
+        emit_list(e, run, actions->period.at, actions->period.n, true);
+        end_loop(e, DT_PLAN_REG_PERIOD);
+    }
+    emit_list(e, run, actions->epilogue.at, actions->epilogue.n, false);
 }
 
 /* ---- runs ---- */

@@ -133,19 +133,22 @@ static bool end_loop(Check *check, uint32_t index, const DtPlanSchedule *item, N
 static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
 {
     if (nest->called || item->reg >= DT_PLAN_REGS || item->body >= DT_PLAN_REGS ||
-        is_open(nest, item->reg))
+        item->plus >= DT_PLAN_REGS || is_open(nest, item->reg))
         return dt_check_fail(check, "SCHD", index, "sets register %u out of %u", item->reg,
                              item->body);
     if (item->count < 0 || item->count > limit || item->first < -limit || item->first > limit ||
         item->step < -limit || item->step > limit)
         return dt_check_fail(check, "SCHD", index, "%lld + %lld of a register, modulo %lld",
                              (long long)item->first, (long long)item->step, (long long)item->count);
-    if (item->step != 0 && nest->unset >> item->body & 1)
-        return dt_check_fail(check, "SCHD", index, "register %u has no value", item->body);
+    if ((item->step != 0 && nest->unset >> item->body & 1) ||
+        (item->plus != 0 && nest->unset >> item->plus & 1))
+        return dt_check_fail(check, "SCHD", index, "register %u or %u has no value", item->body,
+                             item->plus);
     Range from = nest->reg[item->body]; /* below 2^40: times 2^31 it stays within 128 bits */
+    Range plus = item->plus ? nest->reg[item->plus] : (Range){0, 0};
     DtWide x = (DtWide)item->step * from.lo + item->first,
            y = (DtWide)item->step * from.hi + item->first;
-    Wide sum = {x < y ? x : y, x < y ? y : x};
+    Wide sum = {(x < y ? x : y) + plus.lo, (x < y ? y : x) + plus.hi};
     if (sum.lo < -((DtWide)limit << 9) || sum.hi > (DtWide)limit << 9)
         return dt_check_fail(check, "SCHD", index, "register %u leaves its range", item->reg);
     bool wraps = item->count != 0 && (sum.lo < 0 || sum.hi >= item->count);
@@ -183,6 +186,8 @@ static bool call_entry(Check *check, uint32_t index, const DtPlanSchedule *item,
 static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage)
 {
     const DtPlanSchedule *item = &check->plan->schedule[index];
+    if (item->plus != 0 && item->kind != DT_SCHED_SET)
+        return dt_check_fail(check, "SCHD", index, "only SET adds a register");
     if (++stage->items > DT_CHECK_MAX_ITEMS)
         return dt_check_fail(check, "SCHD", index, "the schedules have more than %d items",
                              DT_CHECK_MAX_ITEMS);

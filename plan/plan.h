@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
-enum { DT_PLAN_VERSION = 2, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 8, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
+enum { DT_PLAN_VERSION = 2, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
        DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
@@ -213,15 +213,16 @@ typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserv
 /* SCHD: a sequence of RUN, CALL, SET, LOOP .. END.
  *   RUN    body: body
  *   CALL   body: entry, one before this one, whose items run as if they stood here; it has no CALL itself
- *   SET    register reg = step * register[body] + first, modulo count if that is not 0 (then 0 .. count - 1)
+ *   SET    register reg = step * register[body] + register[plus] + first, modulo count if that is not 0 (then
+ *          0 .. count - 1); plus 0: nothing
  *   LOOP   register reg = first, first + step, ... count times
  * Registers are 0 when an entry begins, a loop's after its END. Register 0 is the micro-batch, 1 to 4 are
  * iterations of loops by depth; schedules of pipelines use the others: for slots (a micro-batch modulo a
- * depth) and for their own period. */
-enum { DT_PLAN_REG_SLOTS = 5, DT_PLAN_N_SLOTS = 2, DT_PLAN_REG_PERIOD = 7 };
+ * depth), for their period and for what repeats inside it. */
+enum { DT_PLAN_REG_SLOTS = 5, DT_PLAN_N_SLOTS = 2, DT_PLAN_REG_PERIOD = 7, DT_PLAN_REG_REPEAT = 8 };
 typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END, DT_SCHED_CALL, DT_SCHED_SET,
                                   DT_SCHED_KINDS } DtPlanScheduleKind;
-typedef struct DtPlanSchedule { uint32_t kind, reg, body, reserved; int64_t first, step, count; } DtPlanSchedule;
+typedef struct DtPlanSchedule { uint32_t kind, reg, body, plus; int64_t first, step, count; } DtPlanSchedule;
 
 /* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer, grad_norm),
  * "eval" (loss of one batch), "predict" (outputs of one batch), each once per stage or once for all; others are

@@ -58,8 +58,10 @@ static void print_set(const DtPlanSchedule *s, DtText *text)
         dt_text_printf(text, "%lld ", (long long)s->step);
     if (s->step != 0)
         dt_text_printf(text, "r%u", s->body);
-    if (s->first != 0 || s->step == 0)
-        dt_text_printf(text, s->step ? " + %lld" : "%lld", (long long)s->first);
+    if (s->plus != 0)
+        dt_text_printf(text, s->step ? " + r%u" : "r%u", s->plus);
+    if (s->first != 0 || (s->step == 0 && s->plus == 0))
+        dt_text_printf(text, s->step || s->plus ? " + %lld" : "%lld", (long long)s->first);
     if (s->count)
         dt_text_printf(text, ") mod %lld", (long long)s->count);
     dt_text_add(text, "\n");

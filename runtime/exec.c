@@ -154,6 +154,8 @@ static bool run_body(Exec *exec, const DtPlanBody *body)
 static void set_register(Exec *exec, const DtPlanSchedule *item)
 {
     int64_t value = item->step * exec->reg[item->body] + item->first;
+    if (item->plus != 0)
+        value += exec->reg[item->plus];
     if (item->count != 0) /* the remainder that is not negative */
         value = (value % item->count + item->count) % item->count;
     exec->reg[item->reg] = value;

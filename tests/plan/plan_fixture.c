@@ -221,11 +221,12 @@ static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
         uint32_t piece = b->entries.n - 1;
         first = b->schedule.n;
         ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 7, .step = 1, .count = 5});
+        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 6, .body = 7, .step = 2, .plus = 7});
         ADD(schedule, {.kind = DT_SCHED_SET, .reg = 0, .body = 7, .step = 1, .first = 1});
         ADD(schedule, {.kind = DT_SCHED_SET, .reg = 5, .body = 7, .step = 1, .count = 2});
         ADD(schedule, {.kind = DT_SCHED_CALL, .body = piece});
         ADD(schedule, {.kind = DT_SCHED_END});
-        ADD(entries, {.name = STR("eval"), .first = first, .count = 5, .stage = (int32_t)stage});
+        ADD(entries, {.name = STR("eval"), .first = first, .count = 6, .stage = (int32_t)stage});
     }
 }
 
@@ -451,7 +452,8 @@ static uint32_t walk_items(Walk *walk, uint32_t at, uint32_t end)
             continue;
         }
         if (item->kind == DT_SCHED_SET) {
-            walk->reg[item->reg] = item->step * walk->reg[item->body] + item->first;
+            walk->reg[item->reg] = item->step * walk->reg[item->body] + item->first +
+                                   (item->plus ? walk->reg[item->plus] : 0);
             if (item->count)
                 walk->reg[item->reg] =
                     (walk->reg[item->reg] % item->count + item->count) % item->count;

@@ -176,13 +176,15 @@ static const Break breaks[] = {
     {"ENTR", "stage", 0, 0, 2, "stage 2 of 2"},
     {"ENTR", "stage", 4, 0, 0, "an entry occurs twice"},
     {"SCHD", "count", 7, 0, 70, NULL}, /* slots stay below 2 */
-    {"SCHD", "count", 15, 0, 0, "of an arena"},
-    {"SCHD", "count", 15, 0, 4, "of an arena"},
-    {"SCHD", "count", 15, 0, 3, NULL},
-    {"SCHD", "reg", 9, 0, 6, NULL},
-    {"SCHD", "reg", 9, 0, 7, "sets register 7"},
-    {"SCHD", "body", 10, 0, 3, "cannot call entry 3"},
-    {"SCHD", "body", 16, 0, 2, "cannot call entry 2"},
+    {"SCHD", "count", 17, 0, 0, "of an arena"},
+    {"SCHD", "count", 17, 0, 4, "of an arena"},
+    {"SCHD", "count", 17, 0, 3, NULL},
+    {"SCHD", "plus", 8, 0, 9, "sets register 6 out of 7"},
+    {"SCHD", "plus", 11, 0, 1, "only SET adds"},
+    {"SCHD", "reg", 10, 0, 6, NULL},
+    {"SCHD", "reg", 10, 0, 7, "sets register 7"},
+    {"SCHD", "body", 11, 0, 3, "cannot call entry 3"},
+    {"SCHD", "body", 18, 0, 2, "cannot call entry 2"},
     {"BLOK", "group", 0, 0, 0, "mesh axis 1 moves it"},
     {"BLOK", "extent", 0, 1, 4, "blocks of 8 elements, not 6"},
     {"BLOK", "to_coord", 0, 1, 4, "too few"},
@@ -237,10 +239,10 @@ Test(check, registers_are_set_before_they_are_read)
     uint8_t *bytes;
     size_t len;
     DtPlan plan;
-    DtPlanSchedule set = b->schedule.at[9];
+    DtPlanSchedule set = b->schedule.at[10];
     cr_assert_eq(set.kind, DT_SCHED_SET);
-    b->schedule.at[9] = b->schedule.at[10];
-    b->schedule.at[10] = set;
+    b->schedule.at[10] = b->schedule.at[11];
+    b->schedule.at[11] = set;
     dt_write_bytes(b, &bytes, &len);
     DtStatus status = dt_read_bytes(bytes, len, &plan);
     cr_assert(strstr(status.message, "register 5 has no value"), "%s", status.message);

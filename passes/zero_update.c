@@ -96,24 +96,22 @@ static void skip(Update *u, const DtOp *op)
     set_all(u, op, now);
 }
 
-/* A collective that the serial update does not have: over what is still pending of its operand. */
+/* A collective that the serial update does not have: over what is still pending of its operand. One between pipeline
+ * stages is not seen in types. */
 static void copy_comm(Update *u, const DtOp *op)
 {
-    DtValue *x = u->now[op->in[0]->id].value;
     Now now = u->now[op->in[0]->id];
+    const DtType *type = now.value->type;
+    DtOp draft = *op;
+    DtValue out = *op->out[0], *outs = &out;
     if (op->kind != DT_OP_ALL_REDUCE)
         fail(op, "the tensors of a bucket are converted");
-    if (op->stages) {
-        now.value = dt_graph_copy(&u->b, op, &x)->out[0];
-    } else if (x->type->partial & op->mesh) {
-        DtOp draft = *op;
-        DtValue out = *op->out[0], *outs = &out;
-        draft.mesh = x->type->partial & op->mesh;
-        draft.out = &outs;
-        out.type = dt_type_make(x->type->dtype, x->type->rank, x->type->axes, (uint16_t)(x->type->partial & ~op->mesh),
-                                (DtReduce)x->type->pending);
-        now.value = dt_graph_copy(&u->b, &draft, &x)->out[0];
-    }
+    draft.mesh = op->stages ? op->mesh : type->partial & op->mesh;
+    draft.out = &outs;
+    out.type = dt_type_make(type->dtype, type->rank, type->axes, (uint16_t)(type->partial & ~draft.mesh),
+                            (DtReduce)type->pending);
+    if (draft.mesh)
+        now.value = dt_graph_copy(&u->b, &draft, &now.value)->out[0];
     set_all(u, op, now);
 }
 

@@ -5,7 +5,7 @@
 A small GPT under layouts that split parameters, activations and samples, each for 20 steps on as many processes as it has
 ranks. Losses and gradient norms must be those of one rank: sums over ranks are taken in another order, so each of some
 thousand additions may differ by its last bit, 6e-8 of a partial sum; over 20 steps of this model 1e-5 is ten times what is
-seen. Bytes on each group, counted by the ranks, must equal those of `dtc --report`, and for Megatron's layout the closed
+seen. A checkpoint of each layout is loaded by the next. Bytes on each group, counted by the ranks, must equal those of `dtc --report`, and for Megatron's layout the closed
 form: four all-reduces of batch * seq * embed per layer.
 """
 import json
@@ -54,6 +54,8 @@ LAYOUTS = {
     "sequence": (4, "mesh data = 2, tensor = 2; shard batch on data; %s; shard seq on tensor" % TENSOR),
     "two": (4, "mesh row = 2, column = 2; shard embed on row; shard heads, ffn on column"),
     "context": (4, "mesh context = 2, tensor = 2; %s; shard seq on context, tensor" % TENSOR),
+    "zero": (4, "mesh data = 2, tensor = 2; shard batch on data; %s; zero 3 on data" % TENSOR),
+    "pipeline": (4, 'mesh pipe = 2, tensor = 2; %s; pipeline h on pipe (schedule = "1f1b"); micro batch = 4' % TENSOR),
     "ulysses": (2, "mesh context = 2; shard attend.heads on context; shard seq on context"),
 }
 
@@ -98,6 +100,17 @@ def check_traffic(name, log, report):
             name, ran["received"], ran["axes"], planned["received"], STEPS)
 
 
+def check_handing_over(dtc, dtrun, serial):
+    """One run that goes through all layouts, a checkpoint from each to the next."""
+    names, log = ["none"] + list(LAYOUTS) + ["none"], []
+    for i, name in enumerate(names):
+        steps = STEPS * (i + 1) // len(names)
+        resume = ["--resume", "saved"] if i else []
+        run(dtrun, name + ".plan", "--quiet", "--steps", str(steps), "--log", "%d.jsonl" % i, "--save", "saved", *resume)
+        log += [e for e in events("%d.jsonl" % i) if e["event"] == "step"]
+    check_numbers("handed over", log, [e for e in serial if e["event"] == "step"])
+
+
 def check_megatron(report, ranks):
     """Of one rank in a step, without the embedding and the head."""
     size, n = 4 * BATCH * SEQ * EMBED, ranks
@@ -123,7 +136,8 @@ def main():
             check_traffic(name, log, report)
             if name == "tensor":
                 check_megatron(report, 2)
-    print("%d passed, 0 failed" % len(LAYOUTS))
+        check_handing_over(dtc, dtrun, serial)
+    print("%d passed, 0 failed" % (len(LAYOUTS) + 1))
 
 
 main()

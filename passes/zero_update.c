@@ -50,6 +50,7 @@ static DtValue *complete(Update *u, DtValue *x)
     DtType const *whole = dt_type_make(type->dtype, type->rank, type->axes, 0, DT_REDUCE_SUM);
     DtValue *sum = dt_graph_comm(&u->b, DT_OP_ALL_REDUCE, x, type->partial, whole);
     sum->op->reduce = (DtReduce)type->pending;
+    sum->op->text = dt_intern("gradients of `zero`");
     sum->name = x->name;
     return sum;
 }

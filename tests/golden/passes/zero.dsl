@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+include "std.dsl"
+dim batch = 4, d = 8, layers = 2
+model m(x[batch, d]) -> [batch, d] {
+  param gain[d] = ones
+  x = x * gain
+  repeat h in layers {
+    param w[d] = normal(1)
+    x = x * w
+  }
+  return x
+}
+train {
+  x[batch, d] = synthetic(0, 1)
+  loss = sum[batch, d](m(x))
+  optimizer = adamw(lr = 0.1, betas = (0.9, 0.99), clip = 1)
+  steps = 1
+}
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel z1 on pair { mesh data = 2; shard batch on data; zero 1 on data }
+parallel z2 on pair { mesh data = 2; shard batch on data; zero 2 on data }
+parallel z3 on pair { mesh data = 2; shard batch on data; zero 3 on data }

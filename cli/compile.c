@@ -8,6 +8,7 @@
 #include "codegen/codegen.h"
 #include "frontend/config.h"
 #include "passes/passes.h"
+#include "passes/schedule.h"
 #include "plan/read.h"
 #include "report/report.h"
 
@@ -159,8 +160,21 @@ static const char *folder_from(DtArena *arena, const char *program, const char *
     return result;
 }
 
+/* The stages' schedule as a picture; no plan is needed. */
+static int draw_schedule(const DtCli *cli, const DtModule *module)
+{
+    DtText text = {0};
+    if (!module->pipeline)
+        return dt_cli_fail(DT_EXIT_USAGE, "--emit=schedule-svg draws pipelines; this layout has none");
+    dt_schedule_draw(cli->arena, module->pipeline, &text);
+    int code = dt_cli_write(cli, &text);
+    dt_text_free(&text);
+    return code;
+}
+
 /* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
-static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText *c_text)
+static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder *builder,
+                         const DtText *c_text)
 {
     uint8_t *bytes;
     size_t len;
@@ -176,7 +190,9 @@ static int write_results(const DtCli *cli, DtPlanBuilder *builder, const DtText 
                            status.message);
     if (cli->emit == DT_EMIT_PLAN)
         dt_plantext_dump(&plan, &text);
-    else if (cli->emit == DT_EMIT_SCHEDULE)
+    if (cli->emit == DT_EMIT_SCHEDULE && module->pipeline)
+        dt_schedule_print(cli->arena, module->pipeline, &text);
+    if (cli->emit == DT_EMIT_SCHEDULE)
         dt_report_schedule(&plan, &text);
     else if (cli->report == DT_REPORT_JSON || (cli->report && cli->json))
         dt_report_json(&plan, &text);
@@ -230,7 +246,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
     DtStatus status = dt_codegen_plan(program, &options, builder);
     dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
                      options.no_kernels ? NULL : "host compiler");
-    int code = dt_status_ok(&status) ? write_results(cli, builder, &c_text)
+    int code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text)
                                      : dt_cli_fail(status.code, "%s", status.message);
     dt_cli_lap(cli, &clock, "write");
     dt_text_free(&c_text);
@@ -240,7 +256,8 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     DtText serial = {0};
-    bool makes_plan = (cli->output && !cli->emit) || cli->report || cli->emit >= DT_EMIT_PLAN;
+    bool makes_plan = (cli->output && !cli->emit) || cli->report ||
+                      (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
     int code = check_pass_names(cli);
     if (code == DT_EXIT_OK)
         code = check_target(cli);
@@ -249,6 +266,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
     code = run_passes(cli, program, &serial);
+    if (code == DT_EXIT_OK && cli->emit == DT_EMIT_SCHEDULE_SVG)
+        code = draw_schedule(cli, program->module);
     if (code == DT_EXIT_OK && makes_plan)
         code = generate(cli, program, path, &serial);
     dt_text_free(&serial);

@@ -100,7 +100,9 @@ static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number
 
 /* How often each piece's F, B, W and each channel's ends were seen: the next micro-batch of each. */
 typedef struct Seen {
+    uint32_t n; /* of each list */
     int64_t *next[DT_ACTION_KINDS];
+    int64_t *begin[DT_ACTION_KINDS]; /* of a turn of the period; -1: it was gone through */
 } Seen;
 
 static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, DtAction action,
@@ -129,6 +131,46 @@ static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
     return true;
 }
 
+static bool check_list(DtVerify *v, const DtPipelineRun *run, uint32_t stage,
+                       const DtActions *list, Seen *seen)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (!check_action(v, run, stage, list->at[i], seen))
+            return false;
+    return true;
+}
+
+/* The first turn, action by action. All others are like it if every action of the period occurs
+ * `step` times in it. */
+static bool check_period(DtVerify *v, const DtPipelineRun *run, uint32_t stage, Seen *seen)
+{
+    const DtStageActions *actions = &run->stages[stage];
+    const DtActions *period = &actions->period;
+    if (actions->count == 0)
+        return true;
+    for (uint32_t i = 0; i < period->n; i++)
+        if (period->at[i].kind < DT_ACTION_KINDS && period->at[i].unit < seen->n)
+            seen->begin[period->at[i].kind][period->at[i].unit] =
+                seen->next[period->at[i].kind][period->at[i].unit];
+    if (!check_list(v, run, stage, period, seen))
+        return false;
+    for (uint32_t i = 0; i < period->n; i++) {
+        const DtAction *action = &period->at[i];
+        int64_t *begin = &seen->begin[action->kind][action->unit];
+        int64_t *next = &seen->next[action->kind][action->unit];
+        if (*begin >= 0 && *next - *begin != actions->step && actions->count > 1)
+            return dt_verify_fail(v, nowhere,
+                                  "stage %u of run `%s`: an action of piece %u is for micro-batch "
+                                  "%lld, out of order",
+                                  stage, run->name, dt_pipeline_piece(run, action),
+                                  (long long)(action->micro + actions->step));
+        if (*begin >= 0)
+            *next += (actions->count - 1) * actions->step;
+        *begin = -1;
+    }
+    return true;
+}
+
 static void check_run(DtVerify *v, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = v->module->pipeline;
@@ -139,14 +181,15 @@ static void check_run(DtVerify *v, const DtPipelineRun *run)
     for (uint32_t i = 0; i < run->channels.n; i++)
         if (!check_channel(v, run, i))
             return;
-    for (int k = 0; k < DT_ACTION_KINDS; k++)
-        seen.next[k] = DT_NEW_ARRAY(v->scratch, int64_t, pipeline->n_pieces + run->channels.n);
-    for (uint32_t s = 0; s < pipeline->n_stages; s++) {
-        const int64_t n = dt_pipeline_count(&run->stages[s]);
-        for (int64_t i = 0; i < n; i++)
-            if (!check_action(v, run, s, dt_pipeline_at(&run->stages[s], i), &seen))
-                return;
+    seen.n = pipeline->n_pieces + run->channels.n;
+    for (int k = 0; k < DT_ACTION_KINDS; k++) {
+        seen.next[k] = DT_NEW_ARRAY(v->scratch, int64_t, seen.n);
+        seen.begin[k] = DT_NEW_ARRAY(v->scratch, int64_t, seen.n);
     }
+    for (uint32_t s = 0; s < pipeline->n_stages; s++)
+        if (!check_list(v, run, s, &run->stages[s].prologue, &seen) || !check_period(v, run, s, &seen) ||
+            !check_list(v, run, s, &run->stages[s].epilogue, &seen))
+            return;
     for (uint32_t i = 0; i < pipeline->n_pieces; i++) {
         const int32_t entries[] = {run->pieces[i].f, run->pieces[i].b, run->pieces[i].w};
         for (int k = DT_ACTION_F; k <= DT_ACTION_W; k++)

@@ -399,8 +399,8 @@ static DtActions with_transfers(DtArena *arena, const Ends *ends, const DtAction
     return list;
 }
 
-void dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
-                      const DtScheduleForm *form, DtPipelineRun *run)
+bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
+                      const DtScheduleForm *form, DtPipelineRun *run, DtText *ret_problem)
 {
     const uint32_t p = pipeline->n_stages;
     const Ends ends = find_ends(arena, pipeline, run);
@@ -424,12 +424,12 @@ void dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
     }
     dt_arena_free(scratch);
     for (int64_t slots = SLOTS;; slots *= 2) {
-        DtText problem = {0};
         for (uint32_t i = 0; i < run->channels.n; i++)
             run->channels.at[i].slots = slots;
-        const bool drains = dt_schedule_check(pipeline, run, &problem);
-        dt_text_free(&problem);
-        if (drains || slots >= pipeline->n_micro)
-            break;
+        ret_problem->len = 0;
+        if (dt_schedule_check(pipeline, run, ret_problem))
+            return true;
+        if (slots >= pipeline->n_micro)
+            return false;
     }
 }

@@ -20,9 +20,10 @@ const DtScheduleForm *dt_schedule_find(const char *name);
 uint32_t dt_schedule_stage(const DtScheduleForm *form, uint32_t n_stages, uint32_t piece);
 
 /* Fills run->stages from run->pieces (which entries there are) and run->channels (which pieces are joined), and
- * the channels' slots. O(list) time, O(prologue + period + epilogue) memory is kept. */
-void dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
-                      const DtScheduleForm *form, DtPipelineRun *run);
+ * the channels' slots, as few as let it pass dt_schedule_check, at least 2. O(list) time, O(prologue + period + epilogue)
+ * memory is kept. False: no number of slots is enough; why is in ret_problem. */
+bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
+                      const DtScheduleForm *form, DtPipelineRun *run, DtText *ret_problem);
 
 /* How many micro-batches a value is there for at once: from the end of `write` to the end of `read`, actions
  * of one stage that each occur once per micro-batch, in order of micro-batches (DtAction.micro is not read). */

@@ -231,7 +231,7 @@ int64_t dt_schedule_in_flight(const DtPipelineRun *run, uint32_t stage)
             if (action->kind > DT_ACTION_W)
                 continue;
             const DtPieceEntries *entries = &run->pieces[action->unit];
-            const uint32_t last = entries->w >= 0 ? DT_ACTION_W : DT_ACTION_B;
+            const uint32_t last = entries->w >= 0 ? DT_ACTION_W : entries->b >= 0 ? DT_ACTION_B : DT_ACTION_F;
             live += action->kind == DT_ACTION_F;
             most = live > most ? live : most;
             live -= action->kind == last;

@@ -68,6 +68,7 @@ static bool make_pipeline(DtStager *s)
     for (uint32_t i = 0; i < pipeline->n_pieces; i++)
         pipeline->stage_of[i] = dt_schedule_stage(s->form, pipeline->n_stages, i);
     s->loop_of = DT_NEW_ARRAY(s->arena, int32_t, module->stores.n + 1);
+    s->copies = DT_NEW_ARRAY(s->arena, DtStageCopies, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {
         s->loop_of[i] = -1;
         module->stores.at[i]->stage = -1; /* copies stand on stages */
@@ -105,16 +106,15 @@ static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
 /* A state is read and written on one stage, else its copies would differ. */
 static bool check_states(DtStager *s)
 {
-    for (uint32_t i = 0; i < s->copies.n; i++)
-        for (uint32_t k = 0; k < i; k++) {
-            const DtStageCopy *a = &s->copies.at[i], *b = &s->copies.at[k];
-            if (a->from != b->from || a->from->kind != DT_STORE_STATE || a->store->stage == b->store->stage || a->range >= 0)
-                continue;
-            DtDiag *diag = dt_stage_refuse(s, E0592, a->from->span, "state `%s` on several pipeline stages is not implemented yet",
-                                           a->from->path);
-            dt_diag_help(diag, "use it inside of one stage only");
-            return false;
-        }
+    for (uint32_t i = 0; i < s->module->stores.n; i++) {
+        const DtStore *store = s->module->stores.at[i];
+        if (store->kind != DT_STORE_STATE || s->loop_of[i] >= 0 || s->copies[i].n < 2)
+            continue;
+        DtDiag *diag = dt_stage_refuse(s, E0592, store->span, "state `%s` on several pipeline stages is not implemented yet",
+                                       store->path);
+        dt_diag_help(diag, "use it inside of one stage only");
+        return false;
+    }
     return true;
 }
 

@@ -22,10 +22,10 @@ typedef struct DtStageLoop {
 
 /* A copy of a parameter, state, gradient or moment on a stage. */
 typedef struct DtStageCopy {
-    const DtStore *from;
     DtStore *store; /* its `of` is set at the end */
     int32_t range;  /* piece whose iterations it holds, -1: it is not cut */
 } DtStageCopy;
+typedef DT_VEC(DtStageCopy) DtStageCopies;
 
 typedef struct DtStager {
     DtModule *module;
@@ -37,7 +37,7 @@ typedef struct DtStager {
     DT_VEC(DtStageLoop) loops;   /* in the order of the program; without named cuts */
     uint32_t *segment_piece;     /* per segment (what precedes loop i; what follows the last one): its piece */
     int32_t *loop_of;            /* per store of the module: number of the loop whose cuts it has, -1 */
-    DT_VEC(DtStageCopy) copies;
+    DtStageCopies *copies;       /* per store of the module */
     DT_VEC(DtStore *) slots;     /* SAVED and CHANNEL stores */
     DT_VEC(DtEntryPoint) entries;/* those made so far */
     bool failed;

@@ -55,6 +55,8 @@ typedef struct Build {
     Part *part;
     DtBuilder b;
     uint32_t phase, piece, turn;
+    uint32_t *order, *first[3];          /* the ops of F, then of B, by pieces; where each piece's begin; results' */
+    uint32_t *result_order;
     DtValue **here;     /* per value of e: argument or copy in this part */
     uint32_t *here_turn;
 } Build;
@@ -212,11 +214,11 @@ static void begin_part(Build *w, uint32_t phase, uint32_t piece)
 static void give_results(Build *w)
 {
     const DtHome own = w->phase == DT_ACTION_F ? DT_HOME_F : DT_HOME_B;
-    for (uint32_t i = 0; i < w->e->results.n; i++) {
-        const DtExpandedResult *result = &w->e->results.at[i];
+    for (uint32_t i = w->first[2][w->piece]; i < w->first[2][w->piece + 1]; i++) {
+        const DtExpandedResult *result = &w->e->results.at[w->result_order[i]];
         const DtHome home = home_of(w, result->value)->home;
         const bool gradient = result->to.store && result->to.store->kind == DT_STORE_GRAD;
-        if (result->piece != w->piece || (home == DT_HOME_ANY ? gradient != (own == DT_HOME_B) : home != own))
+        if (home == DT_HOME_ANY ? gradient != (own == DT_HOME_B) : home != own)
             continue;
         PartResult given = {take(w, result->value), result->to};
         if (given.to.store)
@@ -229,12 +231,9 @@ static void give_results(Build *w)
 
 static void build_part(Build *w, uint32_t phase, uint32_t piece)
 {
-    const DtHome own = phase == DT_ACTION_F ? DT_HOME_F : DT_HOME_B;
     begin_part(w, phase, piece);
-    for (uint32_t i = 0; i < w->a->ops.n; i++) {
-        const DtOp *op = w->e->func->ops.at[i];
-        if (w->a->ops.at[i].home != own || w->a->ops.at[i].piece != piece)
-            continue;
+    for (uint32_t i = w->first[phase][piece]; i < w->first[phase][piece + 1]; i++) {
+        const DtOp *op = w->e->func->ops.at[w->order[i]];
         const DtOp *copy = copy_op(w, op);
         for (uint32_t k = 0; k < op->n_out; k++)
             w->made[op->out[k]->id] = copy->out[k];
@@ -361,14 +360,21 @@ static void finish_split(Build *w, uint32_t piece)
 
 /* ---- the run ---- */
 
+static bool is_same(const DtAction *a, const DtAction *b) { return a->kind == b->kind && a->unit == b->unit; }
+
 /* Slots hold a micro-batch from when they are filled to the last action that reads them. */
 static void settle_depths(Build *w)
 {
+    DtAction write = {0}, read = {0}; /* most slots of a piece are filled and read at the same places: the last ones */
+    int64_t depth = 0;
     for (uint32_t i = 0; i < w->lives.n; i++) {
         const Life *life = &w->lives.at[i];
         DtStore *slot = w->s->slots.at[w->first_slot + i];
         for (uint32_t k = 0; k < life->reads.n; k++) {
-            const int64_t depth = dt_schedule_depth(&w->run, (uint32_t)slot->stage, life->write, life->reads.at[k]);
+            if (depth == 0 || !is_same(&write, &life->write) || !is_same(&read, &life->reads.at[k]))
+                depth = dt_schedule_depth(&w->run, (uint32_t)slot->stage, life->write, life->reads.at[k]);
+            write = life->write;
+            read = life->reads.at[k];
             slot->depth = depth > slot->depth ? depth : slot->depth;
         }
     }
@@ -389,12 +395,32 @@ static uint32_t lowest_backward(const Build *w)
     return lowest;
 }
 
+/* Runs without backward that join the same pieces have one schedule. */
+static bool share_schedule(Build *w)
+{
+    const DtPipelineSchedule *pipeline = w->s->pipeline;
+    for (uint32_t i = 0; i < pipeline->runs.n; i++) {
+        const DtPipelineRun *run = &pipeline->runs.at[i];
+        bool same = run->pieces[pipeline->n_pieces - 1].b < 0 && run->channels.n == w->run.channels.n;
+        for (uint32_t k = 0; same && k < run->channels.n; k++)
+            same = run->channels.at[k].from_piece == w->run.channels.at[k].from_piece &&
+                   run->channels.at[k].to_piece == w->run.channels.at[k].to_piece;
+        for (uint32_t k = 0; same && k < run->channels.n; k++)
+            w->run.channels.at[k].slots = run->channels.at[k].slots;
+        w->run.stages = same ? run->stages : NULL;
+        if (same)
+            return true;
+    }
+    return false;
+}
+
 static bool fill_schedule(Build *w, bool backward)
 {
     DtText problem = {0};
     const DtScheduleForm *form = backward ? w->s->form : dt_schedule_find("forward");
-    dt_schedule_fill(arena_of(w), w->s->pipeline, form, &w->run);
-    const bool drains = dt_schedule_check(w->s->pipeline, &w->run, &problem);
+    if (!backward && share_schedule(w))
+        return true;
+    const bool drains = dt_schedule_fill(arena_of(w), w->s->pipeline, form, &w->run, &problem);
     if (!drains) {
         DtDiag *diag = dt_stage_refuse(w->s, E0592, w->s->line->span, "schedule `%s` of this pipeline deadlocks, a case that "
                                        "is not implemented yet", form->name);
@@ -403,6 +429,36 @@ static bool fill_schedule(Build *w, bool backward)
     }
     dt_text_free(&problem);
     return drains;
+}
+
+/* Sorts the ops by phases and pieces, and the results by pieces, by counting. */
+static void sort_by_place(Build *w)
+{
+    const uint32_t n = w->s->pipeline->n_pieces, n_ops = w->a->ops.n, n_results = w->e->results.n;
+    uint32_t *at[3];
+    w->order = DT_NEW_ARRAY(w->s->arena, uint32_t, n_ops + 1);
+    w->result_order = DT_NEW_ARRAY(w->s->arena, uint32_t, n_results + 1);
+    for (int k = 0; k < 3; k++) {
+        w->first[k] = DT_NEW_ARRAY(w->s->arena, uint32_t, n + 1);
+        at[k] = DT_NEW_ARRAY(w->s->arena, uint32_t, n + 1);
+    }
+    for (uint32_t i = 0; i < n_ops; i++)
+        if (w->a->ops.at[i].home >= DT_HOME_F)
+            w->first[w->a->ops.at[i].home - DT_HOME_F][w->a->ops.at[i].piece + 1]++;
+    for (uint32_t i = 0; i < n_results; i++)
+        w->first[2][w->e->results.at[i].piece + 1]++;
+    for (int k = 0; k < 3; k++)
+        for (uint32_t g = 0; g < n; g++)
+            w->first[k][g + 1] += w->first[k][g];
+    for (uint32_t g = 0; g <= n; g++)
+        w->first[1][g] += w->first[0][n];
+    for (int k = 0; k < 3; k++)
+        memcpy(at[k], w->first[k], (n + 1) * sizeof **at);
+    for (uint32_t i = 0; i < n_ops; i++)
+        if (w->a->ops.at[i].home >= DT_HOME_F)
+            w->order[at[w->a->ops.at[i].home - DT_HOME_F][w->a->ops.at[i].piece]++] = i;
+    for (uint32_t i = 0; i < n_results; i++)
+        w->result_order[at[2][w->e->results.at[i].piece]++] = i;
 }
 
 static Build begin(DtStager *s, const char *name, const DtExpanded *e, const DtAssigned *a)
@@ -425,6 +481,7 @@ bool dt_stage_build(DtStager *s, const char *name, const DtExpanded *e, const Dt
 {
     Build work = begin(s, name, e, a), *w = &work;
     const uint32_t n = s->pipeline->n_pieces, lowest = lowest_backward(w);
+    sort_by_place(w);
     for (uint32_t g = 0; g < n; g++)
         build_part(w, DT_ACTION_F, g);
     for (uint32_t g = n; g-- > lowest;)

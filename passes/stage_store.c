@@ -4,17 +4,17 @@
  * copy's `of` is not set, and the index of a slot is its place in DtStager.slots. */
 #include "passes/stage.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const DtStore *owner_of(const DtStore *store) { return store->of ? store->of : store; }
 
 DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range)
 {
-    for (uint32_t i = 0; i < s->copies.n; i++) {
-        const DtStageCopy *copy = &s->copies.at[i];
-        if (copy->from == from && copy->store->stage == (int32_t)stage && copy->range == range)
-            return copy->store;
-    }
+    const DtStageCopies *copies = &s->copies[from->index];
+    for (uint32_t i = 0; i < copies->n; i++)
+        if (copies->at[i].store->stage == (int32_t)stage && copies->at[i].range == range)
+            return copies->at[i].store;
     return NULL;
 }
 
@@ -42,7 +42,7 @@ DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_
     store->stage = (int32_t)stage;
     if (loop >= 0)
         cut_store(&s->loops.at[loop], piece, store);
-    DT_PUSH(s->arena, s->copies, ((DtStageCopy){from, store, range}));
+    DT_PUSH(s->arena, s->copies[from->index], ((DtStageCopy){store, range}));
     if (from->of)
         dt_stage_copy(s, from->of, stage, piece);
     return store;
@@ -63,28 +63,31 @@ static void add(DtStager *s, DtStore *store)
     DT_PUSH(s->arena, s->module->stores, store);
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const DtStageCopy *x = a, *y = b;
+    return x->store->stage != y->store->stage ? (x->store->stage < y->store->stage ? -1 : 1)
+                                              : (x->range > y->range) - (x->range < y->range);
+}
+
 /* In the order of the stores that they are copies of, then by stages and pieces; slots behind them. */
 void dt_stage_settle_stores(DtStager *s)
 {
-    const uint32_t n = s->module->stores.n, n_pieces = s->pipeline->n_pieces;
+    const uint32_t n = s->module->stores.n;
     DtStore **old = s->module->stores.at;
-    for (uint32_t i = 0; i < s->copies.n; i++) {
-        const DtStageCopy *copy = &s->copies.at[i];
-        if (copy->from->of)
-            copy->store->of = dt_stage_find_copy(s, copy->from->of, (uint32_t)copy->store->stage, copy->range);
-    }
     s->module->stores.at = NULL;
     s->module->stores.n = s->module->stores.cap = 0;
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++)
-            for (int32_t range = -1; range < (int32_t)n_pieces; range++) {
-                const bool cut = s->loop_of[owner_of(old[i])->index] >= 0;
-                if (cut != (range >= 0) || (cut && dt_stage_of(s, (uint32_t)range) != stage))
-                    continue;
-                DtStore *store = dt_stage_find_copy(s, old[i], stage, range);
-                if (store)
-                    add(s, store);
-            }
+    for (uint32_t i = 0; i < n; i++) {
+        DtStageCopies *copies = &s->copies[i];
+        if (copies->n > 1)
+            qsort(copies->at, copies->n, sizeof copies->at[0], by_place);
+        for (uint32_t k = 0; k < copies->n; k++) {
+            DtStore *store = copies->at[k].store;
+            if (old[i]->of)
+                store->of = dt_stage_find_copy(s, old[i]->of, (uint32_t)store->stage, copies->at[k].range);
+            add(s, store);
+        }
+    }
     for (uint32_t i = 0; i < s->slots.n; i++)
         add(s, s->slots.at[i]);
 }

@@ -171,11 +171,6 @@ static void add_gradients(Updater *u)
     }
 }
 
-static bool is_here(const Updater *u, const DtStageCopy *copy, int32_t param)
-{
-    return copy->from->kind == DT_STORE_PARAM && copy->from->index == (uint32_t)param &&
-           copy->store->stage == (int32_t)u->stage;
-}
 
 static DtValue *plus(Updater *u, DtValue *x, DtValue *y)
 {
@@ -189,11 +184,11 @@ static DtValue *own_part(Updater *u, const DtValue *value)
     DtValue *sum = NULL;
     if (u->s->loop_of[param] < 0 && (u->stages[param] & (((uint64_t)1 << u->stage) - 1)))
         return NULL; /* a lower stage has it too */
-    for (uint32_t i = 0; i < u->s->copies.n; i++) {
-        const DtStageCopy copy = u->s->copies.at[i];
-        if (!is_here(u, &copy, param))
+    const DtStageCopies *copies = &u->s->copies[param];
+    for (uint32_t i = 0; i < copies->n; i++) {
+        if (copies->at[i].store->stage != (int32_t)u->stage)
             continue;
-        begin_copy(u, &copy);
+        begin_copy(u, &copies->at[i]);
         sum = plus(u, sum, copy_value(u, value));
     }
     return sum;
@@ -230,12 +225,12 @@ static void give(Updater *u, DtEntryPoint *entry, DtValue *value, DtEntryResult 
     DT_PUSH(u->s->arena, entry->results, to);
 }
 
-static void update_copy(Updater *u, const DtStageCopy *copy, DtEntryPoint *entry)
+static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *copy, DtEntryPoint *entry)
 {
     begin_copy(u, copy);
     for (uint32_t i = 0; i < u->entry->results.n; i++) {
         DtEntryResult to = u->entry->results.at[i];
-        if (!to.store || param_of(to.store) != copy->from)
+        if (!to.store || param_of(to.store) != param)
             continue;
         DtValue *value = copy_value(u, u->func->results.at[i]);
         to.store = dt_stage_copy(u->s, to.store, u->stage, copy->range < 0 ? 0 : (uint32_t)copy->range);
@@ -259,12 +254,12 @@ static void update_stage(Updater *u, uint32_t stage)
         u->b.span = u->squares->op->span;
         u->norm = across(u, mine ? mine : zeros(u, u->squares->type), all);
     }
-    for (uint32_t i = 0; i < u->s->module->stores.n; i++)
-        for (uint32_t k = 0; k < u->s->copies.n; k++) {
-            const DtStageCopy copy = u->s->copies.at[k];
-            if (is_here(u, &copy, (int32_t)i))
-                update_copy(u, &copy, &entry);
-        }
+    for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
+        const DtStore *param = u->s->module->stores.at[i];
+        for (uint32_t k = 0; param->kind == DT_STORE_PARAM && k < u->s->copies[i].n; k++)
+            if (u->s->copies[i].at[k].store->stage == (int32_t)stage)
+                update_copy(u, param, &u->s->copies[i].at[k], &entry);
+    }
     for (uint32_t i = 0; i < u->entry->results.n; i++)
         if (!u->entry->results.at[i].store)
             give(u, &entry, copy_value(u, u->func->results.at[i]), u->entry->results.at[i]);
@@ -279,17 +274,13 @@ static void find_stages(Updater *u)
 {
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
         const DtStore *store = u->s->module->stores.at[i];
-        bool any = store->kind != DT_STORE_PARAM;
-        for (uint32_t k = 0; k < u->s->copies.n && !any; k++)
-            any = u->s->copies.at[k].from == store;
-        if (!any)
+        const DtStageCopies *copies = &u->s->copies[i];
+        if (store->kind == DT_STORE_PARAM && copies->n == 0)
             dt_stage_copy(u->s, store, 0, 0);
-    }
-    for (uint32_t k = 0; k < u->s->copies.n; k++) {
-        const DtStageCopy *copy = &u->s->copies.at[k];
-        u->stages[param_of(copy->from)->index] |= (uint64_t)1 << copy->store->stage;
-        if (copy->from->kind == DT_STORE_GRAD)
-            u->has_terms[copy->from->of->index] = true;
+        for (uint32_t k = 0; k < copies->n; k++)
+            u->stages[param_of(store)->index] |= (uint64_t)1 << copies->at[k].store->stage;
+        if (store->kind == DT_STORE_GRAD && copies->n > 0)
+            u->has_terms[store->of->index] = true;
     }
 }
 

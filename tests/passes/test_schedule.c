@@ -46,7 +46,10 @@ static Case *make(const char *name, uint32_t p, uint32_t v, int64_t m)
         if (!forward)
             join(c, g + 1, g);
     }
-    dt_schedule_fill(arena, &c->pipeline, c->form, &c->run);
+    DtText problem = {0};
+    cr_assert(dt_schedule_fill(arena, &c->pipeline, c->form, &c->run, &problem), "%s p=%u v=%u m=%lld\n%s", name, p, v,
+              (long long)m, problem.at);
+    dt_text_free(&problem);
     return c;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What passes make of small functions, as text: tests/golden/passes/NAME.txt (DT_BLESS=1 rewrites
  * them). */
+#include "golden.h"
 #include "gradcheck.h"
 
 #include "base/intern.h"
@@ -9,32 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void compare_text(const char *name, const DtText *text)
-{
-    char path[200];
-    snprintf(path, sizeof path, "tests/golden/passes/%s.txt", name);
-    const bool bless = getenv("DT_BLESS") != NULL;
-    FILE *file = fopen(path, bless ? "wb" : "rb");
-    cr_assert(file != NULL, "%s: cannot open; DT_BLESS=1 writes it", path);
-    if (bless) {
-        cr_assert_eq(fwrite(text->at, 1, text->len, file), text->len);
-        fclose(file);
-        return;
-    }
-    char *known = malloc(text->len + 2);
-    const size_t n = fread(known, 1, text->len + 1, file);
-    fclose(file);
-    known[n] = 0;
-    const bool same = n == text->len && memcmp(known, text->at, n) == 0;
-    cr_assert(same, "%s is\n%s\nand now would be\n%s", path, known, text->at);
-    free(known);
-}
-
 static void compare_module(const char *name, const DtModule *module)
 {
     DtText text = {0};
     dt_irtext_print(module, &text);
-    compare_text(name, &text);
+    char path[100];
+    snprintf(path, sizeof path, "passes/%s", name);
+    golden_compare(path, &text);
     dt_text_free(&text);
 }
 

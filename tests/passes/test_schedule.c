@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pipeline schedules: every action once, no deadlock, bubbles and activations in flight as published. The times are
  * F = B = W = 1, a whole backward 2, transfers 0; bubbles are compared exactly, as numbers of units. */
+#include "golden.h"
 #include "passes/schedule.h"
 
 #include <criterion/criterion.h>
@@ -303,22 +304,20 @@ Test(schedule, places_in_transit_count)
 
 /* ---- as text ---- */
 
-Test(schedule, text)
+/* Every schedule on 4 stages with 8 micro-batches, and 1f1b with so many that a period shows. */
+Test(schedule, golden)
 {
-    static const char wanted[] =
-        "schedule 1f1b: 2 stages, 2 pieces, 4 micro-batches\n"
-        "run grad: bubble 20.0 % where F, B and W take equal time; in flight 2 1\n"
-        "  stage 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0F2 0SEND_F2 0RECV_B1 0B1 0F3 0SEND_F3 "
-        "0RECV_B2 0B2 0RECV_B3 0B3\n"
-        "  stage 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1SEND_B2 "
-        "1RECV_F3 1F3 1B3 1SEND_B3\n";
-    Case *c = make("1f1b", 2, 1, 4);
     DtText text = {0};
-    DT_PUSH(c->arena, c->pipeline.runs, c->run);
-    dt_schedule_print(c->arena, &c->pipeline, &text);
-    cr_expect_str_eq(text.at, wanted);
+    for (size_t i = 0; i < 7; i++) {
+        const char *name = i < 6 ? all[i].name : "1f1b";
+        Case *c = make(name, 4, i < 6 ? all[i].least : 1, i < 6 ? 8 : 100);
+        DT_PUSH(c->arena, c->pipeline.runs, c->run);
+        dt_schedule_print(c->arena, &c->pipeline, &text);
+        dt_text_add(&text, "\n");
+        dt_arena_free(c->arena);
+    }
+    golden_compare("passes/schedules", &text);
     dt_text_free(&text);
-    dt_arena_free(c->arena);
 }
 
 Test(schedule, picture)

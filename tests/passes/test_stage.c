@@ -3,6 +3,9 @@
  * and moments, the norm, states, then eval and predict. */
 #include "stage_driver.h"
 
+#include "gradcheck.h"
+#include "golden.h"
+
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdlib.h>
@@ -61,3 +64,20 @@ Test(stage, equals_the_program_in_one_piece, .timeout = 300)
         stage_free(p);
     }
 }
+
+/* What the pass makes, as text. */
+static void compare_golden(const char *name, const char *schedule)
+{
+    const Layout layout = {"tests/passes/programs/stage.dsl", "", 4, "h", schedule, 2, 1, 2, {0}, {0}, false};
+    Staged *p = stage_program(&layout);
+    DtText text = {0};
+    cr_assert(p->cut);
+    dt_irtext_print(p->cut, &text);
+    golden_compare(name, &text);
+    dt_text_free(&text);
+    stage_compare(p);
+    stage_free(p);
+}
+
+Test(stage, golden_1f1b) { compare_golden("passes/stage", "1f1b"); }
+Test(stage, golden_zb_h1) { compare_golden("passes/stage_split", "zb_h1"); }

@@ -1,0 +1,18 @@
+# Two iterations on two stages; `emb` is on both.
+include "std.dsl"
+dim batch = 2, vocab = 4, embed = 3, layers = 2
+model m(i32 tokens[batch]) -> [batch, vocab] {
+  param emb[vocab, embed] = normal(1)
+  x = emb[vocab = tokens]
+  repeat h in layers {
+    param w[embed] = normal(1)
+    x = tanh(x * w)
+  }
+  return x @embed emb
+}
+train {
+  i32 tokens[batch] = synthetic(0, vocab)
+  loss = mean[batch, vocab](m(tokens))
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}

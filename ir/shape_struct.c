@@ -181,14 +181,14 @@ bool dt_shape_comm(DtShape *s)
         return dt_shape_fail(s, "`%s` names no mesh axes, or some that do not exist", op_name(s));
     if (s->op->kind == DT_OP_SEND)
         return true;
+    if (s->op->stages) { /* the parts of a sum that stages hold, which types do not know */
+        s->out[0] = x;
+        return s->op->kind == DT_OP_ALL_REDUCE || comm_fail(s, x, y);
+    }
     if (!y)
         return dt_shape_fail(s, "`%s` needs a result type", op_name(s));
     if (!compare_splits(x, y, &lost, &gained))
         return comm_fail(s, x, y);
-    if (s->op->stages) { /* the parts of a sum that stages hold, which types do not know */
-        s->out[0] = y;
-        return s->op->kind == DT_OP_ALL_REDUCE && x == y ? true : comm_fail(s, x, y);
-    }
     uint16_t completed = x->partial & (uint16_t)~y->partial;
     bool same_pending = x->partial == y->partial && x->pending == y->pending;
     bool completes = completed == mesh && (y->partial & ~x->partial) == 0 &&

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts of the sweep on real rank processes: 20 steps in float32, compared with the serial run step by step.
+
+  ranks.py DTC DTRUN            the layouts marked * in ranks.txt
+  ranks.py DTC DTRUN --all      all of them
+  ranks.py DTC DTRUN 17 23      these (numbers of layouts.txt), with what went wrong
+  ranks.py DTC DTRUN --bless    writes what becomes of each
+  ranks.py --plan               chooses the layouts anew from layouts.txt and writes ranks.txt
+
+Tolerances, relative: 1e-4 for the loss of every step, and for the norm of the gradient in the first three. Both sides compute in float32 (eps = 6e-8) and
+add in other orders. A sum of n terms differs by about eps sqrt(n), here some 1e-7 of the gradients' norm of about 1.
+adamw divides by sqrt(v) + eps; with its usual eps of 1e-8 it would turn the rounding errors of gradients that are almost
+0 into steps of full size, and two right runs part after ten steps. With eps = 1e-3 an error of 1e-7 becomes at most
+1e-4 of a step, 0.01 * 1e-4 in a parameter. Training is chaotic, so this grows (measured: the norm's error doubles with
+every step), and 20 steps leave up to 3e-5 of the loss; by then the norm says nothing. A missing or doubled contribution
+changes the norm by 1e-2 and more in the first step.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import plan
+import sweep
+
+FILE = os.path.join(sweep.HERE, "ranks.txt")
+OPTIMIZER = "adamw(lr = 0.01, eps = 1e-3, decay = 0.1, decay_if = rank > 1, clip = 1.0)"
+STEPS, NORM_STEPS, TOLERANCE, COUNT, ORDINARY = 20, 3, 1e-4, 72, 6
+
+
+def read():
+    rows = {number: row for number, _, row, _ in sweep.read()}
+    chosen = []
+    with open(FILE) as file:
+        for line in file:
+            if not line.startswith("#"):
+                number, mark, rest = line.split(None, 2)
+                chosen.append((int(number), mark == "*", rows[int(number)], rest.split(":")[1].strip()))
+    return chosen
+
+
+def write(rows):
+    with open(FILE, "w") as file:
+        file.write("# numbers are those of layouts.txt: %s : verdict\n" % ", ".join(plan.FACTORS))
+        for number, ordinary, row, verdict in rows:
+            file.write("%03d %s %s : %s\n" % (number, "*" if ordinary else "-", plan.name(row), verdict))
+
+
+def choose():
+    """Rows in float32, those that cover most first."""
+    rows = [(number, row) for number, _, row, _ in sweep.read()
+            if row["precision"] == "f32" and (row["kind"] != "none" or row["schedule"] != "-")]
+    chosen = plan.choose([row for _, row in rows], COUNT)
+    ordinary = plan.choose([rows[i][1] for i in sorted(chosen)], ORDINARY)
+    known = {number: verdict for number, _, _, verdict in (read() if os.path.exists(FILE) else [])}
+    write([(rows[i][0], k in ordinary, rows[i][1], known.get(rows[i][0], "-")) for k, i in enumerate(sorted(chosen))])
+
+
+class Failed(Exception):
+    """verdict, output"""
+
+
+def execute(command, verdict):
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        raise Failed("timeout", " ".join(command)) from None
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    if done.returncode != 0:
+        code = re.search(r"error\[(E\d+)\]", said)
+        raise Failed(code.group(1) if code and done.returncode == 3 else "%s %d" % (verdict, done.returncode), said)
+
+
+def train(dtc, dtrun, folder, row, options):
+    """(loss, norm) of each step."""
+    source, out, log = (os.path.join(folder, name) for name in ("layout.dsl", "plan", "log.jsonl"))
+    with open(source, "w") as file:
+        file.write(plan.layout(row, sweep.ROOT))
+    execute([dtc, source, "-o", out, "--data=synthetic", "--set", "train.optimizer=" + OPTIMIZER] + options, "dtc")
+    execute([dtrun, out, "--steps", str(STEPS), "--log", log, "--quiet", "--timeout", "60"], "dtrun")
+    with open(log) as file:
+        events = [json.loads(line) for line in file]
+    return [(event["loss"], event["grad_norm"]) for event in events if event["event"] == "step"]
+
+
+def compare(got, want):
+    """The verdict: equal, or the first step that is not."""
+    if len(got) != len(want):
+        return "%d steps" % len(got)
+    for step, ((loss, norm), (loss1, norm1)) in enumerate(zip(got, want)):
+        if not abs(loss - loss1) <= TOLERANCE * abs(loss1):
+            return "different: step %d: loss %.9g, serially %.9g" % (step + 1, loss, loss1)
+        if step < NORM_STEPS and not abs(norm - norm1) <= TOLERANCE * abs(norm1):
+            return "different: step %d: gradient norm %.9g, serially %.9g" % (step + 1, norm, norm1)
+    return "equal"
+
+
+def run(dtc, dtrun, rows, detailed):
+    good, found, serial = True, [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, ordinary, row, before in rows:
+            options, said = plan.options(row), ""
+            program = row["program"]
+            try:
+                if program not in serial:
+                    alone = dict(row, kind="none", schedule="-", micro="1", zero="0", remat="-")
+                    serial[program] = train(dtc, dtrun, folder, alone, options)
+                verdict = compare(train(dtc, dtrun, folder, row, options), serial[program])
+            except Failed as failure:
+                verdict, said = failure.args
+            bad = not re.match(r"equal|E\d+$", verdict) or (verdict != "equal" and before not in (verdict, "-"))
+            good = good and not bad
+            if bad or detailed:
+                print("---- %03d %s : %s (was %s)" % (number, plan.name(row), verdict, before))
+                print(plan.layout(row, sweep.ROOT) + "\n".join(said.splitlines()[-12:]))
+            elif verdict != before and before != "-":
+                print("now equal: %03d %s (was %s)" % (number, plan.name(row), before))
+            found.append((number, ordinary, row, verdict))
+            sys.stdout.flush()
+    verdicts = [verdict.split(":")[0] for _, _, _, verdict in found]
+    print(", ".join("%d %s" % (verdicts.count(v), v) for v in sorted(set(verdicts))))
+    print("%d passed, %d failed" % ((len(found), 0) if good else (0, len(found))))
+    return found, good
+
+
+def main(arguments):
+    if "--plan" in arguments:
+        choose()
+        return 0
+    dtc, dtrun, rows = os.path.abspath(arguments[0]), os.path.abspath(arguments[1]), read()
+    numbers = [int(word) for word in arguments[2:] if word.isdigit()]
+    if numbers:
+        _, good = run(dtc, dtrun, [row for row in rows if row[0] in numbers], True)
+    elif "--bless" in arguments:
+        found, good = run(dtc, dtrun, rows, False)
+        write(found)
+    else:
+        _, good = run(dtc, dtrun, rows if "--all" in arguments else [row for row in rows if row[1]], False)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

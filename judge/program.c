@@ -124,12 +124,6 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
     }
     if (!program)
         return DT_JUDGE_REJECTED;
-    if (program->module->pipeline) {
-        DtDiag *diag = dt_diag_report(diags, E0592, program->parallel->pipelines.at[0].span,
-                                      "comparing a pipeline with the serial program is not implemented yet");
-        dt_diag_help(diag, "`dtc -o PLAN` compiles it");
-        return DT_JUDGE_REJECTED;
-    }
     DtJudgeCase c = {.arena = arena,
                      .serial = dt_judge_serial(arena, &synthetic, &options),
                      .placed = program->module,

@@ -78,23 +78,25 @@ static bool make_pipeline(DtStager *s)
 
 /* ---- what is not cut ---- */
 
-static bool reads_input(const DtFunc *func, const char *prefix)
+/* Whether func has an input that is a result of the prologue. */
+static bool reads_result(const DtFunc *func, const DtEntryPoint *prologue)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
-        if (func->ops.at[i]->kind == DT_OP_INPUT && strncmp(func->ops.at[i]->text, prefix, strlen(prefix)) == 0)
-            return true;
+        for (uint32_t k = 0; k < prologue->results.n; k++)
+            if (func->ops.at[i]->kind == DT_OP_INPUT &&
+                strcmp(func->ops.at[i]->text, prologue->results.at[k].name) == 0)
+                return true;
     return false;
 }
 
 /* "grad.prologue" on each stage some entry of which reads its results. */
 static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
 {
-    const char *prefix = dt_intern_printf("@%s.", entry->name);
     const uint32_t n = s->entries.n;
     for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++) {
         bool reads = false;
         for (uint32_t i = 0; i < n; i++)
-            reads = reads || (s->entries.at[i].stage == (int32_t)stage && reads_input(s->entries.at[i].func, prefix));
+            reads = reads || (s->entries.at[i].stage == (int32_t)stage && reads_result(s->entries.at[i].func, entry));
         DtEntryPoint copy = *entry;
         copy.name = dt_intern_printf("%s.%u", entry->name, stage);
         copy.stage = (int32_t)stage;

@@ -195,7 +195,7 @@ static double remote_element(Run *run, const DtOp *op, DtTensor *const *parts, u
     int64_t offset = 0;
     for (uint32_t i = 0; i < type->rank; i++) {
         int64_t at = dt_ranks_find(&type->axes[i], run->mesh, global[i], holder, &holder);
-        offset = offset * parts[0]->type->axes[i].extent + at;
+        offset = offset * parts[rank]->type->axes[i].extent + at;
     }
     if (!same_group(run, op, rank, holder) || (op->kind == DT_OP_SHARD && holder != rank))
         dt_interp_fail(&run->interp, op, "rank %u needs an element that only rank %u has", rank,

@@ -267,8 +267,29 @@ static const char *what_is_pending(const DtValue *x, uint16_t mesh)
     return dt_intern(kind);
 }
 
+/* A gather over an axis that is split by no line, but by what it was made of. */
+static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
+{
+    DtPlacer *p = s->p;
+    for (uint32_t m = 0; m < p->module->mesh.n; m++) {
+        int d = step->mesh >> m & 1 ? dt_placerule_state(x->type, m) : -1;
+        if (d < 0 || !dt_placerule_is_inherited(p, x->type->axes[d].name, m))
+            continue;
+        const char *axis = x->type->axes[d].name, *mesh = p->module->mesh.axes[m].name;
+        DtDiag *diag = dt_placechoose_refuse(
+            p, E0594, s->b.span,
+            dt_arena_printf(p->module->arena, "`%s` is split over `%s` and needed whole here, and no `shard` line says so", axis, mesh));
+        dt_diag_note(diag, "`%s` was made by splitting or merging axes that are split over `%s`", axis, mesh);
+        dt_diag_note(diag, "needed whole: %s", s->why ? s->why : "a result");
+        dt_diag_help(diag, "split another axis over `%s`; or add `shard %s on %s` if every rank is to receive all of it", mesh, axis, mesh);
+        return;
+    }
+}
+
 static DtValue *make_step(DtPlaceScope *s, DtValue *x, const Step *step)
 {
+    if (step->kind == DT_OP_ALL_GATHER)
+        check_gather(s, x, step);
     DtValue *y = dt_graph_comm(&s->b, step->kind, x, step->mesh, step->type);
     y->name = x->name;
     y->op->text = s->why ? dt_intern(s->why) : NULL;

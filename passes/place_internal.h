@@ -84,6 +84,9 @@ bool dt_placerule_is_limited(const DtPlacer *p, const char *place);
  * operand has. */
 const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i, const DtType *const *in);
 
+/* Whether the axis, which no line names, is split by mesh axis m because of what it was made of. */
+bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m);
+
 /* New axes that a split or merge made of split ones keep their splits, unless a line names them. */
 void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type);
 

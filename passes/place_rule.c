@@ -121,6 +121,15 @@ static bool is_named(const DtPlacer *p, const char *axis)
     return false;
 }
 
+bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m)
+{
+    for (uint32_t i = p->n_written; i < p->lines.n; i++)
+        for (uint32_t s = 0; p->lines.at[i].axes[0] == axis && s < p->lines.at[i].n_mesh; s++)
+            if (p->lines.at[i].mesh[s] == m)
+                return true;
+    return false;
+}
+
 void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type)
 {
     if (op->kind != DT_OP_RELABEL)

@@ -285,6 +285,10 @@ END
 run tops.dsl --no-kernels -o other --parallel two; exits 0
 run tops.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third
 
+sed -e 's/dim batch = 8, rows = 4/dim batch = 8, rows = 4, pairs = 2, two = 2, four = 4/' -e 's/cumsum.*/y/' rows.dsl >merged.dsl
+sed -i -e 's/  return x @d w/  y = (x @d w)[rows -> (pairs, two)]; return cumsum[pairs](y)[(pairs, two) -> rows]/' merged.dsl
+run merged.dsl --no-kernels -o third --parallel tensor; exits 3; says 'error[E0594]'; says 'add `shard pairs on tensor`'; holds test ! -e third
+
 sed 's/  state top.*//; s/  top = .*/  top = sum[batch](y)/' tops.dsl >mixed.dsl # split beside pending
 run mixed.dsl --no-kernels -o other --parallel two; exits 0
 run mixed.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third

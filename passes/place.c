@@ -473,6 +473,14 @@ static const DtType *output_type(DtPlaceScope *s, const DtFunc *func, const DtVa
     return type;
 }
 
+/* The op that made value, in the body of a loop if need be. */
+static const DtOp *origin(const DtValue *value)
+{
+    while (value->op && value->op->kind == DT_OP_LOOP)
+        value = value->op->func->results.at[value->index];
+    return value->op;
+}
+
 /* Result i of the entry where it goes to: gradients and states keep their pending sums, which end with the step. */
 static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
 {
@@ -485,8 +493,7 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     w->s.b.path = NULL;
     w->s.why = result->store ? dt_intern_printf("`%s` is stored", result->store->path) : "result";
     if (value->type->partial && value->type->pending != DT_REDUCE_SUM && (value->type->partial & p->time)) {
-        DtOp user = {.kind = value->op->kind, .span = w->s.b.span}; /* what is pending at the end, is added */
-        return dt_placelazy_before_all(&w->s, value, &user);
+        return dt_placelazy_before_all(&w->s, value, origin(value)); /* what is pending at the end, is added */
     }
     if (result->store) {
         uint16_t keep = is_update || value->type->pending != DT_REDUCE_SUM ? 0 : UINT16_MAX;

@@ -103,7 +103,7 @@ Test(report, json)
 /* Two stages: each calls its part four times; memory differs. */
 Test(report, parts_count_where_they_are_called)
 {
-    static const char names[] = "\0step\0piece\0pipe";
+    static const char names[200] = "\0step\0piece\0pipe"; /* what the sample names elsewhere is empty */
     static const DtPlanMeta two = {.n_ranks = 2, .n_micro = 4, .pipeline = 1};
     static const DtPlanMeshAxis axis[] = {{.name = 12, .size = 2}};
     static const DtPlanArenaSize sizes[] = {{100}, {0}, {0}, {60}, {0}, {0}};

@@ -8,6 +8,7 @@
  *   gemm.c    contractions to GEMM descriptors
  *   group.c   which ops share a kernel
  *   pipeline.c  the entries of stages, slots, channels, schedules
+ *   same.c    which of them are emitted alike
  *   finish.c  offsets, bodies, schedules, records of the plan */
 #ifndef DT_CODEGEN_EMIT_H
 #define DT_CODEGEN_EMIT_H
@@ -97,6 +98,12 @@ typedef struct DtEBody {
     uint32_t body, n_args;
 } DtEBody;
 
+typedef struct DtEAxes {
+    const DtType *type;
+    int64_t first, whole;
+    uint32_t at;
+} DtEAxes;
+
 typedef struct DtPipelineEmit DtPipelineEmit; /* pipeline.c */
 
 /* An iota over a block of a split axis: its positions count from the rank's first. */
@@ -125,6 +132,8 @@ typedef struct DtEmit {
     DT_VEC(DtEBody) bodies;
     DtPlace *stores;                   /* by store index */
     int32_t *store_record;             /* by store index: number in the plan */
+    bool *is_bucket, *is_again;        /* by store index: others lie in it; it is the copy of an earlier stage's parameter */
+    DT_VEC(DtEAxes) axes;              /* records of axes, to use them for equal types */
     DtPlace *shadows;                  /* by store index: the next value of a state */
     DT_VEC(DtEInput) inputs;
     DT_VEC(DtOrigin) origins;          /* of iotas made for blocks of attention */
@@ -193,6 +202,9 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
 void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval);
 void dt_entry_update(DtEmit *e, const DtEntryPoint *entry);
 void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type, uint32_t buffer);
+
+/* same.c: appends what the instructions of an entry depend on: equal bytes, equal instructions. */
+void dt_same_key(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted, DtText *ret_key);
 
 /* pipeline.c: all entries of a module that is cut into stages */
 void dt_pipeline_emit(DtEmit *e);

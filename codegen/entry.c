@@ -40,23 +40,28 @@ static DtPlanArenaKind arena_of(const DtStore *store)
     }
 }
 
-/* Stages that use one parameter have a store each; it counts once. */
-static bool is_again(const DtEmit *e, const DtStore *store)
+/* Marks the stores that are buckets, and of parameters that several stages use all but the first: they count once. */
+static void mark_stores(DtEmit *e)
 {
-    for (uint32_t i = 0; e->module->pipeline && i < store->index; i++) {
-        const DtStore *other = e->module->stores.at[i];
-        if (other->kind == store->kind && other->path == store->path && other->first == store->first)
-            return true;
+    const DtModule *module = e->module;
+    uint32_t size = 16;
+    while (size < 2 * module->stores.n)
+        size *= 2;
+    const DtStore **table = DT_NEW_ARRAY(e->arena, const DtStore *, size);
+    e->is_bucket = DT_NEW_ARRAY(e->arena, bool, module->stores.n + 1);
+    e->is_again = DT_NEW_ARRAY(e->arena, bool, module->stores.n + 1);
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i];
+        if (store->bucket)
+            e->is_bucket[store->bucket->index] = true;
+        if (store->kind != DT_STORE_PARAM)
+            continue;
+        uint32_t at = (uint32_t)dt_hash_bytes(&store->path, sizeof store->path, (uint64_t)store->first) & (size - 1);
+        while (table[at] && (table[at]->path != store->path || table[at]->first != store->first))
+            at = (at + 1) & (size - 1);
+        e->is_again[i] = module->pipeline && table[at];
+        table[at] = store;
     }
-    return false;
-}
-
-static bool is_bucket(const DtModule *module, const DtStore *store)
-{
-    for (uint32_t i = 0; i < module->stores.n; i++)
-        if (module->stores.at[i]->bucket == store)
-            return true;
-    return false;
 }
 
 /* The memory of a store that lies in no other; the same if asked again. */
@@ -82,12 +87,32 @@ static uint32_t plan_pack(DtEmit *e, const DtStore *store)
     return e->plan->packs.n;
 }
 
+/* A parameter's gradient and moments share its axes. */
+static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
+{
+    enum { LOOK_BACK = 256 };
+    for (uint32_t i = e->axes.n; i-- > 0 && i + LOOK_BACK > e->axes.n;) {
+        const DtEAxes *known = &e->axes.at[i];
+        if (known->type != store->type || known->first != store->first || known->whole != store->whole)
+            continue;
+        record->first_axis = known->at;
+        record->n_axes = store->type->rank;
+        return;
+    }
+    plan_axes(e, store->type, &record->first_axis, &record->n_axes);
+    DT_PUSH(e->arena, e->axes, ((DtEAxes){store->type, store->first, store->whole, record->first_axis}));
+    if (store->whole) {
+        e->plan->axes.at[record->first_axis].extent = store->whole;
+        e->plan->axes.at[record->first_axis].first = store->first;
+    }
+}
+
 /* A store in a bucket has a record of its own, the bucket has none. */
 void dt_entry_store(DtEmit *e, const DtStore *store)
 {
     const DtType *type = store->type;
     uint32_t buffer = memory_of(e, store->bucket ? store->bucket : store);
-    if (is_bucket(e->module, store))
+    if (e->is_bucket[store->index])
         return;
     e->store_record[store->index] = (int32_t)e->plan->stores.n;
     DtPlanStore record = {.path = dt_write_str(e->plan, store->path), .pattern = dt_write_str(e->plan, store->pattern),
@@ -100,12 +125,8 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
         record.pack = plan_pack(e, store);
     record.span = dt_finish_span(e, store->span, NULL, store->path);
     record.stage = e->module->pipeline ? store->stage : DT_PLAN_NONE;
-    plan_axes(e, type, &record.first_axis, &record.n_axes);
-    if (store->whole) {
-        e->plan->axes.at[record.first_axis].extent = store->whole;
-        e->plan->axes.at[record.first_axis].first = store->first;
-    }
-    if (store->kind == DT_STORE_PARAM && !is_again(e, store))
+    store_axes(e, store, &record);
+    if (store->kind == DT_STORE_PARAM && !e->is_again[store->index])
         e->plan->meta.at[0].parameters += dt_type_elements(type);
     DT_PUSH(e->plan->arena, e->plan->stores, record);
 }
@@ -320,9 +341,7 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 void dt_entry_begin(DtEmit *e)
 {
     e->entry_event = e->events.n;
-    e->entry_buffer = 0;
-    for (uint32_t i = 0; i < e->buffers.n; i++)
-        e->buffers.at[i].first = UINT32_MAX, e->buffers.at[i].last = 0;
+    e->entry_buffer = e->buffers.n; /* temporaries of an entry are its own */
 }
 
 /* One pass over all micro-batches of a batch; then sums over ranks. */
@@ -393,6 +412,7 @@ static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
 void dt_entry_emit_all(DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;
+    mark_stores(e);
     for (uint32_t i = 0; !e->module->pipeline && i < e->module->stores.n; i++)
         dt_entry_store(e, e->module->stores.at[i]);
     for (uint32_t i = 0; i < e->module->entries.n; i++) {

@@ -38,9 +38,10 @@ static int64_t aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_
 
 static void place_temporaries(DtEmit *e)
 {
-    uint32_t *list = DT_NEW_ARRAY(e->arena, uint32_t, e->buffers.n + 1), n = 0;
-    uint32_t *near = DT_NEW_ARRAY(e->arena, uint32_t, e->buffers.n + 1);
-    for (uint32_t i = 0; i < e->buffers.n; i++)
+    uint32_t most = e->buffers.n - e->entry_buffer;
+    uint32_t *list = DT_NEW_ARRAY(e->arena, uint32_t, most + 1), n = 0;
+    uint32_t *near = DT_NEW_ARRAY(e->arena, uint32_t, most + 1);
+    for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++)
         if (!e->buffers.at[i].fixed && e->buffers.at[i].first != UINT32_MAX)
             list[n++] = i;
     sorting = e;

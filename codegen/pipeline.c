@@ -16,6 +16,7 @@
  * read them. */
 #include "codegen/emit.h"
 
+#include "base/hash.h"
 #include "base/intern.h"
 #include "ir/pipeline.h"
 
@@ -37,7 +38,17 @@ typedef struct Named {
     DtPlace place;
 } Named;
 
+/* An entry that was emitted, for others with its key. */
+typedef struct Emitted {
+    uint64_t hash;
+    DtText key;
+    uint32_t entry;      /* of the plan */
+    int64_t activations; /* bytes */
+    double flops;        /* of a step, all ranks */
+} Emitted;
+
 struct DtPipelineEmit {
+    DT_VEC(Emitted) emitted;
     DT_VEC(Named) named;
     int64_t *bytes;      /* [stage * DT_EMIT_ARENAS + arena] */
     uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
@@ -352,20 +363,75 @@ static void emit_actions(DtEmit *e, const DtPipelineRun *run)
 
 /* ---- runs ---- */
 
-static void emit_piece(DtEmit *e, const DtPipelineRun *run, int32_t number)
+static void emit_piece(DtEmit *e, const DtPipelineRun *run, const DtEntryPoint *entry, const DtWanted *wanted, const char *name)
+{
+    dt_entry_begin(e);
+    if (strcmp(run->name, "predict") != 0)
+        dt_entry_reads(e, entry->func, strcmp(run->name, "eval") == 0);
+    dt_entry_body(e, entry, wanted);
+    dt_finish_entry(e, name);
+}
+
+/* The record of an entry with this key, or a new one without an entry. */
+static Emitted *find_emitted(DtEmit *e, DtText *key, bool *ret_found)
+{
+    uint64_t hash = dt_hash_bytes(key->at, key->len, 0);
+    *ret_found = true;
+    for (uint32_t i = 0; i < e->pipeline->emitted.n; i++) {
+        Emitted *old = &e->pipeline->emitted.at[i];
+        if (old->hash == hash && old->key.len == key->len && memcmp(old->key.at, key->at, key->len) == 0) {
+            dt_text_free(key);
+            return old;
+        }
+    }
+    *ret_found = false;
+    DT_PUSH(e->arena, e->pipeline->emitted, ((Emitted){.hash = hash, .key = *key}));
+    return &e->pipeline->emitted.at[e->pipeline->emitted.n - 1];
+}
+
+/* Emits the instructions of entry as the plan's entry `name`, or repeats those of one that is equal. run NULL: the
+ * optimizer's. */
+static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run, const char *name)
+{
+    const char *of = run ? plan_name(run) : "update";
+    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
+    DtText key = {0};
+    bool found;
+    dt_text_add(&key, of);
+    dt_entry_wanted(e, entry, of, wanted);
+    dt_same_key(e, entry, wanted, &key);
+    Emitted *emitted = find_emitted(e, &key, &found);
+    int64_t activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
+    double *flops = &e->plan->meta.at[0].flops, before = *flops;
+    if (found) {
+        DtPlanEntry same = e->plan->entries.at[emitted->entry];
+        same.name = dt_write_str(e->plan, name);
+        same.stage = e->stage;
+        DT_PUSH(e->plan->arena, e->plan->entries, same);
+        *flops += emitted->flops;
+    } else {
+        e->arena_bytes[DT_ARENA_ACTIVATIONS] = 0;
+        e->trips = run ? (double)e->module->pipeline->n_micro : 1;
+        if (run)
+            emit_piece(e, run, entry, wanted, name);
+        else
+            dt_entry_update(e, entry);
+        e->trips = 1;
+        emitted->entry = e->plan->entries.n - 1;
+        emitted->activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
+        emitted->flops = *flops - before;
+    }
+    if (activations < emitted->activations)
+        activations = emitted->activations;
+    e->arena_bytes[DT_ARENA_ACTIVATIONS] = activations;
+}
+
+static void emit_phase(DtEmit *e, const DtPipelineRun *run, int32_t number)
 {
     if (number < 0)
         return;
     const DtEntryPoint *entry = &e->module->entries.at[number];
-    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
-    dt_entry_begin(e);
-    dt_entry_wanted(e, entry, plan_name(run), wanted);
-    if (strcmp(run->name, "predict") != 0)
-        dt_entry_reads(e, entry->func, strcmp(run->name, "eval") == 0);
-    dt_entry_body(e, entry, wanted);
-    e->trips = (double)e->module->pipeline->n_micro;
-    dt_finish_entry(e, entry->name);
-    e->trips = 1;
+    emit_or_repeat(e, entry, run, entry->name);
     e->pipeline->called[number] = (int32_t)e->plan->entries.n - 1;
 }
 
@@ -459,9 +525,9 @@ static void emit_run(DtEmit *e, const DtPipelineRun *run)
     for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
         if (pipeline->stage_of[g] != (uint32_t)e->stage)
             continue;
-        emit_piece(e, run, run->pieces[g].f);
-        emit_piece(e, run, run->pieces[g].b);
-        emit_piece(e, run, run->pieces[g].w);
+        emit_phase(e, run, run->pieces[g].f);
+        emit_phase(e, run, run->pieces[g].b);
+        emit_phase(e, run, run->pieces[g].w);
     }
     dt_entry_begin(e);
     Results *results = list_results(e, run);
@@ -492,13 +558,28 @@ static void name_scalars(DtEmit *e)
     }
 }
 
+/* States that take their new values are copied at its beginning, which is not in the entry's key. */
+static bool has_shadows(const DtEmit *e)
+{
+    for (uint32_t i = 0; i < e->module->stores.n; i++)
+        if (e->shadows[i].set && dt_pipeline_is_here(e, e->module->stores.at[i]->stage))
+            return true;
+    return false;
+}
+
 static void emit_update(DtEmit *e)
 {
     char name[32];
     snprintf(name, sizeof name, "update.%d", e->stage);
-    for (uint32_t i = 0; i < e->module->entries.n; i++)
-        if (strcmp(e->module->entries.at[i].name, name) == 0)
-            dt_entry_update(e, &e->module->entries.at[i]);
+    for (uint32_t i = 0; i < e->module->entries.n; i++) {
+        const DtEntryPoint *entry = &e->module->entries.at[i];
+        if (strcmp(entry->name, name) != 0)
+            continue;
+        if (has_shadows(e))
+            dt_entry_update(e, entry);
+        else
+            emit_or_repeat(e, entry, NULL, "update");
+    }
 }
 
 static void emit_stage(DtEmit *e, uint32_t **channels)
@@ -537,4 +618,6 @@ void dt_pipeline_emit(DtEmit *e)
         e->stage = (int32_t)s;
         emit_stage(e, channels);
     }
+    for (uint32_t i = 0; i < e->pipeline->emitted.n; i++)
+        dt_text_free(&e->pipeline->emitted.at[i].key);
 }

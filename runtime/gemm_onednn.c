@@ -5,7 +5,10 @@
  * descriptors are made (see the two halves of make_descriptor and make_primitive).
  *
  * Batches go into the primitive if oneDNN has optimised code for that, else they are a loop around
- * a two-dimensional one. Where it has only its reference code, prepare says no. */
+ * a two-dimensional one. Where it has only its reference code, prepare says no.
+ *
+ * Its code for operands with gaps between rows ("gemm:jit": the heads of attention) takes buffers from the
+ * allocator in every call, whatever the scratchpad mode is; that for dense ones does not. */
 #include "runtime/gemm.h"
 #include "runtime/new_pool.h"
 

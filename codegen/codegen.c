@@ -92,7 +92,7 @@ bool dt_codegen_check(const DtModule *module)
     for (uint32_t i = 0; i < module->funcs.n; i++)
         for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
             const DtOp *op = module->funcs.at[i]->ops.at[k];
-            if (op->kind == DT_OP_SHIFT || op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
+            if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
                 return lacks(module, op->span, dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
             for (uint32_t r = 0; r < op->n_out; r++)
                 if (is_zigzag(op->out[r]->type))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives: all_reduce, all_gather, reduce_scatter, all_to_all to one instruction each.
+/* Collectives: all_reduce, all_gather, reduce_scatter, all_to_all, shift to one instruction each.
  *
  * An exchange moves blocks. Along each axis a block is as long as the shorter of operand and result; mesh axes
  * that the operand's type has and the result's lacks say where a member's block goes in the result, the others
@@ -232,12 +232,29 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
     dt_place_set(e, output.value, output.place);
 }
 
+static void emit_shift(DtEmit *e, const DtOp *op, uint32_t group)
+{
+    const DtMesh *mesh = &e->module->mesh;
+    const DtType *type = op->out[0]->type;
+    DtPlace from = *dt_emit_require(e, op->in[0]);
+    if (!dt_place_is_dense(&from, type, mesh))
+        from = dense_copy(e, op->in[0]);
+    DtOutput output = dt_emit_apart(e, op->out[0], group);
+    if (output.accumulate || !dt_place_is_dense(&output.place, type, mesh))
+        dt_emit_refuse(e, &output);
+    DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
+    dt_emit_inst(e, DT_INST_SHIFT, dt_emit_mesh_group(e, op->mesh), 2, args, op);
+    set_inst(e, dt_type_local_elements(type, mesh), type->dtype, 0, 0);
+    dt_place_set(e, output.value, output.place);
+}
+
 bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t group)
 {
     switch (op->kind) {
     case DT_OP_ALL_REDUCE: emit_all_reduce(e, op, group); return true;
     case DT_OP_ALL_GATHER: emit_blocks(e, op, DT_INST_ALL_GATHER, group); return true;
     case DT_OP_REDUCE_SCATTER: emit_blocks(e, op, DT_INST_REDUCE_SCATTER, group); return true;
+    case DT_OP_SHIFT: emit_shift(e, op, group); return true;
     case DT_OP_ALL_TO_ALL: emit_blocks(e, op, DT_INST_ALL_TO_ALL, group); return true;
     default: return false;
     }

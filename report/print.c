@@ -25,6 +25,7 @@ static const char *const inst_names[DT_INST_KINDS] = {
     [DT_INST_ALL_GATHER] = "all_gather",
     [DT_INST_REDUCE_SCATTER] = "reduce_scatter",
     [DT_INST_ALL_TO_ALL] = "all_to_all",
+    [DT_INST_SHIFT] = "shift",
     [DT_INST_BROADCAST] = "broadcast",
     [DT_INST_SEND] = "send",
     [DT_INST_RECV] = "recv",

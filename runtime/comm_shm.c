@@ -28,6 +28,7 @@ typedef enum Kind {
     ALL_GATHER,
     REDUCE_SCATTER,
     ALL_TO_ALL,
+    SHIFT,
     BROADCAST,
     BARRIER
 } Kind;
@@ -531,6 +532,30 @@ static bool all_to_all(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
                                          .blocks = blocks});
 }
 
+static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from, int64_t count,
+                  DtPlanDtype dtype)
+{
+    Group *group = find_group(comm, known);
+    if (group == NULL)
+        return false;
+    uint32_t before = (group->me + group->size - 1) % group->size;
+    Piece piece = new_piece(comm, SHIFT, from, dtype, DT_PLAN_SUM);
+    int64_t e = piece.element, done = 0;
+    do {
+        int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
+        if (piece.notice.arena == BOUNCED)
+            memcpy(bounce_of(comm, comm->rank->rank), from.at + done * e, (size_t)(n * e));
+        if (!meet(comm, group, &piece.notice))
+            return false;
+        memcpy(to.at + done * e, buffer_of(comm, group, before), (size_t)(n * e));
+        group->received += group->size > 1 ? (uint64_t)(n * e) : 0;
+        if (!part(comm, group))
+            return false;
+        done += n;
+    } while (done < count);
+    return true;
+}
+
 static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,
                       DtPlanDtype dtype)
 {
@@ -597,6 +622,7 @@ const DtCommOps dt_comm_shm = {
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
     .all_to_all = all_to_all,
+    .shift = shift,
     .broadcast = broadcast,
     .send = send,
     .recv = recv,

@@ -86,7 +86,7 @@ static void add_json_string(DtText *text, const char *string)
 
 static const char *const inst_names[DT_INST_KINDS] = {
     "kernel",         "gemm",      "copy", "zero", "read",    "all_reduce", "all_gather",
-    "reduce_scatter", "all_to_all", "broadcast", "send", "recv", "barrier"};
+    "reduce_scatter", "all_to_all", "shift", "broadcast", "send", "recv", "barrier"};
 
 static bool is_communication(const DtPlanInst *inst)
 {

@@ -54,6 +54,8 @@ static Pair draw_pair(Case *c, DtOpKind kind)
     if (kind == DT_OP_ALL_TO_ALL && pair.rank < 2)
         pair.rank = 2;
     pair.mesh = (uint16_t)(1 + draw(c, (1u << mesh->n) - 1));
+    if (kind == DT_OP_SHIFT)
+        pair.mesh = (uint16_t)(1u << draw(c, mesh->n));
     if (kind == DT_OP_REDUCE_SCATTER || kind == DT_OP_ALL_REDUCE)
         pair.partial = pair.mesh;
     for (uint32_t i = 0; i < pair.rank; i++)
@@ -133,7 +135,8 @@ static const DtType *turned(const DtType *type, uint32_t by)
 
 static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
 {
-    static const DtOpKind kinds[] = {DT_OP_ALL_GATHER, DT_OP_REDUCE_SCATTER, DT_OP_ALL_REDUCE, DT_OP_ALL_TO_ALL, DT_OP_SHARD};
+    static const DtOpKind kinds[] = {DT_OP_ALL_GATHER, DT_OP_REDUCE_SCATTER, DT_OP_ALL_REDUCE, DT_OP_ALL_TO_ALL, DT_OP_SHARD,
+                                     DT_OP_SHIFT};
     static const DtDtype dtypes[] = {DT_F32, DT_F32, DT_I32, DT_BF16, DT_BOOL};
     DtOpKind kind = kinds[draw(c, DT_COUNT(kinds))];
     Pair pair = draw_pair(c, kind);

@@ -131,6 +131,7 @@ enum {
     BY_ALL_GATHER,
     BY_REDUCE_SCATTER,
     BY_ALL_TO_ALL,
+    BY_SHIFT,
     BY_BROADCAST,
     BY_SEND,
     BY_RECV,
@@ -138,7 +139,7 @@ enum {
     N_OPERATIONS
 };
 static const char *const names[N_OPERATIONS] = {
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send", "receive", "barrier"};
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift", "broadcast", "send", "receive", "barrier"};
 static int operation; /* of the test that runs */
 
 /* Runs the operation with rank 0 as the other side. */
@@ -154,6 +155,7 @@ static bool operate(DtRank *rank)
     case BY_REDUCE_SCATTER:
         return ops->reduce_scatter(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32, DT_PLAN_SUM);
     case BY_ALL_TO_ALL: return ops->all_to_all(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32);
+    case BY_SHIFT: return ops->shift(rank->comm, group, b, a, 100, DT_PLAN_F32);
     case BY_BROADCAST: return ops->broadcast(rank->comm, group, a, 100, DT_PLAN_F32);
     case BY_SEND: /* one message more than there are slots */
         for (uint32_t m = 0; m <= RANKS_SLOTS; m++)

@@ -259,6 +259,31 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
     return stable ? finish(&w) : NULL;
 }
 
+/* Which carried values nothing waits for in the body, so that they only add up: the others are cleared in waits. What is
+ * lazy in the body then. */
+static const bool *what_waits(const DtOp *op, bool *waits, DtArena *arena)
+{
+    for (;;) {
+        const bool *lazy = dt_placelazy_of(op->func, waits, arena);
+        bool stable = true;
+        for (uint32_t i = 0; i < op->loop->n_carried; i++)
+            if (waits[i] && !lazy[op->func->inputs.at[1 + i]->id])
+                waits[i] = stable = false;
+        if (stable)
+            return lazy;
+    }
+}
+
+/* What every iteration reads is gathered before the loop where no rule splits it. */
+static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
+{
+    const DtType *type = value->type;
+    for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
+        if (!(s->p->time >> m & 1) && dt_placerule_state(type, m) >= 0 && dt_placerule_state(rule, m) == DT_PLACE_WHOLE)
+            type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
+    return dt_placeconvert_to(s, value, type);
+}
+
 /* Carried values are bound. One may be pending if nothing waits for it, an accumulator; or over time. Then it is so from
  * the start, which is a fixed point: mesh axes are only ever added. */
 static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
@@ -269,16 +294,15 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
     const DtType **types = DT_NEW_ARRAY(arena, const DtType *, op->n_in + 2);
     bool *waits = DT_NEW_ARRAY(arena, bool, op->func->results.n + 1);
     for (uint32_t i = 0; i < op->func->results.n; i++)
-        waits[i] = s->lazy[op->out[i]->id];
-    const bool *lazy = dt_placelazy_of(op->func, waits, arena);
+        waits[i] = i < loop->n_carried || s->lazy[op->out[i]->id];
+    const bool *lazy = what_waits(op, waits, arena);
     types[0] = op->func->inputs.at[0]->type;
     s->why = "input of the loop";
     for (uint32_t i = 0; i < op->n_in; i++) {
-        bool wait = i < loop->n_carried && waits[i] && lazy[op->func->inputs.at[1 + i]->id];
         const DtType *rule = dt_placeconvert_rule(s, in[i]);
-        if (i < loop->n_carried)
-            waits[i] = wait;
-        uint16_t keep = wait ? UINT16_MAX : p->time;
+        uint16_t keep = i < loop->n_carried && waits[i] ? UINT16_MAX : p->time;
+        if (i >= loop->n_carried && i < loop->n_carried + loop->n_invariant)
+            in[i] = unsplit(s, in[i], rule);
         if (i < loop->n_carried || in[i]->type->partial & (uint16_t)~keep)
             in[i] = dt_placeconvert_to(s, in[i], settled(s, in[i], rule, keep));
         types[1 + i] = i < loop->n_carried + loop->n_invariant ? in[i]->type : without_axis(in[i]->type, loop->axis);
@@ -362,46 +386,74 @@ static bool find_terms(const Work *w, const DtValue *value, Chain *chain)
     return true;
 }
 
-/* Whether several terms of the chain are pending over the ranks and others are not. */
-static bool is_mixed(const Work *w, const Chain *chain)
+/* Terms of a chain that are pending over the same ranks, and their sum. */
+typedef struct Group {
+    uint16_t bits;
+    uint32_t n;
+    DtValue *sum;
+    const DtValue *old; /* one of the terms */
+} Group;
+
+static uint32_t find_groups(const Work *w, const Chain *chain, Group *groups)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < chain->n; i++)
-        n += (w->map[chain->terms[i]->id]->type->partial & (uint16_t)~w->s.p->time) != 0;
-    return n >= 2 && n < chain->n;
+    for (uint32_t i = 0; i < chain->n; i++) {
+        uint16_t bits = w->map[chain->terms[i]->id]->type->partial & (uint16_t)~w->s.p->time;
+        uint32_t g = 0;
+        while (g < n && groups[g].bits != bits)
+            g++;
+        if (g == n)
+            groups[n++] = (Group){.bits = bits};
+        groups[g].n++;
+    }
+    return n;
+}
+
+static void add_term(Work *w, const DtOp *op, Group *group, DtValue *value, const DtValue *old)
+{
+    DtValue *in[2] = {group->sum, value}, *from[2] = {(DtValue *)(uintptr_t)group->old, (DtValue *)(uintptr_t)old};
+    DtOp draft = *op;
+    draft.in = from;
+    DtOp *made = group->sum && value ? place_op(&w->s, &draft, in) : NULL;
+    if (made)
+        made->recomputed = op->recomputed;
+    group->sum = made ? made->out[0] : value;
+    group->old = old;
 }
 
 /* `x + a + b` with a and b pending: they are added, the sum is completed once, then x is added. */
-static void place_chain(Work *w, const DtOp *op, const Chain *chain)
+static void place_chain(Work *w, const DtOp *op, const Chain *chain, uint32_t n_groups, Group *groups)
 {
-    DtValue *sum = NULL;
-    const DtValue *first = NULL;
-    for (uint32_t round = 0; round < 2; round++)
-        for (uint32_t i = 0; i < chain->n && !w->s.p->failed; i++) {
-            const DtValue *old = chain->terms[i];
-            DtValue *in[2] = {sum, w->map[old->id]}, *from[2] = {(DtValue *)(uintptr_t)first, (DtValue *)(uintptr_t)old};
-            if (((in[1]->type->partial & (uint16_t)~w->s.p->time) != 0) != (round == 0))
-                continue;
-            DtOp draft = *op;
-            draft.in = from;
-            DtOp *made = sum ? place_op(&w->s, &draft, in) : NULL;
-            if (made)
-                made->recomputed = op->recomputed;
-            sum = made ? made->out[0] : in[1];
-            first = old;
-        }
-    w->map[op->out[0]->id] = sum;
+    Group all = {0};
+    for (uint32_t i = 0; i < chain->n && !w->s.p->failed; i++)
+        for (uint32_t g = 0; g < n_groups; g++)
+            if (groups[g].bits == (w->map[chain->terms[i]->id]->type->partial & (uint16_t)~w->s.p->time)) {
+                add_term(w, op, &groups[g], w->map[chain->terms[i]->id], chain->terms[i]);
+                break;
+            }
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t g = 0; g < n_groups && !w->s.p->failed; g++)
+            if ((groups[g].bits == 0) == (pass == 1))
+                add_term(w, op, &all, groups[g].sum, groups[g].old);
+    w->map[op->out[0]->id] = all.sum;
 }
 
+/* Places a chain in which several terms are pending over the same ranks and others are not. */
 static bool is_chain(Work *w, const DtOp *op)
 {
     Chain chain = {.n = 0};
-    if (op->kind != DT_OP_ADD || w->s.p->lazy || w->s.lazy[op->out[0]->id] ||
-        !(w->later[op->in[0]->id] || w->later[op->in[1]->id]))
+    Group groups[DT_COUNT(chain.terms)];
+    bool several = false;
+    if (op->kind != DT_OP_ADD || w->s.p->lazy || !(w->later[op->in[0]->id] || w->later[op->in[1]->id]))
         return false;
-    if (!find_terms(w, op->in[0], &chain) || !find_terms(w, op->in[1], &chain) || !is_mixed(w, &chain))
+    if (!find_terms(w, op->in[0], &chain) || !find_terms(w, op->in[1], &chain))
         return false;
-    place_chain(w, op, &chain);
+    uint32_t n = find_groups(w, &chain, groups);
+    for (uint32_t g = 0; g < n; g++)
+        several = several || (groups[g].bits && groups[g].n > 1);
+    if (n < 2 || !several)
+        return false;
+    place_chain(w, op, &chain, n, groups);
     return true;
 }
 

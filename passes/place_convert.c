@@ -10,7 +10,7 @@
  * What makes a value smaller comes first. A mesh axis that stands more minor than one to be dropped is moved away
  * or gathered before. All copies of a value in different placements form a ring, and a conversion starts from the
  * copy from which it costs least: `wq`, `wk` and `wv` share one gather. Values made of constants and positions are
- * made anew instead. */
+ * made anew instead; what was expanded or renamed is converted before that. */
 #include "passes/place_internal.h"
 
 #include "base/intern.h"
@@ -176,12 +176,31 @@ static double path_cost(const DtPlacer *p, const DtType *from, const DtType *to)
     return cost;
 }
 
-/* An expanded value is converted before it is expanded. */
-static double cost_expanded(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
+/* Whether an op only names or orders axes anew, one for one. */
+static bool is_rename(const DtOp *op)
+{
+    bool ok = op->kind == DT_OP_RELABEL;
+    for (uint32_t e = 0; ok && e < op->n_relabels; e++)
+        ok = op->relabels[e].n_from == 1 && op->relabels[e].n_to == 1;
+    return ok;
+}
+
+/* The name that the operand of an expansion or a renaming has for an axis of the result; NULL: a new axis. */
+static const char *name_before(const DtOp *op, const char *axis)
+{
+    for (uint32_t e = 0; op->kind == DT_OP_RELABEL && e < op->n_relabels; e++)
+        if (op->relabels[e].to[0] == axis)
+            return op->relabels[e].from[0];
+    return dt_type_find(op->in[0]->type, axis) >= 0 ? axis : NULL;
+}
+
+/* What is expanded or renamed, is converted before. */
+static double cost_before(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
 {
     const DtValue *x = value->op->in[0];
+    const char *name = state >= 0 ? name_before(value->op, value->type->axes[state].name) : NULL;
     if (state >= 0)
-        state = dt_type_find(x->type, value->type->axes[state].name); /* a new axis: x is whole */
+        state = name ? dt_type_find(x->type, name) : DT_PLACE_WHOLE;
     return dt_placeconvert_cost(s, x, m, state);
 }
 
@@ -190,8 +209,8 @@ double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, i
     int now = dt_placerule_state(value->type, m);
     if (now == state || dt_placeconvert_info(s, value)->is_free)
         return 0;
-    if (value->op && value->op->kind == DT_OP_EXPAND)
-        return cost_expanded(s, value, m, state);
+    if (value->op && (value->op->kind == DT_OP_EXPAND || is_rename(value->op)))
+        return cost_before(s, value, m, state);
     for (const DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value; copy = dt_placeconvert_info(s, copy)->next) {
         int other = dt_placerule_state(copy->type, m);
         if (other == state || (other == DT_PLACE_WHOLE && state >= 0))
@@ -208,21 +227,25 @@ double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, i
 
 /* ---- making ---- */
 
-/* What type says of the axes of x, and its pending sums. */
-static const DtType *restricted(const DtType *x, const DtType *type)
+/* The type of operand i of op for which its result has this type: an elementwise op, an expansion or a renaming. */
+static const DtType *operand_type(const DtOp *op, uint32_t i, const DtType *type)
 {
+    const DtType *x = op->in[i]->type;
     DtAxis axes[DT_MAX_RANK];
-    for (uint32_t d = 0; d < x->rank; d++) {
-        axes[d] = x->axes[d];
-        int k = dt_type_find(type, x->axes[d].name);
-        axes[d].n_split = 0;
-        if (k >= 0)
-            axes[d] = type->axes[k];
+    for (uint32_t d = 0; d < x->rank; d++)
+        axes[d] = (DtAxis){.name = x->axes[d].name, .extent = x->axes[d].extent};
+    for (uint32_t k = 0; k < type->rank; k++) {
+        const char *name = i == 0 ? name_before(op, type->axes[k].name) : type->axes[k].name;
+        int d = name ? dt_type_find(x, name) : -1;
+        if (d < 0)
+            continue;
+        axes[d] = type->axes[k];
+        axes[d].name = name;
     }
     return dt_type_make(x->dtype, x->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* A value made of constants and positions, or an expanded one, again in another placement. */
+/* A value made of constants and positions, an expanded or a renamed one, again in another placement. */
 static DtValue *remake(DtPlaceScope *s, DtValue *value, const DtType *type)
 {
     const DtOp *op = value->op;
@@ -230,7 +253,7 @@ static DtValue *remake(DtPlaceScope *s, DtValue *value, const DtType *type)
     DtValue made = *value, *made_at = &made;
     DtValue **in = DT_NEW_ARRAY(s->p->module->arena, DtValue *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = dt_placeconvert_to(s, op->in[i], restricted(op->in[i]->type, type));
+        in[i] = dt_placeconvert_to(s, op->in[i], operand_type(op, i, type));
     made.type = type;
     draft.out = &made_at;
     DtBuilder b = {.func = s->b.func, .span = op->span, .path = op->path};
@@ -242,7 +265,7 @@ static bool can_remake(DtPlaceScope *s, const DtValue *value, const DtType *type
     if (!value->op || (type->partial & (uint16_t)~value->type->partial) ||
         ((value->type->partial & (uint16_t)~type->partial) & s->p->time))
         return false;
-    return value->op->kind == DT_OP_EXPAND || (dt_placeconvert_info(s, value)->is_free && !value->type->partial);
+    return value->op->kind == DT_OP_EXPAND || is_rename(value->op) || (dt_placeconvert_info(s, value)->is_free && !value->type->partial);
 }
 
 /* "sum over `ffn`": the axes whose contraction left x pending over these mesh axes. */

@@ -32,6 +32,7 @@ static bool is_linear(const DtOp *op, uint32_t operand)
     case DT_OP_PAD: return op->number == 0;
     case DT_OP_DIV: return operand == 0;
     case DT_OP_WHERE: return operand > 0;
+    case DT_OP_SCATTER_ADD: return operand == 0;
     case DT_OP_REDUCE: return op->reduce == DT_REDUCE_SUM;
     case DT_OP_CAST:
         return dt_dtype_is_float(op->in[0]->type->dtype) && dt_dtype_is_float(op->out[0]->type->dtype);

@@ -229,6 +229,7 @@ Test(place, beside)
 Test(place, contexts)
 {
     expect_counts("layouts", "ulysses", false, (Counts){.all_to_all = 4});
+    expect_counts("layouts", "ulysses", true, (Counts){.all_to_all = 5}); /* of four cotangents, and o */
     expect_counts("layouts", "gathered", false, (Counts){.all_gather = 2});
     expect_counts("layouts", "keys", false, (Counts){.all_gather = 2});
 }

@@ -221,14 +221,16 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
         if (!dt_place_is_dense(&output.place, y, mesh))
             dt_emit_refuse(e, &output);
         if (!blocks_of(e, op, &from.view, &output.place.view, false, &blocks)) {
-            fprintf(stderr, "dtc: internal error: `%s` over more than %d mesh axes\n", dt_op_info[op->kind].text, DT_PLAN_COORDS);
+            fprintf(stderr, "dtc: internal error: `%s` over more than %d mesh axes\n",
+                    dt_op_info[op->kind].text, DT_PLAN_COORDS);
             abort();
         }
     }
     blocks.group = dt_emit_mesh_group(e, op->mesh);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
     dt_emit_inst(e, kind, blocks.group, 2, args, op);
-    set_inst(e, count, y->dtype, kind == DT_INST_REDUCE_SCATTER ? x->pending : 0, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
+    uint32_t reduce = kind == DT_INST_REDUCE_SCATTER ? x->pending : DT_REDUCE_SUM;
+    set_inst(e, count, y->dtype, reduce, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
     dt_place_set(e, output.value, output.place);
 }
 

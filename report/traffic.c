@@ -209,7 +209,8 @@ json_t *dt_traffic_json(const DtPlan *plan)
                                                   "received", groups[g].received));
     for (uint32_t c = 0; c < plan->n_channels; c++) {
         const DtReportTraffic *sum = &groups[plan->n_groups + c];
-        json_array_append_new(by_channel, json_pack("{s:I, s:f}", "runs", (json_int_t)sum->runs, "received", sum->received));
+        json_array_append_new(by_channel, json_pack("{s:I, s:f}", "runs", (json_int_t)sum->runs,
+                                                    "received", sum->received));
     }
     for (uint32_t i = 0; i < rows.n; i++) {
         const DtPlanInst *inst = rows.at[i].inst;
@@ -217,8 +218,8 @@ json_t *dt_traffic_json(const DtPlan *plan)
         json_array_append_new(
             list, json_pack("{s:s, s:o, s:I, s:f, s:s, s:s, s:i, s:s}", "kind", dt_report_kind(inst->kind), "axes",
                             json_axes(plan, inst->ref), "runs", (json_int_t)rows.at[i].runs, "received",
-                            rows.at[i].received, "why", reason(plan, inst), "file", span ? dt_plan_str(plan, span->file) : "",
-                            "line", span ? (int)span->line : 0, "path", span ? dt_plan_str(plan, span->path) : ""));
+                            rows.at[i].received, "why", reason(plan, inst), "file",
+                            span ? dt_plan_str(plan, span->file) : "", "line", span ? (int)span->line : 0, "path", span ? dt_plan_str(plan, span->path) : ""));
     }
     free(groups);
     free(rows.at);

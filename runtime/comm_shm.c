@@ -6,9 +6,10 @@
  *
  *     announce where the own buffer is | barrier | read what the others announced | barrier
  *
- * Buffers in shared arenas are read and written in place, block by block where a collective runs along an inner
- * axis (blocks.c). Others go piece by piece through a bounce buffer per rank. In an all- a reduction each member owns a chunk of the elements: it adds that chunk of all members in
- * member order and stores the sum to all, so every element is summed once, in the same order on every run.
+ * Buffers in shared arenas are read and written in place, block by block where a collective runs along an
+ * inner axis (blocks.c). Others go piece by piece through a bounce buffer per rank. In an all-reduce each member
+ * owns a chunk of the elements: it adds that chunk of all members in member order and stores the sum to all, so
+ * every element is summed once, in the same order on every run.
  *
  * A collective whose members disagree about what is being done fails instead of computing nonsense. */
 #include "runtime/blocks.h"
@@ -423,6 +424,21 @@ typedef struct Exchange {
     const DtRankBlocks *blocks;
 } Exchange;
 
+/* Number of member q's block among those that this member gets; -1: it gets none. */
+static int64_t block_number(const Exchange *x, const Group *group, uint32_t q)
+{
+    if (x->piece.notice.kind != SHIFT)
+        return q;
+    return q == (group->me + group->size - 1) % group->size ? 0 : -1;
+}
+
+/* Bytes that n elements of every block are for this member, without its own. */
+static uint64_t from_others(const Exchange *x, const Group *group, int64_t n)
+{
+    uint32_t blocks = x->piece.notice.kind == SHIFT && group->size > 1 ? 1 : group->size - 1;
+    return (uint64_t)(n * x->piece.element) * blocks;
+}
+
 /* In one go, from where the members' buffers are. */
 static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
 {
@@ -439,20 +455,23 @@ static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
     } else {
         for (int64_t i = 0; i < size; i++) {
             int64_t q = (me + i) % size; /* not all from the same one at once */
-            char *to = x->to.at + (x->blocks ? x->blocks->to_at[q] : q * x->count) * e;
+            int64_t number = block_number(x, group, (uint32_t)q);
+            if (number < 0)
+                continue;
+            char *to = x->to.at + (x->blocks ? x->blocks->to_at[q] : number * x->count) * e;
             const char *from = buffer_of(comm, group, (uint32_t)q) + from_at * e;
             if (to != from) /* in place: the others read it now */
                 dt_blocks_copy(blocks, e, to, from);
         }
     }
-    group->received += (uint64_t)(x->count * e * (size - 1));
+    group->received += from_others(x, group, x->count);
     return part(comm, group);
 }
 
 /* One piece of n elements of every block, through the bounce buffers, in which blocks lie side by side. */
 static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done, int64_t n)
 {
-    int64_t e = x->piece.element, size = group->size;
+    int64_t e = x->piece.element;
     char *bounce = bounce_of(comm, comm->rank->rank);
     x->piece.notice.count = n;
     for (uint32_t m = 0; m < x->sends; m++)
@@ -466,10 +485,13 @@ static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done
         dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, x->to.at + done * e,
                           group->scratch, group->size, n);
     } else {
-        for (int64_t q = 0; q < size; q++)
-            memcpy(x->to.at + (q * x->count + done) * e, from[q], (size_t)(n * e));
+        for (uint32_t q = 0; q < group->size; q++) {
+            int64_t number = block_number(x, group, q);
+            if (number >= 0)
+                memcpy(x->to.at + (number * x->count + done) * e, from[q], (size_t)(n * e));
+        }
     }
-    group->received += (uint64_t)(n * e * (size - 1));
+    group->received += from_others(x, group, n);
     return part(comm, group);
 }
 
@@ -478,7 +500,8 @@ static bool exchange(DtComm *comm, Group *group, Exchange *x)
     if (x->piece.notice.arena != BOUNCED)
         return exchange_in_place(comm, group, x);
     if (x->blocks)
-        return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "an exchange of strided blocks outside shared memory");
+        return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                            "an exchange of strided blocks outside shared memory");
     if (!fits_bounce(comm, &x->piece, x->sends))
         return false;
     int64_t done = 0;
@@ -536,24 +559,12 @@ static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceA
                   DtPlanDtype dtype)
 {
     Group *group = find_group(comm, known);
-    if (group == NULL)
-        return false;
-    uint32_t before = (group->me + group->size - 1) % group->size;
-    Piece piece = new_piece(comm, SHIFT, from, dtype, DT_PLAN_SUM);
-    int64_t e = piece.element, done = 0;
-    do {
-        int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
-        if (piece.notice.arena == BOUNCED)
-            memcpy(bounce_of(comm, comm->rank->rank), from.at + done * e, (size_t)(n * e));
-        if (!meet(comm, group, &piece.notice))
-            return false;
-        memcpy(to.at + done * e, buffer_of(comm, group, before), (size_t)(n * e));
-        group->received += group->size > 1 ? (uint64_t)(n * e) : 0;
-        if (!part(comm, group))
-            return false;
-        done += n;
-    } while (done < count);
-    return true;
+    return group && exchange(comm, group,
+                             &(Exchange){.piece = new_piece(comm, SHIFT, from, dtype, DT_PLAN_SUM),
+                                         .to = to,
+                                         .from = from,
+                                         .count = count,
+                                         .sends = 1});
 }
 
 static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,

@@ -492,7 +492,8 @@ static bool check_one(Check *check)
                 check_all_reduce(check, DT_PLAN_MAX, true) &&
                 check_all_reduce(check, DT_PLAN_MIN, true) && check_all_gather(check, false) &&
                 check_all_gather(check, true) && check_reduce_scatter(check) &&
-                check_all_to_all(check) && check_shift(check) && check_broadcast(check) && (check->count * check->element > RANKS_SLOT || check_messages(check));
+                check_all_to_all(check) && check_shift(check) && check_broadcast(check) &&
+                (check->count * check->element > RANKS_SLOT || check_messages(check));
     check->done += 11;
     if (check->arena == RANKS_SHARED && check->count > 0 && check->count < 200) {
         good = good && check_strided(check);

@@ -159,8 +159,9 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
         abort();
     Rows rows = collectives_of(plan);
     dt_report_traffic(plan, groups, groups + plan->n_groups);
+    const char *stages = dt_plan_stages(plan) > 1 ? ", operations of one rank of each stage" : "";
     if (rows.n)
-        dt_text_add(text, "\ntraffic of a step, received by one rank on average\n");
+        dt_text_printf(text, "\ntraffic of a step, received by one rank on average%s\n", stages);
     for (uint32_t g = 0; g < plan->n_groups; g++) {
         if (!groups[g].runs)
             continue;
@@ -170,7 +171,7 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
         dt_text_printf(text, ", groups of %u\n", plan->groups[g].size);
     }
     if (rows.n)
-        dt_text_add(text, "\ncollectives of a step, received by one rank\n");
+        dt_text_printf(text, "\ncollectives of a step, received by one rank%s\n", *stages ? " of each stage" : "");
     for (uint32_t i = 0; i < rows.n; i++) {
         const DtPlanInst *inst = rows.at[i].inst;
         const char *why = reason(plan, inst);

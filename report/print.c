@@ -258,17 +258,27 @@ void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text)
     dt_text_add(text, "\n");
 }
 
-static void print_gemms(const DtPlan *plan, DtText *text)
+/* The instructions of a kind by weight, under their title; ret_n of them are to be listed. */
+static Line *list_lines(const DtPlan *plan, DtPlanInstKind kind, uint32_t n_records, const char *title,
+                        DtText *text, uint32_t *ret_n)
 {
-    Line *lines = calloc(plan->n_gemms + 1, sizeof *lines);
+    Line *lines = calloc(n_records + 1, sizeof *lines);
     if (!lines)
         abort();
-    uint32_t n = gather_lines(plan, DT_INST_GEMM, plan->n_gemms, lines);
+    uint32_t n = gather_lines(plan, kind, n_records, lines);
     if (n)
-        dt_text_printf(text, "\nmatrix products of a step by work%s%s\n",
+        dt_text_printf(text, "\n%s%s%s\n", title,
                        dt_plan_stages(plan) > 1 ? ", one rank of each stage" : "",
                        n > LISTED ? " (the first 12)" : "");
-    for (uint32_t i = 0; i < n && i < LISTED; i++) {
+    *ret_n = n < LISTED ? n : LISTED;
+    return lines;
+}
+
+static void print_gemms(const DtPlan *plan, DtText *text)
+{
+    uint32_t n;
+    Line *lines = list_lines(plan, DT_INST_GEMM, plan->n_gemms, "matrix products of a step by work", text, &n);
+    for (uint32_t i = 0; i < n; i++) {
         const DtPlanGemm *g = &plan->gemms[lines[i].ref];
         int64_t batch = 1;
         for (uint32_t k = 0; k < g->n_batch; k++)
@@ -284,15 +294,9 @@ static void print_gemms(const DtPlan *plan, DtText *text)
 static void print_kernels(const DtPlan *plan, DtText *text)
 {
     char buf[32];
-    Line *lines = calloc(plan->n_kernels + 1, sizeof *lines);
-    if (!lines)
-        abort();
-    uint32_t n = gather_lines(plan, DT_INST_KERNEL, plan->n_kernels, lines);
-    if (n)
-        dt_text_printf(text, "\nkernels of a step by bytes moved%s%s\n",
-                       dt_plan_stages(plan) > 1 ? ", one rank of each stage" : "",
-                       n > LISTED ? " (the first 12)" : "");
-    for (uint32_t i = 0; i < n && i < LISTED; i++) {
+    uint32_t n;
+    Line *lines = list_lines(plan, DT_INST_KERNEL, plan->n_kernels, "kernels of a step by bytes moved", text, &n);
+    for (uint32_t i = 0; i < n; i++) {
         const DtPlanKernel *kernel = &plan->kernels[lines[i].ref];
         const char *name = dt_plan_str(plan, kernel->name);
         bool cut = strlen(name) > NAME_WIDTH;

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/intern.h"
+#include "tests/ir/random_elements.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -75,29 +76,7 @@ static DtValue *add_input(Bench *t, DtTensor *tensor)
     return dt_graph_source(&t->b, DT_OP_PARAM, tensor->type, path, store);
 }
 
-/* Number of an element from its named coordinates: the same in every axis order. */
-static uint64_t element_hash(const DtType *type, int64_t offset, int seed)
-{
-    uint64_t sum = (uint64_t)seed;
-    for (int i = type->rank - 1; i >= 0; i--) {
-        int64_t at = offset % type->axes[i].extent;
-        offset /= type->axes[i].extent;
-        sum += dt_hash_text(type->axes[i].name, (uint64_t)(at * 1000 + seed));
-    }
-    return dt_hash_bytes(&sum, sizeof sum, 7);
-}
-
-DtValue *bench_random(Bench *t, const DtType *type, int seed)
-{
-    DtTensor *tensor = dt_interp_tensor(t->arena, type);
-    for (int64_t i = 0; i < dt_type_elements(type); i++) {
-        int64_t quarters = (int64_t)(element_hash(type, i, seed) % 64) - 32;
-        tensor->at[i] = type->dtype == DT_BOOL           ? (double)(quarters & 1)
-                        : dt_dtype_is_float(type->dtype) ? (double)quarters / 4
-                                                         : (double)quarters;
-    }
-    return add_input(t, tensor);
-}
+DtValue *bench_random(Bench *t, const DtType *type, int seed) { return add_input(t, random_elements(t->arena, type, seed)); }
 
 DtValue *bench_values(Bench *t, const DtType *type, int n, const double *values)
 {

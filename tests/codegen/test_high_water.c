@@ -10,54 +10,14 @@
 #include "passes/passes.h"
 #include "plan/read.h"
 #include "runtime/rank.h"
+#ifdef COUNT_CALLS /* not under sanitizers */
+#include "tests/count_calls.h"
+#endif
 
 #include <criterion/criterion.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- the allocator, counted (not under sanitizers, which have their own) ---- */
-
-static atomic_long calls;
-
-#ifdef COUNT_CALLS
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t n, size_t bytes);
-extern void *__libc_realloc(void *at, size_t bytes);
-extern void *__libc_memalign(size_t align, size_t bytes);
-
-void *malloc(size_t bytes)
-{
-    calls++;
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t n, size_t bytes)
-{
-    calls++;
-    return __libc_calloc(n, bytes);
-}
-
-void *realloc(void *at, size_t bytes)
-{
-    calls++;
-    return __libc_realloc(at, bytes);
-}
-
-int posix_memalign(void **ret_at, size_t align, size_t bytes)
-{
-    calls++;
-    *ret_at = __libc_memalign(align, bytes);
-    return *ret_at ? 0 : 12;
-}
-
-void *aligned_alloc(size_t align, size_t bytes)
-{
-    calls++;
-    return __libc_memalign(align, bytes);
-}
-#endif
 
 /* ---- plans ---- */
 

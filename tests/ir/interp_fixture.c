@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "interp_fixture.h"
 
+#include "tests/ir/random_elements.h"
+
 #include "base/hash.h"
 #include "base/intern.h"
 
@@ -70,29 +72,7 @@ static DtValue *add_arg(Fixture *f, DtTensor *tensor)
     return dt_graph_arg(f->func, tensor->type, NULL);
 }
 
-/* Number of an element from its named coordinates: the same in every axis order. */
-static uint64_t element_hash(const DtType *type, int64_t offset, int seed)
-{
-    uint64_t sum = (uint64_t)seed;
-    for (int i = type->rank - 1; i >= 0; i--) {
-        int64_t at = offset % type->axes[i].extent;
-        offset /= type->axes[i].extent;
-        sum += dt_hash_text(type->axes[i].name, (uint64_t)(at * 1000 + seed));
-    }
-    return dt_hash_bytes(&sum, sizeof sum, 7);
-}
-
-DtValue *arg_random(Fixture *f, const DtType *type, int seed)
-{
-    DtTensor *tensor = dt_interp_tensor(f->arena, type);
-    for (int64_t i = 0; i < dt_type_elements(type); i++) {
-        int64_t quarters = (int64_t)(element_hash(type, i, seed) % 64) - 32;
-        tensor->at[i] = type->dtype == DT_BOOL           ? (double)(quarters & 1)
-                        : dt_dtype_is_float(type->dtype) ? (double)quarters / 4
-                                                         : (double)quarters;
-    }
-    return add_arg(f, tensor);
-}
+DtValue *arg_random(Fixture *f, const DtType *type, int seed) { return add_arg(f, random_elements(f->arena, type, seed)); }
 
 DtValue *arg_values(Fixture *f, const DtType *type, const double *values)
 {

@@ -44,6 +44,7 @@ static const Unary unary_cases[] = {
     {DT_OP_NOT, DT_BOOL, 1, 0},
     {DT_OP_STOP, DT_F32, 3.25, 3.25},
     {DT_OP_STOP, DT_I32, -3, -3},
+    {DT_OP_BIND, DT_F32, 3.25, 3.25},
 };
 
 Test(interp_map, unary)

@@ -4,13 +4,11 @@
 #include "base/hash.h"
 #include "plan/fields.h"
 #include "plan/kinds.h"
+#include "tests/plan/records.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ADD(section, ...) DT_PUSH(arena, b->section, ((__typeof__(b->section.at[0]))__VA_ARGS__))
-#define STR(text)         dt_write_str(b, text)
 
 enum { PARAMS, GRADS, MOMENTS, ACTS, INPUTS, SCALARS };
 
@@ -171,35 +169,6 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     ADD(logical, {.text = dt_write_blob(b, "module\n", 7), .text_len = 7});
 }
 
-static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const DtPlanArg *args,
-                     uint16_t n_args)
-{
-    inst.first_arg = b->args.n;
-    inst.n_args = n_args;
-    inst.span = 1;
-    for (uint32_t i = 0; i < n_args; i++)
-        DT_PUSH(arena, b->args, args[i]);
-    DT_PUSH(arena, b->insts, inst);
-}
-
-#define AT(arena_, base_, ...)                                                       \
-    {                                                                                \
-        .kind = DT_ARG_ADDRESS, .arena = arena_, .base = base_, .bytes = __VA_ARGS__ \
-    }
-#define NUMBER(...)                                 \
-    {                                               \
-        .kind = DT_ARG_INTEGER, .base = __VA_ARGS__ \
-    }
-#define INST(inst, ...)                                             \
-    do {                                                            \
-        const DtPlanArg args[] = {__VA_ARGS__};                     \
-        add_inst(arena, b, (DtPlanInst)inst, args, DT_COUNT(args)); \
-    } while (0)
-#define SET(...)    \
-    {               \
-        __VA_ARGS__ \
-    }
-
 /* Stage 0 sends five messages out of two slots, stage 1 receives them: the part "piece" is called with
  * register 5 = micro-batch modulo 2. */
 static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
@@ -280,6 +249,8 @@ DtPlanBuilder *fixture_plan(DtArena *arena)
     dt_write_str(b, "dropped by the writer");
     add_tables(arena, b);
     add_program(arena, b);
+    for (uint32_t inst = 0; inst < b->insts.n; inst++)
+        b->insts.at[inst].span = 1;
     return b;
 }
 

@@ -3,47 +3,10 @@
  * Not for builds with sanitizers, which have allocators of their own. */
 #include "tiny.h"
 
+#include "tests/count_calls.h"
+
 #include <criterion/criterion.h>
-#include <stdatomic.h>
 #include <string.h>
-
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t n, size_t bytes);
-extern void *__libc_realloc(void *at, size_t bytes);
-extern void *__libc_memalign(size_t align, size_t bytes);
-
-static atomic_long calls;
-
-void *malloc(size_t bytes)
-{
-    calls++;
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t n, size_t bytes)
-{
-    calls++;
-    return __libc_calloc(n, bytes);
-}
-
-void *realloc(void *at, size_t bytes)
-{
-    calls++;
-    return __libc_realloc(at, bytes);
-}
-
-int posix_memalign(void **ret_at, size_t align, size_t bytes)
-{
-    calls++;
-    *ret_at = __libc_memalign(align, bytes);
-    return *ret_at ? 0 : 12;
-}
-
-void *aligned_alloc(size_t align, size_t bytes)
-{
-    calls++;
-    return __libc_memalign(align, bytes);
-}
 
 static long calls_in_steps(DtGemmKind gemm)
 {

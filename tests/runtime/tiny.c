@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tiny.h"
 
+#include "tests/plan/records.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define ADD(section, ...) DT_PUSH(arena, b->section, ((__typeof__(b->section.at[0]))__VA_ARGS__))
-#define STR(text)         dt_write_str(b, text)
-#define AT(arena_, base_, ...)                                                       \
-    {                                                                                \
-        .kind = DT_ARG_ADDRESS, .arena = arena_, .base = base_, .bytes = __VA_ARGS__ \
-    }
-#define NUMBER(...)                                 \
-    {                                               \
-        .kind = DT_ARG_INTEGER, .base = __VA_ARGS__ \
-    }
-#define INST(inst, ...)                                             \
-    do {                                                            \
-        const DtPlanArg args[] = {__VA_ARGS__};                     \
-        add_inst(arena, b, (DtPlanInst)inst, args, DT_COUNT(args)); \
-    } while (0)
-#define SET(...)    \
-    {               \
-        __VA_ARGS__ \
-    }
 
 enum { PARAMS, GRADS, ACTS, INPUTS, SCALARS };
 
@@ -86,16 +68,6 @@ void tiny_compile(DtArena *arena, const char *text, uint8_t **ret_bytes, size_t 
     *ret_bytes = (uint8_t *)bytes;
     unlink(library);
     rmdir(folder);
-}
-
-static void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const DtPlanArg *args,
-                     size_t n_args)
-{
-    inst.first_arg = b->args.n;
-    inst.n_args = (uint16_t)n_args;
-    for (size_t i = 0; i < n_args; i++)
-        DT_PUSH(arena, b->args, args[i]);
-    DT_PUSH(arena, b->insts, inst);
 }
 
 static void add_memory(DtArena *arena, DtPlanBuilder *b)

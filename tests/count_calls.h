@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The allocator of the process, replaced by one that counts its calls in `calls`. For one file of a program, and not for
+ * builds with sanitizers, which have allocators of their own. */
+#ifndef DT_TESTS_COUNT_CALLS_H
+#define DT_TESTS_COUNT_CALLS_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t n, size_t bytes);
+extern void *__libc_realloc(void *at, size_t bytes);
+extern void *__libc_memalign(size_t align, size_t bytes);
+
+static atomic_long calls;
+
+void *malloc(size_t bytes)
+{
+    calls++;
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+    calls++;
+    return __libc_calloc(n, bytes);
+}
+
+void *realloc(void *at, size_t bytes)
+{
+    calls++;
+    return __libc_realloc(at, bytes);
+}
+
+int posix_memalign(void **ret_at, size_t align, size_t bytes)
+{
+    calls++;
+    *ret_at = __libc_memalign(align, bytes);
+    return *ret_at ? 0 : 12;
+}
+
+void *aligned_alloc(size_t align, size_t bytes)
+{
+    calls++;
+    return __libc_memalign(align, bytes);
+}
+
+#endif

@@ -73,6 +73,38 @@ Test(report, work_and_traffic)
     cr_expect_eq(e.runs[DT_INST_BARRIER], 1);
 }
 
+/* Closed forms, of all members: 2 v (n-1), v (n-1), v (n-1), v (n-1)/n, v and v (n-1) for a tensor of v bytes. */
+Test(report, closed_forms_of_collectives)
+{
+    enum { RANKS = 4, ELEMENTS = 64, V = 4 * ELEMENTS };
+    static const DtPlanGroup four = {.mask = 1, .size = RANKS};
+    static const struct { uint16_t kind; int64_t count; double members; } cases[] = {
+        {DT_INST_ALL_REDUCE, ELEMENTS, 2 * V * (RANKS - 1)},
+        {DT_INST_ALL_GATHER, ELEMENTS / RANKS, V * (RANKS - 1)},
+        {DT_INST_REDUCE_SCATTER, ELEMENTS / RANKS, V * (RANKS - 1)},
+        {DT_INST_ALL_TO_ALL, ELEMENTS / RANKS / RANKS, V * (RANKS - 1) / RANKS},
+        {DT_INST_SHIFT, ELEMENTS / RANKS, V},
+        {DT_INST_BROADCAST, ELEMENTS, V * (RANKS - 1)},
+    };
+    DtPlan plan = sample();
+    plan.groups = &four;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        DtPlanInst inst = {.kind = cases[i].kind, .dtype = DT_PLAN_F32, .count = cases[i].count};
+        cr_expect_eq(dt_report_members(&plan, &inst), cases[i].members, "kind %u", inst.kind);
+        cr_expect_eq(dt_report_received(&plan, &inst), cases[i].members / RANKS, "kind %u", inst.kind);
+    }
+}
+
+Test(report, traffic_of_groups)
+{
+    DtPlan plan = sample();
+    DtReportTraffic sums[2], channels[1];
+    dt_report_traffic(&plan, sums, channels);
+    cr_expect_eq(sums[0].runs, 1);
+    cr_expect_eq(sums[0].received, 8000); /* both ranks */
+    cr_expect_eq(sums[1].received, 5600);
+}
+
 Test(report, text)
 {
     DtPlan plan = sample();

@@ -4,9 +4,10 @@
 # Runs the program on every tests/golden/errors/PATTERN.dsl, in that folder, and compares its stderr with
 # the .txt beside it. A first line `# dtc ARGUMENT...` of a program gives other arguments: for what only a plan
 # draws, `--no-kernels --report`. The code in the file's name must be among the diagnostics; E files must end with
-# exit code 3, L files (lints) with 0. --bless writes the .txt files instead of comparing.
+# exit code 3, L files (lints) with 0. --bless (or DT_BLESS=1) writes the .txt files instead of comparing.
 set -u
 bless=no
+[ -n "${DT_BLESS:-}" ] && bless=yes
 if [ "${1:-}" = --bless ]; then
     bless=yes
     shift

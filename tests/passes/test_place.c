@@ -2,6 +2,8 @@
 /* Placement of small programs. What is exchanged in a training step, as text: tests/golden/place/NAME.txt
  * (DT_BLESS=1 rewrites them). How often, where the field says so: Megatron's half-layers, experts. That every placed
  * program computes what the serial one does. */
+#include "golden.h"
+
 #include "judge/judge.h"
 #include "passes/passes.h"
 
@@ -127,23 +129,9 @@ static void print_module(const DtModule *module, DtText *text)
 
 static void compare_text(const char *name, const DtText *text)
 {
-    char path[200];
-    snprintf(path, sizeof path, "tests/golden/place/%s.txt", name);
-    const bool bless = getenv("DT_BLESS") != NULL;
-    FILE *file = fopen(path, bless ? "wb" : "rb");
-    cr_assert(file != NULL, "%s: cannot open; DT_BLESS=1 writes it", path);
-    if (bless) {
-        cr_assert_eq(fwrite(text->at, 1, text->len, file), text->len);
-        fclose(file);
-        return;
-    }
-    char *known = malloc(text->len + 2);
-    const size_t n = fread(known, 1, text->len + 1, file);
-    fclose(file);
-    known[n] = 0;
-    const bool same = n == text->len && memcmp(known, text->at, n) == 0;
-    cr_expect(same, "%s is\n%s\nand now would be\n%s", path, known, text->at);
-    free(known);
+    char path[150];
+    snprintf(path, sizeof path, "place/%s", name);
+    golden_compare(path, text);
 }
 
 ParameterizedTestParameters(place, layouts)

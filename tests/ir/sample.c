@@ -56,6 +56,7 @@ static void add_maps(DtBuilder *b, DtValue *x, DtValue *w)
     for (int kind = DT_OP_NEG; kind <= DT_OP_ERF; kind++)
         dt_graph_unary(b, (DtOpKind)kind, x);
     dt_graph_unary(b, DT_OP_STOP, x);
+    dt_graph_unary(b, DT_OP_BIND, x)->op->text = dt_intern("wq:linear");
     dt_graph_cast(b, x, DT_BF16);
     for (int kind = DT_OP_ADD; kind <= DT_OP_MIN; kind++)
         dt_graph_binary(b, (DtOpKind)kind, x, w);

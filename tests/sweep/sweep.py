@@ -10,8 +10,7 @@
   sweep.py --plan        prints the covering plan (--write makes it layouts.txt)
 
 layouts.txt has one line per layout: number, * or -, the value of each factor (plan.py), and the verdict: `equal`, or the
-code of the diagnostic that refuses it (`crash`: a known defect). A layout that is refused there and is equal now is told,
-and no failure.
+code of the diagnostic that refuses it. A layout that is refused there and is equal now is told, and no failure.
 """
 import concurrent.futures
 import os
@@ -26,6 +25,7 @@ import plan
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILE = os.path.join(HERE, "layouts.txt")
+BAD = ("different", "crash", "timeout")
 ORDINARY, SECONDS, JOBS = 40, 120, int(os.environ.get("DT_SWEEP_JOBS", "2"))
 
 
@@ -81,7 +81,7 @@ def sweep(dtc, rows, detailed):
         outcomes = pool.map(lambda r: run(dtc, folder, r[0], plan.layout(r[2], ROOT), plan.options(r[2])), rows)
         for (number, ordinary, row, before), (verdict, said) in zip(rows, outcomes):
             found.append((number, ordinary, row, verdict))
-            bad = verdict not in (before, "equal") and before != "-" or verdict in ("different", "timeout")
+            bad = verdict not in (before, "equal") and before != "-" or verdict.split()[0] in BAD
             if bad or detailed:
                 show(number, row, verdict, said)
                 print("expected: " + before)
@@ -103,7 +103,7 @@ def sweep_random(dtc, count, seed):
             verdicts.append(verdict)
             if os.environ.get("DT_SWEEP_SHOW"):
                 print("%s : %s %s" % (what, verdict, "" if verdict == "equal" else said.split("\n")[0][:200]))
-            if verdict.split()[0] in ("different", "crash", "timeout"):
+            if verdict.split()[0] in BAD:
                 bad += 1
                 print("---- %s : %s\n%s# %s" % (what, verdict, text, " ".join("'%s'" % o for o in options)))
                 print("\n".join(line[:300] for line in said.splitlines()[-12:]))

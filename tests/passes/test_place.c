@@ -134,6 +134,20 @@ static void compare_text(const char *name, const DtText *text)
     golden_compare(path, text);
 }
 
+static void judge(const Layout *layout)
+{
+    DtArena *arena = dt_arena_new();
+    DtLowerOptions options = options_of(arena, layout->file, layout->name);
+    const DtJudgeProgram task = {.options = &options, .kernels = kernels, .n_kernels = 1, .steps = 2, .as_it_is = true};
+    DtDiags *diags = dt_diag_new(arena);
+    DtJudgement judgement = {0};
+    DtText shrunk = {0};
+    cr_expect_eq(dt_judge_program(arena, diags, &task, &judgement, &shrunk), DT_JUDGE_EQUAL, "%s", judgement.problem.at);
+    dt_text_free(&judgement.problem);
+    dt_text_free(&shrunk);
+    dt_arena_free(arena);
+}
+
 ParameterizedTestParameters(place, layouts)
 {
     static Layout cases[] = {
@@ -152,16 +166,20 @@ ParameterizedTest(Layout *layout, place, layouts)
     print_module(module, &text);
     compare_text(layout->name, &text);
     dt_text_free(&text);
-    DtLowerOptions options = options_of(arena, layout->file, layout->name);
-    const DtJudgeProgram task = {.options = &options, .kernels = kernels, .n_kernels = 1, .steps = 2, .as_it_is = true};
-    DtDiags *diags = dt_diag_new(arena);
-    DtJudgement judgement = {0};
-    DtText shrunk = {0};
-    cr_expect_eq(dt_judge_program(arena, diags, &task, &judgement, &shrunk), DT_JUDGE_EQUAL, "%s", judgement.problem.at);
-    dt_text_free(&judgement.problem);
-    dt_text_free(&shrunk);
     dt_arena_free(arena);
+    judge(layout);
 }
+
+/* Whatever is split, the result is the same. */
+ParameterizedTestParameters(place, zoo)
+{
+    static Layout cases[] = {
+        {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"}, {"zoo", "widths"}, {"zoo", "groups"}, {"zoo", "places"},
+    };
+    return cr_make_param_array(Layout, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Layout *layout, place, zoo) { judge(layout); }
 
 /* ---- how often ---- */
 

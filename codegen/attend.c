@@ -444,11 +444,11 @@ static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
-    DtPlace *cuts = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);   /* scores and region values */
-    DtPlace *scores = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
+    DtPlace *cuts = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);   /* scores and region values */
+    DtPlace *scores = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     DtPlace *kept = e->scope->places;
     DtFunc *block = block_func(g);
-    DtPlace *here = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
+    DtPlace *here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     for (uint32_t i = 0; i < func->n_values; i++)
         if (kept[i].set)
             here[i] = cut(g, kept[i]);
@@ -488,9 +488,9 @@ static void emit_tiles(Tiling *g)
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
-    DtPlace *buffers = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
-    DtPlace *outputs = DT_NEW_ARRAY(e->arena, DtPlace, func->ops.n + 1);
-    DtPlace *wanted = DT_NEW_ARRAY(e->arena, DtPlace, func->ops.n + 1);
+    DtPlace *buffers = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    DtPlace *outputs = DT_NEW_ARRAY(e->scratch, DtPlace, func->ops.n + 1);
+    DtPlace *wanted = DT_NEW_ARRAY(e->scratch, DtPlace, func->ops.n + 1);
     bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1), *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
     int64_t rows = rows_of_block(g->n_s);
     for (uint32_t i = 0; i < func->ops.n; i++) {

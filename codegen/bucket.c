@@ -37,7 +37,7 @@ static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool acc
     int64_t offset = 0;
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtWanted **wanted = &e->scope->wanted[op->in[i]->id];
-        DtWanted *part = DT_NEW(e->arena, DtWanted);
+        DtWanted *part = DT_NEW(e->scratch, DtWanted);
         *part = (DtWanted){.set = true, .accumulate = accumulate, .packed = true,
                            .place = dt_bucket_part(e, bucket, op->in[i]->type, op->n_axes, offset)};
         const DtPlace *at = wish ? NULL : dt_place_find(e, op->in[i]);

@@ -105,7 +105,7 @@ DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *optio
 {
     const DtModule *module = program->module;
     DtEmit emit = {.program = program, .module = module, .options = options, .plan = builder, .arena = module->arena,
-                   .seed = program->train ? program->train->seed : 0, .n_micro = 1};
+                   .scratch = dt_arena_new(), .seed = program->train ? program->train->seed : 0, .n_micro = 1};
     DtEmit *e = &emit;
     if (module->mesh.n && module->mesh.axes[0].is_time)
         e->n_micro = (uint32_t)module->mesh.axes[0].size;
@@ -116,5 +116,6 @@ DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *optio
     add_meta(e);
     add_train(e);
     dt_entry_emit_all(e);
+    dt_arena_free(e->scratch);
     return dt_finish_plan(e);
 }

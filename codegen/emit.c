@@ -113,7 +113,7 @@ static const DtRead *reads_of(DtEmit *e, DtScope *scope, const DtValue *value)
     const DtFunc *func = scope->func;
     if (scope->reads)
         return &scope->reads[value->id];
-    DtRead *reads = scope->reads = DT_NEW_ARRAY(e->arena, DtRead, func->n_values + 1);
+    DtRead *reads = scope->reads = DT_NEW_ARRAY(e->scratch, DtRead, func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t j = 0; j < func->ops.at[i]->n_out; j++)
             reads[func->ops.at[i]->out[j]->id].group = scope->group[i];
@@ -183,7 +183,7 @@ void dt_emit_refuse(DtEmit *e, DtOutput *output)
         *output = (DtOutput){.value = output->value, .place = dt_layout_temporary(e, output->value)};
         return;
     }
-    DtWanted *wanted = DT_NEW(e->arena, DtWanted);
+    DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
     *wanted = (DtWanted){.set = true, .accumulate = output->accumulate, .place = output->place, .old = output->old};
     e->scope->wanted[output->value->id] = wanted;
     output->place = dt_layout_temporary(e, output->value);
@@ -274,7 +274,7 @@ static void emit_group(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t g
                 values[n_outputs++] = ops[i]->out[r];
     if (n_outputs == 0)
         return;
-    DtOutput *outputs = DT_NEW_ARRAY(e->arena, DtOutput, n_outputs);
+    DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, n_outputs);
     for (uint32_t i = 0; i < n_outputs; i++)
         outputs[i] = output_of(e, values[i], group);
     if (!e->options->unfused)
@@ -294,15 +294,15 @@ static void emit_group(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t g
 
 DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path)
 {
-    DtScope *scope = DT_NEW(e->arena, DtScope);
+    DtScope *scope = DT_NEW(e->scratch, DtScope);
     scope->parent = e->scope;
     scope->func = func;
     scope->loop = loop;
     scope->path = path;
     scope->reg = e->scope ? e->scope->reg + (loop != NULL) : 0;
-    scope->places = DT_NEW_ARRAY(e->arena, DtPlace, func->n_values + 1);
-    scope->wanted = DT_NEW_ARRAY(e->arena, const DtWanted *, func->n_values + 1);
-    scope->group = DT_NEW_ARRAY(e->arena, uint32_t, func->ops.n + 1);
+    scope->places = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    scope->wanted = DT_NEW_ARRAY(e->scratch, const DtWanted *, func->n_values + 1);
+    scope->group = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
     return scope;
 }
 
@@ -358,7 +358,7 @@ static void deliver_one(DtEmit *e, DtValue *value, const DtWanted *wanted, const
 void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
 {
     const DtFunc *func = e->scope->func;
-    DtPlace *staged = DT_NEW_ARRAY(e->arena, DtPlace, n + 1);
+    DtPlace *staged = DT_NEW_ARRAY(e->scratch, DtPlace, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         DtValue *value = func->results.at[i];
         const DtValue *root = root_of(value);
@@ -411,7 +411,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     const char *path = e->scope->path[0] ? dt_intern_printf("%s.%s", e->scope->path, loop->label) : loop->label;
     uint32_t n_results = loop->n_carried + loop->n_stacked_out, at = 0;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, body, loop, path);
-    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, n_results + 1);
+    DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, n_results + 1);
     if (inner->reg >= DT_PLAN_REG_SLOTS)
         fail(e, op, "loops are nested too deep");
     for (uint32_t i = 0; i < loop->n_carried; i++, at++) {
@@ -425,7 +425,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
         inner->places[body->inputs.at[1 + at]->id] = *dt_emit_require(e, op->in[at]);
     for (uint32_t i = 0; i < loop->n_stacked; i++, at++)
         inner->places[body->inputs.at[1 + at]->id] = slice_of(e, op, *dt_emit_require(e, op->in[at]), inner->reg);
-    DtOutput *stacked = DT_NEW_ARRAY(e->arena, DtOutput, loop->n_stacked_out + 1);
+    DtOutput *stacked = DT_NEW_ARRAY(e->scratch, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
         stacked[i] = dt_emit_apart(e, op->out[loop->n_carried + i], group);
         wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
@@ -503,8 +503,8 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
 {
     const DtFunc *func = op->func;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
-    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, func->results.n + 1);
-    DtOutput *outputs = DT_NEW_ARRAY(e->arena, DtOutput, func->results.n + 1);
+    DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, func->results.n + 1);
+    DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->results.n + 1);
     for (uint32_t i = 0; i < func->ops.n; i++)
         inner->group[i] = i;
     for (uint32_t i = 0; i < func->results.n; i++) {

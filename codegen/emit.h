@@ -118,12 +118,12 @@ typedef struct DtEmit {
     const DtCodegenOptions *options;
     DtPlanBuilder *plan;
     DtArena *arena;
+    DtArena *scratch;                  /* until the body of an entry is emitted: scopes, kernels being built */
     uint64_t seed;
     uint32_t n_micro;
     DT_VEC(DtBuffer) buffers;
     DT_VEC(DtEArg) args;
     DT_VEC(DtEvent) events;
-    uint32_t entry_event;              /* first event of the entry being emitted */
     uint32_t entry_buffer;             /* first buffer of that entry */
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */

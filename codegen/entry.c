@@ -336,11 +336,12 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     dt_emit_func(e);
     dt_emit_deliver(e, entry->results.n, wanted);
     e->scope = NULL;
+    dt_arena_reset(e->scratch);
 }
 
 void dt_entry_begin(DtEmit *e)
 {
-    e->entry_event = e->events.n;
+    e->events.n = e->args.n = 0; /* those before are records of the plan */
     e->entry_buffer = e->buffers.n; /* temporaries of an entry are its own */
 }
 

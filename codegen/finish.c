@@ -203,7 +203,7 @@ void dt_finish_entry(DtEmit *e, const char *name)
     bool counts = strcmp(name, "step") == 0 || strncmp(name, "grad.", 5) == 0;
     uint32_t depth = 0;
     place_temporaries(e);
-    for (uint32_t i = e->entry_event; i < e->events.n; i++) {
+    for (uint32_t i = 0; i < e->events.n; i++) {
         const DtEvent *event = &e->events.at[i];
         if (event->kind != DT_EVENT_INST) {
             DT_PUSH(e->plan->arena, e->plan->schedule, event->loop);

@@ -159,10 +159,10 @@ static const char *name_of(const DtKernelInput *input, DtArena *arena)
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs)
 {
     Views views = {e};
-    DtKOutput *wanted = DT_NEW_ARRAY(e->arena, DtKOutput, n_outputs + 1);
+    DtKOutput *wanted = DT_NEW_ARRAY(e->scratch, DtKOutput, n_outputs + 1);
     for (uint32_t i = 0; i < n_outputs; i++)
         wanted[i] = (DtKOutput){outputs[i].value, &outputs[i].place.view, outputs[i].accumulate};
-    DtKernelInput input = {.module = e->module, .arena = e->arena, .seed = e->seed, .path = e->scope->path,
+    DtKernelInput input = {.module = e->module, .arena = e->scratch, .seed = e->seed, .path = e->scope->path,
                            .view = view_of, .is_index = is_index, .origin = origin_of, .context = &views, .ops = ops, .n_ops = n_ops,
                            .outputs = wanted, .n_outputs = n_outputs};
     DtKernel *k = dt_kernel_build(&input);
@@ -170,7 +170,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
         return false;
     k->name = name_of(&input, e->arena);
     uint32_t n_args = k->pointers.n + k->ints.n;
-    DtEArg *args = DT_NEW_ARRAY(e->arena, DtEArg, n_args + 1);
+    DtEArg *args = DT_NEW_ARRAY(e->scratch, DtEArg, n_args + 1);
     for (uint32_t i = 0; i < k->pointers.n; i++) {
         const DtKPointer *pointer = &k->pointers.at[i];
         const DtPlace *place = dt_place_find(e, pointer->value);

@@ -82,7 +82,7 @@ void bench_check_memory(Bench *t, bool unfused)
     DtProgram program = {.module = t->module, .train = &t->train};
     DtCodegenOptions options = {.target = "cpu", .source = "", .source_folder = "", .compiler = "", .unfused = unfused};
     DtEmit emit = {.program = &program, .module = t->module, .options = &options, .plan = dt_write_new(t->arena),
-                   .arena = t->arena, .seed = t->train.seed, .n_micro = 1};
+                   .arena = t->arena, .seed = t->train.seed, .n_micro = 1, .scratch = dt_arena_new()};
     emit.stores = DT_NEW_ARRAY(t->arena, DtPlace, t->module->stores.n + 1);
     emit.shadows = DT_NEW_ARRAY(t->arena, DtPlace, t->module->stores.n + 1);
     emit.store_record = DT_NEW_ARRAY(t->arena, int32_t, t->module->stores.n + 1);
@@ -94,7 +94,8 @@ void bench_check_memory(Bench *t, bool unfused)
     m.wrote = DT_NEW_ARRAY(t->arena, uint8_t *, emit.buffers.n + 1);
     for (uint32_t i = 0; i < emit.buffers.n; i++)
         m.wrote[i] = DT_NEW_ARRAY(t->arena, uint8_t, emit.buffers.at[i].bytes + 1);
-    uint32_t end = run_events(&m, emit.entry_event, emit.events.n);
+    uint32_t end = run_events(&m, 0, emit.events.n);
     cr_assert_eq(end, emit.events.n, "an END without its LOOP");
     cr_assert_eq(m.clashes, 0, "%s: the memory plan lets buffers overwrite each other", unfused ? "unfused" : "fused");
+    dt_arena_free(emit.scratch);
 }

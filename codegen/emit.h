@@ -30,7 +30,7 @@ typedef struct DtBuffer {
 typedef struct DtPlace {
     bool set;
     DtView view;
-    int64_t reg[DT_PLAN_REGS];
+    int64_t reg[DT_PLAN_ARG_REGS];
     int64_t coord[DT_MAX_MESH]; /* and with the rank's coordinates on mesh axes of devices */
 } DtPlace;
 
@@ -39,7 +39,7 @@ typedef struct DtEArg {
     bool written;
     uint32_t buffer;
     int64_t base, bytes;
-    int64_t reg[DT_PLAN_REGS];
+    int64_t reg[DT_PLAN_ARG_REGS];
     uint8_t coord_axis[DT_PLAN_COORDS];
     int64_t coord[DT_PLAN_COORDS];
 } DtEArg;

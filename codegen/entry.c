@@ -99,7 +99,9 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
         record->n_axes = store->type->rank;
         return;
     }
-    plan_axes(e, store->type, &record->first_axis, &record->n_axes);
+    uint32_t n_axes;
+    plan_axes(e, store->type, &record->first_axis, &n_axes);
+    record->n_axes = (uint8_t)n_axes;
     DT_PUSH(e->arena, e->axes, ((DtEAxes){store->type, store->first, store->whole, record->first_axis}));
     if (store->whole) {
         e->plan->axes.at[record->first_axis].extent = store->whole;

@@ -104,7 +104,7 @@ static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, 
         item->first > limit || item->step < -limit || item->step > limit)
         return dt_check_fail(check, "SCHD", index, "%lld times from %lld by %lld",
                              (long long)item->count, (long long)item->first, (long long)item->step);
-    int64_t last = item->first + item->step * (item->count - 1); /* below 2^62 */
+    int64_t last = item->first + (int64_t)item->step * (item->count - 1); /* below 2^62 */
     if (last < -(limit << 9) || last > limit << 9)
         return dt_check_fail(check, "SCHD", index, "counts to %lld", (long long)last);
     nest->reg[item->reg] =
@@ -284,7 +284,7 @@ static bool arg_range(const Inst *at, uint32_t index, Wide *ret_range)
     const DtPlan *plan = check->plan;
     const DtPlanArg *arg = &plan->args[index];
     Wide range = {arg->base, arg->base};
-    for (int r = 0; r < DT_PLAN_REGS; r++) {
+    for (int r = 0; r < DT_PLAN_ARG_REGS; r++) {
         if (arg->reg[r] != 0 && at->hull->unset >> r & 1)
             return dt_check_fail(check, "ARGS", index, "register %d has no value", r);
         add_term(&range, arg->reg[r], at->hull->reg[r].lo, at->hull->reg[r].hi);
@@ -311,7 +311,7 @@ static bool terms_fit(const Inst *at, uint32_t index)
     const DtPlanArg *arg = &at->check->plan->args[index];
     const int64_t most = INT64_MAX / 16;
     bool fits = arg->base <= most && arg->base >= -most;
-    for (int r = 0; r < DT_PLAN_REGS; r++) {
+    for (int r = 0; r < DT_PLAN_ARG_REGS; r++) {
         Wide term = {0, 0};
         add_term(&term, arg->reg[r], at->hull->reg[r].lo, at->hull->reg[r].hi);
         fits = fits && term.lo >= -most && term.hi <= most;
@@ -357,7 +357,7 @@ static bool check_address(const Inst *at, uint32_t i, DtWide need, int64_t unit,
         return dt_check_fail(at->check, "ARGS", index,
                              "other ranks read arena %u, which is not shared", arg->arena);
     bool aligned = arg->base % unit == 0;
-    for (int r = 0; r < DT_PLAN_REGS; r++)
+    for (int r = 0; r < DT_PLAN_ARG_REGS; r++)
         aligned = aligned && arg->reg[r] % unit == 0;
     for (int c = 0; c < DT_PLAN_COORDS; c++)
         aligned = aligned && arg->coord[c] % unit == 0;

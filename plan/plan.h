@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
-enum { DT_PLAN_VERSION = 2, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
+enum { DT_PLAN_VERSION = 2, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
        DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
@@ -122,18 +122,17 @@ typedef struct DtPlanPack {
 typedef struct DtPlanStore {
     DtPlanStr path;       /* h.attention.wq.w */
     DtPlanStr pattern;    /* h.#.attention.wq.w */
-    uint32_t kind;        /* DtStoreKind */
-    uint32_t dtype;       /* DtDtype */
-    uint32_t first_axis, n_axes, n_loops;
+    uint32_t first_axis;
     int32_t of;           /* store that a moment or gradient belongs to, or -1 */
-    uint32_t init;        /* DtInitKind */
-    uint32_t arena;
+    uint8_t kind, dtype, init, n_axes, n_loops; /* DtStoreKind, DtDtype, DtInitKind */
+    uint8_t saved, arena, reserved;             /* saved: belongs in checkpoints */
     double init_a, init_b;
     uint64_t key;         /* of the initialiser's random numbers */
     int64_t offset, bytes;
-    uint32_t span, saved; /* saved: belongs in checkpoints */
+    uint32_t span;
     int32_t stage;        /* stages that use one parameter have a record each, with one path and equal contents */
     uint32_t pack;        /* 0, or 1 + number of the PACK record: offset and bytes are then those of the bucket */
+    uint32_t reserved2;
 } DtPlanStore;
 
 /* CODE: one compiled unit (a shared object in BLOB) and its source text in BLOB. */
@@ -179,7 +178,7 @@ typedef struct DtPlanArg {
     uint8_t coord_axis[DT_PLAN_COORDS];
     int64_t base;         /* address: byte offset in the arena */
     int64_t bytes;        /* address: length of the range it may touch */
-    int64_t reg[DT_PLAN_REGS];
+    int64_t reg[DT_PLAN_ARG_REGS]; /* of the first registers; the others are for schedules */
     int64_t coord[DT_PLAN_COORDS];
 } DtPlanArg;
 
@@ -223,7 +222,7 @@ typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserv
 enum { DT_PLAN_REG_SLOTS = 5, DT_PLAN_N_SLOTS = 2, DT_PLAN_REG_PERIOD = 7, DT_PLAN_REG_REPEAT = 8 };
 typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END, DT_SCHED_CALL, DT_SCHED_SET,
                                   DT_SCHED_KINDS } DtPlanScheduleKind;
-typedef struct DtPlanSchedule { uint32_t kind, reg, body, plus; int64_t first, step, count; } DtPlanSchedule;
+typedef struct DtPlanSchedule { uint8_t kind, reg, plus, reserved; uint32_t body; int32_t first, step, count; } DtPlanSchedule;
 
 /* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer, grad_norm),
  * "eval" (loss of one batch), "predict" (outputs of one batch), each once per stage or once for all; others are

@@ -19,7 +19,7 @@ static int64_t value_of(const Exec *exec, uint32_t index)
     if (arg->kind == DT_ARG_STEP)
         return exec->rank->step;
     int64_t value = exec->rank->arg_base[index];
-    for (int r = 0; r < DT_PLAN_REGS; r++)
+    for (int r = 0; r < DT_PLAN_ARG_REGS; r++)
         value += arg->reg[r] * exec->reg[r];
     return value;
 }

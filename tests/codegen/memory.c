@@ -14,7 +14,7 @@ typedef struct Memory {
     const DtEmit *e;
     uint32_t *owner;        /* by byte of the arena: buffer + 1 */
     uint8_t **wrote;        /* by buffer: by byte: it wrote there */
-    int64_t reg[DT_PLAN_REGS];
+    int64_t reg[DT_PLAN_ARG_REGS];
     uint32_t clashes;
 } Memory;
 
@@ -24,7 +24,7 @@ static void touch(Memory *m, const DtEArg *arg, uint32_t event)
     if (arg->kind != DT_ARG_ADDRESS || buffer->arena != DT_ARENA_ACTIVATIONS)
         return;
     int64_t at = arg->base;
-    for (int r = 0; r < DT_PLAN_REGS; r++)
+    for (int r = 0; r < DT_PLAN_ARG_REGS; r++)
         at += arg->reg[r] * m->reg[r];
     if (at < 0 || at + arg->bytes > buffer->bytes) {
         m->clashes++;

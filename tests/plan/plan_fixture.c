@@ -290,7 +290,7 @@ typedef struct Walk {
 static int64_t value_of(const Walk *walk, const DtPlanArg *arg)
 {
     int64_t value = arg->kind == DT_ARG_STEP ? 3 : arg->base;
-    for (int r = 0; arg->kind != DT_ARG_STEP && r < DT_PLAN_REGS; r++)
+    for (int r = 0; arg->kind != DT_ARG_STEP && r < DT_PLAN_ARG_REGS; r++)
         value += arg->reg[r] * walk->reg[r];
     for (int c = 0; arg->kind != DT_ARG_STEP && c < DT_PLAN_COORDS; c++)
         if (arg->coord[c] != 0)

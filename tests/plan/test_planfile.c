@@ -81,7 +81,7 @@ Test(planfile, text_errors_name_the_line)
         {"plan 2\nMETA n_ranks=5000000000\n", "no number"},
         {"plan 2\nMETA reserved=1\n", "no field"},
         {"plan 2\nINST kind=jump\n", "no value"},
-        {"plan 2\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)\n", "at most 9"},
+        {"plan 2\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8)\n", "at most 7"},
         {"plan 2\nMETA flops=nan\n", "finite"},
         {"plan 2\nLOGI text=text\n|a\n", "does not end"},
         {"plan 2\nLOGI text=text\n:a\n.\n", "base64"},

@@ -341,7 +341,7 @@ static void check_pipeline(const Check *c, const DtParallelConfig *p, const DtPi
         const DtConfigLoop *loop = find_loop(c, line->loops[i]);
         if (loop)
             total += loop->count;
-        else if (line->n_named_cuts && is_model(c, line->loops[i]))
+        else if (line->n_named_cuts && (is_model(c, line->loops[i]) || !strcmp(line->loops[i], "model")))
             whole_model = true;
         else {
             unknown_loop(c, line->span, line->loops[i]);

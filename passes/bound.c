@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bound values: where calls stood, for placement.
  *
- * Arguments and results of a layer or a model follow the `shard` lines, and so do those of a function that
- * a limited line names (`shard attend.heads on ...`). Inlining would lose where they are, so it puts a
- * `bind` op there, the identity, whose text is the place: for every call, outermost first, the instance's
- * label and the function's name.
+ * Arguments and results of a layer or a model follow the `shard` lines, and so do those of a
+ * function that a limited line names (`shard attend.heads on ...`). Inlining would lose where they
+ * are, so it puts a `bind` op there, the identity, whose text is the place: for every call,
+ * outermost first, the instance's label and the function's name.
  *
  *   %y = call linear.1 "wq"(%x, %w)   =>   %a = bind(%x) text=wq:linear
  *                                          %b = dot[embed](%a, %w)
  *                                          %y = bind(%b) text=wq:linear
  *
- * Cotangents of these values are bound alike. Parameters, saved values and new states are not: they follow
- * their stores, or what reads them. */
+ * Cotangents of these values are bound alike. Parameters, saved values and new states are not:
+ * they follow their stores, or what reads them. */
 #include "passes/bound.h"
 
 #include "base/intern.h"
@@ -64,7 +64,8 @@ const char *dt_bound_place(const DtOp *call)
     return call->text && *call->text ? dt_intern_printf("%s:%s", call->text, name) : name;
 }
 
-/* Layers leave what is saved as it is; a function that a line names has saved arguments bound too. */
+/* Layers leave what is saved as it is; a function that a line names has saved arguments bound
+ * too. */
 bool dt_bound_input(const DtOp *call, uint32_t i)
 {
     const DtFunc *func = call->func, *primal = primal_of(func);
@@ -73,7 +74,8 @@ bool dt_bound_input(const DtOp *call, uint32_t i)
     if (i >= func->saved.n)
         return func->seeds.at[i - func->saved.n] < primal->n_returns;
     const DtSaved saved = func->saved.at[i];
-    return primal->kind == DT_FUNC_FN && saved.index < (saved.is_input ? primal->n_args : primal->n_returns);
+    return primal->kind == DT_FUNC_FN &&
+           saved.index < (saved.is_input ? primal->n_args : primal->n_returns);
 }
 
 bool dt_bound_result(const DtOp *call, uint32_t i)

@@ -11,8 +11,8 @@ bool dt_bound_is_wanted(const DtPassContext *context, const DtOp *call);
 /* "wq:linear"; "attend" if the call has no label, "" for the body of a loop. Interned. */
 const char *dt_bound_place(const DtOp *call);
 
-/* Whether operand i is an argument (or a cotangent of a result), and result i a result (or a cotangent of an
- * argument). */
+/* Whether operand i is an argument (or a cotangent of a result), and result i a result (or a
+ * cotangent of an argument). */
 bool dt_bound_input(const DtOp *call, uint32_t i);
 bool dt_bound_result(const DtOp *call, uint32_t i);
 

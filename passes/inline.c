@@ -150,7 +150,8 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
         DtValue *result = map[callee->results.at[i]->id];
         if (result->op != NULL && call->out[i]->name != NULL)
             add_alias(inliner, result->op, result->index, call->out[i]->name, call->caller);
-        ret_results[i] = bound && dt_bound_result(call, i) ? dt_bound_value(func, call, result) : result;
+        ret_results[i] =
+            bound && dt_bound_result(call, i) ? dt_bound_value(func, call, result) : result;
     }
 }
 

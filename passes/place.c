@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Place: gives every value its placement on the mesh and inserts the conversions that makes necessary.
+/* Place: gives every value its placement on the mesh and inserts the conversions that makes
+ * necessary.
  *
  *     mesh data = 2, tensor = 2; shard ffn on tensor; shard seq on tensor; shard batch on data
- *     %n : f32[batch, seq, embed]              %n : f32[batch/data, seq/tensor, embed]
- *                                              %g = all_gather[tensor](%n) : f32[batch/data, seq, embed]
- *     %h = dot[embed](%n, %up)             ->  %h = dot[embed](%g, %up) : f32[batch/data, seq, ffn/tensor]
- *     %y = dot[ffn](%h, %down)                 %y = dot[ffn](%h, %down) : f32[batch/data, seq, embed]{sum tensor}
- *     %z = bind(%y) ; %x' = add(%x, %z)        %z = reduce_scatter[tensor](%y) ; %x' = add(%x, %z)
  *
- * Parameters, states, arguments and results of layers (`bind`) and what loops carry follow the `shard` lines
- * (place_rule.c). Other values take what their op's local rule (ir/shape.c) gives; where the rule refuses the operands,
- * they are converted in the cheapest way (place_choose.c, place_convert.c), op by op in program order, looking ahead to
- * the result's rule placement. A sum over a split axis stays pending through linear ops; it is completed into the rule
- * placement of its value. Micro-batches are a split over time, the major-most of the batch: nothing communicates over it
- * but the one final sum of the entry's results (place_lazy.c). Whatever is chosen, the verifier's local rules make the
- * placed module mean what the serial one means; the choice only costs bytes.
+ *     %n                             : f32[batch/data, seq/tensor, embed]
+ *     %h = dot[embed](%n, %up)       %g = all_gather[tensor](%n) : f32[batch/data, seq, embed]
+ *                                    %h = dot[embed](%g, %up) : f32[batch/data, seq, ffn/tensor]
+ *     %y = dot[ffn](%h, %down)   ->  %y = dot[ffn](%h, %down) : f32[batch/data, seq, embed]{sum}
+ *     %z = bind(%y)                  %z = reduce_scatter[tensor](%y)
+ *     %x' = add(%x, %z)              %x' = add(%x, %z) : f32[batch/data, seq/tensor, embed]
  *
- * Requires: calls inlined but library calls; `bind` ops; no placement. Establishes: types carry splits and pending sums,
- * those of stores too (loop axes never split); module->mesh; no `bind`. The gradient of a parameter is its entry's
- * result with its sums pending, which end with the step. Breaks: nothing. */
+ * Parameters, states, arguments and results of layers (`bind`) and what loops carry follow the
+ * `shard` lines (place_rule.c). Other values take what their op's local rule (ir/shape.c) gives;
+ * where the rule refuses the operands, they are converted in the cheapest way (place_choose.c,
+ * place_convert.c), op by op in program order, looking ahead to the result's rule placement. A sum
+ * over a split axis stays pending through linear ops; it is completed into the rule placement of
+ * its value. Micro-batches are a split over time, the major-most of the batch: nothing
+ * communicates over it but the one final sum of the entry's results (place_lazy.c). Whatever is
+ * chosen, the verifier's local rules make the placed module mean what the serial one means; the
+ * choice only costs bytes.
+ *
+ * Requires: calls inlined but library calls; `bind` ops; no placement. Establishes: types carry
+ * splits and pending sums, those of stores too (loop axes never split); module->mesh; no `bind`.
+ * The gradient of a parameter is its entry's result with its sums pending, which end with the
+ * step. Breaks: nothing. */
 #include "passes/place_internal.h"
 
 #include "base/intern.h"
@@ -33,10 +39,11 @@ typedef struct Work {
     const DtFunc *func;
     DtValue **map;  /* by id of the old values */
     uint32_t *uses; /* the same; by ops and as results */
-    bool *later;    /* the same; inner sums of a chain of `+`, and `bind` on the way: placed with the last one */
+    bool *later;    /* the same; inner sums of a chain of `+`, placed with the last one */
 } Work;
 
-static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const *types, const bool *lazy, const char *place)
+static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const *types,
+                  const bool *lazy, const char *place)
 {
     DtFunc *copy = dt_graph_func(p->module, func->name, func->kind);
     *w = (Work){.s = {.p = p, .b = {.func = copy}, .lazy = lazy, .place = place}, .func = func};
@@ -50,8 +57,9 @@ static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const 
     for (uint32_t i = 0; i < func->results.n; i++)
         w->uses[func->results.at[i]->id]++;
     for (uint32_t i = 0; i < func->inputs.n; i++)
-        w->map[func->inputs.at[i]->id] = i < func->n_args ? dt_graph_arg(copy, types[i], func->inputs.at[i]->name)
-                                                          : dt_graph_param(copy, types[i], func->params.at[i - func->n_args]);
+        w->map[func->inputs.at[i]->id] =
+            i < func->n_args ? dt_graph_arg(copy, types[i], func->inputs.at[i]->name)
+                             : dt_graph_param(copy, types[i], func->params.at[i - func->n_args]);
 }
 
 /* Sums and marks that only another sum uses. */
@@ -61,10 +69,12 @@ static void find_chains(Work *w)
     w->later = DT_NEW_ARRAY(w->s.p->module->arena, bool, func->n_values + 1);
     for (uint32_t i = func->ops.n; i-- > 0;) {
         const DtOp *op = func->ops.at[i];
-        const bool passes = op->kind == DT_OP_ADD || (op->kind == DT_OP_BIND && w->later[op->out[0]->id]);
+        const bool passes =
+            op->kind == DT_OP_ADD || (op->kind == DT_OP_BIND && w->later[op->out[0]->id]);
         for (uint32_t k = 0; passes && k < op->n_in; k++) {
             const DtOp *inner = op->in[k]->op;
-            if (inner && (inner->kind == DT_OP_ADD || inner->kind == DT_OP_BIND) && w->uses[op->in[k]->id] == 1)
+            if (inner && (inner->kind == DT_OP_ADD || inner->kind == DT_OP_BIND) &&
+                w->uses[op->in[k]->id] == 1)
                 w->later[op->in[k]->id] = true;
         }
     }
@@ -82,7 +92,8 @@ static DtFunc *finish(Work *w)
 }
 
 /* type with a reduction pending over these mesh axes instead of what it does there. */
-static const DtType *pending_over(const DtPlacer *p, const DtType *type, uint16_t bits, DtReduce reduce)
+static const DtType *pending_over(const DtPlacer *p, const DtType *type, uint16_t bits,
+                                  DtReduce reduce)
 {
     for (uint32_t m = 0; m < p->module->mesh.n; m++)
         if (bits >> m & 1)
@@ -91,7 +102,8 @@ static const DtType *pending_over(const DtPlacer *p, const DtType *type, uint16_
 }
 
 /* The placement of value once its sums are complete but for those over some mesh axes (keep). */
-static const DtType *settled(DtPlaceScope *s, const DtValue *value, const DtType *rule, uint16_t keep)
+static const DtType *settled(DtPlaceScope *s, const DtValue *value, const DtType *rule,
+                             uint16_t keep)
 {
     return pending_over(s->p, rule, value->type->partial & keep, (DtReduce)value->type->pending);
 }
@@ -143,8 +155,8 @@ static const char *place_in(const DtPlaceScope *s, const char *place)
     return !*s->place ? place : !*place ? s->place : dt_intern_printf("%s.%s", s->place, place);
 }
 
-/* A bound value takes its rule placement on the mesh axes over which nothing is pending; on the others the placement
- * that it gets at last is noted. */
+/* A bound value takes its rule placement on the mesh axes over which nothing is pending; on the
+ * others the placement that it gets at last is noted. */
 static DtValue *place_bind(DtPlaceScope *s, const DtOp *op, DtValue *x)
 {
     const char *place = place_in(s, op->text);
@@ -163,7 +175,8 @@ static void place_source(DtPlaceScope *s, const DtOp *op, DtValue **map)
         type = op->store->type;
     else
         type = dt_placerule_of(s->p, type, NULL, 0);
-    for (uint32_t d = 1; op->kind == DT_OP_INPUT && d < type->rank; d++) /* readers deliver whole rows */
+    for (uint32_t d = 1; op->kind == DT_OP_INPUT && d < type->rank;
+         d++) /* readers deliver whole rows */
         for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
             if (dt_placerule_state(type, m) == (int)d)
                 type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
@@ -180,7 +193,8 @@ static bool place_ops(Work *w);
 static DtFunc *place_called(DtPlacer *p, const DtFunc *func, const DtType **types)
 {
     for (uint32_t i = 0; i < p->made.n; i++)
-        if (p->made.at[i].from == func && memcmp(p->made.at[i].types, types, func->inputs.n * sizeof *types) == 0)
+        if (p->made.at[i].from == func &&
+            memcmp(p->made.at[i].types, types, func->inputs.n * sizeof *types) == 0)
             return p->made.at[i].to;
     Work w;
     begin(&w, p, func, types, DT_NEW_ARRAY(p->module->arena, bool, func->n_values + 1), "");
@@ -212,22 +226,25 @@ static const DtType *without_axis(const DtType *type, const char *axis)
     return dt_type_make(type->dtype, n, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* The copy of value that the loop's backward part should find: one that has moved to where it is used, if a rank's part
- * is as large there. */
+/* The copy of value that the loop's backward part should find: one that has moved to where it is
+ * used, if a rank's part is as large there. */
 static DtValue *saved_copy(DtPlaceScope *s, DtValue *value)
 {
     if (value->type->partial)
         return value;
-    for (DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value; copy = dt_placeconvert_info(s, copy)->next)
+    for (DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value;
+         copy = dt_placeconvert_info(s, copy)->next)
         if (copy->op && copy->op->kind == DT_OP_ALL_TO_ALL && !copy->type->partial &&
-            dt_type_local_elements(copy->type, &s->p->module->mesh) <= dt_type_local_elements(value->type, &s->p->module->mesh))
+            dt_type_local_elements(copy->type, &s->p->module->mesh) <=
+                dt_type_local_elements(value->type, &s->p->module->mesh))
             return copy;
     return value;
 }
 
-/* The body on inputs of these types. Carried results that are pending beyond what their inputs are change types, and
- * NULL is returned; so does a diagnostic. */
-static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **types, const bool *lazy, const bool *waits)
+/* The body on inputs of these types. Carried results that are pending beyond what their inputs are
+ * change types, and NULL is returned; so does a diagnostic. */
+static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **types,
+                          const bool *lazy, const bool *waits)
 {
     DtPlacer *p = outer->p;
     const DtFunc *func = op->func;
@@ -243,14 +260,17 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
         w.s.why = carried ? "carried by the loop" : "complete behind the loop";
         w.s.b.span = op->span;
         w.s.b.path = NULL;
-        uint16_t more = carried ? value->type->partial & keep & (uint16_t)~types[1 + i]->partial : 0;
+        uint16_t more =
+            carried ? value->type->partial & keep & (uint16_t)~types[1 + i]->partial : 0;
         if (more) {
-            types[1 + i] = pending_over(p, dt_placerule_of(p, value->type, NULL, 0), more | types[1 + i]->partial, DT_REDUCE_SUM);
+            types[1 + i] = pending_over(p, dt_placerule_of(p, value->type, NULL, 0),
+                                        more | types[1 + i]->partial, DT_REDUCE_SUM);
             stable = false;
         } else if (carried) {
             value = dt_placeconvert_to(&w.s, value, types[1 + i]);
         } else if (value->type->partial & (uint16_t)~keep) {
-            value = dt_placeconvert_to(&w.s, value, settled(&w.s, value, dt_placeconvert_rule(&w.s, value), keep));
+            value = dt_placeconvert_to(
+                &w.s, value, settled(&w.s, value, dt_placeconvert_rule(&w.s, value), keep));
         } else {
             value = saved_copy(&w.s, value);
         }
@@ -259,8 +279,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
     return stable ? finish(&w) : NULL;
 }
 
-/* Which carried values nothing waits for in the body, so that they only add up: the others are cleared in waits. What is
- * lazy in the body then. */
+/* Which carried values nothing waits for in the body, so that they only add up: the others are
+ * cleared in waits. What is lazy in the body then. */
 static const bool *what_waits(const DtOp *op, bool *waits, DtArena *arena)
 {
     for (;;) {
@@ -279,13 +299,14 @@ static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
 {
     const DtType *type = value->type;
     for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
-        if (!(s->p->time >> m & 1) && dt_placerule_state(type, m) >= 0 && dt_placerule_state(rule, m) == DT_PLACE_WHOLE)
+        if (!(s->p->time >> m & 1) && dt_placerule_state(type, m) >= 0 &&
+            dt_placerule_state(rule, m) == DT_PLACE_WHOLE)
             type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
     return dt_placeconvert_to(s, value, type);
 }
 
-/* Carried values are bound. One may be pending if nothing waits for it, an accumulator; or over time. Then it is so from
- * the start, which is a fixed point: mesh axes are only ever added. */
+/* Carried values are bound. One may be pending if nothing waits for it, an accumulator; or over
+ * time. Then it is so from the start, which is a fixed point: mesh axes are only ever added. */
 static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     DtPlacer *p = s->p;
@@ -305,7 +326,9 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
             in[i] = unsplit(s, in[i], rule);
         if (i < loop->n_carried || in[i]->type->partial & (uint16_t)~keep)
             in[i] = dt_placeconvert_to(s, in[i], settled(s, in[i], rule, keep));
-        types[1 + i] = i < loop->n_carried + loop->n_invariant ? in[i]->type : without_axis(in[i]->type, loop->axis);
+        types[1 + i] = i < loop->n_carried + loop->n_invariant
+                           ? in[i]->type
+                           : without_axis(in[i]->type, loop->axis);
     }
     DtFunc *body = NULL;
     while (!body && !p->failed) {
@@ -338,11 +361,12 @@ static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
 
 static bool widens(const DtOp *op)
 {
-    return op->kind == DT_OP_CAST && dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype);
+    return op->kind == DT_OP_CAST &&
+           dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype);
 }
 
-/* Operand i of op. A sum over ranks that several ops use, not all of which may wait for it, is completed once, before
- * the first; one that is about to become wider crosses in its own dtype. */
+/* Operand i of op. A sum over ranks that several ops use, not all of which may wait for it, is
+ * completed once, before the first; one that is about to become wider crosses in its own dtype. */
 static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
 {
     const DtValue *old = op->in[i];
@@ -351,7 +375,8 @@ static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
     if (!over || w->s.p->lazy || w->s.lazy[old->id] || value->type->pending != DT_REDUCE_SUM ||
         (w->uses[old->id] < 2 && !widens(op)))
         return value;
-    return dt_placeconvert_to(&w->s, value, settled(&w->s, value, dt_placeconvert_rule(&w->s, value), w->s.p->time));
+    return dt_placeconvert_to(
+        &w->s, value, settled(&w->s, value, dt_placeconvert_rule(&w->s, value), w->s.p->time));
 }
 
 static void place_one(Work *w, const DtOp *op);
@@ -411,7 +436,8 @@ static uint32_t find_groups(const Work *w, const Chain *chain, Group *groups)
 
 static void add_term(Work *w, const DtOp *op, Group *group, DtValue *value, const DtValue *old)
 {
-    DtValue *in[2] = {group->sum, value}, *from[2] = {(DtValue *)(uintptr_t)group->old, (DtValue *)(uintptr_t)old};
+    DtValue *in[2] = {group->sum, value},
+            *from[2] = {(DtValue *)(uintptr_t)group->old, (DtValue *)(uintptr_t)old};
     DtOp draft = *op;
     draft.in = from;
     DtOp *made = group->sum && value ? place_op(&w->s, &draft, in) : NULL;
@@ -422,12 +448,14 @@ static void add_term(Work *w, const DtOp *op, Group *group, DtValue *value, cons
 }
 
 /* `x + a + b` with a and b pending: they are added, the sum is completed once, then x is added. */
-static void place_chain(Work *w, const DtOp *op, const Chain *chain, uint32_t n_groups, Group *groups)
+static void place_chain(Work *w, const DtOp *op, const Chain *chain, uint32_t n_groups,
+                        Group *groups)
 {
     Group all = {0};
     for (uint32_t i = 0; i < chain->n && !w->s.p->failed; i++)
         for (uint32_t g = 0; g < n_groups; g++)
-            if (groups[g].bits == (w->map[chain->terms[i]->id]->type->partial & (uint16_t)~w->s.p->time)) {
+            if (groups[g].bits ==
+                (w->map[chain->terms[i]->id]->type->partial & (uint16_t)~w->s.p->time)) {
                 add_term(w, op, &groups[g], w->map[chain->terms[i]->id], chain->terms[i]);
                 break;
             }
@@ -444,7 +472,8 @@ static bool is_chain(Work *w, const DtOp *op)
     Chain chain = {.n = 0};
     Group groups[DT_COUNT(chain.terms)];
     bool several = false;
-    if (op->kind != DT_OP_ADD || w->s.p->lazy || !(w->later[op->in[0]->id] || w->later[op->in[1]->id]))
+    if (op->kind != DT_OP_ADD || w->s.p->lazy ||
+        !(w->later[op->in[0]->id] || w->later[op->in[1]->id]))
         return false;
     if (!find_terms(w, op->in[0], &chain) || !find_terms(w, op->in[1], &chain))
         return false;
@@ -507,7 +536,8 @@ static bool is_sample_axis(const DtFunc *func, const char *axis)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op->kind == DT_OP_INPUT && op->out[0]->type->rank && op->out[0]->type->axes[0].name == axis)
+        if (op->kind == DT_OP_INPUT && op->out[0]->type->rank &&
+            op->out[0]->type->axes[0].name == axis)
             return true;
     }
     return false;
@@ -533,7 +563,8 @@ static const DtOp *origin(const DtValue *value)
     return value->op;
 }
 
-/* Result i of the entry where it goes to: gradients and states keep their pending sums, which end with the step. */
+/* Result i of the entry where it goes to: gradients and states keep their pending sums, which end
+ * with the step. */
 static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
 {
     DtPlacer *p = w->s.p;
@@ -544,18 +575,22 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     w->s.b.span = value->op ? value->op->span : w->func->span;
     w->s.b.path = NULL;
     w->s.why = result->store ? dt_intern_printf("`%s` is stored", result->store->path) : "result";
-    if (value->type->partial && value->type->pending != DT_REDUCE_SUM && (value->type->partial & p->time)) {
-        return dt_placelazy_before_all(&w->s, value, origin(value)); /* what is pending at the end, is added */
+    if (value->type->partial && value->type->pending != DT_REDUCE_SUM &&
+        (value->type->partial & p->time)) {
+        return dt_placelazy_before_all(&w->s, value,
+                                       origin(value)); /* what is pending at the end, is added */
     }
     if (result->store) {
         uint16_t keep = is_update || value->type->pending != DT_REDUCE_SUM ? 0 : UINT16_MAX;
         keep &= (uint16_t)~dt_placerule_bits(result->store->type);
-        value = dt_placeconvert_to(&w->s, value, settled(&w->s, value, result->store->type, keep | p->time));
+        value = dt_placeconvert_to(&w->s, value,
+                                   settled(&w->s, value, result->store->type, keep | p->time));
     } else if (strcmp(entry->name, "predict") == 0) {
         value = dt_placeconvert_to(&w->s, value, output_type(&w->s, w->func, value));
     }
     if (is_grad && p->time && !(value->type->partial & p->time))
-        value = dt_placelazy_keep_first(&w->s, value, p->time); /* held whole by every micro-batch: added once */
+        value = dt_placelazy_keep_first(&w->s, value,
+                                        p->time); /* held whole by every micro-batch: added once */
     if (!is_update)
         result->accumulate = (value->type->partial & p->time) != 0 || (is_grad && !p->time);
     return value;

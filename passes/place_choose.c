@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Placement: what an op wants of its operands.
  *
- * The op's shape rule (ir/shape.h) is the oracle: it says whether operands in these placements give a result, and in
- * which. For each mesh axis by itself, all other splits and sums left out, operands stay as they are if the rule
- * accepts them. Otherwise every combination is tried of: an operand as it is, whole, or split along an axis that
- * another operand, or a rule placement, splits by this mesh axis. Among the accepted ones that is taken which costs
- * least: the bytes of the conversions, and those from the result to its rule placement, over the bandwidth of the
- * mesh axis; a contraction that can give its result in the rule placement does so. Then the mesh axes are put together; if the whole type is refused (by the order of splits, say), mesh
- * axes are gathered until it is not.
+ * The op's shape rule (ir/shape.h) is the oracle: it says whether operands in these placements
+ * give a result, and in which. For each mesh axis by itself, all other splits and sums left out,
+ * operands stay as they are if the rule accepts them. Otherwise every combination is tried of: an
+ * operand as it is, whole, or split along an axis that another operand, or a rule placement,
+ * splits by this mesh axis. Among the accepted ones that is taken which costs least: the bytes of
+ * the conversions, and those from the result to its rule placement, over the bandwidth of the mesh
+ * axis; a contraction that can give its result in the rule placement does so. Then the mesh axes
+ * are put together; if the whole type is refused (by the order of splits, say), mesh axes are
+ * gathered until it is not.
  *
- * A library call is like an op whose rule is that of all ops of its function, one after the other. */
+ * A library call is like an op whose rule is that of all ops of its function in turn. */
 #include "passes/place_internal.h"
 
 #include "ir/shape.h"
@@ -33,7 +35,8 @@ typedef struct Like {
     uint32_t n;
 } Like;
 
-static const DtType *wish_like(const DtPlacer *p, const DtOp *op, uint32_t i, const DtType *const *in, const Like *like)
+static const DtType *wish_like(const DtPlacer *p, const DtOp *op, uint32_t i,
+                               const DtType *const *in, const Like *like)
 {
     const DtType *plain = op->out[i]->type;
     if (!like || (op->n_in && op->kind != DT_OP_EXPAND))
@@ -51,9 +54,11 @@ static const DtType *wish_like(const DtPlacer *p, const DtOp *op, uint32_t i, co
     return plain;
 }
 
-static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const Like *like, const DtType **ret_out);
+static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
+                          const Like *like, const DtType **ret_out);
 
-static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *const *in, const DtType **ret_out)
+static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *const *in,
+                               const DtType **ret_out)
 {
     const DtFunc *func = op->func;
     DtArena *arena = p->module->arena;
@@ -82,7 +87,8 @@ static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *
     return NULL;
 }
 
-static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const Like *like, const DtType **ret_out)
+static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
+                          const Like *like, const DtType **ret_out)
 {
     if (op->kind == DT_OP_CALL)
         return derive_call(p, op, in, ret_out);
@@ -107,7 +113,8 @@ static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const
     return dt_shape_derive(&draft, &p->module->mesh, wish, ret_out);
 }
 
-const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const DtType **ret_out)
+const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
+                                  const DtType **ret_out)
 {
     return derive(p, op, in, NULL, ret_out);
 }
@@ -132,7 +139,8 @@ typedef struct Choice { /* of the states of all operands on one mesh axis */
 
 static bool takes_sums(const DtOp *op, uint32_t operand)
 {
-    return op->kind == DT_OP_ADD || op->kind == DT_OP_SUB || op->kind == DT_OP_CONCAT || (op->kind == DT_OP_WHERE && operand > 0);
+    return op->kind == DT_OP_ADD || op->kind == DT_OP_SUB || op->kind == DT_OP_CONCAT ||
+           (op->kind == DT_OP_WHERE && operand > 0);
 }
 
 static bool may_wait(const DtPlaceScope *s, const DtOp *op)
@@ -140,8 +148,9 @@ static bool may_wait(const DtPlaceScope *s, const DtOp *op)
     return s->p->lazy || (op->n_out == 1 && s->lazy[op->out[0]->id]);
 }
 
-/* From the result to its rule placement. A sum that may wait until the end costs nothing on the way. Those of a library
- * call may end split under another name; that every rank does the whole call counts as if its result were exchanged. */
+/* From the result to its rule placement. A sum that may wait until the end costs nothing on the
+ * way. Those of a library call may end split under another name; that every rank does the whole
+ * call counts as if its result were exchanged. */
 static double behind(const Choice *c)
 {
     const bool calls = c->op->kind == DT_OP_CALL;
@@ -158,8 +167,8 @@ static double behind(const Choice *c)
             continue;
         double n = (double)p->module->mesh.axes[c->m].size;
         const DtType *whole = dt_placerule_with(p, rule, c->m, DT_PLACE_WHOLE);
-        double v = (double)dt_type_local_elements(whole, &p->module->mesh) * (double)dt_dtype_size(plain->dtype) *
-                   p->seconds[c->m] * (n - 1) / n;
+        double v = (double)dt_type_local_elements(whole, &p->module->mesh) *
+                   (double)dt_dtype_size(plain->dtype) * p->seconds[c->m] * (n - 1) / n;
         if (is == DT_PLACE_PENDING)
             cost += wanted == DT_PLACE_WHOLE && !calls ? 2 * v : v;
         else
@@ -168,8 +177,8 @@ static double behind(const Choice *c)
     return cost;
 }
 
-/* Whether the result is in its rule placement on the mesh axis, or a sum that will be whole: wanted of a contraction, so
- * that activations move and not parameters. */
+/* Whether the result is in its rule placement on the mesh axis, or a sum that will be whole:
+ * wanted of a contraction, so that activations move and not parameters. */
 static bool gives_rule(const Choice *c)
 {
     const DtType *rule = dt_placerule_of(c->s->p, c->op->out[0]->type, NULL, 0);
@@ -184,7 +193,8 @@ static void consider(Choice *c, const int *states)
     uint32_t by_rule = 0;
     for (uint32_t i = 0; i < c->op->n_in; i++) {
         const DtType *type = dt_placerule_project(c->in[i]->type, c->m);
-        c->types[i] = states[i] == c->now[i] ? type : dt_placerule_with(c->s->p, type, c->m, states[i]);
+        c->types[i] =
+            states[i] == c->now[i] ? type : dt_placerule_with(c->s->p, type, c->m, states[i]);
         cost += dt_placeconvert_cost(c->s, c->in[i], c->m, states[i]);
         by_rule += states[i] == dt_placerule_state(dt_placeconvert_rule(c->s, c->in[i]), c->m);
     }
@@ -192,7 +202,8 @@ static void consider(Choice *c, const int *states)
         return;
     const bool is_bound = c->op->kind == DT_OP_DOT && gives_rule(c);
     cost += behind(c);
-    if (is_bound == c->is_bound && (cost > c->least || (cost == c->least && by_rule <= c->most_by_rule)))
+    if (is_bound == c->is_bound &&
+        (cost > c->least || (cost == c->least && by_rule <= c->most_by_rule)))
         return;
     if (c->is_bound && !is_bound)
         return;
@@ -212,8 +223,8 @@ static void add_axis(Choice *c, const DtType *type, int state)
     c->axes[c->n_axes++] = type->axes[state].name;
 }
 
-/* Axes that something splits by this mesh axis: operands now, operands and results by rule. A library call tries all
- * axes of its operands. */
+/* Axes that something splits by this mesh axis: operands now, operands and results by rule. A
+ * library call tries all axes of its operands. */
 static void find_axes(Choice *c)
 {
     for (uint32_t i = 0; i < c->op->n_in; i++) {
@@ -237,7 +248,9 @@ static int split_state(const Choice *c, uint32_t i, const char *axis)
     if (d < 0)
         return DT_PLACE_WHOLE;
     type = dt_placerule_with(c->s->p, c->wanted[i], c->m, DT_PLACE_WHOLE);
-    return d == c->now[i] || dt_placerule_divides(c->s->p, type, (uint32_t)d, c->m) ? d : DT_PLACE_WHOLE;
+    return d == c->now[i] || dt_placerule_divides(c->s->p, type, (uint32_t)d, c->m)
+               ? d
+               : DT_PLACE_WHOLE;
 }
 
 static uint32_t options_of(const Choice *c, uint32_t i, int *ret)
@@ -300,8 +313,8 @@ static bool accepts_now(Choice *c)
     return !dt_placechoose_derive(c->s->p, c->op, c->types, c->out);
 }
 
-/* Over time nothing is exchanged: whole terms of sums are kept for the first micro-batch, what was made of positions
- * is made again, and other sums must be known ahead. */
+/* Over time nothing is exchanged: whole terms of sums are kept for the first micro-batch, what was
+ * made of positions is made again, and other sums must be known ahead. */
 static bool settle_time(Choice *c, DtValue **in)
 {
     DtPlacer *p = c->s->p;
@@ -312,15 +325,18 @@ static bool settle_time(Choice *c, DtValue **in)
         split = c->now[i] >= 0 && split < 0 ? (int)i : split;
     }
     for (uint32_t i = 0; sums && i < c->op->n_in; i++)
-        free = free && (c->now[i] == DT_PLACE_PENDING ? takes_sums(c->op, i) && in[i]->type->pending == DT_REDUCE_SUM
-                                                       : c->now[i] == DT_PLACE_WHOLE);
+        free = free && (c->now[i] == DT_PLACE_PENDING
+                            ? takes_sums(c->op, i) && in[i]->type->pending == DT_REDUCE_SUM
+                            : c->now[i] == DT_PLACE_WHOLE);
     for (uint32_t i = 0; i < c->op->n_in; i++) {
         if (sums && free && takes_sums(c->op, i) && c->now[i] == DT_PLACE_WHOLE)
             c->best[i] = DT_PLACE_PENDING;
-        else if (split >= 0 && c->now[i] == DT_PLACE_WHOLE && dt_placeconvert_info(c->s, in[i])->is_free)
+        else if (split >= 0 && c->now[i] == DT_PLACE_WHOLE &&
+                 dt_placeconvert_info(c->s, in[i])->is_free)
             c->best[i] = split_state(c, i, in[split]->type->axes[c->now[split]].name);
     }
-    for (uint32_t i = c->op->n_in; sums && !free && i-- > 0 && !accepts_now(c);) /* the last first: x / sum */
+    for (uint32_t i = c->op->n_in;
+         sums && !free && i-- > 0 && !accepts_now(c);) /* the last first: x / sum */
         if (c->now[i] == DT_PLACE_PENDING && !(in[i] = dt_placelazy_before_all(c->s, in[i], c->op)))
             return false;
     return !p->failed;
@@ -349,14 +365,16 @@ static bool choose_axis(Choice *c, DtValue **in)
 
 /* ---- all together ---- */
 
-static const char *reason_for(DtPlaceScope *s, const DtOp *op, const DtType *const *types, const DtType **out)
+static const char *reason_for(DtPlaceScope *s, const DtOp *op, const DtType *const *types,
+                              const DtType **out)
 {
     const char *reason = dt_placechoose_derive(s->p, op, types, out);
     return reason ? dt_arena_strndup(s->p->module->arena, reason, strlen(reason)) : NULL;
 }
 
 /* Gathers mesh axes, the last ones first, until the op takes its operands. */
-static const char *gather_until(DtPlaceScope *s, const DtOp *op, const DtType **types, const DtType **out)
+static const char *gather_until(DtPlaceScope *s, const DtOp *op, const DtType **types,
+                                const DtType **out)
 {
     const char *first = reason_for(s, op, types, out), *reason = first;
     for (uint32_t m = s->p->module->mesh.n; reason && m-- > 0;) {
@@ -374,7 +392,8 @@ static bool fail(DtPlaceScope *s, const DtOp *op, const char *why)
 {
     DtDiag *diag = dt_placechoose_refuse(
         s->p, E0591, op->span,
-        dt_arena_printf(s->p->module->arena, "`%s` cannot be computed in this layout: %s", dt_op_info[op->kind].text, why));
+        dt_arena_printf(s->p->module->arena, "`%s` cannot be computed in this layout: %s",
+                        dt_op_info[op->kind].text, why));
     dt_diag_note(diag, "no placement of its operands was found that its local rule accepts");
     return false;
 }
@@ -398,14 +417,16 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in)
     DtPlacer *p = s->p;
     Choice c = start(s, op, in);
     const DtType **wanted = c.wanted;
-    if (!dt_placechoose_derive(p, op, wanted, c.out) && dt_op_info[op->kind].op_class != DT_CLASS_INDEX)
+    if (!dt_placechoose_derive(p, op, wanted, c.out) &&
+        dt_op_info[op->kind].op_class != DT_CLASS_INDEX)
         return true;
     for (uint32_t m = 0; m < p->module->mesh.n; m++) {
         c.m = m;
         if (!choose_axis(&c, in))
             return false;
         for (uint32_t i = 0; i < op->n_in; i++) {
-            if (m == 0 && (p->time & 1) && c.now[i] == DT_PLACE_PENDING && !(in[i]->type->partial & 1))
+            if (m == 0 && (p->time & 1) && c.now[i] == DT_PLACE_PENDING &&
+                !(in[i]->type->partial & 1))
                 wanted[i] = in[i]->type; /* completed by the prologue, over the ranks too */
             else if (c.best[i] != c.now[i])
                 wanted[i] = dt_placerule_with(p, wanted[i], m, c.best[i]);

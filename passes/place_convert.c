@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Placement: from one placement of a value to another.
  *
- * A conversion is a sequence of communication ops, each on one mesh axis (an all_reduce on several), minor-most
- * first:
+ * A conversion is a sequence of communication ops, each on one mesh axis (an all_reduce on
+ * several), minor-most first:
  *
- *   shard           whole -> split     reduce_scatter  pending -> split     all_to_all  split -> split
- *   all_reduce      pending -> whole   all_gather      split -> whole
+ *   shard           whole -> split         all_reduce  pending -> whole
+ *   reduce_scatter  pending -> split       all_gather  split -> whole
+ *   all_to_all      split -> split
  *
- * What makes a value smaller comes first. A mesh axis that stands more minor than one to be dropped is moved away
- * or gathered before. All copies of a value in different placements form a ring, and a conversion starts from the
- * copy from which it costs least: `wq`, `wk` and `wv` share one gather. Values made of constants and positions are
- * made anew instead; what was expanded or renamed is converted before that. */
+ * What makes a value smaller comes first. A mesh axis that stands more minor than one to be
+ * dropped is moved away or gathered before. All copies of a value in different placements form a
+ * ring, and a conversion starts from the copy from which it costs least: `wq`, `wk` and `wv` share
+ * one gather. Values made of constants and positions are made anew instead; what was expanded or
+ * renamed is converted before that. */
 #include "passes/place_internal.h"
 
 #include "base/intern.h"
@@ -69,14 +71,16 @@ static int next_axis(const DtType *from, const DtType *to, uint32_t m)
 {
     for (uint32_t d = 0; d < to->rank; d++) {
         uint32_t n = from->axes[d].n_split;
-        if (is_prefix(&from->axes[d], &to->axes[d]) && n < to->axes[d].n_split && to->axes[d].split[n] == m)
+        if (is_prefix(&from->axes[d], &to->axes[d]) && n < to->axes[d].n_split &&
+            to->axes[d].split[n] == m)
             return (int)d;
     }
     return -1;
 }
 
 /* Whole (is_pending false) or pending values become split. */
-static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, bool is_pending, Step *ret)
+static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, bool is_pending,
+                      Step *ret)
 {
     for (uint32_t m = 0; m < p->module->mesh.n; m++) {
         int d = next_axis(from, to, m), state = dt_placerule_state(from, m);
@@ -89,7 +93,8 @@ static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, b
         for (uint32_t i = 0; i < from->rank; i++)
             axes[i] = from->axes[i];
         axes[d].split[axes[d].n_split++] = (uint8_t)m;
-        ret->type = dt_type_make(from->dtype, from->rank, axes, from->partial & (uint16_t)~ret->mesh, (DtReduce)from->pending);
+        ret->type = dt_type_make(from->dtype, from->rank, axes,
+                                 from->partial & (uint16_t)~ret->mesh, (DtReduce)from->pending);
         return true;
     }
     return false;
@@ -112,24 +117,28 @@ static bool drop_split(const DtType *from, const DtType *to, bool move, Step *re
         if (move)
             axes[e].split[axes[e].n_split++] = (uint8_t)m;
         *ret = (Step){move ? DT_OP_ALL_TO_ALL : DT_OP_ALL_GATHER, (uint16_t)(1u << m), NULL};
-        ret->type = dt_type_make(from->dtype, from->rank, axes, from->partial, (DtReduce)from->pending);
+        ret->type =
+            dt_type_make(from->dtype, from->rank, axes, from->partial, (DtReduce)from->pending);
         return true;
     }
     return false;
 }
 
-/* The first step from one type towards another; false if what is left is to keep a whole value on one rank. */
+/* The first step from one type towards another; false if what is left is to keep a whole value on
+ * one rank. */
 static bool next_step(const DtPlacer *p, const DtType *from, const DtType *to, Step *ret)
 {
-    if (add_split(p, from, to, false, ret) || add_split(p, from, to, true, ret) || drop_split(from, to, true, ret))
+    if (add_split(p, from, to, false, ret) || add_split(p, from, to, true, ret) ||
+        drop_split(from, to, true, ret))
         return true;
     uint16_t completed = from->partial & (uint16_t)~to->partial;
     for (uint32_t m = 0; m < p->module->mesh.n; m++)
         if (from->pending == DT_REDUCE_SUM && dt_placerule_state(to, m) >= 0)
-            completed &= (uint16_t)~(1u << m); /* reduce_scatter, once the axis is ready for it */
+            completed &= (uint16_t) ~(1u << m); /* reduce_scatter, once the axis is ready for it */
     if (completed) {
         *ret = (Step){DT_OP_ALL_REDUCE, completed, NULL};
-        ret->type = dt_type_make(from->dtype, from->rank, from->axes, from->partial & (uint16_t)~completed, (DtReduce)from->pending);
+        ret->type = dt_type_make(from->dtype, from->rank, from->axes,
+                                 from->partial & (uint16_t)~completed, (DtReduce)from->pending);
         return true;
     }
     return drop_split(from, to, false, ret);
@@ -139,7 +148,8 @@ static bool next_step(const DtPlacer *p, const DtType *from, const DtType *to, S
 
 static double local_bytes(const DtPlacer *p, const DtType *type)
 {
-    return (double)dt_type_local_elements(type, &p->module->mesh) * (double)dt_dtype_size(type->dtype);
+    return (double)dt_type_local_elements(type, &p->module->mesh) *
+           (double)dt_dtype_size(type->dtype);
 }
 
 static double step_cost(const DtPlacer *p, const DtType *from, const Step *step)
@@ -165,7 +175,8 @@ static double path_cost(const DtPlacer *p, const DtType *from, const DtType *to)
 {
     double cost = 0;
     Step step;
-    if ((dt_placerule_bits(from) ^ dt_placerule_bits(to)) & p->time || (from->partial & (uint16_t)~to->partial & p->time))
+    if ((dt_placerule_bits(from) ^ dt_placerule_bits(to)) & p->time ||
+        (from->partial & (uint16_t)~to->partial & p->time))
         return INFINITY;
     if (from->partial && to->partial && from->pending != to->pending)
         return INFINITY;
@@ -185,7 +196,8 @@ static bool is_rename(const DtOp *op)
     return ok;
 }
 
-/* The name that the operand of an expansion or a renaming has for an axis of the result; NULL: a new axis. */
+/* The name that the operand of an expansion or a renaming has for an axis of the result; NULL: a
+ * new axis. */
 static const char *name_before(const DtOp *op, const char *axis)
 {
     for (uint32_t e = 0; op->kind == DT_OP_RELABEL && e < op->n_relabels; e++)
@@ -211,13 +223,15 @@ double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, i
         return 0;
     if (value->op && (value->op->kind == DT_OP_EXPAND || is_rename(value->op)))
         return cost_before(s, value, m, state);
-    for (const DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value; copy = dt_placeconvert_info(s, copy)->next) {
+    for (const DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value;
+         copy = dt_placeconvert_info(s, copy)->next) {
         int other = dt_placerule_state(copy->type, m);
         if (other == state || (other == DT_PLACE_WHOLE && state >= 0))
             return 0;
     }
     const DtType *whole = dt_placerule_with(s->p, value->type, m, DT_PLACE_WHOLE);
-    double n = (double)s->p->module->mesh.axes[m].size, v = local_bytes(s->p, whole) * s->p->seconds[m] * (n - 1) / n;
+    double n = (double)s->p->module->mesh.axes[m].size,
+           v = local_bytes(s->p, whole) * s->p->seconds[m] * (n - 1) / n;
     if (now == DT_PLACE_WHOLE)
         return 0;
     if (now == DT_PLACE_PENDING)
@@ -227,7 +241,8 @@ double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, i
 
 /* ---- making ---- */
 
-/* The type of operand i of op for which its result has this type: an elementwise op, an expansion or a renaming. */
+/* The type of operand i of op for which its result has this type: an elementwise op, an expansion
+ * or a renaming. */
 static const DtType *operand_type(const DtOp *op, uint32_t i, const DtType *type)
 {
     const DtType *x = op->in[i]->type;
@@ -245,7 +260,8 @@ static const DtType *operand_type(const DtOp *op, uint32_t i, const DtType *type
     return dt_type_make(x->dtype, x->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* A value made of constants and positions, an expanded or a renamed one, again in another placement. */
+/* A value made of constants and positions, an expanded or a renamed one, again in another
+ * placement. */
 static DtValue *remake(DtPlaceScope *s, DtValue *value, const DtType *type)
 {
     const DtOp *op = value->op;
@@ -265,13 +281,16 @@ static bool can_remake(DtPlaceScope *s, const DtValue *value, const DtType *type
     if (!value->op || (type->partial & (uint16_t)~value->type->partial) ||
         ((value->type->partial & (uint16_t)~type->partial) & s->p->time))
         return false;
-    return value->op->kind == DT_OP_EXPAND || is_rename(value->op) || (dt_placeconvert_info(s, value)->is_free && !value->type->partial);
+    return value->op->kind == DT_OP_EXPAND || is_rename(value->op) ||
+           (dt_placeconvert_info(s, value)->is_free && !value->type->partial);
 }
 
 /* "sum over `ffn`": the axes whose contraction left x pending over these mesh axes. */
 static const char *what_is_pending(const DtValue *x, uint16_t mesh)
 {
-    const char *kind = x->type->pending == DT_REDUCE_SUM ? "sum" : x->type->pending == DT_REDUCE_MAX ? "maximum" : "minimum";
+    const char *kind = x->type->pending == DT_REDUCE_SUM   ? "sum"
+                       : x->type->pending == DT_REDUCE_MAX ? "maximum"
+                                                           : "minimum";
     while (x->op) {
         const DtOp *op = x->op;
         const DtValue *from = NULL;
@@ -281,9 +300,12 @@ static const char *what_is_pending(const DtValue *x, uint16_t mesh)
             break;
         if (!from) {
             const bool scatters = op->kind == DT_OP_SCATTER_ADD;
-            const char *axis = scatters && op->n_axes2 ? op->axes2[0] : !scatters && op->n_axes ? op->axes[0] : NULL;
-            return !axis || *axis == '@' ? dt_intern(kind) : op->kind == DT_OP_GATHER ? dt_intern_printf("lookup in split `%s`", axis)
-                                                                      : dt_intern_printf("%s over `%s`", kind, axis);
+            const char *axis = scatters && op->n_axes2   ? op->axes2[0]
+                               : !scatters && op->n_axes ? op->axes[0]
+                                                         : NULL;
+            return !axis || *axis == '@'      ? dt_intern(kind)
+                   : op->kind == DT_OP_GATHER ? dt_intern_printf("lookup in split `%s`", axis)
+                                              : dt_intern_printf("%s over `%s`", kind, axis);
         }
         x = from;
     }
@@ -301,10 +323,17 @@ static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
         const char *axis = x->type->axes[d].name, *mesh = p->module->mesh.axes[m].name;
         DtDiag *diag = dt_placechoose_refuse(
             p, E0594, s->b.span,
-            dt_arena_printf(p->module->arena, "`%s` is split over `%s` and needed whole here, and no `shard` line says so", axis, mesh));
-        dt_diag_note(diag, "`%s` was made by splitting or merging axes that are split over `%s`", axis, mesh);
+            dt_arena_printf(
+                p->module->arena,
+                "`%s` is split over `%s` and needed whole here, and no `shard` line says so", axis,
+                mesh));
+        dt_diag_note(diag, "`%s` was made by splitting or merging axes that are split over `%s`",
+                     axis, mesh);
         dt_diag_note(diag, "needed whole: %s", s->why ? s->why : "a result");
-        dt_diag_help(diag, "split another axis over `%s`; or add `shard %s on %s` if every rank is to receive all of it", mesh, axis, mesh);
+        dt_diag_help(diag,
+                     "split another axis over `%s`; or add `shard %s on %s` if every rank is to "
+                     "receive all of it",
+                     mesh, axis, mesh);
         return;
     }
 }
@@ -327,7 +356,8 @@ DtValue *dt_placeconvert_to(DtPlaceScope *s, DtValue *value, const DtType *type)
 {
     DtValue *from = value;
     double least = path_cost(s->p, value->type, type);
-    for (DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value; copy = dt_placeconvert_info(s, copy)->next) {
+    for (DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value;
+         copy = dt_placeconvert_info(s, copy)->next) {
         if (copy->type == type)
             return copy;
         double cost = path_cost(s->p, copy->type, type);

@@ -21,12 +21,12 @@ typedef struct DtPlaceLine {
     uint32_t n_mesh;
 } DtPlaceLine;
 
-/* What is known of a value of the function being made. Copies of one value in several placements form a ring;
- * they mean the same. */
+/* What is known of a value of the function being made. Copies of one value in several placements
+ * form a ring; they mean the same. */
 typedef struct DtPlaceInfo {
     DtValue *next;       /* in the ring; itself if alone */
     const DtType *bound; /* the rule placement that a limited line gives it, or NULL */
-    bool is_free;        /* made of nothing but constants and positions: any placement costs no communication */
+    bool is_free;        /* made of constants and positions: any placement costs nothing */
 } DtPlaceInfo;
 
 typedef struct DtPlaceKnown {
@@ -44,17 +44,20 @@ typedef struct DtPlaceMade {
 typedef struct DtPlacer {
     DtModule *module;
     const DtPassContext *context;
-    DT_VEC(DtPlaceLine) lines; /* the program's, then those learned from splits and merges */
-    uint32_t n_written;        /* how many are the program's */
+    DT_VEC(DtPlaceLine) lines;   /* the program's, then those learned from splits and merges */
+    uint32_t n_written;          /* how many are the program's */
     double seconds[DT_MAX_MESH]; /* per byte received over each mesh axis */
-    uint16_t time;             /* bit of the time axis, 0 if there is one micro-batch */
+    uint16_t time;               /* bit of the time axis, 0 if there is one micro-batch */
     bool failed;
-    DtFunc *top;               /* the copy of the entry being placed */
-    bool lazy;                 /* in the entry being placed all sums may wait (update) */
-    DtFunc *prologue;          /* what its data alone decide, for the whole batch before the first micro-batch; or NULL */
-    DT_VEC(DtPlaceKnown) clones;    /* values of top -> their copies in prologue */
-    DT_VEC(DtPlaceKnown) completed; /* pending values of top -> the inputs of top that hold them complete */
-    DT_VEC(DtEntryPoint) more;      /* prologues of finished entries */
+    DtFunc *top; /* the copy of the entry being placed */
+    bool lazy;   /* in it all sums may wait (update) */
+    /* What the data of top alone decide, before the first micro-batch; or NULL. clones: values of
+     * top -> their copies there. completed: pending values of top -> the inputs of top that hold
+     * them complete. more: prologues of finished entries. */
+    DtFunc *prologue;
+    DT_VEC(DtPlaceKnown) clones;
+    DT_VEC(DtPlaceKnown) completed;
+    DT_VEC(DtEntryPoint) more;
     DT_VEC(DtPlaceMade) made;
 } DtPlacer;
 
@@ -73,16 +76,18 @@ typedef struct DtPlaceScope {
 /* Fills lines and seconds, and the module's mesh; false after a diagnostic. */
 bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *config);
 
-/* type with the splits that the lines give it; those that it has are dropped. place: where it is an argument or
- * result, a parameter's path, or NULL. The first n_loops axes stay whole. */
-const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place, uint32_t n_loops);
+/* type with the splits that the lines give it; those that it has are dropped. place: where it is
+ * an argument or result, a parameter's path, or NULL. The first n_loops axes stay whole. */
+const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place,
+                              uint32_t n_loops);
 
 /* Whether a limited line holds at this place. */
 bool dt_placerule_is_limited(const DtPlacer *p, const char *place);
 
-/* The wanted type of result i of op, given its operands' types: the order of its axes, and splits of the axes that no
- * operand has. */
-const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i, const DtType *const *in);
+/* The wanted type of result i of op, given its operands' types: the order of its axes, and splits
+ * of the axes that no operand has. */
+const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i,
+                                const DtType *const *in);
 
 /* Whether the axis, which no line names, is split by mesh axis m because of what it was made of. */
 bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m);
@@ -95,7 +100,10 @@ bool dt_placerule_is_major(const DtPlacer *p, const char *axis, uint32_t a, uint
 
 /* ---- states of a type on one mesh axis ---- */
 
-enum { DT_PLACE_WHOLE = -1, DT_PLACE_PENDING = -2 }; /* otherwise the number of the axis that it splits */
+enum {
+    DT_PLACE_WHOLE = -1,
+    DT_PLACE_PENDING = -2
+}; /* otherwise the number of the axis that it splits */
 
 int dt_placerule_state(const DtType *type, uint32_t m);
 uint16_t dt_placerule_bits(const DtType *type); /* the mesh axes that split it */
@@ -108,18 +116,19 @@ bool dt_placerule_divides(const DtPlacer *p, const DtType *type, uint32_t a, uin
 
 /* ---- place_lazy.c ---- */
 
-/* For each value of func, whether a sum in it may stay pending because it flows, through linear ops only, into results
- * that may (results[i]). By id. */
+/* For each value of func, whether a sum in it may stay pending because it flows, through linear
+ * ops only, into results that may (results[i]). By id. */
 bool *dt_placelazy_of(const DtFunc *func, const bool *results, DtArena *arena);
 
-/* x, which is whole over these mesh axes, as a sum pending over them: x on the first rank, zero elsewhere. */
+/* x, which is whole over these mesh axes, as a sum pending over them: x on the first rank, zero
+ * elsewhere. */
 DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits);
 
 /* x, pending over time, complete; NULL after a diagnostic that says why it cannot be. */
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user);
 
-/* The prologue of the entry just placed becomes an entry of its own, "grad.prologue", whose results are the inputs of
- * the same names. */
+/* The prologue of the entry just placed becomes an entry of its own, "grad.prologue", whose
+ * results are the inputs of the same names. */
 void dt_placelazy_finish(DtPlacer *p, const char *entry);
 
 /* ---- place_convert.c ---- */
@@ -138,7 +147,8 @@ const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
 bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in);
 
 /* Why the op is refused on operands of these types, or NULL and its result types. */
-const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in, const DtType **ret_out);
+const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
+                                  const DtType **ret_out);
 
 DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
 

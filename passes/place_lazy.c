@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Placement: sums that may wait, and sums over time.
  *
- * A sum over ranks that is needed only at the end, once per step, stays pending until then: a parameter's gradient,
- * the loss. Where such a sum meets a term that is whole, the term is kept on the first rank and is zero elsewhere, so
- * that it is added once. Which values may wait is found backwards from the results, through linear ops.
+ * A sum over ranks that is needed only at the end, once per step, stays pending until then: a
+ * parameter's gradient, the loss. Where such a sum meets a term that is whole, the term is kept on
+ * the first rank and is zero elsewhere, so that it is added once. Which values may wait is found
+ * backwards from the results, through linear ops.
  *
- * Over time, the micro-batches, nothing can be completed in the middle of the step. What the data alone decide (the
- * number of valid labels, say) is computed by a pass over all micro-batches ahead of the first: the prologue. */
+ * Over time, the micro-batches, nothing can be completed in the middle of the step. What the data
+ * alone decide (the number of valid labels, say) is computed by a pass over all micro-batches
+ * ahead of the first: the prologue. */
 #include "passes/place_internal.h"
 
 #include "base/intern.h"
@@ -35,7 +37,8 @@ static bool is_linear(const DtOp *op, uint32_t operand)
     case DT_OP_SCATTER_ADD: return operand == 0;
     case DT_OP_REDUCE: return op->reduce == DT_REDUCE_SUM;
     case DT_OP_CAST:
-        return dt_dtype_is_float(op->in[0]->type->dtype) && dt_dtype_is_float(op->out[0]->type->dtype);
+        return dt_dtype_is_float(op->in[0]->type->dtype) &&
+               dt_dtype_is_float(op->out[0]->type->dtype);
     default: return false;
     }
 }
@@ -101,11 +104,15 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
         if (!(bits >> m & 1))
             continue;
         const DtMeshAxis *mesh = &s->p->module->mesh.axes[m];
-        DtAxis axis = {.name = dt_intern_printf("@%s", mesh->name), .extent = mesh->size, .n_split = 1, .split = {(uint8_t)m}};
+        DtAxis axis = {.name = dt_intern_printf("@%s", mesh->name),
+                       .extent = mesh->size,
+                       .n_split = 1,
+                       .split = {(uint8_t)m}};
         DtValue *rank = dt_graph_iota(b, axis);
         DtValue *first = dt_graph_binary(b, DT_OP_EQ, rank, dt_graph_constant(b, DT_I32, 0));
         x = dt_graph_where(b, first, x, dt_graph_constant(b, dtype, 0));
-        x = dt_graph_reduce(b, DT_REDUCE_SUM, x, 1, &axis.name); /* of one element on each rank: exact */
+        x = dt_graph_reduce(b, DT_REDUCE_SUM, x, 1,
+                            &axis.name); /* of one element on each rank: exact */
         x = dt_graph_cast(b, x, dtype);
     }
     return x;
@@ -117,7 +124,8 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
 static bool is_data_only(const DtValue *x)
 {
     const DtOp *op = x->op;
-    if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_RNG || (op->kind == DT_OP_INPUT && op->text[0] == '@'))
+    if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_RNG ||
+        (op->kind == DT_OP_INPUT && op->text[0] == '@'))
         return false;
     if (dt_op_info[op->kind].op_class == DT_CLASS_STRUCT)
         return false;
@@ -152,7 +160,8 @@ static DtValue *from_prologue(DtPlaceScope *s, DtValue *x)
         if (p->completed.at[i].from == x)
             return p->completed.at[i].to;
     if (!p->prologue)
-        p->prologue = dt_graph_func(p->module, dt_intern_printf("%s.prologue", p->top->name), DT_FUNC_ENTRY);
+        p->prologue =
+            dt_graph_func(p->module, dt_intern_printf("%s.prologue", p->top->name), DT_FUNC_ENTRY);
     DtBuilder ahead = {.func = p->prologue, .span = s->b.span, .path = s->b.path};
     dt_graph_return(p->prologue, clone_data(p, &ahead, x));
     const DtType *whole = dt_type_plain(x->type->dtype, x->type->rank, x->type->axes);
@@ -169,10 +178,12 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
         return from_prologue(s, x);
     DtDiag *diag = dt_placechoose_refuse(
         p, E0590, user->span,
-        dt_arena_printf(p->module->arena, "`%s` needs a sum over the whole batch, but `micro` cuts the batch in time",
+        dt_arena_printf(p->module->arena,
+                        "`%s` needs a sum over the whole batch, but `micro` cuts the batch in time",
                         dt_op_info[user->kind].text));
     dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
-    dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then sum over `each`; or drop "
+    dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then "
+                       "sum over `each`; or drop "
                        "`micro`");
     return NULL;
 }
@@ -183,7 +194,8 @@ void dt_placelazy_finish(DtPlacer *p, const char *entry)
         return;
     DtEntryPoint point = {.name = dt_intern_printf("%s.prologue", entry), .func = p->prologue};
     for (uint32_t i = 0; i < p->completed.n; i++)
-        DT_PUSH(p->module->arena, point.results, ((DtEntryResult){.name = p->completed.at[i].to->op->text, .accumulate = true}));
+        DT_PUSH(p->module->arena, point.results,
+                ((DtEntryResult){.name = p->completed.at[i].to->op->text, .accumulate = true}));
     DT_PUSH(p->module->arena, p->more, point);
     p->prologue = NULL;
     p->clones.n = p->completed.n = 0;

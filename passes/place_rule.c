@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rule placement: what the `shard` lines say of a value.
  *
- * The lines are walked in order, and within a line its axes in the order written; each axis that the value has
- * takes those of the line's mesh axes that no earlier axis of this value took. So `shard heads, ffn on tensor`
- * before `shard seq on tensor` splits seq only where neither heads nor ffn is. An axis of extent 1, or one that
- * the mesh axis does not divide, stays whole. A limited line counts only for values of its place. `micro` is the
- * first line, so that time is the major-most split of the batch.
+ * The lines are walked in order, and within a line its axes in the order written; each axis that
+ * the value has takes those of the line's mesh axes that no earlier axis of this value took. So
+ * `shard heads, ffn on tensor` before `shard seq on tensor` splits seq only where neither heads
+ * nor ffn is. An axis of extent 1, or one that the mesh axis does not divide, stays whole. A
+ * limited line counts only for values of its place. `micro` is the first line, so that time is the
+ * major-most split of the batch.
  *
- * A rename inherits nothing, but the axes that a split or merge of a split axis makes keep what they inherit, as
- * if a last line said so. */
+ * A rename inherits nothing, but the axes that a split or merge of a split axis makes keep what
+ * they inherit, as if a last line said so. */
 #include "passes/place_internal.h"
 
 #include "base/intern.h"
@@ -45,7 +46,8 @@ static bool is_part(Part part, const char *text)
     if (!colon)
         return is_text(part, text);
     size_t label = (size_t)(colon - part.at);
-    return is_text((Part){part.at, label}, text) || is_text((Part){colon + 1, part.len - label - 1}, text);
+    return is_text((Part){part.at, label}, text) ||
+           is_text((Part){colon + 1, part.len - label - 1}, text);
 }
 
 static bool holds(const DtPlaceLine *line, const char *place)
@@ -94,7 +96,8 @@ static void give(const DtPlacer *p, const DtPlaceLine *line, DtAxis *axis, uint1
     }
 }
 
-const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place, uint32_t n_loops)
+const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place,
+                              uint32_t n_loops)
 {
     DtAxis axes[DT_MAX_RANK];
     uint16_t used = 0;
@@ -147,7 +150,8 @@ void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type)
     }
 }
 
-/* How early the lines give mesh axis m to this axis; those that do not, come last in the order of the mesh. */
+/* How early the lines give mesh axis m to this axis; those that do not, come last in the order of
+ * the mesh. */
 static uint32_t order_of(const DtPlacer *p, const char *axis, uint32_t m)
 {
     for (uint32_t i = 0; i < p->lines.n; i++)
@@ -171,7 +175,8 @@ static bool has_axis(const DtType *const *in, uint32_t n, const char *axis)
     return false;
 }
 
-const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i, const DtType *const *in)
+const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i,
+                                const DtType *const *in)
 {
     const DtType *plain = op->out[i]->type;
     if (op->kind != DT_OP_EXPAND && op->kind != DT_OP_SCATTER_ADD)
@@ -183,7 +188,8 @@ const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i, c
         axes[d] = rule->axes[d];
         axes[d].n_split = 0;
         for (uint32_t s = 0; s < rule->axes[d].n_split; s++)
-            if (!(used >> rule->axes[d].split[s] & 1) && !has_axis(in, op->kind == DT_OP_EXPAND, axes[d].name))
+            if (!(used >> rule->axes[d].split[s] & 1) &&
+                !has_axis(in, op->kind == DT_OP_EXPAND, axes[d].name))
                 axes[d].split[axes[d].n_split++] = rule->axes[d].split[s];
     }
     return dt_type_plain(plain->dtype, plain->rank, axes);
@@ -214,11 +220,14 @@ const DtType *dt_placerule_project(const DtType *type, uint32_t m)
 {
     DtAxis axes[DT_MAX_RANK];
     for (uint32_t d = 0; d < type->rank; d++) {
-        axes[d] = (DtAxis){.name = type->axes[d].name, .extent = type->axes[d].extent, .zigzag = type->axes[d].zigzag};
+        axes[d] = (DtAxis){.name = type->axes[d].name,
+                           .extent = type->axes[d].extent,
+                           .zigzag = type->axes[d].zigzag};
         if (dt_shape_split_bits(&type->axes[d]) >> m & 1)
             axes[d].split[axes[d].n_split++] = (uint8_t)m;
     }
-    return dt_type_make(type->dtype, type->rank, axes, type->partial & (uint16_t)(1u << m), (DtReduce)type->pending);
+    return dt_type_make(type->dtype, type->rank, axes, type->partial & (uint16_t)(1u << m),
+                        (DtReduce)type->pending);
 }
 
 static void take(DtAxis *axis, uint32_t m)
@@ -247,7 +256,8 @@ const DtType *dt_placerule_with(const DtPlacer *p, const DtType *type, uint32_t 
             axis->split[at] = axis->split[at - 1];
         axis->split[at] = (uint8_t)m;
     }
-    return dt_type_make(type->dtype, type->rank, axes, partial, type->partial ? (DtReduce)type->pending : DT_REDUCE_SUM);
+    return dt_type_make(type->dtype, type->rank, axes, partial,
+                        type->partial ? (DtReduce)type->pending : DT_REDUCE_SUM);
 }
 
 /* ---- reading the configuration ---- */
@@ -303,7 +313,9 @@ static void find_speeds(DtPlacer *p, const DtClusterConfig *cluster)
     int64_t ranks = 1, node = cluster && cluster->gpus > 0 ? cluster->gpus : INT64_MAX;
     for (uint32_t m = mesh->n; m-- > 0;) {
         ranks *= mesh->axes[m].size;
-        double speed = !cluster ? 0 : ranks <= node ? cluster->intra.bytes_per_second : cluster->inter.bytes_per_second;
+        double speed = !cluster        ? 0
+                       : ranks <= node ? cluster->intra.bytes_per_second
+                                       : cluster->inter.bytes_per_second;
         p->seconds[m] = 1 / (speed > 0 ? speed : 10e9);
     }
 }
@@ -315,7 +327,8 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *c)
     if (c->micro > 1 && is_of_store(p, c->micro_axis))
         return not_yet(p, c->micro_span, "cutting an axis of a parameter into micro-batches");
     if (c->micro > 1) {
-        mesh->axes[mesh->n++] = (DtMeshAxis){.name = dt_intern("micro"), .size = c->micro, .is_time = true};
+        mesh->axes[mesh->n++] =
+            (DtMeshAxis){.name = dt_intern("micro"), .size = c->micro, .is_time = true};
         p->time = 1;
         DtPlaceLine line = {.axes = {c->micro_axis}, .n_axes = 1, .n_mesh = 1};
         DT_PUSH(p->module->arena, p->lines, line);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement of small programs. What is exchanged in a training step, as text: tests/golden/place/NAME.txt
- * (DT_BLESS=1 rewrites them). How often, where the field says so: Megatron's half-layers, experts. That every placed
- * program computes what the serial one does. */
+/* Placement of small programs. What is exchanged in a training step, as text:
+ * tests/golden/place/NAME.txt (DT_BLESS=1 rewrites them). How often, where the field says so:
+ * Megatron's half-layers, experts. That every placed program computes what the serial one does. */
 #include "golden.h"
 
 #include "judge/judge.h"
@@ -71,8 +71,8 @@ static void print_func(const DtMesh *mesh, const DtFunc *func, int depth, DtText
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         if (op->kind == DT_OP_LOOP) {
-            dt_text_printf(text, "%*s%s %s, carried: ", 2 * depth, "", op->loop->reverse ? "loop backwards" : "loop",
-                           op->loop->label);
+            dt_text_printf(text, "%*s%s %s, carried: ", 2 * depth, "",
+                           op->loop->reverse ? "loop backwards" : "loop", op->loop->label);
             print_values(mesh, op->loop->n_carried, op->in, text);
             dt_text_add(text, "\n");
             print_func(mesh, op->func, depth + 1, text);
@@ -87,7 +87,8 @@ static void print_func(const DtMesh *mesh, const DtFunc *func, int depth, DtText
         print_values(mesh, 1, op->in, text);
         dt_text_add(text, " -> ");
         print_values(mesh, 1, op->out, text);
-        dt_text_printf(text, "    %s%s%s\n", op->text, op->path ? ", " : "", op->path ? op->path : "");
+        dt_text_printf(text, "    %s%s%s\n", op->text, op->path ? ", " : "",
+                       op->path ? op->path : "");
     }
 }
 
@@ -138,11 +139,13 @@ static void judge(const Layout *layout)
 {
     DtArena *arena = dt_arena_new();
     DtLowerOptions options = options_of(arena, layout->file, layout->name);
-    const DtJudgeProgram task = {.options = &options, .kernels = kernels, .n_kernels = 1, .steps = 2, .as_it_is = true};
+    const DtJudgeProgram task = {
+        .options = &options, .kernels = kernels, .n_kernels = 1, .steps = 2, .as_it_is = true};
     DtDiags *diags = dt_diag_new(arena);
     DtJudgement judgement = {0};
     DtText shrunk = {0};
-    cr_expect_eq(dt_judge_program(arena, diags, &task, &judgement, &shrunk), DT_JUDGE_EQUAL, "%s", judgement.problem.at);
+    cr_expect_eq(dt_judge_program(arena, diags, &task, &judgement, &shrunk), DT_JUDGE_EQUAL, "%s",
+                 judgement.problem.at);
     dt_text_free(&judgement.problem);
     dt_text_free(&shrunk);
     dt_arena_free(arena);
@@ -151,9 +154,10 @@ static void judge(const Layout *layout)
 ParameterizedTestParameters(place, layouts)
 {
     static Layout cases[] = {
-        {"layouts", "data"},    {"layouts", "tensor"},     {"layouts", "sequence"},   {"layouts", "two_d"},
-        {"layouts", "gathered"}, {"layouts", "keys"},       {"layouts", "ulysses"},    {"layouts", "vocabulary"},
-        {"layouts", "everything"}, {"experts", "experts"}, {"experts", "groups"}, {"beside", "beside"},
+        {"layouts", "data"},    {"layouts", "tensor"},     {"layouts", "sequence"},
+        {"layouts", "two_d"},   {"layouts", "gathered"},   {"layouts", "keys"},
+        {"layouts", "ulysses"}, {"layouts", "vocabulary"}, {"layouts", "everything"},
+        {"experts", "experts"}, {"experts", "groups"},     {"beside", "beside"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -174,7 +178,8 @@ ParameterizedTest(Layout *layout, place, layouts)
 ParameterizedTestParameters(place, zoo)
 {
     static Layout cases[] = {
-        {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"}, {"zoo", "widths"}, {"zoo", "groups"}, {"zoo", "places"},
+        {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"},
+        {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -206,15 +211,20 @@ static void expect_counts(const char *file, const char *name, bool reverse, Coun
     DtArena *arena = dt_arena_new();
     const DtFunc *grad = entry(placed(arena, file, name), "grad")->func;
     const char *way = reverse ? "backward" : "forward";
-    cr_expect_eq(count(grad, DT_OP_ALL_REDUCE, reverse), want.all_reduce, "%s %s: all_reduce", name, way);
-    cr_expect_eq(count(grad, DT_OP_ALL_GATHER, reverse), want.all_gather, "%s %s: all_gather", name, way);
-    cr_expect_eq(count(grad, DT_OP_REDUCE_SCATTER, reverse), want.reduce_scatter, "%s %s: reduce_scatter", name, way);
-    cr_expect_eq(count(grad, DT_OP_ALL_TO_ALL, reverse), want.all_to_all, "%s %s: all_to_all", name, way);
+    cr_expect_eq(count(grad, DT_OP_ALL_REDUCE, reverse), want.all_reduce, "%s %s: all_reduce", name,
+                 way);
+    cr_expect_eq(count(grad, DT_OP_ALL_GATHER, reverse), want.all_gather, "%s %s: all_gather", name,
+                 way);
+    cr_expect_eq(count(grad, DT_OP_REDUCE_SCATTER, reverse), want.reduce_scatter,
+                 "%s %s: reduce_scatter", name, way);
+    cr_expect_eq(count(grad, DT_OP_ALL_TO_ALL, reverse), want.all_to_all, "%s %s: all_to_all", name,
+                 way);
     dt_arena_free(arena);
 }
 
-/* One all_reduce per half-layer each way; with sequence parallelism a gather and a reduce_scatter, and backward
- * another gather of what the forward part had gathered. Data parallelism exchanges nothing before the end. */
+/* One all_reduce per half-layer each way; with sequence parallelism a gather and a reduce_scatter,
+ * and backward another gather of what the forward part had gathered. Data parallelism exchanges
+ * nothing before the end. */
 Test(place, megatron)
 {
     expect_counts("layouts", "data", false, (Counts){0});
@@ -235,7 +245,8 @@ Test(place, beside)
 Test(place, contexts)
 {
     expect_counts("layouts", "ulysses", false, (Counts){.all_to_all = 4});
-    expect_counts("layouts", "ulysses", true, (Counts){.all_to_all = 5}); /* of four cotangents, and o */
+    expect_counts("layouts", "ulysses", true,
+                  (Counts){.all_to_all = 5}); /* of four cotangents, and o */
     expect_counts("layouts", "gathered", false, (Counts){.all_gather = 2});
     expect_counts("layouts", "keys", false, (Counts){.all_gather = 2});
 }

@@ -167,6 +167,27 @@ static void mix_stores(Zero *z)
     }
 }
 
+/* A parameter on several pipeline stages has a bucket of its own, so that the buckets that stages add up hold the
+ * same; none if some stage computes no gradient of it, and adds zeros of the parameter's own type. */
+static void part_shared(Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    const DtStore **params = DT_NEW_ARRAY(z->buckets.arena, const DtStore *, module->stores.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < module->stores.n && module->pipeline; i++)
+        if (module->stores.at[i]->kind == DT_STORE_PARAM)
+            params[n++] = module->stores.at[i];
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < n; k++) {
+            if (i == k || params[i]->path != params[k]->path || params[i]->first != params[k]->first)
+                continue;
+            Member *m = &z->members[params[i]->index], *other = &z->members[params[k]->index];
+            m->key = dt_hash_text(params[i]->path, m->key);
+            m->usable = m->usable && other->store && other->usable && m->pending == other->pending;
+            other->usable = other->usable && m->usable;
+        }
+}
+
 /* ---- buckets ---- */
 
 static int by_completion(const void *a, const void *b)
@@ -355,6 +376,7 @@ static void make_buckets(Zero *z)
         if (dt_zero_applies(&z->buckets, module->entries.at[i].func))
             read_update(z, module->entries.at[i].func);
     mix_stores(z);
+    part_shared(z);
     for (uint32_t i = 0; i < module->stores.n; i++)
         if (z->members[i].store && z->members[i].usable)
             list[n++] = &z->members[i];

@@ -8,6 +8,7 @@ fixed seed). `sweep.py --plan` prints it; layouts.txt holds it, with what become
 import itertools
 import math
 import random
+import re
 
 # ---- programs ----
 
@@ -225,47 +226,72 @@ def options(row):
 
 # Names that shard lines may split, with extents that many numbers of ranks divide.
 LOOSE = {
-    "gpt2": "batch=12 seq=12 vocab=12 embed=12 heads=6 layers=2 | kseq ffn",
-    "llama": "batch=12 seq=4 vocab=12 layers=8 embed=4 kv=4 group=2 head=4 ffn=12 | kseq",
-    "moe": "batch=12 seq=4 vocab=12 layers=8 pool=12 experts=4 embed=4 kv=4 group=2 head=4 ffn=12 | kseq route each",
-    "t5": "batch=12 src=4 tgt=6 vocab=12 enc=2 dec=2 embed=4 heads=4 head=4 ffn=12 buckets=8 | ksrc ktgt",
-    "vit": "batch=12 gh=2 gw=2 ph=2 pw=2 classes=12 layers=2 embed=12 heads=4 head=4 ffn=12 |",
+    "gpt2": "batch=24 seq=4 vocab=12 embed=12 heads=6 layers=8 | kseq ffn",
+    "llama": "batch=24 seq=4 vocab=12 layers=8 embed=4 kv=4 group=2 head=4 ffn=12 | kseq",
+    "moe": "batch=24 seq=4 vocab=12 layers=8 pool=12 experts=4 embed=4 kv=4 group=2 head=4 ffn=12 | kseq route each",
+    "t5": "batch=24 src=4 tgt=6 vocab=12 enc=4 dec=4 embed=4 heads=4 head=4 ffn=12 buckets=8 | ksrc ktgt",
+    "vit": "batch=24 gh=2 gw=2 ph=2 pw=2 classes=12 layers=8 embed=12 heads=4 head=4 ffn=12 |",
     "vgg16": "batch=12 side=32 c0=2 classes=12 fc=12 | fd",
-    "bert": "batch=12 seq=4 vocab=12 layers=2 embed=12 heads=4 head=4 ffn=12 | kseq embed2",
+    "bert": "batch=24 seq=4 vocab=12 layers=8 embed=12 heads=4 head=4 ffn=12 | kseq embed2",
 }
 
 
-def loose(rng, root):
-    """(text, options, what it is in one line) of a random mesh with random shard lines."""
-    program = rng.choice(list(LOOSE))
-    dims, more = LOOSE[program].split(" |")
-    names = [dim.split("=")[0] for dim in dims.split()] + more.split()
-    names = [name for name in names if name not in ("layers", "enc", "dec", "side", "c0", "pool", "gh", "gw", "ph", "pw")]
-    sizes = [2]
-    for _ in range(rng.choice((0, 1, 1, 2, 3))):
-        sizes.append(rng.choice((2, 2, 3, 4)))
-    rng.shuffle(sizes)
-    while math.prod(sizes) > 16:
-        sizes.pop()
-    mesh, lines, ranks = ["m%d" % i for i in range(len(sizes))], [], math.prod(sizes)
-    for axis in mesh:  # every mesh axis is used
-        lines.append("%s on %s" % (", ".join(rng.sample(names, rng.choice((1, 1, 2, 3)))), axis))
-    for _ in range(rng.choice((0, 1, 1, 2))):
+def loose_shards(rng, program, names, mesh):
+    """Shard lines in which every mesh axis occurs."""
+    lines = ["%s on %s" % (", ".join(rng.sample(names, rng.choice((1, 1, 2, 3)))), axis) for axis in mesh]
+    for _ in range(rng.choice((0, 1, 1, 2)) if mesh else 0):
         on = rng.sample(mesh, min(len(mesh), rng.choice((1, 2))))
         place = rng.choice(("", "", "", "attend.")) if "loops" in PROGRAMS[program] else ""
         lines.append("%s on %s" % (", ".join(place + n for n in rng.sample(names, rng.choice((1, 2)))), ", ".join(on)))
     rng.shuffle(lines)
-    micro = rng.choice((1, 1, 2, 3))
-    text = ['include "%s/%s"' % (root, PROGRAMS[program]["file"]), 'cluster swept { gpus = %d; gpu = "cpu" }' % ranks,
-            "parallel swept on swept {", "  mesh " + ", ".join("%s = %d" % pair for pair in zip(mesh, sizes))]
-    text += ["  shard " + line for line in lines]
+    return ["shard " + line for line in lines]
+
+
+def loose_rest(rng, program, mesh):
+    """(directives, stages): micro-batches, a pipeline, ZeRO, recomputation."""
+    lines, stages, micro, loops = [], 1, rng.choice((1, 1, 2, 3, 4)), PROGRAMS[program].get("loops", [])
+    if loops and rng.random() < 0.4:
+        stages, micro = rng.choice((2, 2, 4)), rng.choice((2, 3, 4, 6))
+        schedule = rng.choice(FACTORS["schedule"][1:])
+        if schedule == "interleaved_1f1b":
+            micro = 4
+        chunks = CHUNKS.get(schedule, 1)
+        lines.append('pipeline %s on pipe (schedule = "%s"%s)' % (
+            ", ".join(loops), schedule, ", chunks = %d" % chunks if chunks > 1 else ""))
     if micro > 1:
-        text.append("  micro batch = %d" % micro)
+        lines.append("micro batch = %d" % micro)
+    if mesh and rng.random() < 0.5:
+        on = [axis for axis in mesh if rng.random() < 0.7] or mesh[:1]
+        bucket = rng.choice(("", "", " (bucket = 256B)", " (bucket = 1KiB)"))
+        lines.append("zero %d on %s%s" % (rng.choice((1, 2, 3)), ", ".join(on), bucket))
+    if loops and rng.random() < 0.4:
+        what = rng.choice(("", "", " (keep = (attend))", " (keep = (attention))", " (drop = (mlp))", " (drop = (attend))"))
+        lines += ["remat %s%s" % (loop, what) for loop in loops if rng.random() < 0.8]
+    return lines, stages
+
+
+def loose(rng, root):
+    """(text, options, what it is in one line) of a random mesh with random directives."""
+    program = rng.choice(list(LOOSE))
+    dims, more = LOOSE[program].split(" |")
+    names = [dim.split("=")[0] for dim in dims.split()] + more.split()
+    names = [name for name in names
+             if name not in ("layers", "enc", "dec", "side", "c0", "pool", "gh", "gw", "ph", "pw")]
+    sizes = [rng.choice((2, 2, 3, 4)) for _ in range(rng.choice((1, 1, 2, 2, 3, 4)))]
+    rest, stages = loose_rest(rng, program, ["m%d" % i for i in range(len(sizes))])
+    while math.prod(sizes) * stages > 16:
+        sizes.pop()
+    mesh = ["m%d" % i for i in range(len(sizes))]
+    rest = [line for line in rest if not line.startswith("zero") or set(re.findall(r"m\d", line)) <= set(mesh)]
+    lines = loose_shards(rng, program, names, mesh) + rest
+    axes = (["pipe = %d" % stages] if stages > 1 else []) + ["%s = %d" % pair for pair in zip(mesh, sizes)]
+    text = ['include "%s/%s"' % (root, PROGRAMS[program]["file"]),
+            'cluster swept { gpus = %d; gpu = "cpu" }' % (math.prod(sizes) * stages),
+            "parallel swept on swept {", "  mesh " + ", ".join(axes)] + ["  " + line for line in lines] + ["}", ""]
     made = ["--parallel", "swept", "--set", "train.precision=" + PRECISIONS["f32"]]
     for dim in dims.split():
         made += ["-D", dim]
-    return "\n".join(text + ["}", ""]), made, "%s %s; %s; micro %d" % (
-        program, " x ".join(map(str, sizes)), "; ".join(lines), micro)
+    return "\n".join(text), made, "%s: mesh %s; %s" % (program, ", ".join(axes), "; ".join(lines))
 
 
 def name(row):

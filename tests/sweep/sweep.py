@@ -3,7 +3,7 @@
 """The sweep: programs under many layouts, each compared with the serial program by `dtc --verify`.
 
   sweep.py DTC           the layouts marked * in layouts.txt
-  sweep.py DTC --all     all of them
+  sweep.py DTC --all     all of them, and 100 random ones
   sweep.py DTC 17 23     these, with their texts and what dtc says
   sweep.py DTC --bless   runs all and writes what became of each
   sweep.py DTC --random N [SEED]   N random meshes with random shard lines: none may be different or crash
@@ -136,6 +136,8 @@ def main(arguments):
         write(found)
     else:
         _, good = sweep(dtc, rows if "--all" in arguments else [row for row in rows if row[1]], False)
+    if "--all" in arguments:
+        good = sweep_random(dtc, 100, 5) and good
     return 0 if good else 1
 
 

@@ -99,6 +99,43 @@ for layout in p4 inter p2d2; do
     run $layout.plan --resume whole --generate '12 sq' --tokens 20 --temperature 0; exits 0; holds cmp out a.txt
 done
 
+# ---- a state on one stage ----
+cat >state.dsl <<'END'
+include "std.dsl"
+dim batch = 8, embed = 8, layers = 4, wide = embed, mid = embed
+model m(f32 x[batch, embed]) -> [batch, embed] {
+  param w0[embed, wide] = normal(0.3)
+  y = first:linear[embed, wide](x) + x @embed w0
+  repeat h in layers {
+    param w[wide, mid] = normal(0.3)
+    y = y + tanh(y @wide w)[mid -> wide]
+  }
+  state mu[wide] = zeros
+  z = y - (if training then stop(mu) else mu)
+  mu = 0.9 * mu + 0.1 * mean[batch](stop(y))
+  return last:linear[wide, embed](z)
+}
+train {
+  f32 x[batch, embed] = synthetic(-1, 1)
+  y = m(x)
+  loss = mean[batch, embed]((y - sin(x)) * (y - sin(x)))
+  optimizer = adamw(lr = 1e-2, clip = 1.0)
+  steps = 10
+}
+cluster two { nodes = 1; gpus = 2; gpu = "cpu" }
+cluster four { nodes = 1; gpus = 4; gpu = "cpu" }
+parallel loop on two { mesh pipe = 2; pipeline h on pipe (schedule = zb_v); micro batch = 2 }
+parallel both on four { mesh pipe = 2, data = 2; pipeline h on pipe (schedule = zb_h1); micro batch = 2; shard batch on data }
+END
+states() { "$dtc" state.dsl --parallel "$1" -o "$1.plan" 2>err || { what="dtc state.dsl $1"; fail 'cannot compile'; }; }
+states none
+run none.plan -q --log state.jsonl; exits 0; numbers state.jsonl >state.losses
+for layout in loop both; do
+    states $layout
+    run $layout.plan -q --log $layout.jsonl; exits 0; numbers $layout.jsonl >$layout.losses
+    alike state.losses $layout.losses 1e-5 10
+done
+
 # ---- a stage dies, a stage stops, and everything goes on ----
 disturb() { # signal, further arguments
     signal=$1

@@ -18,6 +18,7 @@
 #define MOE                                                                                                                \
     "examples/moe.dsl", "batch=2 seq=4 vocab=9 layers=4 pool=2 experts=4 embed=4 kv=1 group=2 head=2 ffn=3", 9, "h"
 #define BERT "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=4 embed=4 heads=2 head=2 ffn=5", 2, "h"
+#define SHARED "tests/passes/programs/shared_layer.dsl", "", 5, "h"
 #define VGG "examples/vgg16.dsl", "batch=1 side=32 c0=1 classes=3 fc=2", 3, "vgg16"
 
 static const Layout layouts[] = {
@@ -51,6 +52,10 @@ static const Layout layouts[] = {
     {VGG, "1f1b", 3, 1, 4, {0}, {"t.0", "f1"}, false},
     {VGG, "zb_h1", 2, 1, 3, {0}, {"s.1.c2"}, false},
     {VGG, "interleaved_1f1b", 2, 2, 2, {0}, {"s.1", "t.1.c2", "f2"}, false},
+    {SHARED, "1f1b", 3, 1, 4, {0}, {0}, false},
+    {SHARED, "zb_v", 2, 2, 4, {1, 2, 3}, {0}, false},
+    {SHARED, "zb_h1", 2, 1, 3, {0}, {0}, false},
+    {SHARED, "interleaved_1f1b", 2, 2, 2, {0}, {0}, false},
 };
 
 Test(stage, equals_the_program_in_one_piece, .timeout = 300)
@@ -81,3 +86,60 @@ static void compare_golden(const char *name, const char *schedule)
 
 Test(stage, golden_1f1b) { compare_golden("passes/stage", "1f1b"); }
 Test(stage, golden_zb_h1) { compare_golden("passes/stage_split", "zb_h1"); }
+
+/* ---- where it is cut ---- */
+
+/* First iteration and number of iterations that a stage has of a loop's parameter. */
+static void expect_range(const Staged *p, const char *path, int32_t stage, int64_t first, int64_t n)
+{
+    for (uint32_t i = 0; i < p->cut->stores.n; i++) {
+        const DtStore *s = p->cut->stores.at[i];
+        if (s->kind != DT_STORE_PARAM || s->stage != stage || strcmp(s->path, path) != 0)
+            continue;
+        cr_expect_eq(s->first, first, "`%s` of stage %d begins at %lld", path, stage, (long long)s->first);
+        cr_expect_eq(s->type->axes[0].extent, n, "`%s` of stage %d has %lld iterations", path, stage,
+                     (long long)s->type->axes[0].extent);
+        return;
+    }
+    cr_expect_eq(n, 0, "stage %d has no `%s`", stage, path);
+}
+
+Test(stage, cuts_as_asked)
+{
+    const Layout layout = {T5, "1f1b", 3, 1, 2, {1, 5}, {0}, false};
+    Staged *p = stage_program(&layout);
+    cr_assert(p->cut);
+    expect_range(p, "e.attention.wq.w", 0, 0, 1);
+    expect_range(p, "e.attention.wq.w", 1, 1, 2);
+    expect_range(p, "e.attention.wq.w", 2, 0, 0);
+    expect_range(p, "d.self.wq.w", 0, 0, 0);
+    expect_range(p, "d.self.wq.w", 1, 0, 2);
+    expect_range(p, "d.self.wq.w", 2, 2, 1);
+    stage_free(p);
+}
+
+/* Iterations that cost alike are shared out evenly; a head that costs as much as they do has a stage of its own. */
+Test(stage, cuts_by_cost)
+{
+    const Layout even = {"examples/gpt2.dsl", "batch=2 seq=3 vocab=2 layers=8 embed=16 heads=2", 2, "h", "1f1b", 4, 1, 2, {0}, {0}, false};
+    const Layout heavy = {"examples/gpt2.dsl", "batch=2 seq=64 vocab=2000 layers=2 embed=16 heads=2", 2, "h", "1f1b", 2, 1, 2, {0}, {0}, false};
+    Staged *p = stage_program(&even);
+    cr_assert(p->cut);
+    for (int32_t s = 0; s < 4; s++)
+        expect_range(p, "h.mlp.up.w", s, 2 * s, 2);
+    stage_free(p);
+    p = stage_program(&heavy);
+    cr_assert(p->cut);
+    expect_range(p, "h.mlp.up.w", 0, 0, 2);
+    expect_range(p, "h.mlp.up.w", 1, 0, 0);
+    stage_free(p);
+}
+
+Test(stage, refusals)
+{
+    const Layout order = {VGG, "1f1b", 3, 1, 2, {0}, {"f1", "t.0"}, false};
+    Staged *p = stage_program(&order);
+    cr_expect_null(p->cut);
+    cr_expect_eq(dt_diag_errors(p->diags), 1);
+    stage_free(p);
+}

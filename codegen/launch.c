@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/intern.h"
+#include "ir/pipeline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,19 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
     return arg;
 }
 
+/* Adds the number of the loop's first iteration. In a pipeline as a multiple of the stage plus a rest, which is the same on
+ * stages that hold equally many iterations one after the other: so they share the instruction. */
+static void add_first(DtEmit *e, DtEArg *arg, const DtLoop *loop, int64_t stride)
+{
+    const DtMesh *mesh = &e->module->mesh;
+    arg->base += stride * loop->first;
+    if (!e->module->pipeline)
+        return;
+    arg->coord_axis[0] = (uint8_t)(e->module->pipeline->mesh - (mesh->n && mesh->axes[0].is_time ? 1 : 0));
+    arg->coord[0] += stride * loop->count;
+    arg->base -= stride * loop->count * e->stage;
+}
+
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
 {
     DtEArg arg = {.kind = DT_ARG_INTEGER};
@@ -111,12 +125,12 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
     case DT_KINT_STEP: arg.kind = DT_ARG_STEP; break;
     case DT_KINT_INDEX:
         arg.reg[e->scope->reg] = 1;
-        arg.base = e->scope->loop->first;
+        add_first(e, &arg, e->scope->loop, 1);
         break;
     case DT_KINT_ITERATION:
         for (const DtScope *scope = e->scope; scope && scope->loop; scope = scope->parent) {
             arg.reg[scope->reg] = stride;
-            arg.base += stride * scope->loop->first;
+            add_first(e, &arg, scope->loop, stride);
             stride *= scope->loop->count;
         }
         break;

@@ -2,7 +2,8 @@
 /* Entries that are emitted alike. Stages of a pipeline that hold the same number of the same layers do the same work in
  * the same places; emitting one of them is enough. The key of an entry is everything that its instructions depend on,
  * as bytes: its ops with their operands by number, types and attributes, the places of stores and inputs that
- * they read, and where its results go. A loop's first iteration is part of it only if the body asks for its number. */
+ * they read, and where its results go. A loop's first iteration is part of it only if the body asks for its number, and
+ * then as far as it does not grow with the stage. */
 #include "codegen/emit.h"
 
 #include <string.h>
@@ -52,8 +53,7 @@ static void add_func(Key *key, const DtFunc *func);
 static void add_loop(Key *key, const DtOp *op)
 {
     DtLoop loop = *op->loop;
-    if (!asks_for_number(op->func))
-        loop.first = 0;
+    loop.first = asks_for_number(op->func) ? loop.first - loop.count * key->e->stage : 0; /* launch.c: add_first */
     const uint32_t numbers[] = {loop.reverse, loop.n_carried, loop.n_invariant, loop.n_stacked, loop.n_stacked_out};
     ADD(key, loop.label);
     ADD(key, loop.axis);

@@ -144,6 +144,8 @@ typedef struct DtEmit {
 } DtEmit;
 
 /* place.c */
+int64_t dt_place_bytes(const DtEmit *e, const DtType *type); /* of a rank's part */
+int64_t dt_place_aligned(int64_t bytes);                     /* up to a multiple of DT_PLAN_ALIGN */
 uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes);                      /* a temporary */
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes);/* at the end of an arena */
 DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer);

@@ -67,7 +67,7 @@ static void mark_stores(DtEmit *e)
 /* The memory of a store that lies in no other; the same if asked again. */
 static uint32_t memory_of(DtEmit *e, const DtStore *store)
 {
-    int64_t bytes = dt_type_local_elements(store->type, &e->module->mesh) * (int64_t)dt_dtype_size(store->type->dtype);
+    int64_t bytes = dt_place_bytes(e, store->type);
     if (!e->stores[store->index].set)
         e->stores[store->index] = dt_place_dense(e, store->type, dt_place_fixed(e, store->path, arena_of(store), bytes));
     return e->stores[store->index].view.buffer;
@@ -139,7 +139,7 @@ static void add_input(DtEmit *e, const DtOp *op)
         if (e->inputs.at[i].name == op->text)
             return;
     const DtType *type = op->out[0]->type;
-    int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+    int64_t bytes = dt_place_bytes(e, type);
     bool scalar = op->text[0] == '@';
     uint32_t buffer = dt_place_fixed(e, op->text, scalar ? DT_ARENA_SCALARS : DT_ARENA_INPUTS, bytes);
     DT_PUSH(e->arena, e->inputs, ((DtEInput){op->text, dt_place_dense(e, type, buffer), type}));
@@ -253,7 +253,7 @@ static const DtValue *param_value(const DtFunc *func, const DtStore *store)
 static DtPlace shadow_of(DtEmit *e, const DtStore *store)
 {
     if (!e->shadows[store->index].set) {
-        int64_t bytes = dt_type_local_elements(store->type, &e->module->mesh) * (int64_t)dt_dtype_size(store->type->dtype);
+        int64_t bytes = dt_place_bytes(e, store->type);
         e->shadows[store->index] = dt_place_dense(e, store->type, dt_place_fixed(e, store->path, DT_ARENA_OPTIMIZER, bytes));
     }
     return e->shadows[store->index];
@@ -277,7 +277,7 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
             wanted->place = e->stores[result->store->index];
             wanted->old = param_value(func, result->store);
         } else {
-            int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+            int64_t bytes = dt_place_bytes(e, type);
             if (e->module->pipeline) {
                 wanted->place = dt_pipeline_named(e, name, result->name, type);
                 continue;
@@ -310,7 +310,7 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
         }
         DtBuffer *buffer = &e->buffers.at[wanted[i].place.view.buffer];
         DtBuffer *first = run.set ? &e->buffers.at[run.view.buffer] : NULL;
-        int64_t end = buffer->offset + (buffer->bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
+        int64_t end = buffer->offset + dt_place_aligned(buffer->bytes);
         if (first && run_mesh == mesh && buffer->offset == first->offset + run.view.extent[0] * 4) {
             run.view.extent[0] = (end - first->offset) / 4;
             continue;

@@ -34,8 +34,6 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static int64_t aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN; }
-
 static void place_temporaries(DtEmit *e)
 {
     uint32_t most = e->buffers.n - e->entry_buffer;
@@ -60,12 +58,12 @@ static void place_temporaries(DtEmit *e)
             const DtBuffer *other = &e->buffers.at[near[j]];
             if (other->offset >= at + buffer->bytes)
                 break;
-            if (aligned(other->offset + other->bytes) > at)
-                at = aligned(other->offset + other->bytes);
+            if (dt_place_aligned(other->offset + other->bytes) > at)
+                at = dt_place_aligned(other->offset + other->bytes);
         }
         buffer->offset = at;
-        if (aligned(at + buffer->bytes) > e->arena_bytes[DT_ARENA_ACTIVATIONS])
-            e->arena_bytes[DT_ARENA_ACTIVATIONS] = aligned(at + buffer->bytes);
+        if (dt_place_aligned(at + buffer->bytes) > e->arena_bytes[DT_ARENA_ACTIVATIONS])
+            e->arena_bytes[DT_ARENA_ACTIVATIONS] = dt_place_aligned(at + buffer->bytes);
     }
 }
 

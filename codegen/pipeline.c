@@ -67,13 +67,6 @@ int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage)
     return common ? e->arena_bytes[arena] : e->pipeline->bytes[stage * DT_EMIT_ARENAS + arena];
 }
 
-static int64_t bytes_of(const DtEmit *e, const DtType *type)
-{
-    return dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
-}
-
-static int64_t aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN; }
-
 static const char *plan_name(const DtPipelineRun *run) { return strcmp(run->name, "grad") == 0 ? "step" : run->name; }
 
 /* "eval" needs held-out data. */
@@ -92,7 +85,7 @@ DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const 
             return known->place;
     }
     DtPlanArenaKind arena = type->rank ? DT_ARENA_WORKSPACE : DT_ARENA_SCALARS;
-    uint32_t buffer = dt_place_fixed(e, name, arena, bytes_of(e, type));
+    uint32_t buffer = dt_place_fixed(e, name, arena, dt_place_bytes(e, type));
     Named named = {entry, name, type, dt_place_dense(e, type, buffer)};
     DT_PUSH(e->arena, e->pipeline->named, named);
     dt_entry_metric(e, name, entry, type, buffer);
@@ -174,14 +167,14 @@ static void place_slots(DtEmit *e, const DtPipelineRun *run)
     choose_depths(&stores, slots);
     for (uint32_t i = 0; i < stores.n; i++) {
         const DtStore *store = stores.at[i];
-        int64_t bytes = bytes_of(e, store->type);
+        int64_t bytes = dt_place_bytes(e, store->type);
         uint32_t group = store->depth <= 1 ? DT_PLAN_N_SLOTS : group_of(slots, store->depth);
         int64_t *end = group < DT_PLAN_N_SLOTS ? &slots->bytes[group] : &slots->single;
         DtBuffer buffer = {.name = store->path, .bytes = bytes, .fixed = true, .offset = *end, .first = UINT32_MAX};
         buffer.arena = DT_ARENA_KINDS + (group < DT_PLAN_N_SLOTS ? group : 0);
         DT_PUSH(e->arena, e->buffers, buffer);
         e->stores[store->index] = dt_place_dense(e, store->type, e->buffers.n - 1);
-        *end += aligned(bytes);
+        *end += dt_place_aligned(bytes);
     }
     for (uint32_t i = 0; i < stores.n; i++) {
         const DtStore *store = stores.at[i];
@@ -211,7 +204,7 @@ static uint32_t *add_channels(DtEmit *e, const DtPipelineRun *run)
         for (uint32_t i = 0; i < channel->stores.n; i++) {
             const DtStore *store = channel->stores.at[i];
             DtPlanChannel record = {.name = dt_write_str(e->plan, store->path), .from = channel->from, .to = channel->to,
-                                    .slots = (uint32_t)channel->slots, .bytes = bytes_of(e, store->type),
+                                    .slots = (uint32_t)channel->slots, .bytes = dt_place_bytes(e, store->type),
                                     .span = dt_finish_span(e, store->span, NULL, store->path)};
             DT_PUSH(e->plan->arena, e->plan->channels, record);
         }

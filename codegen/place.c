@@ -6,6 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+int64_t dt_place_bytes(const DtEmit *e, const DtType *type)
+{
+    return dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+}
+
+int64_t dt_place_aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN; }
+
 uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes)
 {
     DtBuffer buffer = {.name = name, .bytes = bytes, .arena = DT_ARENA_ACTIVATIONS, .first = UINT32_MAX};
@@ -17,7 +24,7 @@ uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int6
 {
     DtBuffer buffer = {.name = name, .bytes = bytes, .fixed = true, .arena = arena, .first = UINT32_MAX};
     buffer.offset = e->arena_bytes[arena];
-    e->arena_bytes[arena] += (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
+    e->arena_bytes[arena] += dt_place_aligned(bytes);
     DT_PUSH(e->arena, e->buffers, buffer);
     return e->buffers.n - 1;
 }
@@ -29,8 +36,7 @@ DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer)
 
 DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name)
 {
-    int64_t bytes = dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
-    return dt_place_dense(e, type, dt_place_buffer(e, name, bytes));
+    return dt_place_dense(e, type, dt_place_buffer(e, name, dt_place_bytes(e, type)));
 }
 
 DtPlace *dt_place_find(DtEmit *e, const DtValue *value)

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,10 +69,17 @@ const char *dt_intern_n(const char *text, size_t len)
 
 const char *dt_intern(const char *text) { return dt_intern_n(text, strlen(text)); }
 
+/* Names are short: an arena is made only for one that does not fit. */
 const char *dt_intern_printf(const char *format, ...)
 {
-    DtArena *scratch = dt_arena_new();
+    char few[256];
     va_list args;
+    va_start(args, format);
+    const int len = vsnprintf(few, sizeof few, format, args);
+    va_end(args);
+    if (len >= 0 && (size_t)len < sizeof few)
+        return dt_intern_n(few, (size_t)len);
+    DtArena *scratch = dt_arena_new();
     va_start(args, format);
     const char *text = dt_intern(dt_arena_vprintf(scratch, format, args));
     va_end(args);

@@ -12,9 +12,12 @@ static const DtStore *owner_of(const DtStore *store) { return store->of ? store-
 DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range)
 {
     const DtStageCopies *copies = &s->copies[from->index];
-    for (uint32_t i = 0; i < copies->n; i++)
-        if (copies->at[i].store->stage == (int32_t)stage && copies->at[i].range == range)
-            return copies->at[i].store;
+    const uint32_t n = copies->n, likely = range < 0 || (uint32_t)range < n ? (uint32_t)(range < 0 ? 0 : range) : n - 1;
+    for (uint32_t k = 0; k < n; k++) { /* made in order of pieces, so close to there */
+        const DtStageCopy *copy = &copies->at[(likely + n - k) % n];
+        if (copy->store->stage == (int32_t)stage && copy->range == range)
+            return copy->store;
+    }
     return NULL;
 }
 

@@ -45,6 +45,7 @@ parallel two on pair {
   shard batch on data
 }
 parallel whole on one { mesh data = 1 }
+parallel staged on pair { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }
 cluster one { gpus = 1; gpu = "cpu" }
 END
 cat >faulty.dsl <<'END'
@@ -127,7 +128,7 @@ run program.dsl --check --set 'train.optimizer=adamw(1e-3)'; exits 0
 run program.dsl --check --set 'train.optimizer.lr=1 +'; exits 3
 run program.dsl --check --set trian.steps=20; exits 3; says 'E0002'; says 'did you mean `train`?'
 run program.dsl --check --set steps=20; exits 3; says 'E0002'
-run program.dsl --check --set parallel.micro=4; exits 3; says 'there are 2 parallel blocks'
+run program.dsl --check --set parallel.micro=4; exits 3; says 'there are 3 parallel blocks'
 run program.dsl --check --set two.zero=1; exits 3; says 'E0002'
 run program.dsl --check --set one.gpu=h100-sxm; exits 0
 run program.dsl --check --set one.gpu=h101-sxm; exits 3; says 'E0516'
@@ -177,7 +178,7 @@ printf 'dim = 3\n' >broken.dsl
 run fmt broken.dsl; exits 3; says 'error[E01'; silent out
 
 # ---- plans ----
-run program.dsl -o plan; exits 3; says 'has 2 parallel blocks'; says '--parallel whole'; holds test ! -e plan
+run program.dsl -o plan; exits 3; says 'has 3 parallel blocks'; says '--parallel whole'; holds test ! -e plan
 run dump; exits 2
 run dump missing; exits 5
 printf 'not a plan' >plan
@@ -193,6 +194,9 @@ run asm text -o again; exits 0; holds cmp plan again
 run program.dsl --parallel two --no-kernels --emit=plan; exits 0; holds cmp out text
 run program.dsl --parallel two --emit=c; exits 0; prints 'void '
 run program.dsl --parallel two --emit=schedule --no-kernels; exits 0; prints 'step'; prints 'all_reduce data'; prints '4 times'
+run program.dsl --parallel staged --emit=schedule --no-kernels; exits 0; prints '0F0 0SEND_F0 0F1'; prints '1RECV_F0 1F0 1B0'
+run program.dsl --parallel staged --emit=schedule-svg -o picture; exits 0; silent out; holds grep -q '</svg>' picture
+run program.dsl --parallel two --emit=schedule-svg; exits 2; says 'this layout has none'
 run program.dsl --parallel two --report --no-kernels; exits 0; prints 'memory of one rank'; prints 'all_reduce'
 run program.dsl --parallel two --report=json --no-kernels -o report; exits 0; silent out
 holds sh -c 'python3 -m json.tool report || ! command -v python3'

@@ -35,7 +35,7 @@ static DtPlanArenaKind arena_of(const DtStore *store)
 {
     switch (store->kind) {
     case DT_STORE_GRAD: return DT_ARENA_GRADS;
-    case DT_STORE_MOMENT1: case DT_STORE_MOMENT2: return DT_ARENA_OPTIMIZER;
+    case DT_STORE_MOMENT1: case DT_STORE_MOMENT2: case DT_STORE_MASTER: return DT_ARENA_OPTIMIZER;
     default: return DT_ARENA_PARAMS;
     }
 }
@@ -122,7 +122,7 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
                           .of = store->of ? e->store_record[store->of->index] : -1, .init = store->init.kind,
                           .arena = arena_of(store), .init_a = store->init.a, .init_b = store->init.b,
                           .key = dt_hash_text(store->path, e->seed), .offset = e->buffers.at[buffer].offset,
-                          .bytes = e->buffers.at[buffer].bytes, .saved = store->kind != DT_STORE_GRAD};
+                          .bytes = e->buffers.at[buffer].bytes, .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT};
     if (store->bucket)
         record.pack = plan_pack(e, store);
     record.span = dt_finish_span(e, store->span, NULL, store->path);
@@ -146,7 +146,10 @@ static void add_input(DtEmit *e, const DtOp *op)
     if (!scalar || strchr(op->text, '.')) /* "@grad.prologue.0": written by the plan itself */
         return;
     DtPlanScalar record = {.arena = DT_ARENA_SCALARS, .offset = e->buffers.at[buffer].offset};
-    record.kind = strcmp(op->text, "@lr") == 0 ? DT_SCALAR_LR : strcmp(op->text, "@bias1") == 0 ? DT_SCALAR_BIAS1 : DT_SCALAR_BIAS2;
+    static const char *const kinds[] = {[DT_SCALAR_LR] = "@lr", [DT_SCALAR_BIAS1] = "@bias1", [DT_SCALAR_BIAS2] = "@bias2",
+                                        [DT_SCALAR_LOSS_SCALE] = "@loss_scale"};
+    while (strcmp(kinds[record.kind], op->text) != 0)
+        record.kind++;
     DT_PUSH(e->plan->arena, e->plan->scalars, record);
 }
 

@@ -4,6 +4,7 @@
  * back:
  *
  *   maps over the same axes                                 x * y + z
+ *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy
  *   a reduction and what makes its operand                  sum[embed](u * u)
  *   what is computed per row from reductions, and what
  *   combines it with the row again                          u * rsqrt(s / n + eps) * gain
@@ -47,10 +48,10 @@ static bool is_index_map(const DtOp *op)
 
 static bool is_fusable(const DtOp *op)
 {
-    if (op->n_out != 1 || dt_kernel_is_inline(op->out[0]))
+    if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_kernel_is_inline(op->out[0]))
         return false;
     return dt_op_info[op->kind].op_class == DT_CLASS_MAP || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
-           op->kind == DT_OP_EXPAND || is_index_map(op);
+           op->kind == DT_OP_EXPAND || op->kind == DT_OP_UPDATE || is_index_map(op);
 }
 
 static bool listed(const char *axis, const char *const *list, uint32_t n)
@@ -120,6 +121,8 @@ static bool spaces_fit(const Fusion *f, const Group *a, const Group *b, Group *r
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             const DtType *type = op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type;
+            if (op->kind == DT_OP_UPDATE && ret_union->reduces)
+                return false; /* elements are updated independently of each other */
             if (!has_axes(type, ret_union, false) && !(ret_union->reduces && has_axes(type, ret_union, true)))
                 return false;
         }

@@ -48,12 +48,6 @@ static bool check_precision(DtDiags *diags, const DtProgram *program)
     bool ok = true;
     if (!p->span.file)
         return true;
-    if (p->dynamic_loss_scale || p->loss_scale != 1)
-        ok &= not_yet(diags, p->span, "`loss_scale` is",
-                      "leave it out; without it, compute in f32 or bf16");
-    if (p->has_master || p->params != DT_F32)
-        ok &= not_yet(diags, p->span, "parameters of another dtype than f32, with or without `master`, are",
-                      "`params = f32` without `master`; `compute` may be a 16-bit dtype");
     if (mesh_ranks(program) > 1 && (p->grads != DT_F32 || p->reduce != DT_F32))
         ok &= not_yet(diags, p->span, "sums of gradients over ranks in another dtype than f32 are",
                       "`grads = f32`, `reduce = f32`");

@@ -257,7 +257,9 @@ struct DtFunc {
 
 /* Storage that outlives a step. */
 typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2,
-                           DT_STORE_SAVED, DT_STORE_CHANNEL } DtStoreKind; /* the last two: pipeline.h */
+                           DT_STORE_SAVED, DT_STORE_CHANNEL, /* pipeline.h */
+                           DT_STORE_MASTER, /* the wide copy of a parameter, which the optimizer works on */
+                           DT_STORE_NEXT }  /* what a state will be, if the step is not skipped */ DtStoreKind;
 struct DtStore {
     DtStoreKind kind;
     const char *path;     /* h.attention.wq.w */

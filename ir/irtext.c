@@ -28,7 +28,7 @@
 
 const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry"};
 const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2",
-                                             "saved", "channel"};
+                                             "saved", "channel", "master", "next"};
 const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
 const char *const dt_irtext_inits[] = {"const", "normal", "uniform"};
 const char *const dt_irtext_updates[] = {"adamw", "sgd"};

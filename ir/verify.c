@@ -356,10 +356,14 @@ static void check_owner(DtVerify *v, const DtStore *store)
     if (!of)
         return;
     bool fits = received ? of->kind == DT_STORE_SAVED || of->kind == DT_STORE_CHANNEL
-                         : of->kind == DT_STORE_PARAM;
+                : store->kind == DT_STORE_NEXT ? of->kind == DT_STORE_STATE
+                                               : of->kind == DT_STORE_PARAM;
     if (of->index >= v->module->stores.n || v->module->stores.at[of->index] != of || !fits)
         dt_verify_fail(v, store->span, "store `%s` belongs to something that is no %s of the module",
-                       store->path, received ? "sent store" : "parameter");
+                       store->path,
+                       received                         ? "sent store"
+                       : store->kind == DT_STORE_NEXT ? "state"
+                                                      : "parameter");
 }
 
 /* A bucket holds stores of its own kind and dtype, stacked over the same loops, and has room for them. */
@@ -383,7 +387,7 @@ static void check_bucket(DtVerify *v, const DtStore *store)
 static void check_store(DtVerify *v, DtMap *names, uint32_t i)
 {
     const DtStore *store = v->module->stores.at[i];
-    if (!store || (unsigned)store->kind > DT_STORE_CHANNEL || store->index != i) {
+    if (!store || (unsigned)store->kind > DT_STORE_NEXT || store->index != i) {
         dt_verify_fail(v, (DtSpan){0},
                        "store %u is missing, of no known kind, or has another number", i);
         return;

@@ -163,7 +163,9 @@ static const char *describe(DtJudge *j, const DtEntryResult *result)
                                         [DT_STORE_STATE] = "state",
                                         [DT_STORE_GRAD] = "gradient of",
                                         [DT_STORE_MOMENT1] = "first moment of",
-                                        [DT_STORE_MOMENT2] = "second moment of"};
+                                        [DT_STORE_MOMENT2] = "second moment of",
+                                        [DT_STORE_MASTER] = "master copy of",
+                                        [DT_STORE_NEXT] = "next value of"};
     if (!result->store)
         return result->name;
     return dt_arena_printf(j->arena, "%s `%s`", kinds[result->store->kind], result->store->path);

@@ -91,7 +91,7 @@ static DtTensor *initial_bucket(DtJudge *j, const DtStore *bucket)
 static bool is_remembered(DtStoreKind kind)
 {
     return kind == DT_STORE_PARAM || kind == DT_STORE_STATE || kind == DT_STORE_MOMENT1 ||
-           kind == DT_STORE_MOMENT2;
+           kind == DT_STORE_MOMENT2 || kind == DT_STORE_MASTER;
 }
 
 void dt_judge_begin(DtJudge *j)

@@ -12,9 +12,9 @@
 enum { NOISE = 77, DATA = 78 }; /* apart from initialisers (iteration words) and dropout (steps) */
 
 /* u is uniform in [0, 1). Second moments are positive, and large enough that the update is smooth. */
-static double noise(const DtStore *store, double u)
+static double noise(DtStoreKind kind, double u)
 {
-    switch (store->kind) {
+    switch (kind) {
     case DT_STORE_PARAM: return 0.4 * u - 0.2;
     case DT_STORE_MOMENT1: return 2e-2 * u - 1e-2;
     case DT_STORE_MOMENT2: return 1e-2 * u + 1e-4;
@@ -27,10 +27,11 @@ void dt_judge_initial(const DtStore *store, uint64_t seed, DtTensor *ret_tensor)
     uint64_t key = dt_hash_text(store->path, 0);
     int64_t n = dt_type_elements(store->type);
     int64_t first = store->first ? store->first * (n / store->type->axes[0].extent) : 0;
+    DtStoreKind kind = store->kind == DT_STORE_MASTER ? DT_STORE_PARAM : store->kind;
     dt_interp_init(store, seed, ret_tensor);
     for (int64_t i = 0; i < n; i++) {
-        DtPhilox random = dt_philox(key, (uint64_t)(first + i), NOISE, (uint32_t)store->kind);
-        ret_tensor->at[i] += noise(store, dt_philox_uniform(random));
+        DtPhilox random = dt_philox(key, (uint64_t)(first + i), NOISE, (uint32_t)kind);
+        ret_tensor->at[i] += noise(kind, dt_philox_uniform(random));
     }
 }
 
@@ -72,5 +73,7 @@ double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t st
         return 1 / (1 - pow(update->beta1, t));
     if (strcmp(name, "@bias2") == 0)
         return 1 / (1 - pow(update->beta2, t));
+    if (strcmp(name, "@loss_scale") == 0)
+        return 1024;
     return NAN;
 }

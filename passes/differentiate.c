@@ -18,7 +18,7 @@
  *                                              return %l, %dw
  *
  * Gradients have the dtype that `precision` says for `grads` (f32 without it), and add up over
- * micro-batches. A parameter on which the loss does not depend has gradient zero.
+ * micro-batches; with `loss_scale` they are that many times as large, until the update. A parameter on which the loss does not depend has gradient zero.
  *
  * Requires: a verified serial module; if it has entry "loss", that starts with a float scalar.
  * Establishes: entry "grad" in the place of "loss"; stores of kind GRAD. Breaks: nothing. */
@@ -125,6 +125,17 @@ static void read_sources(Grad *g)
     }
 }
 
+/* The cotangent of the loss: 1, or what scales it so that small gradients do not vanish in 16 bits. */
+static DtValue *seed(Grad *g, DtDtype dtype)
+{
+    const DtPrecision *p = g->context && g->context->train ? &g->context->train->precision : NULL;
+    if (p == NULL || !p->dynamic_loss_scale)
+        return dt_graph_constant(&g->b, dtype, p != NULL && p->loss_scale > 0 ? p->loss_scale : 1);
+    DtValue *scale = dt_graph_source(&g->b, DT_OP_INPUT, dt_type_scalar(DT_F32),
+                                     dt_intern(DT_LOSS_SCALE_INPUT), NULL);
+    return dtype == DT_F32 ? scale : dt_graph_cast(&g->b, scale, dtype);
+}
+
 static void call_both(Grad *g)
 {
     const DtDerivative *d = g->derivative;
@@ -139,7 +150,7 @@ static void call_both(Grad *g)
         const DtSaved saved = d->bwd->saved.at[i];
         in[i] = saved.is_input ? g->in[saved.index] : g->out[saved.index];
     }
-    in[n_saved] = dt_graph_constant(&g->b, g->out[0]->type->dtype, 1);
+    in[n_saved] = seed(g, g->out[0]->type->dtype);
     g->gradients = dt_graph_call(&g->b, d->bwd, NULL, in)->out;
 }
 

@@ -14,26 +14,41 @@
  * beta1^t), "@bias2" = 1/(1 - beta2^t), t counting applied updates from 1. Parameters for which
  * `decay_if` does not hold, get decay 0.
  *
+ * `precision` adds to that:
+ *   master       where it is wider than the parameter, the optimizer works on a copy of that dtype (store
+ *                MASTER), and the parameter is the copy, rounded
+ *   loss_scale   gradients are divided by it, in the norm and where they are used. If it is dynamic and the
+ *                norm is not finite, all stores keep what they had: parameters, moments, and states, whose
+ *                new values entry "grad" leaves in stores NEXT until then
+ *
+ *   %k = lt(%n, inf) ; %w = where(%k, %w', %w) ; %p = cast(%w)
+ *
  * Requires: stores of kind GRAD, each `of` its parameter. Establishes: entry "update". Breaks:
  * nothing. */
 #include "passes/passes.h"
 
 #include "base/intern.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One parameter with what belongs to it; moment values NULL where the optimizer keeps none. */
 typedef struct Slot {
     DtStore *param, *grad, *moment[2];
-    DtValue *param_value, *grad_value, *moment_value[2];
+    DtStore *master; /* what is updated: the wide copy, or the parameter itself */
+    DtValue *master_value, *grad_value, *moment_value[2];
 } Slot;
 
 typedef struct Update {
     DtModule *module;
     const DtOptimizer *optimizer;
+    const DtPrecision *precision;
     DtBuilder b;
     DtEntryPoint entry;
     DtValue *lr, *scale, *bias[2];
+    DtValue *unscale; /* 1 / loss scale; NULL: 1 */
+    DtValue *applies; /* whether the step is not skipped; NULL: it never is */
 } Update;
 
 static uint32_t n_moments(const DtUpdate *update)
@@ -43,17 +58,34 @@ static uint32_t n_moments(const DtUpdate *update)
     return update->momentum != 0 ? 1 : 0;
 }
 
-static DtStore *moment_store(DtModule *module, DtStore *of, uint32_t which)
+/* A store for what belongs to another, with the same initial value. */
+static DtStore *beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype dtype)
 {
     DtStore *store = DT_NEW(module->arena, DtStore);
     *store = *of;
-    store->kind = which == 0 ? DT_STORE_MOMENT1 : DT_STORE_MOMENT2;
-    store->type = dt_type_with_dtype(of->type, DT_F32);
-    store->init = (DtInit){.kind = DT_INIT_CONST};
+    store->kind = kind;
+    store->type = dt_type_with_dtype(of->type, dtype);
     store->of = of;
     store->index = module->stores.n;
     DT_PUSH(module->arena, module->stores, store);
     return store;
+}
+
+static DtStore *moment_store(DtModule *module, DtStore *of, uint32_t which)
+{
+    DtStore *store =
+        beside(module, of, which == 0 ? DT_STORE_MOMENT1 : DT_STORE_MOMENT2, DT_F32);
+    store->init = (DtInit){.kind = DT_INIT_CONST};
+    return store;
+}
+
+/* The parameter itself, or a wider copy if `precision` asks for one. */
+static DtStore *master_store(Update *u, DtStore *param)
+{
+    const DtPrecision *p = u->precision;
+    if (!p->has_master || dt_dtype_size(p->master) <= dt_dtype_size(param->type->dtype))
+        return param;
+    return beside(u->module, param, DT_STORE_MASTER, p->master);
 }
 
 static DtValue *read_store(Update *u, DtStore *store, const char *prefix)
@@ -64,10 +96,12 @@ static DtValue *read_store(Update *u, DtStore *store, const char *prefix)
     return value;
 }
 
-/* The sum of squares in f32. */
+/* The sum of squares in f32. Gradients are unscaled before, so that their squares do not overflow. */
 static DtValue *squares(Update *u, DtValue *gradient)
 {
     DtValue *g = dt_graph_cast(&u->b, gradient, DT_F32);
+    if (u->unscale != NULL)
+        g = dt_graph_binary(&u->b, DT_OP_MUL, g, u->unscale);
     const char *axes[DT_MAX_RANK];
     for (uint32_t i = 0; i < g->type->rank; i++)
         axes[i] = g->type->axes[i].name;
@@ -92,16 +126,18 @@ static DtValue *global_norm(Update *u, uint32_t n, const Slot *slots)
     return norm;
 }
 
-static DtValue *clip_scale(Update *u, DtValue *norm)
+/* What gradients are multiplied with: by clipping, and by unscaling. */
+static DtValue *gradient_scale(Update *u, DtValue *norm)
 {
     DtValue *one = dt_graph_constant(&u->b, DT_F32, 1);
     if (u->optimizer->clip <= 0)
-        return one;
+        return u->unscale != NULL ? u->unscale : one;
     DtValue *floor = dt_graph_constant(&u->b, DT_F32, 1e-6);
     DtValue *clip = dt_graph_constant(&u->b, DT_F32, u->optimizer->clip);
     DtValue *ratio =
         dt_graph_binary(&u->b, DT_OP_DIV, clip, dt_graph_binary(&u->b, DT_OP_ADD, norm, floor));
-    return dt_graph_binary(&u->b, DT_OP_MIN, ratio, one);
+    DtValue *clipped = dt_graph_binary(&u->b, DT_OP_MIN, ratio, one);
+    return u->unscale != NULL ? dt_graph_binary(&u->b, DT_OP_MUL, clipped, u->unscale) : clipped;
 }
 
 static DtValue *scalar(Update *u, const char *name)
@@ -116,11 +152,17 @@ static void give(Update *u, DtValue *value, DtStore *store, const char *name)
     DT_PUSH(u->module->arena, u->entry.results, result);
 }
 
+/* The new value, or the old one if the step is skipped. */
+static DtValue *unless_skipped(Update *u, DtValue *new, DtValue *old)
+{
+    return u->applies != NULL ? dt_graph_where(&u->b, u->applies, new, old) : new;
+}
+
 static void update_one(Update *u, const Slot *slot)
 {
     DtUpdate update = u->optimizer->update;
     const uint32_t n = n_moments(&update);
-    DtValue *in[8] = {slot->param_value, slot->grad_value};
+    DtValue *in[8] = {slot->master_value, slot->grad_value};
     uint32_t n_in = 2;
     for (uint32_t i = 0; i < n; i++)
         in[n_in++] = slot->moment_value[i];
@@ -132,9 +174,44 @@ static void update_one(Update *u, const Slot *slot)
         update.decay = 0;
     u->b.span = slot->param->span;
     const DtOp *op = dt_graph_update(&u->b, update, n_in, in);
-    give(u, op->out[0], slot->param, NULL);
+    DtValue *new = unless_skipped(u, op->out[0], slot->master_value);
+    give(u, new, slot->master, NULL);
+    if (slot->master != slot->param)
+        give(u, dt_graph_cast(&u->b, new, slot->param->type->dtype), slot->param, NULL);
     for (uint32_t i = 0; i < n; i++)
-        give(u, op->out[1 + i], slot->moment[i], NULL);
+        give(u, unless_skipped(u, op->out[1 + i], slot->moment_value[i]), slot->moment[i], NULL);
+}
+
+/* ---- loss scale ---- */
+
+static void read_loss_scale(Update *u)
+{
+    const DtPrecision *p = u->precision;
+    if (p->dynamic_loss_scale)
+        u->unscale =
+            dt_graph_binary(&u->b, DT_OP_DIV, dt_graph_constant(&u->b, DT_F32, 1),
+                            scalar(u, DT_LOSS_SCALE_INPUT));
+    else if (p->loss_scale > 0 && p->loss_scale != 1)
+        u->unscale = dt_graph_constant(&u->b, DT_F32, 1 / p->loss_scale);
+}
+
+/* States take the values that "grad" made for them, unless the step is skipped. */
+static void defer_states(Update *u)
+{
+    DtEntryPoint *grad = NULL;
+    for (uint32_t i = 0; i < u->module->entries.n; i++)
+        if (strcmp(u->module->entries.at[i].name, "grad") == 0)
+            grad = &u->module->entries.at[i];
+    for (uint32_t i = 0; grad != NULL && i < grad->results.n; i++) {
+        DtStore *state = grad->results.at[i].store;
+        if (state == NULL || state->kind != DT_STORE_STATE)
+            continue;
+        DtStore *next = beside(u->module, state, DT_STORE_NEXT, state->type->dtype);
+        next->init = (DtInit){.kind = DT_INIT_CONST};
+        grad->results.at[i].store = next;
+        DtValue *new = read_store(u, next, "next_");
+        give(u, unless_skipped(u, new, read_store(u, state, "")), state, NULL);
+    }
 }
 
 /* One slot per gradient store; their values, first all parameters', so that the text reads in
@@ -152,7 +229,8 @@ static Slot *make_slots(Update *u, uint32_t *ret_n)
     }
     for (uint32_t i = 0; i < n; i++) {
         Slot *slot = &slots[i];
-        slot->param_value = read_store(u, slot->param, "");
+        slot->master = master_store(u, slot->param);
+        slot->master_value = read_store(u, slot->master, "");
         slot->grad_value = read_store(u, slot->grad, "d_");
         for (uint32_t k = 0; k < n_moments(&u->optimizer->update); k++) {
             slot->moment[k] = moment_store(module, slot->param, k);
@@ -167,15 +245,22 @@ void dt_pass_optimizer(DtModule *module, const DtPassContext *context)
 {
     if (context->train == NULL)
         return;
-    Update u = {.module = module, .optimizer = &context->train->optimizer};
+    Update u = {.module = module,
+                .optimizer = &context->train->optimizer,
+                .precision = &context->train->precision};
     u.b = (DtBuilder){.func = dt_graph_func(module, "update", DT_FUNC_ENTRY),
                       .span = u.optimizer->span};
     u.b.func->span = u.optimizer->span;
     u.entry = (DtEntryPoint){.name = dt_intern("update"), .func = u.b.func};
     uint32_t n;
     const Slot *slots = make_slots(&u, &n);
+    u.b.span = u.optimizer->span;
+    read_loss_scale(&u);
     DtValue *norm = global_norm(&u, n, slots);
-    u.scale = clip_scale(&u, norm);
+    u.scale = gradient_scale(&u, norm);
+    if (u.precision->dynamic_loss_scale)
+        u.applies = dt_graph_binary(&u.b, DT_OP_LT, norm,
+                                    dt_graph_constant(&u.b, DT_F32, INFINITY));
     u.lr = scalar(&u, "@lr");
     if (u.optimizer->update.kind == DT_UPDATE_ADAMW) {
         u.bias[0] = scalar(&u, "@bias1");
@@ -183,6 +268,9 @@ void dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     }
     for (uint32_t i = 0; i < n; i++)
         update_one(&u, &slots[i]);
+    if (u.applies != NULL)
+        defer_states(&u);
+    u.b.span = u.optimizer->span;
     give(&u, norm, NULL, dt_intern("grad_norm"));
     u.b.func->n_returns = u.b.func->results.n;
     dt_graph_renumber(u.b.func);

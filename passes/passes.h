@@ -18,6 +18,9 @@ typedef struct DtPassContext {
     uint32_t n_kernels;
 } DtPassContext;
 
+/* The input of entries "grad" and "update" that holds the loss scale of the step, if it is dynamic. */
+#define DT_LOSS_SCALE_INPUT "@loss_scale"
+
 typedef void DtPassRun(DtModule *module, const DtPassContext *context);
 
 typedef struct DtPass {

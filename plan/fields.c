@@ -20,7 +20,7 @@ static const char *const update_names[] = {"adamw", "sgd"};
 static const char *const arena_names[] = {"params", "grads",   "optimizer", "activations",
                                           "inputs", "scalars", "workspace"};
 static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2",
-                                          "saved", "channel"};
+                                          "saved", "channel", "master", "next"};
 static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
 static const char *const inst_names[] = {
@@ -30,7 +30,7 @@ static const char *const reduce_names[] = {"sum", "max", "min"};
 static const char *const schedule_names[] = {"run", "loop", "end", "call", "set"};
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};
 static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic"};
-static const char *const scalar_names[] = {"lr", "bias1", "bias2"};
+static const char *const scalar_names[] = {"lr", "bias1", "bias2", "loss_scale"};
 
 #define N(names) (sizeof(names) / sizeof((names)[0]))
 _Static_assert(N(dtype_names) == DT_PLAN_DTYPES && N(lr_names) == DT_PLAN_LRS &&

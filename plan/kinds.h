@@ -31,6 +31,8 @@ typedef enum DtPlanStoreKind {
     DT_PLAN_MOMENT2,
     DT_PLAN_SAVED,
     DT_PLAN_CHANNEL,
+    DT_PLAN_MASTER,
+    DT_PLAN_NEXT,
     DT_PLAN_STORES
 } DtPlanStoreKind;
 

@@ -241,8 +241,9 @@ typedef struct DtPlanReader {
 } DtPlanReader;
 typedef struct DtPlanInput { DtPlanStr name; uint32_t dtype, first_axis, n_axes; int64_t row_elements; uint32_t arena, reserved; int64_t offset; } DtPlanInput; /* where a micro-batch of it lies */
 
-/* SCAL: scalars that the runtime writes before "update". */
-typedef enum DtPlanScalarKind { DT_SCALAR_LR, DT_SCALAR_BIAS1, DT_SCALAR_BIAS2 } DtPlanScalarKind;
+/* SCAL: scalars that the runtime writes before "step". LOSS_SCALE: the loss is multiplied by it before it is
+ * differentiated; there only if the runtime adapts it. */
+typedef enum DtPlanScalarKind { DT_SCALAR_LR, DT_SCALAR_BIAS1, DT_SCALAR_BIAS2, DT_SCALAR_LOSS_SCALE } DtPlanScalarKind;
 typedef struct DtPlanScalar { uint32_t kind, arena; int64_t offset; } DtPlanScalar; /* one f32 */
 
 /* METR: scalars and tensors that the runtime reads after an entry ran. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saving and loading: the stores of a plan as logical tensors, one per iteration of the loops that
  * stack a store, called by its pattern (h.3.attention.wq.w). model.safetensors holds parameters and
- * states, optimizer.safetensors the moments (moment1.h.3. ...). Any plan of the same model loads
- * them.
+ * states, optimizer.safetensors the moments (moment1.h.3. ...). A parameter with a wide master copy is
+ * saved as that copy, of which it is the rounding. Any plan of the same model loads them: floats are
+ * widened, or rounded, to what it has.
  *
  * A checkpoint is written into a folder of another name, synced file by file, and put in place by
  * one rename. Older ones are removed only after that, so whatever fails leaves at least what was
@@ -14,6 +15,7 @@
 #include "runtime/rank.h"
 
 #include "base/hash.h"
+#include "runtime/reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +34,25 @@ typedef struct Wanted {
     DtTensor *tensors;
     Home *homes;
     uint32_t n;
-    char *logical, *part; /* of the largest tensor, for what other ranks hold */
+    char *logical, *part; /* of the largest tensor: for what other ranks hold, or what has another dtype */
 } Wanted;
 
 /* ---- stores as tensors ---- */
 
-static bool belongs(const DtPlanStore *store, DtSavedFile file)
+/* The store whose rounding a parameter is, or NULL. */
+static const DtPlanStore *master_of(const DtPlan *plan, const DtPlanStore *param)
 {
-    bool model = store->kind == DT_PLAN_PARAM || store->kind == DT_PLAN_STATE;
+    for (uint32_t s = 0; param->kind == DT_PLAN_PARAM && s < plan->n_stores; s++)
+        if (plan->stores[s].kind == DT_PLAN_MASTER && plan->stores[s].of >= 0 &&
+            &plan->stores[plan->stores[s].of] == param)
+            return &plan->stores[s];
+    return NULL;
+}
+
+static bool belongs(const DtPlan *plan, const DtPlanStore *store, DtSavedFile file)
+{
+    bool model = (store->kind == DT_PLAN_PARAM && master_of(plan, store) == NULL) ||
+                 store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_STATE;
     bool moment = store->kind == DT_PLAN_MOMENT1 || store->kind == DT_PLAN_MOMENT2;
     return store->saved && (file == DT_SAVED_MODEL ? model : moment);
 }
@@ -123,12 +136,12 @@ static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wan
     const DtPlan *plan = rank->plan;
     int64_t n = 0;
     for (uint32_t s = 0; s < plan->n_stores; s++)
-        n += belongs(&plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
+        n += belongs(plan, &plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
     *ret_wanted = (Wanted){.rank = rank,
                            .tensors = DT_NEW_ARRAY(memory, DtTensor, n + 1),
                            .homes = DT_NEW_ARRAY(memory, Home, n + 1)};
     for (uint32_t s = 0; s < plan->n_stores; s++) {
-        if (!belongs(&plan->stores[s], file) || is_copy(rank, s))
+        if (!belongs(plan, &plan->stores[s], file) || is_copy(rank, s))
             continue;
         DtStatus status = add_store(ret_wanted, memory, &plan->stores[s]);
         if (!dt_status_ok(&status))
@@ -216,6 +229,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
                            .samples = steps * rank->meta.batch,
                            .batch = rank->meta.batch,
                            .seed = rank->meta.seed,
+                           .scale = rank->scale,
                            .plan = plan->digest,
                            .model = dt_plan_str(plan, plan->meta->model),
                            .compiler = dt_plan_str(plan, plan->meta->compiler)};
@@ -270,9 +284,16 @@ static void add_type(DtText *text, const DtTensor *tensor)
     dt_text_add(text, "]");
 }
 
+static bool is_float(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16;
+}
+
+/* Whether one can be stored as the other. */
 static bool same_type(const DtTensor *x, const DtTensor *y)
 {
-    return x->dtype == y->dtype && x->n_axes == y->n_axes &&
+    return (x->dtype == y->dtype || (is_float(x->dtype) && is_float(y->dtype))) &&
+           x->n_axes == y->n_axes &&
            memcmp(x->extents, y->extents, x->n_axes * sizeof x->extents[0]) == 0;
 }
 
@@ -374,6 +395,61 @@ static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
     return NULL;
 }
 
+/* Memory for the largest tensor that has another dtype in the file than here. */
+static void prepare_to_convert(Wanted *wanted, DtArena *memory, const DtTensorFile *file)
+{
+    const DtPlan *plan = wanted->rank->plan;
+    int64_t most = 0;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        const DtTensor *there = dt_safetensors_find(file, wanted->tensors[i].name);
+        const DtPlanStore *store = wanted->homes[i].store;
+        int64_t n = there->bytes / dt_kinds_size(there->dtype);
+        bool rounds = store->kind == DT_PLAN_MASTER && plan->stores[store->of].dtype != there->dtype;
+        if ((store->dtype != there->dtype || rounds) && n * (int64_t)sizeof(float) > most)
+            most = n * (int64_t)sizeof(float);
+    }
+    wanted->logical = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
+}
+
+/* n floats of other dtypes. */
+static void convert(void *to, uint32_t to_dtype, const void *from, uint32_t from_dtype, int64_t n)
+{
+    enum { BLOCK = 512 };
+    float some[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        if (from_dtype == DT_PLAN_F32)
+            memcpy(some, (const float *)from + i, (size_t)count * sizeof *some);
+        else
+            dt_reduce_widen(from_dtype, some, (const uint16_t *)from + i, count);
+        if (to_dtype == DT_PLAN_F32)
+            memcpy((float *)to + i, some, (size_t)count * sizeof *some);
+        else
+            dt_reduce_narrow(to_dtype, (uint16_t *)to + i, some, count);
+    }
+}
+
+static void take_as(const Wanted *wanted, const DtPlanStore *store, int64_t iteration,
+                    const DtTensor *tensor)
+{
+    const DtRank *rank = wanted->rank;
+    if (!dt_plan_on_stage(store->stage, rank->stage))
+        return;
+    if (store->dtype != tensor->dtype)
+        convert(wanted->logical, store->dtype, tensor->at, tensor->dtype,
+                tensor->bytes / dt_kinds_size(tensor->dtype));
+    dt_pack_take(rank, store, iteration,
+                 store->dtype != tensor->dtype ? wanted->logical : (const char *)tensor->at);
+}
+
+/* What is saved becomes the store's, and for a master copy, rounded, the parameter's. */
+static void take(const Wanted *wanted, const Home *home, const DtTensor *tensor)
+{
+    take_as(wanted, home->store, home->iteration, tensor);
+    if (home->store->kind == DT_PLAN_MASTER)
+        take_as(wanted, &wanted->rank->plan->stores[home->store->of], home->iteration, tensor);
+}
+
 static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTensorFile *file,
                              const DtManifestFile *said)
 {
@@ -390,7 +466,7 @@ static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTen
                 "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
                 "says",
                 path, tensor->name);
-        dt_pack_take(rank, home->store, home->iteration, (const char *)tensor->at);
+        take(wanted, home, tensor);
         atomic_fetch_add(&wanted->rank->slot->progress, 1);
     }
     return DT_OK;
@@ -413,6 +489,8 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
             DT_EXIT_IO, "%.300s is damaged: its header is not the one that was written", path);
     if (dt_status_ok(&status))
         status = check_fit(memory, path, &wanted, &file);
+    if (dt_status_ok(&status))
+        prepare_to_convert(&wanted, memory, &file);
     if (dt_status_ok(&status))
         status = copy_tensors(path, &wanted, &file, said);
     dt_safetensors_close(&file);
@@ -465,6 +543,7 @@ static DtStatus load(DtRank *rank, DtArena *memory, const char *folder, bool wei
         status = load_file(rank, memory, entry->path, f, &manifest);
     if (!dt_status_ok(&status))
         return propose(&list, entry->path, status);
+    dt_scale_resume(&rank->scale, &manifest.scale);
     if (!weights_only && rank->rank == 0 &&
         (manifest.seed != rank->meta.seed || manifest.batch != rank->meta.batch))
         fprintf(stderr,

@@ -2,9 +2,11 @@
 /* Initial values of parameters and states. Each element is drawn by itself: the key is the store's
  * (a hash of path and seed), the counter is the element's logical index, row-major over its axes
  * sorted by name, and the iteration of the loops that stack it. So every layout starts with the
- * same numbers, and a rank draws only its part. Padding and moments are zero. */
+ * same numbers, and a rank draws only its part. A parameter in 16 bits is its master copy, rounded.
+ * Padding and moments are zero. */
 #include "runtime/rank.h"
 
+#include "base/half.h"
 #include "base/philox.h"
 
 #include <string.h>
@@ -76,17 +78,6 @@ static double draw(const DtPlanStore *store, uint64_t element, uint32_t iteratio
                : store->init_a + (store->init_b - store->init_a) * dt_philox_uniform(random);
 }
 
-/* Round to nearest even from double. */
-static uint16_t bf16_of(double value)
-{
-    float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static void put(void *values, int64_t at, uint32_t dtype, double value)
 {
     switch (dtype) {
@@ -96,7 +87,8 @@ static void put(void *values, int64_t at, uint32_t dtype, double value)
     case DT_PLAN_U32: ((uint32_t *)values)[at] = (uint32_t)value; break;
     case DT_PLAN_I32: ((int32_t *)values)[at] = (int32_t)value; break;
     case DT_PLAN_I64: ((int64_t *)values)[at] = (int64_t)value; break;
-    case DT_PLAN_BF16: ((uint16_t *)values)[at] = bf16_of(value); break;
+    case DT_PLAN_BF16: ((uint16_t *)values)[at] = dt_half_to_bf16((float)value); break;
+    case DT_PLAN_F16: ((uint16_t *)values)[at] = dt_half_to_f16((float)value); break;
     case DT_PLAN_F32: ((float *)values)[at] = (float)value; break;
     case DT_PLAN_F64: ((double *)values)[at] = value; break;
     default: break;
@@ -129,13 +121,10 @@ bool dt_init_stores(DtRank *rank)
     const DtPlan *plan = rank->plan;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
-        if ((store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE) ||
+        if ((store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE &&
+             store->kind != DT_PLAN_MASTER) ||
             !dt_plan_on_stage(store->stage, rank->stage))
             continue; /* arenas start zeroed */
-        if (store->dtype == DT_PLAN_F16)
-            return dt_rank_fail(rank, DT_EXIT_FAILED,
-                                "parameter `%s`: the CPU has no f16; use bf16 or f32",
-                                dt_plan_str(plan, store->path));
         dt_init_store(rank, store, rank->arenas[store->arena] + store->offset);
     }
     return true;

@@ -70,6 +70,10 @@ void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
     json_object_set_new(object, "tokens_per_second",
                         real(report->seconds > 0 ? (double)tokens / report->seconds : 0));
     json_object_set_new(object, "memory", json_integer((json_int_t)report->memory));
+    if (report->scale.is_dynamic) {
+        json_object_set_new(object, "loss_scale", real(report->scale.factor));
+        json_object_set_new(object, "skipped", json_integer((json_int_t)report->scale.skipped));
+    }
     put(log, object);
 }
 

@@ -68,11 +68,17 @@ static json_t *manifest_json(const DtManifest *m)
                             json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)m->files[f].id.bytes,
                                       "header", hex(m->files[f].id.header), "tensors",
                                       tensors_json(&m->files[f])));
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT,
-                     "steps", (json_int_t)m->steps, "updates", (json_int_t)m->steps, "serial",
+    json_t *root = json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT,
+                     "steps", (json_int_t)m->steps, "updates", (json_int_t)m->scale.updates, "serial",
                      (json_int_t)m->serial, "samples", (json_int_t)m->samples, "batch",
                      (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model, "compiler",
                      m->compiler, "plan", hex(m->plan), "files", files);
+    if (root && m->scale.is_dynamic)
+        json_object_set_new(root, "loss_scale",
+                            json_pack("{s:I, s:I, s:I}", "factor", (json_int_t)m->scale.factor, "good",
+                                      (json_int_t)m->scale.good, "skipped",
+                                      (json_int_t)m->scale.skipped));
+    return root;
 }
 
 DtStatus dt_manifest_write(const char *path, const DtManifest *manifest)
@@ -150,6 +156,23 @@ static bool read_file_entry(DtArena *arena, const json_t *entry, DtManifestFile 
     return true;
 }
 
+/* "loss_scale" is there if the run had one that adapts. */
+static bool read_scale(const json_t *root, DtScale *ret_scale)
+{
+    const json_t *scale = json_object_get(root, "loss_scale");
+    int64_t factor;
+    *ret_scale = (DtScale){.factor = 1, .is_dynamic = scale != NULL};
+    if (!read_count(root, "updates", &ret_scale->updates))
+        return false;
+    if (scale == NULL)
+        return true;
+    if (!read_count(scale, "factor", &factor) || !read_count(scale, "good", &ret_scale->good) ||
+        !read_count(scale, "skipped", &ret_scale->skipped))
+        return false;
+    ret_scale->factor = (double)factor;
+    return dt_scale_is_valid(ret_scale);
+}
+
 static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
 {
     uint64_t said, digest;
@@ -159,6 +182,7 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
         return false;
     bool good = read_count(root, "steps", &m->steps) && read_count(root, "serial", &m->serial) &&
                 read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
+                read_scale(root, &m->scale) &&
                 read_hex(json_object_get(root, "seed"), &m->seed) &&
                 read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&

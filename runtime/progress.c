@@ -3,6 +3,8 @@
  * otherwise a line for the first step, the last, and about fifty in between.
  *
  *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
+ *
+ * Steps that a loss scale skipped so far are counted behind the norm.
  */
 #include "runtime/runtime.h"
 
@@ -71,7 +73,7 @@ static void print_rate(char buf[40], double rate)
 
 void dt_progress_step(DtProgress *progress, const DtStepReport *report)
 {
-    char memory[32], eta[40], rate[40], norm[40] = "";
+    char memory[32], eta[40], rate[40], norm[40] = "", skipped[60] = "";
     uint64_t now = dt_now_ns();
     double *mean = &progress->seconds_per_step;
     /* The first step touches all memory for the first time: it does not count. */
@@ -85,10 +87,12 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     print_rate(rate, (double)progress->tokens_per_step / (*mean > 0 ? *mean : 1));
     if (report->grad_norm >= 0)
         snprintf(norm, sizeof norm, "  norm %.3g", report->grad_norm);
-    fprintf(progress->out, "%s%sstep %lld/%lld%s  loss %.4f%s  lr %.2e  %stokens/s  %s  ETA %s%s",
+    if (report->scale.skipped > 0)
+        snprintf(skipped, sizeof skipped, "  skipped %lld", (long long)report->scale.skipped);
+    fprintf(progress->out, "%s%sstep %lld/%lld%s  loss %.4f%s%s  lr %.2e  %stokens/s  %s  ETA %s%s",
             progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "",
             (long long)report->step, (long long)progress->last_step,
-            progress->color ? "\033[0m" : "", report->loss, norm, report->lr, rate,
+            progress->color ? "\033[0m" : "", report->loss, norm, skipped, report->lr, rate,
             dt_text_bytes(memory, (double)report->memory), eta,
             progress->terminal ? "\033[K" : "\n");
     if (progress->terminal && report->step == progress->last_step)

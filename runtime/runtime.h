@@ -244,6 +244,14 @@ typedef struct DtDeviceOps {
 
 extern const DtDeviceOps dt_device_cpu;
 
+/* Which steps counted, and the loss scale if the plan has one that adapts (scale.c). */
+typedef struct DtScale {
+    bool is_dynamic, was_skipped; /* was_skipped: the last step */
+    double factor;                /* of the loss; a power of two */
+    int64_t good;                 /* steps since it changed */
+    int64_t updates, skipped;     /* steps that were applied, that were skipped */
+} DtScale;
+
 struct DtRank {
     const DtRunOptions *options;
     const DtPlan *plan;
@@ -269,6 +277,7 @@ struct DtRank {
     void **codes;       /* dlopen handles */
     DtData **readers;   /* per record of plan->readers; opened when first needed */
     int64_t step;       /* being run; part of data and random numbers */
+    DtScale scale;
     int64_t eval_batch; /* readers with is_eval read this batch */
     DtTrace *trace;     /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
@@ -304,6 +313,16 @@ void dt_load_close(DtRank *rank);
 bool dt_init_stores(DtRank *rank);
 /* Local elements of store into dtype buffer (as in its arena); used by tests too. */
 void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_values);
+
+/* scale.c: of a run that begins. */
+void dt_scale_begin(const DtPlan *plan, DtScale *ret_scale);
+/* After a step: counts it as applied, or as skipped if the norm is not finite, and adapts the scale. False:
+ * it is not finite and no smaller scale could help. */
+bool dt_scale_step(DtScale *scale, double grad_norm);
+/* Goes on where a checkpoint was made; a run without a scale may have made it, and the other way round. */
+void dt_scale_resume(DtScale *scale, const DtScale *saved);
+/* Whether a checkpoint's numbers may be those of a run. */
+bool dt_scale_is_valid(const DtScale *scale);
 
 /* exec.c: runs an entry; false after a failure. */
 bool dt_exec_entry(DtRank *rank, const char *entry);
@@ -375,6 +394,7 @@ typedef struct DtStepReport {
     double loss, grad_norm, lr; /* grad_norm < 0: the plan has none */
     double seconds;             /* of this step */
     uint64_t memory;            /* bytes per rank, the largest */
+    DtScale scale;              /* after this step */
 } DtStepReport;
 void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step,
                       int64_t last_step);

@@ -39,17 +39,18 @@ double dt_train_lr(const DtPlanTrain *train, int64_t step)
 
 /* ---- one step ---- */
 
-/* lr and the bias corrections 1/(1 - beta^t), t counting updates from 1. */
+/* lr, the bias corrections 1/(1 - beta^t), t counting applied updates from 1, and the loss scale. */
 static double write_scalars(DtRun *run)
 {
     DtRank *rank = &run->rank;
-    double t = (double)rank->step + 1, lr = dt_train_lr(&rank->train, rank->step);
+    double t = (double)rank->scale.updates + 1, lr = dt_train_lr(&rank->train, rank->step);
     for (uint32_t i = 0; i < rank->plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &rank->plan->scalars[i];
-        double value = scalar->kind == DT_SCALAR_LR      ? lr
-                       : scalar->kind == DT_SCALAR_BIAS1 ? 1 / (1 - pow(rank->train.beta1, t))
-                                                         : 1 / (1 - pow(rank->train.beta2, t));
-        float narrow = (float)value;
+        double value[] = {[DT_SCALAR_LR] = lr,
+                          [DT_SCALAR_BIAS1] = 1 / (1 - pow(rank->train.beta1, t)),
+                          [DT_SCALAR_BIAS2] = 1 / (1 - pow(rank->train.beta2, t)),
+                          [DT_SCALAR_LOSS_SCALE] = rank->scale.factor};
+        float narrow = (float)value[scalar->kind];
         memcpy(rank->arenas[scalar->arena] + scalar->offset, &narrow, sizeof narrow);
     }
     return lr;
@@ -85,27 +86,29 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     DtRank *rank = &run->rank;
     uint64_t began = dt_now_ns();
     dt_traffic_begin(&run->traffic, rank);
+    double lr = write_scalars(run);
     if (!dt_exec_entry(rank, "step"))
         return false;
     double loss = run->loss ? dt_exec_scalar(rank, run->loss) : 0;
     if (!check_loss(run, loss))
         return false;
-    double lr = write_scalars(run);
     if (!dt_exec_entry(rank, "update"))
         return false;
     dt_traffic_end(&run->traffic, rank);
     double grad_norm = run->grad_norm ? dt_exec_scalar(rank, run->grad_norm) : -1;
-    if (run->grad_norm && !isfinite(grad_norm))
+    if (!dt_scale_step(&rank->scale, grad_norm))
         return dt_rank_fail(rank, DT_EXIT_FAILED,
-                            "the gradient norm of step %lld is %g; go on from a checkpoint with a "
+                            "the gradient norm of step %lld is %g%s; go on from a checkpoint with a "
                             "lower learning rate",
-                            (long long)rank->step + 1, grad_norm);
+                            (long long)rank->step + 1, grad_norm,
+                            rank->scale.is_dynamic ? " with a loss scale of 1" : "");
     *ret_report = (DtStepReport){.step = rank->step + 1,
                                  .loss = loss,
                                  .grad_norm = grad_norm,
                                  .lr = lr,
                                  .seconds = (double)(dt_now_ns() - began) * 1e-9,
-                                 .memory = largest_memory(run)};
+                                 .memory = largest_memory(run),
+                                 .scale = rank->scale};
     return true;
 }
 
@@ -315,6 +318,7 @@ static bool load_parameters(DtRun *run)
     char path[4096];
     int64_t steps;
     run->saved = -1;
+    dt_scale_begin(rank->plan, &rank->scale);
     if (!dt_init_stores(rank))
         return false;
     /* After a restart the newest checkpoint of this run counts, not the one it began with. */

@@ -104,7 +104,9 @@ const char *case_kind(const DtStore *store)
                                         [DT_STORE_STATE] = "state",
                                         [DT_STORE_GRAD] = "grad",
                                         [DT_STORE_MOMENT1] = "moment1",
-                                        [DT_STORE_MOMENT2] = "moment2"};
+                                        [DT_STORE_MOMENT2] = "moment2",
+                                        [DT_STORE_MASTER] = "master",
+                                        [DT_STORE_NEXT] = "next"};
     return kinds[store->kind];
 }
 
@@ -165,6 +167,7 @@ static void make_scalars(Sample *s)
     const DtUpdate *update = &s->program->train->optimizer.update;
     const double t = s->step + 1.0;
     add_scalar(s, "@lr", oracle_lr);
+    add_scalar(s, "@loss_scale", 1);
     add_scalar(s, "@bias1", 1 / (1 - pow(update->beta1, t)));
     add_scalar(s, "@bias2", 1 / (1 - pow(update->beta2, t)));
 }

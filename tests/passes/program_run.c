@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p)
+const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p, const char *precision)
 {
     DtOption dims[16];
     char *text = dt_arena_strndup(arena, p->dims, strlen(p->dims));
@@ -17,7 +17,10 @@ const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p)
         *equals = 0;
         dims[n++] = (DtOption){.name = word, .value = equals + 1};
     }
+    const DtOption set = {.name = "train.precision", .value = precision};
     const DtLowerOptions options = {.path = p->path,
+                                    .sets = &set,
+                                    .n_sets = precision != NULL,
                                     .library = "lib",
                                     .dims = dims,
                                     .n_dims = n,
@@ -36,6 +39,13 @@ static DtTensor *source(void *context, const DtOp *op)
     if (op->kind == DT_OP_PARAM)
         return run->stores[op->store->index];
     DtTensor *tensor = dt_interp_tensor(run->scratch, op->out[0]->type);
+    if (op->text[0] == '@') {
+        tensor->at[0] = strcmp(op->text, "@lr") == 0           ? 0.01
+                        : strcmp(op->text, "@bias1") == 0      ? 1.5
+                        : strcmp(op->text, "@loss_scale") == 0 ? run->loss_scale
+                                                               : 2.5;
+        return tensor;
+    }
     const bool is_float = dt_dtype_is_float(op->out[0]->type->dtype);
     unsigned seed = (unsigned)strlen(op->text);
     fill_lattice(tensor, is_float ? -1 : 0, 1, &seed);
@@ -77,11 +87,16 @@ void init_stores(Run *run)
     }
 }
 
-void run_begin(Run *run, const Program *p)
+void run_begin(Run *run, const Program *p) { run_begin_in(run, p, NULL); }
+
+void run_begin_in(Run *run, const Program *p, const char *precision)
 {
-    *run = (Run){.arena = dt_arena_new(), .scratch = dt_arena_new(), .integers = p->integers};
+    *run = (Run){.arena = dt_arena_new(),
+                 .scratch = dt_arena_new(),
+                 .integers = p->integers,
+                 .loss_scale = 1};
     run->diags = dt_diag_new(run->arena);
-    run->program = lower(run->arena, run->diags, p);
+    run->program = lower(run->arena, run->diags, p, precision);
     run->module = run->program->module;
     run->interp = (DtInterp){.seed = 5, .step = 2, .path = "", .source = source, .context = run};
     expect_valid(run->module);

@@ -21,14 +21,17 @@ typedef struct Run {
     DtTensor **stores;
     const DtProgram *program;
     int integers;
+    double loss_scale; /* value of "@loss_scale" */
 } Run;
 
-/* The serial program; fails the test if it is rejected. */
-const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p);
+/* The serial program; fails the test if it is rejected. precision: "mixed(...)" instead of the program's own,
+ * NULL: its own. */
+const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p, const char *precision);
 
 /* Arenas, the lowered program and an interpreter that reads run->stores; init_stores fills those, once all
  * stores are there. */
 void run_begin(Run *run, const Program *p);
+void run_begin_in(Run *run, const Program *p, const char *precision);
 void run_end(Run *run);
 void init_stores(Run *run);
 

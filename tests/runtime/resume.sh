@@ -86,5 +86,22 @@ same hurt 'resumed one of several: other bits'
 "$dtc" small.dsl --parallel none -o small.plan 2>err || fail 'cannot compile for one rank'
 if run --resume straight --steps $((steps + 1)); then pass; else fail 'another layout cannot load'; fi
 
+# With parameters in f16, master copies and a loss scale that adapts: the sum over samples overflows at first.
+sed 's/loss = mean/loss = sum/' small.dsl >half.dsl
+"$dtc" half.dsl --parallel d2m2 -o small.plan \
+    --set 'train.precision=mixed(compute = f16, params = f16, master = f32, grads = f32, loss_scale = dynamic)' 2>err ||
+    fail 'cannot compile in 16 bits'
+rm -rf straight
+run --save straight --steps $steps --log half.jsonl || fail 'the straight run in 16 bits'
+if grep -q '"skipped":[1-9]' half.jsonl; then pass; else fail 'no step was skipped'; fi
+for k in 1 2 7; do
+    run --save half$k --steps $k && run --resume half$k --steps $steps || fail "resuming after $k steps in 16 bits"
+    same half$k "resumed after $k steps in 16 bits: other bits"
+    if [ "$(grep -A 4 '"loss_scale"' straight/$last/manifest.json)" = \
+        "$(grep -A 4 '"loss_scale"' half$k/$last/manifest.json)" ]; then pass; else fail "another loss scale after $k steps"; fi
+done
+"$dtc" half.dsl --parallel none -o small.plan 2>err || fail 'cannot compile in f32'
+if run --resume straight --steps $((steps + 1)); then pass; else fail 'f32 cannot load 16 bits'; fi
+
 echo "resume: $passed passed, $failed failed"
 [ $failed -eq 0 ]

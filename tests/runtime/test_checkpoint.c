@@ -4,6 +4,7 @@
  * access to files happens in a child process, which reads DT_FAULT at its first access. */
 #include "runtime/checkpoint.h"
 
+#include "base/half.h"
 #include "base/hash.h"
 
 #include <criterion/criterion.h>
@@ -345,10 +346,60 @@ Test(checkpoint, other_shapes_and_dtypes_are_named)
     f.axes[0].extent = f.axes[0].local = 3, f.axes[1].extent = f.axes[1].local = 5;
     expect_refused(f.folder, "1 of another type: `wte` is f32[5, 3] and should be f32[3, 5]");
     f.axes[0].extent = f.axes[0].local = 5, f.axes[1].extent = f.axes[1].local = 3;
-    f.stores[2].dtype = DT_PLAN_F16;
-    expect_refused(f.folder, "6 of another type: `h.0.g.0.b` is bf16[7] and should be f16[7]");
+    f.stores[2].dtype = DT_PLAN_U16;
+    expect_refused(f.folder, "6 of another type: `h.0.g.0.b` is bf16[7] and should be u16[7]");
     f.stores[2].dtype = DT_PLAN_BF16;
     expect_loads(f.folder, 1);
+}
+
+static float *floats(uint32_t store)
+{
+    return (float *)(void *)(f.arenas[f.stores[store].arena] + f.stores[store].offset);
+}
+
+/* What a plan stores in f32, another reads as bf16 with a master copy, and the other way round. */
+Test(checkpoint, floats_are_widened_and_rounded)
+{
+    const int64_t wte = f.stores[0].offset, n = 5 * 3;
+    int64_t steps;
+    for (int64_t i = 0; i < n; i++)
+        floats(0)[i] = 1 + (float)i / 977;
+    cr_assert(dt_checkpoint_save(&f.rank, f.folder, 1), "%s", f.rank.failure.message);
+    add_store("wte", "wte", DT_PLAN_MASTER, DT_PLAN_F32, 0, AXES(5, 3));
+    const uint32_t master = f.plan.n_stores - 1;
+    f.stores[master].of = 0;
+    f.stores[0].dtype = DT_PLAN_BF16, f.stores[0].bytes = 2 * n;
+    cr_assert(dt_checkpoint_load(&f.rank, f.folder, false, &steps), "%s", f.rank.failure.message);
+    uint16_t *narrow = (uint16_t *)(void *)(f.arenas[0] + wte);
+    for (int64_t i = 0; i < n; i++) {
+        cr_expect_eq(floats(master)[i], 1 + (float)i / 977);
+        cr_expect_eq(narrow[i], dt_half_to_bf16(1 + (float)i / 977));
+    }
+    cr_assert(dt_checkpoint_save(&f.rank, f.folder, 2), "%s", f.rank.failure.message);
+    f.plan.n_stores--;
+    memset(narrow, 0, (size_t)(2 * n));
+    cr_assert(dt_checkpoint_load(&f.rank, f.folder, false, &steps), "%s", f.rank.failure.message);
+    cr_expect_eq(narrow[n - 1], dt_half_to_bf16(1 + (float)(n - 1) / 977), "without a master copy");
+    f.stores[0].dtype = DT_PLAN_F32, f.stores[0].bytes = 4 * n;
+    cr_assert(dt_checkpoint_load(&f.rank, f.folder, false, &steps), "%s", f.rank.failure.message);
+    cr_expect_eq(floats(0)[7], 1 + 7.0f / 977, "in f32 again");
+}
+
+Test(checkpoint, loss_scale_goes_on)
+{
+    int64_t steps;
+    f.rank.scale = (DtScale){.is_dynamic = true, .factor = 4096, .good = 17, .updates = 38, .skipped = 3};
+    save(41);
+    f.rank.scale = (DtScale){.is_dynamic = true, .factor = 65536};
+    cr_assert(dt_checkpoint_load(&f.rank, f.folder, false, &steps), "%s", f.rank.failure.message);
+    cr_expect_eq(f.rank.scale.factor, 4096);
+    cr_expect_eq(f.rank.scale.good, 17);
+    cr_expect_eq(f.rank.scale.updates, 38);
+    cr_expect_eq(f.rank.scale.skipped, 3);
+    f.rank.scale = (DtScale){.factor = 1}; /* a plan without */
+    cr_assert(dt_checkpoint_load(&f.rank, f.folder, false, &steps), "%s", f.rank.failure.message);
+    cr_expect_eq(f.rank.scale.factor, 1);
+    cr_expect_eq(f.rank.scale.updates, 38);
 }
 
 Test(checkpoint, misnamed_stores_are_refused)

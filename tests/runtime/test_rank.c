@@ -442,3 +442,28 @@ Test(rank, learning_rates)
     cr_assert_float_eq(dt_train_lr(&root, 3), 0.25, 1e-12);
     cr_assert_float_eq(dt_train_lr(&root, 63), 0.125, 1e-12);
 }
+
+Test(scale, adapts)
+{
+    const DtPlanScalar scalar = {.kind = DT_SCALAR_LOSS_SCALE};
+    const DtPlan plan = {.scalars = &scalar, .n_scalars = 1}, without = {0};
+    DtScale scale;
+    dt_scale_begin(&plan, &scale);
+    cr_expect(dt_scale_step(&scale, INFINITY) && dt_scale_step(&scale, NAN));
+    cr_expect_eq(scale.factor, 65536 / 4);
+    cr_expect_eq(scale.skipped, 2);
+    for (int i = 0; i < 1999; i++)
+        cr_assert(dt_scale_step(&scale, 1.5));
+    cr_expect_eq(scale.factor, 65536 / 4);
+    cr_expect(dt_scale_step(&scale, 0));
+    cr_expect_eq(scale.factor, 65536 / 2);
+    cr_expect_eq(scale.updates, 2000);
+    cr_expect(dt_scale_is_valid(&scale));
+    while (scale.factor > 1)
+        cr_assert(dt_scale_step(&scale, NAN));
+    cr_expect_not(dt_scale_step(&scale, NAN), "no smaller scale");
+    dt_scale_begin(&without, &scale);
+    cr_expect_not(dt_scale_step(&scale, NAN), "no scale");
+    cr_expect(dt_scale_step(&scale, 1));
+    cr_expect_eq(scale.updates, 1);
+}

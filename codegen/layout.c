@@ -11,7 +11,8 @@
  *            chan, is one matrix product
  *   fold     as the operand without the window's axis, so that its loops run along memory
  *
- * Other windows keep the operand's innermost axis innermost. */
+ * Other windows keep the operand's innermost axis innermost, and what a fold reads (the gradient of a pooling) has its
+ * short axes, the windows', before the last long one. */
 #include "codegen/emit.h"
 
 #include "base/intern.h"
@@ -125,6 +126,30 @@ static void fold_order(DtEmit *e, const DtOp *op, Order *ret_order)
             add(ret_order, in.axis[i]);
 }
 
+enum { SHORT = 16 };
+
+static bool is_folded(const DtFunc *func, const DtValue *value)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_FOLD && func->ops.at[i]->in[0] == value)
+            return true;
+    return false;
+}
+
+static void folded_order(const DtEmit *e, const DtValue *value, Order *ret_order)
+{
+    const DtType *type = value->type;
+    uint32_t last = type->rank; /* behind the last long axis */
+    while (last > 0 && type->axes[last - 1].extent < SHORT)
+        last--;
+    if (last == 0 || last == type->rank || !is_folded(e->scope->func, value))
+        return;
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (d != last - 1)
+            add(ret_order, type->axes[d].name);
+    add(ret_order, type->axes[last - 1].name);
+}
+
 DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value)
 {
     Order order = {.n = 0};
@@ -137,6 +162,8 @@ DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value)
         dot_order(e, value->op, &order);
     else if (value->op->kind == DT_OP_FOLD)
         fold_order(e, value->op, &order);
+    else
+        folded_order(e, value, &order);
     DtPlace ordered = place;
     int64_t stride = 1;
     for (uint32_t i = order.n; i-- > 0;) {

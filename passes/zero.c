@@ -43,6 +43,8 @@ typedef struct Zero {
     DtBuckets buckets;
     const DtParallelConfig *config;
     Member *members; /* by index of the parameter's store */
+    DtStore **tensors; /* by index of the parameter's store: the first store that belongs to it, itself included */
+    DtStore **next;  /* by index of a store: the next that belongs to the same parameter */
     uint16_t time;
 } Zero;
 
@@ -72,6 +74,21 @@ static DtStore *owner_of(const DtStore *store)
         return (DtStore *)(uintptr_t)store;
     bool belongs = store->of && store->of->kind == DT_STORE_PARAM && store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL;
     return belongs ? store->of : NULL;
+}
+
+/* All stores of each parameter as a list. */
+static void link_stores(Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    z->tensors = DT_NEW_ARRAY(z->buckets.arena, DtStore *, module->stores.n + 1);
+    z->next = DT_NEW_ARRAY(z->buckets.arena, DtStore *, module->stores.n + 1);
+    for (uint32_t i = module->stores.n; i-- > 0;) {
+        const DtStore *owner = owner_of(module->stores.at[i]);
+        if (!owner)
+            continue;
+        z->next[i] = z->tensors[owner->index];
+        z->tensors[owner->index] = module->stores.at[i];
+    }
 }
 
 static void mix_op(Member *m, const DtOp *op, uint32_t operand)
@@ -167,6 +184,15 @@ static void mix_stores(Zero *z)
     }
 }
 
+/* Equal paths together, in the order of stores. */
+static int by_path(const void *a, const void *b)
+{
+    const DtStore *x = *(const DtStore *const *)a, *y = *(const DtStore *const *)b;
+    if (x->path != y->path)
+        return (uintptr_t)x->path < (uintptr_t)y->path ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
 /* A parameter on several pipeline stages has a bucket of its own, so that the buckets that stages add up hold the
  * same; none if some stage computes no gradient of it, and adds zeros of the parameter's own type. */
 static void part_shared(Zero *z)
@@ -177,8 +203,10 @@ static void part_shared(Zero *z)
     for (uint32_t i = 0; i < module->stores.n && module->pipeline; i++)
         if (module->stores.at[i]->kind == DT_STORE_PARAM)
             params[n++] = module->stores.at[i];
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < n; k++) {
+    qsort(params, n, sizeof *params, by_path);
+    for (uint32_t i = 0, first = 0; i < n; i++) {
+        first = params[first]->path == params[i]->path ? first : i;
+        for (uint32_t k = first; k < n && params[k]->path == params[i]->path; k++) {
             if (i == k || params[i]->path != params[k]->path || params[i]->first != params[k]->first)
                 continue;
             Member *m = &z->members[params[i]->index], *other = &z->members[params[k]->index];
@@ -186,6 +214,7 @@ static void part_shared(Zero *z)
             m->usable = m->usable && other->store && other->usable && m->pending == other->pending;
             other->usable = other->usable && m->usable;
         }
+    }
 }
 
 /* ---- buckets ---- */
@@ -246,11 +275,8 @@ static void put_member(Zero *z, DtBucket *bucket, DtStore *store)
 {
     DtBuckets *b = &z->buckets;
     int64_t n = length_of(z, store);
-    for (uint32_t i = 0; i < b->module->stores.n; i++) {
-        DtStore *each = b->module->stores.at[i];
-        if (owner_of(each) != store)
-            continue;
-        b->of[i] = bucket;
+    for (DtStore *each = z->tensors[store->index]; each; each = z->next[each->index]) {
+        b->of[each->index] = bucket;
         each->bucket_offset = bucket->extent;
     }
     DT_PUSH(b->arena, bucket->members, store);
@@ -369,6 +395,7 @@ static void make_buckets(Zero *z)
     Member **list = DT_NEW_ARRAY(z->buckets.arena, Member *, module->stores.n + 1);
     z->members = DT_NEW_ARRAY(z->buckets.arena, Member, module->stores.n + 1);
     z->buckets.of = DT_NEW_ARRAY(z->buckets.arena, DtBucket *, module->stores.n + 1);
+    link_stores(z);
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (!dt_zero_applies(&z->buckets, module->entries.at[i].func))
             read_gradients(z, i);

@@ -72,8 +72,8 @@ void dt_irtext_print_pipeline(const DtModule *module, DtText *ret_text)
     if (!pipeline)
         return;
     dt_text_printf(ret_text, "pipeline \"%s\" mesh=", pipeline->schedule);
-    dt_quote_add(ret_text, pipeline->mesh < module->mesh.n ? module->mesh.axes[pipeline->mesh].name
-                                                           : NULL);
+    dt_quote_add(ret_text,
+                 pipeline->mesh < module->mesh.n ? module->mesh.axes[pipeline->mesh].name : NULL);
     dt_text_add(ret_text, " stages=(");
     for (uint32_t i = 0; i < pipeline->n_pieces; i++)
         dt_text_printf(ret_text, "%s%u", i ? ", " : "", pipeline->stage_of[i]);
@@ -125,8 +125,7 @@ static bool read_channel(DtIrLex *lex, DtModule *module, DtPipelineRun *run)
     const DtPipelineSchedule *pipeline = module->pipeline;
     DtChannel channel = {0};
     int64_t from, to, store;
-    if (!numbered(lex, run->channels.n) ||
-        !dt_irlex_integer(lex, 0, pipeline->n_pieces - 1, &from))
+    if (!numbered(lex, run->channels.n) || !dt_irlex_integer(lex, 0, pipeline->n_pieces - 1, &from))
         return false;
     if (lex->token != DT_IR_ARROW)
         return dt_irlex_fail(lex, "expected `->`");
@@ -228,7 +227,8 @@ bool dt_irtext_read_pipeline(DtIrLex *lex, DtModule *module)
     DtPipelineSchedule *pipeline = module->pipeline = DT_NEW(module->arena, DtPipelineSchedule);
     pipeline->schedule = dt_irlex_name(lex);
     if (!read_mesh(lex, module) || !read_pieces(lex, module) || !expect_key(lex, "micro") ||
-        !dt_irlex_integer(lex, 1, DT_PIPELINE_MICRO, &pipeline->n_micro) || !dt_irlex_expect(lex, '{'))
+        !dt_irlex_integer(lex, 1, DT_PIPELINE_MICRO, &pipeline->n_micro) ||
+        !dt_irlex_expect(lex, '{'))
         return false;
     while (dt_irlex_take_word(lex, "run"))
         if (!read_run(lex, module))

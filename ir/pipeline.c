@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The actions of pipeline stages: what they are called in text, and how the compressed lists are walked.
- * The names are those of the literature's tools: piece, action, micro-batch. */
+/* The actions of pipeline stages: what they are called in text, and how the compressed lists are
+ * walked. The names are those of the literature's tools: piece, action, micro-batch. */
 #include "ir/pipeline.h"
 
 #include <string.h>
@@ -158,9 +158,9 @@ bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const ch
     read_list(&r, 0, &ret_actions->prologue);
     if (!r.problem && take(&r, "(")) {
         read_list(&r, ')', &ret_actions->period);
-        if (!r.problem && (!take(&r, "*") || !read_number(&r, INT32_MAX, &ret_actions->count) ||
-                           !take(&r, "+") || !read_number(&r, INT32_MAX, &ret_actions->step) ||
-                           ret_actions->count < 1))
+        if (!r.problem &&
+            (!take(&r, "*") || !read_number(&r, INT32_MAX, &ret_actions->count) || !take(&r, "+") ||
+             !read_number(&r, INT32_MAX, &ret_actions->step) || ret_actions->count < 1))
             fail(&r, "after a period stands *count+step");
         read_list(&r, 0, &ret_actions->epilogue);
         if (*r.at == '(')

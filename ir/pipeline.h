@@ -1,33 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module that is cut into pipeline stages (passes/stage.c), and the order in which each stage works.
+/* A module that is cut into pipeline stages (passes/stage.c), and the order in which each stage
+ * works.
  *
- *  - *Stage* s is all ranks whose coordinate on mesh axis `mesh` is s. Types never mention that mesh axis.
- *    The program's forward part is cut into consecutive *pieces* 0, 1, ... n_pieces - 1; stage_of[] says
- *    where each is. A stage has `chunks` = n_pieces / n_stages of them.
- *  - An entry of the program ("grad", "eval", "predict") becomes a *run*: per piece g entry points "grad.f<g>"
- *    (forward), "grad.b<g>" (backward) and, where the schedule separates them, "grad.w<g>" (gradients of
- *    parameters; then "b" computes the cotangents only). Each has DtEntryPoint.stage set and works on one
- *    micro-batch. Their sources are `input` ops (read on each stage that uses them; the micro-batch is that
- *    of the action) and `param` ops of stores: PARAM, STATE, SAVED, CHANNEL. Their results go to SAVED and
- *    GRAD stores, STATEs, and named results ("loss", on the stage of the last piece).
- *  - SAVED: what an entry leaves for later actions of the same stage: another entry of the micro-batch, or a
- *    send. CHANNEL: what a stage received; DtStore.of is the store of the sending stage that is copied: SAVED,
- *    or CHANNEL where a value passes through. Both kinds have `depth` slots, each of the store's type; micro-batch
- *    m uses slot m mod depth. No slot is in use by two micro-batches (dt_schedule_check).
- *  - GRAD and named results accumulate over micro-batches as without a pipeline. "update" becomes one entry
- *    "update.<s>" per stage. "grad.prologue" becomes "grad.prologue.<s>" on the stages that read its results.
- *  - A parameter that several stages use is a PARAM store (and gradient and moments) on each, with equal path.
- *    Their gradients are parts of one sum; update.<s> adds them with an `all_reduce` whose mesh is the pipeline's
- *    axis alone and whose DtOp.stages are the members: its operand's and result's types are equal, only the
- *    members take part, and they add in order of their stages. The sum of squares of the global norm is added in
- *    the same way over all stages; of a parameter on several stages the lowest one counts.
- *  - A loop that is cut runs iterations DtLoop.first .. first + count - 1 of its label; the stores of its
- *    parameters hold those iterations only: DtStore.first of DtStore.whole.
+ *  - *Stage* s is all ranks whose coordinate on mesh axis `mesh` is s. Types never mention that
+ *    mesh axis. The program's forward part is cut into consecutive *pieces* 0, 1, ... n_pieces - 1;
+ *    stage_of[] says where each is. A stage has `chunks` = n_pieces / n_stages of them.
+ *  - An entry of the program ("grad", "eval", "predict") becomes a *run*: per piece g entry points
+ *    "grad.f<g>" (forward), "grad.b<g>" (backward) and, where the schedule separates them,
+ *    "grad.w<g>" (gradients of parameters; then "b" computes the cotangents only). Each has
+ *    DtEntryPoint.stage set and works on one micro-batch. Their sources are `input` ops (read on
+ *    each stage that uses them; the micro-batch is that of the action) and `param` ops of stores:
+ *    PARAM, STATE, SAVED, CHANNEL. Their results go to SAVED and GRAD stores, STATEs, and named
+ *    results ("loss", on the stage of the last piece).
+ *  - SAVED: what an entry leaves for later actions of the same stage: another entry of the
+ *    micro-batch, or a send. CHANNEL: what a stage received; DtStore.of is the store of the sending
+ *    stage that is copied: SAVED, or CHANNEL where a value passes through. Both kinds have `depth`
+ *    slots, each of the store's type; micro-batch m uses slot m mod depth. No slot is in use by two
+ *    micro-batches: depth is what the stage's order of actions needs.
+ *  - GRAD and named results accumulate over micro-batches as without a pipeline. "update" becomes
+ *    one entry "update.<s>" per stage. "grad.prologue" becomes "grad.prologue.<s>" on the stages
+ *    that read its results.
+ *  - A parameter that several stages use is a PARAM store (and gradient and moments) on each, with
+ *    equal path. Their gradients are parts of one sum; update.<s> adds them with an `all_reduce`
+ *    whose mesh is the pipeline's axis alone and whose DtOp.stages are the members: its operand's
+ *    and result's types are equal, only the members take part, and they add in order of their
+ *    stages. The sum of squares of the global norm is added in the same way over all stages; of a
+ *    parameter on several stages the lowest one counts.
+ *  - A loop that is cut runs iterations DtLoop.first .. first + count - 1 of its label; the stores
+ *    of its parameters hold those iterations only: DtStore.first of DtStore.whole.
  *
- * A stage's actions are one total order: prologue; period, count times, each micro-batch number step larger than
- * the time before; epilogue. A channel has `slots` places in transit: SEND waits for a free one and fills it from
- * the sending stores' slots, RECV waits for the oldest full one, copies it to the CHANNEL stores' slots of
- * its micro-batch and frees it. Sends of a channel are in the order of micro-batches, as are its receives. */
+ * A stage's actions are one total order: prologue; period, count times, each micro-batch number
+ * step larger than the time before; epilogue. A channel has `slots` places in transit: SEND waits
+ * for a free one and fills it from the sending stores' slots, RECV waits for the oldest full one,
+ * copies it to the CHANNEL stores' slots of its micro-batch and frees it. Sends of a channel are in
+ * the order of micro-batches, as are its receives. */
 #ifndef DT_IR_PIPELINE_H
 #define DT_IR_PIPELINE_H
 
@@ -87,16 +93,16 @@ struct DtPipelineSchedule {
     DT_VEC(DtPipelineRun) runs;
 };
 
-/* Where every unit of a pipeline's actions is known by its channels: the piece that an action is of (a SEND: of
- * the sending one, a RECV: of the receiving one). */
+/* Where every unit of a pipeline's actions is known by its channels: the piece that an action is of
+ * (a SEND: of the sending one, a RECV: of the receiving one). */
 uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action);
 
-/* One action as the schedules of the literature are written: 0F3, 0SEND_F3 (piece 0 sends what its F of
- * micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3. */
+/* One action as the schedules of the literature are written: 0F3, 0SEND_F3 (piece 0 sends what its
+ * F of micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3. */
 void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, int64_t micro, DtText *ret_text);
 
-/* All of a stage: `0F0 0SEND_F0 (0F1 0SEND_F1 0RECV_B0 0B0)*6+1 0RECV_B6 0B6`. Reads back: false, and what is
- * wrong, if text is not of that form or names a channel that the run lacks. */
+/* All of a stage: `0F0 0SEND_F0 (0F1 0SEND_F1 0RECV_B0 0B0)*6+1 0RECV_B6 0B6`. Reads back: false,
+ * and what is wrong, if text is not of that form or names a channel that the run lacks. */
 void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *actions, DtText *ret_text);
 bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const char *text,
                               DtStageActions *ret_actions, const char **ret_problem);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verifier's part for modules that are cut into pipeline stages (pipeline.h): stores and entries stand
- * on stages that exist, an entry touches stores of its own stage only, channels join the stages of
- * their pieces, and every stage runs each of its pieces, and each end of its channels, exactly once
- * per micro-batch, channels in order of micro-batches. */
+/* The verifier's part for modules that are cut into pipeline stages (pipeline.h): stores and
+ * entries stand on stages that exist, an entry touches stores of its own stage only, channels join
+ * the stages of their pieces, and every stage runs each of its pieces, and each end of its
+ * channels, exactly once per micro-batch, channels in order of micro-batches. */
 #include "ir/pipeline.h"
 #include "ir/verify_internal.h"
 
@@ -92,13 +92,15 @@ static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number
         if (!to || to->index >= v->module->stores.n || v->module->stores.at[to->index] != to ||
             to->kind != DT_STORE_CHANNEL || to->stage != (int32_t)c->to || !to->of ||
             to->of->stage != (int32_t)c->from || to->of->type != to->type)
-            return dt_verify_fail(v, nowhere, "channel %u of run `%s` fills a store that is not its",
-                                  number, run->name);
+            return dt_verify_fail(v, nowhere,
+                                  "channel %u of run `%s` fills a store that is not its", number,
+                                  run->name);
     }
     return true;
 }
 
-/* How often each piece's F, B, W and each channel's ends were seen: the next micro-batch of each. */
+/* How often each piece's F, B, W and each channel's ends were seen: the next micro-batch of each.
+ */
 typedef struct Seen {
     uint32_t n; /* of each list */
     int64_t *next[DT_ACTION_KINDS];
@@ -124,15 +126,16 @@ static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` runs an entry that piece %u lacks",
                               stage, run->name, piece);
     if (seen->next[action.kind][action.unit]++ != action.micro)
-        return dt_verify_fail(v, nowhere,
-                              "stage %u of run `%s`: an action of piece %u is for micro-batch %lld, "
-                              "out of order",
-                              stage, run->name, piece, (long long)action.micro);
+        return dt_verify_fail(
+            v, nowhere,
+            "stage %u of run `%s`: an action of piece %u is for micro-batch %lld, "
+            "out of order",
+            stage, run->name, piece, (long long)action.micro);
     return true;
 }
 
-static bool check_list(DtVerify *v, const DtPipelineRun *run, uint32_t stage,
-                       const DtActions *list, Seen *seen)
+static bool check_list(DtVerify *v, const DtPipelineRun *run, uint32_t stage, const DtActions *list,
+                       Seen *seen)
 {
     for (uint32_t i = 0; i < list->n; i++)
         if (!check_action(v, run, stage, list->at[i], seen))
@@ -187,7 +190,8 @@ static void check_run(DtVerify *v, const DtPipelineRun *run)
         seen.begin[k] = DT_NEW_ARRAY(v->scratch, int64_t, seen.n);
     }
     for (uint32_t s = 0; s < pipeline->n_stages; s++)
-        if (!check_list(v, run, s, &run->stages[s].prologue, &seen) || !check_period(v, run, s, &seen) ||
+        if (!check_list(v, run, s, &run->stages[s].prologue, &seen) ||
+            !check_period(v, run, s, &seen) ||
             !check_list(v, run, s, &run->stages[s].epilogue, &seen))
             return;
     for (uint32_t i = 0; i < pipeline->n_pieces; i++) {
@@ -200,9 +204,9 @@ static void check_run(DtVerify *v, const DtPipelineRun *run)
     for (uint32_t i = 0; i < run->channels.n; i++)
         for (int k = DT_ACTION_SEND; k <= DT_ACTION_RECV; k++)
             if (seen.next[k][i] != pipeline->n_micro)
-                dt_verify_fail(v, nowhere, "run `%s` uses an end of channel %u %lld times, not %lld",
-                               run->name, i, (long long)seen.next[k][i],
-                               (long long)pipeline->n_micro);
+                dt_verify_fail(v, nowhere,
+                               "run `%s` uses an end of channel %u %lld times, not %lld", run->name,
+                               i, (long long)seen.next[k][i], (long long)pipeline->n_micro);
 }
 
 void dt_verify_pipeline(DtVerify *v)

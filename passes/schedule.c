@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules. A schedule is a list of F, B and W actions per stage; each form below writes the list of
- * one stage as its paper draws it. p stages, m micro-batches, v pieces per stage:
+/* Pipeline schedules. A schedule is a list of F, B and W actions per stage; each form below writes
+ * the list of one stage as its paper draws it. p stages, m micro-batches, v pieces per stage:
  *
  *   gpipe             all F, then all B (Huang et al. 2019). Bubble (p-1)/(m+p-1); m in flight
  *   1f1b              p-1-s F, then F and B in turn (Narayanan et al. 2019, 2021). Same bubble; p-s in flight
@@ -10,10 +10,12 @@
  *   zb_v              two pieces per stage, there and back (Qi et al. 2024, section 6). No bubble if F = B = W
  *                     and m >= 2p-1; 2p half-size pieces in flight, as 1f1b
  *   dualpipe_v        the same places; F of one direction beside B of the other (DeepSeek 2025). Bubble time
- *                     (p-1)(F&B + B - 3W), F&B the time of such a pair, B of a whole backward; 2p+1 pieces
+ *                     (p-1)(F&B + B - 3W), F&B the time of such a pair, B of a whole backward; 2p+1
+ *                     pieces
  *
- * Then transfers go around each action: RECV just before what needs it, SEND just behind what makes it. Since that
- * is local to an action, the repetition that is found in the plain list holds for the whole one. */
+ * Then transfers go around each action: RECV just before what needs it, SEND just behind what makes
+ * it. Since that is local to an action, the repetition that is found in the plain list holds for
+ * the whole one. */
 #include "passes/schedule.h"
 
 #include <string.h>
@@ -43,8 +45,9 @@ static void put(DtLister *l, uint32_t kind, uint32_t chunk, int64_t micro)
 {
     const uint32_t piece = piece_of(l, chunk);
     const DtPieceEntries *entries = &l->run->pieces[piece];
-    const int32_t entry = kind == DT_ACTION_F ? entries->f : kind == DT_ACTION_B ? entries->b
-                                                                                 : entries->w;
+    const int32_t entry = kind == DT_ACTION_F   ? entries->f
+                          : kind == DT_ACTION_B ? entries->b
+                                                : entries->w;
     if (micro < l->m && entry >= 0)
         DT_PUSH(l->arena, l->list, ((DtAction){.kind = kind, .unit = piece, .micro = micro}));
 }
@@ -98,15 +101,16 @@ static void list_1f1b(DtLister *l)
     }
 }
 
-/* Micro-batches go in rounds of p; if p does not divide m, the first rounds are one or more larger. */
+/* Micro-batches go in rounds of p; if p does not divide m, the first rounds are one or more larger.
+ */
 static int64_t round_size(const DtLister *l, int64_t number)
 {
     const int64_t rounds = larger(1, l->m / l->p);
     return l->m / rounds + (number < l->m % rounds);
 }
 
-/* The next action of that kind, after i of its round, which starts with micro-batch `first`: each chunk in turn takes
- * the whole round, forward from the first chunk, backward from the last. */
+/* The next action of that kind, after i of its round, which starts with micro-batch `first`: each
+ * chunk in turn takes the whole round, forward from the first chunk, backward from the last. */
 typedef struct Round {
     int64_t number, first, i;
 } Round;
@@ -407,12 +411,15 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
     DtArena *scratch = dt_arena_new();
     run->stages = DT_NEW_ARRAY(arena, DtStageActions, p);
     for (uint32_t s = 0; s < p; s++) {
-        DtLister lister = {.arena = scratch, .run = run, .p = p, .v = pipeline->n_pieces / p,
-                           .stage = s, .m = pipeline->n_micro};
+        DtLister lister = {.arena = scratch,
+                           .run = run,
+                           .p = p,
+                           .v = pipeline->n_pieces / p,
+                           .stage = s,
+                           .m = pipeline->n_micro};
         DtStageActions *actions = &run->stages[s], plain;
         /* `forward` stands in for every form, where that put the pieces */
-        lister.there_and_back =
-            pipeline->n_pieces > p && pipeline->stage_of[p] == p - 1 && p > 1;
+        lister.there_and_back = pipeline->n_pieces > p && pipeline->stage_of[p] == p - 1 && p > 1;
         form->list(&lister);
         compress(&lister.list, &plain);
         actions->prologue = with_transfers(arena, &ends, &plain.prologue);

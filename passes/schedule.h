@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Orders of work of pipeline stages (schedule.c), what they cost and whether they can deadlock
- * (schedule_run.c), and how they are shown (schedule_draw.c). The data structures are in ir/pipeline.h. */
+ * (schedule_run.c), and how they are shown (schedule_draw.c). The data structures are in
+ * ir/pipeline.h. */
 #ifndef DT_PASSES_SCHEDULE_H
 #define DT_PASSES_SCHEDULE_H
 
@@ -9,9 +10,10 @@
 typedef struct DtLister DtLister;
 
 typedef struct DtScheduleForm {
-    const char *name;    /* as in `pipeline h on pipe (schedule = ...)` */
-    bool splits;         /* gradients of parameters are actions of their own (W) */
-    bool there_and_back; /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod stages */
+    const char *name; /* as in `pipeline h on pipe (schedule = ...)` */
+    bool splits;      /* gradients of parameters are actions of their own (W) */
+    bool
+        there_and_back; /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod stages */
     void (*list)(DtLister *lister);
 } DtScheduleForm;
 
@@ -19,26 +21,28 @@ typedef struct DtScheduleForm {
 const DtScheduleForm *dt_schedule_find(const char *name);
 uint32_t dt_schedule_stage(const DtScheduleForm *form, uint32_t n_stages, uint32_t piece);
 
-/* Fills run->stages from run->pieces (which entries there are) and run->channels (which pieces are joined), and
- * the channels' slots, as few as let it pass dt_schedule_check, at least 2. O(list) time, O(prologue + period + epilogue)
- * memory is kept. False: no number of slots is enough; why is in ret_problem. */
+/* Fills run->stages from run->pieces (which entries there are) and run->channels (which pieces are
+ * joined), and the channels' slots, as few as let it pass dt_schedule_check, at least 2. O(list)
+ * time, O(prologue + period + epilogue) memory is kept. False: no number of slots is enough; why is
+ * in ret_problem. */
 bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
                       const DtScheduleForm *form, DtPipelineRun *run, DtText *ret_problem);
 
-/* How many micro-batches a value is there for at once: from the end of `write` to the end of `read`, actions
- * of one stage that each occur once per micro-batch, in order of micro-batches (DtAction.micro is not read). */
+/* How many micro-batches a value is there for at once: from the end of `write` to the end of
+ * `read`, actions of one stage that each occur once per micro-batch, in order of micro-batches
+ * (DtAction.micro is not read). */
 int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction write, DtAction read);
 
-/* Runs all stages' total orders against each other as ranks do: SEND waits for a free place of its channel, RECV for
- * a full one. True if all come to their ends and no action runs before what it needs; else what
- * stands still is in ret_problem. */
+/* Runs all stages' total orders against each other as ranks do: SEND waits for a free place of its
+ * channel, RECV for a full one. True if all come to their ends and no action runs before what it
+ * needs; else what stands still is in ret_problem. */
 bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *run,
                        DtText *ret_problem);
 
 typedef struct DtScheduleTimes {
     const double *f, *b, *w; /* per piece; w is not read where there are no W actions */
     double transfer;         /* from SEND to the earliest end of RECV */
-    double pair;             /* > 0: an F directly followed by the backward of another piece (dualpipe_v) run
+    double pair; /* > 0: an F directly followed by the backward of another piece (dualpipe_v) run
                                 as one action of that length, as on devices that overlap them */
 } DtScheduleTimes;
 
@@ -49,23 +53,25 @@ typedef struct DtScheduleSlice {
 } DtScheduleSlice;
 
 typedef struct DtTimeline {
-    double end;                  /* of the last action; the first one starts at 0 */
-    double *first, *last, *busy; /* per stage: start of its first action, end of its last, sum of actions' times */
-    double bubble;               /* idle part of the stages' time: 1 - sum of busy / (stages * longest stage) */
+    double end; /* of the last action; the first one starts at 0 */
+    double *first, *last,
+        *busy; /* per stage: start of its first action, end of its last, sum of actions' times */
+    double bubble; /* idle part of the stages' time: 1 - sum of busy / (stages * longest stage) */
     DT_VEC(DtScheduleSlice) slices; /* F, B, W, in order per stage */
 } DtTimeline;
 
-/* The time line; every stage runs its actions in order as soon as it can. The run must pass dt_schedule_check. */
+/* The time line; every stage runs its actions in order as soon as it can. The run must pass
+ * dt_schedule_check. */
 void dt_schedule_simulate(DtArena *arena, const DtPipelineSchedule *pipeline,
                           const DtPipelineRun *run, const DtScheduleTimes *times,
                           DtTimeline *ret_timeline);
 
-/* The most micro-batches whose forward has run on a piece of the stage, but not their last backward action:
- * activations in flight, in pieces. */
+/* The most micro-batches whose forward has run on a piece of the stage, but not their last backward
+ * action: activations in flight, in pieces. */
 int64_t dt_schedule_in_flight(const DtPipelineRun *run, uint32_t stage);
 
-/* All runs of a module's pipeline: text, and the first run as a picture. times: NULL = F and B and W of equal
- * length, a whole backward twice as long. */
+/* All runs of a module's pipeline: text, and the first run as a picture. times: NULL = F and B and
+ * W of equal length, a whole backward twice as long. */
 void dt_schedule_print(DtArena *arena, const DtPipelineSchedule *pipeline, DtText *ret_text);
 void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, DtText *ret_text);
 

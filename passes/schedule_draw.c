@@ -8,8 +8,8 @@
  *
  * In flight: micro-batches whose activations a stage keeps at once, counted per piece.
  *
- * The picture has a row per stage and a box per F, B and W, one unit of time wide (a whole backward two), with
- * its micro-batch; what is left grey is the bubble. */
+ * The picture has a row per stage and a box per F, B and W, one unit of time wide (a whole backward
+ * two), with its micro-batch; what is left grey is the bubble. */
 #include "passes/schedule.h"
 
 static double *equal_times(DtArena *arena, const DtPipelineSchedule *pipeline, double time)
@@ -108,19 +108,20 @@ void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, DtText
                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%u\" "
                    "font-family=\"sans-serif\" font-size=\"11\" text-anchor=\"middle\">\n",
                    width, height);
-    dt_text_printf(ret_text,
-                   "<text x=\"%d\" y=\"22\" text-anchor=\"start\" font-size=\"14\">%s, %u stages, %lld "
-                   "micro-batches: bubble %.1f %%</text>\n",
-                   LEFT, pipeline->schedule, pipeline->n_stages, (long long)pipeline->n_micro,
-                   100 * line.bubble);
+    dt_text_printf(
+        ret_text,
+        "<text x=\"%d\" y=\"22\" text-anchor=\"start\" font-size=\"14\">%s, %u stages, %lld "
+        "micro-batches: bubble %.1f %%</text>\n",
+        LEFT, pipeline->schedule, pipeline->n_stages, (long long)pipeline->n_micro,
+        100 * line.bubble);
     for (uint32_t s = 0; s < pipeline->n_stages; s++) {
         const uint32_t y = TOP + s * ROW;
         dt_text_printf(ret_text, "<text x=\"%d\" y=\"%u\">stage %u</text>", LEFT / 2,
                        y + ROW / 2 + 2, s);
         dt_text_printf(ret_text,
                        "<rect x=\"%.0f\" y=\"%u\" width=\"%.0f\" height=\"%u\" fill=\"#ddd\"/>\n",
-                       LEFT + line.first[s] * UNIT, y,
-                       (line.last[s] - line.first[s]) * UNIT, (unsigned)ROW - 4);
+                       LEFT + line.first[s] * UNIT, y, (line.last[s] - line.first[s]) * UNIT,
+                       (unsigned)ROW - 4);
     }
     for (uint32_t i = 0; i < line.slices.n; i++)
         draw_slice(pipeline, &line.slices.at[i], ret_text);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules at work: whether they drain, how long they take, what they hold. Both machines here run every
- * stage's total order as its ranks do; the first counts only, and runs on every compilation, the second keeps times.
- * A stage stops at an action that must wait and is tried again later; since waiting for one thing never takes
- * another away, whatever order the stages are tried in, they come equally far. */
+/* Pipeline schedules at work: whether they drain, how long they take, what they hold. Both machines
+ * here run every stage's total order as its ranks do; the first counts only, and runs on every
+ * compilation, the second keeps times. A stage stops at an action that must wait and is tried again
+ * later; since waiting for one thing never takes another away, whatever order the stages are tried
+ * in, they come equally far. */
 #include "passes/schedule.h"
 
 /* ---- walking along a stage's actions ---- */
@@ -46,10 +47,10 @@ static DtAction action_at(const Walk *walk)
 typedef struct Drain {
     const DtPipelineSchedule *pipeline;
     const DtPipelineRun *run;
-    int64_t *done[3];                 /* micro-batches whose F, B, W of the piece have run */
-    int64_t *sent, *received;         /* per channel */
-    const DtChannel **into[2];        /* per piece: the channel that its F, its B waits for, or NULL */
-    int64_t *arrived[2];              /* per piece: into's received */
+    int64_t *done[3];          /* micro-batches whose F, B, W of the piece have run */
+    int64_t *sent, *received;  /* per channel */
+    const DtChannel **into[2]; /* per piece: the channel that its F, its B waits for, or NULL */
+    int64_t *arrived[2];       /* per piece: into's received */
 } Drain;
 
 static bool has(const Drain *d, uint32_t piece, uint32_t kind)
@@ -63,8 +64,10 @@ static bool is_done(const Drain *d, uint32_t kind, uint32_t piece, int64_t micro
     return !has(d, piece, kind) || d->done[kind][piece] > micro;
 }
 
-/* Whether a neighbour's F (B), if it is on the same stage, has run; from another stage it was received. */
-static bool has_come(const Drain *d, uint32_t kind, uint32_t piece, uint32_t neighbour, int64_t micro)
+/* Whether a neighbour's F (B), if it is on the same stage, has run; from another stage it was
+ * received. */
+static bool has_come(const Drain *d, uint32_t kind, uint32_t piece, uint32_t neighbour,
+                     int64_t micro)
 {
     if (d->into[kind][piece])
         return d->arrived[kind][piece] > micro;
@@ -79,19 +82,22 @@ static const char *why_not(const Drain *d, const DtAction *a)
     switch (a->kind) {
     case DT_ACTION_F:
         return a->unit == 0 || has_come(d, DT_ACTION_F, a->unit, a->unit - 1, a->micro)
-                   ? NULL : "runs before its input is there";
+                   ? NULL
+                   : "runs before its input is there";
     case DT_ACTION_B:
         if (!is_done(d, DT_ACTION_F, a->unit, a->micro))
             return "runs before its forward";
         return a->unit == last || has_come(d, DT_ACTION_B, a->unit, a->unit + 1, a->micro)
-                   ? NULL : "runs before its cotangents are there";
+                   ? NULL
+                   : "runs before its cotangents are there";
     case DT_ACTION_W:
         return is_done(d, DT_ACTION_B, a->unit, a->micro) ? NULL : "runs before its B";
     case DT_ACTION_SEND:
         channel = &d->run->channels.at[a->unit];
         return is_done(d, channel->from_piece < channel->to_piece ? DT_ACTION_F : DT_ACTION_B,
                        channel->from_piece, a->micro)
-                   ? NULL : "sends what is not made yet";
+                   ? NULL
+                   : "sends what is not made yet";
     default: return NULL;
     }
 }
@@ -142,7 +148,8 @@ static Walk *walks_of(DtArena *arena, const DtPipelineSchedule *pipeline, const 
     return walks;
 }
 
-/* Runs a stage until it must wait or is done; how many actions it got on, -1: one came too early. */
+/* Runs a stage until it must wait or is done; how many actions it got on, -1: one came too early.
+ */
 static int64_t advance(Drain *d, Walk *walk, uint32_t stage, DtText *ret_problem)
 {
     int64_t n = 0;
@@ -231,7 +238,9 @@ int64_t dt_schedule_in_flight(const DtPipelineRun *run, uint32_t stage)
             if (action->kind > DT_ACTION_W)
                 continue;
             const DtPieceEntries *entries = &run->pieces[action->unit];
-            const uint32_t last = entries->w >= 0 ? DT_ACTION_W : entries->b >= 0 ? DT_ACTION_B : DT_ACTION_F;
+            const uint32_t last = entries->w >= 0   ? DT_ACTION_W
+                                  : entries->b >= 0 ? DT_ACTION_B
+                                                    : DT_ACTION_F;
             live += action->kind == DT_ACTION_F;
             most = live > most ? live : most;
             live -= action->kind == last;
@@ -247,16 +256,17 @@ typedef struct Clock {
     const DtScheduleTimes *times;
     double **sent, **received; /* per channel: when each micro-batch was */
     int64_t *n_sent, *n_received;
-    double *now;       /* per stage */
-    double *made;      /* per stage: end of the last F, B or W, when what it made is sent */
+    double *now;  /* per stage */
+    double *made; /* per stage: end of the last F, B or W, when what it made is sent */
     bool *started;
     DtTimeline *line;
 } Clock;
 
 static double time_of(const Clock *c, const DtAction *a)
 {
-    const double *times = a->kind == DT_ACTION_F ? c->times->f
-                          : a->kind == DT_ACTION_B ? c->times->b : c->times->w;
+    const double *times = a->kind == DT_ACTION_F   ? c->times->f
+                          : a->kind == DT_ACTION_B ? c->times->b
+                                                   : c->times->w;
     return times[a->unit];
 }
 
@@ -287,8 +297,8 @@ static void run_slice(Clock *c, uint32_t stage, const DtAction *a, double start,
     DT_PUSH(c->arena, line->slices, ((DtScheduleSlice){stage, *a, start, end}));
 }
 
-/* If F is followed by the backward of another piece: how many actions (with RECVs and SENDs between) make that pair;
- * 0: none. ret_start: when its inputs are there; negative: not yet. */
+/* If F is followed by the backward of another piece: how many actions (with RECVs and SENDs
+ * between) make that pair; 0: none. ret_start: when its inputs are there; negative: not yet. */
 static uint32_t find_pair(const Clock *c, Walk walk, double *ret_start)
 {
     const DtAction f = action_at(&walk);
@@ -311,8 +321,8 @@ static uint32_t find_pair(const Clock *c, Walk walk, double *ret_start)
     return seen;
 }
 
-/* The actions of a pair: one slice of F and one of B, from start to end; what they make is sent at the end, full
- * channels aside. */
+/* The actions of a pair: one slice of F and one of B, from start to end; what they make is sent at
+ * the end, full channels aside. */
 static void run_pair(Clock *c, Walk *walk, uint32_t stage, uint32_t n, double start)
 {
     const double begin = later(start, c->now[stage]), end = begin + c->times->pair;
@@ -346,8 +356,8 @@ static bool run_action(Clock *c, Walk *walk, uint32_t stage)
         c->received[a.unit][c->n_received[a.unit]++] = c->now[stage];
     } else {
         double start = 0;
-        const uint32_t n = a.kind == DT_ACTION_F && c->times->pair > 0 ? find_pair(c, *walk, &start)
-                                                                       : 0;
+        const uint32_t n =
+            a.kind == DT_ACTION_F && c->times->pair > 0 ? find_pair(c, *walk, &start) : 0;
         if (n > 0 && start < 0)
             return false;
         if (n > 0) {

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pipeline stages.
  *
- * Purpose: cuts the program into consecutive pieces, puts them on the coordinates of a mesh axis, and
- * orders each stage's work by micro-batches.
+ * Purpose: cuts the program into consecutive pieces, puts them on the coordinates of a mesh axis,
+ * and orders each stage's work by micro-batches.
  *
- *   entry grad: %x = f(%tokens, %w) ; %y = loop h x 4 (%x, %hw) ; %l = g(%y, %labels, %v) ; ... gradients
+ *   entry grad: %x = f(%tokens, %w) ; %y = loop h x 4 (%x, %hw) ; %l = g(%y, %labels, %v) ; ...
+ *   gradients
  *
  *     pipeline h on pipe        =>   entry grad.f0, stage 0: %x = f(%tokens, %w) ; %y = loop h x 2 (%x, %hw)
- *                                      result %y to saved y, to be sent ; what B needs to saved stores
- *                                    entry grad.f1, stage 1: %y = param channel y ; loop h x 2 from 2 ; %l = g(...)
- *                                    entry grad.b1, grad.b0: the same backward
- *                                    entry update.0, update.1
- *                                    stage 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 ...
+ *                                      result %y to saved y, to be sent ; what B needs to saved
+ *                                      stores
+ *                                    entry grad.f1, stage 1: %y = param channel y ; loop h x 2 from
+ *                                    2 ; %l = g(...) entry grad.b1, grad.b0: the same backward
+ *                                    entry update.0, update.1 stage 0: 0F0 0SEND_F0 0F1 0SEND_F1
+ *                                    0RECV_B0 0B0 ...
  *
- * See stage.h for the steps and ir/pipeline.h for what comes out. Types stay as they are: no value is split over the
- * pipeline's mesh axis.
+ * See stage.h for the steps and ir/pipeline.h for what comes out. Types stay as they are: no value
+ * is split over the pipeline's mesh axis.
  *
- * Requires: a placed module, calls inlined but library calls. Establishes: module->pipeline; stores and entries stand
- * on stages. Breaks: entries called "grad", "update", "eval", "predict" are gone. */
+ * Requires: a placed module, calls inlined but library calls. Establishes: module->pipeline; stores
+ * and entries stand on stages. Breaks: entries called "grad", "update", "eval", "predict" are gone.
+ */
 #include "passes/stage.h"
 
 #include "base/intern.h"
@@ -58,7 +61,8 @@ static bool make_pipeline(DtStager *s)
     pipeline->schedule = s->line->schedule;
     pipeline->mesh = (uint8_t)mesh;
     if (module->mesh.axes[mesh].size > DT_PIPELINE_STAGES || s->line->chunks > DT_PIPELINE_STAGES) {
-        dt_stage_refuse(s, E0605, s->line->span, "a pipeline has at most %d stages and as many chunks", DT_PIPELINE_STAGES);
+        dt_stage_refuse(s, E0605, s->line->span,
+                        "a pipeline has at most %d stages and as many chunks", DT_PIPELINE_STAGES);
         return false;
     }
     pipeline->n_stages = (uint32_t)module->mesh.axes[mesh].size;
@@ -96,7 +100,8 @@ static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
     for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++) {
         bool reads = false;
         for (uint32_t i = 0; i < n; i++)
-            reads = reads || (s->entries.at[i].stage == (int32_t)stage && reads_result(s->entries.at[i].func, entry));
+            reads = reads || (s->entries.at[i].stage == (int32_t)stage &&
+                              reads_result(s->entries.at[i].func, entry));
         DtEntryPoint copy = *entry;
         copy.name = dt_intern_printf("%s.%u", entry->name, stage);
         copy.stage = (int32_t)stage;
@@ -112,8 +117,9 @@ static bool check_states(DtStager *s)
         const DtStore *store = s->module->stores.at[i];
         if (store->kind != DT_STORE_STATE || s->loop_of[i] >= 0 || s->copies[i].n < 2)
             continue;
-        DtDiag *diag = dt_stage_refuse(s, E0592, store->span, "state `%s` on several pipeline stages is not implemented yet",
-                                       store->path);
+        DtDiag *diag = dt_stage_refuse(
+            s, E0592, store->span, "state `%s` on several pipeline stages is not implemented yet",
+            store->path);
         dt_diag_help(diag, "use it inside of one stage only");
         return false;
     }

@@ -5,8 +5,9 @@
  *   expanded (stage_expand.c)  the same, every named loop cut into one op per range of its iterations
  *   parts (stage_build.c)      per piece one function for F and one for B, values between them in stores
  *
- * stage_cut.c decides where the cuts are, stage_assign.c which piece and phase each op of the expanded function
- * belongs to, stage_store.c keeps the copies of stores per stage, stage_update.c cuts the optimizer's entry. */
+ * stage_cut.c decides where the cuts are, stage_assign.c which piece and phase each op of the
+ * expanded function belongs to, stage_store.c keeps the copies of stores per stage, stage_update.c
+ * cuts the optimizer's entry. */
 #ifndef DT_PASSES_STAGE_H
 #define DT_PASSES_STAGE_H
 
@@ -34,19 +35,23 @@ typedef struct DtStager {
     const DtPipeline *line;
     const DtScheduleForm *form;
     DtPipelineSchedule *pipeline;
-    DT_VEC(DtStageLoop) loops;   /* in the order of the program; without named cuts */
-    uint32_t *segment_piece;     /* per segment (what precedes loop i; what follows the last one): its piece */
-    int32_t *loop_of;            /* per store of the module: number of the loop whose cuts it has, -1 */
-    DtStageCopies *copies;       /* per store of the module */
-    DT_VEC(DtStore *) slots;     /* SAVED and CHANNEL stores */
-    DT_VEC(DtEntryPoint) entries;/* those made so far */
+    DT_VEC(DtStageLoop) loops; /* in the order of the program; without named cuts */
+    uint32_t *
+        segment_piece; /* per segment (what precedes loop i; what follows the last one): its piece */
+    int32_t *loop_of;  /* per store of the module: number of the loop whose cuts it has, -1 */
+    DtStageCopies *copies;        /* per store of the module */
+    DT_VEC(DtStore *) slots;      /* SAVED and CHANNEL stores */
+    DT_VEC(DtEntryPoint) entries; /* those made so far */
     bool failed;
 } DtStager;
 
 DtDiag *dt_stage_refuse(DtStager *s, DtDiagCode code, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static inline uint32_t dt_stage_of(const DtStager *s, uint32_t piece) { return s->pipeline->stage_of[piece]; }
+static inline uint32_t dt_stage_of(const DtStager *s, uint32_t piece)
+{
+    return s->pipeline->stage_of[piece];
+}
 
 /* ---- stage_cut.c ---- */
 
@@ -78,11 +83,13 @@ typedef struct DtExpanded {
 
 bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
 /* A copy of op whose results have `axis` with this extent instead of `from`. */
-DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, const char *axis, int64_t from, int64_t extent);
+DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, const char *axis,
+                          int64_t from, int64_t extent);
 
 /* ---- stage_assign.c ---- */
 
-/* Whose part an op is in: nobody's (it is dead), that of whoever reads it (it is made again there), F's, or B's. */
+/* Whose part an op is in: nobody's (it is dead), that of whoever reads it (it is made again there),
+ * F's, or B's. */
 typedef enum DtHome { DT_HOME_NONE, DT_HOME_ANY, DT_HOME_F, DT_HOME_B } DtHome;
 
 typedef struct DtOpHome {
@@ -92,11 +99,12 @@ typedef struct DtOpHome {
 
 /* Of an expanded function. */
 typedef struct DtAssigned {
-    DT_VEC(DtOpHome) ops;      /* per op of the function */
-    DT_VEC(uint32_t) op_of;    /* per value: the number of its op */
+    DT_VEC(DtOpHome) ops;   /* per op of the function */
+    DT_VEC(uint32_t) op_of; /* per value: the number of its op */
 } DtAssigned;
 
-/* Also splits gradients that are sums over several pieces into one result per piece. False after a diagnostic. */
+/* Also splits gradients that are sums over several pieces into one result per piece. False after a
+ * diagnostic. */
 bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned);
 
 /* ---- stage_build.c ---- */
@@ -109,7 +117,8 @@ bool dt_stage_build(DtStager *s, const char *name, const DtExpanded *e, const Dt
 DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_t piece);
 /* The same if it exists. */
 DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range);
-DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type, uint32_t stage, DtStore *of);
+DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type,
+                       uint32_t stage, DtStore *of);
 /* Puts all copies and slots into the module, in order. */
 void dt_stage_settle_stores(DtStager *s);
 

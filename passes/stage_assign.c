@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which piece, and which of F and B, each op of an expanded entry belongs to.
  *
- *  - What the loss, states, metrics and outputs depend on is forward, and stands in the piece of its place in the program.
- *    The rest is backward.
- *  - Constants, positions, inputs, random draws and cheap ops of them are not assigned: they are made again wherever
- *    they are read (a draw repeats), so they never travel. So are casts and the like of a parameter: a parameter
- *    that several pieces read is on each of their stages.
- *  - Cotangents go from the last piece to the first. A backward op could run in the lowest piece of the cotangents that it
- *    reads. It goes further down where that is the home of a forward value or a parameter that it reads: to where
- *    the op is that it differentiates, so that neither has to travel.
- *  - A parameter's gradient that adds up over several pieces is not brought together: each piece adds its terms to the
- *    gradient of its own stage, and the stages' gradients are added once per step, in "update". */
+ *  - What the loss, states, metrics and outputs depend on is forward, and stands in the piece of
+ *    its place in the program. The rest is backward.
+ *  - Constants, positions, inputs, random draws and cheap ops of them are not assigned: they are
+ *    made again wherever they are read (a draw repeats), so they never travel. So are casts and the
+ *    like of a parameter: a parameter that several pieces read is on each of their stages.
+ *  - Cotangents go from the last piece to the first. A backward op could run in the lowest piece of
+ *    the cotangents that it reads. It goes further down where that is the home of a forward value
+ *    or a parameter that it reads: to where the op is that it differentiates, so that neither has
+ *    to travel.
+ *  - A parameter's gradient that adds up over several pieces is not brought together: each piece
+ *    adds its terms to the gradient of its own stage, and the stages' gradients are added once per
+ *    step, in "update". */
 #include "passes/stage.h"
 
 #include <string.h>
@@ -19,18 +21,25 @@ typedef struct Assigner {
     DtStager *s;
     DtExpanded *e;
     DtAssigned *to;
-    uint32_t words;         /* of a set of pieces */
+    uint32_t words; /* of a set of pieces */
     const bool *forward;
-    uint8_t *again;         /* per op: Again */
-    uint64_t *value_homes;  /* per value: the pieces whose forward part has it */
-    uint64_t *store_homes;  /* per store: the pieces whose forward part reads it */
+    uint8_t *again;        /* per op: Again */
+    uint64_t *value_homes; /* per value: the pieces whose forward part has it */
+    uint64_t *store_homes; /* per store: the pieces whose forward part reads it */
 } Assigner;
 
-typedef enum Again { AGAIN_NO, AGAIN_FREE, AGAIN_PARAM } Again; /* whether it is made again, and from what */
+typedef enum Again {
+    AGAIN_NO,
+    AGAIN_FREE,
+    AGAIN_PARAM
+} Again; /* whether it is made again, and from what */
 
 static DtArena *arena_of(const Assigner *a) { return a->s->arena; }
 static DtOp *op_at(const Assigner *a, uint32_t i) { return a->e->func->ops.at[i]; }
-static uint32_t number_of(const Assigner *a, const DtValue *value) { return a->to->op_of.at[value->id]; }
+static uint32_t number_of(const Assigner *a, const DtValue *value)
+{
+    return a->to->op_of.at[value->id];
+}
 
 static void note_op(Assigner *a, uint32_t i, DtOpHome home)
 {
@@ -60,8 +69,9 @@ static Again again_of(const Assigner *a, const DtOp *op)
             return AGAIN_NO;
     if (all == AGAIN_FREE)
         return is_cheap(op) ? all : AGAIN_NO;
-    const bool is_view = op->kind == DT_OP_CAST || op->kind == DT_OP_STOP || op->kind == DT_OP_RELABEL ||
-                         op->kind == DT_OP_SLICE || op->kind == DT_OP_EXPAND ||
+    const bool is_view = op->kind == DT_OP_CAST || op->kind == DT_OP_STOP ||
+                         op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE ||
+                         op->kind == DT_OP_EXPAND ||
                          (dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->n_in == 1);
     return is_view && op->n_in == 1 ? all : AGAIN_NO;
 }
@@ -151,7 +161,8 @@ static bool assign_op(Assigner *a, uint32_t i, bool live)
         home = (DtOpHome){DT_HOME_B, a->e->fixed.at[i] ? place : pull_down(a, op, lowest)};
         if (home.piece > lowest) {
             dt_stage_refuse(a->s, E0592, op->span,
-                            "a pipeline whose gradients go forwards (here to piece %u from piece %u) is not implemented yet",
+                            "a pipeline whose gradients go forwards (here to piece %u from piece "
+                            "%u) is not implemented yet",
                             home.piece, lowest);
             return false;
         }
@@ -175,7 +186,8 @@ static DtValue *added(Assigner *a, DtOp *op, uint32_t piece)
     return op->out[0];
 }
 
-/* The operand in which the op is linear while nothing else of it depends on data that travels; -1: none. */
+/* The operand in which the op is linear while nothing else of it depends on data that travels; -1:
+ * none. */
 static int32_t linear_in(const Assigner *a, const DtOp *op)
 {
     int32_t found = -1;
@@ -280,7 +292,8 @@ static void split_gradient(Assigner *a, const DtExpandedResult *result, DtExpand
                 continue;
             }
             DtBuilder b = {.func = a->e->func, .span = one.value->op->span};
-            one.value = added(a, dt_graph_binary(&b, DT_OP_ADD, one.value, terms.at[k].value)->op, one.piece);
+            one.value = added(a, dt_graph_binary(&b, DT_OP_ADD, one.value, terms.at[k].value)->op,
+                              one.piece);
             terms.at[k] = terms.at[--terms.n];
         }
         DT_PUSH(arena_of(a), to->results, one);
@@ -339,7 +352,8 @@ bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned)
     DtFunc *func = e->func;
     const uint32_t n_pieces = s->pipeline->n_pieces;
     Assigner a = {.s = s, .e = e, .to = ret_assigned, .words = (n_pieces + 63) / 64};
-    bool *forward = DT_NEW_ARRAY(s->arena, bool, e->results.n + 1), *all = DT_NEW_ARRAY(s->arena, bool, e->results.n + 1);
+    bool *forward = DT_NEW_ARRAY(s->arena, bool, e->results.n + 1),
+         *all = DT_NEW_ARRAY(s->arena, bool, e->results.n + 1);
     *ret_assigned = (DtAssigned){0};
     for (uint32_t i = 0; i < e->results.n; i++) {
         dt_graph_return(func, e->results.at[i].value);

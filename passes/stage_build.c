@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the entries of a run: per piece one for F and one for B, or B and W. First the ops of each part are copied
- * into a function of its own; what it reads from elsewhere becomes an argument with the store that holds it on its
- * stage. A value that a part reads
+/* Builds the entries of a run: per piece one for F and one for B, or B and W. First the ops of each
+ * part are copied into a function of its own; what it reads from elsewhere becomes an argument with
+ * the store that holds it on its stage. A value that a part reads
  *
  *   of its own piece         is in a SAVED store, to which the part that makes it gives it
  *   of a piece before it     comes with F, piece by piece: a CHANNEL store on each stage on the way
  *   of a piece behind it     comes with B in the same way
  *
- * Two neighbours on one stage share the store. Where the schedule runs W, B is split (split.c): what crosses
- * becomes a SAVED store, arguments cross where they are. Then arguments become `param` ops, the schedule is
- * filled in, and with it how many micro-batches every store has to hold at once. */
+ * Two neighbours on one stage share the store. Where the schedule runs W, B is split (split.c):
+ * what crosses becomes a SAVED store, arguments cross where they are. Then arguments become `param`
+ * ops, the schedule is filled in, and with it how many micro-batches every store has to hold at
+ * once. */
 #include "passes/stage.h"
 
 #include "base/intern.h"
@@ -29,8 +30,8 @@ typedef struct PartResult {
 } PartResult;
 
 typedef struct Part {
-    DtFunc *func;                 /* NULL: nothing to do */
-    DT_VEC(DtStore *) stores;     /* of its arguments */
+    DtFunc *func;             /* NULL: nothing to do */
+    DT_VEC(DtStore *) stores; /* of its arguments */
     DT_VEC(PartResult) results;
 } Part;
 
@@ -46,18 +47,19 @@ typedef struct Build {
     const DtExpanded *e;
     const DtAssigned *a;
     DtPipelineRun run;
-    Part *parts[2];     /* F, B; per piece */
-    DtValue **made;     /* per value of e: in the part that makes it */
-    Stops *stops;       /* per value of e */
+    Part *parts[2]; /* F, B; per piece */
+    DtValue **made; /* per value of e: in the part that makes it */
+    Stops *stops;   /* per value of e */
     uint32_t first_slot;
     DT_VEC(Life) lives; /* per slot of the run */
     /* of the part being built */
     Part *part;
     DtBuilder b;
     uint32_t phase, piece, turn;
-    uint32_t *order, *first[3];          /* the ops of F, then of B, by pieces; where each piece's begin; results' */
+    uint32_t *order,
+        *first[3]; /* the ops of F, then of B, by pieces; where each piece's begin; results' */
     uint32_t *result_order;
-    DtValue **here;     /* per value of e: argument or copy in this part */
+    DtValue **here; /* per value of e: argument or copy in this part */
     uint32_t *here_turn;
 } Build;
 
@@ -81,8 +83,8 @@ static void reads(Build *w, const DtStore *store, uint32_t kind, uint32_t unit)
         DT_PUSH(arena_of(w), life_of(w, store)->reads, ((DtAction){.kind = kind, .unit = unit}));
 }
 
-static DtStore *new_slot(Build *w, DtStoreKind kind, const DtValue *value, const DtType *type, uint32_t piece, DtStore *of,
-                         DtAction write)
+static DtStore *new_slot(Build *w, DtStoreKind kind, const DtValue *value, const DtType *type,
+                         uint32_t piece, DtStore *of, DtAction write)
 {
     const char *name = value->name ? value->name : "v";
     const char *path = dt_intern_printf("%s.%s.%u@%u", w->name, name, w->s->slots.n, piece);
@@ -99,7 +101,10 @@ static uint32_t channel_between(Build *w, uint32_t from, uint32_t to)
     for (uint32_t i = 0; i < w->run.channels.n; i++)
         if (w->run.channels.at[i].from_piece == from && w->run.channels.at[i].to_piece == to)
             return i;
-    DtChannel channel = {.from_piece = from, .to_piece = to, .from = dt_stage_of(w->s, from), .to = dt_stage_of(w->s, to),
+    DtChannel channel = {.from_piece = from,
+                         .to_piece = to,
+                         .from = dt_stage_of(w->s, from),
+                         .to = dt_stage_of(w->s, to),
                          .slots = 1};
     DT_PUSH(arena_of(w), w->run.channels, channel);
     return w->run.channels.n - 1;
@@ -111,7 +116,8 @@ static DtStore *saved_at_home(Build *w, DtValue *value)
     const uint32_t phase = home->home == DT_HOME_F ? DT_ACTION_F : DT_ACTION_B;
     DtStore *slot = new_slot(w, DT_STORE_SAVED, value, value->type, home->piece, NULL,
                              (DtAction){.kind = phase, .unit = home->piece});
-    DT_PUSH(arena_of(w), w->parts[phase][home->piece].results, ((PartResult){w->made[value->id], {.store = slot}}));
+    DT_PUSH(arena_of(w), w->parts[phase][home->piece].results,
+            ((PartResult){w->made[value->id], {.store = slot}}));
     return slot;
 }
 
@@ -157,12 +163,14 @@ static DtValue *read_param(Build *w, const DtValue *value)
     const bool is_cut = w->s->loop_of[from->index] >= 0;
     if (is_cut && from->stage != (int32_t)dt_stage_of(w->s, w->piece)) {
         DtDiag *diag = dt_stage_refuse(w->s, E0592, value->op->span,
-                                       "a parameter of loop `%s`, which the pipeline cuts, outside of it is not implemented yet",
+                                       "a parameter of loop `%s`, which the pipeline cuts, outside "
+                                       "of it is not implemented yet",
                                        w->s->loops.at[w->s->loop_of[from->index]].label);
         dt_diag_help(diag, "name another loop in the `pipeline` line");
     }
     /* stage_expand.c has made the copies with some iterations */
-    return argument(w, value, value->type, is_cut ? from : dt_stage_copy(w->s, from, dt_stage_of(w->s, w->piece), 0));
+    return argument(w, value, value->type,
+                    is_cut ? from : dt_stage_copy(w->s, from, dt_stage_of(w->s, w->piece), 0));
 }
 
 static DtOp *copy_op(Build *w, const DtOp *op)
@@ -205,7 +213,8 @@ static void begin_part(Build *w, uint32_t phase, uint32_t piece)
     w->phase = phase;
     w->piece = piece;
     w->turn++;
-    w->part->func = dt_graph_func(w->s->module, dt_intern_printf("%s.%c%u", w->name, "fb"[phase], piece), DT_FUNC_FN);
+    w->part->func = dt_graph_func(
+        w->s->module, dt_intern_printf("%s.%c%u", w->name, "fb"[phase], piece), DT_FUNC_FN);
     w->part->func->span = w->e->func->span;
     w->b = (DtBuilder){.func = w->part->func};
 }
@@ -244,7 +253,8 @@ static void build_part(Build *w, uint32_t phase, uint32_t piece)
 /* ---- entries ---- */
 
 /* Arguments of the function that nobody reads go; the others become `param` ops. */
-static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint32_t kind, uint32_t piece)
+static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint32_t kind,
+                           uint32_t piece)
 {
     const uint32_t n_ops = func->ops.n;
     DtOp **ops = func->ops.at;
@@ -262,7 +272,11 @@ static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint3
         if (!read[input->id])
             continue;
         DtOp *op = DT_NEW(arena_of(w), DtOp);
-        *op = (DtOp){.kind = DT_OP_PARAM, .span = stores[i]->span, .text = stores[i]->path, .store = stores[i], .n_out = 1};
+        *op = (DtOp){.kind = DT_OP_PARAM,
+                     .span = stores[i]->span,
+                     .text = stores[i]->path,
+                     .store = stores[i],
+                     .n_out = 1};
         op->out = DT_NEW_ARRAY(arena_of(w), DtValue *, 1);
         op->out[0] = input;
         input->op = op;
@@ -278,10 +292,11 @@ static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint3
 }
 
 /* What the run works on per piece and action: the function becomes an entry; its number. */
-static int32_t add_entry(Build *w, DtFunc *func, uint32_t kind, uint32_t piece, DtStore *const *stores,
-                         uint32_t n_results, const DtEntryResult *results)
+static int32_t add_entry(Build *w, DtFunc *func, uint32_t kind, uint32_t piece,
+                         DtStore *const *stores, uint32_t n_results, const DtEntryResult *results)
 {
-    DtEntryPoint entry = {.name = dt_intern_printf("%s.%c%u", w->name, "fbw"[kind], piece), .func = func,
+    DtEntryPoint entry = {.name = dt_intern_printf("%s.%c%u", w->name, "fbw"[kind], piece),
+                          .func = func,
                           .stage = (int32_t)dt_stage_of(w->s, piece)};
     func->name = entry.name;
     read_arguments(w, func, stores, kind, piece);
@@ -305,11 +320,15 @@ static int32_t finish_part(Build *w, uint32_t phase, uint32_t piece)
 
 /* ---- B and W apart ---- */
 
-static bool is_late(const PartResult *result) { return result->to.store && result->to.store->kind == DT_STORE_GRAD; }
+static bool is_late(const PartResult *result)
+{
+    return result->to.store && result->to.store->kind == DT_STORE_GRAD;
+}
 
-/* The results of bwd_x from n_early on are what bwd_w takes as arguments; ret_stores: where each is. */
-static void settle_crossing(Build *w, DtFunc *x, uint32_t n_early, uint32_t piece, DtStore *const *stores,
-                            DtEntryResult *results, DtStore **ret_stores)
+/* The results of bwd_x from n_early on are what bwd_w takes as arguments; ret_stores: where each
+ * is. */
+static void settle_crossing(Build *w, DtFunc *x, uint32_t n_early, uint32_t piece,
+                            DtStore *const *stores, DtEntryResult *results, DtStore **ret_stores)
 {
     uint32_t kept = n_early;
     for (uint32_t i = n_early; i < x->results.n; i++) {
@@ -353,26 +372,35 @@ static void finish_split(Build *w, uint32_t piece)
     DtStore **crossing = DT_NEW_ARRAY(arena_of(w), DtStore *, n_cross + 1);
     memcpy(results, early_to, n_early * sizeof *results);
     settle_crossing(w, x, n_early, piece, part->stores.at, results, crossing);
-    w->run.pieces[piece].b = add_entry(w, x, DT_ACTION_B, piece, part->stores.at, x->results.n, results);
+    w->run.pieces[piece].b =
+        add_entry(w, x, DT_ACTION_B, piece, part->stores.at, x->results.n, results);
     if (n_late > 0)
-        w->run.pieces[piece].w = add_entry(w, weights, DT_ACTION_W, piece, crossing, n_late, late_to);
+        w->run.pieces[piece].w =
+            add_entry(w, weights, DT_ACTION_W, piece, crossing, n_late, late_to);
 }
 
 /* ---- the run ---- */
 
-static bool is_same(const DtAction *a, const DtAction *b) { return a->kind == b->kind && a->unit == b->unit; }
+static bool is_same(const DtAction *a, const DtAction *b)
+{
+    return a->kind == b->kind && a->unit == b->unit;
+}
 
 /* Slots hold a micro-batch from when they are filled to the last action that reads them. */
 static void settle_depths(Build *w)
 {
-    DtAction write = {0}, read = {0}; /* most slots of a piece are filled and read at the same places: the last ones */
+    DtAction
+        write = {0},
+        read = {
+            0}; /* most slots of a piece are filled and read at the same places: the last ones */
     int64_t depth = 0;
     for (uint32_t i = 0; i < w->lives.n; i++) {
         const Life *life = &w->lives.at[i];
         DtStore *slot = w->s->slots.at[w->first_slot + i];
         for (uint32_t k = 0; k < life->reads.n; k++) {
             if (depth == 0 || !is_same(&write, &life->write) || !is_same(&read, &life->reads.at[k]))
-                depth = dt_schedule_depth(&w->run, (uint32_t)slot->stage, life->write, life->reads.at[k]);
+                depth = dt_schedule_depth(&w->run, (uint32_t)slot->stage, life->write,
+                                          life->reads.at[k]);
             write = life->write;
             read = life->reads.at[k];
             slot->depth = depth > slot->depth ? depth : slot->depth;
@@ -401,7 +429,8 @@ static bool share_schedule(Build *w)
     const DtPipelineSchedule *pipeline = w->s->pipeline;
     for (uint32_t i = 0; i < pipeline->runs.n; i++) {
         const DtPipelineRun *run = &pipeline->runs.at[i];
-        bool same = run->pieces[pipeline->n_pieces - 1].b < 0 && run->channels.n == w->run.channels.n;
+        bool same =
+            run->pieces[pipeline->n_pieces - 1].b < 0 && run->channels.n == w->run.channels.n;
         for (uint32_t k = 0; same && k < run->channels.n; k++)
             same = run->channels.at[k].from_piece == w->run.channels.at[k].from_piece &&
                    run->channels.at[k].to_piece == w->run.channels.at[k].to_piece;
@@ -422,8 +451,10 @@ static bool fill_schedule(Build *w, bool backward)
         return true;
     const bool drains = dt_schedule_fill(arena_of(w), w->s->pipeline, form, &w->run, &problem);
     if (!drains) {
-        DtDiag *diag = dt_stage_refuse(w->s, E0592, w->s->line->span, "schedule `%s` of this pipeline deadlocks, a case that "
-                                       "is not implemented yet", form->name);
+        DtDiag *diag = dt_stage_refuse(w->s, E0592, w->s->line->span,
+                                       "schedule `%s` of this pipeline deadlocks, a case that "
+                                       "is not implemented yet",
+                                       form->name);
         dt_diag_note(diag, "%s", problem.at ? problem.at : "");
         dt_diag_help(diag, "`schedule = \"1f1b\"`, or another number of micro-batches");
     }
@@ -464,7 +495,8 @@ static void sort_by_place(Build *w)
 static Build begin(DtStager *s, const char *name, const DtExpanded *e, const DtAssigned *a)
 {
     const uint32_t n = e->func->n_values + 1, n_pieces = s->pipeline->n_pieces;
-    Build w = {.s = s, .name = name, .e = e, .a = a, .run = {.name = name}, .first_slot = s->slots.n};
+    Build w = {
+        .s = s, .name = name, .e = e, .a = a, .run = {.name = name}, .first_slot = s->slots.n};
     w.made = DT_NEW_ARRAY(s->arena, DtValue *, n);
     w.stops = DT_NEW_ARRAY(s->arena, Stops, n);
     w.here = DT_NEW_ARRAY(s->arena, DtValue *, n);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a pipeline is cut. The program's forward part is a chain of items: what precedes the first named loop, its
- * iterations, what lies between, ..., the rest with the loss; cuts fall between items. Their costs are counted in flops:
- * contractions 2mnk, everything else a fixed number per byte that it reads or writes, since such ops
- * run at the speed of memory. Of all ways to cut, the largest piece is made as cheap as can be: the least limit under
- * which filling pieces one after the other needs no more of them than there are is found by bisection.
- *   A model without loops is cut before named instances: a piece starts at the first op with that path. */
+/* Where a pipeline is cut. The program's forward part is a chain of items: what precedes the first
+ * named loop, its iterations, what lies between, ..., the rest with the loss; cuts fall between
+ * items. Their costs are counted in flops: contractions 2mnk, everything else a fixed number per
+ * byte that it reads or writes, since such ops run at the speed of memory. Of all ways to cut, the
+ * largest piece is made as cheap as can be: the least limit under which filling pieces one after
+ * the other needs no more of them than there are is found by bisection.
+ *   A model without loops is cut before named instances: a piece starts at the first op with that
+ *   path. */
 #include "passes/stage.h"
 
 #include <string.h>
 
-#define FLOPS_PER_BYTE 50.0 /* what a processor computes while it moves a byte; only ratios of costs matter */
+#define FLOPS_PER_BYTE \
+    50.0 /* what a processor computes while it moves a byte; only ratios of costs matter */
 
 /* ---- what depends on what ---- */
 
@@ -34,7 +37,8 @@ bool *dt_stage_forward_results(DtArena *arena, const DtEntryPoint *entry)
 {
     bool *wanted = DT_NEW_ARRAY(arena, bool, entry->results.n + 1);
     for (uint32_t i = 0; i < entry->results.n; i++)
-        wanted[i] = !entry->results.at[i].store || entry->results.at[i].store->kind != DT_STORE_GRAD;
+        wanted[i] =
+            !entry->results.at[i].store || entry->results.at[i].store->kind != DT_STORE_GRAD;
     return wanted;
 }
 
@@ -50,7 +54,8 @@ int32_t dt_stage_loop(const DtStager *s, const DtOp *op)
 
 static double bytes_of(const DtModule *module, const DtValue *value)
 {
-    return (double)dt_type_local_elements(value->type, &module->mesh) * (double)dt_dtype_size(value->type->dtype);
+    return (double)dt_type_local_elements(value->type, &module->mesh) *
+           (double)dt_dtype_size(value->type->dtype);
 }
 
 static double cost_of_func(const DtFunc *func);
@@ -93,9 +98,9 @@ static double cost_of_func(const DtFunc *func)
 /* ---- items ---- */
 
 typedef struct Item {
-    int32_t loop;      /* -1: ops outside of named loops */
+    int32_t loop; /* -1: ops outside of named loops */
     int64_t iteration;
-    uint32_t segment;  /* loop -1: its number */
+    uint32_t segment; /* loop -1: its number */
     double cost;
 } Item;
 
@@ -115,19 +120,22 @@ static void add_loop(DtStager *s, const DtOp *op)
     loop.lo = DT_NEW_ARRAY(s->arena, int64_t, s->pipeline->n_pieces);
     loop.hi = DT_NEW_ARRAY(s->arena, int64_t, s->pipeline->n_pieces);
     if (dt_stage_loop(s, op) >= 0) {
-        DtDiag *diag = dt_stage_refuse(s, E0592, op->span, "cutting loop `%s`, which runs twice, into stages is not implemented yet",
-                                       loop.label);
+        DtDiag *diag = dt_stage_refuse(
+            s, E0592, op->span,
+            "cutting loop `%s`, which runs twice, into stages is not implemented yet", loop.label);
         dt_diag_help(diag, "name another loop in the `pipeline` line");
         return;
     }
     DT_PUSH(s->arena, s->loops, loop);
 }
 
-/* The chain of the entry, and the loops; what lies outside of them is an item only if it costs something. */
+/* The chain of the entry, and the loops; what lies outside of them is an item only if it costs
+ * something. */
 static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_items)
 {
     const DtFunc *func = entry->func;
-    const bool *forward = dt_stage_ancestors(s->arena, func, dt_stage_forward_results(s->arena, entry));
+    const bool *forward =
+        dt_stage_ancestors(s->arena, func, dt_stage_forward_results(s->arena, entry));
     double between = 0;
     for (uint32_t i = 0; i < func->ops.n && !s->failed; i++) {
         const DtOp *op = func->ops.at[i];
@@ -138,12 +146,15 @@ static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_ite
             continue;
         }
         if (between > 0)
-            DT_PUSH(s->arena, *ret_items, ((Item){.loop = -1, .segment = s->loops.n, .cost = between}));
+            DT_PUSH(s->arena, *ret_items,
+                    ((Item){.loop = -1, .segment = s->loops.n, .cost = between}));
         between = 0;
         add_loop(s, op);
         for (int64_t k = 0; k < op->loop->count; k++)
             DT_PUSH(s->arena, *ret_items,
-                    ((Item){.loop = (int32_t)s->loops.n - 1, .iteration = k, .cost = cost_of_func(op->func)}));
+                    ((Item){.loop = (int32_t)s->loops.n - 1,
+                            .iteration = k,
+                            .cost = cost_of_func(op->func)}));
     }
     if (between > 0)
         DT_PUSH(s->arena, *ret_items, ((Item){.loop = -1, .segment = s->loops.n, .cost = between}));
@@ -151,8 +162,8 @@ static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_ite
 
 /* ---- cutting ---- */
 
-/* Pieces of at most `limit` each, one item at least in each; first[g]: the first item of piece g. False: more than
- * n_pieces are needed. */
+/* Pieces of at most `limit` each, one item at least in each; first[g]: the first item of piece g.
+ * False: more than n_pieces are needed. */
 static bool fill(const ItemList *items, uint32_t n_pieces, double limit, uint32_t *first)
 {
     uint32_t piece = 0;
@@ -215,7 +226,8 @@ static void set_pieces(DtStager *s, const ItemList *items, const uint32_t *first
             continue;
         }
         DtStageLoop *loop = &s->loops.at[item->loop];
-        for (; filled <= (uint32_t)item->loop; filled++) /* nothing that costs stands before the loop */
+        for (; filled <= (uint32_t)item->loop;
+             filled++) /* nothing that costs stands before the loop */
             s->segment_piece[filled] = piece;
         if (loop->hi[piece] == 0)
             loop->lo[piece] = item->iteration;
@@ -230,8 +242,11 @@ static bool has_room(DtStager *s, const ItemList *items)
     const uint32_t n = s->pipeline->n_pieces, p = s->pipeline->n_stages;
     if (items->n >= n)
         return true;
-    DtDiag *diag = dt_stage_refuse(s, E0605, s->line->span, "%u parts of the program cannot be cut into %u pieces", items->n, n);
-    dt_diag_note(diag, "pieces are cut between the iterations of the named loops and at their ends; none may be empty");
+    DtDiag *diag =
+        dt_stage_refuse(s, E0605, s->line->span,
+                        "%u parts of the program cannot be cut into %u pieces", items->n, n);
+    dt_diag_note(diag, "pieces are cut between the iterations of the named loops and at their "
+                       "ends; none may be empty");
     if (items->n >= p)
         dt_diag_help(diag, "the largest `chunks` that works is %u", items->n / p);
     else

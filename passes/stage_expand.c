@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expands an entry for its pieces: every named loop, forward or backward, becomes one loop per piece that has
- * iterations of it.
+/* Expands an entry for its pieces: every named loop, forward or backward, becomes one loop per
+ * piece that has iterations of it.
  *
  *   %w = param h.w : [h=4, ..]                    %w0 = param h.w : [h=2, ..]     %w1 = param h.w : [h=2, ..]
  *   %y, %s = loop h x 4 (%x, %w)             =>   %y0, %s0 = loop h x 2 (%x, %w0)
@@ -9,11 +9,12 @@
  *                                                 %dx, %dw0 = loop h x 2 reverse (%dy1, %w0, %s0)
  *                                                 return %dw0, %dw1
  *
- * Carried values go from range to range. Stacked ones are cut: a parameter becomes one `param` per range, what another
- * cut loop stacked is taken range by range, and ops that treat all iterations alike are made once per
- * range; anything else is sliced, and what needs all iterations at once gets them concatenated. A carried value
- * that a backward loop only adds to, from zero, and that ends in gradients of parameters alone, starts from zero
- * in every range: its parts are added where the gradient is used, not sent along. */
+ * Carried values go from range to range. Stacked ones are cut: a parameter becomes one `param` per
+ * range, what another cut loop stacked is taken range by range, and ops that treat all iterations
+ * alike are made once per range; anything else is sliced, and what needs all iterations at once
+ * gets them concatenated. A carried value that a backward loop only adds to, from zero, and that
+ * ends in gradients of parameters alone, starts from zero in every range: its parts are added where
+ * the gradient is used, not sent along. */
 #include "passes/stage.h"
 
 #include <string.h>
@@ -55,7 +56,8 @@ static const DtType *with_extent(const DtType *type, const char *axis, int64_t f
     return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, const char *axis, int64_t from, int64_t extent)
+DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, const char *axis,
+                          int64_t from, int64_t extent)
 {
     DtArena *arena = b->func->module->arena;
     DtOp draft = *op;
@@ -92,15 +94,16 @@ static bool is_alike(const DtOp *op, const DtStageLoop *loop)
     for (uint32_t i = 0; i < op->n_axes; i++)
         if (op->axes[i] == loop->axis)
             return false;
-    return kind == DT_CLASS_MAP || kind == DT_CLASS_AXIS || (kind == DT_CLASS_COMM && op->n_in == 1) ||
-           op->kind == DT_OP_REDUCE || op->kind == DT_OP_DOT;
+    return kind == DT_CLASS_MAP || kind == DT_CLASS_AXIS ||
+           (kind == DT_CLASS_COMM && op->n_in == 1) || op->kind == DT_OP_REDUCE ||
+           op->kind == DT_OP_DOT;
 }
 
 static bool is_stacked_param(const DtOp *op, const DtStageLoop *loop)
 {
     const DtStore *store = op->store;
-    return op->kind == DT_OP_PARAM && store->n_loops > 0 && store->type->axes[0].name == loop->axis &&
-           store->type->axes[0].extent == loop->count;
+    return op->kind == DT_OP_PARAM && store->n_loops > 0 &&
+           store->type->axes[0].name == loop->axis && store->type->axes[0].extent == loop->count;
 }
 
 static DtValue *make_part(Expander *x, const DtValue *value, int32_t number, uint32_t piece)
@@ -156,7 +159,8 @@ static DtValue *whole(Expander *x, const DtValue *value)
     for (uint32_t i = 0; i < x->s->pipeline->n_pieces; i++)
         if (x->parts[value->id][i])
             in[n++] = x->parts[value->id][i];
-    x->whole[value->id] = n == 1 ? in[0] : dt_graph_concat(&x->b, x->s->loops.at[number].axis, n, in);
+    x->whole[value->id] =
+        n == 1 ? in[0] : dt_graph_concat(&x->b, x->s->loops.at[number].axis, n, in);
     return x->whole[value->id];
 }
 
@@ -180,7 +184,9 @@ static bool is_added_to(const DtFunc *body, uint32_t i)
             uses += body->ops.at[k]->in[j] == input;
     for (uint32_t k = 0; k < body->results.n; k++)
         uses += body->results.at[k] == input;
-    while (at != input) { /* down the first operands of adds, or the second ones where they are the input */
+    while (
+        at !=
+        input) { /* down the first operands of adds, or the second ones where they are the input */
         if (!at->op || at->op->kind != DT_OP_ADD)
             return false;
         at = at->op->in[1] == input ? input : at->op->in[0];
@@ -201,13 +207,15 @@ static bool ends_in_gradients(const Expander *x, const DtValue *value, uint32_t 
             any = any || depends[op->in[k]->id];
         if (!any)
             continue;
-        if (op->kind != DT_OP_ADD && op->kind != DT_OP_CAST && op->kind != DT_OP_RELABEL && op->kind != DT_OP_ALL_REDUCE)
+        if (op->kind != DT_OP_ADD && op->kind != DT_OP_CAST && op->kind != DT_OP_RELABEL &&
+            op->kind != DT_OP_ALL_REDUCE)
             return false;
         depends[op->out[0]->id] = true;
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         if (depends[func->results.at[i]->id] &&
-            (!x->entry->results.at[i].store || x->entry->results.at[i].store->kind != DT_STORE_GRAD))
+            (!x->entry->results.at[i].store ||
+             x->entry->results.at[i].store->kind != DT_STORE_GRAD))
             return false;
     return true;
 }
@@ -221,7 +229,8 @@ static bool starts_anew(const Expander *x, uint32_t index, uint32_t carried)
 
 /* ---- loops ---- */
 
-static void expand_range(Expander *x, const DtOp *op, int32_t number, uint32_t piece, const bool *anew, DtValue **carried)
+static void expand_range(Expander *x, const DtOp *op, int32_t number, uint32_t piece,
+                         const bool *anew, DtValue **carried)
 {
     const DtStageLoop *cut = &x->s->loops.at[number];
     DtLoop loop = *op->loop;
@@ -230,7 +239,8 @@ static void expand_range(Expander *x, const DtOp *op, int32_t number, uint32_t p
         if (i < loop.n_carried)
             in[i] = anew[i] ? whole(x, op->in[i]) : carried[i];
         else
-            in[i] = i < loop.n_carried + loop.n_invariant ? whole(x, op->in[i]) : part(x, op->in[i], number, piece);
+            in[i] = i < loop.n_carried + loop.n_invariant ? whole(x, op->in[i])
+                                                          : part(x, op->in[i], number, piece);
     }
     loop.first += cut->lo[piece];
     loop.count = cut->hi[piece] - cut->lo[piece];
@@ -311,7 +321,8 @@ static bool is_inside(const DtOp *op, const char *path)
     return op->path && strncmp(op->path, path, n) == 0 && (op->path[n] == 0 || op->path[n] == '.');
 }
 
-/* Named cuts: the program goes on to the next piece at the first forward op of the instance that it begins with. */
+/* Named cuts: the program goes on to the next piece at the first forward op of the instance that it
+ * begins with. */
 static void pass_named_cut(Expander *x, const DtOp *op, bool forward)
 {
     const DtPipeline *line = x->s->line;
@@ -334,7 +345,8 @@ static void expand_results(Expander *x)
         for (uint32_t g = 0; number >= 0 && g < x->s->pipeline->n_pieces; g++) {
             const DtStageLoop *loop = &x->s->loops.at[number];
             if (loop->hi[g] > loop->lo[g])
-                DT_PUSH(arena_of(x), x->to->results, ((DtExpandedResult){part(x, value, number, g), to, (int32_t)g, g}));
+                DT_PUSH(arena_of(x), x->to->results,
+                        ((DtExpandedResult){part(x, value, number, g), to, (int32_t)g, g}));
         }
         if (number < 0)
             DT_PUSH(arena_of(x), x->to->results, ((DtExpandedResult){whole(x, value), to, -1, 0}));
@@ -348,8 +360,13 @@ bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_exp
     dt_graph_renumber(func);
     *ret_expanded = (DtExpanded){.func = dt_graph_func(s->module, func->name, DT_FUNC_ENTRY)};
     ret_expanded->func->span = func->span;
-    Expander x = {.s = s, .entry = entry, .func = func, .to = ret_expanded, .b = {.func = ret_expanded->func}};
-    const bool *forward = dt_stage_ancestors(s->arena, func, dt_stage_forward_results(s->arena, entry));
+    Expander x = {.s = s,
+                  .entry = entry,
+                  .func = func,
+                  .to = ret_expanded,
+                  .b = {.func = ret_expanded->func}};
+    const bool *forward =
+        dt_stage_ancestors(s->arena, func, dt_stage_forward_results(s->arena, entry));
     x.whole = DT_NEW_ARRAY(s->arena, DtValue *, func->n_values + 1);
     x.parts = DT_NEW_ARRAY(s->arena, DtValue **, func->n_values + 1);
     x.place = s->segment_piece[0];
@@ -363,9 +380,11 @@ bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_exp
             expand_op(&x, op);
     }
     if (s->line->n_named_cuts && x.place < s->line->n_named_cuts) {
-        DtDiag *diag = dt_stage_refuse(s, E0606, s->line->span, "`%s` is not an instance behind the cuts before it",
+        DtDiag *diag = dt_stage_refuse(s, E0606, s->line->span,
+                                       "`%s` is not an instance behind the cuts before it",
                                        s->line->named_cuts[x.place]);
-        dt_diag_help(diag, "name instances of the model's top level, in the order in which they are called");
+        dt_diag_help(
+            diag, "name instances of the model's top level, in the order in which they are called");
         return false;
     }
     expand_results(&x);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of a staged module: copies of parameters, states, gradients and moments on the stages that use them, and
- * the slots of values that pieces leave for later (SAVED) or receive (CHANNEL). Until dt_stage_settle_stores a
- * copy's `of` is not set, and the index of a slot is its place in DtStager.slots. */
+/* Stores of a staged module: copies of parameters, states, gradients and moments on the stages that
+ * use them, and the slots of values that pieces leave for later (SAVED) or receive (CHANNEL). Until
+ * dt_stage_settle_stores a copy's `of` is not set, and the index of a slot is its place in
+ * DtStager.slots. */
 #include "passes/stage.h"
 
 #include <stdlib.h>
@@ -12,7 +13,9 @@ static const DtStore *owner_of(const DtStore *store) { return store->of ? store-
 DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range)
 {
     const DtStageCopies *copies = &s->copies[from->index];
-    const uint32_t n = copies->n, likely = range < 0 || (uint32_t)range < n ? (uint32_t)(range < 0 ? 0 : range) : n - 1;
+    const uint32_t n = copies->n, likely = range < 0 || (uint32_t)range < n
+                                               ? (uint32_t)(range < 0 ? 0 : range)
+                                               : n - 1;
     for (uint32_t k = 0; k < n; k++) { /* made in order of pieces, so close to there */
         const DtStageCopy *copy = &copies->at[(likely + n - k) % n];
         if (copy->store->stage == (int32_t)stage && copy->range == range)
@@ -28,7 +31,8 @@ static void cut_store(const DtStageLoop *loop, uint32_t piece, DtStore *store)
     const DtType *type = store->type;
     memcpy(axes, type->axes, type->rank * sizeof axes[0]);
     axes[0].extent = loop->hi[piece] - loop->lo[piece];
-    store->type = dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
+    store->type =
+        dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
     store->first = loop->lo[piece];
     store->whole = axes[0].extent == loop->count ? 0 : loop->count;
 }
@@ -51,11 +55,18 @@ DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_
     return store;
 }
 
-DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type, uint32_t stage, DtStore *of)
+DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type,
+                       uint32_t stage, DtStore *of)
 {
     DtStore *store = DT_NEW(s->arena, DtStore);
-    *store = (DtStore){.kind = kind, .path = path, .pattern = path, .type = type, .of = of, .stage = (int32_t)stage,
-                       .depth = 1, .index = s->slots.n};
+    *store = (DtStore){.kind = kind,
+                       .path = path,
+                       .pattern = path,
+                       .type = type,
+                       .of = of,
+                       .stage = (int32_t)stage,
+                       .depth = 1,
+                       .index = s->slots.n};
     DT_PUSH(s->arena, s->slots, store);
     return store;
 }
@@ -73,7 +84,8 @@ static int by_place(const void *a, const void *b)
                                               : (x->range > y->range) - (x->range < y->range);
 }
 
-/* In the order of the stores that they are copies of, then by stages and pieces; slots behind them. */
+/* In the order of the stores that they are copies of, then by stages and pieces; slots behind them.
+ */
 void dt_stage_settle_stores(DtStager *s)
 {
     const uint32_t n = s->module->stores.n;
@@ -87,7 +99,8 @@ void dt_stage_settle_stores(DtStager *s)
         for (uint32_t k = 0; k < copies->n; k++) {
             DtStore *store = copies->at[k].store;
             if (old[i]->of)
-                store->of = dt_stage_find_copy(s, old[i]->of, (uint32_t)store->stage, copies->at[k].range);
+                store->of =
+                    dt_stage_find_copy(s, old[i]->of, (uint32_t)store->stage, copies->at[k].range);
             add(s, store);
         }
     }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts entry "update" into one per stage. What belongs to one parameter (its gradient's squares, its update) is copied
- * for every copy of it that the stage holds, with the copy's iterations; the rest (learning rate, clipping) is copied
- * once. Two things need other stages:
+/* Cuts entry "update" into one per stage. What belongs to one parameter (its gradient's squares,
+ * its update) is copied for every copy of it that the stage holds, with the copy's iterations; the
+ * rest (learning rate, clipping) is copied once. Two things need other stages:
  *
  *   %g = all_reduce[pipe; stages 0, 3](%d_w)   a parameter on several stages: its gradient is the sum of theirs
  *   %n = all_reduce[pipe](%squares)            the sum of squares behind the global norm, to which each stage gives
- *                                              those of its own parameters (of a shared one, the lowest stage does)
+ *                                              those of its own parameters (of a shared one, the
+ *                                              lowest stage does)
  *
- * The sum of squares is what the square root named "grad_norm" takes; on the way down to the single parameters,
- * terms of other stages drop out of the additions. */
+ * The sum of squares is what the square root named "grad_norm" takes; on the way down to the single
+ * parameters, terms of other stages drop out of the additions. */
 #include "passes/stage.h"
 
 #include "base/intern.h"
@@ -21,18 +22,19 @@ typedef struct Updater {
     DtStager *s;
     const DtEntryPoint *entry;
     const DtFunc *func;
-    const DtValue *squares;   /* of all gradients; NULL: no norm */
-    int32_t *owner;           /* per value: the parameter store that it depends on, NOBODY, SEVERAL */
-    uint64_t *stages;         /* per parameter store that is not cut: where it is */
-    bool *has_terms;          /* per parameter store: some stage computes its gradient */
+    const DtValue *squares; /* of all gradients; NULL: no norm */
+    int32_t *owner;         /* per value: the parameter store that it depends on, NOBODY, SEVERAL */
+    uint64_t *stages;       /* per parameter store that is not cut: where it is */
+    bool *has_terms;        /* per parameter store: some stage computes its gradient */
     /* of the stage being built */
     uint32_t stage, turn;
     DtBuilder b;
-    DtValue *norm;            /* the complete sum of squares */
-    DtValue **shared, **own;  /* per value: the copy on this stage, for the copy of a parameter at hand */
+    DtValue *norm; /* the complete sum of squares */
+    DtValue **shared,
+        **own; /* per value: the copy on this stage, for the copy of a parameter at hand */
     uint32_t *own_turn;
-    int32_t range;            /* of that copy */
-    DtValue **sums;           /* per parameter store: its gradient, added over stages */
+    int32_t range;  /* of that copy */
+    DtValue **sums; /* per parameter store: its gradient, added over stages */
 } Updater;
 
 static const DtStore *param_of(const DtStore *store) { return store->of ? store->of : store; }
@@ -66,7 +68,8 @@ static DtValue *across(Updater *u, DtValue *value, uint64_t stages)
 {
     if (!(stages & (stages - 1)))
         return value; /* one stage */
-    DtOp draft = {.kind = DT_OP_ALL_REDUCE, .mesh = (uint16_t)(1u << u->s->pipeline->mesh), .stages = stages};
+    DtOp draft = {
+        .kind = DT_OP_ALL_REDUCE, .mesh = (uint16_t)(1u << u->s->pipeline->mesh), .stages = stages};
     DtValue wish = *value, *out = &wish;
     draft.out = &out;
     draft.n_in = draft.n_out = 1;
@@ -95,7 +98,8 @@ static DtOp *copy_op(Updater *u, const DtOp *op)
     if (loop < 0)
         return dt_graph_copy(&u->b, op, in);
     const DtStageLoop *cut = &u->s->loops.at[loop];
-    return dt_stage_copy_range(&u->b, op, in, cut->axis, cut->count, cut->hi[u->range] - cut->lo[u->range]);
+    return dt_stage_copy_range(&u->b, op, in, cut->axis, cut->count,
+                               cut->hi[u->range] - cut->lo[u->range]);
 }
 
 static DtValue *read_store(Updater *u, const DtOp *op)
@@ -156,21 +160,22 @@ static void begin_copy(Updater *u, const DtStageCopy *copy)
     u->range = copy->range;
 }
 
-/* Gradients of parameters on several stages are added first, on all stages in the order of the parameters, so that
- * no two stages wait for each other. */
+/* Gradients of parameters on several stages are added first, on all stages in the order of the
+ * parameters, so that no two stages wait for each other. */
 static void add_gradients(Updater *u)
 {
     for (uint32_t i = 0; i < u->func->ops.n; i++) {
         const DtOp *op = u->func->ops.at[i];
-        if (op->kind != DT_OP_PARAM || op->store->kind != DT_STORE_GRAD || u->sums[op->store->of->index] ||
-            !u->has_terms[op->store->of->index] ||
-            u->s->loop_of[op->store->of->index] >= 0 || !(u->stages[op->store->of->index] >> u->stage & 1))
+        if (op->kind != DT_OP_PARAM || op->store->kind != DT_STORE_GRAD ||
+            u->sums[op->store->of->index] || !u->has_terms[op->store->of->index] ||
+            u->s->loop_of[op->store->of->index] >= 0 ||
+            !(u->stages[op->store->of->index] >> u->stage & 1))
             continue;
         u->range = -1;
-        u->sums[op->store->of->index] = across(u, read_store(u, op), u->stages[op->store->of->index]);
+        u->sums[op->store->of->index] =
+            across(u, read_store(u, op), u->stages[op->store->of->index]);
     }
 }
-
 
 static DtValue *plus(Updater *u, DtValue *x, DtValue *y)
 {
@@ -225,7 +230,8 @@ static void give(Updater *u, DtEntryPoint *entry, DtValue *value, DtEntryResult 
     DT_PUSH(u->s->arena, entry->results, to);
 }
 
-static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *copy, DtEntryPoint *entry)
+static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *copy,
+                        DtEntryPoint *entry)
 {
     begin_copy(u, copy);
     for (uint32_t i = 0; i < u->entry->results.n; i++) {
@@ -233,7 +239,8 @@ static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *cop
         if (!to.store || param_of(to.store) != param)
             continue;
         DtValue *value = copy_value(u, u->func->results.at[i]);
-        to.store = dt_stage_copy(u->s, to.store, u->stage, copy->range < 0 ? 0 : (uint32_t)copy->range);
+        to.store =
+            dt_stage_copy(u->s, to.store, u->stage, copy->range < 0 ? 0 : (uint32_t)copy->range);
         give(u, entry, value, to);
     }
 }
@@ -241,9 +248,11 @@ static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *cop
 static void update_stage(Updater *u, uint32_t stage)
 {
     const char *name = dt_intern_printf("%s.%u", u->entry->name, stage);
-    const uint64_t all = u->s->pipeline->n_stages == 64 ? UINT64_MAX : ((uint64_t)1 << u->s->pipeline->n_stages) - 1;
+    const uint64_t all =
+        u->s->pipeline->n_stages == 64 ? UINT64_MAX : ((uint64_t)1 << u->s->pipeline->n_stages) - 1;
     DtEntryPoint entry = {.name = name, .stage = (int32_t)stage};
-    u->b = (DtBuilder){.func = dt_graph_func(u->s->module, name, DT_FUNC_ENTRY), .span = u->func->span};
+    u->b = (DtBuilder){.func = dt_graph_func(u->s->module, name, DT_FUNC_ENTRY),
+                       .span = u->func->span};
     u->b.func->span = u->func->span;
     u->stage = stage;
     memset(u->shared, 0, (u->func->n_values + 1) * sizeof *u->shared);

@@ -30,8 +30,12 @@ static const DtProgram *lower(Staged *p)
         *equals = 0;
         dims[n++] = (DtOption){.name = word, .value = equals + 1};
     }
-    const DtLowerOptions options = {.path = p->layout->path, .library = "lib", .dims = dims, .n_dims = n,
-                                    .parallel = "none", .synthetic = true};
+    const DtLowerOptions options = {.path = p->layout->path,
+                                    .library = "lib",
+                                    .dims = dims,
+                                    .n_dims = n,
+                                    .parallel = "none",
+                                    .synthetic = true};
     const DtProgram *program = dt_lower(p->arena, p->diags, &options);
     if (!program)
         dt_diag_print(p->diags, stderr, false);
@@ -55,13 +59,15 @@ static void configure(Staged *p)
     DT_PUSH(p->arena, p->parallel.pipelines, line);
 }
 
-/* Through all passes before `stage`; with it, if the program is to be cut. The micro-batches are whole batches of the
- * program, so no pass before knows of them. */
+/* Through all passes before `stage`; with it, if the program is to be cut. The micro-batches are
+ * whole batches of the program, so no pass before knows of them. */
 static DtModule *compile(Staged *p, bool cut)
 {
     static const char *const kernels[] = {"attend"};
     const DtProgram *program = lower(p);
-    const DtPassContext context = {.train = program->train, .parallel = &p->parallel, .kernels = kernels,
+    const DtPassContext context = {.train = program->train,
+                                   .parallel = &p->parallel,
+                                   .kernels = kernels,
                                    .n_kernels = p->layout->kernels ? 1 : 0};
     p->parallel.micro = 1;
     for (uint32_t i = 0; i < dt_n_passes && strcmp(dt_passes[i].name, "stage") != 0; i++) {
@@ -136,7 +142,8 @@ static DtTensor *input_of(Machine *m, const DtOp *op)
     }
     fill_lattice(tensor, is_float ? -1 : 0, 1, &seed);
     for (int64_t i = 0; !is_float && i < dt_type_elements(tensor->type); i++)
-        tensor->at[i] = floor(tensor->at[i] * (op->out[0]->type->dtype == DT_BOOL ? 2 : m->p->layout->integers));
+        tensor->at[i] = floor(tensor->at[i] *
+                              (op->out[0]->type->dtype == DT_BOOL ? 2 : m->p->layout->integers));
     return tensor;
 }
 
@@ -170,8 +177,8 @@ static uint32_t count(Machine *m, uint64_t stages)
     return 0;
 }
 
-/* In rounds, so that stages can run one after the other: what all gave in the round before. Members run the sums of one
- * set of stages in one order. */
+/* In rounds, so that stages can run one after the other: what all gave in the round before. Members
+ * run the sums of one set of stages in one order. */
 static DtTensor *across(void *context, const DtOp *op, const DtTensor *in)
 {
     Machine *m = context;
@@ -181,7 +188,9 @@ static DtTensor *across(void *context, const DtOp *op, const DtTensor *in)
         i++;
     if (i == m->sums.n)
         DT_PUSH(m->p->arena, m->sums,
-                ((Sum){.stages = op->stages, .number = number, .known = dt_interp_tensor(m->p->arena, in->type)}));
+                ((Sum){.stages = op->stages,
+                       .number = number,
+                       .known = dt_interp_tensor(m->p->arena, in->type)}));
     m->sums.at[i].parts[m->stage] = add(m, in, NULL);
     return m->sums.at[i].known;
 }
@@ -190,12 +199,14 @@ static void give(Machine *m, const DtEntryResult *to, DtTensor *value)
 {
     if (!to->store) {
         uint32_t i = 0;
-        while (i < m->results.n && (!to->accumulate || strcmp(m->results.at[i].name, to->name) != 0))
+        while (i < m->results.n &&
+               (!to->accumulate || strcmp(m->results.at[i].name, to->name) != 0))
             i++;
         if (to->accumulate && i < m->results.n)
             m->results.at[i].value = add(m, m->results.at[i].value, value);
         else
-            DT_PUSH(m->p->arena, m->results, ((Named){to->name, to->accumulate ? 0 : m->micro, value}));
+            DT_PUSH(m->p->arena, m->results,
+                    ((Named){to->name, to->accumulate ? 0 : m->micro, value}));
         return;
     }
     DtTensor **slot = &m->slots[to->store->index][m->micro % depth_of(to->store)];
@@ -205,7 +216,12 @@ static void give(Machine *m, const DtEntryResult *to, DtTensor *value)
 
 static void run_entry(Machine *m, const DtEntryPoint *entry)
 {
-    DtInterp interp = {.arena = m->p->arena, .seed = 5, .step = 2, .path = "", .source = source, .across = across,
+    DtInterp interp = {.arena = m->p->arena,
+                       .seed = 5,
+                       .step = 2,
+                       .path = "",
+                       .source = source,
+                       .across = across,
                        .context = m};
     DtTensor **results = DT_NEW_ARRAY(m->p->arena, DtTensor *, entry->func->results.n + 1);
     dt_interp_run(&interp, entry->func, NULL, results);
@@ -243,7 +259,9 @@ static bool act(Machine *m, const DtPipelineRun *run, Transit *transits, DtActio
     Transit *transit = entries ? NULL : &transits[action.unit];
     m->micro = action.micro;
     if (entries) {
-        const int32_t number = action.kind == DT_ACTION_F ? entries->f : action.kind == DT_ACTION_B ? entries->b : entries->w;
+        const int32_t number = action.kind == DT_ACTION_F   ? entries->f
+                               : action.kind == DT_ACTION_B ? entries->b
+                                                            : entries->w;
         run_entry(m, &m->module->entries.at[number]);
     } else if (action.kind == DT_ACTION_SEND) {
         if (transit->parcels.n - transit->taken >= channel->slots)
@@ -284,14 +302,16 @@ static void run_pipeline(Machine *m, const DtPipelineRun *run)
         }
     }
     for (uint32_t s = 0; s < pipeline->n_stages; s++)
-        cr_assert_eq(at[s], dt_pipeline_count(&run->stages[s]), "stage %u of run `%s` is stuck", s, run->name);
+        cr_assert_eq(at[s], dt_pipeline_count(&run->stages[s]), "stage %u of run `%s` is stuck", s,
+                     run->name);
 }
 
 static void complete(Machine *m, Sum *sum)
 {
     sum->known = NULL;
     for (uint32_t s = 0; s < 64; s++) {
-        cr_assert_eq(sum->parts[s] != NULL, sum->stages >> s & 1, "a sum over stages lacks a member");
+        cr_assert_eq(sum->parts[s] != NULL, sum->stages >> s & 1,
+                     "a sum over stages lacks a member");
         if (sum->parts[s])
             sum->known = sum->known ? add(m, sum->known, sum->parts[s]) : sum->parts[s];
     }
@@ -332,15 +352,17 @@ static double norm(const DtTensor *x)
     return sqrt(sum);
 }
 
-static void expect_equal(const Staged *p, const char *what, const DtTensor *want, const DtTensor *got)
+static void expect_equal(const Staged *p, const char *what, const DtTensor *want,
+                         const DtTensor *got)
 {
     double worst = 0;
     cr_assert_eq(dt_type_elements(want->type), dt_type_elements(got->type), "%s", what);
     for (int64_t i = 0; i < dt_type_elements(want->type); i++)
         worst = fmax(worst, fabs(want->at[i] - got->at[i]));
-    cr_expect(worst <= 1e-10 * fmax(norm(want), 1e-3), "%s %s p=%u v=%u m=%lld: `%s` differs by %g (norm %g)",
-              p->layout->path, p->layout->schedule, p->layout->stages, p->layout->chunks, (long long)p->layout->micro, what,
-              worst, norm(want));
+    cr_expect(worst <= 1e-10 * fmax(norm(want), 1e-3),
+              "%s %s p=%u v=%u m=%lld: `%s` differs by %g (norm %g)", p->layout->path,
+              p->layout->schedule, p->layout->stages, p->layout->chunks,
+              (long long)p->layout->micro, what, worst, norm(want));
 }
 
 /* The part of the reference's tensor that a copy holds. */
@@ -356,7 +378,8 @@ static DtTensor *part_of(Staged *p, const DtTensor *whole, const DtStore *copy)
 static uint32_t reference(const Staged *p, const DtStore *copy)
 {
     for (uint32_t i = 0; i < p->whole->stores.n; i++)
-        if (p->whole->stores.at[i]->kind == copy->kind && strcmp(p->whole->stores.at[i]->path, copy->path) == 0)
+        if (p->whole->stores.at[i]->kind == copy->kind &&
+            strcmp(p->whole->stores.at[i]->path, copy->path) == 0)
             return i;
     cr_assert_fail("no store `%s`", copy->path);
     return 0;
@@ -376,7 +399,10 @@ static void init(Machine *m)
     }
 }
 
-static bool is_state(const DtStore *store) { return store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL; }
+static bool is_state(const DtStore *store)
+{
+    return store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL;
+}
 
 /* What the copies of a gradient add up to. */
 static DtTensor *gradient(Machine *m, const DtStore *copy)
@@ -384,7 +410,8 @@ static DtTensor *gradient(Machine *m, const DtStore *copy)
     DtTensor *sum = NULL;
     for (uint32_t i = 0; i < m->module->stores.n; i++) {
         const DtStore *s = m->module->stores.at[i];
-        if (s->kind == DT_STORE_GRAD && strcmp(s->path, copy->path) == 0 && s->first == copy->first && s->type == copy->type)
+        if (s->kind == DT_STORE_GRAD && strcmp(s->path, copy->path) == 0 &&
+            s->first == copy->first && s->type == copy->type)
             sum = sum ? add(m, sum, m->slots[i][0]) : m->slots[i][0];
     }
     return sum;
@@ -416,7 +443,8 @@ static void compare_results(Machine *whole, Machine *cut)
         for (uint32_t k = 0; k < cut->results.n; k++)
             if (strcmp(whole->results.at[i].name, cut->results.at[k].name) == 0 &&
                 whole->results.at[i].micro == cut->results.at[k].micro) {
-                expect_equal(cut->p, whole->results.at[i].name, whole->results.at[i].value, cut->results.at[k].value);
+                expect_equal(cut->p, whole->results.at[i].name, whole->results.at[i].value,
+                             cut->results.at[k].value);
                 found++;
                 break;
             }

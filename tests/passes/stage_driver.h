@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a program that is cut into pipeline stages, all stages in turn in one interpreter, by the actions of its
- * schedule: values wait in the slots of their stores, channels hold what is in transit. Beside it the same program
- * in one piece, micro-batch by micro-batch. */
+/* Runs a program that is cut into pipeline stages, all stages in turn in one interpreter, by the
+ * actions of its schedule: values wait in the slots of their stores, channels hold what is in
+ * transit. Beside it the same program in one piece, micro-batch by micro-batch. */
 #ifndef DT_TESTS_STAGE_DRIVER_H
 #define DT_TESTS_STAGE_DRIVER_H
 
@@ -19,14 +19,14 @@ typedef struct Layout {
     int64_t micro;
     int64_t cuts[4];
     const char *named[4];
-    bool kernels;            /* calls of attend stay */
+    bool kernels; /* calls of attend stay */
 } Layout;
 
 typedef struct Staged {
     const Layout *layout;
     DtArena *arena;
     DtDiags *diags;
-    DtModule *whole, *cut;   /* the reference, and what the pass made; cut NULL: refused */
+    DtModule *whole, *cut; /* the reference, and what the pass made; cut NULL: refused */
     DtParallelConfig parallel;
 } Staged;
 
@@ -34,7 +34,8 @@ typedef struct Staged {
 Staged *stage_program(const Layout *layout);
 void stage_free(Staged *p);
 
-/* Runs a step, then eval and predict, in both; fails the test where results differ by more than 1e-10 of the norm. */
+/* Runs a step, then eval and predict, in both; fails the test where results differ by more than
+ * 1e-10 of the norm. */
 void stage_compare(Staged *p);
 
 #endif

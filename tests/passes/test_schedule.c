@@ -18,8 +18,8 @@ typedef struct Case {
 static void join(Case *c, uint32_t from, uint32_t to)
 {
     const uint32_t *stage_of = c->pipeline.stage_of;
-    DtChannel channel = {.from_piece = from, .to_piece = to, .from = stage_of[from],
-                         .to = stage_of[to]};
+    DtChannel channel = {
+        .from_piece = from, .to_piece = to, .from = stage_of[from], .to = stage_of[to]};
     if (channel.from != channel.to)
         DT_PUSH(c->arena, c->run.channels, channel);
 }
@@ -34,13 +34,15 @@ static Case *make(const char *name, uint32_t p, uint32_t v, int64_t m)
     cr_assert(places, "%s", name);
     c->arena = arena;
     c->form = forward ? dt_schedule_find("forward") : places;
-    c->pipeline = (DtPipelineSchedule){.schedule = name, .n_stages = p, .n_pieces = p * v, .n_micro = m};
+    c->pipeline =
+        (DtPipelineSchedule){.schedule = name, .n_stages = p, .n_pieces = p * v, .n_micro = m};
     c->pipeline.stage_of = DT_NEW_ARRAY(arena, uint32_t, p * v);
     c->run.name = "grad";
     c->run.pieces = DT_NEW_ARRAY(arena, DtPieceEntries, p * v);
     for (uint32_t g = 0; g < p * v; g++) {
         c->pipeline.stage_of[g] = dt_schedule_stage(places, p, g);
-        c->run.pieces[g] = (DtPieceEntries){0, forward ? -1 : 0, !forward && c->form->splits ? 0 : -1};
+        c->run.pieces[g] =
+            (DtPieceEntries){0, forward ? -1 : 0, !forward && c->form->splits ? 0 : -1};
     }
     for (uint32_t g = 0; g + 1 < p * v; g++) {
         join(c, g, g + 1);
@@ -48,8 +50,8 @@ static Case *make(const char *name, uint32_t p, uint32_t v, int64_t m)
             join(c, g + 1, g);
     }
     DtText problem = {0};
-    cr_assert(dt_schedule_fill(arena, &c->pipeline, c->form, &c->run, &problem), "%s p=%u v=%u m=%lld\n%s", name, p, v,
-              (long long)m, problem.at);
+    cr_assert(dt_schedule_fill(arena, &c->pipeline, c->form, &c->run, &problem),
+              "%s p=%u v=%u m=%lld\n%s", name, p, v, (long long)m, problem.at);
     dt_text_free(&problem);
     return c;
 }
@@ -73,7 +75,8 @@ static double idle(const Case *c, const DtTimeline *line)
 {
     double longest = 0, most = 0;
     for (uint32_t s = 0; s < c->pipeline.n_stages; s++) {
-        longest = longest > line->last[s] - line->first[s] ? longest : line->last[s] - line->first[s];
+        longest =
+            longest > line->last[s] - line->first[s] ? longest : line->last[s] - line->first[s];
         most = most > line->busy[s] ? most : line->busy[s];
     }
     return longest - most;
@@ -82,8 +85,15 @@ static double idle(const Case *c, const DtTimeline *line)
 static const struct {
     const char *name;
     uint32_t least, most; /* pieces per stage */
-} all[] = {{"gpipe", 1, 1}, {"1f1b", 1, 1}, {"interleaved_1f1b", 2, 4}, {"zb_h1", 1, 1}, {"zb_v", 2, 2},
-           {"dualpipe_v", 2, 2}, {"forward:1f1b", 1, 1}, {"forward:interleaved_1f1b", 2, 3}, {"forward:zb_v", 2, 2}};
+} all[] = {{"gpipe", 1, 1},
+           {"1f1b", 1, 1},
+           {"interleaved_1f1b", 2, 4},
+           {"zb_h1", 1, 1},
+           {"zb_v", 2, 2},
+           {"dualpipe_v", 2, 2},
+           {"forward:1f1b", 1, 1},
+           {"forward:interleaved_1f1b", 2, 3},
+           {"forward:zb_v", 2, 2}};
 
 /* Each action once and in order of micro-batches; then all of them against each other. */
 static void expect_whole(const Case *c, const char *name)
@@ -95,8 +105,8 @@ static void expect_whole(const Case *c, const char *name)
     for (uint32_t s = 0; s < c->pipeline.n_stages; s++)
         for (int64_t i = 0; i < dt_pipeline_count(&c->run.stages[s]); i++) {
             const DtAction a = dt_pipeline_at(&c->run.stages[s], i);
-            cr_assert_eq(a.micro, next[a.kind][a.unit]++, "%s p=%u m=%lld", name, c->pipeline.n_stages,
-                         (long long)c->pipeline.n_micro);
+            cr_assert_eq(a.micro, next[a.kind][a.unit]++, "%s p=%u m=%lld", name,
+                         c->pipeline.n_stages, (long long)c->pipeline.n_micro);
         }
     for (uint32_t g = 0; g < c->pipeline.n_pieces; g++) {
         cr_assert_eq(next[DT_ACTION_F][g], c->pipeline.n_micro);
@@ -104,8 +114,9 @@ static void expect_whole(const Case *c, const char *name)
         cr_assert_eq(next[DT_ACTION_W][g], c->run.pieces[g].w < 0 ? 0 : c->pipeline.n_micro);
     }
     DtText problem = {0};
-    cr_assert(dt_schedule_check(&c->pipeline, &c->run, &problem), "%s p=%u v=%u m=%lld\n%s", name, c->pipeline.n_stages,
-              c->pipeline.n_pieces / c->pipeline.n_stages, (long long)c->pipeline.n_micro, problem.at);
+    cr_assert(dt_schedule_check(&c->pipeline, &c->run, &problem), "%s p=%u v=%u m=%lld\n%s", name,
+              c->pipeline.n_stages, c->pipeline.n_pieces / c->pipeline.n_stages,
+              (long long)c->pipeline.n_micro, problem.at);
     dt_text_free(&problem);
 }
 
@@ -117,10 +128,12 @@ Test(schedule, every_action_once_and_no_deadlock)
                 for (int64_t m = 1; m <= 3 * p + 2; m++) {
                     Case *c = make(all[i].name, p, v, m);
                     expect_whole(c, all[i].name);
-                    const bool uneven = all[i].least != all[i].most && m % p != 0; /* rounds of unequal size */
+                    const bool uneven =
+                        all[i].least != all[i].most && m % p != 0; /* rounds of unequal size */
                     for (uint32_t k = 0; k < c->run.channels.n; k++)
-                        cr_expect_leq(c->run.channels.at[k].slots, uneven ? 4 : 2, "%s p=%u v=%u m=%lld needs %lld",
-                                      all[i].name, p, v, (long long)m, (long long)c->run.channels.at[k].slots);
+                        cr_expect_leq(c->run.channels.at[k].slots, uneven ? 4 : 2,
+                                      "%s p=%u v=%u m=%lld needs %lld", all[i].name, p, v,
+                                      (long long)m, (long long)c->run.channels.at[k].slots);
                     dt_arena_free(c->arena);
                 }
 }
@@ -129,14 +142,59 @@ Test(schedule, every_action_once_and_no_deadlock)
 typedef double Units(int64_t p, int64_t v, int64_t m);
 typedef int64_t Flight(int64_t p, int64_t v, int64_t m, int64_t s);
 
-static double as_1f1b(int64_t p, int64_t v, int64_t m) { (void)v; (void)m; return 3.0 * (double)(p - 1); }
-static double third(int64_t p, int64_t v, int64_t m) { (void)v; (void)m; return (double)(p - 1); }
-static double none(int64_t p, int64_t v, int64_t m) { (void)p; (void)v; (void)m; return 0; }
-static int64_t all_of_them(int64_t p, int64_t v, int64_t m, int64_t s) { (void)p; (void)v; (void)s; return m; }
-static int64_t towards_end(int64_t p, int64_t v, int64_t m, int64_t s) { (void)v; (void)m; return p - s; }
-static int64_t stages(int64_t p, int64_t v, int64_t m, int64_t s) { (void)v; (void)m; (void)s; return p; }
-static int64_t two_per_stage(int64_t p, int64_t v, int64_t m, int64_t s) { (void)v; (void)m; (void)s; return 2 * p; }
-static int64_t one_more(int64_t p, int64_t v, int64_t m, int64_t s) { (void)v; (void)m; (void)s; return 2 * p + 1; }
+static double as_1f1b(int64_t p, int64_t v, int64_t m)
+{
+    (void)v;
+    (void)m;
+    return 3.0 * (double)(p - 1);
+}
+static double third(int64_t p, int64_t v, int64_t m)
+{
+    (void)v;
+    (void)m;
+    return (double)(p - 1);
+}
+static double none(int64_t p, int64_t v, int64_t m)
+{
+    (void)p;
+    (void)v;
+    (void)m;
+    return 0;
+}
+static int64_t all_of_them(int64_t p, int64_t v, int64_t m, int64_t s)
+{
+    (void)p;
+    (void)v;
+    (void)s;
+    return m;
+}
+static int64_t towards_end(int64_t p, int64_t v, int64_t m, int64_t s)
+{
+    (void)v;
+    (void)m;
+    return p - s;
+}
+static int64_t stages(int64_t p, int64_t v, int64_t m, int64_t s)
+{
+    (void)v;
+    (void)m;
+    (void)s;
+    return p;
+}
+static int64_t two_per_stage(int64_t p, int64_t v, int64_t m, int64_t s)
+{
+    (void)v;
+    (void)m;
+    (void)s;
+    return 2 * p;
+}
+static int64_t one_more(int64_t p, int64_t v, int64_t m, int64_t s)
+{
+    (void)v;
+    (void)m;
+    (void)s;
+    return 2 * p + 1;
+}
 static int64_t interleaved(int64_t p, int64_t v, int64_t m, int64_t s)
 {
     const int64_t ahead = 2 * (p - s - 1) + (v - 1) * p + 1;
@@ -168,18 +226,22 @@ Test(schedule, bubbles_and_activations_as_published)
     static const uint32_t sizes[] = {2, 3, 4, 5, 8, 16};
     for (size_t i = 0; i < DT_COUNT(published); i++)
         for (size_t k = 0; k < DT_COUNT(sizes); k++) {
-            const int64_t p = sizes[k], v = published[i].v, least = published[i].a * p + published[i].b;
+            const int64_t p = sizes[k], v = published[i].v,
+                          least = published[i].a * p + published[i].b;
             for (int64_t m = least; m <= 4 * p; m++) {
                 if (published[i].multiples && m % p != 0)
                     continue;
                 Case *c = make(published[i].name, (uint32_t)p, (uint32_t)v, m);
                 const DtTimeline line = timeline(c, 0);
-                cr_expect_eq(idle(c, &line), published[i].idle(p, v, m), "%s p=%lld v=%lld m=%lld: %g", published[i].name,
-                             (long long)p, (long long)v, (long long)m, idle(c, &line));
+                cr_expect_eq(idle(c, &line), published[i].idle(p, v, m),
+                             "%s p=%lld v=%lld m=%lld: %g", published[i].name, (long long)p,
+                             (long long)v, (long long)m, idle(c, &line));
                 for (int64_t s = 0; s < p; s++)
-                    cr_expect_eq(dt_schedule_in_flight(&c->run, (uint32_t)s), published[i].flight(p, v, m, s),
-                                 "%s p=%lld v=%lld m=%lld stage %lld: %lld in flight", published[i].name, (long long)p,
-                                 (long long)v, (long long)m, (long long)s,
+                    cr_expect_eq(dt_schedule_in_flight(&c->run, (uint32_t)s),
+                                 published[i].flight(p, v, m, s),
+                                 "%s p=%lld v=%lld m=%lld stage %lld: %lld in flight",
+                                 published[i].name, (long long)p, (long long)v, (long long)m,
+                                 (long long)s,
                                  (long long)dt_schedule_in_flight(&c->run, (uint32_t)s));
                 dt_arena_free(c->arena);
             }
@@ -214,7 +276,8 @@ Test(schedule, dualpipe_v_with_overlap)
             double most = 0;
             for (uint32_t s = 0; s < p; s++)
                 most = most > line.end - line.busy[s] ? most : line.end - line.busy[s];
-            cr_expect_float_eq(most, (p - 1) * (together[k] + 2 - 3), 1e-12, "p=%u F&B=%g: %g", p, together[k], most);
+            cr_expect_float_eq(most, (p - 1) * (together[k] + 2 - 3), 1e-12, "p=%u F&B=%g: %g", p,
+                               together[k], most);
             dt_arena_free(c->arena);
         }
 }
@@ -235,7 +298,8 @@ Test(schedule, long_lists_are_short)
             }
             dt_arena_free(c->arena);
         }
-        cr_expect_eq(kept[0], kept[1], "%s: %u actions for 64 micro-batches, %u for 512", names[i], kept[0], kept[1]);
+        cr_expect_eq(kept[0], kept[1], "%s: %u actions for 64 micro-batches, %u for 512", names[i],
+                     kept[0], kept[1]);
         cr_expect_leq(kept[1], p * (14 * p * v), "%s: %u", names[i], kept[1]);
     }
 }
@@ -246,7 +310,8 @@ Test(schedule, slots_of_values)
     Case *c = make("1f1b", 4, 1, 8);
     const DtAction f = {.kind = DT_ACTION_F, .unit = 1}, b = {.kind = DT_ACTION_B, .unit = 1};
     DtAction recv = {.kind = DT_ACTION_RECV};
-    while (c->run.channels.at[recv.unit].to_piece != 1 || c->run.channels.at[recv.unit].from_piece != 0)
+    while (c->run.channels.at[recv.unit].to_piece != 1 ||
+           c->run.channels.at[recv.unit].from_piece != 0)
         recv.unit++;
     cr_expect_eq(dt_schedule_depth(&c->run, 1, f, b), 3);
     cr_expect_eq(dt_schedule_depth(&c->run, 1, recv, f), 1);
@@ -261,14 +326,16 @@ static void expect_stuck(Case *c, const char *message)
 {
     DtText problem = {0};
     cr_expect_not(dt_schedule_check(&c->pipeline, &c->run, &problem), "%s", message);
-    cr_expect(problem.at && strstr(problem.at, message), "wanted: %s\ngot: %s", message, problem.at ? problem.at : "");
+    cr_expect(problem.at && strstr(problem.at, message), "wanted: %s\ngot: %s", message,
+              problem.at ? problem.at : "");
     dt_text_free(&problem);
 }
 
 static void replace(Case *c, uint32_t stage, const char *text)
 {
     const char *problem;
-    cr_assert(dt_pipeline_read_actions(c->arena, &c->run, text, &c->run.stages[stage], &problem), "%s", problem);
+    cr_assert(dt_pipeline_read_actions(c->arena, &c->run, text, &c->run.stages[stage], &problem),
+              "%s", problem);
 }
 
 Test(schedule, deadlocks_are_found)
@@ -292,8 +359,12 @@ Test(schedule, deadlocks_are_found)
 Test(schedule, places_in_transit_count)
 {
     Case *c = make("1f1b", 2, 1, 4);
-    replace(c, 0, "0F0 0SEND_F0 0F1 0SEND_F1 0F2 0SEND_F2 0F3 0SEND_F3 0RECV_B0 0B0 0RECV_B1 0B1 0RECV_B2 0B2 0RECV_B3 0B3");
-    replace(c, 1, "1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1SEND_B2 1RECV_F3 1F3 1B3 1SEND_B3");
+    replace(c, 0,
+            "0F0 0SEND_F0 0F1 0SEND_F1 0F2 0SEND_F2 0F3 0SEND_F3 0RECV_B0 0B0 0RECV_B1 0B1 "
+            "0RECV_B2 0B2 0RECV_B3 0B3");
+    replace(c, 1,
+            "1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1SEND_B2 "
+            "1RECV_F3 1F3 1B3 1SEND_B3");
     DtText problem = {0};
     cr_expect(dt_schedule_check(&c->pipeline, &c->run, &problem), "%s", problem.at);
     c->run.channels.at[0].slots = c->run.channels.at[1].slots = 1;

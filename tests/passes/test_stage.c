@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs cut into pipeline stages compute what they compute in one piece: loss, every gradient, updated parameters
- * and moments, the norm, states, then eval and predict. */
+/* Programs cut into pipeline stages compute what they compute in one piece: loss, every gradient,
+ * updated parameters and moments, the norm, states, then eval and predict. */
 #include "stage_driver.h"
 
-#include "gradcheck.h"
 #include "golden.h"
+#include "gradcheck.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -12,14 +12,18 @@
 #include <string.h>
 
 #define GPT2 "examples/gpt2.dsl", "batch=2 seq=3 vocab=7 layers=4 embed=4 heads=2", 7, "h"
-#define T5                                                                                                                 \
-    "examples/t5.dsl", "batch=2 src=3 tgt=3 vocab=9 enc=3 dec=3 embed=4 heads=2 head=2 ffn=3 buckets=4", 9, "e d"
+#define T5             \
+    "examples/t5.dsl", \
+        "batch=2 src=3 tgt=3 vocab=9 enc=3 dec=3 embed=4 heads=2 head=2 ffn=3 buckets=4", 9, "e d"
 
-#define MOE                                                                                                                \
-    "examples/moe.dsl", "batch=2 seq=4 vocab=9 layers=4 pool=2 experts=4 embed=4 kv=1 group=2 head=2 ffn=3", 9, "h"
-#define BERT "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=4 embed=4 heads=2 head=2 ffn=5", 2, "h"
+#define MOE                                                                                     \
+    "examples/moe.dsl",                                                                         \
+        "batch=2 seq=4 vocab=9 layers=4 pool=2 experts=4 embed=4 kv=1 group=2 head=2 ffn=3", 9, \
+        "h"
+#define BERT \
+    "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=4 embed=4 heads=2 head=2 ffn=5", 2, "h"
 #define SHARED "tests/passes/programs/shared_layer.dsl", "", 5, "h"
-#define VGG "examples/vgg16.dsl", "batch=1 side=32 c0=1 classes=3 fc=2", 3, "vgg16"
+#define VGG    "examples/vgg16.dsl", "batch=1 side=32 c0=1 classes=3 fc=2", 3, "vgg16"
 
 static const Layout layouts[] = {
     {GPT2, "1f1b", 2, 1, 4, {0}, {0}, false},
@@ -73,7 +77,8 @@ Test(stage, equals_the_program_in_one_piece, .timeout = 300)
 /* What the pass makes, as text. */
 static void compare_golden(const char *name, const char *schedule)
 {
-    const Layout layout = {"tests/passes/programs/stage.dsl", "", 4, "h", schedule, 2, 1, 2, {0}, {0}, false};
+    const Layout layout = {
+        "tests/passes/programs/stage.dsl", "", 4, "h", schedule, 2, 1, 2, {0}, {0}, false};
     Staged *p = stage_program(&layout);
     DtText text = {0};
     cr_assert(p->cut);
@@ -96,9 +101,10 @@ static void expect_range(const Staged *p, const char *path, int32_t stage, int64
         const DtStore *s = p->cut->stores.at[i];
         if (s->kind != DT_STORE_PARAM || s->stage != stage || strcmp(s->path, path) != 0)
             continue;
-        cr_expect_eq(s->first, first, "`%s` of stage %d begins at %lld", path, stage, (long long)s->first);
-        cr_expect_eq(s->type->axes[0].extent, n, "`%s` of stage %d has %lld iterations", path, stage,
-                     (long long)s->type->axes[0].extent);
+        cr_expect_eq(s->first, first, "`%s` of stage %d begins at %lld", path, stage,
+                     (long long)s->first);
+        cr_expect_eq(s->type->axes[0].extent, n, "`%s` of stage %d has %lld iterations", path,
+                     stage, (long long)s->type->axes[0].extent);
         return;
     }
     cr_expect_eq(n, 0, "stage %d has no `%s`", stage, path);
@@ -118,11 +124,32 @@ Test(stage, cuts_as_asked)
     stage_free(p);
 }
 
-/* Iterations that cost alike are shared out evenly; a head that costs as much as they do has a stage of its own. */
+/* Iterations that cost alike are shared out evenly; a head that costs as much as they do has a
+ * stage of its own. */
 Test(stage, cuts_by_cost)
 {
-    const Layout even = {"examples/gpt2.dsl", "batch=2 seq=3 vocab=2 layers=8 embed=16 heads=2", 2, "h", "1f1b", 4, 1, 2, {0}, {0}, false};
-    const Layout heavy = {"examples/gpt2.dsl", "batch=2 seq=64 vocab=2000 layers=2 embed=16 heads=2", 2, "h", "1f1b", 2, 1, 2, {0}, {0}, false};
+    const Layout even = {"examples/gpt2.dsl",
+                         "batch=2 seq=3 vocab=2 layers=8 embed=16 heads=2",
+                         2,
+                         "h",
+                         "1f1b",
+                         4,
+                         1,
+                         2,
+                         {0},
+                         {0},
+                         false};
+    const Layout heavy = {"examples/gpt2.dsl",
+                          "batch=2 seq=64 vocab=2000 layers=2 embed=16 heads=2",
+                          2,
+                          "h",
+                          "1f1b",
+                          2,
+                          1,
+                          2,
+                          {0},
+                          {0},
+                          false};
     Staged *p = stage_program(&even);
     cr_assert(p->cut);
     for (int32_t s = 0; s < 4; s++)

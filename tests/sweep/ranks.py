@@ -32,13 +32,13 @@ STEPS, NORM_STEPS, TOLERANCE, COUNT, ORDINARY = 20, 3, 1e-4, 72, 6
 
 
 def read():
-    rows = {number: row for number, _, row, _ in sweep.read()}
     chosen = []
     with open(FILE) as file:
         for line in file:
             if not line.startswith("#"):
                 number, mark, rest = line.split(None, 2)
-                chosen.append((int(number), mark == "*", rows[int(number)], rest.split(":")[1].strip()))
+                what, verdict = rest.split(":")[:2]
+                chosen.append((int(number), mark == "*", plan.parse(what), verdict.strip()))
     return chosen
 
 
@@ -52,11 +52,12 @@ def write(rows):
 def choose():
     """Rows in float32, those that cover most first."""
     rows = [(number, row) for number, _, row, _ in sweep.read()
-            if row["precision"] == "f32" and (row["kind"] != "none" or row["schedule"] != "-")]
+            if row["precision"] == "f32" and (row["kind"] != "none" or row["schedule"] != "-")
+            and row["kind"] not in plan.REFUSED]
     chosen = plan.choose([row for _, row in rows], COUNT)
     ordinary = plan.choose([rows[i][1] for i in sorted(chosen)], ORDINARY)
-    known = {number: verdict for number, _, _, verdict in (read() if os.path.exists(FILE) else [])}
-    write([(rows[i][0], k in ordinary, rows[i][1], known.get(rows[i][0], "-")) for k, i in enumerate(sorted(chosen))])
+    known = {plan.name(row): verdict for _, _, row, verdict in (read() if os.path.exists(FILE) else [])}
+    write([(rows[i][0], k in ordinary, rows[i][1], known.get(plan.name(rows[i][1]), "-")) for k, i in enumerate(sorted(chosen))])
 
 
 class Failed(Exception):

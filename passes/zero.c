@@ -133,6 +133,10 @@ static void read_update(Zero *z, const DtFunc *func)
 static void read_gradients(Zero *z, uint32_t number)
 {
     const DtEntryPoint *entry = &z->buckets.module->entries.at[number];
+    uint32_t *number_of = DT_NEW_ARRAY(z->buckets.arena, uint32_t, entry->func->n_values + 1); /* by value: its op, from 1 */
+    for (uint32_t i = 0; i < entry->func->ops.n; i++)
+        for (uint32_t k = 0; k < entry->func->ops.at[i]->n_out; k++)
+            number_of[entry->func->ops.at[i]->out[k]->id] = i + 1;
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;
         if (!store || store->kind != DT_STORE_GRAD || !owner_of(store))
@@ -146,10 +150,7 @@ static void read_gradients(Zero *z, uint32_t number)
         m->pending = pending;
         m->entry = number;
         m->at = value->index;
-        m->op = 0;
-        for (uint32_t k = 0; k < entry->func->ops.n; k++)
-            if (entry->func->ops.at[k] == value->op)
-                m->op = k + 1;
+        m->op = value->op ? number_of[value->id] : 0;
         mix_number(&m->key, number);
         mix_number(&m->key, pending);
         if (value->op && value->op->kind == DT_OP_LOOP && store->n_loops)
@@ -367,11 +368,7 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
         unit *= mesh->axes[bucket->mesh[i]].size;
     unit *= ALIGN / (int64_t)dt_dtype_size(bucket->members.at[0]->type->dtype); /* every run begins aligned */
     bucket->extent = (bucket->extent + unit - 1) / unit * unit;
-    uint32_t n = module->stores.n;
-    for (uint32_t i = 0; i < n; i++) {
-        DtStore *like = module->stores.at[i];
-        if (owner_of(like) != bucket->members.at[0])
-            continue;
+    for (DtStore *like = z->tensors[bucket->members.at[0]->index]; like; like = z->next[like->index]) {
         DtStore *store = DT_NEW(module->arena, DtStore);
         *store = (DtStore){.kind = like->kind, .type = store_type(z, bucket, like), .n_loops = like->n_loops, .stage = like->stage,
                            .first = like->first, .whole = like->whole, .span = like->span, .index = module->stores.n};
@@ -383,9 +380,9 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
     for (uint32_t k = 0; k < DT_ZERO_KINDS; k++)
         if (bucket->stores[k] && k != DT_STORE_PARAM)
             bucket->stores[k]->of = bucket->stores[DT_STORE_PARAM];
-    for (uint32_t i = 0; i < n; i++)
-        if (z->buckets.of[i] == bucket)
-            module->stores.at[i]->bucket = bucket->stores[module->stores.at[i]->kind];
+    for (uint32_t i = 0; i < bucket->members.n; i++)
+        for (DtStore *each = z->tensors[bucket->members.at[i]->index]; each; each = z->next[each->index])
+            each->bucket = bucket->stores[each->kind];
 }
 
 static void make_buckets(Zero *z)

@@ -26,32 +26,12 @@ static bool check_readers(DtDiags *diags, const DtReader *readers, uint32_t n)
     return ok;
 }
 
-static bool not_yet(DtDiags *diags, DtSpan span, const char *what, const char *help)
-{
-    DtDiag *d = dt_diag_report(diags, E0592, span, "%s not implemented yet", what);
-    dt_diag_help(d, "%s", help);
-    return false;
-}
-
 static int64_t mesh_ranks(const DtProgram *program)
 {
     int64_t n = 1;
     for (uint32_t i = 0; program->parallel && i < program->parallel->mesh.n; i++)
         n *= program->parallel->mesh.axes[i].size;
     return n;
-}
-
-/* Parameters are updated in place, in f32; gradients cross ranks in the dtype in which they add up. */
-static bool check_precision(DtDiags *diags, const DtProgram *program)
-{
-    const DtPrecision *p = &program->train->precision;
-    bool ok = true;
-    if (!p->span.file)
-        return true;
-    if (mesh_ranks(program) > 1 && (p->grads != DT_F32 || p->reduce != DT_F32))
-        ok &= not_yet(diags, p->span, "sums of gradients over ranks in another dtype than f32 are",
-                      "`grads = f32`, `reduce = f32`");
-    return ok;
 }
 
 /* The only target is the processor, and the only communicator joins processes of one machine. The plan is made
@@ -97,7 +77,6 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
     }
     ok &= check_readers(diags, train->readers.at, train->readers.n);
     ok &= check_readers(diags, train->eval_readers.at, train->eval_readers.n);
-    ok &= check_precision(diags, program);
     if (ok)
         lint_cluster(diags, program);
     return ok;

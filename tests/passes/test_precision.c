@@ -3,6 +3,7 @@
  * skipped steps. */
 #include "program_run.h"
 
+#include "base/intern.h"
 #include "ir/round.h"
 
 #include <criterion/criterion.h>
@@ -188,4 +189,62 @@ Test(precision, a_step_is_skipped)
     cr_expect(isfinite(run_entry(&run, "update", "grad_norm")));
     cr_expect(max_difference(run.stores[state->index], run.stores[next->index]) == 0);
     run_end(&run);
+}
+
+/* ---- sums over ranks ---- */
+
+/* How many sums of gradients the function takes in the dtype, and how many in another. */
+static void count_sums(const DtFunc *func, DtDtype dtype, uint32_t *ret_good, uint32_t *ret_bad)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_LOOP)
+            count_sums(op->func, dtype, ret_good, ret_bad);
+        if ((op->kind != DT_OP_ALL_REDUCE && op->kind != DT_OP_REDUCE_SCATTER) ||
+            op->text == NULL || strncmp(op->text, "gradients", 9) != 0 ||
+            op->in[0]->type->rank == 0)
+            continue;
+        *(op->out[0]->type->dtype == dtype ? ret_good : ret_bad) += 1;
+    }
+}
+
+static void check_reduce(const char *precision, int zero, bool completes_in_update)
+{
+    Run run;
+    static const Program program = {"tests/passes/programs/precision.dsl", "", 7};
+    run_begin_in(&run, &program, precision);
+    DtParallelConfig parallel = {.micro = 1, .mesh = {1, {{dt_intern("data"), 2, false}}}};
+    DtShard shard = {
+        .axes = {dt_intern("batch")}, .n_axes = 1, .mesh = {dt_intern("data")}, .n_mesh = 1};
+    DT_PUSH(run.arena, parallel.shards, shard);
+    if (zero > 0)
+        DT_PUSH(run.arena, parallel.zeros,
+                ((DtZero){.level = zero, .on = {dt_intern("data")}, .n_on = 1, .prefetch = 1}));
+    const DtPassContext context = {.train = run.program->train, .parallel = &parallel};
+    dt_passes_run(run.module, &context, NULL, NULL);
+    expect_valid(run.module);
+    uint32_t good = 0, bad = 0;
+    for (uint32_t i = 0; i < run.module->entries.n; i++)
+        count_sums(run.module->entries.at[i].func, run.program->train->precision.reduce, &good,
+                   &bad);
+    cr_expect_eq(bad, 0, "%s, zero %d", precision, zero);
+    cr_expect_eq(good > 0, completes_in_update || zero > 0, "%s, zero %d: %u sums", precision, zero,
+                 good);
+    for (uint32_t i = 0; i < run.module->stores.n; i++) {
+        const DtStore *s = run.module->stores.at[i];
+        if (s->kind == DT_STORE_GRAD && zero == 0)
+            cr_expect_eq(s->type->partial != 0, completes_in_update, "gradient of `%s`", s->path);
+    }
+    run_end(&run);
+}
+
+Test(precision, gradients_cross_ranks_in_the_dtype_of_reduce)
+{
+    for (int zero = 0; zero <= 3; zero++) {
+        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = bf16)", zero, true);
+        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = f32)", zero, true);
+        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = f32)", zero, false);
+        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = bf16)", zero,
+                     false);
+    }
 }

@@ -47,7 +47,10 @@ static uint64_t hostile_value(Random *random)
 static void damage_field(Random *random, const DtPlan *plan, const uint8_t *original,
                          uint8_t *bytes)
 {
-    const DtPlanRecord *record = &dt_fields_records[below(random, DT_RECORDS)];
+    const DtPlanRecord *record;
+    do /* a plan need not have every section */
+        record = &dt_fields_records[below(random, DT_RECORDS)];
+    while (dt_fields_count(plan, record) == 0);
     uint64_t index = below(random, dt_fields_count(plan, record));
     const DtPlanField *field = &record->fields[below(random, record->n_fields)];
     size_t at =

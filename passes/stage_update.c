@@ -264,8 +264,9 @@ static void update_stage(Updater *u, uint32_t stage)
         u->norm = across(u, mine ? mine : zeros(u, u->squares->type), all);
     }
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
-        const DtStore *param = u->s->module->stores.at[i];
-        for (uint32_t k = 0; param->kind == DT_STORE_PARAM && k < u->s->copies[i].n; k++)
+        const DtStore *param = u->s->module->stores.at[i]; /* or a state, which a skipped step leaves */
+        const bool is_updated = param->kind == DT_STORE_PARAM || param->kind == DT_STORE_STATE;
+        for (uint32_t k = 0; is_updated && k < u->s->copies[i].n; k++)
             if (u->s->copies[i].at[k].store->stage == (int32_t)stage)
                 update_copy(u, param, &u->s->copies[i].at[k], &entry);
     }

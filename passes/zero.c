@@ -36,7 +36,7 @@ typedef struct Member {
     uint64_t key;            /* of everything that members of a bucket share */
     uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the result */
     uint16_t pending;
-    bool usable;
+    bool usable, odd;        /* odd: the update does to it what a bucket cannot take part in */
 } Member;
 
 typedef struct Zero {
@@ -94,7 +94,7 @@ static void link_stores(Zero *z)
 static void mix_op(Member *m, const DtOp *op, uint32_t operand)
 {
     DtOpClass class = dt_op_info[op->kind].op_class;
-    m->usable = m->usable && (class == DT_CLASS_MAP || op->kind == DT_OP_UPDATE || op->kind == DT_OP_ALL_REDUCE ||
+    m->odd = m->odd || !(class == DT_CLASS_MAP || op->kind == DT_OP_UPDATE || op->kind == DT_OP_ALL_REDUCE ||
                               (op->kind == DT_OP_REDUCE && op->out[0]->type->rank == 0));
     const uint64_t words[] = {op->kind, operand, op->mesh, op->stages, (uint64_t)op->reduce};
     mix(&m->key, words, sizeof words);
@@ -385,6 +385,47 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
             each->bucket = bucket->stores[each->kind];
 }
 
+/* ---- what cannot be done ---- */
+
+static uint16_t mesh_bits(const Zero *z)
+{
+    uint16_t bits = 0;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++)
+        for (uint32_t k = 0; k < z->config->zeros.at[i].n_on; k++)
+            bits |= (uint16_t)(1u << mesh_number(&z->buckets.module->mesh, z->config->zeros.at[i].on[k]));
+    return bits;
+}
+
+static bool not_yet(const Zero *z, const char *what)
+{
+    DtDiag *diag = dt_diag_report(z->buckets.module->diags, E0592, z->config->zeros.at[0].span, "%s is not implemented yet", what);
+    dt_diag_help(diag, "leave `zero` out, or let `shard` lines split the parameters");
+    return false;
+}
+
+/* Whether all parameters that should be in buckets can be; a scalar need not. */
+static bool check_members(const Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const Member *m = &z->members[i];
+        bool many = m->store && __builtin_popcount(splits_of(m->store->type)) > DT_MAX_SPLIT;
+        if (m->store && m->store->type->rank > 0 && (m->odd || many))
+            return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of parameter `%s`, which %s,", m->store->path,
+                                              many ? "so many mesh axes split" : "the update treats in another way"));
+    }
+    return true;
+}
+
+/* On the CPU the host's memory is the device's. */
+static void note_offload(const Zero *z)
+{
+    for (uint32_t i = 0; i < z->config->zeros.n; i++)
+        if (z->config->zeros.at[i].offload_host)
+            dt_diag_report(z->buckets.module->diags, L0595, z->config->zeros.at[i].span,
+                           "the plan is for the CPU, whose memory is the host's: optimizer state stays where it is");
+}
+
 static void make_buckets(Zero *z)
 {
     DtModule *module = z->buckets.module;
@@ -401,6 +442,8 @@ static void make_buckets(Zero *z)
             read_update(z, module->entries.at[i].func);
     mix_stores(z);
     part_shared(z);
+    if (!check_members(z))
+        return;
     for (uint32_t i = 0; i < module->stores.n; i++)
         if (z->members[i].store && z->members[i].usable)
             list[n++] = &z->members[i];
@@ -416,7 +459,11 @@ void dt_pass_zero(DtModule *module, const DtPassContext *context)
     if (!context->parallel || context->parallel->zeros.n == 0 || module->mesh.n == 0)
         return;
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
-    make_buckets(&zero);
+    note_offload(&zero);
+    if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)
+        not_yet(&zero, "`zero` on more than 4 mesh axes");
+    else
+        make_buckets(&zero);
     if (zero.buckets.list.n == 0)
         return;
     for (uint32_t i = 0; i < module->entries.n; i++) {

@@ -182,6 +182,51 @@ Test(irtext, faulty_texts)
     }
 }
 
+/* ---- buckets ---- */
+
+static const char in_bucket[] = "mesh data=2\n"
+                                "store 0 : param f32[l=2, a=3] path=h.w pattern=h.#.w loops=1 init=const(0, 0) bucket=2\n"
+                                "store 1 : param f32[l=2, b=2] path=h.b pattern=h.#.b loops=1 init=const(0, 0) bucket=2 at=3\n"
+                                "store 2 : param f32[l=2, \"@bucket\"=6/data] path=h.p pattern=h.#.p loops=1 init=const(0, 0)\n"
+                                "func e : entry {\n"
+                                "  %0 = param() : f32[l=2, \"@bucket\"=6/data] text=h.p store=2\n"
+                                "  return %0\n"
+                                "}\n"
+                                "entry update : e {\n"
+                                "  result store=2\n"
+                                "}\n";
+
+Test(irtext, stores_in_buckets)
+{
+    static const char *const breaks[][3] = {{"at=3", "at=5", "`h.b` does not fit its bucket"},
+                                            {"bucket=2 at=3", "bucket=0 at=3", "`h.b` does not fit its bucket"},
+                                            {"bucket=2 at=3", "bucket=7 at=3", "one that does not exist"},
+                                            {"param f32[l=2, b=2]", "param bf16[l=2, b=2]", "`h.b` does not fit its bucket"},
+                                            {"%0 = param() : f32[l=2, \"@bucket\"=6/data] text=h.p store=2",
+                                             "%0 = param() : f32[l=2, a=3] text=h.w store=0", "whose elements lie in a bucket"}};
+    DtArena *arena = dt_arena_new();
+    DtModule *module = dt_irtext_read(arena, NULL, in_bucket, strlen(in_bucket));
+    cr_assert(module);
+    cr_expect_eq(module->stores.at[1]->bucket, module->stores.at[2]);
+    cr_expect_eq(module->stores.at[1]->bucket_offset, 3);
+    cr_expect_str_eq(print(module), in_bucket);
+    for (size_t i = 0; i < DT_COUNT(breaks); i++) {
+        const char *at = strstr(in_bucket, breaks[i][0]);
+        const char *text = dt_arena_printf(arena, "%.*s%s%s", (int)(at - in_bucket), in_bucket, breaks[i][1],
+                                           at + strlen(breaks[i][0]));
+        DtDiags *diags = dt_diag_new(arena);
+        cr_expect_null(dt_irtext_read(arena, diags, text, strlen(text)), "%s", text);
+        char *out = NULL;
+        size_t len = 0;
+        FILE *stream = open_memstream(&out, &len);
+        dt_diag_print(diags, stream, false);
+        fclose(stream);
+        cr_expect(strstr(out, breaks[i][2]), "wanted: %s\ngot: %s", breaks[i][2], out);
+        free(out);
+    }
+    dt_arena_free(arena);
+}
+
 /* ---- random changes ---- */
 
 static uint32_t draw(uint32_t run, uint32_t *n) { return dt_philox(7, run, (*n)++, 0).word[0]; }

@@ -19,6 +19,8 @@ typedef struct DtPlaceLine {
     uint32_t n_axes;
     uint8_t mesh[DT_MAX_SPLIT];
     uint32_t n_mesh;
+    DtSpan span;
+    bool is_used; /* some value of its place has one of its axes */
 } DtPlaceLine;
 
 /* What is known of a value of the function being made. Copies of one value in several placements
@@ -80,6 +82,9 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *config);
  * an argument or result, a parameter's path, or NULL. The first n_loops axes stay whole. */
 const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place,
                               uint32_t n_loops);
+
+/* A lint for each limited line that found no value to hold for. */
+void dt_placerule_check_used(const DtPlacer *p);
 
 /* Whether a limited line holds at this place. */
 bool dt_placerule_is_limited(const DtPlacer *p, const char *place);

@@ -104,15 +104,32 @@ const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char 
     for (uint32_t d = 0; d < type->rank; d++)
         axes[d] = (DtAxis){.name = type->axes[d].name, .extent = type->axes[d].extent};
     for (uint32_t i = 0; i < p->lines.n; i++) {
-        const DtPlaceLine *line = &p->lines.at[i];
+        DtPlaceLine *line = &p->lines.at[i];
         if (!holds(line, place))
             continue;
         for (uint32_t k = 0; k < line->n_axes; k++)
             for (uint32_t d = n_loops; d < type->rank; d++)
-                if (axes[d].name == line->axes[k] && axes[d].extent > 1)
-                    give(p, line, &axes[d], &used);
+                if (axes[d].name == line->axes[k]) {
+                    line->is_used = true;
+                    if (axes[d].extent > 1)
+                        give(p, line, &axes[d], &used);
+                }
     }
     return dt_type_plain(type->dtype, type->rank, axes);
+}
+
+void dt_placerule_check_used(const DtPlacer *p)
+{
+    for (uint32_t i = 0; i < p->n_written; i++) {
+        const DtPlaceLine *line = &p->lines.at[i];
+        if (line->n_place == 0 || line->is_used)
+            continue;
+        DtDiag *diag = dt_diag_report(
+            p->module->diags, L0596, line->span, "this line has no effect: nothing of `%s` has %s",
+            line->place[line->n_place - 1], line->n_axes == 1 ? "this axis" : "one of these axes");
+        dt_diag_note(diag, "a limited line holds for arguments and results of calls of a function, "
+                           "layer or instance, and for a parameter, not for what is inside");
+    }
 }
 
 static bool is_named(const DtPlacer *p, const char *axis)
@@ -288,7 +305,7 @@ static bool is_of_store(const DtPlacer *p, const char *axis)
 
 static bool add_line(DtPlacer *p, const DtShard *shard)
 {
-    DtPlaceLine line = {.n_place = shard->n_place, .n_axes = shard->n_axes};
+    DtPlaceLine line = {.n_place = shard->n_place, .n_axes = shard->n_axes, .span = shard->span};
     if (shard->pad)
         return not_yet(p, shard->span, "`pad`");
     if (shard->ring)

@@ -295,6 +295,9 @@ sed -e 's/dim batch = 8, rows = 4/dim batch = 8, rows = 4, pairs = 2, two = 2, f
 sed -i -e 's/  return x @d w/  y = (x @d w)[rows -> (pairs, two)]; return cumsum[pairs](y)[(pairs, two) -> rows]/' merged.dsl
 run merged.dsl --no-kernels -o third --parallel tensor; exits 3; says 'error[E0594]'; says 'add `shard pairs on tensor`'; holds test ! -e third
 
+sed 's/shard e on/shard w.batch on tensor; shard w.e on/' sums.dsl >limited.dsl
+run limited.dsl --no-kernels -o other --parallel tensor; exits 0; says 'warning[L0596]'; says 'nothing of `w`'
+
 sed 's/  state top.*//; s/  top = .*/  top = sum[batch](y)/' tops.dsl >mixed.dsl # split beside pending
 run mixed.dsl --no-kernels -o other --parallel two; exits 0
 run mixed.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third

@@ -73,6 +73,8 @@ static uint32_t memory_of(DtEmit *e, const DtStore *store)
     return e->stores[store->index].view.buffer;
 }
 
+enum { LOOK_BACK = 256 }; /* records among which an equal one is looked for */
+
 /* Where the elements of a store in a bucket are; returns 1 + the number of the record. */
 static uint32_t plan_pack(DtEmit *e, const DtStore *store)
 {
@@ -83,6 +85,9 @@ static uint32_t plan_pack(DtEmit *e, const DtStore *store)
                        .run = dt_type_local_extent(bucket, bucket->rank - 1u, &e->module->mesh)};
     for (uint32_t i = 0; i < flat->n_split; i++)
         pack.split[i] = (uint8_t)(flat->split[i] - first);
+    for (uint32_t i = e->plan->packs.n; i-- > 0 && i + LOOK_BACK > e->plan->packs.n;)
+        if (memcmp(&e->plan->packs.at[i], &pack, sizeof pack) == 0)
+            return i + 1;
     DT_PUSH(e->plan->arena, e->plan->packs, pack);
     return e->plan->packs.n;
 }
@@ -90,7 +95,6 @@ static uint32_t plan_pack(DtEmit *e, const DtStore *store)
 /* A parameter's gradient and moments share its axes. */
 static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
 {
-    enum { LOOK_BACK = 256 };
     for (uint32_t i = e->axes.n; i-- > 0 && i + LOOK_BACK > e->axes.n;) {
         const DtEAxes *known = &e->axes.at[i];
         if (known->type != store->type || known->first != store->first || known->whole != store->whole)
@@ -102,11 +106,20 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
     uint32_t n_axes;
     plan_axes(e, store->type, &record->first_axis, &n_axes);
     record->n_axes = (uint8_t)n_axes;
-    DT_PUSH(e->arena, e->axes, ((DtEAxes){store->type, store->first, store->whole, record->first_axis}));
+    DtPlanAxis *axes = e->plan->axes.at + record->first_axis;
     if (store->whole) {
-        e->plan->axes.at[record->first_axis].extent = store->whole;
-        e->plan->axes.at[record->first_axis].first = store->first;
+        axes->extent = store->whole;
+        axes->first = store->first;
     }
+    for (uint32_t i = e->axes.n; n_axes && i-- > 0 && i + LOOK_BACK > e->axes.n;) {
+        uint32_t at = e->axes.at[i].at; /* of another type with equal axes */
+        if (e->axes.at[i].type->rank != n_axes || memcmp(e->plan->axes.at + at, axes, n_axes * sizeof *axes) != 0)
+            continue;
+        e->plan->axes.n = record->first_axis;
+        record->first_axis = at;
+        break;
+    }
+    DT_PUSH(e->arena, e->axes, ((DtEAxes){store->type, store->first, store->whole, record->first_axis}));
 }
 
 /* A store in a bucket has a record of its own, the bucket has none. */

@@ -224,6 +224,44 @@ void dt_finish_entry(DtEmit *e, const char *name)
     DT_PUSH(e->plan->arena, e->plan->entries, entry);
 }
 
+/* ---- arguments ---- */
+
+/* The first of n arguments equal to args among those that are kept already, else they are kept too. slots: as those of
+ * spans, of 1 + number of an instruction that is done. */
+static uint32_t keep_args(DtPlanBuilder *plan, uint32_t inst, uint32_t *slots, uint32_t n_slots, uint32_t *n_kept)
+{
+    const DtPlanInst *insts = plan->insts.at;
+    const uint32_t first = insts[inst].first_arg, n = insts[inst].n_args;
+    const size_t bytes = n * sizeof(DtPlanArg);
+    uint32_t at = (uint32_t)dt_hash_bytes(plan->args.at + first, bytes, n) & (n_slots - 1);
+    for (; slots[at]; at = (at + 1) & (n_slots - 1)) {
+        const DtPlanInst *old = &insts[slots[at] - 1];
+        if (old->n_args == n && memcmp(plan->args.at + old->first_arg, plan->args.at + first, bytes) == 0)
+            return old->first_arg;
+    }
+    slots[at] = inst + 1;
+    memmove(plan->args.at + *n_kept, plan->args.at + first, bytes);
+    *n_kept += n;
+    return *n_kept - n;
+}
+
+/* Instructions with equal arguments share them: stages of a pipeline differ in few. Arguments lie in the order of
+ * instructions, so that those that are kept move down. */
+static void share_args(DtEmit *e)
+{
+    DtPlanBuilder *plan = e->plan;
+    uint32_t n_slots = 16, n_kept = 0;
+    while (n_slots < 2 * plan->insts.n)
+        n_slots *= 2;
+    uint32_t *slots = DT_NEW_ARRAY(e->arena, uint32_t, n_slots);
+    for (uint32_t i = 0; i < plan->insts.n; i++)
+        if (plan->insts.at[i].n_args)
+            plan->insts.at[i].first_arg = keep_args(plan, i, slots, n_slots, &n_kept);
+        else
+            plan->insts.at[i].first_arg = n_kept;
+    plan->args.n = n_kept;
+}
+
 /* ---- units of code ---- */
 
 enum { UNITS = 4 }; /* fixed, so that the bytes do not depend on the machine */
@@ -320,6 +358,8 @@ static void add_arenas(DtEmit *e)
 DtStatus dt_finish_plan(DtEmit *e)
 {
     add_arenas(e);
+    if (e->module->pipeline)
+        share_args(e);
     dt_saved_plan(e);
     if (e->options->logical) {
         DtPlanLogical logical = {.text_len = strlen(e->options->logical)};

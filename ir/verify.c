@@ -455,7 +455,8 @@ static bool result_fits(const DtEntryResult *result, const DtType *type)
            may_be_stored(type, result->store->type);
 }
 
-static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t i, bool *written)
+/* written: by store, 1 + number of the entry that stored it last. */
+static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t i, uint32_t *written)
 {
     const DtEntryResult *result = &entry->results.at[i];
     const DtStore *store = result->store;
@@ -475,15 +476,16 @@ static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t 
                        entry->name);
         return;
     }
-    if (written[store->index])
+    uint32_t stamp = (uint32_t)(entry - v->module->entries.at) + 1;
+    if (written[store->index] == stamp)
         dt_verify_fail(v, span, "entry `%s` stores `%s` twice", entry->name, store->path);
-    written[store->index] = true;
+    written[store->index] = stamp;
     if (!result_fits(result, entry->func->results.at[i]->type))
         dt_verify_fail(v, span, "result %u of entry `%s` has another type than store `%s`", i,
                        entry->name, store->path);
 }
 
-static void check_entry(DtVerify *v, const DtEntryPoint *entry)
+static void check_entry(DtVerify *v, const DtEntryPoint *entry, uint32_t *written)
 {
     if (!dt_verify_name(v, (DtSpan){0}, "an entry point", entry->name))
         return;
@@ -497,7 +499,6 @@ static void check_entry(DtVerify *v, const DtEntryPoint *entry)
                        entry->results.n, entry->func->results.n);
         return;
     }
-    bool *written = DT_NEW_ARRAY(v->scratch, bool, v->module->stores.n + 1);
     for (uint32_t i = 0; i < entry->results.n; i++)
         check_entry_result(v, entry, i, written);
 }
@@ -505,9 +506,10 @@ static void check_entry(DtVerify *v, const DtEntryPoint *entry)
 static void check_entries(DtVerify *v)
 {
     DtMap names = {.arena = v->scratch};
+    uint32_t *written = DT_NEW_ARRAY(v->scratch, uint32_t, v->module->stores.n + 1);
     for (uint32_t i = 0; i < v->module->entries.n; i++) {
         const char *name = v->module->entries.at[i].name;
-        check_entry(v, &v->module->entries.at[i]);
+        check_entry(v, &v->module->entries.at[i], written);
         if (name && dt_map_find(&names, name, strlen(name)))
             dt_verify_fail(v, (DtSpan){0}, "two entry points are called `%s`", name);
         else if (name)

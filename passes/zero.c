@@ -299,7 +299,7 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
                 bucket = b->list.at[k];
         if (!bucket || bucket->bytes + bytes > limit_of(z)) {
             bucket = DT_NEW(b->arena, DtBucket);
-            *bucket = (DtBucket){.pending = list[i]->pending, .n_loops = store->n_loops, .span = store->span};
+            *bucket = (DtBucket){.index = b->list.n, .pending = list[i]->pending, .n_loops = store->n_loops, .span = store->span};
             choose_mesh(z, bucket, splits_of(store->type));
             if (bucket->n_mesh == 0)
                 continue; /* split over all of these mesh axes by its axes */
@@ -455,23 +455,23 @@ static void make_buckets(Zero *z)
 
 void dt_pass_zero(DtModule *module, const DtPassContext *context)
 {
-    Zero zero = {.buckets = {.module = module, .arena = module->arena}, .config = context->parallel};
     if (!context->parallel || context->parallel->zeros.n == 0 || module->mesh.n == 0)
         return;
+    Zero zero = {.buckets = {.module = module, .arena = dt_arena_new()}, .config = context->parallel};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     note_offload(&zero);
     if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)
         not_yet(&zero, "`zero` on more than 4 mesh axes");
     else
         make_buckets(&zero);
-    if (zero.buckets.list.n == 0)
-        return;
-    for (uint32_t i = 0; i < module->entries.n; i++) {
+    for (uint32_t i = 0; zero.buckets.list.n && i < module->entries.n; i++) {
         DtEntryPoint *entry = &module->entries.at[i];
         if (dt_zero_applies(&zero.buckets, entry->func))
             dt_zero_update(&zero.buckets, entry);
         else
             dt_zero_entry(&zero.buckets, entry);
     }
-    dt_inline_drop(module);
+    if (zero.buckets.list.n)
+        dt_inline_drop(module);
+    dt_arena_free(zero.buckets.arena);
 }

@@ -299,13 +299,32 @@ static void copy_ops(Scope *s)
 
 /* ---- entries ---- */
 
-/* The gradients of a bucket among the results of the entry; NULL if it computes none of them. */
+/* The buckets of the entry's gradients, in their order. */
+static DtBucket **buckets_of(const DtBuckets *z, const DtEntryPoint *entry, uint32_t *ret_n)
+{
+    DtBucket **list = DT_NEW_ARRAY(z->arena, DtBucket *, entry->results.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        DtBucket *bucket = store && store->kind == DT_STORE_GRAD ? z->of[store->index] : NULL;
+        uint32_t at = 0;
+        while (bucket && at < n && list[at]->index < bucket->index)
+            at++;
+        if (!bucket || (at < n && list[at] == bucket))
+            continue;
+        memmove(list + at + 1, list + at, (n++ - at) * sizeof *list);
+        list[at] = bucket;
+    }
+    *ret_n = n;
+    return list;
+}
+
+/* The gradients of a bucket among the results of the entry. */
 static Job *job_of(Scope *s, const DtEntryPoint *entry, DtBucket *bucket)
 {
     Job *job = DT_NEW(s->z->arena, Job);
     *job = (Job){.bucket = bucket};
     job->values = DT_NEW_ARRAY(s->z->arena, DtValue *, bucket->members.n);
-    bool any = false;
     for (uint32_t i = entry->results.n; i-- > 0;) {
         const DtStore *store = entry->results.at[i].store;
         if (!store || store->kind != DT_STORE_GRAD || s->z->of[store->index] != bucket)
@@ -314,19 +333,17 @@ static Job *job_of(Scope *s, const DtEntryPoint *entry, DtBucket *bucket)
             if (bucket->members.at[k] == store->of)
                 job->values[k] = entry->func->results.at[i];
         job->number = i;
-        any = true;
     }
-    return any ? job : NULL;
+    return job;
 }
 
 void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry)
 {
     Scope s = new_scope(z, entry->func, 0);
-    for (uint32_t i = 0; i < z->list.n; i++) {
-        Job *job = job_of(&s, entry, z->list.at[i]);
-        if (job)
-            add_job(&s, job);
-    }
+    uint32_t n_buckets;
+    DtBucket **buckets = buckets_of(z, entry, &n_buckets);
+    for (uint32_t i = 0; i < n_buckets; i++)
+        add_job(&s, job_of(&s, entry, buckets[i]));
     copy_ops(&s);
     DtEntryPoint made = {.name = entry->name, .func = s.b.func, .stage = entry->stage};
     for (uint32_t i = 0; i < entry->results.n; i++) {
@@ -341,7 +358,7 @@ void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry)
         if (bucket)
             result.store = bucket->stores[DT_STORE_GRAD];
         dt_graph_return(made.func, value);
-        DT_PUSH(z->arena, made.results, result);
+        DT_PUSH(z->module->arena, made.results, result);
     }
     dt_graph_sweep(made.func);
     dt_graph_renumber(made.func);

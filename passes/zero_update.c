@@ -201,7 +201,7 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
                                      dt_intern("updated parameters of `zero`"));
         }
         dt_graph_return(made.func, now.value);
-        DT_PUSH(z->arena, made.results, result);
+        DT_PUSH(z->module->arena, made.results, result);
     }
     dt_graph_sweep(made.func);
     dt_graph_renumber(made.func);

@@ -22,7 +22,7 @@ static void plan_axes(DtEmit *e, const DtType *type, uint32_t *ret_first, uint32
     *ret_first = e->plan->axes.n;
     *ret_n = type->rank;
     for (uint32_t i = 0; i < type->rank; i++) {
-        DtPlanAxis axis = {.name = dt_write_str(e->plan, type->axes[i].name), .extent = type->axes[i].extent,
+        DtPlanAxis axis = {.name = dt_write_str(e->plan, type->axes[i].name), .extent = dt_module_logical(e->module, &type->axes[i]),
                            .local = dt_type_local_extent(type, i, &e->module->mesh)};
         for (uint32_t s = 0, n = 0; s < type->axes[i].n_split; s++)
             if (type->axes[i].split[s] >= first)
@@ -142,7 +142,7 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
     record.stage = e->module->pipeline ? store->stage : DT_PLAN_NONE;
     store_axes(e, store, &record);
     if (store->kind == DT_STORE_PARAM && !e->is_again[store->index])
-        e->plan->meta.at[0].parameters += dt_type_elements(type);
+        e->plan->meta.at[0].parameters += dt_type_elements(dt_module_logical_type(e->module, type));
     DT_PUSH(e->plan->arena, e->plan->stores, record);
 }
 

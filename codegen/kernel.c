@@ -271,7 +271,7 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
         node.coef[at] = stride;
         node.axes |= 1u << at;
         add_base(&bases, axis, stride);
-        stride *= axis->extent;
+        stride *= dt_module_logical(b->in->module, axis);
     }
     node.integer = bases.n ? integer(b, bases) : DT_KNONE;
     node.step = integer(b, (DtKInt){.kind = DT_KINT_STEP});

@@ -23,6 +23,26 @@ DtModule *dt_graph_module(DtArena *arena, DtDiags *diags)
 }
 
 /* The function of that name, or NULL. */
+int64_t dt_module_logical(const DtModule *module, const DtAxis *axis)
+{
+    for (uint32_t i = 0; i < module->padded.n; i++)
+        if (module->padded.at[i].name == axis->name && module->padded.at[i].physical == axis->extent)
+            return module->padded.at[i].logical;
+    return axis->extent;
+}
+
+const DtType *dt_module_logical_type(const DtModule *module, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    if (!module->padded.n)
+        return type;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        axes[i] = (DtAxis){.name = type->axes[i].name};
+        axes[i].extent = dt_module_logical(module, &type->axes[i]);
+    }
+    return dt_type_plain(type->dtype, type->rank, axes);
+}
+
 DtFunc *dt_graph_find(const DtModule *module, const char *name)
 {
     const char *interned = dt_intern(name);

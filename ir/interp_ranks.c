@@ -95,6 +95,7 @@ static void eval_iota(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
 static void eval_rng(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
 {
     const DtType *type = op->out[0]->type;
+    const DtType *logical = dt_module_logical_type(run->interp.func->module, type);
     out[0] = dt_interp_tensor(run->interp.arena, dt_ranks_local(type, run->mesh));
     uint64_t key = dt_interp_key(&run->interp, op);
     DtWalk walk = dt_interp_walk(&run->interp, op, out[0]->type, NULL);
@@ -103,7 +104,7 @@ static void eval_rng(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
         int64_t at[DT_MAX_RANK] = {0};
         for (uint32_t i = 0; i < type->rank; i++)
             at[i] = dt_ranks_global(&type->axes[i], run->mesh, rank, walk.at[i]);
-        uint64_t element = dt_interp_element(type, at);
+        uint64_t element = dt_interp_element(logical, at);
         double drawn =
             dt_philox_uniform(dt_philox(key, element, run->interp.step, run->interp.iteration));
         *to++ = run->ranks->rounds ? dt_round_to(type->dtype, drawn) : drawn;

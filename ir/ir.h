@@ -293,6 +293,13 @@ typedef struct DtEntryPoint {
     int32_t stage;        /* the pipeline stage that runs it, -1: all; meaningless without DtModule.pipeline */
 } DtEntryPoint;
 
+/* An axis that is longer than the program says, so that ranks divide it: values with the axis of that name and
+ * physical extent mean its first `logical` elements. */
+typedef struct DtPadded {
+    const char *name;
+    int64_t logical, physical;
+} DtPadded;
+
 struct DtModule {
     DtArena *arena;
     DtDiags *diags;       /* for located messages; may be NULL in tests */
@@ -301,7 +308,12 @@ struct DtModule {
     DT_VEC(DtStore *) stores;
     DT_VEC(DtEntryPoint) entries;
     DtPipelineSchedule *pipeline; /* pipeline.h; NULL: every rank runs every entry */
+    DT_VEC(DtPadded) padded;      /* see passes/pad.c; not printed */
 };
+
+/* The extent of a type's axis as the program has it, and the type with such extents. */
+int64_t dt_module_logical(const DtModule *module, const DtAxis *axis);
+const DtType *dt_module_logical_type(const DtModule *module, const DtType *type);
 
 /* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a broken rule
  * aborts with the op and its span. `wish` is the wanted result type order, NULL = default order. ---- */

@@ -28,11 +28,32 @@ static DtTensor **slices(DtJudge *j, const DtTensor *whole, const DtStore *store
     return parts;
 }
 
+/* The elements that both types have, and zeros. */
+static DtTensor *resized(DtJudge *j, const DtTensor *tensor, const DtType *type)
+{
+    DtTensor *made = dt_interp_tensor(j->arena, type);
+    for (int64_t i = 0; i < dt_type_elements(type); i++) {
+        int64_t rest = i, from = 0, stride = 1;
+        bool inside = true;
+        for (uint32_t a = type->rank; a-- > 0;) {
+            int64_t at = rest % type->axes[a].extent, extent = tensor->type->axes[a].extent;
+            rest /= type->axes[a].extent;
+            inside = inside && at < extent;
+            from += at * stride;
+            stride *= extent;
+        }
+        made->at[i] = inside ? tensor->at[from] : 0;
+    }
+    return made;
+}
+
 static DtTensor *initial(DtJudge *j, const DtStore *store)
 {
-    DtTensor *tensor = dt_interp_tensor(j->arena, store->type);
-    dt_judge_initial(store, j->seed, tensor);
-    return tensor;
+    DtStore logical = *store;
+    logical.type = dt_module_logical_type(j->of->placed, store->type);
+    DtTensor *tensor = dt_interp_tensor(j->arena, logical.type);
+    dt_judge_initial(&logical, j->seed, tensor);
+    return logical.type == store->type ? tensor : resized(j, tensor, store->type);
 }
 
 /* The op that packs a bucket, or takes one store out of it; only its attributes and types matter. */
@@ -115,7 +136,7 @@ void dt_judge_begin(DtJudge *j)
 /* ---- as one tensor ---- */
 
 /* What the ranks hold of one placed store; NULL if it was never written. */
-static DtTensor *joined(DtJudge *j, const DtStore *store)
+static DtTensor *joined_padded(DtJudge *j, const DtStore *store)
 {
     const DtStore *holder = store->bucket ? store->bucket : store;
     if (!j->parts[holder->index])
@@ -126,6 +147,13 @@ static DtTensor *joined(DtJudge *j, const DtStore *store)
     DtOp op = bucket_op(j, DT_OP_UNPACK, holder->type, store->bucket_offset);
     op.n_in = 1;
     return run_bucket_op(j, &op, &whole, store->type);
+}
+
+static DtTensor *joined(DtJudge *j, const DtStore *store)
+{
+    DtTensor *whole = joined_padded(j, store);
+    const DtType *logical = dt_module_logical_type(j->of->placed, store->type);
+    return whole && logical != store->type ? resized(j, whole, logical) : whole;
 }
 
 /* Whether the placed type has the axes of the serial one; the leading axis may be a range. */

@@ -306,8 +306,6 @@ static bool is_of_store(const DtPlacer *p, const char *axis)
 static bool add_line(DtPlacer *p, const DtShard *shard)
 {
     DtPlaceLine line = {.n_place = shard->n_place, .n_axes = shard->n_axes, .span = shard->span};
-    if (shard->pad)
-        return not_yet(p, shard->span, "`pad`");
     if (shard->ring)
         return not_yet(p, shard->span, "`ring`");
     if (shard->zigzag)

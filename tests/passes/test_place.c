@@ -158,6 +158,7 @@ ParameterizedTestParameters(place, layouts)
         {"layouts", "two_d"},   {"layouts", "gathered"},   {"layouts", "keys"},
         {"layouts", "ulysses"}, {"layouts", "vocabulary"}, {"layouts", "everything"},
         {"experts", "experts"}, {"experts", "groups"},     {"beside", "beside"},
+        {"layouts", "padded"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }

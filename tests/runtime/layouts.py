@@ -3,7 +3,7 @@
 """Layouts on real ranks:  layouts.py DTC DTRUN
 
 A small GPT under layouts that split parameters, activations and samples, each for 20 steps on as many processes as it has
-ranks. Losses and gradient norms must be those of one rank: sums over ranks are taken in another order, so each of some
+ranks. No rank count divides the vocabulary: it is padded. Losses and gradient norms must be those of one rank: sums over ranks are taken in another order, so each of some
 thousand additions may differ by its last bit, 6e-8 of a partial sum; over 20 steps of this model 1e-5 is ten times what is
 seen. A checkpoint of each layout is loaded by the next. Bytes on each group, counted by the ranks, must equal those of `dtc --report`, and for Megatron's layout the closed
 form: four all-reduces of batch * seq * embed per layer.
@@ -17,7 +17,7 @@ import tempfile
 STEPS, TOLERANCE = 20, 1e-5
 LAYERS, BATCH, SEQ, EMBED = 2, 8, 16, 32
 PROGRAM = """include "std.dsl"
-dim batch = %d, seq = %d, kseq = seq, vocab = 64
+dim batch = %d, seq = %d, kseq = seq, vocab = 61
 dim layers = %d, embed = %d, heads = 4, head = embed // heads, ffn = 4 * embed
 layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
   q = wq:linear[embed, (heads, head)](x, bias = false)
@@ -47,7 +47,7 @@ train {
   steps = %d
 }
 """ % (BATCH, SEQ, LAYERS, EMBED, STEPS)
-TENSOR = "shard heads, ffn, vocab on tensor"
+TENSOR = "shard heads, ffn on tensor; shard vocab on tensor (pad = 8)"
 LAYOUTS = {
     "tensor": (2, "mesh tensor = 2; " + TENSOR),
     "tensor_data": (4, "mesh data = 2, tensor = 2; shard batch on data; %s; micro batch = 2" % TENSOR),

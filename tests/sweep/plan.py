@@ -74,7 +74,7 @@ KINDS = {
     "det": ([("data", 2), ("expert", 2), ("tensor", 2)],
             ["EXPERTS on expert", "TENSOR on tensor", "batch on data, expert"]),
 }
-REFUSED = ("r", "z", "p")  # not implemented: each alone, so that they hide nothing
+REFUSED = ("r", "z", "p")  # each alone; r and z, which are not implemented, would hide others
 FACTORS = {
     "program": list(PROGRAMS),
     "kind": list(KINDS),

@@ -43,6 +43,7 @@ parallel gathered on two { mesh context = 2; shard seq on context }
 parallel keys on two { mesh context = 2; shard seq, kseq on context }
 parallel ulysses on two { mesh context = 2; shard attend.heads on context; shard seq on context }
 parallel vocabulary on two { mesh part = 2; shard vocab on part }
+parallel padded on two { mesh part = 2; shard vocab, ffn on part (pad = 6) }
 parallel everything on eight {
   mesh data = 2, context = 2, tensor = 2
   shard attend.heads on tensor, context

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Padding.
+ *
+ * Purpose: rounds the extents of the axes that a `shard` line with `(pad = n)` names up to a multiple of
+ * n and of the line's ranks, and keeps what is behind the logical extent harmless.
+ *
+ *   vocab = 50257, shard vocab on tensor (pad = 128):
+ *   %m = reduce max[vocab](%x)   =>   %c = lt(iota[vocab=50304], 50257)
+ *                                     %y = where(%c, %x, -inf) ; %m = reduce max[vocab](%y)
+ *
+ * Values whose axis has the logical extent get the physical one. What reduces, contracts, gathers from or adds
+ * away a padded axis reads the identity of its reduction there, by selection: elsewhere padding may hold anything,
+ * also NaN. Parameters, gradients, moments and states hold zeros there, so what reads a parameter needs no
+ * selection. An op that has no such rule (it cuts, renames, scans or windows the axis, or is a library kernel)
+ * gets its operands without their padding, and what it makes is padded again: right, but the axis is then whole
+ * there. Inputs and outputs of the program keep their logical extents. Each value is masked once per identity.
+ *
+ * Requires: inlined entries, before anything is placed. Establishes: DtModule.padded, and types with physical
+ * extents, also of stores. Breaks: nothing. */
+#include "passes/passes.h"
+
+#include "base/intern.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A value with its padding replaced by an identity, in one function. */
+typedef struct Masked {
+    const DtValue *of;
+    uint64_t axes; /* bits of the axes of its type */
+    DtReduce fill;
+    DtValue *value;
+} Masked;
+
+typedef struct Padder {
+    DtModule *module;
+    DtArena *arena;
+    DT_VEC(DtFunc *) done;
+} Padder;
+
+typedef struct Scope {
+    Padder *p;
+    DtFunc *func;
+    DtBuilder b;
+    DT_VEC(Masked) masked;
+    DtValue **now; /* by old number */
+    bool *zero;    /* by old number: the padding of now is zero */
+    uint32_t n_old;
+} Scope;
+
+/* ---- extents ---- */
+
+static const DtPadded *padding_of(const DtModule *module, const DtAxis *axis)
+{
+    for (uint32_t i = 0; i < module->padded.n; i++)
+        if (module->padded.at[i].name == axis->name && module->padded.at[i].physical == axis->extent)
+            return &module->padded.at[i];
+    return NULL;
+}
+
+static const DtType *physical(const DtModule *module, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    for (uint32_t i = 0; i < type->rank; i++) {
+        axes[i] = type->axes[i];
+        for (uint32_t k = 0; k < module->padded.n; k++)
+            if (module->padded.at[k].name == axes[i].name && module->padded.at[k].logical == axes[i].extent)
+                axes[i].extent = module->padded.at[k].physical;
+    }
+    return dt_type_plain(type->dtype, type->rank, axes);
+}
+
+static uint64_t padded_axes(const DtModule *module, const DtType *type)
+{
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (padding_of(module, &type->axes[i]))
+            bits |= 1ull << i;
+    return bits;
+}
+
+static uint64_t bits_of(const DtType *type, const char *const *axes, uint32_t n)
+{
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (dt_type_find(type, axes[i]) >= 0)
+            bits |= 1ull << dt_type_find(type, axes[i]);
+    return bits;
+}
+
+/* ---- masks and cuts ---- */
+
+static DtValue *identity(DtBuilder *b, DtDtype dtype, DtReduce fill)
+{
+    double number = dt_dtype_is_float(dtype) ? INFINITY : 2147483647.0;
+    if (fill == DT_REDUCE_SUM)
+        return dt_graph_constant(b, dtype, 0);
+    return dt_graph_constant(b, dtype, fill == DT_REDUCE_MIN ? number
+                                       : dt_dtype_is_float(dtype) ? -INFINITY : -2147483648.0);
+}
+
+/* value with the padding of these axes of its type replaced. */
+static DtValue *masked(Scope *s, DtValue *value, uint64_t axes, DtReduce fill)
+{
+    axes &= padded_axes(s->p->module, value->type);
+    if (!axes)
+        return value;
+    for (uint32_t i = 0; i < s->masked.n; i++)
+        if (s->masked.at[i].of == value && s->masked.at[i].axes == axes && s->masked.at[i].fill == fill)
+            return s->masked.at[i].value;
+    DtBuilder *b = &s->b;
+    const DtType *bools = dt_type_with_dtype(value->type, DT_BOOL);
+    DtValue *condition = NULL;
+    for (uint32_t i = 0; i < value->type->rank; i++) {
+        if (!(axes >> i & 1))
+            continue;
+        const DtAxis *axis = &value->type->axes[i];
+        DtValue *at = dt_graph_iota(b, *axis);
+        DtValue *end = dt_graph_constant(b, DT_I32, (double)padding_of(s->p->module, axis)->logical);
+        DtValue *in = dt_graph_expand(
+            b, dt_graph_binary(b, DT_OP_LT, at, dt_graph_expand(b, end, at->type)), bools);
+        condition = condition ? dt_graph_binary(b, DT_OP_AND, condition, in) : in;
+    }
+    DtValue *other = dt_graph_expand(b, identity(b, value->type->dtype, fill), value->type);
+    DtValue *made = dt_graph_where(b, condition, value, other);
+    DT_PUSH(s->p->arena, s->masked, ((Masked){value, axes, fill, made}));
+    return made;
+}
+
+static DtValue *cut(Scope *s, DtValue *value)
+{
+    const DtType *type = value->type;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        const DtPadded *padded = padding_of(s->p->module, &type->axes[i]);
+        if (padded)
+            value = dt_graph_slice(&s->b, value, padded->name, 0, 1, padded->logical);
+    }
+    return value;
+}
+
+static DtValue *padded(Scope *s, DtValue *value)
+{
+    const DtType *type = value->type, *wish = physical(s->p->module, type);
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (wish->axes[i].extent != type->axes[i].extent)
+            value = dt_graph_pad(&s->b, value, type->axes[i].name, 0,
+                                 wish->axes[i].extent - type->axes[i].extent, 1, 0);
+    return value;
+}
+
+/* ---- rules ---- */
+
+static bool names_padded(const DtModule *module, const DtType *type, const char *const *axes, uint32_t n)
+{
+    return (padded_axes(module, type) & bits_of(type, axes, n)) != 0;
+}
+
+static bool relabels_padded(const DtModule *module, const DtOp *op, const DtType *in, const DtType *out)
+{
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        if (names_padded(module, in, op->relabels[i].from, op->relabels[i].n_from) ||
+            names_padded(module, out, op->relabels[i].to, op->relabels[i].n_to))
+            return true;
+    return false;
+}
+
+/* Whether the op works on physical extents once operand() has seen to its operands. */
+static bool has_rule(const Scope *s, const DtOp *op)
+{
+    const DtModule *module = s->p->module;
+    const DtType *out = op->n_out ? physical(module, op->out[0]->type) : NULL;
+    const DtType *in = op->n_in ? s->now[op->in[0]->id]->type : NULL;
+    switch (op->kind) {
+    case DT_OP_INPUT:
+    case DT_OP_CALL:
+    case DT_OP_FUSED: return false;
+    case DT_OP_FLOORDIV:
+    case DT_OP_MOD: return dt_dtype_is_float(out->dtype); /* padding may divide by 0 */
+    case DT_OP_RELABEL: return !relabels_padded(module, op, in, out);
+    case DT_OP_SLICE:
+    case DT_OP_PAD:
+    case DT_OP_CONCAT:
+    case DT_OP_WINDOW:
+    case DT_OP_FOLD:
+    case DT_OP_SCAN:
+    case DT_OP_TOPK:
+        return !names_padded(module, in, op->axes, op->n_axes) && !names_padded(module, out, op->axes, op->n_axes);
+    default: return true;
+    }
+}
+
+/* Operand k of op, harmless where the op looks into its padding. */
+static DtValue *operand(Scope *s, const DtOp *op, uint32_t k)
+{
+    DtValue *value = s->now[op->in[k]->id];
+    const bool zero = s->zero[op->in[k]->id];
+    uint64_t axes = 0;
+    DtReduce fill = DT_REDUCE_SUM;
+    if (op->kind == DT_OP_DOT || op->kind == DT_OP_REDUCE || (op->kind == DT_OP_GATHER && k == 0))
+        axes = bits_of(value->type, op->axes, op->n_axes);
+    if (op->kind == DT_OP_SCATTER_ADD && k == 0)
+        axes = bits_of(value->type, op->axes2, op->n_axes2);
+    if (op->kind == DT_OP_REDUCE)
+        fill = op->reduce;
+    return zero && fill == DT_REDUCE_SUM ? value : masked(s, value, axes, fill);
+}
+
+/* Ops that give zero where their operands do. */
+static bool keeps_zero(const DtOp *op)
+{
+    switch (op->kind) {
+    case DT_OP_NEG:
+    case DT_OP_ABS:
+    case DT_OP_STOP:
+    case DT_OP_BIND:
+    case DT_OP_CAST:
+    case DT_OP_ADD:
+    case DT_OP_SUB:
+    case DT_OP_MUL:
+    case DT_OP_RELABEL:
+    case DT_OP_SLICE:
+    case DT_OP_DOT:
+    case DT_OP_UPDATE: return true;
+    case DT_OP_REDUCE: return op->reduce == DT_REDUCE_SUM;
+    default: return false;
+    }
+}
+
+static bool is_zero(const Scope *s, const DtOp *op, const DtValue *out)
+{
+    if (op->kind == DT_OP_PARAM || !padded_axes(s->p->module, out->type))
+        return true;
+    bool zero = keeps_zero(op);
+    for (uint32_t k = 0; k < op->n_in; k++)
+        zero = zero && s->zero[op->in[k]->id];
+    return zero;
+}
+
+/* ---- functions ---- */
+
+static void pad_func(Padder *p, DtFunc *func);
+
+static void pad_op(Scope *s, DtOp *op)
+{
+    Padder *p = s->p;
+    s->b.span = op->span;
+    s->b.path = op->path;
+    const bool rule = has_rule(s, op);
+    if (op->kind == DT_OP_LOOP)
+        pad_func(p, op->func);
+    DtValue **in = DT_NEW_ARRAY(p->arena, DtValue *, op->n_in + 1);
+    for (uint32_t k = 0; k < op->n_in; k++)
+        in[k] = rule ? operand(s, op, k) : cut(s, s->now[op->in[k]->id]);
+    bool zero[DT_MAX_RANK] = {false};
+    for (uint32_t k = 0; k < op->n_out; k++) {
+        if (rule)
+            op->out[k]->type = physical(p->module, op->out[k]->type);
+        if (k < DT_MAX_RANK)
+            zero[k] = !rule || is_zero(s, op, op->out[k]);
+    }
+    memcpy(op->in, in, op->n_in * sizeof *in);
+    DT_PUSH(p->arena, s->func->ops, op);
+    for (uint32_t k = 0; k < op->n_out; k++) {
+        const uint32_t id = op->out[k]->id;
+        s->now[id] = rule ? op->out[k] : padded(s, op->out[k]);
+        s->zero[id] = k < DT_MAX_RANK && zero[k];
+    }
+}
+
+static Scope open_scope(Padder *p, DtFunc *func)
+{
+    dt_graph_renumber(func);
+    Scope s = {.p = p, .func = func, .b = {.func = func}, .n_old = func->n_values};
+    s.now = DT_NEW_ARRAY(p->arena, DtValue *, func->n_values + 1);
+    s.zero = DT_NEW_ARRAY(p->arena, bool, func->n_values + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++) {
+        DtValue *input = func->inputs.at[i];
+        input->type = physical(p->module, input->type);
+        s.now[input->id] = input;
+        s.zero[input->id] = !padded_axes(p->module, input->type);
+    }
+    return s;
+}
+
+/* Results to the program's user have no padding, those to stores zeros. */
+static void pad_results(Scope *s, const DtEntryPoint *entry)
+{
+    for (uint32_t i = 0; i < s->func->results.n; i++) {
+        const uint32_t id = s->func->results.at[i]->id;
+        DtValue *value = s->now[id];
+        if (value->op) {
+            s->b.span = value->op->span;
+            s->b.path = value->op->path;
+        }
+        if (entry && !entry->results.at[i].store)
+            value = cut(s, value);
+        else if (entry && !s->zero[id])
+            value = masked(s, value, ~0ull, DT_REDUCE_SUM);
+        s->func->results.at[i] = value;
+    }
+}
+
+static void pad_ops(Padder *p, DtFunc *func, const DtEntryPoint *entry)
+{
+    Scope s = open_scope(p, func);
+    DtOp **ops = func->ops.at;
+    const uint32_t n = func->ops.n;
+    func->ops.at = NULL;
+    func->ops.n = func->ops.cap = 0;
+    for (uint32_t i = 0; i < n; i++)
+        pad_op(&s, ops[i]);
+    pad_results(&s, entry);
+    dt_graph_sweep(func);
+    dt_graph_renumber(func);
+}
+
+/* The body of a loop, once. */
+static void pad_func(Padder *p, DtFunc *func)
+{
+    for (uint32_t i = 0; i < p->done.n; i++)
+        if (p->done.at[i] == func)
+            return;
+    DT_PUSH(p->arena, p->done, func);
+    pad_ops(p, func, NULL);
+}
+
+/* ---- the lines ---- */
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int64_t unit_of(const DtParallelConfig *c, const DtShard *line)
+{
+    int64_t ranks = 1;
+    for (uint32_t i = 0; i < line->n_mesh; i++)
+        for (uint32_t m = 0; m < c->mesh.n; m++)
+            if (c->mesh.axes[m].name == line->mesh[i])
+                ranks *= c->mesh.axes[m].size;
+    return line->pad / gcd(line->pad, ranks) * ranks;
+}
+
+/* Whether some value has an axis of that name and extent. */
+static bool occurs(const DtModule *module, const char *name, int64_t extent)
+{
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        const DtFunc *func = module->funcs.at[i];
+        for (uint32_t k = 0; k < func->ops.n; k++)
+            for (uint32_t r = 0; r < func->ops.at[k]->n_out; r++)
+                if (dt_type_extent(func->ops.at[k]->out[r]->type, name) == extent)
+                    return true;
+    }
+    return false;
+}
+
+static bool refuse(DtModule *module, const DtShard *line, const char *axis, const char *why)
+{
+    DtDiag *diag = dt_diag_report(module->diags, E0592, line->span, "`pad` of `%s`, %s, is not implemented yet",
+                                  axis, why);
+    dt_diag_help(diag, "choose an extent that the ranks divide, or compile without the line");
+    return false;
+}
+
+/* Largest extent that values have on the axis: its dim's. */
+static int64_t extent_of(const DtModule *module, const char *name)
+{
+    int64_t extent = 0;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        int64_t here = dt_type_extent(module->stores.at[i]->type, name);
+        extent = here > extent ? here : extent;
+    }
+    for (uint32_t i = 0; i < module->funcs.n && !extent; i++)
+        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
+            const DtOp *op = module->funcs.at[i]->ops.at[k];
+            int64_t here = op->n_out ? dt_type_extent(op->out[0]->type, name) : -1;
+            extent = here > extent ? here : extent;
+        }
+    return extent;
+}
+
+static bool add_axis(DtModule *module, const DtParallelConfig *c, const DtShard *line, const char *axis)
+{
+    const int64_t unit = unit_of(c, line), extent = extent_of(module, axis);
+    if (extent <= 1 || extent % unit == 0)
+        return true;
+    if (c->micro > 1 && c->micro_axis == axis)
+        return refuse(module, line, axis, "which micro-batches cut");
+    for (uint32_t i = 0; i < module->padded.n; i++)
+        if (module->padded.at[i].name == axis)
+            return refuse(module, line, axis, "which an earlier line pads");
+    DtPadded padded_axis = {axis, extent, (extent + unit - 1) / unit * unit};
+    while (occurs(module, axis, padded_axis.physical))
+        padded_axis.physical += unit;
+    DT_PUSH(module->arena, module->padded, padded_axis);
+    return true;
+}
+
+void dt_pass_pad(DtModule *module, const DtPassContext *context)
+{
+    Padder p = {.module = module, .arena = module->arena};
+    const DtParallelConfig *c = context ? context->parallel : NULL;
+    for (uint32_t i = 0; c && i < c->shards.n; i++)
+        for (uint32_t k = 0; c->shards.at[i].pad && k < c->shards.at[i].n_axes; k++)
+            if (!add_axis(module, c, &c->shards.at[i], c->shards.at[i].axes[k]))
+                return;
+    if (!module->padded.n)
+        return;
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        module->stores.at[i]->type = physical(module, module->stores.at[i]->type);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        pad_ops(&p, module->entries.at[i].func, &module->entries.at[i]);
+}

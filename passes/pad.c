@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Padding.
  *
- * Purpose: rounds the extents of the axes that a `shard` line with `(pad = n)` names up to a multiple of
- * n and of the line's ranks, and keeps what is behind the logical extent harmless.
+ * Purpose: rounds the extents of the axes that a `shard` line with `(pad = n)` names up to a
+ * multiple of n and of the line's ranks, and keeps what is behind the logical extent harmless.
  *
  *   vocab = 50257, shard vocab on tensor (pad = 128):
  *   %m = reduce max[vocab](%x)   =>   %c = lt(iota[vocab=50304], 50257)
  *                                     %y = where(%c, %x, -inf) ; %m = reduce max[vocab](%y)
  *
- * Values whose axis has the logical extent get the physical one. What reduces, contracts, gathers from or adds
- * away a padded axis reads the identity of its reduction there, by selection: elsewhere padding may hold anything,
- * also NaN. Parameters, gradients, moments and states hold zeros there, so what reads a parameter needs no
- * selection. An op that has no such rule (it cuts, renames, scans or windows the axis, or is a library kernel)
- * gets its operands without their padding, and what it makes is padded again: right, but the axis is then whole
- * there. Inputs and outputs of the program keep their logical extents. Each value is masked once per identity.
+ * Values whose axis has the logical extent get the physical one. What reduces, contracts, gathers
+ * from or adds away a padded axis reads the identity of its reduction there, by selection:
+ * elsewhere padding may hold anything, also NaN. Parameters, gradients, moments and states hold
+ * zeros there, so what reads a parameter outside of loops needs no selection. An op that has no
+ * such rule (it cuts, renames, scans or windows the axis, or is a library kernel) gets its operands
+ * without their padding, and what it makes is padded again: right, but the axis is then whole
+ * there. Inputs and outputs of the program keep their logical extents. Each value is masked once
+ * per identity.
  *
- * Requires: inlined entries, before anything is placed. Establishes: DtModule.padded, and types with physical
- * extents, also of stores. Breaks: nothing. */
+ * Requires: inlined entries, before anything is placed. Establishes: DtModule.padded, and types
+ * with physical extents, also of stores. Breaks: nothing. */
 #include "passes/passes.h"
-
-#include "base/intern.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,7 +45,6 @@ typedef struct Scope {
     DT_VEC(Masked) masked;
     DtValue **now; /* by old number */
     bool *zero;    /* by old number: the padding of now is zero */
-    uint32_t n_old;
 } Scope;
 
 /* ---- extents ---- */
@@ -53,7 +52,8 @@ typedef struct Scope {
 static const DtPadded *padding_of(const DtModule *module, const DtAxis *axis)
 {
     for (uint32_t i = 0; i < module->padded.n; i++)
-        if (module->padded.at[i].name == axis->name && module->padded.at[i].physical == axis->extent)
+        if (module->padded.at[i].name == axis->name &&
+            module->padded.at[i].physical == axis->extent)
             return &module->padded.at[i];
     return NULL;
 }
@@ -64,7 +64,8 @@ static const DtType *physical(const DtModule *module, const DtType *type)
     for (uint32_t i = 0; i < type->rank; i++) {
         axes[i] = type->axes[i];
         for (uint32_t k = 0; k < module->padded.n; k++)
-            if (module->padded.at[k].name == axes[i].name && module->padded.at[k].logical == axes[i].extent)
+            if (module->padded.at[k].name == axes[i].name &&
+                module->padded.at[k].logical == axes[i].extent)
                 axes[i].extent = module->padded.at[k].physical;
     }
     return dt_type_plain(type->dtype, type->rank, axes);
@@ -95,8 +96,10 @@ static DtValue *identity(DtBuilder *b, DtDtype dtype, DtReduce fill)
     double number = dt_dtype_is_float(dtype) ? INFINITY : 2147483647.0;
     if (fill == DT_REDUCE_SUM)
         return dt_graph_constant(b, dtype, 0);
-    return dt_graph_constant(b, dtype, fill == DT_REDUCE_MIN ? number
-                                       : dt_dtype_is_float(dtype) ? -INFINITY : -2147483648.0);
+    return dt_graph_constant(b, dtype,
+                             fill == DT_REDUCE_MIN      ? number
+                             : dt_dtype_is_float(dtype) ? -INFINITY
+                                                        : -2147483648.0);
 }
 
 /* value with the padding of these axes of its type replaced. */
@@ -106,7 +109,8 @@ static DtValue *masked(Scope *s, DtValue *value, uint64_t axes, DtReduce fill)
     if (!axes)
         return value;
     for (uint32_t i = 0; i < s->masked.n; i++)
-        if (s->masked.at[i].of == value && s->masked.at[i].axes == axes && s->masked.at[i].fill == fill)
+        if (s->masked.at[i].of == value && s->masked.at[i].axes == axes &&
+            s->masked.at[i].fill == fill)
             return s->masked.at[i].value;
     DtBuilder *b = &s->b;
     const DtType *bools = dt_type_with_dtype(value->type, DT_BOOL);
@@ -116,7 +120,8 @@ static DtValue *masked(Scope *s, DtValue *value, uint64_t axes, DtReduce fill)
             continue;
         const DtAxis *axis = &value->type->axes[i];
         DtValue *at = dt_graph_iota(b, *axis);
-        DtValue *end = dt_graph_constant(b, DT_I32, (double)padding_of(s->p->module, axis)->logical);
+        DtValue *end =
+            dt_graph_constant(b, DT_I32, (double)padding_of(s->p->module, axis)->logical);
         DtValue *in = dt_graph_expand(
             b, dt_graph_binary(b, DT_OP_LT, at, dt_graph_expand(b, end, at->type)), bools);
         condition = condition ? dt_graph_binary(b, DT_OP_AND, condition, in) : in;
@@ -150,12 +155,14 @@ static DtValue *padded(Scope *s, DtValue *value)
 
 /* ---- rules ---- */
 
-static bool names_padded(const DtModule *module, const DtType *type, const char *const *axes, uint32_t n)
+static bool names_padded(const DtModule *module, const DtType *type, const char *const *axes,
+                         uint32_t n)
 {
     return (padded_axes(module, type) & bits_of(type, axes, n)) != 0;
 }
 
-static bool relabels_padded(const DtModule *module, const DtOp *op, const DtType *in, const DtType *out)
+static bool relabels_padded(const DtModule *module, const DtOp *op, const DtType *in,
+                            const DtType *out)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++)
         if (names_padded(module, in, op->relabels[i].from, op->relabels[i].n_from) ||
@@ -184,7 +191,8 @@ static bool has_rule(const Scope *s, const DtOp *op)
     case DT_OP_FOLD:
     case DT_OP_SCAN:
     case DT_OP_TOPK:
-        return !names_padded(module, in, op->axes, op->n_axes) && !names_padded(module, out, op->axes, op->n_axes);
+        return !names_padded(module, in, op->axes, op->n_axes) &&
+               !names_padded(module, out, op->axes, op->n_axes);
     default: return true;
     }
 }
@@ -270,7 +278,7 @@ static void pad_op(Scope *s, DtOp *op)
 static Scope open_scope(Padder *p, DtFunc *func)
 {
     dt_graph_renumber(func);
-    Scope s = {.p = p, .func = func, .b = {.func = func}, .n_old = func->n_values};
+    Scope s = {.p = p, .func = func, .b = {.func = func}};
     s.now = DT_NEW_ARRAY(p->arena, DtValue *, func->n_values + 1);
     s.zero = DT_NEW_ARRAY(p->arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++) {
@@ -361,8 +369,8 @@ static bool occurs(const DtModule *module, const char *name, int64_t extent)
 
 static bool refuse(DtModule *module, const DtShard *line, const char *axis, const char *why)
 {
-    DtDiag *diag = dt_diag_report(module->diags, E0592, line->span, "`pad` of `%s`, %s, is not implemented yet",
-                                  axis, why);
+    DtDiag *diag = dt_diag_report(module->diags, E0592, line->span,
+                                  "`pad` of `%s`, %s, is not implemented yet", axis, why);
     dt_diag_help(diag, "choose an extent that the ranks divide, or compile without the line");
     return false;
 }
@@ -384,7 +392,8 @@ static int64_t extent_of(const DtModule *module, const char *name)
     return extent;
 }
 
-static bool add_axis(DtModule *module, const DtParallelConfig *c, const DtShard *line, const char *axis)
+static bool add_axis(DtModule *module, const DtParallelConfig *c, const DtShard *line,
+                     const char *axis)
 {
     const int64_t unit = unit_of(c, line), extent = extent_of(module, axis);
     if (extent <= 1 || extent % unit == 0)

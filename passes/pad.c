@@ -213,7 +213,8 @@ static DtValue *operand(Scope *s, const DtOp *op, uint32_t k)
     return zero && fill == DT_REDUCE_SUM ? value : masked(s, value, axes, fill);
 }
 
-/* Ops that give zero where their operands do. */
+/* Ops that give zero where their operands (where: both branches) do. The update of a parameter has
+ * no other, so it stays free of masks. */
 static bool keeps_zero(const DtOp *op)
 {
     switch (op->kind) {
@@ -228,6 +229,7 @@ static bool keeps_zero(const DtOp *op)
     case DT_OP_RELABEL:
     case DT_OP_SLICE:
     case DT_OP_DOT:
+    case DT_OP_WHERE:
     case DT_OP_UPDATE: return true;
     case DT_OP_REDUCE: return op->reduce == DT_REDUCE_SUM;
     default: return false;
@@ -239,7 +241,7 @@ static bool is_zero(const Scope *s, const DtOp *op, const DtValue *out)
     if (op->kind == DT_OP_PARAM || !padded_axes(s->p->module, out->type))
         return true;
     bool zero = keeps_zero(op);
-    for (uint32_t k = 0; k < op->n_in; k++)
+    for (uint32_t k = op->kind == DT_OP_WHERE; k < op->n_in; k++) /* its branches */
         zero = zero && s->zero[op->in[k]->id];
     return zero;
 }

@@ -47,6 +47,16 @@ typedef struct Emitted {
     double flops;        /* of a step, all ranks */
 } Emitted;
 
+typedef DT_VEC(const DtStore *) Stores;
+
+/* All results of the stage's pieces in a run, each place once, as if one function made them: what begins at zero, and
+ * is completed at the end. */
+typedef struct Results {
+    DtFunc func;
+    DtEntryPoint entry;
+    DT_VEC(DtWanted) wanted;
+} Results;
+
 struct DtPipelineEmit {
     DT_VEC(Emitted) emitted;
     DT_VEC(Named) named;
@@ -54,6 +64,10 @@ struct DtPipelineEmit {
     uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
     int32_t *called;     /* by entry of the module: number of the plan's entry */
     Slots slots;
+    Stores *stores;      /* of each stage, in their order, but those with slots */
+    uint32_t *listed, n_lists; /* by store: number of the last list of stores with slots that it is on */
+    DtWanted *wanted;      /* by result of the entry that is looked at */
+    Results results;       /* of the run that is emitted */
 };
 
 bool dt_pipeline_is_here(const DtEmit *e, int32_t stage)
@@ -94,15 +108,13 @@ DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const 
 
 /* ---- slots ---- */
 
-typedef DT_VEC(const DtStore *) Stores;
-
 static void add_store(const DtEmit *e, Stores *stores, const DtStore *store)
 {
     if (!store || (store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL) || store->stage != e->stage)
         return;
-    for (uint32_t i = 0; i < stores->n; i++)
-        if (stores->at[i] == store)
-            return;
+    if (e->pipeline->listed[store->index] == e->pipeline->n_lists)
+        return;
+    e->pipeline->listed[store->index] = e->pipeline->n_lists;
     DT_PUSH(e->arena, *stores, store);
 }
 
@@ -122,6 +134,7 @@ static Stores list_stores(const DtEmit *e, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     Stores stores = {0};
+    e->pipeline->n_lists++;
     for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
         if (pipeline->stage_of[g] != (uint32_t)e->stage)
             continue;
@@ -382,16 +395,22 @@ static Emitted *find_emitted(DtEmit *e, DtText *key, bool *ret_found)
     return &e->pipeline->emitted.at[e->pipeline->emitted.n - 1];
 }
 
+static DtWanted *wanted_of(DtEmit *e, const DtEntryPoint *entry, const char *name)
+{
+    memset(e->pipeline->wanted, 0, entry->results.n * sizeof *e->pipeline->wanted);
+    dt_entry_wanted(e, entry, name, e->pipeline->wanted);
+    return e->pipeline->wanted;
+}
+
 /* Emits the instructions of entry as the plan's entry `name`, or repeats those of one that is equal. run NULL: the
  * optimizer's. */
 static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run, const char *name)
 {
     const char *of = run ? plan_name(run) : "update";
-    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
+    const DtWanted *wanted = wanted_of(e, entry, of);
     DtText key = {0};
     bool found;
     dt_text_add(&key, of);
-    dt_entry_wanted(e, entry, of, wanted);
     dt_same_key(e, entry, wanted, &key);
     Emitted *emitted = find_emitted(e, &key, &found);
     int64_t activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
@@ -428,21 +447,12 @@ static void emit_phase(DtEmit *e, const DtPipelineRun *run, int32_t number)
     e->pipeline->called[number] = (int32_t)e->plan->entries.n - 1;
 }
 
-/* All results of the stage's pieces in a run, each place once, as if one function made them: what begins at zero, and
- * is completed at the end. */
-typedef struct Results {
-    DtFunc func;
-    DtEntryPoint entry;
-    DT_VEC(DtWanted) wanted;
-} Results;
-
 static void add_results(DtEmit *e, const DtPipelineRun *run, int32_t number, Results *results)
 {
     if (number < 0)
         return;
     const DtEntryPoint *entry = &e->module->entries.at[number];
-    DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
-    dt_entry_wanted(e, entry, plan_name(run), wanted);
+    const DtWanted *wanted = wanted_of(e, entry, plan_name(run));
     for (uint32_t i = 0; i < entry->results.n; i++) {
         bool again = entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_SAVED;
         for (uint32_t k = 0; k < results->wanted.n; k++)
@@ -458,7 +468,8 @@ static void add_results(DtEmit *e, const DtPipelineRun *run, int32_t number, Res
 static Results *list_results(DtEmit *e, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
-    Results *results = DT_NEW(e->arena, Results);
+    Results *results = &e->pipeline->results;
+    results->wanted.n = results->entry.results.n = results->func.results.n = 0;
     results->entry.name = run->name;
     results->entry.func = &results->func;
     for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
@@ -507,7 +518,7 @@ static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
     char name[64];
     snprintf(name, sizeof name, "%.40s.prologue.%d", run->name, e->stage);
     for (uint32_t i = 0; i < e->module->entries.n; i++)
-        if (strcmp(e->module->entries.at[i].name, name) == 0)
+        if (e->module->entries.at[i].stage == e->stage && strcmp(e->module->entries.at[i].name, name) == 0)
             dt_entry_pass(e, &e->module->entries.at[i], e->module->entries.at[i].name, strcmp(run->name, "eval") == 0);
 }
 
@@ -554,8 +565,9 @@ static void name_scalars(DtEmit *e)
 /* States that take their new values are copied at its beginning, which is not in the entry's key. */
 static bool has_shadows(const DtEmit *e)
 {
-    for (uint32_t i = 0; i < e->module->stores.n; i++)
-        if (e->shadows[i].set && dt_pipeline_is_here(e, e->module->stores.at[i]->stage))
+    const Stores *stores = &e->pipeline->stores[e->stage];
+    for (uint32_t i = 0; i < stores->n; i++)
+        if (e->shadows[stores->at[i]->index].set)
             return true;
     return false;
 }
@@ -566,7 +578,7 @@ static void emit_update(DtEmit *e)
     snprintf(name, sizeof name, "update.%d", e->stage);
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtEntryPoint *entry = &e->module->entries.at[i];
-        if (strcmp(entry->name, name) != 0)
+        if (entry->stage != e->stage || strcmp(entry->name, name) != 0)
             continue;
         if (has_shadows(e))
             dt_entry_update(e, entry);
@@ -575,17 +587,45 @@ static void emit_update(DtEmit *e)
     }
 }
 
+/* A store of every stage is on all lists. */
+static void list_stage_stores(DtEmit *e)
+{
+    const uint32_t n_stages = e->module->pipeline->n_stages;
+    e->pipeline->stores = DT_NEW_ARRAY(e->arena, Stores, n_stages);
+    for (uint32_t i = 0; i < e->module->stores.n; i++) {
+        const DtStore *store = e->module->stores.at[i];
+        if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL)
+            continue;
+        uint32_t first = store->stage < 0 ? 0 : (uint32_t)store->stage, last = store->stage < 0 ? n_stages - 1 : first;
+        for (uint32_t s = first; s <= last; s++)
+            DT_PUSH(e->arena, e->pipeline->stores[s], store);
+    }
+}
+
+static DtPipelineEmit *new_emit(DtEmit *e)
+{
+    const DtModule *module = e->module;
+    DtPipelineEmit *p = DT_NEW(e->arena, DtPipelineEmit);
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (module->entries.at[i].results.n > most)
+            most = module->entries.at[i].results.n;
+    p->bytes = DT_NEW_ARRAY(e->arena, int64_t, module->pipeline->n_stages * DT_EMIT_ARENAS);
+    p->called = DT_NEW_ARRAY(e->arena, int32_t, module->entries.n + 1);
+    p->listed = DT_NEW_ARRAY(e->arena, uint32_t, module->stores.n + 1);
+    p->wanted = DT_NEW_ARRAY(e->arena, DtWanted, most + 1);
+    return p;
+}
+
 static void emit_stage(DtEmit *e, uint32_t **channels)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     for (uint32_t a = 0; a < DT_EMIT_ARENAS; a++)
         if (a != DT_ARENA_INPUTS && a != DT_ARENA_SCALARS)
             e->arena_bytes[a] = 0;
-    for (uint32_t i = 0; i < e->module->stores.n; i++) {
-        const DtStore *store = e->module->stores.at[i];
-        if (dt_pipeline_is_here(e, store->stage) && store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL)
-            dt_entry_store(e, store);
-    }
+    const Stores *stores = &e->pipeline->stores[e->stage];
+    for (uint32_t i = 0; i < stores->n; i++)
+        dt_entry_store(e, stores->at[i]);
     for (uint32_t r = 0; r < pipeline->runs.n; r++) {
         if (!is_wanted(e, &pipeline->runs.at[r]))
             continue;
@@ -600,9 +640,8 @@ void dt_pipeline_emit(DtEmit *e)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     uint32_t **channels = DT_NEW_ARRAY(e->arena, uint32_t *, pipeline->runs.n + 1);
-    e->pipeline = DT_NEW(e->arena, DtPipelineEmit);
-    e->pipeline->bytes = DT_NEW_ARRAY(e->arena, int64_t, pipeline->n_stages * DT_EMIT_ARENAS);
-    e->pipeline->called = DT_NEW_ARRAY(e->arena, int32_t, e->module->entries.n + 1);
+    e->pipeline = new_emit(e);
+    list_stage_stores(e);
     for (uint32_t r = 0; r < pipeline->runs.n; r++)
         if (is_wanted(e, &pipeline->runs.at[r]))
             channels[r] = add_channels(e, &pipeline->runs.at[r]);

@@ -16,7 +16,8 @@
 
 bool dt_verify_is_good(const DtVerify *v, const DtType *type)
 {
-    return type && dt_map_find(&v->types, (const char *)&type, sizeof type);
+    return type && (v->recent[dt_verify_recent(type)] == type ||
+                    dt_map_find(&v->types, (const char *)&type, sizeof type));
 }
 
 /* The op behind the message, if all that printing it looks at was found good. */
@@ -86,8 +87,10 @@ static bool check_type(DtVerify *v, DtSpan span, const char *what, const DtType 
 
 bool dt_verify_type(DtVerify *v, DtSpan span, const char *what, const DtType *type)
 {
-    if (dt_verify_is_good(v, type))
+    if (dt_verify_is_good(v, type)) {
+        v->recent[dt_verify_recent(type)] = type;
         return true;
+    }
     if (!type)
         return dt_verify_fail(v, span, "%s has no type", what);
     if (!check_type(v, span, what, type))
@@ -384,6 +387,20 @@ static void check_bucket(DtVerify *v, const DtStore *store)
         dt_verify_fail(v, store->span, "store `%s` does not fit its bucket", store->path);
 }
 
+/* What no two stores share; the path is interned. */
+typedef struct StoreKey {
+    const char *path;
+    int64_t first;
+    int32_t kind, stage;
+} StoreKey;
+
+static const StoreKey *store_key(DtVerify *v, const DtStore *store)
+{
+    StoreKey *key = DT_NEW(v->scratch, StoreKey);
+    *key = (StoreKey){store->path, store->first, (int32_t)store->kind, v->module->pipeline ? store->stage : 0};
+    return key;
+}
+
 static void check_store(DtVerify *v, DtMap *names, uint32_t i)
 {
     const DtStore *store = v->module->stores.at[i];
@@ -410,13 +427,11 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
                          store->first + store->type->axes[0].extent > store->whole))
         dt_verify_fail(v, store->span, "store `%s` holds iterations that its loop lacks",
                        store->path);
-    char *key = dt_arena_printf(v->scratch, "%d:%d:%lld:%s", (int)store->kind,
-                                v->module->pipeline ? store->stage : 0, (long long)store->first,
-                                store->path);
-    if (dt_map_find(names, key, strlen(key)))
+    const StoreKey *key = store_key(v, store);
+    if (dt_map_find(names, (const char *)key, sizeof *key))
         dt_verify_fail(v, store->span, "two stores of one kind are called `%s`", store->path);
     else
-        dt_map_add(names, key, strlen(key), key);
+        dt_map_add(names, (const char *)key, sizeof *key, (void *)(uintptr_t)key);
 }
 
 /* Fills v->funcs. */

@@ -6,6 +6,11 @@
 #include "ir/ir.h"
 #include "ir/map.h"
 
+enum {
+    DT_VERIFY_MAX = 50,    /* problems that are written; further ones are counted */
+    DT_VERIFY_RECENT = 256
+};
+
 typedef struct DtVerify {
     const DtModule *module;
     const DtFunc *func; /* being checked, or NULL */
@@ -15,10 +20,14 @@ typedef struct DtVerify {
     DtArena *scratch;
     DtMap funcs;            /* pointers of the module's functions -> number + 1 */
     DtMap types;            /* pointers of types that were found good */
+    const DtType *recent[DT_VERIFY_RECENT]; /* some of them, by address */
     const DtValue **values; /* of func, by id; NULL = not defined so far */
 } DtVerify;
 
-enum { DT_VERIFY_MAX = 50 }; /* problems that are written; further ones are counted */
+static inline uint32_t dt_verify_recent(const DtType *type)
+{
+    return (uint32_t)((uintptr_t)type >> 4) % DT_VERIFY_RECENT;
+}
 
 /* Adds a line; always false. */
 bool dt_verify_fail(DtVerify *v, DtSpan span, const char *format, ...)

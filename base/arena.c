@@ -2,9 +2,11 @@
 /* A bump allocator over a list of blocks. Blocks grow with the arena, so that a compilation makes few. */
 #include "base/arena.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef struct Block {
     struct Block *next;
@@ -17,6 +19,18 @@ struct DtArena {
     size_t used, peak;
 };
 
+enum { LARGE = 4 << 20, PAGE = 4096 };
+
+/* Large blocks come in large pages where the system has them: most of the time that new memory costs goes into single
+ * pages. It is a hint, and may fail. */
+static void prefer_large_pages(Block *block, size_t size)
+{
+    uintptr_t first = ((uintptr_t)block + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+    uintptr_t end = ((uintptr_t)block + sizeof *block + size) & ~(uintptr_t)(PAGE - 1);
+    if (size >= LARGE)
+        (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
 static Block *block_new(size_t size)
 {
     Block *block = calloc(1, sizeof(Block) + size);
@@ -24,6 +38,7 @@ static Block *block_new(size_t size)
         fprintf(stderr, "out of memory: the system refused %zu bytes\n", size);
         exit(1);
     }
+    prefer_large_pages(block, size);
     block->size = size;
     return block;
 }

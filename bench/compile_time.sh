@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Whole-process time and peak memory of the compiler: median of 20 runs without kernels, then with kernels, cold and
 # cached. Usage: bench/compile_time.sh BUILD [PROGRAM.dsl] [DTC OPTION...]
-# Without a program: GPT-2 serial and in its layout, Llama 3 8B on 128 ranks, a GPT of 10^12 parameters on 3,072.
+# Without a program: GPT-2 serial and in its layout, Llama 3 8B on 128 ranks, a GPT of 10^12 parameters on 3,072, the
+# latter with other schedules, replicas, layers and micro-batches.
 set -eu
 build=${1:?usage: bench/compile_time.sh BUILD [PROGRAM.dsl] [DTC OPTION...]}
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -11,7 +12,19 @@ if [ $# -eq 1 ]; then
     export LAYOUT_ONLY=1
     "$0" "$build" "$here/examples/gpt2.dsl"
     "$0" "$build" "$here/examples/llama3_8b.dsl" --parallel d3
-    exec "$0" "$build" "$here/examples/gpt_1t.dsl"
+    trillion="$here/examples/gpt_1t.dsl"
+    "$0" "$build" "$trillion" # interleaved_1f1b, 2 chunks
+    for schedule in 1f1b zb_h1; do
+        "$0" "$build" "$trillion" --set "parallel.pipeline.schedule=$schedule" --set parallel.pipeline.chunks=1
+    done
+    # What should cost nothing: replicas, layers, micro-batches.
+    "$0" "$build" "$trillion" --set parallel.mesh.data=1 --set cluster.nodes=64
+    "$0" "$build" "$trillion" --set parallel.mesh.data=48 --set cluster.nodes=3072 -D batch=24576
+    "$0" "$build" "$trillion" --set parallel.micro.batch=64
+    for layers in 32 128; do
+        "$0" "$build" "$trillion" -D layers=$layers --set parallel.mesh.pipe=16 --set cluster.nodes=96
+    done
+    exit 0
 fi
 program=$2
 shift 2
@@ -40,6 +53,7 @@ if [ -z "${LAYOUT_ONLY:-}" ]; then
     measure "with kernels, cached" 10 "$@"
 fi
 "$build/dtc" "$program" -o "$out/plan" --no-kernels "$@" --time-passes
+echo "plan                     $(wc -c <"$out/plan") bytes"
 if [ -x /usr/bin/time ]; then
     /usr/bin/time -f "peak resident memory      %M KiB" "$build/dtc" "$program" -o "$out/plan" --no-kernels "$@"
 fi

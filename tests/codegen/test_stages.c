@@ -270,3 +270,26 @@ Test(stages, schedules_are_compressed)
     cr_expect_lt(dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 1), dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 0));
     dt_arena_free(arena);
 }
+
+/* Stages differ in little. */
+Test(stages, equal_arguments_are_there_once)
+{
+    DtArena *arena = dt_arena_new();
+    DtPlan plan;
+    make_plan(arena, &plan);
+    uint32_t n_args = 0, n_shared = 0;
+    for (uint32_t i = 0; i < plan.n_insts; i++) {
+        const DtPlanInst *a = &plan.insts[i];
+        n_args += a->n_args;
+        for (uint32_t k = 0; k < i; k++) {
+            const DtPlanInst *b = &plan.insts[k];
+            bool equal = a->n_args && a->n_args == b->n_args &&
+                         memcmp(plan.args + a->first_arg, plan.args + b->first_arg, a->n_args * sizeof(DtPlanArg)) == 0;
+            n_shared += equal;
+            cr_expect(!equal || a->first_arg == b->first_arg, "instructions %u and %u", k, i);
+        }
+    }
+    cr_expect_gt(n_shared, 0);
+    cr_expect_lt(plan.n_args, n_args);
+    dt_arena_free(arena);
+}

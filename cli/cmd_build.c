@@ -80,7 +80,7 @@ static int print_program(const DtCli *cli, const DtProgram *program)
 static bool wants_passes(const DtCli *cli)
 {
     return !cli->check && (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report ||
-                           cli->print_after.n || cli->time_passes);
+                           cli->print_after.n || cli->time_passes || cli->verify);
 }
 
 static int build(DtCli *cli, const char *path)

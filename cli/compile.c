@@ -11,6 +11,7 @@
 #include "passes/schedule.h"
 #include "plan/read.h"
 #include "report/report.h"
+#include "verify/cert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ typedef struct Watch {
     DtCli *cli;
     DtCliClock clock;
     DtText printed;
+    DtText differentiated; /* for the certificate: the serial program with its gradients */
 } Watch;
 
 void dt_cli_list_passes(DtText *ret_text)
@@ -58,6 +60,8 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module)
         dt_text_printf(&watch->printed, "# after %s\n", pass->name);
         dt_irtext_print(module, &watch->printed);
     }
+    if (watch->cli->verify && !strcmp(pass->name, "cse"))
+        dt_irtext_print(module, &watch->differentiated);
     watch->clock = dt_cli_clock(watch->cli);
 }
 
@@ -80,6 +84,40 @@ static int check_pass_names(const DtCli *cli)
     return DT_EXIT_OK;
 }
 
+static bool is_padded(const DtParallelConfig *parallel)
+{
+    for (uint32_t i = 0; parallel && i < parallel->shards.n; i++)
+        if (parallel->shards.at[i].pad)
+            return true;
+    return false;
+}
+
+/* Proves that what the passes made of the program means the same, whatever they did. */
+static int certify(DtCli *cli, const DtProgram *program, const DtText *serial)
+{
+    const DtModule *module = program->module;
+    DtText final = {0}, said = {0};
+    DtCertCounts counts;
+    int code = DT_EXIT_OK;
+    if (is_padded(program->parallel)) {
+        dt_text_add(&said, "not proved: the certificate does not know padding yet; the evaluation below does\n");
+        code = dt_cli_print(&said);
+        dt_text_free(&said);
+        return code;
+    }
+    dt_irtext_print(module, &final);
+    if (!dt_cert_prove(cli->arena, serial->at ? serial->at : "", final.at ? final.at : "", &counts, &said)) {
+        code = dt_cli_fail(DT_EXIT_FAILED, "the certificate does not hold: %s", said.at ? said.at : "");
+    } else {
+        dt_text_printf(&said, "proved: %u results of the layout are those of the serial program (%u values)\n",
+                       counts.claims, counts.values);
+        code = dt_cli_print(&said);
+    }
+    dt_text_free(&final);
+    dt_text_free(&said);
+    return code;
+}
+
 static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
 {
     DtPassContext context = {.train = program->train,
@@ -94,7 +132,12 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
     dt_passes_run(program->module, &context, after_pass, &watch);
     int code = dt_cli_print(&watch.printed);
     dt_text_free(&watch.printed);
-    return code == DT_EXIT_OK && dt_diag_errors(cli->diags) ? DT_EXIT_DIAGNOSTICS : code;
+    if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
+        code = DT_EXIT_DIAGNOSTICS;
+    if (code == DT_EXIT_OK && cli->verify)
+        code = certify(cli, program, &watch.differentiated);
+    dt_text_free(&watch.differentiated);
+    return code;
 }
 
 /* ---- code ---- */

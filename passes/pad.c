@@ -236,13 +236,33 @@ static bool keeps_zero(const DtOp *op)
     }
 }
 
+/* Maps repeat an operand along the axes that it lacks: then it is not zero in their padding, but for
+ * a scalar factor. */
+static bool is_zero_operand(const Scope *s, const DtOp *op, uint32_t k, const DtType *out)
+{
+    const DtValue *value = s->now[op->in[k]->id];
+    if (!s->zero[op->in[k]->id])
+        return false;
+    if (dt_op_info[op->kind].op_class != DT_CLASS_MAP)
+        return true;
+    if (value->type->rank == 0 && op->kind == DT_OP_MUL)
+        return true;
+    if (value->op && value->op->kind == DT_OP_CONST && value->op->number == 0)
+        return true;
+    for (uint32_t i = 0; i < out->rank; i++)
+        if (padding_of(s->p->module, &out->axes[i]) &&
+            dt_type_find(value->type, out->axes[i].name) < 0)
+            return false;
+    return true;
+}
+
 static bool is_zero(const Scope *s, const DtOp *op, const DtValue *out)
 {
     if (op->kind == DT_OP_PARAM || !padded_axes(s->p->module, out->type))
         return true;
     bool zero = keeps_zero(op);
     for (uint32_t k = op->kind == DT_OP_WHERE; k < op->n_in; k++) /* its branches */
-        zero = zero && s->zero[op->in[k]->id];
+        zero = zero && is_zero_operand(s, op, k, out->type);
     return zero;
 }
 

@@ -133,3 +133,28 @@ Test(golden, remat)
     compare_module("remat", module);
     dt_arena_free(arena);
 }
+
+/* Three of eight rows of a table are padding: what the maximum and the products over them read. */
+Test(golden, pad)
+{
+    static char text[20000];
+    FILE *file = fopen("tests/golden/passes/pad_before.txt", "rb");
+    cr_assert(file != NULL);
+    const size_t len = fread(text, 1, sizeof text, file);
+    fclose(file);
+    DtArena *arena = dt_arena_new();
+    DtModule *module = dt_irtext_read(arena, dt_diag_new(arena), text, len);
+    cr_assert(module != NULL);
+    DtShard line = {.axes = {dt_intern("vocab")},
+                    .n_axes = 1,
+                    .mesh = {dt_intern("tp")},
+                    .n_mesh = 1,
+                    .pad = 4};
+    DtParallelConfig parallel = {.micro = 1,
+                                 .mesh = {.n = 1, .axes = {{.name = dt_intern("tp"), .size = 2}}},
+                                 .shards = {.at = &line, .n = 1}};
+    dt_pass_pad(module, &(DtPassContext){.parallel = &parallel});
+    expect_valid(module);
+    compare_module("pad", module);
+    dt_arena_free(arena);
+}

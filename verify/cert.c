@@ -48,6 +48,9 @@ static const char *key_of(const CertStore *store)
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
+/* What entry grad adds up for the update: gradients, and the next values of states. */
+static bool is_total(const CertStore *store) { return is(store->kind, "grad") || is(store->kind, "next"); }
+
 /* "grad" of "grad.f0" and "grad.b1", "grad.prologue" of "grad.prologue" and "grad.prologue.f0". */
 static const char *base_of(const CertProgram *program, const CertEntry *entry)
 {
@@ -104,7 +107,7 @@ static void find_writers(Proof *p)
         for (uint32_t k = 0; k < p->program.entries.at[i].results.n; k++) {
             const CertResult *result = &p->program.entries.at[i].results.at[k];
             if (result->store < 0 || (uint32_t)result->store >= p->program.stores.n ||
-                !is(p->program.stores.at[result->store].kind, "grad"))
+                !is_total(&p->program.stores.at[result->store]))
                 continue;
             DT_PUSH(p->state.arena, p->parts, ((Part){.result = result, .next = p->writers[result->store]}));
             p->writers[result->store] = (int32_t)p->parts.n - 1;
@@ -120,7 +123,7 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
         return dt_certfunc_fail(&p->state, op, "a store is read as another type than it has");
     if (p->state.stage >= 0 && store->stage >= 0 && store->stage != p->state.stage)
         return dt_certfunc_fail(&p->state, op, "a stage reads a store of another stage");
-    if (is(store->kind, "saved") || is(store->kind, "channel") || is(store->kind, "grad")) {
+    if (is(store->kind, "saved") || is(store->kind, "channel") || is_total(store)) {
         int number = op->store;
         for (uint32_t hops = 0; is(p->program.stores.at[number].kind, "channel"); hops++) { /* also what is passed on */
             const CertStore *to = &p->program.stores.at[number];
@@ -130,7 +133,7 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
             if (!dt_certrule_same(p->program.stores.at[number].type, to->type))
                 return dt_certfunc_fail(&p->state, op, "a channel changes the type of what it carries");
         }
-        *ret_value = is(store->kind, "grad") ? gradient(p, op->store) : p->stored[number];
+        *ret_value = is_total(store) ? gradient(p, op->store) : p->stored[number];
         ret_value->type = op->types[0];
         return true;
     }
@@ -220,7 +223,7 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result, C
         return dt_certfunc_fail(&p->state, NULL, "entry %s: micro-batches add up what each of them holds whole", entry->name);
     if (!store)
         return true;
-    if (is(store->kind, "grad")) {
+    if (is_total(store)) {
         CertType *type = DT_NEW(p->state.arena, CertType);
         *type = *value->type; /* pending over ranks: completed at the end of the entry, or left so to the update */
         type->partial &= (uint16_t)~p->program.time;
@@ -275,7 +278,7 @@ static bool run_entry(Proof *p, const CertEntry *entry, bool *ret_complete)
             return false;
         if (store && (is(store->kind, "saved") || is(store->kind, "channel")))
             p->stored[result->store] = results[i];
-        if (store && is(store->kind, "grad") && !add_part(p, result, results[i]))
+        if (store && is_total(store) && !add_part(p, result, results[i]))
             return false;
         if (*ret_complete && !leave(p, result, store, results[i]))
             return false;
@@ -363,8 +366,8 @@ static bool covers(Proof *final, const Left *serial)
 
 static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
 {
-    bool is_grad = strncmp(serial->key, "grad ", 5) == 0;
-    if (is_grad) /* compared where the update uses it: stages hold parts of a tied one's */
+    bool total = strncmp(serial->key, "grad ", 5) == 0 || strncmp(serial->key, "next ", 5) == 0;
+    if (total) /* compared where the update uses it: stages hold parts of a tied one's */
         return true;
     for (uint32_t i = 0; i < final->left.n; i++) {
         const Left *left = &final->left.at[i];

@@ -141,9 +141,13 @@ disturb() { # signal, further arguments
     signal=$1
     shift
     what="dtrun p4.plan and SIG$signal $*"
-    timeout 100 "$dtrun" p4.plan -q --set eval.every=0 "$@" >out 2>err </dev/null &
+    rm -f disturbed.jsonl
+    timeout 100 "$dtrun" p4.plan -q --set eval.every=0 --log disturbed.jsonl "$@" >out 2>err </dev/null &
     pid=$!
-    sleep 1
+    for _ in $(seq 300); do # until a step is done, so that all ranks are at work
+        [ -s disturbed.jsonl ] && break
+        sleep 0.1
+    done
     supervisor=$(pgrep -P $pid | head -1)
     victim=$(pgrep -P "$supervisor" | sed -n 3p)
     kill "-$signal" "$victim"

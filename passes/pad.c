@@ -288,7 +288,8 @@ static void pad_op(Scope *s, DtOp *op)
         if (k < DT_MAX_RANK)
             zero[k] = !rule || is_zero(s, op, op->out[k]);
     }
-    memcpy(op->in, in, op->n_in * sizeof *in);
+    if (op->n_in)
+        memcpy(op->in, in, op->n_in * sizeof *in);
     DT_PUSH(p->arena, s->func->ops, op);
     for (uint32_t k = 0; k < op->n_out; k++) {
         const uint32_t id = op->out[k]->id;

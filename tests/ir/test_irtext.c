@@ -209,7 +209,9 @@ Test(irtext, stores_in_buckets)
     cr_assert(module);
     cr_expect_eq(module->stores.at[1]->bucket, module->stores.at[2]);
     cr_expect_eq(module->stores.at[1]->bucket_offset, 3);
-    cr_expect_str_eq(print(module), in_bucket);
+    char *printed = print(module);
+    cr_expect_str_eq(printed, in_bucket);
+    free(printed);
     for (size_t i = 0; i < DT_COUNT(breaks); i++) {
         const char *at = strstr(in_bucket, breaks[i][0]);
         const char *text = dt_arena_printf(arena, "%.*s%s%s", (int)(at - in_bucket), in_bucket, breaks[i][1],

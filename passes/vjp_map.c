@@ -5,7 +5,10 @@
  *
  * At corners the language chooses (manual, "gradients at corners"): `abs` has slope 0 at 0; of
  * equal operands `max` and `min` pass the cotangent to the second; `where` selects, so that the
- * branch not taken receives exactly 0 even if its cotangent is infinite or not a number. */
+ * branch not taken receives exactly 0 even if its cotangent is infinite or not a number.
+ *
+ * Where two operands of an op are made, they are made in statements of their own: C leaves the order of arguments
+ * open, and plans must not depend on the compiler that built dtc. */
 #include "passes/diff.h"
 
 #include <math.h>
@@ -39,14 +42,15 @@ void dt_vjp_log(DtVjp *v) { v->ret[0] = binary(v, DT_OP_DIV, v->cotangent[0], dt
 
 void dt_vjp_sqrt(DtVjp *v)
 {
-    v->ret[0] = binary(v, DT_OP_DIV, mul(v, v->cotangent[0], number(v, 0.5)), dt_diff_out(v, 0));
+    DtValue *y = dt_diff_out(v, 0), *half = mul(v, v->cotangent[0], number(v, 0.5));
+    v->ret[0] = binary(v, DT_OP_DIV, half, y);
 }
 
 /* (x^-1/2)' = -1/2 y^3 */
 void dt_vjp_rsqrt(DtVjp *v)
 {
-    DtValue *y = dt_diff_out(v, 0);
-    v->ret[0] = mul(v, mul(v, v->cotangent[0], number(v, -0.5)), mul(v, y, mul(v, y, y)));
+    DtValue *y = dt_diff_out(v, 0), *cube = mul(v, y, mul(v, y, y));
+    v->ret[0] = mul(v, mul(v, v->cotangent[0], number(v, -0.5)), cube);
 }
 
 void dt_vjp_sin(DtVjp *v)
@@ -56,13 +60,14 @@ void dt_vjp_sin(DtVjp *v)
 
 void dt_vjp_cos(DtVjp *v)
 {
-    v->ret[0] = mul(v, unary(v, DT_OP_NEG, v->cotangent[0]), unary(v, DT_OP_SIN, dt_diff_in(v, 0)));
+    DtValue *sine = unary(v, DT_OP_SIN, dt_diff_in(v, 0));
+    v->ret[0] = mul(v, unary(v, DT_OP_NEG, v->cotangent[0]), sine);
 }
 
 void dt_vjp_tanh(DtVjp *v)
 {
-    DtValue *y = dt_diff_out(v, 0);
-    v->ret[0] = mul(v, v->cotangent[0], binary(v, DT_OP_SUB, number(v, 1), mul(v, y, y)));
+    DtValue *y = dt_diff_out(v, 0), *square = mul(v, y, y);
+    v->ret[0] = mul(v, v->cotangent[0], binary(v, DT_OP_SUB, number(v, 1), square));
 }
 
 /* erf'(x) = 2 / sqrt(pi) exp(-x^2) */
@@ -109,11 +114,14 @@ void dt_vjp_div(DtVjp *v)
 void dt_vjp_pow(DtVjp *v)
 {
     DtValue *g = v->cotangent[0], *x = dt_diff_in(v, 0), *y = dt_diff_in(v, 1);
-    if (v->active[0])
-        v->ret[0] =
-            mul(v, mul(v, g, y), binary(v, DT_OP_POW, x, binary(v, DT_OP_SUB, y, number(v, 1))));
-    if (v->active[1])
-        v->ret[1] = mul(v, mul(v, g, dt_diff_out(v, 0)), unary(v, DT_OP_LOG, x));
+    if (v->active[0]) {
+        DtValue *power = binary(v, DT_OP_POW, x, binary(v, DT_OP_SUB, y, number(v, 1)));
+        v->ret[0] = mul(v, mul(v, g, y), power);
+    }
+    if (v->active[1]) {
+        DtValue *log_x = unary(v, DT_OP_LOG, x);
+        v->ret[1] = mul(v, mul(v, g, dt_diff_out(v, 0)), log_x);
+    }
 }
 
 static void choose(DtVjp *v, DtValue *first)
@@ -125,8 +133,17 @@ static void choose(DtVjp *v, DtValue *first)
         v->ret[1] = dt_graph_where(&v->b, first, zero, g);
 }
 
-void dt_vjp_max(DtVjp *v) { choose(v, binary(v, DT_OP_LT, dt_diff_in(v, 1), dt_diff_in(v, 0))); }
-void dt_vjp_min(DtVjp *v) { choose(v, binary(v, DT_OP_LT, dt_diff_in(v, 0), dt_diff_in(v, 1))); }
+void dt_vjp_max(DtVjp *v)
+{
+    DtValue *x = dt_diff_in(v, 0), *y = dt_diff_in(v, 1);
+    choose(v, binary(v, DT_OP_LT, y, x));
+}
+
+void dt_vjp_min(DtVjp *v)
+{
+    DtValue *y = dt_diff_in(v, 1), *x = dt_diff_in(v, 0);
+    choose(v, binary(v, DT_OP_LT, x, y));
+}
 
 void dt_vjp_where(DtVjp *v)
 {

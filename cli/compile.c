@@ -84,22 +84,13 @@ static int check_pass_names(const DtCli *cli)
     return DT_EXIT_OK;
 }
 
-static bool is_padded(const DtParallelConfig *parallel)
-{
-    for (uint32_t i = 0; parallel && i < parallel->shards.n; i++)
-        if (parallel->shards.at[i].pad)
-            return true;
-    return false;
-}
-
 /* Proves that what the passes made of the program means the same, whatever they did. */
-static int certify(DtCli *cli, const DtProgram *program, const DtText *serial)
+static int certify(DtCli *cli, const DtModule *module, const DtText *serial)
 {
-    const DtModule *module = program->module;
     DtText final = {0}, said = {0};
     DtCertCounts counts;
     int code = DT_EXIT_OK;
-    if (is_padded(program->parallel)) {
+    if (module->padded.n) {
         dt_text_add(&said, "not proved: the certificate does not know padding yet; the evaluation below does\n");
         code = dt_cli_print(&said);
         dt_text_free(&said);
@@ -135,7 +126,7 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && cli->verify)
-        code = certify(cli, program, &watch.differentiated);
+        code = certify(cli, program->module, &watch.differentiated);
     dt_text_free(&watch.differentiated);
     return code;
 }

@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MAX_DEPTH = 64 };
+
 bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
 {
     va_list args;
@@ -28,8 +30,8 @@ bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ..
     dt_text_vprintf(state->problem, format, args);
     va_end(args);
     if (op)
-        dt_text_printf(state->problem, " (function %s, line %u of the program %s)", state->func ? state->func->name : "?",
-                       op->line, op->where);
+        dt_text_printf(state->problem, " (function %s, line %u of the program %s)",
+                       state->func ? state->func->name : "?", op->line, op->where);
     return false;
 }
 
@@ -54,7 +56,8 @@ static const char *attributes_of(const CertOp *op, const char *context, const Ce
     const char *axes[CERT_RANK];
     for (uint32_t i = 0; i < op->n_axes; i++) { /* the order of what is summed over is free */
         uint32_t k = i;
-        for (; (is(op, "reduce") || is(op, "dot")) && k > 0 && strcmp(axes[k - 1], op->axes[i]) > 0; k--)
+        for (; (is(op, "reduce") || is(op, "dot")) && k > 0 && strcmp(axes[k - 1], op->axes[i]) > 0;
+             k--)
             axes[k] = axes[k - 1];
         axes[k] = op->axes[i];
     }
@@ -63,12 +66,14 @@ static const char *attributes_of(const CertOp *op, const char *context, const Ce
     for (uint32_t i = 0; i < op->n_axes2; i++)
         dt_text_printf(&text, " ;[%s]", op->axes2[i]);
     if (is(op, "rng"))
-        dt_text_printf(&text, " %s %s %s", context, op->path ? op->path : "", op->text ? op->text : "");
+        dt_text_printf(&text, " %s %s %s", context, op->path ? op->path : "",
+                       op->text ? op->text : "");
     if (is(op, "reduce") && in[0].loop)
         for (uint32_t i = 0; i < op->n_axes; i++)
             if (op->axes[i] == in[0].loop)
-                dt_text_printf(&text, " over=%lld:%lld", (long long)in[0].first,
-                               (long long)(in[0].first + dt_certtext_axis(in[0].type, in[0].loop)->extent));
+                dt_text_printf(
+                    &text, " over=%lld:%lld", (long long)in[0].first,
+                    (long long)(in[0].first + dt_certtext_axis(in[0].type, in[0].loop)->extent));
     const char *result = dt_intern_n(text.at, text.len);
     dt_text_free(&text);
     return result;
@@ -78,11 +83,13 @@ static const char *attributes_of(const CertOp *op, const char *context, const Ce
 static CertNode *kept_on_first(const CertOp *op, const CertValue *in)
 {
     const CertNode *where = in[0].node;
-    if (!is(op, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@' || strcmp(op->reduce, "sum") != 0 ||
-        strcmp(where->kind, "where") != 0 || !dt_certnode_is_zero(where->in[2]))
+    if (!is(op, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@' ||
+        strcmp(op->reduce, "sum") != 0 || strcmp(where->kind, "where") != 0 ||
+        !dt_certnode_is_zero(where->in[2]))
         return NULL;
     const CertNode *first = where->in[0];
-    if (strcmp(first->kind, "eq") != 0 || strcmp(first->in[0]->kind, "iota") != 0 || !dt_certnode_is_zero(first->in[1]))
+    if (strcmp(first->kind, "eq") != 0 || strcmp(first->in[0]->kind, "iota") != 0 ||
+        !dt_certnode_is_zero(first->in[1]))
         return NULL;
     if (first->in[0]->rank != 1 || first->in[0]->axes[0] != op->axes[0])
         return NULL;
@@ -94,7 +101,8 @@ static CertNode *kept_on_first(const CertOp *op, const CertValue *in)
 
 static bool moves_only(const CertOp *op)
 {
-    static const char *const kinds[] = {"bind", "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "shard"};
+    static const char *const kinds[] = {"bind",       "all_reduce", "reduce_scatter",
+                                        "all_gather", "all_to_all", "shard"};
     for (size_t i = 0; i < DT_COUNT(kinds); i++)
         if (is(op, kinds[i]))
             return true;
@@ -116,7 +124,8 @@ static bool range_of(CertState *state, const CertOp *op, const CertValue *in, Ce
     return true;
 }
 
-static bool plain_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
+static bool plain_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
+                     CertValue *out)
 {
     CertNode **nodes = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -147,7 +156,8 @@ static bool plain_op(CertState *state, const CertOp *op, const char *context, co
         } else if (is(op, "cast")) {
             out[i].node = dt_certnode_cast(state->nodes, type, nodes[0]);
         } else {
-            out[i].node = dt_certnode_make(state->nodes, op->kind, attributes, type, op->n_in, nodes, i);
+            out[i].node =
+                dt_certnode_make(state->nodes, op->kind, attributes, type, op->n_in, nodes, i);
         }
     }
     return true;
@@ -155,16 +165,21 @@ static bool plain_op(CertState *state, const CertOp *op, const char *context, co
 
 /* ---- calls and loops ---- */
 
-static bool same_types(CertState *state, const CertOp *op, const CertType *have, const CertType *want, const char *what)
+static bool same_types(CertState *state, const CertOp *op, const CertType *have,
+                       const CertType *want, const char *what)
 {
-    return dt_certrule_same(have, want) || dt_certfunc_fail(state, op, "%s of `%s` lies otherwise than its function says", what, op->func);
+    return dt_certrule_same(have, want) ||
+           dt_certfunc_fail(state, op, "%s of `%s` lies otherwise than its function says", what,
+                            op->func);
 }
 
-static bool call_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
+static bool call_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
+                    CertValue *out)
 {
     const CertFunc *func = dt_certtext_func(state->program, op->func), *outer = state->func;
     if (!func || func->n_args != op->n_in || func->results.n != op->n_out)
-        return dt_certfunc_fail(state, op, "a call of a function that is not there or takes other operands");
+        return dt_certfunc_fail(state, op,
+                                "a call of a function that is not there or takes other operands");
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!same_types(state, op, in[i].type, func->args.at[i], "an argument"))
             return false;
@@ -179,13 +194,13 @@ static bool call_op(CertState *state, const CertOp *op, const char *context, con
 
 typedef struct Chains {
     CertState *state;
-    const char *symbols;         /* attributes of this loop's symbols */
+    const char *symbols; /* attributes of this loop's symbols */
     uint32_t n;
     CertNode *const *from, *const *made;
-    bool *needs;                 /* n x n: chain i depends on chain k */
+    bool *needs; /* n x n: chain i depends on chain k */
     CertNode **chain;
     int64_t start;
-    uint32_t *order;             /* of the chain being made: its number of each carried value */
+    uint32_t *order; /* of the chain being made: its number of each carried value */
 } Chains;
 
 static void find_symbols(const Chains *c, const CertNode *x, bool *seen, bool *needs)
@@ -205,7 +220,8 @@ static void find_needs(Chains *c)
     for (uint32_t i = 0; i < c->n; i++)
         most = c->made[i]->id > most ? c->made[i]->id : most;
     for (uint32_t i = 0; i < c->n; i++) { /* operands are older than what is made of them */
-        find_symbols(c, c->made[i], DT_NEW_ARRAY(c->state->arena, bool, most + 1), &c->needs[i * c->n]);
+        find_symbols(c, c->made[i], DT_NEW_ARRAY(c->state->arena, bool, most + 1),
+                     &c->needs[i * c->n]);
         c->needs[i * c->n + i] = true;
     }
     for (uint32_t k = 0; k < c->n; k++)
@@ -214,20 +230,12 @@ static void find_needs(Chains *c)
                 c->needs[i * c->n + j] |= c->needs[i * c->n + k] && c->needs[k * c->n + j];
 }
 
-static CertType type_of_node(const CertNode *node)
-{
-    CertType type = {.dtype = node->dtype, .rank = node->rank};
-    for (uint32_t i = 0; i < node->rank; i++)
-        type.axes[i] = (CertAxis){.name = node->axes[i], .extent = node->extents[i]};
-    return type;
-}
-
 static CertNode *numbered(void *data, CertNode *node)
 {
     Chains *c = data;
     if (node->attributes != c->symbols || strcmp(node->kind, "carried") != 0)
         return NULL;
-    CertType type = type_of_node(node);
+    CertType type = dt_certnode_type(node);
     return dt_certnode_make(c->state->nodes, "carried", "", &type, 0, NULL, c->order[node->index]);
 }
 
@@ -272,13 +280,17 @@ static void make_chains(Chains *c)
     find_needs(c);
     for (uint32_t k = 0; k < c->n; k++) {
         CertNode *chain = continued(c, k);
-        c->chain[k] = chain ? chain : make_chain(c, k, c->from, dt_intern_printf("%s %lld", c->symbols, (long long)c->start));
+        c->chain[k] =
+            chain ? chain
+                  : make_chain(c, k, c->from,
+                               dt_intern_printf("%s %lld", c->symbols, (long long)c->start));
     }
 }
 
 /* Carried value k behind the loop if the body only adds to it what does not depend on it: what it started from and
  * the sum over the iterations, which several loops may share; NULL if it is no such. */
-static CertNode *accumulated(Chains *c, uint32_t k, const char *context, int64_t lo, int64_t hi, CertReplace *replace)
+static CertNode *accumulated(Chains *c, uint32_t k, const char *context, int64_t lo, int64_t hi,
+                             CertReplace *replace)
 {
     const CertNode *sum = c->made[k];
     CertNode **terms = DT_NEW_ARRAY(c->state->arena, CertNode *, sum->n_in + 2);
@@ -288,7 +300,8 @@ static CertNode *accumulated(Chains *c, uint32_t k, const char *context, int64_t
     for (uint32_t i = 0; i < sum->n_in; i++) {
         CertNode *term = sum->in[i];
         bool *needs = DT_NEW_ARRAY(c->state->arena, bool, c->n + 1);
-        if (term->attributes == c->symbols && strcmp(term->kind, "carried") == 0 && term->index == k) {
+        if (term->attributes == c->symbols && strcmp(term->kind, "carried") == 0 &&
+            term->index == k) {
             own++;
             continue;
         }
@@ -300,12 +313,15 @@ static CertNode *accumulated(Chains *c, uint32_t k, const char *context, int64_t
     }
     if (own != 1)
         return NULL;
-    CertType type = type_of_node(sum), part;
+    CertType type = dt_certnode_type(sum), part;
     for (uint32_t i = 0; i < n; i++) {
-        part = type_of_node(terms[i]);
-        CertNode *stack = dt_certnode_make(c->state->nodes, "stack", context, &part, 1, &terms[i], 0);
-        terms[i] = dt_certnode_make(c->state->nodes, "reduce",
-                                    dt_intern_printf("iterations %s over=%lld:%lld", context, (long long)lo, (long long)hi), &part, 1, &stack, 0);
+        part = dt_certnode_type(terms[i]);
+        CertNode *stack =
+            dt_certnode_make(c->state->nodes, "stack", context, &part, 1, &terms[i], 0);
+        terms[i] = dt_certnode_make(
+            c->state->nodes, "reduce",
+            dt_intern_printf("iterations %s over=%lld:%lld", context, (long long)lo, (long long)hi),
+            &part, 1, &stack, 0);
     }
     terms[n++] = c->from[k];
     return dt_certnode_sum(c->state->nodes, &type, n, terms);
@@ -316,7 +332,7 @@ static CertNode *at_iteration(void *data, CertNode *node)
     Chains *c = data;
     if (node->attributes != c->symbols || strcmp(node->kind, "carried") != 0)
         return NULL;
-    CertType type = type_of_node(node);
+    CertType type = dt_certnode_type(node);
     return dt_certnode_make(c->state->nodes, "at", "", &type, 1, &c->chain[node->index], 0);
 }
 
@@ -326,7 +342,8 @@ typedef struct Member {
     const char *context, *axis;
 } Member;
 
-static CertNode *slice_of(CertState *state, CertNode *stack, const char *context, const CertType *type);
+static CertNode *slice_of(CertState *state, CertNode *stack, const char *context,
+                          const CertType *type);
 
 /* The type of a member without (slice), or before it gets (stack), its loop axis. */
 static CertType member_type(const CertNode *node)
@@ -345,7 +362,8 @@ static CertNode *slice_member(void *data, CertNode *member)
     return slice_of(m->state, member, m->context, &type);
 }
 
-static CertNode *stack_of(CertState *state, CertNode *node, const char *axis, const char *context, const CertType *type);
+static CertNode *stack_of(CertState *state, CertNode *node, const char *axis, const char *context,
+                          const CertType *type);
 
 static CertNode *stack_member(void *data, CertNode *member)
 {
@@ -355,7 +373,8 @@ static CertNode *stack_member(void *data, CertNode *member)
 }
 
 /* What the iterations of the loop that context names leave, stacked along axis. */
-static CertNode *stack_of(CertState *state, CertNode *node, const char *axis, const char *context, const CertType *type)
+static CertNode *stack_of(CertState *state, CertNode *node, const char *axis, const char *context,
+                          const CertType *type)
 {
     Member member = {state, context, axis};
     if (dt_certpack_is(node))
@@ -366,7 +385,8 @@ static CertNode *stack_of(CertState *state, CertNode *node, const char *axis, co
 }
 
 /* One iteration's part of a stacked value, in the loop that context names. */
-static CertNode *slice_of(CertState *state, CertNode *stack, const char *context, const CertType *type)
+static CertNode *slice_of(CertState *state, CertNode *stack, const char *context,
+                          const CertType *type)
 {
     Member member = {state, context, NULL};
     if (dt_certpack_is(stack))
@@ -377,12 +397,14 @@ static CertNode *slice_of(CertState *state, CertNode *stack, const char *context
 }
 
 /* The body's inputs; false after a problem. */
-static bool loop_inputs(CertState *state, const CertOp *op, const CertFunc *body, const char *context,
-                        const char *symbols, const CertValue *in, CertValue *inputs)
+static bool loop_inputs(CertState *state, const CertOp *op, const CertFunc *body,
+                        const char *context, const char *symbols, const CertValue *in,
+                        CertValue *inputs)
 {
     const CertLoop *loop = &op->loop;
     inputs[0] = (CertValue){.type = body->args.at[0]};
-    inputs[0].node = dt_certnode_make(state->nodes, "iteration", context, body->args.at[0], 0, NULL, 0);
+    inputs[0].node =
+        dt_certnode_make(state->nodes, "iteration", context, body->args.at[0], 0, NULL, 0);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *type = body->args.at[1 + i];
         inputs[1 + i] = (CertValue){.type = type};
@@ -391,7 +413,8 @@ static bool loop_inputs(CertState *state, const CertOp *op, const CertFunc *body
                 return false;
             inputs[1 + i] = in[i];
             if (i < loop->carried)
-                inputs[1 + i].node = dt_certnode_make(state->nodes, "carried", symbols, type, 0, NULL, i);
+                inputs[1 + i].node =
+                    dt_certnode_make(state->nodes, "carried", symbols, type, 0, NULL, i);
             continue;
         }
         const CertType *whole = in[i].type;
@@ -399,7 +422,8 @@ static bool loop_inputs(CertState *state, const CertOp *op, const CertFunc *body
         int64_t first = in[i].loop == loop->axis ? in[i].first : 0;
         if (whole->rank == 0 || whole->axes[0].name != loop->axis || whole->axes[0].n ||
             whole->axes[0].extent != loop->count || first != loop->first)
-            return dt_certfunc_fail(state, op, "a stacked operand does not hold the iterations of the loop");
+            return dt_certfunc_fail(state, op,
+                                    "a stacked operand does not hold the iterations of the loop");
         rest.rank--;
         memmove(&rest.axes[0], &whole->axes[1], rest.rank * sizeof rest.axes[0]);
         if (!same_types(state, op, &rest, type, "a stacked operand"))
@@ -409,17 +433,23 @@ static bool loop_inputs(CertState *state, const CertOp *op, const CertFunc *body
     return true;
 }
 
-static bool loop_op(CertState *state, const CertOp *op, const char *outer_context, const CertValue *in, CertValue *out)
+static bool loop_op(CertState *state, const CertOp *op, const char *outer_context,
+                    const CertValue *in, CertValue *out)
 {
     const CertLoop *loop = &op->loop;
     const CertFunc *body = dt_certtext_func(state->program, op->func), *outer = state->func;
-    uint32_t n_in = loop->carried + loop->invariant + loop->stacked, n_out = loop->carried + loop->stacked_out;
-    if (!body || body->n_args != 1 + op->n_in || body->results.n != op->n_out || op->n_in != n_in || op->n_out != n_out)
-        return dt_certfunc_fail(state, op, "a loop whose body is not there or takes other operands");
+    uint32_t n_in = loop->carried + loop->invariant + loop->stacked,
+             n_out = loop->carried + loop->stacked_out;
+    if (!body || body->n_args != 1 + op->n_in || body->results.n != op->n_out || op->n_in != n_in ||
+        op->n_out != n_out)
+        return dt_certfunc_fail(state, op,
+                                "a loop whose body is not there or takes other operands");
     const char *context = dt_intern_printf("%s/%s", outer_context, loop->label);
     const char *symbols = dt_intern_printf("%s %s", context, loop->reverse ? "down" : "up");
-    CertValue *inputs = DT_NEW_ARRAY(state->arena, CertValue, n_in + 1), *results = DT_NEW_ARRAY(state->arena, CertValue, n_out + 1);
-    CertNode **from = DT_NEW_ARRAY(state->arena, CertNode *, n_out + 1), **made = DT_NEW_ARRAY(state->arena, CertNode *, n_out + 1);
+    CertValue *inputs = DT_NEW_ARRAY(state->arena, CertValue, n_in + 1),
+              *results = DT_NEW_ARRAY(state->arena, CertValue, n_out + 1);
+    CertNode **from = DT_NEW_ARRAY(state->arena, CertNode *, n_out + 1),
+             **made = DT_NEW_ARRAY(state->arena, CertNode *, n_out + 1);
     if (!loop_inputs(state, op, body, context, symbols, in, inputs) ||
         !dt_certfunc_run(state, body, context, inputs, results))
         return false;
@@ -430,7 +460,11 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
         from[k] = in[k].node;
         made[k] = results[k].node;
     }
-    Chains chains = {.state = state, .symbols = symbols, .n = loop->carried, .from = from, .made = made,
+    Chains chains = {.state = state,
+                     .symbols = symbols,
+                     .n = loop->carried,
+                     .from = from,
+                     .made = made,
                      .needs = DT_NEW_ARRAY(state->arena, bool, loop->carried * loop->carried + 1),
                      .chain = DT_NEW_ARRAY(state->arena, CertNode *, loop->carried + 1),
                      .order = DT_NEW_ARRAY(state->arena, uint32_t, loop->carried + 1),
@@ -441,24 +475,29 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
     for (uint32_t k = 0; k < n_out; k++) {
         out[k] = (CertValue){.type = op->types[k]};
         if (k < loop->carried) {
-            out[k].node = accumulated(&chains, k, context, loop->first, loop->first + loop->count, replace);
+            out[k].node =
+                accumulated(&chains, k, context, loop->first, loop->first + loop->count, replace);
             if (!out[k].node)
-                out[k].node = dt_certnode_make(state->nodes, "behind", dt_intern_printf("end=%lld", (long long)end),
+                out[k].node = dt_certnode_make(state->nodes, "behind",
+                                               dt_intern_printf("end=%lld", (long long)end),
                                                op->types[k], 1, &chains.chain[k], 0);
             if (!same_types(state, op, results[k].type, op->types[k], "a result"))
                 return false;
             continue;
         }
         CertType rest = *op->types[k];
-        if (rest.rank == 0 || rest.axes[0].name != loop->axis || rest.axes[0].n || rest.axes[0].extent != loop->count)
-            return dt_certfunc_fail(state, op, "a stacked result does not hold the iterations of the loop");
+        if (rest.rank == 0 || rest.axes[0].name != loop->axis || rest.axes[0].n ||
+            rest.axes[0].extent != loop->count)
+            return dt_certfunc_fail(state, op,
+                                    "a stacked result does not hold the iterations of the loop");
         rest.rank--;
         memmove(&rest.axes[0], &op->types[k]->axes[1], rest.rank * sizeof rest.axes[0]);
         if (!same_types(state, op, results[k].type, &rest, "a stacked result"))
             return false;
         if (rest.rank + 1 >= CERT_RANK)
             return dt_certfunc_fail(state, op, "a stacked result has too many axes");
-        out[k].node = stack_of(state, dt_certnode_replace(replace, results[k].node), loop->axis, context, results[k].type);
+        out[k].node = stack_of(state, dt_certnode_replace(replace, results[k].node), loop->axis,
+                               context, results[k].type);
         out[k].loop = loop->axis;
         out[k].first = loop->first;
     }
@@ -470,12 +509,14 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
 static bool is_across(const CertState *state, const CertOp *op)
 {
     for (uint32_t m = 0; state->program->pipe && m < state->program->n_mesh; m++)
-        if (state->program->mesh[m] == state->program->pipe && is(op, "all_reduce") && (op->mesh >> m & 1))
+        if (state->program->mesh[m] == state->program->pipe && is(op, "all_reduce") &&
+            (op->mesh >> m & 1))
             return true;
     return false;
 }
 
-static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
+static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
+                   CertValue *out)
 {
     for (uint32_t i = 0; i < op->n_out; i++)
         out[i] = (CertValue){.type = op->types[i]};
@@ -493,10 +534,13 @@ static bool run_op(CertState *state, const CertOp *op, const char *context, cons
     return plain_op(state, op, context, in, out);
 }
 
-bool dt_certfunc_run(CertState *state, const CertFunc *func, const char *context, const CertValue *inputs,
-                     CertValue *ret_results)
+bool dt_certfunc_run(CertState *state, const CertFunc *func, const char *context,
+                     const CertValue *inputs, CertValue *ret_results)
 {
     CertValue *values = DT_NEW_ARRAY(state->arena, CertValue, func->n_values + 1);
+    if (state->depth == MAX_DEPTH)
+        return dt_certfunc_fail(state, NULL, "functions call each other too deeply");
+    state->depth++;
     for (uint32_t i = 0; i < func->n_args; i++)
         values[i] = inputs[i];
     state->func = func;
@@ -511,5 +555,6 @@ bool dt_certfunc_run(CertState *state, const CertFunc *func, const char *context
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         ret_results[i] = values[func->results.at[i]];
+    state->depth--;
     return true;
 }

@@ -36,8 +36,8 @@ static uint64_t hash_of(const CertNode *x)
 
 static bool equal(const CertNode *a, const CertNode *b)
 {
-    if (a->kind != b->kind || a->attributes != b->attributes || a->dtype != b->dtype || a->rank != b->rank ||
-        a->n_in != b->n_in || a->index != b->index)
+    if (a->kind != b->kind || a->attributes != b->attributes || a->dtype != b->dtype ||
+        a->rank != b->rank || a->n_in != b->n_in || a->index != b->index)
         return false;
     for (uint32_t i = 0; i < a->rank; i++)
         if (a->axes[i] != b->axes[i] || a->extents[i] != b->extents[i])
@@ -68,13 +68,19 @@ static CertNode *intern_node(CertNodes *nodes, const CertNode *draft)
     return node;
 }
 
-CertNode *dt_certnode_make(CertNodes *nodes, const char *kind, const char *attributes, const CertType *type,
-                           uint32_t n_in, CertNode *const *in, uint32_t index)
+CertNode *dt_certnode_make(CertNodes *nodes, const char *kind, const char *attributes,
+                           const CertType *type, uint32_t n_in, CertNode *const *in, uint32_t index)
 {
     const char *axes[CERT_RANK];
     int64_t extents[CERT_RANK];
-    CertNode draft = {.kind = dt_intern(kind), .attributes = dt_intern(attributes), .dtype = type ? type->dtype : NULL,
-                      .axes = axes, .extents = extents, .n_in = n_in, .in = (CertNode **)in, .index = index};
+    CertNode draft = {.kind = dt_intern(kind),
+                      .attributes = dt_intern(attributes),
+                      .dtype = type ? type->dtype : NULL,
+                      .axes = axes,
+                      .extents = extents,
+                      .n_in = n_in,
+                      .in = (CertNode **)in,
+                      .index = index};
     for (uint32_t i = 0; type && i < type->rank; i++) { /* sorted by insertion */
         uint32_t k = draft.rank++;
         for (; k > 0 && strcmp(axes[k - 1], type->axes[i].name) > 0; k--) {
@@ -85,6 +91,14 @@ CertNode *dt_certnode_make(CertNodes *nodes, const char *kind, const char *attri
         extents[k] = type->axes[i].extent;
     }
     return intern_node(nodes, &draft);
+}
+
+CertType dt_certnode_type(const CertNode *node)
+{
+    CertType type = {.dtype = node->dtype, .rank = node->rank};
+    for (uint32_t i = 0; i < node->rank; i++)
+        type.axes[i] = (CertAxis){.name = node->axes[i], .extent = node->extents[i]};
+    return type;
 }
 
 /* ---- sums ---- */
@@ -120,7 +134,8 @@ CertNode *dt_certnode_cast(CertNodes *nodes, const CertType *type, CertNode *x)
 {
     const char *dtype = x->dtype ? x->dtype : "";
     bool floats = (dtype[0] == 'f' || dtype[0] == 'b') && strcmp(dtype, "bool") != 0 &&
-                  (type->dtype[0] == 'f' || type->dtype[0] == 'b') && strcmp(type->dtype, "bool") != 0;
+                  (type->dtype[0] == 'f' || type->dtype[0] == 'b') &&
+                  strcmp(type->dtype, "bool") != 0;
     if (x->dtype == type->dtype)
         return x;
     if (floats && strcmp(x->kind, "cast") == 0 && x->in[0]->dtype == type->dtype)
@@ -129,9 +144,8 @@ CertNode *dt_certnode_cast(CertNodes *nodes, const CertType *type, CertNode *x)
         return dt_certnode_make(nodes, "cast", "", type, 1, &x, 0);
     CertNode **terms = DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in + 1);
     for (uint32_t i = 0; i < x->n_in; i++) {
-        CertType term = {.dtype = type->dtype, .rank = x->in[i]->rank};
-        for (uint32_t a = 0; a < term.rank; a++)
-            term.axes[a] = (CertAxis){.name = x->in[i]->axes[a], .extent = x->in[i]->extents[a]};
+        CertType term = dt_certnode_type(x->in[i]);
+        term.dtype = type->dtype;
         terms[i] = dt_certnode_cast(nodes, &term, x->in[i]);
     }
     return dt_certnode_sum(nodes, type, x->n_in, terms);
@@ -246,11 +260,15 @@ static void join_ranges(CertNodes *nodes, CertNode **terms, uint32_t *n)
         const Range *first = &ranges[i];
         long long hi = first->hi;
         uint32_t k = i + 1;
-        for (; k < n_ranges && ranges[k].node->in[0] == first->node->in[0] && ranges[k].base == first->base &&
-               strncmp(ranges[k].node->attributes, first->node->attributes, first->base) == 0 && ranges[k].lo == hi; k++)
+        for (; k < n_ranges && ranges[k].node->in[0] == first->node->in[0] &&
+               ranges[k].base == first->base &&
+               strncmp(ranges[k].node->attributes, first->node->attributes, first->base) == 0 &&
+               ranges[k].lo == hi;
+             k++)
             hi = ranges[k].hi;
         CertNode draft = *first->node;
-        draft.attributes = dt_intern_printf("%.*s over=%lld:%lld", (int)first->base, first->node->attributes, first->lo, hi);
+        draft.attributes = dt_intern_printf("%.*s over=%lld:%lld", (int)first->base,
+                                            first->node->attributes, first->lo, hi);
         terms[rest++] = k > i + 1 ? intern_node(nodes, &draft) : first->node;
         i = k;
     }
@@ -272,7 +290,8 @@ void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_
     for (int depth = 0; depth < 1000; depth++) {
         const CertNode *a = NULL, *b = NULL;
         bool sum = strcmp(have->kind, "add") == 0 && have->kind == want->kind;
-        if (!sum && (have->kind != want->kind || have->attributes != want->attributes || have->n_in != want->n_in))
+        if (!sum && (have->kind != want->kind || have->attributes != want->attributes ||
+                     have->n_in != want->n_in))
             break;
         uint32_t only_a = 0, only_b = 0;
         for (uint32_t i = 0; i < have->n_in; i++)
@@ -287,12 +306,14 @@ void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_
                 only_b++;
             }
         if (!a || !b || only_a != (sum ? only_b : only_a)) {
-            dt_text_printf(ret_text, ": a sum of %u terms, %u of them others, stands for one of %u", have->n_in, only_a, want->n_in);
+            dt_text_printf(ret_text, ": a sum of %u terms, %u of them others, stands for one of %u",
+                           have->n_in, only_a, want->n_in);
             return;
         }
         have = a;
         want = b;
     }
-    dt_text_printf(ret_text, ": `%s%s` of %u stands where the serial program has `%s%s` of %u", have->kind,
-                   have->attributes, have->n_in, want->kind, want->attributes, want->n_in);
+    dt_text_printf(ret_text, ": `%s%s` of %u stands where the serial program has `%s%s` of %u",
+                   have->kind, have->attributes, have->n_in, want->kind, want->attributes,
+                   want->n_in);
 }

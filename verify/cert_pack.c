@@ -29,7 +29,8 @@ static void member_text(DtText *text, long long offset, const CertType *type, co
     dt_text_add(text, "]");
 }
 
-static CertNode *tuple(CertState *state, const char *attributes, uint32_t n, CertNode *const *members)
+static CertNode *tuple(CertState *state, const char *attributes, uint32_t n,
+                       CertNode *const *members)
 {
     return dt_certnode_make(state->nodes, "tuple", attributes, NULL, n, members, 0);
 }
@@ -43,7 +44,8 @@ static int by_offset(const void *a, const void *b)
 uint32_t dt_certpack_members(const CertState *state, int bucket, const CertStore ***ret_members)
 {
     DT_VEC(const CertStore *) members = {0};
-    for (int i = state->program->stores.at[bucket].members; i >= 0; i = state->program->stores.at[i].before)
+    for (int i = state->program->stores.at[bucket].members; i >= 0;
+         i = state->program->stores.at[i].before)
         DT_PUSH(state->arena, members, &state->program->stores.at[i]);
     if (members.n)
         qsort(members.at, members.n, sizeof members.at[0], by_offset);
@@ -60,7 +62,8 @@ CertNode *dt_certpack_store(CertState *state, int bucket)
     dt_text_add(&text, "");
     for (uint32_t i = 0; i < n; i++) {
         const char *loop = members[i]->loops ? members[i]->type->axes[0].name : NULL;
-        nodes[i] = dt_certnode_make(state->nodes, "store", dt_intern_printf("%s %s", members[i]->kind, members[i]->path),
+        nodes[i] = dt_certnode_make(state->nodes, "store",
+                                    dt_intern_printf("%s %s", members[i]->kind, members[i]->path),
                                     dt_certfunc_open(state, members[i]->type, loop), 0, NULL, 0);
         member_text(&text, members[i]->at, members[i]->type, loop);
     }
@@ -119,10 +122,12 @@ static bool fits(const CertType *bucket, const CertType *member, const char *sta
             return false;
     }
     for (uint32_t a = 0; a < bucket->rank; a++)
-        if (bucket->axes[a].name != flat && bucket->axes[a].name != parts && bucket->axes[a].name != stack)
+        if (bucket->axes[a].name != flat && bucket->axes[a].name != parts &&
+            bucket->axes[a].name != stack)
             return false;
     return bits_of(bucket, NULL) == bits_of(member, NULL) && bucket->partial == member->partial &&
-           (!bucket->partial || bucket->pending == member->pending) && bucket->dtype == member->dtype;
+           (!bucket->partial || bucket->pending == member->pending) &&
+           bucket->dtype == member->dtype;
 }
 
 static int64_t local_elements(const CertState *state, const CertType *type)
@@ -146,9 +151,11 @@ static bool pack(CertState *state, const CertOp *op, const CertValue *in, CertVa
     dt_text_add(&text, "");
     *out = (CertValue){.type = op->types[0]};
     for (uint32_t i = 0; i < op->n_in; i++) {
-        if (!fits(op->types[0], in[i].type, stack) || in[i].loop != stack || (i && in[i].first != in[0].first)) {
+        if (!fits(op->types[0], in[i].type, stack) || in[i].loop != stack ||
+            (i && in[i].first != in[0].first)) {
             dt_text_free(&text);
-            return dt_certfunc_fail(state, op, "a bucket lies otherwise than what is packed into it");
+            return dt_certfunc_fail(state, op,
+                                    "a bucket lies otherwise than what is packed into it");
         }
         nodes[i] = in[i].node;
         member_text(&text, offset, in[i].type, stack);
@@ -166,31 +173,29 @@ static bool unpack(CertState *state, const CertOp *op, const CertValue *in, Cert
     long long offset = (long long)op->number;
     DtText text = {0};
     const char *stack = op->n_axes ? op->axes[0] : NULL;
-    if (!dt_certpack_is(in[0].node) || !fits(in[0].type, op->types[0], stack) || in[0].loop != stack)
+    if (!dt_certpack_is(in[0].node) || !fits(in[0].type, op->types[0], stack) ||
+        in[0].loop != stack)
         return dt_certfunc_fail(state, op, "what is unpacked is no bucket that is whole here");
     member_text(&text, offset, op->types[0], stack);
     bool lies = strstr(in[0].node->attributes, text.at) != NULL;
     dt_text_free(&text);
-    *out = (CertValue){.type = op->types[0], .node = dt_certpack_member(in[0].node, offset),
-                       .loop = in[0].loop, .first = in[0].first};
-    return (lies && out->node) || dt_certfunc_fail(state, op, "no member of the bucket begins there and lies so");
+    *out = (CertValue){.type = op->types[0],
+                       .node = dt_certpack_member(in[0].node, offset),
+                       .loop = in[0].loop,
+                       .first = in[0].first};
+    return (lies && out->node) ||
+           dt_certfunc_fail(state, op, "no member of the bucket begins there and lies so");
 }
 
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out)
 {
     state->values++;
+    if (op->n_in < 1 || op->n_out != 1)
+        return dt_certfunc_fail(state, op, "a bucket of nothing");
     return is(op->kind, "pack") ? pack(state, op, in, out) : unpack(state, op, in, out);
 }
 
 /* ---- ops on buckets ---- */
-
-static CertType type_of(const CertNode *node, const char *dtype)
-{
-    CertType type = {.dtype = dtype, .rank = node->rank};
-    for (uint32_t i = 0; i < node->rank; i++)
-        type.axes[i] = (CertAxis){.name = node->axes[i], .extent = node->extents[i]};
-    return type;
-}
 
 /* A reduction of the whole bucket: the sum of the members' reductions. Padding must be zero, as it is in a
  * product. */
@@ -205,12 +210,14 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
         CertNode *member = bucket->in[i];
         DtText text = {0};
         if (!is(member->kind, "mul"))
-            return dt_certfunc_fail(state, op, "a bucket is reduced whose padding may be other than 0");
+            return dt_certfunc_fail(state, op,
+                                    "a bucket is reduced whose padding may be other than 0");
         dt_text_add(&text, op->attributes);
         for (uint32_t a = 0; a < member->rank; a++)
             dt_text_printf(&text, " [%s]", member->axes[a]);
         if (loop)
-            dt_text_printf(&text, " over=%lld:%lld", (long long)in[0].first, (long long)(in[0].first + loop->extent));
+            dt_text_printf(&text, " over=%lld:%lld", (long long)in[0].first,
+                           (long long)(in[0].first + loop->extent));
         terms[i] = dt_certnode_make(state->nodes, "reduce", text.at, op->types[0], 1, &member, 0);
         dt_text_free(&text);
     }
@@ -218,8 +225,8 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
     return true;
 }
 
-bool dt_certpack_map(CertState *state, const CertOp *op, const char *attributes, const CertValue *in, uint32_t index,
-                     CertValue *out)
+bool dt_certpack_map(CertState *state, const CertOp *op, const char *attributes,
+                     const CertValue *in, uint32_t index, CertValue *out)
 {
     const CertNode *first = NULL;
     CertNode **members, **parts = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in + 1);
@@ -235,20 +242,22 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const char *attributes,
     }
     members = DT_NEW_ARRAY(state->arena, CertNode *, first->n_in + 1);
     for (uint32_t k = 0; k < first->n_in; k++) {
-        CertType type = type_of(first->in[k], op->types[index]->dtype);
+        CertType type = dt_certnode_type(first->in[k]);
+        type.dtype = op->types[index]->dtype;
         for (uint32_t i = 0; i < op->n_in; i++)
             parts[i] = dt_certpack_is(in[i].node) ? in[i].node->in[k] : in[i].node;
         members[k] = is(op->kind, "add")    ? dt_certnode_sum(state->nodes, &type, op->n_in, parts)
                      : is(op->kind, "cast") ? dt_certnode_cast(state->nodes, &type, parts[0])
-                                            : dt_certnode_make(state->nodes, op->kind, attributes, &type, op->n_in, parts, index);
+                                            : dt_certnode_make(state->nodes, op->kind, attributes,
+                                                               &type, op->n_in, parts, index);
     }
     out->node = tuple(state, first->attributes, first->n_in, members);
     return true;
 }
 
 /* The tuple of what change makes of the members. */
-CertNode *dt_certpack_each(CertState *state, const CertNode *node, CertNode *(*change)(void *data, CertNode *member),
-                           void *data)
+CertNode *dt_certpack_each(CertState *state, const CertNode *node,
+                           CertNode *(*change)(void *data, CertNode *member), void *data)
 {
     CertNode **members = DT_NEW_ARRAY(state->arena, CertNode *, node->n_in + 1);
     for (uint32_t i = 0; i < node->n_in; i++)
@@ -263,7 +272,8 @@ CertNode *dt_certpack_sum(CertState *state, const CertType *type, uint32_t n, Ce
         return dt_certnode_sum(state->nodes, type, n, in);
     members = DT_NEW_ARRAY(state->arena, CertNode *, in[0]->n_in + 1);
     for (uint32_t k = 0; k < in[0]->n_in; k++) {
-        CertType member = type_of(in[0]->in[k], type->dtype);
+        CertType member = dt_certnode_type(in[0]->in[k]);
+        member.dtype = type->dtype;
         for (uint32_t i = 0; i < n; i++) {
             if (in[i]->attributes != in[0]->attributes || in[i]->n_in != in[0]->n_in)
                 return dt_certnode_sum(state->nodes, type, n, in);

@@ -34,7 +34,8 @@ static uint16_t split_bits(const CertType *type)
 
 static bool same_split(const CertAxis *a, const CertAxis *b)
 {
-    return a->extent == b->extent && a->n == b->n && memcmp(a->split, b->split, a->n) == 0 && a->zigzag == b->zigzag;
+    return a->extent == b->extent && a->n == b->n && memcmp(a->split, b->split, a->n) == 0 &&
+           a->zigzag == b->zigzag;
 }
 
 bool dt_certrule_same(const CertType *a, const CertType *b)
@@ -104,10 +105,14 @@ static bool pending_is(Rule *r, uint16_t bits, const char *kind)
 
 static bool complete(Rule *r, uint32_t i)
 {
-    return !operand(r, i)->partial || no(r, "an operand with a pending reduction in an op that is not linear in it");
+    return !operand(r, i)->partial ||
+           no(r, "an operand with a pending reduction in an op that is not linear in it");
 }
 
-static bool is_float(const char *dtype) { return dtype[0] == 'f' || dtype[0] == 'b' ? strcmp(dtype, "bool") != 0 : false; }
+static bool is_float(const char *dtype)
+{
+    return dtype[0] == 'f' || dtype[0] == 'b' ? strcmp(dtype, "bool") != 0 : false;
+}
 
 /* ---- maps ---- */
 
@@ -139,7 +144,8 @@ static bool linear(Rule *r, uint32_t from, bool sums_only)
     for (uint32_t i = from; pending && i < r->op->n_in; i++) {
         const CertType *x = operand(r, i);
         bool alike = x->partial == pending->partial && x->pending == pending->pending;
-        bool zero = !x->partial && strcmp(pending->pending, "sum") == 0 && dt_certnode_is_zero(r->in[i].node);
+        bool zero = !x->partial && strcmp(pending->pending, "sum") == 0 &&
+                    dt_certnode_is_zero(r->in[i].node);
         if (!alike && !zero)
             return no(r, "a pending sum beside a term that is not");
     }
@@ -176,7 +182,8 @@ static bool check_div(Rule *r) { return map_axes(r) && complete(r, 1) && multili
 
 static bool check_expand(Rule *r)
 {
-    return kept(r, 0, NULL, 0) && linear(r, 0, false); /* new axes may be split at will: every element is equal */
+    return kept(r, 0, NULL, 0) &&
+           linear(r, 0, false); /* new axes may be split at will: every element is equal */
 }
 
 /* ---- axis ops ---- */
@@ -191,7 +198,8 @@ static int64_t local(const CertState *state, const CertAxis *axis)
 
 /* The mesh axes of consecutive axes as one list, major to minor: legal if what stands before a split axis is one
  * element per rank, so that every rank's part is one block of the row-major numbers. */
-static bool blocks(Rule *r, const CertType *type, const char *const *names, uint32_t n, uint8_t *ret_list, uint32_t *ret_n)
+static bool blocks(Rule *r, const CertType *type, const char *const *names, uint32_t n,
+                   uint8_t *ret_list, uint32_t *ret_n)
 {
     bool open = false;
     *ret_n = 0;
@@ -235,8 +243,10 @@ static bool check_relabel(Rule *r)
 static bool named_whole(Rule *r, uint32_t i, const char *const *names, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
-        const CertAxis *x = dt_certtext_axis(operand(r, i), names[k]), *y = dt_certtext_axis(result(r), names[k]);
-        bool same = x && y && same_split(x, y) && strcmp(r->op->kind, "scan") != 0; /* of unchanged extent */
+        const CertAxis *x = dt_certtext_axis(operand(r, i), names[k]),
+                       *y = dt_certtext_axis(result(r), names[k]);
+        bool same = x && y && same_split(x, y) &&
+                    strcmp(r->op->kind, "scan") != 0; /* of unchanged extent */
         if (!same && ((x && x->n) || (y && y->n)))
             return no(r, "an axis that must be whole is split");
     }
@@ -245,16 +255,16 @@ static bool named_whole(Rule *r, uint32_t i, const char *const *names, uint32_t 
 
 static bool check_slice(Rule *r)
 {
-    return named_whole(r, 0, r->op->axes, r->op->n_axes) && kept(r, 0, r->op->axes, r->op->n_axes) &&
-           grounded(r, NULL, 0) && linear(r, 0, false);
+    return named_whole(r, 0, r->op->axes, r->op->n_axes) &&
+           kept(r, 0, r->op->axes, r->op->n_axes) && grounded(r, NULL, 0) && linear(r, 0, false);
 }
 
 static bool check_fill(Rule *r) /* pad, window, fold */
 {
     if (operand(r, 0)->partial && r->op->fills && strcmp(r->op->kind, "fold") != 0)
         return no(r, "a fill that is not 0 beside a pending sum");
-    return named_whole(r, 0, r->op->axes, r->op->n_axes) && kept(r, 0, r->op->axes, r->op->n_axes) &&
-           grounded(r, NULL, 0) && linear(r, 0, true);
+    return named_whole(r, 0, r->op->axes, r->op->n_axes) &&
+           kept(r, 0, r->op->axes, r->op->n_axes) && grounded(r, NULL, 0) && linear(r, 0, true);
 }
 
 static bool check_concat(Rule *r)
@@ -273,7 +283,8 @@ static bool check_dot(Rule *r)
 {
     uint16_t bits = 0;
     for (uint32_t i = 0; i < r->op->n_axes; i++) {
-        const CertAxis *a = dt_certtext_axis(operand(r, 0), r->op->axes[i]), *b = dt_certtext_axis(operand(r, 1), r->op->axes[i]);
+        const CertAxis *a = dt_certtext_axis(operand(r, 0), r->op->axes[i]),
+                       *b = dt_certtext_axis(operand(r, 1), r->op->axes[i]);
         if (!a || !b || !same_split(a, b))
             return no(r, "a contracted axis lies otherwise in the two operands");
         bits |= bits_of(a);
@@ -312,10 +323,12 @@ static bool check_scan(Rule *r)
 
 static bool check_topk(Rule *r)
 {
-    const CertAxis *from = dt_certtext_axis(operand(r, 0), r->op->axes[0]), *to = dt_certtext_axis(result(r), r->op->axes[1]);
+    const CertAxis *from = dt_certtext_axis(operand(r, 0), r->op->axes[0]),
+                   *to = dt_certtext_axis(result(r), r->op->axes[1]);
     if (!from || !to || from->n || to->n)
         return no(r, "an axis that must be whole is split");
-    return kept(r, 0, r->op->axes, 1) && grounded(r, NULL, 0) && all_complete(r) && r->op->types[1]->partial == 0;
+    return kept(r, 0, r->op->axes, 1) && grounded(r, NULL, 0) && all_complete(r) &&
+           r->op->types[1]->partial == 0;
 }
 
 static bool check_gather(Rule *r)
@@ -327,9 +340,11 @@ static bool check_gather(Rule *r)
     for (uint32_t i = 1; i < r->op->n_in; i++)
         if (!complete(r, i) || !kept(r, i, NULL, 0))
             return false;
-    if ((bits & x->partial) || ((bits || x->partial) && result(r)->pending && strcmp(result(r)->pending, "sum") != 0 && bits))
-        return no(r, "an indexed axis is split over a mesh axis whose sum is pending");
-    return grounded(r, NULL, 0) && pending_is(r, (uint16_t)(bits | x->partial), x->partial ? x->pending : "sum");
+    if ((bits & x->partial) || (bits && x->partial && strcmp(x->pending, "sum") != 0))
+        return no(r, "an indexed axis is split over a mesh axis whose reduction is pending, or is "
+                     "not a sum");
+    return grounded(r, NULL, 0) &&
+           pending_is(r, (uint16_t)(bits | x->partial), x->partial ? x->pending : "sum");
 }
 
 static bool check_scatter(Rule *r)
@@ -345,7 +360,8 @@ static bool check_scatter(Rule *r)
         if (i > 0 && !complete(r, i))
             return false;
         if ((split_bits(operand(r, i)) | operand(r, i)->partial) & target)
-            return no(r, "a target axis is split over a mesh axis over which an operand is not whole");
+            return no(r,
+                      "a target axis is split over a mesh axis over which an operand is not whole");
         if (!kept(r, i, r->op->axes2, r->op->n_axes2))
             return false;
         if (bits_named(r, i, r->op->axes2, r->op->n_axes2) & (uint16_t)~bits)
@@ -353,7 +369,8 @@ static bool check_scatter(Rule *r)
     }
     if (operand(r, 0)->partial && strcmp(operand(r, 0)->pending, "sum") != 0)
         return no(r, "a pending maximum is scattered");
-    return grounded(r, r->op->axes, r->op->n_axes) && pending_is(r, (uint16_t)(bits | operand(r, 0)->partial), "sum");
+    return grounded(r, r->op->axes, r->op->n_axes) &&
+           pending_is(r, (uint16_t)(bits | operand(r, 0)->partial), "sum");
 }
 
 /* An optimizer's step: element by element, on values that lie alike. */
@@ -367,7 +384,8 @@ static bool check_update(Rule *r)
         if (y->partial || y->rank != operand(r, 0)->rank)
             return no(r, "the new values lie otherwise than the old ones");
         for (uint32_t a = 0; a < y->rank; a++)
-            if (!same_split(&y->axes[a], &operand(r, 0)->axes[a]) || y->axes[a].name != operand(r, 0)->axes[a].name)
+            if (!same_split(&y->axes[a], &operand(r, 0)->axes[a]) ||
+                y->axes[a].name != operand(r, 0)->axes[a].name)
                 return no(r, "the new values lie otherwise than the old ones");
     }
     return true;
@@ -388,7 +406,8 @@ static bool minor(Rule *r, const CertType *more, const CertType *less, uint16_t 
         for (uint32_t s = y->n; s < x->n; s++)
             seen |= (uint16_t)(1u << x->split[s]);
     }
-    return (more->rank == less->rank && seen == set) || no(r, "its mesh axes are not those whose splits change");
+    return (more->rank == less->rank && seen == set) ||
+           no(r, "its mesh axes are not those whose splits change");
 }
 
 static bool check_all_reduce(Rule *r)
@@ -406,7 +425,8 @@ static bool check_reduce_scatter(Rule *r)
 {
     const CertType *x = operand(r, 0);
     uint16_t set = r->op->mesh;
-    if ((x->partial & set) != set || strcmp(x->pending, "sum") != 0 || (set & r->state->program->time))
+    if ((x->partial & set) != set || strcmp(x->pending, "sum") != 0 ||
+        (set & r->state->program->time))
         return no(r, "no sum is pending over its mesh axes");
     return minor(r, result(r), x, set) && pending_is(r, (uint16_t)(x->partial & ~set), x->pending);
 }
@@ -460,50 +480,77 @@ static bool check_all_to_all(Rule *r)
 
 /* ---- the table ---- */
 
-static const struct { const char *kind; Check *check; } rules[] = {
-    {"neg", check_sum}, {"stop", check_pass}, {"bind", check_pass}, {"cast", check_cast},
-    {"add", check_sum}, {"sub", check_sum}, {"mul", check_mul}, {"div", check_div}, {"where", check_where},
-    {"abs", check_map}, {"floor", check_map}, {"exp", check_map}, {"log", check_map}, {"sqrt", check_map},
-    {"rsqrt", check_map}, {"sin", check_map}, {"cos", check_map}, {"tanh", check_map}, {"erf", check_map},
-    {"not", check_map}, {"floordiv", check_map}, {"mod", check_map}, {"pow", check_map}, {"max", check_map},
-    {"min", check_map}, {"lt", check_map}, {"le", check_map}, {"eq", check_map}, {"ne", check_map},
-    {"and", check_map}, {"or", check_map}, {"expand", check_expand}, {"relabel", check_relabel},
-    {"slice", check_slice}, {"pad", check_fill}, {"window", check_fill}, {"fold", check_fill},
-    {"concat", check_concat}, {"dot", check_dot}, {"reduce", check_reduce}, {"scan", check_scan},
-    {"topk", check_topk}, {"gather", check_gather}, {"scatter_add", check_scatter}, {"update", check_update},
-    {"all_reduce", check_all_reduce}, {"reduce_scatter", check_reduce_scatter}, {"all_gather", check_all_gather},
-    {"shard", check_shard}, {"all_to_all", check_all_to_all},
+static const struct {
+    const char *kind;
+    uint32_t n_in; /* operands; at least so many if more */
+    bool more;
+    uint32_t n_out;
+    Check *check;
+} rules[] = {
+    {"neg", 1, false, 1, check_sum},
+    {"stop", 1, false, 1, check_pass},
+    {"bind", 1, false, 1, check_pass},
+    {"cast", 1, false, 1, check_cast},
+    {"add", 2, false, 1, check_sum},
+    {"sub", 2, false, 1, check_sum},
+    {"mul", 2, false, 1, check_mul},
+    {"div", 2, false, 1, check_div},
+    {"where", 3, false, 1, check_where},
+    {"abs", 1, false, 1, check_map},
+    {"floor", 1, false, 1, check_map},
+    {"exp", 1, false, 1, check_map},
+    {"log", 1, false, 1, check_map},
+    {"sqrt", 1, false, 1, check_map},
+    {"rsqrt", 1, false, 1, check_map},
+    {"sin", 1, false, 1, check_map},
+    {"cos", 1, false, 1, check_map},
+    {"tanh", 1, false, 1, check_map},
+    {"erf", 1, false, 1, check_map},
+    {"not", 1, false, 1, check_map},
+    {"floordiv", 2, false, 1, check_map},
+    {"mod", 2, false, 1, check_map},
+    {"pow", 2, false, 1, check_map},
+    {"max", 2, false, 1, check_map},
+    {"min", 2, false, 1, check_map},
+    {"lt", 2, false, 1, check_map},
+    {"le", 2, false, 1, check_map},
+    {"eq", 2, false, 1, check_map},
+    {"ne", 2, false, 1, check_map},
+    {"and", 2, false, 1, check_map},
+    {"or", 2, false, 1, check_map},
+    {"expand", 1, false, 1, check_expand},
+    {"relabel", 1, false, 1, check_relabel},
+    {"slice", 1, false, 1, check_slice},
+    {"pad", 1, false, 1, check_fill},
+    {"window", 1, false, 1, check_fill},
+    {"fold", 1, false, 1, check_fill},
+    {"concat", 1, true, 1, check_concat},
+    {"dot", 2, false, 1, check_dot},
+    {"reduce", 1, false, 1, check_reduce},
+    {"scan", 1, false, 1, check_scan},
+    {"topk", 1, false, 2, check_topk},
+    {"gather", 2, true, 1, check_gather},
+    {"scatter_add", 2, true, 1, check_scatter},
+    {"update", 3, true, 1, check_update},
+    {"all_reduce", 1, false, 1, check_all_reduce},
+    {"reduce_scatter", 1, false, 1, check_reduce_scatter},
+    {"all_gather", 1, false, 1, check_all_gather},
+    {"shard", 1, false, 1, check_shard},
+    {"all_to_all", 1, false, 1, check_all_to_all},
 };
-
-/* One use of a mesh axis, and parts that divide. */
-static bool check_type(Rule *r, const CertType *type)
-{
-    uint16_t used = type->partial;
-    for (uint32_t a = 0; a < type->rank; a++) {
-        int64_t n = type->axes[a].extent;
-        for (uint32_t s = 0; s < type->axes[a].n; s++) {
-            uint16_t bit = (uint16_t)(1u << type->axes[a].split[s]);
-            int64_t size = r->state->program->size[type->axes[a].split[s]];
-            if ((used & bit) || size < 1 || n % size)
-                return no(r, "a mesh axis is used twice, or does not divide an axis");
-            used |= bit;
-            n /= size;
-        }
-    }
-    return true;
-}
 
 bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in)
 {
     Rule rule = {.state = state, .op = op, .in = in};
-    for (uint32_t i = 0; i < op->n_out; i++)
-        if (!check_type(&rule, op->types[i]))
-            return false;
-    for (size_t i = 0; i < DT_COUNT(rules); i++)
-        if (strcmp(rules[i].kind, op->kind) == 0) {
-            state->values += op->n_out;
-            return rules[i].check(&rule);
-        }
+    for (size_t i = 0; i < DT_COUNT(rules); i++) {
+        if (strcmp(rules[i].kind, op->kind) != 0)
+            continue;
+        if (op->n_in < rules[i].n_in || (op->n_in > rules[i].n_in && !rules[i].more) ||
+            op->n_out < rules[i].n_out)
+            return no(&rule, "other operands or results than it has");
+        state->values += op->n_out;
+        return rules[i].check(&rule);
+    }
     if (op->n_in == 0 && op->n_out == 1) { /* const, iota, rng: complete, split at will */
         state->values++;
         return op->types[0]->partial == 0 || no(&rule, "a source with a pending reduction");

@@ -20,7 +20,8 @@ typedef struct Reader {
 static bool fail(Reader *r, const char *what)
 {
     if (!r->failed)
-        dt_text_printf(r->problem, "line %u of the program: expected %s at `%.30s`", r->line, what, r->at);
+        dt_text_printf(r->problem, "line %u of the program: expected %s at `%.30s`", r->line, what,
+                       r->at);
     r->failed = true;
     return false;
 }
@@ -46,8 +47,8 @@ static bool expect(Reader *r, const char *piece) { return take(r, piece) || fail
 
 static bool is_part(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '@' ||
-           c == '#' || c == '$';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '@' || c == '#' || c == '$';
 }
 
 /* A name, bare or quoted (escapes are kept as they are written: equal names are written alike). */
@@ -123,6 +124,27 @@ static void axis_of(Reader *r, CertAxis *axis)
     }
 }
 
+/* A mesh axis splits once, divides what it splits, and is not pending beside that. */
+static void check_type(Reader *r, const CertType *type)
+{
+    uint16_t used = type->partial;
+    for (uint32_t a = 0; a < type->rank; a++) {
+        int64_t n = type->axes[a].extent;
+        if (n < 1)
+            fail(r, "an extent of 1 or more");
+        for (uint32_t s = 0; s < type->axes[a].n; s++) {
+            uint16_t bit = (uint16_t)(1u << type->axes[a].split[s]);
+            int64_t size = r->program->size[type->axes[a].split[s]];
+            if ((used & bit) || n % size) {
+                fail(r, "a mesh axis that is used once and divides");
+                return;
+            }
+            used |= bit;
+            n /= size;
+        }
+    }
+}
+
 static CertType *type_of(Reader *r)
 {
     CertType *type = DT_NEW(r->program->arena, CertType);
@@ -141,6 +163,7 @@ static CertType *type_of(Reader *r)
         type->pending = name_of(r, false);
         type->partial = mesh_set(r);
     }
+    check_type(r, type);
     return type;
 }
 
@@ -156,7 +179,8 @@ static uint32_t value_of(Reader *r)
     return (uint32_t)strtoul(dot ? dot + 1 : text, NULL, 10);
 }
 
-static void names(Reader *r, const char *end, const char **ret_names, uint32_t *ret_n, const char *other)
+static void names(Reader *r, const char *end, const char **ret_names, uint32_t *ret_n,
+                  const char *other)
 {
     while (!r->failed) {
         skip(r);
@@ -368,6 +392,8 @@ static void op_of(Reader *r, CertFunc *func)
         op->types[i] = type_of(r);
     }
     attributes(r, op);
+    if ((strcmp(op->kind, "input") == 0 || strcmp(op->kind, "rng") == 0) && !op->text)
+        fail(r, "the name of an input or a site");
     DT_PUSH(r->program->arena, func->ops, op);
 }
 
@@ -482,6 +508,10 @@ static void mesh_of(Reader *r)
         p->mesh[p->n_mesh] = name_of(r, true);
         expect(r, "=");
         p->size[p->n_mesh] = integer(r);
+        if (p->size[p->n_mesh] < 1) {
+            fail(r, "a mesh axis of 1 or more");
+            return;
+        }
         if (take(r, "time"))
             p->time |= (uint16_t)(1u << p->n_mesh);
         p->n_mesh++;
@@ -494,9 +524,11 @@ static int by_name(const void *a, const void *b)
     return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : (uintptr_t)x->name > (uintptr_t)y->name;
 }
 
-bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program, DtText *ret_problem)
+bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
+                      DtText *ret_problem)
 {
-    Reader reader = {.at = text, .line = 1, .program = ret_program, .problem = ret_problem}, *r = &reader;
+    Reader reader = {.at = text, .line = 1, .program = ret_program, .problem = ret_problem},
+           *r = &reader;
     *ret_program = (CertProgram){.arena = arena};
     for (; !r->failed && *r->at; end_of_line(r)) {
         if (take(r, "mesh "))
@@ -515,7 +547,8 @@ bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program
         }
     }
     if (!r->failed && ret_program->funcs.n)
-        qsort(ret_program->funcs.at, ret_program->funcs.n, sizeof ret_program->funcs.at[0], by_name);
+        qsort(ret_program->funcs.at, ret_program->funcs.n, sizeof ret_program->funcs.at[0],
+              by_name);
     for (uint32_t i = 0; !r->failed && i < ret_program->stores.n; i++) {
         CertStore *store = &ret_program->stores.at[i];
         if (store->bucket < 0)

@@ -41,18 +41,18 @@ typedef struct CertRelabel {
 typedef struct CertOp {
     const char *kind;
     uint32_t line;
-    const char *where;                  /* "@1:20-30", or "" */
+    const char *where; /* "@1:20-30", or "" */
     uint32_t n_in, n_out;
-    uint32_t *in;                       /* numbers of values */
+    uint32_t *in; /* numbers of values */
     uint32_t first_out;
-    CertType **types;                   /* of the results */
+    CertType **types; /* of the results */
     const char *axes[CERT_RANK], *axes2[CERT_RANK];
     uint32_t n_axes, n_axes2;
-    const char *attributes;             /* what is left of the line and changes the meaning, as text */
+    const char *attributes; /* what is left of the line and changes the meaning, as text */
     const char *text, *path, *reduce;
     double number;
-    bool fills;                         /* number is not 0 */
-    int store;                          /* -1: none */
+    bool fills; /* number is not 0 */
+    int store;  /* -1: none */
     const char *func;
     CertLoop loop;
     CertRelabel relabels[4];
@@ -74,11 +74,15 @@ typedef struct CertStore {
     CertType *type;
     int64_t loops, first, whole, at;
     int stage, of, bucket;
-    int members;                /* of a bucket: its last member, or -1 */
-    int before;                 /* of a member: the one before it in the same bucket, or -1 */
+    int members; /* of a bucket: its last member, or -1 */
+    int before;  /* of a member: the one before it in the same bucket, or -1 */
 } CertStore;
 
-typedef struct CertResult { int store; const char *name; bool accumulate; } CertResult;
+typedef struct CertResult {
+    int store;
+    const char *name;
+    bool accumulate;
+} CertResult;
 typedef struct CertEntry {
     const char *name, *func;
     int stage;
@@ -94,12 +98,14 @@ typedef struct CertProgram {
     DT_VEC(CertStore) stores;
     DT_VEC(CertFunc *) funcs;
     DT_VEC(CertEntry) entries;
-    const char *pipe;              /* mesh axis of the pipeline, NULL: none */
+    const char *pipe; /* mesh axis of the pipeline, NULL: none */
 } CertProgram;
 
 /* cert_text.c */
-bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program, DtText *ret_problem);
-const CertFunc *dt_certtext_func(const CertProgram *program, const char *name); /* NULL: there is none */
+bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
+                      DtText *ret_problem);
+const CertFunc *dt_certtext_func(const CertProgram *program,
+                                 const char *name); /* NULL: there is none */
 const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
 
 /* ---- nodes (cert_node.c) ---- */
@@ -108,19 +114,22 @@ typedef struct CertNode {
     uint32_t id;
     const char *kind, *attributes, *dtype;
     uint32_t rank;
-    const char **axes;  /* sorted by name */
+    const char **axes; /* sorted by name */
     int64_t *extents;
     uint32_t n_in;
     struct CertNode **in;
-    uint32_t index;     /* which result */
+    uint32_t index; /* which result */
     struct CertNode *next;
 } CertNode;
 
 typedef struct CertNodes CertNodes;
 CertNodes *dt_certnode_table(DtArena *arena);
 /* The node with these parts; axes and extents of type (NULL: a node without value). */
-CertNode *dt_certnode_make(CertNodes *nodes, const char *kind, const char *attributes, const CertType *type,
-                           uint32_t n_in, CertNode *const *in, uint32_t index);
+CertNode *dt_certnode_make(CertNodes *nodes, const char *kind, const char *attributes,
+                           const CertType *type, uint32_t n_in, CertNode *const *in,
+                           uint32_t index);
+/* The logical type of a node's value. */
+CertType dt_certnode_type(const CertNode *node);
 /* x with every node that map says replaced; map(data, node) returns NULL for "as it is", and the same for the same
  * node as long as one replacing is used. */
 typedef CertNode *CertMap(void *data, CertNode *node);
@@ -141,9 +150,9 @@ void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_
 /* A value: what it is, how it lies, and for one that is stacked along a loop which iterations it covers:
  * first .. first + extent of that axis. Nodes of stacked values say nothing of the range. */
 typedef struct CertValue {
-    CertNode *node;        /* NULL: not known yet */
+    CertNode *node; /* NULL: not known yet */
     const CertType *type;
-    const char *loop;      /* its loop axis, NULL: none */
+    const char *loop; /* its loop axis, NULL: none */
     int64_t first;
 } CertValue;
 
@@ -154,7 +163,8 @@ struct CertState {
     const CertProgram *program;
     DtText *problem;
     uint32_t values;
-    const CertFunc *func;  /* being evaluated */
+    const CertFunc *func; /* being evaluated */
+    uint32_t depth;       /* of calls and loops */
     int stage;
     /* values of `param` and `input` ops */
     bool (*source)(CertState *state, const CertOp *op, CertValue *ret_value);
@@ -165,10 +175,11 @@ struct CertState {
 
 /* The node type of a value: its loop axis has no extent. */
 const CertType *dt_certfunc_open(CertState *state, const CertType *type, const char *loop);
-bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Evaluates func; context names the loops around it. ret_results: one per result. */
-bool dt_certfunc_run(CertState *state, const CertFunc *func, const char *context, const CertValue *inputs,
-                     CertValue *ret_results);
+bool dt_certfunc_run(CertState *state, const CertFunc *func, const char *context,
+                     const CertValue *inputs, CertValue *ret_results);
 
 /* ---- buckets (cert_pack.c) ---- */
 
@@ -176,19 +187,21 @@ bool dt_certpack_is(const CertNode *node);
 /* The stores that lie in a bucket store, by offset. */
 uint32_t dt_certpack_members(const CertState *state, int bucket, const CertStore ***ret_members);
 CertNode *dt_certpack_store(CertState *state, int bucket); /* a bucket store as a source */
-bool dt_certpack_lies(const CertNode *node, const CertStore *member); /* the member begins and lies as its store says */
+bool dt_certpack_lies(const CertNode *node,
+                      const CertStore *member); /* the member begins and lies as its store says */
 CertNode *dt_certpack_member(const CertNode *node, long long offset); /* NULL: none begins there */
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out);
 /* The node of result index of an op on buckets: out->type and range are set. */
-bool dt_certpack_map(CertState *state, const CertOp *op, const char *attributes, const CertValue *in, uint32_t index,
-                     CertValue *out);
+bool dt_certpack_map(CertState *state, const CertOp *op, const char *attributes,
+                     const CertValue *in, uint32_t index, CertValue *out);
 /* The sum of values or, member by member, of buckets; ranges of iterations that adjoin become one. */
 CertNode *dt_certpack_sum(CertState *state, const CertType *type, uint32_t n, CertNode *const *in);
-CertNode *dt_certpack_each(CertState *state, const CertNode *node, CertNode *(*change)(void *data, CertNode *member),
-                           void *data);
+CertNode *dt_certpack_each(CertState *state, const CertNode *node,
+                           CertNode *(*change)(void *data, CertNode *member), void *data);
 
 /* Whether the types of op's operands and results obey the local rule of its kind; says why not. */
 bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in);
-bool dt_certrule_same(const CertType *a, const CertType *b); /* equal axes in order, splits, pending */
+bool dt_certrule_same(const CertType *a,
+                      const CertType *b); /* equal axes in order, splits, pending */
 
 #endif

@@ -16,7 +16,8 @@ extern const char *const dt_irtext_updates[2];
 /* One op as it stands in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text);
 
-/* The pipeline of a module, if it has one; and after the word `pipeline`. irtext_pipeline.c has the form. */
+/* The pipeline of a module, if it has one; and after the word `pipeline`. irtext_pipeline.c has the
+ * form. */
 void dt_irtext_print_pipeline(const DtModule *module, DtText *ret_text);
 bool dt_irtext_read_pipeline(DtIrLex *lex, DtModule *module);
 

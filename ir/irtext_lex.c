@@ -277,6 +277,14 @@ bool dt_irlex_integer(DtIrLex *lex, int64_t lo, int64_t hi, int64_t *ret_number)
     return true;
 }
 
+bool dt_irlex_u32(DtIrLex *lex, uint32_t *ret_number)
+{
+    int64_t number;
+    bool ok = dt_irlex_integer(lex, 0, UINT32_MAX, &number);
+    *ret_number = (uint32_t)number;
+    return ok;
+}
+
 bool dt_irlex_double(DtIrLex *lex, double *ret_number)
 {
     char buf[64], *end;
@@ -288,6 +296,19 @@ bool dt_irlex_double(DtIrLex *lex, double *ret_number)
         return dt_irlex_fail(lex, "expected a number");
     *ret_number = number;
     dt_irlex_next(lex);
+    return true;
+}
+
+bool dt_irlex_key(DtIrLex *lex, const char *key)
+{
+    return dt_irlex_take_word(lex, key) && dt_irlex_expect(lex, '=');
+}
+
+bool dt_irlex_name_key(DtIrLex *lex, const char *key, const char **ret_name)
+{
+    if (!dt_irlex_key(lex, key))
+        return false;
+    *ret_name = dt_irlex_name(lex);
     return true;
 }
 

@@ -44,7 +44,11 @@ bool dt_irlex_take_word(DtIrLex *lex, const char *word);
 bool dt_irlex_expect(DtIrLex *lex, char mark);
 const char *dt_irlex_name(DtIrLex *lex); /* NULL after failure */
 bool dt_irlex_integer(DtIrLex *lex, int64_t lo, int64_t hi, int64_t *ret_number);
+bool dt_irlex_u32(DtIrLex *lex, uint32_t *ret_number);
 bool dt_irlex_double(DtIrLex *lex, double *ret_number);
+/* Takes `key=`, or `key=name`, if the key comes next. */
+bool dt_irlex_key(DtIrLex *lex, const char *key);
+bool dt_irlex_name_key(DtIrLex *lex, const char *key, const char **ret_name);
 /* Index of a word among words; fails with `what` if it is none of them. */
 bool dt_irlex_choice(DtIrLex *lex, const char *what, const char *const *words, unsigned n,
                      unsigned *ret_choice);

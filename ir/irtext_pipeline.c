@@ -85,16 +85,11 @@ void dt_irtext_print_pipeline(const DtModule *module, DtText *ret_text)
 
 /* ---- reading ---- */
 
-static bool key(DtIrLex *lex, const char *word)
-{
-    return dt_irlex_take_word(lex, word) && dt_irlex_expect(lex, '=');
-}
-
 static bool expect_key(DtIrLex *lex, const char *word)
 {
     if (!dt_irlex_is_word(lex, word))
         return dt_irlex_fail(lex, "expected `%s=`", word);
-    return key(lex, word);
+    return dt_irlex_key(lex, word);
 }
 
 /* `word number :`; the number must be the next one. */
@@ -110,7 +105,7 @@ static bool numbered(DtIrLex *lex, int64_t next)
 
 static int32_t read_entry(DtIrLex *lex, const DtModule *module, const char *part)
 {
-    if (!key(lex, part))
+    if (!dt_irlex_key(lex, part))
         return -1;
     const char *name = dt_irlex_name(lex);
     for (uint32_t i = 0; name && i < module->entries.n; i++)

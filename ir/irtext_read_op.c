@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader of IR text: ops, with their operands, attributes and results. */
+#include "ir/irtext_read.h"
+
+#include "ir/irtext.h"
+#include "ir/pipeline.h"
+
+#include <string.h>
+
+/* ---- values ---- */
+
+DtValue *dt_irread_use(DtIrReader *p)
+{
+    DtIrLex *lex = &p->lex;
+    if (lex->token != DT_IR_VALUE) {
+        dt_irlex_fail(lex, "expected a value");
+        return NULL;
+    }
+    DtValue *value = dt_map_find(&p->values, lex->text + lex->lo, lex->pos - lex->lo);
+    if (!value)
+        dt_irlex_fail(lex, "this value is not defined above");
+    dt_irlex_next(lex);
+    return value;
+}
+
+/* Takes a value token and makes the value. */
+DtValue *dt_irread_define(DtIrReader *p, DtOp *op, uint32_t index)
+{
+    DtIrLex *lex = &p->lex;
+    const char *key = lex->text + lex->lo;
+    size_t len = lex->pos - lex->lo;
+    if (lex->token != DT_IR_VALUE || dt_map_find(&p->values, key, len)) {
+        dt_irlex_fail(lex, lex->token == DT_IR_VALUE ? "this value is defined twice"
+                                                     : "expected a value");
+        return NULL;
+    }
+    DtValue *value = DT_NEW(p->module->arena, DtValue);
+    *value = (DtValue){.op = op, .index = index, .name = lex->name, .id = p->func->n_values++};
+    dt_map_add(&p->values, key, len, value);
+    dt_irlex_next(lex);
+    return value;
+}
+
+/* A list of values up to the closing mark, which is left. */
+bool dt_irread_values(DtIrReader *p, char close, DtIrValues *ret_list)
+{
+    while (!p->lex.failed && !dt_irlex_is(&p->lex, close)) {
+        DtValue *value = dt_irread_use(p);
+        if (!value)
+            return false;
+        DT_PUSH(p->module->arena, *ret_list, value);
+        if (!dt_irlex_take(&p->lex, ','))
+            break;
+    }
+    return !p->lex.failed;
+}
+
+/* ---- attributes ---- */
+
+static bool parse_ranges(DtIrReader *p, DtOp *op)
+{
+    DT_VEC(DtRange) ranges = {0};
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    do {
+        DtRange r;
+        int64_t *fields[] = {&r.lo, &r.hi, &r.step, &r.n};
+        for (size_t i = 0; i < DT_COUNT(fields); i++) {
+            if (!dt_irlex_integer(&p->lex, INT64_MIN, INT64_MAX, fields[i]))
+                return false;
+        }
+        DT_PUSH(p->module->arena, ranges, r);
+    } while (dt_irlex_take(&p->lex, ','));
+    bool windowed = op->kind == DT_OP_WINDOW || op->kind == DT_OP_FOLD;
+    if (ranges.n != (windowed ? 1 : op->n_axes))
+        return dt_irlex_fail(&p->lex, "expected %u ranges", windowed ? 1 : op->n_axes);
+    op->ranges = ranges.at;
+    return dt_irlex_expect(&p->lex, ')');
+}
+
+static bool parse_relabel(DtIrReader *p, DtRelabel *r)
+{
+    DtIrLex *lex = &p->lex;
+    *r = (DtRelabel){0};
+    if (!dt_irlex_expect(lex, '('))
+        return false;
+    while (!lex->failed && lex->token != DT_IR_ARROW) {
+        if (r->n_from == DT_COUNT(r->from))
+            return dt_irlex_fail(lex, "more than %zu axes in an entry", DT_COUNT(r->from));
+        r->from[r->n_from++] = dt_irlex_name(lex);
+        if (!dt_irlex_take(lex, ',') && lex->token != DT_IR_ARROW)
+            return dt_irlex_fail(lex, "expected `->`");
+    }
+    dt_irlex_next(lex);
+    while (!lex->failed && !dt_irlex_is(lex, ')')) {
+        if (r->n_to == DT_COUNT(r->to))
+            return dt_irlex_fail(lex, "more than %zu axes in an entry", DT_COUNT(r->to));
+        r->to[r->n_to] = dt_irlex_name(lex);
+        if (!dt_irlex_expect(lex, '=') ||
+            !dt_irlex_integer(lex, INT64_MIN, INT64_MAX, &r->to_extent[r->n_to]))
+            return false;
+        r->n_to++;
+        if (!dt_irlex_take(lex, ','))
+            break;
+    }
+    return dt_irlex_expect(lex, ')');
+}
+
+static bool parse_loop(DtIrReader *p, DtOp *op)
+{
+    DtLoop *loop = op->loop = DT_NEW(p->module->arena, DtLoop);
+    struct {
+        const char *key;
+        uint32_t *count;
+    } counts[] = {{"carried", &loop->n_carried},
+                  {"invariant", &loop->n_invariant},
+                  {"stacked", &loop->n_stacked},
+                  {"stacked_out", &loop->n_stacked_out}};
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    dt_irlex_name_key(&p->lex, "label", &loop->label);
+    dt_irlex_name_key(&p->lex, "axis", &loop->axis);
+    if (dt_irlex_key(&p->lex, "count"))
+        dt_irlex_integer(&p->lex, INT64_MIN, INT64_MAX, &loop->count);
+    if (dt_irlex_key(&p->lex, "first"))
+        dt_irlex_integer(&p->lex, 0, INT32_MAX, &loop->first);
+    loop->reverse = dt_irlex_take_word(&p->lex, "reverse");
+    for (size_t i = 0; i < DT_COUNT(counts); i++) {
+        if (dt_irlex_key(&p->lex, counts[i].key))
+            dt_irlex_u32(&p->lex, counts[i].count);
+    }
+    return dt_irlex_expect(&p->lex, ')');
+}
+
+static bool parse_update(DtIrReader *p, DtOp *op)
+{
+    DtUpdate *u = op->update = DT_NEW(p->module->arena, DtUpdate);
+    struct {
+        const char *key;
+        double *number;
+    } numbers[] = {{"beta1", &u->beta1},
+                   {"beta2", &u->beta2},
+                   {"eps", &u->eps},
+                   {"decay", &u->decay},
+                   {"momentum", &u->momentum}};
+    unsigned kind;
+    if (!dt_irlex_expect(&p->lex, '(') ||
+        !dt_irlex_choice(&p->lex, "an optimizer", dt_irtext_updates, DT_COUNT(dt_irtext_updates),
+                         &kind))
+        return false;
+    u->kind = (DtUpdateKind)kind;
+    for (size_t i = 0; i < DT_COUNT(numbers); i++) {
+        if (dt_irlex_key(&p->lex, numbers[i].key))
+            dt_irlex_double(&p->lex, numbers[i].number);
+    }
+    return dt_irlex_expect(&p->lex, ')');
+}
+
+static bool parse_relabels(DtIrReader *p, DtOp *op)
+{
+    DT_VEC(DtRelabel) entries = {0};
+    while (dt_irlex_take_word(&p->lex, "relabel")) {
+        DtRelabel entry;
+        if (!parse_relabel(p, &entry))
+            return false;
+        DT_PUSH(p->module->arena, entries, entry);
+    }
+    op->relabels = entries.at;
+    op->n_relabels = entries.n;
+    return true;
+}
+
+static bool parse_stages(DtIrReader *p, uint64_t *ret_bits)
+{
+    int64_t stage;
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    do {
+        if (!dt_irlex_integer(&p->lex, 0, DT_PIPELINE_STAGES - 1, &stage))
+            return false;
+        *ret_bits |= (uint64_t)1 << stage;
+    } while (dt_irlex_take(&p->lex, ','));
+    return dt_irlex_expect(&p->lex, ')');
+}
+
+static bool parse_attributes(DtIrReader *p, DtOp *op)
+{
+    unsigned reduce = 0;
+    if (dt_irlex_key(&p->lex, "ranges") && !parse_ranges(p, op))
+        return false;
+    if (!parse_relabels(p, op))
+        return false;
+    if (dt_irlex_key(&p->lex, "number"))
+        dt_irlex_double(&p->lex, &op->number);
+    if (dt_irlex_key(&p->lex, "reduce"))
+        dt_irlex_choice(&p->lex, "a reduction", dt_irtext_reduces, DT_COUNT(dt_irtext_reduces),
+                        &reduce);
+    op->reduce = (DtReduce)reduce;
+    op->reverse = dt_irlex_take_word(&p->lex, "reverse");
+    dt_irlex_name_key(&p->lex, "text", &op->text);
+    dt_irread_store_key(p, &op->store);
+    dt_irread_func_key(p, "func", &op->func);
+    if (dt_irlex_take_word(&p->lex, "loop") && !parse_loop(p, op))
+        return false;
+    if (dt_irlex_take_word(&p->lex, "update") && !parse_update(p, op))
+        return false;
+    if (dt_irlex_key(&p->lex, "mesh") && dt_irlex_expect(&p->lex, '{'))
+        dt_irread_mesh_set(&p->lex, &p->module->mesh, &op->mesh);
+    if (dt_irlex_key(&p->lex, "stages") && !parse_stages(p, &op->stages))
+        return false;
+    dt_irlex_name_key(&p->lex, "path", &op->path);
+    dt_irread_span(&p->lex, &op->span);
+    return !p->lex.failed;
+}
+
+/* ---- ops ---- */
+
+typedef DT_VEC(const char *) Names;
+
+static bool parse_axis_names(DtIrReader *p, Names *ret_names)
+{
+    while (p->lex.token == DT_IR_NAME) {
+        DT_PUSH(p->module->arena, *ret_names, p->lex.name);
+        dt_irlex_next(&p->lex);
+        if (!dt_irlex_take(&p->lex, ','))
+            break;
+    }
+    return !p->lex.failed;
+}
+
+static bool parse_op_axes(DtIrReader *p, DtOp *op)
+{
+    Names axes = {0}, axes2 = {0};
+    if (!dt_irlex_take(&p->lex, '['))
+        return true;
+    if (!parse_axis_names(p, &axes) ||
+        (dt_irlex_take(&p->lex, ';') && !parse_axis_names(p, &axes2)))
+        return false;
+    op->axes = axes.at;
+    op->n_axes = axes.n;
+    op->axes2 = axes2.at;
+    op->n_axes2 = axes2.n;
+    return dt_irlex_expect(&p->lex, ']');
+}
+
+/* `%a, %b =` or `() =`: the tokens of the results, defined only after the operands were read. */
+static bool parse_results(DtIrReader *p, DtOp *op, DtIrValues *ret_values)
+{
+    if (dt_irlex_take(&p->lex, '('))
+        return dt_irlex_expect(&p->lex, ')') && dt_irlex_expect(&p->lex, '=');
+    do {
+        DtValue *value = dt_irread_define(p, op, ret_values->n);
+        if (!value)
+            return false;
+        DT_PUSH(p->module->arena, *ret_values, value);
+    } while (dt_irlex_take(&p->lex, ','));
+    return dt_irlex_expect(&p->lex, '=');
+}
+
+static bool parse_kind(DtIrReader *p, DtOp *op)
+{
+    const DtOpInfo *info = NULL;
+    if (p->lex.token == DT_IR_NAME && !p->lex.quoted)
+        info = dt_map_find(&p->kinds, p->lex.name, strlen(p->lex.name));
+    if (!info)
+        return dt_irlex_fail(&p->lex, "expected the name of an operation");
+    op->kind = (DtOpKind)(info - dt_op_info);
+    dt_irlex_next(&p->lex);
+    return true;
+}
+
+static bool is_own(const DtOp *op, const DtIrValues *operands)
+{
+    for (uint32_t i = 0; i < operands->n; i++) {
+        if (operands->at[i]->op == op)
+            return true;
+    }
+    return false;
+}
+
+bool dt_irread_op(DtIrReader *p)
+{
+    DtOp *op = DT_NEW(p->module->arena, DtOp);
+    DtIrValues results = {0}, operands = {0};
+    if (!parse_results(p, op, &results) || !parse_kind(p, op) || !parse_op_axes(p, op) ||
+        !dt_irlex_expect(&p->lex, '(') || !dt_irread_values(p, ')', &operands) ||
+        !dt_irlex_expect(&p->lex, ')'))
+        return false;
+    if (is_own(op, &operands))
+        return dt_irlex_fail(&p->lex, "the operation before this uses its own result");
+    op->in = operands.at;
+    op->n_in = operands.n;
+    op->out = results.at;
+    op->n_out = results.n;
+    if (op->n_out && !dt_irlex_expect(&p->lex, ':'))
+        return false;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (i && !dt_irlex_expect(&p->lex, ','))
+            return false;
+        op->out[i]->type = dt_irread_type(&p->lex, &p->module->mesh);
+        if (!op->out[i]->type)
+            return false;
+    }
+    DT_PUSH(p->module->arena, p->func->ops, op);
+    return parse_attributes(p, op);
+}

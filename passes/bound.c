@@ -16,26 +16,13 @@
 
 #include "base/intern.h"
 
-#include <ctype.h>
 #include <string.h>
 
 static const DtFunc *primal_of(const DtFunc *func) { return func->primal ? func->primal : func; }
 
-/* The name in the source: without the number that makes it unique in the module. */
-static const char *source_name(const DtFunc *func)
-{
-    if (func->library)
-        return func->library;
-    size_t len = strlen(func->name);
-    while (len > 0 && isdigit((unsigned char)func->name[len - 1]))
-        len--;
-    bool numbered = len > 1 && func->name[len] && func->name[len - 1] == '.';
-    return numbered ? dt_intern_n(func->name, len - 1) : func->name;
-}
-
 static bool is_named(const DtPassContext *context, const DtOp *call)
 {
-    const char *name = source_name(primal_of(call->func));
+    const char *name = dt_graph_source_name(primal_of(call->func));
     for (uint32_t i = 0; i < context->parallel->shards.n; i++) {
         const DtShard *shard = &context->parallel->shards.at[i];
         if (shard->n_place == 0)
@@ -52,7 +39,8 @@ bool dt_bound_is_wanted(const DtPassContext *context, const DtOp *call)
     if (!context || !context->parallel)
         return false;
     DtFuncKind kind = primal_of(call->func)->kind;
-    return kind == DT_FUNC_LAYER || kind == DT_FUNC_MODEL || is_named(context, call);
+    return kind == DT_FUNC_LAYER || kind == DT_FUNC_MODEL ||
+           (kind == DT_FUNC_FN && is_named(context, call));
 }
 
 const char *dt_bound_place(const DtOp *call)
@@ -60,7 +48,7 @@ const char *dt_bound_place(const DtOp *call)
     const DtFunc *primal = primal_of(call->func);
     if (primal->kind == DT_FUNC_BODY)
         return "";
-    const char *name = source_name(primal);
+    const char *name = dt_graph_source_name(primal);
     return call->text && *call->text ? dt_intern_printf("%s:%s", call->text, name) : name;
 }
 

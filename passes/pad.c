@@ -439,8 +439,10 @@ void dt_pass_pad(DtModule *module, const DtPassContext *context)
     const DtParallelConfig *c = context ? context->parallel : NULL;
     for (uint32_t i = 0; c && i < c->shards.n; i++)
         for (uint32_t k = 0; c->shards.at[i].pad && k < c->shards.at[i].n_axes; k++)
-            if (!add_axis(module, c, &c->shards.at[i], c->shards.at[i].axes[k]))
+            if (!add_axis(module, c, &c->shards.at[i], c->shards.at[i].axes[k])) {
+                module->padded.n = 0; /* as it was */
                 return;
+            }
     if (!module->padded.n)
         return;
     for (uint32_t i = 0; i < module->stores.n; i++)

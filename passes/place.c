@@ -630,22 +630,11 @@ static void place_stores(DtPlacer *p)
 
 /* ---- the pass ---- */
 
-static void not_yet(DtPlacer *p, DtSpan span, const char *what)
-{
-    p->failed = true;
-    DtDiag *diag = dt_diag_report(p->module->diags, E0592, span, "%s is not implemented yet", what);
-    dt_diag_help(diag, "compile without it: `--parallel none` gives the serial program");
-}
-
-static void check_supported(DtPlacer *p, const DtParallelConfig *c)
-{
-    if (c->is_auto)
-        not_yet(p, c->auto_span, "`auto` (the search for a layout)");
-}
-
-/* After a diagnostic the module is as it was, without mesh: what is left behind is verified. */
+/* After a diagnostic the module is as it was, without mesh: what is left behind is verified, and
+ * later passes have nothing to do. */
 static void undo(DtModule *module, uint32_t n_funcs, DtFunc **entries, const DtType **types)
 {
+    module->mesh.n = 0;
     module->funcs.n = n_funcs;
     for (uint32_t i = 0; i < module->entries.n; i++)
         module->entries.at[i].func = entries[i];
@@ -653,14 +642,23 @@ static void undo(DtModule *module, uint32_t n_funcs, DtFunc **entries, const DtT
         module->stores.at[i]->type = types[i];
 }
 
+static bool place_entries(DtPlacer *p)
+{
+    for (uint32_t i = 0; i < p->module->entries.n; i++)
+        if (!place_entry(p, &p->module->entries.at[i]))
+            return false;
+    return true;
+}
+
 void dt_pass_place(DtModule *module, const DtPassContext *context)
 {
     DtPlacer place = {.module = module, .context = context}, *p = &place;
     if (!context->parallel)
         return;
-    check_supported(p, context->parallel);
-    if (p->failed || !dt_placerule_read(p, context->parallel))
+    if (!dt_placerule_read(p, context->parallel)) {
+        module->mesh.n = 0;
         return;
+    }
     uint32_t n_funcs = module->funcs.n;
     DtFunc **entries = DT_NEW_ARRAY(module->arena, DtFunc *, module->entries.n + 1);
     const DtType **types = DT_NEW_ARRAY(module->arena, const DtType *, module->stores.n + 1);
@@ -669,11 +667,10 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < module->stores.n; i++)
         types[i] = module->stores.at[i]->type;
     place_stores(p);
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        if (!place_entry(p, &module->entries.at[i])) {
-            undo(module, n_funcs, entries, types);
-            return;
-        }
+    if (!place_entries(p)) {
+        undo(module, n_funcs, entries, types);
+        return;
+    }
     for (uint32_t i = 0; i < p->more.n; i++)
         DT_PUSH(module->arena, module->entries, p->more.at[i]);
     dt_placerule_check_used(p);

@@ -75,7 +75,8 @@ typedef struct DtPlaceScope {
 
 /* ---- place_rule.c ---- */
 
-/* Fills lines and seconds, and the module's mesh; false after a diagnostic. */
+/* Fills lines and seconds, and the module's mesh; false after a diagnostic that says what is not
+ * supported. */
 bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *config);
 
 /* type with the splits that the lines give it; those that it has are dropped. place: where it is

@@ -339,6 +339,8 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *c)
 {
     DtMesh *mesh = &p->module->mesh;
     *mesh = (DtMesh){.n = 0};
+    if (c->is_auto)
+        return not_yet(p, c->auto_span, "`auto` (the search for a layout)");
     if (c->micro > 1 && is_of_store(p, c->micro_axis))
         return not_yet(p, c->micro_span, "cutting an axis of a parameter into micro-batches");
     if (c->micro > 1) {

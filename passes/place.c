@@ -29,6 +29,7 @@
 
 #include "base/intern.h"
 #include "ir/shape.h"
+#include "passes/loops.h"
 
 #include <string.h>
 
@@ -216,16 +217,6 @@ static DtOp *place_call(DtPlaceScope *s, const DtOp *op, DtValue **in)
     return func ? dt_graph_call(&s->b, func, op->text, in) : NULL;
 }
 
-static const DtType *without_axis(const DtType *type, const char *axis)
-{
-    DtAxis axes[DT_MAX_RANK];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < type->rank; i++)
-        if (type->axes[i].name != axis)
-            axes[n++] = type->axes[i];
-    return dt_type_make(type->dtype, n, axes, type->partial, (DtReduce)type->pending);
-}
-
 /* The copy of value that the loop's backward part should find: one that has moved to where it is
  * used, if a rank's part is as large there. */
 static DtValue *saved_copy(DtPlaceScope *s, DtValue *value)
@@ -328,7 +319,7 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
             in[i] = dt_placeconvert_to(s, in[i], settled(s, in[i], rule, keep));
         types[1 + i] = i < loop->n_carried + loop->n_invariant
                            ? in[i]->type
-                           : without_axis(in[i]->type, loop->axis);
+                           : dt_loops_slice(in[i]->type);
     }
     DtFunc *body = NULL;
     while (!body && !p->failed) {

@@ -14,6 +14,7 @@
 #include "passes/diff.h"
 
 #include "base/intern.h"
+#include "passes/loops.h"
 
 /* The value that bwd's saved operand i is, for a call of d->func by v->op. */
 static DtValue *saved_operand(DtVjp *v, const DtDerivative *d, uint32_t i)
@@ -121,15 +122,6 @@ static void add_invariants(Backward *l)
     }
 }
 
-/* The type outside of what is stacked of a body's value of this type. */
-static const DtType *stacked_type(const DtLoop *loop, const DtType *type)
-{
-    DtAxis axes[DT_MAX_RANK + 1] = {{.name = loop->axis, .extent = loop->count}};
-    for (uint32_t i = 0; i < type->rank; i++)
-        axes[1 + i] = type->axes[i];
-    return dt_type_make(type->dtype, type->rank + 1u, axes, type->partial, (DtReduce)type->pending);
-}
-
 static void add_stacked(Backward *l)
 {
     const DtOp *op = l->op;
@@ -144,8 +136,8 @@ static void add_stacked(Backward *l)
         else if (saved.index < op->n_out)
             outside = dt_diff_out(l->v, saved.index);
         else
-            outside =
-                dt_diff_extra(l->v, stacked_type(op->loop, inside->type), saved.index - op->n_out);
+            outside = dt_diff_extra(l->v, dt_loops_stacked(op->loop, inside->type),
+                                    saved.index - op->n_out);
         l->saved[i] = operand(l, outside, inside->type, inside->name);
         l->loop.n_stacked++;
     }

@@ -13,9 +13,6 @@ typedef struct DtRematChoice {
     bool *is_saved; /* per value id: the backward loop takes it over now */
 } DtRematChoice;
 
-/* Scalar maps and axis operations that a kernel can read through. */
-bool dt_remat_is_cheap(DtOpKind kind);
-
 /* Fills choice->kept for the ops of body; choice->is_saved is given. */
 void dt_remat_choose(const DtRemat *line, const DtFunc *body, const DtLoop *loop,
                      DtRematChoice *choice);

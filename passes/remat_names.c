@@ -75,21 +75,6 @@ static bool names_value(const Path *path, const DtOp *op, uint32_t out, const Ne
 
 /* ---- values that stand for others ---- */
 
-bool dt_remat_is_cheap(DtOpKind kind)
-{
-    switch (kind) {
-    case DT_OP_CONST:
-    case DT_OP_IOTA:
-    case DT_OP_RNG:
-    case DT_OP_RELABEL:
-    case DT_OP_SLICE:
-    case DT_OP_PAD:
-    case DT_OP_EXPAND:
-    case DT_OP_WINDOW: return true;
-    default: return dt_op_info[kind].op_class == DT_CLASS_MAP;
-    }
-}
-
 static double bytes_of(const DtValue *value)
 {
     return (double)dt_type_elements(value->type) * (double)dt_dtype_size(value->type->dtype);
@@ -111,7 +96,7 @@ static Roots find_roots(const DtRematChoice *choice, const DtFunc *body, const D
         r.several[body->inputs.at[1 + i]->id] = true;
     for (uint32_t i = 0; i < body->ops.n; i++) {
         const DtOp *op = body->ops.at[i];
-        bool several = !dt_remat_is_cheap(op->kind);
+        bool several = !dt_saved_is_cheap(op->kind);
         const DtValue *root = NULL;
         for (uint32_t k = 0; k < op->n_in; k++) {
             const DtValue *of = r.root[op->in[k]->id];

@@ -314,6 +314,14 @@ DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel 
     return make_one(b, &op, 1, &x, wish);
 }
 
+DtValue *dt_graph_rename(DtBuilder *b, DtValue *x, const char *from, const char *to,
+                         const DtType *wish)
+{
+    DtRelabel entry = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}};
+    entry.to_extent[0] = dt_type_extent(x->type, from);
+    return entry.to_extent[0] < 0 ? x : dt_graph_relabel(b, x, 1, &entry, wish);
+}
+
 DtValue *dt_graph_reorder(DtBuilder *b, DtValue *x, const DtType *order)
 {
     bool equal = x->type->rank == order->rank;

@@ -342,6 +342,8 @@ DtValue *dt_graph_binary(DtBuilder *b, DtOpKind kind, DtValue *x, DtValue *y);
 DtValue *dt_graph_where(DtBuilder *b, DtValue *c, DtValue *x, DtValue *y);
 DtValue *dt_graph_cast(DtBuilder *b, DtValue *x, DtDtype dtype);
 DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel *entries, const DtType *wish);
+/* x with axis `from` called `to`; x itself if it has no such axis. */
+DtValue *dt_graph_rename(DtBuilder *b, DtValue *x, const char *from, const char *to, const DtType *wish);
 DtValue *dt_graph_reorder(DtBuilder *b, DtValue *x, const DtType *order); /* x itself if the order is equal */
 DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t step, int64_t n);
 DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi, int64_t step, double fill);

@@ -114,16 +114,8 @@ static bool is_pair(const Pair *pair)
 
 /* ---- what the backward body is given ---- */
 
-/* Inside its body a value may have an axis called like the loop's; outside it is stacked along that. */
-static DtValue *rename_axis(DtBuilder *b, DtValue *x, const char *from, const char *to,
-                            const DtType *wish)
-{
-    DtRelabel entry = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}};
-    entry.to_extent[0] = dt_type_extent(x->type, from);
-    return dt_graph_relabel(b, x, 1, &entry, wish);
-}
-
-/* The value that a result of the forward body stands for: itself, or what was renamed. */
+/* The value that a result of the forward body stands for: itself, or what was renamed, since inside its body a
+ * value may have an axis called like the loop's, and outside it is stacked along that. */
 static DtValue *behind_result(const Pair *pair, DtValue *result)
 {
     const DtOp *op = result->op;
@@ -145,7 +137,7 @@ static DtValue *as_result(const Pair *pair, DtValue *value)
     DtBuilder b = {.func = body};
     if (value->op != NULL)
         b = (DtBuilder){.func = body, .span = value->op->span, .path = value->op->path};
-    return rename_axis(&b, value, axis, dt_intern_printf("%s.again", axis), NULL);
+    return dt_graph_rename(&b, value, axis, dt_intern_printf("%s.again", axis), NULL);
 }
 
 /* Back in the backward body, before all its ops. */
@@ -155,7 +147,7 @@ static DtValue *renamed_back(const Pair *pair, DtValue *input, const DtValue *re
     DtFunc *body = pair->backward->func;
     DtBuilder b = {.func = body, .span = pair->backward->span};
     const DtRelabel *there = &result->op->relabels[0];
-    DtValue *value = rename_axis(&b, input, there->to[0], there->from[0], type);
+    DtValue *value = dt_graph_rename(&b, input, there->to[0], there->from[0], type);
     for (uint32_t i = body->ops.n - 1; i > 0; i--)
         body->ops.at[i] = body->ops.at[i - 1];
     body->ops.at[0] = value->op;
@@ -306,7 +298,7 @@ static DtValue *instead(Redo *r, DtValue **replaced, DtValue *result)
     if (value != result) {
         DtBuilder b = {.func = r->pair->backward->func, .span = r->pair->backward->span};
         const DtRelabel *out = &result->op->relabels[0];
-        *replaced = rename_axis(&b, *replaced, out->from[0], out->to[0], result->type);
+        *replaced = dt_graph_rename(&b, *replaced, out->from[0], out->to[0], result->type);
     }
     return *replaced;
 }

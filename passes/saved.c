@@ -121,14 +121,6 @@ static const char *renamed_axis(const DtReverse *r, const DtCell *cell)
     return dt_intern_printf("%s.in.%s", loop->axis, loop->label != NULL ? loop->label : "loop");
 }
 
-static DtValue *rename_axis(DtBuilder *b, DtValue *x, const char *from, const char *to,
-                            const DtType *wish)
-{
-    DtRelabel entry = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}};
-    entry.to_extent[0] = dt_type_extent(x->type, from);
-    return dt_graph_relabel(b, x, 1, &entry, wish);
-}
-
 /* The type of a saved value outside the body. */
 static const DtType *saved_type(const DtReverse *r, const DtCell *cell)
 {
@@ -151,7 +143,7 @@ static DtValue *make_saved(DtReverse *r, DtBuilder *b, DtCell *cell)
     const char *name = renamed_axis(r, cell);
     if (name == NULL)
         return cell->handed;
-    return rename_axis(b, cell->handed, name, r->derivative->loop->axis, cell->primal->type);
+    return dt_graph_rename(b, cell->handed, name, r->derivative->loop->axis, cell->primal->type);
 }
 
 static uint32_t index_of_op(const DtReverse *r, const DtOp *op)
@@ -353,8 +345,8 @@ static DtFunc *build_forward(DtReverse *r)
         const char *name = renamed_axis(r, cell);
         DtBuilder b = {.func = fwd, .span = func->span};
         if (name != NULL)
-            cell->forward = rename_axis(&b, cell->forward, r->derivative->loop->axis, name,
-                                        saved_type(r, cell));
+            cell->forward = dt_graph_rename(&b, cell->forward, r->derivative->loop->axis, name,
+                                            saved_type(r, cell));
         if (from.index >= func->results.n)
             dt_graph_return(fwd, cell->forward);
     }

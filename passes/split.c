@@ -201,14 +201,6 @@ static DtFunc *build(Slice *s, int half, const char *name);
 
 /* Inside its body a crossing value may have an axis called like the loop's; outside it is stacked
  * along that. */
-static DtValue *rename_axis(DtBuilder *b, DtValue *x, const char *from, const char *to,
-                            const DtType *wish)
-{
-    DtRelabel entry = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}};
-    entry.to_extent[0] = dt_type_extent(x->type, from);
-    return entry.to_extent[0] < 0 ? x : dt_graph_relabel(b, x, 1, &entry, wish);
-}
-
 static const char *outer_name(const DtLoop *loop)
 {
     return dt_intern_printf("%s.across", loop->axis);
@@ -317,7 +309,7 @@ static void take_cross(Slice *s, DtFunc *func)
     for (uint32_t i = 0; i < n; i++) {
         const DtType *type = (*crossing_place(s, &s->cross.at[i], EARLY))->type;
         if (s->loop != NULL)
-            in[i] = rename_axis(&b, in[i], outer_name(s->loop), s->loop->axis, type);
+            in[i] = dt_graph_rename(&b, in[i], outer_name(s->loop), s->loop->axis, type);
         *crossing_place(s, &s->cross.at[i], LATE) = in[i];
     }
 }
@@ -328,7 +320,7 @@ static void give_cross(Slice *s, DtFunc *func)
     for (uint32_t i = 0; i < s->cross.n; i++) {
         DtValue *value = *crossing_place(s, &s->cross.at[i], EARLY);
         if (s->loop != NULL)
-            value = rename_axis(&b, value, s->loop->axis, outer_name(s->loop), NULL);
+            value = dt_graph_rename(&b, value, s->loop->axis, outer_name(s->loop), NULL);
         dt_graph_return(func, value);
     }
 }

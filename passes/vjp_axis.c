@@ -30,9 +30,7 @@ void dt_vjp_relabel(DtVjp *v)
 static DtValue *slice_scatter(DtVjp *v, DtValue *g, const char *axis, DtRange range, int64_t extent)
 {
     const char *from = dt_intern_printf("%s.from", axis);
-    DtRelabel rename = {
-        .n_from = 1, .n_to = 1, .from = {axis}, .to = {from}, .to_extent = {range.n}};
-    g = dt_graph_relabel(&v->b, g, 1, &rename, NULL);
+    g = dt_graph_rename(&v->b, g, axis, from, NULL);
     DtValue *at = dt_graph_iota(&v->b, (DtAxis){.name = from, .extent = range.n});
     at =
         dt_graph_binary(&v->b, DT_OP_MUL, at, dt_graph_constant(&v->b, DT_I32, (double)range.step));

@@ -5,16 +5,6 @@
 
 #include "base/intern.h"
 
-/* x with axis `from` (if it has one) called `to`. */
-static DtValue *renamed(DtVjp *v, DtValue *x, const char *from, const char *to)
-{
-    const int64_t extent = dt_type_extent(x->type, from);
-    if (extent < 0)
-        return x;
-    DtRelabel entry = {.n_from = 1, .n_to = 1, .from = {from}, .to = {to}, .to_extent = {extent}};
-    return dt_graph_relabel(&v->b, x, 1, &entry, NULL);
-}
-
 /* The rows that were read get their cotangents added: every axis of an index that x keeps is
  * aligned, every other one is summed away. An index may itself have an axis called like an indexed
  * one: it is renamed. */
@@ -32,9 +22,9 @@ void dt_vjp_gather(DtVjp *v)
     }
     for (uint32_t k = 0; k < op->n_axes; k++) {
         const char *fresh = dt_intern_printf("%s.at", op->axes[k]);
-        g = renamed(v, g, op->axes[k], fresh);
+        g = dt_graph_rename(&v->b, g, op->axes[k], fresh, NULL);
         for (uint32_t i = 0; i < op->n_axes; i++)
-            index[i] = renamed(v, index[i], op->axes[k], fresh);
+            index[i] = dt_graph_rename(&v->b, index[i], op->axes[k], fresh, NULL);
     }
     const char *summed[DT_MAX_RANK];
     uint32_t n_summed = 0;

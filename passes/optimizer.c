@@ -187,12 +187,12 @@ static void update_one(Update *u, const Slot *slot)
 static void read_loss_scale(Update *u)
 {
     const DtPrecision *p = u->precision;
-    if (p->dynamic_loss_scale)
-        u->unscale =
-            dt_graph_binary(&u->b, DT_OP_DIV, dt_graph_constant(&u->b, DT_F32, 1),
-                            scalar(u, DT_LOSS_SCALE_INPUT));
-    else if (p->loss_scale > 0 && p->loss_scale != 1)
+    if (p->dynamic_loss_scale) {
+        DtValue *scale = scalar(u, DT_LOSS_SCALE_INPUT), *one = dt_graph_constant(&u->b, DT_F32, 1);
+        u->unscale = dt_graph_binary(&u->b, DT_OP_DIV, one, scale);
+    } else if (p->loss_scale > 0 && p->loss_scale != 1) {
         u->unscale = dt_graph_constant(&u->b, DT_F32, 1 / p->loss_scale);
+    }
 }
 
 /* States take the values that "grad" made for them, unless the step is skipped. */

@@ -32,8 +32,8 @@ void dt_vjp_neg(DtVjp *v) { v->ret[0] = unary(v, DT_OP_NEG, v->cotangent[0]); }
 void dt_vjp_abs(DtVjp *v)
 {
     DtValue *g = v->cotangent[0], *x = dt_diff_in(v, 0), *zero = number(v, 0);
-    DtValue *below =
-        dt_graph_where(&v->b, binary(v, DT_OP_LT, x, zero), unary(v, DT_OP_NEG, g), zero);
+    DtValue *minus = unary(v, DT_OP_NEG, g), *negative = binary(v, DT_OP_LT, x, zero);
+    DtValue *below = dt_graph_where(&v->b, negative, minus, zero);
     v->ret[0] = dt_graph_where(&v->b, binary(v, DT_OP_LT, zero, x), g, below);
 }
 

@@ -89,7 +89,7 @@ void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const
 }
 
 void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduce reduce, char *to,
-                      const char *const *from, uint32_t n, const void **scratch)
+                      const void *const *from, uint32_t n, const void **scratch)
 {
     enum { PIECE = 1024 }; /* elements: stays in the cache */
     int64_t e = dt_kinds_size(dtype);
@@ -98,7 +98,7 @@ void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduc
         for (int64_t i = 0; i < walk.run; i += PIECE) {
             int64_t some = walk.run - i < PIECE ? walk.run - i : PIECE;
             for (uint32_t m = 0; m < n; m++)
-                scratch[m] = from[m] + (walk.from + i) * e;
+                scratch[m] = (const char *)from[m] + (walk.from + i) * e;
             dt_reduce_buffers(dtype, reduce, to + (walk.to + i) * e, scratch, n, some);
         }
     } while (walk_next(&walk));

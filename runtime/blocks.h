@@ -13,6 +13,6 @@ void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const
 
 /* The reduction of the blocks at from[0], from[1], ... (n of them) in that order, to `to`. scratch: room for n. */
 void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduce reduce, char *to,
-                      const char *const *from, uint32_t n, const void **scratch);
+                      const void *const *from, uint32_t n, const void **scratch);
 
 #endif

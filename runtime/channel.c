@@ -17,8 +17,6 @@
 #include <string.h>
 
 enum { LINE = 64 };
-static const uint64_t LARGEST_AREA = (uint64_t)1 << 56;
-__extension__ typedef unsigned __int128 Wide; /* so that sizes out of a plan cannot overflow */
 
 typedef struct Slot {
     _Alignas(LINE) int64_t bytes;
@@ -45,28 +43,23 @@ struct DtChannels {
 
 /* ---- layout ---- */
 
-static uint64_t saturate(Wide bytes)
-{
-    return bytes > LARGEST_AREA ? LARGEST_AREA : (uint64_t)bytes;
-}
-
 static uint64_t slot_bytes(const DtPlanChannel *channel)
 {
-    return saturate(sizeof(Slot) + ((Wide)channel->bytes + LINE - 1) / LINE * LINE);
+    return dt_sync_area(sizeof(Slot) + ((DtSyncWide)channel->bytes + LINE - 1) / LINE * LINE);
 }
 
 static uint64_t ring_bytes(const DtPlanChannel *channel)
 {
-    return saturate(sizeof(Ring) + (Wide)slot_bytes(channel) * channel->slots);
+    return dt_sync_area(sizeof(Ring) + (DtSyncWide)slot_bytes(channel) * channel->slots);
 }
 
 uint64_t dt_channel_bytes(const DtPlan *plan)
 {
-    Wide bytes = 0;
+    DtSyncWide bytes = 0;
     uint32_t copies = plan->n_channels ? plan->meta->n_ranks / dt_plan_stages(plan) : 0;
     for (uint32_t c = 0; c < plan->n_channels; c++)
-        bytes += (Wide)ring_bytes(&plan->channels[c]) * copies;
-    return saturate(bytes);
+        bytes += (DtSyncWide)ring_bytes(&plan->channels[c]) * copies;
+    return dt_sync_area(bytes);
 }
 
 /* The ranks that differ from this one in their stage only have the same number. */
@@ -106,12 +99,7 @@ static bool wait_while(DtChannels *channels, uint32_t c, uint32_t peer_stage, Dt
     const DtPlanChannel *channel = &rank->plan->channels[c];
     const char *name = dt_plan_str(rank->plan, channel->name);
     uint32_t peer = dt_rank_at_stage(rank, peer_stage);
-    double timeout = rank->options ? rank->options->timeout : 0;
-    DtSyncWait wait = {.rank = rank,
-                       .who = who_is_peer,
-                       .context = &peer,
-                       .deadline_ns = timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9)
-                                                                   : 0};
+    DtSyncWait wait = dt_sync_new(rank, who_is_peer, &peer);
     switch (dt_sync_wait(&wait, word, old)) {
     case DT_SYNC_OK: return true;
     case DT_SYNC_STOPPED: return false;

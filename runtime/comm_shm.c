@@ -22,7 +22,6 @@
 enum { LINE = 64, PAGE = 4096, BOUNCE = 1 << 16, BLOCK = 4096 };
 /* arena of a buffer that goes through the bounce buffer */
 static const uint32_t BOUNCED = UINT32_MAX;
-static const uint64_t LARGEST_AREA = (uint64_t)1 << 56;
 
 typedef enum Kind {
     ALL_REDUCE = 1,
@@ -39,7 +38,7 @@ typedef struct Notice {
     uint32_t kind, dtype, reduce;
     uint32_t arena; /* of its buffer; BOUNCED: in its bounce buffer */
     int64_t offset, count;
-    uint32_t to_arena; /* where an all-reduce puts the sum, unless bounced */
+    uint32_t to_arena; /* where an all-reduce puts the sum */
     int64_t to_offset;
 } Notice;
 
@@ -62,8 +61,7 @@ typedef struct Group {
     Member *members;
     uint32_t came; /* barriers that this rank came to */
     uint64_t received;
-    const char **from;    /* by member: for the collective that runs */
-    const void **scratch; /* likewise */
+    const void **from, **scratch; /* by member: for the collective that runs */
 } Group;
 
 struct DtComm {
@@ -76,14 +74,7 @@ struct DtComm {
 
 /* ---- layout ---- */
 
-__extension__ typedef unsigned __int128 Wide; /* so that sizes out of a plan cannot overflow */
-
 static uint64_t up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-static uint64_t saturate(Wide bytes)
-{
-    return bytes > LARGEST_AREA ? LARGEST_AREA : (uint64_t)bytes;
-}
 
 /* Size of group number g; the one after the last is that of all ranks. */
 static uint32_t group_size(const DtPlan *plan, uint32_t g)
@@ -94,8 +85,8 @@ static uint32_t group_size(const DtPlan *plan, uint32_t g)
 /* Bytes of the area of one of the groups with that record. */
 static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
 {
-    Wide size = group_size(plan, g);
-    return saturate(sizeof(Area) + size * sizeof(Member));
+    DtSyncWide size = group_size(plan, g);
+    return dt_sync_area(sizeof(Area) + size * sizeof(Member));
 }
 
 /* Groups of some stages are numbered as those of all stages would be. */
@@ -105,14 +96,14 @@ static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
     uint32_t size = group_size(plan, g);
     if (stages)
         size = size / (uint32_t)__builtin_popcountll(stages) * dt_plan_stages(plan);
-    return saturate((Wide)area_bytes(plan, g) * (plan->meta->n_ranks / size));
+    return dt_sync_area((DtSyncWide)area_bytes(plan, g) * (plan->meta->n_ranks / size));
 }
 
 static uint64_t bounces_at(const DtPlan *plan)
 {
     uint64_t at = 0;
     for (uint32_t g = 0; g <= plan->n_groups; g++)
-        at = saturate((Wide)at + areas_bytes(plan, g));
+        at = dt_sync_area((DtSyncWide)at + areas_bytes(plan, g));
     return up(at, PAGE);
 }
 
@@ -123,7 +114,7 @@ static uint64_t channels_at(const DtPlan *plan)
 
 uint64_t dt_comm_shm_bytes(const DtPlan *plan)
 {
-    return saturate((Wide)channels_at(plan) + dt_channel_bytes(plan));
+    return dt_sync_area((DtSyncWide)channels_at(plan) + dt_channel_bytes(plan));
 }
 
 static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
@@ -145,7 +136,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
                          .me = known->me,
                          .area = (Area *)(void *)area,
                          .members = (Member *)(void *)(area + sizeof(Area)),
-                         .from = DT_NEW_ARRAY(rank->memory, const char *, known->size),
+                         .from = DT_NEW_ARRAY(rank->memory, const void *, known->size),
                          .scratch = DT_NEW_ARRAY(rank->memory, const void *, known->size)};
         at += areas_bytes(plan, g);
     }
@@ -158,22 +149,27 @@ static void close_shm(DtComm *comm)
     (void)comm;
 } /* all of it lies in the rank's arena and mapping */
 
-static Group *find_group(DtComm *comm, const DtRankGroup *known)
+static Group *group_of(const DtComm *comm, const DtRankGroup *known)
 {
     for (uint32_t g = 0; g < comm->n_groups; g++)
         if (comm->groups[g].ranks == known->ranks)
             return &comm->groups[g];
-    dt_rank_fail(comm->rank, DT_EXIT_FAILED,
-                 "a collective over a group of %u ranks that is not in the plan", known->size);
     return NULL;
+}
+
+static Group *find_group(DtComm *comm, const DtRankGroup *known)
+{
+    Group *group = group_of(comm, known);
+    if (group == NULL)
+        dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                     "a collective over a group of %u ranks that is not in the plan", known->size);
+    return group;
 }
 
 static uint64_t received_shm(const DtComm *comm, const DtRankGroup *known)
 {
-    for (uint32_t g = 0; g < comm->n_groups; g++)
-        if (comm->groups[g].ranks == known->ranks)
-            return comm->groups[g].received;
-    return 0;
+    const Group *group = group_of(comm, known);
+    return group ? group->received : 0;
 }
 
 /* ---- waiting ---- */
@@ -192,17 +188,6 @@ static bool report(DtComm *comm, DtSyncResult result, const DtSyncWait *wait)
                             "rank %u has waited for rank %u longer than --timeout allows",
                             comm->rank->rank, wait->lost);
     }
-}
-
-/* The supervisor acts on --timeout first; this is for the case that it cannot. */
-static DtSyncWait new_wait(const DtComm *comm, DtSyncWho *who, const void *context)
-{
-    double timeout = comm->rank->options ? comm->rank->options->timeout : 0;
-    return (DtSyncWait){.rank = comm->rank,
-                        .who = who,
-                        .context = context,
-                        .deadline_ns =
-                            timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9) : 0};
 }
 
 /* The first member that has not come to the barrier. */
@@ -228,7 +213,7 @@ static bool wait_for_all(DtComm *comm, Group *group)
         dt_sync_raise(&area->barrier);
         return true;
     }
-    DtSyncWait wait = new_wait(comm, who_is_missing, group);
+    DtSyncWait wait = dt_sync_new(comm->rank, who_is_missing, group);
     DtSyncResult result = dt_sync_wait(&wait, &area->barrier, before);
     return report(comm, result, &wait);
 }
@@ -251,14 +236,17 @@ static bool is_shared(const DtComm *comm, DtPlaceAt place)
     return place.arena < comm->rank->plan->n_arenas && comm->rank->plan->arenas[place.arena].shared;
 }
 
+static char *at_rank(const DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset)
+{
+    if (arena == BOUNCED)
+        return bounce_of(comm, rank);
+    return comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + arena] + offset;
+}
+
 static char *buffer_of(const DtComm *comm, const Group *group, uint32_t member)
 {
     const Notice *notice = &group->members[member].notice;
-    uint32_t rank = group->ranks[member];
-    if (notice->arena == BOUNCED)
-        return bounce_of(comm, rank);
-    return comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + notice->arena] +
-           notice->offset;
+    return at_rank(comm, group->ranks[member], notice->arena, notice->offset);
 }
 
 /* Members agree when kind, dtype, reduction, count and way (in place or not) are equal. */
@@ -327,7 +315,7 @@ static bool fits_bounce(DtComm *comm, const Piece *piece, uint32_t width)
 /* ---- collectives ---- */
 
 /* What all members hold in their buffers from byte `at` on, in group->from. */
-static const char *const *sources(const DtComm *comm, Group *group, int64_t at)
+static const void *const *sources(const DtComm *comm, Group *group, int64_t at)
 {
     for (uint32_t m = 0; m < group->size; m++)
         group->from[m] = buffer_of(comm, group, m) + at;
@@ -338,11 +326,7 @@ static const char *const *sources(const DtComm *comm, Group *group, int64_t at)
 static char *target_of(const DtComm *comm, const Group *group, uint32_t member)
 {
     const Notice *notice = &group->members[member].notice;
-    uint32_t rank = group->ranks[member];
-    if (notice->arena == BOUNCED)
-        return bounce_of(comm, rank);
-    return comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + notice->to_arena] +
-           notice->to_offset;
+    return at_rank(comm, group->ranks[member], notice->to_arena, notice->to_offset);
 }
 
 /* Sums elements first .. last - 1 of all members in member order, block by block, and stores them to all. */
@@ -353,10 +337,7 @@ static void reduce_range(const DtComm *comm, Group *group, const Piece *piece, i
     int64_t e = piece->element, step = BLOCK / e;
     for (int64_t i = first; i < last; i += step) {
         int64_t n = last - i < step ? last - i : step;
-        const char *const *from = sources(comm, group, i * e);
-        for (uint32_t m = 0; m < group->size; m++)
-            group->scratch[m] = from[m];
-        dt_reduce_buffers(piece->notice.dtype, piece->notice.reduce, sum, group->scratch,
+        dt_reduce_buffers(piece->notice.dtype, piece->notice.reduce, sum, sources(comm, group, i * e),
                           group->size, n);
         for (uint32_t m = 0; m < group->size; m++)
             memcpy(target_of(comm, group, m) + i * e, sum, (size_t)(n * e));
@@ -389,7 +370,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
     bool bounces = piece.notice.arena == BOUNCED || !is_shared(comm, to);
     if (bounces)
         piece.notice.arena = BOUNCED;
-    piece.notice.to_arena = to.arena;
+    piece.notice.to_arena = bounces ? BOUNCED : to.arena;
     piece.notice.to_offset = to.offset;
     int64_t e = piece.element, done = 0, first, last;
     char *bounce = bounce_of(comm, comm->rank->rank);
@@ -478,12 +459,10 @@ static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done
         memcpy(bounce + m * n * e, x->from.at + (m * x->count + done) * e, (size_t)(n * e));
     if (!meet(comm, group, &x->piece.notice))
         return false;
-    const char *const *from = sources(comm, group, x->sends > 1 ? group->me * n * e : 0);
+    const void *const *from = sources(comm, group, x->sends > 1 ? group->me * n * e : 0);
     if (x->piece.notice.kind == REDUCE_SCATTER) {
-        for (uint32_t m = 0; m < group->size; m++)
-            group->scratch[m] = from[m];
-        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, x->to.at + done * e,
-                          group->scratch, group->size, n);
+        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, x->to.at + done * e, from,
+                          group->size, n);
     } else {
         for (uint32_t q = 0; q < group->size; q++) {
             int64_t number = block_number(x, group, q);
@@ -495,76 +474,63 @@ static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done
     return part(comm, group);
 }
 
-static bool exchange(DtComm *comm, Group *group, Exchange *x)
+/* blocks, sends, count: as in Exchange; sends 0: one block for each member. */
+static bool exchange(DtComm *comm, const DtRankGroup *known, Piece piece, DtPlaceAt to, DtPlaceAt from,
+                     const DtRankBlocks *blocks, int64_t count, uint32_t sends)
 {
-    if (x->piece.notice.arena != BOUNCED)
-        return exchange_in_place(comm, group, x);
-    if (x->blocks)
+    Group *group = find_group(comm, known);
+    if (group == NULL)
+        return false;
+    Exchange x = {.piece = piece,
+                  .to = to,
+                  .from = from,
+                  .count = count,
+                  .sends = sends ? sends : group->size,
+                  .blocks = blocks};
+    if (piece.notice.arena != BOUNCED)
+        return exchange_in_place(comm, group, &x);
+    if (blocks)
         return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
                             "an exchange of strided blocks outside shared memory");
-    if (!fits_bounce(comm, &x->piece, x->sends))
+    if (!fits_bounce(comm, &piece, x.sends))
         return false;
     int64_t done = 0;
     do {
-        int64_t n = piece_count(&x->piece, x->count - done, x->sends);
-        if (!exchange_piece(comm, group, x, done, n))
+        int64_t n = piece_count(&piece, count - done, x.sends);
+        if (!exchange_piece(comm, group, &x, done, n))
             return false;
         done += n;
-    } while (done < x->count);
+    } while (done < count);
     return true;
 }
 
 static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
-    Group *group = find_group(comm, known);
-    return group && exchange(comm, group,
-                             &(Exchange){.piece = new_piece(comm, ALL_GATHER, from, dtype, DT_PLAN_SUM),
-                                         .to = to,
-                                         .from = from,
-                                         .count = count,
-                                         .sends = 1,
-                                         .blocks = blocks});
+    return exchange(comm, known, new_piece(comm, ALL_GATHER, from, dtype, DT_PLAN_SUM), to, from, blocks,
+                    count, 1);
 }
 
 static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                            const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype,
                            DtPlanReduce reduce)
 {
-    Group *group = find_group(comm, known);
-    return group && can_reduce(comm, dtype) &&
-           exchange(comm, group,
-                    &(Exchange){.piece = new_piece(comm, REDUCE_SCATTER, from, dtype, reduce),
-                                .to = to,
-                                .from = from,
-                                .count = count,
-                                .sends = group->size,
-                                .blocks = blocks});
+    return can_reduce(comm, dtype) &&
+           exchange(comm, known, new_piece(comm, REDUCE_SCATTER, from, dtype, reduce), to, from, blocks,
+                    count, 0);
 }
 
 static bool all_to_all(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
-    Group *group = find_group(comm, known);
-    return group && exchange(comm, group,
-                             &(Exchange){.piece = new_piece(comm, ALL_TO_ALL, from, dtype, DT_PLAN_SUM),
-                                         .to = to,
-                                         .from = from,
-                                         .count = count,
-                                         .sends = group->size,
-                                         .blocks = blocks});
+    return exchange(comm, known, new_piece(comm, ALL_TO_ALL, from, dtype, DT_PLAN_SUM), to, from, blocks,
+                    count, 0);
 }
 
 static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from, int64_t count,
                   DtPlanDtype dtype)
 {
-    Group *group = find_group(comm, known);
-    return group && exchange(comm, group,
-                             &(Exchange){.piece = new_piece(comm, SHIFT, from, dtype, DT_PLAN_SUM),
-                                         .to = to,
-                                         .from = from,
-                                         .count = count,
-                                         .sends = 1});
+    return exchange(comm, known, new_piece(comm, SHIFT, from, dtype, DT_PLAN_SUM), to, from, NULL, count, 1);
 }
 
 static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,

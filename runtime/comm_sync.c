@@ -77,6 +77,16 @@ static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old
     return result;
 }
 
+DtSyncWait dt_sync_new(const DtRank *rank, DtSyncWho *who, const void *context)
+{
+    double timeout = rank->options ? rank->options->timeout : 0;
+    return (DtSyncWait){.rank = rank,
+                        .who = who,
+                        .context = context,
+                        .deadline_ns =
+                            timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9) : 0};
+}
+
 DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -92,4 +102,10 @@ void dt_sync_raise(DtSyncWord *word)
     atomic_fetch_add(&word->value, 1);
     if (atomic_load(&word->sleepers) > 0)
         syscall(SYS_futex, &word->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+uint64_t dt_sync_area(DtSyncWide bytes)
+{
+    const uint64_t largest = (uint64_t)1 << 56;
+    return bytes > largest ? largest : (uint64_t)bytes;
 }

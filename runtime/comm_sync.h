@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for other ranks through words in the shared mapping (comm_sync.c). */
+/* Waiting for other ranks through words in the shared mapping (comm_sync.c); and the sizes of areas there. */
 #ifndef DT_RUNTIME_COMM_SYNC_H
 #define DT_RUNTIME_COMM_SYNC_H
 
@@ -26,10 +26,19 @@ typedef struct DtSyncWait {
     uint32_t lost;        /* set with LOST and LATE: who */
 } DtSyncWait;
 
+/* A wait of the rank, no longer than --timeout allows and 2 s more: the supervisor acts on that first; this is
+ * for the case that it cannot. */
+DtSyncWait dt_sync_new(const DtRank *rank, DtSyncWho *who, const void *context);
+
 /* Waits while word's value is old. What others wrote before they raised it is visible afterwards. */
 DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old);
 
 /* Adds one to the word (publishing all earlier writes) and wakes its sleepers. */
 void dt_sync_raise(DtSyncWord *word);
+
+/* Bytes of an area of the mapping, computed so wide that sizes out of a plan cannot overflow; saturates far above
+ * what any machine has. */
+__extension__ typedef unsigned __int128 DtSyncWide;
+uint64_t dt_sync_area(DtSyncWide bytes);
 
 #endif

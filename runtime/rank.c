@@ -67,12 +67,11 @@ uint32_t dt_rank_stage(const DtPlan *plan, uint32_t rank)
 
 uint32_t dt_rank_at_stage(const DtRank *rank, uint32_t stage)
 {
-    const DtPlan *plan = rank->plan;
-    uint32_t number = 0;
-    for (uint32_t m = 0; m < plan->n_mesh; m++)
-        number = number * plan->mesh[m].size +
-                 (m + 1 == plan->meta->pipeline ? stage : (uint32_t)rank->coord[m]);
-    return number;
+    int64_t at[16];
+    memcpy(at, rank->coord, sizeof at);
+    if (rank->plan->meta->pipeline > 0)
+        at[rank->plan->meta->pipeline - 1] = stage;
+    return rank_at(rank->plan, at);
 }
 
 DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16],

@@ -109,6 +109,8 @@ const char *dt_kinds_name(uint32_t dtype)
     return dtype < DT_PLAN_DTYPES ? dtype_names[dtype] : "?";
 }
 
+const char *dt_kinds_inst(uint32_t kind) { return kind < DT_INST_KINDS ? inst_names[kind] : "?"; }
+
 const DtPlanRecord *dt_fields_find(const char *tag)
 {
     for (size_t i = 0; i < DT_RECORDS; i++)

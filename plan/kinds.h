@@ -82,5 +82,7 @@ typedef enum DtPlanUpdate { DT_PLAN_ADAMW, DT_PLAN_SGD, DT_PLAN_UPDATES } DtPlan
 /* Bytes of an element; 0 for a number that is no dtype. */
 int64_t dt_kinds_size(uint32_t dtype);
 const char *dt_kinds_name(uint32_t dtype);
+/* Of an instruction (DtPlanInstKind): "all_reduce". */
+const char *dt_kinds_inst(uint32_t kind);
 
 #endif

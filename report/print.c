@@ -15,28 +15,6 @@ static const char *const arena_names[DT_ARENA_KINDS] = {
     [DT_ARENA_WORKSPACE] = "workspace",
 };
 
-static const char *const inst_names[DT_INST_KINDS] = {
-    [DT_INST_KERNEL] = "kernel",
-    [DT_INST_GEMM] = "gemm",
-    [DT_INST_COPY] = "copy",
-    [DT_INST_ZERO] = "zero",
-    [DT_INST_READ] = "read",
-    [DT_INST_ALL_REDUCE] = "all_reduce",
-    [DT_INST_ALL_GATHER] = "all_gather",
-    [DT_INST_REDUCE_SCATTER] = "reduce_scatter",
-    [DT_INST_ALL_TO_ALL] = "all_to_all",
-    [DT_INST_SHIFT] = "shift",
-    [DT_INST_BROADCAST] = "broadcast",
-    [DT_INST_SEND] = "send",
-    [DT_INST_RECV] = "recv",
-    [DT_INST_BARRIER] = "barrier",
-};
-
-const char *dt_report_kind(uint32_t inst_kind)
-{
-    return inst_kind < DT_INST_KINDS ? inst_names[inst_kind] : "?";
-}
-
 static int64_t arena_bytes(const DtPlan *plan, uint32_t kind, uint32_t stage)
 {
     int64_t bytes = 0;
@@ -141,7 +119,7 @@ static void print_entry(const DtPlan *plan, const DtReportEntry *counts, uint32_
     for (uint32_t kind = 0; kind < DT_INST_KINDS; kind++) {
         if (!entry.runs[kind])
             continue;
-        dt_text_printf(text, "  %-16s %8lld x", inst_names[kind], (long long)entry.runs[kind]);
+        dt_text_printf(text, "  %-16s %8lld x", dt_kinds_inst(kind), (long long)entry.runs[kind]);
         if (entry.flops[kind] > 0)
             dt_text_printf(text, "  %12.4g GFLOP", entry.flops[kind] * 1e-9);
         if (entry.received[kind] > 0)
@@ -211,8 +189,18 @@ static int by_weight(const void *a, const void *b)
     return x->ref < y->ref ? -1 : x->ref > y->ref;
 }
 
-static void add_runs(Line *line, const DtPlanInst *inst, int64_t runs)
+typedef struct Lines {
+    uint32_t kind; /* of instruction */
+    Line *at;
+} Lines;
+
+static void add_runs(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
 {
+    const Lines *lines = context;
+    (void)ranks;
+    if (inst->kind != lines->kind)
+        return;
+    Line *line = &lines->at[inst->ref];
     if (!line->runs)
         line->span = inst->span;
     line->runs += runs;
@@ -221,21 +209,10 @@ static void add_runs(Line *line, const DtPlanInst *inst, int64_t runs)
 /* Runs per GEMM or kernel over a whole step and its update. */
 static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line *ret_lines)
 {
-    int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
-    if (!runs)
-        abort();
+    Lines lines = {kind, ret_lines};
     for (uint32_t i = 0; i < n; i++)
         ret_lines[i] = (Line){.ref = i};
-    for (uint32_t e = 0; e < plan->n_entries; e++) {
-        const char *name = dt_plan_str(plan, plan->entries[e].name);
-        if (strcmp(name, "step") && strcmp(name, "update"))
-            continue;
-        dt_report_runs(plan, e, runs);
-        for (uint32_t i = 0; i < plan->n_insts; i++)
-            if (plan->insts[i].kind == kind && runs[i])
-                add_runs(&ret_lines[plan->insts[i].ref], &plan->insts[i], runs[i]);
-    }
-    free(runs);
+    dt_report_visit_step(plan, add_runs, &lines);
     for (uint32_t i = 0; i < n; i++)
         ret_lines[i].weight =
             (double)ret_lines[i].runs *
@@ -342,7 +319,7 @@ static json_t *json_entry(const DtPlan *plan, uint32_t number)
     for (uint32_t kind = 0; kind < DT_INST_KINDS; kind++)
         if (entry.runs[kind])
             json_array_append_new(kinds,
-                                  json_pack("{s:s, s:I, s:f, s:f}", "kind", inst_names[kind],
+                                  json_pack("{s:s, s:I, s:f, s:f}", "kind", dt_kinds_inst(kind),
                                             "runs", (json_int_t)entry.runs[kind], "flops",
                                             entry.flops[kind], "received", entry.received[kind]));
     json_t *json = json_pack("{s:s, s:o}", "name", entry.name, "instructions", kinds);

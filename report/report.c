@@ -52,11 +52,15 @@ double dt_report_gemm_flops(const DtPlanGemm *gemm)
     return flops;
 }
 
+bool dt_report_is_collective(const DtPlanInst *inst)
+{
+    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BROADCAST;
+}
+
 double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
 {
     double bytes = (double)inst->count * (double)dt_kinds_size(inst->dtype);
-    bool in_group = inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BROADCAST;
-    double n = in_group ? plan->groups[inst->ref].size : 1;
+    double n = dt_report_is_collective(inst) ? plan->groups[inst->ref].size : 1;
     switch (inst->kind) {
     case DT_INST_ALL_REDUCE: return 2 * bytes * (n - 1);
     case DT_INST_ALL_GATHER:
@@ -71,8 +75,7 @@ double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
 
 double dt_report_received(const DtPlan *plan, const DtPlanInst *inst)
 {
-    bool in_group = inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BROADCAST;
-    return dt_report_members(plan, inst) / (in_group ? plan->groups[inst->ref].size : 1);
+    return dt_report_members(plan, inst) / (dt_report_is_collective(inst) ? plan->groups[inst->ref].size : 1);
 }
 
 static double flops(const DtPlan *plan, const DtPlanInst *inst)
@@ -94,6 +97,26 @@ void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entr
         ret_entry->runs[inst->kind] += runs[i];
         ret_entry->flops[inst->kind] += (double)runs[i] * flops(plan, inst);
         ret_entry->received[inst->kind] += (double)runs[i] * dt_report_received(plan, inst);
+    }
+    free(runs);
+}
+
+void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *context)
+{
+    int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
+    if (!runs)
+        abort();
+    for (uint32_t e = 0; e < plan->n_entries; e++) {
+        const char *name = dt_plan_str(plan, plan->entries[e].name);
+        if (strcmp(name, "step") && strcmp(name, "update"))
+            continue;
+        double ranks = plan->meta->n_ranks;
+        if (plan->entries[e].stage >= 0)
+            ranks /= dt_plan_stages(plan);
+        dt_report_runs(plan, e, runs);
+        for (uint32_t i = 0; i < plan->n_insts; i++)
+            if (runs[i])
+                visit(context, &plan->insts[i], runs[i], ranks);
     }
     free(runs);
 }

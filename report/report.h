@@ -26,6 +26,14 @@ void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs);
 /* Whether other entries call it: a piece of a pipeline, which is counted there. */
 bool dt_report_is_part(const DtPlan *plan, uint32_t entry);
 
+/* Calls visit once for every instruction of each entry of a step and its update: how often it runs in the entry, and
+ * on how many ranks the entry runs. */
+typedef void DtReportVisit(void *context, const DtPlanInst *inst, int64_t runs, double ranks);
+void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *context);
+
+/* Whether it moves data in a group: inst->ref is that of the group. */
+bool dt_report_is_collective(const DtPlanInst *inst);
+
 /* Bytes that one rank receives in one run of the instruction, of all members the mean: with v the bytes of the
  * whole tensor and n ranks, 2 v (n-1)/n for an all_reduce, v (n-1)/n for all_gather and reduce_scatter,
  * v (n-1)/n^2 for an all_to_all. */
@@ -44,8 +52,6 @@ void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReport
 void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text);
 
 double dt_report_gemm_flops(const DtPlanGemm *gemm);
-
-const char *dt_report_kind(uint32_t inst_kind); /* "gemm" */
 
 /* The schedule: what runs in which order, how often, from which line. */
 void dt_report_schedule(const DtPlan *plan, DtText *ret_text);

@@ -2,6 +2,8 @@
 /* The schedule of a plan as indented text: what runs in which order, how often, from which line. */
 #include "report/report.h"
 
+#include "plan/kinds.h"
+
 #include <string.h>
 
 static void indent(DtText *text, uint32_t depth)
@@ -13,7 +15,7 @@ static void indent(DtText *text, uint32_t depth)
 /* What an instruction does: the kernel's name, the product's shape, or the collective's mesh axes. */
 static void print_inst(const DtPlan *plan, const DtPlanInst *inst, DtText *text)
 {
-    dt_text_add(text, dt_report_kind(inst->kind));
+    dt_text_add(text, dt_kinds_inst(inst->kind));
     if (inst->kind == DT_INST_KERNEL) {
         dt_text_printf(text, " %s", dt_plan_str(plan, plan->kernels[inst->ref].name));
     } else if (inst->kind == DT_INST_GEMM) {

@@ -8,34 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_collective(const DtPlanInst *inst)
-{
-    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BROADCAST;
-}
-
-typedef void Visit(void *context, const DtPlanInst *inst, int64_t runs, double ranks);
-
-/* Every instruction of a step and its update, once for each entry: how often it runs on how many ranks. */
-static void visit_step(const DtPlan *plan, Visit *visit, void *context)
-{
-    int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
-    if (!runs)
-        abort();
-    for (uint32_t e = 0; e < plan->n_entries; e++) {
-        const char *name = dt_plan_str(plan, plan->entries[e].name);
-        if (strcmp(name, "step") && strcmp(name, "update"))
-            continue;
-        double ranks = plan->meta->n_ranks;
-        if (plan->entries[e].stage >= 0)
-            ranks /= dt_plan_stages(plan);
-        dt_report_runs(plan, e, runs);
-        for (uint32_t i = 0; i < plan->n_insts; i++)
-            if (runs[i])
-                visit(context, &plan->insts[i], runs[i], ranks);
-    }
-    free(runs);
-}
-
 /* ---- groups and channels ---- */
 
 typedef struct Sums {
@@ -46,7 +18,7 @@ typedef struct Sums {
 static void add_to_sums(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
 {
     const Sums *sums = context;
-    if (is_collective(inst)) {
+    if (dt_report_is_collective(inst)) {
         DtReportTraffic *sum = &sums->groups[inst->ref];
         sum->runs += runs;
         sum->received += (double)runs * ranks * dt_report_members(sums->plan, inst) /
@@ -63,7 +35,7 @@ void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReport
     Sums sums = {plan, ret_groups, ret_channels};
     memset(ret_groups, 0, plan->n_groups * sizeof *ret_groups);
     memset(ret_channels, 0, plan->n_channels * sizeof *ret_channels);
-    visit_step(plan, add_to_sums, &sums);
+    dt_report_visit_step(plan, add_to_sums, &sums);
 }
 
 /* "data tp" */
@@ -95,7 +67,7 @@ static void add_row(void *context, const DtPlanInst *inst, int64_t runs, double 
 {
     Rows *rows = context;
     (void)ranks;
-    if (is_collective(inst))
+    if (dt_report_is_collective(inst))
         rows->at[rows->n++] = (Row){inst, runs, (double)runs * dt_report_received(rows->plan, inst)};
 }
 
@@ -139,7 +111,7 @@ static Rows collectives_of(const DtPlan *plan)
     rows.at = calloc((size_t)plan->n_insts * (plan->n_entries + 1) + 1, sizeof *rows.at);
     if (!rows.at)
         abort();
-    visit_step(plan, add_row, &rows);
+    dt_report_visit_step(plan, add_row, &rows);
     merge(&rows);
     return rows;
 }
@@ -148,7 +120,7 @@ static Rows collectives_of(const DtPlan *plan)
 static const char *reason(const DtPlan *plan, const DtPlanInst *inst)
 {
     const char *text = inst->span < plan->n_spans ? dt_plan_str(plan, plan->spans[inst->span].text) : "";
-    return strcmp(text, dt_report_kind(inst->kind)) == 0 ? "" : text;
+    return strcmp(text, dt_kinds_inst(inst->kind)) == 0 ? "" : text;
 }
 
 void dt_traffic_print(const DtPlan *plan, DtText *text)
@@ -175,7 +147,7 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
     for (uint32_t i = 0; i < rows.n; i++) {
         const DtPlanInst *inst = rows.at[i].inst;
         const char *why = reason(plan, inst);
-        dt_text_printf(text, "  %8lld x  %-14s %12s  ", (long long)rows.at[i].runs, dt_report_kind(inst->kind),
+        dt_text_printf(text, "  %8lld x  %-14s %12s  ", (long long)rows.at[i].runs, dt_kinds_inst(inst->kind),
                        dt_text_bytes(buf, rows.at[i].received));
         add_mesh_axes(plan, inst->ref, text);
         dt_text_printf(text, "%s%s", *why ? ": " : "", why);
@@ -217,7 +189,7 @@ json_t *dt_traffic_json(const DtPlan *plan)
         const DtPlanInst *inst = rows.at[i].inst;
         const DtPlanSpan *span = inst->span < plan->n_spans ? &plan->spans[inst->span] : NULL;
         json_array_append_new(
-            list, json_pack("{s:s, s:o, s:I, s:f, s:s, s:s, s:i, s:s}", "kind", dt_report_kind(inst->kind), "axes",
+            list, json_pack("{s:s, s:o, s:I, s:f, s:s, s:s, s:i, s:s}", "kind", dt_kinds_inst(inst->kind), "axes",
                             json_axes(plan, inst->ref), "runs", (json_int_t)rows.at[i].runs, "received",
                             rows.at[i].received, "why", reason(plan, inst), "file",
                             span ? dt_plan_str(plan, span->file) : "", "line", span ? (int)span->line : 0, "path", span ? dt_plan_str(plan, span->path) : ""));

@@ -84,10 +84,6 @@ static void add_json_string(DtText *text, const char *string)
     dt_text_add(text, "\"");
 }
 
-static const char *const inst_names[DT_INST_KINDS] = {
-    "kernel",         "gemm",      "copy", "zero", "read",    "all_reduce", "all_gather",
-    "reduce_scatter", "all_to_all", "shift", "broadcast", "send", "recv", "barrier"};
-
 static bool is_communication(const DtPlanInst *inst)
 {
     return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BARRIER;
@@ -106,7 +102,7 @@ static void add_inst_name(DtText *text, const DtPlan *plan, const DtPlanInst *in
         snprintf(name, sizeof name, batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld",
                  (long long)g->m, (long long)g->n, (long long)g->k, (long long)batch);
     } else
-        snprintf(name, sizeof name, "%s", inst_names[inst->kind]);
+        snprintf(name, sizeof name, "%s", dt_kinds_inst(inst->kind));
     add_json_string(text, name);
 }
 

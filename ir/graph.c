@@ -22,7 +22,6 @@ DtModule *dt_graph_module(DtArena *arena, DtDiags *diags)
     return module;
 }
 
-/* The function of that name, or NULL. */
 int64_t dt_module_logical(const DtModule *module, const DtAxis *axis)
 {
     for (uint32_t i = 0; i < module->padded.n; i++)
@@ -43,6 +42,7 @@ const DtType *dt_module_logical_type(const DtModule *module, const DtType *type)
     return dt_type_plain(type->dtype, type->rank, axes);
 }
 
+/* The function of that name, or NULL. */
 DtFunc *dt_graph_find(const DtModule *module, const char *name)
 {
     const char *interned = dt_intern(name);

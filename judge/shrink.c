@@ -5,6 +5,7 @@
  * layout). */
 #include "judge/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Shrink {
@@ -119,8 +120,7 @@ static void shrink_dim(Shrink *s, uint32_t option)
     static const int64_t tries[] = {2,  3,  4,  5,  6,  8,  9,  10, 12, 16,
                                     18, 20, 24, 32, 36, 48, 64, 96, 128};
     DtOption before = s->dims.at[option];
-    int64_t most = 0;
-    sscanf(before.value, "%lld", (long long *)&most);
+    int64_t most = strtoll(before.value, NULL, 10);
     for (size_t i = 0; i < DT_COUNT(tries) && tries[i] < most; i++) {
         s->dims.at[option].value = number(s, tries[i]);
         if (tries[i] >= s->least && works(s))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The placed module's side: running an entry on all ranks. Results go where generated code puts them: micro-batches add up in the buffer of a result that
- * accumulates, the last one stays in others, and sums that are pending over ranks are completed at the
- * end of the entry unless the store's type says that they stay pending. */
+/* The placed module's side: running an entry on all ranks. Results go where generated code puts them:
+ * micro-batches add up in the buffer of a result that accumulates, the last one stays in others, and sums
+ * that are pending over ranks are completed at the end of the entry unless the store's type says that they
+ * stay pending. */
 #include "judge/internal.h"
 
 #include "ir/interp_eval.h"
@@ -239,16 +240,20 @@ static bool run_all(DtJudge *j, const DtEntryPoint *entry)
     return dt_judge_settle(j, entry, raw);
 }
 
-/* A prologue's results are inputs of the entry that it belongs to. */
+void dt_judge_keep_early(DtJudge *j)
+{
+    for (uint32_t i = 0; i < j->named.n; i++)
+        DT_PUSH(j->arena, j->early, j->named.at[i]);
+    j->named.n = 0;
+}
+
 static bool run_prologue(DtJudge *j, const char *entry)
 {
     const DtEntryPoint *prologue =
         dt_judge_entry(j->of->placed, dt_arena_printf(j->arena, "%s.prologue", entry));
     if (prologue && !run_all(j, prologue))
         return false;
-    for (uint32_t i = 0; i < j->named.n; i++)
-        DT_PUSH(j->arena, j->early, j->named.at[i]);
-    j->named.n = 0;
+    dt_judge_keep_early(j);
     return true;
 }
 

@@ -98,30 +98,51 @@ DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint3
     return sum;
 }
 
+/* ---- entries that every stage has its part of ---- */
+
+/* The parts `name.<stage>` of an entry, each on the ranks of its stage; ret_found: how many there are. */
+static bool run_parts(DtJudge *j, const char *name, uint32_t *ret_found)
+{
+    const DtModule *module = j->of->placed;
+    *ret_found = 0;
+    for (uint32_t stage = 0; stage < module->pipeline->n_stages; stage++) {
+        const DtEntryPoint *entry =
+            dt_judge_entry(module, dt_arena_printf(j->arena, "%s.%u", name, stage));
+        if (!entry)
+            continue;
+        int64_t at[DT_MAX_MESH] = {0};
+        at[module->pipeline->mesh] = stage;
+        DtTensor **raw = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n * j->n + 1);
+        dt_judge_evaluate(j, entry, (uint16_t)(1u << module->pipeline->mesh), at, raw);
+        if (!dt_judge_settle(j, entry, raw))
+            return false;
+        ++*ret_found;
+    }
+    return true;
+}
+
 /* "update": every stage's part, again and again until all sums over stages are those of final values: each round
  * settles at least the first that is not yet. */
 static bool run_update(DtJudge *j, const char *name)
 {
-    const DtModule *module = j->of->placed;
     uint32_t found = 0;
     j->across.n = 0;
     for (uint32_t round = 0; round < j->across.n + 2; round++) {
-        j->named.n = j->stored.n = found = 0;
-        for (uint32_t stage = 0; stage < module->pipeline->n_stages; stage++) {
-            const DtEntryPoint *entry =
-                dt_judge_entry(module, dt_arena_printf(j->arena, "%s.%u", name, stage));
-            if (!entry)
-                continue;
-            int64_t at[DT_MAX_MESH] = {0};
-            at[module->pipeline->mesh] = stage;
-            DtTensor **raw = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n * j->n + 1);
-            dt_judge_evaluate(j, entry, (uint16_t)(1u << module->pipeline->mesh), at, raw);
-            if (!dt_judge_settle(j, entry, raw))
-                return false;
-            found++;
-        }
+        j->named.n = j->stored.n = 0;
+        if (!run_parts(j, name, &found))
+            return false;
     }
     return found > 0 || dt_judge_problem(j, "no stage has an entry %s", name);
+}
+
+/* On the stages that read its results. */
+static bool run_prologues(DtJudge *j, const char *name)
+{
+    uint32_t found;
+    if (!run_parts(j, dt_arena_printf(j->arena, "%s.prologue", name), &found))
+        return false;
+    dt_judge_keep_early(j);
+    return true;
 }
 
 /* ---- actions ---- */
@@ -232,27 +253,6 @@ static bool run_actions(Staged *s)
 }
 
 /* ---- runs ---- */
-
-static bool run_prologues(DtJudge *j, const char *name)
-{
-    const DtModule *module = j->of->placed;
-    for (uint32_t stage = 0; stage < module->pipeline->n_stages; stage++) {
-        const DtEntryPoint *entry =
-            dt_judge_entry(module, dt_arena_printf(j->arena, "%s.prologue.%u", name, stage));
-        if (!entry)
-            continue;
-        int64_t at[DT_MAX_MESH] = {0};
-        at[module->pipeline->mesh] = stage;
-        DtTensor **raw = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n * j->n + 1);
-        dt_judge_evaluate(j, entry, (uint16_t)(1u << module->pipeline->mesh), at, raw);
-        if (!dt_judge_settle(j, entry, raw))
-            return false;
-    }
-    for (uint32_t i = 0; i < j->named.n; i++)
-        DT_PUSH(j->arena, j->early, j->named.at[i]);
-    j->named.n = 0;
-    return true;
-}
 
 static bool settle_pieces(Staged *s)
 {

@@ -72,14 +72,14 @@ void dt_eval_dot(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor
     } while (dt_walk_next(&walk));
 }
 
+const DtOpKind dt_interp_combining[] = {
+    [DT_REDUCE_SUM] = DT_OP_ADD, [DT_REDUCE_MAX] = DT_OP_MAX, [DT_REDUCE_MIN] = DT_OP_MIN};
+
 static DtOpKind combining_op(const DtInterp *interp, const DtOp *op)
 {
-    switch (op->reduce) {
-    case DT_REDUCE_SUM: return DT_OP_ADD;
-    case DT_REDUCE_MAX: return DT_OP_MAX;
-    case DT_REDUCE_MIN: return DT_OP_MIN;
-    }
-    dt_interp_fail(interp, op, "no reduction %d", (int)op->reduce);
+    if ((unsigned)op->reduce >= DT_COUNT(dt_interp_combining))
+        dt_interp_fail(interp, op, "no reduction %d", (int)op->reduce);
+    return dt_interp_combining[op->reduce];
 }
 
 void dt_eval_reduce(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)

@@ -42,6 +42,8 @@ DtTensor *dt_interp_slice(DtInterp *interp, const DtOp *loop, const DtTensor *wh
 
 /* One element of a map with two operands of this dtype (interp_map.c). */
 double dt_interp_binary(DtOpKind kind, DtDtype dtype, double x, double y);
+/* The map by which a reduction combines two elements; by DtReduce. */
+extern const DtOpKind dt_interp_combining[3];
 
 /* Aborts with the message, the op, its types and its span. For broken invariants only: a verified
  * serial module never gets here. */

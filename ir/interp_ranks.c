@@ -180,11 +180,7 @@ static void run_local(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **
 /* Whether the ranks differ at most in the op's mesh axes. */
 static bool same_group(const Run *run, const DtOp *op, uint32_t a, uint32_t b)
 {
-    for (uint32_t m = 0; m < run->mesh->n; m++)
-        if (!(op->mesh >> m & 1) &&
-            dt_ranks_coordinate(run->mesh, a, m) != dt_ranks_coordinate(run->mesh, b, m))
-            return false;
-    return true;
+    return dt_ranks_together(run->mesh, ~(unsigned)op->mesh, a, b);
 }
 
 /* The operand's element at these positions in whole axes, as rank `rank` can get it. */
@@ -208,15 +204,15 @@ static double remote_element(Run *run, const DtOp *op, DtTensor *const *parts, u
 static double reduced_element(Run *run, const DtOp *op, DtTensor *const *parts, uint32_t rank,
                               const int64_t *global)
 {
-    static const DtOpKind kinds[] = {DT_OP_ADD, DT_OP_MAX, DT_OP_MIN};
     const DtType *type = op->in[0]->type;
+    const DtOpKind combine = dt_interp_combining[type->pending];
     double value = 0;
     bool is_first = true;
     for (uint32_t member = 0; member < run->n; member++) {
         if (!same_group(run, op, rank, member))
             continue;
         double term = remote_element(run, op, parts, member, global);
-        value = is_first ? term : dt_interp_binary(kinds[type->pending], type->dtype, value, term);
+        value = is_first ? term : dt_interp_binary(combine, type->dtype, value, term);
         is_first = false;
     }
     return value;

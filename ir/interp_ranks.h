@@ -20,6 +20,9 @@ int64_t dt_ranks_coordinate(const DtMesh *mesh, uint32_t rank, uint32_t axis);
 /* The rank with another coordinate on one axis of the mesh. */
 uint32_t dt_ranks_move(const DtMesh *mesh, uint32_t rank, uint32_t axis, int64_t coordinate);
 
+/* Whether two ranks have the same coordinates on the mesh axes of these bits. */
+bool dt_ranks_together(const DtMesh *mesh, unsigned axes, uint32_t a, uint32_t b);
+
 /* Position in the whole axis of element `local` of the rank's part. Several mesh axes cut an axis
  * major to minor into contiguous blocks; in zigzag order part i of n is blocks i and 2n - 1 - i of
  * 2n. Aborts if the axis does not divide. */
@@ -37,6 +40,9 @@ const DtType *dt_ranks_local(const DtType *type, const DtMesh *mesh);
 DtTensor *dt_ranks_slice(DtArena *arena, const DtTensor *whole, const DtType *type,
                          const DtMesh *mesh, uint32_t rank);
 
+/* Within 1e-12 of the larger one, or both NaN: what copies of one value are. */
+bool dt_ranks_equal(double a, double b);
+
 /* Where two ranks hold different copies of what should be equal. */
 typedef struct DtRanksDifference {
     uint32_t rank, other;
@@ -44,7 +50,7 @@ typedef struct DtRanksDifference {
     double value, other_value;
 } DtRanksDifference;
 
-/* Whether the parts agree, within 1e-12 of the value, where the type says that ranks hold the
+/* Whether the parts agree (dt_ranks_equal) where the type says that ranks hold the
  * same. Parts may be NULL: they are not looked at. */
 bool dt_ranks_agree(DtTensor *const *parts, const DtType *type, const DtMesh *mesh,
                     DtRanksDifference *ret_difference);

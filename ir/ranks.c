@@ -39,6 +39,14 @@ uint32_t dt_ranks_move(const DtMesh *mesh, uint32_t rank, uint32_t axis, int64_t
     return (uint32_t)((int64_t)rank + steps * stride_of(mesh, axis));
 }
 
+bool dt_ranks_together(const DtMesh *mesh, unsigned axes, uint32_t a, uint32_t b)
+{
+    for (uint32_t m = 0; m < mesh->n; m++)
+        if ((axes >> m & 1) && dt_ranks_coordinate(mesh, a, m) != dt_ranks_coordinate(mesh, b, m))
+            return false;
+    return true;
+}
+
 /* ---- positions along one axis ---- */
 
 static int64_t parts_of(const DtAxis *axis, const DtMesh *mesh)
@@ -172,17 +180,9 @@ static unsigned used_axes(const DtType *type)
     return used;
 }
 
-static bool agree(double a, double b)
+bool dt_ranks_equal(double a, double b)
 {
     return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b));
-}
-
-static bool same_coordinates(const DtMesh *mesh, unsigned axes, uint32_t a, uint32_t b)
-{
-    for (uint32_t m = 0; m < mesh->n; m++)
-        if ((axes >> m & 1) && dt_ranks_coordinate(mesh, a, m) != dt_ranks_coordinate(mesh, b, m))
-            return false;
-    return true;
 }
 
 /* The first rank that holds the same as `rank` and has a part. */
@@ -192,7 +192,7 @@ static uint32_t first_copy(DtTensor *const *parts, const DtMesh *mesh, unsigned 
     for (uint32_t m = 0; m < mesh->n; m++)
         if (!(used >> m & 1))
             first = dt_ranks_move(mesh, first, m, 0);
-    while (first < rank && !(parts[first] && same_coordinates(mesh, used, first, rank)))
+    while (first < rank && !(parts[first] && dt_ranks_together(mesh, used, first, rank)))
         first++; /* not all ranks take part */
     return first;
 }
@@ -206,7 +206,7 @@ bool dt_ranks_agree(DtTensor *const *parts, const DtType *type, const DtMesh *me
         if (first == rank || parts[first]->at == parts[rank]->at)
             continue;
         for (int64_t i = 0; i < dt_type_elements(parts[rank]->type); i++)
-            if (!agree(parts[first]->at[i], parts[rank]->at[i])) {
+            if (!dt_ranks_equal(parts[first]->at[i], parts[rank]->at[i])) {
                 *ret_difference = (DtRanksDifference){.rank = first,
                                                       .other = rank,
                                                       .element = i,
@@ -216,14 +216,6 @@ bool dt_ranks_agree(DtTensor *const *parts, const DtType *type, const DtMesh *me
             }
     }
     return true;
-}
-
-static double combine(const DtType *type, double sum, double next)
-{
-    DtOpKind kind = type->pending == DT_REDUCE_SUM   ? DT_OP_ADD
-                    : type->pending == DT_REDUCE_MAX ? DT_OP_MAX
-                                                     : DT_OP_MIN;
-    return dt_interp_binary(kind, type->dtype, sum, next);
 }
 
 static const DtType *whole_type(const DtType *type)
@@ -238,6 +230,7 @@ DtTensor *dt_ranks_join(DtArena *arena, DtTensor *const *parts, const DtType *ty
                         const DtMesh *mesh)
 {
     DtTensor *whole = dt_interp_tensor(arena, whole_type(type));
+    const DtOpKind combine = dt_interp_combining[type->pending];
     unsigned used = used_axes(type);
     for (uint32_t rank = 0; rank < dt_ranks_count(mesh); rank++) {
         if (!parts[rank] || first_copy(parts, mesh, used, rank) != rank)
@@ -247,7 +240,7 @@ DtTensor *dt_ranks_join(DtArena *arena, DtTensor *const *parts, const DtType *ty
         const double *from = parts[rank]->at;
         do {
             double *to = &whole->at[place_in_whole(&places)], value = *from++;
-            *to = first_term ? value : combine(type, *to, value);
+            *to = first_term ? value : dt_interp_binary(combine, type->dtype, *to, value);
         } while (dt_walk_next(&places.walk));
     }
     return whole;

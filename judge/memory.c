@@ -6,7 +6,6 @@
 #include "ir/interp_eval.h"
 #include "ir/pipeline.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- what ranks hold ---- */
@@ -177,7 +176,7 @@ static bool add_range(DtJudge *j, const DtStore *store, const DtTensor *part, Dt
         double *to = &whole->at[first + i];
         if (!seen[first + i] || store->kind == DT_STORE_GRAD)
             *to += part->at[i];
-        else if (fabs(*to - part->at[i]) > 1e-12 * fabs(*to))
+        else if (!dt_ranks_equal(*to, part->at[i]))
             return dt_judge_problem(
                 j, "stages hold different copies of `%s`: %.17g, and %.17g on stage %d",
                 store->path, *to, part->at[i], store->stage);

@@ -121,8 +121,7 @@ void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, co
  * axes only, in order of ranks. */
 static DtTensor **combined(DtJudge *j, DtTensor *const *parts, const DtType *type, uint16_t bits)
 {
-    static const DtOpKind kinds[] = {DT_OP_ADD, DT_OP_MAX, DT_OP_MIN};
-    DtOpKind kind = type->partial ? kinds[type->pending] : DT_OP_ADD;
+    const DtOpKind kind = dt_interp_combining[type->pending];
     DtTensor **made = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
     for (uint32_t rank = 0; rank < j->n; rank++) {
         uint32_t first = rank;

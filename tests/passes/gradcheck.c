@@ -146,8 +146,10 @@ double max_difference(const DtTensor *a, const DtTensor *b)
     double worst = 0;
     cr_assert_eq(a->type, b->type, "types differ");
     for (int64_t i = 0; i < dt_type_elements(a->type); i++) {
-        const double d = fabs(a->at[i] - b->at[i]);
-        worst = !(d <= worst) ? d : worst;
+        const double d = a->at[i] == b->at[i] ? 0 : fabs(a->at[i] - b->at[i]);
+        if (isnan(d))
+            return d; /* greater and less than no tolerance */
+        worst = d > worst ? d : worst;
     }
     return worst;
 }

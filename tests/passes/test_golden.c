@@ -110,21 +110,28 @@ Test(golden, inline_and_cse)
     check_free(c);
 }
 
-/* A loop and its backward loop, as differentiate and inline leave them, from a file. */
-Test(golden, remat)
+static DtModule *read_module(DtArena *arena, const char *name)
 {
     static char text[20000];
-    FILE *file = fopen("tests/golden/passes/remat_before.txt", "rb");
+    FILE *file = fopen(dt_arena_printf(arena, "tests/golden/passes/%s.txt", name), "rb");
     cr_assert(file != NULL);
     const size_t len = fread(text, 1, sizeof text, file);
     fclose(file);
-    DtArena *arena = dt_arena_new();
+    cr_assert(len < sizeof text);
     DtDiags *diags = dt_diag_new(arena);
     DtModule *module = dt_irtext_read(arena, diags, text, len);
     if (module == NULL)
         dt_diag_print(diags, stderr, false);
     cr_assert(module != NULL);
     expect_valid(module);
+    return module;
+}
+
+/* A loop and its backward loop, as differentiate and inline leave them, from a file. */
+Test(golden, remat)
+{
+    DtArena *arena = dt_arena_new();
+    DtModule *module = read_module(arena, "remat_before");
     DtRemat line = {.loop = dt_intern("h"), .keep = {dt_intern("u")}, .n_keep = 1};
     DtParallelConfig parallel = {.micro = 1, .remats = {.at = &line, .n = 1}};
     DtPassContext context = {.parallel = &parallel};
@@ -137,14 +144,8 @@ Test(golden, remat)
 /* Three of eight rows of a table are padding: what the maximum and the products over them read. */
 Test(golden, pad)
 {
-    static char text[20000];
-    FILE *file = fopen("tests/golden/passes/pad_before.txt", "rb");
-    cr_assert(file != NULL);
-    const size_t len = fread(text, 1, sizeof text, file);
-    fclose(file);
     DtArena *arena = dt_arena_new();
-    DtModule *module = dt_irtext_read(arena, dt_diag_new(arena), text, len);
-    cr_assert(module != NULL);
+    DtModule *module = read_module(arena, "pad_before");
     DtShard line = {.axes = {dt_intern("vocab")},
                     .n_axes = 1,
                     .mesh = {dt_intern("tp")},

@@ -56,6 +56,20 @@ Test(interp_pack, a_row_per_rank_that_splits)
     fixture_free(f);
 }
 
+/* Part i of zigzag order is blocks i and 3 - i of four. */
+Test(interp_pack, zigzag_parts_in_their_order)
+{
+    Fixture *f = fixture_new();
+    f->module->mesh = (DtMesh){.n = 1, .axes = {{dt_intern("cp"), 2, false}}};
+    DtAxis axis = {.name = dt_intern("a"), .extent = 8, .n_split = 1, .split = {0}, .zigzag = 1};
+    DtValue *x = arg_values(f, dt_type_plain(DT_F32, 1, &axis), (double[]){1, 2, 3, 4, 5, 6, 7, 8});
+    DtValue *bucket = dt_graph_pack(&f->b, 0, NULL, 1, &x, 4);
+    expect_values(run(f, bucket), (double[]){1, 2, 7, 8, 3, 4, 5, 6}, 8);
+    DtValue *back = dt_graph_unpack(&f->b, 0, bucket, 0, x->type);
+    expect_values(run(f, back), (double[]){1, 2, 3, 4, 5, 6, 7, 8}, 8);
+    fixture_free(f);
+}
+
 static void expect_reason(const DtModule *module, const DtOp *op, const DtType *wish, const char *part)
 {
     const DtType *type;

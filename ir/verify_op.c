@@ -22,7 +22,8 @@ enum {
     FUNC = 512,
     LOOP = 1024,
     UPDATE = 2048,
-    MESH = 4096
+    MESH = 4096,
+    STAGES = 8192
 };
 
 /* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
@@ -54,7 +55,7 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_UPDATE] = UPDATE,
     [DT_OP_ALL_GATHER] = MESH | TEXT,
     [DT_OP_REDUCE_SCATTER] = MESH | TEXT | REDUCE,
-    [DT_OP_ALL_REDUCE] = MESH | TEXT | REDUCE,
+    [DT_OP_ALL_REDUCE] = MESH | TEXT | REDUCE | STAGES,
     [DT_OP_ALL_TO_ALL] = MESH | TEXT,
     [DT_OP_SHIFT] = MESH | TEXT,
     [DT_OP_SHARD] = MESH | TEXT,
@@ -68,7 +69,7 @@ static const char *const attribute_names[] = {"axes",     "a second list of axes
                                               "reverse",  "text",
                                               "a store",  "a function",
                                               "a loop",   "an update",
-                                              "mesh axes"};
+                                              "mesh axes", "pipeline stages"};
 
 static uint16_t present(const DtOp *op)
 {
@@ -86,7 +87,8 @@ static uint16_t present(const DtOp *op)
                         op->func,
                         op->loop,
                         op->update,
-                        op->mesh};
+                        op->mesh,
+                        op->stages != 0};
     unsigned bits = 0;
     for (unsigned i = 0; i < DT_COUNT(has); i++)
         bits |= has[i] ? 1u << i : 0;
@@ -149,6 +151,8 @@ static bool check_references(DtVerify *v, const DtOp *op)
         return dt_verify_fail(v, op->span, "`param` does not name the path of its store");
     if (op->kind == DT_OP_PARAM && op->store->bucket)
         return dt_verify_fail(v, op->span, "`param` of store `%s`, whose elements lie in a bucket", op->store->path);
+    if (op->stages && !module->pipeline)
+        return dt_verify_fail(v, op->span, "the op adds up over stages of no pipeline");
     if (op->kind == DT_OP_UPDATE && op->update) {
         const DtUpdate *u = op->update;
         if (!(u->beta1 >= 0 && u->beta1 < 1 && u->beta2 >= 0 && u->beta2 < 1 && u->eps >= 0 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier's part for modules that are cut into pipeline stages (pipeline.h): stores and
- * entries stand on stages that exist, an entry touches stores of its own stage only, channels join
- * the stages of their pieces, and every stage runs each of its pieces, and each end of its
+ * entries stand on stages that exist, an entry touches stores of its own stage only and takes part in
+ * every sum over stages that it asks for, channels join the stages of their pieces, and every stage runs each of its pieces, and each end of its
  * channels, exactly once per micro-batch, channels in order of micro-batches. */
 #include "ir/pipeline.h"
 #include "ir/verify_internal.h"
@@ -35,6 +35,18 @@ static bool is_here(const DtStore *store, int32_t stage)
     return stage < 0 || store->stage < 0 || store->stage == stage;
 }
 
+/* An all_reduce over stages: over stages that exist, this one among them. */
+static void check_across(DtVerify *v, const DtEntryPoint *entry, const DtOp *op)
+{
+    const DtPipelineSchedule *pipeline = v->module->pipeline;
+    const uint64_t beyond = pipeline->n_stages < 64 ? op->stages >> pipeline->n_stages : 0;
+    if (op->mesh != 1u << pipeline->mesh || beyond || entry->stage < 0 ||
+        !(op->stages >> entry->stage & 1))
+        dt_verify_fail(v, op->span,
+                       "entry `%s` of stage %d adds up over stages that lack it or do not exist",
+                       entry->name, entry->stage);
+}
+
 static void check_entry(DtVerify *v, const DtEntryPoint *entry)
 {
     if (!is_stage(v->module->pipeline, entry->stage)) {
@@ -43,11 +55,13 @@ static void check_entry(DtVerify *v, const DtEntryPoint *entry)
         return;
     }
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {
-        const DtStore *store = entry->func->ops.at[i]->store;
+        const DtOp *op = entry->func->ops.at[i];
+        const DtStore *store = op->store;
+        if (op->stages)
+            check_across(v, entry, op);
         if (store && !is_here(store, entry->stage))
-            dt_verify_fail(v, entry->func->ops.at[i]->span,
-                           "entry `%s` of stage %d reads `%s` of stage %d", entry->name,
-                           entry->stage, store->path, store->stage);
+            dt_verify_fail(v, op->span, "entry `%s` of stage %d reads `%s` of stage %d",
+                           entry->name, entry->stage, store->path, store->stage);
     }
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;

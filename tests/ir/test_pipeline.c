@@ -99,6 +99,10 @@ static const struct {
     {"stage=1 first=1 whole=2", "stage=0 whole=2", "two stores of one kind"},
     {"eval.f1 : f1 stage=1", "eval.f1 : f1 stage=0", "reads `x` of stage 1"},
     {"eval.f1 : f1 stage=1", "eval.f1 : f1 stage=7", "stands on stage 7"},
+    {"{pipe} stages=(0, 1)", "{pipe} stages=(1)", "over stages that lack it"},
+    {"{pipe} stages=(0, 1)", "{pipe} stages=(0, 2)", "or do not exist"},
+    {"{pipe} stages=(0, 1)", "{micro} stages=(0, 1)", "or do not exist"},
+    {"reduce[e](%x.0) : f32[]", "reduce[e](%x.0) : f32[] stages=(1)", "has pipeline stages"},
     {"micro=4 {", "micro=5 {", "runs piece 0 4 times, not 5"},
     {"micro=4 {", "micro=0 {", "an integer from 1"},
     {"stages=(0, 1) micro", "stages=(0, 2) micro", "an integer from 0"},
@@ -147,4 +151,17 @@ Test(pipeline, faults_are_found)
         free(text);
         dt_arena_free(arena);
     }
+}
+
+Test(pipeline, sums_over_stages_need_a_pipeline)
+{
+    DtArena *arena = dt_arena_new();
+    const char *end = strstr(two_stages, "pipeline \"");
+    DtModule *module = dt_irtext_parse(arena, NULL, two_stages, (size_t)(end - two_stages));
+    DtText problems = {0};
+    cr_assert(module);
+    cr_expect_not(dt_verify_module(module, &problems));
+    cr_expect(strstr(problems.at, "over stages of no pipeline"), "%s", problems.at);
+    dt_text_free(&problems);
+    dt_arena_free(arena);
 }

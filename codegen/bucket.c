@@ -4,7 +4,6 @@
  * stores is zero where nothing is packed; of a temporary bucket the rest is zeroed. */
 #include "codegen/emit.h"
 
-
 /* The part of a bucket's place where a tensor of this type lies, from element `offset` on. The first kept axes are
  * those of the bucket. */
 DtPlace dt_bucket_part(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset)

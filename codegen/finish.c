@@ -5,7 +5,6 @@
  * Offsets: a temporary lives from the first to the last event that touches it (a loop counts as one long
  * event for what was there before it). Largest first, each takes the lowest offset where no buffer that
  * lives at the same time lies. */
-#include "base/hash.h"
 #include "codegen/emit.h"
 
 #include "base/hash.h"

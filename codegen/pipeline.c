@@ -504,12 +504,8 @@ static void share_scalars(DtEmit *e, const char *name)
         const Named *named = &e->pipeline->named.at[i];
         if (strcmp(named->entry, name) != 0 || named->type->rank)
             continue;
-        DtEArg arg = dt_place_arg(e, &named->place, true);
         uint16_t mesh = (uint16_t)(1u << e->module->pipeline->mesh);
-        dt_emit_inst(e, DT_INST_ALL_REDUCE, dt_emit_stage_group(e, mesh, 0), 1, &arg, NULL);
-        DtPlanInst *inst = &e->events.at[e->events.n - 1].inst;
-        inst->count = 1;
-        inst->dtype = (uint16_t)named->type->dtype;
+        dt_exchange_sum(e, &named->place, &named->place, mesh, DT_REDUCE_SUM, NULL);
     }
 }
 

@@ -3,11 +3,6 @@
  * (`remat`), in bytes of one iteration of one micro-batch on one rank. */
 #include "codegen/emit.h"
 
-static int64_t bytes_of(const DtEmit *e, const DtType *type)
-{
-    return dt_type_local_elements(type, &e->module->mesh) * (int64_t)dt_dtype_size(type->dtype);
-}
-
 /* Whether a stacked result leaves for a backward loop: one here, one beyond the loop around this one, or one
  * of another piece of a pipeline. What the program itself keeps (states) is stored from an entry. */
 static bool is_saved(const DtModule *module, const DtFunc *func, const DtValue *out)
@@ -38,7 +33,7 @@ static int64_t recomputed(const DtEmit *e, const DtFunc *body)
     for (uint32_t i = 0; i < body->ops.n; i++)
         for (uint32_t k = 0; k < body->ops.at[i]->n_out && k < 32; k++)
             if (body->ops.at[i]->recomputed >> k & 1)
-                bytes += bytes_of(e, body->ops.at[i]->out[k]->type);
+                bytes += dt_place_bytes(e, body->ops.at[i]->out[k]->type);
     return bytes;
 }
 
@@ -69,7 +64,7 @@ static void add_loops(DtEmit *e, const DtFunc *func)
             continue;
         for (uint32_t k = op->loop->n_carried; !op->loop->reverse && k < op->n_out; k++)
             if (is_saved(e->module, func, op->out[k]))
-                saved += bytes_of(e, op->out[k]->type) / op->loop->count;
+                saved += dt_place_bytes(e, op->out[k]->type) / op->loop->count;
         add_loop(e, op, saved, recomputed(e, op->func));
         add_loops(e, op->func);
     }

@@ -54,7 +54,7 @@ static void add_meta(DtEmit *e)
         }
     }
     if (e->module->pipeline)
-        meta.pipeline = 1u + e->module->pipeline->mesh - (mesh->n && mesh->axes[0].is_time ? 1 : 0);
+        meta.pipeline = 1u + e->module->pipeline->mesh - dt_emit_first_device(mesh);
     DT_PUSH(e->plan->arena, e->plan->meta, meta);
 }
 
@@ -107,7 +107,7 @@ DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *optio
     DtEmit emit = {.program = program, .module = module, .options = options, .plan = builder, .arena = module->arena,
                    .scratch = dt_arena_new(), .seed = program->train ? program->train->seed : 0, .n_micro = 1};
     DtEmit *e = &emit;
-    if (module->mesh.n && module->mesh.axes[0].is_time)
+    if (dt_emit_first_device(&module->mesh))
         e->n_micro = (uint32_t)module->mesh.axes[0].size;
     e->stores = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
     e->shadows = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);

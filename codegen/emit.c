@@ -470,7 +470,7 @@ uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh) { return dt_emit_stage_gro
 uint32_t dt_emit_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages)
 {
     const DtMesh *m = &e->module->mesh;
-    uint32_t first = m->n && m->axes[0].is_time ? 1 : 0;
+    uint32_t first = dt_emit_first_device(m);
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     if (pipeline && stages == UINT64_MAX >> (64 - pipeline->n_stages))
         stages = 0; /* all of them */

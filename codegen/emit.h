@@ -143,6 +143,9 @@ typedef struct DtEmit {
     DtScope *scope;
 } DtEmit;
 
+/* The module's first mesh axis of devices (time, if there is one, comes before): the plan's axes count from it. */
+static inline uint32_t dt_emit_first_device(const DtMesh *mesh) { return mesh->n && mesh->axes[0].is_time ? 1 : 0; }
+
 /* place.c */
 int64_t dt_place_bytes(const DtEmit *e, const DtType *type); /* of a rank's part */
 int64_t dt_place_aligned(int64_t bytes);                     /* up to a multiple of DT_PLAN_ALIGN */

@@ -12,13 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t first_device(const DtMesh *mesh) { return mesh->n && mesh->axes[0].is_time ? 1 : 0; }
-
 /* ---- axes, stores, inputs ---- */
 
 static void plan_axes(DtEmit *e, const DtType *type, uint32_t *ret_first, uint32_t *ret_n)
 {
-    uint32_t first = first_device(&e->module->mesh);
+    uint32_t first = dt_emit_first_device(&e->module->mesh);
     *ret_first = e->plan->axes.n;
     *ret_n = type->rank;
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -80,7 +78,7 @@ static uint32_t plan_pack(DtEmit *e, const DtStore *store)
 {
     const DtType *bucket = store->bucket->type;
     const DtAxis *flat = &bucket->axes[bucket->rank - 1];
-    uint32_t first = first_device(&e->module->mesh);
+    uint32_t first = dt_emit_first_device(&e->module->mesh);
     DtPlanPack pack = {.extent = flat->extent, .offset = store->bucket_offset, .n_split = flat->n_split,
                        .run = dt_type_local_extent(bucket, bucket->rank - 1u, &e->module->mesh)};
     for (uint32_t i = 0; i < flat->n_split; i++)
@@ -311,7 +309,7 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
 /* Sums over ranks of what is still partial; gradients lie side by side and go as one. */
 void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
-    uint16_t time = first_device(&e->module->mesh) ? 1 : 0;
+    uint16_t time = dt_emit_first_device(&e->module->mesh) ? 1 : 0;
     DtPlace run = {0};
     uint16_t run_mesh = 0;
     for (uint32_t i = 0; i < entry->results.n; i++) {

@@ -48,9 +48,8 @@ static int coord_slot(DtPlanBlocks *blocks, uint32_t axis, uint32_t *n)
 static bool add_moves(DtPlanBlocks *blocks, const DtAxis *longer, uint32_t n_shorter, int64_t stride, const DtMesh *mesh,
                       int64_t *coords, uint32_t *n)
 {
-    uint32_t first_device = mesh->axes[0].is_time ? 1 : 0;
     for (uint32_t s = n_shorter; s < longer->n_split; s++) {
-        int slot = coord_slot(blocks, longer->split[s] - first_device, n);
+        int slot = coord_slot(blocks, longer->split[s] - dt_emit_first_device(mesh), n);
         if (slot < 0)
             return false;
         coords[slot] += step_of(longer, s, mesh) * stride;
@@ -213,7 +212,7 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
     if (kind == DT_INST_ALL_TO_ALL)
         for (uint32_t m = 0; m < mesh->n; m++)
             count /= op->mesh >> m & 1 ? mesh->axes[m].size : 1;
-    if (output.accumulate || output.reuses)
+    if (output.accumulate)
         dt_emit_refuse(e, &output);
     if (!blocks_of(e, op, &from.view, &output.place.view, true, &blocks)) {
         if (!dt_place_is_dense(&from, x, mesh))

@@ -78,7 +78,7 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
 {
     DtEArg arg = {.kind = DT_ARG_INTEGER};
     const DtMesh *mesh = &e->module->mesh;
-    uint32_t n_coords = 0, first_device = mesh->n && mesh->axes[0].is_time ? 1 : 0;
+    uint32_t n_coords = 0, first_device = dt_emit_first_device(mesh);
     for (uint32_t i = 0; i < value->n; i++) {
         int64_t block = value->axis[i].extent;
         for (uint32_t s = 0; s < value->axis[i].n_split; s++) {
@@ -107,11 +107,10 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
  * stages that hold equally many iterations one after the other: so they share the instruction. */
 static void add_first(DtEmit *e, DtEArg *arg, const DtLoop *loop, int64_t stride)
 {
-    const DtMesh *mesh = &e->module->mesh;
     arg->base += stride * loop->first;
     if (!e->module->pipeline)
         return;
-    arg->coord_axis[0] = (uint8_t)(e->module->pipeline->mesh - (mesh->n && mesh->axes[0].is_time ? 1 : 0));
+    arg->coord_axis[0] = (uint8_t)(e->module->pipeline->mesh - dt_emit_first_device(&e->module->mesh));
     arg->coord[0] += stride * loop->count;
     arg->base -= stride * loop->count * e->stage;
 }

@@ -164,7 +164,7 @@ static bool shard_view(const DtEmit *e, const DtOp *op, DtPlace *place)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
-    uint32_t first_device = mesh->n && mesh->axes[0].is_time ? 1 : 0, n = 0;
+    uint32_t first_device = dt_emit_first_device(mesh), n = 0;
     for (uint32_t i = 0; i < y->rank; i++) {
         int d = view_axis(&place->view, y->axes[i].name);
         int64_t part = dt_type_local_extent(x, i, mesh);

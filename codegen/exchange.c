@@ -49,6 +49,8 @@ static bool add_moves(DtPlanBlocks *blocks, const DtAxis *longer, uint32_t n_sho
                       int64_t *coords, uint32_t *n)
 {
     for (uint32_t s = n_shorter; s < longer->n_split; s++) {
+        if (stride == 0) /* the same along the axis */
+            continue;
         int slot = coord_slot(blocks, longer->split[s] - dt_emit_first_device(mesh), n);
         if (slot < 0)
             return false;

@@ -322,7 +322,7 @@ DtStatus dt_plantext_read(DtArena *arena, const char *text, size_t len, uint8_t 
     if (memchr(text, '\0', len) != NULL)
         return dt_status_fail(DT_EXIT_DIAGNOSTICS, "plan text: it contains a NUL byte");
     if (!next_line(&reader) || strcmp(take_word(&reader), "plan") != 0 || !take(&reader, ' ') ||
-        strtol(take_word(&reader), NULL, 10) != DT_PLAN_VERSION)
+        strcmp(take_word(&reader), dt_arena_printf(arena, "%d", DT_PLAN_VERSION)) != 0)
         return dt_status_fail(DT_EXIT_DIAGNOSTICS, "plan text: the first line is not `plan %d`",
                               DT_PLAN_VERSION);
     while (dt_status_ok(&reader.status) && next_line(&reader)) {

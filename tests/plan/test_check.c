@@ -42,7 +42,7 @@ static const uint64_t hostile[] = {0,
 /* Any value does no harm: numbers that are only shown, recorded or used in arithmetic. */
 static const char *const harmless[] = {
     "META source_digest", "META seed",       "META steps",      "META tokens",
-    "META parameters",    "META eval_every", "META eval_rest", "META eval_steps", "META save_every",
+    "META parameters",    "META eval_every", "META eval_steps", "META save_every",
     "META save_keep",     "META flops",      "TRAN base",       "TRAN floor",
     "TRAN factor",        "TRAN beta1",      "TRAN beta2",      "TRAN warmup",
     "TRAN total",         "TRAN every",      "TRAN schedule",   "TRAN optimizer",

@@ -75,6 +75,7 @@ Test(planfile, text_errors_name_the_line)
 {
     static const char *const wrong[][2] = {
         {"plan 1\n", "first line"},
+        {"plan 2a\n", "first line"},
         {"plan 2\nXXXX a=1\n", "line 2"},
         {"plan 2\n\nMETA model=\"a\n", "does not end"},
         {"plan 2\nMETA n_ranks=1 n_ranks=1\n", "twice"},

@@ -496,7 +496,7 @@ static void emit_tiles(Tiling *g)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
         if (g->part[i] == SCORE)
-            buffers[value->id].view.buffer = dt_place_buffer(e, value->name, rows * g->n_t * 4);
+            buffers[value->id].view.buffer = dt_place_buffer(e, value->name, rows * g->n_t * (int64_t)dt_dtype_size(value->type->dtype));
         if (g->part[i] != OUTPUT)
             continue;
         wanted[i] = outputs[i] = dt_emit_output(e, value, i, &adds[i]);

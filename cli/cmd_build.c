@@ -89,7 +89,9 @@ static int build(DtCli *cli, const char *path)
     int code = program ? DT_EXIT_OK : dt_cli_report(cli);
     if (!program)
         return code != DT_EXIT_OK ? code : DT_EXIT_FAILED;
-    if (cli->params || cli->emit == DT_EMIT_IR)
+    if (cli->verify && program->module->entries.n == 0)
+        code = dt_cli_fail(DT_EXIT_USAGE, "there is nothing to verify: %s trains no model", path);
+    if (code == DT_EXIT_OK && (cli->params || cli->emit == DT_EMIT_IR))
         code = print_program(cli, program);
     if (code == DT_EXIT_OK && wants_passes(cli))
         code = dt_cli_compile(cli, program, path);

@@ -101,18 +101,23 @@ bool dt_codegen_check(const DtModule *module)
     return true;
 }
 
-DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder)
+void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder, DtEmit *ret_emit)
 {
     const DtModule *module = program->module;
-    DtEmit emit = {.program = program, .module = module, .options = options, .plan = builder, .arena = module->arena,
-                   .scratch = dt_arena_new(), .seed = program->train ? program->train->seed : 0, .n_micro = 1};
-    DtEmit *e = &emit;
+    DtEmit *e = ret_emit;
+    *e = (DtEmit){.program = program, .module = module, .options = options, .plan = builder, .arena = module->arena,
+                  .scratch = dt_arena_new(), .seed = program->train ? program->train->seed : 0, .n_micro = 1, .trips = 1};
     if (dt_emit_first_device(&module->mesh))
         e->n_micro = (uint32_t)module->mesh.axes[0].size;
     e->stores = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
     e->shadows = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
     e->store_record = DT_NEW_ARRAY(e->arena, int32_t, module->stores.n + 1);
-    e->trips = 1;
+}
+
+DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder)
+{
+    DtEmit emit, *e = &emit;
+    dt_codegen_begin(program, options, builder, e);
     add_meta(e);
     add_train(e);
     dt_entry_emit_all(e);

@@ -2,14 +2,20 @@
 /* Shared inside codegen: lowering a function to a stream of instructions and loops over buffers whose
  * addresses are chosen afterwards.
  *
+ *   entry.c   arenas, stores, inputs, the entries
  *   place.c   where values lie: views, buffers, lifetimes
- *   emit.c    ops to instructions, loops, entries
+ *   layout.c  in which order the axes of temporaries lie
+ *   emit.c    ops to instructions, loops
+ *   bucket.c  what lies in buckets
  *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
+ *   attend.c  attention in tiles
  *   group.c   which ops share a kernel
+ *   launch.c  kernels to instructions
  *   pipeline.c  the entries of stages, slots, channels, schedules
  *   same.c    which of them are emitted alike
- *   finish.c  offsets, bodies, schedules, records of the plan */
+ *   finish.c  offsets, bodies, schedules, records of the plan
+ *   saved.c   what loops hand over, for reports */
 #ifndef DT_CODEGEN_EMIT_H
 #define DT_CODEGEN_EMIT_H
 
@@ -184,7 +190,8 @@ void dt_emit_extend(DtEmit *e, uint32_t begin);
 
 uint32_t dt_emit_uses(DtEmit *e, const DtValue *value); /* how many operands in the present function are the value */
 
-/* bucket.c */
+/* bucket.c: the place of a tensor in a bucket, from element `offset` on, the first `kept` axes being the bucket's; wishes
+ * for what the function's packs join, before it is emitted; and what of a pack is not in its bucket yet. */
 DtPlace dt_bucket_part(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset);
 void dt_bucket_claim(DtEmit *e);
 void dt_bucket_pack(DtEmit *e, const DtOp *op);
@@ -192,6 +199,9 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op);
 /* attend.c: a call of attend or attend.bwd in tiles, in the scope of the callee; false, with nothing
  * emitted, if the function has another shape. */
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
+
+/* codegen.c: ready to emit the program's module; the caller frees ret_emit->scratch. */
+void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder, DtEmit *ret_emit);
 
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);

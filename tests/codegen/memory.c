@@ -81,12 +81,8 @@ void bench_check_memory(Bench *t, bool unfused)
 {
     DtProgram program = {.module = t->module, .train = &t->train};
     DtCodegenOptions options = {.target = "cpu", .source = "", .source_folder = "", .compiler = "", .unfused = unfused};
-    DtEmit emit = {.program = &program, .module = t->module, .options = &options, .plan = dt_write_new(t->arena),
-                   .arena = t->arena, .seed = t->train.seed, .n_micro = 1, .scratch = dt_arena_new()};
-    emit.stores = DT_NEW_ARRAY(t->arena, DtPlace, t->module->stores.n + 1);
-    emit.shadows = DT_NEW_ARRAY(t->arena, DtPlace, t->module->stores.n + 1);
-    emit.store_record = DT_NEW_ARRAY(t->arena, int32_t, t->module->stores.n + 1);
-    emit.trips = 1;
+    DtEmit emit;
+    dt_codegen_begin(&program, &options, dt_write_new(t->arena), &emit);
     DT_PUSH(t->arena, emit.plan->meta, ((DtPlanMeta){.n_ranks = 1, .n_micro = 1}));
     dt_entry_emit_all(&emit);
     Memory m = {.e = &emit};

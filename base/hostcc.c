@@ -34,18 +34,23 @@ int dt_hostcc_level(const char *target)
 {
     if (strcmp(target, "cpu") == 0)
         target = dt_hostcc_native();
-    return strcmp(target, "cpu-v2") == 0 ? 2 : strcmp(target, "cpu-v3") == 0 ? 3 : strcmp(target, "cpu-v4") == 0 ? 4 : 0;
+    bool known = strncmp(target, "cpu-v", 5) == 0 && target[5] >= '1' && target[5] <= '4' && target[6] == 0;
+    return known ? target[5] - '0' : 0;
 }
 
 const char *dt_hostcc_native(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        return "cpu-v4";
-    return v3 ? "cpu-v3" : "cpu-v2";
+#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+    if (!(HAS("sse4.2") && HAS("ssse3") && HAS("popcnt")))
+        return "cpu-v1";
+    if (!(HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2")))
+        return "cpu-v2";
+    if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl")))
+        return "cpu-v3";
+#undef HAS
+    return "cpu-v4";
 #else
     return "cpu-v2";
 #endif
@@ -178,8 +183,9 @@ static DtStatus begin(DtArena *arena, const char *target, const char *folder, Un
     const char *argv[DT_COUNT(flags) + 6];
     uint32_t n = 0;
     argv[n++] = compiler();
-    argv[n++] = dt_arena_printf(arena, "-march=x86-64-v%d", dt_hostcc_level(target));
-    if (dt_hostcc_level(target) == 4)
+    int level = dt_hostcc_level(target);
+    argv[n++] = level == 1 ? "-march=x86-64" : dt_arena_printf(arena, "-march=x86-64-v%d", level);
+    if (level == 4)
         argv[n++] = "-mprefer-vector-width=512";
     for (uint32_t i = 0; i < DT_COUNT(flags); i++)
         argv[n++] = flags[i];

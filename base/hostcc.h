@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "cpu-v4" for this processor; the level of a target name, 0 if unknown. */
+/* "cpu-v4" for this processor; the level of a target name (cpu-v1 to cpu-v4), 0 if unknown. */
 const char *dt_hostcc_native(void);
 int dt_hostcc_level(const char *target);
 

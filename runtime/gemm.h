@@ -14,7 +14,7 @@ typedef struct DtGemmOps {
     /* Fails if the library is not installed; the message names the package. memory: for what lasts.
      */
     DtStatus (*open)(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library);
-    /* Prepares record number index; false: this library cannot do it (the plain loops will). */
+    /* Prepares record number index; false: this library cannot do it. */
     bool (*prepare)(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *gemm);
     /* C (+)= A B on one thread. */
     bool (*run)(DtGemmLibrary *library, uint32_t index, const void *a, const void *b, void *c);

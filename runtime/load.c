@@ -5,6 +5,7 @@
  * end stops at once. Shared arenas are pieces of the ranks' common mapping, mapped here for this
  * rank and for all its peers. Code units come out of the plan through sealed memory files: what
  * dlopen sees cannot change afterwards, and nothing is written to a disk. */
+#include "base/hostcc.h"
 #include "runtime/blocks.h"
 #include "runtime/rank.h"
 
@@ -110,47 +111,18 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
 
 /* ---- machine code ---- */
 
-/* The x86-64 level of this processor: 1 to 4; 0 on other machines. */
-static int processor_level(void)
-{
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
-    if (!(HAS("sse4.2") && HAS("ssse3") && HAS("popcnt")))
-        return 1;
-    if (!(HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2")))
-        return 2;
-    if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") &&
-          HAS("avx512vl")))
-        return 3;
-#undef HAS
-    return 4;
-#else
-    return 0;
-#endif
-}
-
+/* Code for a higher level than this processor's is compiled again (rebuild.c); it never comes here. */
 static DtStatus check_target(const char *target)
 {
-    int have = processor_level(), want = 0;
-    if (strncmp(target, "cpu-v", 5) == 0 && target[5] >= '1' && target[5] <= '4' &&
-        target[6] == '\0')
-        want = target[5] - '0';
-    else
+    if (strcmp(target, "cpu") == 0 || dt_hostcc_level(target) == 0)
         return dt_status_fail(DT_EXIT_FAILED,
                               "the plan is for target `%.40s`, which this program cannot run; "
                               "compile it with --target=cpu",
                               target);
-    if (have == 0)
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "the plan holds x86-64 code (%s) and this is another processor",
-                              target);
-    if (want > have)
-        return dt_status_fail(
-            DT_EXIT_FAILED,
-            "the plan was compiled for %s, this processor has level cpu-v%d; compile "
-            "it with --target=cpu-v%d",
-            target, have, have);
+#if !defined(__x86_64__)
+    return dt_status_fail(DT_EXIT_FAILED,
+                          "the plan holds x86-64 code (%s) and this is another processor", target);
+#endif
     return DT_OK;
 }
 

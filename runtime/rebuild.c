@@ -9,8 +9,9 @@
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan)
 {
     bool wanted = options->rebuild;
+    int here = dt_hostcc_level("cpu");
     for (uint32_t i = 0; i < plan->n_codes; i++)
-        wanted |= dt_hostcc_level(dt_plan_str(plan, plan->codes[i].target)) > dt_hostcc_level("cpu");
+        wanted |= dt_hostcc_level(dt_plan_str(plan, plan->codes[i].target)) > here;
     return wanted && plan->n_codes > 0;
 }
 

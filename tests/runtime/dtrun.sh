@@ -4,43 +4,22 @@
 # Layouts against each other, libraries, repetition, resuming, Ctrl-C, evaluation, generation, trace,
 # wrong command lines and wrong files. The text is made here; nothing outside a temporary folder is used.
 set -u
-dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-dtrun=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
-root=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/check.sh"
 cp "$root/tests/runtime/small.dsl" "$work/small.dsl"
 cd "$work" || exit 1
 awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%d squared is %d\n", i, i * i }' >numbers.txt
-passed=0 failed=0 code=0 what=
 
-fail() {
-    echo "FAIL $what: $1"
-    [ -s err ] && sed 's/^/    /' err | tail -5
-    failed=$((failed + 1))
-}
-pass() { passed=$((passed + 1)); }
-run() { # arguments of dtrun
-    what="dtrun $*"
-    timeout 120 "$dtrun" "$@" >out 2>err </dev/null
-    code=$?
-}
-exits() { if [ "$code" -eq "$1" ]; then pass; else fail "exit code $code instead of $1"; fi; }
-says() { if grep -aqF -- "$1" err; then pass; else fail "stderr lacks: $1"; fi; }
-prints() { if grep -aqF -- "$1" out; then pass; else fail "stdout lacks: $1"; fi; }
-holds() { if "$@" >/dev/null 2>&1; then pass; else fail "does not hold: $*"; fi; }
 plan() { # name, further arguments of dtc
     name=$1
     shift
     "$dtc" small.dsl "$@" -o "$name.plan" 2>err || { what="dtc $*"; fail "cannot compile"; exit 1; }
 }
 losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
-alike() { # two logs, relative tolerance, steps
+losses_alike() { # two logs, relative tolerance, steps
     losses "$1" >a.txt
     losses "$2" >b.txt
-    if paste a.txt b.txt | awk -v most="$3" -v steps="$4" '
-        { d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most * $1) bad = 1; n++ }
-        END { exit bad || n != steps }'; then pass; else fail "losses of $1 and $2 differ by more than $3"; fi
+    what="losses of $1 and $2"
+    alike a.txt b.txt "$3" "$4"
 }
 tensors() { find "$1" -name '*.safetensors' | sort | while read -r file; do echo "${file##*/} $(cksum <"$file")"; done; }
 
@@ -68,12 +47,12 @@ holds grep -q '"event":"start".*"gemm":"onednn","plain_gemms":0' one.jsonl
 for layout in d2 d4 d8 d2m2 m4; do
     plan $layout --parallel $layout
     run $layout.plan -q --log $layout.jsonl; exits 0
-    alike one.jsonl $layout.jsonl 1e-5 50
+    losses_alike one.jsonl $layout.jsonl 1e-5 50
 done
 # evaluation too: the last line of each log
 for layout in d2 d8 m4; do
     grep -h '"event":"eval","step":50' one.jsonl $layout.jsonl | sed 's/.*"loss":\([^,]*\),.*/\1/' >a.txt
-    holds awk 'NR == 1 { x = $1 } NR == 2 { d = x - $1; exit !(d < 1e-5 && d > -1e-5) }' a.txt
+    holds awk 'NR == 1 { x = $1 } NR == 2 { d = x - $1 } END { exit !(NR == 2 && d < 1e-5 && d > -1e-5) }' a.txt
 done
 # the loss falls
 holds awk 'NR == 1 { first = $1 } END { exit !($1 < 0.6 * first) }' <<END
@@ -83,11 +62,11 @@ END
 # ---- libraries, unfused kernels, repetition ----
 for library in plain openblas; do
     run one.plan -q --gemm $library --log $library.jsonl; exits 0
-    alike one.jsonl $library.jsonl 1e-4 50
+    losses_alike one.jsonl $library.jsonl 1e-4 50
 done
 plan unfused --parallel none --unfused
 run unfused.plan -q --log unfused.jsonl; exits 0
-alike one.jsonl unfused.jsonl 1e-4 50
+losses_alike one.jsonl unfused.jsonl 1e-4 50
 run d2.plan -q --log again.jsonl; exits 0
 losses d2.jsonl >a.txt; losses again.jsonl >b.txt
 holds cmp a.txt b.txt
@@ -107,20 +86,25 @@ run d2.plan --resume whole --eval --set eval.steps=0; exits 0; holds grep -q 'ov
 cp out a.txt
 run one.plan --resume whole --eval --set eval.steps=0; exits 0; holds cmp out a.txt
 # the rest of the last batch: exact for a mean and a sum whatever the batch is, left out for a quotient of sums
-eval_of() { # LOSS BATCH [EXIT CODE]: the loss over the whole held-out part, and the number of samples
+eval_of() { # LOSS BATCH [EXIT CODE]: eval_sum is the loss over the whole held-out part and the number of samples
     sed "s|  loss = .*|  l = xent[vocab](small(tokens), labels)\n  loss = $1|" small.dsl >loss.dsl
     what="dtc loss.dsl, loss = $1"
     "$dtc" loss.dsl --parallel none -D batch="$2" -o loss.plan 2>err || fail 'cannot compile'
     run loss.plan --resume whole --eval --set eval.steps=0; exits "${3:-0}"
-    sed 's/.*: loss \([^ ]*\) over \([0-9]*\) samples.*/\1 \2/' out
+    eval_sum=$(sed 's/.*: loss \([^ ]*\) over \([0-9]*\) samples.*/\1 \2/' out)
 }
-held=$(eval_of 'mean[batch, seq](l)' 1)
-for batch in 8 100 5000; do holds test "$(eval_of 'mean[batch, seq](l)' $batch)" = "$held"; done
+eval_of 'mean[batch, seq](l)' 1
+held=$eval_sum
+for batch in 8 100 5000; do
+    eval_of 'mean[batch, seq](l)' $batch; holds test "$eval_sum" = "$held"
+done
+eval_of 'sum[batch, seq](l)' 8
 holds awk 'END { split($0, a); exit !(a[2] == a[4] && a[1] / 128 - a[3] < 2e-4 && a[3] - a[1] / 128 < 2e-4) }' <<END
-$(eval_of 'sum[batch, seq](l)' 8) $held
+$eval_sum $held
 END
-holds test "$(eval_of 'sum[batch, seq](l * (labels > 0)) / sum[batch, seq](labels > 0)' 100 | awk '{ print $2 % 100 }')" -eq 0
-eval_of 'sum[batch, seq](l * (labels > 0)) / sum[batch, seq](labels > 0)' 5000 2 >/dev/null; says 'smaller batch'
+quotient='sum[batch, seq](l * (labels > 0)) / sum[batch, seq](labels > 0)'
+eval_of "$quotient" 100; holds test "$(echo "$eval_sum" | awk '{ print $2 % 100 }')" -eq 0
+eval_of "$quotient" 5000 2; says 'smaller batch'
 run d2.plan --resume whole --generate '12 sq' --tokens 40 --temperature 0; exits 0; prints '12 sq'
 holds test "$(wc -c <out)" -eq 46
 cp out a.txt

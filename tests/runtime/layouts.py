@@ -3,9 +3,10 @@
 """Layouts on real ranks:  layouts.py DTC DTRUN
 
 A small GPT under layouts that split parameters, activations and samples, each for 20 steps on as many processes as it has
-ranks. No rank count divides the vocabulary: it is padded. Losses and gradient norms must be those of one rank: sums over ranks are taken in another order, so each of some
-thousand additions may differ by its last bit, 6e-8 of a partial sum; over 20 steps of this model 1e-5 is ten times what is
-seen. A checkpoint of each layout is loaded by the next. Bytes on each group, counted by the ranks, must equal those of `dtc --report`, and for Megatron's layout the closed
+ranks. No rank count divides the vocabulary: it is padded. Losses and gradient norms must be those of one rank: sums over
+ranks are taken in another order, so each of some thousand additions may differ by its last bit, 6e-8 of a partial sum;
+over 20 steps of this model 1e-5 is ten times what is seen. A checkpoint of each layout is loaded by the next. Bytes on
+each group and channel, counted by the ranks, must equal those of `dtc --report`, and for Megatron's layout the closed
 form: four all-reduces of batch * seq * embed per layer.
 """
 import json
@@ -94,10 +95,14 @@ def check_numbers(name, log, serial):
 def check_traffic(name, log, report):
     counted = [e for e in log if e["event"] == "traffic"][0]
     assert counted["steps"] == STEPS
+    assert len(counted["groups"]) == len(report["groups"]) and len(counted["channels"]) == len(report["channels"]), name
     for ran, planned in zip(counted["groups"], report["groups"]):
         assert ran["axes"] == planned["axes"]
         assert ran["received"] == STEPS * planned["received"], "%s: %d bytes over %s, the report says %g in %d steps" % (
             name, ran["received"], ran["axes"], planned["received"], STEPS)
+    for number, (ran, planned) in enumerate(zip(counted["channels"], report["channels"])):
+        assert ran == STEPS * planned["received"], "%s: %d bytes through channel %d, the report says %g in %d steps" % (
+            name, ran, number, planned["received"], STEPS)
 
 
 def check_handing_over(dtc, dtrun, serial):

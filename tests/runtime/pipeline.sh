@@ -7,11 +7,7 @@
 #
 # Losses of 20 steps agree to 1e-5 relative: float32 sums over 128 tokens in another order differ by some 1e-6.
 set -u
-dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-dtrun=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
-root=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/check.sh"
 sed -e 's/x + mlp(\(.*\))$/x + dropout(mlp(\1), 0.1)/' -e 's/layers = 2/layers = 4/' "$root/tests/runtime/small.dsl" >"$work/small.dsl"
 cd "$work" || exit 1
 awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%d squared is %d\n", i, i * i }' >numbers.txt
@@ -28,29 +24,9 @@ parallel d2p2 on here4 { mesh data = 2, pipe = 2; shard batch on data; pipeline 
 parallel p2t2 on here4 { mesh pipe = 2, tensor = 2; shard heads, ffn on tensor; pipeline h on pipe; micro batch = 2 }
 parallel m1 on here2 { mesh pipe = 2; pipeline h on pipe }
 END
-passed=0 failed=0 code=0 what=
 
-fail() {
-    echo "FAIL $what: $1"
-    [ -s err ] && sed 's/^/    /' err | tail -5
-    failed=$((failed + 1))
-}
-pass() { passed=$((passed + 1)); }
-run() { # arguments of dtrun
-    what="dtrun $*"
-    timeout 120 "$dtrun" "$@" >out 2>err </dev/null
-    code=$?
-}
-exits() { if [ "$code" -eq "$1" ]; then pass; else fail "exit code $code instead of $1"; fi; }
-says() { if grep -aqE -- "$1" err; then pass; else fail "stderr lacks: $1"; fi; }
-holds() { if "$@" >/dev/null 2>&1; then pass; else fail "does not hold: $*"; fi; }
 numbers() { sed -n 's/.*"event":"\(step\|eval\)".*"loss":\([^,]*\),.*/\2/p' "$1"; }
 norms() { sed -n 's/.*"grad_norm":\([^,]*\),.*/\1/p' "$1"; }
-alike() { # two files of numbers, relative tolerance, count
-    if paste "$1" "$2" | awk -v most="$3" -v count="$4" '
-        { d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most * $1) bad = 1; n++ }
-        END { exit bad || n != count }'; then pass; else fail "$1 and $2 differ by more than $3"; fi
-}
 plan() { "$dtc" small.dsl --parallel "$1" -o "$1.plan" 2>err || { what="dtc $1"; fail 'cannot compile'; }; }
 names() { # of all tensors of a checkpoint
     sed 's/"name": *"/\n&/g' "$1"/manifest.json | sed -n 's/^"name": *"\([^"]*\)".*/\1/p' | sort
@@ -154,9 +130,9 @@ disturb() { # signal, further arguments
     wait $pid
     code=$?
 }
-disturb KILL --steps 1000000; exits 75; says 'rank 2 was ended by signal 9'; says 'in step [0-9]+, instruction'
-disturb STOP --steps 1000000; exits 75; says 'rank 2 is stopped'; says 'while rank [0-3] waits for it'
-disturb KILL --steps 600 --save revived --set save.every=20 --restarts 1; exits 0; says 'starting again \(1 of 1\)'
+disturb KILL --steps 1000000; exits 75; says 'rank 2 was ended by signal 9'; says_like 'in step [0-9]+, instruction'
+disturb STOP --steps 1000000; exits 75; says 'rank 2 is stopped'; says_like 'while rank [0-3] waits for it'
+disturb KILL --steps 600 --save revived --set save.every=20 --restarts 1; exits 0; says_like 'starting again \(1 of 1\)'
 holds test -e revived/step-00000600/manifest.json
 
 # ---- what is shown of it ----

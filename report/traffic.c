@@ -60,15 +60,22 @@ typedef struct Row {
 typedef struct Rows {
     const DtPlan *plan;
     Row *at;
-    uint32_t n;
+    uint32_t n, room;
 } Rows;
 
 static void add_row(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
 {
     Rows *rows = context;
     (void)ranks;
-    if (dt_report_is_collective(inst))
-        rows->at[rows->n++] = (Row){inst, runs, (double)runs * dt_report_received(rows->plan, inst)};
+    if (!dt_report_is_collective(inst))
+        return;
+    if (rows->n == rows->room) {
+        rows->room = rows->room ? 2 * rows->room : 256;
+        rows->at = realloc(rows->at, rows->room * sizeof *rows->at);
+        if (!rows->at)
+            abort();
+    }
+    rows->at[rows->n++] = (Row){inst, runs, (double)runs * dt_report_received(rows->plan, inst)};
 }
 
 static int compare(int64_t x, int64_t y) { return x < y ? -1 : x > y; }
@@ -92,6 +99,8 @@ static int by_bytes(const void *a, const void *b)
 static void merge(Rows *rows)
 {
     uint32_t n = 0;
+    if (rows->n == 0)
+        return;
     qsort(rows->at, rows->n, sizeof *rows->at, by_place);
     for (uint32_t i = 0; i < rows->n; i++) {
         const DtPlanInst *inst = rows->at[i].inst, *last = n ? rows->at[n - 1].inst : NULL;
@@ -107,10 +116,7 @@ static void merge(Rows *rows)
 
 static Rows collectives_of(const DtPlan *plan)
 {
-    Rows rows = {plan, NULL, 0};
-    rows.at = calloc((size_t)plan->n_insts * (plan->n_entries + 1) + 1, sizeof *rows.at);
-    if (!rows.at)
-        abort();
+    Rows rows = {.plan = plan};
     dt_report_visit_step(plan, add_row, &rows);
     merge(&rows);
     return rows;

@@ -4,15 +4,17 @@
  *
  *   supervisor.c   starts the rank processes and watches them
  *   shared.c       the mapping that all local ranks see
- *   comm_shm.c     collectives over the mapping
+ *   comm_shm.c     collectives over the mapping; blocks.c, reduce.c: what they copy and add
  *   channel.c      messages between stages over the mapping
- *   load.c         plan, arenas, machine code -> DtRank
+ *   comm_sync.c    waiting for other ranks in both
+ *   load.c         plan, arenas, machine code -> DtRank; rebuild.c: code for this processor
+ *   rank.c, pack.c place in the mesh; which elements of a store lie here
  *   exec.c         schedules and instructions
  *   device_cpu.c, gemm*.c   the work itself
  *   init.c         initial parameters
  *   data.c         readers of training data
  *   checkpoint.c   save and load
- *   train.c        steps, evaluation, saving
+ *   train.c        steps, evaluation, saving; scale.c: the loss scale
  *   generate.c     --generate
  *   progress.c, log.c, trace.c, traffic.c   what is shown
  *

@@ -322,6 +322,7 @@ static void read_micro(Block *b, const DtEntry *entry)
     b->parallel->micro_axis = entry->operands.at[0].path.at[0].text;
     b->parallel->micro = n;
     b->parallel->micro_span = entry->span;
+    zero.has_prefetch = v.at[DT_KEY_ZERO_prefetch].given;
 }
 
 static void read_zero(Block *b, const DtEntry *entry)

@@ -417,13 +417,19 @@ static bool check_members(const Zero *z)
     return true;
 }
 
-/* On the CPU the host's memory is the device's. */
-static void note_offload(const Zero *z)
+/* On the CPU the host's memory is the device's, and collectives run where they stand. */
+static void note_without_effect(const Zero *z)
 {
-    for (uint32_t i = 0; i < z->config->zeros.n; i++)
-        if (z->config->zeros.at[i].offload_host)
-            dt_diag_report(z->buckets.module->diags, L0595, z->config->zeros.at[i].span,
+    DtDiags *diags = z->buckets.module->diags;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
+        const DtZero *line = &z->config->zeros.at[i];
+        if (line->offload_host)
+            dt_diag_report(diags, L0595, line->span,
                            "the plan is for the CPU, whose memory is the host's: optimizer state stays where it is");
+        if (line->has_prefetch)
+            dt_diag_report(diags, L0595, line->span,
+                           "the plan is for the CPU, which works in order: `prefetch` begins no gather sooner");
+    }
 }
 
 static void make_buckets(Zero *z)
@@ -459,7 +465,7 @@ void dt_pass_zero(DtModule *module, const DtPassContext *context)
         return;
     Zero zero = {.buckets = {.module = module, .arena = dt_arena_new()}, .config = context->parallel};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
-    note_offload(&zero);
+    note_without_effect(&zero);
     if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)
         not_yet(&zero, "`zero` on more than 4 mesh axes");
     else

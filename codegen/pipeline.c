@@ -280,8 +280,7 @@ static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *act
         emit_transfer(e, run, action);
         return;
     }
-    const DtPieceEntries *entries = &run->pieces[action->unit];
-    int32_t entry = action->kind == DT_ACTION_F ? entries->f : action->kind == DT_ACTION_B ? entries->b : entries->w;
+    int32_t entry = dt_pipeline_entry(&run->pieces[action->unit], action->kind);
     DtPlanSchedule call = {.kind = DT_SCHED_CALL, .body = (uint32_t)e->pipeline->called[entry]};
     push_item(e, DT_EVENT_ITEM, call);
 }

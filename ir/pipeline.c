@@ -17,8 +17,17 @@ uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action)
     return action->kind == DT_ACTION_SEND ? channel->from_piece : channel->to_piece;
 }
 
-void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, int64_t micro,
-                              DtText *ret_text)
+int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind)
+{
+    return kind == DT_ACTION_F ? entries->f : kind == DT_ACTION_B ? entries->b : entries->w;
+}
+
+bool dt_pipeline_same(const DtAction *a, const DtAction *b)
+{
+    return a->kind == b->kind && a->unit == b->unit;
+}
+
+void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, DtText *ret_text)
 {
     const char *what = "";
     if (is_transfer(action->kind)) {
@@ -26,7 +35,7 @@ void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, 
         what = channel->from_piece < channel->to_piece ? "F" : "B";
     }
     dt_text_printf(ret_text, "%u%s%s%lld", dt_pipeline_piece(run, action), names[action->kind],
-                   what, (long long)micro);
+                   what, (long long)action->micro);
 }
 
 static void print_list(const DtPipelineRun *run, const DtActions *list, bool *first,
@@ -35,7 +44,7 @@ static void print_list(const DtPipelineRun *run, const DtActions *list, bool *fi
     for (uint32_t i = 0; i < list->n; i++) {
         dt_text_add(ret_text, *first ? "" : " ");
         *first = false;
-        dt_pipeline_print_action(run, &list->at[i], list->at[i].micro, ret_text);
+        dt_pipeline_print_action(run, &list->at[i], ret_text);
     }
 }
 

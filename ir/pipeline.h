@@ -97,9 +97,15 @@ struct DtPipelineSchedule {
  * (a SEND: of the sending one, a RECV: of the receiving one). */
 uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action);
 
+/* The entry that an F, B or W is a call of, -1: the piece has none. */
+int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
+
+/* Whether they are one action, perhaps of different micro-batches. */
+bool dt_pipeline_same(const DtAction *a, const DtAction *b);
+
 /* One action as the schedules of the literature are written: 0F3, 0SEND_F3 (piece 0 sends what its
  * F of micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3. */
-void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, int64_t micro, DtText *ret_text);
+void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, DtText *ret_text);
 
 /* All of a stage: `0F0 0SEND_F0 (0F1 0SEND_F1 0RECV_B0 0B0)*6+1 0RECV_B6 0B6`. Reads back: false,
  * and what is wrong, if text is not of that form or names a channel that the run lacks. */

@@ -167,10 +167,7 @@ static bool keep_slots(Staged *s, const DtEntryPoint *entry, int64_t micro, DtTe
 static bool compute(Staged *s, uint32_t stage, const DtAction *action, int64_t micro)
 {
     DtJudge *j = s->j;
-    const DtPieceEntries *piece = &s->run->pieces[action->unit];
-    int32_t number = action->kind == DT_ACTION_F   ? piece->f
-                     : action->kind == DT_ACTION_B ? piece->b
-                                                   : piece->w;
+    int32_t number = dt_pipeline_entry(&s->run->pieces[action->unit], action->kind);
     if (number < 0)
         return dt_judge_problem(j, "stage %u has an action of piece %u that has no entry", stage,
                                 action->unit);

@@ -44,11 +44,7 @@ static uint32_t piece_of(const DtLister *l, uint32_t chunk)
 static void put(DtLister *l, uint32_t kind, uint32_t chunk, int64_t micro)
 {
     const uint32_t piece = piece_of(l, chunk);
-    const DtPieceEntries *entries = &l->run->pieces[piece];
-    const int32_t entry = kind == DT_ACTION_F   ? entries->f
-                          : kind == DT_ACTION_B ? entries->b
-                                                : entries->w;
-    if (micro < l->m && entry >= 0)
+    if (micro < l->m && dt_pipeline_entry(&l->run->pieces[piece], kind) >= 0)
         DT_PUSH(l->arena, l->list, ((DtAction){.kind = kind, .unit = piece, .micro = micro}));
 }
 
@@ -285,7 +281,7 @@ uint32_t dt_schedule_stage(const DtScheduleForm *form, uint32_t n_stages, uint32
 /* b is what a is, `step` micro-batches later. */
 static bool is_later(const DtAction *a, const DtAction *b, int64_t step)
 {
-    return a->kind == b->kind && a->unit == b->unit && a->micro + step == b->micro;
+    return dt_pipeline_same(a, b) && a->micro + step == b->micro;
 }
 
 /* Where the list stands in its steady part: half-way between the first B and the last F. */

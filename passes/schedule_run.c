@@ -55,8 +55,7 @@ typedef struct Drain {
 
 static bool has(const Drain *d, uint32_t piece, uint32_t kind)
 {
-    const DtPieceEntries *e = &d->run->pieces[piece];
-    return (kind == DT_ACTION_F ? e->f : kind == DT_ACTION_B ? e->b : e->w) >= 0;
+    return dt_pipeline_entry(&d->run->pieces[piece], kind) >= 0;
 }
 
 static bool is_done(const Drain *d, uint32_t kind, uint32_t piece, int64_t micro)
@@ -158,7 +157,7 @@ static int64_t advance(Drain *d, Walk *walk, uint32_t stage, DtText *ret_problem
         const char *problem = why_not(d, &action);
         if (problem) {
             dt_text_printf(ret_problem, "stage %u: ", stage);
-            dt_pipeline_print_action(d->run, &action, action.micro, ret_problem);
+            dt_pipeline_print_action(d->run, &action, ret_problem);
             dt_text_printf(ret_problem, " %s\n", problem);
             return -1;
         }
@@ -176,7 +175,7 @@ static bool say_who_waits(const Drain *d, Walk *walks, DtText *ret_problem)
             continue;
         const DtAction action = action_at(&walks[s]);
         dt_text_printf(ret_problem, "stage %u waits for ever in ", s);
-        dt_pipeline_print_action(d->run, &action, action.micro, ret_problem);
+        dt_pipeline_print_action(d->run, &action, ret_problem);
         dt_text_add(ret_problem, "\n");
     }
     return false;
@@ -207,11 +206,6 @@ bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *
 
 /* ---- what is held ---- */
 
-static bool is_same(const DtAction *a, const DtAction *b)
-{
-    return a->kind == b->kind && a->unit == b->unit;
-}
-
 /* In the period as many begin as end, so one turn of it shows all. */
 int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction write, DtAction read)
 {
@@ -220,9 +214,9 @@ int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction wri
     int64_t live = 0, most = 0;
     for (size_t k = 0; k < DT_COUNT(parts); k++)
         for (uint32_t i = 0; i < parts[k]->n; i++) {
-            live += is_same(&parts[k]->at[i], &write);
+            live += dt_pipeline_same(&parts[k]->at[i], &write);
             most = live > most ? live : most;
-            live -= is_same(&parts[k]->at[i], &read);
+            live -= dt_pipeline_same(&parts[k]->at[i], &read);
         }
     return most;
 }

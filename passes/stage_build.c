@@ -381,11 +381,6 @@ static void finish_split(Build *w, uint32_t piece)
 
 /* ---- the run ---- */
 
-static bool is_same(const DtAction *a, const DtAction *b)
-{
-    return a->kind == b->kind && a->unit == b->unit;
-}
-
 /* Slots hold a micro-batch from when they are filled to the last action that reads them. */
 static void settle_depths(Build *w)
 {
@@ -398,7 +393,8 @@ static void settle_depths(Build *w)
         const Life *life = &w->lives.at[i];
         DtStore *slot = w->s->slots.at[w->first_slot + i];
         for (uint32_t k = 0; k < life->reads.n; k++) {
-            if (depth == 0 || !is_same(&write, &life->write) || !is_same(&read, &life->reads.at[k]))
+            if (depth == 0 || !dt_pipeline_same(&write, &life->write) ||
+                !dt_pipeline_same(&read, &life->reads.at[k]))
                 depth = dt_schedule_depth(&w->run, (uint32_t)slot->stage, life->write,
                                           life->reads.at[k]);
             write = life->write;

@@ -79,7 +79,7 @@ Test(pipeline, walks_the_period)
     DtText text = {0};
     for (int64_t i = 0; i < dt_pipeline_count(&run->stages[0]); i++) {
         DtAction action = dt_pipeline_at(&run->stages[0], i);
-        dt_pipeline_print_action(run, &action, action.micro, &text);
+        dt_pipeline_print_action(run, &action, &text);
         dt_text_add(&text, " ");
     }
     cr_expect_str_eq(text.at, "0F0 0SEND_F0 0F1 0SEND_F1 0F2 0SEND_F2 0F3 0SEND_F3 ");

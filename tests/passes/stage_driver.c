@@ -259,10 +259,7 @@ static bool act(Machine *m, const DtPipelineRun *run, Transit *transits, DtActio
     Transit *transit = entries ? NULL : &transits[action.unit];
     m->micro = action.micro;
     if (entries) {
-        const int32_t number = action.kind == DT_ACTION_F   ? entries->f
-                               : action.kind == DT_ACTION_B ? entries->b
-                                                            : entries->w;
-        run_entry(m, &m->module->entries.at[number]);
+        run_entry(m, &m->module->entries.at[dt_pipeline_entry(entries, action.kind)]);
     } else if (action.kind == DT_ACTION_SEND) {
         if (transit->parcels.n - transit->taken >= channel->slots)
             return false;

@@ -92,14 +92,6 @@ static void read_mesh(Block *b, const DtEntry *entry)
 
 /* ---- names after `on` ---- */
 
-static int find_mesh_axis(const DtMesh *mesh, const char *name)
-{
-    for (uint32_t i = 0; i < mesh->n; i++)
-        if (mesh->axes[i].name == name)
-            return (int)i;
-    return -1;
-}
-
 static void unknown_mesh_axis(Block *b, DtName name)
 {
     b->used_unknown = true;
@@ -127,7 +119,7 @@ static uint32_t read_on(Block *b, const DtEntry *entry, DtSchemaId schema, uint3
                                   dt_config_schemas[schema].name));
     for (uint32_t i = 0; i < entry->on.n; i++) {
         DtName name = entry->on.at[i];
-        int axis = find_mesh_axis(&b->parallel->mesh, name.text);
+        int axis = dt_mesh_find(&b->parallel->mesh, name.text);
         bool twice = false;
         for (uint32_t k = 0; k < n; k++)
             twice |= ret_names[k] == name.text;
@@ -322,7 +314,6 @@ static void read_micro(Block *b, const DtEntry *entry)
     b->parallel->micro_axis = entry->operands.at[0].path.at[0].text;
     b->parallel->micro = n;
     b->parallel->micro_span = entry->span;
-    zero.has_prefetch = v.at[DT_KEY_ZERO_prefetch].given;
 }
 
 static void read_zero(Block *b, const DtEntry *entry)
@@ -331,6 +322,7 @@ static void read_zero(Block *b, const DtEntry *entry)
     DtZero zero = {.span = entry->span};
     dt_configargs_read(b->host, DT_SCHEMA_ZERO, entry->args.at, entry->args.n, entry->span, &v);
     zero.prefetch = v.at[DT_KEY_ZERO_prefetch].whole;
+    zero.has_prefetch = v.at[DT_KEY_ZERO_prefetch].given;
     zero.bucket_bytes = v.at[DT_KEY_ZERO_bucket].whole;
     zero.offload_host =
         v.at[DT_KEY_ZERO_offload].word && !strcmp(v.at[DT_KEY_ZERO_offload].word, "host");

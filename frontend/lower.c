@@ -440,8 +440,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         return NULL;
     dt_configcheck_program(&host, items, l->program);
     DtTrainConfig *chosen = l->program->train;
-    for (uint32_t i = 0; chosen && chosen->eval_readers.n && i < l->module->entries.n; i++)
-        if (strcmp(l->module->entries.at[i].name, "eval") == 0)
-            chosen->eval_rest = dt_samples_add_up(l->module->entries.at[i].func);
+    const DtEntryPoint *eval = dt_graph_entry(l->module, "eval");
+    if (chosen && chosen->eval_readers.n && eval)
+        chosen->eval_rest = dt_samples_add_up(eval->func);
     return dt_diag_errors(diags) ? NULL : l->program;
 }

@@ -77,6 +77,7 @@ const DtType *dt_type_plain(DtDtype dtype, uint32_t rank, const DtAxis *axes); /
 const DtType *dt_type_scalar(DtDtype dtype);
 const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype);
 int dt_type_find(const DtType *type, const char *axis);        /* index of the axis, or -1 */
+int dt_mesh_find(const DtMesh *mesh, const char *axis);        /* number of the mesh axis, or -1 */
 int64_t dt_type_extent(const DtType *type, const char *axis);  /* logical extent, or -1 */
 int64_t dt_type_elements(const DtType *type);                  /* logical; checked: -1 on overflow */
 bool dt_type_same_axis(const DtAxis *a, const DtAxis *b);      /* name, extent and split */
@@ -375,6 +376,7 @@ DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in);
 uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
+DtEntryPoint *dt_graph_entry(const DtModule *module, const char *name); /* NULL: there is none */
 /* "attention" of "attention.2.fwd"; library functions carry their own name. */
 const char *dt_graph_source_name(const DtFunc *func);
 

@@ -214,6 +214,14 @@ int dt_type_find(const DtType *type, const char *axis)
     return -1;
 }
 
+int dt_mesh_find(const DtMesh *mesh, const char *axis)
+{
+    for (uint32_t i = 0; i < mesh->n; i++)
+        if (mesh->axes[i].name == axis)
+            return (int)i;
+    return -1;
+}
+
 int64_t dt_type_extent(const DtType *type, const char *axis)
 {
     int i = dt_type_find(type, axis);

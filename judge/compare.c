@@ -197,7 +197,7 @@ static bool find_counterpart(DtJudge *j, const char *entry, const DtEntryResult 
 /* Both sides run the entry; what they leave is compared and becomes what they hold. */
 static bool run_entry(DtJudge *j, const char *name)
 {
-    const DtEntryPoint *serial = dt_judge_entry(j->of->serial, name);
+    const DtEntryPoint *serial = dt_graph_entry(j->of->serial, name);
     if (!serial)
         return true;
     DtTensor **results = run_serial(j, serial);

@@ -68,7 +68,6 @@ void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, co
 bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
 /* The named results of a prologue become inputs of the entry that it belongs to. */
 void dt_judge_keep_early(DtJudge *j);
-const DtEntryPoint *dt_judge_entry(const DtModule *module, const char *name);
 
 /* The first problem is kept: an empty text is filled, otherwise nothing happens; always false. */
 bool dt_judge_problem(DtJudge *j, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -11,14 +11,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-const DtEntryPoint *dt_judge_entry(const DtModule *module, const char *name)
-{
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        if (strcmp(module->entries.at[i].name, name) == 0)
-            return &module->entries.at[i];
-    return NULL;
-}
-
 /* ---- problems ---- */
 
 bool dt_judge_problem(DtJudge *j, const char *format, ...)
@@ -249,7 +241,7 @@ void dt_judge_keep_early(DtJudge *j)
 static bool run_prologue(DtJudge *j, const char *entry)
 {
     const DtEntryPoint *prologue =
-        dt_judge_entry(j->of->placed, dt_arena_printf(j->arena, "%s.prologue", entry));
+        dt_graph_entry(j->of->placed, dt_arena_printf(j->arena, "%s.prologue", entry));
     if (prologue && !run_all(j, prologue))
         return false;
     dt_judge_keep_early(j);
@@ -258,7 +250,7 @@ static bool run_prologue(DtJudge *j, const char *entry)
 
 bool dt_judge_run(DtJudge *j, const char *name)
 {
-    const DtEntryPoint *entry = dt_judge_entry(j->of->placed, name);
+    const DtEntryPoint *entry = dt_graph_entry(j->of->placed, name);
     j->early.n = j->named.n = j->stored.n = 0;
     j->micro = -1;
     bool good = entry ? run_prologue(j, name) && run_all(j, entry)

@@ -107,7 +107,7 @@ static bool run_parts(DtJudge *j, const char *name, uint32_t *ret_found)
     *ret_found = 0;
     for (uint32_t stage = 0; stage < module->pipeline->n_stages; stage++) {
         const DtEntryPoint *entry =
-            dt_judge_entry(module, dt_arena_printf(j->arena, "%s.%u", name, stage));
+            dt_graph_entry(module, dt_arena_printf(j->arena, "%s.%u", name, stage));
         if (!entry)
             continue;
         int64_t at[DT_MAX_MESH] = {0};

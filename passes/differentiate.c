@@ -181,14 +181,6 @@ static void return_gradients(Grad *g, DtEntryPoint *entry)
     }
 }
 
-static DtEntryPoint *find_entry(DtModule *module, const char *name)
-{
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        if (strcmp(module->entries.at[i].name, name) == 0)
-            return &module->entries.at[i];
-    return NULL;
-}
-
 static const DtDerivative *derive_step(DtDiff *diff, const Step *step)
 {
     bool *active = DT_NEW_ARRAY(diff->arena, bool, step->sources.n + 1);
@@ -211,7 +203,7 @@ static void check_loss(const DtFunc *loss)
 
 void dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
-    DtEntryPoint *entry = find_entry(module, "loss");
+    DtEntryPoint *entry = dt_graph_entry(module, "loss");
     if (entry == NULL)
         return; /* a model without train block */
     DtFunc *loss = entry->func;

@@ -31,7 +31,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* One parameter with what belongs to it; moment values NULL where the optimizer keeps none. */
 typedef struct Slot {
@@ -198,10 +197,7 @@ static void read_loss_scale(Update *u)
 /* States take the values that "grad" made for them, unless the step is skipped. */
 static void defer_states(Update *u)
 {
-    DtEntryPoint *grad = NULL;
-    for (uint32_t i = 0; i < u->module->entries.n; i++)
-        if (strcmp(u->module->entries.at[i].name, "grad") == 0)
-            grad = &u->module->entries.at[i];
+    DtEntryPoint *grad = dt_graph_entry(u->module, "grad");
     for (uint32_t i = 0; grad != NULL && i < grad->results.n; i++) {
         DtStore *state = grad->results.at[i].store;
         if (state == NULL || state->kind != DT_STORE_STATE)

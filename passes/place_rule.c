@@ -287,14 +287,6 @@ static bool not_yet(DtPlacer *p, DtSpan span, const char *what)
     return false;
 }
 
-static int mesh_number(const DtMesh *mesh, const char *name)
-{
-    for (uint32_t i = 0; i < mesh->n; i++)
-        if (mesh->axes[i].name == name)
-            return (int)i;
-    return -1;
-}
-
 static bool is_of_store(const DtPlacer *p, const char *axis)
 {
     for (uint32_t i = 0; i < p->module->stores.n; i++)
@@ -313,7 +305,7 @@ static bool add_line(DtPlacer *p, const DtShard *shard)
     memcpy(line.place, shard->place, sizeof line.place);
     memcpy(line.axes, shard->axes, sizeof line.axes);
     for (uint32_t i = 0; i < shard->n_mesh; i++) {
-        int number = mesh_number(&p->module->mesh, shard->mesh[i]);
+        int number = dt_mesh_find(&p->module->mesh, shard->mesh[i]);
         if (number >= 0)
             line.mesh[line.n_mesh++] = (uint8_t)number;
     }

@@ -39,24 +39,14 @@ DtDiag *dt_stage_refuse(DtStager *s, DtDiagCode code, DtSpan span, const char *f
     return dt_diag_report(s->module->diags, code, span.file ? span : s->line->span, "%s", text);
 }
 
-static const DtEntryPoint *find_entry(const DtModule *module, const char *name)
-{
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        if (strcmp(module->entries.at[i].name, name) == 0)
-            return &module->entries.at[i];
-    return NULL;
-}
-
 /* ---- the frame ---- */
 
 static bool make_pipeline(DtStager *s)
 {
     DtModule *module = s->module;
     DtPipelineSchedule *pipeline = s->pipeline = DT_NEW(s->arena, DtPipelineSchedule);
-    uint32_t mesh = 0;
-    while (mesh < module->mesh.n && module->mesh.axes[mesh].name != s->line->on)
-        mesh++;
-    if (mesh == module->mesh.n)
+    const int mesh = dt_mesh_find(&module->mesh, s->line->on);
+    if (mesh < 0)
         return false; /* the frontend has said so */
     pipeline->schedule = s->line->schedule;
     pipeline->mesh = (uint8_t)mesh;
@@ -141,7 +131,7 @@ static bool cut_entries(DtStager *s)
     static const char *const names[] = {"grad", "eval", "predict"};
     bool any = false;
     for (size_t i = 0; i < DT_COUNT(names); i++) {
-        const DtEntryPoint *entry = find_entry(s->module, names[i]);
+        const DtEntryPoint *entry = dt_graph_entry(s->module, names[i]);
         if (!entry)
             continue;
         if ((!any && !dt_stage_cut(s, entry)) || !cut_entry(s, entry))
@@ -153,7 +143,7 @@ static bool cut_entries(DtStager *s)
         if (strstr(entry->name, ".prologue"))
             keep_prologue(s, entry);
     }
-    const DtEntryPoint *update = find_entry(s->module, "update");
+    const DtEntryPoint *update = dt_graph_entry(s->module, "update");
     return check_states(s) && (!update || dt_stage_update(s, update));
 }
 

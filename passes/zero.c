@@ -230,14 +230,6 @@ static int by_completion(const void *a, const void *b)
     return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->store->index < y->store->index ? -1 : x->store->index > y->store->index;
 }
 
-static int mesh_number(const DtMesh *mesh, const char *name)
-{
-    for (uint32_t i = 0; i < mesh->n; i++)
-        if (mesh->axes[i].name == name)
-            return (int)i;
-    return -1;
-}
-
 /* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
  * the highest level first, in the order of the mesh within a level. */
 static void choose_mesh(const Zero *z, DtBucket *bucket, uint16_t taken)
@@ -247,7 +239,7 @@ static void choose_mesh(const Zero *z, DtBucket *bucket, uint16_t taken)
         uint16_t wanted = 0;
         for (uint32_t i = 0; i < z->config->zeros.n; i++)
             for (uint32_t k = 0; z->config->zeros.at[i].level == level && k < z->config->zeros.at[i].n_on; k++)
-                wanted |= (uint16_t)(1u << mesh_number(mesh, z->config->zeros.at[i].on[k]));
+                wanted |= (uint16_t)(1u << dt_mesh_find(mesh, z->config->zeros.at[i].on[k]));
         for (uint8_t m = 0; m < mesh->n; m++)
             if ((wanted & ~taken) >> m & 1)
                 bucket->mesh[bucket->n_mesh++] = m;
@@ -392,7 +384,7 @@ static uint16_t mesh_bits(const Zero *z)
     uint16_t bits = 0;
     for (uint32_t i = 0; i < z->config->zeros.n; i++)
         for (uint32_t k = 0; k < z->config->zeros.at[i].n_on; k++)
-            bits |= (uint16_t)(1u << mesh_number(&z->buckets.module->mesh, z->config->zeros.at[i].on[k]));
+            bits |= (uint16_t)(1u << dt_mesh_find(&z->buckets.module->mesh, z->config->zeros.at[i].on[k]));
     return bits;
 }
 

@@ -138,15 +138,6 @@ static DtTensor *source(void *context, const DtOp *op)
     return tensor;
 }
 
-static DtEntryPoint *entry(const DtModule *module, const char *name)
-{
-    for (uint32_t i = 0; i < module->entries.n; i++) {
-        if (!strcmp(module->entries.at[i].name, name))
-            return &module->entries.at[i];
-    }
-    return NULL;
-}
-
 static void run(const Lowered *low, const DtEntryPoint *point, DtTensor **results)
 {
     DtInterp interp = {.arena = low->arena, .seed = 1, .source = source};
@@ -183,7 +174,7 @@ static void check_laws(const char *model, uint32_t n_laws)
     fclose(file);
     Lowered low = lower(path);
     unlink(path);
-    DtEntryPoint *point = entry(low.program->module, "predict");
+    DtEntryPoint *point = dt_graph_entry(low.program->module, "predict");
     cr_assert(point);
     cr_assert_eq(point->results.n, n_laws);
     DtTensor *results[16];

@@ -77,7 +77,7 @@ Test(judge, a_right_layout)
 
 static DtEntryPoint *entry(Pair *pair, const char *name)
 {
-    return (DtEntryPoint *)(uintptr_t)dt_judge_entry(pair->c.placed, name);
+    return dt_graph_entry(pair->c.placed, name);
 }
 
 /* The first op of this kind in a function of this entry, loops included. */

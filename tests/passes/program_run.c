@@ -57,11 +57,9 @@ static DtTensor *source(void *context, const DtOp *op)
 
 const DtEntryPoint *entry(const Run *run, const char *name)
 {
-    for (uint32_t i = 0; i < run->module->entries.n; i++)
-        if (strcmp(run->module->entries.at[i].name, name) == 0)
-            return &run->module->entries.at[i];
-    cr_assert_fail("no entry `%s`", name);
-    return NULL;
+    const DtEntryPoint *found = dt_graph_entry(run->module, name);
+    cr_assert(found, "no entry `%s`", name);
+    return found;
 }
 
 DtTensor **evaluate(Run *run, const DtFunc *func, DtArena *arena)

@@ -425,14 +425,6 @@ static void compare_stores(Machine *whole, Machine *cut, bool gradients)
     }
 }
 
-static const DtEntryPoint *entry_of(const DtModule *module, const char *name)
-{
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        if (strcmp(module->entries.at[i].name, name) == 0)
-            return &module->entries.at[i];
-    return NULL;
-}
-
 static void compare_results(Machine *whole, Machine *cut)
 {
     uint32_t found = 0;
@@ -451,7 +443,7 @@ static void compare_results(Machine *whole, Machine *cut)
 
 static void run_whole(Machine *m, const char *name)
 {
-    const DtEntryPoint *entry = entry_of(m->module, name);
+    const DtEntryPoint *entry = dt_graph_entry(m->module, name);
     for (m->micro = 0; m->micro < m->p->layout->micro; m->micro++)
         run_entry(m, entry);
     m->micro = 0;
@@ -475,7 +467,7 @@ void stage_compare(Staged *p)
         if (strcmp(run->name, "grad") != 0)
             continue;
         compare_stores(whole, cut, true);
-        const DtEntryPoint *update = entry_of(p->whole, "update");
+        const DtEntryPoint *update = dt_graph_entry(p->whole, "update");
         if (!update)
             continue;
         run_entry(whole, update);

@@ -203,10 +203,7 @@ static void init_stores(Model *m)
 
 static const DtEntryPoint *entry(const Model *m, const char *name)
 {
-    for (uint32_t i = 0; i < m->c->module->entries.n; i++)
-        if (strcmp(m->c->module->entries.at[i].name, name) == 0)
-            return &m->c->module->entries.at[i];
-    return NULL;
+    return dt_graph_entry(m->c->module, name);
 }
 
 static void run_pass(Model *m, const char *name, const DtPassContext *context)

@@ -94,11 +94,9 @@ static void print_func(const DtMesh *mesh, const DtFunc *func, int depth, DtText
 
 static const DtEntryPoint *entry(const DtModule *module, const char *name)
 {
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        if (strcmp(module->entries.at[i].name, name) == 0)
-            return &module->entries.at[i];
-    cr_assert(false, "no entry %s", name);
-    return NULL;
+    const DtEntryPoint *found = dt_graph_entry(module, name);
+    cr_assert(found, "no entry %s", name);
+    return found;
 }
 
 static void print_module(const DtModule *module, DtText *text)

@@ -14,7 +14,7 @@
  *   update                              one per parameter             reduce_scatter, one per bucket, all_gather
  *
  * A bucket holds parameters that are alike to the update (dtypes, decay, splits, pending sums, loops, pipeline stage),
- * in the order in which backward completes their gradients, up to `bucket` bytes of gradients (25 MiB by default).
+ * in the order in which backward completes their gradients, up to `bucket` bytes of parameters (25 MiB by default).
  * The norm of the gradients counts each element once: sums over runs are pending over the mesh axes of the bucket.
  * zero_entry.c and zero_update.c rewrite the entries.
  *
@@ -24,6 +24,7 @@
 
 #include "base/hash.h"
 #include "base/intern.h"
+#include "ir/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,9 +54,9 @@ int dt_zero_level(DtStoreKind kind)
     return kind == DT_STORE_PARAM ? 3 : kind == DT_STORE_GRAD ? 2 : 1;
 }
 
-bool dt_zero_applies(const DtBuckets *z, const DtFunc *func)
+/* Does the entry read gradients? */
+static bool applies(const DtFunc *func)
 {
-    (void)z;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store->kind == DT_STORE_GRAD)
             return true;
@@ -162,8 +163,7 @@ static uint16_t splits_of(const DtType *type)
 {
     uint16_t bits = 0;
     for (uint32_t i = 0; i < type->rank; i++)
-        for (uint32_t s = 0; s < type->axes[i].n_split; s++)
-            bits |= (uint16_t)(1u << type->axes[i].split[s]);
+        bits |= dt_shape_split_bits(&type->axes[i]);
     return bits;
 }
 
@@ -433,10 +433,10 @@ static void make_buckets(Zero *z)
     z->buckets.of = DT_NEW_ARRAY(z->buckets.arena, DtBucket *, module->stores.n + 1);
     link_stores(z);
     for (uint32_t i = 0; i < module->entries.n; i++)
-        if (!dt_zero_applies(&z->buckets, module->entries.at[i].func))
+        if (!applies(module->entries.at[i].func))
             read_gradients(z, i);
     for (uint32_t i = 0; i < module->entries.n; i++)
-        if (dt_zero_applies(&z->buckets, module->entries.at[i].func))
+        if (applies(module->entries.at[i].func))
             read_update(z, module->entries.at[i].func);
     mix_stores(z);
     part_shared(z);
@@ -464,7 +464,7 @@ void dt_pass_zero(DtModule *module, const DtPassContext *context)
         make_buckets(&zero);
     for (uint32_t i = 0; zero.buckets.list.n && i < module->entries.n; i++) {
         DtEntryPoint *entry = &module->entries.at[i];
-        if (dt_zero_applies(&zero.buckets, entry->func))
+        if (applies(entry->func))
             dt_zero_update(&zero.buckets, entry);
         else
             dt_zero_entry(&zero.buckets, entry);

@@ -32,7 +32,6 @@ typedef struct DtBuckets {
 
 /* zero.c */
 int dt_zero_level(DtStoreKind kind);   /* 1, 2 or 3: which level splits stores of this kind */
-bool dt_zero_applies(const DtBuckets *z, const DtFunc *func); /* does the entry read gradients? */
 
 /* zero_move.c: a bucket whose flat axis the first `from` of its mesh axes split, so that the first `to` split it:
  * gathered, cut, or, where a sum is pending, reduced and cut. why: the reason that collectives give. */

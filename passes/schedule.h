@@ -70,8 +70,8 @@ void dt_schedule_simulate(DtArena *arena, const DtPipelineSchedule *pipeline,
  * action: activations in flight, in pieces. */
 int64_t dt_schedule_in_flight(const DtPipelineRun *run, uint32_t stage);
 
-/* All runs of a module's pipeline: text, and the first run as a picture. times: NULL = F and B and
- * W of equal length, a whole backward twice as long. */
+/* All runs of a module's pipeline: text, and the first run as a picture; with F, B and W of equal
+ * length, a whole backward twice as long. */
 void dt_schedule_print(DtArena *arena, const DtPipelineSchedule *pipeline, DtText *ret_text);
 void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, DtText *ret_text);
 

@@ -4,16 +4,15 @@
  * Purpose: cuts the program into consecutive pieces, puts them on the coordinates of a mesh axis,
  * and orders each stage's work by micro-batches.
  *
- *   entry grad: %x = f(%tokens, %w) ; %y = loop h x 4 (%x, %hw) ; %l = g(%y, %labels, %v) ; ...
- *   gradients
+ *   pipeline h on pipe
+ *   entry grad      %x = f(%tokens, %w) ; %y = loop h x 4 (%x, %hw) ; %l = g(%y, %labels, %v) ; ... gradients
  *
- *     pipeline h on pipe        =>   entry grad.f0, stage 0: %x = f(%tokens, %w) ; %y = loop h x 2 (%x, %hw)
- *                                      result %y to saved y, to be sent ; what B needs to saved
- *                                      stores
- *                                    entry grad.f1, stage 1: %y = param channel y ; loop h x 2 from
- *                                    2 ; %l = g(...) entry grad.b1, grad.b0: the same backward
- *                                    entry update.0, update.1 stage 0: 0F0 0SEND_F0 0F1 0SEND_F1
- *                                    0RECV_B0 0B0 ...
+ *     =>  entry grad.f0, stage 0       %x = f(%tokens, %w) ; %y = loop h x 2 (%x, %hw)
+ *                                      result %y to saved y, to be sent ; what B needs to saved stores
+ *         entry grad.f1, stage 1       %y = param channel y ; loop h x 2 from 2 ; %l = g(...)
+ *         entry grad.b1, grad.b0       the same backward
+ *         entry update.0, update.1
+ *         stage 0                      0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 ...
  *
  * See stage.h for the steps and ir/pipeline.h for what comes out. Types stay as they are: no value
  * is split over the pipeline's mesh axis.

@@ -82,6 +82,8 @@ typedef struct DtExpanded {
 } DtExpanded;
 
 bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
+/* A constant 0 of any shape and dtype. */
+bool dt_stage_is_zero(const DtValue *value);
 /* A copy of op whose results have `axis` with this extent instead of `from`. */
 DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, const char *axis,
                           int64_t from, int64_t extent);

@@ -265,20 +265,12 @@ static uint32_t piece_of_constant(const Assigner *a, const DtStore *grad)
     return home >= 0 ? (uint32_t)home : 0;
 }
 
-static bool is_zero(const DtValue *value)
-{
-    const DtOp *op = value->op;
-    while (op->kind == DT_OP_EXPAND || op->kind == DT_OP_CAST)
-        op = op->in[0]->op;
-    return op->kind == DT_OP_CONST && op->number == 0;
-}
-
 /* One result per piece that adds to the gradient; none where it is zero. */
 static void split_gradient(Assigner *a, const DtExpandedResult *result, DtExpanded *to)
 {
     Terms terms = {0};
     find_terms(a, result->value, &terms);
-    if (terms.n == 0 && !is_zero(result->value)) {
+    if (terms.n == 0 && !dt_stage_is_zero(result->value)) {
         const Term term = {result->value, piece_of_constant(a, result->to.store)};
         DT_PUSH(arena_of(a), terms, term);
     }
@@ -336,7 +328,7 @@ static void settle_results(Assigner *a)
             continue;
         }
         if (is_gradient(&result) && home.home == DT_HOME_ANY) {
-            if (is_zero(result.value))
+            if (dt_stage_is_zero(result.value))
                 continue;
             result.piece = (uint32_t)result.range;
         }

@@ -166,7 +166,7 @@ static DtValue *whole(Expander *x, const DtValue *value)
 
 /* ---- sums that a backward loop carries ---- */
 
-static bool is_zeros(const DtValue *value)
+bool dt_stage_is_zero(const DtValue *value)
 {
     const DtOp *op = value->op;
     while (op && (op->kind == DT_OP_EXPAND || op->kind == DT_OP_CAST))
@@ -223,7 +223,7 @@ static bool ends_in_gradients(const Expander *x, const DtValue *value, uint32_t 
 static bool starts_anew(const Expander *x, uint32_t index, uint32_t carried)
 {
     const DtOp *op = x->func->ops.at[index];
-    return op->loop->reverse && is_zeros(op->in[carried]) && is_added_to(op->func, carried) &&
+    return op->loop->reverse && dt_stage_is_zero(op->in[carried]) && is_added_to(op->func, carried) &&
            ends_in_gradients(x, op->out[carried], index);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* IR text: prints and reads back to the same text; the reader survives whatever it is given. */
 #include "sample.h"
+#include "texts.h"
 
 #include "base/intern.h"
 #include "base/philox.h"
@@ -9,14 +10,6 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char *print(const DtModule *module)
-{
-    DtText text = {0};
-    dt_text_add(&text, "");
-    dt_irtext_print(module, &text);
-    return text.at;
-}
 
 Test(irtext, sample_has_every_op)
 {
@@ -36,12 +29,12 @@ Test(irtext, round_trip)
 {
     DtArena *arena = dt_arena_new();
     DtDiags *diags = dt_diag_new(arena);
-    char *first = print(sample_module(arena));
+    char *first = module_text(sample_module(arena));
     DtModule *again = dt_irtext_read(arena, diags, first, strlen(first));
     if (!again)
         dt_diag_print(diags, stderr, false);
     cr_assert(again);
-    char *second = print(again);
+    char *second = module_text(again);
     cr_assert_str_eq(second, first);
     free(first);
     free(second);
@@ -91,7 +84,7 @@ Test(irtext, says_everything)
         "@2:0-4000000000",
     };
     DtArena *arena = dt_arena_new();
-    char *text = print(sample_module(arena));
+    char *text = module_text(sample_module(arena));
     unsigned missing = 0;
     for (size_t i = 0; i < DT_COUNT(pieces); i++) {
         if (!strstr(text, pieces[i])) {
@@ -114,7 +107,7 @@ Test(irtext, hand_written)
     DtArena *arena = dt_arena_new();
     DtModule *module = dt_irtext_read(arena, NULL, text, sizeof text - 1);
     cr_assert(module);
-    char *printed = print(module);
+    char *printed = module_text(module);
     cr_expect_str_eq(printed, wanted);
     free(printed);
     dt_arena_free(arena);
@@ -170,11 +163,7 @@ Test(irtext, faulty_texts)
         cr_expect_null(dt_irtext_read(arena, diags, faulty[i].text, strlen(faulty[i].text)), "%s",
                        faulty[i].text);
         cr_expect_eq(dt_diag_errors(diags), 1, "%s", faulty[i].text);
-        char *out = NULL;
-        size_t len = 0;
-        FILE *stream = open_memstream(&out, &len);
-        dt_diag_print(diags, stream, false);
-        fclose(stream);
+        char *out = diags_text(diags);
         cr_expect(strstr(out, faulty[i].message), "%s\nwanted: %s\ngot: %s", faulty[i].text,
                   faulty[i].message, out);
         free(out);
@@ -209,7 +198,7 @@ Test(irtext, stores_in_buckets)
     cr_assert(module);
     cr_expect_eq(module->stores.at[1]->bucket, module->stores.at[2]);
     cr_expect_eq(module->stores.at[1]->bucket_offset, 3);
-    char *printed = print(module);
+    char *printed = module_text(module);
     cr_expect_str_eq(printed, in_bucket);
     free(printed);
     for (size_t i = 0; i < DT_COUNT(breaks); i++) {
@@ -218,11 +207,7 @@ Test(irtext, stores_in_buckets)
                                            at + strlen(breaks[i][0]));
         DtDiags *diags = dt_diag_new(arena);
         cr_expect_null(dt_irtext_read(arena, diags, text, strlen(text)), "%s", text);
-        char *out = NULL;
-        size_t len = 0;
-        FILE *stream = open_memstream(&out, &len);
-        dt_diag_print(diags, stream, false);
-        fclose(stream);
+        char *out = diags_text(diags);
         cr_expect(strstr(out, breaks[i][2]), "wanted: %s\ngot: %s", breaks[i][2], out);
         free(out);
     }
@@ -276,7 +261,7 @@ static size_t mutate(char *text, size_t len, size_t cap, uint32_t run)
 Test(irtext, fuzz, .timeout = 600)
 {
     DtArena *home = dt_arena_new();
-    char *base = print(sample_module(home));
+    char *base = module_text(sample_module(home));
     static const char small[] =
         "mesh m=2 time, d=2\nstore 0 : param f32[l=2, a=3] path=h.w pattern=h.#.w loops=1 rank=1 "
         "init=const(0, 0)\n"
@@ -310,10 +295,10 @@ Test(irtext, fuzz, .timeout = 600)
         cr_assert(module || run > 1, "the unchanged text is refused");
         if (module) {
             read++;
-            char *first = print(module);
+            char *first = module_text(module);
             DtModule *again = dt_irtext_read(arena, NULL, first, strlen(first));
             cr_assert(again, "run %u: what was printed is refused:\n%s", run, first);
-            char *second = print(again);
+            char *second = module_text(again);
             cr_assert_str_eq(second, first);
             free(first);
             free(second);

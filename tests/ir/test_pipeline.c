@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules that are cut into pipeline stages, as text: they read back, and what is wrong in them is found. */
+#include "texts.h"
+
 #include "base/text.h"
 #include "ir/irtext.h"
 
@@ -48,14 +50,6 @@ static const char two_stages[] =
     "  }\n"
     "}\n";
 
-static char *print(const DtModule *module)
-{
-    DtText text = {0};
-    dt_text_add(&text, "");
-    dt_irtext_print(module, &text);
-    return text.at;
-}
-
 Test(pipeline, round_trip)
 {
     DtArena *arena = dt_arena_new();
@@ -64,7 +58,7 @@ Test(pipeline, round_trip)
     if (!module)
         dt_diag_print(diags, stderr, false);
     cr_assert(module);
-    char *text = print(module);
+    char *text = module_text(module);
     cr_expect_str_eq(text, two_stages);
     free(text);
     dt_arena_free(arena);
@@ -139,12 +133,9 @@ Test(pipeline, faults_are_found)
     for (size_t i = 0; i < DT_COUNT(faults); i++) {
         DtArena *arena = dt_arena_new();
         DtDiags *diags = dt_diag_new(arena);
-        char *text = replaced(faults[i].from, faults[i].to), *out = NULL;
-        size_t len = 0;
+        char *text = replaced(faults[i].from, faults[i].to);
         cr_expect_null(dt_irtext_read(arena, diags, text, strlen(text)), "%s", faults[i].to);
-        FILE *stream = open_memstream(&out, &len);
-        dt_diag_print(diags, stream, false);
-        fclose(stream);
+        char *out = diags_text(diags);
         cr_expect(strstr(out, faults[i].message), "%s -> %s\nwanted: %s\ngot: %s", faults[i].from,
                   faults[i].to, faults[i].message, out);
         free(out);

@@ -2,6 +2,7 @@
 /* Shape rules: for every op a line that its rule takes and one that it refuses, with the reason.
  * The lines are IR text, so that the reader, the verifier and the rules are tried together. */
 #include "sample.h"
+#include "texts.h"
 
 #include "ir/irtext.h"
 #include "ir/shape.h"
@@ -373,11 +374,7 @@ static void check_line(const char *line, DtText *ret_message)
                         entry ? "" : args, line[0] == '(' ? "" : "%7 ", line);
     dt_text_add(ret_message, "");
     if (!dt_irtext_read(arena, diags, text, strlen(text))) {
-        char *out = NULL;
-        size_t len = 0;
-        FILE *stream = open_memstream(&out, &len);
-        dt_diag_print(diags, stream, false);
-        fclose(stream);
+        char *out = diags_text(diags);
         dt_text_add(ret_message, out);
         free(out);
     }

@@ -2,7 +2,7 @@
 #include "stage_driver.h"
 
 #include "base/intern.h"
-#include "gradcheck.h"
+#include "program_run.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -18,29 +18,6 @@ static uint32_t words(DtArena *arena, const char *text, const char **ret_words)
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
         ret_words[n++] = dt_intern(word);
     return n;
-}
-
-static const DtProgram *lower(Staged *p)
-{
-    DtOption dims[16];
-    uint32_t n = 0;
-    char *text = dt_arena_strndup(p->arena, p->layout->dims, strlen(p->layout->dims));
-    for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
-        char *equals = strchr(word, '=');
-        *equals = 0;
-        dims[n++] = (DtOption){.name = word, .value = equals + 1};
-    }
-    const DtLowerOptions options = {.path = p->layout->path,
-                                    .library = "lib",
-                                    .dims = dims,
-                                    .n_dims = n,
-                                    .parallel = "none",
-                                    .synthetic = true};
-    const DtProgram *program = dt_lower(p->arena, p->diags, &options);
-    if (!program)
-        dt_diag_print(p->diags, stderr, false);
-    cr_assert(program, "%s is rejected", p->layout->path);
-    return program;
 }
 
 static void configure(Staged *p)
@@ -64,7 +41,10 @@ static void configure(Staged *p)
 static DtModule *compile(Staged *p, bool cut)
 {
     static const char *const kernels[] = {"attend"};
-    const DtProgram *program = lower(p);
+    Program of = {.integers = p->layout->integers};
+    snprintf(of.path, sizeof of.path, "%s", p->layout->path);
+    snprintf(of.dims, sizeof of.dims, "%s", p->layout->dims);
+    const DtProgram *program = lower(p->arena, p->diags, &of, NULL);
     const DtPassContext context = {.train = program->train,
                                    .parallel = &p->parallel,
                                    .kernels = kernels,

@@ -164,9 +164,10 @@ static bool keep_slots(Staged *s, const DtEntryPoint *entry, int64_t micro, DtTe
     return true;
 }
 
-static bool compute(Staged *s, uint32_t stage, const DtAction *action, int64_t micro)
+static bool compute(Staged *s, uint32_t stage, const DtAction *action)
 {
     DtJudge *j = s->j;
+    const int64_t micro = action->micro;
     int32_t number = dt_pipeline_entry(&s->run->pieces[action->unit], action->kind);
     if (number < 0)
         return dt_judge_problem(j, "stage %u has an action of piece %u that has no entry", stage,
@@ -182,9 +183,10 @@ static bool compute(Staged *s, uint32_t stage, const DtAction *action, int64_t m
 }
 
 /* False: it has to wait. */
-static bool send(Staged *s, const DtAction *action, int64_t micro)
+static bool send(Staged *s, const DtAction *action)
 {
     DtJudge *j = s->j;
+    const int64_t micro = action->micro;
     const DtChannel *channel = &s->run->channels.at[action->unit];
     Transit *transit = &s->transit[action->unit];
     if (transit->messages.n - transit->first >= (uint64_t)channel->slots)
@@ -203,8 +205,9 @@ static bool send(Staged *s, const DtAction *action, int64_t micro)
     return true;
 }
 
-static bool receive(Staged *s, const DtAction *action, int64_t micro)
+static bool receive(Staged *s, const DtAction *action)
 {
+    const int64_t micro = action->micro;
     const DtChannel *channel = &s->run->channels.at[action->unit];
     Transit *transit = &s->transit[action->unit];
     if (transit->first == transit->messages.n)
@@ -225,9 +228,9 @@ static bool advance(Staged *s, uint32_t stage)
     int64_t before = s->done[stage];
     while (s->done[stage] < dt_pipeline_count(actions) && !s->j->out->problem.len) {
         DtAction action = dt_pipeline_at(actions, s->done[stage]);
-        if (action.kind == DT_ACTION_SEND   ? !send(s, &action, action.micro)
-            : action.kind == DT_ACTION_RECV ? !receive(s, &action, action.micro)
-                                            : !compute(s, stage, &action, action.micro))
+        if (action.kind == DT_ACTION_SEND   ? !send(s, &action)
+            : action.kind == DT_ACTION_RECV ? !receive(s, &action)
+                                            : !compute(s, stage, &action))
             break;
         s->done[stage]++;
     }

@@ -40,22 +40,11 @@ static bool wants_print(const DtCli *cli, const char *pass)
     return false;
 }
 
-static void verify(const DtModule *module, const char *when)
-{
-    DtText problems = {0};
-    if (!dt_verify_module(module, &problems)) {
-        fprintf(stderr, "dtc: internal error: the program is broken after %s\n%s", when,
-                problems.at ? problems.at : "");
-        abort();
-    }
-    dt_text_free(&problems);
-}
-
 static void after_pass(void *data, const DtPass *pass, const DtModule *module)
 {
     Watch *watch = data;
     dt_cli_lap(watch->cli, &watch->clock, pass->name);
-    verify(module, pass->name);
+    dt_verify_require(module, pass->name);
     if (wants_print(watch->cli, pass->name)) {
         dt_text_printf(&watch->printed, "# after %s\n", pass->name);
         dt_irtext_print(module, &watch->printed);
@@ -117,7 +106,7 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
                              .kernels = dt_codegen_kernels,
                              .n_kernels = dt_codegen_n_kernels};
     Watch watch = {.cli = cli};
-    verify(program->module, "lowering");
+    dt_verify_require(program->module, "lowering");
     dt_irtext_print(program->module, ret_serial);
     watch.clock = dt_cli_clock(cli);
     dt_passes_run(program->module, &context, after_pass, &watch);

@@ -394,5 +394,7 @@ bool dt_samples_add_up(const DtFunc *entry);
 /* Checks every rule of ops.def and of the structs above. Appends one line per violation, with function,
  * op and span; true if there is none. */
 bool dt_verify_module(const DtModule *module, DtText *ret_problems);
+/* Aborts with the violations if there are any. after: what the module comes from, a pass say. */
+void dt_verify_require(const DtModule *module, const char *after);
 
 #endif

@@ -10,6 +10,7 @@
 #include "ir/irtext.h"
 #include "ir/map.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- helpers ---- */
@@ -572,4 +573,15 @@ bool dt_verify_module(const DtModule *module, DtText *ret_problems)
         dt_text_printf(ret_problems, "and %u more problems\n", v.n_problems - DT_VERIFY_MAX);
     dt_arena_free(v.scratch);
     return v.n_problems == 0;
+}
+
+void dt_verify_require(const DtModule *module, const char *after)
+{
+    DtText problems = {0};
+    if (!dt_verify_module(module, &problems)) {
+        fprintf(stderr, "internal error: the program is broken after %s\n%s", after,
+                problems.at ? problems.at : "");
+        abort();
+    }
+    dt_text_free(&problems);
 }

@@ -20,21 +20,10 @@ static DtPassContext context_of(const DtJudgeProgram *task, const DtProgram *pro
                            .n_kernels = task->n_kernels};
 }
 
-static void verify(const DtModule *module, const char *when)
-{
-    DtText problems = {0};
-    if (!dt_verify_module(module, &problems)) {
-        fprintf(stderr, "internal error: the program is broken after %s\n%s", when,
-                problems.at ? problems.at : "");
-        abort();
-    }
-    dt_text_free(&problems);
-}
-
 static void after_pass(void *data, const DtPass *pass, const DtModule *module)
 {
     (void)data;
-    verify(module, pass->name);
+    dt_verify_require(module, pass->name);
 }
 
 DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
@@ -59,7 +48,7 @@ DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLo
     DtPassContext context = context_of(task, program);
     for (uint32_t i = 0; i < dt_n_passes && strcmp(dt_passes[i].name, "inline") != 0; i++)
         dt_passes[i].run(program->module, &context);
-    verify(program->module, "differentiation");
+    dt_verify_require(program->module, "differentiation");
     return program->module;
 }
 

@@ -3,7 +3,7 @@
  *
  * Purpose: merges ops of one function that compute the same thing, then removes what nobody uses.
  *
- *   %a = all_gather(%x) ; %b = all_gather(%x) ; f(%a, %b)   =>   %a = all_gather(%x) ; f(%a, %a)
+ *   %a = exp(%x) ; %b = exp(%x) ; f(%a, %b)   =>   %a = exp(%x) ; f(%a, %a)
  *
  * Two ops are equal if kind, attributes, result types and (merged) operands are. Random draws,
  * sends and receives, updates and loops are never merged: two draws are two draws even if a program

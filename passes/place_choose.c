@@ -318,25 +318,25 @@ static bool accepts_now(Choice *c)
 static bool settle_time(Choice *c, DtValue **in)
 {
     DtPlacer *p = c->s->p;
-    bool sums = false, free = true;
+    bool sums = false, joins = true;
     int split = -1;
     for (uint32_t i = 0; i < c->op->n_in; i++) {
         sums = sums || c->now[i] == DT_PLACE_PENDING;
         split = c->now[i] >= 0 && split < 0 ? (int)i : split;
     }
     for (uint32_t i = 0; sums && i < c->op->n_in; i++)
-        free = free && (c->now[i] == DT_PLACE_PENDING
-                            ? takes_sums(c->op, i) && in[i]->type->pending == DT_REDUCE_SUM
-                            : c->now[i] == DT_PLACE_WHOLE);
+        joins = joins && (c->now[i] == DT_PLACE_PENDING
+                              ? takes_sums(c->op, i) && in[i]->type->pending == DT_REDUCE_SUM
+                              : c->now[i] == DT_PLACE_WHOLE);
     for (uint32_t i = 0; i < c->op->n_in; i++) {
-        if (sums && free && takes_sums(c->op, i) && c->now[i] == DT_PLACE_WHOLE)
+        if (sums && joins && takes_sums(c->op, i) && c->now[i] == DT_PLACE_WHOLE)
             c->best[i] = DT_PLACE_PENDING;
         else if (split >= 0 && c->now[i] == DT_PLACE_WHOLE &&
                  dt_placeconvert_info(c->s, in[i])->is_free)
             c->best[i] = split_state(c, i, in[split]->type->axes[c->now[split]].name);
     }
     for (uint32_t i = c->op->n_in;
-         sums && !free && i-- > 0 && !accepts_now(c);) /* the last first: x / sum */
+         sums && !joins && i-- > 0 && !accepts_now(c);) /* the last first: x / sum */
         if (c->now[i] == DT_PLACE_PENDING && !(in[i] = dt_placelazy_before_all(c->s, in[i], c->op)))
             return false;
     return !p->failed;

@@ -120,19 +120,26 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
 
 /* ---- sums over time ---- */
 
-/* Whether x depends on inputs of the program and constants only, through plain ops. */
-static bool is_data_only(const DtValue *x)
+static bool is_plain(const DtOp *op)
 {
-    const DtOp *op = x->op;
-    if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_RNG ||
-        (op->kind == DT_OP_INPUT && op->text[0] == '@'))
-        return false;
-    if (dt_op_info[op->kind].op_class == DT_CLASS_STRUCT)
-        return false;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        if (!is_data_only(op->in[i]))
-            return false;
-    return true;
+    return op->kind != DT_OP_PARAM && op->kind != DT_OP_RNG &&
+           !(op->kind == DT_OP_INPUT && op->text[0] == '@') &&
+           dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
+}
+
+/* Whether x of func depends on inputs of the program and constants only, through plain ops. */
+static bool is_data_only(const DtFunc *func, const DtValue *x)
+{
+    bool *data = DT_NEW_ARRAY(func->module->arena, bool, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        bool only = is_plain(op);
+        for (uint32_t k = 0; only && k < op->n_in; k++)
+            only = data[op->in[k]->id];
+        for (uint32_t k = 0; k < op->n_out; k++)
+            data[op->out[k]->id] = only;
+    }
+    return data[x->id];
 }
 
 static DtValue *clone_data(DtPlacer *p, DtBuilder *b, const DtValue *x)
@@ -174,7 +181,8 @@ static DtValue *from_prologue(DtPlaceScope *s, DtValue *x)
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
 {
     DtPlacer *p = s->p;
-    if (s->b.func == p->top && x->type->pending == DT_REDUCE_SUM && is_data_only(x))
+    if (s->b.func == p->top && x->type->pending == DT_REDUCE_SUM &&
+        is_data_only(p->top, x))
         return from_prologue(s, x);
     DtDiag *diag = dt_placechoose_refuse(
         p, E0590, user->span,

@@ -415,8 +415,8 @@ static bool is_dear(const DtKNode *node)
 static void uses(DtPrintC *c, uint32_t k, uint32_t phase, uint8_t *first, uint8_t *last)
 {
     const DtKNode *node = &c->k->nodes.at[k];
-    if (node->kind == DT_KNODE_REDUCE)
-        return;
+    if (node->kind == DT_KNODE_REDUCE || (first[k] <= phase && phase <= last[k]))
+        return; /* noted already, and so for its operands */
     if (first[k] > phase)
         first[k] = (uint8_t)phase;
     if (last[k] < phase)

@@ -178,7 +178,7 @@ ParameterizedTestParameters(place, zoo)
 {
     static Layout cases[] = {
         {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"},
-        {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},
+        {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},  {"chain", "chain"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }

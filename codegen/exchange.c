@@ -246,7 +246,7 @@ static void emit_shift(DtEmit *e, const DtOp *op, uint32_t group)
     if (output.accumulate || !dt_place_is_dense(&output.place, type, mesh))
         dt_emit_refuse(e, &output);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
-    dt_emit_inst(e, DT_INST_SHIFT, dt_emit_mesh_group(e, op->mesh), 2, args, op);
+    dt_emit_inst(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_emit_mesh_group(e, op->mesh), 2, args, op);
     set_inst(e, dt_type_local_elements(type, mesh), type->dtype, 0, 0);
     dt_place_set(e, output.value, output.place);
 }

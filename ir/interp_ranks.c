@@ -218,16 +218,20 @@ static double reduced_element(Run *run, const DtOp *op, DtTensor *const *parts, 
     return value;
 }
 
-/* The part of the neighbour before it along the op's mesh axis; the first takes the last one's. */
+/* The part of the neighbour before it (reverse: behind it) in the group, in the order of the mesh; the
+ * first takes the last one's. */
 static const DtTensor *shifted(Run *run, const DtOp *op, DtTensor *const *parts, uint32_t rank)
 {
-    uint32_t m = 0;
-    while (!(op->mesh >> m & 1))
-        m++;
-    if (op->mesh >> m != 1)
-        dt_interp_fail(&run->interp, op, "a shift over several mesh axes");
-    int64_t size = run->mesh->axes[m].size, at = dt_ranks_coordinate(run->mesh, rank, m);
-    return parts[dt_ranks_move(run->mesh, rank, m, (at + size - 1) % size)];
+    int64_t step = op->reverse ? 1 : -1;
+    for (uint32_t m = run->mesh->n; m-- > 0 && step;) {
+        if (!(op->mesh >> m & 1))
+            continue;
+        int64_t size = run->mesh->axes[m].size;
+        int64_t at = dt_ranks_coordinate(run->mesh, rank, m) + step;
+        rank = dt_ranks_move(run->mesh, rank, m, (at + size) % size);
+        step = at < 0 ? -1 : at / size; /* carried on to the next major one */
+    }
+    return parts[rank];
 }
 
 static DtTensor *received(Run *run, const DtOp *op, DtTensor *const *parts, uint32_t rank)

@@ -343,6 +343,8 @@ static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
         made = place_loop(s, op, in);
     else if (!dt_placechoose_operands(s, op, in))
         made = NULL;
+    else if (op->n_in && dt_placehalo_is(op, in[0]->type))
+        made = dt_placehalo_make(s, op, in[0]);
     else
         made = op->kind == DT_OP_CALL ? place_call(s, op, in) : copy_op(s, op, in);
     for (uint32_t i = 0; made && i < made->n_out; i++)

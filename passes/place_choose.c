@@ -92,6 +92,11 @@ static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const
 {
     if (op->kind == DT_OP_CALL)
         return derive_call(p, op, in, ret_out);
+    if (op->n_in && dt_placehalo_is(op, in[0])) {
+        const DtType *whole = dt_placehalo_whole(op, in[0]);
+        const char *reason = derive(p, op, &whole, like, ret_out);
+        return reason ? reason : dt_placehalo_derive(p, op, in[0], ret_out);
+    }
     DtArena *arena = p->module->arena;
     DtValue few[4], *at[4], *operands = few, **list = at;
     const DtType *wishes[4], **wish = wishes;
@@ -435,6 +440,8 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in)
     const char *reason = gather_until(s, op, wanted, c.out);
     if (reason)
         return fail(s, op, reason);
+    if (op->n_in && !dt_placehalo_check(s, op, in[0]->type, wanted[0]))
+        return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         in[i] = dt_placeconvert_to(s, in[i], wanted[i]);
     return true;

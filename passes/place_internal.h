@@ -5,7 +5,8 @@
  *   place_rule.c     the `shard` lines: the rule placement of a value
  *   place_lazy.c     sums that nothing waits for; sums over micro-batches
  *   place_choose.c   what an op wants of its operands
- *   place_convert.c  from one placement of a value to another */
+ *   place_convert.c  from one placement of a value to another
+ *   place_halo.c     windows over a split axis */
 #ifndef DT_PASSES_PLACE_INTERNAL_H
 #define DT_PASSES_PLACE_INTERNAL_H
 
@@ -157,5 +158,20 @@ const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtTyp
                                   const DtType **ret_out);
 
 DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
+
+/* ---- place_halo.c ---- */
+
+/* Whether op is a window or fold along an axis that its operand, x, has split. */
+bool dt_placehalo_is(const DtOp *op, const DtType *x);
+/* Its operand's type with that axis whole, */
+const DtType *dt_placehalo_whole(const DtOp *op, const DtType *x);
+/* and from the result's type for that the one for x; or why ranks cannot exchange halos. */
+const char *dt_placehalo_derive(const DtPlacer *p, const DtOp *op, const DtType *x,
+                                const DtType **out);
+/* The ops that compute op on x; the last of them. */
+DtOp *dt_placehalo_make(DtPlaceScope *s, const DtOp *op, DtValue *x);
+/* False after a diagnostic if a window's operand would be gathered (before -> after) though its
+ * result is to be split. */
+bool dt_placehalo_check(DtPlaceScope *s, const DtOp *op, const DtType *before, const DtType *after);
 
 #endif

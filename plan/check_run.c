@@ -559,6 +559,7 @@ static bool check_collective(const Inst *at)
     case DT_INST_REDUCE_SCATTER:
     case DT_INST_ALL_TO_ALL: return check_exchange(at);
     case DT_INST_SHIFT:
+    case DT_INST_SHIFT_BACK:
         return wants(at, 2, 0, 1) && check_address(at, 0, part, unit, true, false) &&
                check_address(at, 1, part, unit, false, true);
     default: return wants(at, 0, 0, 1);

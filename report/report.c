@@ -66,7 +66,8 @@ double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
     case DT_INST_ALL_GATHER:
     case DT_INST_REDUCE_SCATTER:
     case DT_INST_ALL_TO_ALL: return bytes * n * (n - 1);
-    case DT_INST_SHIFT: return n > 1 ? bytes * n : 0;
+    case DT_INST_SHIFT:
+    case DT_INST_SHIFT_BACK: return n > 1 ? bytes * n : 0;
     case DT_INST_BROADCAST: return bytes * (n - 1);
     case DT_INST_RECV: return bytes;
     default: return 0;

@@ -29,6 +29,7 @@ typedef enum Kind {
     REDUCE_SCATTER,
     ALL_TO_ALL,
     SHIFT,
+    SHIFT_BACK,
     BROADCAST,
     BARRIER
 } Kind;
@@ -405,18 +406,24 @@ typedef struct Exchange {
     const DtRankBlocks *blocks;
 } Exchange;
 
+static bool shifts(const Exchange *x)
+{
+    return x->piece.notice.kind == SHIFT || x->piece.notice.kind == SHIFT_BACK;
+}
+
 /* Number of member q's block among those that this member gets; -1: it gets none. */
 static int64_t block_number(const Exchange *x, const Group *group, uint32_t q)
 {
-    if (x->piece.notice.kind != SHIFT)
+    if (!shifts(x))
         return q;
-    return q == (group->me + group->size - 1) % group->size ? 0 : -1;
+    uint32_t by = x->piece.notice.kind == SHIFT ? group->size - 1 : 1;
+    return q == (group->me + by) % group->size ? 0 : -1;
 }
 
 /* Bytes that n elements of every block are for this member, without its own. */
 static uint64_t from_others(const Exchange *x, const Group *group, int64_t n)
 {
-    uint32_t blocks = x->piece.notice.kind == SHIFT && group->size > 1 ? 1 : group->size - 1;
+    uint32_t blocks = shifts(x) && group->size > 1 ? 1 : group->size - 1;
     return (uint64_t)(n * x->piece.element) * blocks;
 }
 
@@ -528,9 +535,10 @@ static bool all_to_all(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
 }
 
 static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                  DtPlanDtype dtype)
+                  DtPlanDtype dtype, bool back)
 {
-    return exchange(comm, known, new_piece(comm, SHIFT, from, dtype, DT_PLAN_SUM), to, from, NULL, count, 1);
+    Piece piece = new_piece(comm, back ? SHIFT_BACK : SHIFT, from, dtype, DT_PLAN_SUM);
+    return exchange(comm, known, piece, to, from, NULL, count, 1);
 }
 
 static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,

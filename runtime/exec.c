@@ -93,7 +93,10 @@ static bool run_collective(Exec *exec, const DtPlanInst *inst)
     case DT_INST_REDUCE_SCATTER:
         return ops->reduce_scatter(rank->comm, group, first, from, blocks, inst->count, dtype,
                                    inst->reduce);
-    case DT_INST_SHIFT: return ops->shift(rank->comm, group, first, from, inst->count, dtype);
+    case DT_INST_SHIFT:
+    case DT_INST_SHIFT_BACK:
+        return ops->shift(rank->comm, group, first, from, inst->count, dtype,
+                          inst->kind == DT_INST_SHIFT_BACK);
     case DT_INST_ALL_TO_ALL:
         return ops->all_to_all(rank->comm, group, first, from, blocks, inst->count, dtype);
     case DT_INST_BROADCAST: return ops->broadcast(rank->comm, group, first, inst->count, dtype);

@@ -209,9 +209,10 @@ typedef struct DtCommOps {
     /* to and from: size blocks, apart from each other */
     bool (*all_to_all)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype);
-    /* to and from: count elements, apart from each other. What the member before holds; member 0: the last */
+    /* to and from: count elements, apart from each other. What the member before holds; member 0: the last.
+     * back: what the member behind holds; the last: member 0 */
     bool (*shift)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                  DtPlanDtype dtype);
+                  DtPlanDtype dtype, bool back);
     bool (*broadcast)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
                       DtPlanDtype dtype);
     /* A message of `bytes` bytes through a channel of the plan, from or to the rank of the other stage

@@ -77,6 +77,7 @@ static const char *const inst_names[DT_INST_KINDS] = {
     [DT_INST_REDUCE_SCATTER] = "reduce-scatter",
     [DT_INST_ALL_TO_ALL] = "all-to-all",
     [DT_INST_SHIFT] = "shift",
+    [DT_INST_SHIFT_BACK] = "shift back",
     [DT_INST_BROADCAST] = "broadcast",
     [DT_INST_SEND] = "send",
     [DT_INST_RECV] = "receive",

@@ -52,7 +52,12 @@ static bool is(const CertOp *op, const char *kind) { return strcmp(op->kind, kin
 static const char *attributes_of(const CertOp *op, const char *context, const CertValue *in)
 {
     DtText text = {0};
+    const char *window = is(op, "window") || is(op, "fold") ? dt_certhalo_attributes(op, in) : NULL;
+    if (window)
+        return window;
     dt_text_add(&text, op->attributes);
+    if (is(op, "shift"))
+        dt_text_printf(&text, " [%s]", dt_certrule_shifted(in[0].type, op->mesh)->name);
     const char *axes[CERT_RANK];
     for (uint32_t i = 0; i < op->n_axes; i++) { /* the order of what is summed over is free */
         uint32_t k = i;
@@ -144,6 +149,8 @@ static bool plain_op(CertState *state, const CertOp *op, const char *context, co
             return false;
         const CertType *type = dt_certfunc_open(state, op->types[i], out[i].loop);
         CertNode *kept = op->n_in ? kept_on_first(op, in) : NULL;
+        if (!kept && is(op, "relabel"))
+            kept = dt_certhalo_merge(state, op, nodes[0], type);
         if (moves_only(op)) {
             out[i].node = nodes[0];
         } else if (on_buckets) {

@@ -478,6 +478,29 @@ static bool check_all_to_all(Rule *r)
     return unchanged_pending(r);
 }
 
+const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
+{
+    for (uint32_t a = 0; a < type->rank; a++) {
+        const CertAxis *axis = &type->axes[a];
+        bool ordered = axis->n > 0 && !axis->zigzag && bits_of(axis) == mesh;
+        for (uint32_t s = 1; ordered && s < axis->n; s++)
+            ordered = axis->split[s] > axis->split[s - 1];
+        if (ordered)
+            return axis;
+    }
+    return NULL;
+}
+
+/* Parts of one axis go round the ranks that hold them. */
+static bool check_shift(Rule *r)
+{
+    if (r->op->mesh & r->state->program->time)
+        return no(r, "nothing is exchanged over time");
+    if (!dt_certrule_same(operand(r, 0), result(r)) || !dt_certrule_shifted(operand(r, 0), r->op->mesh))
+        return no(r, "what is passed on is not one part per rank of one axis");
+    return true;
+}
+
 /* ---- the table ---- */
 
 static const struct {
@@ -537,6 +560,7 @@ static const struct {
     {"all_gather", 1, false, 1, check_all_gather},
     {"shard", 1, false, 1, check_shard},
     {"all_to_all", 1, false, 1, check_all_to_all},
+    {"shift", 1, false, 1, check_shift},
 };
 
 bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in)

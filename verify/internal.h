@@ -3,7 +3,8 @@
  *
  *   cert_text.c  IR text to these structs     cert_node.c  numbers of expressions
  *   cert_rule.c  placements of one op         cert_func.c  functions and loops
- *   cert_pack.c  buckets of several values   cert.c       entries, stores, claims */
+ *   cert_pack.c  buckets of several values   cert.c       entries, stores, claims
+ *   cert_halo.c  windows over split axes */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
 
@@ -199,8 +200,17 @@ CertNode *dt_certpack_sum(CertState *state, const CertType *type, uint32_t n, Ce
 CertNode *dt_certpack_each(CertState *state, const CertNode *node,
                            CertNode *(*change)(void *data, CertNode *member), void *data);
 
+/* ---- windows over split axes (cert_halo.c) ---- */
+
+/* What a window or fold says, without what changes nothing; NULL: it is malformed. */
+const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
+/* The window or fold of a whole axis that op, a relabel of x to type, puts together from parts; NULL: it does not. */
+CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertType *type);
+
 /* Whether the types of op's operands and results obey the local rule of its kind; says why not. */
 bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in);
+/* The axis that is split by just these mesh axes, in their order; NULL: there is none. */
+const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh);
 bool dt_certrule_same(const CertType *a,
                       const CertType *b); /* equal axes in order, splits, pending */
 

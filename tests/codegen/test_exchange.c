@@ -55,8 +55,6 @@ static Pair draw_pair(Case *c, DtOpKind kind)
     if (kind == DT_OP_ALL_TO_ALL && pair.rank < 2)
         pair.rank = 2;
     pair.mesh = (uint16_t)(1 + draw(c, (1u << mesh->n) - 1));
-    if (kind == DT_OP_SHIFT)
-        pair.mesh = (uint16_t)(1u << draw(c, mesh->n));
     if (kind == DT_OP_REDUCE_SCATTER || kind == DT_OP_ALL_REDUCE)
         pair.partial = pair.mesh;
     for (uint32_t i = 0; i < pair.rank; i++)
@@ -158,6 +156,8 @@ static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
         y = turned(y, by);
     }
     x = dt_graph_comm(b, kind, x, pair.mesh, y);
+    if (kind == DT_OP_SHIFT)
+        x->op->reverse = draw(c, 2);
     if (dtype != DT_BOOL && draw(c, 3) == 0)
         x = dt_graph_unary(b, DT_OP_NEG, x);
     dt_graph_return(c->func, x);

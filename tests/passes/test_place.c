@@ -79,7 +79,8 @@ static void print_func(const DtMesh *mesh, const DtFunc *func, int depth, DtText
         }
         if (!is_exchange(op))
             continue;
-        dt_text_printf(text, "%*s%s", 2 * depth, "", dt_op_info[op->kind].text);
+        dt_text_printf(text, "%*s%s%s", 2 * depth, "", dt_op_info[op->kind].text,
+                       op->reverse ? " reverse" : "");
         for (uint32_t m = 0; m < mesh->n; m++)
             if (op->mesh >> m & 1)
                 dt_text_printf(text, " %s", mesh->axes[m].name);
@@ -156,7 +157,7 @@ ParameterizedTestParameters(place, layouts)
         {"layouts", "two_d"},   {"layouts", "gathered"},   {"layouts", "keys"},
         {"layouts", "ulysses"}, {"layouts", "vocabulary"}, {"layouts", "everything"},
         {"experts", "experts"}, {"experts", "groups"},     {"beside", "beside"},
-        {"layouts", "padded"},
+        {"layouts", "padded"},  {"windows", "rows"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -179,6 +180,7 @@ ParameterizedTestParameters(place, zoo)
     static Layout cases[] = {
         {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"},
         {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},  {"chain", "chain"},
+        {"windows", "columns"}, {"windows", "tiles"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }

@@ -84,6 +84,7 @@ Test(report, closed_forms_of_collectives)
         {DT_INST_REDUCE_SCATTER, ELEMENTS / RANKS, V * (RANKS - 1)},
         {DT_INST_ALL_TO_ALL, ELEMENTS / RANKS / RANKS, V * (RANKS - 1) / RANKS},
         {DT_INST_SHIFT, ELEMENTS / RANKS, V},
+        {DT_INST_SHIFT_BACK, ELEMENTS / RANKS, V},
         {DT_INST_BROADCAST, ELEMENTS, V * (RANKS - 1)},
     };
     DtPlan plan = sample();

@@ -314,16 +314,16 @@ static bool check_all_to_all(Check *check)
                           (uint64_t)(check->group->size * (check->group->size - 1) * check->count * check->element));
 }
 
-static bool check_shift(Check *check)
+static bool check_shift(Check *check, bool back)
 {
     DtRank *rank = check->rank;
     const DtRankGroup *group = check->group;
     uint64_t before = rank->comm_ops->received(rank->comm, group);
     DtPlaceAt from = ranks_place(rank, check->arena, 0), to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA / 2);
     fill(check, from.at, check->count, rank->rank);
-    if (!rank->comm_ops->shift(rank->comm, group, to, from, check->count, check->dtype))
+    if (!rank->comm_ops->shift(rank->comm, group, to, from, check->count, check->dtype, back))
         return wrong(check, "shift", -1);
-    uint32_t source = group->ranks[(group->me + group->size - 1) % group->size];
+    uint32_t source = group->ranks[(group->me + (back ? 1 : group->size - 1)) % group->size];
     for (int64_t i = 0; i < check->count; i++)
         if (get(check->dtype, to.at, i) != value_of(check->dtype, source, i, check->salt))
             return wrong(check, "shift", i);
@@ -492,9 +492,10 @@ static bool check_one(Check *check)
                 check_all_reduce(check, DT_PLAN_MAX, true) &&
                 check_all_reduce(check, DT_PLAN_MIN, true) && check_all_gather(check, false) &&
                 check_all_gather(check, true) && check_reduce_scatter(check) &&
-                check_all_to_all(check) && check_shift(check) && check_broadcast(check) &&
+                check_all_to_all(check) && check_shift(check, false) &&
+                check_shift(check, true) && check_broadcast(check) &&
                 (check->count * check->element > RANKS_SLOT || check_messages(check));
-    check->done += 11;
+    check->done += 12;
     if (check->arena == RANKS_SHARED && check->count > 0 && check->count < 200) {
         good = good && check_strided(check);
         check->done += 3;

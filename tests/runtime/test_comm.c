@@ -155,7 +155,7 @@ static bool operate(DtRank *rank)
     case BY_REDUCE_SCATTER:
         return ops->reduce_scatter(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32, DT_PLAN_SUM);
     case BY_ALL_TO_ALL: return ops->all_to_all(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32);
-    case BY_SHIFT: return ops->shift(rank->comm, group, b, a, 100, DT_PLAN_F32);
+    case BY_SHIFT: return ops->shift(rank->comm, group, b, a, 100, DT_PLAN_F32, false);
     case BY_BROADCAST: return ops->broadcast(rank->comm, group, a, 100, DT_PLAN_F32);
     case BY_SEND: /* one message more than there are slots */
         for (uint32_t m = 0; m <= RANKS_SLOTS; m++)

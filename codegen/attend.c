@@ -18,6 +18,7 @@
 #include "codegen/emit.h"
 
 #include "base/intern.h"
+#include "plan/notes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -390,6 +391,9 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPla
     DtEmit *e = g->e;
     DtScope *inner = dt_emit_scope(e, block, NULL, "");
     inner->reg = e->scope->reg;
+    for (uint32_t i = 0; i < g->func->n_values; i++)
+        if (g->clone[i])
+            inner->number[g->clone[i]->id] = g->scope->number[i];
     const DtScope *kept = e->scope;
     DtOutput outputs[MAX_REGION];
     const DtValue *sources[MAX_REGION];
@@ -484,6 +488,18 @@ static int64_t rows_of_block(int64_t n)
     return rows < n ? rows : n;
 }
 
+static void note_tiles(Tiling *g, const DtPlace *outputs, const bool *accumulates)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        n += g->part[i] == OUTPUT;
+    dt_note_tiles(g->e, g->n_loops, g->loops, g->s, g->t, g->causal);
+    dt_note_words(g->e, 1, &n);
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        if (g->part[i] == OUTPUT)
+            dt_note_write(g->e, g->func->ops.at[i]->out[0], &outputs[i], accumulates[i] ? DT_NOTE_ADDS : 0);
+}
+
 static void emit_tiles(Tiling *g)
 {
     DtEmit *e = g->e;
@@ -515,6 +531,7 @@ static void emit_tiles(Tiling *g)
         DT_PUSH(e->arena, e->events,
                 ((DtEvent){.kind = DT_EVENT_LOOP, .span = g->call->span,
                            .loop = {.kind = DT_SCHED_LOOP, .reg = e->scope->reg + 1 + k, .step = 1, .count = g->counts[k]}}));
+    note_tiles(g, outputs, accumulates);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (g->part[i] == OUTPUT)
@@ -522,6 +539,8 @@ static void emit_tiles(Tiling *g)
     for (g->at = 0; g->at < g->n_s; g->at += rows) {
         g->rows = g->at + rows < g->n_s ? rows : g->n_s - g->at;
         g->keys = g->causal ? g->at + g->rows : g->n_t;
+        dt_note_op(e, DT_NOTE_BLOCK, NULL);
+        dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
         emit_block(g, buffers, outputs, accumulates);
     }
     for (uint32_t k = g->n_loops; k-- > 0;)
@@ -559,6 +578,7 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!g->inlined[i])
             scope->places[g->func->inputs.at[i]->id] = *dt_emit_require(e, call->in[i]);
+    dt_note_op(e, DT_NOTE_CALL, call);
     e->scope = scope;
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == BEFORE)

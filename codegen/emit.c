@@ -7,6 +7,7 @@
 
 #include "base/intern.h"
 #include "ir/pipeline.h"
+#include "plan/notes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,9 @@ void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
         DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
         dt_emit_inst(e, DT_INST_COPY, 0, 2, args, value->op);
         e->events.at[e->events.n - 1].inst.count = args[0].bytes;
+        dt_note_do(e, NULL, 0);
+        dt_note_write(e, value, to, 0);
+        dt_note_read(e, value);
         return;
     }
     if (!from && !dt_kernel_is_inline(value) && value->op)
@@ -76,8 +80,10 @@ void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
         op->span = value->op->span, op->path = value->op->path;
     DtOutput output = {.value = copy, .place = *to, .accumulate = accumulate};
     const DtOp *ops[1] = {op};
+    e->copied = value;
     if (!dt_launch_kernel(e, ops, 1, &output, 1))
         fail(e, op, "a value would be copied onto itself in another order");
+    e->copied = NULL;
 }
 
 DtPlace *dt_emit_require(DtEmit *e, DtValue *value)
@@ -303,6 +309,7 @@ DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const 
     scope->places = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     scope->wanted = DT_NEW_ARRAY(e->scratch, const DtWanted *, func->n_values + 1);
     scope->group = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
+    scope->number = dt_note_numbers(e, func);
     return scope;
 }
 
@@ -402,6 +409,7 @@ static void loop_event(DtEmit *e, const DtOp *op, uint32_t reg)
     event.loop = (DtPlanSchedule){.kind = DT_SCHED_LOOP, .reg = reg, .first = loop->reverse ? loop->count - 1 : 0,
                                   .step = loop->reverse ? -1 : 1, .count = loop->count};
     DT_PUSH(e->arena, e->events, event);
+    dt_note_op(e, DT_NOTE_LOOP, op);
 }
 
 static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
@@ -417,6 +425,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     for (uint32_t i = 0; i < loop->n_carried; i++, at++) {
         const DtValue *input = body->inputs.at[1 + at];
         DtPlace carried = dt_place_temporary(e, input->type, input->name);
+        dt_note_carry(e, op, i);
         dt_emit_copy(e, op->in[at], &carried, false);
         inner->places[input->id] = carried;
         wanted[i] = (DtWanted){.set = true, .place = carried, .old = input};
@@ -515,10 +524,13 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     bool tiled = !e->options->unfused && dt_attend_emit(e, op, inner);
     for (uint32_t i = 0; !tiled && i < op->n_in; i++)
         inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
+    if (!tiled)
+        dt_note_op(e, DT_NOTE_CALL, op);
     e->scope = inner;
     if (!tiled)
         dt_emit_func(e);
     dt_emit_deliver(e, func->results.n, wanted);
+    dt_note_op(e, DT_NOTE_RETURN, NULL);
     e->scope = outer;
     for (uint32_t i = 0; i < func->results.n; i++)
         finish_output(e, &outputs[i]);

@@ -12,6 +12,7 @@
  *   attend.c  attention in tiles
  *   group.c   which ops share a kernel
  *   launch.c  kernels to instructions
+ *   note.c    what instructions stand for
  *   pipeline.c  the entries of stages, slots, channels, schedules
  *   same.c    which of them are emitted alike
  *   finish.c  offsets, bodies, schedules, records of the plan
@@ -83,6 +84,7 @@ typedef struct DtScope {
     DtPlace *places;       /* by value id */
     const DtWanted **wanted; /* by value id; NULL: nowhere in particular */
     uint32_t *group;       /* by position in func->ops: order of emission */
+    uint32_t *number;      /* by value id: as the program's text counts values, for notes */
     DtRead *reads;         /* by value id; NULL until somebody asks */
     const DtLoop *loop;    /* NULL: an entry */
     uint32_t reg;          /* of the loop */
@@ -130,6 +132,8 @@ typedef struct DtEmit {
     DT_VEC(DtBuffer) buffers;
     DT_VEC(DtEArg) args;
     DT_VEC(DtEvent) events;
+    DtText notes, all_notes;           /* of the entry being emitted; of all */
+    const DtValue *copied;             /* what the kernel being emitted copies; NULL: it computes ops */
     uint32_t entry_buffer;             /* first buffer of that entry */
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */
@@ -274,6 +278,21 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text);
 void dt_finish_entry(DtEmit *e, const char *name);
 DtStatus dt_finish_plan(DtEmit *e);
+
+/* note.c: notes of plan/notes.h, in the order of events. numbers: of the function's values. A read or written argument is
+ * value, in the present function; place: where all of it goes. */
+uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func);
+void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
+void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op);
+void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
+void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
+void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
+void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
+void dt_note_read(DtEmit *e, const DtValue *value);
+void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
+void dt_note_integer(DtEmit *e, const DtKInt *value);
+void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys, bool causal);
+void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words);
 
 /* saved.c: section SAVE. */
 void dt_saved_plan(DtEmit *e);

@@ -8,6 +8,7 @@
 #include "codegen/emit.h"
 
 #include "base/hash.h"
+#include "plan/notes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -312,6 +313,7 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
     uint16_t time = dt_emit_first_device(&e->module->mesh) ? 1 : 0;
     DtPlace run = {0};
     uint16_t run_mesh = 0;
+    DT_VEC(const DtStore *) stores = {0}; /* in the run */
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtType *type = entry->func->results.at[i]->type;
         const DtStore *store = entry->results.at[i].store;
@@ -320,6 +322,7 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
             continue;
         if (!store || store->kind != DT_STORE_GRAD || type->dtype != DT_F32 || type->pending != DT_REDUCE_SUM) {
             dt_exchange_sum(e, &wanted[i].place, &wanted[i].place, mesh, (DtReduce)type->pending, NULL);
+            dt_note_sum(e, 1, &store);
             continue;
         }
         DtBuffer *buffer = &e->buffers.at[wanted[i].place.view.buffer];
@@ -327,16 +330,23 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
         int64_t end = buffer->offset + dt_place_aligned(buffer->bytes);
         if (first && run_mesh == mesh && buffer->offset == first->offset + run.view.extent[0] * 4) {
             run.view.extent[0] = (end - first->offset) / 4;
+            DT_PUSH(e->arena, stores, store);
             continue;
         }
-        if (run.set)
+        if (run.set) {
             dt_exchange_sum(e, &run, &run, run_mesh, DT_REDUCE_SUM, NULL);
+            dt_note_sum(e, stores.n, stores.at);
+        }
+        stores.n = 0;
+        DT_PUSH(e->arena, stores, store);
         run = (DtPlace){.set = true, .view = {.buffer = wanted[i].place.view.buffer, .dtype = DT_F32, .rank = 1,
                                               .extent = {(end - buffer->offset) / 4}, .stride = {1}}};
         run_mesh = mesh;
     }
-    if (run.set)
-        dt_exchange_sum(e, &run, &run, run_mesh, DT_REDUCE_SUM, NULL);
+    if (!run.set)
+        return;
+    dt_exchange_sum(e, &run, &run, run_mesh, DT_REDUCE_SUM, NULL);
+    dt_note_sum(e, stores.n, stores.at);
 }
 
 /* ---- entries ---- */
@@ -344,6 +354,7 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
 void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     e->scope = dt_emit_scope(e, entry->func, NULL, "");
+    dt_note_entry(e, entry, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtWanted **slot = &e->scope->wanted[entry->func->results.at[i]->id];
         if (!*slot && wanted[i].set)
@@ -358,6 +369,7 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 void dt_entry_begin(DtEmit *e)
 {
     e->events.n = e->args.n = 0; /* those before are records of the plan */
+    e->notes.len = 0;
     e->entry_buffer = e->buffers.n; /* temporaries of an entry are its own */
 }
 
@@ -372,6 +384,7 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
     if (e->n_micro > 1) {
         DtEvent loop = {.kind = DT_EVENT_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
         DT_PUSH(e->arena, e->events, loop);
+        dt_note_op(e, DT_NOTE_MICRO, NULL);
     }
     dt_entry_reads(e, NULL, eval);
     dt_entry_body(e, entry, wanted);
@@ -403,6 +416,7 @@ void dt_entry_update(DtEmit *e, const DtEntryPoint *entry)
             DtEArg args[2] = {dt_place_arg(e, &e->stores[i], true), dt_place_arg(e, &e->shadows[i], false)};
             dt_emit_inst(e, DT_INST_COPY, 0, 2, args, NULL);
             e->events.at[e->events.n - 1].inst.count = args[0].bytes;
+            dt_note_store(e, DT_NOTE_NEXT, e->module->stores.at[i]);
         }
     dt_entry_wanted(e, entry, "update", wanted);
     dt_entry_body(e, entry, wanted);

@@ -13,6 +13,8 @@
  * view goes through a dense copy if adjacent elements would not be adjacent on both sides. */
 #include "codegen/emit.h"
 
+#include "plan/notes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +172,14 @@ static void set_inst(DtEmit *e, int64_t count, DtDtype dtype, uint32_t reduce, u
     inst->blocks = blocks;
 }
 
+static void note_exchange(DtEmit *e, const DtOp *op, const DtPlace *to, bool in_place)
+{
+    dt_note_do(e, &op, 1);
+    dt_note_write(e, op->out[0], to, in_place ? DT_NOTE_IN_PLACE : 0);
+    if (!in_place)
+        dt_note_read(e, op->in[0]);
+}
+
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op)
 {
     DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
@@ -177,6 +187,8 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
     uint32_t ranks = dt_emit_stage_group(e, mesh, op ? op->stages : 0);
     dt_emit_inst(e, DT_INST_ALL_REDUCE, ranks, in_place ? 1 : 2, args, op);
     set_inst(e, args[0].bytes / (int64_t)dt_dtype_size(to->view.dtype), to->view.dtype, reduce, 0);
+    if (op)
+        note_exchange(e, op, to, in_place);
 }
 
 /* A dense copy of value in its own order. */
@@ -232,6 +244,7 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
     dt_emit_inst(e, kind, blocks.group, 2, args, op);
     uint32_t reduce = kind == DT_INST_REDUCE_SCATTER ? x->pending : DT_REDUCE_SUM;
     set_inst(e, count, y->dtype, reduce, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
+    note_exchange(e, op, &output.place, false);
     dt_place_set(e, output.value, output.place);
 }
 
@@ -248,6 +261,7 @@ static void emit_shift(DtEmit *e, const DtOp *op, uint32_t group)
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
     dt_emit_inst(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_emit_mesh_group(e, op->mesh), 2, args, op);
     set_inst(e, dt_type_local_elements(type, mesh), type->dtype, 0, 0);
+    note_exchange(e, op, &output.place, false);
     dt_place_set(e, output.value, output.place);
 }
 

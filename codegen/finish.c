@@ -221,6 +221,8 @@ void dt_finish_entry(DtEmit *e, const char *name)
     }
     entry.count = e->plan->schedule.n - entry.first;
     DT_PUSH(e->plan->arena, e->plan->entries, entry);
+    DT_PUSH(e->plan->arena, e->plan->notes, ((DtPlanNote){(uint32_t)e->all_notes.len, (uint32_t)e->notes.len}));
+    dt_text_add_n(&e->all_notes, e->notes.at ? e->notes.at : "", e->notes.len);
 }
 
 /* ---- arguments ---- */
@@ -363,8 +365,12 @@ DtStatus dt_finish_plan(DtEmit *e)
     if (e->options->logical) {
         DtPlanLogical logical = {.text_len = strlen(e->options->logical)};
         logical.text = dt_write_blob(e->plan, e->options->logical, logical.text_len);
+        logical.notes_len = e->all_notes.len;
+        logical.notes = dt_write_blob(e->plan, e->all_notes.at, logical.notes_len);
         DT_PUSH(e->plan->arena, e->plan->logical, logical);
     }
+    dt_text_free(&e->notes);
+    dt_text_free(&e->all_notes);
     if (e->options->ret_c)
         for (uint32_t i = 0; i < e->kernel_texts.n; i++)
             dt_text_add(e->options->ret_c, e->kernel_texts.at[i]);

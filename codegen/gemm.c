@@ -5,6 +5,8 @@
  * axes become batch axes (m and n only) with stride 0 in the operand that lacks them. */
 #include "codegen/emit.h"
 
+#include "plan/notes.h"
+
 #include <string.h>
 
 typedef struct Run { /* axes that act as one */
@@ -190,5 +192,9 @@ bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate
     DtEArg args[3] = {dt_place_arg(e, swapped ? b : a, false), dt_place_arg(e, swapped ? a : b, false),
                       dt_place_arg(e, out, true)};
     dt_emit_inst(e, DT_INST_GEMM, descriptor(e, g), 3, args, op);
+    dt_note_do(e, &op, 1);
+    dt_note_read(e, op->in[swapped]);
+    dt_note_read(e, op->in[!swapped]);
+    dt_note_write(e, op->out[0], out, accumulate ? DT_NOTE_ADDS : 0);
     return true;
 }

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "ir/pipeline.h"
+#include "plan/notes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,6 +170,33 @@ static const char *name_of(const DtKernelInput *input, DtArena *arena)
     return name;
 }
 
+/* What the kernel computes and which values its arguments are. */
+static void note_kernel(DtEmit *e, const DtKernel *k, const DtKernelInput *input, const DtOutput *outputs)
+{
+    dt_note_do(e, input->ops, e->copied ? 0 : input->n_ops);
+    for (uint32_t i = 0; i < k->pointers.n; i++) {
+        const DtKPointer *pointer = &k->pointers.at[i];
+        const DtOutput *output = outputs;
+        uint32_t flags = 0;
+        if (!pointer->written) {
+            dt_note_read(e, e->copied ? e->copied : pointer->value);
+            continue;
+        }
+        while (output->value != pointer->value)
+            output++;
+        for (uint32_t r = 0; r < k->pointers.n; r++)
+            if (!k->pointers.at[r].written && k->pointers.at[r].view->buffer == output->place.view.buffer)
+                flags = DT_NOTE_IN_PLACE;
+        if (output->accumulate)
+            flags |= DT_NOTE_ADDS;
+        else if (k->form == DT_KFORM_SCATTER)
+            flags |= DT_NOTE_ZEROED;
+        dt_note_write(e, e->copied ? e->copied : pointer->value, &output->place, flags);
+    }
+    for (uint32_t i = 0; i < k->ints.n; i++)
+        dt_note_integer(e, &k->ints.at[i]);
+}
+
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs)
 {
     Views views = {e};
@@ -200,5 +228,6 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
         e->events.at[e->events.n - 1].inst.count = target.bytes;
     }
     dt_emit_inst(e, DT_INST_KERNEL, plan_kernel(e, k), n_args, args, ops[n_ops - 1]);
+    note_kernel(e, k, &input, outputs);
     return true;
 }

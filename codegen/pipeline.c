@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "ir/pipeline.h"
+#include "plan/notes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -238,6 +239,7 @@ static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *a
         event->inst.count = dt_type_local_elements(store->type, &e->module->mesh);
         event->span = to->span;
         event->text = to->path;
+        dt_note_store(e, DT_NOTE_MOVE, to);
     }
 }
 
@@ -416,9 +418,11 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
     double *flops = &e->plan->meta.at[0].flops, before = *flops;
     if (found) {
         DtPlanEntry same = e->plan->entries.at[emitted->entry];
+        DtPlanNote notes = e->plan->notes.at[emitted->entry];
         same.name = dt_write_str(e->plan, name);
         same.stage = e->stage;
         DT_PUSH(e->plan->arena, e->plan->entries, same);
+        DT_PUSH(e->plan->arena, e->plan->notes, notes);
         *flops += emitted->flops;
     } else {
         e->arena_bytes[DT_ARENA_ACTIVATIONS] = 0;
@@ -505,6 +509,7 @@ static void share_scalars(DtEmit *e, const char *name)
             continue;
         uint16_t mesh = (uint16_t)(1u << e->module->pipeline->mesh);
         dt_exchange_sum(e, &named->place, &named->place, mesh, DT_REDUCE_SUM, NULL);
+        dt_note_op(e, DT_NOTE_SHARE, NULL);
     }
 }
 

@@ -618,6 +618,22 @@ static bool check_saved(Check *check)
     return true;
 }
 
+/* The notes themselves are the certificate's business. */
+static bool check_notes(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    if (plan->n_logical == 0)
+        return true;
+    uint64_t bytes = plan->logical->notes_len;
+    if (plan->n_notes != 0 && plan->n_notes != plan->n_entries)
+        return dt_check_fail(check, "NOTE", plan->n_notes, "%u notes of %u entries", plan->n_notes, plan->n_entries);
+    for (uint32_t i = 0; i < plan->n_notes; i++)
+        if ((uint64_t)plan->notes[i].first + plan->notes[i].count > bytes)
+            return dt_check_fail(check, "NOTE", i, "%u bytes from %u of %llu", plan->notes[i].count,
+                                 plan->notes[i].first, (unsigned long long)bytes);
+    return true;
+}
+
 DtStatus dt_check_plan(const DtPlan *plan)
 {
     Check check = {.plan = plan, .status = DT_OK};
@@ -625,7 +641,7 @@ DtStatus dt_check_plan(const DtPlan *plan)
         check_groups(&check) && check_channels(&check) && check_arenas(&check) && check_axes(&check) && check_blocks(&check) &&
         check_stores(&check) && check_kernels(&check) && check_gemms(&check) &&
         check_inputs(&check) && check_readers(&check) && check_scalars(&check) &&
-        check_saved(&check) && dt_check_run(&check))
+        check_saved(&check) && check_notes(&check) && dt_check_run(&check))
         return DT_OK;
     return check.status;
 }

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
-enum { DT_PLAN_VERSION = 2, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
+enum { DT_PLAN_VERSION = 3, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
        DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
@@ -263,8 +263,10 @@ typedef struct DtPlanSpan { DtPlanStr file, path, text; uint32_t line, column, r
  * iteration of one micro-batch on one rank; for reports. */
 typedef struct DtPlanSaved { DtPlanStr loop; uint32_t span; int64_t iterations, saved, recomputed; } DtPlanSaved;
 
-/* LOGI: one record: the serial program as IR text, for the certificate; the runtime skips it. */
-typedef struct DtPlanLogical { uint64_t text, text_len; } DtPlanLogical; /* in BLOB */
+/* LOGI: one record, for the certificate; the runtime skips it: the serial program as IR text, and the notes
+ * of all entries (plan/notes.h). NOTE: where those of an entry are; entries that do the same share them. */
+typedef struct DtPlanLogical { uint64_t text, text_len, notes, notes_len; } DtPlanLogical; /* in BLOB */
+typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                          /* bytes of the notes */
 
 #define DT_PLAN_SECTIONS(X)                                                                                  \
     X("META", meta, DtPlanMeta) X("TRAN", train, DtPlanTrain) X("MESH", mesh, DtPlanMeshAxis)                \
@@ -275,7 +277,7 @@ typedef struct DtPlanLogical { uint64_t text, text_len; } DtPlanLogical; /* in B
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
     X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("SAVE", saved, DtPlanSaved)             \
-    X("LOGI", logical, DtPlanLogical)
+    X("LOGI", logical, DtPlanLogical) X("NOTE", notes, DtPlanNote)
 
 /* A plan in memory: read (arrays point into the mapping) or being written (arrays in an arena). */
 typedef struct DtPlan {

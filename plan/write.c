@@ -189,7 +189,7 @@ static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
 /* What a reader may skip: the certificate's and the report's part. */
 static bool is_critical(const char *tag)
 {
-    return memcmp(tag, "LOGI", 4) != 0 && memcmp(tag, "SAVE", 4) != 0;
+    return memcmp(tag, "LOGI", 4) != 0 && memcmp(tag, "NOTE", 4) != 0 && memcmp(tag, "SAVE", 4) != 0;
 }
 
 void dt_write_bytes(DtPlanBuilder *builder, uint8_t **ret_bytes, size_t *ret_len)

@@ -166,7 +166,10 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                   .dtype = DT_PLAN_F32,
                   .bytes = 4,
                   .stage = 1});
-    ADD(logical, {.text = dt_write_blob(b, "module\n", 7), .text_len = 7});
+    ADD(logical, {.text = dt_write_blob(b, "module\n", 7),
+                  .text_len = 7,
+                  .notes = dt_write_blob(b, "\1\2\3", 3),
+                  .notes_len = 3});
 }
 
 /* Stage 0 sends five messages out of two slots, stage 1 receives them: the part "piece" is called with
@@ -253,6 +256,8 @@ DtPlanBuilder *fixture_plan(DtArena *arena)
     add_program(arena, b);
     for (uint32_t inst = 0; inst < b->insts.n; inst++)
         b->insts.at[inst].span = 1;
+    for (uint32_t entry = 0; entry < b->entries.n; entry++)
+        ADD(notes, {.count = 3});
     return b;
 }
 

@@ -209,6 +209,8 @@ static const Break breaks[] = {
     {"SAVE", "iterations", 0, 0, 0, "out of range"},
     {"SAVE", "saved", 0, 0, -1, "out of range"},
     {"SAVE", "span", 0, 0, 1000, "span 1000"},
+    {"NOTE", "count", 0, 0, 4, "4 bytes from 0 of 3"},
+    {"NOTE", "first", 0, 0, 2, "3 bytes from 2 of 3"},
 };
 
 Test(check, says_what_is_wrong)

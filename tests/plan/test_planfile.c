@@ -75,18 +75,18 @@ Test(planfile, text_errors_name_the_line)
 {
     static const char *const wrong[][2] = {
         {"plan 1\n", "first line"},
-        {"plan 2a\n", "first line"},
-        {"plan 2\nXXXX a=1\n", "line 2"},
-        {"plan 2\n\nMETA model=\"a\n", "does not end"},
-        {"plan 2\nMETA n_ranks=1 n_ranks=1\n", "twice"},
-        {"plan 2\nMETA n_ranks=5000000000\n", "no number"},
-        {"plan 2\nMETA reserved=1\n", "no field"},
-        {"plan 2\nINST kind=jump\n", "no value"},
-        {"plan 2\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8)\n", "at most 7"},
-        {"plan 2\nMETA flops=nan\n", "finite"},
-        {"plan 2\nLOGI text=text\n|a\n", "does not end"},
-        {"plan 2\nLOGI text=text\n:a\n.\n", "base64"},
-        {"plan 2\n", "one META"},
+        {"plan 3a\n", "first line"},
+        {"plan 3\nXXXX a=1\n", "line 2"},
+        {"plan 3\n\nMETA model=\"a\n", "does not end"},
+        {"plan 3\nMETA n_ranks=1 n_ranks=1\n", "twice"},
+        {"plan 3\nMETA n_ranks=5000000000\n", "no number"},
+        {"plan 3\nMETA reserved=1\n", "no field"},
+        {"plan 3\nINST kind=jump\n", "no value"},
+        {"plan 3\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8)\n", "at most 7"},
+        {"plan 3\nMETA flops=nan\n", "finite"},
+        {"plan 3\nLOGI text=text\n|a\n", "does not end"},
+        {"plan 3\nLOGI text=text\n:a\n.\n", "base64"},
+        {"plan 3\n", "one META"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         uint8_t *made;

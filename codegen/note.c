@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notes for the certificate (plan/notes.h): each instruction says which ops of the final program it stands for and
+ * which values its arguments are. They are written as events are, so that both are in the same order. */
+#include "codegen/emit.h"
+
+#include "plan/notes.h"
+
+#include <string.h>
+
+static void word(DtEmit *e, uint64_t value)
+{
+    char bytes[10];
+    size_t n = 0;
+    for (; value > 127; value >>= 7)
+        bytes[n++] = (char)(value | 128);
+    bytes[n++] = (char)value;
+    dt_text_add_n(&e->notes, bytes, n);
+}
+
+static void signed_word(DtEmit *e, int64_t value) { word(e, value < 0 ? ~((uint64_t)value << 1) : (uint64_t)value << 1); }
+
+static uint32_t number_of(const DtEmit *e, const DtValue *value) { return e->scope->number[value->id]; }
+
+uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func)
+{
+    uint32_t *number = DT_NEW_ARRAY(e->scratch, uint32_t, func->n_values + 1), n = 0;
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        number[func->inputs.at[i]->id] = n++;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            number[func->ops.at[i]->out[k]->id] = n++;
+    return number;
+}
+
+/* ---- frames ---- */
+
+static void slot(DtEmit *e, const DtPlace *place)
+{
+    const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
+    uint32_t reg = 0;
+    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
+        if (place->reg[r])
+            reg = r;
+    word(e, buffer->arena);
+    signed_word(e, buffer->offset + place->view.offset * (int64_t)dt_dtype_size(place->view.dtype));
+    signed_word(e, place->reg[reg]);
+    if (place->reg[reg])
+        word(e, reg);
+}
+
+static bool has_slots(const DtStore *store)
+{
+    return store && (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL);
+}
+
+void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
+{
+    uint32_t index = (uint32_t)(entry - e->module->entries.at);
+    bool updates = strncmp(entry->name, "update", 6) == 0;
+    word(e, DT_NOTE_ENTRY);
+    word(e, e->module->pipeline ? 0 : 1 + index);
+    for (uint32_t i = 0; i < entry->func->ops.n; i++) {
+        const DtOp *op = entry->func->ops.at[i];
+        if (op->kind == DT_OP_PARAM && has_slots(op->store))
+            slot(e, &e->stores[op->store->index]);
+        for (uint32_t k = 0; op->kind == DT_OP_INPUT && strchr(op->text, '.') && k < e->inputs.n; k++)
+            if (e->inputs.at[k].name == op->text)
+                slot(e, &e->inputs.at[k].place);
+    }
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtEntryResult *result = &entry->results.at[i];
+        if (has_slots(result->store) || (result->name && result->name[0] == '@') ||
+            (result->store && result->store->kind == DT_STORE_STATE && !updates))
+            slot(e, &wanted[i].place);
+    }
+}
+
+void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op)
+{
+    word(e, kind);
+    if (op)
+        word(e, number_of(e, op->out[0]));
+}
+
+void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number)
+{
+    dt_note_op(e, DT_NOTE_CARRY, loop);
+    word(e, number);
+}
+
+void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store)
+{
+    word(e, kind);
+    word(e, store->index);
+}
+
+void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores)
+{
+    word(e, DT_NOTE_SUM);
+    word(e, n);
+    for (uint32_t i = 0; i < n; i++)
+        word(e, stores[i] ? 1 + stores[i]->index : 0);
+}
+
+/* ---- instructions ---- */
+
+void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n)
+{
+    word(e, DT_NOTE_DO);
+    word(e, n);
+    for (uint32_t i = 0; i < n; i++)
+        word(e, number_of(e, ops[i]->out[0]));
+}
+
+void dt_note_read(DtEmit *e, const DtValue *value) { word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS); }
+
+void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags)
+{
+    const DtMesh *mesh = &e->module->mesh;
+    const DtView *view = &place->view;
+    bool whole = view->rank == value->type->rank; /* a block of it has fewer axes */
+    if (whole && !dt_place_is_dense(place, value->type, mesh))
+        flags |= DT_NOTE_STRIDES;
+    if (view->dtype != value->type->dtype)
+        flags |= DT_NOTE_DTYPE;
+    word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS + flags);
+    for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < value->type->rank; i++)
+        for (uint32_t d = 0; d < view->rank; d++)
+            if (view->axis[d] == value->type->axes[i].name)
+                word(e, (uint64_t)view->stride[d]);
+    if (flags & DT_NOTE_DTYPE)
+        word(e, view->dtype);
+}
+
+void dt_note_integer(DtEmit *e, const DtKInt *value)
+{
+    static const uint8_t kinds[] = {[DT_KINT_BASES] = DT_NOTE_BASES, [DT_KINT_STEP] = DT_NOTE_STEP,
+                                    [DT_KINT_ITERATION] = DT_NOTE_ITERATION, [DT_KINT_INDEX] = DT_NOTE_INDEX};
+    word(e, kinds[value->kind]);
+    if (value->kind != DT_KINT_BASES)
+        return;
+    word(e, value->n);
+    for (uint32_t i = 0; i < value->n; i++) {
+        signed_word(e, value->multiplier[i]);
+        word(e, (uint64_t)value->axis[i].extent);
+        word(e, value->axis[i].n_split);
+        for (uint32_t s = 0; s < value->axis[i].n_split; s++)
+            word(e, value->axis[i].split[s]);
+    }
+}
+
+/* ---- attention ---- */
+
+/* A value that has the axis, and which of its axes that is. */
+static void axis_word(DtEmit *e, const char *axis)
+{
+    const DtFunc *func = e->scope->func;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtValue *value = func->ops.at[i]->out[0];
+        int d = dt_type_find(value->type, axis);
+        if (d < 0)
+            continue;
+        word(e, number_of(e, value));
+        word(e, (uint64_t)d);
+        return;
+    }
+}
+
+void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys, bool causal)
+{
+    word(e, DT_NOTE_TILES);
+    word(e, n_loops);
+    for (uint32_t i = 0; i < n_loops; i++)
+        axis_word(e, loops[i]);
+    axis_word(e, queries);
+    axis_word(e, keys);
+    word(e, causal);
+}
+
+void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words)
+{
+    for (uint32_t i = 0; i < n; i++)
+        word(e, (uint64_t)words[i]);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the instructions of an entry stand for: for the certificate only (verify/plan.c); the runtime skips it.
+ *
+ * A sequence of words (LEB128, low bits first; signed ones are folded: 0, -1, 1, -2 ...) that is read along
+ * with the entry's schedule, one note for each LOOP and each instruction but READ, ZERO and BARRIER. Values are
+ * numbers in the function that is worked on, as the text of the final program counts them; an op is named
+ * by its first result, entries and stores by their number in that text.
+ *
+ *   ENTRY   1 + entry (0: the one that has the plan entry's name); then where it says of the text's function: for
+ *           each `param` of a slot and `input` that the plan itself writes, in order, then each result that is
+ *           one of these or the next value of a state: arena, offset, step; if that is not 0: its register
+ *   CALL    op: what follows, up to RETURN, is the function that it calls
+ *   CARRY   loop op, number: the next instruction makes the first value of that carried one
+ *   LOOP    op: the LOOP item runs its body; MICRO: the micro-batches
+ *   TILES   n loops: (value, axis) each; queries (value, axis); keys (value, axis); 1 if causal; n outputs: their
+ *           written argument (as in DO). Loops over these axes follow; inside are blocks, and what they read
+ *           and write are the blocks of values
+ *   BLOCK   first query, queries, keys
+ *   DO      n ops, their numbers; then per argument. An address: value x DT_NOTE_FLAGS + flags, then what they
+ *           announce. An integer: its kind, then what that announces. Without ops: a copy of the value
+ *   SUM     n, then 1 + store (0: a named result) each: the sum over ranks of what they hold
+ *   SHARE   the sum of a named scalar over stages
+ *   NEXT    store: the state takes its next value
+ *   MOVE    store: what the channel carries, as the receiving stage calls it */
+#ifndef DT_PLAN_NOTES_H
+#define DT_PLAN_NOTES_H
+
+typedef enum DtNoteKind {
+    DT_NOTE_ENTRY, DT_NOTE_CALL, DT_NOTE_RETURN, DT_NOTE_CARRY, DT_NOTE_LOOP, DT_NOTE_MICRO, DT_NOTE_TILES,
+    DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_NEXT, DT_NOTE_MOVE, DT_NOTE_KINDS
+} DtNoteKind;
+
+enum {
+    DT_NOTE_ADDS = 1,      /* written: added to what is there */
+    DT_NOTE_ZEROED = 2,    /* written: added up in memory that was zeroed for it: all of the value then */
+    DT_NOTE_IN_PLACE = 4,  /* written: may be memory that the instruction reads, at the same index */
+    DT_NOTE_STRIDES = 8,   /* written: a stride in elements per axis of the value's type follows */
+    DT_NOTE_DTYPE = 16,    /* written: lies in the dtype that follows, not its own */
+    DT_NOTE_FLAGS = 32
+};
+
+/* Integers. BASES: n, then per term: multiplier (signed), extent, number of mesh axes, these (time included). */
+typedef enum DtNoteInteger { DT_NOTE_BASES, DT_NOTE_STEP, DT_NOTE_ITERATION, DT_NOTE_INDEX } DtNoteInteger;
+
+#endif

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/philox.h"
+#include "ir/round.h"
 #include "passes/passes.h"
 
 #include <math.h>
@@ -68,6 +69,7 @@ json_t *case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32
             oracle_fail("case `%s` has no program", name);
         read_options(arena, json_object_get(json, "dims"), c->dims, DT_COUNT(c->dims), &c->n_dims);
         read_options(arena, json_object_get(json, "set"), c->sets, DT_COUNT(c->sets), &c->n_sets);
+        c->parallel = json_string_value(json_object_get(json, "parallel"));
     }
     *ret_cases = cases;
     *ret_n = n;
@@ -76,7 +78,7 @@ json_t *case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32
 
 /* ---- the program ---- */
 
-DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c)
+DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c, const char *parallel)
 {
     const DtLowerOptions options = {.path = c->path,
                                     .library = "lib",
@@ -84,7 +86,7 @@ DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c)
                                     .n_dims = c->n_dims,
                                     .sets = c->sets,
                                     .n_sets = c->n_sets,
-                                    .parallel = "none",
+                                    .parallel = parallel,
                                     .synthetic = true};
     DtProgram *program = dt_lower(arena, diags, &options);
     if (program == NULL) {
@@ -97,6 +99,11 @@ DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c)
 }
 
 /* ---- values ---- */
+
+bool case_is_given(const DtStore *store)
+{
+    return store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT;
+}
 
 const char *case_kind(const DtStore *store)
 {
@@ -115,20 +122,25 @@ static double noise(const DtStore *store, double u)
 {
     switch (store->kind) {
     case DT_STORE_PARAM: return store->init.kind == DT_INIT_CONST ? 0.4 * u - 0.2 : 0;
+    case DT_STORE_STATE: return 0.5 + 0.4 * u; /* as a variance must be */
     case DT_STORE_MOMENT1: return 2e-3 * u - 1e-3;
     case DT_STORE_MOMENT2: return 1e-5 * u + 1e-7;
     default: return 0;
     }
 }
 
+/* A master copy has what its parameter would have in f32; 16 bits hold that, rounded. */
 static void init_store(const DtStore *store, uint64_t seed, DtTensor *tensor)
 {
+    const DtStore *drawn = store->kind == DT_STORE_MASTER ? store->of : store;
+    DtTensor as_drawn = {.type = drawn->type, .at = tensor->at};
     const int64_t n = dt_type_elements(store->type);
     const uint64_t key = dt_hash_text(store->path, 0);
-    dt_interp_init(store, seed, tensor);
+    dt_interp_init(drawn, seed, &as_drawn);
     for (int64_t i = 0; i < n; i++) {
-        const DtPhilox random = dt_philox(key, (uint64_t)i, 1, (uint32_t)store->kind);
-        tensor->at[i] = (double)(float)(tensor->at[i] + noise(store, dt_philox_uniform(random)));
+        const DtPhilox random = dt_philox(key, (uint64_t)i, 1, (uint32_t)drawn->kind);
+        const double value = tensor->at[i] + noise(drawn, dt_philox_uniform(random));
+        tensor->at[i] = dt_round_to(store->type->dtype, (double)(float)value);
     }
 }
 
@@ -167,7 +179,7 @@ static void make_scalars(Sample *s)
     const DtUpdate *update = &s->program->train->optimizer.update;
     const double t = s->step + 1.0;
     add_scalar(s, "@lr", oracle_lr);
-    add_scalar(s, "@loss_scale", 1);
+    add_scalar(s, "@loss_scale", s->scale);
     add_scalar(s, "@bias1", 1 / (1 - pow(update->beta1, t)));
     add_scalar(s, "@bias2", 1 / (1 - pow(update->beta2, t)));
 }
@@ -201,12 +213,29 @@ static void verify(const Sample *s, const char *when)
     dt_text_free(&problems);
 }
 
+static void set_precision(Sample *s)
+{
+    const DtPrecision *precision = &s->program->train->precision;
+    s->roundoff = precision->compute == DT_BF16  ? 0x1p-9
+                  : precision->compute == DT_F16 ? 0x1p-12
+                                                 : 0;
+    s->scale = precision->dynamic_loss_scale ? 1024
+               : precision->loss_scale > 0   ? precision->loss_scale
+                                             : 1;
+}
+
+double sample_tolerance(const Sample *s, double single, double units)
+{
+    return s->roundoff > 0 ? units * s->roundoff : single;
+}
+
 void sample_make(Sample *s, const Case *c)
 {
     *s = (Sample){.of = c, .arena = dt_arena_new(), .step = ORACLE_STEP};
     s->diags = dt_diag_new(s->arena);
-    s->program = case_lower(s->arena, s->diags, c);
+    s->program = case_lower(s->arena, s->diags, c, "none");
     s->seed = s->program->train->seed;
+    set_precision(s);
     DtModule *module = s->program->module;
     verify(s, "lowering");
     const DtPassContext context = {.train = s->program->train};
@@ -217,7 +246,7 @@ void sample_make(Sample *s, const Case *c)
     s->stores = DT_NEW_ARRAY(s->arena, DtTensor *, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtStore *store = module->stores.at[i];
-        if (store->kind == DT_STORE_GRAD)
+        if (!case_is_given(store))
             continue;
         s->stores[i] = dt_interp_tensor(s->arena, store->type);
         init_store(store, s->seed, s->stores[i]);

@@ -66,21 +66,28 @@ void export_write(const Sample *s, const Outcome *outcome, const char *path)
     Export e = {.header = json_object(), .metadata = json_object()};
     const DtModule *module = s->program->module;
     for (uint32_t i = 0; i < module->stores.n; i++)
-        if (module->stores.at[i]->kind != DT_STORE_GRAD)
+        if (case_is_given(module->stores.at[i]))
             add(&e, s->arena, case_kind(module->stores.at[i]), module->stores.at[i]->path,
                 s->stores[i]);
     for (uint32_t i = 0; i < s->inputs.n; i++)
         add(&e, s->arena, "input", s->inputs.at[i].name, s->inputs.at[i].tensor);
-    for (uint32_t i = 0; i < outcome->list.n; i++)
-        add(&e, s->arena, "result", outcome->list.at[i].name, outcome->list.at[i].tensor);
+    for (uint32_t i = 0; i < outcome->list.n; i++) {
+        const Result *r = &outcome->list.at[i];
+        if (r->store->kind == DT_STORE_GRAD)
+            for (int64_t k = 0; k < dt_type_elements(r->tensor->type); k++)
+                r->tensor->at[k] /= s->scale;
+        add(&e, s->arena, "result", r->name, r->tensor);
+    }
     for (uint32_t i = 0; i < outcome->predicted.n; i++)
         add(&e, s->arena, "result", outcome->predicted.at[i].name, outcome->predicted.at[i].tensor);
     add_value(&e, s->arena, "loss", outcome->loss);
     add_value(&e, s->arena, "norm", outcome->norm);
+    add_value(&e, s->arena, "eval", outcome->eval);
     json_object_set_new(e.metadata, "case", json_string(s->of->name));
     json_object_set_new(e.metadata, "seed", json_sprintf("%llu", (unsigned long long)s->seed));
     json_object_set_new(e.metadata, "step", json_sprintf("%u", s->step));
     json_object_set_new(e.metadata, "lr", json_sprintf("%.17g", oracle_lr));
+    json_object_set_new(e.metadata, "roundoff", json_sprintf("%.17g", s->roundoff));
     write_file(&e, path);
     json_decref(e.header);
     dt_text_free(&e.data);

@@ -29,9 +29,9 @@ def cross_entropy(z, y):
 def softmax_masked(z, mask):
     """Over the last axis; a row without anything unmasked is zero."""
     z = z.masked_fill(~mask, -math.inf)
-    top = z.amax(-1, keepdim=True).clamp(min=-1e30).detach()
+    top = z.amax(-1, keepdim=True).clamp(min=max(-1e30, torch.finfo(z.dtype).min)).detach()
     e = torch.exp(z - top)
-    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+    return e / e.sum(-1, keepdim=True).clamp(min=max(1e-30, torch.finfo(z.dtype).tiny))
 
 
 def causal(n, m):
@@ -42,22 +42,31 @@ class Model:
     """Parameters by path, axes in the order that the caller wants, and dropout. A model has
     results(), what the model of the program returns with the order of its axes, and loss(results).
 
+    states: values before the step, by path; new_states: what results() assigns in training.
     loops: the axis that stacks the parameters under a label. stds: standard deviations of initial
     values by the end of the path, the longest that fits; constants are not listed. adamw, sgd,
-    clip: the optimizer; AdamW's decay is for parameters written with more than one axis."""
+    clip: the optimizer; decay is for parameters written with more than one axis, or for all of them
+    (decays_all)."""
 
-    loops, stds, shift = {}, {}, True
+    loops, stds, shift, decays_all = {}, {}, True, False
     adamw, sgd, clip = {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}, None, 1.0
 
     def __init__(self, values, axes, dims, seed, step):
+        own = torch.get_default_dtype()
         self.leaf = {
-            k[len("param/") :]: torch.tensor(v, requires_grad=True)
+            k[len("param/") :]: torch.tensor(v, dtype=own, requires_grad=True)
             for k, v in values.items()
             if k.startswith("param/")
         }
-        self.input = {
-            k[len("input/") :]: torch.tensor(v) for k, v in values.items() if k.startswith("input/")
-        }
+        self.input, self.states = (
+            {
+                k[len(kind) :]: torch.tensor(v, dtype=own)
+                for k, v in values.items()
+                if k.startswith(kind)
+            }
+            for kind in ("input/", "state/")
+        )
+        self.new_states = {}
         self.axes = axes
         self.seed, self.step = seed, step
         self.used = set()
@@ -135,23 +144,24 @@ class Model:
         return len(self.axes["param/" + path].split()) - (path.split(".")[0] in self.loops)
 
     def update(self, moments, lr):
-        """The optimizer's step. moments: "moment1/PATH" before it; returns what all are then."""
-        matrices = [p for p in self.leaf if self.rank(p) > 1]
+        """The optimizer's step. moments: "moment1/PATH" before it, "master/PATH" where there is a
+        copy that is stepped; returns what all are then."""
+        for path, leaf in self.leaf.items():
+            if "master/" + path in moments:
+                leaf.data = torch.tensor(moments["master/" + path])
+        matrices = [p for p in self.leaf if self.decays_all or self.rank(p) > 1]
         vectors = [p for p in self.leaf if p not in matrices]
+        groups = [
+            {"params": [self.leaf[p] for p in matrices]},
+            {"params": [self.leaf[p] for p in vectors], "weight_decay": 0.0},
+        ]
         norm = torch.nn.utils.clip_grad_norm_(self.leaf.values(), self.clip or math.inf)
         if self.sgd:
             names = {"moment1": "momentum_buffer"}
-            optimizer = torch.optim.SGD(self.leaf.values(), lr=lr, **self.sgd)
+            optimizer = torch.optim.SGD(groups, lr=lr, **self.sgd)
         else:
             names = {"moment1": "exp_avg", "moment2": "exp_avg_sq"}
-            optimizer = torch.optim.AdamW(
-                [
-                    {"params": [self.leaf[p] for p in matrices]},
-                    {"params": [self.leaf[p] for p in vectors], "weight_decay": 0.0},
-                ],
-                lr=lr,
-                **self.adamw,
-            )
+            optimizer = torch.optim.AdamW(groups, lr=lr, **self.adamw)
         for path, leaf in self.leaf.items():
             optimizer.state[leaf] = {
                 ours: torch.tensor(moments[f"{kind}/{path}"]) for kind, ours in names.items()
@@ -160,6 +170,9 @@ class Model:
                 optimizer.state[leaf]["step"] = torch.tensor(float(self.step))
         optimizer.step()
         after = {"param/" + path: leaf for path, leaf in self.leaf.items()}
+        copies = [path for path in self.leaf if "master/" + path in moments]
+        after.update({"master/" + path: self.leaf[path] for path in copies})
+        after.update({"state/" + path: value for path, value in self.new_states.items()})
         for path, leaf in self.leaf.items():
             after.update(
                 {f"{kind}/{path}": optimizer.state[leaf][ours] for kind, ours in names.items()}
@@ -234,7 +247,8 @@ class Llama(Model):
             -torch.arange(half, dtype=torch.float64) / half
         )
         a, b = x[..., :half], x[..., half:]
-        return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+        cos, sin = angle.cos().to(x), angle.sin().to(x)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
     def grouped_attention(self, x, i):
         q = torch.einsum("bse,ekgh->bkgsh", x, self.p("h.attention.wq.w", "embed kv group head", i))
@@ -444,7 +458,7 @@ class Vit(Model):
 
 
 class Vgg16(Model):
-    sgd, clip = {"momentum": 0.9, "weight_decay": 5e-4}, None
+    sgd, clip, decays_all = {"momentum": 0.9, "weight_decay": 5e-4}, None, True
     stds = {
         "c1.w": lambda m: None,
         "c2.w": lambda m: None,
@@ -480,6 +494,51 @@ class Vgg16(Model):
         return cross_entropy(results[0][0], self.ids("label")).mean()
 
 
+class States(Model):
+    """tests/sweep/states.dsl: batch norm with running statistics."""
+
+    sgd, clip = {"momentum": 0.9, "weight_decay": 0.01}, 1.0
+    loops = {"h": "layers"}
+    stds = {".w": 0.02}
+
+    def norm(self, x, path, i=None):
+        mean, square, count = (
+            self.states[path + "." + name] if i is None else self.states[path + "." + name][i]
+            for name in ("mu", "square", "count")
+        )
+        if not self.training:
+            return (x - mean) * torch.rsqrt(square + 1e-3) * self.p(path + ".gain", "embed", i)
+        g = x.reshape(self.pool, self.batch // self.pool, self.embed)
+        m, s = g.mean(1, keepdim=True), (g * g).mean(1, keepdim=True)
+        new = {
+            "mu": 0.9 * mean + 0.1 * m.mean((0, 1)),
+            "square": 0.9 * square + 0.1 * s.mean((0, 1)),
+            "count": count + 1,
+        }
+        for name, value in new.items():
+            self.new_states.setdefault(path + "." + name, []).append(value.detach())
+        y = (g - m) * torch.rsqrt(s - m * m + 1e-3)
+        return y.reshape(x.shape) * self.p(path + ".gain", "embed", i)
+
+    def results(self):
+        if self.training:
+            self.new_states = {}
+        x = self.norm(self.input["x"], "first")
+        for i in range(self.layers):
+            y = torch.relu(self.linear(self.norm(x, "h.norm", i), "h.up", "embed", "ffn", i))
+            y = self.dropout(y, "batch ffn", 0.2, "h.dropout#0", i)
+            x = x + self.linear(y, "h.down", "ffn", "embed", i)
+        y = self.linear(x, "out", "embed", "classes")
+        self.new_states = {
+            path: torch.stack(values) if path.startswith("h.") else values[0]
+            for path, values in self.new_states.items()
+        }
+        return [(y, "batch classes")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("label")).mean()
+
+
 MODELS = {
     "gpt2": Gpt2,
     "quickstart": Quickstart,
@@ -490,5 +549,6 @@ MODELS = {
     "t5": T5,
     "vit": Vit,
     "vgg16": Vgg16,
+    "states": States,
 }
 DEFAULTS = {"vit": {"rgb": 3}}

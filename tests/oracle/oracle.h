@@ -11,7 +11,12 @@
  * three draw the same numbers.
  *
  * The measure, for each tensor: |difference| <= tolerance * max(|reference|, 1e-3 * |all
- * gradients|) in Euclidean norms, since some true gradients (of the bias of keys) are zero. */
+ * gradients|) in Euclidean norms, since some true gradients (of the bias of keys) are zero.
+ *
+ * A case that computes in 16 bits is evaluated by the interpreter with every result rounded to its
+ * dtype. PyTorch stays in float64, and says beside that how far it is from that when it computes
+ * everything in 16 bits: over all gradients together the interpreter may be twice as far. Tolerances are
+ * multiples of the unit roundoff of the dtype, see sample_tolerance. */
 #ifndef DT_TESTS_ORACLE_H
 #define DT_TESTS_ORACLE_H
 
@@ -25,6 +30,7 @@ typedef struct Case {
     const char *name, *path;
     DtOption dims[24], sets[8];
     uint32_t n_dims, n_sets;
+    const char *parallel; /* block of the program that the plan is made for; NULL: see json */
     /* "ranges": values of integer inputs are in [lo, hi); "micro", "ranks": of the plan, else 1 */
     const json_t *json;
 } Case;
@@ -45,17 +51,21 @@ typedef struct Sample {
     DT_VEC(Input) inputs;
     uint64_t seed;
     uint32_t step;
+    double scale;    /* of the loss that is differentiated, hence of gradients */
+    double roundoff; /* half the distance of 1 to the next number of the dtype; 0: f32 */
 } Sample;
 
-/* A gradient, or the value of a parameter or moment after the optimizer's step. */
+/* A gradient, or the value of a parameter, its master copy, a moment or a state after the
+ * optimizer's step. */
 typedef struct Result {
-    const char *name; /* "grad/PATH", "new_param/PATH", "new_moment1/PATH", "new_moment2/PATH" */
-    const DtStore *store; /* of the gradient, parameter or moment */
+    const char *name; /* "grad/PATH", "new_param/PATH", "new_moment1/PATH", "new_state/PATH" ... */
+    const DtStore *store; /* of the serial program */
     DtTensor *tensor;
 } Result;
 
 typedef struct Outcome {
-    double loss, norm; /* norm: of all gradients together, before clipping */
+    double loss, norm; /* norm: of all gradients together, before clipping and without the scale */
+    double eval;       /* the loss without dropout, with states as they are */
     DT_VEC(Result) list;
     DT_VEC(Result) predicted; /* results of the model without dropout; store NULL */
 } Outcome;
@@ -70,19 +80,22 @@ _Noreturn void oracle_fail(const char *format, ...) __attribute__((format(printf
 
 /* All cases of a file, in order. They point into what is returned, which is the caller's. */
 json_t *case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n);
-/* Lowers the program as the case says, for one rank; everything in f32. Ends the process on
- * errors. */
-DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c);
+/* Lowers the program as the case says, for this block or "none". Ends the process on errors. */
+DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c, const char *parallel);
 /* Everything about one case; free with sample_free. */
 void sample_make(Sample *sample, const Case *c);
 void sample_free(Sample *sample);
 DtTensor *sample_input(const Sample *sample, const char *name); /* NULL: none of that name */
 const char *case_kind(const DtStore *store);                    /* "param", "grad", "moment1" ... */
+bool case_is_given(const DtStore *store); /* whether it has a value before the step */
+/* What tensors may differ by: `single` in f32. In 16 bits `units` of roundoff: a value comes out of
+ * a chain of operations, each off by up to one; the measured worst is half of what is allowed. */
+double sample_tolerance(const Sample *sample, double single, double units);
 
 /* ---- outcome.c ---- */
 
-/* Entries "grad", "update" and "predict" in double precision; all with the parameters as they
- * begin. */
+/* Entries "grad", "update", "eval" and "predict" in double precision, rounded where the case
+ * computes in 16 bits; all with parameters and states as they begin. */
 void outcome_evaluate(Sample *sample, Outcome *ret_outcome);
 double outcome_norm(const DtTensor *tensor);
 /* <tensor, direction number k>: elements are 2 u - 1 of Philox with key k, counted row-major. */
@@ -102,8 +115,8 @@ void outcome_compare(Measure *measure, const char *what, double difference, doub
 
 /* ---- export.c ---- */
 
-/* A safetensors file: param/PATH, moment1/PATH, moment2/PATH, input/NAME, all results,
- * value/loss, value/norm. */
+/* A safetensors file: param/PATH, moment1/PATH, moment2/PATH, state/PATH ..., input/NAME, all
+ * results, value/loss, value/norm, value/eval. Gradients are without the loss scale. */
 void export_write(const Sample *sample, const Outcome *outcome, const char *path);
 
 /* ---- recorded.c ---- */

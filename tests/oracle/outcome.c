@@ -37,22 +37,29 @@ static DtTensor **run_entry(Sample *s, const DtEntryPoint *entry)
                        .step = s->step,
                        .source = source,
                        .context = s,
+                       .rounds = s->roundoff > 0,
                        .path = ""};
     DtTensor **results = DT_NEW_ARRAY(s->arena, DtTensor *, entry->results.n + 1);
     dt_interp_run(&interp, entry->func, NULL, results);
     return results;
 }
 
-/* What goes to stores other than states. */
+/* What goes to stores. Gradients, and what states will be if the step is not skipped, are there for
+ * the update to read. */
 static void add_results(Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
-                        const char *prefix, Outcome *outcome)
+                        Outcome *outcome)
 {
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;
-        if (store == NULL || store->kind == DT_STORE_STATE)
+        if (store == NULL)
             continue;
-        const char *name =
-            dt_arena_printf(s->arena, "%s%s/%s", prefix, case_kind(store), store->path);
+        const bool is_read = store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT;
+        if (is_read)
+            s->stores[store->index] = results[i];
+        if (store->kind == DT_STORE_NEXT)
+            continue;
+        const char *name = dt_arena_printf(s->arena, "%s%s/%s", is_read ? "" : "new_",
+                                           case_kind(store), store->path);
         DT_PUSH(s->arena, outcome->list, ((Result){name, store, results[i]}));
     }
 }
@@ -69,18 +76,18 @@ static double named(const Sample *s, const DtEntryPoint *entry, DtTensor *const 
 void outcome_evaluate(Sample *s, Outcome *ret_outcome)
 {
     const DtEntryPoint *grad = find_entry(s, "grad"), *update = find_entry(s, "update");
-    const DtEntryPoint *predict = find_entry(s, "predict");
+    const DtEntryPoint *eval = find_entry(s, "eval"), *predict = find_entry(s, "predict");
     Outcome outcome = {0};
     DtTensor **results = run_entry(s, grad);
     outcome.loss = named(s, grad, results, "loss");
-    add_results(s, grad, results, "", &outcome);
-    for (uint32_t i = 0; i < outcome.list.n; i++)
-        s->stores[outcome.list.at[i].store->index] = outcome.list.at[i].tensor;
+    add_results(s, grad, results, &outcome);
     if (outcome.list.n == 0)
         oracle_fail("%s: no gradients", s->of->name);
     results = run_entry(s, update);
     outcome.norm = named(s, update, results, "grad_norm");
-    add_results(s, update, results, "new_", &outcome);
+    add_results(s, update, results, &outcome);
+    results = run_entry(s, eval);
+    outcome.eval = named(s, eval, results, "loss");
     results = run_entry(s, predict);
     for (uint32_t i = 0; i < predict->results.n; i++) {
         const char *name = dt_arena_printf(s->arena, "predict/%s", predict->results.at[i].name);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generated code against the interpreter: the case is compiled to a plan in memory, loaded
  * into this process, one thread per rank, given the same parameters and inputs, and entries
- * "step", "predict" and "update" are run. The runtime's readers of data are replaced: a read
- * copies the sample's inputs. */
+ * "step", "predict", "eval" and "update" are run. The runtime's readers of data are replaced: a
+ * read copies the sample's inputs. In a layout that splits parameters, each rank is given its parts,
+ * and what it makes is compared with its parts of what the serial program makes. */
 #include "oracle.h"
 
+#include "base/half.h"
 #include "base/intern.h"
 #include "codegen/codegen.h"
+#include "ir/interp_ranks.h"
 #include "passes/passes.h"
 #include "runtime/runtime.h"
 
@@ -20,6 +23,7 @@ enum { MAX_RANKS = 8 };
 
 typedef struct Planned {
     DtArena *arena;
+    const DtModule *placed; /* whose stores say what each rank holds */
     DtPlan plan;
     DtRunOptions options;
     DtRank ranks[MAX_RANKS];
@@ -78,6 +82,8 @@ static void store_values(const DtTensor *tensor, int64_t first, int64_t n, uint3
         const double value = tensor->at[first + i];
         switch (dtype) {
         case DT_PLAN_F32: ((float *)ret_values)[i] = (float)value; break;
+        case DT_PLAN_BF16: ((uint16_t *)ret_values)[i] = dt_half_to_bf16((float)value); break;
+        case DT_PLAN_F16: ((uint16_t *)ret_values)[i] = dt_half_to_f16((float)value); break;
         case DT_PLAN_I32: ((int32_t *)ret_values)[i] = (int32_t)value; break;
         case DT_PLAN_BOOL: ((uint8_t *)ret_values)[i] = value != 0; break;
         default: oracle_fail("`%s` has dtype %s in the plan", name, dt_kinds_name(dtype));
@@ -92,7 +98,8 @@ DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, c
         const DtPlanInput *input = &plan->inputs[data->reader->first_input + i];
         const char *name = dt_plan_str(plan, input->name);
         const DtTensor *tensor = sample_input(being_read, name);
-        if (tensor == NULL || step != ORACLE_STEP || first < 0 ||
+        const int64_t wanted = data->reader->is_eval ? 0 : ORACLE_STEP; /* eval: the first batch */
+        if (tensor == NULL || step != wanted || first < 0 ||
             first + rows > tensor->type->axes[0].extent)
             oracle_fail("%s: unexpected read of `%s`: step %lld, rows %lld from %lld",
                         being_read->of->name, name, (long long)step, (long long)rows,
@@ -116,7 +123,7 @@ static int64_t count_of(const Case *c, const char *key, int64_t most)
 }
 
 /* The batch over as many ranks and micro-batches as the case asks for. */
-static DtParallelConfig *layout_of(DtArena *arena, const Case *c)
+static DtParallelConfig *batch_layout(DtArena *arena, const Case *c)
 {
     DtParallelConfig *layout = DT_NEW(arena, DtParallelConfig);
     *layout = (DtParallelConfig){.name = "oracle", .micro_axis = dt_intern("batch")};
@@ -134,11 +141,14 @@ static DtParallelConfig *layout_of(DtArena *arena, const Case *c)
 static void compile(Planned *p, const Case *c, bool unfused)
 {
     DtDiags *diags = dt_diag_new(p->arena);
-    DtProgram *program = case_lower(p->arena, diags, c);
+    DtProgram *program = case_lower(p->arena, diags, c, c->parallel ? c->parallel : "none");
     DtPlanBuilder *builder = dt_write_new(p->arena);
-    program->parallel = layout_of(p->arena, c);
+    if (!c->parallel)
+        program->parallel = batch_layout(p->arena, c);
+    p->placed = program->module;
     const DtPassContext context = {.train = program->train,
                                    .parallel = program->parallel,
+                                   .cluster = program->cluster,
                                    .kernels = dt_codegen_kernels,
                                    .n_kernels = dt_codegen_n_kernels};
     const DtCodegenOptions options = {.target = "cpu",
@@ -161,26 +171,60 @@ static void compile(Planned *p, const Case *c, bool unfused)
     require(c, &status);
 }
 
-/* Values of everything that outlives a step. */
-static void fill_stores(DtRank *rank, const Sample *s)
+/* The type in which the placed program keeps a store of the serial one, complete. */
+static const DtType *held_type(const Planned *p, const DtStore *store)
 {
-    const DtModule *module = s->program->module;
+    for (uint32_t i = 0; i < p->placed->stores.n; i++) {
+        const DtStore *placed = p->placed->stores.at[i];
+        if (placed->kind == store->kind && strcmp(placed->path, store->path) == 0)
+            return dt_type_plain(placed->type->dtype, placed->type->rank, placed->type->axes);
+    }
+    oracle_fail("the placed program has no `%s`", store->path);
+}
+
+/* A rank's part of a value; the ranks of a plan are the first of those that count micro-batches. */
+static const DtTensor *part_of(Planned *p, uint32_t rank, const DtStore *store,
+                               const DtTensor *whole)
+{
+    return dt_ranks_slice(p->arena, whole, held_type(p, store), &p->placed->mesh, rank);
+}
+
+static const DtPlanStore *find_store(const DtRank *rank, const Sample *s, const DtStore *wanted)
+{
     for (uint32_t i = 0; i < rank->plan->n_stores; i++) {
         const DtPlanStore *store = &rank->plan->stores[i];
         const char *path = dt_plan_str(rank->plan, store->path);
-        const DtTensor *values = NULL;
-        if (store->kind == DT_PLAN_GRAD)
+        if (store->kind != wanted->kind || strcmp(path, wanted->path) != 0)
             continue;
-        for (uint32_t k = 0; k < module->stores.n; k++)
-            if (module->stores.at[k]->kind == store->kind &&
-                strcmp(module->stores.at[k]->path, path) == 0)
-                values = s->stores[k];
-        if (values == NULL)
-            oracle_fail("%s: the plan has another store `%s`", s->of->name, path);
-        expect_axes(rank->plan, path, store->first_axis, store->n_axes, values->type);
-        store_values(values, 0, dt_type_elements(values->type), store->dtype, path,
-                     rank->arenas[store->arena] + store->offset);
+        if (store->pack || rank->plan->n_sizes)
+            oracle_fail("%s: no cases for buckets and pipelines", s->of->name);
+        return store;
     }
+    oracle_fail("%s: the plan has no `%s`", s->of->name, wanted->path);
+}
+
+/* Values of everything that outlives a step. */
+static void fill_stores(Planned *p, DtRank *rank, const Sample *s)
+{
+    const DtModule *module = s->program->module;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i];
+        if (!case_is_given(store))
+            continue;
+        const DtPlanStore *place = find_store(rank, s, store);
+        const DtTensor *part = part_of(p, rank->rank, store, s->stores[i]);
+        expect_axes(rank->plan, store->path, place->first_axis, place->n_axes, store->type);
+        store_values(part, 0, dt_type_elements(part->type), place->dtype, store->path,
+                     rank->arenas[place->arena] + place->offset);
+        n++;
+    }
+    for (uint32_t i = 0; i < rank->plan->n_stores; i++) {
+        const uint32_t kind = rank->plan->stores[i].kind;
+        n -= kind != DT_PLAN_GRAD && kind != DT_PLAN_NEXT;
+    }
+    if (n != 0)
+        oracle_fail("%s: the plan has other stores", s->of->name);
 }
 
 static void fill_scalars(DtRank *rank, const Sample *s)
@@ -198,7 +242,8 @@ static void fill_scalars(DtRank *rank, const Sample *s)
 static void load(Planned *p, const Sample *s)
 {
     p->options = (DtRunOptions){.plan_path = "oracle.plan", .steps = -1, .quiet = true};
-    if (p->plan.meta->n_ranks != count_of(s->of, "ranks", MAX_RANKS))
+    const uint32_t n_ranks = p->plan.meta->n_ranks;
+    if (s->of->parallel ? n_ranks > MAX_RANKS : n_ranks != count_of(s->of, "ranks", MAX_RANKS))
         oracle_fail("%s: the plan is for %u ranks", s->of->name, p->plan.meta->n_ranks);
     DtStatus status = dt_shared_create(&p->plan, 0, &p->fd);
     require(s->of, &status);
@@ -207,36 +252,33 @@ static void load(Planned *p, const Sample *s)
         status = dt_load_rank(&p->options, &p->plan, r, p->fd, rank);
         require(s->of, &status);
         rank->step = s->step;
-        fill_stores(rank, s);
+        fill_stores(p, rank, s);
         fill_scalars(rank, s);
     }
 }
 
-static void *run_step(void *rank)
-{
-    dt_exec_entry(rank, "step");
-    return NULL;
-}
+typedef struct Work {
+    DtRank *rank;
+    const char *entry;
+} Work;
 
-static void *run_update(void *rank)
+static void *run_entry(void *work)
 {
-    dt_exec_entry(rank, "update");
-    return NULL;
-}
-
-static void *run_predict(void *rank)
-{
-    dt_exec_entry(rank, "predict");
+    const Work *w = work;
+    dt_exec_entry(w->rank, w->entry);
     return NULL;
 }
 
 /* All ranks at once. */
-static void run(Planned *p, const Case *c, void *(*work)(void *rank))
+static void run(Planned *p, const Case *c, const char *entry)
 {
     pthread_t threads[MAX_RANKS];
-    for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++)
-        if (pthread_create(&threads[r], NULL, work, &p->ranks[r]) != 0)
+    Work work[MAX_RANKS];
+    for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++) {
+        work[r] = (Work){&p->ranks[r], entry};
+        if (pthread_create(&threads[r], NULL, run_entry, &work[r]) != 0)
             oracle_fail("no thread for a rank");
+    }
     for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++)
         pthread_join(threads[r], NULL);
     for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++)
@@ -254,27 +296,37 @@ static void compare_metric(const DtRank *rank, const Sample *s, const char *entr
     outcome_compare(measure, name, fabs(dt_exec_scalar(rank, metric) - want), want, 0);
 }
 
-static double distance(const float *values, const DtTensor *reference)
+static double value_at(const char *values, uint32_t dtype, int64_t i, const char *name)
+{
+    const float *singles = (const float *)(const void *)values;
+    const uint16_t *halves = (const uint16_t *)(const void *)values;
+    switch (dtype) {
+    case DT_PLAN_F32: return (double)singles[i];
+    case DT_PLAN_BF16: return (double)dt_half_from_bf16(halves[i]);
+    case DT_PLAN_F16: return (double)dt_half_from_f16(halves[i]);
+    default: oracle_fail("`%s` has dtype %s in the plan", name, dt_kinds_name(dtype));
+    }
+}
+
+static double distance(const char *values, uint32_t dtype, const DtTensor *reference,
+                       const char *name)
 {
     double squares = 0;
     for (int64_t i = 0; i < dt_type_elements(reference->type); i++)
-        squares += pow((double)values[i] - reference->at[i], 2);
+        squares += pow(value_at(values, dtype, i, name) - reference->at[i], 2);
     return sqrt(squares);
 }
 
-static void compare_result(const DtRank *rank, const Sample *s, const Result *r, double all,
-                           Measure *measure)
+/* The rank's part; against the norm of the whole. */
+static void compare_result(Planned *p, const DtRank *rank, const Sample *s, const Result *r,
+                           double all, Measure *measure)
 {
-    const DtPlanStore *store = NULL;
-    for (uint32_t i = 0; i < rank->plan->n_stores && store == NULL; i++)
-        if (rank->plan->stores[i].kind == r->store->kind &&
-            strcmp(dt_plan_str(rank->plan, rank->plan->stores[i].path), r->store->path) == 0)
-            store = &rank->plan->stores[i];
-    if (store == NULL || store->dtype != DT_PLAN_F32)
-        oracle_fail("%s: the plan has no f32 `%s`", s->of->name, r->name);
+    const DtPlanStore *store = find_store(rank, s, r->store);
+    const DtTensor *part = part_of(p, rank->rank, r->store, r->tensor);
     expect_axes(rank->plan, r->name, store->first_axis, store->n_axes, r->tensor->type);
-    const float *values = (const float *)(const void *)(rank->arenas[store->arena] + store->offset);
-    outcome_compare(measure, r->name, distance(values, r->tensor), outcome_norm(r->tensor), all);
+    const char *values = rank->arenas[store->arena] + store->offset;
+    outcome_compare(measure, r->name, distance(values, store->dtype, part, r->name),
+                    outcome_norm(r->tensor), all);
 }
 
 /* The batch that "step" has left in the inputs must be the whole one. */
@@ -285,17 +337,17 @@ static void compare_predicted(const DtRank *rank, const Sample *s, const Outcome
         const Result *r = &o->predicted.at[i];
         const DtPlanMetric *metric =
             dt_exec_metric(rank->plan, "predict", r->name + strlen("predict/"));
-        if (metric == NULL || metric->dtype != DT_PLAN_F32)
-            oracle_fail("%s: the plan has no f32 result `%s`", s->of->name, r->name);
+        if (metric == NULL)
+            oracle_fail("%s: the plan has no result `%s`", s->of->name, r->name);
         expect_axes(rank->plan, r->name, metric->first_axis, metric->n_axes, r->tensor->type);
-        const float *values =
-            (const float *)(const void *)(rank->arenas[metric->arena] + metric->offset);
-        outcome_compare(measure, r->name, distance(values, r->tensor), outcome_norm(r->tensor), 0);
+        const char *values = rank->arenas[metric->arena] + metric->offset;
+        outcome_compare(measure, r->name, distance(values, metric->dtype, r->tensor, r->name),
+                        outcome_norm(r->tensor), 0);
     }
 }
 
 /* Gradients are compared before the update, which may use their memory. */
-static void compare(const DtRank *rank, const Sample *s, const Outcome *o, bool updated,
+static void compare(Planned *p, const DtRank *rank, const Sample *s, const Outcome *o, bool updated,
                     Measure *measure)
 {
     if (updated)
@@ -305,8 +357,24 @@ static void compare(const DtRank *rank, const Sample *s, const Outcome *o, bool 
     for (uint32_t i = 0; i < o->list.n; i++) {
         const bool is_gradient = o->list.at[i].store->kind == DT_STORE_GRAD;
         if (is_gradient != updated)
-            compare_result(rank, s, &o->list.at[i], is_gradient ? o->norm : 0, measure);
+            compare_result(p, rank, s, &o->list.at[i], is_gradient ? o->norm * s->scale : 0,
+                           measure);
     }
+}
+
+/* Everything but states is as before the step. */
+static void check_forward(Planned *p, const Case *c, const Sample *s, const Outcome *o,
+                          Measure *measure)
+{
+    if (p->plan.meta->n_ranks * p->plan.meta->n_micro == 1) {
+        run(p, c, "predict");
+        compare_predicted(p->ranks, s, o, measure);
+    }
+    if (!dt_exec_has(p->ranks, "eval"))
+        return;
+    run(p, c, "eval");
+    for (uint32_t r = 0; r < p->plan.meta->n_ranks; r++)
+        compare_metric(&p->ranks[r], s, "eval", "loss", o->eval, measure);
 }
 
 void planned_check(const Case *c, bool unfused, Measure *measure)
@@ -317,17 +385,16 @@ void planned_check(const Case *c, bool unfused, Measure *measure)
     planned = (Planned){.arena = dt_arena_new()};
     sample_make(&sample, c);
     being_read = &sample;
+    measure->tolerance = sample_tolerance(&sample, oracle_single, 32);
     outcome_evaluate(&sample, &outcome);
     compile(&planned, c, unfused);
     load(&planned, &sample);
     for (int updated = 0; updated < 2; updated++) {
-        run(&planned, c, updated ? run_update : run_step);
+        run(&planned, c, updated ? "update" : "step");
         for (uint32_t r = 0; r < planned.plan.meta->n_ranks; r++)
-            compare(&planned.ranks[r], &sample, &outcome, updated, measure);
-        if (updated || planned.plan.meta->n_ranks * planned.plan.meta->n_micro > 1)
-            continue;
-        run(&planned, c, run_predict);
-        compare_predicted(planned.ranks, &sample, &outcome, measure);
+            compare(&planned, &planned.ranks[r], &sample, &outcome, updated, measure);
+        if (!updated)
+            check_forward(&planned, c, &sample, &outcome, measure);
     }
     for (uint32_t r = 0; r < planned.plan.meta->n_ranks; r++)
         dt_load_close(&planned.ranks[r]);

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "codegen/codegen.h"
 #include "frontend/config.h"
+#include "ir/pipeline.h"
 #include "passes/passes.h"
 #include "passes/schedule.h"
 #include "plan/read.h"
@@ -114,6 +115,8 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
     dt_text_free(&watch.printed);
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
+    if (code == DT_EXIT_OK)
+        dt_pipeline_expand(program->module);
     if (code == DT_EXIT_OK && cli->verify)
         code = certify(cli, program->module, &watch.differentiated);
     dt_text_free(&watch.differentiated);

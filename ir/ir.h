@@ -142,6 +142,7 @@ typedef struct DtLoop {
     const char *axis;  /* name of the stacking axis */
     int64_t count;
     int64_t first;     /* number of the first iteration (a range of a loop that pipeline stages share); slices count from 0 */
+    int64_t first_step; /* in an entry of a class of stages (pipeline.h): from one stage to the next */
     bool reverse;
     uint32_t n_carried, n_invariant, n_stacked, n_stacked_out;
 } DtLoop;
@@ -272,8 +273,12 @@ struct DtStore {
     DtInit init;
     DtStore *of;          /* the parameter that a gradient or moment belongs to; what a CHANNEL store receives */
     int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without DtModule.pipeline */
+    uint32_t more;        /* so many stages behind it hold one of the kind, too: a class (pipeline.h) */
     int64_t depth;        /* SAVED, CHANNEL: slots, each of the type; else 0 */
+    const int64_t *depths;/* of a class: on each of its stages, the first one's is depth; NULL: depth on all */
     int64_t first, whole; /* iterations first .. of `whole` of the leading loop axis; whole 0: all of them */
+    int64_t first_step;   /* of a class: first from one stage to the next */
+    DtStore *within;      /* CHANNEL of a class: what it receives from a stage of its class (of: from another) */
     DtStore *bucket;      /* NULL, or the store that holds this one's elements: then no op names this store */
     int64_t bucket_offset;/* of its first local element in the bucket, before mesh axes split the bucket */
     DtSpan span;
@@ -292,6 +297,7 @@ typedef struct DtEntryPoint {
     DtFunc *func;
     DT_VEC(DtEntryResult) results;
     int32_t stage;        /* the pipeline stage that runs it, -1: all; meaningless without DtModule.pipeline */
+    uint32_t more;        /* so many stages behind it run it, too: a class (pipeline.h) */
 } DtEntryPoint;
 
 /* An axis that is longer than the program says, so that ranks divide it: values with the axis of that name and

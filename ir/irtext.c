@@ -200,6 +200,7 @@ static void print_loop(Printer *p, const DtLoop *loop)
     print_key(p, "axis", loop->axis);
     print_count(p, "count", loop->count);
     print_count(p, "first", loop->first);
+    print_count(p, "step", loop->first_step);
     print_flag(p, "reverse", loop->reverse);
     print_count(p, "carried", loop->n_carried);
     print_count(p, "invariant", loop->n_invariant);
@@ -250,11 +251,28 @@ static void print_stages(Printer *p, uint64_t bits)
     dt_text_add(p->text, bits ? ")" : "");
 }
 
-/* The pipeline stage of a store or an entry. */
-static void print_stage(Printer *p, const DtModule *module, int32_t stage)
+/* The pipeline stage of a store or an entry, or those of its class. */
+static void print_stage(Printer *p, const DtModule *module, int32_t stage, uint32_t more)
 {
-    if (module->pipeline && stage >= 0)
-        dt_text_printf(p->text, " stage=%d", stage);
+    if (!module->pipeline || stage < 0)
+        return;
+    dt_text_printf(p->text, " stage=%d", stage);
+    print_count(p, "to", more ? (int64_t)stage + more : 0);
+}
+
+/* Slots on each stage of a class: runs of (first, step, stages). */
+static void print_depths(Printer *p, const DtStore *store)
+{
+    const int64_t *depths = store->depths;
+    const char *gap = " depths=(";
+    for (uint32_t i = 0, n; depths && i <= store->more; i += n) {
+        const int64_t step = i < store->more ? depths[i + 1] - depths[i] : 0;
+        for (n = 1; i + n <= store->more && depths[i + n] - depths[i + n - 1] == step;)
+            n++;
+        dt_text_printf(p->text, "%s%lld %lld %u", gap, (long long)depths[i], (long long)step, n);
+        gap = ", ";
+    }
+    dt_text_add(p->text, depths ? ")" : "");
 }
 
 static void print_attributes(Printer *p, const DtOp *op)
@@ -421,9 +439,13 @@ static void print_store(Printer *p, const DtModule *module, const DtStore *store
     print_init(p, &store->init);
     if (store->of)
         dt_text_printf(p->text, " of=%u", store->of->index);
-    print_stage(p, module, store->stage);
+    if (store->within)
+        dt_text_printf(p->text, " within=%u", store->within->index);
+    print_stage(p, module, store->stage, store->more);
     print_count(p, "depth", store->depth);
+    print_depths(p, store);
     print_count(p, "first", store->first);
+    print_count(p, "step", store->first_step);
     print_count(p, "whole", store->whole);
     if (store->bucket) {
         dt_text_printf(p->text, " bucket=%u", store->bucket->index);
@@ -439,7 +461,7 @@ static void print_entry(Printer *p, const DtModule *module, const DtEntryPoint *
     dt_quote_add(p->text, entry->name);
     dt_text_add(p->text, " : ");
     dt_quote_add(p->text, entry->func ? entry->func->name : NULL);
-    print_stage(p, module, entry->stage);
+    print_stage(p, module, entry->stage, entry->more);
     dt_text_add(p->text, " {\n");
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtEntryResult *result = &entry->results.at[i];

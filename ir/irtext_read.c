@@ -156,15 +156,42 @@ static bool parse_func(DtIrReader *p)
 
 /* ---- the rest of a module ---- */
 
-static bool parse_stage_key(DtIrReader *p, int32_t *ret_stage)
+static bool parse_stage_key(DtIrReader *p, int32_t *ret_stage, uint32_t *ret_more)
 {
-    int64_t stage = -1;
+    int64_t stage = -1, last;
     *ret_stage = -1;
+    *ret_more = 0;
     if (dt_irlex_key(&p->lex, "stage") &&
         !dt_irlex_integer(&p->lex, 0, DT_PIPELINE_STAGES - 1, &stage))
         return false;
     *ret_stage = (int32_t)stage;
+    if (stage < 0 || !dt_irlex_key(&p->lex, "to"))
+        return true;
+    if (!dt_irlex_integer(&p->lex, stage, DT_PIPELINE_STAGES - 1, &last))
+        return false;
+    *ret_more = (uint32_t)(last - stage);
     return true;
+}
+
+/* Slots on each stage of a class: runs of (first, step, stages). */
+static bool parse_depths(DtIrReader *p, DtStore *store)
+{
+    const int64_t n = (int64_t)store->more + 1;
+    int64_t *depths, depth, step, count, at = 0;
+    if (!dt_irlex_key(&p->lex, "depths"))
+        return true;
+    store->depths = depths = DT_NEW_ARRAY(p->module->arena, int64_t, n);
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    do {
+        if (!dt_irlex_integer(&p->lex, 0, INT32_MAX, &depth) ||
+            !dt_irlex_integer(&p->lex, -INT32_MAX, INT32_MAX, &step) ||
+            !dt_irlex_integer(&p->lex, 1, n - at, &count))
+            return false;
+        for (; count > 0; count--, depth += step)
+            depths[at++] = depth;
+    } while (at < n && dt_irlex_expect(&p->lex, ','));
+    return dt_irlex_expect(&p->lex, ')');
 }
 
 static bool parse_mesh(DtIrReader *p)
@@ -188,7 +215,7 @@ static bool parse_store(DtIrReader *p)
 {
     DtStore *store = DT_NEW(p->module->arena, DtStore);
     unsigned kind;
-    int64_t of = -1, bucket = -1;
+    int64_t of = -1, within = -1, bucket = -1;
     if (!dt_irlex_u32(&p->lex, &store->index))
         return false;
     if (store->index != p->module->stores.n)
@@ -209,11 +236,16 @@ static bool parse_store(DtIrReader *p)
     dt_irread_init(&p->lex, &store->init);
     if (dt_irlex_key(&p->lex, "of"))
         dt_irlex_integer(&p->lex, 0, UINT32_MAX, &of);
-    parse_stage_key(p, &store->stage);
+    if (dt_irlex_key(&p->lex, "within"))
+        dt_irlex_integer(&p->lex, 0, UINT32_MAX, &within);
+    parse_stage_key(p, &store->stage, &store->more);
     if (dt_irlex_key(&p->lex, "depth"))
         dt_irlex_integer(&p->lex, 0, INT32_MAX, &store->depth);
+    parse_depths(p, store);
     if (dt_irlex_key(&p->lex, "first"))
         dt_irlex_integer(&p->lex, 0, INT32_MAX, &store->first);
+    if (dt_irlex_key(&p->lex, "step"))
+        dt_irlex_integer(&p->lex, -INT32_MAX, INT32_MAX, &store->first_step);
     if (dt_irlex_key(&p->lex, "whole"))
         dt_irlex_integer(&p->lex, 0, INT32_MAX, &store->whole);
     if (dt_irlex_key(&p->lex, "bucket"))
@@ -223,6 +255,7 @@ static bool parse_store(DtIrReader *p)
     dt_irread_span(&p->lex, &store->span);
     DT_PUSH(p->module->arena, p->module->stores, store);
     DT_PUSH(p->module->arena, p->of, of);
+    DT_PUSH(p->module->arena, p->within, within);
     DT_PUSH(p->module->arena, p->bucket, bucket);
     return !p->lex.failed;
 }
@@ -233,7 +266,7 @@ static bool parse_entry(DtIrReader *p)
     if (!dt_irlex_expect(&p->lex, ':'))
         return false;
     entry.func = func_named(p, dt_irlex_name(&p->lex));
-    parse_stage_key(p, &entry.stage);
+    parse_stage_key(p, &entry.stage, &entry.more);
     if (!dt_irlex_expect(&p->lex, '{'))
         return false;
     while (dt_irlex_take_word(&p->lex, "result")) {
@@ -269,6 +302,7 @@ static bool resolve(DtIrReader *p)
     for (uint32_t i = 0; i < p->module->stores.n; i++) {
         DtStore *store = p->module->stores.at[i];
         if (!resolve_store(p, i, p->of.at[i], &store->of) ||
+            !resolve_store(p, i, p->within.at[i], &store->within) ||
             !resolve_store(p, i, p->bucket.at[i], &store->bucket))
             return false;
     }

@@ -17,7 +17,7 @@ typedef struct DtIrReader {
     DtMap values; /* of func, by the text of the token */
     DtMap kinds;  /* op names -> dt_op_info row */
     DT_VEC(DtFunc *) named;
-    DT_VEC(int64_t) of, bucket; /* by store; -1: none */
+    DT_VEC(int64_t) of, within, bucket; /* by store; -1: none */
 } DtIrReader;
 
 typedef DT_VEC(DtValue *) DtIrValues;

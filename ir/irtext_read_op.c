@@ -124,6 +124,8 @@ static bool parse_loop(DtIrReader *p, DtOp *op)
         dt_irlex_integer(&p->lex, INT64_MIN, INT64_MAX, &loop->count);
     if (dt_irlex_key(&p->lex, "first"))
         dt_irlex_integer(&p->lex, 0, INT32_MAX, &loop->first);
+    if (dt_irlex_key(&p->lex, "step"))
+        dt_irlex_integer(&p->lex, -INT32_MAX, INT32_MAX, &loop->first_step);
     loop->reverse = dt_irlex_take_word(&p->lex, "reverse");
     for (size_t i = 0; i < DT_COUNT(counts); i++) {
         if (dt_irlex_key(&p->lex, counts[i].key))

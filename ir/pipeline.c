@@ -179,6 +179,26 @@ bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const ch
     return r.problem == NULL;
 }
 
+/* ---- classes ---- */
+
+uint32_t dt_pipeline_like(const DtPipelineSchedule *pipeline, uint32_t piece, uint32_t stage)
+{
+    uint32_t place = 0, like = 0;
+    for (uint32_t g = 0; g < piece; g++)
+        place += pipeline->stage_of[g] == pipeline->stage_of[piece];
+    for (; like + 1 < pipeline->n_pieces; like++)
+        if (pipeline->stage_of[like] == stage && place-- == 0)
+            break;
+    return like;
+}
+
+DtStore *dt_pipeline_source(const DtChannel *channel, const DtStore *store)
+{
+    const bool inside =
+        store->within && dt_pipeline_on(store->stage, store->more, channel->from);
+    return inside ? store->within : store->of;
+}
+
 /* ---- walking ---- */
 
 int64_t dt_pipeline_count(const DtStageActions *actions)

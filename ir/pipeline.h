@@ -26,6 +26,12 @@
  *    and result's types are equal, only the members take part, and they add in order of their
  *    stages. The sum of squares of the global norm is added in the same way over all stages; of a
  *    parameter on several stages the lowest one counts.
+ *  - A *class* is consecutive stages whose pieces are equal but for numbers that grow evenly from stage
+ *    to stage. Its stores and entries exist once, for `stage` .. `stage` + `more`: iterations begin
+ *    first_step later (DtLoop, DtStore) on each, slots are as many as depths[] says, a CHANNEL store
+ *    receives `of` where the stage before is of another class, and `within` from a stage of its
+ *    own. An entry is that of the piece with the same place among the pieces of each stage.
+ *    dt_pipeline_expand makes one store and one entry per stage of them.
  *  - A loop that is cut runs iterations DtLoop.first .. first + count - 1 of its label; the stores
  *    of its parameters hold those iterations only: DtStore.first of DtStore.whole.
  *
@@ -102,6 +108,27 @@ int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
 
 /* Whether they are one action, perhaps of different micro-batches. */
 bool dt_pipeline_same(const DtAction *a, const DtAction *b);
+
+/* Whether a store or entry of `stage` and `more` behind it is one of stage s. */
+static inline bool dt_pipeline_on(int32_t stage, uint32_t more, int64_t s)
+{
+    return stage < 0 || (s >= stage && s <= (int64_t)stage + more);
+}
+
+/* The piece of `stage` that has the place among its pieces which `piece` has among those of its own. */
+uint32_t dt_pipeline_like(const DtPipelineSchedule *pipeline, uint32_t piece, uint32_t stage);
+
+/* What a channel brings to one of its stores: a store of the stage that it is from. */
+DtStore *dt_pipeline_source(const DtChannel *channel, const DtStore *store);
+
+static inline int64_t dt_pipeline_depth(const DtStore *store, int64_t stage)
+{
+    return store->depths ? store->depths[stage - store->stage] : store->depth;
+}
+
+/* One store and one entry per stage for every class (pipeline_expand.c). Nothing of the module is left
+ * that has `more`. */
+void dt_pipeline_expand(DtModule *module);
 
 /* One action as the schedules of the literature are written: 0F3, 0SEND_F3 (piece 0 sends what its
  * F of micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3. */

@@ -12,36 +12,67 @@ static const DtSpan nowhere = {0};
 
 /* ---- stores and entries ---- */
 
-static bool is_stage(const DtPipelineSchedule *pipeline, int32_t stage)
+static bool is_stage(const DtPipelineSchedule *pipeline, int32_t stage, uint32_t more)
 {
-    return stage >= -1 && (stage < 0 || (uint32_t)stage < pipeline->n_stages);
+    return stage >= -1 && (stage < 0 ? more == 0 : (int64_t)stage + more < pipeline->n_stages);
+}
+
+/* What only stores of several stages have. */
+static void check_class(DtVerify *v, const DtStore *store)
+{
+    const bool slots = store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
+    const DtStore *within = store->within;
+    bool ok = store->more > 0 || (!store->depths && !within && store->first_step == 0);
+    ok = ok && (!store->depths || (slots && store->depths[0] == store->depth));
+    for (uint32_t k = 0; ok && store->depths && k <= store->more; k++)
+        ok = store->depths[k] > 0;
+    if (store->kind == DT_STORE_CHANNEL && store->more > 0)
+        ok = ok && within && within->stage == store->stage && within->more == store->more &&
+             within->type == store->type;
+    const int64_t last = store->first + (int64_t)store->more * store->first_step;
+    if (store->first_step != 0)
+        ok = ok && store->whole && last >= 0 && last + store->type->axes[0].extent <= store->whole;
+    if (!ok)
+        dt_verify_fail(v, store->span, "store `%s` is not one of a class of stages", store->path);
 }
 
 static void check_store(DtVerify *v, const DtStore *store)
 {
     const DtPipelineSchedule *pipeline = v->module->pipeline;
     const bool slots = store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
-    if (!is_stage(pipeline, store->stage) || (slots && store->stage < 0))
+    if (!is_stage(pipeline, store->stage, store->more) || (slots && store->stage < 0)) {
         dt_verify_fail(v, store->span, "store `%s` stands on stage %d", store->path, store->stage);
-    if (store->of && store->kind != DT_STORE_CHANNEL && store->stage != store->of->stage)
+        return;
+    }
+    check_class(v, store);
+    const DtStore *owner = store->kind == DT_STORE_CHANNEL ? NULL : store->of;
+    if (owner && (store->stage != owner->stage || store->more != owner->more))
         dt_verify_fail(v, store->span, "store `%s` stands on stage %d, its parameter on %d",
-                       store->path, store->stage, store->of->stage);
-    if (store->of && store->kind == DT_STORE_CHANNEL && store->stage == store->of->stage)
+                       store->path, store->stage, owner->stage);
+    if (store->bucket && (store->stage != store->bucket->stage || store->more != store->bucket->more))
+        dt_verify_fail(v, store->span, "store `%s` stands on stage %d, its bucket on %d",
+                       store->path, store->stage, store->bucket->stage);
+    if (store->of && store->kind == DT_STORE_CHANNEL &&
+        dt_pipeline_on(store->stage, store->more, store->of->stage))
         dt_verify_fail(v, store->span, "store `%s` receives from its own stage", store->path);
 }
 
-static bool is_here(const DtStore *store, int32_t stage)
+/* Entries of a class touch stores of the same class only. */
+static bool is_here(const DtStore *store, const DtEntryPoint *entry)
 {
-    return stage < 0 || store->stage < 0 || store->stage == stage;
+    return entry->stage < 0 || store->stage < 0 ||
+           (store->stage == entry->stage && store->more == entry->more);
 }
 
-/* An all_reduce over stages: over stages that exist, this one among them. */
+/* An all_reduce over stages: over stages that exist, this one (all of a class) among them. */
 static void check_across(DtVerify *v, const DtEntryPoint *entry, const DtOp *op)
 {
     const DtPipelineSchedule *pipeline = v->module->pipeline;
     const uint64_t beyond = pipeline->n_stages < 64 ? op->stages >> pipeline->n_stages : 0;
-    if (op->mesh != 1u << pipeline->mesh || beyond || entry->stage < 0 ||
-        !(op->stages >> entry->stage & 1))
+    const uint64_t own = entry->stage < 0 || entry->more > 63 - (uint32_t)entry->stage
+                             ? 0
+                             : UINT64_MAX >> (63 - entry->more) << entry->stage;
+    if (op->mesh != 1u << pipeline->mesh || beyond || !own || (op->stages & own) != own)
         dt_verify_fail(v, op->span,
                        "entry `%s` of stage %d adds up over stages that lack it or do not exist",
                        entry->name, entry->stage);
@@ -49,7 +80,7 @@ static void check_across(DtVerify *v, const DtEntryPoint *entry, const DtOp *op)
 
 static void check_entry(DtVerify *v, const DtEntryPoint *entry)
 {
-    if (!is_stage(v->module->pipeline, entry->stage)) {
+    if (!is_stage(v->module->pipeline, entry->stage, entry->more)) {
         dt_verify_fail(v, entry->func->span, "entry `%s` stands on stage %d", entry->name,
                        entry->stage);
         return;
@@ -59,13 +90,13 @@ static void check_entry(DtVerify *v, const DtEntryPoint *entry)
         const DtStore *store = op->store;
         if (op->stages)
             check_across(v, entry, op);
-        if (store && !is_here(store, entry->stage))
+        if (store && !is_here(store, entry))
             dt_verify_fail(v, op->span, "entry `%s` of stage %d reads `%s` of stage %d",
                            entry->name, entry->stage, store->path, store->stage);
     }
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtStore *store = entry->results.at[i].store;
-        if (store && !is_here(store, entry->stage))
+        if (store && !is_here(store, entry))
             dt_verify_fail(v, entry->func->span, "entry `%s` of stage %d writes `%s` of stage %d",
                            entry->name, entry->stage, store->path, store->stage);
     }
@@ -80,8 +111,11 @@ static void check_piece(DtVerify *v, const DtPipelineRun *run, uint32_t piece)
     for (size_t i = 0; i < DT_COUNT(entries); i++) {
         if (entries[i] < 0)
             continue;
-        if ((uint32_t)entries[i] >= v->module->entries.n ||
-            v->module->entries.at[entries[i]].stage != (int32_t)pipeline->stage_of[piece])
+        const DtEntryPoint *entry = (uint32_t)entries[i] < v->module->entries.n
+                                        ? &v->module->entries.at[entries[i]]
+                                        : NULL;
+        if (!entry || entry->stage < 0 ||
+            !dt_pipeline_on(entry->stage, entry->more, pipeline->stage_of[piece]))
             dt_verify_fail(v, nowhere, "piece %u of run `%s` has an entry of another stage", piece,
                            run->name);
     }
@@ -103,9 +137,11 @@ static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number
                               run->name, c->from_piece, c->to_piece);
     for (uint32_t i = 0; i < c->stores.n; i++) {
         const DtStore *to = c->stores.at[i];
+        const DtStore *from = to ? dt_pipeline_source(c, to) : NULL;
         if (!to || to->index >= v->module->stores.n || v->module->stores.at[to->index] != to ||
-            to->kind != DT_STORE_CHANNEL || to->stage != (int32_t)c->to || !to->of ||
-            to->of->stage != (int32_t)c->from || to->of->type != to->type)
+            to->kind != DT_STORE_CHANNEL || !dt_pipeline_on(to->stage, to->more, c->to) || !from ||
+            from->stage < 0 || !dt_pipeline_on(from->stage, from->more, c->from) ||
+            from->type != to->type)
             return dt_verify_fail(v, nowhere,
                                   "channel %u of run `%s` fills a store that is not its", number,
                                   run->name);

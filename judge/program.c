@@ -3,6 +3,7 @@
  * passes. */
 #include "judge/internal.h"
 
+#include "ir/pipeline.h"
 #include "passes/passes.h"
 
 #include <stdlib.h>
@@ -34,7 +35,11 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *
         return NULL;
     DtPassContext context = context_of(task, program);
     dt_passes_run(program->module, &context, after_pass, NULL);
-    return dt_diag_errors(diags) ? NULL : program;
+    if (dt_diag_errors(diags))
+        return NULL;
+    dt_pipeline_expand(program->module);
+    dt_verify_require(program->module, "writing out classes of stages");
+    return program;
 }
 
 DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)

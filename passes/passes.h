@@ -16,6 +16,7 @@ typedef struct DtPassContext {
      * functions ("attend.bwd"), outlive inlining. */
     const char *const *kernels;
     uint32_t n_kernels;
+    bool each_stage; /* stages of a pipeline are cut one by one, not by classes (stage_class.c): for tests */
 } DtPassContext;
 
 /* The input of entries "grad" and "update" that holds the loss scale of the step, if it is dynamic. */

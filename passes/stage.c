@@ -35,7 +35,7 @@ DtDiag *dt_stage_refuse(DtStager *s, DtDiagCode code, DtSpan span, const char *f
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     s->failed = true;
-    return dt_diag_report(s->module->diags, code, span.file ? span : s->line->span, "%s", text);
+    return dt_diag_report(s->diags, code, span.file ? span : s->line->span, "%s", text);
 }
 
 /* ---- the frame ---- */
@@ -60,6 +60,7 @@ static bool make_pipeline(DtStager *s)
     pipeline->stage_of = DT_NEW_ARRAY(s->arena, uint32_t, pipeline->n_pieces);
     for (uint32_t i = 0; i < pipeline->n_pieces; i++)
         pipeline->stage_of[i] = dt_schedule_stage(s->form, pipeline->n_stages, i);
+    s->whole = pipeline;
     s->loop_of = DT_NEW_ARRAY(s->arena, int32_t, module->stores.n + 1);
     s->copies = DT_NEW_ARRAY(s->arena, DtStageCopies, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {
@@ -92,7 +93,7 @@ static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
             reads = reads || (s->entries.at[i].stage == (int32_t)stage &&
                               reads_result(s->entries.at[i].func, entry));
         DtEntryPoint copy = *entry;
-        copy.name = dt_intern_printf("%s.%u", entry->name, stage);
+        copy.name = dt_intern_printf("%s.%u", entry->name, s->class_first[stage]);
         copy.stage = (int32_t)stage;
         if (reads)
             DT_PUSH(s->arena, s->entries, copy);
@@ -133,7 +134,11 @@ static bool cut_entries(DtStager *s)
         const DtEntryPoint *entry = dt_graph_entry(s->module, names[i]);
         if (!entry)
             continue;
-        if ((!any && !dt_stage_cut(s, entry)) || !cut_entry(s, entry))
+        if (!any && !dt_stage_cut(s, entry))
+            return false;
+        if (!any)
+            dt_stage_classes(s);
+        if (!cut_entry(s, entry) || s->unequal)
             return false;
         any = true;
     }
@@ -146,22 +151,49 @@ static bool cut_entries(DtStager *s)
     return check_states(s) && (!update || dt_stage_update(s, update));
 }
 
+/* Cuts everything, stages of one class as one. What there is to complain about is said when every stage stands
+ * apart: before, a class may be the reason. */
+static bool cut_by(DtModule *module, const DtPassContext *context, bool *apart, bool by_stage,
+                   DtStager *ret_stager)
+{
+    const DtPipeline *line = &context->parallel->pipelines.at[0];
+    const uint32_t n_funcs = module->funcs.n;
+    DtStager *s = ret_stager;
+    *s = (DtStager){.module = module, .arena = module->arena, .context = context, .line = line, .apart = apart};
+    s->diags = by_stage ? module->diags : dt_diag_new(module->arena);
+    s->form = dt_schedule_find(line->schedule);
+    if (make_pipeline(s) && cut_entries(s) && !s->unequal)
+        return true;
+    module->funcs.n = n_funcs; /* what is left behind is verified */
+    return false;
+}
+
+static bool cut_by_classes(DtModule *module, const DtPassContext *context, DtStager *ret_stager)
+{
+    bool *apart = DT_NEW_ARRAY(module->arena, bool, DT_PIPELINE_STAGES);
+    while (!context->each_stage) {
+        if (cut_by(module, context, apart, false, ret_stager))
+            return true;
+        if (!ret_stager->unequal)
+            break;
+        dt_stage_take_apart(ret_stager);
+    }
+    memset(apart, true, DT_PIPELINE_STAGES * sizeof *apart);
+    return cut_by(module, context, apart, true, ret_stager);
+}
+
 void dt_pass_stage(DtModule *module, const DtPassContext *context)
 {
     if (!context->parallel || context->parallel->pipelines.n == 0 || module->mesh.n == 0)
         return;
-    const DtPipeline *line = &context->parallel->pipelines.at[0];
-    DtStager s = {.module = module, .arena = module->arena, .context = context, .line = line};
-    const uint32_t n_funcs = module->funcs.n;
-    s.form = dt_schedule_find(line->schedule);
-    if (!make_pipeline(&s) || !cut_entries(&s)) {
-        module->funcs.n = n_funcs; /* what is left behind is verified */
+    DtStager s;
+    if (!cut_by_classes(module, context, &s))
         return;
-    }
     dt_stage_settle_stores(&s);
+    dt_stage_settle_classes(&s);
     module->entries.at = s.entries.at;
     module->entries.n = s.entries.n;
     module->entries.cap = s.entries.cap;
-    module->pipeline = s.pipeline;
+    module->pipeline = s.whole;
     dt_inline_drop(module);
 }

@@ -5,7 +5,8 @@
  *   expanded (stage_expand.c)  the same, every named loop cut into one op per range of its iterations
  *   parts (stage_build.c)      per piece one function for F and one for B, values between them in stores
  *
- * stage_cut.c decides where the cuts are, stage_assign.c which piece and phase each op of the
+ * stage_cut.c decides where the cuts are, stage_class.c which stages are equal (from then on a class of
+ * them counts as one stage, with the pieces of the first), stage_assign.c which piece and phase each op of the
  * expanded function belongs to, stage_store.c keeps the copies of stores per stage, stage_update.c
  * cuts the optimizer's entry. */
 #ifndef DT_PASSES_STAGE_H
@@ -34,7 +35,13 @@ typedef struct DtStager {
     const DtPassContext *context;
     const DtPipeline *line;
     const DtScheduleForm *form;
-    DtPipelineSchedule *pipeline;
+    DtPipelineSchedule *pipeline; /* by classes once dt_stage_classes has run */
+    DtPipelineSchedule *whole;    /* then: by stages */
+    uint32_t *class_first, *class_more; /* per class: its first stage, how many are behind it */
+    uint32_t *piece_first;        /* per piece: its number on the first stage of its class */
+    bool *apart;                  /* per stage: a class of its own */
+    bool *differs, unequal;       /* per class: its stages turned out to differ; some class did */
+    DtDiags *diags;
     DT_VEC(DtStageLoop) loops; /* in the order of the program; without named cuts */
     uint32_t *
         segment_piece; /* per segment (what precedes loop i; what follows the last one): its piece */
@@ -63,6 +70,25 @@ bool *dt_stage_forward_results(DtArena *arena, const DtEntryPoint *entry);
 int32_t dt_stage_loop(const DtStager *s, const DtOp *op);
 /* Finds the named loops in the entry that is cut first and cuts them; false after a diagnostic. */
 bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry);
+
+/* ---- stage_class.c ---- */
+
+/* Joins stages whose pieces are ranges of the same loops, equally long, to classes: s->pipeline goes by
+ * them from now on, as do the ranges of loops. */
+void dt_stage_classes(DtStager *s);
+/* The stages of the class are not equal, if there are several: the pass begins again. */
+void dt_stage_differ(DtStager *s, uint32_t class);
+/* Takes apart classes that differ: their ends first, where loops begin and end; if they still do, all. */
+void dt_stage_take_apart(DtStager *s);
+/* How much later a loop that the pieces cut begins on the next stage of the class. */
+int64_t dt_stage_step(const DtStager *s, const DtStageLoop *loop, uint32_t piece);
+/* The run by stages: entries are those of the classes. Finds what CHANNEL stores receive within their class. */
+void dt_stage_unfold(DtStager *s, const DtPipelineRun *run, DtPipelineRun *ret_run);
+/* An action of a class's run on one of the class's stages, as one of the unfolded run. */
+DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run, const DtPipelineRun *unfolded,
+                            DtAction action, uint32_t stage);
+/* Stores, entries and sums over stages stand on stages again, no longer on numbers of classes. */
+void dt_stage_settle_classes(DtStager *s);
 
 /* ---- stage_expand.c ---- */
 

@@ -167,6 +167,8 @@ static bool assign_op(Assigner *a, uint32_t i, bool live)
             return false;
         }
     }
+    if (home.home >= DT_HOME_F && !a->e->fixed.at[i])
+        dt_stage_differ(a->s, dt_stage_of(a->s, home.piece)); /* it stands on one piece only */
     note_op(a, i, home);
     return true;
 }

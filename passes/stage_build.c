@@ -46,7 +46,7 @@ typedef struct Build {
     const char *name;
     const DtExpanded *e;
     const DtAssigned *a;
-    DtPipelineRun run;
+    DtPipelineRun run, unfolded; /* by classes and by stages */
     Part *parts[2]; /* F, B; per piece */
     DtValue **made; /* per value of e: in the part that makes it */
     Stops *stops;   /* per value of e */
@@ -87,7 +87,8 @@ static DtStore *new_slot(Build *w, DtStoreKind kind, const DtValue *value, const
                          uint32_t piece, DtStore *of, DtAction write)
 {
     const char *name = value->name ? value->name : "v";
-    const char *path = dt_intern_printf("%s.%s.%u@%u", w->name, name, w->s->slots.n, piece);
+    const char *path =
+        dt_intern_printf("%s.%s.%u@%u", w->name, name, w->s->slots.n, w->s->piece_first[piece]);
     DtStore *slot = dt_stage_slot(w->s, kind, path, type, dt_stage_of(w->s, piece), of);
     slot->span = value->op ? value->op->span : (DtSpan){0};
     life_of(w, slot)->write = write;
@@ -214,7 +215,8 @@ static void begin_part(Build *w, uint32_t phase, uint32_t piece)
     w->piece = piece;
     w->turn++;
     w->part->func = dt_graph_func(
-        w->s->module, dt_intern_printf("%s.%c%u", w->name, "fb"[phase], piece), DT_FUNC_FN);
+        w->s->module, dt_intern_printf("%s.%c%u", w->name, "fb"[phase], w->s->piece_first[piece]),
+        DT_FUNC_FN);
     w->part->func->span = w->e->func->span;
     w->b = (DtBuilder){.func = w->part->func};
 }
@@ -295,7 +297,8 @@ static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint3
 static int32_t add_entry(Build *w, DtFunc *func, uint32_t kind, uint32_t piece,
                          DtStore *const *stores, uint32_t n_results, const DtEntryResult *results)
 {
-    DtEntryPoint entry = {.name = dt_intern_printf("%s.%c%u", w->name, "fbw"[kind], piece),
+    const uint32_t number = w->s->piece_first[piece];
+    DtEntryPoint entry = {.name = dt_intern_printf("%s.%c%u", w->name, "fbw"[kind], number),
                           .func = func,
                           .stage = (int32_t)dt_stage_of(w->s, piece)};
     func->name = entry.name;
@@ -381,26 +384,51 @@ static void finish_split(Build *w, uint32_t piece)
 
 /* ---- the run ---- */
 
+/* Most slots of a piece are filled and read at the same places: the last ones. */
+typedef struct LastDepth {
+    DtAction write, read;
+    uint32_t class;
+    int64_t *depths; /* per stage of the class; NULL: none so far */
+} LastDepth;
+
+/* How many slots each stage of a class needs between two actions. */
+static const int64_t *depths_between(Build *w, uint32_t class, DtAction write, DtAction read,
+                                     LastDepth *last)
+{
+    if (last->depths && last->class == class && dt_pipeline_same(&last->write, &write) &&
+        dt_pipeline_same(&last->read, &read))
+        return last->depths;
+    *last = (LastDepth){write, read, class,
+                        DT_NEW_ARRAY(arena_of(w), int64_t, w->s->class_more[class] + 1)};
+    for (uint32_t k = 0; k <= w->s->class_more[class]; k++) {
+        const uint32_t stage = w->s->class_first[class] + k;
+        last->depths[k] =
+            dt_schedule_depth(&w->unfolded, stage,
+                              dt_stage_action_on(w->s, &w->run, &w->unfolded, write, stage),
+                              dt_stage_action_on(w->s, &w->run, &w->unfolded, read, stage));
+    }
+    return last->depths;
+}
+
 /* Slots hold a micro-batch from when they are filled to the last action that reads them. */
 static void settle_depths(Build *w)
 {
-    DtAction
-        write = {0},
-        read = {
-            0}; /* most slots of a piece are filled and read at the same places: the last ones */
-    int64_t depth = 0;
+    LastDepth last = {.depths = NULL};
     for (uint32_t i = 0; i < w->lives.n; i++) {
         const Life *life = &w->lives.at[i];
         DtStore *slot = w->s->slots.at[w->first_slot + i];
+        const uint32_t class = (uint32_t)slot->stage, more = w->s->class_more[class];
+        int64_t *depths = more ? DT_NEW_ARRAY(arena_of(w), int64_t, more + 1) : &slot->depth;
+        for (uint32_t j = 0; j <= more; j++)
+            depths[j] = 1;
         for (uint32_t k = 0; k < life->reads.n; k++) {
-            if (depth == 0 || !dt_pipeline_same(&write, &life->write) ||
-                !dt_pipeline_same(&read, &life->reads.at[k]))
-                depth = dt_schedule_depth(&w->run, (uint32_t)slot->stage, life->write,
-                                          life->reads.at[k]);
-            write = life->write;
-            read = life->reads.at[k];
-            slot->depth = depth > slot->depth ? depth : slot->depth;
+            const int64_t *between =
+                depths_between(w, class, life->write, life->reads.at[k], &last);
+            for (uint32_t j = 0; j <= more; j++)
+                depths[j] = between[j] > depths[j] ? between[j] : depths[j];
         }
+        slot->depth = depths[0];
+        slot->depths = more ? depths : NULL;
     }
 }
 
@@ -422,17 +450,18 @@ static uint32_t lowest_backward(const Build *w)
 /* Runs without backward that join the same pieces have one schedule. */
 static bool share_schedule(Build *w)
 {
-    const DtPipelineSchedule *pipeline = w->s->pipeline;
+    const DtPipelineSchedule *pipeline = w->s->whole;
+    DtPipelineRun *own = &w->unfolded;
     for (uint32_t i = 0; i < pipeline->runs.n; i++) {
         const DtPipelineRun *run = &pipeline->runs.at[i];
         bool same =
-            run->pieces[pipeline->n_pieces - 1].b < 0 && run->channels.n == w->run.channels.n;
+            run->pieces[pipeline->n_pieces - 1].b < 0 && run->channels.n == own->channels.n;
         for (uint32_t k = 0; same && k < run->channels.n; k++)
-            same = run->channels.at[k].from_piece == w->run.channels.at[k].from_piece &&
-                   run->channels.at[k].to_piece == w->run.channels.at[k].to_piece;
+            same = run->channels.at[k].from_piece == own->channels.at[k].from_piece &&
+                   run->channels.at[k].to_piece == own->channels.at[k].to_piece;
         for (uint32_t k = 0; same && k < run->channels.n; k++)
-            w->run.channels.at[k].slots = run->channels.at[k].slots;
-        w->run.stages = same ? run->stages : NULL;
+            own->channels.at[k].slots = run->channels.at[k].slots;
+        own->stages = same ? run->stages : NULL;
         if (same)
             return true;
     }
@@ -445,7 +474,8 @@ static bool fill_schedule(Build *w, bool backward)
     const DtScheduleForm *form = backward ? w->s->form : dt_schedule_find("forward");
     if (!backward && share_schedule(w))
         return true;
-    const bool drains = dt_schedule_fill(arena_of(w), w->s->pipeline, form, &w->run, &problem);
+    const bool drains =
+        dt_schedule_fill(arena_of(w), w->s->whole, form, &w->unfolded, &problem);
     if (!drains) {
         DtDiag *diag = dt_stage_refuse(w->s, E0592, w->s->line->span,
                                        "schedule `%s` of this pipeline deadlocks, a case that "
@@ -524,9 +554,10 @@ bool dt_stage_build(DtStager *s, const char *name, const DtExpanded *e, const Dt
         else
             w->run.pieces[g].b = finish_part(w, DT_ACTION_B, g);
     }
-    if (!fill_schedule(w, lowest < n))
+    dt_stage_unfold(s, &w->run, &w->unfolded);
+    if (s->unequal || !fill_schedule(w, lowest < n))
         return false;
     settle_depths(w);
-    DT_PUSH(s->arena, s->pipeline->runs, w->run);
+    DT_PUSH(s->arena, s->whole->runs, w->unfolded);
     return true;
 }

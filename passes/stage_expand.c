@@ -122,6 +122,8 @@ static DtValue *make_part(Expander *x, const DtValue *value, int32_t number, uin
         return made;
     }
     if (!is_alike(op, loop))
+        dt_stage_differ(x->s, dt_stage_of(x->s, piece));
+    if (!is_alike(op, loop))
         return dt_graph_slice(&x->b, whole(x, value), loop->axis, loop->lo[piece], 1, n);
     DtValue **in = DT_NEW_ARRAY(arena_of(x), DtValue *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -154,11 +156,15 @@ static DtValue *whole(Expander *x, const DtValue *value)
     const int32_t number = x->whole[value->id] ? -1 : dt_stage_loop(x->s, value->op);
     if (number < 0)
         return x->whole[value->id];
-    DtValue **in = DT_NEW_ARRAY(arena_of(x), DtValue *, x->s->pipeline->n_pieces);
+    DtValue **in = DT_NEW_ARRAY(arena_of(x), DtValue *, x->s->whole->n_pieces);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < x->s->pipeline->n_pieces; i++)
-        if (x->parts[value->id][i])
+    for (uint32_t i = 0; i < x->s->pipeline->n_pieces; i++) {
+        const uint32_t class = dt_stage_of(x->s, i);
+        if (!x->parts[value->id][i])
+            continue;
+        for (uint32_t k = 0; k <= x->s->class_more[class]; k++) /* if it is used, the stages differ */
             in[n++] = x->parts[value->id][i];
+    }
     x->whole[value->id] =
         n == 1 ? in[0] : dt_graph_concat(&x->b, x->s->loops.at[number].axis, n, in);
     return x->whole[value->id];
@@ -243,6 +249,7 @@ static void expand_range(Expander *x, const DtOp *op, int32_t number, uint32_t p
                                                           : part(x, op->in[i], number, piece);
     }
     loop.first += cut->lo[piece];
+    loop.first_step = dt_stage_step(x->s, cut, piece);
     loop.count = cut->hi[piece] - cut->lo[piece];
     x->b.span = op->span;
     x->b.path = op->path;

@@ -25,7 +25,7 @@ DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t sta
 }
 
 /* The store's type with the iterations of one piece. */
-static void cut_store(const DtStageLoop *loop, uint32_t piece, DtStore *store)
+static void cut_store(const DtStager *s, const DtStageLoop *loop, uint32_t piece, DtStore *store)
 {
     DtAxis axes[DT_MAX_RANK];
     const DtType *type = store->type;
@@ -34,6 +34,7 @@ static void cut_store(const DtStageLoop *loop, uint32_t piece, DtStore *store)
     store->type =
         dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
     store->first = loop->lo[piece];
+    store->first_step = dt_stage_step(s, loop, piece);
     store->whole = axes[0].extent == loop->count ? 0 : loop->count;
 }
 
@@ -48,7 +49,9 @@ DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_
     *store = *from;
     store->stage = (int32_t)stage;
     if (loop >= 0)
-        cut_store(&s->loops.at[loop], piece, store);
+        cut_store(s, &s->loops.at[loop], piece, store);
+    else
+        dt_stage_differ(s, stage); /* its first stage counts it, the others do not */
     DT_PUSH(s->arena, s->copies[from->index], ((DtStageCopy){store, range}));
     if (from->of)
         dt_stage_copy(s, from->of, stage, piece);

@@ -247,7 +247,7 @@ static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *cop
 
 static void update_stage(Updater *u, uint32_t stage)
 {
-    const char *name = dt_intern_printf("%s.%u", u->entry->name, stage);
+    const char *name = dt_intern_printf("%s.%u", u->entry->name, u->s->class_first[stage]);
     const uint64_t all =
         u->s->pipeline->n_stages == 64 ? UINT64_MAX : ((uint64_t)1 << u->s->pipeline->n_stages) - 1;
     DtEntryPoint entry = {.name = name, .stage = (int32_t)stage};

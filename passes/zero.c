@@ -176,7 +176,8 @@ static void mix_stores(Zero *z)
         if (!m || !m->store)
             continue;
         const uint64_t words[] = {store->kind, store->type->dtype, splits_of(store->type), store->n_loops,
-                                  (uint64_t)store->stage, (uint64_t)store->first, (uint64_t)store->whole};
+                                  (uint64_t)store->stage, store->more, (uint64_t)store->first,
+                                  (uint64_t)store->first_step, (uint64_t)store->whole};
         mix(&m->key, words, sizeof words);
         for (uint32_t a = 0; a < store->n_loops; a++) {
             mix_number(&m->key, (uint64_t)(uintptr_t)store->type->axes[a].name);
@@ -363,7 +364,7 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
     for (DtStore *like = z->tensors[bucket->members.at[0]->index]; like; like = z->next[like->index]) {
         DtStore *store = DT_NEW(module->arena, DtStore);
         *store = (DtStore){.kind = like->kind, .type = store_type(z, bucket, like), .n_loops = like->n_loops, .stage = like->stage,
-                           .first = like->first, .whole = like->whole, .span = like->span, .index = module->stores.n};
+                           .more = like->more, .first = like->first, .first_step = like->first_step, .whole = like->whole, .span = like->span, .index = module->stores.n};
         store->path = bucket_path(bucket, like->pattern, number, false);
         store->pattern = bucket_path(bucket, like->pattern, number, true);
         bucket->stores[like->kind] = store;

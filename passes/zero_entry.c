@@ -345,7 +345,7 @@ void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry)
     for (uint32_t i = 0; i < n_buckets; i++)
         add_job(&s, job_of(&s, entry, buckets[i]));
     copy_ops(&s);
-    DtEntryPoint made = {.name = entry->name, .func = s.b.func, .stage = entry->stage};
+    DtEntryPoint made = {.name = entry->name, .func = s.b.func, .stage = entry->stage, .more = entry->more};
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtEntryResult result = entry->results.at[i];
         DtBucket *bucket = result.store && result.store->kind == DT_STORE_GRAD ? z->of[result.store->index] : NULL;

@@ -181,7 +181,7 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
 {
     const DtFunc *func = entry->func;
     Update update = {.z = z}, *u = &update;
-    DtEntryPoint made = {.name = entry->name, .stage = entry->stage};
+    DtEntryPoint made = {.name = entry->name, .stage = entry->stage, .more = entry->more};
     made.func = dt_graph_func(z->module, func->name, DT_FUNC_ENTRY);
     made.func->span = func->span;
     u->b = (DtBuilder){.func = made.func, .span = func->span};

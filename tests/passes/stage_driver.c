@@ -38,7 +38,7 @@ static void configure(Staged *p)
 
 /* Through all passes before `stage`; with it, if the program is to be cut. The micro-batches are
  * whole batches of the program, so no pass before knows of them. */
-static DtModule *compile(Staged *p, bool cut)
+static DtModule *compile(Staged *p, bool cut, bool each_stage)
 {
     static const char *const kernels[] = {"attend"};
     Program of = {.integers = p->layout->integers};
@@ -48,7 +48,8 @@ static DtModule *compile(Staged *p, bool cut)
     const DtPassContext context = {.train = program->train,
                                    .parallel = &p->parallel,
                                    .kernels = kernels,
-                                   .n_kernels = p->layout->kernels ? 1 : 0};
+                                   .n_kernels = p->layout->kernels ? 1 : 0,
+                                   .each_stage = each_stage};
     p->parallel.micro = 1;
     for (uint32_t i = 0; i < dt_n_passes && strcmp(dt_passes[i].name, "stage") != 0; i++) {
         dt_passes[i].run(program->module, &context);
@@ -62,18 +63,36 @@ static DtModule *compile(Staged *p, bool cut)
     return program->module;
 }
 
-Staged *stage_program(const Layout *layout)
+static Staged *new_program(const Layout *layout)
 {
     DtArena *arena = dt_arena_new();
     Staged *p = DT_NEW(arena, Staged);
     *p = (Staged){.layout = layout, .arena = arena, .diags = dt_diag_new(arena)};
     configure(p);
-    p->whole = compile(p, false);
-    p->cut = compile(p, true);
+    return p;
+}
+
+Staged *stage_program(const Layout *layout)
+{
+    Staged *p = new_program(layout);
+    p->whole = compile(p, false, false);
+    p->cut = compile(p, true, false);
+    dt_pipeline_expand(p->cut);
+    expect_valid(p->cut);
     if (dt_diag_errors(p->diags))
         p->cut = NULL;
     else
         cr_assert(p->cut->pipeline);
+    return p;
+}
+
+Staged *stage_classes(const Layout *layout)
+{
+    Staged *p = new_program(layout);
+    p->whole = compile(p, true, true);
+    p->diags = dt_diag_new(p->arena); /* numbers of files, as in spans, begin again */
+    p->cut = compile(p, true, false);
+    cr_assert(p->whole->pipeline && p->cut->pipeline);
     return p;
 }
 

@@ -32,6 +32,8 @@ typedef struct Staged {
 
 /* Both modules. context and diags live as long as the result. */
 Staged *stage_program(const Layout *layout);
+/* The program cut twice: `whole` stage by stage, `cut` by classes of stages. */
+Staged *stage_classes(const Layout *layout);
 void stage_free(Staged *p);
 
 /* Runs a step, then eval and predict, in both; fails the test where results differ by more than

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Classes of pipeline stages written out: the slow and obvious meaning of what pipeline.h says about them, for
+ * whoever goes by single stages (the interpreter of all ranks, tests).
+ *
+ *   store 4 : param f32[h=1, e] path=h.w stage=1 to=2 first=1 step=1 whole=4      h.w of stage 1 from 1, of stage 2 from 2
+ *   entry grad.f1 : f stage=1 to=2                                           =>   grad.f1, grad.f2
+ *
+ * What stands on one stage stays where it is in its list; a class becomes one after the other there, and copies
+ * of one parameter stand by stages, then by iterations, as if they had been made stage by stage. */
+#include "ir/pipeline.h"
+
+#include "base/intern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Expander {
+    DtModule *module;
+    DtPipelineSchedule *pipeline;
+    DtStore ***copies; /* by index of the store before: per stage of its class */
+    DtStore **of;      /* by index of the store before: what it was of */
+} Expander;
+
+/* ---- stores ---- */
+
+static bool has_slots(const DtStore *store)
+{
+    return store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
+}
+
+/* `grad.x.7@1`, of piece 1, for the piece of another stage. */
+static const char *slot_path(const Expander *x, const char *path, uint32_t stage)
+{
+    const char *at = strrchr(path, '@');
+    if (!at)
+        return path;
+    const uint32_t piece = dt_pipeline_like(x->pipeline, (uint32_t)strtoul(at + 1, NULL, 10), stage);
+    return dt_intern_printf("%.*s@%u", (int)(at - path), path, piece);
+}
+
+/* The store on the stage k behind the first one of its class. */
+static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
+{
+    if (k == 0)
+        return store;
+    DtStore *copy = DT_NEW(x->module->arena, DtStore);
+    *copy = *store;
+    copy->stage = store->stage + (int32_t)k;
+    copy->first += (int64_t)k * store->first_step;
+    copy->depth = dt_pipeline_depth(store, copy->stage);
+    if (has_slots(store))
+        copy->path = copy->pattern = slot_path(x, store->path, (uint32_t)copy->stage);
+    return copy;
+}
+
+/* `of`, or the bucket, on the stage k behind the first one of a class. */
+static DtStore *link_on(const Expander *x, const DtStore *to, uint32_t k)
+{
+    return to ? x->copies[to->index][to->more ? k : 0] : NULL;
+}
+
+static void link_copies(const Expander *x, const DtStore *store)
+{
+    const DtStore was = *store; /* it is the first of its copies */
+    for (uint32_t k = was.more + 1; k-- > 0;) {
+        DtStore *copy = x->copies[was.index][k];
+        if (was.kind != DT_STORE_CHANNEL) /* its `of` is the channel's business */
+            copy->of = link_on(x, was.of, k);
+        copy->bucket = link_on(x, was.bucket, k);
+    }
+}
+
+typedef struct Placed {
+    DtStore *store;
+    uint32_t number;
+} Placed;
+
+static int by_stage(const void *a, const void *b)
+{
+    const Placed *x = a, *y = b;
+    if (x->store->stage != y->store->stage)
+        return x->store->stage < y->store->stage ? -1 : 1;
+    if (x->store->first != y->store->first)
+        return x->store->first < y->store->first ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The stores from `from` on that are copies of one parameter, or the one store; where they end. */
+static uint32_t add_stores(const Expander *x, DtStore *const *old, uint32_t n, uint32_t from,
+                           Placed *placed)
+{
+    uint32_t end = from + 1, n_placed = 0;
+    while (end < n && !has_slots(old[from]) && old[end]->kind == old[from]->kind &&
+           old[end]->path == old[from]->path)
+        end++;
+    for (uint32_t i = from; i < end; i++)
+        for (uint32_t k = 0; k <= old[i]->more; k++, n_placed++)
+            placed[n_placed] = (Placed){x->copies[i][k], n_placed};
+    qsort(placed, n_placed, sizeof *placed, by_stage);
+    for (uint32_t i = 0; i < n_placed; i++)
+        DT_PUSH(x->module->arena, x->module->stores, placed[i].store);
+    return end;
+}
+
+static void expand_stores(Expander *x)
+{
+    DtModule *module = x->module;
+    const uint32_t n = module->stores.n;
+    uint32_t total = 0;
+    DtStore **old = module->stores.at;
+    x->copies = DT_NEW_ARRAY(module->arena, DtStore **, n + 1);
+    x->of = DT_NEW_ARRAY(module->arena, DtStore *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        x->of[i] = old[i]->of;
+        x->copies[i] = DT_NEW_ARRAY(module->arena, DtStore *, old[i]->more + 1);
+        for (uint32_t k = 0; k <= old[i]->more; k++)
+            x->copies[i][k] = copy_store(x, old[i], k);
+        total += old[i]->more + 1;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        link_copies(x, old[i]);
+    module->stores.at = NULL;
+    module->stores.n = module->stores.cap = 0;
+    Placed *placed = DT_NEW_ARRAY(module->arena, Placed, total + 1);
+    for (uint32_t i = 0; i < n;)
+        i = add_stores(x, old, n, i, placed);
+}
+
+/* ---- channels ---- */
+
+static void expand_channel(const Expander *x, DtChannel *channel)
+{
+    DtChannel made = *channel;
+    made.stores.at = NULL;
+    made.stores.n = made.stores.cap = 0;
+    for (uint32_t i = 0; i < channel->stores.n; i++) {
+        DtStore was = *channel->stores.at[i], *store = channel->stores.at[i];
+        was.of = x->of[store->index]; /* another hop may have filled the store */
+        const DtStore *from = dt_pipeline_source(channel, &was);
+        DtStore *to = x->copies[store->index][channel->to - (uint32_t)store->stage];
+        to->of = x->copies[from->index][channel->from - (uint32_t)from->stage];
+        DT_PUSH(x->module->arena, made.stores, to);
+    }
+    *channel = made;
+}
+
+/* ---- entries ---- */
+
+static DtOp *copy_op(const Expander *x, const DtOp *op, DtValue **map, uint32_t k)
+{
+    DtArena *arena = x->module->arena;
+    DtOp *copy = DT_NEW(arena, DtOp);
+    *copy = *op;
+    copy->in = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
+    copy->out = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        copy->in[i] = map[op->in[i]->id];
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        copy->out[i] = map[op->out[i]->id] = DT_NEW(arena, DtValue);
+        *copy->out[i] = *op->out[i];
+        copy->out[i]->op = copy;
+    }
+    if (op->store)
+        copy->store = link_on(x, op->store, k);
+    if (op->store && has_slots(op->store))
+        copy->text = copy->store->path;
+    if (op->loop && op->loop->first_step) {
+        copy->loop = DT_NEW(arena, DtLoop);
+        *copy->loop = *op->loop;
+        copy->loop->first += (int64_t)k * op->loop->first_step;
+        copy->loop->first_step = 0;
+    }
+    return copy;
+}
+
+/* The entry's function on the stage k behind the first one; an entry's function has no inputs. */
+static DtFunc *copy_func(const Expander *x, const DtFunc *func, const char *name, uint32_t k)
+{
+    DtFunc *copy = DT_NEW(x->module->arena, DtFunc);
+    DtValue **map = DT_NEW_ARRAY(x->module->arena, DtValue *, func->n_values + 1);
+    *copy = (DtFunc){.module = x->module, .name = name, .kind = func->kind, .library = func->library,
+                     .span = func->span, .n_returns = func->n_returns, .n_values = func->n_values};
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        DT_PUSH(x->module->arena, copy->ops, copy_op(x, func->ops.at[i], map, k));
+    for (uint32_t i = 0; i < func->results.n; i++)
+        DT_PUSH(x->module->arena, copy->results, map[func->results.at[i]->id]);
+    DT_PUSH(x->module->arena, x->module->funcs, copy);
+    return copy;
+}
+
+/* `update.1` on another stage. */
+static const char *name_on(const char *name, uint32_t stage)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dt_intern_printf("%.*s.%u", (int)(dot - name), name, stage) : name;
+}
+
+/* Loops that stay in the first stage's function do not step. */
+static void end_steps(DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->loop)
+            func->ops.at[i]->loop->first_step = 0;
+}
+
+static DtEntryPoint copy_entry(const Expander *x, const DtEntryPoint *entry, uint32_t k)
+{
+    DtEntryPoint copy = {.name = name_on(entry->name, (uint32_t)entry->stage + k),
+                         .stage = entry->stage + (int32_t)k};
+    copy.func = copy_func(x, entry->func, copy.name, k);
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        DtEntryResult result = entry->results.at[i];
+        result.store = link_on(x, result.store, k);
+        DT_PUSH(x->module->arena, copy.results, result);
+    }
+    return copy;
+}
+
+/* Entries in their order; ret_first[i]: the number that entry i's first copy has now. */
+static void expand_entries(Expander *x, uint32_t *ret_first)
+{
+    DtModule *module = x->module;
+    const DtEntryPoint *old = module->entries.at;
+    const uint32_t n = module->entries.n;
+    module->entries.at = NULL;
+    module->entries.n = module->entries.cap = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        ret_first[i] = module->entries.n;
+        DT_PUSH(module->arena, module->entries, old[i]);
+        for (uint32_t k = 1; k <= old[i].more; k++)
+            DT_PUSH(module->arena, module->entries, copy_entry(x, &old[i], k));
+        if (old[i].more)
+            end_steps(old[i].func);
+        module->entries.at[ret_first[i]].more = 0;
+    }
+}
+
+/* The entry of the piece, by its own name. */
+static void rename_entry(const Expander *x, const DtPipelineRun *run, uint32_t piece, char kind,
+                         const uint32_t *first, int32_t *number)
+{
+    if (*number < 0)
+        return;
+    const uint32_t at = first[*number];
+    const int32_t stage = (int32_t)x->pipeline->stage_of[piece];
+    *number = (int32_t)at + stage - x->module->entries.at[at].stage;
+    DtEntryPoint *entry = &x->module->entries.at[*number];
+    entry->name = entry->func->name = dt_intern_printf("%s.%c%u", run->name, kind, piece);
+}
+
+static void expand_run(Expander *x, DtPipelineRun *run, const uint32_t *first)
+{
+    for (uint32_t g = 0; g < x->pipeline->n_pieces; g++) {
+        rename_entry(x, run, g, 'f', first, &run->pieces[g].f);
+        rename_entry(x, run, g, 'b', first, &run->pieces[g].b);
+        rename_entry(x, run, g, 'w', first, &run->pieces[g].w);
+    }
+    for (uint32_t i = 0; i < run->channels.n; i++)
+        expand_channel(x, &run->channels.at[i]);
+}
+
+/* ---- the module ---- */
+
+static bool has_classes(const DtModule *module)
+{
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (module->entries.at[i].more)
+            return true;
+    return false;
+}
+
+void dt_pipeline_expand(DtModule *module)
+{
+    if (!module->pipeline || !has_classes(module))
+        return;
+    Expander x = {.module = module, .pipeline = module->pipeline};
+    uint32_t *first = DT_NEW_ARRAY(module->arena, uint32_t, module->entries.n + 1);
+    expand_stores(&x);
+    expand_entries(&x, first);
+    for (uint32_t i = 0; i < x.pipeline->runs.n; i++)
+        expand_run(&x, &x.pipeline->runs.at[i], first);
+    for (uint32_t i = 0; i < module->stores.n; i++) { /* nothing goes by classes any more */
+        DtStore *store = module->stores.at[i];
+        store->index = i;
+        store->more = 0;
+        store->first_step = 0;
+        store->depths = NULL;
+        store->within = NULL;
+    }
+}

@@ -24,8 +24,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LONGEST_PERIOD = 64 }; /* actions of a loop that is looked for */
-
 /* The slots of one stage in one run. */
 typedef struct Slots {
     int64_t depth[DT_PLAN_N_SLOTS]; /* of each group; 0: there is none */
@@ -297,47 +295,21 @@ static void end_loop(DtEmit *e, uint32_t reg)
     push_item(e, DT_EVENT_END, (DtPlanSchedule){.kind = DT_SCHED_END, .reg = reg});
 }
 
-static bool repeats(const DtAction *a, const DtAction *b, int64_t step)
-{
-    return a->kind == b->kind && a->unit == b->unit && b->micro - a->micro == step;
-}
-
-/* How often the first `period` of n actions come in a row, micro-batches advancing by *ret_step. */
-static int64_t repetitions(const DtAction *actions, uint32_t n, uint32_t period, int64_t *ret_step)
-{
-    uint32_t i = period;
-    if (n < 2 * period)
-        return 1;
-    *ret_step = actions[period].micro - actions[0].micro;
-    while (i < n && repeats(&actions[i - period], &actions[i], *ret_step))
-        i++;
-    return i / period;
-}
-
 /* Where the same comes several times in a row, micro-batches advancing evenly, it is a loop. */
 static void emit_list(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n, bool in_period)
 {
     Flow flow = {.in_period = in_period};
     for (uint32_t i = 0; i < n;) {
-        int64_t best = 1, best_step = 0, step = 0;
-        uint32_t period = 1;
-        for (uint32_t p = 1; p <= LONGEST_PERIOD && i + 2 * p <= n; p++) {
-            int64_t count = repetitions(actions + i, n - i, p, &step);
-            if (count > 1 && count * p > best * period) {
-                best = count;
-                period = p;
-                best_step = step;
-            }
-        }
-        if (best > 1)
-            begin_loop(e, DT_PLAN_REG_REPEAT, 1, best);
-        flow.known = flow.known && best == 1;
-        for (uint32_t k = 0; k < period; k++)
-            emit_action(e, run, &actions[i + k], best_step, &flow);
-        if (best > 1)
+        const DtActionTurns row = dt_pipeline_turns(actions + i, n - i);
+        if (row.count > 1)
+            begin_loop(e, DT_PLAN_REG_REPEAT, 1, row.count);
+        flow.known = flow.known && row.count == 1;
+        for (uint32_t k = 0; k < row.n; k++)
+            emit_action(e, run, &actions[i + k], row.step, &flow);
+        if (row.count > 1)
             end_loop(e, DT_PLAN_REG_REPEAT);
-        flow.known = flow.known && best == 1;
-        i += (uint32_t)best * period;
+        flow.known = flow.known && row.count == 1;
+        i += row.count * row.n;
     }
 }
 

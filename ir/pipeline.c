@@ -5,6 +5,12 @@
 
 #include <string.h>
 
+enum {
+    LONGEST = 64,  /* actions of a turn that is looked for */
+    WORTH = 4,     /* so many actions less make a row of turns shorter as text */
+    TOO_LONG = 1 << 22
+};
+
 static const char *const names[DT_ACTION_KINDS] = {"F", "B", "W", "SEND_", "RECV_"};
 
 static bool is_transfer(uint32_t kind) { return kind == DT_ACTION_SEND || kind == DT_ACTION_RECV; }
@@ -27,6 +33,29 @@ bool dt_pipeline_same(const DtAction *a, const DtAction *b)
     return a->kind == b->kind && a->unit == b->unit;
 }
 
+/* How often the first `period` of n actions come in a row; ret_step: of their micro-batches. */
+static uint32_t turns(const DtAction *actions, uint32_t n, uint32_t period, int64_t *ret_step)
+{
+    uint32_t i = period;
+    const int64_t step = *ret_step = actions[period].micro - actions[0].micro;
+    while (step > 0 && i < n && dt_pipeline_same(&actions[i - period], &actions[i]) &&
+           actions[i - period].micro + step == actions[i].micro)
+        i++;
+    return i / period;
+}
+
+DtActionTurns dt_pipeline_turns(const DtAction *actions, uint32_t n)
+{
+    DtActionTurns best = {.n = 1, .count = 1};
+    int64_t step;
+    for (uint32_t k = 1; k <= LONGEST && 2 * k <= n; k++) {
+        const uint32_t count = turns(actions, n, k, &step);
+        if (count > 1 && count * k > best.count * best.n)
+            best = (DtActionTurns){.n = k, .count = count, .step = step};
+    }
+    return best;
+}
+
 void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, DtText *ret_text)
 {
     const char *what = "";
@@ -38,13 +67,36 @@ void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, 
                    what, (long long)action->micro);
 }
 
+static void print_plain(const DtPipelineRun *run, const DtAction *at, uint32_t n, bool *first,
+                        DtText *ret_text)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        dt_text_add(ret_text, *first ? "" : " ");
+        *first = false;
+        dt_pipeline_print_action(run, &at[i], ret_text);
+    }
+}
+
+static void print_turns(const char *close, int64_t count, int64_t step, DtText *ret_text)
+{
+    dt_text_printf(ret_text, "%s*%lld+%lld", close, (long long)count, (long long)step);
+}
+
 static void print_list(const DtPipelineRun *run, const DtActions *list, bool *first,
                        DtText *ret_text)
 {
-    for (uint32_t i = 0; i < list->n; i++) {
-        dt_text_add(ret_text, *first ? "" : " ");
-        *first = false;
-        dt_pipeline_print_action(run, &list->at[i], ret_text);
+    for (uint32_t i = 0; i < list->n;) {
+        DtActionTurns row = dt_pipeline_turns(&list->at[i], list->n - i);
+        const bool worth = (row.count - 1) * row.n >= WORTH;
+        const uint32_t n = worth ? row.n : row.n * row.count;
+        if (worth) {
+            dt_text_add(ret_text, *first ? "[" : " [");
+            *first = true;
+        }
+        print_plain(run, &list->at[i], n, first, ret_text);
+        if (worth)
+            print_turns("]", row.count, row.step, ret_text);
+        i += row.n * row.count;
     }
 }
 
@@ -58,8 +110,7 @@ void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *a
         first = true;
         print_list(run, &actions->period, &first, ret_text);
         first = false;
-        dt_text_printf(ret_text, ")*%lld+%lld", (long long)actions->count,
-                       (long long)actions->step);
+        print_turns(")", actions->count, actions->step, ret_text);
     }
     print_list(run, &actions->epilogue, &first, ret_text);
 }
@@ -140,12 +191,53 @@ static bool read_action(Reader *r, DtAction *ret_action)
     return true;
 }
 
+/* `*count+step`. */
+static bool read_turns(Reader *r, const char *problem, int64_t *ret_count, int64_t *ret_step)
+{
+    *ret_count = 0;
+    return (take(r, "*") && read_number(r, INT32_MAX, ret_count) && take(r, "+") &&
+            read_number(r, INT32_MAX, ret_step) && *ret_count > 0) ||
+           fail(r, problem);
+}
+
+/* What stands in brackets from `from` on, as often as is said behind them. */
+static bool read_row(Reader *r, uint32_t from, DtActions *list)
+{
+    const uint32_t n = list->n - from;
+    int64_t count, step;
+    if (!read_turns(r, "after a `]` stands *count+step", &count, &step))
+        return false;
+    if (n == 0)
+        return fail(r, "between `[` and `]` stand actions");
+    if (count * n > TOO_LONG)
+        return fail(r, "a list of actions is too long");
+    for (int64_t k = 1; k < count; k++)
+        for (uint32_t i = 0; i < n; i++) {
+            DtAction action = list->at[from + i];
+            action.micro += k * step;
+            DT_PUSH(r->arena, *list, action);
+        }
+    return true;
+}
+
 /* Actions up to `stop`, which is taken; 0: the end. With stop 0 also up to `(`, which is left. */
 static bool read_list(Reader *r, char stop, DtActions *ret_list)
 {
+    uint32_t row = UINT32_MAX; /* where the open bracket stands */
     while (!r->problem) {
         while (*r->at == ' ')
             r->at++;
+        if (*r->at == '[' || *r->at == ']') {
+            const bool opens = *r->at++ == '[';
+            if (opens != (row == UINT32_MAX))
+                return fail(r, "a `[` and its `]` do not match");
+            if (!opens && !read_row(r, row, ret_list))
+                return false;
+            row = opens ? ret_list->n : UINT32_MAX;
+            continue;
+        }
+        if (row != UINT32_MAX && (*r->at == 0 || *r->at == '(' || *r->at == ')'))
+            return fail(r, "a `[` and its `]` do not match");
         if (*r->at == stop) {
             r->at += stop != 0;
             return true;
@@ -167,10 +259,9 @@ bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const ch
     read_list(&r, 0, &ret_actions->prologue);
     if (!r.problem && take(&r, "(")) {
         read_list(&r, ')', &ret_actions->period);
-        if (!r.problem &&
-            (!take(&r, "*") || !read_number(&r, INT32_MAX, &ret_actions->count) || !take(&r, "+") ||
-             !read_number(&r, INT32_MAX, &ret_actions->step) || ret_actions->count < 1))
-            fail(&r, "after a period stands *count+step");
+        if (!r.problem)
+            read_turns(&r, "after a period stands *count+step", &ret_actions->count,
+                       &ret_actions->step);
         read_list(&r, 0, &ret_actions->epilogue);
         if (*r.at == '(')
             fail(&r, "a stage has one period");

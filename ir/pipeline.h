@@ -134,8 +134,18 @@ void dt_pipeline_expand(DtModule *module);
  * F of micro-batch 3 made), 1RECV_F3, 1B3, 1SEND_B3, 0RECV_B3, 1W3. */
 void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, DtText *ret_text);
 
-/* All of a stage: `0F0 0SEND_F0 (0F1 0SEND_F1 0RECV_B0 0B0)*6+1 0RECV_B6 0B6`. Reads back: false,
- * and what is wrong, if text is not of that form or names a channel that the run lacks. */
+/* The first n of the actions come `count` times in a row, each time `step` micro-batches later. */
+typedef struct DtActionTurns {
+    uint32_t n, count;
+    int64_t step;
+} DtActionTurns;
+
+/* The longest such row at the beginning of n > 0 actions; count 1: there is none. */
+DtActionTurns dt_pipeline_turns(const DtAction *actions, uint32_t n);
+
+/* All of a stage: `[0F0 0SEND_F0]*3+1 (0F3 0SEND_F3 0RECV_B0 0B0)*6+1 [0RECV_B6 0B6]*3+1`: in
+ * parentheses the period, in brackets rows of turns in the lists. Reads back: false, and what is
+ * wrong, if text is not of that form or names a channel that the run lacks. */
 void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *actions, DtText *ret_text);
 bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const char *text,
                               DtStageActions *ret_actions, const char **ret_problem);

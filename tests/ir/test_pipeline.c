@@ -173,6 +173,34 @@ Test(pipeline, walks_the_period)
     dt_arena_free(arena);
 }
 
+/* Rows of turns: in the lists before and behind the period and in it. */
+Test(pipeline, rows_are_short)
+{
+    static const char *const texts[][2] = {
+        {"[0F0 0SEND_F0]*4+1", NULL},
+        {"0F0 0SEND_F0 [0F1 0SEND_F1]*3+1", "[0F0 0SEND_F0]*4+1"},
+        {"0F0 0F1 0F2 0F3", NULL},
+        {"0F0 0F1 0F2 0F3 0F4", "[0F0]*5+1"},
+        {"[0F0]*9+1 ([0F9]*8+1 [0SEND_F0]*8+1)*4+8 [0SEND_F32]*9+1", NULL},
+        {"[0F0 0F1 0SEND_F0]*5+2", NULL},
+    };
+    DtArena *arena = dt_arena_new();
+    DtModule *module = dt_irtext_read(arena, NULL, two_stages, sizeof two_stages - 1);
+    cr_assert(module);
+    const DtPipelineRun *run = &module->pipeline->runs.at[0];
+    for (size_t i = 0; i < DT_COUNT(texts); i++) {
+        DtStageActions actions;
+        const char *problem;
+        DtText text = {0};
+        cr_assert(dt_pipeline_read_actions(arena, run, texts[i][0], &actions, &problem), "%s: %s",
+                  texts[i][0], problem);
+        dt_pipeline_print_actions(run, &actions, &text);
+        cr_expect_str_eq(text.at, texts[i][texts[i][1] ? 1 : 0]);
+        dt_text_free(&text);
+    }
+    dt_arena_free(arena);
+}
+
 typedef struct Fault {
     const char *from, *to, *message;
 } Fault;
@@ -209,6 +237,13 @@ static const Fault faults[] = {
     {"0F3 0SEND_F3", "0F3 0B3", "an entry that piece 0 lacks"},
     {"0F3 0SEND_F3", "0F3 0X3", "an action is F, B, W"},
     {"0F3 0SEND_F3", "(0F3)*1+0", "one period"},
+    {"0F3 0SEND_F3", "[0F3 0SEND_F3]*2+1", "runs piece 0 5 times"},
+    {"0F3 0SEND_F3", "[0F3 0SEND_F3]*0+1", "after a `]` stands"},
+    {"0F3 0SEND_F3", "[0F3 0SEND_F3]*9999999+1", "too long"},
+    {"0F3 0SEND_F3", "[0F3 0SEND_F3", "do not match"},
+    {"0F3 0SEND_F3", "0F3 0SEND_F3]*1+1", "do not match"},
+    {"0F3 0SEND_F3", "[[0F3 0SEND_F3]*1+1]*1+1", "do not match"},
+    {"(0F1 0SEND_F1)*2+1", "([0F1 0SEND_F1)*2+1", "do not match"},
 };
 
 static char *replaced(const char *in, const char *from, const char *to)

@@ -280,97 +280,6 @@ static void check_order(const Check *c, const DtParallelConfig *p, uint32_t at)
     }
 }
 
-/* ---- pipeline ---- */
-
-static int64_t mesh_size(const DtParallelConfig *p, const char *name)
-{
-    for (uint32_t i = 0; i < p->mesh.n; i++)
-        if (p->mesh.axes[i].name == name)
-            return p->mesh.axes[i].size;
-    return 1;
-}
-
-static bool is_model(const Check *c, const char *name)
-{
-    for (uint32_t i = 0; i < c->program->module->funcs.n; i++) {
-        const DtFunc *func = c->program->module->funcs.at[i];
-        if (func->kind == DT_FUNC_MODEL && dt_graph_source_name(func) == name)
-            return true;
-    }
-    return false;
-}
-
-static void check_cuts(const Check *c, const DtPipeline *line, int64_t pieces, int64_t total)
-{
-    uint32_t n = line->n_cuts + line->n_named_cuts;
-    if (n && n != pieces - 1)
-        dt_diag_report(c->host->diags, E0606, line->span, "%lld pieces need %lld cut%s, not %u",
-                       (long long)pieces, (long long)pieces - 1, pieces == 2 ? "" : "s", n);
-    for (uint32_t i = 0; i < line->n_cuts; i++)
-        if (line->cuts[i] >= total) {
-            dt_diag_report(c->host->diags, E0606, line->span,
-                           "a cut after %lld iterations leaves nothing behind it: there are %lld",
-                           (long long)line->cuts[i], (long long)total);
-            return;
-        }
-}
-
-static void check_pieces(const Check *c, const DtPipeline *line, int64_t stages, int64_t total)
-{
-    int64_t pieces = stages * line->chunks;
-    if (line->n_named_cuts == 0 && pieces > total) {
-        DtDiag *d = dt_diag_report(c->host->diags, E0605, line->span,
-                                   "%lld iterations cannot be cut into %lld pieces",
-                                   (long long)total, (long long)pieces);
-        dt_diag_note(d, "%lld ranks with %lld chunk%s each", (long long)stages,
-                     (long long)line->chunks, line->chunks == 1 ? "" : "s");
-        if (total >= stages && line->chunks > 1)
-            dt_diag_help(d, "the largest `chunks` that works is %lld", (long long)(total / stages));
-        else
-            dt_diag_help(d, "at most %lld stages", (long long)total);
-        return;
-    }
-    check_cuts(c, line, pieces, total);
-}
-
-static void check_pipeline(const Check *c, const DtParallelConfig *p, const DtPipeline *line)
-{
-    int64_t total = 0, stages = mesh_size(p, line->on);
-    bool known = true, whole_model = false;
-    for (uint32_t i = 0; i < line->n_loops; i++) {
-        const DtConfigLoop *loop = find_loop(c, line->loops[i]);
-        if (loop)
-            total += loop->count;
-        else if (line->n_named_cuts && (is_model(c, line->loops[i]) || !strcmp(line->loops[i], "model")))
-            whole_model = true;
-        else {
-            unknown_loop(c, line->span, line->loops[i]);
-            known = false;
-        }
-    }
-    for (uint32_t i = 0; i < line->n_named_cuts; i++) {
-        const char *dot = strrchr(line->named_cuts[i], '.');
-        const char *last = dt_intern(dot ? dot + 1 : line->named_cuts[i]);
-        if (has_word(c->facts.labels.at, c->facts.labels.n, last) ||
-            has_word(c->facts.labels.at, c->facts.labels.n, line->named_cuts[i]))
-            continue;
-        dt_diag_report(c->host->diags, E0606, line->span, "there is no instance `%s` to cut before",
-                       line->named_cuts[i]);
-        known = false;
-    }
-    if (known && whole_model)
-        check_cuts(c, line, stages * line->chunks, INT64_MAX);
-    else if (known)
-        check_pieces(c, line, stages, total);
-    if (p->micro < stages) {
-        DtDiag *d =
-            dt_diag_report(c->host->diags, L0608, line->span,
-                           "%lld stages with %lld micro-batch%s: stages wait for each other",
-                           (long long)stages, (long long)p->micro, p->micro == 1 ? "" : "es");
-        dt_diag_help(d, "`micro batch = %lld` or more", (long long)(4 * stages));
-    }
-}
-
 /* ---- remat ---- */
 
 /* Does a path name something in func, at any depth? Its parts are calls (labels or functions) and loops, each
@@ -491,7 +400,7 @@ static void check_parallel(const Check *c, const DtParallelConfig *p)
     if (p->micro_axis)
         check_axis(c, p->micro_span, p->micro_axis, "micro");
     for (uint32_t i = 0; i < p->pipelines.n; i++)
-        check_pipeline(c, p, &p->pipelines.at[i]);
+        dt_configpipeline_check(c->host, c->items, c->program, &c->facts, p, &p->pipelines.at[i]);
     for (uint32_t i = 0; i < p->remats.n; i++)
         check_remat(c, &p->remats.at[i]);
 }

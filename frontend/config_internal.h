@@ -183,6 +183,10 @@ typedef struct DtConfigFacts {
 
 /* Where an axis stands in a directive line (the operand `a` or `place.a`), or the line if it is not found. */
 DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name);
+/* The loops that a pipeline cuts, which get their whole paths as names, and its pieces. */
+void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items, const DtProgram *program,
+                             const DtConfigFacts *facts, const DtParallelConfig *parallel,
+                             DtPipeline *line);
 /* Extents against the mesh of the chosen layout. */
 void dt_configextents_check(const DtConfigHost *host, DtConfigItems items,
                             const DtProgram *program);

@@ -262,6 +262,15 @@ static void read_chunks(const Block *b, const DtConfigValue *value, const DtEntr
     ret_pipeline->chunks = two || many ? 2 : 1;
 }
 
+/* The path of an operand as one word. */
+static const char *path_of(const DtOperand *operand)
+{
+    const char *path = operand->path.at[0].text;
+    for (uint32_t i = 1; i < operand->path.n; i++)
+        path = dt_intern_printf("%s.%s", path, operand->path.at[i].text);
+    return path;
+}
+
 static void read_pipeline(Block *b, const DtEntry *entry)
 {
     DtConfigValues v;
@@ -277,11 +286,11 @@ static void read_pipeline(Block *b, const DtEntry *entry)
     uint32_t n_on = read_on(b, entry, DT_SCHEMA_PIPELINE, 1, &pipeline.on);
     for (uint32_t i = 0; i < entry->operands.n; i++) {
         const DtOperand *operand = &entry->operands.at[i];
-        if (operand->path.n != 1 || operand->value || pipeline.n_loops == DT_COUNT(pipeline.loops))
+        if (!operand->path.n || operand->value || pipeline.n_loops == DT_COUNT(pipeline.loops))
             malformed(b, operand->span, DT_SCHEMA_PIPELINE,
-                      "`pipeline` names up to 8 loops by their labels");
+                      "`pipeline` names up to 8 loops by their labels or paths");
         else
-            pipeline.loops[pipeline.n_loops++] = operand->path.at[0].text;
+            pipeline.loops[pipeline.n_loops++] = path_of(operand);
     }
     if (!entry->operands.n)
         malformed(b, entry->span, DT_SCHEMA_PIPELINE, "`pipeline` names no loop");

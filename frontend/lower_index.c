@@ -55,16 +55,6 @@ DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at)
     return dt_graph_relabel(b, x, 1, &drop, NULL);
 }
 
-static DtValue *rename_axis(DtLower *l, DtValue *x, const char *from, const char *to)
-{
-    DtRelabel rename = {.n_from = 1,
-                        .n_to = 1,
-                        .from = {from},
-                        .to = {to},
-                        .to_extent = {dt_type_extent(x->type, from)}};
-    return dt_graph_relabel(&l->now->frame->b, x, 1, &rename, NULL);
-}
-
 /* ---- ranges and constants ---- */
 
 static DtValue *apply_range(DtLower *l, const DtExpr *expr, const DtSub *sub, DtValue *x)
@@ -170,7 +160,7 @@ static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue 
         return NULL;
     if (add != 0 || mul != 1 || n != extent)
         x = dt_graph_slice(&l->now->frame->b, x, axis, add, mul, n);
-    return along == axis ? x : rename_axis(l, x, axis, along);
+    return along == axis ? x : dt_graph_rename(&l->now->frame->b, x, axis, along, NULL);
 }
 
 /* Axes that the result of the gather would have twice in different extents, or too many. */

@@ -100,7 +100,7 @@ typedef struct DtShard {
     DtSpan span;
 } DtShard;
 typedef struct DtPipeline {
-    const char *loops[8]; uint32_t n_loops;
+    const char *loops[8]; uint32_t n_loops;   /* by their whole paths once the program is known */
     const char *on;
     const char *schedule;                     /* "1f1b" by default */
     int64_t chunks;

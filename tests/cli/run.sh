@@ -337,6 +337,8 @@ fi
 run program.dsl --verify --parallel two; exits 0; prints ' results of the layout are those of the serial program'; prints 'equal to the serial program: 2 ranks'; prints 'grad'; prints 'update'
 run program.dsl --verify --parallel two -o verified --no-kernels; exits 0; prints 'equal'; holds test -e verified
 run program.dsl --verify --check; exits 2
+run "$root/tests/passes/programs/towers.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/towers.dsl" --verify --parallel label; exits 0; prints 'equal to the serial program: 2 ranks'
 run faulty.dsl --verify; exits 3
 echo 'dim n = 2' >empty.dsl
 run empty.dsl --verify; exits 2; says 'nothing to verify'

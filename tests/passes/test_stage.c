@@ -23,6 +23,7 @@
 #define BERT \
     "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=4 embed=4 heads=2 head=2 ffn=5", 2, "h"
 #define SHARED "tests/passes/programs/shared_layer.dsl", "", 5, "h"
+#define TOWERS "tests/passes/programs/towers.dsl", "", 5, "first.h second.h"
 #define VGG    "examples/vgg16.dsl", "batch=1 side=32 c0=1 classes=3 fc=2", 3, "vgg16"
 
 static const Layout layouts[] = {
@@ -60,6 +61,8 @@ static const Layout layouts[] = {
     {SHARED, "zb_v", 2, 2, 4, {1, 2, 3}, {0}, false},
     {SHARED, "zb_h1", 2, 1, 3, {0}, {0}, false},
     {SHARED, "interleaved_1f1b", 2, 2, 2, {0}, {0}, false},
+    {TOWERS, "1f1b", 2, 1, 3, {0}, {0}, false},
+    {TOWERS, "zb_v", 2, 2, 4, {0}, {0}, false},
 };
 
 Test(stage, equals_the_program_in_one_piece, .timeout = 300)

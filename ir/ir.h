@@ -166,7 +166,8 @@ typedef struct DtCaller {
     const char *func;   /* as the source names it */
 } DtCaller;
 
-/* One more name of a result: calls that were inlined gave it theirs. */
+/* One more name of a result: calls that were inlined gave it theirs, or an op that was merged with this one. name
+ * NULL: it only stood there. */
 typedef struct DtAlias {
     const struct DtAlias *next;
     const DtCaller *caller; /* where it has that name */
@@ -193,6 +194,7 @@ struct DtOp {
     double number;          /* const: the value; pad, window: the fill */
     DtReduce reduce;
     bool reverse;           /* scan */
+    bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/reduce.c) */
     const char *text;       /* param: path; input: name; rng: site; call: label of the instance */
     DtStore *store;         /* param */
     DtFunc *func;           /* call, fused, loop */

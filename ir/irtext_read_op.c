@@ -199,6 +199,7 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
                         &reduce);
     op->reduce = (DtReduce)reduce;
     op->reverse = dt_irlex_take_word(&p->lex, "reverse");
+    op->gradients = dt_irlex_take_word(&p->lex, "gradients");
     dt_irlex_name_key(&p->lex, "text", &op->text);
     dt_irread_store_key(p, &op->store);
     dt_irread_func_key(p, "func", &op->func);

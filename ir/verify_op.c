@@ -23,7 +23,8 @@ enum {
     LOOP = 1024,
     UPDATE = 2048,
     MESH = 4096,
-    STAGES = 8192
+    STAGES = 8192,
+    GRADIENTS = 16384
 };
 
 /* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
@@ -54,8 +55,8 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_UNPACK] = AXES | NUMBER,
     [DT_OP_UPDATE] = UPDATE,
     [DT_OP_ALL_GATHER] = MESH | TEXT,
-    [DT_OP_REDUCE_SCATTER] = MESH | TEXT | REDUCE,
-    [DT_OP_ALL_REDUCE] = MESH | TEXT | REDUCE | STAGES,
+    [DT_OP_REDUCE_SCATTER] = MESH | TEXT | REDUCE | GRADIENTS,
+    [DT_OP_ALL_REDUCE] = MESH | TEXT | REDUCE | STAGES | GRADIENTS,
     [DT_OP_ALL_TO_ALL] = MESH | TEXT,
     [DT_OP_SHIFT] = MESH | TEXT | REVERSE,
     [DT_OP_SHARD] = MESH | TEXT,
@@ -69,7 +70,8 @@ static const char *const attribute_names[] = {"axes",     "a second list of axes
                                               "reverse",  "text",
                                               "a store",  "a function",
                                               "a loop",   "an update",
-                                              "mesh axes", "pipeline stages"};
+                                              "mesh axes", "pipeline stages",
+                                              "gradients"};
 
 static uint16_t present(const DtOp *op)
 {
@@ -88,7 +90,8 @@ static uint16_t present(const DtOp *op)
                         op->loop,
                         op->update,
                         op->mesh,
-                        op->stages != 0};
+                        op->stages != 0,
+                        op->gradients};
     unsigned bits = 0;
     for (unsigned i = 0; i < DT_COUNT(has); i++)
         bits |= has[i] ? 1u << i : 0;

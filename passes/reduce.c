@@ -30,20 +30,6 @@ static bool is_update(const DtEntryPoint *entry) { return strncmp(entry->name, "
 
 /* ---- one function ---- */
 
-/* Whether the op adds up gradients over ranks. */
-static bool is_sum(const DtOp *op)
-{
-    if (op->kind != DT_OP_ALL_REDUCE && op->kind != DT_OP_REDUCE_SCATTER)
-        return false;
-    if (op->text != NULL && strncmp(op->text, "gradients", 9) == 0)
-        return op->in[0]->type->rank > 0; /* a bucket; else what the norm adds up */
-    const DtOp *from = op->in[0]->op;     /* between stages: of what the update reads */
-    while (from != NULL && from->n_in == 1)
-        from = from->in[0]->op;
-    return op->stages != 0 && from != NULL && from->kind == DT_OP_PARAM &&
-           from->store->kind == DT_STORE_GRAD;
-}
-
 /* op in the dtype, and a cast back that makes op's result. */
 static void narrow_sum(const Reduce *r, DtFunc *func, DtOp *op)
 {
@@ -73,6 +59,7 @@ static void complete(const Reduce *r, DtFunc *func, DtOp *op)
                                  dt_type_with_dtype(out->type, r->dtype));
     sum->op->reduce = (DtReduce)pending->pending;
     sum->op->text = dt_intern("gradients");
+    sum->op->gradients = true;
     DtValue *wide = dt_graph_cast(&b, sum, out->type->dtype);
     out->op = wide->op;
     wide->op->out[0] = out;
@@ -88,7 +75,7 @@ static void rewrite(const Reduce *r, DtFunc *func)
         DtOp *op = ops[i];
         if (op->kind == DT_OP_LOOP)
             rewrite(r, op->func);
-        const bool sum = is_sum(op) && op->in[0]->type->dtype != r->dtype;
+        const bool sum = op->gradients && op->in[0]->type->dtype != r->dtype;
         const bool read = op->kind == DT_OP_PARAM && op->out[0]->type != op->store->type;
         if (sum)
             narrow_sum(r, func, op);

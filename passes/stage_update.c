@@ -64,12 +64,14 @@ static const DtValue *find_squares(const DtFunc *func)
     return NULL;
 }
 
-static DtValue *across(Updater *u, DtValue *value, uint64_t stages)
+/* The sum of the stages' values; gradients: they are such, else numbers that a norm is made of. */
+static DtValue *across(Updater *u, DtValue *value, uint64_t stages, bool gradients)
 {
     if (!(stages & (stages - 1)))
         return value; /* one stage */
     DtOp draft = {
-        .kind = DT_OP_ALL_REDUCE, .mesh = (uint16_t)(1u << u->s->pipeline->mesh), .stages = stages};
+        .kind = DT_OP_ALL_REDUCE, .mesh = (uint16_t)(1u << u->s->pipeline->mesh), .stages = stages,
+        .gradients = gradients};
     DtValue wish = *value, *out = &wish;
     draft.out = &out;
     draft.n_in = draft.n_out = 1;
@@ -173,7 +175,7 @@ static void add_gradients(Updater *u)
             continue;
         u->range = -1;
         u->sums[op->store->of->index] =
-            across(u, read_store(u, op), u->stages[op->store->of->index]);
+            across(u, read_store(u, op), u->stages[op->store->of->index], true);
     }
 }
 
@@ -261,7 +263,7 @@ static void update_stage(Updater *u, uint32_t stage)
     if (u->squares) {
         DtValue *mine = part_of_sum(u, u->squares);
         u->b.span = u->squares->op->span;
-        u->norm = across(u, mine ? mine : zeros(u, u->squares->type), all);
+        u->norm = across(u, mine ? mine : zeros(u, u->squares->type), all, false);
     }
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
         const DtStore *param = u->s->module->stores.at[i]; /* or a state, which a skipped step leaves */

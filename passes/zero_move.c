@@ -19,6 +19,7 @@ static DtValue *comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, con
     uint16_t partial = kind == DT_OP_REDUCE_SCATTER ? (uint16_t)(type->partial & ~mesh) : type->partial;
     DtValue *y = dt_graph_comm(b, kind, x, mesh, dt_type_make(type->dtype, type->rank, axes, partial, DT_REDUCE_SUM));
     y->op->text = why;
+    y->op->gradients = kind == DT_OP_REDUCE_SCATTER; /* nothing else is pending in a bucket */
     return y;
 }
 

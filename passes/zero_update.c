@@ -51,6 +51,7 @@ static DtValue *complete(Update *u, DtValue *x)
     DtValue *sum = dt_graph_comm(&u->b, DT_OP_ALL_REDUCE, x, type->partial, whole);
     sum->op->reduce = (DtReduce)type->pending;
     sum->op->text = dt_intern("gradients of `zero`");
+    sum->op->gradients = type->rank > 0; /* else what the norm adds up */
     sum->name = x->name;
     return sum;
 }

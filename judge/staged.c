@@ -121,13 +121,13 @@ static bool run_parts(DtJudge *j, const char *name, uint32_t *ret_found)
     return true;
 }
 
-/* "update": every stage's part, again and again until all sums over stages are those of final values: each round
- * settles at least the first that is not yet. */
+/* "update": every stage's part, again and again until all sums over stages are those of final values. A round
+ * has the final terms of at least one sum more, which the next one adds up. */
 static bool run_update(DtJudge *j, const char *name)
 {
     uint32_t found = 0;
     j->across.n = 0;
-    for (uint32_t round = 0; round < j->across.n + 2; round++) {
+    for (uint32_t round = 0; round < j->across.n + 1; round++) {
         j->named.n = j->stored.n = 0;
         if (!run_parts(j, name, &found))
             return false;

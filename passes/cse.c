@@ -123,21 +123,27 @@ static DtOp *find_or_add(Table *table, DtOp *op)
     return NULL;
 }
 
-/* What op was called is now called known. */
+static void add_alias(DtArena *arena, DtOp *op, DtAlias alias)
+{
+    const DtAlias *last = op->aliases;
+    if (last != NULL && last->caller == alias.caller && last->name == alias.name &&
+        last->out == alias.out)
+        return;
+    alias.next = last;
+    op->aliases = DT_NEW(arena, DtAlias);
+    *(DtAlias *)op->aliases = alias;
+}
+
+/* What op was called is now called known, also where op stood. */
 static void take_names(DtArena *arena, DtOp *known, const DtOp *op)
 {
-    for (uint32_t i = 0; i < op->n_out; i++)
-        if (op->out[i]->name != NULL && op->out[i]->name != known->out[i]->name) {
-            DtAlias *alias = DT_NEW(arena, DtAlias);
-            *alias = (DtAlias){known->aliases, op->caller, op->out[i]->name, i};
-            known->aliases = alias;
-        }
-    for (const DtAlias *a = op->aliases; a != NULL; a = a->next) {
-        DtAlias *alias = DT_NEW(arena, DtAlias);
-        *alias = *a;
-        alias->next = known->aliases;
-        known->aliases = alias;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const char *name = op->out[i]->name;
+        if (op->caller != known->caller || (name != NULL && name != known->out[i]->name))
+            add_alias(arena, known, (DtAlias){.caller = op->caller, .name = name, .out = i});
     }
+    for (const DtAlias *a = op->aliases; a != NULL; a = a->next)
+        add_alias(arena, known, *a);
 }
 
 uint32_t dt_cse_func(DtFunc *func)

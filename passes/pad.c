@@ -377,6 +377,19 @@ static int64_t unit_of(const DtParallelConfig *c, const DtShard *line)
     return line->pad / gcd(line->pad, ranks) * ranks;
 }
 
+/* What all lines that pad the axis ask for. */
+static int64_t unit_of_axis(const DtParallelConfig *c, const char *axis)
+{
+    int64_t unit = 1;
+    for (uint32_t i = 0; i < c->shards.n; i++)
+        for (uint32_t k = 0; c->shards.at[i].pad && k < c->shards.at[i].n_axes; k++)
+            if (c->shards.at[i].axes[k] == axis) {
+                const int64_t one = unit_of(c, &c->shards.at[i]);
+                unit = unit / gcd(unit, one) * one;
+            }
+    return unit;
+}
+
 /* Whether some value has an axis of that name and extent. */
 static bool occurs(const DtModule *module, const char *name, int64_t extent)
 {
@@ -418,14 +431,14 @@ static int64_t extent_of(const DtModule *module, const char *name)
 static bool add_axis(DtModule *module, const DtParallelConfig *c, const DtShard *line,
                      const char *axis)
 {
-    const int64_t unit = unit_of(c, line), extent = extent_of(module, axis);
+    const int64_t unit = unit_of_axis(c, axis), extent = extent_of(module, axis);
     if (extent <= 1 || extent % unit == 0)
         return true;
     if (c->micro > 1 && c->micro_axis == axis)
         return refuse(module, line, axis, "which micro-batches cut");
     for (uint32_t i = 0; i < module->padded.n; i++)
         if (module->padded.at[i].name == axis)
-            return refuse(module, line, axis, "which an earlier line pads");
+            return true;
     DtPadded padded_axis = {axis, extent, (extent + unit - 1) / unit * unit};
     while (occurs(module, axis, padded_axis.physical))
         padded_axis.physical += unit;

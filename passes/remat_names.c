@@ -62,6 +62,17 @@ static bool inside(const Path *path, uint32_t n, const DtCaller *caller, const N
     return n == 0;
 }
 
+/* Whether the path names a call that the op, or one that was merged with it, stands in. */
+static bool in_call(const Path *path, const DtOp *op, const Nest *nest)
+{
+    if (inside(path, path->n, op->caller, nest))
+        return true;
+    for (const DtAlias *a = op->aliases; a != NULL; a = a->next)
+        if (inside(path, path->n, a->caller, nest))
+            return true;
+    return false;
+}
+
 static bool names_value(const Path *path, const DtOp *op, uint32_t out, const Nest *nest)
 {
     const char *last = path->part[path->n - 1];
@@ -149,7 +160,7 @@ static bool names_inner(const Path *path, const DtOp *loop, uint32_t i, const Ne
     const DtOp *op = value->op;
     if (op == NULL)
         return false;
-    if (inside(path, path->n, op->caller, &inner) || names_value(path, op, value->index, &inner))
+    if (in_call(path, op, &inner) || names_value(path, op, value->index, &inner))
         return true;
     return op->kind == DT_OP_LOOP && value->index >= op->loop->n_carried &&
            names_inner(path, op, value->index, &inner);
@@ -158,7 +169,7 @@ static bool names_inner(const Path *path, const DtOp *loop, uint32_t i, const Ne
 static void mark_op(Marks *m, const DtOp *op)
 {
     static const Nest top = {.n = 0};
-    const bool whole = inside(m->path, m->path->n, op->caller, &top);
+    const bool whole = in_call(m->path, op, &top);
     for (uint32_t k = 0; k < op->n_out; k++) {
         const DtValue *out = op->out[k];
         if (whole)

@@ -171,7 +171,6 @@ static void check_case(const Case *c, uint32_t n_kernels)
     {                                            \
         "tests/passes/programs/loops.dsl", "", 3 \
     }
-
 ParameterizedTestParameters(remat, lines)
 {
     static Case cases[] = {
@@ -211,4 +210,31 @@ ParameterizedTest(Case *c, remat, lines)
 {
     check_case(c, 0);
     check_case(c, DT_COUNT(kernels));
+}
+
+/* Without a layout nothing marks where layers begin, and what two instances compute alike is one op: it is known by
+ * the names that it has in either. (Each of them hands it over.) */
+Test(remat, merged_values_have_all_names)
+{
+    static const char *const lines[][2] = {{"h", "x:8"},
+                                           {"h keep=a.y", "x:8 y:8 y:8"},
+                                           {"h keep=b.y", "x:8 y:8 y:8"},
+                                           {"h keep=b", "x:8 y:8 -:8 y:8 -:8"},
+                                           {"h drop=b", "x:8"}};
+    static const Program program = {"tests/passes/programs/merged.dsl", "", 3};
+    for (size_t i = 0; i < DT_COUNT(lines); i++) {
+        Run run;
+        DtText text = {0};
+        run_begin(&run, &program);
+        DtPassContext context = {.train = run.program->train};
+        dt_pass_differentiate(run.module, &context);
+        dt_pass_inline(run.module, &context);
+        dt_pass_cse(run.module, &context);
+        context.parallel = read_lines(run.arena, lines[i][0]);
+        dt_pass_remat(run.module, &context);
+        list_saved(find_loop(entry(&run, "grad")->func, "h", false), &text);
+        cr_expect_str_eq(text.at, lines[i][1], "remat %s: saves %s", lines[i][0], text.at);
+        dt_text_free(&text);
+        run_end(&run);
+    }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each library against the plain loops: shapes, transpositions, batches, strides, broadcasts,
  * adding. */
+#include "base/half.h"
 #include "runtime/gemm.h"
 #include "runtime/reduce.h"
 
@@ -97,13 +98,6 @@ static void compare(DtGemmKind kind, size_t index)
     dt_arena_free(arena);
 }
 
-static uint16_t bf16_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 /* bf16 operands: oneDNN's sums are in f32, so a result rounded to bf16 may differ in its last
  * place. */
 Test(gemm, bf16_equals_plain)
@@ -131,22 +125,19 @@ Test(gemm, bf16_equals_plain)
             static uint16_t a[M * K], b[K * N];
             static float c[2][M * N];
             for (int i = 0; i < M * K; i++)
-                a[i] = bf16_of(from[i]);
+                a[i] = dt_half_to_bf16(from[i]);
             for (int i = 0; i < K * N; i++)
-                b[i] = bf16_of(from[M * K + i]);
+                b[i] = dt_half_to_bf16(from[M * K + i]);
             memset(c, 0, sizeof c);
             DtStatus status = dt_gemm_open(&plan, arena, DT_GEMM_ONEDNN, &gemms);
             cr_assert(dt_status_ok(&status), "%s", status.message);
             cr_assert(dt_gemm_run(&gemms, 0, a, b, c[0]));
             dt_gemm_plain_run(&g, a, b, c[1]);
             for (int i = 0; i < M * N; i++) {
-                uint32_t bits[2];
                 float value[2];
-                for (int k = 0; k < 2; k++) {
-                    bits[k] = (uint32_t)((const uint16_t *)(const void *)c[k])[i] << 16;
-                    memcpy(&value[k], &bits[k], sizeof value[k]);
-                    value[k] = to_f32 ? c[k][i] : value[k];
-                }
+                for (int k = 0; k < 2; k++)
+                    value[k] = to_f32 ? c[k][i]
+                                      : dt_half_from_bf16(((const uint16_t *)(const void *)c[k])[i]);
                 cr_assert_float_eq(value[0], value[1],
                                    to_f32 ? 2e-5f : fabsf(value[1]) / 64 + 1e-3f);
             }

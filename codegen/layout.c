@@ -2,7 +2,7 @@
 /* Order of axes in memory. A temporary lies as its type says, but for the ops of a convolution, which is a window
  * and a contraction over the window's axis, the kernel's and the channels':
  *
- *     win = window[height, kh](window[width, kw](x))     type [batch, height, width, chan, kw, kh]
+ *     win = window[width, kw](window[height, kh](x))     type [batch, height, width, chan, kh, kw]
  *     y = win @(kh, kw, chan) w                          w [kh, kw, chan, out]
  *
  *   window   what a contraction sums lies innermost, in the order of the other operand: kh, kw, chan. Then the

@@ -667,6 +667,7 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < p->more.n; i++)
         DT_PUSH(module->arena, module->entries, p->more.at[i]);
     dt_placerule_check_used(p);
+    dt_placelint_check(p);
     dt_inline_drop(module);
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (!dt_graph_find(module, dt_intern(module->entries.at[i].name)))

@@ -6,7 +6,8 @@
  *   place_lazy.c     sums that nothing waits for; sums over micro-batches
  *   place_choose.c   what an op wants of its operands
  *   place_convert.c  from one placement of a value to another
- *   place_halo.c     windows over a split axis */
+ *   place_halo.c     windows over a split axis
+ *   place_lint.c     what the lines cost without need */
 #ifndef DT_PASSES_PLACE_INTERNAL_H
 #define DT_PASSES_PLACE_INTERNAL_H
 
@@ -173,5 +174,10 @@ DtOp *dt_placehalo_make(DtPlaceScope *s, const DtOp *op, DtValue *x);
 /* False after a diagnostic if a window's operand would be gathered (before -> after) though its
  * result is to be split. */
 bool dt_placehalo_check(DtPlaceScope *s, const DtOp *op, const DtType *before, const DtType *after);
+
+/* ---- place_lint.c ---- */
+
+/* Lints on the placed program. */
+void dt_placelint_check(const DtPlacer *p);
 
 #endif

@@ -425,6 +425,37 @@ static void note_without_effect(const Zero *z)
     }
 }
 
+static bool cuts(const DtBucket *bucket, const DtMesh *mesh, const DtZero *line)
+{
+    for (uint32_t i = 0; i < bucket->n_mesh; i++)
+        for (uint32_t k = 0; k < line->n_on; k++)
+            if (dt_mesh_find(mesh, line->on[k]) == bucket->mesh[i])
+                return true;
+    return false;
+}
+
+/* A line that cuts nothing: all parameters are split over its mesh axes already, or there is no optimizer state. */
+static void note_cuts_nothing(const Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
+        const DtZero *line = &z->config->zeros.at[i];
+        bool finds = false, has_state = false;
+        for (uint32_t b = 0; b < z->buckets.list.n; b++) {
+            const DtBucket *bucket = z->buckets.list.at[b];
+            finds = finds || cuts(bucket, &module->mesh, line);
+            has_state = has_state || bucket->stores[DT_STORE_MOMENT1] || bucket->stores[DT_STORE_MASTER];
+        }
+        if (finds && (has_state || line->level > 1))
+            continue;
+        DtDiag *diag = dt_diag_report(module->diags, L0522, line->span, "this line has no effect: %s",
+                                      finds ? "the optimizer has no state that could be cut"
+                                            : "no parameter is whole over these mesh axes");
+        dt_diag_help(diag, finds ? "`zero 2` cuts gradients, `zero 3` parameters too; or drop the line"
+                                 : "name the mesh axes that split the samples, or drop the line");
+    }
+}
+
 static void make_buckets(Zero *z)
 {
     DtModule *module = z->buckets.module;
@@ -450,6 +481,7 @@ static void make_buckets(Zero *z)
     fill_buckets(z, list, n);
     for (uint32_t i = 0; i < z->buckets.list.n; i++)
         make_stores(z, z->buckets.list.at[i], i);
+    note_cuts_nothing(z);
 }
 
 void dt_pass_zero(DtModule *module, const DtPassContext *context)

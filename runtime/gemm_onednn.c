@@ -4,8 +4,10 @@
  * run time in the library of the header's major version. Versions 2 and 3 differ in how
  * descriptors are made (see the two halves of make_descriptor and make_primitive).
  *
- * Batches go into the primitive if oneDNN has optimised code for that, else they are a loop around
- * a two-dimensional one. Where it has only its reference code, prepare says no.
+ * One batch axis, the longest after merging, goes into the primitive if oneDNN has optimised code for that; the
+ * others are a loop around it. (Version 3.7 computes wrong results for several batch axes of which operands lack some, in
+ * "brg_matmul:avx512_core".) Where oneDNN has only its reference code, prepare
+ * says no.
  *
  * Its code for operands with gaps between rows ("gemm:jit": the heads of attention) takes buffers from the
  * allocator in every call, whatever the scratchpad mode is; that for dense ones does not. */
@@ -57,11 +59,13 @@ typedef dnnl_memory_desc_t Desc; /* a struct */
 typedef const dnnl_memory_desc_t *DescAt;
 #endif
 
-/* One prepared product. loop: batches around a two-dimensional primitive. swapped: gemm computes
- * the transpose of C as B^T A^T, since oneDNN wants unit stride along the rows of its result. */
+/* One prepared product. gemm: with the batch axes merged, of which the last n_inside (0 or 1) are in the
+ * primitive and the others a loop around it. swapped: gemm computes the transpose of C as B^T A^T, since
+ * oneDNN wants unit stride along the rows of its result. */
 typedef struct Product {
     DtPlanGemm gemm;
-    bool loop, swapped;
+    uint32_t n_inside;
+    bool swapped;
     dnnl_primitive_t primitive;
     dnnl_memory_t a, b, c, scratch;
     size_t scratch_bytes;
@@ -159,18 +163,18 @@ static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **
 
 /* ---- descriptors ---- */
 
-/* A matrix with its batch axes in front; a batch axis that an operand lacks (stride 0) has extent
- * 1. */
+/* A matrix with the batch axis of the primitive, if there is one, in front; where an operand lacks it
+ * (stride 0) it has extent 1. */
 typedef struct Shape {
     int n;
     dnnl_dims_t dims, strides;
 } Shape;
 
-static Shape shape_of(const DtPlanGemm *g, bool loop, const int64_t *batch, int64_t rows,
+static Shape shape_of(const DtPlanGemm *g, uint32_t n_inside, const int64_t *batch, int64_t rows,
                       int64_t cols, int64_t row, int64_t col)
 {
     Shape shape = {0};
-    for (uint32_t d = 0; !loop && d < g->n_batch; d++) {
+    for (uint32_t d = g->n_batch - n_inside; d < g->n_batch; d++) {
         shape.dims[shape.n] = batch[d] == 0 ? 1 : g->batch[d];
         shape.strides[shape.n++] = batch[d];
     }
@@ -308,13 +312,13 @@ static bool make_product(DtGemmLibrary *library, Product *product, Desc descs[3]
            dnnl->dnnl_primitive_create(&product->primitive, desc) == dnnl_success;
 }
 
-/* Tries to make the primitive with the batch inside (loop false) or around it. */
-static bool try_product(DtGemmLibrary *library, Product *product, bool loop)
+/* Tries to make the primitive with the last n_inside batch axes (0 or 1). */
+static bool try_product(DtGemmLibrary *library, Product *product, uint32_t n_inside)
 {
     const DtPlanGemm *g = &product->gemm;
-    Shape shapes[3] = {shape_of(g, loop, g->a_batch, g->m, g->k, g->a_row, g->a_col),
-                       shape_of(g, loop, g->b_batch, g->k, g->n, g->b_row, g->b_col),
-                       shape_of(g, loop, g->c_batch, g->m, g->n, g->c_row, g->c_col)};
+    Shape shapes[3] = {shape_of(g, n_inside, g->a_batch, g->m, g->k, g->a_row, g->a_col),
+                       shape_of(g, n_inside, g->b_batch, g->k, g->n, g->b_row, g->b_col),
+                       shape_of(g, n_inside, g->c_batch, g->m, g->n, g->c_row, g->c_col)};
     const uint32_t dtypes[3] = {g->dtype_a, g->dtype_b, g->dtype_c};
     Desc descs[3];
     int n = 0;
@@ -327,7 +331,7 @@ static bool try_product(DtGemmLibrary *library, Product *product, bool loop)
         library->dnnl.dnnl_primitive_desc_destroy(desc);
     }
     drop_descriptors(library, descs, n);
-    product->loop = loop;
+    product->n_inside = n_inside;
     return good;
 }
 
@@ -337,6 +341,9 @@ static bool is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
     return (rows == 1 || row > 0) && (cols == 1 || col > 0) &&
            (rows == 1 || cols == 1 || row == 1 || col == 1);
 }
+
+/* A column with gaps, which version 3.7 ("brg_matmul:avx512_core") writes as if it had none. */
+static bool is_sparse_column(const DtPlanGemm *g) { return g->n == 1 && g->m > 1 && g->c_row != 1; }
 
 static bool is_float(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16; }
 
@@ -353,20 +360,70 @@ static DtPlanGemm transposed(const DtPlanGemm *g)
     return t;
 }
 
+/* Batch axis `outer` continues where `inner` ends, in an operand with these strides. */
+static bool continues(const DtPlanGemm *g, const int64_t *batch, uint32_t outer, uint32_t inner)
+{
+    return batch[outer] == batch[inner] * g->batch[inner];
+}
+
+static void swap_batches(DtPlanGemm *g, uint32_t i, uint32_t k)
+{
+    int64_t *const rows[] = {g->batch, g->a_batch, g->b_batch, g->c_batch};
+    for (size_t r = 0; r < DT_COUNT(rows); r++) {
+        int64_t at = rows[r][i];
+        rows[r][i] = rows[r][k];
+        rows[r][k] = at;
+    }
+}
+
+/* Batch axis k becomes part of axis i, whose steps are k's; the last axis takes the place of k. */
+static void merge_into(DtPlanGemm *g, uint32_t i, uint32_t k)
+{
+    g->batch[i] *= g->batch[k];
+    g->a_batch[i] = g->a_batch[k];
+    g->b_batch[i] = g->b_batch[k];
+    g->c_batch[i] = g->c_batch[k];
+    swap_batches(g, k, --g->n_batch);
+}
+
+/* As few batch axes as say the same, the longest last. */
+static void merge_batches(DtPlanGemm *g)
+{
+    for (uint32_t i = g->n_batch; i-- > 0;)
+        if (g->batch[i] == 1)
+            swap_batches(g, i, --g->n_batch);
+    for (uint32_t i = 0; i < g->n_batch;) {
+        uint32_t k = 0;
+        while (k < g->n_batch && (k == i || !continues(g, g->a_batch, i, k) || !continues(g, g->b_batch, i, k) ||
+                                  !continues(g, g->c_batch, i, k)))
+            k++;
+        if (k < g->n_batch) {
+            merge_into(g, i, k);
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    for (uint32_t i = 0, last = g->n_batch - 1; i + 1 < g->n_batch; i++)
+        if (g->batch[i] > g->batch[last])
+            swap_batches(g, i, last);
+}
+
 static bool prepare(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *record)
 {
     Product *product = &library->products[index];
     bool swapped = record->c_col != 1 && record->n > 1;
     *product = (Product){.gemm = swapped ? transposed(record) : *record, .swapped = swapped};
     const DtPlanGemm *g = &product->gemm;
+    merge_batches(&product->gemm);
     if (!is_float(g->dtype_a) || !is_float(g->dtype_b) || !is_float(g->dtype_c))
         return false;
     if (!is_matrix(g->m, g->k, g->a_row, g->a_col) || !is_matrix(g->k, g->n, g->b_row, g->b_col) ||
-        !is_matrix(g->m, g->n, g->c_row, g->c_col))
+        !is_matrix(g->m, g->n, g->c_row, g->c_col) || is_sparse_column(g))
         return false;
-    if (try_product(library, product, false))
+    if (g->n_batch > 0 && try_product(library, product, 1))
         return true;
-    return g->n_batch > 0 && try_product(library, product, true);
+    return try_product(library, product, 0);
 }
 
 /* ---- the step ---- */
@@ -407,7 +464,7 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
         if (!execute(library, product, (const char *)a + from_a, (const char *)b + from_b,
                      (char *)c + from_c))
             return false;
-        uint32_t d = product->loop ? g->n_batch : 0;
+        uint32_t d = g->n_batch - product->n_inside;
         while (d > 0 && ++at[d - 1] == g->batch[d - 1])
             at[--d] = 0;
         if (d == 0)

@@ -283,7 +283,7 @@ static void all_over_one(Case *c, uint8_t m)
     const DtOp *op = c->op;
     uint32_t n_results = declares(op->kind) ? op->n_out : 0, n = op->n_in + n_results;
     uint32_t choice[2 * MAX_OPERANDS] = {0};
-    const DtType *types[2 * MAX_OPERANDS];
+    const DtType *types[2 * MAX_OPERANDS] = {0};
     for (int tries = 0; tries < MAX_ONE; tries++) {
         for (uint32_t i = 0; i < n; i++)
             types[i] =

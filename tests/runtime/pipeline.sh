@@ -113,6 +113,7 @@ for layout in loop both; do
 done
 
 # ---- a stage dies, a stage stops, and everything goes on ----
+children() { cat "/proc/$1/task/$1/children" | tr ' ' '\n'; } # of a process, oldest first
 disturb() { # signal, further arguments
     signal=$1
     shift
@@ -124,8 +125,8 @@ disturb() { # signal, further arguments
         [ -s disturbed.jsonl ] && break
         sleep 0.1
     done
-    supervisor=$(pgrep -P $pid | head -1)
-    victim=$(pgrep -P "$supervisor" | sed -n 3p)
+    supervisor=$(children $pid | head -n 1)
+    victim=$(children "$supervisor" | sed -n 3p)
     kill "-$signal" "$victim"
     wait $pid
     code=$?

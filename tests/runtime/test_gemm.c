@@ -69,9 +69,8 @@ static float *numbers(int64_t n, uint32_t seed)
     return at;
 }
 
-static void compare(DtGemmKind kind, size_t index)
+static void compare(DtGemmKind kind, const DtPlanGemm *g, size_t index)
 {
-    const DtPlanGemm *g = &cases[index];
     DtPlan plan = {.gemms = g, .n_gemms = 1};
     DtArena *arena = dt_arena_new();
     DtGemms gemms;
@@ -96,6 +95,56 @@ static void compare(DtGemmKind kind, size_t index)
     free(expected);
     dt_gemm_close(&gemms);
     dt_arena_free(arena);
+}
+
+static uint32_t draw(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % below;
+}
+
+/* An operand of g whose axes (batches, rows, columns) lie in memory in some order, one of rows and columns
+ * innermost, perhaps with a gap behind it; batches it may lack. */
+static void lay_out(const DtPlanGemm *g, int64_t rows, int64_t cols, bool may_lack, uint32_t *seed, int64_t *batch,
+                    int64_t *row, int64_t *col)
+{
+    int64_t *strides[DT_PLAN_MAX_BATCH + 2], extents[DT_PLAN_MAX_BATCH + 2];
+    uint32_t n = 0;
+    bool transposed = draw(seed, 3) == 0;
+    strides[n] = transposed ? col : row, extents[n++] = transposed ? cols : rows;
+    for (uint32_t d = 0; d < g->n_batch; d++) {
+        batch[d] = 0;
+        if (!may_lack || draw(seed, 3) > 0)
+            strides[n] = &batch[d], extents[n++] = g->batch[d];
+    }
+    int64_t next = transposed ? rows : cols;
+    *(transposed ? row : col) = 1;
+    if (draw(seed, 4) == 0)
+        next += 3;
+    for (uint32_t left = n; left > 0; left--) {
+        uint32_t which = draw(seed, left);
+        *strides[which] = next;
+        next *= extents[which];
+        strides[which] = strides[left - 1], extents[which] = extents[left - 1];
+    }
+}
+
+/* Batches in any order of memory, some of them missing in an operand. */
+Test(gemm, batches_equal_plain)
+{
+    uint32_t seed = 1;
+    for (int i = 0; i < 300; i++) {
+        DtPlanGemm g = {F32, .accumulate = draw(&seed, 2), .n_batch = 1 + draw(&seed, 3)};
+        uint32_t most = draw(&seed, 4) ? 9 : 70;
+        g.m = 1 + draw(&seed, most), g.n = 1 + draw(&seed, most), g.k = 1 + draw(&seed, most);
+        for (uint32_t d = 0; d < g.n_batch; d++)
+            g.batch[d] = 1 + draw(&seed, 4);
+        lay_out(&g, g.m, g.k, true, &seed, g.a_batch, &g.a_row, &g.a_col);
+        lay_out(&g, g.k, g.n, true, &seed, g.b_batch, &g.b_row, &g.b_col);
+        lay_out(&g, g.m, g.n, false, &seed, g.c_batch, &g.c_row, &g.c_col);
+        compare(DT_GEMM_ONEDNN, &g, i);
+        compare(DT_GEMM_OPENBLAS, &g, i);
+    }
 }
 
 /* bf16 operands: oneDNN's sums are in f32, so a result rounded to bf16 may differ in its last
@@ -151,13 +200,13 @@ Test(gemm, bf16_equals_plain)
 Test(gemm, onednn_equals_plain)
 {
     for (size_t i = 0; i < DT_COUNT(cases); i++)
-        compare(DT_GEMM_ONEDNN, i);
+        compare(DT_GEMM_ONEDNN, &cases[i], i);
 }
 
 Test(gemm, openblas_equals_plain)
 {
     for (size_t i = 0; i < DT_COUNT(cases); i++)
-        compare(DT_GEMM_OPENBLAS, i);
+        compare(DT_GEMM_OPENBLAS, &cases[i], i);
 }
 
 /* ---- tiles ---- */

@@ -30,13 +30,21 @@ static const char *compiler(void)
     return cc && cc[0] ? cc : "cc";
 }
 
-int dt_hostcc_level(const char *target)
-{
-    if (strcmp(target, "cpu") == 0)
-        target = dt_hostcc_native();
-    bool known = strncmp(target, "cpu-v", 5) == 0 && target[5] >= '1' && target[5] <= '4' && target[6] == 0;
-    return known ? target[5] - '0' : 0;
-}
+/* ---- targets ---- */
+
+typedef struct Target {
+    const char *name;
+    enum { X86_64, ARM64, OTHER } machine;
+    const char *flags[2];
+} Target;
+
+/* Those of one machine from low to high: code for one runs where a higher one is native. */
+static const Target targets[] = {{"cpu-v1", X86_64, {"-march=x86-64"}},
+                                 {"cpu-v2", X86_64, {"-march=x86-64-v2"}},
+                                 {"cpu-v3", X86_64, {"-march=x86-64-v3"}},
+                                 {"cpu-v4", X86_64, {"-march=x86-64-v4", "-mprefer-vector-width=512"}},
+                                 {"cpu-arm64", ARM64, {"-march=armv8-a"}},
+                                 {"cpu-other", OTHER, {NULL}}};
 
 const char *dt_hostcc_native(void)
 {
@@ -51,9 +59,40 @@ const char *dt_hostcc_native(void)
         return "cpu-v3";
 #undef HAS
     return "cpu-v4";
+#elif defined(__aarch64__)
+    return "cpu-arm64";
 #else
-    return "cpu-v2";
+    return "cpu-other";
 #endif
+}
+
+static const Target *find_target(const char *name)
+{
+    if (strcmp(name, "cpu") == 0)
+        name = dt_hostcc_native();
+    for (size_t i = 0; i < DT_COUNT(targets); i++)
+        if (strcmp(targets[i].name, name) == 0)
+            return &targets[i];
+    return NULL;
+}
+
+uint32_t dt_hostcc_targets(const char **ret_names)
+{
+    const Target *here = find_target("cpu");
+    uint32_t n = 0;
+    ret_names[n++] = "cpu";
+    for (size_t i = 0; i < DT_COUNT(targets) && n < DT_HOSTCC_TARGETS; i++)
+        if (targets[i].machine == here->machine)
+            ret_names[n++] = targets[i].name;
+    return n;
+}
+
+bool dt_hostcc_known(const char *target) { return find_target(target) != NULL; }
+
+bool dt_hostcc_runs(const char *target)
+{
+    const Target *it = find_target(target), *here = find_target("cpu");
+    return it && it->machine == here->machine && it <= here;
 }
 
 /* ---- running it ---- */
@@ -183,10 +222,9 @@ static DtStatus begin(DtArena *arena, const char *target, const char *folder, Un
     const char *argv[DT_COUNT(flags) + 6];
     uint32_t n = 0;
     argv[n++] = compiler();
-    int level = dt_hostcc_level(target);
-    argv[n++] = level == 1 ? "-march=x86-64" : dt_arena_printf(arena, "-march=x86-64-v%d", level);
-    if (level == 4)
-        argv[n++] = "-mprefer-vector-width=512";
+    const Target *it = find_target(target);
+    for (size_t i = 0; it && i < DT_COUNT(it->flags) && it->flags[i]; i++)
+        argv[n++] = it->flags[i];
     for (uint32_t i = 0; i < DT_COUNT(flags); i++)
         argv[n++] = flags[i];
     argv[n++] = "-o";
@@ -248,10 +286,13 @@ DtStatus dt_hostcc_compile(DtArena *arena, const char *target, uint32_t n, const
     DtStatus status = version_of(arena, ret_version);
     if (!dt_status_ok(&status))
         return status;
+    const Target *it = find_target(target);
+    if (!it)
+        return dt_status_fail(DT_EXIT_FAILED, "there is no target %s", target);
     Unit *units = DT_NEW_ARRAY(arena, Unit, n + 1);
     const char *cache = cache_folder(arena);
     DtText key = {0};
-    dt_text_printf(&key, "%s\n%d\n", *ret_version, dt_hostcc_level(target));
+    dt_text_printf(&key, "%s\n%s\n", *ret_version, it->name);
     for (uint32_t i = 0; i < DT_COUNT(flags); i++)
         dt_text_printf(&key, "%s ", flags[i]);
     uint64_t seed = dt_hash_text(key.at, 0);

@@ -6,12 +6,18 @@
 #include "base/arena.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* "cpu-v4" for this processor; the level of a target name (cpu-v1 to cpu-v4), 0 if unknown. */
+enum { DT_HOSTCC_TARGETS = 8 };
+
+/* Targets: "cpu" is this processor, whose own name is native ("cpu-v4", "cpu-arm64"). ret_names
+ * (DT_HOSTCC_TARGETS of them) get those that the compiler here makes code for; the result is how many. */
 const char *dt_hostcc_native(void);
-int dt_hostcc_level(const char *target);
+uint32_t dt_hostcc_targets(const char **ret_names);
+bool dt_hostcc_known(const char *target);
+bool dt_hostcc_runs(const char *target); /* whether code for it runs on this processor */
 
 /* Compiles n C texts into shared objects (at most two at once), each found in the private cache if it was
  * compiled before. ret_binary[i], ret_len[i] in the arena. */

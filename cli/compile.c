@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/hostcc.h"
 #include "codegen/codegen.h"
 #include "frontend/config.h"
 #include "ir/pipeline.h"
@@ -127,22 +128,25 @@ static int run_passes(DtCli *cli, DtProgram *program, DtText *ret_serial)
 
 static int check_target(const DtCli *cli)
 {
-    static const char *const targets[] = {"cpu", "cpu-v2", "cpu-v3", "cpu-v4"};
-    for (size_t i = 0; i < DT_COUNT(targets); i++)
+    const char *targets[DT_HOSTCC_TARGETS], *list = "";
+    const uint32_t n = dt_hostcc_targets(targets);
+    for (uint32_t i = 0; i < n; i++) {
         if (!strcmp(cli->target, targets[i]))
             return DT_EXIT_OK;
+        list = dt_arena_printf(cli->arena, "%s%s%s", list, i ? ", " : "", targets[i]);
+    }
     if (!strncmp(cli->target, "sm_", 3))
-        return dt_cli_fail(
-            DT_EXIT_USAGE,
-            "kernels for %s cannot be made yet; targets are cpu, cpu-v2, cpu-v3, cpu-v4",
-            cli->target);
-    const char *nearest = dt_text_nearest(cli->target, targets, DT_COUNT(targets));
+        return dt_cli_fail(DT_EXIT_USAGE, "kernels for %s cannot be made yet; targets are %s",
+                           cli->target, list);
+    if (dt_hostcc_known(cli->target))
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "kernels for %s cannot be made on this machine; targets are %s",
+                           cli->target, list);
+    const char *nearest = dt_text_nearest(cli->target, targets, n);
     if (nearest)
         return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; did you mean %s?", cli->target,
                            nearest);
-    return dt_cli_fail(DT_EXIT_USAGE,
-                       "there is no target %s; targets are cpu, cpu-v2, cpu-v3, cpu-v4",
-                       cli->target);
+    return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; targets are %s", cli->target, list);
 }
 
 /* All source texts, in order of reading. */

@@ -8,7 +8,7 @@
 #include "plan/write.h"
 
 typedef struct DtCodegenOptions {
-    const char *target;      /* "cpu" (this machine), "cpu-v2", "cpu-v3", "cpu-v4" */
+    const char *target;      /* "cpu" (this machine) or another name of base/hostcc.h */
     const char *source;      /* path of the .dsl file, for messages */
     const char *source_folder; /* folder against which relative data paths count: relative to the plan's folder, or absolute */
     const char *compiler;    /* version text of dtc */

@@ -111,18 +111,14 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
 
 /* ---- machine code ---- */
 
-/* Code for a higher level than this processor's is compiled again (rebuild.c); it never comes here. */
+/* Code that this processor does not run is compiled again (rebuild.c); it never comes here. */
 static DtStatus check_target(const char *target)
 {
-    if (strcmp(target, "cpu") == 0 || dt_hostcc_level(target) == 0)
+    if (strcmp(target, "cpu") == 0 || !dt_hostcc_runs(target))
         return dt_status_fail(DT_EXIT_FAILED,
                               "the plan is for target `%.40s`, which this program cannot run; "
                               "compile it with --target=cpu",
                               target);
-#if !defined(__x86_64__)
-    return dt_status_fail(DT_EXIT_FAILED,
-                          "the plan holds x86-64 code (%s) and this is another processor", target);
-#endif
     return DT_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels compiled again from the C text in the plan, for this processor: when --rebuild asks for it, and when
- * the plan's machine code is for a higher level than this processor has. The text is canonical C, so the
+ * the plan's machine code is for another processor, or for a higher level than this one has. The text is canonical C, so the
  * numbers are those of the plan's own code. The supervisor compiles first, which fills the compiler's cache;
  * ranks find the results there. */
 #include "base/hostcc.h"
@@ -9,9 +9,9 @@
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan)
 {
     bool wanted = options->rebuild;
-    int here = dt_hostcc_level("cpu");
     for (uint32_t i = 0; i < plan->n_codes; i++)
-        wanted |= dt_hostcc_level(dt_plan_str(plan, plan->codes[i].target)) > here;
+        wanted |= !dt_hostcc_runs(dt_plan_str(plan, plan->codes[i].target)) &&
+                  dt_hostcc_known(dt_plan_str(plan, plan->codes[i].target));
     return wanted && plan->n_codes > 0;
 }
 

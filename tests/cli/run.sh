@@ -206,6 +206,7 @@ run program.dsl --parallel two -o plan --time-passes; exits 0; says 'host compil
 run program.dsl --parallel two -o plan --unfused; exits 0
 run program.dsl --parallel two -o plan --target=cpu-v3; exits 0
 run program.dsl --parallel two -o plan --target=pdp11; exits 2; says 'no target pdp11'
+run program.dsl --parallel two -o plan --target="$([ "$(uname -m)" = x86_64 ] && echo cpu-arm64 || echo cpu-v2)"; exits 2; says 'cannot be made on this machine'
 run program.dsl --parallel two -o plan --target=cpuv3; exits 2; says 'did you mean cpu-v3?'
 run program.dsl --parallel two -o plan --target=sm_90a; exits 2; says 'sm_90a'
 sed 's/optimizer = .*//' mini/train.dsl | sed 's/model.dsl/mini\/model.dsl/' >serial.dsl

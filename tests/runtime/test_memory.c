@@ -3,6 +3,7 @@
  * Not for builds with sanitizers, which have allocators of their own. */
 #include "tiny.h"
 
+#include "base/hostcc.h"
 #include "tests/count_calls.h"
 
 #include <criterion/criterion.h>
@@ -11,7 +12,7 @@
 static long calls_in_steps(DtGemmKind gemm)
 {
     Tiny tiny = {.arena = dt_arena_new()};
-    tiny_open(&tiny, tiny_build(tiny.arena, "cpu-v1", 0.1));
+    tiny_open(&tiny, tiny_build(tiny.arena, dt_hostcc_native(), 0.1));
     tiny.options.gemm = gemm;
     DtStatus status = tiny_load(&tiny);
     cr_assert(dt_status_ok(&status), "%s", status.message);

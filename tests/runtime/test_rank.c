@@ -4,6 +4,7 @@
  * trace. */
 #include "tiny.h"
 
+#include "base/hostcc.h"
 #include "base/philox.h"
 #include "runtime/rank.h"
 
@@ -20,7 +21,7 @@ static Tiny tiny;
 static void setup(void)
 {
     tiny = (Tiny){.arena = dt_arena_new()};
-    tiny_open(&tiny, tiny_build(tiny.arena, "cpu-v1", 0.3));
+    tiny_open(&tiny, tiny_build(tiny.arena, dt_hostcc_native(), 0.3));
 }
 
 static void teardown(void)
@@ -155,7 +156,7 @@ Test(rank, stops_when_another_rank_failed)
 Test(rank, a_loss_that_is_no_number_ends_the_run)
 {
     tiny_close(&tiny);
-    tiny_open(&tiny, tiny_build(tiny.arena, "cpu-v1", 1e30));
+    tiny_open(&tiny, tiny_build(tiny.arena, dt_hostcc_native(), 1e30));
     load();
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_FAILED);
     DtSlot *slot = tiny.run.rank.slot;
@@ -369,7 +370,7 @@ Test(rank, other_targets_are_refused)
 
 Test(rank, a_plan_without_code_says_so)
 {
-    DtPlanBuilder *b = tiny_build(tiny.arena, "cpu-v1", 0.1);
+    DtPlanBuilder *b = tiny_build(tiny.arena, dt_hostcc_native(), 0.1);
     b->codes.at[0].binary_len = 0;
     tiny_open(&tiny, b);
     DtStatus status = tiny_load(&tiny);
@@ -378,7 +379,7 @@ Test(rank, a_plan_without_code_says_so)
 
 Test(rank, a_missing_kernel_says_so)
 {
-    DtPlanBuilder *b = tiny_build(tiny.arena, "cpu-v1", 0.1);
+    DtPlanBuilder *b = tiny_build(tiny.arena, dt_hostcc_native(), 0.1);
     b->kernels.at[1].symbol = dt_write_str(b, "absent");
     tiny_open(&tiny, b);
     DtStatus status = tiny_load(&tiny);

@@ -31,6 +31,18 @@ void dt_text_add_n(DtText *text, const char *piece, size_t len)
 
 void dt_text_add(DtText *text, const char *piece) { dt_text_add_n(text, piece, strlen(piece)); }
 
+void dt_text_integer(DtText *text, int64_t value)
+{
+    char digits[24], *at = digits + sizeof digits;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do
+        *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0)
+        *--at = '-';
+    dt_text_add_n(text, at, (size_t)(digits + sizeof digits - at));
+}
+
 void dt_text_vprintf(DtText *text, const char *format, va_list args)
 {
     va_list again;
@@ -107,12 +119,23 @@ void dt_text_free(DtText *text)
 
 void dt_text_double(DtText *text, double value)
 {
+    char buf[40];
+    int digits = 1, significant = 1;
     if (isnan(value)) {
         dt_text_add(text, "nan");
         return;
     }
-    char buf[40];
-    for (int digits = 1; digits <= 17; digits++) {
+    if (value >= 0 && value < 10 && !signbit(value) && value == floor(value)) {
+        dt_text_integer(text, (int64_t)value);
+        return;
+    }
+    if (fabs(value) > 1e-300) { /* 15 digits are exact, so those behind the last that is not 0 say nothing */
+        snprintf(buf, sizeof buf, "%.14e", value);
+        for (const char *c = buf; *c && *c != 'e'; c++) /* the point counts as the first digit */
+            significant = *c >= '1' && *c <= '9' ? (int)(c - buf) - (value < 0) : significant;
+        digits = strtod(buf, NULL) != value ? 16 : significant > 1 ? significant : 1;
+    }
+    for (; digits <= 17; digits++) {
         snprintf(buf, sizeof buf, "%.*g", digits, value);
         if (strtod(buf, NULL) == value)
             break;

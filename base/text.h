@@ -17,6 +17,7 @@ typedef struct DtText {
 
 void dt_text_add(DtText *text, const char *piece);
 void dt_text_add_n(DtText *text, const char *piece, size_t len);
+void dt_text_integer(DtText *text, int64_t value);
 void dt_text_printf(DtText *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_text_vprintf(DtText *text, const char *format, va_list args);
 void dt_text_free(DtText *text);

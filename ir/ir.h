@@ -317,7 +317,7 @@ struct DtModule {
     DT_VEC(DtStore *) stores;
     DT_VEC(DtEntryPoint) entries;
     DtPipelineSchedule *pipeline; /* pipeline.h; NULL: every rank runs every entry */
-    DT_VEC(DtPadded) padded;      /* see passes/pad.c; not printed */
+    DT_VEC(DtPadded) padded;      /* see passes/pad.c */
 };
 
 /* The extent of a type's axis as the program has it, and the type with such extents. */

@@ -3,6 +3,7 @@
  * back:
  *
  *   mesh micro=4 time, data=2
+ *   padded vocab=50257 of 50304
  *   store 0 : param f32[layers=12, embed=64] path=h.g pattern=h.#.g loops=1 init=const(1, 0)
  *   func block : layer {
  *     arg %x.0 : f32[batch=8/data, embed=64]
@@ -88,7 +89,7 @@ static void print_value(Printer *p, const DtValue *value)
         dt_quote_add(p->text, value->name);
         dt_text_add(p->text, ".");
     }
-    dt_text_printf(p->text, "%u", p->numbers.number[value->id]);
+    dt_text_integer(p->text, p->numbers.number[value->id]);
 }
 
 static void print_values(Printer *p, DtValue *const *values, uint32_t n)
@@ -117,30 +118,47 @@ static void print_names(Printer *p, const char *const *names, uint32_t n)
     }
 }
 
+static void add_key(DtText *text, const char *key)
+{
+    dt_text_add(text, " ");
+    dt_text_add(text, key);
+    dt_text_add(text, "=");
+}
+
 static void print_key(Printer *p, const char *key, const char *name)
 {
     if (!name)
         return;
-    dt_text_printf(p->text, " %s=", key);
+    add_key(p->text, key);
     dt_quote_add(p->text, name);
 }
 
 static void print_count(Printer *p, const char *key, int64_t count)
 {
-    if (count)
-        dt_text_printf(p->text, " %s=%lld", key, (long long)count);
+    if (!count)
+        return;
+    add_key(p->text, key);
+    dt_text_integer(p->text, count);
 }
 
 static void print_flag(Printer *p, const char *flag, bool set)
 {
-    if (set)
-        dt_text_printf(p->text, " %s", flag);
+    if (!set)
+        return;
+    dt_text_add(p->text, " ");
+    dt_text_add(p->text, flag);
 }
 
 static void print_span(Printer *p, DtSpan span)
 {
-    if (span.file || span.lo || span.hi)
-        dt_text_printf(p->text, " @%u:%u-%u", span.file, span.lo, span.hi);
+    if (!span.file && !span.lo && !span.hi)
+        return;
+    dt_text_add(p->text, " @");
+    dt_text_integer(p->text, span.file);
+    dt_text_add(p->text, ":");
+    dt_text_integer(p->text, span.lo);
+    dt_text_add(p->text, "-");
+    dt_text_integer(p->text, span.hi);
 }
 
 static void print_init(Printer *p, const DtInit *init)
@@ -158,7 +176,7 @@ static void print_number(Printer *p, const char *key, double number)
     memcpy(&bits, &number, sizeof bits);
     if (!bits)
         return;
-    dt_text_printf(p->text, " %s=", key);
+    add_key(p->text, key);
     dt_text_double(p->text, number);
 }
 
@@ -306,8 +324,8 @@ static void print_op(Printer *p, const DtOp *op)
         print_values(p, op->out, op->n_out);
     else
         dt_text_add(p->text, "()");
-    dt_text_printf(p->text, " = %s",
-                   (unsigned)op->kind < DT_OP_COUNT ? dt_op_info[op->kind].text : "?");
+    dt_text_add(p->text, " = ");
+    dt_text_add(p->text, (unsigned)op->kind < DT_OP_COUNT ? dt_op_info[op->kind].text : "?");
     if (op->n_axes || op->n_axes2) {
         dt_text_add(p->text, "[");
         print_names(p, op->axes, op->n_axes);
@@ -427,6 +445,17 @@ static void print_mesh(Printer *p, const DtMesh *mesh)
     dt_text_add(p->text, "\n");
 }
 
+static void print_padded(Printer *p, const DtModule *module)
+{
+    for (uint32_t i = 0; i < module->padded.n; i++) {
+        const DtPadded *padded = &module->padded.at[i];
+        dt_text_add(p->text, "padded ");
+        dt_quote_add(p->text, padded->name);
+        dt_text_printf(p->text, "=%lld of %lld\n", (long long)padded->logical,
+                       (long long)padded->physical);
+    }
+}
+
 static void print_store(Printer *p, const DtModule *module, const DtStore *store)
 {
     dt_text_printf(p->text, "store %u : %s ", store->index,
@@ -480,6 +509,7 @@ void dt_irtext_print(const DtModule *module, DtText *ret_text)
 {
     Printer p = {.text = ret_text, .mesh = &module->mesh};
     print_mesh(&p, &module->mesh);
+    print_padded(&p, module);
     for (uint32_t i = 0; i < module->stores.n; i++)
         print_store(&p, module, module->stores.at[i]);
     for (uint32_t i = 0; i < module->funcs.n; i++)

@@ -211,6 +211,20 @@ static bool parse_mesh(DtIrReader *p)
     return true;
 }
 
+static bool parse_padded(DtIrReader *p)
+{
+    DtPadded padded = {.name = dt_irlex_name(&p->lex)};
+    if (!dt_irlex_expect(&p->lex, '=') ||
+        !dt_irlex_integer(&p->lex, 1, INT64_MAX - 1, &padded.logical))
+        return false;
+    if (!dt_irlex_take_word(&p->lex, "of"))
+        return dt_irlex_fail(&p->lex, "expected `of` and the extent with padding");
+    if (!dt_irlex_integer(&p->lex, padded.logical + 1, INT64_MAX, &padded.physical))
+        return false;
+    DT_PUSH(p->module->arena, p->module->padded, padded);
+    return true;
+}
+
 static bool parse_store(DtIrReader *p)
 {
     DtStore *store = DT_NEW(p->module->arena, DtStore);
@@ -314,6 +328,8 @@ static bool parse_module(DtIrReader *p)
     while (!p->lex.failed && p->lex.token != DT_IR_END) {
         if (dt_irlex_take_word(&p->lex, "mesh"))
             parse_mesh(p);
+        else if (dt_irlex_take_word(&p->lex, "padded"))
+            parse_padded(p);
         else if (dt_irlex_take_word(&p->lex, "store"))
             parse_store(p);
         else if (dt_irlex_take_word(&p->lex, "func"))
@@ -323,7 +339,7 @@ static bool parse_module(DtIrReader *p)
         else if (dt_irlex_take_word(&p->lex, "pipeline"))
             dt_irtext_read_pipeline(&p->lex, p->module);
         else
-            dt_irlex_fail(&p->lex, "expected `mesh`, `store`, `func`, `entry` or `pipeline`");
+            dt_irlex_fail(&p->lex, "expected `mesh`, `padded`, `store`, `func`, `entry` or `pipeline`");
     }
     return !p->lex.failed && resolve(p);
 }

@@ -293,8 +293,10 @@ static void print_mesh_axis(uint32_t number, const DtMesh *mesh, DtText *text)
 static void print_axis(const DtAxis *axis, bool extents, const DtMesh *mesh, DtText *text)
 {
     dt_quote_add(text, axis->name);
-    if (extents)
-        dt_text_printf(text, "=%lld", (long long)axis->extent);
+    if (extents) {
+        dt_text_add(text, "=");
+        dt_text_integer(text, axis->extent);
+    }
     for (uint32_t i = 0; i < axis->n_split; i++) {
         dt_text_add(text, i ? "." : "/");
         print_mesh_axis(axis->split[i], mesh, text);
@@ -306,7 +308,8 @@ static void print_axis(const DtAxis *axis, bool extents, const DtMesh *mesh, DtT
 static void print_type(const DtType *type, bool extents, const DtMesh *mesh, DtText *text)
 {
     static const char *const reduces[] = {"sum", "max", "min"};
-    dt_text_printf(text, "%s[", dt_dtype_name(type->dtype));
+    dt_text_add(text, dt_dtype_name(type->dtype));
+    dt_text_add(text, "[");
     for (uint32_t i = 0; i < type->rank; i++) {
         if (i)
             dt_text_add(text, ", ");

@@ -11,8 +11,8 @@
  * of the serial one, and that no sum is left pending that nobody completes.
  *
  * What is trusted: the local rules (one table), and that equal expressions have equal values up to the order of
- * additions and to a rounding to 16 bits and back. The order of a schedule, slots and addresses are not looked
- * at here. */
+ * additions and to a rounding to 16 bits and back; of padding (cert_pad.c), that sources begin with zeros in it and
+ * that finite numbers times zero are zero. The order of a schedule, slots and addresses are not looked at here. */
 #ifndef DT_VERIFY_CERT_H
 #define DT_VERIFY_CERT_H
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions and loops: from the nodes of the inputs to the nodes of the results, each op's placement checked on
- * the way.
+ * the way. A function is evaluated once for the same operands in the same loops.
  *
- * A loop's body is evaluated once, for "the iteration". What the loop carries is a symbol in it,
- * `carried`; a stacked operand is the `slice` of a stack. A carried value is the node `chain`: where the loop starts,
- * and, of it and all carried values that it depends on, what they start from and what the body makes of
- * them. Outside the body "its value at the iteration" is `at(chain)`, its value behind the loop `behind(chain)`. So:
+ * A loop's body is evaluated for "the iteration". What the loop carries is a symbol in it, `carried`; a stacked
+ * operand is one `part` of a stack. A carried value is the node `chain`: where the loop starts, and, of it and all
+ * carried values that it depends on, what they start from and what the body makes of them. "Its value at the
+ * iteration" is `at(chain)`, its value behind the loop `behind(chain)`; the body is evaluated again with the
+ * former in place of the symbols for what leaves the loop. So:
  *  - A stack that one loop has left and another over the same iterations reads is what the first body computed
  *    there. A value that is computed again has the number of the one that was saved.
  *  - A loop that continues where another with the same body ended is that loop: a loop cut into pipeline stages has
@@ -17,107 +18,73 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, MEMOS = 1 << 10 };
+
+static const char stack_kind[] = "stack", part_kind[] = "part", chain_kind[] = "chain",
+                  behind_kind[] = "behind", at_kind[] = "at", total_kind[] = "total",
+                  iteration_kind[] = "iteration";
+
+/* A function evaluated for operands. */
+typedef struct CertMemo Memo;
+struct CertMemo {
+    const CertFunc *func;
+    const char *context; /* names the loops around it */
+    CertValue *in, *out;
+    uint32_t values;
+    bool *needs;        /* of a loop's body: see Chains */
+    CertNode ***bodies; /* by carried value: what its chain consists of, beside where it starts */
+    Memo *next;
+};
 
 bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
 {
     va_list args;
+    uint32_t line = 1;
     if (state->problem->len)
         return false;
     va_start(args, format);
     dt_text_vprintf(state->problem, format, args);
     va_end(args);
-    if (op)
-        dt_text_printf(state->problem, " (function %s, line %u of the program %s)",
-                       state->func ? state->func->name : "?", op->line, op->where);
+    if (!op)
+        return false;
+    for (const char *c = state->program->text; c < op->at; c++)
+        line += *c == '\n';
+    const char *end = op->at + strcspn(op->at, "\n"), *span = end;
+    while (span > op->at && *span != ' ')
+        span--;
+    dt_text_printf(state->problem, " (function %s, line %u of the program %.*s)",
+                   state->func ? state->func->name : "?", line, (int)(end - span), span);
     return false;
 }
 
-const CertType *dt_certfunc_open(CertState *state, const CertType *type, const char *loop)
-{
-    const CertAxis *axis = loop ? dt_certtext_axis(type, loop) : NULL;
-    if (!axis)
-        return type;
-    CertType *copy = DT_NEW(state->arena, CertType);
-    *copy = *type;
-    copy->axes[axis - type->axes].extent = -1;
-    return copy;
-}
+/* ---- ops ---- */
 
-static bool is(const CertOp *op, const char *kind) { return strcmp(op->kind, kind) == 0; }
-
-/* What an op's text says beside its operands and result. */
-static const char *attributes_of(const CertOp *op, const char *context, const CertValue *in)
+static const CertNode *only(const CertNode *x, const char *kind, uint32_t n)
 {
-    DtText text = {0};
-    const char *window = is(op, "window") || is(op, "fold") ? dt_certhalo_attributes(op, in) : NULL;
-    if (window)
-        return window;
-    dt_text_add(&text, op->attributes);
-    if (is(op, "shift"))
-        dt_text_printf(&text, " [%s]", dt_certrule_shifted(in[0].type, op->mesh)->name);
-    const char *axes[CERT_RANK];
-    for (uint32_t i = 0; i < op->n_axes; i++) { /* the order of what is summed over is free */
-        uint32_t k = i;
-        for (; (is(op, "reduce") || is(op, "dot")) && k > 0 && strcmp(axes[k - 1], op->axes[i]) > 0;
-             k--)
-            axes[k] = axes[k - 1];
-        axes[k] = op->axes[i];
-    }
-    for (uint32_t i = 0; i < op->n_axes; i++)
-        dt_text_printf(&text, " [%s]", axes[i]);
-    for (uint32_t i = 0; i < op->n_axes2; i++)
-        dt_text_printf(&text, " ;[%s]", op->axes2[i]);
-    if (is(op, "rng"))
-        dt_text_printf(&text, " %s %s %s", context, op->path ? op->path : "",
-                       op->text ? op->text : "");
-    if (is(op, "reduce") && in[0].loop)
-        for (uint32_t i = 0; i < op->n_axes; i++)
-            if (op->axes[i] == in[0].loop)
-                dt_text_printf(
-                    &text, " over=%lld:%lld", (long long)in[0].first,
-                    (long long)(in[0].first + dt_certtext_axis(in[0].type, in[0].loop)->extent));
-    const char *result = dt_intern_n(text.at, text.len);
-    dt_text_free(&text);
-    return result;
+    return dt_cert_is(x->kind, kind) && x->n_in == n ? x : NULL;
 }
 
 /* x of reduce[@m](where(iota[@m] == 0, x, 0)), which is x kept on the first rank; or NULL. */
 static CertNode *kept_on_first(const CertOp *op, const CertValue *in)
 {
-    const CertNode *where = in[0].node;
-    if (!is(op, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@' ||
-        strcmp(op->reduce, "sum") != 0 || strcmp(where->kind, "where") != 0 ||
-        !dt_certnode_is_zero(where->in[2]))
+    if (!dt_cert_is(op->kind, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@')
         return NULL;
-    const CertNode *first = where->in[0];
-    if (strcmp(first->kind, "eq") != 0 || strcmp(first->in[0]->kind, "iota") != 0 ||
-        !dt_certnode_is_zero(first->in[1]))
+    const CertNode *where = only(in[0].node, "where", 3);
+    const CertNode *first = where ? only(where->in[0], "eq", 2) : NULL;
+    const CertShape *iota = first && only(first->in[0], "iota", 0) ? first->in[0]->shape : NULL;
+    if (!iota || !dt_cert_is(op->reduce, "sum") || !dt_certnode_is_zero(where->in[2]) ||
+        !dt_certnode_is_zero(first->in[1]) || iota->rank != 1 || iota->axes[0] != op->axes[0])
         return NULL;
-    if (first->in[0]->rank != 1 || first->in[0]->axes[0] != op->axes[0])
-        return NULL;
-    for (uint32_t i = 0; i < where->in[1]->rank; i++)
-        if (where->in[1]->axes[i] == op->axes[0])
+    for (uint32_t i = 0; i < where->in[1]->shape->rank; i++)
+        if (where->in[1]->shape->axes[i] == op->axes[0])
             return NULL;
     return where->in[1];
-}
-
-static bool moves_only(const CertOp *op)
-{
-    static const char *const kinds[] = {"bind",       "all_reduce", "reduce_scatter",
-                                        "all_gather", "all_to_all", "shard"};
-    for (size_t i = 0; i < DT_COUNT(kinds); i++)
-        if (is(op, kinds[i]))
-            return true;
-    return false;
 }
 
 /* Iterations that the result covers: those of the operands, which agree. */
 static bool range_of(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value)
 {
-    ret_value->loop = NULL;
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!in[i].loop || !dt_certtext_axis(ret_value->type, in[i].loop))
             continue;
@@ -129,53 +96,122 @@ static bool range_of(CertState *state, const CertOp *op, const CertValue *in, Ce
     return true;
 }
 
+/* The node of a result where more than its operands and attributes matters: random draws have the place of their
+ * loops, reductions over iterations say which. */
+static CertNode *node_of(CertState *state, const CertOp *op, const char *context,
+                         const CertValue *in, const CertShape *shape, CertNode *const *nodes,
+                         uint32_t index)
+{
+    const CertAxis *loop = op->n_in && in[0].loop ? dt_certtext_axis(in[0].type, in[0].loop) : NULL;
+    CertNode parts = {.kind = op->kind, .attributes = op->attributes, .shape = shape,
+                      .n_in = op->n_in, .in = nodes, .index = index};
+    if (dt_cert_is(op->kind, "rng")) {
+        parts.attributes = dt_intern_printf("%s %s %s %s", op->attributes, context,
+                                            op->path ? op->path : "", op->text);
+        return dt_certnode_make(state->nodes, parts);
+    }
+    if (dt_cert_is(op->kind, "shift")) {
+        const CertAxis *axis = dt_certrule_shifted(in[0].type, op->mesh);
+        parts.attributes = dt_intern_printf("%s [%s]", op->attributes, axis->name);
+        return dt_certnode_make(state->nodes, parts);
+    }
+    if (dt_cert_is(op->kind, "window") || dt_cert_is(op->kind, "fold")) {
+        const char *attributes = dt_certhalo_attributes(op, in);
+        parts.attributes = attributes ? attributes : op->attributes;
+        return dt_certnode_make(state->nodes, parts);
+    }
+    if (dt_cert_is(op->kind, "relabel")) {
+        CertNode *merged = dt_certhalo_merge(state, op, nodes[0], shape);
+        if (merged)
+            return merged;
+    }
+    for (uint32_t i = 0; loop && dt_cert_is(op->kind, "reduce") && i < op->n_axes; i++)
+        if (op->axes[i] == in[0].loop) {
+            parts.lo = in[0].first;
+            parts.hi = in[0].first + loop->extent;
+            return dt_certnode_make(state->nodes, parts);
+        }
+    return dt_certnode_op(state->nodes, op, shape, nodes, index);
+}
+
 static bool plain_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
                      CertValue *out)
 {
-    CertNode **nodes = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in + 1);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        nodes[i] = in[i].node;
-    if (is(op, "pack") || is(op, "unpack"))
+    CertNode *few[16], **nodes = op->n_in <= 16 ? few : DT_NEW_ARRAY(state->arena, CertNode *, op->n_in);
+    const CertProgram *program = state->program;
+    bool buckets = false;
+    if (dt_cert_is(op->kind, "pack") || dt_cert_is(op->kind, "unpack"))
         return dt_certpack_op(state, op, in, out);
-    if (!dt_certrule_check(state, op, in))
+    if (!dt_certrule_check(state, op, in) || (program->n_padded && !dt_certpad_check(state, op, in)))
         return false;
-    bool on_buckets = false;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        on_buckets = on_buckets || dt_certpack_is(in[i].node);
-    const char *attributes = attributes_of(op, context, in);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        nodes[i] = in[i].node;
+        buckets = buckets || dt_certpack_is(nodes[i]);
+    }
+    bool moves = op->rule->moves || dt_cert_is(op->kind, "bind");
+    CertNode *same = moves                  ? nodes[0]
+                     : buckets || !op->n_in ? NULL
+                                            : kept_on_first(op, in);
+    if (!same && !buckets && op->n_in)
+        same = dt_certpad_identity(op, in);
     for (uint32_t i = 0; i < op->n_out; i++) {
-        out[i].type = op->types[i];
         if (!range_of(state, op, in, &out[i]))
             return false;
-        const CertType *type = dt_certfunc_open(state, op->types[i], out[i].loop);
-        CertNode *kept = op->n_in ? kept_on_first(op, in) : NULL;
-        if (!kept && is(op, "relabel"))
-            kept = dt_certhalo_merge(state, op, nodes[0], type);
-        if (moves_only(op)) {
-            out[i].node = nodes[0];
-        } else if (on_buckets) {
-            if (!dt_certpack_map(state, op, attributes, in, i, &out[i]))
-                return false;
-        } else if (kept) {
-            out[i].node = kept;
-        } else if (is(op, "add")) {
-            out[i].node = dt_certnode_sum(state->nodes, type, op->n_in, nodes);
-        } else if (is(op, "cast")) {
-            out[i].node = dt_certnode_cast(state->nodes, type, nodes[0]);
-        } else {
-            out[i].node =
-                dt_certnode_make(state->nodes, op->kind, attributes, type, op->n_in, nodes, i);
-        }
+        out[i].node = same;
+        if (!same && buckets && !dt_certpack_map(state, op, in, i, &out[i]))
+            return false;
+        if (!same && !buckets)
+            out[i].node = node_of(state, op, context, in,
+                                  dt_certnode_shape(state->nodes, op->types[i], out[i].loop), nodes, i);
+        if (program->n_padded)
+            dt_certpad_fill(state, op, in, &out[i]);
     }
     return true;
 }
 
-/* ---- calls and loops ---- */
+/* ---- functions ---- */
 
-static bool same_types(CertState *state, const CertOp *op, const CertType *have,
+static bool run(CertState *state, const CertFunc *func, const char *context,
+                const CertValue *inputs, CertValue *ret_results);
+
+/* What func makes of these operands, all of which are known; NULL after a problem. */
+static Memo *evaluate(CertState *state, const CertFunc *func, const char *context,
+                      const CertValue *in)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)func->same ^ (uint64_t)(uintptr_t)context;
+    size_t size = func->n_args * sizeof in[0];
+    for (uint32_t i = 0; i < func->n_args; i++)
+        hash = (hash ^ in[i].node->id) * UINT64_C(0x9E3779B97F4A7C15);
+    if (!state->memo)
+        state->memo = DT_NEW_ARRAY(state->arena, Memo *, MEMOS);
+    Memo **slot = &state->memo[(hash ^ hash >> 32) % MEMOS];
+    for (Memo *m = *slot; m; m = m->next)
+        if (m->func == func->same && m->context == context &&
+            (size == 0 || memcmp(m->in, in, size) == 0)) {
+            state->values += m->values;
+            return m;
+        }
+    Memo *memo = DT_NEW(state->arena, Memo);
+    *memo = (Memo){.func = func->same, .context = context, .next = *slot};
+    memo->in = DT_NEW_ARRAY(state->arena, CertValue, func->n_args);
+    memo->out = DT_NEW_ARRAY(state->arena, CertValue, func->results.n);
+    if (size)
+        memcpy(memo->in, in, size);
+    const CertFunc *outer = state->func;
+    uint32_t values = state->values;
+    if (!run(state, func, context, in, memo->out))
+        return NULL;
+    state->func = outer;
+    memo->values = state->values - values;
+    memo->next = *slot; /* evaluating it has filled the table */
+    *slot = memo;
+    return memo;
+}
+
+static bool same_types(CertState *state, const CertOp *op, const CertType *have, uint32_t skip,
                        const CertType *want, const char *what)
 {
-    return dt_certrule_same(have, want) ||
+    return dt_certrule_same(have, skip, have->partial, want) ||
            dt_certfunc_fail(state, op, "%s of `%s` lies otherwise than its function says", what,
                             op->func);
 }
@@ -183,18 +219,20 @@ static bool same_types(CertState *state, const CertOp *op, const CertType *have,
 static bool call_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
                     CertValue *out)
 {
-    const CertFunc *func = dt_certtext_func(state->program, op->func), *outer = state->func;
+    const CertFunc *func = dt_certtext_func(state->program, op->func ? op->func : "");
     if (!func || func->n_args != op->n_in || func->results.n != op->n_out)
         return dt_certfunc_fail(state, op,
                                 "a call of a function that is not there or takes other operands");
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (!same_types(state, op, in[i].type, func->args.at[i], "an argument"))
+        if (!same_types(state, op, in[i].type, 0, func->args.at[i], "an argument"))
             return false;
-    bool ok = dt_certfunc_run(state, func, context, in, out);
-    for (uint32_t i = 0; ok && i < op->n_out; i++)
-        ok = same_types(state, op, out[i].type, op->types[i], "a result");
-    state->func = outer;
-    return ok;
+    const Memo *memo = evaluate(state, func, context, in);
+    for (uint32_t i = 0; memo && i < op->n_out; i++) {
+        out[i] = memo->out[i];
+        if (!same_types(state, op, out[i].type, 0, op->types[i], "a result"))
+            return false;
+    }
+    return memo != NULL;
 }
 
 /* ---- chains: what a loop carries ---- */
@@ -202,240 +240,263 @@ static bool call_op(CertState *state, const CertOp *op, const char *context, con
 typedef struct Chains {
     CertState *state;
     const char *symbols; /* attributes of this loop's symbols */
-    uint32_t n;
-    CertNode *const *from, *const *made;
-    bool *needs; /* n x n: chain i depends on chain k */
+    uint32_t n, n_out;
+    Memo *memo;         /* the body, of symbols */
+    const bool *needs;  /* n + 1 rows of n: chain i depends on chain k; what leaves the loop stacked does */
+    const CertValue *from;
     CertNode **chain;
     int64_t start;
-    uint32_t *order; /* of the chain being made: its number of each carried value */
 } Chains;
 
-static void find_symbols(const Chains *c, const CertNode *x, bool *seen, bool *needs)
+static bool *find_needs(const Chains *c)
 {
-    if (seen[x->id])
-        return;
-    seen[x->id] = true;
-    if (x->attributes == c->symbols && strcmp(x->kind, "carried") == 0)
-        needs[x->index] = true;
-    for (uint32_t i = 0; i < x->n_in; i++)
-        find_symbols(c, x->in[i], seen, needs);
-}
-
-static void find_needs(Chains *c)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < c->n; i++)
-        most = c->made[i]->id > most ? c->made[i]->id : most;
-    for (uint32_t i = 0; i < c->n; i++) { /* operands are older than what is made of them */
-        find_symbols(c, c->made[i], DT_NEW_ARRAY(c->state->arena, bool, most + 1),
-                     &c->needs[i * c->n]);
-        c->needs[i * c->n + i] = true;
+    bool *needs = DT_NEW_ARRAY(c->state->arena, bool, (c->n + 1) * (c->n + 1));
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        bool *row = &needs[(i < c->n ? i : c->n) * c->n];
+        dt_certnode_symbols(c->state->nodes, c->memo->out[i].node, c->symbols, i <= c->n, row);
+        if (i < c->n)
+            row[i] = true;
     }
     for (uint32_t k = 0; k < c->n; k++)
-        for (uint32_t i = 0; i < c->n; i++)
-            for (uint32_t j = 0; j < c->n; j++)
-                c->needs[i * c->n + j] |= c->needs[i * c->n + k] && c->needs[k * c->n + j];
+        for (uint32_t i = 0; i <= c->n; i++)
+            for (uint32_t j = 0; needs[i * c->n + k] && j < c->n; j++)
+                needs[i * c->n + j] |= needs[k * c->n + j];
+    return needs;
 }
 
-static CertNode *numbered(void *data, CertNode *node)
+/* What the body makes of k and all that it depends on, k first, in bound symbols. */
+static CertNode **bodies_of(const Chains *c, uint32_t k)
 {
-    Chains *c = data;
-    if (node->attributes != c->symbols || strcmp(node->kind, "carried") != 0)
-        return NULL;
-    CertType type = dt_certnode_type(node);
-    return dt_certnode_make(c->state->nodes, "carried", "", &type, 0, NULL, c->order[node->index]);
+    DtArena *arena = c->state->arena;
+    uint32_t *order = DT_NEW_ARRAY(arena, uint32_t, c->n), n = 1;
+    CertNode **bodies = DT_NEW_ARRAY(arena, CertNode *, c->n);
+    bool fresh = true;
+    for (uint32_t i = 0; i < c->n; i++)
+        order[i] = i == k ? 0 : c->needs[k * c->n + i] ? n++ : 0;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->needs[k * c->n + i]) {
+            bodies[order[i]] = dt_certnode_bind(c->state->nodes, c->memo->out[i].node, c->symbols,
+                                                order, fresh);
+            fresh = false;
+        }
+    return bodies;
 }
 
 /* The chain of carried value k that starts from from[] at start. */
 static CertNode *make_chain(Chains *c, uint32_t k, CertNode *const *from, const char *attributes)
 {
-    CertNode **in = DT_NEW_ARRAY(c->state->arena, CertNode *, 2 * c->n + 1);
-    uint32_t n = 0;
-    c->order[k] = n++;
-    for (uint32_t i = 0; i < c->n; i++)
-        if (i != k && c->needs[k * c->n + i])
-            c->order[i] = n++;
-    CertReplace *replace = dt_certnode_replacing(c->state->nodes, numbered, c);
+    CertNode **in = DT_NEW_ARRAY(c->state->arena, CertNode *, 2 * c->n);
+    Memo *memo = c->memo;
+    uint32_t n = 1;
+    if (!memo->bodies)
+        memo->bodies = DT_NEW_ARRAY(c->state->arena, CertNode **, c->n);
+    if (!memo->bodies[k])
+        memo->bodies[k] = bodies_of(c, k);
     for (uint32_t i = 0; i < c->n; i++)
         if (c->needs[k * c->n + i]) {
-            in[2 * c->order[i]] = from[i];
-            in[2 * c->order[i] + 1] = dt_certnode_replace(replace, c->made[i]);
+            uint32_t at = i == k ? 0 : n++;
+            in[2 * at] = from[i];
+            in[2 * at + 1] = memo->bodies[k][at];
         }
-    return dt_certnode_make(c->state->nodes, "chain", attributes, NULL, 2 * n, in, 0);
+    return dt_certnode_make(c->state->nodes, (CertNode){.kind = chain_kind, .attributes = attributes,
+                                                        .n_in = 2 * n, .in = in});
 }
 
-/* The chain that this loop continues: every value that k depends on comes from the end of the same loop. NULL if it
- * begins one. */
-static CertNode *continued(Chains *c, uint32_t k)
+static CertNode *chain_of(Chains *c, uint32_t k)
 {
-    const char *end = dt_intern_printf("end=%lld", (long long)c->start);
-    CertNode **from = DT_NEW_ARRAY(c->state->arena, CertNode *, c->n + 1);
+    CertNode **from = DT_NEW_ARRAY(c->state->arena, CertNode *, c->n);
+    CertNode *first = c->from[k].node;
+    bool goes_on = true; /* every value that k depends on comes from the end of the same loop */
+    if (c->chain[k])
+        return c->chain[k];
     for (uint32_t i = 0; i < c->n; i++) {
-        from[i] = c->from[i];
-        if (!c->needs[k * c->n + i])
-            continue;
-        if (strcmp(c->from[i]->kind, "behind") != 0 || c->from[i]->attributes != end)
-            return NULL;
-        from[i] = c->from[i]->in[0]->in[0];
+        CertNode *x = c->from[i].node;
+        bool behind = x->kind == behind_kind && x->lo == c->start;
+        goes_on = goes_on && (behind || !c->needs[k * c->n + i]);
+        from[i] = behind ? x->in[0]->in[0] : x;
     }
-    CertNode *chain = c->from[k]->in[0];
-    return make_chain(c, k, from, chain->attributes) == chain ? chain : NULL;
+    if (goes_on && make_chain(c, k, from, first->in[0]->attributes) == first->in[0])
+        return c->chain[k] = first->in[0];
+    for (uint32_t i = 0; i < c->n; i++)
+        from[i] = c->from[i].node;
+    return c->chain[k] = make_chain(c, k, from,
+                                    dt_intern_printf("%s %lld", c->symbols, (long long)c->start));
 }
 
-static void make_chains(Chains *c)
+static bool is_own(const Chains *c, const CertNode *x, uint32_t k)
 {
-    find_needs(c);
-    for (uint32_t k = 0; k < c->n; k++) {
-        CertNode *chain = continued(c, k);
-        c->chain[k] =
-            chain ? chain
-                  : make_chain(c, k, c->from,
-                               dt_intern_printf("%s %lld", c->symbols, (long long)c->start));
-    }
+    return (x->kind == dt_certkind_carried && x->attributes == c->symbols && x->index == k) ||
+           (x->kind == at_kind && x->in[0] == c->chain[k]);
 }
 
 /* Carried value k behind the loop if the body only adds to it what does not depend on it: what it started from and
- * the sum over the iterations, which several loops may share; NULL if it is no such. */
-static CertNode *accumulated(Chains *c, uint32_t k, const char *context, int64_t lo, int64_t hi,
-                             CertReplace *replace)
+ * the sum over the iterations, which several loops may share; NULL if it is no such. last: made where what the
+ * loop carries are chains. */
+static CertNode *accumulated(const Chains *c, uint32_t k, const CertLoop *loop, const char *context,
+                             const CertNode *last)
 {
-    const CertNode *sum = c->made[k];
-    CertNode **terms = DT_NEW_ARRAY(c->state->arena, CertNode *, sum->n_in + 2);
+    const CertNode *sum = c->memo->out[k].node;
+    CertNodes *nodes = c->state->nodes;
     uint32_t n = 0, own = 0;
-    if (strcmp(sum->kind, "add") != 0)
+    if (!dt_cert_is(sum->kind, "add") || !dt_cert_is(last->kind, "add"))
         return NULL;
     for (uint32_t i = 0; i < sum->n_in; i++) {
-        CertNode *term = sum->in[i];
-        bool *needs = DT_NEW_ARRAY(c->state->arena, bool, c->n + 1);
-        if (term->attributes == c->symbols && strcmp(term->kind, "carried") == 0 &&
-            term->index == k) {
+        bool *needs = DT_NEW_ARRAY(c->state->arena, bool, c->n);
+        if (is_own(c, sum->in[i], k)) {
             own++;
             continue;
         }
-        find_symbols(c, term, DT_NEW_ARRAY(c->state->arena, bool, term->id + 1), needs);
+        dt_certnode_symbols(nodes, sum->in[i], c->symbols, true, needs);
         for (uint32_t j = 0; j < c->n; j++)
             if (needs[j] && c->needs[j * c->n + k])
                 return NULL;
-        terms[n++] = dt_certnode_replace(replace, term);
     }
-    if (own != 1)
+    CertNode **terms = DT_NEW_ARRAY(c->state->arena, CertNode *, last->n_in + 1);
+    for (uint32_t i = 0; i < last->n_in; i++) {
+        CertNode *term = last->in[i];
+        if (is_own(c, term, k))
+            continue;
+        CertNode *stack = dt_certnode_make(nodes, (CertNode){.kind = stack_kind, .attributes = context,
+                                                             .shape = term->shape, .n_in = 1, .in = &term});
+        terms[n++] = dt_certnode_make(nodes, (CertNode){.kind = total_kind, .attributes = context,
+                                                        .shape = term->shape, .n_in = 1, .in = &stack,
+                                                        .lo = loop->first,
+                                                        .hi = loop->first + loop->count});
+    }
+    if (own != 1 || n + 1 != last->n_in)
         return NULL;
-    CertType type = dt_certnode_type(sum), part;
-    for (uint32_t i = 0; i < n; i++) {
-        part = dt_certnode_type(terms[i]);
-        CertNode *stack =
-            dt_certnode_make(c->state->nodes, "stack", context, &part, 1, &terms[i], 0);
-        terms[i] = dt_certnode_make(
-            c->state->nodes, "reduce",
-            dt_intern_printf("iterations %s over=%lld:%lld", context, (long long)lo, (long long)hi),
-            &part, 1, &stack, 0);
-    }
-    terms[n++] = c->from[k];
-    return dt_certnode_sum(c->state->nodes, &type, n, terms);
+    terms[n++] = c->from[k].node;
+    return dt_certnode_sum(nodes, sum->shape, n, terms);
 }
 
-static CertNode *at_iteration(void *data, CertNode *node)
-{
-    Chains *c = data;
-    if (node->attributes != c->symbols || strcmp(node->kind, "carried") != 0)
-        return NULL;
-    CertType type = dt_certnode_type(node);
-    return dt_certnode_make(c->state->nodes, "at", "", &type, 1, &c->chain[node->index], 0);
-}
+/* ---- loops ---- */
 
-/* What is done to each member of a bucket. */
-typedef struct Member {
+typedef struct Stack {
     CertState *state;
     const char *context, *axis;
-} Member;
+} Stack;
 
-static CertNode *slice_of(CertState *state, CertNode *stack, const char *context,
-                          const CertType *type);
-
-/* The type of a member without (slice), or before it gets (stack), its loop axis. */
-static CertType member_type(const CertNode *node)
+/* One iteration's part of a stacked value, in the loop that context names. */
+static CertNode *part_of(void *data, CertNode *node)
 {
-    CertType type = {.dtype = node->dtype};
-    for (uint32_t i = 0; i < node->rank; i++)
-        if (node->extents[i] >= 0)
-            type.axes[type.rank++] = (CertAxis){.name = node->axes[i], .extent = node->extents[i]};
-    return type;
-}
-
-static CertNode *slice_member(void *data, CertNode *member)
-{
-    Member *m = data;
-    CertType type = member_type(member);
-    return slice_of(m->state, member, m->context, &type);
-}
-
-static CertNode *stack_of(CertState *state, CertNode *node, const char *axis, const char *context,
-                          const CertType *type);
-
-static CertNode *stack_member(void *data, CertNode *member)
-{
-    Member *m = data;
-    CertType type = member_type(member);
-    return stack_of(m->state, member, m->axis, m->context, &type);
+    const Stack *s = data;
+    if (node->kind == stack_kind && node->attributes == s->context)
+        return node->in[0];
+    return dt_certnode_make(s->state->nodes,
+                            (CertNode){.kind = part_kind, .attributes = s->context,
+                                       .shape = dt_certnode_sliced(s->state->nodes, node->shape),
+                                       .n_in = 1, .in = &node});
 }
 
 /* What the iterations of the loop that context names leave, stacked along axis. */
-static CertNode *stack_of(CertState *state, CertNode *node, const char *axis, const char *context,
-                          const CertType *type)
+static CertNode *stack_of(void *data, CertNode *node)
 {
-    Member member = {state, context, axis};
-    if (dt_certpack_is(node))
-        return dt_certpack_each(state, node, stack_member, &member);
-    CertType whole = *type;
-    whole.axes[whole.rank++] = (CertAxis){.name = axis, .extent = -1};
-    return dt_certnode_make(state->nodes, "stack", context, &whole, 1, &node, 0);
+    const Stack *s = data;
+    return dt_certnode_make(s->state->nodes,
+                            (CertNode){.kind = stack_kind, .attributes = s->context,
+                                       .shape = dt_certnode_stacked(s->state->nodes, node->shape, s->axis),
+                                       .n_in = 1, .in = &node});
 }
 
-/* One iteration's part of a stacked value, in the loop that context names. */
-static CertNode *slice_of(CertState *state, CertNode *stack, const char *context,
-                          const CertType *type)
+static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole,
+                       const CertType *part)
 {
-    Member member = {state, context, NULL};
-    if (dt_certpack_is(stack))
-        return dt_certpack_each(state, stack, slice_member, &member);
-    if (strcmp(stack->kind, "stack") == 0 && stack->attributes == context)
-        return stack->in[0];
-    return dt_certnode_make(state->nodes, "slice", context, type, 1, &stack, 0);
+    const CertAxis *axis = &whole->axes[0];
+    if (whole->rank == 0 || axis->name != op->loop->axis || axis->n || axis->extent != op->loop->count)
+        return dt_certfunc_fail(state, op, "a stacked value does not hold the iterations of the loop");
+    return same_types(state, op, whole, 1, part, "a stacked value");
 }
 
 /* The body's inputs; false after a problem. */
-static bool loop_inputs(CertState *state, const CertOp *op, const CertFunc *body,
-                        const char *context, const char *symbols, const CertValue *in,
-                        CertValue *inputs)
+static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, const char *symbols,
+                        const CertValue *in, CertValue *inputs)
 {
-    const CertLoop *loop = &op->loop;
+    const CertLoop *loop = op->loop;
+    CertState *state = stack->state;
     inputs[0] = (CertValue){.type = body->args.at[0]};
-    inputs[0].node =
-        dt_certnode_make(state->nodes, "iteration", context, body->args.at[0], 0, NULL, 0);
+    inputs[0].node = dt_certnode_make(
+        state->nodes, (CertNode){.kind = iteration_kind, .attributes = stack->context,
+                                 .shape = dt_certnode_shape(state->nodes, inputs[0].type, NULL)});
     for (uint32_t i = 0; i < op->n_in; i++) {
+        CertValue *to = &inputs[1 + i];
         const CertType *type = body->args.at[1 + i];
-        inputs[1 + i] = (CertValue){.type = type};
-        if (i < loop->carried + loop->invariant) {
-            if (!same_types(state, op, in[i].type, type, "an operand"))
+        *to = in[i];
+        to->type = type;
+        if (i >= loop->carried + loop->invariant) {
+            int64_t first = in[i].loop == loop->axis ? in[i].first : 0;
+            if (!is_stacked(state, op, in[i].type, type))
                 return false;
-            inputs[1 + i] = in[i];
-            if (i < loop->carried)
-                inputs[1 + i].node =
-                    dt_certnode_make(state->nodes, "carried", symbols, type, 0, NULL, i);
+            if (first != loop->first)
+                return dt_certfunc_fail(state, op,
+                                        "a stacked operand does not hold the iterations of the loop");
+            to->node = dt_certpack_each(state, in[i].node, part_of, stack);
+            to->loop = NULL;
+            to->first = 0;
             continue;
         }
-        const CertType *whole = in[i].type;
-        CertType rest = *whole;
-        int64_t first = in[i].loop == loop->axis ? in[i].first : 0;
-        if (whole->rank == 0 || whole->axes[0].name != loop->axis || whole->axes[0].n ||
-            whole->axes[0].extent != loop->count || first != loop->first)
-            return dt_certfunc_fail(state, op,
-                                    "a stacked operand does not hold the iterations of the loop");
-        rest.rank--;
-        memmove(&rest.axes[0], &whole->axes[1], rest.rank * sizeof rest.axes[0]);
-        if (!same_types(state, op, &rest, type, "a stacked operand"))
+        if (!same_types(state, op, in[i].type, 0, type, "an operand"))
             return false;
-        inputs[1 + i].node = slice_of(state, in[i].node, context, type);
+        if (i >= loop->carried)
+            continue;
+        memset(to->fill, CERT_ANYTHING, sizeof to->fill);
+        to->node = dt_certnode_make(state->nodes,
+                                    (CertNode){.kind = dt_certkind_carried, .attributes = symbols,
+                                               .shape = dt_certnode_shape(state->nodes, type, to->loop),
+                                               .index = i});
+    }
+    return true;
+}
+
+/* The body of chains where another carried value, or what leaves the loop, depends on them. */
+static const Memo *evaluate_inside(Chains *c, const CertFunc *body, const char *context,
+                                   CertValue *inputs)
+{
+    for (uint32_t k = 0; k < c->n; k++) {
+        bool used = c->needs[c->n * c->n + k];
+        for (uint32_t i = 0; i < c->n; i++)
+            used = used || (i != k && c->needs[i * c->n + k]);
+        if (!used)
+            continue;
+        CertNode *chain = chain_of(c, k);
+        inputs[1 + k].node = dt_certnode_make(c->state->nodes,
+                                              (CertNode){.kind = at_kind, .attributes = c->symbols,
+                                                         .shape = inputs[1 + k].node->shape,
+                                                         .n_in = 1, .in = &chain});
+    }
+    uint32_t values = c->state->values; /* the same ops again */
+    const Memo *memo = evaluate(c->state, body, context, inputs);
+    c->state->values = values;
+    return memo;
+}
+
+static bool loop_results(Chains *c, const CertOp *op, Stack *stack, const Memo *inside,
+                         CertValue *out)
+{
+    const CertLoop *loop = op->loop;
+    CertState *state = c->state;
+    for (uint32_t k = 0; k < op->n_out; k++) {
+        const CertValue *made = &inside->out[k];
+        memcpy(out[k].fill, made->fill, sizeof made->fill);
+        if (k >= c->n) {
+            if (!is_stacked(state, op, op->types[k], made->type))
+                return false;
+            out[k].node = dt_certpack_each(state, made->node, stack_of, stack);
+            out[k].loop = loop->axis;
+            out[k].first = loop->first;
+            continue;
+        }
+        if (!same_types(state, op, made->type, 0, c->from[k].type, "a carried result") ||
+            !same_types(state, op, made->type, 0, op->types[k], "a result"))
+            return false;
+        out[k].node = accumulated(c, k, loop, stack->context, made->node);
+        if (out[k].node)
+            continue;
+        CertNode *chain = chain_of(c, k);
+        out[k].node = dt_certnode_make(
+            state->nodes, (CertNode){.kind = behind_kind, .attributes = c->symbols,
+                                     .shape = dt_certnode_shape(state->nodes, op->types[k], NULL),
+                                     .n_in = 1, .in = &chain,
+                                     .lo = loop->reverse ? loop->first : loop->first + loop->count});
     }
     return true;
 }
@@ -443,125 +504,83 @@ static bool loop_inputs(CertState *state, const CertOp *op, const CertFunc *body
 static bool loop_op(CertState *state, const CertOp *op, const char *outer_context,
                     const CertValue *in, CertValue *out)
 {
-    const CertLoop *loop = &op->loop;
-    const CertFunc *body = dt_certtext_func(state->program, op->func), *outer = state->func;
-    uint32_t n_in = loop->carried + loop->invariant + loop->stacked,
-             n_out = loop->carried + loop->stacked_out;
-    if (!body || body->n_args != 1 + op->n_in || body->results.n != op->n_out || op->n_in != n_in ||
-        op->n_out != n_out)
+    const CertLoop *loop = op->loop;
+    const CertFunc *body = dt_certtext_func(state->program, op->func ? op->func : "");
+    if (!loop || !body || body->n_args != 1 + op->n_in || body->results.n != op->n_out ||
+        op->n_in != loop->carried + loop->invariant + loop->stacked ||
+        op->n_out != loop->carried + loop->stacked_out)
         return dt_certfunc_fail(state, op,
                                 "a loop whose body is not there or takes other operands");
-    const char *context = dt_intern_printf("%s/%s", outer_context, loop->label);
-    const char *symbols = dt_intern_printf("%s %s", context, loop->reverse ? "down" : "up");
-    CertValue *inputs = DT_NEW_ARRAY(state->arena, CertValue, n_in + 1),
-              *results = DT_NEW_ARRAY(state->arena, CertValue, n_out + 1);
-    CertNode **from = DT_NEW_ARRAY(state->arena, CertNode *, n_out + 1),
-             **made = DT_NEW_ARRAY(state->arena, CertNode *, n_out + 1);
-    if (!loop_inputs(state, op, body, context, symbols, in, inputs) ||
-        !dt_certfunc_run(state, body, context, inputs, results))
+    Stack stack = {state, dt_intern_printf("%s/%s", outer_context, loop->label), loop->axis};
+    const char *symbols = dt_intern_printf("%s %s", stack.context, loop->reverse ? "down" : "up");
+    CertValue *inputs = DT_NEW_ARRAY(state->arena, CertValue, op->n_in + 1);
+    if (!loop_inputs(&stack, op, body, symbols, in, inputs))
         return false;
-    state->func = outer;
-    for (uint32_t k = 0; k < loop->carried; k++) {
-        if (!same_types(state, op, results[k].type, in[k].type, "a carried result"))
-            return false;
-        from[k] = in[k].node;
-        made[k] = results[k].node;
-    }
-    Chains chains = {.state = state,
-                     .symbols = symbols,
-                     .n = loop->carried,
-                     .from = from,
-                     .made = made,
-                     .needs = DT_NEW_ARRAY(state->arena, bool, loop->carried * loop->carried + 1),
-                     .chain = DT_NEW_ARRAY(state->arena, CertNode *, loop->carried + 1),
-                     .order = DT_NEW_ARRAY(state->arena, uint32_t, loop->carried + 1),
+    Memo *memo = evaluate(state, body, stack.context, inputs);
+    if (!memo)
+        return false;
+    Chains chains = {.state = state, .symbols = symbols, .memo = memo, .from = in,
+                     .n = (uint32_t)loop->carried, .n_out = op->n_out,
+                     .chain = DT_NEW_ARRAY(state->arena, CertNode *, loop->carried),
                      .start = loop->reverse ? loop->first + loop->count : loop->first};
-    make_chains(&chains);
-    CertReplace *replace = dt_certnode_replacing(state->nodes, at_iteration, &chains);
-    int64_t end = loop->reverse ? loop->first : loop->first + loop->count;
-    for (uint32_t k = 0; k < n_out; k++) {
-        out[k] = (CertValue){.type = op->types[k]};
-        if (k < loop->carried) {
-            out[k].node =
-                accumulated(&chains, k, context, loop->first, loop->first + loop->count, replace);
-            if (!out[k].node)
-                out[k].node = dt_certnode_make(state->nodes, "behind",
-                                               dt_intern_printf("end=%lld", (long long)end),
-                                               op->types[k], 1, &chains.chain[k], 0);
-            if (!same_types(state, op, results[k].type, op->types[k], "a result"))
-                return false;
-            continue;
-        }
-        CertType rest = *op->types[k];
-        if (rest.rank == 0 || rest.axes[0].name != loop->axis || rest.axes[0].n ||
-            rest.axes[0].extent != loop->count)
-            return dt_certfunc_fail(state, op,
-                                    "a stacked result does not hold the iterations of the loop");
-        rest.rank--;
-        memmove(&rest.axes[0], &op->types[k]->axes[1], rest.rank * sizeof rest.axes[0]);
-        if (!same_types(state, op, results[k].type, &rest, "a stacked result"))
-            return false;
-        if (rest.rank + 1 >= CERT_RANK)
-            return dt_certfunc_fail(state, op, "a stacked result has too many axes");
-        out[k].node = stack_of(state, dt_certnode_replace(replace, results[k].node), loop->axis,
-                               context, results[k].type);
-        out[k].loop = loop->axis;
-        out[k].first = loop->first;
-    }
-    return true;
+    if (!memo->needs)
+        memo->needs = find_needs(&chains);
+    chains.needs = memo->needs;
+    const Memo *inside = evaluate_inside(&chains, body, stack.context, inputs);
+    return inside && loop_results(&chains, op, &stack, inside, out);
 }
 
 /* ---- functions ---- */
 
-static bool is_across(const CertState *state, const CertOp *op)
-{
-    for (uint32_t m = 0; state->program->pipe && m < state->program->n_mesh; m++)
-        if (state->program->mesh[m] == state->program->pipe && is(op, "all_reduce") &&
-            (op->mesh >> m & 1))
-            return true;
-    return false;
-}
-
 static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
                    CertValue *out)
 {
+    bool across = (op->mesh & state->program->pipe) && dt_cert_is(op->kind, "all_reduce");
+    bool source = dt_cert_is(op->kind, "param") || dt_cert_is(op->kind, "input");
     for (uint32_t i = 0; i < op->n_out; i++)
         out[i] = (CertValue){.type = op->types[i]};
-    if (is(op, "param") || is(op, "input"))
+    if ((across || source) && (state->depth > 1 || op->n_out != 1 || op->n_in != across))
+        return dt_certfunc_fail(state, op, "`%s` inside a function, or of other operands", op->kind);
+    if (source)
         return state->source(state, op, out);
-    if (is_across(state, op))
+    if (across)
         return state->across(state, op, in[0], out);
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!in[i].node)
             return true; /* what follows is not known yet either */
-    if (is(op, "call") || is(op, "fused"))
+    if (dt_cert_is(op->kind, "call") || dt_cert_is(op->kind, "fused"))
         return call_op(state, op, context, in, out);
-    if (is(op, "loop"))
+    if (dt_cert_is(op->kind, "loop"))
         return loop_op(state, op, context, in, out);
     return plain_op(state, op, context, in, out);
 }
 
-bool dt_certfunc_run(CertState *state, const CertFunc *func, const char *context,
-                     const CertValue *inputs, CertValue *ret_results)
+static bool run(CertState *state, const CertFunc *func, const char *context,
+                const CertValue *inputs, CertValue *ret_results)
 {
-    CertValue *values = DT_NEW_ARRAY(state->arena, CertValue, func->n_values + 1);
+    CertValue *values = DT_NEW_ARRAY(state->arena, CertValue, func->n_values),
+              *in = DT_NEW_ARRAY(state->arena, CertValue, func->most_in);
     if (state->depth == MAX_DEPTH)
         return dt_certfunc_fail(state, NULL, "functions call each other too deeply");
     state->depth++;
+    state->func = func;
     for (uint32_t i = 0; i < func->n_args; i++)
         values[i] = inputs[i];
-    state->func = func;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const CertOp *op = func->ops.at[i];
-        CertValue *in = DT_NEW_ARRAY(state->arena, CertValue, op->n_in + 1);
         for (uint32_t k = 0; k < op->n_in; k++)
             in[k] = values[op->in[k]];
         if (!run_op(state, op, context, in, &values[op->first_out]))
             return false;
-        state->func = func;
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         ret_results[i] = values[func->results.at[i]];
     state->depth--;
     return true;
+}
+
+bool dt_certfunc_run(CertState *state, const CertFunc *func, CertValue *ret_results)
+{
+    state->depth = 0;
+    return run(state, func, dt_intern(""), NULL, ret_results);
 }

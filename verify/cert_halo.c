@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_NODES = 32, MAX_ELEMENTS = 1 << 24 };
 static const uint64_t PRIME = (UINT64_C(1) << 61) - 1;
@@ -78,9 +77,9 @@ static bool same_unquoted(const char *a, const char *b)
 
 static int64_t extent(const CertNode *node, const char *axis)
 {
-    for (uint32_t i = 0; i < node->rank; i++)
-        if (node->axes[i] == axis)
-            return node->extents[i];
+    for (uint32_t i = 0; i < node->shape->rank; i++)
+        if (node->shape->axes[i] == axis)
+            return node->shape->extents[i];
     return -1;
 }
 
@@ -232,15 +231,15 @@ static bool concat(const CertNode *node, const Field *in, const Field *y)
 static bool passes(const Halo *h, const CertNode *node, const char *w)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < node->rank; i++) {
-        if (node->axes[i] == h->block || node->axes[i] == h->axis || node->axes[i] == w)
+    for (uint32_t i = 0; i < node->shape->rank; i++) {
+        if (node->shape->axes[i] == h->block || node->shape->axes[i] == h->axis || node->shape->axes[i] == w)
             continue;
-        if (extent(h->source, node->axes[i]) != node->extents[i])
+        if (extent(h->source, node->shape->axes[i]) != node->shape->extents[i])
             return false;
         n++;
     }
     const bool windowed = w && extent(h->source, w) >= 0;
-    return n + 1 + windowed == h->source->rank && node->dtype == h->source->dtype;
+    return n + 1 + windowed == h->source->shape->rank && node->shape->dtype == h->source->shape->dtype;
 }
 
 /* The parts of the source. */
@@ -282,7 +281,7 @@ static bool leaf(Halo *h, const CertNode *node, Field *ret)
         ret->at[0] = constant(number_in(node->attributes));
     for (int64_t p = 0; is(node, "iota") && p < ret->p; p++)
         ret->at[p] = (uint64_t)p;
-    return node->rank == 0 || (node->rank == 1 && node->axes[0] == h->block && is(node, "iota"));
+    return node->shape->rank == 0 || (node->shape->rank == 1 && node->shape->axes[0] == h->block && is(node, "iota"));
 }
 
 static bool inner(Halo *h, const CertNode *node, const char *w, Field *ret)
@@ -380,7 +379,7 @@ static bool agrees(Halo *h, const Range *range, const Field *y)
     return memcmp(whole.at, y->at, (size_t)(whole.a * whole.w) * sizeof *y->at) == 0;
 }
 
-CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertType *type)
+CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape)
 {
     const CertRelabel *r = &op->relabels[0];
     uint32_t n = 0;
@@ -405,8 +404,10 @@ CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, con
             continue;
         bool outside = range.lo > 0 || (windows - 1) * range.step + range.n > length;
         const char *fill = !is_window || !outside ? NULL : h.fill ? h.fill : "0";
-        return dt_certnode_make(state->nodes, h.moves->kind, text_of(&range, fill, h.axis, w), type,
-                                1, &h.source, 0);
+        return dt_certnode_make(state->nodes,
+                                (CertNode){.kind = h.moves->kind,
+                                           .attributes = text_of(&range, fill, h.axis, w),
+                                           .shape = shape, .n_in = 1, .in = &h.source});
     }
     return NULL;
 }

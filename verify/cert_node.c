@@ -1,104 +1,170 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of expressions: equal parts give the same node (hash-consing), so that two values are equal if
- * their nodes are. Placement is no part of a node; the order of axes is not either. */
+ * their nodes are. Placement is no part of a node; the order of axes is not either, nor is padding. */
 #include "verify/internal.h"
 
 #include "base/hash.h"
 #include "base/intern.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { BUCKETS = 1 << 16 };
+enum { SHAPES = 1 << 10 };
+
+const char dt_certkind_tuple[] = "bucket", dt_certkind_carried[] = "carried",
+           dt_certkind_bound[] = "bound";
 
 struct CertNodes {
     DtArena *arena;
-    uint32_t n;
-    CertNode *bucket[BUCKETS];
+    uint32_t n, cap, walk;
+    CertNode **bucket;
+    const CertShape *shapes[SHAPES];
+    const char *add, *cast, *none;
 };
+
+static bool is(const CertNode *node, const char *kind) { return dt_cert_is(node->kind, kind); }
 
 CertNodes *dt_certnode_table(DtArena *arena)
 {
     CertNodes *nodes = DT_NEW(arena, CertNodes);
     nodes->arena = arena;
+    nodes->add = dt_intern("add");
+    nodes->cast = dt_intern("cast");
+    nodes->none = dt_intern("");
+    nodes->cap = 1 << 12;
+    nodes->bucket = DT_NEW_ARRAY(arena, CertNode *, nodes->cap);
     return nodes;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t part)
+{
+    hash = (hash ^ part) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 29;
 }
 
 static uint64_t hash_of(const CertNode *x)
 {
-    uint64_t parts[5] = {(uint64_t)(uintptr_t)x->kind, (uint64_t)(uintptr_t)x->attributes,
-                         (uint64_t)(uintptr_t)x->dtype, x->rank, x->index};
-    uint64_t hash = dt_hash_bytes(parts, sizeof parts, x->n_in);
+    uint64_t hash = mix((uint64_t)(uintptr_t)x->kind, (uint64_t)(uintptr_t)x->attributes);
+    hash = mix(hash, (uint64_t)(uintptr_t)x->shape);
+    hash = mix(hash, (uint64_t)x->lo * 31 + (uint64_t)x->hi * 7 + x->index);
     for (uint32_t i = 0; i < x->n_in; i++)
-        hash = hash * UINT64_C(0x9E3779B97F4A7C15) + x->in[i]->id;
-    return hash ^ hash >> 29;
+        hash = mix(hash, x->in[i]->id);
+    return hash;
 }
 
 static bool equal(const CertNode *a, const CertNode *b)
 {
-    if (a->kind != b->kind || a->attributes != b->attributes || a->dtype != b->dtype ||
-        a->rank != b->rank || a->n_in != b->n_in || a->index != b->index)
+    if (a->kind != b->kind || a->attributes != b->attributes || a->shape != b->shape ||
+        a->n_in != b->n_in || a->index != b->index || a->lo != b->lo || a->hi != b->hi)
         return false;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->axes[i] != b->axes[i] || a->extents[i] != b->extents[i])
-            return false;
     return a->n_in == 0 || memcmp(a->in, b->in, a->n_in * sizeof a->in[0]) == 0;
 }
 
-static CertNode *intern_node(CertNodes *nodes, const CertNode *draft)
+static void grow(CertNodes *nodes)
 {
-    CertNode **slot = &nodes->bucket[hash_of(draft) % BUCKETS];
+    CertNode **old = nodes->bucket;
+    uint32_t cap = nodes->cap;
+    nodes->cap = 4 * cap;
+    nodes->bucket = DT_NEW_ARRAY(nodes->arena, CertNode *, nodes->cap);
+    for (uint32_t i = 0; i < cap; i++)
+        for (CertNode *x = old[i], *next; x; x = next) {
+            CertNode **slot = &nodes->bucket[hash_of(x) & (nodes->cap - 1)];
+            next = x->next;
+            x->next = *slot;
+            *slot = x;
+        }
+}
+
+CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts)
+{
+    CertNode **slot = &nodes->bucket[hash_of(&parts) & (nodes->cap - 1)];
     for (CertNode *x = *slot; x; x = x->next)
-        if (equal(x, draft))
+        if (equal(x, &parts))
             return x;
     CertNode *node = DT_NEW(nodes->arena, CertNode);
-    *node = *draft;
+    CertNode **in = DT_NEW_ARRAY(nodes->arena, CertNode *, parts.n_in);
+    for (uint32_t i = 0; i < parts.n_in; i++)
+        in[i] = parts.in[i];
+    *node = parts;
+    node->in = in;
     node->id = ++nodes->n;
-    node->in = DT_NEW_ARRAY(nodes->arena, CertNode *, draft->n_in + 1);
-    for (uint32_t i = 0; i < draft->n_in; i++)
-        node->in[i] = draft->in[i];
-    node->axes = DT_NEW_ARRAY(nodes->arena, const char *, draft->rank + 1);
-    node->extents = DT_NEW_ARRAY(nodes->arena, int64_t, draft->rank + 1);
-    for (uint32_t i = 0; i < draft->rank; i++) {
-        node->axes[i] = draft->axes[i];
-        node->extents[i] = draft->extents[i];
-    }
+    node->mark = 0;
     node->next = *slot;
     *slot = node;
+    if (nodes->n > nodes->cap)
+        grow(nodes);
     return node;
 }
 
-CertNode *dt_certnode_make(CertNodes *nodes, const char *kind, const char *attributes,
-                           const CertType *type, uint32_t n_in, CertNode *const *in, uint32_t index)
+/* ---- shapes ---- */
+
+static const CertShape *make_shape(CertNodes *nodes, const CertShape *draft)
 {
-    const char *axes[CERT_RANK];
-    int64_t extents[CERT_RANK];
-    CertNode draft = {.kind = dt_intern(kind),
-                      .attributes = dt_intern(attributes),
-                      .dtype = type ? type->dtype : NULL,
-                      .axes = axes,
-                      .extents = extents,
-                      .n_in = n_in,
-                      .in = (CertNode **)in,
-                      .index = index};
-    for (uint32_t i = 0; type && i < type->rank; i++) { /* sorted by insertion */
-        uint32_t k = draft.rank++;
-        for (; k > 0 && strcmp(axes[k - 1], type->axes[i].name) > 0; k--) {
-            axes[k] = axes[k - 1];
-            extents[k] = extents[k - 1];
-        }
-        axes[k] = type->axes[i].name;
-        extents[k] = type->axes[i].extent;
-    }
-    return intern_node(nodes, &draft);
+    uint64_t hash = mix((uint64_t)(uintptr_t)draft->dtype, draft->rank);
+    for (uint32_t i = 0; i < draft->rank; i++)
+        hash = mix(mix(hash, (uint64_t)(uintptr_t)draft->axes[i]), (uint64_t)draft->extents[i]);
+    const CertShape **slot = &nodes->shapes[hash % SHAPES];
+    for (const CertShape *x = *slot; x; x = x->next)
+        if (x->dtype == draft->dtype && x->rank == draft->rank &&
+            memcmp(x->axes, draft->axes, sizeof x->axes) == 0 &&
+            memcmp(x->extents, draft->extents, sizeof x->extents) == 0)
+            return x;
+    CertShape *shape = DT_NEW(nodes->arena, CertShape);
+    *shape = *draft;
+    shape->next = *slot;
+    *slot = shape;
+    return shape;
 }
 
-CertType dt_certnode_type(const CertNode *node)
+static void add_axis(CertShape *draft, const char *name, int64_t extent)
 {
-    CertType type = {.dtype = node->dtype, .rank = node->rank};
-    for (uint32_t i = 0; i < node->rank; i++)
-        type.axes[i] = (CertAxis){.name = node->axes[i], .extent = node->extents[i]};
-    return type;
+    uint32_t k = draft->rank++;
+    for (; k > 0 && strcmp(draft->axes[k - 1], name) > 0; k--) {
+        draft->axes[k] = draft->axes[k - 1];
+        draft->extents[k] = draft->extents[k - 1];
+    }
+    draft->axes[k] = name;
+    draft->extents[k] = extent;
+}
+
+const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type, const char *loop)
+{
+    loop = loop && dt_certtext_axis(type, loop) ? loop : NULL;
+    CertType *notes = (CertType *)type; /* what follows from it is noted in it */
+    if (!loop ? type->shape != NULL : type->open_loop == loop)
+        return loop ? type->open : type->shape;
+    CertShape draft = {.dtype = type->dtype};
+    for (uint32_t i = 0; i < type->rank; i++)
+        add_axis(&draft, type->axes[i].name,
+                 type->axes[i].name == loop ? -1 : type->axes[i].logical);
+    const CertShape *shape = make_shape(nodes, &draft);
+    *(loop ? &notes->open : &notes->shape) = shape;
+    notes->open_loop = loop ? loop : notes->open_loop;
+    return shape;
+}
+
+const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape, const char *dtype)
+{
+    CertShape draft = *shape;
+    draft.dtype = dtype;
+    return shape->dtype == dtype ? shape : make_shape(nodes, &draft);
+}
+
+const CertShape *dt_certnode_stacked(CertNodes *nodes, const CertShape *shape, const char *axis)
+{
+    CertShape draft = *shape;
+    if (draft.rank < CERT_RANK)
+        add_axis(&draft, axis, -1);
+    return make_shape(nodes, &draft);
+}
+
+const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape)
+{
+    CertShape draft = {.dtype = shape->dtype};
+    for (uint32_t i = 0; i < shape->rank; i++)
+        if (shape->extents[i] >= 0)
+            add_axis(&draft, shape->axes[i], shape->extents[i]);
+    return make_shape(nodes, &draft);
 }
 
 /* ---- sums ---- */
@@ -109,207 +175,217 @@ static int by_id(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void join_ranges(CertNodes *nodes, CertNode **terms, uint32_t *n);
-
-CertNode *dt_certnode_sum(CertNodes *nodes, const CertType *type, uint32_t n, CertNode *const *in)
+/* By what is reduced over iterations, how, and where the range begins; the others behind. */
+static int by_range(const void *a, const void *b)
 {
-    DT_VEC(CertNode *) terms = {0};
-    const char *add = dt_intern("add");
-    for (uint32_t i = 0; i < n; i++) {
-        if (dt_certnode_is_zero(in[i]) && n > 1)
-            continue;
-        bool inner = in[i]->kind == add && in[i]->dtype == type->dtype;
-        for (uint32_t k = 0; k < (inner ? in[i]->n_in : 1); k++)
-            DT_PUSH(nodes->arena, terms, inner ? in[i]->in[k] : in[i]);
-    }
-    join_ranges(nodes, terms.at, &terms.n);
-    if (terms.n == 1 && terms.at[0]->rank == type->rank && terms.at[0]->dtype == type->dtype)
-        return terms.at[0];
-    if (terms.n)
-        qsort(terms.at, terms.n, sizeof terms.at[0], by_id);
-    return dt_certnode_make(nodes, "add", "", type, terms.n, terms.at, 0);
+    const CertNode *x = *(CertNode *const *)a, *y = *(CertNode *const *)b;
+    bool ranges[2] = {x->hi != 0, y->hi != 0};
+    if (ranges[0] != ranges[1])
+        return ranges[0] ? -1 : 1;
+    if (!ranges[0])
+        return by_id(a, b);
+    if (x->in[0] != y->in[0])
+        return x->in[0]->id < y->in[0]->id ? -1 : 1;
+    if (x->attributes != y->attributes)
+        return (uintptr_t)x->attributes < (uintptr_t)y->attributes ? -1 : 1;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-CertNode *dt_certnode_cast(CertNodes *nodes, const CertType *type, CertNode *x)
+/* Reductions of one value over ranges that adjoin become one. */
+static uint32_t join_ranges(CertNodes *nodes, CertNode **terms, uint32_t n)
 {
-    const char *dtype = x->dtype ? x->dtype : "";
-    bool floats = (dtype[0] == 'f' || dtype[0] == 'b') && strcmp(dtype, "bool") != 0 &&
-                  (type->dtype[0] == 'f' || type->dtype[0] == 'b') &&
-                  strcmp(type->dtype, "bool") != 0;
-    if (x->dtype == type->dtype)
-        return x;
-    if (floats && strcmp(x->kind, "cast") == 0 && x->in[0]->dtype == type->dtype)
-        return x->in[0]; /* there and back: only rounding lies between */
-    if (!floats || strcmp(x->kind, "add") != 0)
-        return dt_certnode_make(nodes, "cast", "", type, 1, &x, 0);
-    CertNode **terms = DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in + 1);
-    for (uint32_t i = 0; i < x->n_in; i++) {
-        CertType term = dt_certnode_type(x->in[i]);
-        term.dtype = type->dtype;
-        terms[i] = dt_certnode_cast(nodes, &term, x->in[i]);
+    uint32_t to = 0;
+    qsort(terms, n, sizeof terms[0], by_range);
+    for (uint32_t i = 0; i < n; i++) {
+        CertNode *last = to ? terms[to - 1] : NULL, *x = terms[i];
+        if (x->hi && last && last->hi == x->lo && last->in[0] == x->in[0] &&
+            last->kind == x->kind && last->attributes == x->attributes) {
+            CertNode joined = *last;
+            joined.hi = x->hi;
+            terms[to - 1] = dt_certnode_make(nodes, joined);
+        } else {
+            terms[to++] = x;
+        }
     }
-    return dt_certnode_sum(nodes, type, x->n_in, terms);
+    return to;
+}
+
+CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, CertNode *const *in)
+{
+    uint32_t most = 0, n_terms = 0, n_ranges = 0;
+    for (uint32_t i = 0; i < n; i++)
+        most += in[i]->kind == nodes->add ? in[i]->n_in : 1;
+    CertNode *few[64], **terms = most <= 64 ? few : DT_NEW_ARRAY(nodes->arena, CertNode *, most);
+    for (uint32_t i = 0; i < n; i++) {
+        bool inner = in[i]->kind == nodes->add && in[i]->shape->dtype == shape->dtype;
+        if (n > 1 && dt_certnode_is_zero(in[i]))
+            continue;
+        for (uint32_t k = 0; k < (inner ? in[i]->n_in : 1); k++) {
+            terms[n_terms] = inner ? in[i]->in[k] : in[i];
+            n_ranges += terms[n_terms++]->hi != 0;
+        }
+    }
+    if (n_ranges > 1)
+        n_terms = join_ranges(nodes, terms, n_terms);
+    if (n_terms == 1 && terms[0]->shape && terms[0]->shape->rank == shape->rank &&
+        terms[0]->shape->dtype == shape->dtype)
+        return terms[0];
+    if (n_terms)
+        qsort(terms, n_terms, sizeof terms[0], by_id);
+    return dt_certnode_make(nodes, (CertNode){.kind = nodes->add, .attributes = nodes->none, .shape = shape,
+                                              .n_in = n_terms, .in = terms});
+}
+
+static bool is_float(const char *dtype)
+{
+    return dtype[0] == 'f' || (dtype[0] == 'b' && dtype[1] == 'f');
+}
+
+CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x)
+{
+    const CertShape *shape = dt_certnode_cast_shape(nodes, x->shape, dtype);
+    bool floats = is_float(x->shape->dtype) && is_float(dtype);
+    if (x->shape == shape)
+        return x;
+    if (floats && is(x, "cast") && x->in[0]->shape->dtype == dtype)
+        return x->in[0]; /* there and back: only rounding lies between */
+    if (!floats || x->kind != nodes->add)
+        return dt_certnode_make(nodes, (CertNode){.kind = nodes->cast, .attributes = nodes->none,
+                                                  .shape = shape, .n_in = 1, .in = &x});
+    CertNode **terms = DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in);
+    for (uint32_t i = 0; i < x->n_in; i++)
+        terms[i] = dt_certnode_cast(nodes, dtype, x->in[i]);
+    return dt_certnode_sum(nodes, shape, x->n_in, terms);
+}
+
+CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *shape,
+                         CertNode *const *in, uint32_t index)
+{
+    if (op->kind == nodes->add)
+        return dt_certnode_sum(nodes, shape, op->n_in, in);
+    if (op->kind == nodes->cast)
+        return dt_certnode_cast(nodes, shape->dtype, in[0]);
+    return dt_certnode_make(nodes, (CertNode){.kind = op->kind, .attributes = op->attributes,
+                                              .shape = shape, .n_in = op->n_in, .in = in,
+                                              .index = index});
+}
+
+bool dt_certnode_number(const CertNode *node, double *ret_number)
+{
+    while (node->n_in == 1 && (is(node, "expand") || is(node, "relabel") || is(node, "cast")))
+        node = node->in[0];
+    if (!is(node, "const"))
+        return false;
+    const char *number = strstr(node->attributes, "number=");
+    *ret_number = number ? strtod(number + strlen("number="), NULL) : 0;
+    return true;
 }
 
 bool dt_certnode_is_zero(const CertNode *node)
 {
-    static const char *pass[] = {"expand", "relabel", "cast"};
-    for (;;) {
-        if (strcmp(node->kind, "const") == 0)
-            return strstr(node->attributes, "number=") == NULL;
-        bool through = false;
-        for (size_t i = 0; i < DT_COUNT(pass); i++)
-            through = through || strcmp(node->kind, pass[i]) == 0;
-        if (!through)
-            return false;
-        node = node->in[0];
-    }
+    double number;
+    return dt_certnode_number(node, &number) && number == 0;
 }
 
-/* ---- replacing ---- */
+/* ---- symbols of loops ---- */
 
-struct CertReplace {
-    CertNodes *nodes;
-    CertMap *map;
-    void *data;
-    uint32_t n;
-    CertNode **done; /* by id */
-};
-
-CertReplace *dt_certnode_replacing(CertNodes *nodes, CertMap *map, void *data)
+static bool is_symbol(const CertNode *x, const char *loop)
 {
-    CertReplace *r = DT_NEW(nodes->arena, CertReplace);
-    *r = (CertReplace){.nodes = nodes, .map = map, .data = data, .n = nodes->n};
-    r->done = DT_NEW_ARRAY(nodes->arena, CertNode *, nodes->n + 1);
-    return r;
+    return x->kind == dt_certkind_carried && x->attributes == loop;
 }
 
-CertNode *dt_certnode_replace(CertReplace *r, CertNode *x)
+static void walk(CertNodes *nodes, CertNode *x, const char *loop, bool *ret_needs)
 {
-    if (x->id <= r->n && r->done[x->id])
-        return r->done[x->id];
-    CertNode *to = r->map(r->data, x);
-    if (!to) {
+    if (x->mark == nodes->walk)
+        return;
+    x->mark = nodes->walk;
+    if (is_symbol(x, loop))
+        ret_needs[x->index] = true;
+    for (uint32_t i = 0; i < x->n_in; i++)
+        walk(nodes, x->in[i], loop, ret_needs);
+}
+
+void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool fresh, bool *ret_needs)
+{
+    nodes->walk += fresh;
+    walk(nodes, x, loop, ret_needs);
+}
+
+static CertNode *bind(CertNodes *nodes, CertNode *x, const char *loop, const uint32_t *order)
+{
+    if (x->mark == nodes->walk)
+        return x->to;
+    CertNode *to = x;
+    if (is_symbol(x, loop)) {
+        to = dt_certnode_make(nodes, (CertNode){.kind = dt_certkind_bound, .attributes = loop,
+                                                .shape = x->shape, .index = order[x->index]});
+    } else if (x->n_in) {
+        CertNode *few[16], **in = x->n_in <= 16 ? few : DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in);
         bool changed = false;
-        CertNode **in = DT_NEW_ARRAY(r->nodes->arena, CertNode *, x->n_in + 1);
         for (uint32_t i = 0; i < x->n_in; i++) {
-            in[i] = dt_certnode_replace(r, x->in[i]);
+            in[i] = bind(nodes, x->in[i], loop, order);
             changed = changed || in[i] != x->in[i];
         }
-        to = x;
-        if (changed) {
-            if (strcmp(x->kind, "add") == 0)
-                qsort(in, x->n_in, sizeof in[0], by_id);
-            CertNode draft = *x;
-            draft.in = in;
-            to = intern_node(r->nodes, &draft);
-        }
+        if (changed && x->kind == nodes->add)
+            qsort(in, x->n_in, sizeof in[0], by_id);
+        CertNode draft = *x;
+        draft.in = in;
+        to = changed ? dt_certnode_make(nodes, draft) : x;
     }
-    if (x->id <= r->n)
-        r->done[x->id] = to;
+    x->mark = nodes->walk;
+    x->to = to;
     return to;
 }
 
-/* ---- sums over pipeline stages ---- */
-
-/* "... over=2:4": what stands before it, and the range. */
-static bool range_of(const CertNode *node, size_t *ret_base, long long *ret_lo, long long *ret_hi)
+CertNode *dt_certnode_bind(CertNodes *nodes, CertNode *x, const char *loop, const uint32_t *order,
+                           bool fresh)
 {
-    const char *at = strcmp(node->kind, "reduce") == 0 ? strstr(node->attributes, " over=") : NULL;
-    if (!at)
-        return false;
-    *ret_base = (size_t)(at - node->attributes);
-    return sscanf(at, " over=%lld:%lld", ret_lo, ret_hi) == 2;
-}
-
-typedef struct Range {
-    CertNode *node;
-    size_t base;
-    long long lo, hi;
-} Range;
-
-/* By what is reduced, how, and where the range begins. */
-static int by_range(const void *a, const void *b)
-{
-    const Range *x = a, *y = b;
-    if (x->node->in[0] != y->node->in[0])
-        return x->node->in[0]->id < y->node->in[0]->id ? -1 : 1;
-    size_t base = x->base < y->base ? x->base : y->base;
-    int order = strncmp(x->node->attributes, y->node->attributes, base);
-    if (order == 0 && x->base != y->base)
-        order = x->base < y->base ? -1 : 1;
-    return order ? order : x->lo < y->lo ? -1 : x->lo > y->lo;
-}
-
-/* Reductions of one value over ranges that adjoin become one. */
-static void join_ranges(CertNodes *nodes, CertNode **terms, uint32_t *n)
-{
-    Range *ranges = DT_NEW_ARRAY(nodes->arena, Range, *n + 1);
-    uint32_t n_ranges = 0, rest = 0;
-    for (uint32_t i = 0; i < *n; i++) {
-        Range *range = &ranges[n_ranges];
-        range->node = terms[i];
-        if (terms[i]->n_in == 1 && range_of(terms[i], &range->base, &range->lo, &range->hi))
-            n_ranges++;
-        else
-            terms[rest++] = terms[i];
-    }
-    if (n_ranges)
-        qsort(ranges, n_ranges, sizeof ranges[0], by_range);
-    for (uint32_t i = 0; i < n_ranges;) {
-        const Range *first = &ranges[i];
-        long long hi = first->hi;
-        uint32_t k = i + 1;
-        for (; k < n_ranges && ranges[k].node->in[0] == first->node->in[0] &&
-               ranges[k].base == first->base &&
-               strncmp(ranges[k].node->attributes, first->node->attributes, first->base) == 0 &&
-               ranges[k].lo == hi;
-             k++)
-            hi = ranges[k].hi;
-        CertNode draft = *first->node;
-        draft.attributes = dt_intern_printf("%.*s over=%lld:%lld", (int)first->base,
-                                            first->node->attributes, first->lo, hi);
-        terms[rest++] = k > i + 1 ? intern_node(nodes, &draft) : first->node;
-        i = k;
-    }
-    *n = rest;
+    nodes->walk += fresh;
+    return bind(nodes, x, loop, order);
 }
 
 /* ---- messages ---- */
 
-static bool holds(const CertNode *node, const CertNode *x)
+static const CertNode *lacking(const CertNode *node, const CertNode *from, uint32_t *ret_n)
 {
-    for (uint32_t i = 0; i < node->n_in; i++)
-        if (node->in[i] == x)
-            return true;
-    return false;
+    const CertNode *first = NULL;
+    *ret_n = 0;
+    for (uint32_t i = 0; i < from->n_in; i++) {
+        bool holds = false;
+        for (uint32_t k = 0; k < node->n_in; k++)
+            holds = holds || node->in[k] == from->in[i];
+        *ret_n += !holds;
+        first = holds || first ? first : from->in[i];
+    }
+    return first;
 }
 
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text)
 {
     for (int depth = 0; depth < 1000; depth++) {
         const CertNode *a = NULL, *b = NULL;
-        bool sum = strcmp(have->kind, "add") == 0 && have->kind == want->kind;
-        if (!sum && (have->kind != want->kind || have->attributes != want->attributes ||
-                     have->n_in != want->n_in))
+        bool sum = is(have, "add") && have->kind == want->kind;
+        if (sum) {
+            uint32_t only_a, only_b;
+            a = lacking(want, have, &only_a);
+            b = lacking(have, want, &only_b);
+            if (!a || !b || only_a != only_b) {
+                dt_text_printf(ret_text,
+                               ": a sum of %u terms, %u of them others, stands for one of %u",
+                               have->n_in, only_a, want->n_in);
+                return;
+            }
+        } else if (have->kind != want->kind || have->attributes != want->attributes ||
+                   have->n_in != want->n_in) {
             break;
-        uint32_t only_a = 0, only_b = 0;
-        for (uint32_t i = 0; i < have->n_in; i++)
-            if (sum ? !holds(want, have->in[i]) : have->in[i] != want->in[i]) {
-                a = a ? a : have->in[i];
-                b = sum || b ? b : want->in[i];
-                only_a++;
-            }
-        for (uint32_t i = 0; sum && i < want->n_in; i++)
-            if (!holds(have, want->in[i])) {
-                b = b ? b : want->in[i];
-                only_b++;
-            }
-        if (!a || !b || only_a != (sum ? only_b : only_a)) {
-            dt_text_printf(ret_text, ": a sum of %u terms, %u of them others, stands for one of %u",
-                           have->n_in, only_a, want->n_in);
-            return;
         }
+        for (uint32_t i = 0; !sum && i < have->n_in && !a; i++)
+            if (have->in[i] != want->in[i]) {
+                a = have->in[i];
+                b = want->in[i];
+            }
+        if (!a || !b)
+            break;
         have = a;
         want = b;
     }

@@ -6,29 +6,19 @@
  * result lies; a result type that says anything else is refused. */
 #include "verify/internal.h"
 
-#include <string.h>
+typedef CertCheck Rule;
 
-typedef struct Rule {
+struct CertCheck {
     CertState *state;
     const CertOp *op;
     const CertValue *in;
-} Rule;
-
-typedef bool Check(Rule *r);
+};
 
 static uint16_t bits_of(const CertAxis *axis)
 {
     uint16_t bits = 0;
-    for (uint32_t i = 0; i < axis->n; i++)
+    for (uint32_t i = 0; axis && i < axis->n; i++)
         bits |= (uint16_t)(1u << axis->split[i]);
-    return bits;
-}
-
-static uint16_t split_bits(const CertType *type)
-{
-    uint16_t bits = 0;
-    for (uint32_t i = 0; i < type->rank; i++)
-        bits |= bits_of(&type->axes[i]);
     return bits;
 }
 
@@ -38,24 +28,45 @@ static bool same_split(const CertAxis *a, const CertAxis *b)
            a->zigzag == b->zigzag;
 }
 
-bool dt_certrule_same(const CertType *a, const CertType *b)
+bool dt_certrule_same(const CertType *a, uint32_t skip, uint16_t partial, const CertType *b)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank || a->partial != b->partial ||
-        (a->partial && a->pending != b->pending))
+    if (a == b && skip == 0 && partial == a->partial)
+        return true;
+    if (a->dtype != b->dtype || a->rank != b->rank + skip || partial != b->partial ||
+        (partial && a->pending != b->pending))
         return false;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->axes[i].name != b->axes[i].name || !same_split(&a->axes[i], &b->axes[i]))
+    for (uint32_t i = 0; i < b->rank; i++)
+        if (a->axes[skip + i].name != b->axes[i].name ||
+            !same_split(&a->axes[skip + i], &b->axes[i]))
             return false;
     return true;
 }
 
-static bool no(Rule *r, const char *why)
+static bool no(const Rule *r, const char *why)
 {
     return dt_certfunc_fail(r->state, r->op, "`%s`: %s", r->op->kind, why);
 }
 
 static const CertType *operand(const Rule *r, uint32_t i) { return r->in[i].type; }
 static const CertType *result(const Rule *r) { return r->op->types[0]; }
+
+const char *const *dt_certrule_names(const CertOp *op, CertNames names, const char **scratch,
+                                     uint32_t *ret_n)
+{
+    *ret_n = names == N_AXES    ? op->n_axes
+             : names == N_AXES2 ? op->n_axes2
+             : names == N_FIRST ? op->n_axes > 0
+                                : 0;
+    if (names != N_FROM && names != N_TO)
+        return names == N_AXES2 ? op->axes2 : op->axes;
+    for (uint32_t i = 0; i < op->n_relabels; i++) {
+        const CertRelabel *relabel = &op->relabels[i];
+        uint32_t n = names == N_FROM ? relabel->n_from : relabel->n_to;
+        for (uint32_t k = 0; k < n && *ret_n < CERT_RANK; k++)
+            scratch[(*ret_n)++] = names == N_FROM ? relabel->from[k] : relabel->to[k];
+    }
+    return scratch;
+}
 
 static bool is_in(const char *const *names, uint32_t n, const char *name)
 {
@@ -66,7 +77,7 @@ static bool is_in(const char *const *names, uint32_t n, const char *name)
 }
 
 /* Every axis of operand i but those in `but` lies in the result as in the operand. */
-static bool kept(Rule *r, uint32_t i, const char *const *but, uint32_t n_but)
+static bool kept(const Rule *r, uint32_t i, const char *const *but, uint32_t n_but)
 {
     const CertType *x = operand(r, i);
     for (uint32_t a = 0; a < x->rank; a++) {
@@ -80,7 +91,7 @@ static bool kept(Rule *r, uint32_t i, const char *const *but, uint32_t n_but)
 }
 
 /* Every split axis of the result is one of an operand's or in `made`. */
-static bool grounded(Rule *r, const char *const *made, uint32_t n_made)
+static bool grounded(const Rule *r, const char *const *made, uint32_t n_made)
 {
     const CertType *y = result(r);
     for (uint32_t a = 0; a < y->rank; a++) {
@@ -93,100 +104,113 @@ static bool grounded(Rule *r, const char *const *made, uint32_t n_made)
     return true;
 }
 
-static bool pending_is(Rule *r, uint16_t bits, const char *kind)
+/* Named axes are whole, or, if the op may leave their extent as it is, lie in the result as in the operand. */
+static bool whole(const Rule *r, const char *const *names, uint32_t n, bool strict)
+{
+    for (uint32_t i = 0; i < r->op->n_in; i++)
+        for (uint32_t k = 0; k < n; k++) {
+            const CertAxis *x = dt_certtext_axis(operand(r, i), names[k]),
+                           *y = dt_certtext_axis(result(r), names[k]);
+            bool same = !strict && x && y && same_split(x, y);
+            if (!same && ((x && x->n) || (y && y->n)))
+                return no(r, "an axis that must be whole is split");
+        }
+    return true;
+}
+
+/* ---- pending reductions ---- */
+
+static bool pending_is(const Rule *r, uint16_t bits, const char *kind)
 {
     const CertType *y = result(r);
     if (y->partial != bits)
         return no(r, "another reduction is pending in the result than follows from the operands");
-    if (bits && strcmp(y->pending, kind) != 0)
+    if (bits && !dt_cert_is(y->pending, kind))
         return no(r, "the pending reduction is of another kind");
     return true;
 }
 
-static bool complete(Rule *r, uint32_t i)
-{
-    return !operand(r, i)->partial ||
-           no(r, "an operand with a pending reduction in an op that is not linear in it");
-}
-
-static bool is_float(const char *dtype)
-{
-    return dtype[0] == 'f' || dtype[0] == 'b' ? strcmp(dtype, "bool") != 0 : false;
-}
-
-/* ---- maps ---- */
-
-static bool map_axes(Rule *r)
+static bool complete(const Rule *r, uint32_t operands)
 {
     for (uint32_t i = 0; i < r->op->n_in; i++)
-        if (!kept(r, i, NULL, 0))
-            return false;
-    return grounded(r, NULL, 0);
+        if ((operands >> (i < 31 ? i : 31) & 1) && operand(r, i)->partial)
+            return no(r, "an operand with a pending reduction in an op that is not linear in it");
+    return true;
 }
 
-static bool all_complete(Rule *r)
-{
-    for (uint32_t i = 0; i < r->op->n_in; i++)
-        if (!complete(r, i))
-            return false;
-    return pending_is(r, 0, "sum");
-}
-
-static bool check_map(Rule *r) { return map_axes(r) && all_complete(r); }
-
-/* Linear in operands from.. together: all pending alike, or zero. */
-static bool linear(Rule *r, uint32_t from, bool sums_only)
+/* Linear in the operands together that need not be complete: all pending alike, or zero. */
+static bool linear(const Rule *r, bool sums_only)
 {
     const CertType *pending = NULL;
-    for (uint32_t i = from; i < r->op->n_in; i++)
+    for (uint32_t i = 0; i < r->op->n_in; i++)
         if (operand(r, i)->partial)
             pending = operand(r, i);
-    for (uint32_t i = from; pending && i < r->op->n_in; i++) {
-        const CertType *x = operand(r, i);
-        bool alike = x->partial == pending->partial && x->pending == pending->pending;
-        bool zero = !x->partial && strcmp(pending->pending, "sum") == 0 &&
-                    dt_certnode_is_zero(r->in[i].node);
-        if (!alike && !zero)
-            return no(r, "a pending sum beside a term that is not");
-    }
-    if (pending && sums_only && strcmp(pending->pending, "sum") != 0)
-        return no(r, "a pending maximum in an op that is linear only");
-    return pending_is(r, pending ? pending->partial : 0, pending ? pending->pending : "sum");
-}
-
-static bool check_sum(Rule *r) { return map_axes(r) && linear(r, 0, true); }
-static bool check_pass(Rule *r) { return map_axes(r) && linear(r, 0, false); }
-static bool check_where(Rule *r) { return map_axes(r) && complete(r, 0) && linear(r, 1, false); }
-
-static bool check_cast(Rule *r)
-{
-    if (is_float(operand(r, 0)->dtype) && is_float(result(r)->dtype))
-        return check_pass(r);
-    return check_map(r);
-}
-
-static bool multilinear(Rule *r, uint16_t more)
-{
-    uint16_t bits = more;
+    if (!pending)
+        return pending_is(r, 0, "sum");
     for (uint32_t i = 0; i < r->op->n_in; i++) {
         const CertType *x = operand(r, i);
-        if ((bits & x->partial) || (x->partial && strcmp(x->pending, "sum") != 0))
+        bool alike = x->partial == pending->partial && x->pending == pending->pending;
+        bool zero = !x->partial && dt_cert_is(pending->pending, "sum") &&
+                    dt_certnode_is_zero(r->in[i].node);
+        if (!alike && !zero && !(r->op->rule->complete >> i & 1))
+            return no(r, "a pending sum beside a term that is not");
+    }
+    if (sums_only && !dt_cert_is(pending->pending, "sum"))
+        return no(r, "a pending maximum in an op that is linear only");
+    return pending_is(r, pending->partial, pending->pending);
+}
+
+/* Mesh axes of the axes of operand i in names. */
+static uint16_t bits_named(const Rule *r, uint32_t i, const char *const *names, uint32_t n)
+{
+    uint16_t bits = 0;
+    for (uint32_t k = 0; k < n; k++)
+        bits |= bits_of(dt_certtext_axis(operand(r, i), names[k]));
+    return bits;
+}
+
+static bool product(const Rule *r, uint16_t bits)
+{
+    for (uint32_t i = 0; i < r->op->n_in; i++) {
+        const CertType *x = operand(r, i);
+        if ((bits & x->partial) || (x->partial && !dt_cert_is(x->pending, "sum")))
             return no(r, "a product of two values that are both pending over a mesh axis");
         bits |= x->partial;
     }
     return pending_is(r, bits, "sum");
 }
 
-static bool check_mul(Rule *r) { return map_axes(r) && multilinear(r, 0); }
-static bool check_div(Rule *r) { return map_axes(r) && complete(r, 1) && multilinear(r, 0); }
-
-static bool check_expand(Rule *r)
+static bool none(const Rule *r)
 {
-    return kept(r, 0, NULL, 0) &&
-           linear(r, 0, false); /* new axes may be split at will: every element is equal */
+    for (uint32_t i = 0; i < r->op->n_out; i++)
+        if (r->op->types[i]->partial)
+            return no(r, "another reduction is pending in the result than follows from the operands");
+    return complete(r, UINT32_MAX);
 }
 
-/* ---- axis ops ---- */
+static bool pending(const Rule *r, const char *const *gone, uint32_t n_gone)
+{
+    switch (r->op->rule->pending) {
+    case P_NONE: return none(r);
+    case P_PASS: return linear(r, false);
+    case P_SUMS: return linear(r, true);
+    case P_PRODUCT: return product(r, bits_named(r, 0, gone, n_gone));
+    case P_OWN: break;
+    }
+    return true;
+}
+
+/* ---- rules of their own ---- */
+
+static bool is_float(const char *dtype)
+{
+    return dtype[0] == 'f' || (dtype[0] == 'b' && dtype[1] == 'f');
+}
+
+static bool own_cast(const Rule *r)
+{
+    return is_float(operand(r, 0)->dtype) && is_float(result(r)->dtype) ? linear(r, false) : none(r);
+}
 
 static int64_t local(const CertState *state, const CertAxis *axis)
 {
@@ -198,7 +222,7 @@ static int64_t local(const CertState *state, const CertAxis *axis)
 
 /* The mesh axes of consecutive axes as one list, major to minor: legal if what stands before a split axis is one
  * element per rank, so that every rank's part is one block of the row-major numbers. */
-static bool blocks(Rule *r, const CertType *type, const char *const *names, uint32_t n,
+static bool blocks(const Rule *r, const CertType *type, const char *const *names, uint32_t n,
                    uint8_t *ret_list, uint32_t *ret_n)
 {
     bool open = false;
@@ -212,143 +236,68 @@ static bool blocks(Rule *r, const CertType *type, const char *const *names, uint
         if (axis->n && open)
             return no(r, "a merged axis is split behind one that is not wholly split");
         for (uint32_t s = 0; s < axis->n; s++)
-            if (*ret_n < 8)
-                ret_list[(*ret_n)++] = axis->split[s];
+            ret_list[(*ret_n)++] = axis->split[s];
         open = open || local(r->state, axis) > 1;
     }
     return true;
 }
 
-static bool check_relabel(Rule *r)
+static bool own_relabel(const Rule *r)
 {
-    const char *from[CERT_RANK], *to[CERT_RANK];
-    uint32_t n_from = 0, n_to = 0;
+    uint8_t a[CERT_NAMES * CERT_SPLIT], b[CERT_NAMES * CERT_SPLIT];
     for (uint32_t i = 0; i < r->op->n_relabels; i++) {
         const CertRelabel *entry = &r->op->relabels[i];
-        uint8_t a[8], b[8];
         uint32_t n_a, n_b;
         if (!blocks(r, operand(r, 0), entry->from, entry->n_from, a, &n_a) ||
             !blocks(r, result(r), entry->to, entry->n_to, b, &n_b))
             return false;
         if (n_a != n_b || memcmp(a, b, n_a) != 0)
             return no(r, "a relabelled axis changes its split");
-        for (uint32_t k = 0; k < entry->n_from && n_from < CERT_RANK; k++)
-            from[n_from++] = entry->from[k];
-        for (uint32_t k = 0; k < entry->n_to && n_to < CERT_RANK; k++)
-            to[n_to++] = entry->to[k];
-    }
-    return kept(r, 0, from, n_from) && grounded(r, to, n_to) && linear(r, 0, false);
-}
-
-static bool named_whole(Rule *r, uint32_t i, const char *const *names, uint32_t n)
-{
-    for (uint32_t k = 0; k < n; k++) {
-        const CertAxis *x = dt_certtext_axis(operand(r, i), names[k]),
-                       *y = dt_certtext_axis(result(r), names[k]);
-        bool same = x && y && same_split(x, y) &&
-                    strcmp(r->op->kind, "scan") != 0; /* of unchanged extent */
-        if (!same && ((x && x->n) || (y && y->n)))
-            return no(r, "an axis that must be whole is split");
     }
     return true;
 }
 
-static bool check_slice(Rule *r)
+static bool own_fill(const Rule *r) /* pad, window */
 {
-    return named_whole(r, 0, r->op->axes, r->op->n_axes) &&
-           kept(r, 0, r->op->axes, r->op->n_axes) && grounded(r, NULL, 0) && linear(r, 0, false);
+    return !operand(r, 0)->partial || r->op->number == 0 ||
+           no(r, "a fill that is not 0 beside a pending sum");
 }
 
-static bool check_fill(Rule *r) /* pad, window, fold */
+static bool own_dot(const Rule *r)
 {
-    if (operand(r, 0)->partial && r->op->fills && strcmp(r->op->kind, "fold") != 0)
-        return no(r, "a fill that is not 0 beside a pending sum");
-    return named_whole(r, 0, r->op->axes, r->op->n_axes) &&
-           kept(r, 0, r->op->axes, r->op->n_axes) && grounded(r, NULL, 0) && linear(r, 0, true);
-}
-
-static bool check_concat(Rule *r)
-{
-    for (uint32_t i = 0; i < r->op->n_in; i++) {
-        const CertAxis *x = dt_certtext_axis(operand(r, i), r->op->axes[0]);
-        if (!x || x->n || !kept(r, i, r->op->axes, 1))
-            return no(r, "a joined axis is split");
-    }
-    return named_whole(r, 0, r->op->axes, 1) && grounded(r, NULL, 0) && linear(r, 0, true);
-}
-
-/* ---- contractions ---- */
-
-static bool check_dot(Rule *r)
-{
-    uint16_t bits = 0;
     for (uint32_t i = 0; i < r->op->n_axes; i++) {
         const CertAxis *a = dt_certtext_axis(operand(r, 0), r->op->axes[i]),
                        *b = dt_certtext_axis(operand(r, 1), r->op->axes[i]);
         if (!a || !b || !same_split(a, b))
             return no(r, "a contracted axis lies otherwise in the two operands");
-        bits |= bits_of(a);
     }
-    for (uint32_t i = 0; i < 2; i++)
-        if (!kept(r, i, r->op->axes, r->op->n_axes))
-            return false;
-    return grounded(r, NULL, 0) && multilinear(r, bits);
+    return true;
 }
 
-/* Mesh axes of the axes of operand i in names. */
-static uint16_t bits_named(Rule *r, uint32_t i, const char *const *names, uint32_t n)
-{
-    uint16_t bits = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        const CertAxis *axis = dt_certtext_axis(operand(r, i), names[k]);
-        bits |= axis ? bits_of(axis) : 0;
-    }
-    return bits;
-}
-
-static bool check_reduce(Rule *r)
+static bool own_reduce(const Rule *r)
 {
     const CertType *x = operand(r, 0);
-    uint16_t bits = bits_named(r, 0, r->op->axes, r->op->n_axes);
-    if (x->partial && x->pending != r->op->reduce)
+    if (x->partial && !dt_cert_is(x->pending, r->op->reduce))
         return no(r, "a reduction of another kind than the pending one");
-    return kept(r, 0, r->op->axes, r->op->n_axes) && grounded(r, NULL, 0) &&
-           pending_is(r, (uint16_t)(bits | x->partial), r->op->reduce);
+    return pending_is(r, bits_named(r, 0, r->op->axes, r->op->n_axes) | x->partial, r->op->reduce);
 }
 
-static bool check_scan(Rule *r)
-{
-    return named_whole(r, 0, r->op->axes, r->op->n_axes) && map_axes(r) && linear(r, 0, true);
-}
-
-static bool check_topk(Rule *r)
-{
-    const CertAxis *from = dt_certtext_axis(operand(r, 0), r->op->axes[0]),
-                   *to = dt_certtext_axis(result(r), r->op->axes[1]);
-    if (!from || !to || from->n || to->n)
-        return no(r, "an axis that must be whole is split");
-    return kept(r, 0, r->op->axes, 1) && grounded(r, NULL, 0) && all_complete(r) &&
-           r->op->types[1]->partial == 0;
-}
-
-static bool check_gather(Rule *r)
+static bool own_gather(const Rule *r)
 {
     const CertType *x = operand(r, 0);
     uint16_t bits = bits_named(r, 0, r->op->axes, r->op->n_axes);
-    if (!kept(r, 0, r->op->axes, r->op->n_axes))
-        return false;
     for (uint32_t i = 1; i < r->op->n_in; i++)
-        if (!complete(r, i) || !kept(r, i, NULL, 0))
+        if (!kept(r, i, NULL, 0))
             return false;
-    if ((bits & x->partial) || (bits && x->partial && strcmp(x->pending, "sum") != 0))
+    if ((bits & x->partial) || (bits && x->partial && !dt_cert_is(x->pending, "sum")))
         return no(r, "an indexed axis is split over a mesh axis whose reduction is pending, or is "
                      "not a sum");
-    return grounded(r, NULL, 0) &&
-           pending_is(r, (uint16_t)(bits | x->partial), x->partial ? x->pending : "sum");
+    return pending_is(r, bits | x->partial, x->partial ? x->pending : "sum");
 }
 
-static bool check_scatter(Rule *r)
+static bool own_scatter(const Rule *r)
 {
+    const CertType *x = operand(r, 0);
     uint16_t bits = bits_named(r, 0, r->op->axes2, r->op->n_axes2), target = 0;
     for (uint32_t i = 0; i < r->op->n_axes; i++) {
         const CertAxis *axis = dt_certtext_axis(result(r), r->op->axes[i]);
@@ -357,46 +306,39 @@ static bool check_scatter(Rule *r)
         target |= bits_of(axis);
     }
     for (uint32_t i = 0; i < r->op->n_in; i++) {
-        if (i > 0 && !complete(r, i))
-            return false;
-        if ((split_bits(operand(r, i)) | operand(r, i)->partial) & target)
+        if ((operand(r, i)->split | operand(r, i)->partial) & target)
             return no(r,
                       "a target axis is split over a mesh axis over which an operand is not whole");
-        if (!kept(r, i, r->op->axes2, r->op->n_axes2))
-            return false;
         if (bits_named(r, i, r->op->axes2, r->op->n_axes2) & (uint16_t)~bits)
             return no(r, "an index lies otherwise than what is scattered");
     }
-    if (operand(r, 0)->partial && strcmp(operand(r, 0)->pending, "sum") != 0)
+    if (x->partial && !dt_cert_is(x->pending, "sum"))
         return no(r, "a pending maximum is scattered");
-    return grounded(r, r->op->axes, r->op->n_axes) &&
-           pending_is(r, (uint16_t)(bits | operand(r, 0)->partial), "sum");
+    return pending_is(r, bits | x->partial, "sum");
 }
 
 /* An optimizer's step: element by element, on values that lie alike. */
-static bool check_update(Rule *r)
+static bool own_update(const Rule *r)
 {
-    for (uint32_t i = 0; i < r->op->n_in; i++)
-        if (!complete(r, i) || !kept(r, i, NULL, 0))
-            return false;
+    const CertType *x = operand(r, 0);
     for (uint32_t i = 0; i < r->op->n_out; i++) {
         const CertType *y = r->op->types[i];
-        if (y->partial || y->rank != operand(r, 0)->rank)
+        bool same = y->rank == x->rank;
+        for (uint32_t a = 0; same && a < y->rank; a++)
+            same = y->axes[a].name == x->axes[a].name && same_split(&y->axes[a], &x->axes[a]);
+        if (!same)
             return no(r, "the new values lie otherwise than the old ones");
-        for (uint32_t a = 0; a < y->rank; a++)
-            if (!same_split(&y->axes[a], &operand(r, 0)->axes[a]) ||
-                y->axes[a].name != operand(r, 0)->axes[a].name)
-                return no(r, "the new values lie otherwise than the old ones");
     }
     return true;
 }
 
 /* ---- communication ---- */
 
-/* The splits of the result are those of the operand without, or with, minor mesh axes of set. */
-static bool minor(Rule *r, const CertType *more, const CertType *less, uint16_t set)
+/* The splits of the result are those of the operand without, or with, minor mesh axes of the op's; what is pending
+ * stays so but over `done`. */
+static bool minor(const Rule *r, const CertType *more, const CertType *less, uint16_t done)
 {
-    uint16_t seen = 0;
+    uint16_t seen = 0, partial = operand(r, 0)->partial;
     for (uint32_t a = 0; a < more->rank; a++) {
         const CertAxis *x = &more->axes[a], *y = dt_certtext_axis(less, x->name);
         if (!y || y->extent != x->extent || y->n > x->n || memcmp(x->split, y->split, y->n) != 0)
@@ -406,59 +348,55 @@ static bool minor(Rule *r, const CertType *more, const CertType *less, uint16_t 
         for (uint32_t s = y->n; s < x->n; s++)
             seen |= (uint16_t)(1u << x->split[s]);
     }
-    return (more->rank == less->rank && seen == set) ||
-           no(r, "its mesh axes are not those whose splits change");
+    if (more->rank != less->rank || seen != r->op->mesh)
+        return no(r, "its mesh axes are not those whose splits change");
+    return pending_is(r, partial & (uint16_t)~done, partial ? operand(r, 0)->pending : "sum");
 }
 
-static bool check_all_reduce(Rule *r)
+static bool exchanges(const Rule *r)
+{
+    return !(r->op->mesh & r->state->program->time) || no(r, "nothing is exchanged over time");
+}
+
+static bool own_all_reduce(const Rule *r)
 {
     const CertType *x = operand(r, 0);
     uint16_t set = r->op->mesh;
-    if ((x->partial & set) != set || (set & r->state->program->time))
+    if ((x->partial & set) != set)
         return no(r, "no reduction is pending over its mesh axes");
-    if (x->pending != r->op->reduce)
+    if (x->partial && !dt_cert_is(x->pending, r->op->reduce))
         return no(r, "it reduces in another way than is pending");
-    return map_axes(r) && pending_is(r, (uint16_t)(x->partial & ~set), x->pending);
+    return exchanges(r) && kept(r, 0, NULL, 0) && grounded(r, NULL, 0) &&
+           pending_is(r, x->partial & (uint16_t)~set, r->op->reduce);
 }
 
-static bool check_reduce_scatter(Rule *r)
+static bool own_reduce_scatter(const Rule *r)
 {
     const CertType *x = operand(r, 0);
     uint16_t set = r->op->mesh;
-    if ((x->partial & set) != set || strcmp(x->pending, "sum") != 0 ||
-        (set & r->state->program->time))
+    if ((x->partial & set) != set || (x->partial && !dt_cert_is(x->pending, "sum")))
         return no(r, "no sum is pending over its mesh axes");
-    return minor(r, result(r), x, set) && pending_is(r, (uint16_t)(x->partial & ~set), x->pending);
+    return exchanges(r) && minor(r, result(r), x, set);
 }
 
-static bool unchanged_pending(Rule *r)
+static bool own_all_gather(const Rule *r)
+{
+    return exchanges(r) && minor(r, operand(r, 0), result(r), 0);
+}
+
+static bool own_shard(const Rule *r)
 {
     const CertType *x = operand(r, 0);
-    return pending_is(r, x->partial, x->partial ? x->pending : "sum");
-}
-
-static bool check_all_gather(Rule *r)
-{
-    if (r->op->mesh & r->state->program->time)
-        return no(r, "nothing is exchanged over time");
-    return minor(r, operand(r, 0), result(r), r->op->mesh) && unchanged_pending(r);
-}
-
-static bool check_shard(Rule *r)
-{
-    const CertType *x = operand(r, 0);
-    if (r->op->mesh & (uint16_t)(split_bits(x) | x->partial))
+    if (r->op->mesh & (x->split | x->partial))
         return no(r, "what is sliced is not whole over its mesh axes");
-    return minor(r, result(r), x, r->op->mesh) && unchanged_pending(r);
+    return minor(r, result(r), x, 0);
 }
 
 /* Mesh axes leave the minor end of some axes and come to the minor end of others. */
-static bool check_all_to_all(Rule *r)
+static bool own_all_to_all(const Rule *r)
 {
     const CertType *x = operand(r, 0), *y = result(r);
     uint16_t gone = 0, came = 0;
-    if ((r->op->mesh & r->state->program->time) || x->rank != y->rank)
-        return no(r, "nothing is exchanged over time");
     for (uint32_t a = 0; a < x->rank; a++) {
         const CertAxis *from = &x->axes[a], *to = dt_certtext_axis(y, from->name);
         if (!to || to->extent != from->extent || (from->n && to->n && from->zigzag != to->zigzag))
@@ -473,9 +411,9 @@ static bool check_all_to_all(Rule *r)
         for (uint32_t s = same; s < to->n; s++)
             came |= (uint16_t)(1u << to->split[s]);
     }
-    if (gone != came || gone != r->op->mesh)
+    if (x->rank != y->rank || gone != came || gone != r->op->mesh)
         return no(r, "its mesh axes are not those that move");
-    return unchanged_pending(r);
+    return exchanges(r) && pending_is(r, x->partial, x->partial ? x->pending : "sum");
 }
 
 const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
@@ -492,92 +430,90 @@ const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
 }
 
 /* Parts of one axis go round the ranks that hold them. */
-static bool check_shift(Rule *r)
+static bool own_shift(const Rule *r)
 {
-    if (r->op->mesh & r->state->program->time)
-        return no(r, "nothing is exchanged over time");
-    if (!dt_certrule_same(operand(r, 0), result(r)) || !dt_certrule_shifted(operand(r, 0), r->op->mesh))
-        return no(r, "what is passed on is not one part per rank of one axis");
-    return true;
+    const CertType *x = operand(r, 0);
+    return exchanges(r) && ((dt_certrule_same(x, 0, x->partial, result(r)) &&
+                             dt_certrule_shifted(x, r->op->mesh)) ||
+                            no(r, "what is passed on is not one part per rank of one axis"));
 }
 
 /* ---- the table ---- */
 
-static const struct {
-    const char *kind;
-    uint32_t n_in; /* operands; at least so many if more */
-    bool more;
-    uint32_t n_out;
-    Check *check;
-} rules[] = {
-    {"neg", 1, false, 1, check_sum},
-    {"stop", 1, false, 1, check_pass},
-    {"bind", 1, false, 1, check_pass},
-    {"cast", 1, false, 1, check_cast},
-    {"add", 2, false, 1, check_sum},
-    {"sub", 2, false, 1, check_sum},
-    {"mul", 2, false, 1, check_mul},
-    {"div", 2, false, 1, check_div},
-    {"where", 3, false, 1, check_where},
-    {"abs", 1, false, 1, check_map},
-    {"floor", 1, false, 1, check_map},
-    {"exp", 1, false, 1, check_map},
-    {"log", 1, false, 1, check_map},
-    {"sqrt", 1, false, 1, check_map},
-    {"rsqrt", 1, false, 1, check_map},
-    {"sin", 1, false, 1, check_map},
-    {"cos", 1, false, 1, check_map},
-    {"tanh", 1, false, 1, check_map},
-    {"erf", 1, false, 1, check_map},
-    {"not", 1, false, 1, check_map},
-    {"floordiv", 2, false, 1, check_map},
-    {"mod", 2, false, 1, check_map},
-    {"pow", 2, false, 1, check_map},
-    {"max", 2, false, 1, check_map},
-    {"min", 2, false, 1, check_map},
-    {"lt", 2, false, 1, check_map},
-    {"le", 2, false, 1, check_map},
-    {"eq", 2, false, 1, check_map},
-    {"ne", 2, false, 1, check_map},
-    {"and", 2, false, 1, check_map},
-    {"or", 2, false, 1, check_map},
-    {"expand", 1, false, 1, check_expand},
-    {"relabel", 1, false, 1, check_relabel},
-    {"slice", 1, false, 1, check_slice},
-    {"pad", 1, false, 1, check_fill},
-    {"window", 1, false, 1, check_fill},
-    {"fold", 1, false, 1, check_fill},
-    {"concat", 1, true, 1, check_concat},
-    {"dot", 2, false, 1, check_dot},
-    {"reduce", 1, false, 1, check_reduce},
-    {"scan", 1, false, 1, check_scan},
-    {"topk", 1, false, 2, check_topk},
-    {"gather", 2, true, 1, check_gather},
-    {"scatter_add", 2, true, 1, check_scatter},
-    {"update", 3, true, 1, check_update},
-    {"all_reduce", 1, false, 1, check_all_reduce},
-    {"reduce_scatter", 1, false, 1, check_reduce_scatter},
-    {"all_gather", 1, false, 1, check_all_gather},
-    {"shard", 1, false, 1, check_shard},
-    {"all_to_all", 1, false, 1, check_all_to_all},
-    {"shift", 1, false, 1, check_shift},
+static const CertRule rules[] = {
+    {"param input call fused loop pack unpack", 0, 0, .more = true, .pending = P_OWN},
+    {"const iota rng", 0, 1, .made = N_ANY},
+    {"mul", 2, 1, .pending = P_PRODUCT, .pads = F_PRODUCT},
+    {"add sub", 2, 1, .pending = P_SUMS, .pads = F_ZERO},
+    {"neg", 1, 1, .pending = P_SUMS, .pads = F_ZERO},
+    {"stop bind", 1, 1, .pending = P_PASS, .pads = F_SAME},
+    {"cast", 1, 1, .pending = P_OWN, .pads = F_ZERO, .own = own_cast},
+    {"div", 2, 1, .pending = P_PRODUCT, .complete = 2},
+    {"where", 3, 1, .pending = P_PASS, .complete = 1, .pads = F_WHERE},
+    {"abs", 1, 1, .pads = F_ZERO},
+    {"floor exp log sqrt rsqrt sin cos tanh erf not", 1, 1, .pending = P_NONE},
+    {"floordiv mod pow max min le eq ne or", 2, 1, .pending = P_NONE},
+    {"lt", 2, 1, .pads = F_LESS},
+    {"and", 2, 1, .pads = F_AND},
+    {"expand", 1, 1, .made = N_ANY, .pending = P_PASS, .pads = F_SAME},
+    {"relabel", 1, 1, .gone = N_FROM, .made = N_TO, .pending = P_PASS, .pads = F_SAME,
+     .own = own_relabel},
+    {"slice", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_PASS, .pads = F_SAME},
+    {"pad window", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .own = own_fill},
+    {"fold", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS},
+    {"concat", 1, 1, .more = true, .gone = N_FIRST, .whole = N_FIRST, .strict = true,
+     .pending = P_SUMS, .pads = F_ZERO},
+    {"dot", 2, 1, .gone = N_AXES, .pending = P_PRODUCT, .pads = F_PRODUCT, .own = own_dot},
+    {"reduce", 1, 1, .gone = N_AXES, .pending = P_OWN, .pads = F_ZERO, .own = own_reduce},
+    {"scan", 1, 1, .whole = N_AXES, .strict = true, .pending = P_SUMS, .pads = F_ZERO},
+    {"topk", 1, 2, .gone = N_FIRST, .whole = N_AXES, .strict = true},
+    {"gather", 2, 1, .more = true, .gone = N_AXES, .pending = P_OWN, .complete = ~1u,
+     .pads = F_SAME, .own = own_gather},
+    {"scatter_add", 2, 1, .more = true, .gone = N_AXES2, .made = N_AXES, .pending = P_OWN,
+     .complete = ~1u, .pads = F_SAME, .own = own_scatter},
+    {"update", 3, 1, .more = true, .pads = F_PRODUCT, .own = own_update},
+    {"all_reduce", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_reduce},
+    {"reduce_scatter", 1, 1, .moves = true, .pads = F_SAME, .own = own_reduce_scatter},
+    {"all_gather", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_gather},
+    {"shard", 1, 1, .moves = true, .pads = F_SAME, .own = own_shard},
+    {"all_to_all", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_to_all},
+    {"shift", 1, 1, .pending = P_OWN, .own = own_shift},
 };
+
+const CertRule *dt_certrule_find(const char *kind)
+{
+    size_t n = strlen(kind);
+    for (size_t i = 0; i < DT_COUNT(rules); i++)
+        for (const char *word = rules[i].kinds; *word; word += strspn(word, " ")) {
+            size_t len = strcspn(word, " ");
+            if (len == n && strncmp(word, kind, n) == 0)
+                return &rules[i];
+            word += len;
+        }
+    return NULL;
+}
 
 bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in)
 {
-    Rule rule = {.state = state, .op = op, .in = in};
-    for (size_t i = 0; i < DT_COUNT(rules); i++) {
-        if (strcmp(rules[i].kind, op->kind) != 0)
-            continue;
-        if (op->n_in < rules[i].n_in || (op->n_in > rules[i].n_in && !rules[i].more) ||
-            op->n_out < rules[i].n_out)
-            return no(&rule, "other operands or results than it has");
-        state->values += op->n_out;
-        return rules[i].check(&rule);
-    }
-    if (op->n_in == 0 && op->n_out == 1) { /* const, iota, rng: complete, split at will */
-        state->values++;
-        return op->types[0]->partial == 0 || no(&rule, "a source with a pending reduction");
-    }
-    return no(&rule, "no rule for this op");
+    const Rule check = {.state = state, .op = op, .in = in}, *r = &check;
+    const CertRule *rule = op->rule;
+    const char *scratch[3][CERT_RANK];
+    uint32_t n_gone, n_made, n_whole;
+    if (!rule)
+        return no(r, "no rule for this op");
+    if (op->n_in < rule->n_in || (op->n_in > rule->n_in && !rule->more) || op->n_out < rule->n_out ||
+        !op->n_out)
+        return no(r, "other operands or results than it has");
+    state->values += op->n_out;
+    if (rule->moves)
+        return rule->own(r);
+    const char *const *gone = dt_certrule_names(op, rule->gone, scratch[0], &n_gone),
+                      *const *made = dt_certrule_names(op, rule->made, scratch[1], &n_made),
+                      *const *must = dt_certrule_names(op, rule->whole, scratch[2], &n_whole);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (!kept(r, i, gone, n_gone))
+            return false;
+    return (rule->made == N_ANY || grounded(r, made, n_made)) &&
+           whole(r, must, n_whole, rule->strict) && complete(r, rule->complete) &&
+           pending(r, gone, n_gone) && (!rule->own || rule->own(r));
 }

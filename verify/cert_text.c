@@ -1,30 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate's own reader of IR text (ir/irtext.c says what it looks like). Line by line; what a line
- * says of names, paths and spans is kept for messages only. */
+/* The certificate's own reader of IR text (ir/irtext.c says what it looks like). What a line says of patterns,
+ * initial values and spans is passed over. A type, and a function, whose text was read before is not read again. */
 #include "verify/internal.h"
 
+#include "base/hash.h"
 #include "base/intern.h"
 
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
+
+typedef struct Known { /* a text, and what was made of it */
+    const char *text;
+    size_t len;
+    uint64_t hash;
+    const void *made;
+} Known;
 
 typedef struct Reader {
     const char *at;
-    uint32_t line;
     CertProgram *program;
     DtText *problem;
     bool failed;
+    const char *sum; /* "sum" */
+    Known *known;
+    uint32_t n_known, cap;
+    DtText scratch;
+    DT_VEC(uint32_t) values;
 } Reader;
 
 static bool fail(Reader *r, const char *what)
 {
+    uint32_t line = 1;
+    for (const char *c = r->program->text; c < r->at; c++)
+        line += *c == '\n';
     if (!r->failed)
-        dt_text_printf(r->problem, "line %u of the program: expected %s at `%.30s`", r->line, what,
+        dt_text_printf(r->problem, "line %u of the program: expected %s at `%.30s`", line, what,
                        r->at);
     r->failed = true;
     return false;
 }
+
+/* ---- words ---- */
 
 static void skip(Reader *r)
 {
@@ -35,44 +51,67 @@ static void skip(Reader *r)
 /* Whether piece comes next (after blanks); it is taken. */
 static bool take(Reader *r, const char *piece)
 {
+    size_t n = 0;
     skip(r);
-    size_t n = strlen(piece);
-    if (strncmp(r->at, piece, n) != 0)
-        return false;
+    for (; piece[n]; n++)
+        if (r->at[n] != piece[n])
+            return false;
     r->at += n;
     return true;
 }
 
 static bool expect(Reader *r, const char *piece) { return take(r, piece) || fail(r, piece); }
 
+static bool at_end(Reader *r)
+{
+    skip(r);
+    return r->failed || !*r->at || *r->at == '\n';
+}
+
+static void end_of_line(Reader *r)
+{
+    const char *end = strchr(r->at, '\n');
+    r->at = end ? end + 1 : r->at + strlen(r->at);
+}
+
 static bool is_part(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '@' || c == '#' || c == '$';
+           c == '@' || c == '#' || c == '$' || c == '.';
 }
 
-/* A name, bare or quoted (escapes are kept as they are written: equal names are written alike). */
-static const char *name_of(Reader *r, bool dots)
+/* Behind a quoted text that begins at c, or NULL. */
+static const char *behind_quote(const char *c)
+{
+    for (c++; *c && *c != '"' && *c != '\n'; c++)
+        if (*c == '\\' && c[1])
+            c++;
+    return *c == '"' ? c + 1 : NULL;
+}
+
+/* A name, bare or quoted (escapes are kept as they are written: equal names are written alike). part: one that no
+ * dot is in. */
+static const char *name_or_part(Reader *r, bool part)
 {
     skip(r);
     const char *begin = r->at;
-    if (*r->at == '"') {
-        for (r->at++; *r->at && *r->at != '"' && *r->at != '\n'; r->at++)
-            if (*r->at == '\\' && r->at[1])
-                r->at++;
-        if (*r->at != '"') {
-            fail(r, "the end of a quoted name");
-            return dt_intern("");
+    if (*begin == '"') {
+        const char *end = behind_quote(begin);
+        if (end) {
+            r->at = end;
+            return dt_intern_n(begin + 1, (size_t)(end - begin - 2));
         }
-        r->at++;
-        return dt_intern_n(begin + 1, (size_t)(r->at - begin - 2));
+        fail(r, "the end of a quoted name");
+        return dt_intern("");
     }
-    while (is_part(*r->at) || (dots && *r->at == '.'))
+    while (is_part(*r->at) && !(part && *r->at == '.'))
         r->at++;
     if (r->at == begin)
         fail(r, "a name");
     return dt_intern_n(begin, (size_t)(r->at - begin));
 }
+
+static const char *name_of(Reader *r) { return name_or_part(r, false); }
 
 static int64_t integer(Reader *r)
 {
@@ -85,9 +124,71 @@ static int64_t integer(Reader *r)
     return value;
 }
 
+/* %name.7, %"a name".7 or %7: the number. */
+static uint32_t value_of(Reader *r)
+{
+    uint64_t number = 0;
+    if (!expect(r, "%"))
+        return 0;
+    if (*r->at == '"' && behind_quote(r->at))
+        r->at = behind_quote(r->at);
+    for (; is_part(*r->at); r->at++)
+        number = *r->at >= '0' && *r->at <= '9' && number < UINT32_MAX
+                     ? number * 10 + (uint64_t)(*r->at - '0')
+                     : 0;
+    if (r->at[-1] < '0' || r->at[-1] > '9')
+        fail(r, "the number of a value");
+    return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
+/* A value whose text alone matters, if anything: a word, a quoted text, one in brackets. */
+static void pass_over(Reader *r)
+{
+    int depth = 0;
+    for (; *r->at && *r->at != '\n'; r->at++) {
+        if (*r->at == '"' && behind_quote(r->at))
+            r->at = behind_quote(r->at) - 1;
+        else if (*r->at == '(' || *r->at == '{')
+            depth++;
+        else if ((*r->at == ')' || *r->at == '}') && --depth <= 0) {
+            r->at += depth == 0;
+            return;
+        } else if (*r->at == ' ' && depth == 0)
+            return;
+    }
+}
+
+/* Where what was made of this text is kept; the text must live as long as the program. */
+static const void **known(Reader *r, const char *text, size_t len)
+{
+    if (2 * r->n_known >= r->cap) {
+        Known *old = r->known;
+        uint32_t n = r->cap;
+        r->cap = n ? 2 * n : 1024;
+        r->known = DT_NEW_ARRAY(r->program->arena, Known, r->cap);
+        for (uint32_t i = 0; i < n; i++)
+            if (old[i].text) {
+                uint64_t at = old[i].hash & (r->cap - 1);
+                while (r->known[at].text)
+                    at = (at + 1) & (r->cap - 1);
+                r->known[at] = old[i];
+            }
+    }
+    uint64_t hash = dt_hash_bytes(text, len, 0), at = hash & (r->cap - 1);
+    for (; r->known[at].text; at = (at + 1) & (r->cap - 1))
+        if (r->known[at].hash == hash && r->known[at].len == len &&
+            memcmp(r->known[at].text, text, len) == 0)
+            return &r->known[at].made;
+    r->n_known++;
+    r->known[at] = (Known){.text = text, .len = len, .hash = hash};
+    return &r->known[at].made;
+}
+
+/* ---- types ---- */
+
 static uint8_t mesh_axis(Reader *r)
 {
-    const char *name = name_of(r, false);
+    const char *name = name_or_part(r, true);
     for (uint32_t i = 0; i < r->program->n_mesh; i++)
         if (r->program->mesh[i] == name)
             return (uint8_t)i;
@@ -103,264 +204,279 @@ static uint16_t mesh_set(Reader *r)
     return bits;
 }
 
-static void axis_of(Reader *r, CertAxis *axis)
+/* A mesh axis splits once, divides what it splits, and is not pending beside that. */
+static void axis_of(Reader *r, CertType *type)
 {
-    axis->name = name_of(r, true);
+    CertAxis *axis = &type->axes[type->rank++];
+    axis->name = name_of(r);
     expect(r, "=");
-    axis->extent = integer(r);
-    if (*r->at != '/')
-        return;
-    do {
+    int64_t rest = axis->extent = axis->logical = integer(r);
+    if (rest < 1)
+        fail(r, "an extent of 1 or more");
+    for (uint32_t i = 0; i < r->program->n_padded; i++)
+        if (r->program->padded[i].name == axis->name && r->program->padded[i].extent == rest) {
+            axis->logical = r->program->padded[i].logical;
+            axis->padded = (uint8_t)(i + 1);
+            type->padded |= (uint16_t)(1u << i);
+        }
+    while (!r->failed && *r->at == (axis->n ? '.' : '/')) {
         r->at++;
-        if (axis->n == CERT_SPLIT) {
-            fail(r, "fewer splits");
+        uint8_t mesh = mesh_axis(r);
+        if (r->failed || axis->n == CERT_SPLIT || (type->split >> mesh & 1) ||
+            rest % r->program->size[mesh]) {
+            fail(r, "a mesh axis that is used once and divides");
             return;
         }
-        axis->split[axis->n++] = mesh_axis(r);
-    } while (!r->failed && *r->at == '.');
+        type->split |= (uint16_t)(1u << mesh);
+        rest /= r->program->size[mesh];
+        axis->split[axis->n++] = mesh;
+    }
     if (*r->at == '~') {
         r->at++;
         axis->zigzag = true;
     }
 }
 
-/* A mesh axis splits once, divides what it splits, and is not pending beside that. */
-static void check_type(Reader *r, const CertType *type)
+static const CertType *type_of(Reader *r)
 {
-    uint16_t used = type->partial;
-    for (uint32_t a = 0; a < type->rank; a++) {
-        int64_t n = type->axes[a].extent;
-        if (n < 1)
-            fail(r, "an extent of 1 or more");
-        for (uint32_t s = 0; s < type->axes[a].n; s++) {
-            uint16_t bit = (uint16_t)(1u << type->axes[a].split[s]);
-            int64_t size = r->program->size[type->axes[a].split[s]];
-            if ((used & bit) || n % size) {
-                fail(r, "a mesh axis that is used once and divides");
-                return;
-            }
-            used |= bit;
-            n /= size;
-        }
+    skip(r);
+    const char *begin = r->at, *end = begin;
+    for (; *end && *end != '\n' && *end != ']'; end++)
+        if (*end == '"' && behind_quote(end))
+            end = behind_quote(end) - 1;
+    if (end[0] == ']' && end[1] == '{')
+        while (*end && *end != '\n' && *end != '}')
+            end++;
+    const void **made = known(r, begin, (size_t)(end + 1 - begin));
+    if (*made) {
+        r->at = end + 1;
+        return *made;
     }
-}
-
-static CertType *type_of(Reader *r)
-{
     CertType *type = DT_NEW(r->program->arena, CertType);
-    type->dtype = name_of(r, false);
+    type->dtype = name_of(r);
     expect(r, "[");
     while (!r->failed && !take(r, "]")) {
         if (type->rank == CERT_RANK) {
             fail(r, "fewer axes");
             break;
         }
-        axis_of(r, &type->axes[type->rank++]);
+        axis_of(r, type);
         take(r, ",");
     }
     if (*r->at == '{') {
         r->at++;
-        type->pending = name_of(r, false);
+        type->pending = name_of(r);
         type->partial = mesh_set(r);
+        if (type->partial & type->split)
+            fail(r, "a reduction pending over mesh axes that split nothing");
     }
-    check_type(r, type);
-    return type;
+    return r->failed ? type : (*made = type);
 }
 
-/* %name.7 or %7: the number. */
-static uint32_t value_of(Reader *r)
-{
-    if (!expect(r, "%"))
-        return 0;
-    const char *text = name_of(r, true);
-    if (*r->at == '.' || (is_part(*r->at) && r->at[-1] == '"')) /* "quoted".7 */
-        text = (r->at++, name_of(r, false));
-    const char *dot = strrchr(text, '.');
-    return (uint32_t)strtoul(dot ? dot + 1 : text, NULL, 10);
-}
+/* ---- fields ---- */
 
-static void names(Reader *r, const char *end, const char **ret_names, uint32_t *ret_n,
-                  const char *other)
+typedef enum How { NAME, INTEGER, FLAG, NUMBER, MESH, STAGES, LOOP, RELABEL, RANGES } How;
+
+/* key=value or key(...): into which member. meaning: its text is part of what an op means. */
+typedef struct Field {
+    const char *key;
+    How how;
+    bool meaning;
+    size_t at;
+} Field;
+
+static const Field *field_of(Reader *r, void *to, const Field *field);
+
+static void names(Reader *r, const char *end, const char **ret_names, uint32_t *ret_n, uint32_t most)
 {
-    while (!r->failed) {
-        skip(r);
-        if (take(r, end) || (other && take(r, other)))
-            return;
-        if (*ret_n == CERT_RANK) {
+    while (!r->failed && !take(r, end)) {
+        if (*ret_n == most) {
             fail(r, "fewer names");
             return;
         }
-        ret_names[(*ret_n)++] = name_of(r, true);
+        ret_names[(*ret_n)++] = name_of(r);
         take(r, ",");
     }
 }
 
-/* ---- attributes ---- */
-
-static void loop_of(Reader *r, CertLoop *loop)
+static void relabel_of(Reader *r, CertOp *op)
 {
-    expect(r, "label=");
-    loop->label = name_of(r, true);
-    while (!r->failed && !take(r, ")")) {
-        const char *key = name_of(r, false);
-        if (strcmp(key, "reverse") == 0) {
-            loop->reverse = true;
-            continue;
-        }
-        expect(r, "=");
-        if (strcmp(key, "axis") == 0) {
-            loop->axis = name_of(r, true);
-            continue;
-        }
-        int64_t value = integer(r);
-        if (strcmp(key, "count") == 0)
-            loop->count = value;
-        else if (strcmp(key, "first") == 0)
-            loop->first = value;
-        else if (strcmp(key, "carried") == 0)
-            loop->carried = (uint32_t)value;
-        else if (strcmp(key, "invariant") == 0)
-            loop->invariant = (uint32_t)value;
-        else if (strcmp(key, "stacked") == 0)
-            loop->stacked = (uint32_t)value;
-        else if (strcmp(key, "stacked_out") == 0)
-            loop->stacked_out = (uint32_t)value;
-        else
-            fail(r, "a known part of a loop");
+    CertRelabel *relabel = &op->relabels[op->n_relabels];
+    if (op->n_relabels++ == CERT_NAMES) {
+        op->n_relabels = 0;
+        fail(r, "fewer relabels");
+        return;
     }
-}
-
-static void relabel_of(Reader *r, CertRelabel *relabel)
-{
-    while (!r->failed && !take(r, "->")) {
-        if (relabel->n_from == 4) {
-            fail(r, "fewer names");
-            return;
-        }
-        relabel->from[relabel->n_from++] = name_of(r, true);
-        take(r, ",");
-    }
+    names(r, "->", relabel->from, &relabel->n_from, CERT_NAMES);
     while (!r->failed && !take(r, ")")) {
-        if (relabel->n_to == 4) {
-            fail(r, "fewer names");
-            return;
-        }
-        relabel->to[relabel->n_to++] = name_of(r, true);
-        expect(r, "=");
+        uint32_t one = relabel->n_to;
+        names(r, "=", relabel->to, &relabel->n_to, one < CERT_NAMES ? one + 1 : one);
         integer(r);
         take(r, ",");
     }
 }
 
-/* A bracketed or bare value that only its text matters of. */
-static void pass_over(Reader *r)
+static const Field loop_fields[] = {{"label", NAME, false, offsetof(CertLoop, label)},
+                                    {"axis", NAME, false, offsetof(CertLoop, axis)},
+                                    {"count", INTEGER, false, offsetof(CertLoop, count)},
+                                    {"first", INTEGER, false, offsetof(CertLoop, first)},
+                                    {"reverse", FLAG, false, offsetof(CertLoop, reverse)},
+                                    {"carried", INTEGER, false, offsetof(CertLoop, carried)},
+                                    {"invariant", INTEGER, false, offsetof(CertLoop, invariant)},
+                                    {"stacked", INTEGER, false, offsetof(CertLoop, stacked)},
+                                    {"stacked_out", INTEGER, false, offsetof(CertLoop, stacked_out)},
+                                    {0}};
+
+static void loop_of(Reader *r, CertLoop **ret_loop)
 {
-    int depth = 0;
-    for (; *r->at && *r->at != '\n'; r->at++) {
-        if (*r->at == '"') {
-            name_of(r, false);
-            r->at--;
-            continue;
-        }
-        if (*r->at == '(' || *r->at == '{')
-            depth++;
-        if ((*r->at == ')' || *r->at == '}') && --depth == 0) {
-            r->at++;
-            return;
-        }
-        if (*r->at == ' ' && depth == 0)
-            return;
-    }
+    CertLoop *loop = *ret_loop = DT_NEW(r->program->arena, CertLoop);
+    while (!r->failed && !take(r, ")"))
+        if (at_end(r) || !field_of(r, loop, loop_fields)->key)
+            fail(r, "a known part of a loop");
+    if (!loop->label || !loop->axis || (loop->carried | loop->invariant | loop->stacked |
+                                        loop->stacked_out | loop->count | loop->first) >> 31)
+        fail(r, "a loop of this size");
 }
 
-static uint64_t stage_set(Reader *r)
+static void stage_set(Reader *r, uint64_t *ret_stages)
 {
-    uint64_t bits = 0;
     while (!r->failed && !take(r, ")")) {
-        bits |= UINT64_C(1) << (integer(r) & 63);
+        *ret_stages |= UINT64_C(1) << (integer(r) & 63);
         take(r, ",");
     }
-    return bits;
 }
 
-/* One attribute; true if its text belongs to the meaning. */
-static bool attribute(Reader *r, CertOp *op)
+/* Whether some range begins behind the first element or leaves some out. */
+static void ranges_of(Reader *r, bool *ret_shifts)
 {
-    const char *key = name_of(r, false);
-    if (strcmp(key, "loop") == 0 && take(r, "(")) {
-        loop_of(r, &op->loop);
-        return false;
+    while (!r->failed && !take(r, ")")) {
+        int64_t lo = integer(r);
+        integer(r);
+        bool every = integer(r) == 1;
+        integer(r);
+        *ret_shifts |= lo != 0 || !every;
+        take(r, ",");
     }
-    if (strcmp(key, "relabel") == 0 && take(r, "(")) {
-        if (op->n_relabels == 4)
-            return fail(r, "fewer relabels");
-        relabel_of(r, &op->relabels[op->n_relabels++]);
-        return true;
-    }
-    if (*r->at == '(' || *r->at != '=') { /* update(...), reverse */
-        pass_over(r);
-        return true;
-    }
-    r->at++;
-    if (strcmp(key, "text") == 0)
-        op->text = name_of(r, true);
-    else if (strcmp(key, "path") == 0)
-        op->path = name_of(r, true);
-    else if (strcmp(key, "func") == 0)
-        op->func = name_of(r, true);
-    else if (strcmp(key, "store") == 0)
-        op->store = (int)integer(r);
-    else if (strcmp(key, "mesh") == 0 && take(r, "{"))
-        op->mesh = mesh_set(r);
-    else if (strcmp(key, "stages") == 0 && take(r, "("))
-        op->stages = stage_set(r);
-    else if (strcmp(key, "reduce") == 0)
-        op->reduce = name_of(r, false);
-    else if (strcmp(key, "number") == 0) {
-        op->number = strtod(r->at, NULL);
-        op->fills = true;
-        pass_over(r);
-        return true;
-    } else {
-        pass_over(r);
-        return true;
-    }
-    return strcmp(key, "reduce") == 0;
 }
 
-static void attributes(Reader *r, CertOp *op)
+static void value_into(Reader *r, How how, void *to)
 {
-    DtText text = {0};
-    op->where = "";
-    dt_text_add(&text, "");
-    for (;;) {
-        skip(r);
-        if (r->failed || *r->at == '\n' || !*r->at)
-            break;
-        const char *begin = r->at;
-        if (*r->at == '@') {
-            while (*r->at && *r->at != '\n' && *r->at != ' ')
-                r->at++;
-            op->where = dt_intern_n(begin, (size_t)(r->at - begin));
-        } else if (attribute(r, op)) {
-            dt_text_add(&text, " ");
-            dt_text_add_n(&text, begin, (size_t)(r->at - begin));
-        }
+    switch (how) {
+    case NAME: *(const char **)to = name_of(r); break;
+    case INTEGER: *(int64_t *)to = integer(r); break;
+    case FLAG: *(bool *)to = true; break;
+    case NUMBER:
+        *(double *)to = strtod(r->at, NULL);
+        pass_over(r);
+        break;
+    case MESH: *(uint16_t *)to = mesh_set(r); break;
+    case STAGES: stage_set(r, to); break;
+    case LOOP: loop_of(r, to); break;
+    case RELABEL: relabel_of(r, to); break;
+    case RANGES: ranges_of(r, to); break;
     }
-    op->attributes = dt_intern_n(text.at, text.len);
-    dt_text_free(&text);
+}
+
+/* Reads one field into the struct, or passes over one that the table lacks; its row, or the last one. */
+static const Field *field_of(Reader *r, void *to, const Field *field)
+{
+    const char *begin = r->at;
+    size_t n = 0;
+    while (is_part(begin[n]))
+        n++;
+    while (field->key && (strncmp(field->key, begin, n) != 0 || field->key[n]))
+        field++;
+    if (n == 0)
+        fail(r, "an attribute");
+    if (!field->key) {
+        pass_over(r);
+        return field;
+    }
+    r->at += n;
+    if (*r->at == '=')
+        r->at++;
+    if (field->how >= MESH && (*r->at == '(' || *r->at == '{'))
+        r->at++;
+    else if (field->how >= MESH)
+        fail(r, "a list");
+    value_into(r, field->how, (char *)to + field->at);
+    return field;
 }
 
 /* ---- functions ---- */
 
+static const Field op_fields[] = {{"path", NAME, false, offsetof(CertOp, path)},
+                                  {"number", NUMBER, true, offsetof(CertOp, number)},
+                                  {"store", INTEGER, false, offsetof(CertOp, store)},
+                                  {"mesh", MESH, false, offsetof(CertOp, mesh)},
+                                  {"relabel", RELABEL, true, 0},
+                                  {"ranges", RANGES, true, offsetof(CertOp, shifts)},
+                                  {"reduce", NAME, true, offsetof(CertOp, reduce)},
+                                  {"text", NAME, false, offsetof(CertOp, text)},
+                                  {"func", NAME, false, offsetof(CertOp, func)},
+                                  {"loop", LOOP, false, offsetof(CertOp, loop)},
+                                  {"stages", STAGES, false, offsetof(CertOp, stages)},
+                                  {0}};
+
+/* The order of what is summed over is free. */
+static void sort_names(const char **at, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        const char *name = at[i];
+        uint32_t k = i;
+        for (; k > 0 && strcmp(at[k - 1], name) > 0; k--)
+            at[k] = at[k - 1];
+        at[k] = name;
+    }
+}
+
+static void attributes(Reader *r, CertOp *op)
+{
+    DtText *text = &r->scratch;
+    text->len = 0;
+    dt_text_add_n(text, "", 0);
+    while (!at_end(r)) {
+        const char *begin = r->at;
+        if (*r->at == '@') { /* a span: the last */
+            r->at += strcspn(r->at, "\n");
+            break;
+        }
+        const Field *field = field_of(r, op, op_fields);
+        if (field->key && !field->meaning)
+            continue;
+        dt_text_add_n(text, " ", 1);
+        dt_text_add_n(text, begin, (size_t)(r->at - begin));
+    }
+    if (dt_cert_is(op->kind, "reduce") || dt_cert_is(op->kind, "dot"))
+        sort_names(op->axes, op->n_axes);
+    for (uint32_t i = 0; i < op->n_axes + op->n_axes2; i++) {
+        dt_text_add(text, i < op->n_axes ? " [" : " ;[");
+        dt_text_add(text, i < op->n_axes ? op->axes[i] : op->axes2[i - op->n_axes]);
+        dt_text_add_n(text, "]", 1);
+    }
+    op->attributes = dt_intern_n(text->at, text->len);
+}
+
+static void axes_of(Reader *r, CertOp *op)
+{
+    const char **to = op->axes;
+    uint32_t *n = &op->n_axes;
+    for (r->at++; !r->failed && !take(r, "]"); take(r, ",")) {
+        if (take(r, ";")) {
+            to = op->axes2;
+            n = &op->n_axes2;
+        } else if (*n == CERT_RANK) {
+            fail(r, "fewer names");
+        } else {
+            to[(*n)++] = name_of(r);
+        }
+    }
+}
+
 static void op_of(Reader *r, CertFunc *func)
 {
     CertOp *op = DT_NEW(r->program->arena, CertOp);
-    DT_VEC(uint32_t) in = {0};
-    op->line = r->line;
-    op->store = -1;
-    op->first_out = func->n_values;
-    op->reduce = dt_intern("sum");
+    *op = (CertOp){.at = r->at, .store = -1, .first_out = func->n_values, .reduce = r->sum};
     if (!take(r, "()"))
         do {
             if (value_of(r) != func->n_values)
@@ -369,49 +485,40 @@ static void op_of(Reader *r, CertFunc *func)
             op->n_out++;
         } while (!r->failed && take(r, ","));
     expect(r, "=");
-    op->kind = name_of(r, false);
-    if (*r->at == '[') {
-        r->at++;
-        names(r, ";", op->axes, &op->n_axes, "]");
-        if (r->at[-1] == ';')
-            names(r, "]", op->axes2, &op->n_axes2, NULL);
-    }
+    op->kind = name_of(r);
+    const void **rule = known(r, op->kind, strlen(op->kind));
+    if (!*rule)
+        *rule = dt_certrule_find(op->kind);
+    op->rule = *rule;
+    if (*r->at == '[')
+        axes_of(r, op);
     expect(r, "(");
+    r->values.n = 0;
     while (!r->failed && !take(r, ")")) {
         uint32_t value = value_of(r);
         if (value >= op->first_out)
             fail(r, "operands that are defined before");
-        DT_PUSH(r->program->arena, in, value);
+        DT_PUSH(r->program->arena, r->values, value);
         take(r, ",");
     }
-    op->in = in.at;
-    op->n_in = in.n;
-    op->types = DT_NEW_ARRAY(r->program->arena, CertType *, op->n_out + 1);
+    op->n_in = r->values.n;
+    op->in = DT_NEW_ARRAY(r->program->arena, uint32_t, op->n_in);
+    if (op->n_in)
+        memcpy(op->in, r->values.at, op->n_in * sizeof op->in[0]);
+    func->most_in = func->most_in > op->n_in ? func->most_in : op->n_in;
+    op->types = DT_NEW_ARRAY(r->program->arena, const CertType *, op->n_out);
     for (uint32_t i = 0; i < op->n_out; i++) {
         expect(r, i ? "," : ":");
         op->types[i] = type_of(r);
     }
     attributes(r, op);
-    if ((strcmp(op->kind, "input") == 0 || strcmp(op->kind, "rng") == 0) && !op->text)
+    if ((dt_cert_is(op->kind, "input") || dt_cert_is(op->kind, "rng")) && !op->text)
         fail(r, "the name of an input or a site");
     DT_PUSH(r->program->arena, func->ops, op);
 }
 
-static void end_of_line(Reader *r)
+static void lines_of(Reader *r, CertFunc *func)
 {
-    while (*r->at && *r->at != '\n')
-        r->at++;
-    if (*r->at) {
-        r->at++;
-        r->line++;
-    }
-}
-
-static void func_of(Reader *r)
-{
-    CertFunc *func = DT_NEW(r->program->arena, CertFunc);
-    func->name = name_of(r, true);
-    end_of_line(r);
     for (; !r->failed && !take(r, "}"); end_of_line(r)) {
         if (take(r, "arg ") || take(r, "param ")) {
             value_of(r);
@@ -434,66 +541,80 @@ static void func_of(Reader *r)
         if (func->results.at[i] >= func->n_values)
             fail(r, "results that are defined");
     func->n_args = func->args.n;
+}
+
+static void func_of(Reader *r)
+{
+    CertFunc *func = DT_NEW(r->program->arena, CertFunc);
+    const char *name = name_of(r);
+    end_of_line(r);
+    const char *end = *r->at == '}' ? r->at : strstr(r->at, "\n}");
+    const char *begin = r->at;
+    const void **made = end ? known(r, begin, (size_t)(end - begin)) : NULL;
+    if (made && *made) {
+        *func = *(const CertFunc *)*made;
+        r->at = end;
+    } else {
+        lines_of(r, func);
+        func->same = func;
+        if (!r->failed && end) /* the table may have grown */
+            *known(r, begin, (size_t)(end - begin)) = func;
+    }
+    func->name = name;
     DT_PUSH(r->program->arena, r->program->funcs, func);
 }
 
 /* ---- the rest ---- */
+
+static const Field store_fields[] = {{"path", NAME, false, offsetof(CertStore, path)},
+                                     {"loops", INTEGER, false, offsetof(CertStore, loops)},
+                                     {"of", INTEGER, false, offsetof(CertStore, of)},
+                                     {"stage", INTEGER, false, offsetof(CertStore, stage)},
+                                     {"first", INTEGER, false, offsetof(CertStore, first)},
+                                     {"bucket", INTEGER, false, offsetof(CertStore, bucket)},
+                                     {"at", INTEGER, false, offsetof(CertStore, at)},
+                                     {0}};
+static const Field entry_fields[] = {{"stage", INTEGER, false, offsetof(CertEntry, stage)}, {0}};
+static const Field result_fields[] = {{"store", INTEGER, false, offsetof(CertResult, store)},
+                                      {"name", NAME, false, offsetof(CertResult, name)},
+                                      {"accumulate", FLAG, false, offsetof(CertResult, accumulate)},
+                                      {0}};
 
 static void store_of(Reader *r)
 {
     CertStore store = {.stage = -1, .of = -1, .bucket = -1, .members = -1, .before = -1};
     integer(r);
     expect(r, ":");
-    store.kind = name_of(r, false);
+    store.kind = name_of(r);
     store.type = type_of(r);
-    for (skip(r); !r->failed && *r->at && *r->at != '\n' && *r->at != '@'; skip(r)) {
-        const char *key = name_of(r, false);
-        if (*r->at != '=') {
-            pass_over(r);
-            continue;
-        }
-        r->at++;
-        if (strcmp(key, "path") == 0)
-            store.path = name_of(r, true);
-        else if (strcmp(key, "loops") == 0)
-            store.loops = integer(r);
-        else if (strcmp(key, "first") == 0)
-            store.first = integer(r);
-        else if (strcmp(key, "whole") == 0)
-            store.whole = integer(r);
-        else if (strcmp(key, "stage") == 0)
-            store.stage = (int)integer(r);
-        else if (strcmp(key, "of") == 0)
-            store.of = (int)integer(r);
-        else if (strcmp(key, "bucket") == 0)
-            store.bucket = (int)integer(r);
-        else if (strcmp(key, "at") == 0)
-            store.at = integer(r);
-        else
-            pass_over(r);
-    }
+    while (!at_end(r) && *r->at != '@')
+        field_of(r, &store, store_fields);
+    if (!store.path || (store.loops && !store.type->rank))
+        fail(r, "a store with a path and a loop's axis");
     DT_PUSH(r->program->arena, r->program->stores, store);
 }
 
 static void entry_of(Reader *r)
 {
     CertEntry entry = {.stage = -1};
-    entry.name = name_of(r, true);
+    entry.name = name_of(r);
     expect(r, ":");
-    entry.func = name_of(r, true);
-    if (take(r, "stage="))
-        entry.stage = (int)integer(r);
-    end_of_line(r);
-    for (; !r->failed && !take(r, "}"); end_of_line(r)) {
+    entry.func = dt_certtext_func(r->program, name_of(r));
+    while (!at_end(r) && *r->at != '{')
+        field_of(r, &entry, entry_fields);
+    for (end_of_line(r); !r->failed && !take(r, "}"); end_of_line(r)) {
         CertResult result = {.store = -1};
         expect(r, "result");
-        if (take(r, "store="))
-            result.store = (int)integer(r);
-        if (take(r, "name="))
-            result.name = name_of(r, true);
-        result.accumulate = take(r, "accumulate");
+        while (!at_end(r))
+            field_of(r, &result, result_fields);
+        if (result.store < 0 && !result.name)
+            fail(r, "where a result goes");
+        if (result.store >= r->program->stores.n)
+            fail(r, "a store that is there");
         DT_PUSH(r->program->arena, entry.results, result);
     }
+    if (!entry.func || entry.func->n_args || entry.func->results.n != entry.results.n)
+        fail(r, "an entry whose function has its results, and no arguments");
     DT_PUSH(r->program->arena, r->program->entries, entry);
 }
 
@@ -505,7 +626,7 @@ static void mesh_of(Reader *r)
             fail(r, "fewer mesh axes");
             return;
         }
-        p->mesh[p->n_mesh] = name_of(r, true);
+        p->mesh[p->n_mesh] = name_of(r);
         expect(r, "=");
         p->size[p->n_mesh] = integer(r);
         if (p->size[p->n_mesh] < 1) {
@@ -518,46 +639,76 @@ static void mesh_of(Reader *r)
     } while (!r->failed && take(r, ","));
 }
 
+static void padded_of(Reader *r)
+{
+    CertProgram *p = r->program;
+    if (p->n_padded == CERT_PADDED) {
+        fail(r, "fewer padded axes");
+        return;
+    }
+    CertPadded *padded = &p->padded[p->n_padded++];
+    padded->name = name_of(r);
+    expect(r, "=");
+    padded->logical = integer(r);
+    expect(r, "of");
+    padded->extent = integer(r);
+    if (padded->logical < 1 || padded->logical >= padded->extent)
+        fail(r, "an axis that is longer than it was");
+}
+
 static int by_name(const void *a, const void *b)
 {
     const CertFunc *x = *(const CertFunc *const *)a, *y = *(const CertFunc *const *)b;
     return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : (uintptr_t)x->name > (uintptr_t)y->name;
 }
 
+static void link_buckets(Reader *r)
+{
+    CertProgram *p = r->program;
+    for (uint32_t i = 0; i < p->stores.n; i++) {
+        CertStore *store = &p->stores.at[i];
+        if (store->bucket < 0)
+            continue;
+        if (store->bucket >= p->stores.n) {
+            fail(r, "buckets that are there");
+            return;
+        }
+        store->before = p->stores.at[store->bucket].members;
+        p->stores.at[store->bucket].members = (int)i;
+    }
+}
+
 bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
                       DtText *ret_problem)
 {
-    Reader reader = {.at = text, .line = 1, .program = ret_program, .problem = ret_problem},
-           *r = &reader;
-    *ret_program = (CertProgram){.arena = arena};
+    Reader reader = {.at = text, .program = ret_program, .problem = ret_problem}, *r = &reader;
+    CertProgram *p = ret_program;
+    bool sorted = false;
+    *p = (CertProgram){.arena = arena, .text = text};
+    r->sum = dt_intern("sum");
     for (; !r->failed && *r->at; end_of_line(r)) {
         if (take(r, "mesh "))
             mesh_of(r);
+        else if (take(r, "padded "))
+            padded_of(r);
         else if (take(r, "store "))
             store_of(r);
         else if (take(r, "func "))
             func_of(r);
-        else if (take(r, "entry "))
+        else if (take(r, "entry ")) {
+            if (!sorted && p->funcs.n)
+                qsort(p->funcs.at, p->funcs.n, sizeof p->funcs.at[0], by_name);
+            sorted = true;
             entry_of(r);
-        else if (take(r, "pipeline ")) { /* the last part: schedules, which are checked elsewhere */
-            name_of(r, true);
+        } else if (take(r, "pipeline ")) { /* the last: schedules, which are checked elsewhere */
+            name_of(r);
             expect(r, "mesh=");
-            ret_program->pipe = name_of(r, true);
+            p->pipe = (uint16_t)(1u << mesh_axis(r));
             break;
         }
     }
-    if (!r->failed && ret_program->funcs.n)
-        qsort(ret_program->funcs.at, ret_program->funcs.n, sizeof ret_program->funcs.at[0],
-              by_name);
-    for (uint32_t i = 0; !r->failed && i < ret_program->stores.n; i++) {
-        CertStore *store = &ret_program->stores.at[i];
-        if (store->bucket < 0)
-            continue;
-        if ((uint32_t)store->bucket >= ret_program->stores.n)
-            return fail(r, "buckets that are there");
-        store->before = ret_program->stores.at[store->bucket].members;
-        ret_program->stores.at[store->bucket].members = (int)i;
-    }
+    link_buckets(r);
+    dt_text_free(&r->scratch);
     return !r->failed;
 }
 

@@ -3,150 +3,186 @@
  *
  *   cert_text.c  IR text to these structs     cert_node.c  numbers of expressions
  *   cert_rule.c  placements of one op         cert_func.c  functions and loops
- *   cert_pack.c  buckets of several values   cert.c       entries, stores, claims
- *   cert_halo.c  windows over split axes */
+ *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
+ *   cert_halo.c  windows over split axes      cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
 
 #include "verify/cert.h"
 
-enum { CERT_RANK = 16, CERT_SPLIT = 4, CERT_MESH = 16 };
+#include <string.h>
+
+enum { CERT_RANK = 16, CERT_SPLIT = 4, CERT_MESH = 16, CERT_NAMES = 4, CERT_PADDED = 8 };
+
+/* ---- programs (cert_text.c); all names are interned ---- */
+
+typedef struct CertShape CertShape;
+typedef struct CertRule CertRule;
+typedef struct CertCheck CertCheck; /* cert_rule.c */
 
 typedef struct CertAxis {
-    const char *name; /* interned, as all names here */
-    int64_t extent;
+    const char *name;
+    int64_t extent;              /* over all ranks, padding included */
+    int64_t logical;             /* without its padding */
     uint8_t n, split[CERT_SPLIT]; /* mesh axes, major to minor */
     bool zigzag;
+    uint8_t padded; /* 1 + the number of the padded axis that it is; 0: none */
 } CertAxis;
 
+/* Equal types of a program are one. */
 typedef struct CertType {
     const char *dtype;
     uint32_t rank;
     CertAxis axes[CERT_RANK];
-    uint16_t partial;
-    const char *pending; /* "sum", "max", "min"; NULL if nothing is */
+    uint16_t partial, split; /* mesh axes: a reduction is pending over; split an axis */
+    const char *pending;     /* "sum", "max", "min"; NULL if nothing is */
+    uint16_t padded;         /* which padded axes it has */
+    const CertShape *shape, *open; /* dt_certnode_shape */
+    const char *open_loop;
 } CertType;
 
 typedef struct CertLoop {
     const char *label, *axis;
-    int64_t count, first;
+    int64_t count, first, carried, invariant, stacked, stacked_out;
     bool reverse;
-    uint32_t carried, invariant, stacked, stacked_out;
 } CertLoop;
 
 typedef struct CertRelabel {
     uint32_t n_from, n_to;
-    const char *from[4], *to[4];
+    const char *from[CERT_NAMES], *to[CERT_NAMES];
 } CertRelabel;
 
 typedef struct CertOp {
-    const char *kind;
-    uint32_t line;
-    const char *where; /* "@1:20-30", or "" */
-    uint32_t n_in, n_out;
-    uint32_t *in; /* numbers of values */
-    uint32_t first_out;
-    CertType **types; /* of the results */
+    const char *kind, *at;  /* at: in the text */
+    const CertRule *rule;   /* NULL: there is none of its own */
+    uint32_t n_in, n_out, first_out, n_axes, n_axes2, n_relabels;
+    uint32_t *in;           /* numbers of values */
+    const CertType **types; /* of the results */
     const char *axes[CERT_RANK], *axes2[CERT_RANK];
-    uint32_t n_axes, n_axes2;
-    const char *attributes; /* what is left of the line and changes the meaning, as text */
-    const char *text, *path, *reduce;
+    const char *attributes; /* what of the line changes the meaning, as text */
+    const char *text, *path, *reduce, *func;
     double number;
-    bool fills; /* number is not 0 */
-    int store;  /* -1: none */
-    const char *func;
-    CertLoop loop;
-    CertRelabel relabels[4];
-    uint32_t n_relabels;
+    bool shifts;   /* of a slice or pad: some range begins behind the first element, or leaves some out */
+    int64_t store; /* -1: none */
+    CertLoop *loop;
+    CertRelabel relabels[CERT_NAMES];
     uint16_t mesh;
     uint64_t stages;
 } CertOp;
 
 typedef struct CertFunc {
     const char *name;
-    uint32_t n_args, n_values;
-    DT_VEC(CertType *) args;
+    const struct CertFunc *same; /* the first function with this text */
+    uint32_t n_args, n_values, most_in;
+    DT_VEC(const CertType *) args;
     DT_VEC(CertOp *) ops;
     DT_VEC(uint32_t) results;
 } CertFunc;
 
 typedef struct CertStore {
     const char *kind, *path;
-    CertType *type;
-    int64_t loops, first, whole, at;
-    int stage, of, bucket;
+    const CertType *type;
+    int64_t loops, first, whole, at, stage, of, bucket;
     int members; /* of a bucket: its last member, or -1 */
     int before;  /* of a member: the one before it in the same bucket, or -1 */
 } CertStore;
 
 typedef struct CertResult {
-    int store;
+    int64_t store;
     const char *name;
     bool accumulate;
 } CertResult;
 typedef struct CertEntry {
-    const char *name, *func;
-    int stage;
+    const char *name;
+    const CertFunc *func;
+    int64_t stage;
     DT_VEC(CertResult) results;
 } CertEntry;
 
+/* An axis that is longer than the serial program's. */
+typedef struct CertPadded {
+    const char *name;
+    int64_t logical, extent;
+} CertPadded;
+
 typedef struct CertProgram {
     DtArena *arena;
-    uint32_t n_mesh;
+    const char *text;
+    uint32_t n_mesh, n_padded;
     const char *mesh[CERT_MESH];
     int64_t size[CERT_MESH];
-    uint16_t time;
+    uint16_t time, pipe; /* mesh axes: micro-batches; the pipeline's stages */
+    CertPadded padded[CERT_PADDED];
     DT_VEC(CertStore) stores;
     DT_VEC(CertFunc *) funcs;
     DT_VEC(CertEntry) entries;
-    const char *pipe; /* mesh axis of the pipeline, NULL: none */
 } CertProgram;
 
-/* cert_text.c */
 bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
                       DtText *ret_problem);
-const CertFunc *dt_certtext_func(const CertProgram *program,
-                                 const char *name); /* NULL: there is none */
+/* NULL: there is none. */
+const CertFunc *dt_certtext_func(const CertProgram *program, const char *name);
 const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
+
+static inline bool dt_cert_is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 /* ---- nodes (cert_node.c) ---- */
 
-typedef struct CertNode {
-    uint32_t id;
-    const char *kind, *attributes, *dtype;
+/* The dtype and, sorted by name, the axes of a value; equal ones are one. An extent of -1: any iterations of a
+ * loop. */
+struct CertShape {
+    const char *dtype;
     uint32_t rank;
-    const char **axes; /* sorted by name */
-    int64_t *extents;
-    uint32_t n_in;
-    struct CertNode **in;
-    uint32_t index; /* which result */
-    struct CertNode *next;
-} CertNode;
+    const char *axes[CERT_RANK];
+    int64_t extents[CERT_RANK];
+    const CertShape *next;
+};
+
+typedef struct CertNode CertNode;
+struct CertNode {
+    const char *kind, *attributes; /* kind: interned, or one of the kinds below; attributes: interned */
+    const CertShape *shape;        /* NULL: no value */
+    uint32_t n_in, index;          /* index: which result */
+    int64_t lo, hi;                /* of a reduction over iterations: which. 0, 0: over no such */
+    CertNode *const *in;
+    uint32_t id, mark; /* set by the table */
+    CertNode *to, *next;
+};
+extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[];
 
 typedef struct CertNodes CertNodes;
 CertNodes *dt_certnode_table(DtArena *arena);
-/* The node with these parts; axes and extents of type (NULL: a node without value). */
-CertNode *dt_certnode_make(CertNodes *nodes, const char *kind, const char *attributes,
-                           const CertType *type, uint32_t n_in, CertNode *const *in,
-                           uint32_t index);
-/* The logical type of a node's value. */
-CertType dt_certnode_type(const CertNode *node);
-/* x with every node that map says replaced; map(data, node) returns NULL for "as it is", and the same for the same
- * node as long as one replacing is used. */
-typedef CertNode *CertMap(void *data, CertNode *node);
-typedef struct CertReplace CertReplace;
-CertReplace *dt_certnode_replacing(CertNodes *nodes, CertMap *map, void *data);
-CertNode *dt_certnode_replace(CertReplace *replace, CertNode *x);
+/* The node with these parts. */
+CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts);
+/* The shape of a type's values; loop: an axis that stacks iterations, or NULL. */
+const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type, const char *loop);
+/* shape in another dtype; with an axis of any iterations; without such an axis. */
+const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape, const char *dtype);
+const CertShape *dt_certnode_stacked(CertNodes *nodes, const CertShape *shape, const char *axis);
+const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape);
 /* The sum of terms: chains of + are one multiset of terms, in which reductions over ranges of iterations that
  * adjoin are one. */
-CertNode *dt_certnode_sum(CertNodes *nodes, const CertType *type, uint32_t n, CertNode *const *in);
+CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, CertNode *const *in);
 /* x in another dtype; between floats, of a sum the sum of the terms so. */
-CertNode *dt_certnode_cast(CertNodes *nodes, const CertType *type, CertNode *x);
+CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x);
+/* What op makes of these, elements apart that its attributes do not tell: of sums and casts see above. */
+CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *shape,
+                         CertNode *const *in, uint32_t index);
+/* Whether every element of node is one number, which it is. */
+bool dt_certnode_number(const CertNode *node, double *ret_number);
 bool dt_certnode_is_zero(const CertNode *node);
+/* Notes in ret_needs which carried symbols of a loop x depends on; fresh: forget what was walked. */
+void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool fresh, bool *ret_needs);
+/* x with each carried symbol i of loop as bound symbol order[i]. */
+CertNode *dt_certnode_bind(CertNodes *nodes, CertNode *x, const char *loop, const uint32_t *order,
+                           bool fresh);
 /* Where two expressions begin to differ, in words. */
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text);
 
-/* ---- values and functions ---- */
+/* ---- values and functions (cert_func.c) ---- */
+
+/* What each element of the padding of an axis is known to hold. */
+typedef enum CertFill { CERT_ANYTHING, CERT_ZERO, CERT_LOWEST, CERT_HIGHEST } CertFill;
 
 /* A value: what it is, how it lies, and for one that is stacked along a loop which iterations it covers:
  * first .. first + extent of that axis. Nodes of stacked values say nothing of the range. */
@@ -155,6 +191,7 @@ typedef struct CertValue {
     const CertType *type;
     const char *loop; /* its loop axis, NULL: none */
     int64_t first;
+    uint8_t fill[CERT_PADDED]; /* CertFill by padded axis; of a bucket: of all its members */
 } CertValue;
 
 typedef struct CertState CertState;
@@ -166,52 +203,89 @@ struct CertState {
     uint32_t values;
     const CertFunc *func; /* being evaluated */
     uint32_t depth;       /* of calls and loops */
-    int stage;
-    /* values of `param` and `input` ops */
+    int64_t stage;
+    struct CertMemo **memo; /* functions done before, by hash */
+    /* values of `param` and `input` ops of entries */
     bool (*source)(CertState *state, const CertOp *op, CertValue *ret_value);
     /* the sum over pipeline stages; node NULL while not all of its terms are known */
     bool (*across)(CertState *state, const CertOp *op, CertValue x, CertValue *ret_value);
     void *data;
 };
 
-/* The node type of a value: its loop axis has no extent. */
-const CertType *dt_certfunc_open(CertState *state, const CertType *type, const char *loop);
 bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Evaluates func; context names the loops around it. ret_results: one per result. */
-bool dt_certfunc_run(CertState *state, const CertFunc *func, const char *context,
-                     const CertValue *inputs, CertValue *ret_results);
+/* Evaluates the function of an entry. ret_results: one per result. */
+bool dt_certfunc_run(CertState *state, const CertFunc *func, CertValue *ret_results);
 
 /* ---- buckets (cert_pack.c) ---- */
 
 bool dt_certpack_is(const CertNode *node);
-/* The stores that lie in a bucket store, by offset. */
-uint32_t dt_certpack_members(const CertState *state, int bucket, const CertStore ***ret_members);
-CertNode *dt_certpack_store(CertState *state, int bucket); /* a bucket store as a source */
-bool dt_certpack_lies(const CertNode *node,
-                      const CertStore *member); /* the member begins and lies as its store says */
-CertNode *dt_certpack_member(const CertNode *node, long long offset); /* NULL: none begins there */
+/* A bucket store as a source: source makes the node of a member. */
+CertNode *dt_certpack_store(CertState *state, int64_t bucket,
+                            CertNode *(*source)(CertState *state, const CertStore *store));
+/* The member that begins and lies as the store or type says; NULL: there is none. loop: an axis without meaning
+ * here. */
+CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset,
+                             const CertType *type, const char *loop);
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out);
 /* The node of result index of an op on buckets: out->type and range are set. */
-bool dt_certpack_map(CertState *state, const CertOp *op, const char *attributes,
-                     const CertValue *in, uint32_t index, CertValue *out);
-/* The sum of values or, member by member, of buckets; ranges of iterations that adjoin become one. */
-CertNode *dt_certpack_sum(CertState *state, const CertType *type, uint32_t n, CertNode *const *in);
-CertNode *dt_certpack_each(CertState *state, const CertNode *node,
+bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index,
+                     CertValue *out);
+/* The sum of values or, member by member, of buckets. */
+CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in);
+CertNode *dt_certpack_each(CertState *state, CertNode *node,
                            CertNode *(*change)(void *data, CertNode *member), void *data);
 
 /* ---- windows over split axes (cert_halo.c) ---- */
 
 /* What a window or fold says, without what changes nothing; NULL: it is malformed. */
 const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
-/* The window or fold of a whole axis that op, a relabel of x to type, puts together from parts; NULL: it does not. */
-CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertType *type);
+/* The window or fold of a whole axis that op, a relabel of x, puts together from parts; NULL: it does not. */
+CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape);
 
+/* ---- rules (cert_rule.c) and padding (cert_pad.c) ---- */
+
+/* Axes that a rule speaks of: none; those of op->axes or axes2; the first of op->axes; those that relabels merge or
+ * make; any. */
+typedef enum CertNames { N_NONE, N_AXES, N_AXES2, N_FIRST, N_FROM, N_TO, N_ANY } CertNames;
+
+/* What a rule says of pending reductions: none may be; they pass, of any kind or sums only; they multiply. */
+typedef enum CertPending { P_NONE, P_PASS, P_SUMS, P_PRODUCT, P_OWN } CertPending;
+
+/* What padding holds afterwards: anything; what operand 0 held; zero if it was zero in all operands; the same for a
+ * product, whose other factors may lack the axis; or by a rule of its own. */
+typedef enum CertPads { F_ANY, F_SAME, F_ZERO, F_PRODUCT, F_WHERE, F_AND, F_LESS } CertPads;
+
+struct CertRule {
+    const char *kinds;     /* names of ops, separated by blanks */
+    uint32_t n_in, n_out;
+    bool more;             /* operands may be more */
+    bool moves;            /* communication: the result is the operand, elsewhere; no other column but own counts */
+    CertNames gone, whole; /* axes of operands that the result lacks or has otherwise; that must be whole */
+    CertNames made;        /* axes that are new in the result and may be split */
+    bool strict;           /* `whole` also if their extent stays as it is */
+    CertPending pending;
+    uint32_t complete;     /* operands without a pending reduction: bits */
+    CertPads pads;
+    bool (*own)(const CertCheck *check); /* more, or NULL */
+};
+
+const CertRule *dt_certrule_find(const char *kind); /* NULL: there is none */
 /* Whether the types of op's operands and results obey the local rule of its kind; says why not. */
 bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in);
 /* The axis that is split by just these mesh axes, in their order; NULL: there is none. */
 const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh);
-bool dt_certrule_same(const CertType *a,
-                      const CertType *b); /* equal axes in order, splits, pending */
+/* Whether the axes of a from number `skip` on, split so, and `partial` pending are all of b. */
+bool dt_certrule_same(const CertType *a, uint32_t skip, uint16_t partial, const CertType *b);
+const char *const *dt_certrule_names(const CertOp *op, CertNames names, const char **scratch,
+                                     uint32_t *ret_n);
+
+/* Whether op sees nothing of its operands' padding that changes what it means. */
+bool dt_certpad_check(CertState *state, const CertOp *op, const CertValue *in);
+/* What the padding of a result of op holds: its type and node are set. */
+void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value);
+bool dt_certpad_is_zero(const CertState *state, const CertValue *value);
+/* The operand that op is the identity of on logical values (a selection of all, a slice of all); or NULL. */
+CertNode *dt_certpad_identity(const CertOp *op, const CertValue *in);
 
 #endif

@@ -116,7 +116,7 @@ Test(irtext, hand_written)
 static const struct {
     const char *text, *message;
 } faulty[] = {
-    {"hello", "expected `mesh`, `store`, `func`, `entry` or `pipeline`"},
+    {"hello", "expected `mesh`, `padded`, `store`, `func`, `entry` or `pipeline`"},
     {"hello", "error[E0950]"},
     {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=3] }", "error[E0951]"},
     {"mesh a=0", "integer from 1"},

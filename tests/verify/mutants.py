@@ -26,6 +26,10 @@ LAYOUTS = {
     "stages": ("t5", 4, "mesh pipe = 4\npipeline e, d on pipe (schedule = zb_h1)\nmicro batch = 4"),
     "experts": ("moe", 4, "mesh data = 2, expert = 2\nshard experts on expert\nshard batch on data, expert\n"
                 "micro batch = 2\nzero 3 on data"),
+    "padded": ("quickstart", 4, "mesh data = 2, tensor = 2\nshard vocab on tensor (pad = 6)\nshard batch on data\n"
+               "micro batch = 2"),
+    "padded stages": ("gpt2", 8, "mesh pipe = 2, data = 2, tensor = 2\nshard vocab on tensor (pad = 6)\n"
+                      "shard batch on data\npipeline h on pipe\nmicro batch = 4\nzero 1 on data"),
 }
 
 
@@ -66,6 +70,10 @@ KINDS = {
     .replace("= rsqrt(", "= sqrt(").replace("= tanh(", "= erf("),
     "store": lambda rng, line: re.sub(r"store=(\d+)", lambda m: "store=%d" % (int(m.group(1)) + 1), line),
     "iterations": lambda rng, line: re.sub(r"first=(\d+)", lambda m: "first=%d" % (int(m.group(1)) + 1), line),
+    "mask": lambda rng, line: re.sub(r"= where\((%\S+), (%\S+), (%\S+)\) : (f32\S*\[.*vocab=(?:258|50262))", r"= stop(\2) : \4", line),
+    "mask extent": lambda rng, line: re.sub(r"(const\(\) : i32\[\]) number=(256|50257)",
+                                             lambda m: "%s number=%d" % (m.group(1), int(m.group(2)) + rng.choice((-1, 1))), line),
+    "mask identity": lambda rng, line: re.sub(r"number=-inf|number=inf", "number=1", line),
     "accumulate": lambda rng, line: line.replace(" accumulate", ""),
     "stages": lambda rng, line: re.sub(r" stages=\((\d+), ", " stages=(", line),
     "bucket": lambda rng, line: re.sub(r"(= unpack.* number=)(\d+)", lambda m: m.group(1) + str(int(m.group(2)) + 1), line),

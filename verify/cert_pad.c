@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Padding: what the final program's values hold behind the extent that the serial program gives an axis.
+ *
+ * Values mean their logical elements; nodes have logical extents only. So an op that works element by element along
+ * a padded axis computes what the serial op does, whatever its padding holds; one that reduces the axis must
+ * find the identity of the reduction there; one that moves elements along it is refused, but for cutting the padding
+ * off and putting some on. What padding holds is followed value by value: zero, the least or the greatest
+ * number, or anything. A selection by `position < extent` is, of logical elements, its operand. */
+#include "verify/internal.h"
+
+#include <math.h>
+
+static CertFill fill_of_number(const char *dtype, double number)
+{
+    double least = dtype[0] == 'i' ? INT32_MIN : -INFINITY,
+           most = dtype[0] == 'i' ? INT32_MAX : INFINITY;
+    return number == 0       ? CERT_ZERO
+           : number == least ? CERT_LOWEST
+           : number == most  ? CERT_HIGHEST
+                             : CERT_ANYTHING;
+}
+
+/* What operand i holds in the padding of axis k of the result. */
+static CertFill operand(const CertValue *x, uint32_t k)
+{
+    double number;
+    if (dt_certpack_is(x->node) || (x->type->padded >> k & 1))
+        return x->fill[k];
+    return dt_certnode_number(x->node, &number) ? fill_of_number(x->type->dtype, number)
+                                                : CERT_ANYTHING;
+}
+
+bool dt_certpad_is_zero(const CertState *state, const CertValue *x)
+{
+    bool bucket = dt_certpack_is(x->node);
+    for (uint32_t k = 0; k < state->program->n_padded; k++)
+        if ((bucket || (x->type->padded >> k & 1)) && x->fill[k] != CERT_ZERO)
+            return false;
+    return true;
+}
+
+/* Whether op is `position along axis k < n`, and n. */
+static bool position_below(const CertState *state, const CertOp *op, const CertValue *in, uint32_t k,
+                           double *ret_n)
+{
+    const CertShape *shape = in[0].node->shape;
+    return dt_cert_is(in[0].node->kind, "iota") && shape->rank == 1 &&
+           shape->axes[0] == state->program->padded[k].name && dt_cert_is(op->kind, "lt") &&
+           (in[0].type->padded >> k & 1) && dt_certnode_number(in[1].node, ret_n);
+}
+
+static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, uint32_t k)
+{
+    bool zero = op->number == 0; /* what else comes in: of `pad` and `window` */
+    double n;
+    switch (op->rule->pads) {
+    case F_ANY: break;
+    case F_SAME: return operand(&in[0], k);
+    case F_WHERE:
+        if (operand(&in[0], k) == CERT_ZERO)
+            return operand(&in[2], k);
+        return operand(&in[1], k) == operand(&in[2], k) ? operand(&in[1], k) : CERT_ANYTHING;
+    case F_AND:
+        zero = operand(&in[0], k) == CERT_ZERO || operand(&in[1], k) == CERT_ZERO;
+        return zero ? CERT_ZERO : CERT_ANYTHING;
+    case F_LESS:
+        zero = position_below(state, op, in, k, &n) && n <= (double)state->program->padded[k].logical;
+        return zero ? CERT_ZERO : CERT_ANYTHING;
+    case F_ZERO:
+        for (uint32_t i = 0; i < op->n_in; i++)
+            zero = zero && operand(&in[i], k) == CERT_ZERO;
+        return zero ? CERT_ZERO : CERT_ANYTHING;
+    case F_PRODUCT: /* of finite numbers */
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            bool has = dt_certpack_is(in[i].node) || (in[i].type->padded >> k & 1);
+            bool factor = in[i].type->rank == 0 || dt_cert_is(op->kind, "dot");
+            zero = zero && (has || !factor ? operand(&in[i], k) == CERT_ZERO
+                                           : dt_certpad_is_zero(state, &in[i]));
+        }
+        return zero ? CERT_ZERO : CERT_ANYTHING;
+    }
+    return CERT_ANYTHING;
+}
+
+void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value)
+{
+    bool sum = dt_cert_is(op->kind, "all_reduce") || dt_cert_is(op->kind, "reduce_scatter");
+    for (uint32_t k = 0; k < state->program->n_padded; k++) {
+        if (!(ret_value->type->padded >> k & 1) && !dt_certpack_is(ret_value->node))
+            continue;
+        CertFill f = fill(state, op, in, k);
+        if (sum && f != CERT_ZERO && dt_cert_is(op->reduce, "sum")) /* of one number on each rank */
+            f = CERT_ANYTHING;
+        if (dt_cert_is(op->kind, "pad") && !(in[0].type->padded >> k & 1))
+            f = fill_of_number(ret_value->type->dtype, op->number);
+        ret_value->fill[k] = (uint8_t)f;
+    }
+}
+
+/* Whether a slice or pad takes away or puts on an axis' padding, no more. */
+static bool whole_logical(const CertOp *op, const CertType *from, const CertType *to)
+{
+    if (op->shifts || (!dt_cert_is(op->kind, "slice") && !dt_cert_is(op->kind, "pad")))
+        return false;
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        const CertAxis *x = dt_certtext_axis(from, op->axes[i]),
+                       *y = dt_certtext_axis(to, op->axes[i]);
+        if (!x || !y || x->logical != y->logical)
+            return false;
+    }
+    return true;
+}
+
+static bool is_true(const CertNode *x)
+{
+    double n;
+    if (x->n_in == 1 && (dt_cert_is(x->kind, "expand") || dt_cert_is(x->kind, "relabel")))
+        return is_true(x->in[0]);
+    if (dt_cert_is(x->kind, "and"))
+        return is_true(x->in[0]) && is_true(x->in[1]);
+    return dt_cert_is(x->kind, "lt") && dt_cert_is(x->in[0]->kind, "iota") &&
+           dt_certnode_number(x->in[1], &n) && n >= (double)x->in[0]->shape->extents[0];
+}
+
+CertNode *dt_certpad_identity(const CertOp *op, const CertValue *in)
+{
+    if (dt_cert_is(op->kind, "where") && in[1].type->rank == op->types[0]->rank && is_true(in[0].node))
+        return in[1].node;
+    if (op->n_in == 1 && op->n_axes && whole_logical(op, in[0].type, op->types[0]))
+        return in[0].node;
+    return NULL;
+}
+
+static bool named(const CertType *type, const char *const *names, uint32_t n, uint32_t k)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const CertAxis *axis = dt_certtext_axis(type, names[i]);
+        if (axis && axis->padded == k + 1)
+            return true;
+    }
+    return false;
+}
+
+static bool no(CertState *state, const CertOp *op, uint32_t k, const char *why)
+{
+    return dt_certfunc_fail(state, op, "`%s`: the padding of `%s` %s", op->kind,
+                            state->program->padded[k].name, why);
+}
+
+/* Operands that are reduced along padded axis k hold the identity there. */
+static bool reduces_rightly(CertState *state, const CertOp *op, const CertValue *in, uint32_t k)
+{
+    CertFill want = dt_cert_is(op->reduce, "max")   ? CERT_LOWEST
+                    : dt_cert_is(op->reduce, "min") ? CERT_HIGHEST
+                                                    : CERT_ZERO;
+    uint32_t n, n_looks = dt_cert_is(op->kind, "dot") ? 2 : 1;
+    const char *const *names = dt_certrule_names(op, op->rule->gone, NULL, &n);
+    for (uint32_t i = 0; i < n_looks; i++)
+        if (named(in[i].type, names, n, k) && in[i].fill[k] != want)
+            return no(state, op, k, "does not hold the identity of what is reduced");
+    return true;
+}
+
+static bool moves(const CertOp *op, const CertValue *in, uint32_t k)
+{
+    const CertNames columns[] = {op->rule->gone, op->rule->whole, op->rule->made};
+    for (size_t c = 0; c < DT_COUNT(columns); c++) {
+        const char *scratch[CERT_RANK];
+        uint32_t n;
+        const char *const *names = dt_certrule_names(op, columns[c], scratch, &n);
+        for (uint32_t i = 0; i <= op->n_in; i++)
+            if (named(i < op->n_in ? in[i].type : op->types[0], names, n, k))
+                return !whole_logical(op, in[0].type, op->types[0]);
+    }
+    return false;
+}
+
+bool dt_certpad_check(CertState *state, const CertOp *op, const CertValue *in)
+{
+    CertNames gone = op->rule->gone;
+    bool reduces = !op->rule->whole && (gone == N_AXES || gone == N_AXES2);
+    bool divides = dt_cert_is(op->kind, "floordiv") || dt_cert_is(op->kind, "mod");
+    for (uint32_t k = 0; k < state->program->n_padded; k++) {
+        if (reduces ? !reduces_rightly(state, op, in, k) : moves(op, in, k))
+            return dt_certfunc_fail(state, op, "`%s`: the padding of `%s` is moved", op->kind,
+                                    state->program->padded[k].name);
+        if (divides && op->types[0]->dtype[0] == 'i' && (op->types[0]->padded >> k & 1))
+            return no(state, op, k, "is divided by");
+    }
+    return true;
+}

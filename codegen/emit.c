@@ -7,6 +7,7 @@
 
 #include "base/intern.h"
 #include "ir/pipeline.h"
+#include "ir/ring.h"
 #include "plan/notes.h"
 
 #include <stdio.h>
@@ -507,10 +508,23 @@ static bool emit_view(DtEmit *e, const DtOp *op)
     return true;
 }
 
-/* A call that outlived inlining: by its kernel, else op by op in place. */
+static bool is_read(const DtFunc *func, const DtValue *value)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            if (func->ops.at[i]->in[k] == value)
+                return true;
+    return false;
+}
+
+/* A call that outlived inlining: by its kernel, else op by op in place. A ring call is the ops that its ranks do
+ * for it. */
 static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
 {
-    const DtFunc *func = op->func;
+    DtModule *module = (DtModule *)(uintptr_t)e->module;
+    const uint32_t n_funcs = module->funcs.n;
+    const bool is_ring = dt_ring_is(op);
+    const DtFunc *func = is_ring ? dt_ring_expand(op, module) : op->func;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
     DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, func->results.n + 1);
     DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->results.n + 1);
@@ -521,9 +535,10 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
         wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
         want(inner, func->results.at[i], &wanted[i]);
     }
-    bool tiled = !e->options->unfused && dt_attend_emit(e, op, inner);
+    bool tiled = !e->options->unfused && !is_ring && dt_attend_emit(e, op, inner);
     for (uint32_t i = 0; !tiled && i < op->n_in; i++)
-        inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
+        if (!is_ring || is_read(func, func->inputs.at[i]))
+            inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
     if (!tiled)
         dt_note_op(e, DT_NOTE_CALL, op);
     e->scope = inner;
@@ -534,6 +549,8 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     e->scope = outer;
     for (uint32_t i = 0; i < func->results.n; i++)
         finish_output(e, &outputs[i]);
+    if (is_ring)
+        module->funcs.n = n_funcs; /* its names stay free */
 }
 
 void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)

@@ -56,10 +56,41 @@ static bool check_entry(DtShape *s, const DtRelabel *r)
     return true;
 }
 
+/* a/m~ -> (@ring/m, a): the parts of the ranks of m, also where they are no blocks of a (ring.h). Names with @ are
+ * the compiler's. */
+static bool take_parts(DtShape *s, const DtAxis *from, DtAxis *to)
+{
+    int64_t size = s->mesh && from->n_split && from->split[0] < s->mesh->n ? s->mesh->axes[from->split[0]].size : 1;
+    if (from->n_split == 0)
+        return true;
+    if (to[0].extent != size || (from->zigzag && from->n_split > 1))
+        return dt_shape_fail(s, "`relabel` takes `%s` apart otherwise than ranks have it", from->name);
+    to[0].split[to[0].n_split++] = from->split[0];
+    to[1].n_split = (uint8_t)(from->n_split - 1);
+    memcpy(to[1].split, from->split + 1, to[1].n_split);
+    return true;
+}
+
+/* (@ring/m, a) -> a/m~: the other way round; the wish says whether in zigzag order. */
+static bool join_parts(DtShape *s, const DtAxis *from, DtAxis *to)
+{
+    const DtType *wish = dt_shape_wish(s, 0);
+    int at = wish ? dt_type_find(wish, to->name) : -1;
+    if (from[0].n_split > 1 || from[0].n_split + from[1].n_split > DT_MAX_SPLIT || (from[1].n_split && !from[0].n_split))
+        return dt_shape_fail(s, "`relabel` joins parts of `%s` that are split themselves", to->name);
+    to->n_split = (uint8_t)(from[0].n_split + from[1].n_split);
+    memcpy(to->split, from[0].split, from[0].n_split);
+    memcpy(to->split + from[0].n_split, from[1].split, from[1].n_split);
+    to->zigzag = to->n_split == 1 && at >= 0 ? wish->axes[at].zigzag : 0;
+    return true;
+}
+
 /* Splits of the to axes. Merging keeps those of the first axis that is longer than 1; splitting
  * hands the mesh axes to the first to axis while they divide it, then to the next. */
 static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *to, uint32_t n_to)
 {
+    if (n_from + n_to == 3 && strcmp(n_to == 2 ? to[0].name : from[0].name, "@ring") == 0)
+        return n_to == 2 ? take_parts(s, from, to) : join_parts(s, from, to);
     uint32_t source = 0;
     while (source + 1 < n_from && from[source].extent == 1 && from[source].n_split == 0)
         source++;

@@ -14,7 +14,85 @@ static bool same(DtShape *s, const char *what, uint32_t i, const DtType *got, co
                          dt_shape_text(s, got), dt_shape_text(s, wanted));
 }
 
-/* Results: those of func. Operands are its inputs, type for type. */
+/* Does longer have the splits of shorter, then minor ones, whose bits are added to *bits? */
+static bool extends(const DtAxis *longer, const DtAxis *shorter, uint16_t *bits)
+{
+    if (longer->name != shorter->name || longer->extent != shorter->extent ||
+        longer->n_split < shorter->n_split ||
+        memcmp(longer->split, shorter->split, shorter->n_split) != 0)
+        return false;
+    if (shorter->n_split && longer->zigzag != shorter->zigzag)
+        return false;
+    for (uint32_t i = shorter->n_split; i < longer->n_split; i++)
+        *bits |= (uint16_t)(1u << longer->split[i]);
+    return true;
+}
+
+/* Collects mesh axes that x has and y lacks in *lost, the reverse in *gained; false if anything
+ * else differs. */
+static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uint16_t *gained)
+{
+    if (x->rank != y->rank || x->dtype != y->dtype)
+        return false;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (!extends(&x->axes[i], &y->axes[i], lost) && !extends(&y->axes[i], &x->axes[i], gained))
+            return false;
+    }
+    return true;
+}
+
+/* Whether an operand of a ring call travels: its blocks of the ring's axis lie on the ring's ranks, and the
+ * function takes them as one. */
+static bool travels(const DtShape *s, const DtType *x, const DtType *wanted)
+{
+    uint16_t lost = 0, gained = 0;
+    int t = dt_type_find(x, s->op->axes[0]);
+    return t >= 0 && !x->partial && !wanted->partial && compare_splits(x, wanted, &lost, &gained) &&
+           lost == s->op->mesh && gained == 0 && x->axes[t].n_split == 1 &&
+           wanted->axes[t].n_split == 0;
+}
+
+/* A result with the ring's axis that is pending over the ring comes home: complete, in the blocks that the
+ * travelling operands have. */
+static const DtType *home(const DtShape *s, const DtType *type, const DtAxis *block)
+{
+    int t = dt_type_find(type, block->name);
+    if (t < 0 || !(type->partial & s->op->mesh))
+        return type;
+    DtAxis axes[DT_MAX_RANK];
+    memcpy(axes, type->axes, type->rank * sizeof axes[0]);
+    axes[t] = *block;
+    return dt_type_make(type->dtype, type->rank, axes, type->partial & (uint16_t)~s->op->mesh,
+                        (DtReduce)type->pending);
+}
+
+static bool ring_call(DtShape *s)
+{
+    const DtFunc *func = s->op->func;
+    const DtAxis *block = NULL;
+    uint16_t mesh = s->op->mesh;
+    if (s->op->n_axes != 1 || mesh == 0 || (mesh & (mesh - 1)) || (s->mesh && mesh >> s->mesh->n))
+        return dt_shape_fail(s, "a ring has one axis and one mesh axis");
+    for (uint32_t i = 0; i < s->op->n_in; i++) {
+        const DtType *x = s->op->in[i]->type, *wanted = func->inputs.at[i]->type;
+        if (x == wanted)
+            continue;
+        if (!travels(s, x, wanted))
+            return same(s, "operand", i, x, wanted);
+        const DtAxis *axis = &x->axes[dt_type_find(x, s->op->axes[0])];
+        if (block && !dt_type_same_axis(axis, block))
+            return dt_shape_fail(s, "operands of a ring travel in different blocks");
+        block = axis;
+    }
+    if (!block)
+        return dt_shape_fail(s, "no operand of a ring travels");
+    for (uint32_t i = 0; i < func->results.n; i++)
+        s->out[i] = home(s, func->results.at[i]->type, block);
+    return true;
+}
+
+/* Results: those of func. Operands are its inputs, type for type; those of a ring call may travel
+ * (ring.h). */
 bool dt_shape_call(DtShape *s)
 {
     const DtFunc *func = s->op->func;
@@ -23,6 +101,8 @@ bool dt_shape_call(DtShape *s)
     if (s->op->n_in != func->inputs.n)
         return dt_shape_fail(s, "`%s` passes %u operands to `%s`, which takes %u", op_name(s),
                              s->op->n_in, func->name, func->inputs.n);
+    if (s->op->n_axes || s->op->mesh)
+        return ring_call(s);
     for (uint32_t i = 0; i < s->op->n_in; i++) {
         if (!same(s, "operand", i, s->op->in[i]->type, func->inputs.at[i]->type))
             return false;
@@ -137,33 +217,6 @@ static bool comm_fail(DtShape *s, const DtType *x, const DtType *y)
 {
     return dt_shape_fail(s, "`%s` over its mesh axes does not lead from %s to %s", op_name(s),
                          dt_shape_text(s, x), dt_shape_text(s, y));
-}
-
-/* Does longer have the splits of shorter, then minor ones, whose bits are added to *bits? */
-static bool extends(const DtAxis *longer, const DtAxis *shorter, uint16_t *bits)
-{
-    if (longer->name != shorter->name || longer->extent != shorter->extent ||
-        longer->n_split < shorter->n_split ||
-        memcmp(longer->split, shorter->split, shorter->n_split) != 0)
-        return false;
-    if (shorter->n_split && longer->zigzag != shorter->zigzag)
-        return false;
-    for (uint32_t i = shorter->n_split; i < longer->n_split; i++)
-        *bits |= (uint16_t)(1u << longer->split[i]);
-    return true;
-}
-
-/* Collects mesh axes that x has and y lacks in *lost, the reverse in *gained; false if anything
- * else differs. */
-static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uint16_t *gained)
-{
-    if (x->rank != y->rank || x->dtype != y->dtype)
-        return false;
-    for (uint32_t i = 0; i < x->rank; i++) {
-        if (!extends(&x->axes[i], &y->axes[i], lost) && !extends(&y->axes[i], &x->axes[i], gained))
-            return false;
-    }
-    return true;
 }
 
 /* Result: the wish, which must be what the kind makes of the operand over the mesh axes in

@@ -28,6 +28,7 @@
 #include "passes/place_internal.h"
 
 #include "base/intern.h"
+#include "ir/ring.h"
 #include "ir/shape.h"
 #include "passes/loops.h"
 
@@ -208,13 +209,16 @@ static DtFunc *place_called(DtPlacer *p, const DtFunc *func, const DtType **type
     return made;
 }
 
-static DtOp *place_call(DtPlaceScope *s, const DtOp *op, DtValue **in)
+static DtOp *place_call(DtPlaceScope *s, const DtOp *op, DtValue **in, const DtPlaceRing *ring)
 {
     const DtType **types = DT_NEW_ARRAY(s->p->module->arena, const DtType *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
-        types[i] = in[i]->type;
+        types[i] = ring->axis ? ring->types[i] : in[i]->type;
     DtFunc *func = place_called(s->p, op->func, types);
-    return func ? dt_graph_call(&s->b, func, op->text, in) : NULL;
+    if (!func)
+        return NULL;
+    return ring->axis ? dt_ring_call(&s->b, func, op->text, ring->axis, ring->m, in)
+                      : dt_graph_call(&s->b, func, op->text, in);
 }
 
 /* The copy of value that the loop's backward part should find: one that has moved to where it is
@@ -338,15 +342,16 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
 static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     DtOp *made;
+    DtPlaceRing ring;
     s->why = dt_intern_printf("operand of `%s`", dt_op_info[op->kind].text);
     if (op->kind == DT_OP_LOOP)
         made = place_loop(s, op, in);
-    else if (!dt_placechoose_operands(s, op, in))
+    else if (!dt_placechoose_operands(s, op, in, &ring))
         made = NULL;
     else if (op->n_in && dt_placehalo_is(op, in[0]->type))
         made = dt_placehalo_make(s, op, in[0]);
     else
-        made = op->kind == DT_OP_CALL ? place_call(s, op, in) : copy_op(s, op, in);
+        made = op->kind == DT_OP_CALL ? place_call(s, op, in, &ring) : copy_op(s, op, in);
     for (uint32_t i = 0; made && i < made->n_out; i++)
         made->out[i]->name = op->out[i]->name;
     return made;
@@ -668,6 +673,7 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
         DT_PUSH(module->arena, module->entries, p->more.at[i]);
     dt_placerule_check_used(p);
     dt_placelint_check(p);
+    dt_placering_check_used(p);
     dt_inline_drop(module);
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (!dt_graph_find(module, dt_intern(module->entries.at[i].name)))

@@ -311,6 +311,19 @@ static void try_alike(Choice *c)
         consider(c, states);
 }
 
+/* Where a line asks for a ring, queries stay where they are and keys are gathered, whatever that costs: they are
+ * not, in the end. */
+static bool try_ring(Choice *c)
+{
+    const char *queries = dt_placering_queries(c->s->p, c->op, c->in, c->m);
+    int *states = DT_NEW_ARRAY(c->s->p->module->arena, int, c->op->n_in + 1);
+    for (uint32_t i = 0; queries && i < c->op->n_in; i++)
+        states[i] = split_state(c, i, queries);
+    if (queries)
+        consider(c, states);
+    return c->least < INFINITY;
+}
+
 static bool accepts_now(Choice *c)
 {
     for (uint32_t i = 0; i < c->op->n_in; i++)
@@ -360,6 +373,8 @@ static bool choose_axis(Choice *c, DtValue **in)
     c->least = INFINITY;
     c->most_by_rule = c->n_axes = 0;
     c->is_bound = false;
+    if (c->op->kind == DT_OP_CALL && try_ring(c))
+        return true;
     find_axes(c);
     if (c->op->n_in <= MAX_EACH)
         try_all(c);
@@ -417,9 +432,10 @@ static Choice start(DtPlaceScope *s, const DtOp *op, DtValue **in)
     return c;
 }
 
-bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in)
+bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPlaceRing *ret_ring)
 {
     DtPlacer *p = s->p;
+    ret_ring->axis = NULL;
     Choice c = start(s, op, in);
     const DtType **wanted = c.wanted;
     if (!dt_placechoose_derive(p, op, wanted, c.out) &&
@@ -441,6 +457,8 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in)
     if (reason)
         return fail(s, op, reason);
     if (op->n_in && !dt_placehalo_check(s, op, in[0]->type, wanted[0]))
+        return false;
+    if (op->kind == DT_OP_CALL && !dt_placering_find(s, op, in, wanted, ret_ring))
         return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         in[i] = dt_placeconvert_to(s, in[i], wanted[i]);

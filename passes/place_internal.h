@@ -6,6 +6,7 @@
  *   place_lazy.c     sums that nothing waits for; sums over micro-batches
  *   place_choose.c   what an op wants of its operands
  *   place_convert.c  from one placement of a value to another
+ *   place_ring.c     calls of attention whose keys travel
  *   place_halo.c     windows over a split axis
  *   place_lint.c     what the lines cost without need */
 #ifndef DT_PASSES_PLACE_INTERNAL_H
@@ -23,6 +24,8 @@ typedef struct DtPlaceLine {
     uint32_t n_mesh;
     DtSpan span;
     bool is_used; /* some value of its place has one of its axes */
+    bool ring;      /* calls of `attend` pass blocks of its axes on instead of gathering them */
+    bool has_rung;  /* some call does */
 } DtPlaceLine;
 
 /* What is known of a value of the function being made. Copies of one value in several placements
@@ -74,6 +77,13 @@ typedef struct DtPlaceScope {
     const char *place;        /* labels of the loops around, "" outside */
     const char *why;          /* what the next conversion is for */
 } DtPlaceScope;
+
+/* A call whose keys travel along mesh axis m; types: of the operands that the function takes. */
+typedef struct DtPlaceRing {
+    const char *axis;
+    uint32_t m;
+    const DtType **types;
+} DtPlaceRing;
 
 /* ---- place_rule.c ---- */
 
@@ -139,6 +149,19 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user);
  * results are the inputs of the same names. */
 void dt_placelazy_finish(DtPlacer *p, const char *entry);
 
+/* ---- place_ring.c ---- */
+
+/* Whether the call, whose operands are wanted in these placements, can be a ring by some line; then wanted is
+ * changed for those that travel. False after a diagnostic. */
+bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
+                       DtPlaceRing *ret_ring);
+
+/* The axis that mesh axis m splits in the queries, where some line makes keys travel over m; or NULL. */
+const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *const *in, uint32_t m);
+
+/* A lint for each line with `ring` by which no call is one. */
+void dt_placering_check_used(const DtPlacer *p);
+
 /* ---- place_convert.c ---- */
 
 DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value);
@@ -151,8 +174,9 @@ const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
 
 /* ---- place_choose.c ---- */
 
-/* Converts operands until the op's local rule accepts them; false after a diagnostic. */
-bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in);
+/* Converts operands until the op's local rule accepts them; false after a diagnostic. ret_ring: the ring that
+ * the call is to be, axis NULL if none: then operands that travel stay in their blocks. */
+bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPlaceRing *ret_ring);
 
 /* Why the op is refused on operands of these types, or NULL and its result types. */
 const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,

@@ -298,8 +298,9 @@ static bool is_of_store(const DtPlacer *p, const char *axis)
 static bool add_line(DtPlacer *p, const DtShard *shard)
 {
     DtPlaceLine line = {.n_place = shard->n_place, .n_axes = shard->n_axes, .span = shard->span};
-    if (shard->ring)
-        return not_yet(p, shard->span, "`ring`");
+    line.ring = shard->ring;
+    if (shard->ring && shard->n_mesh > 1)
+        return not_yet(p, shard->span, "a ring over several mesh axes");
     if (shard->zigzag)
         return not_yet(p, shard->span, "`order = zigzag`");
     memcpy(line.place, shard->place, sizeof line.place);

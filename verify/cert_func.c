@@ -223,12 +223,15 @@ static bool call_op(CertState *state, const CertOp *op, const char *context, con
     if (!func || func->n_args != op->n_in || func->results.n != op->n_out)
         return dt_certfunc_fail(state, op,
                                 "a call of a function that is not there or takes other operands");
+    const CertValue *args = dt_certring_is(op) ? dt_certring_args(state, op, func, in) : in;
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (!same_types(state, op, in[i].type, 0, func->args.at[i], "an argument"))
+        if (!same_types(state, op, args[i].type, 0, func->args.at[i], "an argument"))
             return false;
-    const Memo *memo = evaluate(state, func, context, in);
+    const Memo *memo = evaluate(state, func, context, args);
     for (uint32_t i = 0; memo && i < op->n_out; i++) {
         out[i] = memo->out[i];
+        if (dt_certring_is(op) && dt_certring_gives(op, in, out[i].type, op->types[i]))
+            out[i].type = op->types[i];
         if (!same_types(state, op, out[i].type, 0, op->types[i], "a result"))
             return false;
     }

@@ -4,7 +4,8 @@
  *   cert_text.c  IR text to these structs     cert_node.c  numbers of expressions
  *   cert_rule.c  placements of one op         cert_func.c  functions and loops
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
- *   cert_halo.c  windows over split axes      cert.c       entries, stores, claims */
+ *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
+ *   cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
 
@@ -242,6 +243,16 @@ CertNode *dt_certpack_each(CertState *state, CertNode *node,
 const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
 /* The window or fold of a whole axis that op, a relabel of x, puts together from parts; NULL: it does not. */
 CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape);
+
+/* ---- ring calls (cert_ring.c) ---- */
+
+bool dt_certring_is(const CertOp *op);
+/* The operands as func takes them; those that do not travel as they are. */
+const CertValue *dt_certring_args(CertState *state, const CertOp *op, const CertFunc *func,
+                                  const CertValue *in);
+/* Whether what the function makes lies, behind the call, so. */
+bool dt_certring_gives(const CertOp *op, const CertValue *in, const CertType *made,
+                       const CertType *have);
 
 /* ---- rules (cert_rule.c) and padding (cert_pad.c) ---- */
 

@@ -8,6 +8,7 @@
 #include "passes/passes.h"
 
 #include "ir/irtext.h"
+#include "ir/ring.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -55,7 +56,8 @@ static DtModule *placed(DtArena *arena, const char *file, const char *name)
 
 static bool is_exchange(const DtOp *op)
 {
-    return dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->kind != DT_OP_SHARD;
+    return (dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->kind != DT_OP_SHARD) ||
+           dt_ring_is(op);
 }
 
 static void print_values(const DtMesh *mesh, uint32_t n, DtValue *const *values, DtText *text)
@@ -79,15 +81,16 @@ static void print_func(const DtMesh *mesh, const DtFunc *func, int depth, DtText
         }
         if (!is_exchange(op))
             continue;
-        dt_text_printf(text, "%*s%s%s", 2 * depth, "", dt_op_info[op->kind].text,
+        dt_text_printf(text, "%*s%s%s", 2 * depth, "",
+                       dt_ring_is(op) ? "ring" : dt_op_info[op->kind].text,
                        op->reverse ? " reverse" : "");
         for (uint32_t m = 0; m < mesh->n; m++)
             if (op->mesh >> m & 1)
                 dt_text_printf(text, " %s", mesh->axes[m].name);
         dt_text_add(text, ": ");
-        print_values(mesh, 1, op->in, text);
+        print_values(mesh, dt_ring_is(op) ? op->n_in : 1, op->in, text);
         dt_text_add(text, " -> ");
-        print_values(mesh, 1, op->out, text);
+        print_values(mesh, op->n_out, op->out, text);
         dt_text_printf(text, "    %s%s%s\n", op->text, op->path ? ", " : "",
                        op->path ? op->path : "");
     }
@@ -157,7 +160,7 @@ ParameterizedTestParameters(place, layouts)
         {"layouts", "two_d"},   {"layouts", "gathered"},   {"layouts", "keys"},
         {"layouts", "ulysses"}, {"layouts", "vocabulary"}, {"layouts", "everything"},
         {"experts", "experts"}, {"experts", "groups"},     {"beside", "beside"},
-        {"layouts", "padded"},  {"windows", "rows"},
+        {"layouts", "padded"},  {"windows", "rows"},       {"layouts", "ring"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -181,6 +184,7 @@ ParameterizedTestParameters(place, zoo)
         {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"},
         {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},  {"chain", "chain"},
         {"windows", "columns"}, {"windows", "tiles"},
+        {"rings", "ring"},      {"rings", "ring_of_four"}, {"rings", "ring_beside"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }

@@ -41,6 +41,7 @@ parallel sequence on two { mesh tensor = 2; shard heads, ffn, vocab on tensor; s
 parallel two_d on four { mesh rows = 2, columns = 2; shard embed on rows; shard heads, ffn, vocab on columns }
 parallel gathered on two { mesh context = 2; shard seq on context }
 parallel keys on two { mesh context = 2; shard seq, kseq on context }
+parallel ring on two { mesh context = 2; shard seq on context; shard kseq on context (ring = true) }
 parallel ulysses on two { mesh context = 2; shard attend.heads on context; shard seq on context }
 parallel vocabulary on two { mesh part = 2; shard vocab on part }
 parallel padded on two { mesh part = 2; shard vocab, ffn on part (pad = 6) }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ring calls: a call of `attend`, or of its backward part, whose keys and values stay where they are.
+ *
+ *   %o = call[kseq](%q, %k, %v, %mask) : f32[batch, seq/context, ...] func=attend.2 mesh={context}
+ *
+ * with %k : [batch, kseq/context, ...] where attend.2 takes [batch, kseq, ...]. By its meaning such a call
+ * gathers, over its one mesh axis, the operands that have its axis in blocks where the function takes it
+ * whole; calls the function; and reduces and scatters what results have that axis and are pending over the
+ * mesh axis, in the same blocks. What ranks do is another thing with the same result: the blocks travel from
+ * neighbour to neighbour, each rank meets one after the other, and the softmax streams. dt_ring_expand says
+ * that in ops; the back end emits them and the interpreter of all ranks evaluates them. (After Liu et al.,
+ * "Ring Attention with Blockwise Transformers", 2023; the merge of blocks is that of Milakov and Gimelshein,
+ * "Online normalizer calculation for softmax", 2018.) */
+#ifndef DT_IR_RING_H
+#define DT_IR_RING_H
+
+#include "ir/ir.h"
+
+static inline bool dt_ring_is(const DtOp *op)
+{
+    return op->kind == DT_OP_CALL && op->n_axes != 0;
+}
+
+/* A ring call over the mesh axis with number m; in: operands, those that travel in their blocks of axis. */
+DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *axis, uint32_t m,
+                   DtValue *const *in);
+
+/* Why a call of func with operands of these types, in which axis is whole, cannot be a ring over mesh axis m;
+ * NULL if it can. */
+const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types, uint32_t m,
+                            DtArena *arena);
+
+/* The ops of a ring call: a function of its operands to its results. It is a new function at the end of the
+ * module, as are those that it calls; whoever asks removes them again. An operand made of positions and
+ * constants only is made anew for every block, and its input not read. */
+DtFunc *dt_ring_expand(const DtOp *call, DtModule *module);
+
+#endif

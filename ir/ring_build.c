@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ring calls: their ops. With n ranks, q, k, v of attend, and @ring an axis of n elements, one per rank:
+ *
+ *     q', k', v'   = the rank's parts, [@ring/context, ...] with local extents       relabel: nothing moves
+ *     m, u, o      = block(q', k', v', positions)                                    own keys
+ *     loop n - 1 times
+ *       k', v'     = shift(k', v')                                                   those of the rank before
+ *       m, u, o    = merge of these with block(q', k', v', positions)
+ *     o            = o / g(u), as [seq/context, ...]
+ *
+ * `block` is the function itself on one block of keys, which also leaves its maximum and sum. The merge of
+ * (m, u, y) and (m', u', y'), where y = sum_t(e s^k ...) of one block and w = exp(f(m) - f(max(m, m'))):
+ *
+ *     max(m, m'),   u w + u' w',   y s^-k w + y' s'^-k w'
+ *
+ * The backward part goes round twice: first maximum, sum and the rows that it needs of all keys; then, with
+ * these given, the gradients. What belongs to queries adds up in place, what belongs to keys travels along with
+ * them and goes one step further, home, at the end. */
+#include "ir/ring_internal.h"
+
+#include "base/intern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_IN = 32 };
+
+/* What an argument of the block function is, and its value outside. */
+typedef enum Role { STAYS, TRAVELS, SELECTED, POSITIONS } Role;
+typedef struct Argument {
+    Role role;
+    DtValue *value; /* outside; POSITIONS: NULL */
+    const DtType *type; /* in the block */
+    const char *axis; /* the axis whose positions it is, or NULL */
+} Argument;
+
+typedef struct Ring {
+    DtArena *arena;
+    const DtOp *call;
+    const DtFunc *func;
+    const DtRingForm *form;
+    uint32_t m;
+    int64_t n, length; /* ranks; keys of a block */
+    const char *t, *ring;
+    const DtAxis *blocks; /* of t, as the blocks lie on the ranks */
+    DtBuilder b;          /* of the function being made, or of the loop's body in it */
+    DtFunc *made;
+    DtValue **local;   /* by input of func: its part; NULL until somebody asks */
+    DtValue **outside; /* by value id of func: known, of all blocks */
+    const DtValue **keyed; /* results of func that have t */
+    uint32_t n_keyed;
+} Ring;
+
+/* A round: the block function and where its arguments come from. */
+typedef struct Round {
+    Ring *g;
+    DtFunc *block;
+    DtValue **clone; /* by value id of func, in the block */
+    Argument args[MAX_IN];
+    uint32_t n_args;
+} Round;
+
+/* ---- types ---- */
+
+static bool has_split(const DtAxis *axis, uint32_t m)
+{
+    for (uint32_t s = 0; s < axis->n_split; s++)
+        if (axis->split[s] == m)
+            return true;
+    return false;
+}
+
+static DtAxis ring_axis(const Ring *g)
+{
+    return (DtAxis){.name = g->ring, .extent = g->n, .n_split = 1, .split = {(uint8_t)g->m}};
+}
+
+/* A value of func as a rank has it: with the ring's axis first if ranks differ in it. */
+static const DtType *local_type(const Ring *g, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    uint32_t n = 1;
+    bool differs = type->partial >> g->m & 1;
+    for (uint32_t d = 0; d < type->rank; d++, n++) {
+        DtAxis *axis = &axes[n];
+        *axis = type->axes[d];
+        if (axis->name == g->t) {
+            axis->extent = g->length;
+            differs = true;
+        }
+        if (!has_split(axis, g->m))
+            continue;
+        differs = true;
+        axis->extent /= g->n;
+        axis->zigzag = 0;
+        memmove(axis->split, axis->split + 1, --axis->n_split);
+    }
+    axes[0] = ring_axis(g);
+    uint16_t partial = type->partial & (uint16_t) ~(1u << g->m);
+    return dt_type_make(type->dtype, differs ? n : n - 1, differs ? axes : axes + 1, partial,
+                        (DtReduce)type->pending);
+}
+
+/* The rank's part of x, a whole value or one split by the ring's mesh axis. */
+static DtValue *part_of(Ring *g, DtValue *x)
+{
+    for (uint32_t d = 0; d < x->type->rank; d++) {
+        const DtAxis *axis = &x->type->axes[d];
+        if (!has_split(axis, g->m))
+            continue;
+        DtRelabel entry = {.n_from = 1, .n_to = 2, .from = {axis->name}, .to = {g->ring, axis->name},
+                           .to_extent = {g->n, axis->extent / g->n}};
+        DtAxis axes[DT_MAX_RANK];
+        axes[0] = ring_axis(g);
+        memcpy(axes + 1, x->type->axes, x->type->rank * sizeof axes[0]);
+        axes[d + 1].extent /= g->n;
+        axes[d + 1].zigzag = 0;
+        memmove(axes[d + 1].split, axes[d + 1].split + 1, --axes[d + 1].n_split);
+        return dt_graph_relabel(&g->b, x, 1, &entry,
+                                dt_type_make(x->type->dtype, x->type->rank + 1, axes,
+                                             x->type->partial, (DtReduce)x->type->pending));
+    }
+    return x;
+}
+
+/* The value of this type whose parts are x: the other way round. */
+static DtValue *whole_of(Ring *g, DtValue *x, const DtType *type)
+{
+    for (uint32_t d = 0; d < type->rank; d++) {
+        if (!has_split(&type->axes[d], g->m))
+            continue;
+        DtRelabel entry = {.n_from = 2, .n_to = 1, .from = {g->ring, type->axes[d].name},
+                           .to = {type->axes[d].name}, .to_extent = {type->axes[d].extent}};
+        return dt_graph_relabel(&g->b, x, 1, &entry, type);
+    }
+    if (type->partial >> g->m & 1)
+        x = dt_graph_reduce(&g->b, DT_REDUCE_SUM, x, 1, &g->ring);
+    return dt_graph_reorder(&g->b, x, type);
+}
+
+/* ---- positions ---- */
+
+static DtValue *binary(Ring *g, DtOpKind kind, DtValue *x, DtValue *y)
+{
+    return dt_graph_binary(&g->b, kind, x, y);
+}
+static DtValue *integer(Ring *g, int64_t x) { return dt_graph_constant(&g->b, DT_I32, (double)x); }
+
+/* Number of the block that visits in this round: i32[@ring]. */
+static DtValue *visitor(Ring *g, DtValue *step)
+{
+    DtValue *me = dt_graph_iota(&g->b, ring_axis(g));
+    return step ? binary(g, DT_OP_MOD, binary(g, DT_OP_SUB, me, step), integer(g, g->n)) : me;
+}
+
+/* x where half is 0, else counted from the end: which of 2n half blocks. */
+static DtValue *half_block(Ring *g, DtValue *block, DtValue *is_first)
+{
+    DtValue *last = binary(g, DT_OP_SUB, integer(g, 2 * g->n - 1), block);
+    return dt_graph_where(&g->b, is_first, block, last);
+}
+
+/* Positions of the visiting keys: i32[@ring, t]. */
+static DtValue *positions(Ring *g, DtValue *step)
+{
+    DtValue *block = visitor(g, step);
+    DtValue *at = dt_graph_iota(&g->b, (DtAxis){.name = g->t, .extent = g->length});
+    if (!g->blocks->zigzag)
+        return binary(g, DT_OP_ADD, binary(g, DT_OP_MUL, block, integer(g, g->length)), at);
+    int64_t half = g->length / 2;
+    DtValue *is_first = binary(g, DT_OP_LT, at, integer(g, half));
+    DtValue *begin = binary(g, DT_OP_MUL, half_block(g, block, is_first), integer(g, half));
+    return binary(g, DT_OP_ADD, begin, binary(g, DT_OP_MOD, at, integer(g, half)));
+}
+
+/* ---- blocks of what is whole along the keys ---- */
+
+/* t as blocks, and in zigzag order halves: which of them belong to a visitor. */
+typedef struct Cut {
+    const char *block, *half;
+    int64_t n, each;
+    DtValue *index; /* [@ring], [@ring, @half] */
+} Cut;
+
+static Cut cut_of(Ring *g, DtValue *step)
+{
+    Cut cut = {.block = dt_intern("@block"), .n = g->n, .each = g->length, .index = visitor(g, step)};
+    if (!g->blocks->zigzag)
+        return cut;
+    cut.half = dt_intern("@half");
+    cut.n *= 2;
+    cut.each /= 2;
+    DtValue *half = dt_graph_iota(&g->b, (DtAxis){.name = cut.half, .extent = 2});
+    cut.index = half_block(g, cut.index, binary(g, DT_OP_LT, half, integer(g, 1)));
+    return cut;
+}
+
+static DtValue *split_axis(Ring *g, DtValue *x, const char *major, int64_t n, int64_t each)
+{
+    DtRelabel entry = {.n_from = 1, .n_to = 2, .from = {g->t}, .to = {major, g->t}, .to_extent = {n, each}};
+    return dt_graph_relabel(&g->b, x, 1, &entry, NULL);
+}
+
+static DtValue *merge_axis(Ring *g, DtValue *x, const char *major, int64_t extent)
+{
+    DtRelabel entry = {.n_from = 2, .n_to = 1, .from = {major, g->t}, .to = {g->t}, .to_extent = {extent}};
+    return dt_graph_relabel(&g->b, x, 1, &entry, NULL);
+}
+
+/* The visitor's keys of x, in this type. */
+static DtValue *selected(Ring *g, DtValue *x, DtValue *step, const DtType *type)
+{
+    Cut cut = cut_of(g, step);
+    x = dt_graph_gather(&g->b, split_axis(g, x, cut.block, cut.n, cut.each), 1, &cut.block, &cut.index);
+    if (cut.half)
+        x = merge_axis(g, x, cut.half, g->length);
+    return dt_graph_reorder(&g->b, x, type);
+}
+
+/* x, of the visitor's keys, at its place among zeros for all others. */
+static DtValue *spread(Ring *g, DtValue *x, DtValue *step)
+{
+    Cut cut = cut_of(g, step);
+    DtAxis block = {.name = cut.block, .extent = cut.n};
+    if (cut.half)
+        x = split_axis(g, x, cut.half, 2, cut.each);
+    x = dt_graph_scatter_add(&g->b, x, 1, &block, &cut.index, cut.half != NULL, &cut.half, NULL);
+    return merge_axis(g, x, cut.block, g->n * g->length);
+}
+
+/* ---- the block function ---- */
+
+static bool reduces_keys(const Ring *g, const DtOp *op)
+{
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        if (op->axes[i] == g->t)
+            return true;
+    return false;
+}
+
+/* op with the result type that it has on a rank; wide: a sum over keys stays in f32 until it is complete. */
+static const DtOp *like_local(Ring *g, const DtOp *op, bool wide)
+{
+    DtOp *like = DT_NEW(g->arena, DtOp);
+    DtValue *out = DT_NEW(g->arena, DtValue);
+    *like = *op;
+    *out = *op->out[0];
+    out->type = local_type(g, out->type);
+    if (wide && op->kind == DT_OP_DOT)
+        out->type = dt_type_with_dtype(out->type, DT_F32);
+    like->out = DT_NEW(g->arena, DtValue *);
+    like->out[0] = out;
+    return like;
+}
+
+static DtValue *add_argument(Round *round, Role role, DtValue *value, const DtType *type, const char *name)
+{
+    if (round->n_args == MAX_IN)
+        abort(); /* dt_ring_refuses counts */
+    round->args[round->n_args++] = (Argument){role, value, type, NULL};
+    return dt_graph_arg(round->block, type, name);
+}
+
+/* The argument that is the positions along this axis, or NULL. */
+static DtValue *positions_along(const Round *round, const char *axis)
+{
+    for (uint32_t i = 0; i < round->n_args; i++)
+        if (round->args[i].axis == axis)
+            return round->block->inputs.at[i];
+    return NULL;
+}
+
+/* Arguments for what a value made of positions is made of. */
+static void add_positions(Round *round, const DtValue *value)
+{
+    Ring *g = round->g;
+    const DtOp *op = value->op;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        add_positions(round, op->in[i]);
+    if (op->kind != DT_OP_IOTA || positions_along(round, op->axes[0]))
+        return;
+    const bool keys = op->axes[0] == g->t;
+    DtValue *iota = keys ? NULL : part_of(g, dt_graph_iota(&g->b, value->type->axes[0]));
+    add_argument(round, keys ? POSITIONS : STAYS, iota, local_type(g, value->type), op->axes[0]);
+    round->args[round->n_args - 1].axis = op->axes[0];
+}
+
+static DtValue *clone_positional(Round *round, DtBuilder *b, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    DtValue *in[4];
+    if (op->kind == DT_OP_IOTA)
+        return positions_along(round, op->axes[0]);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = clone_positional(round, b, op->in[i]);
+    return dt_graph_copy(b, like_local(round->g, op, false), in)->out[0];
+}
+
+static void add_input(Round *round, uint32_t i)
+{
+    Ring *g = round->g;
+    const DtValue *input = g->func->inputs.at[i];
+    const DtType *type = local_type(g, input->type);
+    if (dt_ring_is_positional(g->call->in[i])) {
+        add_positions(round, g->call->in[i]);
+        return;
+    }
+    if (!g->local[i])
+        g->local[i] = part_of(g, g->made->inputs.at[i]);
+    Role role = g->call->in[i]->type != input->type     ? TRAVELS
+                : dt_type_find(input->type, g->t) >= 0 ? SELECTED
+                                                       : STAYS;
+    round->clone[input->id] = add_argument(round, role, g->local[i], type, input->name);
+}
+
+/* By value id: what the wanted values are made of, as far as the given ones. */
+static bool *needed_for(const Ring *g, const DtValue *const *wanted, uint32_t n_wanted,
+                        const DtValue *const *given, uint32_t n_given)
+{
+    bool *needed = DT_NEW_ARRAY(g->arena, bool, g->func->n_values + 1);
+    for (uint32_t i = 0; i < n_wanted; i++)
+        needed[wanted[i]->id] = true;
+    for (uint32_t i = g->func->ops.n; i-- > 0;) {
+        const DtOp *op = g->func->ops.at[i];
+        for (uint32_t k = 0; k < n_given; k++)
+            if (op->out[0] == given[k])
+                needed[op->out[0]->id] = false;
+        for (uint32_t k = 0; needed[op->out[0]->id] && k < op->n_in; k++)
+            needed[op->in[k]->id] = true;
+    }
+    return needed;
+}
+
+/* The block function of a round that makes the wanted values of func; of the given ones the value outside is
+ * known. */
+static Round begin_round(Ring *g, const char *name, const DtValue *const *wanted, uint32_t n_wanted,
+                         const DtValue *const *given, uint32_t n_given)
+{
+    const DtFunc *func = g->func;
+    Round round = {.g = g, .block = dt_graph_func(func->module, name, DT_FUNC_FN)};
+    const bool *needed = needed_for(g, wanted, n_wanted, given, n_given);
+    round.clone = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
+    round.block->span = func->span;
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (needed[func->inputs.at[i]->id])
+            add_input(&round, i);
+    for (uint32_t i = 0; i < n_given; i++)
+        round.clone[given[i]->id] = add_argument(&round, STAYS, g->outside[given[i]->id],
+                                                 local_type(g, given[i]->type), given[i]->name);
+    DtBuilder b = {.func = round.block, .span = g->call->span, .path = g->call->path};
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (needed[func->inputs.at[i]->id] && !round.clone[func->inputs.at[i]->id])
+            round.clone[func->inputs.at[i]->id] = clone_positional(&round, &b, g->call->in[i]);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (!needed[op->out[0]->id])
+            continue;
+        DtValue **in = DT_NEW_ARRAY(g->arena, DtValue *, op->n_in + 1);
+        bool is_wanted = false;
+        for (uint32_t k = 0; k < op->n_in; k++)
+            in[k] = round.clone[op->in[k]->id];
+        for (uint32_t k = 0; k < n_wanted; k++)
+            is_wanted = is_wanted || (op->out[0] == wanted[k] && reduces_keys(g, op));
+        b.span = op->span;
+        round.clone[op->out[0]->id] = dt_graph_copy(&b, like_local(g, op, is_wanted), in)->out[0];
+    }
+    for (uint32_t i = 0; i < n_wanted; i++)
+        dt_graph_return(round.block, round.clone[wanted[i]->id]);
+    return round;
+}
+
+/* ---- rounds ---- */
+
+/* Calls the block function in this step (NULL: the first, own keys). values: of the arguments where the call
+ * stands. */
+static DtOp *call_block(Round *round, DtValue *step, DtValue *const *values)
+{
+    Ring *g = round->g;
+    DtValue *in[MAX_IN];
+    for (uint32_t i = 0; i < round->n_args; i++) {
+        const Argument *arg = &round->args[i];
+        in[i] = arg->role == POSITIONS  ? dt_graph_reorder(&g->b, positions(g, step), arg->type)
+                : arg->role == SELECTED ? selected(g, values[i], step, arg->type)
+                                        : values[i];
+    }
+    return dt_graph_call(&g->b, round->block, NULL, in);
+}
+
+static DtValue *shift(Ring *g, DtValue *x)
+{
+    DtValue *y = dt_graph_comm(&g->b, DT_OP_SHIFT, x, (uint16_t)(1u << g->m), x->type);
+    y->name = x->name;
+    y->op->text = dt_intern_printf("ring over `%s`", g->t);
+    return y;
+}
+
+/* What a round keeps of the blocks that were there, and how a block joins it. */
+typedef struct State {
+    DtValue *at[MAX_IN];
+    bool travels[MAX_IN];
+    uint32_t n;
+} State;
+typedef void Join(Ring *g, State *state, const DtOp *block, DtValue *step);
+
+/* All n blocks: the first where we are, the others in a loop. join gets an empty state for the first. */
+static void go_round(Round *round, Join *join, State *state)
+{
+    Ring *g = round->g;
+    DtValue *values[MAX_IN], *in[3 * MAX_IN];
+    DtFunc *body = dt_graph_func(g->func->module, dt_intern_printf("%s.body", round->block->name), DT_FUNC_BODY);
+    DtBuilder outer = g->b;
+    uint32_t n_in = 0, n_carried;
+    for (uint32_t i = 0; i < round->n_args; i++)
+        values[i] = round->args[i].value;
+    *state = (State){.n = 0};
+    join(g, state, call_block(round, NULL, values), NULL);
+
+    body->span = g->call->span;
+    g->b.func = body;
+    DtValue *step = dt_graph_arg(body, dt_type_scalar(DT_I32), "step");
+    for (uint32_t i = 0; i < round->n_args; i++)
+        if (round->args[i].role == TRAVELS) {
+            in[n_in++] = values[i];
+            values[i] = dt_graph_arg(body, values[i]->type, values[i]->name);
+        }
+    for (uint32_t i = 0; i < state->n; i++) {
+        in[n_in++] = state->at[i];
+        state->at[i] = dt_graph_arg(body, state->at[i]->type, state->at[i]->name);
+    }
+    n_carried = n_in;
+    for (uint32_t i = 0; i < round->n_args; i++)
+        if (round->args[i].role == STAYS || round->args[i].role == SELECTED) {
+            in[n_in++] = values[i];
+            values[i] = dt_graph_arg(body, values[i]->type, values[i]->name);
+        }
+    for (uint32_t i = 0; i < round->n_args; i++)
+        if (round->args[i].role == TRAVELS)
+            values[i] = shift(g, values[i]);
+    for (uint32_t i = 0; i < state->n; i++)
+        if (state->travels[i])
+            state->at[i] = shift(g, state->at[i]);
+    join(g, state, call_block(round, step, values), step);
+    for (uint32_t i = 0; i < round->n_args; i++)
+        if (round->args[i].role == TRAVELS)
+            dt_graph_return(body, values[i]);
+    for (uint32_t i = 0; i < state->n; i++)
+        dt_graph_return(body, state->at[i]);
+
+    g->b = outer;
+    const DtLoop loop = {.label = "ring", .axis = "@step", .count = g->n - 1, .first = 1,
+                         .n_carried = n_carried, .n_invariant = n_in - n_carried};
+    const DtOp *made = dt_graph_loop(&g->b, body, loop, in);
+    for (uint32_t i = 0; i < state->n; i++)
+        state->at[i] = made->out[n_carried - state->n + i];
+}
+
+/* ---- the streaming softmax ---- */
+
+/* value, which follows from root by elementwise ops, for root = x. */
+static DtValue *follow(Ring *g, const DtValue *value, const DtValue *root, DtValue *x)
+{
+    if (value == root)
+        return x;
+    DtValue *in[4];
+    for (uint32_t i = 0; i < value->op->n_in; i++)
+        in[i] = follow(g, value->op->in[i], root, x);
+    return dt_graph_copy(&g->b, like_local(g, value->op, false), in)->out[0];
+}
+
+/* x s^power */
+static DtValue *scaled(Ring *g, DtValue *x, DtValue *s, int power)
+{
+    for (; power > 0; power--)
+        x = binary(g, DT_OP_MUL, x, s);
+    for (; power < 0; power++)
+        x = binary(g, DT_OP_DIV, x, s);
+    return x;
+}
+
+/* Results of the block: maximum, sum, then what streams. The state is the same with sums not scaled. */
+static void join_softmax(Ring *g, State *state, const DtOp *block, DtValue *step)
+{
+    const DtRingForm *f = g->form;
+    const DtValue *const *rows = f->once ? f->finals : f->rows;
+    uint32_t n = 2 + (f->once ? f->n_finals : f->n_rows);
+    DtValue *s = follow(g, f->scale, f->sum, block->out[1]), *terms[MAX_IN];
+    terms[0] = block->out[0];
+    terms[1] = block->out[1];
+    for (uint32_t i = 2; i < n; i++)
+        terms[i] = scaled(g, block->out[i], s, -f->degree[rows[i - 2]->id].s);
+    if (step) {
+        DtValue *most = binary(g, DT_OP_MAX, state->at[0], terms[0]);
+        DtValue *at = follow(g, f->shift, f->most, most);
+        DtValue *was = follow(g, f->shift, f->most, state->at[0]), *is = follow(g, f->shift, f->most, terms[0]);
+        DtValue *mine = dt_graph_unary(&g->b, DT_OP_EXP, binary(g, DT_OP_SUB, was, at));
+        DtValue *theirs = dt_graph_unary(&g->b, DT_OP_EXP, binary(g, DT_OP_SUB, is, at));
+        for (uint32_t i = 1; i < n; i++) {
+            DtValue *old = binary(g, DT_OP_MUL, state->at[i], mine);
+            terms[i] = binary(g, DT_OP_ADD, old, binary(g, DT_OP_MUL, terms[i], theirs));
+        }
+        terms[0] = most;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        state->at[i] = dt_graph_reorder(&g->b, terms[i], step ? state->at[i]->type : terms[i]->type);
+    state->n = n;
+}
+
+/* The round in which the softmax streams: the values of func that it makes are known outside then. */
+static void stream(Ring *g)
+{
+    const DtRingForm *f = g->form;
+    const DtValue *wanted[MAX_IN] = {f->most, f->sum};
+    uint32_t n = f->once ? f->n_finals : f->n_rows;
+    memcpy(wanted + 2, f->once ? f->finals : f->rows, n * sizeof wanted[0]);
+    Round round = begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, 2 + n, NULL, 0);
+    State state;
+    go_round(&round, join_softmax, &state);
+    DtValue *s = follow(g, f->scale, f->sum, state.at[1]);
+    for (uint32_t i = 0; i < 2 + n; i++) {
+        DtValue *value = i < 2 ? state.at[i] : scaled(g, state.at[i], s, f->degree[wanted[i]->id].s);
+        g->outside[wanted[i]->id] = dt_graph_cast(&g->b, value, wanted[i]->type->dtype);
+    }
+}
+
+/* ---- the gradients ---- */
+
+/* Results of the block: finals, then results that have t. They add up. */
+static void join_gradients(Ring *g, State *state, const DtOp *block, DtValue *step)
+{
+    const DtRingForm *f = g->form;
+    state->n = block->n_out;
+    for (uint32_t i = 0; i < block->n_out; i++) {
+        DtValue *term = block->out[i];
+        const DtType *type = i < f->n_finals ? NULL : g->keyed[i - f->n_finals]->type;
+        state->travels[i] = type && (type->partial >> g->m & 1);
+        if (type && !state->travels[i])
+            term = spread(g, term, step);
+        if (step)
+            term = dt_graph_reorder(&g->b, binary(g, DT_OP_ADD, state->at[i], term), state->at[i]->type);
+        state->at[i] = term;
+    }
+}
+
+static void differentiate(Ring *g)
+{
+    const DtRingForm *f = g->form;
+    const DtValue *wanted[MAX_IN], *given[MAX_IN] = {f->most, f->sum};
+    uint32_t n = 0;
+    memcpy(given + 2, f->rows, f->n_rows * sizeof given[0]);
+    for (uint32_t i = 0; i < f->n_finals; i++)
+        wanted[n++] = f->finals[i];
+    for (uint32_t i = 0; i < g->func->results.n; i++)
+        if (dt_type_find(g->func->results.at[i]->type, g->t) >= 0)
+            wanted[n++] = g->keyed[g->n_keyed++] = g->func->results.at[i];
+    Round round = begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, n, given, 2 + f->n_rows);
+    State state;
+    go_round(&round, join_gradients, &state);
+    for (uint32_t i = 0; i < n; i++) {
+        if (state.travels[i])
+            state.at[i] = shift(g, state.at[i]);
+        g->outside[wanted[i]->id] = dt_graph_cast(&g->b, state.at[i], wanted[i]->type->dtype);
+    }
+}
+
+/* ---- all of it ---- */
+
+/* A value of func that has no keys, from what is known outside. */
+static DtValue *outside(Ring *g, const DtValue *value)
+{
+    if (g->outside[value->id])
+        return g->outside[value->id];
+    const DtOp *op = value->op;
+    if (!op)
+        return g->outside[value->id] = part_of(g, g->made->inputs.at[value->index]);
+    DtValue **in = DT_NEW_ARRAY(g->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = outside(g, op->in[i]);
+    return g->outside[value->id] = dt_graph_copy(&g->b, like_local(g, op, false), in)->out[0];
+}
+
+static const DtAxis *travelling_axis(const DtOp *call)
+{
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (call->in[i]->type != call->func->inputs.at[i]->type)
+            return &call->in[i]->type->axes[dt_type_find(call->in[i]->type, call->axes[0])];
+    return NULL;
+}
+
+DtFunc *dt_ring_expand(const DtOp *call, DtModule *module)
+{
+    DtRingForm form;
+    const DtFunc *func = call->func;
+    Ring ring = {.arena = module->arena, .call = call, .func = func, .form = &form, .t = call->axes[0]}, *g = &ring;
+    if (!dt_ring_form(func, g->t, g->arena, &form)) {
+        fprintf(stderr, "dtc: internal error: a ring call of `%s`: %s\n", func->name, form.reason);
+        abort();
+    }
+    while (!(call->mesh >> g->m & 1))
+        g->m++;
+    g->n = module->mesh.axes[g->m].size;
+    g->ring = dt_intern("@ring");
+    g->blocks = travelling_axis(call);
+    g->length = g->blocks->extent / g->n;
+    g->local = DT_NEW_ARRAY(g->arena, DtValue *, func->inputs.n + 1);
+    g->outside = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
+    g->keyed = DT_NEW_ARRAY(g->arena, const DtValue *, func->results.n + 1);
+    g->made = dt_graph_func(module, dt_intern_printf("%s.ring", func->name), DT_FUNC_FN);
+    g->made->span = func->span;
+    g->b = (DtBuilder){.func = g->made, .span = call->span, .path = call->path};
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        dt_graph_arg(g->made, call->in[i]->type, func->inputs.at[i]->name);
+    stream(g);
+    if (!form.once)
+        differentiate(g);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        dt_graph_return(g->made, whole_of(g, outside(g, func->results.at[i]), call->out[i]->type));
+    dt_graph_sweep(g->made);
+    return g->made;
+}

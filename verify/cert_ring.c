@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ring calls: `call[a](...) mesh={m}`. Operands that have axis a in blocks over m, where the function takes it whole,
+ * count as gathered; results that have a and are pending over m in the function count as reduced and scattered into
+ * the same blocks. Neither changes what a value is, so the function's nodes stand.
+ *
+ * That the blocks which travel add up to this is one of the rules that the certificate takes as given (the merge of a
+ * streaming softmax); the interpreter of all ranks evaluates the merge, step by step, against the gather. */
+#include "verify/internal.h"
+
+bool dt_certring_is(const CertOp *op)
+{
+    return dt_cert_is(op->kind, "call") && (op->n_axes || op->mesh);
+}
+
+static bool same(const CertType *a, const CertType *b)
+{
+    return dt_certrule_same(a, 0, a->partial, b);
+}
+
+static const CertAxis *ring_axis(const CertOp *op, const CertType *type)
+{
+    return dt_certtext_axis(type, op->axes[0]);
+}
+
+static bool is_block(const CertOp *op, const CertAxis *axis)
+{
+    return axis && axis->n == 1 && op->mesh == 1u << axis->split[0];
+}
+
+/* type with the ring's axis lying as in `like`. */
+static CertType with_axis(const CertOp *op, const CertType *type, const CertAxis *like)
+{
+    CertType copy = *type;
+    copy.axes[ring_axis(op, type) - type->axes] = *like;
+    return copy;
+}
+
+static bool takes(const CertOp *op, const CertType *have, const CertType *want)
+{
+    if (op->n_axes != 1)
+        return false;
+    const CertAxis *block = ring_axis(op, have), *whole = ring_axis(op, want);
+    if (!is_block(op, block) || !whole || whole->n)
+        return false;
+    CertType gathered = with_axis(op, have, whole);
+    return !have->partial && block->extent == whole->extent && same(&gathered, want);
+}
+
+const CertValue *dt_certring_args(CertState *state, const CertOp *op, const CertFunc *func,
+                                  const CertValue *in)
+{
+    CertValue *args = DT_NEW_ARRAY(state->arena, CertValue, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        args[i] = in[i];
+        if (takes(op, in[i].type, func->args.at[i]))
+            args[i].type = func->args.at[i];
+    }
+    return args;
+}
+
+bool dt_certring_gives(const CertOp *op, const CertValue *in, const CertType *made, const CertType *have)
+{
+    const CertAxis *block = NULL;
+    for (uint32_t i = 0; i < op->n_in && op->n_axes == 1; i++)
+        if (is_block(op, ring_axis(op, in[i].type))) {
+            if (block && block->zigzag != ring_axis(op, in[i].type)->zigzag)
+                return false;
+            block = ring_axis(op, in[i].type);
+        }
+    const CertAxis *axis = block ? ring_axis(op, made) : NULL;
+    if (!block)
+        return false;
+    if (!axis || !(made->partial & op->mesh))
+        return same(made, have);
+    if (axis->n || axis->extent != block->extent || !dt_cert_is(made->pending, "sum"))
+        return false;
+    CertType home = with_axis(op, made, block);
+    home.partial &= (uint16_t)~op->mesh;
+    if (!home.partial)
+        home.pending = NULL;
+    return same(&home, have);
+}

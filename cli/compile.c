@@ -129,13 +129,13 @@ static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *re
     dt_text_free(&watch.printed);
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
-    if (code == DT_EXIT_OK)
-        dt_pipeline_expand(program->module);
     if (code == DT_EXIT_OK && certifies) {
         watch.clock = dt_cli_clock(cli);
         code = certify(cli, program->module, &watch.differentiated);
         dt_cli_lap(cli, &watch.clock, "certificate");
     }
+    if (code == DT_EXIT_OK)
+        dt_pipeline_expand(program->module);
     dt_text_free(&watch.differentiated);
     return code;
 }

@@ -4,7 +4,8 @@
  *
  * Entries of the final program may be cut into pieces ("grad.f0", "grad.b0", one per pipeline stage), which hand
  * values to each other through `saved` and `channel` stores; entries are evaluated again and again until
- * what they read is known. The order in which a schedule runs them is checked elsewhere (queues, slots).
+ * what they read is known. The order in which a schedule runs them is checked elsewhere (queues, slots). An entry
+ * of a class of stages is evaluated for each of them: the functions in it have been, so it costs little.
  *
  * A parameter, moment or state read is a source: the same in both programs. A gradient read by the update is what the
  * gradient entry left. */
@@ -33,15 +34,19 @@ typedef struct Sum { /* over stages: number k among those of these stages in ent
     const char *entry;
     uint64_t stages;
     uint32_t number;
-    CertValue *terms; /* by stage */
+    CertNode **terms; /* by stage */
+    CertNode *all;    /* once all of them are known */
+    CertValue like;   /* how they all lie */
 } Sum;
 
 typedef struct Proof {
     CertState state;
     CertProgram program;
-    CertValue *stored; /* by store: what the grad and other pieces left there */
+    /* of each stage's stores, by place */
+    CertValue *stored; /* what the grad and other pieces left there */
+    int32_t *writers;  /* first of its parts, or -1 */
+    const CertChannel **from;
     DT_VEC(Part) parts;
-    int32_t *writers; /* by store: first of its parts, or -1 */
     DT_VEC(Sum) sums;
     DT_VEC(uint64_t) across; /* stage sets of the sums met in the entry being evaluated */
     uint32_t news;           /* terms that became known */
@@ -76,23 +81,47 @@ static const char *base_of(const CertProgram *program, const CertEntry *entry)
     return dt_intern_n(entry->name, (size_t)(dot - entry->name));
 }
 
+/* ---- stores of stages ---- */
+
+static const CertStore *store_at(const Proof *p, int64_t store)
+{
+    return store >= 0 ? &p->program.stores.at[store] : NULL;
+}
+
+/* Whether a stage (-1: all of them) has the store: and which among those of its class. */
+static bool is_of(const CertStore *store, int64_t stage)
+{
+    return store->stage < 0 || (stage < 0 ? store->to == store->stage
+                                          : stage >= store->stage && stage <= store->to);
+}
+
+static uint32_t place_of(const CertStore *store, int64_t stage)
+{
+    return store->place + (store->stage < 0 || stage < 0 ? 0 : (uint32_t)(stage - store->stage));
+}
+
+static int64_t first_of(const CertStore *store, int64_t stage)
+{
+    return store->first + (int64_t)(place_of(store, stage) - store->place) * store->step;
+}
+
 /* ---- sources ---- */
 
-static bool known(const Proof *p, int64_t store)
+static bool known(const Proof *p, uint32_t place)
 {
-    for (int32_t i = p->writers[store]; i >= 0; i = p->parts.at[i].next)
+    for (int32_t i = p->writers[place]; i >= 0; i = p->parts.at[i].next)
         if (!p->parts.at[i].value.node)
             return false;
-    return p->writers[store] >= 0;
+    return p->writers[place] >= 0;
 }
 
 /* What the pieces add up in a gradient's store, once all of them are known. */
-static bool gradient(Proof *p, int64_t store, CertValue *ret_value)
+static bool gradient(Proof *p, uint32_t place, CertValue *ret_value)
 {
     DT_VEC(CertNode *) nodes = {0};
-    if (!known(p, store))
+    if (!known(p, place))
         return true;
-    for (int32_t i = p->writers[store]; i >= 0; i = p->parts.at[i].next) {
+    for (int32_t i = p->writers[place]; i >= 0; i = p->parts.at[i].next) {
         *ret_value = p->parts.at[i].value;
         DT_PUSH(p->state.arena, nodes, ret_value->node);
     }
@@ -104,7 +133,8 @@ static bool gradient(Proof *p, int64_t store, CertValue *ret_value)
 
 static bool add_part(Proof *p, const CertResult *result, CertValue value)
 {
-    for (int32_t i = p->writers[result->store]; i >= 0; i = p->parts.at[i].next) {
+    uint32_t place = place_of(store_at(p, result->store), p->state.stage);
+    for (int32_t i = p->writers[place]; i >= 0; i = p->parts.at[i].next) {
         Part *part = &p->parts.at[i];
         const CertType *type = part->value.type;
         if (part->result == result)
@@ -121,66 +151,83 @@ static bool add_part(Proof *p, const CertResult *result, CertValue value)
 /* Which results go to each gradient's store. */
 static void find_writers(Proof *p)
 {
-    p->writers = DT_NEW_ARRAY(p->state.arena, int32_t, p->program.stores.n);
-    for (uint32_t i = 0; i < p->program.stores.n; i++)
+    p->writers = DT_NEW_ARRAY(p->state.arena, int32_t, p->program.n_places);
+    for (uint32_t i = 0; i < p->program.n_places; i++)
         p->writers[i] = -1;
-    for (uint32_t i = 0; i < p->program.entries.n; i++)
-        for (uint32_t k = 0; k < p->program.entries.at[i].results.n; k++) {
-            const CertResult *result = &p->program.entries.at[i].results.at[k];
-            if (result->store < 0 || !is_total(&p->program.stores.at[result->store]))
-                continue;
-            DT_PUSH(p->state.arena, p->parts,
-                    ((Part){.result = result, .next = p->writers[result->store]}));
-            p->writers[result->store] = (int32_t)p->parts.n - 1;
+    for (uint32_t i = 0; i < p->program.entries.n; i++) {
+        const CertEntry *entry = &p->program.entries.at[i];
+        for (uint32_t k = 0; k < entry->results.n; k++) {
+            const CertResult *result = &entry->results.at[k];
+            const CertStore *store = store_at(p, result->store);
+            for (int64_t stage = entry->stage; store && is_total(store) && stage <= entry->to; stage++) {
+                int32_t *last = is_of(store, stage) ? &p->writers[place_of(store, stage)] : NULL;
+                if (!last)
+                    continue; /* refused where the entry is done */
+                DT_PUSH(p->state.arena, p->parts, ((Part){.result = result, .next = *last}));
+                *last = (int32_t)p->parts.n - 1;
+            }
         }
+    }
 }
 
 static CertNode *store_node(CertState *state, const CertStore *store)
 {
     const CertShape *shape = dt_certnode_shape(state->nodes, store->type, loop_of(store));
-    return dt_certnode_make(state->nodes,
-                            (CertNode){.kind = store_kind, .shape = shape,
-                                       .attributes = dt_intern_printf("%s %s", store->kind,
-                                                                      store->path)});
+    return dt_certnode_make(
+        state->nodes, (CertNode){.kind = store_kind, .attributes = store->key, .shape = shape});
 }
 
-/* The store whose value a store that pieces hand on has; -1 after a problem. */
-static int64_t sender_of(Proof *p, const CertOp *op, int64_t store)
+/* What a stage finds in a store that pieces hand on: what the entry has left there, or the stage that a channel is
+ * from; NULL after a problem. */
+static const CertValue *passed(Proof *p, const CertOp *op, int64_t number, int64_t stage)
 {
-    const CertStore *stores = p->program.stores.at, *to = &stores[store];
-    for (uint32_t hops = 0; is(to->kind, "channel"); hops++, to = &stores[store]) {
-        store = to->of;
-        if (store < 0 || store >= p->program.stores.n || hops > p->program.stores.n)
+    const CertStore *store = store_at(p, number);
+    for (uint32_t hops = 0; is(store->kind, "channel"); hops++) {
+        const CertChannel *from = p->from[place_of(store, stage)];
+        const CertStore *to = store;
+        if (!from || hops > CERT_STAGES) {
             dt_certfunc_fail(&p->state, op, "a channel without sender");
-        else if (!dt_certrule_same(stores[store].type, 0, to->type->partial, to->type))
-            dt_certfunc_fail(&p->state, op, "a channel changes the type of what it carries");
-        if (p->state.problem->len)
-            return -1;
+            return NULL;
+        }
+        number = store->within >= 0 && is_of(store, from->from) ? store->within : store->of;
+        stage = from->from;
+        store = number < p->program.stores.n ? store_at(p, number) : NULL;
+        if (!store || !is_passed(store) || !is_of(store, stage) ||
+            !dt_certrule_same(store->type, 0, to->type->partial, to->type)) {
+            dt_certfunc_fail(&p->state, op, "a channel from another stage, or of another type");
+            return NULL;
+        }
     }
-    return store;
+    return &p->stored[place_of(store, stage)];
 }
 
 static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
 {
+    int64_t stage = p->state.stage;
     if (op->store < 0 || op->store >= p->program.stores.n)
         return dt_certfunc_fail(&p->state, op, "a store that is not there");
-    const CertStore *store = &p->program.stores.at[op->store];
+    CertStore *store = &p->program.stores.at[op->store];
     if (!dt_certrule_same(store->type, 0, store->type->partial, op->types[0]))
         return dt_certfunc_fail(&p->state, op, "a store is read as another type than it has");
-    if (p->state.stage >= 0 && store->stage >= 0 && store->stage != p->state.stage)
+    if (!is_of(store, stage))
         return dt_certfunc_fail(&p->state, op, "a stage reads a store of another stage");
-    if (is_total(store) || is_passed(store)) {
-        int64_t from = is_passed(store) ? sender_of(p, op, op->store) : op->store;
-        if (from >= 0 && is_passed(store))
-            *ret_value = p->stored[from];
-        bool ok = from >= 0 && (is_passed(store) || gradient(p, from, ret_value));
+    if (is_passed(store)) {
+        const CertValue *value = passed(p, op, op->store, stage);
+        *ret_value = value ? *value : *ret_value;
+        ret_value->type = op->types[0];
+        return value != NULL;
+    }
+    if (is_total(store)) {
+        bool ok = gradient(p, place_of(store, stage), ret_value);
         ret_value->type = op->types[0];
         return ok;
     }
-    ret_value->loop = loop_of(store);
-    ret_value->first = store->first;
-    ret_value->node = store->members >= 0 ? dt_certpack_store(&p->state, op->store, store_node)
+    if (!store->node)
+        store->node = store->members >= 0 ? dt_certpack_store(&p->state, op->store, store_node)
                                           : store_node(&p->state, store);
+    ret_value->loop = loop_of(store);
+    ret_value->first = first_of(store, stage);
+    ret_value->node = store->node;
     memset(ret_value->fill, CERT_ZERO, sizeof ret_value->fill);
     return true;
 }
@@ -225,7 +272,7 @@ static Sum *sum_of(Proof *p, uint64_t stages)
         if (p->sums.at[i].entry == sum.entry && p->sums.at[i].stages == stages &&
             p->sums.at[i].number == sum.number)
             return &p->sums.at[i];
-    sum.terms = DT_NEW_ARRAY(p->state.arena, CertValue, n_stages(&p->program));
+    sum.terms = DT_NEW_ARRAY(p->state.arena, CertNode *, n_stages(&p->program));
     DT_PUSH(p->state.arena, p->sums, sum);
     return &p->sums.at[p->sums.n - 1];
 }
@@ -244,19 +291,26 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     if (!dt_certrule_same(x.type, 0, x.type->partial, op->types[0])) /* what is pending stays so */
         return dt_certfunc_fail(state, op, "a sum over stages changes the layout");
     Sum *sum = sum_of(p, op->stages);
-    p->news += !sum->terms[state->stage].node && x.node;
-    sum->terms[state->stage] = x;
     *ret_value = x;
     ret_value->type = op->types[0];
-    ret_value->node = NULL;
-    for (uint32_t s = 0; s < stages; s++) {
+    if (x.node) {
+        sum->like = sum->like.node ? sum->like : x;
+        if (sum->like.type != x.type || sum->like.loop != x.loop || sum->like.first != x.first)
+            return dt_certfunc_fail(state, op, "stages add up values that lie otherwise");
+        p->news += !sum->terms[state->stage];
+        sum->terms[state->stage] = x.node;
+    }
+    ret_value->node = sum->all;
+    for (uint32_t s = 0; s < stages && !sum->all; s++) {
         if (!(op->stages >> s & 1))
             continue;
-        in[n] = sum->terms[s].node;
+        in[n] = sum->terms[s];
         if (!in[n++])
             return true;
     }
-    ret_value->node =
+    if (sum->all)
+        return true;
+    sum->all = ret_value->node =
         dt_certpack_sum(state, dt_certnode_shape(state->nodes, op->types[0], NULL), n, in);
     return ret_value->node || dt_certfunc_fail(state, op, "stages add up what does not");
 }
@@ -268,7 +322,7 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
 static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
                    const CertValue *value)
 {
-    const CertStore *store = result->store >= 0 ? &p->program.stores.at[result->store] : NULL;
+    const CertStore *store = store_at(p, result->store);
     const CertType *type = value->type;
     uint16_t time = p->program.time & type->partial, partial = type->partial;
     const char *what = store ? store->path : result->name, *why = NULL;
@@ -279,10 +333,10 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
         why = "is a sum over micro-batches that is not added up";
     else if (!time && p->program.time && result->accumulate)
         why = "is added up by micro-batches of which each holds it whole";
-    else if (store && entry->stage >= 0 && store->stage >= 0 && store->stage != entry->stage)
+    else if (store && !is_of(store, p->state.stage))
         why = "is of another stage";
     else if (store && store->loops && !passes &&
-             (value->loop != store->type->axes[0].name || value->first != store->first))
+             (value->loop != store->type->axes[0].name || value->first != first_of(store, p->state.stage)))
         why = "gets other iterations than its store holds";
     else if (store && !dt_certrule_same(type, 0, partial, store->type) &&
              !(is(store->kind, "state") && !is(p->base, "update")))
@@ -295,14 +349,13 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
 
 static void leave_one(Proof *p, const CertStore *store, const CertResult *result, CertValue value)
 {
-    const char *key = store ? dt_intern_printf("%s %s", store->kind, store->path) : result->name;
-    DT_PUSH(p->state.arena, p->left, ((Left){p->base, key, value}));
+    DT_PUSH(p->state.arena, p->left, ((Left){p->base, store ? store->key : result->name, value}));
 }
 
 /* Notes what an entry leaves; of a bucket each member. */
 static bool leave(Proof *p, const CertResult *result, CertValue value)
 {
-    const CertStore *store = result->store >= 0 ? &p->program.stores.at[result->store] : NULL;
+    const CertStore *store = store_at(p, result->store);
     if (!store || store->members < 0) {
         leave_one(p, store, result, value);
         return true;
@@ -331,23 +384,26 @@ static bool is_worth(Proof *p, const CertFunc *func)
             return true;
         if (op->store < 0 || op->store >= p->program.stores.n)
             continue;
-        const CertStore *store = &p->program.stores.at[op->store];
+        const CertStore *store = store_at(p, op->store);
+        if (!is_of(store, p->state.stage))
+            return true; /* refused there */
         if (is_total(store))
-            waits = waits || !known(p, op->store);
-        else if (is_passed(store)) {
-            int64_t from = sender_of(p, op, op->store);
-            waits = waits || (from >= 0 && !p->stored[from].node);
+            waits = waits || !known(p, place_of(store, p->state.stage));
+        if (is_passed(store)) {
+            const CertValue *value = passed(p, op, op->store, p->state.stage);
+            waits = waits || !value || !value->node;
         }
     }
     return !waits;
 }
 
-static bool run_entry(Proof *p, const CertEntry *entry, bool *ret_complete)
+static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret_complete)
 {
+    p->state.stage = stage;
+    p->state.behind = stage - entry->stage;
     if (!is_worth(p, entry->func))
         return p->state.problem->len == 0;
     CertValue *results = DT_NEW_ARRAY(p->state.arena, CertValue, entry->results.n);
-    p->state.stage = entry->stage;
     p->base = base_of(&p->program, entry);
     p->across.n = 0;
     if (!dt_certfunc_run(&p->state, entry->func, results))
@@ -357,13 +413,13 @@ static bool run_entry(Proof *p, const CertEntry *entry, bool *ret_complete)
         *ret_complete = *ret_complete && results[i].node;
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const CertResult *result = &entry->results.at[i];
-        const CertStore *store = result->store >= 0 ? &p->program.stores.at[result->store] : NULL;
+        const CertStore *store = store_at(p, result->store);
         if (!results[i].node)
             continue;
         if (!settle(p, entry, result, &results[i]))
             return false;
         if (store && is_passed(store))
-            p->stored[result->store] = results[i];
+            p->stored[place_of(store, stage)] = results[i];
         else if (store && is_total(store)
                      ? !add_part(p, result, results[i])
                      : *ret_complete && !leave(p, result, results[i]))
@@ -372,31 +428,58 @@ static bool run_entry(Proof *p, const CertEntry *entry, bool *ret_complete)
     return true;
 }
 
+/* An entry on one stage of its class. */
+typedef struct Task {
+    const CertEntry *entry;
+    int64_t stage;
+    bool done;
+} Task;
+
 static bool run_entries(Proof *p)
 {
-    uint32_t n = p->program.entries.n, left = n;
-    bool *done = DT_NEW_ARRAY(p->state.arena, bool, n);
+    DT_VEC(Task) tasks = {0};
+    for (uint32_t i = 0; i < p->program.entries.n; i++)
+        for (int64_t s = p->program.entries.at[i].stage; s <= p->program.entries.at[i].to; s++)
+            DT_PUSH(p->state.arena, tasks, ((Task){&p->program.entries.at[i], s, false}));
     bool backwards = false;
-    for (uint32_t idle = 0; idle < 3 && left;
+    for (uint32_t idle = 0, left = tasks.n; idle < 3 && left;
          idle++) { /* forward pieces are in order, backward ones the other way */
-        for (uint32_t j = 0; j < n; j++) {
-            uint32_t i = backwards ? n - 1 - j : j, news = p->news;
-            bool complete = false;
-            if (done[i])
+        for (uint32_t j = 0; j < tasks.n; j++) {
+            Task *task = &tasks.at[backwards ? tasks.n - 1 - j : j];
+            uint32_t news = p->news;
+            if (task->done)
                 continue;
-            if (!run_entry(p, &p->program.entries.at[i], &complete))
+            if (!run_entry(p, task->entry, task->stage, &task->done))
                 return false;
-            if (complete || p->news != news)
+            if (task->done || p->news != news)
                 idle = 0;
-            done[i] = complete;
-            left -= complete;
+            left -= task->done;
         }
         backwards = !backwards;
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (!done[i])
+    for (uint32_t i = 0; i < tasks.n; i++)
+        if (!tasks.at[i].done)
             return dt_certfunc_fail(&p->state, NULL, "entry %s reads what no entry leaves",
-                                    p->program.entries.at[i].name);
+                                    tasks.at[i].entry->name);
+    return true;
+}
+
+static bool find_channels(Proof *p)
+{
+    p->from = DT_NEW_ARRAY(p->state.arena, const CertChannel *, p->program.n_places);
+    for (uint32_t i = 0; i < p->program.channels.n; i++) {
+        const CertChannel *channel = &p->program.channels.at[i];
+        for (uint32_t k = 0; k < channel->stores.n; k++) {
+            int64_t number = channel->stores.at[k];
+            const CertStore *store =
+                number >= 0 && number < p->program.stores.n ? store_at(p, number) : NULL;
+            if (!store || !is(store->kind, "channel") || !is_of(store, channel->to) ||
+                p->from[place_of(store, channel->to)])
+                return dt_certfunc_fail(&p->state, NULL,
+                                        "a channel leads to a store of something else");
+            p->from[place_of(store, channel->to)] = channel;
+        }
+    }
     return true;
 }
 
@@ -407,17 +490,9 @@ static bool begin(Proof *p, DtArena *arena, CertNodes *nodes, const char *text, 
                            .data = p};
     if (!dt_certtext_read(arena, text, &p->program, problem))
         return false;
-    p->stored = DT_NEW_ARRAY(arena, CertValue, p->program.stores.n);
-    for (uint32_t i = 0; i < p->program.stores.n; i++) {
-        const CertStore *store = &p->program.stores.at[i];
-        const CertStore *bucket = store->bucket >= 0 ? &p->program.stores.at[store->bucket] : NULL;
-        if (bucket && (bucket->first != store->first || bucket->stage != store->stage ||
-                       bucket->loops != store->loops || bucket->members < 0 ||
-                       !is(bucket->kind, store->kind)))
-            return dt_certfunc_fail(&p->state, NULL, "`%s` is not what its bucket is", store->path);
-    }
+    p->stored = DT_NEW_ARRAY(arena, CertValue, p->program.n_places);
     find_writers(p);
-    return run_entries(p);
+    return find_channels(p) && run_entries(p);
 }
 
 /* ---- claims ---- */

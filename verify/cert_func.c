@@ -376,7 +376,8 @@ static CertNode *accumulated(const Chains *c, uint32_t k, const CertLoop *loop, 
 
 typedef struct Stack {
     CertState *state;
-    const char *context, *axis;
+    CertLoop loop; /* of this stage */
+    const char *context;
 } Stack;
 
 /* One iteration's part of a stacked value, in the loop that context names. */
@@ -397,7 +398,7 @@ static CertNode *stack_of(void *data, CertNode *node)
     const Stack *s = data;
     return dt_certnode_make(s->state->nodes,
                             (CertNode){.kind = stack_kind, .attributes = s->context,
-                                       .shape = dt_certnode_stacked(s->state->nodes, node->shape, s->axis),
+                                       .shape = dt_certnode_stacked(s->state->nodes, node->shape, s->loop.axis),
                                        .n_in = 1, .in = &node});
 }
 
@@ -414,7 +415,7 @@ static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole
 static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, const char *symbols,
                         const CertValue *in, CertValue *inputs)
 {
-    const CertLoop *loop = op->loop;
+    const CertLoop *loop = &stack->loop;
     CertState *state = stack->state;
     inputs[0] = (CertValue){.type = body->args.at[0]};
     inputs[0].node = dt_certnode_make(
@@ -475,7 +476,7 @@ static const Memo *evaluate_inside(Chains *c, const CertFunc *body, const char *
 static bool loop_results(Chains *c, const CertOp *op, Stack *stack, const Memo *inside,
                          CertValue *out)
 {
-    const CertLoop *loop = op->loop;
+    const CertLoop *loop = &stack->loop;
     CertState *state = c->state;
     for (uint32_t k = 0; k < op->n_out; k++) {
         const CertValue *made = &inside->out[k];
@@ -514,7 +515,11 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
         op->n_out != loop->carried + loop->stacked_out)
         return dt_certfunc_fail(state, op,
                                 "a loop whose body is not there or takes other operands");
-    Stack stack = {state, dt_intern_printf("%s/%s", outer_context, loop->label), loop->axis};
+    if (loop->step && state->depth > 1)
+        return dt_certfunc_fail(state, op, "a loop in a function has other iterations on each stage");
+    Stack stack = {state, *loop, dt_intern_printf("%s/%s", outer_context, loop->label)};
+    stack.loop.first += state->behind * loop->step;
+    loop = &stack.loop;
     const char *symbols = dt_intern_printf("%s %s", stack.context, loop->reverse ? "down" : "up");
     CertValue *inputs = DT_NEW_ARRAY(state->arena, CertValue, op->n_in + 1);
     if (!loop_inputs(&stack, op, body, symbols, in, inputs))

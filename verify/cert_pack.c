@@ -13,9 +13,13 @@ static const char place_kind[] = "place";
 
 bool dt_certpack_is(const CertNode *node) { return node && node->kind == dt_certkind_tuple; }
 
-static CertNode *place(CertState *state, int64_t offset, const CertType *type, const char *loop)
+/* How a member of this type lies, as text, which is noted in the type. */
+static const char *lies(const CertType *type, const char *loop)
 {
+    CertType *notes = (CertType *)type;
     DtText text = {0};
+    if (notes->lies && notes->lies_loop == loop)
+        return notes->lies;
     dt_text_add(&text, "");
     for (uint32_t a = 0; a < type->rank; a++) {
         if (type->axes[a].name == loop)
@@ -24,10 +28,16 @@ static CertNode *place(CertState *state, int64_t offset, const CertType *type, c
         for (uint32_t s = 0; s < type->axes[a].n; s++)
             dt_text_printf(&text, "/%u", type->axes[a].split[s]);
     }
-    const char *lies = dt_intern_n(text.at, text.len);
+    notes->lies = dt_intern_n(text.at, text.len);
+    notes->lies_loop = loop;
     dt_text_free(&text);
-    return dt_certnode_make(state->nodes,
-                            (CertNode){.kind = place_kind, .attributes = lies, .lo = offset});
+    return notes->lies;
+}
+
+static CertNode *place(CertState *state, int64_t offset, const CertType *type, const char *loop)
+{
+    return dt_certnode_make(state->nodes, (CertNode){.kind = place_kind, .lo = offset,
+                                                     .attributes = lies(type, loop)});
 }
 
 static CertNode *bucket_of(CertState *state, uint32_t n, CertNode *const *in)

@@ -320,6 +320,7 @@ static const Field loop_fields[] = {{"label", NAME, false, offsetof(CertLoop, la
                                     {"axis", NAME, false, offsetof(CertLoop, axis)},
                                     {"count", INTEGER, false, offsetof(CertLoop, count)},
                                     {"first", INTEGER, false, offsetof(CertLoop, first)},
+                                    {"step", INTEGER, false, offsetof(CertLoop, step)},
                                     {"reverse", FLAG, false, offsetof(CertLoop, reverse)},
                                     {"carried", INTEGER, false, offsetof(CertLoop, carried)},
                                     {"invariant", INTEGER, false, offsetof(CertLoop, invariant)},
@@ -569,20 +570,33 @@ static void func_of(Reader *r)
 static const Field store_fields[] = {{"path", NAME, false, offsetof(CertStore, path)},
                                      {"loops", INTEGER, false, offsetof(CertStore, loops)},
                                      {"of", INTEGER, false, offsetof(CertStore, of)},
+                                     {"within", INTEGER, false, offsetof(CertStore, within)},
                                      {"stage", INTEGER, false, offsetof(CertStore, stage)},
+                                     {"to", INTEGER, false, offsetof(CertStore, to)},
+                                     {"step", INTEGER, false, offsetof(CertStore, step)},
                                      {"first", INTEGER, false, offsetof(CertStore, first)},
                                      {"bucket", INTEGER, false, offsetof(CertStore, bucket)},
                                      {"at", INTEGER, false, offsetof(CertStore, at)},
                                      {0}};
-static const Field entry_fields[] = {{"stage", INTEGER, false, offsetof(CertEntry, stage)}, {0}};
+static const Field entry_fields[] = {{"stage", INTEGER, false, offsetof(CertEntry, stage)},
+                                     {"to", INTEGER, false, offsetof(CertEntry, to)},
+                                     {0}};
 static const Field result_fields[] = {{"store", INTEGER, false, offsetof(CertResult, store)},
                                       {"name", NAME, false, offsetof(CertResult, name)},
                                       {"accumulate", FLAG, false, offsetof(CertResult, accumulate)},
                                       {0}};
 
+/* No `to`: that stage only. */
+static void stages_of(Reader *r, int64_t stage, int64_t *to)
+{
+    *to = *to ? *to : stage;
+    if (stage < -1 || *to < stage || *to >= CERT_STAGES || (stage < 0 && *to != stage))
+        fail(r, "a range of stages");
+}
+
 static void store_of(Reader *r)
 {
-    CertStore store = {.stage = -1, .of = -1, .bucket = -1, .members = -1, .before = -1};
+    CertStore store = {.stage = -1, .of = -1, .within = -1, .bucket = -1, .members = -1, .before = -1};
     integer(r);
     expect(r, ":");
     store.kind = name_of(r);
@@ -591,6 +605,11 @@ static void store_of(Reader *r)
         field_of(r, &store, store_fields);
     if (!store.path || (store.loops && !store.type->rank))
         fail(r, "a store with a path and a loop's axis");
+    else
+        store.key = dt_intern_printf("%s %s", store.kind, store.path);
+    stages_of(r, store.stage, &store.to);
+    store.place = r->program->n_places;
+    r->program->n_places += (uint32_t)(store.to - store.stage) + 1;
     DT_PUSH(r->program->arena, r->program->stores, store);
 }
 
@@ -602,6 +621,7 @@ static void entry_of(Reader *r)
     entry.func = dt_certtext_func(r->program, name_of(r));
     while (!at_end(r) && *r->at != '{')
         field_of(r, &entry, entry_fields);
+    stages_of(r, entry.stage, &entry.to);
     for (end_of_line(r); !r->failed && !take(r, "}"); end_of_line(r)) {
         CertResult result = {.store = -1};
         expect(r, "result");
@@ -656,6 +676,48 @@ static void padded_of(Reader *r)
         fail(r, "an axis that is longer than it was");
 }
 
+static void numbers(Reader *r, int64_t **ret_at, uint32_t *ret_n)
+{
+    DT_VEC(int64_t) list = {0};
+    for (expect(r, "("); !r->failed && !take(r, ")"); take(r, ","))
+        DT_PUSH(r->program->arena, list, integer(r));
+    *ret_at = list.at;
+    *ret_n = list.n;
+}
+
+/* "channel 0 : 1 -> 2 slots=2 stores=(5)", from piece to piece. Schedules are checked elsewhere. */
+static void pipeline_of(Reader *r)
+{
+    int64_t *stage_of;
+    uint32_t n;
+    name_of(r);
+    expect(r, "mesh=");
+    r->program->pipe = (uint16_t)(1u << mesh_axis(r));
+    expect(r, "stages=");
+    numbers(r, &stage_of, &n);
+    for (end_of_line(r); !r->failed && *r->at; end_of_line(r)) {
+        CertChannel channel;
+        if (!take(r, "channel "))
+            continue;
+        integer(r);
+        expect(r, ":");
+        channel.from = integer(r);
+        expect(r, "->");
+        channel.to = integer(r);
+        expect(r, "slots=");
+        integer(r);
+        expect(r, "stores=");
+        numbers(r, &channel.stores.at, &channel.stores.n);
+        if (r->failed || channel.from < 0 || channel.from >= n || channel.to < 0 || channel.to >= n) {
+            fail(r, "a channel between two pieces");
+            return;
+        }
+        channel.from = stage_of[channel.from];
+        channel.to = stage_of[channel.to];
+        DT_PUSH(r->program->arena, r->program->channels, channel);
+    }
+}
+
 static int by_name(const void *a, const void *b)
 {
     const CertFunc *x = *(const CertFunc *const *)a, *y = *(const CertFunc *const *)b;
@@ -669,8 +731,11 @@ static void link_buckets(Reader *r)
         CertStore *store = &p->stores.at[i];
         if (store->bucket < 0)
             continue;
-        if (store->bucket >= p->stores.n) {
-            fail(r, "buckets that are there");
+        const CertStore *bucket = store->bucket < p->stores.n ? &p->stores.at[store->bucket] : store;
+        if (bucket->bucket >= 0 || bucket->first != store->first || bucket->step != store->step ||
+            bucket->stage != store->stage || bucket->to != store->to ||
+            bucket->loops != store->loops || !dt_cert_is(bucket->kind, store->kind)) {
+            fail(r, "buckets that are what their members are");
             return;
         }
         store->before = p->stores.at[store->bucket].members;
@@ -700,11 +765,9 @@ bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program
                 qsort(p->funcs.at, p->funcs.n, sizeof p->funcs.at[0], by_name);
             sorted = true;
             entry_of(r);
-        } else if (take(r, "pipeline ")) { /* the last: schedules, which are checked elsewhere */
-            name_of(r);
-            expect(r, "mesh=");
-            p->pipe = (uint16_t)(1u << mesh_axis(r));
-            break;
+        } else if (take(r, "pipeline ")) {
+            pipeline_of(r);
+            break; /* the last */
         }
     }
     link_buckets(r);

@@ -13,13 +13,15 @@
 
 #include <string.h>
 
-enum { CERT_RANK = 16, CERT_SPLIT = 4, CERT_MESH = 16, CERT_NAMES = 4, CERT_PADDED = 8 };
+enum { CERT_RANK = 16, CERT_SPLIT = 4, CERT_MESH = 16, CERT_NAMES = 4, CERT_PADDED = 8,
+       CERT_STAGES = 64 };
 
 /* ---- programs (cert_text.c); all names are interned ---- */
 
 typedef struct CertShape CertShape;
 typedef struct CertRule CertRule;
 typedef struct CertCheck CertCheck; /* cert_rule.c */
+typedef struct CertNode CertNode;
 
 typedef struct CertAxis {
     const char *name;
@@ -39,12 +41,13 @@ typedef struct CertType {
     const char *pending;     /* "sum", "max", "min"; NULL if nothing is */
     uint16_t padded;         /* which padded axes it has */
     const CertShape *shape, *open; /* dt_certnode_shape */
-    const char *open_loop;
+    const char *open_loop, *lies, *lies_loop; /* cert_pack.c */
 } CertType;
 
 typedef struct CertLoop {
     const char *label, *axis;
     int64_t count, first, carried, invariant, stacked, stacked_out;
+    int64_t step; /* of first, from one stage of a class to the next */
     bool reverse;
 } CertLoop;
 
@@ -80,13 +83,22 @@ typedef struct CertFunc {
     DT_VEC(uint32_t) results;
 } CertFunc;
 
+/* Stores and entries are of every stage (stage -1), of one, or of a class: stages stage .. to. */
 typedef struct CertStore {
-    const char *kind, *path;
+    const char *kind, *path, *key; /* key: both */
     const CertType *type;
-    int64_t loops, first, whole, at, stage, of, bucket;
-    int members; /* of a bucket: its last member, or -1 */
-    int before;  /* of a member: the one before it in the same bucket, or -1 */
+    int64_t loops, first, step, at, stage, to, of, within, bucket;
+    int members;    /* of a bucket: its last member, or -1 */
+    int before;     /* of a member: the one before it in the same bucket, or -1 */
+    uint32_t place; /* number of the first stage's among all stores of all stages */
+    CertNode *node; /* of a source, once it was made */
 } CertStore;
+
+/* What a stage receives from another: channel stores of stage `to`. */
+typedef struct CertChannel {
+    int64_t from, to;
+    DT_VEC(int64_t) stores;
+} CertChannel;
 
 typedef struct CertResult {
     int64_t store;
@@ -96,7 +108,7 @@ typedef struct CertResult {
 typedef struct CertEntry {
     const char *name;
     const CertFunc *func;
-    int64_t stage;
+    int64_t stage, to;
     DT_VEC(CertResult) results;
 } CertEntry;
 
@@ -117,6 +129,8 @@ typedef struct CertProgram {
     DT_VEC(CertStore) stores;
     DT_VEC(CertFunc *) funcs;
     DT_VEC(CertEntry) entries;
+    DT_VEC(CertChannel) channels;
+    uint32_t n_places; /* stores of all stages */
 } CertProgram;
 
 bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
@@ -139,7 +153,6 @@ struct CertShape {
     const CertShape *next;
 };
 
-typedef struct CertNode CertNode;
 struct CertNode {
     const char *kind, *attributes; /* kind: interned, or one of the kinds below; attributes: interned */
     const CertShape *shape;        /* NULL: no value */
@@ -204,7 +217,8 @@ struct CertState {
     uint32_t values;
     const CertFunc *func; /* being evaluated */
     uint32_t depth;       /* of calls and loops */
-    int64_t stage;
+    int64_t stage;        /* -1: of every one */
+    int64_t behind;       /* so many stages behind the first of its class */
     struct CertMemo **memo; /* functions done before, by hash */
     /* values of `param` and `input` ops of entries */
     bool (*source)(CertState *state, const CertOp *op, CertValue *ret_value);

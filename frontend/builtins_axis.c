@@ -35,8 +35,7 @@ static DtAxisList all_axes(DtLower *l, const DtBuiltinCall *c)
     return all;
 }
 
-/* The one axis that bracket entry i names, or NULL after a report. */
-static const char *sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i)
+const char *dt_builtin_sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i)
 {
     if (c->axes.at[i].names.n == 1)
         return c->axes.at[i].names.at[0];
@@ -102,7 +101,7 @@ DtVal dt_builtin_iota(DtLower *l, DtBuiltinCall *c)
                         "`iota` is a tensor, and here a constant is needed");
         return dt_val_error();
     }
-    const char *axis = sole_axis(l, c, 0);
+    const char *axis = dt_builtin_sole_axis(l, c, 0);
     DtValue *value = axis ? iota(l, c, axis) : NULL;
     return value ? dt_val_of(l, value, false) : dt_val_error();
 }
@@ -127,7 +126,7 @@ DtVal dt_builtin_onehot(DtLower *l, DtBuiltinCall *c)
 {
     if (!dt_val_check(l, &c->val[0], c->arg[0]))
         return dt_val_error();
-    const char *axis = sole_axis(l, c, 0);
+    const char *axis = dt_builtin_sole_axis(l, c, 0);
     if (!axis)
         return dt_val_error();
     const DtVal *i = &c->val[0];
@@ -159,7 +158,7 @@ DtVal dt_builtin_topk(DtLower *l, DtBuiltinCall *c)
 {
     if (!dt_val_check(l, &c->val[0], c->arg[0]))
         return dt_val_error();
-    const char *a = sole_axis(l, c, 0), *k = sole_axis(l, c, 1);
+    const char *a = dt_builtin_sole_axis(l, c, 0), *k = dt_builtin_sole_axis(l, c, 1);
     if (!a || !k || !dt_builtin_has_axes(l, c, 0, &c->axes.at[0]))
         return dt_val_error();
     const DtType *type = c->val[0].tensor.value->type;

@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-static const char *sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i)
-{
-    if (c->axes.at[i].names.n == 1)
-        return c->axes.at[i].names.at[0];
-    dt_report_error(l, E0206, c->axes.at[i].span, "`%s` needs a single axis here, not %s",
-                    c->builtin->name, dt_report_names(l, &c->axes.at[i].names));
-    return NULL;
-}
-
 static bool check_all(DtLower *l, const DtBuiltinCall *c)
 {
     bool ok = true;
@@ -130,7 +121,7 @@ DtVal dt_builtin_stack(DtLower *l, DtBuiltinCall *c)
 {
     DtValue *in[DT_COUNT(c->val)];
     bool weak;
-    const char *axis = sole_axis(l, c, 0);
+    const char *axis = dt_builtin_sole_axis(l, c, 0);
     if (!axis || !check_all(l, c) || !keeps_dim(l, c, axis, c->n, E0315))
         return dt_val_error();
     for (uint32_t i = 0; i < c->n; i++) {
@@ -148,7 +139,7 @@ DtVal dt_builtin_stack(DtLower *l, DtBuiltinCall *c)
 
 DtVal dt_builtin_unstack(DtLower *l, DtBuiltinCall *c)
 {
-    const char *axis = sole_axis(l, c, 0);
+    const char *axis = dt_builtin_sole_axis(l, c, 0);
     if (!axis || !check_all(l, c) || !dt_builtin_has_axes(l, c, 0, &c->axes.at[0]))
         return dt_val_error();
     DtValue *x = dt_val_tensor(l, &c->val[0]);
@@ -169,7 +160,7 @@ DtVal dt_builtin_concat(DtLower *l, DtBuiltinCall *c)
     DtValue *in[DT_COUNT(c->val)];
     bool weak;
     int64_t extent = 0;
-    const char *axis = sole_axis(l, c, 0);
+    const char *axis = dt_builtin_sole_axis(l, c, 0);
     if (!axis || !check_all(l, c))
         return dt_val_error();
     for (uint32_t i = 0; i < c->n; i++) {
@@ -230,7 +221,7 @@ DtVal dt_builtin_window(DtLower *l, DtBuiltinCall *c)
 {
     DtRange r;
     double fill;
-    const char *a = sole_axis(l, c, 0), *w = sole_axis(l, c, 1);
+    const char *a = dt_builtin_sole_axis(l, c, 0), *w = dt_builtin_sole_axis(l, c, 1);
     if (!a || !w || !dt_val_check(l, &c->val[0], c->arg[0]) || !read_window(l, c, &r, &fill))
         return dt_val_error();
     if (!dt_builtin_has_axes(l, c, 0, &c->axes.at[0]) ||

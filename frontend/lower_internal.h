@@ -484,6 +484,8 @@ DtBuiltinRun dt_builtin_exp, dt_builtin_log, dt_builtin_sqrt, dt_builtin_rsqrt, 
     dt_builtin_normal, dt_builtin_uniform;
 /* Every axis of the lists is an axis of x? Reports otherwise. */
 bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
+/* The one axis that bracket entry i names, or NULL after a report. */
+const char *dt_builtin_sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i);
 
 /* ---- names.c ---- */
 

@@ -112,6 +112,17 @@ void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *wal
     }
 }
 
+void dt_interp_spread(const DtInterp *interp, const DtOp *op, const DtTensor *from, DtTensor *to)
+{
+    DtWalk walk = dt_interp_walk(interp, op, to->type, NULL);
+    int64_t strides[DT_WALK_AXES];
+    dt_interp_strides(interp, op, &walk, from->type, 0, NULL, strides);
+    double *result = to->at;
+    do {
+        *result++ = from->at[dt_walk_offset(&walk, strides)];
+    } while (dt_walk_next(&walk));
+}
+
 uint32_t dt_interp_axis(const DtInterp *interp, const DtOp *op, const DtType *type,
                         const char *axis)
 {

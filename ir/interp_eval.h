@@ -60,6 +60,9 @@ void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *wal
                        const DtType *type, uint32_t n_except, const char *const *except,
                        int64_t ret_strides[DT_WALK_AXES]);
 
+/* to's elements from `from`, which has the same axes in any order or lacks some. */
+void dt_interp_spread(const DtInterp *interp, const DtOp *op, const DtTensor *from, DtTensor *to);
+
 /* Index of axis in type; aborts if it has no such axis. */
 uint32_t dt_interp_axis(const DtInterp *interp, const DtOp *op, const DtType *type,
                         const char *axis);

@@ -203,11 +203,5 @@ void dt_eval_comm(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
     if (ranks != 1)
         dt_interp_fail(interp, op, "a collective over %lld ranks in the serial interpreter",
                        (long long)ranks);
-    DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL);
-    int64_t strides[DT_WALK_AXES];
-    dt_interp_strides(interp, op, &walk, in[0]->type, 0, NULL, strides);
-    double *result = out[0]->at;
-    do {
-        *result++ = in[0]->at[dt_walk_offset(&walk, strides)];
-    } while (dt_walk_next(&walk));
+    dt_interp_spread(interp, op, in[0], out[0]);
 }

@@ -353,17 +353,22 @@ static bool map_pending(DtShape *s, DtShapeType *t)
     }
 }
 
+/* All operands have one dtype that the op takes. */
+static bool takes_operands(DtShape *s)
+{
+    DtDtype dtype = s->op->in[0]->type->dtype;
+    if (!same_dtypes(s, 0))
+        return false;
+    return takes_dtype(s->op->kind, dtype) ||
+           dt_shape_fail(s, "`%s` does not take %s", dt_op_info[s->op->kind].text,
+                         dt_dtype_name(dtype));
+}
+
 /* Result: union of the axes, dtype of the operands, which is one dtype. */
 bool dt_shape_map(DtShape *s)
 {
     DtShapeType t;
-    DtDtype dtype = s->op->in[0]->type->dtype;
-    if (!same_dtypes(s, 0))
-        return false;
-    if (!takes_dtype(s->op->kind, dtype))
-        return dt_shape_fail(s, "`%s` does not take %s", dt_op_info[s->op->kind].text,
-                             dt_dtype_name(dtype));
-    return broadcast(s, &t) && map_pending(s, &t) && dt_shape_finish(s, 0, &t);
+    return takes_operands(s) && broadcast(s, &t) && map_pending(s, &t) && dt_shape_finish(s, 0, &t);
 }
 
 /* Result: the operand with the dtype of the wish. A pending sum passes from float to float. */
@@ -384,13 +389,7 @@ bool dt_shape_cast(DtShape *s)
 bool dt_shape_compare(DtShape *s)
 {
     DtShapeType t;
-    DtDtype dtype = s->op->in[0]->type->dtype;
-    if (!same_dtypes(s, 0))
-        return false;
-    if (!takes_dtype(s->op->kind, dtype))
-        return dt_shape_fail(s, "`%s` does not take %s", dt_op_info[s->op->kind].text,
-                             dt_dtype_name(dtype));
-    if (!broadcast(s, &t) || !complete_all(s))
+    if (!takes_operands(s) || !broadcast(s, &t) || !complete_all(s))
         return false;
     t.dtype = DT_BOOL;
     return dt_shape_finish(s, 0, &t);

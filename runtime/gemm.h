@@ -27,6 +27,16 @@ extern const DtGemmOps dt_gemm_onednn, dt_gemm_openblas;
 /* The reference: three loops, sums in double, any strides; f32, bf16 and f16. */
 void dt_gemm_plain_run(const DtPlanGemm *gemm, const void *a, const void *b, void *c);
 
+/* The products of one record in turn: where in its three matrices each begins, in elements. The first n batch axes
+ * are gone through. */
+typedef struct DtGemmBatch {
+    const DtPlanGemm *gemm;
+    uint32_t n;
+    int64_t at[DT_PLAN_MAX_BATCH], a, b, c;
+} DtGemmBatch;
+DtGemmBatch dt_gemm_batch(const DtPlanGemm *gemm, uint32_t n);
+bool dt_gemm_batch_next(DtGemmBatch *batch); /* false behind the last one */
+
 typedef struct DtGemmWide DtGemmWide; /* gemm_wide.h */
 
 typedef enum DtGemmWay { DT_GEMM_BY_LOOPS, DT_GEMM_BY_LIBRARY, DT_GEMM_BY_TILES } DtGemmWay;

@@ -453,23 +453,13 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
     }
     if (product->scratch_bytes > 0)
         library->dnnl.dnnl_memory_set_data_handle(product->scratch, library->scratch);
-    int64_t at[DT_PLAN_MAX_BATCH] = {0};
-    for (;;) {
-        int64_t from_a = 0, from_b = 0, from_c = 0;
-        for (uint32_t d = 0; d < g->n_batch; d++) {
-            from_a += at[d] * g->a_batch[d] * dt_kinds_size(g->dtype_a);
-            from_b += at[d] * g->b_batch[d] * dt_kinds_size(g->dtype_b);
-            from_c += at[d] * g->c_batch[d] * dt_kinds_size(g->dtype_c);
-        }
-        if (!execute(library, product, (const char *)a + from_a, (const char *)b + from_b,
-                     (char *)c + from_c))
+    DtGemmBatch at = dt_gemm_batch(g, g->n_batch - product->n_inside);
+    do {
+        if (!execute(library, product, (const char *)a + at.a * dt_kinds_size(g->dtype_a),
+                     (const char *)b + at.b * dt_kinds_size(g->dtype_b),
+                     (char *)c + at.c * dt_kinds_size(g->dtype_c)))
             return false;
-        uint32_t d = g->n_batch - product->n_inside;
-        while (d > 0 && ++at[d - 1] == g->batch[d - 1])
-            at[--d] = 0;
-        if (d == 0)
-            break;
-    }
+    } while (dt_gemm_batch_next(&at));
     return library->dnnl.dnnl_stream_wait(library->stream) == dnnl_success;
 }
 

@@ -99,23 +99,11 @@ static void multiply(const DtGemmLibrary *library, const Call *call, const float
 static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const void *b, void *c)
 {
     const Call *call = &library->calls[index];
-    const DtPlanGemm *g = call->gemm;
-    int64_t at[DT_PLAN_MAX_BATCH] = {0};
-    for (;;) {
-        int64_t from_a = 0, from_b = 0, from_c = 0;
-        for (uint32_t d = 0; d < g->n_batch; d++) {
-            from_a += at[d] * g->a_batch[d];
-            from_b += at[d] * g->b_batch[d];
-            from_c += at[d] * g->c_batch[d];
-        }
-        multiply(library, call, (const float *)a + from_a, (const float *)b + from_b,
-                 (float *)c + from_c);
-        uint32_t d = g->n_batch;
-        while (d > 0 && ++at[d - 1] == g->batch[d - 1])
-            at[--d] = 0;
-        if (d == 0)
-            return true;
-    }
+    DtGemmBatch at = dt_gemm_batch(call->gemm, call->gemm->n_batch);
+    do
+        multiply(library, call, (const float *)a + at.a, (const float *)b + at.b, (float *)c + at.c);
+    while (dt_gemm_batch_next(&at));
+    return true;
 }
 
 static void close_library(DtGemmLibrary *library) { dlclose(library->handle); }

@@ -23,27 +23,16 @@ static void put(void *matrix, int64_t at, uint32_t dtype, float value)
 
 void dt_gemm_plain_run(const DtPlanGemm *g, const void *a, const void *b, void *c)
 {
-    int64_t at[DT_PLAN_MAX_BATCH] = {0};
-    for (;;) {
-        int64_t from_a = 0, from_b = 0, from_c = 0;
-        for (uint32_t d = 0; d < g->n_batch; d++) {
-            from_a += at[d] * g->a_batch[d];
-            from_b += at[d] * g->b_batch[d];
-            from_c += at[d] * g->c_batch[d];
-        }
+    DtGemmBatch at = dt_gemm_batch(g, g->n_batch);
+    do {
         for (int64_t i = 0; i < g->m; i++)
             for (int64_t j = 0; j < g->n; j++) {
-                int64_t to = from_c + i * g->c_row + j * g->c_col;
+                int64_t to = at.c + i * g->c_row + j * g->c_col;
                 double sum = g->accumulate ? get(c, to, g->dtype_c) : 0;
                 for (int64_t k = 0; k < g->k; k++)
-                    sum += get(a, from_a + i * g->a_row + k * g->a_col, g->dtype_a) *
-                           get(b, from_b + k * g->b_row + j * g->b_col, g->dtype_b);
+                    sum += get(a, at.a + i * g->a_row + k * g->a_col, g->dtype_a) *
+                           get(b, at.b + k * g->b_row + j * g->b_col, g->dtype_b);
                 put(c, to, g->dtype_c, (float)sum);
             }
-        uint32_t d = g->n_batch;
-        while (d > 0 && ++at[d - 1] == g->batch[d - 1])
-            at[--d] = 0;
-        if (d == 0)
-            return;
-    }
+    } while (dt_gemm_batch_next(&at));
 }

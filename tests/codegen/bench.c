@@ -31,38 +31,6 @@ void bench_free(Bench *t)
     dt_arena_free(t->arena);
 }
 
-DtAxis bench_axis(const char *name, int64_t extent)
-{
-    return (DtAxis){.name = dt_intern(name), .extent = extent};
-}
-
-const DtType *bench_type(DtDtype dtype, const char *axes)
-{
-    DtAxis made[DT_MAX_RANK];
-    uint32_t rank = 0;
-    while (*axes) {
-        size_t length = strcspn(axes, "=");
-        char *end;
-        made[rank] = (DtAxis){.name = dt_intern_n(axes, length)};
-        made[rank++].extent = strtol(axes + length + 1, &end, 10);
-        axes = end + strspn(end, " ");
-    }
-    return dt_type_plain(dtype, rank, made);
-}
-
-const DtType *bench_order(const DtType *type, int k)
-{
-    DtAxis left[DT_MAX_RANK], made[DT_MAX_RANK];
-    memcpy(left, type->axes, sizeof left[0] * type->rank);
-    for (int i = 0; i < type->rank; i++) {
-        int n = type->rank - i, pick = k % n;
-        k /= n;
-        made[i] = left[pick];
-        memmove(left + pick, left + pick + 1, sizeof left[0] * (size_t)(n - 1 - pick));
-    }
-    return dt_type_plain(type->dtype, type->rank, made);
-}
-
 /* ---- inputs ---- */
 
 static DtValue *add_input(Bench *t, DtTensor *tensor)

@@ -17,6 +17,7 @@
 #include "codegen/codegen.h"
 #include "ir/interp.h"
 #include "runtime/runtime.h"
+#include "tests/type_text.h"
 
 typedef struct Bench {
     DtArena *arena;
@@ -34,11 +35,6 @@ typedef struct Bench {
 
 Bench *bench_new(void);
 void bench_free(Bench *t);
-
-/* "b=2 s=3" */
-const DtType *bench_type(DtDtype dtype, const char *axes);
-DtAxis bench_axis(const char *name, int64_t extent);
-const DtType *bench_order(const DtType *type, int k); /* its axes in their k-th order */
 
 /* Inputs: quarters in [-8, 8) (whole numbers for integers, 0 or 1 for bool) that depend on the
  * named coordinates, not on the order; the values given, repeated to fill the type; a dense sweep. */

@@ -13,7 +13,7 @@
 
 #define AXES(...) DT_COUNT(((const char *[]){__VA_ARGS__})), ((const char *[]){__VA_ARGS__})
 
-static const char *name(const char *axis) { return bench_axis(axis, 1).name; }
+static const char *name(const char *axis) { return axis_of(axis, 1).name; }
 
 /* ---- random graphs ---- */
 
@@ -49,7 +49,7 @@ static DtValue *bounded(Pool *p, DtValue *x)
 }
 
 /* An axis of value that all its users know, or NULL. */
-static const char *axis_of(Pool *p, const DtValue *value)
+static const char *some_axis(Pool *p, const DtValue *value)
 {
     return value->type->rank ? value->type->axes[dice(p, value->type->rank)].name : NULL;
 }
@@ -89,7 +89,7 @@ static DtValue *random_reduce(Pool *p)
 static DtValue *random_row(Pool *p)
 {
     DtValue *x = pick(p);
-    const char *axis = axis_of(p, x);
+    const char *axis = some_axis(p, x);
     if (!axis)
         return NULL;
     DtValue *most = dt_graph_reduce(&p->b, DT_REDUCE_MAX, x, 1, &axis);
@@ -103,9 +103,9 @@ static DtValue *random_row(Pool *p)
 static DtValue *random_axis_op(Pool *p)
 {
     DtValue *x = pick(p);
-    const char *axis = axis_of(p, x);
+    const char *axis = some_axis(p, x);
     if (!axis)
-        return dt_graph_expand(&p->b, x, bench_type(DT_F32, "c=130 a=5"));
+        return dt_graph_expand(&p->b, x, type_of(DT_F32, "c=130 a=5"));
     int64_t n = dt_type_extent(x->type, axis), half = (n - 1) / 2;
     switch (dice(p, 5)) {
     case 0: /* every second element, and zeros between them again */
@@ -113,7 +113,7 @@ static DtValue *random_axis_op(Pool *p)
         if (dice(p, 2))
             x = dt_graph_unary(&p->b, DT_OP_NEG, x);
         return dt_graph_pad(&p->b, x, axis, 1, n - 2 * half, 2, 2.5);
-    case 1: return dt_graph_reorder(&p->b, x, bench_order(x->type, (int)dice(p, 6)));
+    case 1: return dt_graph_reorder(&p->b, x, reordered(x->type, (int)dice(p, 6)));
     case 2: { /* halves exchanged */
         DtValue *halves[2] = {dt_graph_slice(&p->b, x, axis, half, 1, n - half), dt_graph_slice(&p->b, x, axis, 0, 1, half)};
         return dt_graph_concat(&p->b, axis, 2, halves);
@@ -134,13 +134,13 @@ static DtValue *random_axis_op(Pool *p)
 static DtValue *random_gather(Pool *p)
 {
     DtValue *x = pick(p), *y = pick(p);
-    const char *axis = axis_of(p, x);
+    const char *axis = some_axis(p, x);
     if (!axis || dt_type_find(y->type, axis) >= 0)
         return NULL;
     DtValue *index = dt_graph_cast(&p->b, y, DT_I32);
     if (dice(p, 2))
         return dt_graph_gather(&p->b, x, 1, &axis, &index);
-    DtAxis target = bench_axis("t", 9);
+    DtAxis target = axis_of("t", 9);
     for (uint32_t i = 0; i < y->type->rank; i++) /* scatter wants an index with axes of x only */
         if (dt_type_find(x->type, y->type->axes[i].name) < 0)
             return NULL;
@@ -151,7 +151,7 @@ static DtValue *random_gather(Pool *p)
 static DtValue *random_dot(Pool *p)
 {
     DtValue *x = pick(p), *y = pick(p);
-    const char *axis = axis_of(p, x);
+    const char *axis = some_axis(p, x);
     if (!axis || dt_type_find(y->type, axis) < 0)
         return NULL;
     DtValue *z = dt_graph_dot(&p->b, x, y, 1, &axis, DT_F32, NULL);
@@ -184,7 +184,7 @@ static DtValue *pick_within(Pool *p, const DtType *type)
  * stacked operand, stacked results that may be a carried value as it came in. */
 static DtValue *random_loop(Pool *p)
 {
-    DtAxis axis = bench_axis(dt_arena_printf(p->t->arena, "L%u", p->depth), 3);
+    DtAxis axis = axis_of(dt_arena_printf(p->t->arena, "L%u", p->depth), 3);
     DtFunc *body = dt_graph_func(p->t->module, "body", DT_FUNC_BODY);
     Pool in = {.t = p->t, .b = {.func = body}, .random = p->random, .depth = p->depth + 1};
     DtLoop loop = {.label = dt_intern_printf("h%u", p->loops++), .axis = axis.name, .count = axis.extent, .reverse = dice(p, 2),
@@ -260,8 +260,8 @@ static DtValue *input_of(Pool *p, uint32_t bits, int order, int seed)
     uint32_t n = 0;
     for (uint32_t i = 0; i < 3; i++)
         if (bits >> i & 1)
-            axes[n++] = bench_axis(world[i].name, world[i].extent);
-    return bench_random(p->t, bench_order(dt_type_plain(DT_F32, n, axes), order), seed);
+            axes[n++] = axis_of(world[i].name, world[i].extent);
+    return bench_random(p->t, reordered(dt_type_plain(DT_F32, n, axes), order), seed);
 }
 
 static void random_graphs(uint32_t seed, uint32_t n_graphs, uint32_t n_ops)
@@ -326,7 +326,7 @@ static DtValue *mod8(DtBuilder *b, DtValue *x) { return dt_graph_binary(b, DT_OP
 Test(fusion, carried_values_swap_shift_and_stay)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=3 b=17");
+    const DtType *type = type_of(DT_F32, "a=3 b=17");
     DtValue *in[4];
     for (int i = 0; i < 4; i++)
         in[i] = bench_random(t, type, i);
@@ -338,7 +338,7 @@ Test(fusion, carried_values_swap_shift_and_stay)
             x[i] = dt_graph_arg(body, type, dt_arena_printf(t->arena, "x%d", i));
         DtValue *sum = mod8(&b, dt_graph_binary(&b, DT_OP_ADD, x[0], x[1]));
         DtValue *late = mod8(&b, dt_graph_binary(&b, DT_OP_ADD, sum, dt_graph_cast(&b, number, DT_F32)));
-        DtValue *turned = dt_graph_reorder(&b, x[2], bench_order(type, 1));
+        DtValue *turned = dt_graph_reorder(&b, x[2], reordered(type, 1));
         DtValue *mixed = mod8(&b, dt_graph_binary(&b, DT_OP_SUB, dt_graph_reorder(&b, turned, type), x[3]));
         DtValue *results[6][5] = {{x[1], x[0], x[3], x[2], x[0]},      /* two swaps; what came in is kept */
                                   {x[1], x[2], x[3], x[0], sum},       /* a ring */
@@ -358,7 +358,7 @@ Test(fusion, carried_values_swap_shift_and_stay)
 Test(fusion, stacked_results_see_the_value_before)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=3 b=17"), *stack = bench_type(DT_F32, "layer=4 a=3 b=17");
+    const DtType *type = type_of(DT_F32, "a=3 b=17"), *stack = type_of(DT_F32, "layer=4 a=3 b=17");
     DtValue *in[3] = {bench_random(t, type, 1), bench_random(t, type, 2), bench_random(t, stack, 3)};
     for (int reverse = 0; reverse < 2; reverse++) {
         DtBuilder b;
@@ -372,7 +372,7 @@ Test(fusion, stacked_results_see_the_value_before)
         dt_graph_return(body, w);
         dt_graph_return(body, fixed);
         dt_graph_return(body, next);
-        dt_graph_return(body, dt_graph_reorder(&b, next, bench_order(type, 1)));
+        dt_graph_return(body, dt_graph_reorder(&b, next, reordered(type, 1)));
         add_loop(t, body, reverse, 1, 1, 1, 6, in);
     }
     bench_check(t);
@@ -383,7 +383,7 @@ Test(fusion, stacked_results_see_the_value_before)
 Test(fusion, inner_loop_reads_what_its_result_replaces)
 {
     Bench *t = bench_new();
-    const DtType *row = bench_type(DT_F32, "b=17"), *type = bench_type(DT_F32, "inner=3 b=17");
+    const DtType *row = type_of(DT_F32, "b=17"), *type = type_of(DT_F32, "inner=3 b=17");
     DtBuilder b, c;
     DtFunc *outer = new_body(t, &b), *inner = new_body(t, &c);
     dt_graph_arg(outer, dt_type_scalar(DT_I32), "i");
@@ -413,7 +413,7 @@ Test(fusion, inner_loop_reads_what_its_result_replaces)
 Test(fusion, random_numbers_in_loops)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=3 b=17");
+    const DtType *type = type_of(DT_F32, "a=3 b=17");
     for (int reverse = 0; reverse < 2; reverse++) {
         DtBuilder b, c;
         DtFunc *outer = new_body(t, &b), *inner = new_body(t, &c);
@@ -441,9 +441,9 @@ Test(fusion, random_numbers_in_loops)
 Test(fusion, dying_operands_read_elsewhere)
 {
     Bench *t = bench_new();
-    const DtType *square = bench_type(DT_F32, "a=17 b=17");
+    const DtType *square = type_of(DT_F32, "a=17 b=17");
     const DtRelabel turn[2] = {{1, 1, {name("a")}, {name("b")}, {17}}, {1, 1, {name("b")}, {name("a")}, {17}}};
-    DtValue *in = bench_random(t, bench_type(DT_F32, "a=17 k=17"), 1), *in2 = bench_random(t, bench_type(DT_F32, "k=17 b=17"), 2);
+    DtValue *in = bench_random(t, type_of(DT_F32, "a=17 k=17"), 1), *in2 = bench_random(t, type_of(DT_F32, "k=17 b=17"), 2);
     const char *b = name("b");
     for (int k = 0; k < 6; k++) {
         DtValue *x = mod8(&t->b, dt_graph_dot(&t->b, in, in2, AXES(name("k")), DT_F32, square));
@@ -461,7 +461,7 @@ Test(fusion, dying_operands_read_elsewhere)
         }
         default: y = dt_graph_dot(&t->b, x, turned, AXES(b), DT_F32, NULL);
         }
-        bench_out(t, dt_graph_reorder(&t->b, mod8(&t->b, y), bench_order(y->type, 1)), 0);
+        bench_out(t, dt_graph_reorder(&t->b, mod8(&t->b, y), reordered(y->type, 1)), 0);
     }
     bench_check(t);
     bench_free(t);
@@ -473,7 +473,7 @@ Test(fusion, one_name_several_extents)
     Bench *t = bench_new();
     DtValue *total = NULL;
     for (int k = 0; k < 4; k++) {
-        DtValue *x = bench_random(t, bench_type(DT_F32, k & 1 ? "a=5 b=17" : "b=17 a=5"), k);
+        DtValue *x = bench_random(t, type_of(DT_F32, k & 1 ? "a=5 b=17" : "b=17 a=5"), k);
         DtValue *part = dt_graph_slice(&t->b, x, name("a"), 0, 1, k + 1);
         DtValue *sum = mod8(&t->b, dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_ADD, part, part), AXES(name("a"), name("b"))));
         total = total ? dt_graph_binary(&t->b, DT_OP_ADD, total, sum) : sum;
@@ -489,7 +489,7 @@ Test(fusion, one_name_several_extents)
 Test(fusion, calls_in_place)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=3 b=17");
+    const DtType *type = type_of(DT_F32, "a=3 b=17");
     DtFunc *func = dt_graph_func(t->module, "twice", DT_FUNC_FN);
     DtBuilder b = {.func = func};
     DtValue *x = dt_graph_arg(func, type, "x"), *y = dt_graph_arg(func, type, "y");
@@ -499,7 +499,7 @@ Test(fusion, calls_in_place)
     dt_graph_return(func, sum);
     dt_graph_return(func, x);
     dt_graph_return(func, sum);
-    dt_graph_return(func, dt_graph_reorder(&b, x, bench_order(type, 1)));
+    dt_graph_return(func, dt_graph_reorder(&b, x, reordered(type, 1)));
     dt_graph_renumber(func);
     DtValue *in[2] = {bench_random(t, type, 1), bench_random(t, type, 2)};
     DtOp *first = dt_graph_call(&t->b, func, "one", in), *second = dt_graph_call(&t->b, func, "two", (DtValue *[]){first->out[0], first->out[2]});

@@ -9,7 +9,7 @@
 
 #define AXES(...) DT_COUNT(((const char *[]){__VA_ARGS__})), ((const char *[]){__VA_ARGS__})
 
-static const char *name(const char *axis) { return bench_axis(axis, 1).name; }
+static const char *name(const char *axis) { return axis_of(axis, 1).name; }
 
 static const int64_t extents[] = {1, 3, 17, 64, 130, 200};
 
@@ -27,14 +27,14 @@ Test(kernels, unary_maps)
 {
     Bench *t = bench_new();
     for (uint32_t i = 0; i < DT_COUNT(unary); i++)
-        bench_out(t, dt_graph_unary(&t->b, unary[i].kind, bench_sweep(t, bench_type(DT_F32, "a=3 b=130"), unary[i].from, unary[i].to)),
+        bench_out(t, dt_graph_unary(&t->b, unary[i].kind, bench_sweep(t, type_of(DT_F32, "a=3 b=130"), unary[i].from, unary[i].to)),
                   unary[i].tolerance);
     static const double whole[] = {-2147483648.0, -2147483647, -65536, -3, -1, 0, 1, 7, 65536, 2147483647};
-    const DtType *type = bench_type(DT_I32, "a=10");
+    const DtType *type = type_of(DT_I32, "a=10");
     DtValue *x = bench_values(t, type, 10, whole);
     bench_out(t, dt_graph_unary(&t->b, DT_OP_NEG, x), 0);
     bench_out(t, dt_graph_unary(&t->b, DT_OP_ABS, x), 0);
-    bench_out(t, dt_graph_unary(&t->b, DT_OP_NOT, bench_random(t, bench_type(DT_BOOL, "a=17"), 3)), 0);
+    bench_out(t, dt_graph_unary(&t->b, DT_OP_NOT, bench_random(t, type_of(DT_BOOL, "a=17"), 3)), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -44,12 +44,12 @@ Test(kernels, unary_maps_of_special_values)
 {
     Bench *t = bench_new();
     const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, 2e-38, -2e-38, 3e38, -3e38, 88.5, 89, -87, -88, 0.625, 1e-6};
-    DtValue *x = bench_values(t, bench_type(DT_F32, "a=17"), 17, values);
+    DtValue *x = bench_values(t, type_of(DT_F32, "a=17"), 17, values);
     for (uint32_t i = 0; i < DT_COUNT(unary); i++)
         if (unary[i].kind != DT_OP_SIN && unary[i].kind != DT_OP_COS)
             bench_out(t, dt_graph_unary(&t->b, unary[i].kind, x), unary[i].tolerance);
     const double angles[] = {NAN, 0.0, -0.0, 1e-6, 100.5, -1000.25, 1e6, 3e8, -2e9};
-    DtValue *angle = bench_values(t, bench_type(DT_F32, "a=9"), 9, angles);
+    DtValue *angle = bench_values(t, type_of(DT_F32, "a=9"), 9, angles);
     bench_out(t, dt_graph_unary(&t->b, DT_OP_SIN, angle), 5);
     bench_out(t, dt_graph_unary(&t->b, DT_OP_COS, angle), 5);
     bench_check(t);
@@ -62,22 +62,22 @@ static const DtOpKind binary[] = {DT_OP_ADD, DT_OP_SUB, DT_OP_MUL, DT_OP_DIV, DT
 Test(kernels, binary_maps)
 {
     Bench *t = bench_new();
-    DtValue *x = bench_random(t, bench_type(DT_F32, "a=3 b=17 c=5"), 1), *y = bench_random(t, bench_type(DT_F32, "c=5 a=3"), 2);
-    DtValue *m = bench_random(t, bench_type(DT_I32, "b=17 a=3"), 3), *n = bench_random(t, bench_type(DT_I32, "a=3 b=17"), 4);
+    DtValue *x = bench_random(t, type_of(DT_F32, "a=3 b=17 c=5"), 1), *y = bench_random(t, type_of(DT_F32, "c=5 a=3"), 2);
+    DtValue *m = bench_random(t, type_of(DT_I32, "b=17 a=3"), 3), *n = bench_random(t, type_of(DT_I32, "a=3 b=17"), 4);
     for (uint32_t i = 0; i < DT_COUNT(binary); i++) {
         bench_out(t, dt_graph_binary(&t->b, binary[i], x, y), 0);
         bench_out(t, dt_graph_binary(&t->b, binary[i], y, x), 0);
         if (binary[i] != DT_OP_DIV)
             bench_out(t, dt_graph_binary(&t->b, binary[i], m, n), 0);
     }
-    DtValue *p = bench_random(t, bench_type(DT_BOOL, "b=17 a=3"), 5), *q = bench_random(t, bench_type(DT_BOOL, "a=3"), 6);
+    DtValue *p = bench_random(t, type_of(DT_BOOL, "b=17 a=3"), 5), *q = bench_random(t, type_of(DT_BOOL, "a=3"), 6);
     bench_out(t, dt_graph_binary(&t->b, DT_OP_AND, p, q), 0);
     bench_out(t, dt_graph_binary(&t->b, DT_OP_OR, p, q), 0);
     bench_out(t, dt_graph_binary(&t->b, DT_OP_EQ, p, q), 0);
     bench_out(t, dt_graph_where(&t->b, p, x, y), 0);
     bench_out(t, dt_graph_where(&t->b, q, m, n), 0);
-    bench_out(t, dt_graph_binary(&t->b, DT_OP_POW, bench_sweep(t, bench_type(DT_F32, "a=130"), 0.01, 9),
-                                 bench_sweep(t, bench_type(DT_F32, "b=9"), -4, 4)), 4);
+    bench_out(t, dt_graph_binary(&t->b, DT_OP_POW, bench_sweep(t, type_of(DT_F32, "a=130"), 0.01, 9),
+                                 bench_sweep(t, type_of(DT_F32, "b=9"), -4, 4)), 4);
     bench_check(t);
     bench_free(t);
 }
@@ -87,8 +87,8 @@ Test(kernels, binary_maps_of_special_values)
     Bench *t = bench_new();
     const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, 2.5, -7.75, 1e6};
     const double whole[] = {-2147483648.0, 2147483647, -7, -1, 0, 1, 3, 46341, -65536, 12};
-    DtValue *x = bench_values(t, bench_type(DT_F32, "a=10"), 10, values), *y = bench_values(t, bench_type(DT_F32, "b=10"), 10, values);
-    DtValue *m = bench_values(t, bench_type(DT_I32, "a=10"), 10, whole), *n = bench_values(t, bench_type(DT_I32, "b=10"), 10, whole);
+    DtValue *x = bench_values(t, type_of(DT_F32, "a=10"), 10, values), *y = bench_values(t, type_of(DT_F32, "b=10"), 10, values);
+    DtValue *m = bench_values(t, type_of(DT_I32, "a=10"), 10, whole), *n = bench_values(t, type_of(DT_I32, "b=10"), 10, whole);
     for (uint32_t i = 0; i < DT_COUNT(binary); i++) {
         bench_out(t, dt_graph_binary(&t->b, binary[i], x, y), 0);
         if (binary[i] != DT_OP_DIV)
@@ -102,8 +102,8 @@ Test(kernels, casts)
 {
     Bench *t = bench_new();
     const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1.75, -1.75, 2147483520.0, 2147483648.0, -2147483648.0, -3e9, 0.99};
-    DtValue *x = bench_values(t, bench_type(DT_F32, "a=12"), 12, values);
-    DtValue *n = bench_random(t, bench_type(DT_I32, "a=17"), 1), *p = bench_random(t, bench_type(DT_BOOL, "a=17"), 2);
+    DtValue *x = bench_values(t, type_of(DT_F32, "a=12"), 12, values);
+    DtValue *n = bench_random(t, type_of(DT_I32, "a=17"), 1), *p = bench_random(t, type_of(DT_BOOL, "a=17"), 2);
     const DtDtype dtypes[] = {DT_BOOL, DT_I32, DT_F32};
     for (uint32_t i = 0; i < 3; i++) {
         bench_out(t, dt_graph_cast(&t->b, x, dtypes[i]), 0);
@@ -111,7 +111,7 @@ Test(kernels, casts)
         bench_out(t, dt_graph_cast(&t->b, p, dtypes[i]), 0);
     }
     const double large[] = {16777217, -16777217, 2147483647, 123456789};
-    bench_out(t, dt_graph_cast(&t->b, bench_values(t, bench_type(DT_I32, "a=4"), 4, large), DT_F32), 0);
+    bench_out(t, dt_graph_cast(&t->b, bench_values(t, type_of(DT_I32, "a=4"), 4, large), DT_F32), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -120,19 +120,19 @@ Test(kernels, casts)
 Test(kernels, broadcast_orders)
 {
     Bench *t = bench_new();
-    const DtType *three = bench_type(DT_F32, "a=3 b=17 c=64"), *two = bench_type(DT_F32, "a=3 c=64");
-    DtValue *scalar = bench_random(t, dt_type_scalar(DT_F32), 9), *one = bench_random(t, bench_type(DT_F32, "b=17"), 8);
+    const DtType *three = type_of(DT_F32, "a=3 b=17 c=64"), *two = type_of(DT_F32, "a=3 c=64");
+    DtValue *scalar = bench_random(t, dt_type_scalar(DT_F32), 9), *one = bench_random(t, type_of(DT_F32, "b=17"), 8);
     for (int i = 0; i < 6; i++) {
-        DtValue *x = bench_random(t, bench_order(three, i), 1), *y = bench_random(t, bench_order(two, i % 2), 2);
+        DtValue *x = bench_random(t, reordered(three, i), 1), *y = bench_random(t, reordered(two, i % 2), 2);
         DtValue *in[2] = {y, x};
         bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, x, y), 0);
-        bench_out(t, dt_graph_map(&t->b, DT_OP_SUB, 2, in, bench_order(three, 5 - i)), 0);
+        bench_out(t, dt_graph_map(&t->b, DT_OP_SUB, 2, in, reordered(three, 5 - i)), 0);
         bench_out(t, dt_graph_binary(&t->b, DT_OP_MUL, one, x), 0);
     }
     bench_out(t, dt_graph_binary(&t->b, DT_OP_ADD, scalar, scalar), 0);
     bench_out(t, dt_graph_binary(&t->b, DT_OP_ADD, scalar, one), 0);
     for (uint32_t i = 0; i < DT_COUNT(extents); i++) {
-        DtAxis axes[2] = {bench_axis("a", extents[i]), bench_axis("b", extents[DT_COUNT(extents) - 1 - i])};
+        DtAxis axes[2] = {axis_of("a", extents[i]), axis_of("b", extents[DT_COUNT(extents) - 1 - i])};
         bench_out(t, dt_graph_binary(&t->b, DT_OP_MUL, bench_random(t, dt_type_plain(DT_F32, 2, axes), 1),
                                      bench_random(t, dt_type_plain(DT_F32, 1, axes + 1), 2)), 0);
     }
@@ -145,14 +145,14 @@ Test(kernels, broadcast_orders)
 Test(kernels, sources)
 {
     Bench *t = bench_new();
-    DtValue *iota = dt_graph_iota(&t->b, bench_axis("a", 130));
+    DtValue *iota = dt_graph_iota(&t->b, axis_of("a", 130));
     bench_out(t, iota, 0);
     bench_out(t, dt_graph_constant(&t->b, DT_F32, 0.1), 0);
-    bench_out(t, dt_graph_expand(&t->b, dt_graph_constant(&t->b, DT_I32, -7), bench_type(DT_I32, "a=3 b=5")), 0);
-    bench_out(t, dt_graph_binary(&t->b, DT_OP_LE, dt_graph_iota(&t->b, bench_axis("b", 17)), iota), 0);
+    bench_out(t, dt_graph_expand(&t->b, dt_graph_constant(&t->b, DT_I32, -7), type_of(DT_I32, "a=3 b=5")), 0);
+    bench_out(t, dt_graph_binary(&t->b, DT_OP_LE, dt_graph_iota(&t->b, axis_of("b", 17)), iota), 0);
     for (int i = 0; i < 6; i++)
-        bench_out(t, dt_graph_rng(&t->b, bench_order(bench_type(DT_F32, "b=3 a=17 c=5"), i), "dropout#0"), 0);
-    bench_out(t, dt_graph_rng(&t->b, bench_type(DT_F32, "a=200"), "dropout#1"), 0);
+        bench_out(t, dt_graph_rng(&t->b, reordered(type_of(DT_F32, "b=3 a=17 c=5"), i), "dropout#0"), 0);
+    bench_out(t, dt_graph_rng(&t->b, type_of(DT_F32, "a=200"), "dropout#1"), 0);
     bench_out(t, dt_graph_rng(&t->b, dt_type_scalar(DT_F32), "dropout#2"), 0);
     bench_check(t);
     bench_free(t);
@@ -177,18 +177,18 @@ static void relabels(Bench *t, DtValue *x, const DtType *type)
     bench_out(t, one, 0);
     const DtRelabel drop = {1, 0, {name("one")}, {0}, {0}};
     bench_out(t, dt_graph_relabel(&t->b, one, 1, &drop, NULL), 0);
-    bench_out(t, dt_graph_reorder(&t->b, x, bench_order(type, 4)), 0);
-    DtValue *far = dt_graph_slice(&t->b, dt_graph_reorder(&t->b, x, bench_order(type, 3)), name("c"), 1, 2, 2);
+    bench_out(t, dt_graph_reorder(&t->b, x, reordered(type, 4)), 0);
+    DtValue *far = dt_graph_slice(&t->b, dt_graph_reorder(&t->b, x, reordered(type, 3)), name("c"), 1, 2, 2);
     bench_out(t, dt_graph_relabel(&t->b, far, 1, &merge, NULL), 0);
 }
 
 Test(kernels, relabels)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=6 b=15 c=4");
+    const DtType *type = type_of(DT_F32, "a=6 b=15 c=4");
     for (int i = 0; i < 6; i += 2)
-        relabels(t, bench_random(t, bench_order(type, i), 1), type);
-    relabels(t, bench_random(t, bench_type(DT_I32, "b=15 a=6 c=4"), 1), bench_type(DT_I32, "a=6 b=15 c=4"));
+        relabels(t, bench_random(t, reordered(type, i), 1), type);
+    relabels(t, bench_random(t, type_of(DT_I32, "b=15 a=6 c=4"), 1), type_of(DT_I32, "a=6 b=15 c=4"));
     bench_check(t);
     bench_free(t);
 }
@@ -196,24 +196,24 @@ Test(kernels, relabels)
 Test(kernels, slices_pads_concats_expands)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=3 b=17 c=64");
+    const DtType *type = type_of(DT_F32, "a=3 b=17 c=64");
     for (int i = 0; i < 6; i++) {
-        DtValue *x = bench_random(t, bench_order(type, i), 1);
+        DtValue *x = bench_random(t, reordered(type, i), 1);
         DtValue *slice = dt_graph_slice(&t->b, x, name("b"), 2, 3, 5);
         bench_out(t, slice, 0);
         bench_out(t, dt_graph_slice(&t->b, slice, name("c"), 63, 1, 1), 0);
         bench_out(t, dt_graph_pad(&t->b, x, name("b"), 2, 3, 1, -1.5), 0);
         bench_out(t, dt_graph_pad(&t->b, slice, name("b"), 1, 0, 3, INFINITY), 0);
         bench_out(t, dt_graph_pad(&t->b, x, name("c"), 0, 66, 1, 0), 0);
-        DtValue *y = bench_random(t, bench_order(bench_type(DT_F32, "a=3 b=2 c=64"), 5 - i), 2);
+        DtValue *y = bench_random(t, reordered(type_of(DT_F32, "a=3 b=2 c=64"), 5 - i), 2);
         DtValue *parts[3] = {y, x, slice};
         bench_out(t, dt_graph_concat(&t->b, name("b"), 3, parts), 0);
-        bench_out(t, dt_graph_expand(&t->b, y, bench_order(bench_type(DT_F32, "a=3 b=2 c=64 d=17"), 4 * i)), 0);
+        bench_out(t, dt_graph_expand(&t->b, y, reordered(type_of(DT_F32, "a=3 b=2 c=64 d=17"), 4 * i)), 0);
     }
-    DtValue *p = bench_random(t, bench_type(DT_BOOL, "a=17"), 1), *q[2] = {p, dt_graph_unary(&t->b, DT_OP_NOT, p)};
+    DtValue *p = bench_random(t, type_of(DT_BOOL, "a=17"), 1), *q[2] = {p, dt_graph_unary(&t->b, DT_OP_NOT, p)};
     bench_out(t, dt_graph_pad(&t->b, p, name("a"), 1, 2, 2, 1), 0);
     bench_out(t, dt_graph_concat(&t->b, name("a"), 2, q), 0);
-    bench_out(t, dt_graph_pad(&t->b, dt_graph_iota(&t->b, bench_axis("a", 17)), name("a"), 1, 1, 1, -1), 0);
+    bench_out(t, dt_graph_pad(&t->b, dt_graph_iota(&t->b, axis_of("a", 17)), name("a"), 1, 1, 1, -1), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -223,16 +223,16 @@ static const DtRange ranges[] = {{0, 0, 1, 3}, {1, 1, 1, 3}, {2, 0, 1, 3}, {3, 3
 Test(kernels, windows_and_folds)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=17 c=3 d=64");
+    const DtType *type = type_of(DT_F32, "a=17 c=3 d=64");
     for (int i = 0; i < 6; i++) {
-        DtValue *x = bench_random(t, bench_order(type, i), 1);
+        DtValue *x = bench_random(t, reordered(type, i), 1);
         for (uint32_t r = 0; r < DT_COUNT(ranges); r++) {
             DtValue *window = dt_graph_window(&t->b, x, name("a"), name("w"), ranges[r], i & 1 ? -2.5 : 0);
             if (r % 3 == (uint32_t)i % 3)
                 bench_out(t, window, 0);
             if (r % 3 == (uint32_t)(i + 1) % 3)
                 bench_out(t, dt_graph_fold(&t->b, window, name("a"), name("w"), ranges[r], 17), 0);
-            const DtType *rows = bench_order(window->type, 4 * i + 3);
+            const DtType *rows = reordered(window->type, 4 * i + 3);
             if (r % 3 == (uint32_t)(i + 2) % 3)
                 bench_out(t, dt_graph_fold(&t->b, bench_random(t, rows, 2), name("a"), name("w"), ranges[r], 17), 0);
         }
@@ -248,15 +248,15 @@ Test(kernels, dots)
     Bench *t = bench_new();
     static const int64_t sizes[][3] = {{1, 1, 1}, {3, 1, 17}, {1, 130, 3}, {17, 64, 200}, {130, 3, 64}, {64, 17, 1}};
     for (uint32_t i = 0; i < DT_COUNT(sizes); i++) {
-        DtAxis m = bench_axis("m", sizes[i][0]), n = bench_axis("n", sizes[i][1]), k = bench_axis("k", sizes[i][2]);
-        DtAxis batch = bench_axis("b", 3);
+        DtAxis m = axis_of("m", sizes[i][0]), n = axis_of("n", sizes[i][1]), k = axis_of("k", sizes[i][2]);
+        DtAxis batch = axis_of("b", 3);
         const DtType *x = dt_type_plain(DT_F32, 3, (DtAxis[]){batch, m, k}), *y = dt_type_plain(DT_F32, 2, (DtAxis[]){k, n});
         const DtType *z = dt_type_plain(DT_F32, 3, (DtAxis[]){n, batch, k}), *w = dt_type_plain(DT_F32, 3, (DtAxis[]){m, batch, n});
         for (int j = 0; j < 6; j++) {
-            DtValue *p = bench_random(t, bench_order(x, j), 1), *q = bench_random(t, bench_order(y, j % 2), 2);
-            DtValue *r = bench_random(t, bench_order(z, (j + 2) % 6), 3);
+            DtValue *p = bench_random(t, reordered(x, j), 1), *q = bench_random(t, reordered(y, j % 2), 2);
+            DtValue *r = bench_random(t, reordered(z, (j + 2) % 6), 3);
             bench_out(t, dt_graph_dot(&t->b, p, q, AXES(name("k")), DT_F32, NULL), 0);
-            bench_out(t, dt_graph_dot(&t->b, p, r, AXES(name("k")), DT_F32, bench_order(w, j)), 0);
+            bench_out(t, dt_graph_dot(&t->b, p, r, AXES(name("k")), DT_F32, reordered(w, j)), 0);
             bench_out(t, dt_graph_dot(&t->b, p, r, AXES(name("k"), name("b")), DT_F32, NULL), 0);
         }
     }
@@ -268,25 +268,25 @@ Test(kernels, dots)
 Test(kernels, dots_of_views)
 {
     Bench *t = bench_new();
-    DtValue *x = bench_random(t, bench_type(DT_F32, "b=5 s=17 e=24"), 1), *w = bench_random(t, bench_type(DT_F32, "e=24 h=3 d=8"), 2);
+    DtValue *x = bench_random(t, type_of(DT_F32, "b=5 s=17 e=24"), 1), *w = bench_random(t, type_of(DT_F32, "e=24 h=3 d=8"), 2);
     DtValue *q = dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, NULL);
     bench_out(t, q, 0);
-    bench_out(t, dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, bench_type(DT_F32, "h=3 b=5 d=8 s=17")), 0);
+    bench_out(t, dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, type_of(DT_F32, "h=3 b=5 d=8 s=17")), 0);
     bench_out(t, dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, name("s"), 1, 3, 5), w, AXES(name("e")), DT_F32, NULL), 0);
     bench_out(t, dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, name("e"), 1, 2, 9), dt_graph_slice(&t->b, w, name("e"), 0, 1, 9),
                               AXES(name("e")), DT_F32, NULL), 0);
-    DtValue *wide = dt_graph_expand(&t->b, w, bench_type(DT_F32, "g=2 e=24 h=3 d=8"));
+    DtValue *wide = dt_graph_expand(&t->b, w, type_of(DT_F32, "g=2 e=24 h=3 d=8"));
     bench_out(t, dt_graph_dot(&t->b, x, wide, AXES(name("e")), DT_F32, NULL), 0);
     bench_out(t, dt_graph_dot(&t->b, x, x, AXES(name("b"), name("s"), name("e")), DT_F32, NULL), 0);
     bench_out(t, dt_graph_dot(&t->b, x, x, AXES(name("b"), name("e")), DT_F32, NULL), 0);
-    DtValue *a = bench_random(t, bench_type(DT_F32, "i=17"), 3), *c = bench_random(t, bench_type(DT_F32, "j=3"), 4);
+    DtValue *a = bench_random(t, type_of(DT_F32, "i=17"), 3), *c = bench_random(t, type_of(DT_F32, "j=3"), 4);
     bench_out(t, dt_graph_dot(&t->b, a, c, 0, NULL, DT_F32, NULL), 0);
     bench_out(t, dt_graph_dot(&t->b, a, a, AXES(name("i")), DT_F32, NULL), 0);
-    bench_out(t, dt_graph_dot(&t->b, bench_random(t, bench_type(DT_F32, "p=4 c=3 u=3 v=3"), 5),
-                              bench_random(t, bench_type(DT_F32, "v=3 u=3 o=7 c=3"), 6), AXES(name("c"), name("u"), name("v")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_dot(&t->b, bench_random(t, type_of(DT_F32, "p=4 c=3 u=3 v=3"), 5),
+                              bench_random(t, type_of(DT_F32, "v=3 u=3 o=7 c=3"), 6), AXES(name("c"), name("u"), name("v")), DT_F32, NULL), 0);
     const double inside[] = {1, INFINITY, 2}, outside[] = {1, 0, 1};
-    bench_out(t, dt_graph_dot(&t->b, bench_values(t, bench_type(DT_F32, "i=3"), 3, inside),
-                              bench_values(t, bench_type(DT_F32, "i=3"), 3, outside), AXES(name("i")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_dot(&t->b, bench_values(t, type_of(DT_F32, "i=3"), 3, inside),
+                              bench_values(t, type_of(DT_F32, "i=3"), 3, outside), AXES(name("i")), DT_F32, NULL), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -296,22 +296,22 @@ Test(kernels, reductions)
     Bench *t = bench_new();
     for (uint32_t i = 0; i < DT_COUNT(extents); i++)
         for (uint32_t j = 0; j < DT_COUNT(extents); j += 2) {
-            DtAxis axes[3] = {bench_axis("a", extents[i]), bench_axis("b", extents[(i + j + 1) % DT_COUNT(extents)]), bench_axis("c", 3)};
+            DtAxis axes[3] = {axis_of("a", extents[i]), axis_of("b", extents[(i + j + 1) % DT_COUNT(extents)]), axis_of("c", 3)};
             const DtType *type = dt_type_plain(DT_F32, 3, axes);
-            DtValue *x = bench_random(t, bench_order(type, (int)(i + j) % 6), 1);
+            DtValue *x = bench_random(t, reordered(type, (int)(i + j) % 6), 1);
             DtReduce kind = (DtReduce)((i + j) % 3);
             bench_out(t, dt_graph_reduce(&t->b, kind, x, AXES(name("a"))), 0);
             bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(name("c"), name("a"))), 0);
             bench_out(t, dt_graph_reduce(&t->b, (DtReduce)((kind + 1) % 3), x, AXES(name("a"), name("b"), name("c"))), 0);
         }
-    DtValue *n = bench_random(t, bench_type(DT_I32, "a=17 b=130"), 2);
+    DtValue *n = bench_random(t, type_of(DT_I32, "a=17 b=130"), 2);
     for (int kind = 0; kind < 3; kind++) {
         bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, n, AXES(name("a"))), 0);
         bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, n, AXES(name("b"))), 0);
         const double odd[] = {3, NAN, -INFINITY, INFINITY, 0.5};
-        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, bench_type(DT_F32, "a=3 b=7"), 5, odd), AXES(name("b"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, type_of(DT_F32, "a=3 b=7"), 5, odd), AXES(name("b"))), 0);
         const double low[] = {-INFINITY};
-        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, bench_type(DT_F32, "a=3 b=130"), 1, low), AXES(name("b"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, type_of(DT_F32, "a=3 b=130"), 1, low), AXES(name("b"))), 0);
     }
     bench_check(t);
     bench_free(t);
@@ -320,9 +320,9 @@ Test(kernels, reductions)
 Test(kernels, scans)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=17 b=3 c=64"), *whole = bench_type(DT_I32, "b=130 a=3");
+    const DtType *type = type_of(DT_F32, "a=17 b=3 c=64"), *whole = type_of(DT_I32, "b=130 a=3");
     for (int i = 0; i < 6; i++) {
-        DtValue *x = bench_random(t, bench_order(type, i), 1);
+        DtValue *x = bench_random(t, reordered(type, i), 1);
         bench_out(t, dt_graph_scan(&t->b, x, AXES(name("a")), i & 1), 0);
         bench_out(t, dt_graph_scan(&t->b, x, AXES(name("c"), name("b")), i & 1), 0);
     }
@@ -336,12 +336,12 @@ Test(kernels, topk)
 {
     Bench *t = bench_new();
     const double odd[] = {1, NAN, 3, 3, -INFINITY, INFINITY, NAN, 3, 0.0, -0.0, 2};
-    DtValue *inputs[] = {bench_random(t, bench_type(DT_F32, "a=17 b=5"), 1), bench_random(t, bench_type(DT_F32, "b=5 a=200"), 2),
-                         bench_values(t, bench_type(DT_F32, "b=3 a=11"), 11, odd), bench_random(t, bench_type(DT_I32, "a=64"), 3)};
+    DtValue *inputs[] = {bench_random(t, type_of(DT_F32, "a=17 b=5"), 1), bench_random(t, type_of(DT_F32, "b=5 a=200"), 2),
+                         bench_values(t, type_of(DT_F32, "b=3 a=11"), 11, odd), bench_random(t, type_of(DT_I32, "a=64"), 3)};
     for (uint32_t i = 0; i < DT_COUNT(inputs); i++)
         for (int64_t k = 1; k < 8; k += 3) {
             DtValue *values, *indices;
-            dt_graph_topk(&t->b, inputs[i], name("a"), bench_axis("k", k), &values, &indices);
+            dt_graph_topk(&t->b, inputs[i], name("a"), axis_of("k", k), &values, &indices);
             bench_out(t, values, 0);
             bench_out(t, indices, 0);
         }
@@ -357,26 +357,26 @@ Test(kernels, gathers_and_scatters)
     const double at[] = {0, 16, 3, -1, 17, 3, 2147483647, -2147483648.0, 9};
     const double scalar[] = {2};
     for (int i = 0; i < 6; i++) {
-        DtValue *x = bench_random(t, bench_order(bench_type(DT_F32, "v=17 e=64 b=3"), i), 1);
-        DtValue *index = bench_values(t, bench_type(DT_I32, i & 1 ? "s=5 u=3" : "s=5 b=3"), 9, at);
-        DtValue *both[2] = {index, bench_values(t, bench_type(DT_I32, i & 1 ? "s=5" : "b=3 s=5"), 9, at)};
+        DtValue *x = bench_random(t, reordered(type_of(DT_F32, "v=17 e=64 b=3"), i), 1);
+        DtValue *index = bench_values(t, type_of(DT_I32, i & 1 ? "s=5 u=3" : "s=5 b=3"), 9, at);
+        DtValue *both[2] = {index, bench_values(t, type_of(DT_I32, i & 1 ? "s=5" : "b=3 s=5"), 9, at)};
         DtValue *one = bench_values(t, dt_type_scalar(DT_I32), 1, scalar);
         bench_out(t, dt_graph_gather(&t->b, x, AXES(name("v")), &index), 0);
         bench_out(t, dt_graph_gather(&t->b, x, AXES(name("v"), name("e")), both), 0);
         bench_out(t, dt_graph_gather(&t->b, x, AXES(name("v")), &one), 0);
-        DtAxis target = bench_axis("t", 17), targets[2] = {target, bench_axis("r", 6)};
-        DtValue *y = bench_random(t, bench_order(bench_type(DT_F32, "s=5 b=3 e=17"), i), 2);
+        DtAxis target = axis_of("t", 17), targets[2] = {target, axis_of("r", 6)};
+        DtValue *y = bench_random(t, reordered(type_of(DT_F32, "s=5 b=3 e=17"), i), 2);
         if (!(i & 1)) {
             bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(name("s")), NULL), 0);
-            bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(name("b"), name("s")), bench_type(DT_F32, "e=17 t=17")), 0);
+            bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(name("b"), name("s")), type_of(DT_F32, "e=17 t=17")), 0);
             bench_out(t, dt_graph_scatter_add(&t->b, y, 2, targets, both, AXES(name("s")), NULL), 0);
         }
         bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &one, AXES(name("e")), NULL), 0);
     }
     DtValue *single = bench_random(t, dt_type_scalar(DT_F32), 3), *one = bench_values(t, dt_type_scalar(DT_I32), 1, scalar);
-    DtAxis target = bench_axis("t", 4);
+    DtAxis target = axis_of("t", 4);
     bench_out(t, dt_graph_scatter_add(&t->b, single, 1, &target, &one, 0, NULL, NULL), 0);
-    bench_out(t, dt_graph_gather(&t->b, bench_random(t, bench_type(DT_I32, "v=3"), 4), AXES(name("v")), &one), 0);
+    bench_out(t, dt_graph_gather(&t->b, bench_random(t, type_of(DT_I32, "v=3"), 4), AXES(name("v")), &one), 0);
     bench_check(t);
     bench_free(t);
 }
@@ -388,8 +388,8 @@ Test(kernels, gathers_and_scatters)
 static void half_floats(Bench *t, DtDtype dtype)
 {
     const double some = dtype == DT_BF16 ? 3 * 0x1p16 : 3 * 0x1p13;
-    const DtType *type = bench_type(dtype, "a=3 b=130"), *row = bench_type(dtype, "b=130");
-    DtValue *x = bench_random(t, type, 1), *y = bench_random(t, row, 2), *z = bench_random(t, bench_type(DT_F32, "b=130 a=3"), 3);
+    const DtType *type = type_of(dtype, "a=3 b=130"), *row = type_of(dtype, "b=130");
+    DtValue *x = bench_random(t, type, 1), *y = bench_random(t, row, 2), *z = bench_random(t, type_of(DT_F32, "b=130 a=3"), 3);
     for (uint32_t i = 0; i < DT_COUNT(binary); i++)
         if (binary[i] != DT_OP_FLOORDIV && binary[i] != DT_OP_MOD)
             bench_out(t, dt_graph_binary(&t->b, binary[i], x, y), binary[i] == DT_OP_MUL || binary[i] == DT_OP_DIV ? some : 0);
@@ -404,17 +404,17 @@ static void half_floats(Bench *t, DtDtype dtype)
     bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MIN, x, AXES(name("a"))), 0);
     bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(name("a"))), some);
     bench_out(t, dt_graph_dot(&t->b, x, y, AXES(name("b")), DT_F32, NULL), 0);
-    bench_out(t, dt_graph_reorder(&t->b, x, bench_order(type, 1)), 0);
+    bench_out(t, dt_graph_reorder(&t->b, x, reordered(type, 1)), 0);
     bench_out(t, dt_graph_pad(&t->b, x, name("b"), 1, 2, 2, -1.5), 0);
     DtValue *parts[2] = {x, dt_graph_slice(&t->b, x, name("b"), 3, 1, 9)};
     bench_out(t, dt_graph_concat(&t->b, name("b"), 2, parts), 0);
     const double at[] = {2, 0, 1, 7, -1};
-    DtValue *index = bench_values(t, bench_type(DT_I32, "s=5"), 5, at);
+    DtValue *index = bench_values(t, type_of(DT_I32, "s=5"), 5, at);
     bench_out(t, dt_graph_gather(&t->b, x, AXES(name("a")), &index), 0);
-    DtAxis target = bench_axis("t", 4);
-    DtValue *rows = bench_random(t, bench_type(dtype, "s=5 b=17"), 4);
+    DtAxis target = axis_of("t", 4);
+    DtValue *rows = bench_random(t, type_of(dtype, "s=5 b=17"), 4);
     bench_out(t, dt_graph_scatter_add(&t->b, rows, 1, &target, &index, AXES(name("s")), NULL), 0);
-    bench_out(t, dt_graph_where(&t->b, bench_random(t, bench_type(DT_BOOL, "b=130"), 5), x, y), 0);
+    bench_out(t, dt_graph_where(&t->b, bench_random(t, type_of(DT_BOOL, "b=130"), 5), x, y), 0);
 }
 
 Test(kernels, sixteen_bit_floats)
@@ -432,7 +432,7 @@ Test(kernels, sixteen_bit_floats)
 Test(kernels, updates)
 {
     Bench *t = bench_new();
-    const DtType *type = bench_type(DT_F32, "a=3 b=130");
+    const DtType *type = type_of(DT_F32, "a=3 b=130");
     const double rates[] = {0.01}, scales[] = {0.5}, first[] = {10}, second[] = {1000};
     DtValue *p = bench_random(t, type, 1), *g = bench_random(t, type, 2), *m = bench_random(t, type, 3), *v = bench_sweep(t, type, 0, 3);
     DtValue *lr = bench_values(t, dt_type_scalar(DT_F32), 1, rates), *scale = bench_values(t, dt_type_scalar(DT_F32), 1, scales);

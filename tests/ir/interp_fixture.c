@@ -25,44 +25,12 @@ Fixture *fixture_new(void)
 
 void fixture_free(Fixture *f) { dt_arena_free(f->arena); }
 
-DtAxis axis_of(const char *name, int64_t extent)
-{
-    return (DtAxis){.name = dt_intern(name), .extent = extent};
-}
-
-const DtType *type_of(DtDtype dtype, const char *axes)
-{
-    DtAxis made[DT_MAX_RANK];
-    uint32_t rank = 0;
-    while (*axes) {
-        size_t length = strcspn(axes, "=");
-        char *end;
-        made[rank] = (DtAxis){.name = dt_intern_n(axes, length)};
-        made[rank++].extent = strtol(axes + length + 1, &end, 10);
-        axes = end + strspn(end, " ");
-    }
-    return dt_type_plain(dtype, rank, made);
-}
-
 int order_count(const DtType *type)
 {
     int count = 1;
     for (int i = 2; i <= type->rank; i++)
         count *= i;
     return count;
-}
-
-const DtType *reordered(const DtType *type, int k)
-{
-    DtAxis left[DT_MAX_RANK], made[DT_MAX_RANK];
-    memcpy(left, type->axes, sizeof left[0] * type->rank);
-    for (int i = 0; i < type->rank; i++) {
-        int n = type->rank - i, pick = k % n;
-        k /= n;
-        made[i] = left[pick];
-        memmove(left + pick, left + pick + 1, sizeof left[0] * (size_t)(n - 1 - pick));
-    }
-    return dt_type_plain(type->dtype, type->rank, made);
 }
 
 static DtValue *add_arg(Fixture *f, DtTensor *tensor)

@@ -6,6 +6,7 @@
 #define DT_TESTS_INTERP_FIXTURE_H
 
 #include "ir/interp.h"
+#include "tests/type_text.h"
 
 typedef struct Fixture {
     DtArena *arena;
@@ -21,11 +22,7 @@ typedef struct Fixture {
 Fixture *fixture_new(void); /* freed by fixture_free, with everything made from it */
 void fixture_free(Fixture *f);
 
-/* "b=2 s=3" */
-const DtType *type_of(DtDtype dtype, const char *axes);
-DtAxis axis_of(const char *name, int64_t extent);
-/* The axes of type in their k-th order, k < order_count(type). */
-const DtType *reordered(const DtType *type, int k);
+/* How many orders the axes of type have. */
 int order_count(const DtType *type);
 
 /* An argument of the function whose tensor is filled with: distinct pseudo-random quarters in [-8,

@@ -60,26 +60,6 @@ DtFunc *check_func(Check *c, const char *name, DtFuncKind kind)
 
 void check_main(Check *c) { c->b.func = c->func; }
 
-DtAxis axis_of(const char *name, int64_t extent)
-{
-    return (DtAxis){.name = dt_intern(name), .extent = extent};
-}
-
-const DtType *type_of(DtDtype dtype, const char *axes)
-{
-    DtAxis list[DT_MAX_RANK];
-    uint32_t rank = 0;
-    while (*axes != 0) {
-        const char *equals = strchr(axes, '=');
-        char *end;
-        list[rank].name = dt_intern_n(axes, (size_t)(equals - axes));
-        list[rank] = axis_of(list[rank].name, strtol(equals + 1, &end, 10));
-        rank++;
-        axes = *end == ' ' ? end + 1 : end;
-    }
-    return dt_type_plain(dtype, rank, list);
-}
-
 static DtValue *new_input(Check *c, DtDtype dtype, const char *axes)
 {
     cr_assert(c->n < CHECK_INPUTS && c->b.func == c->func);

@@ -11,6 +11,7 @@
 
 #include "ir/interp.h"
 #include "passes/passes.h"
+#include "tests/type_text.h"
 
 enum { CHECK_INPUTS = 64 };
 
@@ -32,10 +33,6 @@ void check_free(Check *c);
  * */
 DtFunc *check_func(Check *c, const char *name, DtFuncKind kind);
 void check_main(Check *c);
-
-/* "b=2 s=3" */
-const DtType *type_of(DtDtype dtype, const char *axes);
-DtAxis axis_of(const char *name, int64_t extent);
 
 /* Arguments of the function: distinct lattice points in (-1.5, 1.5); in (0.3, 2); integers in [lo,
  * hi); coins. */

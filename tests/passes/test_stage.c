@@ -5,6 +5,9 @@
 
 #include "golden.h"
 #include "gradcheck.h"
+#include "tests/ir/texts.h"
+
+#include "base/intern.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -172,4 +175,85 @@ Test(stage, refusals)
     cr_expect_null(p->cut);
     cr_expect_eq(dt_diag_errors(p->diags), 1);
     stage_free(p);
+}
+
+/* ---- programs that no source is known to make ---- */
+
+/* A loop of two iterations, its backward loop, and between them what the case adds. */
+static const char a_module[] =
+    "mesh pipe=2\n"
+    "store 0 : param f32[h=2, e=2] path=h.w pattern=h.#.w loops=1 init=const(1, 0)\n"
+    "store 1 : grad f32[h=2, e=2] path=h.w pattern=h.#.w loops=1 init=const(0, 0) of=0\n"
+    "func step : body {\n"
+    "  arg %%i.0 : i32[]\n"
+    "  arg %%x.1 : f32[e=2]\n"
+    "  arg %%w.2 : f32[e=2]\n"
+    "  %%3 = mul(%%x.1, %%w.2) : f32[e=2]\n"
+    "  return %%3, %%x.1\n"
+    "}\n"
+    "func back : body {\n"
+    "  arg %%i.0 : i32[]\n"
+    "  arg %%d.1 : f32[e=2]\n"
+    "  arg %%w.2 : f32[e=2]\n"
+    "  arg %%x.3 : f32[e=2]\n"
+    "  %%4 = mul(%%d.1, %%w.2) : f32[e=2]\n"
+    "  %%5 = mul(%%d.1, %%x.3) : f32[e=2]\n"
+    "  return %%4, %%5\n"
+    "}\n"
+    "func grad : entry {\n"
+    "  %%x.0 = input() : f32[e=2] text=x\n"
+    "  %%v.1 = reduce[e](%%x.0) : f32[]\n"
+    "  %%2 = mul(%%x.0, %%v.1) : f32[e=2]\n"
+    "  %%w.3 = param() : f32[h=2, e=2] text=h.w store=0\n"
+    "  %%y.4, %%5 = loop(%%2, %%w.3) : f32[e=2], f32[h=2, e=2] func=step loop(label=h axis=h count=2 carried=1 "
+    "stacked=1 stacked_out=1)\n"
+    "%s"
+    "  %%loss.8 = add(%%6, %%7) : f32[]\n"
+    "  %%9 = const() : f32[] number=1\n"
+    "  %%10 = mul(%%9, %%%s) : f32[]\n"
+    "  %%11 = expand(%%10) : f32[e=2]\n"
+    "  %%12, %%13 = loop(%%11, %%w.3, %%5) : f32[e=2], f32[h=2, e=2] func=back loop(label=h axis=h count=2 reverse "
+    "carried=1 stacked=2 stacked_out=1)\n"
+    "  return %%loss.8, %%13\n"
+    "}\n"
+    "entry grad : grad {\n"
+    "  result name=loss\n"
+    "  result store=1\n"
+    "}\n";
+
+static const struct {
+    const char *ops, *cotangent, *message;
+} refused[] = {{"  %6 = reduce[e](%y.4) : f32[]\n"
+                "  %7 = const() : f32[] number=1\n",
+                "7", NULL},
+               {"  %6 = reduce[e](%y.4) : f32[]\n" /* the cotangent depends on a value of piece 0 alone */
+                "  %7 = const() : f32[] number=1\n",
+                "v.1", "gradients go forwards (here to piece 1 from piece 0)"},
+               {"  %6 = reduce[e](%y.4) : f32[]\n"
+                "  %7 = reduce[h, e](%w.3) : f32[]\n",
+                "6", "a parameter of loop `h`, which the pipeline cuts, outside of it"}};
+
+Test(stage, refusals_of_modules)
+{
+    for (size_t i = 0; i < DT_COUNT(refused); i++) {
+        DtArena *arena = dt_arena_new();
+        DtDiags *diags = dt_diag_new(arena);
+        char text[4000];
+        snprintf(text, sizeof text, a_module, refused[i].ops, refused[i].cotangent);
+        DtModule *module = dt_irtext_read(arena, diags, text, strlen(text));
+        if (!module)
+            dt_diag_print(diags, stderr, false);
+        cr_assert(module);
+        DtParallelConfig parallel = {.name = "test", .micro = 1, .mesh = module->mesh};
+        const DtPipeline line = {.loops = {dt_intern("h")}, .n_loops = 1, .on = dt_intern("pipe"),
+                                 .schedule = "1f1b", .chunks = 1};
+        const DtPassContext context = {.parallel = &parallel};
+        DT_PUSH(arena, parallel.pipelines, line);
+        dt_pass_stage(module, &context);
+        char *out = diags_text(diags);
+        cr_expect(refused[i].message ? strstr(out, refused[i].message) != NULL : !*out && module->pipeline,
+                  "case %zu: %s", i, out);
+        free(out);
+        dt_arena_free(arena);
+    }
 }

@@ -502,8 +502,13 @@ static bool emit_view(DtEmit *e, const DtOp *op)
     if (!is_view(op) || dt_kernel_is_inline(op->out[0]))
         return false;
     DtPlace place;
-    if (!dt_place_view_of(e, op, dt_emit_require(e, op->in[0]), &place))
-        return false;
+    if (!dt_place_view_of(e, op, dt_emit_require(e, op->in[0]), &place)) {
+        if (op->kind != DT_OP_SHARD)
+            return false;
+        DtPlace copy = dt_place_temporary(e, op->in[0]->type, op->in[0]->name); /* its address depends on no coordinate */
+        dt_emit_copy(e, op->in[0], &copy, false);
+        dt_place_view_of(e, op, &copy, &place);
+    }
     dt_place_set(e, op->out[0], place);
     return true;
 }

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "codegen/kernel_internal.h"
+#include "plan/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,16 @@ static uint32_t integer(DtKBuild *b, DtKInt value)
             return i;
     DT_PUSH(b->in->arena, b->k->ints, value);
     return b->k->ints.n - 1;
+}
+
+/* Mesh axes of devices that an argument depends on: DT_PLAN_COORDS at most. */
+static uint32_t coords_of(const DtKBuild *b, const DtKInt *bases)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < bases->n; i++)
+        for (uint32_t s = 0; s < bases->axis[i].n_split; s++)
+            n += !b->in->module->mesh.axes[bases->axis[i].split[s]].is_time;
+    return n;
 }
 
 /* The argument that gives the first local index of a split axis, times multiplier; DT_KNONE if unsplit. */
@@ -265,11 +276,15 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
     }
     DtKInt bases = {.kind = DT_KINT_BASES};
     int64_t stride = 1;
-    for (uint32_t i = type->rank; i-- > 0;) {
+    for (uint32_t i = type->rank; i-- > 0;) { /* an axis is split by 4 mesh axes at most */
         const DtAxis *axis = &type->axes[order[i]];
         int at = dt_kernel_axis(b, axis->name);
         node.coef[at] = stride;
         node.axes |= 1u << at;
+        if (coords_of(b, &bases) + axis->n_split > DT_PLAN_COORDS) {
+            node.more[node.n_more++] = integer(b, bases);
+            bases = (DtKInt){.kind = DT_KINT_BASES};
+        }
         add_base(&bases, axis, stride);
         stride *= dt_module_logical(b->in->module, axis);
     }

@@ -61,6 +61,7 @@ typedef struct DtKNode {
     double number;                   /* CONST; LOAD: what is read outside */
     uint32_t integer;                /* IOTA: first index; INT: the value; RNG: first element; or DT_KNONE */
     uint32_t step, iteration;        /* RNG: integer arguments */
+    uint32_t more[4], n_more;        /* RNG: further terms of the first element */
     uint64_t key;                    /* RNG */
     int64_t coef[DT_MAX_RANK];       /* per space axis: IOTA and RNG the index, LOAD the elements */
     uint32_t pointer;                /* LOAD */

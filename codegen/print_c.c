@@ -219,6 +219,8 @@ void dt_print_c_node(DtPrintC *c, uint32_t k)
     const DtKNode *node = &c->k->nodes.at[k];
     const char *type = register_type(node->dtype);
     const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
+    for (uint32_t i = 0; i < node->n_more; i++)
+        base = dt_arena_printf(c->arena, "%sq[%u] + ", base, node->more[i]);
     switch (node->kind) {
     case DT_KNODE_CONST:
         line(c, "const %s n%u = %s;", type, k, dt_print_c_number(c, node->dtype, node->number));

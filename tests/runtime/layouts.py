@@ -61,6 +61,30 @@ LAYOUTS = {
     "ulysses": (2, "mesh context = 2; shard attend.heads on context; shard seq on context"),
 }
 
+# Images: windows along split axes; six mesh axes that split one tensor, three of its axes by two each.
+IMAGES = """include "std.dsl"
+dim batch = 4, classes = 4, wide = 16
+axis aa, bb, cc
+model net(image[batch, height = 32, width = 16, chan = 4]) -> [batch, classes] {
+  x = image |> c1:conv(4) |> relu |> c2:conv(8, k = 7, stride = 2) |> relu |> c3:conv(4, k = 1, stride = 2) |> maxpool
+  x = dropout(x[height -> aa, width -> bb, chan -> cc], 0.2)
+  param w[aa = x.aa, bb = x.bb, cc = x.cc, wide] = normal(0.1)
+  return relu(x @(aa, bb, cc) w) |> f:linear[wide, classes]
+}
+train {
+  image[batch, height = 32, width = 16, chan = 4] = synthetic(0, 1)
+  i32 label[batch] = synthetic(0, classes)
+  loss = mean[batch](xent[classes](net(image), label))
+  optimizer = adamw(lr = 1e-3)
+  steps = %d
+}
+""" % STEPS
+IMAGE_LAYOUTS = {
+    "rows": (4, "mesh half = 2, side = 2; shard height on half, side"),
+    "tiles": (4, "mesh rows = 2, columns = 2; shard height on rows; shard width on columns; micro batch = 2"),
+}
+SIX = "mesh a = 2, b = 2, c = 2, d = 2, e = 2, f = 2; shard aa on a, b; shard bb on c; shard cc on e, f; shard batch on d"
+
 
 def run(*command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -117,6 +141,24 @@ def check_handing_over(dtc, dtrun, serial):
     check_numbers("handed over", log, [e for e in serial if e["event"] == "step"])
 
 
+def check_images(dtc, dtrun):
+    with open("images.dsl", "w") as file:
+        file.write(IMAGES)
+        for name, (ranks, lines) in list(IMAGE_LAYOUTS.items()) + [("six", (64, SIX))]:
+            file.write('cluster of_%s { gpus = %d; gpu = "cpu" }\n' % (name, ranks))
+            file.write("parallel %s on of_%s { %s }\n" % (name, name, lines))
+    serial = execute(dtc, dtrun, "images.dsl", "none")
+    for name in IMAGE_LAYOUTS:
+        log = execute(dtc, dtrun, "images.dsl", name)
+        report = json.loads(run(dtc, "images.dsl", "--parallel", name, "--no-kernels", "--report=json"))["traffic"]
+        check_numbers(name, log, serial)
+        check_traffic(name, log, report)
+    run(dtc, "images.dsl", "--parallel", "six", "-o", "six.plan")
+    run(dtrun, "six.plan", "--quiet", "--steps", "2", "--log", "six.jsonl")
+    check_numbers("six", [e for e in events("six.jsonl") if e["event"] == "step"],
+                  [e for e in serial if e["event"] == "step" and e["step"] <= 2])
+
+
 def check_megatron(report, ranks):
     """Of one rank in a step, without the embedding and the head."""
     size, n = 4 * BATCH * SEQ * EMBED, ranks
@@ -143,7 +185,8 @@ def main():
             if name == "tensor":
                 check_megatron(report, 2)
         check_handing_over(dtc, dtrun, serial)
-    print("%d passed, 0 failed" % (len(LAYOUTS) + 1))
+        check_images(dtc, dtrun)
+    print("%d passed, 0 failed" % (len(LAYOUTS) + len(IMAGE_LAYOUTS) + 2))
 
 
 main()

@@ -130,6 +130,7 @@ static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *re
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && certifies) {
+        dt_pipeline_expand(program->module); /* the certificate does not know classes of stages yet */
         watch.clock = dt_cli_clock(cli);
         code = certify(cli, program->module, &watch.differentiated);
         dt_cli_lap(cli, &watch.clock, "certificate");

@@ -105,7 +105,6 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
 {
     const DtModule *module = program->module;
     DtEmit *e = ret_emit;
-    dt_pipeline_expand(program->module);
     *e = (DtEmit){.program = program, .module = module, .options = options, .plan = builder, .arena = module->arena,
                   .scratch = dt_arena_new(), .seed = program->train ? program->train->seed : 0, .n_micro = 1, .trips = 1};
     if (dt_emit_first_device(&module->mesh))

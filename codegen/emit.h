@@ -137,6 +137,7 @@ typedef struct DtEmit {
     uint32_t entry_buffer;             /* first buffer of that entry */
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */
+    int32_t class_first;               /* the stage that the loops of the entry being emitted are written for */
     double trips;                      /* how often a step runs the entry being emitted */
     DtPipelineEmit *pipeline;          /* NULL without one */
     DT_VEC(DtEBody) bodies;
@@ -227,7 +228,8 @@ void dt_same_key(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted, D
 
 /* pipeline.c: all entries of a module that is cut into stages */
 void dt_pipeline_emit(DtEmit *e);
-bool dt_pipeline_is_here(const DtEmit *e, int32_t stage);    /* of the stage being emitted; true without a pipeline */
+bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store); /* on the stage being emitted; true without a pipeline */
+int64_t dt_pipeline_first(const DtEmit *e, const DtStore *store); /* its first iteration there */
 int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage); /* its bytes, once all is emitted */
 /* Memory of a named result, the same on all stages if it is a scalar. */
 DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type);

@@ -105,15 +105,17 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
 }
 
 /* Adds the number of the loop's first iteration. In a pipeline as a multiple of the stage plus a rest, which is the same on
- * stages that hold equally many iterations one after the other: so they share the instruction. */
+ * stages that hold equally many iterations one after the other: so they share the instruction. In a class that multiple
+ * is its step. */
 static void add_first(DtEmit *e, DtEArg *arg, const DtLoop *loop, int64_t stride)
 {
     arg->base += stride * loop->first;
     if (!e->module->pipeline)
         return;
     arg->coord_axis[0] = (uint8_t)(e->module->pipeline->mesh - dt_emit_first_device(&e->module->mesh));
-    arg->coord[0] += stride * loop->count;
-    arg->base -= stride * loop->count * e->stage;
+    const int64_t step = loop->first_step ? loop->first_step : loop->count;
+    arg->coord[0] += stride * step;
+    arg->base -= stride * step * e->class_first;
 }
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)

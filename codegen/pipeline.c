@@ -46,6 +46,12 @@ typedef struct Emitted {
     double flops;        /* of a step, all ranks */
 } Emitted;
 
+/* How an entry was emitted for the stage before, if it is one of a class. */
+typedef struct Repeated {
+    uint64_t slot_hash;
+    uint32_t emitted; /* 1 + number; 0: it was not */
+} Repeated;
+
 typedef DT_VEC(const DtStore *) Stores;
 
 /* All results of the stage's pieces in a run, each place once, as if one function made them: what begins at zero, and
@@ -66,12 +72,19 @@ struct DtPipelineEmit {
     Stores *stores;      /* of each stage, in their order, but those with slots */
     uint32_t *listed, n_lists; /* by store: number of the last list of stores with slots that it is on */
     DtWanted *wanted;      /* by result of the entry that is looked at */
+    uint64_t slot_hash;    /* of the places of all slots of the stage in the run that is emitted */
+    Repeated *repeated;    /* by entry of the module */
     Results results;       /* of the run that is emitted */
 };
 
-bool dt_pipeline_is_here(const DtEmit *e, int32_t stage)
+bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store)
 {
-    return !e->module->pipeline || stage < 0 || stage == e->stage;
+    return !e->module->pipeline || dt_pipeline_on(store->stage, store->more, e->stage);
+}
+
+int64_t dt_pipeline_first(const DtEmit *e, const DtStore *store)
+{
+    return store->first + (store->first_step ? (e->stage - store->stage) * store->first_step : 0);
 }
 
 int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage)
@@ -109,7 +122,7 @@ DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const 
 
 static void add_store(const DtEmit *e, Stores *stores, const DtStore *store)
 {
-    if (!store || (store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL) || store->stage != e->stage)
+    if (!store || (store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL))
         return;
     if (e->pipeline->listed[store->index] == e->pipeline->n_lists)
         return;
@@ -141,11 +154,15 @@ static Stores list_stores(const DtEmit *e, const DtPipelineRun *run)
         add_entry(e, &stores, run->pieces[g].b);
         add_entry(e, &stores, run->pieces[g].w);
     }
-    for (uint32_t c = 0; c < run->channels.n; c++)
-        for (uint32_t i = 0; i < run->channels.at[c].stores.n; i++) {
-            add_store(e, &stores, run->channels.at[c].stores.at[i]);
-            add_store(e, &stores, run->channels.at[c].stores.at[i]->of);
+    for (uint32_t c = 0; c < run->channels.n; c++) {
+        const DtChannel *channel = &run->channels.at[c];
+        for (uint32_t i = 0; i < channel->stores.n; i++) {
+            if (channel->to == (uint32_t)e->stage)
+                add_store(e, &stores, channel->stores.at[i]);
+            if (channel->from == (uint32_t)e->stage)
+                add_store(e, &stores, dt_pipeline_source(channel, channel->stores.at[i]));
         }
+    }
     return stores;
 }
 
@@ -160,15 +177,29 @@ static uint32_t group_of(const Slots *slots, int64_t depth)
 }
 
 /* Depths that all others can be rounded up to: a third one takes the place of the smallest. */
-static void choose_depths(const Stores *stores, Slots *slots)
+static void choose_depths(const DtEmit *e, const Stores *stores, Slots *slots)
 {
     int64_t *have = slots->depth;
     for (uint32_t i = 0; i < stores->n; i++) {
-        int64_t depth = stores->at[i]->depth;
+        int64_t depth = dt_pipeline_depth(stores->at[i], e->stage);
         uint32_t least = have[0] <= have[1] ? 0 : 1;
         if (depth > 1 && depth != have[0] && depth != have[1] && depth > have[least])
             have[least] = depth;
     }
+}
+
+/* Stages of a class whose slots lie alike do the same. */
+static void hash_slots(DtEmit *e, const Stores *stores)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < stores->n; i++) {
+        const DtPlace *place = &e->stores[stores->at[i]->index];
+        const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
+        const int64_t words[] = {stores->at[i]->index, buffer->arena, buffer->offset,
+                                 place->reg[DT_PLAN_REG_SLOTS], place->reg[DT_PLAN_REG_SLOTS + 1]};
+        hash = dt_hash_bytes(words, sizeof words, hash);
+    }
+    e->pipeline->slot_hash = hash;
 }
 
 static void place_slots(DtEmit *e, const DtPipelineRun *run)
@@ -176,11 +207,12 @@ static void place_slots(DtEmit *e, const DtPipelineRun *run)
     Slots *slots = &e->pipeline->slots;
     Stores stores = list_stores(e, run);
     *slots = (Slots){.single = 0};
-    choose_depths(&stores, slots);
+    choose_depths(e, &stores, slots);
     for (uint32_t i = 0; i < stores.n; i++) {
         const DtStore *store = stores.at[i];
         int64_t bytes = dt_place_bytes(e, store->type);
-        uint32_t group = store->depth <= 1 ? DT_PLAN_N_SLOTS : group_of(slots, store->depth);
+        int64_t depth = dt_pipeline_depth(store, e->stage);
+        uint32_t group = depth <= 1 ? DT_PLAN_N_SLOTS : group_of(slots, depth);
         int64_t *end = group < DT_PLAN_N_SLOTS ? &slots->bytes[group] : &slots->single;
         DtBuffer buffer = {.name = store->path, .bytes = bytes, .fixed = true, .offset = *end, .first = UINT32_MAX};
         buffer.arena = DT_ARENA_KINDS + (group < DT_PLAN_N_SLOTS ? group : 0);
@@ -191,12 +223,14 @@ static void place_slots(DtEmit *e, const DtPipelineRun *run)
     for (uint32_t i = 0; i < stores.n; i++) {
         const DtStore *store = stores.at[i];
         DtPlace *place = &e->stores[store->index];
-        if (store->depth <= 1)
+        int64_t depth = dt_pipeline_depth(store, e->stage);
+        if (depth <= 1)
             continue;
-        uint32_t group = group_of(slots, store->depth);
+        uint32_t group = group_of(slots, depth);
         place->reg[DT_PLAN_REG_SLOTS + group] = slots->bytes[group];
         e->buffers.at[place->view.buffer].offset += group == 0 ? slots->single : 0;
     }
+    hash_slots(e, &stores);
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++) {
         int64_t bytes = slots->depth[g] * slots->bytes[g] + (g == 0 ? slots->single : 0);
         if (bytes > e->arena_bytes[DT_ARENA_KINDS + g])
@@ -215,7 +249,8 @@ static uint32_t *add_channels(DtEmit *e, const DtPipelineRun *run)
         first[c] = e->plan->channels.n;
         for (uint32_t i = 0; i < channel->stores.n; i++) {
             const DtStore *store = channel->stores.at[i];
-            DtPlanChannel record = {.name = dt_write_str(e->plan, store->path), .from = channel->from, .to = channel->to,
+            const char *name = dt_pipeline_slot_path(e->module->pipeline, store->path, channel->to);
+            DtPlanChannel record = {.name = dt_write_str(e->plan, name), .from = channel->from, .to = channel->to,
                                     .slots = (uint32_t)channel->slots, .bytes = dt_place_bytes(e, store->type),
                                     .span = dt_finish_span(e, store->span, NULL, store->path)};
             DT_PUSH(e->plan->arena, e->plan->channels, record);
@@ -229,7 +264,7 @@ static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *a
     const DtChannel *channel = &run->channels.at[action->unit];
     bool sends = action->kind == DT_ACTION_SEND;
     for (uint32_t i = 0; i < channel->stores.n; i++) {
-        const DtStore *to = channel->stores.at[i], *store = sends ? to->of : to;
+        const DtStore *to = channel->stores.at[i], *store = sends ? dt_pipeline_source(channel, to) : to;
         DtEArg args[2] = {dt_place_arg(e, &e->stores[store->index], !sends), {.kind = DT_ARG_INTEGER, .reg = {1}}};
         dt_emit_inst(e, sends ? DT_INST_SEND : DT_INST_RECV, e->pipeline->channels[action->unit] + i, 2, args, NULL);
         DtEvent *event = &e->events.at[e->events.n - 1];
@@ -375,17 +410,47 @@ static DtWanted *wanted_of(DtEmit *e, const DtEntryPoint *entry, const char *nam
     return e->pipeline->wanted;
 }
 
+/* Whether the entry has results that get their places when it is emitted. */
+static bool has_own_places(const DtEntryPoint *entry)
+{
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        if (!entry->results.at[i].store || entry->results.at[i].store->kind == DT_STORE_STATE)
+            return true;
+    return false;
+}
+
+/* What was emitted for the stage before, if this one is of its class and its slots lie alike: all else of a class does. */
+static Emitted *same_as_before(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run)
+{
+    Repeated *repeated = &e->pipeline->repeated[entry - e->module->entries.at];
+    if (!entry->more || !repeated->emitted || has_own_places(entry) ||
+        (run && repeated->slot_hash != e->pipeline->slot_hash))
+        return NULL;
+    return &e->pipeline->emitted.at[repeated->emitted - 1];
+}
+
+static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted, const char *of, bool *ret_found)
+{
+    DtText key = {0};
+    dt_text_add(&key, of);
+    dt_same_key(e, entry, wanted, &key);
+    Emitted *emitted = find_emitted(e, &key, ret_found);
+    e->pipeline->repeated[entry - e->module->entries.at] =
+        (Repeated){e->pipeline->slot_hash, 1 + (uint32_t)(emitted - e->pipeline->emitted.at)};
+    return emitted;
+}
+
 /* Emits the instructions of entry as the plan's entry `name`, or repeats those of one that is equal. run NULL: the
  * optimizer's. */
 static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run, const char *name)
 {
     const char *of = run ? plan_name(run) : "update";
-    const DtWanted *wanted = wanted_of(e, entry, of);
-    DtText key = {0};
-    bool found;
-    dt_text_add(&key, of);
-    dt_same_key(e, entry, wanted, &key);
-    Emitted *emitted = find_emitted(e, &key, &found);
+    e->class_first = entry->stage;
+    Emitted *emitted = same_as_before(e, entry, run);
+    bool found = emitted != NULL;
+    const DtWanted *wanted = found ? NULL : wanted_of(e, entry, of);
+    if (!found)
+        emitted = equal_entry(e, entry, wanted, of, &found);
     int64_t activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
     double *flops = &e->plan->meta.at[0].flops, before = *flops;
     if (found) {
@@ -413,12 +478,14 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
     e->arena_bytes[DT_ARENA_ACTIVATIONS] = activations;
 }
 
-static void emit_phase(DtEmit *e, const DtPipelineRun *run, int32_t number)
+static void emit_phase(DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint32_t kind)
 {
+    const int32_t number = dt_pipeline_entry(&run->pieces[piece], kind);
+    char name[64];
     if (number < 0)
         return;
-    const DtEntryPoint *entry = &e->module->entries.at[number];
-    emit_or_repeat(e, entry, run, entry->name);
+    snprintf(name, sizeof name, "%.40s.%c%u", run->name, "fbw"[kind], piece);
+    emit_or_repeat(e, &e->module->entries.at[number], run, name);
     e->pipeline->called[number] = (int32_t)e->plan->entries.n - 1;
 }
 
@@ -485,13 +552,24 @@ static void share_scalars(DtEmit *e, const char *name)
     }
 }
 
+/* The entry of this stage, or of its class, whose name begins like that; NULL: there is none. */
+static const DtEntryPoint *entry_here(const DtEmit *e, const char *name)
+{
+    for (uint32_t i = 0; i < e->module->entries.n; i++) {
+        const DtEntryPoint *entry = &e->module->entries.at[i];
+        if (dt_pipeline_on(entry->stage, entry->more, e->stage) && strncmp(entry->name, name, strlen(name)) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
 static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
 {
-    char name[64];
-    snprintf(name, sizeof name, "%.40s.prologue.%d", run->name, e->stage);
-    for (uint32_t i = 0; i < e->module->entries.n; i++)
-        if (e->module->entries.at[i].stage == e->stage && strcmp(e->module->entries.at[i].name, name) == 0)
-            dt_entry_pass(e, &e->module->entries.at[i], e->module->entries.at[i].name, strcmp(run->name, "eval") == 0);
+    const DtEntryPoint *entry = entry_here(e, dt_arena_printf(e->arena, "%s.prologue.", run->name));
+    if (!entry)
+        return;
+    e->class_first = entry->stage;
+    dt_entry_pass(e, entry, dt_arena_printf(e->arena, "%s.prologue.%d", run->name, e->stage), strcmp(run->name, "eval") == 0);
 }
 
 static void emit_run(DtEmit *e, const DtPipelineRun *run)
@@ -501,9 +579,8 @@ static void emit_run(DtEmit *e, const DtPipelineRun *run)
     for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
         if (pipeline->stage_of[g] != (uint32_t)e->stage)
             continue;
-        emit_phase(e, run, run->pieces[g].f);
-        emit_phase(e, run, run->pieces[g].b);
-        emit_phase(e, run, run->pieces[g].w);
+        for (uint32_t kind = DT_ACTION_F; kind <= DT_ACTION_W; kind++)
+            emit_phase(e, run, g, kind);
     }
     dt_entry_begin(e);
     Results *results = list_results(e, run);
@@ -546,17 +623,14 @@ static bool has_shadows(const DtEmit *e)
 
 static void emit_update(DtEmit *e)
 {
-    char name[32];
-    snprintf(name, sizeof name, "update.%d", e->stage);
-    for (uint32_t i = 0; i < e->module->entries.n; i++) {
-        const DtEntryPoint *entry = &e->module->entries.at[i];
-        if (entry->stage != e->stage || strcmp(entry->name, name) != 0)
-            continue;
-        if (has_shadows(e))
-            dt_entry_update(e, entry);
-        else
-            emit_or_repeat(e, entry, NULL, "update");
-    }
+    const DtEntryPoint *entry = entry_here(e, "update.");
+    if (!entry)
+        return;
+    e->class_first = entry->stage;
+    if (has_shadows(e))
+        dt_entry_update(e, entry);
+    else
+        emit_or_repeat(e, entry, NULL, "update");
 }
 
 /* A store of every stage is on all lists. */
@@ -568,7 +642,7 @@ static void list_stage_stores(DtEmit *e)
         const DtStore *store = e->module->stores.at[i];
         if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL)
             continue;
-        uint32_t first = store->stage < 0 ? 0 : (uint32_t)store->stage, last = store->stage < 0 ? n_stages - 1 : first;
+        uint32_t first = store->stage < 0 ? 0 : (uint32_t)store->stage, last = store->stage < 0 ? n_stages - 1 : first + store->more;
         for (uint32_t s = first; s <= last; s++)
             DT_PUSH(e->arena, e->pipeline->stores[s], store);
     }
@@ -586,6 +660,7 @@ static DtPipelineEmit *new_emit(DtEmit *e)
     p->called = DT_NEW_ARRAY(e->arena, int32_t, module->entries.n + 1);
     p->listed = DT_NEW_ARRAY(e->arena, uint32_t, module->stores.n + 1);
     p->wanted = DT_NEW_ARRAY(e->arena, DtWanted, most + 1);
+    p->repeated = DT_NEW_ARRAY(e->arena, Repeated, module->entries.n + 1);
     return p;
 }
 
@@ -596,6 +671,9 @@ static void emit_stage(DtEmit *e, uint32_t **channels)
         if (a != DT_ARENA_INPUTS && a != DT_ARENA_SCALARS)
             e->arena_bytes[a] = 0;
     const Stores *stores = &e->pipeline->stores[e->stage];
+    for (uint32_t i = 0; i < stores->n; i++) /* of a class: it has a place on each of its stages */
+        if (stores->at[i]->more)
+            e->stores[stores->at[i]->index].set = e->shadows[stores->at[i]->index].set = false;
     for (uint32_t i = 0; i < stores->n; i++)
         dt_entry_store(e, stores->at[i]);
     for (uint32_t r = 0; r < pipeline->runs.n; r++) {

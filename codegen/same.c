@@ -53,12 +53,15 @@ static void add_func(Key *key, const DtFunc *func);
 static void add_loop(Key *key, const DtOp *op)
 {
     DtLoop loop = *op->loop;
-    loop.first = asks_for_number(op->func) ? loop.first - loop.count * key->e->stage : 0; /* launch.c: add_first */
+    const int64_t step = loop.first_step ? loop.first_step : loop.count; /* launch.c: add_first */
+    loop.first = asks_for_number(op->func) ? loop.first - step * key->e->class_first : 0;
+    loop.first_step = loop.first ? step : 0;
     const uint32_t numbers[] = {loop.reverse, loop.n_carried, loop.n_invariant, loop.n_stacked, loop.n_stacked_out};
     ADD(key, loop.label);
     ADD(key, loop.axis);
     ADD(key, loop.count);
     ADD(key, loop.first);
+    ADD(key, loop.first_step);
     ADD(key, numbers);
 }
 

@@ -55,7 +55,8 @@ static void add_loop(DtEmit *e, const DtOp *op, int64_t saved, int64_t again)
     DT_PUSH(e->plan->arena, e->plan->saved, record);
 }
 
-static void add_loops(DtEmit *e, const DtFunc *func)
+/* times: stages of a class that have the function. */
+static void add_loops(DtEmit *e, const DtFunc *func, int64_t times)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
@@ -65,13 +66,13 @@ static void add_loops(DtEmit *e, const DtFunc *func)
         for (uint32_t k = op->loop->n_carried; !op->loop->reverse && k < op->n_out; k++)
             if (is_saved(e->module, func, op->out[k]))
                 saved += dt_place_bytes(e, op->out[k]->type) / op->loop->count;
-        add_loop(e, op, saved, recomputed(e, op->func));
-        add_loops(e, op->func);
+        add_loop(e, op, times * saved, times * recomputed(e, op->func));
+        add_loops(e, op->func, times);
     }
 }
 
 void dt_saved_plan(DtEmit *e)
 {
     for (uint32_t i = 0; i < e->module->entries.n; i++)
-        add_loops(e, e->module->entries.at[i].func);
+        add_loops(e, e->module->entries.at[i].func, (int64_t)e->module->entries.at[i].more + 1);
 }

@@ -3,6 +3,9 @@
  * walked. The names are those of the literature's tools: piece, action, micro-batch. */
 #include "ir/pipeline.h"
 
+#include "base/intern.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -281,6 +284,15 @@ uint32_t dt_pipeline_like(const DtPipelineSchedule *pipeline, uint32_t piece, ui
         if (pipeline->stage_of[like] == stage && place-- == 0)
             break;
     return like;
+}
+
+const char *dt_pipeline_slot_path(const DtPipelineSchedule *pipeline, const char *path, uint32_t stage)
+{
+    const char *at = strrchr(path, '@');
+    if (!at)
+        return path;
+    const uint32_t piece = dt_pipeline_like(pipeline, (uint32_t)strtoul(at + 1, NULL, 10), stage);
+    return dt_intern_printf("%.*s@%u", (int)(at - path), path, piece);
 }
 
 DtStore *dt_pipeline_source(const DtChannel *channel, const DtStore *store)

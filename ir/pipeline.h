@@ -118,6 +118,9 @@ static inline bool dt_pipeline_on(int32_t stage, uint32_t more, int64_t s)
 /* The piece of `stage` that has the place among its pieces which `piece` has among those of its own. */
 uint32_t dt_pipeline_like(const DtPipelineSchedule *pipeline, uint32_t piece, uint32_t stage);
 
+/* The path of a slot of a class on one of its stages: it ends in the number of its piece. */
+const char *dt_pipeline_slot_path(const DtPipelineSchedule *pipeline, const char *path, uint32_t stage);
+
 /* What a channel brings to one of its stores: a store of the stage that it is from. */
 DtStore *dt_pipeline_source(const DtChannel *channel, const DtStore *store);
 

@@ -28,16 +28,6 @@ static bool has_slots(const DtStore *store)
     return store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
 }
 
-/* `grad.x.7@1`, of piece 1, for the piece of another stage. */
-static const char *slot_path(const Expander *x, const char *path, uint32_t stage)
-{
-    const char *at = strrchr(path, '@');
-    if (!at)
-        return path;
-    const uint32_t piece = dt_pipeline_like(x->pipeline, (uint32_t)strtoul(at + 1, NULL, 10), stage);
-    return dt_intern_printf("%.*s@%u", (int)(at - path), path, piece);
-}
-
 /* The store on the stage k behind the first one of its class. */
 static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
 {
@@ -49,7 +39,7 @@ static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
     copy->first += (int64_t)k * store->first_step;
     copy->depth = dt_pipeline_depth(store, copy->stage);
     if (has_slots(store))
-        copy->path = copy->pattern = slot_path(x, store->path, (uint32_t)copy->stage);
+        copy->path = copy->pattern = dt_pipeline_slot_path(x->pipeline, store->path, (uint32_t)copy->stage);
     return copy;
 }
 

@@ -6,7 +6,8 @@
  * numbers in the function that is worked on, as the text of the final program counts them; an op is named
  * by its first result, entries and stores by their number in that text.
  *
- *   ENTRY   1 + entry (0: the one that has the plan entry's name); then where it says of the text's function: for
+ *   ENTRY   1 + entry (0: that of the piece, or of the stage, that the plan entry is named after; it may be one of a
+ *           class of stages); then where it says of the text's function: for
  *           each `param` of a slot and `input` that the plan itself writes, in order, then each result that is
  *           one of these or the next value of a state: arena, offset, step; if that is not 0: its register
  *   CALL    op: what follows, up to RETURN, is the function that it calls

@@ -2,8 +2,9 @@
 """The covering plan of the sweep: which layouts of which programs are tried.
 
 A layout is one value of each factor below. First come the simple ones, with one factor that is not the plainest. Then
-every pair of values of two factors that makes sense occurs in some layout (pairwise covering, found greedily from a
-fixed seed). `sweep.py --plan` prints it; layouts.txt holds it, with what becomes of each.
+every pair of values of two factors that dtc accepts together occurs in some layout (pairwise covering, found greedily
+from a fixed seed). `sweep.py --plan` prints it; layouts.txt holds it, with what becomes of each. Pairs that it rejects
+whatever else a layout has (`meaningless`) stand in rejected.txt with the diagnostic.
 """
 import itertools
 import math
@@ -33,7 +34,7 @@ PROGRAMS = {
                 dims="batch=16 gh=2 gw=2 ph=2 pw=2 classes=8 layers=8 embed=8 heads=4 head=4 ffn=8",
                 tensor="heads, ffn, classes", loops=["h"], heads="heads"),
     "vgg16": dict(file="examples/vgg16.dsl", dims="batch=16 side=32 c0=2 classes=8 fc=8", tensor="fc, fd, classes",
-                  cuts="f1"),
+                  cuts={2: ["f1"], 4: ["t.0.c1", "t.2.c1", "f1"]}),
     "states": dict(file="tests/sweep/states.dsl", dims="batch=16 pool=8 embed=8 ffn=8 layers=8 classes=8",
                    tensor="ffn, classes", loops=["h"]),
 }
@@ -75,7 +76,6 @@ KINDS = {
             ["EXPERTS on expert", "TENSOR on tensor", "batch on data, expert"]),
 }
 REFUSED = ("r", "z")  # not implemented: each alone, so that they hide nothing
-LATER = ("p",)  # covered behind the others, whose numbers stay
 FACTORS = {
     "program": list(PROGRAMS),
     "kind": list(KINDS),
@@ -95,7 +95,7 @@ CHUNKS = {"interleaved_1f1b": 2, "zb_v": 2, "dualpipe_v": 2}
 
 
 def meaningless(name, value, other, other_value):
-    """Whether these two values say nothing together, whatever the rest of the layout is."""
+    """Whether dtc rejects these two values together, whatever the rest of the layout is."""
     if name > other:
         name, value, other, other_value = other, other_value, name, value
     if (name, other) == ("kind", "program"):
@@ -104,16 +104,23 @@ def meaningless(name, value, other, other_value):
         lacks = any(role in text and role.lower() not in program for role in ("SEQ", "KEYS", "EXPERTS"))
         lacks = lacks or ("vocab" in text and "vocab" not in program["dims"])
         return lacks or ("HEADS" in text and "heads" not in program) or ("embed" in text and "cuts" in program)
-    if (name, other) == ("kind", "zero"):  # one rank has nothing to divide by
-        return value == "none" and other_value != "0"
     if (name, other) == ("program", "remat"):  # `keep` names a function
         return (other_value != "-" and "loops" not in PROGRAMS[value]) or (
             other_value == "keep" and "heads" not in PROGRAMS[value])
-    if (name, other) == ("program", "schedule"):  # without loops the model is cut at names, in order
-        return "cuts" in PROGRAMS[value] and other_value in ("interleaved_1f1b", "zb_v", "dualpipe_v")
-    if (name, other) == ("micro", "schedule"):  # these need micro-batches to fill the stages
-        return value == "1" and other_value in ("interleaved_1f1b", "zb_h1", "zb_v", "dualpipe_v")
     return False
+
+
+def pairs_of_values():
+    for (a, values), (b, others) in itertools.combinations(FACTORS.items(), 2):
+        for x, y in itertools.product(values, others):
+            yield (a, x), (b, y)
+
+
+def rejected():
+    """Pairs that are meaningless, each with a layout that has little else."""
+    for (a, x), (b, y) in pairs_of_values():
+        if meaningless(a, x, b, y):
+            yield (a, x), (b, y), dict({name: values[0] for name, values in FACTORS.items()}, **{a: x, b: y})
 
 
 def fits(row):
@@ -153,35 +160,35 @@ def simple():
     return rows
 
 
-def cover():
-    """The plan."""
-    rng, rows = random.Random(20), simple()
-    for without in (REFUSED + LATER, REFUSED):
-        fill(rng, rows, without)
-    return rows
+def missing(rows):
+    """Pairs of values that occur in no row, though they could."""
+    seen = set().union(*(pairs(row) for row in rows)) if rows else set()
+    return [pair for pair in pairs_of_values() if pair not in seen and can_be(pair)]
 
 
-def fill(rng, rows, without):
-    """Rows for the pairs of values that occur in none, but for these kinds."""
-    missing = []
-    for (a, values), (b, others) in itertools.combinations(FACTORS.items(), 2):
-        missing += [((a, x), (b, y)) for x in values for y in others
-                    if not meaningless(a, x, b, y) and x not in without and y not in without]
-    if without == REFUSED:  # those of LATER
-        missing = [pair for pair in missing if any(value in LATER for _, value in pair)]
-    open_pairs = set(missing)
-    for first in missing:  # pairs of plain values are covered again, among others that are not
+def can_be(pair):
+    """Whether some row has this pair: others may be in the way of every third value."""
+    fixed = dict(pair)
+    if meaningless(*pair[0], *pair[1]) or fixed.get("kind") in REFUSED:
+        return False
+    free = [[fixed[name]] if name in fixed else values for name, values in FACTORS.items()]
+    return any(fits(dict(zip(FACTORS, values))) for values in itertools.product(*free))
+
+
+def cover(known):
+    """The plan: the rows that are known, whose numbers stay, and what they lack."""
+    rng, rows = random.Random(20 + len(known)), list(known)
+    rows += [row for row in simple() if row not in rows]
+    order = missing(rows)
+    open_pairs = set(order)
+    for first in order:
         if first not in open_pairs:
             continue
-        tries = [complete(rng, dict(first), without) for _ in range(30)]
-        tries = [row for row in tries if row]
-        if not tries:
-            open_pairs.discard(first)  # only with a third value that fits neither
-            continue
-        row = max(tries, key=lambda r: len(pairs(r) & open_pairs))
+        tries = [complete(rng, dict(first), REFUSED) for _ in range(30)]
+        row = max((row for row in tries if row), key=lambda r: len(pairs(r) & open_pairs))
         open_pairs -= pairs(row)
-        if row not in rows:
-            rows.append(row)
+        rows.append(row)
+    return rows
 
 
 def choose(rows, count):
@@ -199,12 +206,14 @@ def choose(rows, count):
 def zero_axes(kind):
     """Axes over which parameters are whole: those of the samples, else any."""
     names = [name for name, _ in KINDS[kind][0]]
-    return [name for name in names if name in ("outer", "data", "context", "expert")] or names
+    return [name for name in names if name in ("outer", "data", "context", "expert")] or names or ["alone"]
 
 
 def layout(row, root):
     """The program text of a layout."""
     program, (mesh, lines) = PROGRAMS[row["program"]], KINDS[row["kind"]]
+    if row["zero"] != "0" and not mesh:
+        mesh = [("alone", 1)]  # one rank, which shares with nobody
     staged = row["schedule"] != "-"
     mesh = ([("pipe", 2)] if staged else []) + mesh
     ranks = math.prod(size for _, size in mesh)
@@ -213,20 +222,21 @@ def layout(row, root):
     text.append("  mesh " + ", ".join("%s = %d" % axis for axis in mesh) if mesh else "  mesh alone = 1")
     for line in lines:
         for role in ("TENSOR", "SEQ", "KEYS", "HEADS", "EXPERTS"):
-            line = line.replace(role, program.get(role.lower(), ""))
+            line = line.replace(role, program.get(role.lower(), role.lower()))  # an axis that it lacks is rejected
         text.append("  shard " + line)
     if staged:
         options = ['schedule = "%s"' % row["schedule"]]
         if row["schedule"] in CHUNKS:
             options.append("chunks = %d" % CHUNKS[row["schedule"]])
         if "cuts" in program:
-            options.append('cuts = ("%s")' % program["cuts"])
+            cuts = program["cuts"][2 * CHUNKS.get(row["schedule"], 1)]
+            options.append("cuts = (%s)" % ", ".join('"%s"' % cut for cut in cuts))
         text.append("  pipeline %s on pipe (%s)" % (", ".join(program.get("loops", ["model"])), ", ".join(options)))
     if row["micro"] != "1":
         text.append("  micro batch = " + row["micro"])
     if row["zero"] != "0":
         text.append("  zero %s on %s" % (row["zero"], ", ".join(zero_axes(row["kind"]))))
-    for loop in program.get("loops", []):
+    for loop in program.get("loops", ["h"]):
         if row["remat"] != "-":
             text.append("  remat %s%s" % (loop, " (keep = (attend))" if row["remat"] == "keep" else ""))
     return "\n".join(text + ["}", ""])

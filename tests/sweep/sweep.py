@@ -7,8 +7,10 @@
   sweep.py DTC 17 23     these, with their texts and what dtc says
   sweep.py DTC --bless   runs all and writes what became of each
   sweep.py DTC --random N [SEED]   N random meshes with random shard lines: none may be different or crash
+  sweep.py DTC --covers [--bless]  whether the plan covers every pair, and what dtc says to those that it rejects
   sweep.py --plan        prints the covering plan (--write makes it layouts.txt)
 
+rejected.txt has one line per pair of values that dtc rejects: the two values, and the diagnostic.
 layouts.txt has one line per layout: number, * or -, the value of each factor (plan.py), and the verdict: `equal`, or the
 code of the diagnostic that refuses it. A layout that is refused there and is equal now is told, and no failure.
 """
@@ -24,7 +26,7 @@ import plan
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-FILE = os.path.join(HERE, "layouts.txt")
+FILE, REJECTED = os.path.join(HERE, "layouts.txt"), os.path.join(HERE, "rejected.txt")
 BAD = ("different", "crash", "timeout")
 ORDINARY, SECONDS, JOBS = 40, 120, int(os.environ.get("DT_SWEEP_JOBS", "2"))
 
@@ -94,6 +96,35 @@ def sweep(dtc, rows, detailed):
     return found, good
 
 
+def covers(dtc, bless):
+    """Whether every pair of values occurs in a layout or is rejected by dtc as rejected.txt says."""
+    rows, said = read(), []
+    lacking = plan.missing([row for _, _, row, _ in rows])
+    for (a, x), (b, y) in lacking:
+        print("no layout has %s %s and %s %s (sweep.py --plan --write adds one)" % (a, x, b, y))
+    with tempfile.TemporaryDirectory() as folder:
+        for i, ((a, x), (b, y), row) in enumerate(plan.rejected()):
+            path = os.path.join(folder, "%d.dsl" % i)
+            with open(path, "w") as file:
+                file.write(plan.layout(row, ROOT))
+            command = [dtc, path, "--data=synthetic", "--no-kernels", "-o", os.path.join(folder, "plan")]
+            done = subprocess.run(command + plan.options(row), capture_output=True, text=True, timeout=SECONDS)
+            message = re.search(r"error\[(E\d+)\]: (.*)", done.stderr)
+            said.append("%s %s, %s %s : %s\n" % (a, x, b, y, " ".join(message.groups()) if message else "accepted"))
+    if bless:
+        with open(REJECTED, "w") as file:
+            file.writelines(said)
+    with open(REJECTED) as file:
+        known = file.readlines()
+    wrong = sorted(set(said) ^ set(known)) + [line for line in said if line.endswith("accepted\n")]
+    for line in wrong:
+        print("%s: %s" % ("now" if line in said else "known", line.strip()))
+    seen = set().union(*(plan.pairs(row) for _, _, row, _ in rows))
+    print("%d layouts cover %d pairs; %d pairs are rejected" % (len(rows), len(seen), len(said)))
+    print("%d passed, %d failed" % (len(seen) + len(said) - len(wrong), len(lacking) + len(wrong)))
+    return not lacking and not wrong
+
+
 def sweep_random(dtc, count, seed):
     rng, verdicts, bad = random.Random(seed), [], 0
     layouts = [plan.loose(rng, ROOT) for _ in range(count)]
@@ -114,8 +145,10 @@ def sweep_random(dtc, count, seed):
 
 def main(arguments):
     if "--plan" in arguments:
-        rows = plan.cover()
+        rows = plan.cover([row for _, _, row, _ in read()] if os.path.exists(FILE) else [])
         chosen = plan.choose(rows, ORDINARY)
+        marks = {plan.name(row): ordinary for _, ordinary, row, _ in (read() if os.path.exists(FILE) else [])}
+        chosen = {i for i, row in enumerate(rows) if marks.get(plan.name(row))} or chosen
         table = [(i + 1, i in chosen, row, "-") for i, row in enumerate(rows)]
         if "--write" in arguments:
             known = {plan.name(row): verdict for _, _, row, verdict in (read() if os.path.exists(FILE) else [])}
@@ -125,6 +158,8 @@ def main(arguments):
                 print("%03d %s %s" % (number, "*" if ordinary else "-", plan.name(row)))
         return 0
     dtc, rows = os.path.abspath(arguments[0]), read()
+    if "--covers" in arguments:
+        return 0 if covers(dtc, "--bless" in arguments) else 1
     if "--random" in arguments:
         numbers = [int(word) for word in arguments[1:] if word.isdigit()]
         return 0 if sweep_random(dtc, numbers[0], numbers[1] if len(numbers) > 1 else 0) else 1

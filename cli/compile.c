@@ -8,7 +8,6 @@
 #include "base/hostcc.h"
 #include "codegen/codegen.h"
 #include "frontend/config.h"
-#include "ir/pipeline.h"
 #include "passes/passes.h"
 #include "passes/schedule.h"
 #include "plan/read.h"
@@ -130,13 +129,10 @@ static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *re
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && certifies) {
-        dt_pipeline_expand(program->module); /* the certificate does not know classes of stages yet */
         watch.clock = dt_cli_clock(cli);
         code = certify(cli, program->module, &watch.differentiated);
         dt_cli_lap(cli, &watch.clock, "certificate");
     }
-    if (code == DT_EXIT_OK)
-        dt_pipeline_expand(program->module);
     dt_text_free(&watch.differentiated);
     return code;
 }

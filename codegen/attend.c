@@ -488,7 +488,7 @@ static int64_t rows_of_block(int64_t n)
     return rows < n ? rows : n;
 }
 
-static void note_tiles(Tiling *g, const DtPlace *outputs, const bool *accumulates)
+static void note_tiles(Tiling *g, const DtPlace *outputs, const uint32_t *flags)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < g->func->ops.n; i++)
@@ -497,7 +497,7 @@ static void note_tiles(Tiling *g, const DtPlace *outputs, const bool *accumulate
     dt_note_words(g->e, 1, &n);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == OUTPUT)
-            dt_note_write(g->e, g->func->ops.at[i]->out[0], &outputs[i], accumulates[i] ? DT_NOTE_ADDS : 0);
+            dt_note_write(g->e, g->func->ops.at[i]->out[0], &outputs[i], flags[i]);
 }
 
 static void emit_tiles(Tiling *g)
@@ -508,6 +508,7 @@ static void emit_tiles(Tiling *g)
     DtPlace *outputs = DT_NEW_ARRAY(e->scratch, DtPlace, func->ops.n + 1);
     DtPlace *wanted = DT_NEW_ARRAY(e->scratch, DtPlace, func->ops.n + 1);
     bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1), *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
+    uint32_t *flags = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
     int64_t rows = rows_of_block(g->n_s);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
@@ -523,6 +524,7 @@ static void emit_tiles(Tiling *g)
             outputs[i] = dt_place_temporary(e, dt_type_with_dtype(value->type, DT_F32), value->name);
             accumulates[i] = false;
         }
+        flags[i] = accumulates[i] ? DT_NOTE_ADDS : DT_NOTE_ZEROED;
         if (!accumulates[i])
             dt_emit_zero(e, &outputs[i]);
         accumulates[i] = true;
@@ -531,7 +533,7 @@ static void emit_tiles(Tiling *g)
         DT_PUSH(e->arena, e->events,
                 ((DtEvent){.kind = DT_EVENT_LOOP, .span = g->call->span,
                            .loop = {.kind = DT_SCHED_LOOP, .reg = e->scope->reg + 1 + k, .step = 1, .count = g->counts[k]}}));
-    note_tiles(g, outputs, accumulates);
+    note_tiles(g, outputs, flags);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (g->part[i] == OUTPUT)
@@ -543,6 +545,8 @@ static void emit_tiles(Tiling *g)
         dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
         emit_block(g, buffers, outputs, accumulates);
     }
+    dt_note_op(e, DT_NOTE_BLOCK, NULL);
+    dt_note_words(e, 3, (int64_t[]){0, 0, 0});
     for (uint32_t k = g->n_loops; k-- > 0;)
         DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
     dt_emit_extend(e, begin);

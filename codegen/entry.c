@@ -430,6 +430,9 @@ static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
     dt_entry_begin(e);
     dt_entry_wanted(e, entry, entry->name, wanted);
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        if (wanted[i].accumulate)
+            dt_emit_zero(e, &wanted[i].place);
     dt_entry_body(e, entry, wanted);
     dt_entry_complete(e, entry, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)

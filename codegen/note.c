@@ -58,7 +58,7 @@ void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     uint32_t index = (uint32_t)(entry - e->module->entries.at);
     bool updates = strncmp(entry->name, "update", 6) == 0;
     word(e, DT_NOTE_ENTRY);
-    word(e, e->module->pipeline ? 0 : 1 + index);
+    word(e, e->module->pipeline && !strstr(entry->name, ".prologue") ? 0 : 1 + index); /* pieces may be shared */
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {
         const DtOp *op = entry->func->ops.at[i];
         if (op->kind == DT_OP_PARAM && has_slots(op->store))

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries of the plan: what memory holds when they begin, and what it must hold when they end.
+ *
+ *   step, eval    stores as they were; gradients and losses begin at zero, and are added up over micro-batches, then
+ *                 over ranks
+ *   update        stores and gradients; states take their next values
+ *   predict       inputs that somebody filled
+ *
+ * With a pipeline these call an entry per piece, whose walk takes for granted what plan_pipe.c then checks of the
+ * schedules of all stages together. */
+#include "verify/plan_internal.h"
+
+#include "base/intern.h"
+#include "plan/kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+static bool has_slots(const CertStore *store) { return is(store->kind, "saved") || is(store->kind, "channel"); }
+
+/* ---- where things are ---- */
+
+/* "grad.f3" of "step": the part of its name that its plan entry has in metrics. */
+static const char *run_of(const char *entry)
+{
+    static const char *const runs[] = {"grad", "eval", "predict", "update"};
+    for (size_t i = 0; i < DT_COUNT(runs); i++)
+        if (strncmp(entry, runs[i], strlen(runs[i])) == 0)
+            return i == 0 ? "step" : runs[i];
+    return entry;
+}
+
+static bool place_metric(PlanWalk *walk, const char *run, const char *name, PlanPlace *ret_place)
+{
+    const DtPlan *plan = walk->plan;
+    for (uint32_t i = 0; i < plan->n_metrics; i++) {
+        const DtPlanMetric *metric = &plan->metrics[i];
+        if (!dt_plan_on_stage(metric->stage, walk->stage) || !is(dt_plan_str(plan, metric->name), name) ||
+            !is(dt_plan_str(plan, metric->entry), run))
+            continue;
+        *ret_place = (PlanPlace){.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
+        return true;
+    }
+    return dt_certplan_fail(walk, "result `%s` of `%s` has no record", name, run);
+}
+
+/* Where result number i of the entry has to be. */
+static bool place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, PlanPlace *ret_place)
+{
+    const CertResult *result = &frame->entry->results.at[i];
+    PlanPlace address = frame->slots[i];
+    if (!frame->has_slot[i] && result->store < 0 && !place_metric(walk, run_of(frame->entry->name), result->name, &address))
+        return false;
+    if (!frame->has_slot[i] && result->store >= 0)
+        address = walk->stores[result->store];
+    *ret_place = (PlanPlace){.rank = 0};
+    dt_certplan_dense(walk, dt_certplan_type(frame, frame->func->results.at[i]), ret_place);
+    if (result->store >= 0 && ret_place->bytes != address.bytes && address.bytes)
+        return dt_certplan_fail(walk, "store %s has %lld bytes, its result %lld", walk->program->stores.at[result->store].path,
+                                (long long)address.bytes, (long long)ret_place->bytes);
+    ret_place->arena = address.arena;
+    ret_place->base = address.base;
+    memcpy(ret_place->reg, address.reg, sizeof address.reg);
+    return true;
+}
+
+static bool accumulates(const PlanWalk *walk, const CertResult *result)
+{
+    return result->accumulate && (walk->plan->meta->pipeline || (walk->first_device && walk->program->size[0] > 1));
+}
+
+/* Device axes over which a result is summed when the entry has run all micro-batches. */
+static uint32_t sum_of(const PlanWalk *walk, const CertType *type, int store)
+{
+    uint32_t later = store >= 0 ? walk->program->stores.at[store].type->partial : 0;
+    return (uint32_t)(type->partial & ~later) >> walk->first_device;
+}
+
+/* ---- entries ---- */
+
+static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
+{
+    *ret_place = (PlanPlace){.arena = (uint32_t)dt_certplan_word(walk), .size = 1};
+    ret_place->base = dt_certplan_signed(walk);
+    int64_t step = dt_certplan_signed(walk);
+    uint64_t reg = step ? dt_certplan_word(walk) : 0;
+    if (reg < DT_PLAN_ARG_REGS)
+        ret_place->reg[reg] = step;
+}
+
+static const CertEntry *find_entry(PlanWalk *walk, uint64_t number)
+{
+    const CertProgram *program = walk->program;
+    const char *name = dt_plan_str(walk->plan, walk->at_entry->name);
+    if (number)
+        return number <= program->entries.n ? &program->entries.at[number - 1] : NULL;
+    for (uint32_t i = 0; i < program->entries.n; i++) {
+        const CertEntry *entry = &program->entries.at[i];
+        size_t n = strlen(name);
+        if ((is(entry->name, name) || (is(name, "update") && strncmp(entry->name, name, n) == 0)) &&
+            entry->stage == (int)walk->stage)
+            return entry;
+    }
+    return NULL;
+}
+
+/* A place that several entries know by a name or store is the same in all of them. */
+static bool agree(PlanWalk *walk, const char *name, const PlanPlace *place)
+{
+    for (struct PlanNamed *named = walk->named; named; named = named->next)
+        if (named->name == name && named->stage == walk->stage)
+            return dt_certplan_same(&named->place, place) || dt_certplan_fail(walk, "`%s` moves", name);
+    struct PlanNamed *named = DT_NEW(walk->arena, struct PlanNamed);
+    *named = (struct PlanNamed){name, walk->stage, *place, walk->named};
+    walk->named = named;
+    return true;
+}
+
+static bool take_store(PlanWalk *walk, int store, PlanPlace *place)
+{
+    dt_certplan_dense(walk, walk->program->stores.at[store].type, place);
+    if (walk->stores[store].bytes && !dt_certplan_same(&walk->stores[store], place))
+        return dt_certplan_fail(walk, "`%s` moves", walk->program->stores.at[store].path);
+    walk->stores[store] = *place;
+    return true;
+}
+
+/* What a piece of a pipeline finds in slots. */
+static bool hold_param(PlanWalk *walk, const CertOp *op)
+{
+    PlanPlace place;
+    read_slot(walk, &place);
+    if (!take_store(walk, op->store, &place))
+        return false;
+    dt_certplan_hold(walk, PLAN_STORE, &place)->id = op->store;
+    return dt_certplan_uses(walk, op->store, false);
+}
+
+static bool hold_input(PlanWalk *walk, const CertOp *op)
+{
+    PlanPlace place;
+    read_slot(walk, &place);
+    dt_certplan_dense(walk, op->types[0], &place);
+    if (!agree(walk, op->text, &place))
+        return false;
+    if (walk->entries.n == 0) { /* else an entry before this one in the plan's has left it there */
+        dt_certplan_hold(walk, PLAN_INPUT, &place)->name = op->text;
+        dt_certplan_needs(walk, op->text);
+    }
+    return true;
+}
+
+static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
+{
+    const CertResult *result = &frame->entry->results.at[i];
+    const CertStore *store = result->store >= 0 ? &walk->program->stores.at[result->store] : NULL;
+    bool slots = store && has_slots(store), named = !store && result->name[0] == '@';
+    bool state = store && is(store->kind, "state") && strncmp(frame->entry->name, "update", 6) != 0;
+    frame->has_slot[i] = slots || named || state;
+    if (frame->has_slot[i])
+        read_slot(walk, &frame->slots[i]);
+    if (slots && (!take_store(walk, result->store, &frame->slots[i]) || !dt_certplan_uses(walk, result->store, true)))
+        return false;
+    PlanPlace place;
+    if (!walk->plan->meta->pipeline || !accumulates(walk, result) || strstr(frame->entry->name, ".prologue"))
+        return true;
+    if (!place_result(walk, frame, i, &place))
+        return false;
+    dt_certplan_hold(walk, PLAN_ZERO, &place);
+    const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
+    dt_certplan_adds(walk, &place, sum_of(walk, type, result->store), result->store, type);
+    return true;
+}
+
+bool dt_certplan_begin(PlanWalk *walk)
+{
+    const CertEntry *entry = find_entry(walk, dt_certplan_word(walk));
+    const CertFunc *func = entry ? entry->func : NULL;
+    if (!func || entry->results.n != func->results.n || (entry->stage >= 0 && entry->stage != (int)walk->stage))
+        return dt_certplan_fail(walk, "a note names no entry of the program");
+    if (walk->entries.n && !dt_certplan_finish(walk, walk->entries.at[walk->entries.n - 1]))
+        return false;
+    PlanFrame *frame = dt_certplan_push(walk, PLAN_ENTRY, func, NULL);
+    frame->entry = entry;
+    frame->slots = DT_NEW_ARRAY(walk->arena, PlanPlace, entry->results.n + 1);
+    frame->has_slot = DT_NEW_ARRAY(walk->arena, bool, entry->results.n + 1);
+    for (uint32_t i = 0; i < func->ops.n && !walk->problem->len; i++) {
+        const CertOp *op = func->ops.at[i];
+        if (is(op->kind, "param") && op->store >= 0 && has_slots(&walk->program->stores.at[op->store]))
+            hold_param(walk, op);
+        else if (is(op->kind, "input") && op->text[0] == '@' && strchr(op->text, '.'))
+            hold_input(walk, op);
+    }
+    for (uint32_t i = 0; i < entry->results.n && !walk->problem->len; i++)
+        take_result(walk, frame, i);
+    DT_PUSH(walk->arena, walk->entries, frame);
+    return !walk->problem->len;
+}
+
+/* Every result is where it belongs, complete. */
+bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
+{
+    walk->inst = NULL;
+    if (frame->finished)
+        return true;
+    frame->finished = true;
+    for (uint32_t i = 0; i < frame->entry->results.n; i++) {
+        const CertResult *result = &frame->entry->results.at[i];
+        const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
+        const char *what = result->store >= 0 ? walk->program->stores.at[result->store].path : result->name;
+        PlanFound found[PLAN_FINDS];
+        PlanPlace place;
+        if (!place_result(walk, frame, i, &place))
+            return false;
+        bool piece = walk->plan->meta->pipeline && !strstr(frame->entry->name, ".prologue");
+        uint32_t sum = piece || strncmp(frame->entry->name, "update", 6) == 0 ? 0 : sum_of(walk, type, result->store);
+        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], found);
+        bool there = false;
+        for (uint32_t k = 0; k < n; k++)
+            there = there || (found[k].added == accumulates(walk, result) && found[k].summed == sum &&
+                              dt_certplan_alike(&found[k].place, &place));
+        if (!there)
+            return dt_certplan_fail(walk, "result `%s` is not where it belongs%s", what,
+                                    !n ? ", nor elsewhere" : found[0].summed != sum ? ", or not summed over its ranks" : "");
+        if (result->store < 0 && result->name[0] == '@') {
+            if (!agree(walk, result->name, &place))
+                return false;
+            dt_certplan_hold(walk, PLAN_INPUT, &place)->name = result->name;
+        } else if (frame->has_slot[i] && is(walk->program->stores.at[result->store].kind, "state")) {
+            walk->shadows[result->store] = place;
+        }
+    }
+    return true;
+}
+
+bool dt_certplan_has_input(const PlanWalk *walk, const char *name)
+{
+    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
+        for (uint32_t i = 0; i < walk->memory[a].n; i++)
+            if (walk->memory[a].at[i]->alive && walk->memory[a].at[i]->kind == PLAN_INPUT &&
+                walk->memory[a].at[i]->name == name)
+                return true;
+    return false;
+}
+
+/* ---- instructions of no op ---- */
+
+/* The result that has this store, or lies at this place. */
+static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place, uint32_t *ret_sum,
+                        const CertType **ret_type)
+{
+    for (uint32_t f = walk->entries.n; f-- > 0;) {
+        const PlanFrame *frame = walk->entries.at[f];
+        for (uint32_t i = 0; i < frame->entry->results.n && !frame->finished; i++) {
+            if (frame->entry->results.at[i].store != store)
+                continue;
+            if (!place_result(walk, frame, i, ret_place))
+                return false;
+            if (store < 0 && !dt_certplan_same(ret_place, at))
+                continue;
+            *ret_type = dt_certplan_type(frame, frame->func->results.at[i]);
+            *ret_sum = sum_of(walk, *ret_type, store);
+            return true;
+        }
+    }
+    return dt_certplan_fail(walk, "a sum over ranks is of no result");
+}
+
+/* Marks what holds the result as summed, and forgets what else may lie there. */
+static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
+{
+    bool there = false;
+    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
+        PlanRegion *region = walk->memory[place->arena].at[i];
+        if (!region->alive || !dt_certplan_meets(walk, &region->place, place))
+            continue;
+        if ((region->kind == PLAN_VALUE || region->kind == PLAN_ADDED) && !region->summed &&
+            dt_certplan_same(&region->place, place)) {
+            region->summed = sum;
+            there = true;
+        } else if (region->kind != PLAN_STORE) {
+            region->alive = false;
+        }
+    }
+    return there;
+}
+
+bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
+{
+    static const char *const reduces[] = {"sum", "max", "min"};
+    PlanPlace all, place;
+    uint64_t n = dt_certplan_word(walk);
+    int64_t end = 0, begin = 0;
+    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &all);
+    if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || n == 0 ||
+        inst->count * dt_kinds_size(inst->dtype) != all.bytes)
+        return dt_certplan_fail(walk, "a sum over ranks of %lld elements", (long long)inst->count);
+    for (uint64_t i = 0; i < n; i++) {
+        int store = (int)dt_certplan_word(walk) - 1;
+        const CertType *type = NULL;
+        uint32_t sum = 0;
+        if (store >= (int)walk->program->stores.n)
+            return dt_certplan_fail(walk, "a note names no store");
+        if (dt_certplan_has_called(walk)) {
+            if (!dt_certplan_added(walk, store, &all, &place, &sum, &type))
+                return false;
+        } else if (!find_result(walk, store, &all, &place, &sum, &type) || !mark(walk, &place, sum)) {
+            return dt_certplan_fail(walk, "what is summed over ranks is not there, or was summed before");
+        }
+        if (!dt_certplan_group(walk, inst, sum, 0))
+            return false;
+        if (!is(dt_kinds_name(inst->dtype), type->dtype) || (type->pending && !is(reduces[inst->reduce], type->pending)) ||
+            place.arena != all.arena || (i ? place.base - end < 0 || place.base - end >= DT_PLAN_ALIGN : place.base != all.base))
+            return dt_certplan_fail(walk, "results are summed as what they are not");
+        begin = i ? begin : place.base;
+        end = place.base + place.bytes;
+    }
+    return all.base + all.bytes - end < DT_PLAN_ALIGN && all.base + all.bytes >= end
+               ? true
+               : dt_certplan_fail(walk, "a sum over ranks ends where its results do not");
+}
+
+bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst)
+{
+    uint64_t store = dt_certplan_word(walk);
+    PlanPlace to, from;
+    if (store >= walk->program->stores.n || inst->kind != DT_INST_COPY)
+        return dt_certplan_fail(walk, "a note names no state");
+    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &to);
+    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg + 1], &from);
+    if (!walk->shadows[store].bytes || !dt_certplan_same(&to, &walk->stores[store]) || inst->count != to.bytes ||
+        !dt_certplan_same(&from, &walk->shadows[store]))
+        return dt_certplan_fail(walk, "state %s does not take its next value", walk->program->stores.at[store].path);
+    dt_certplan_spoil(walk, &to, false);
+    dt_certplan_hold(walk, PLAN_STORE, &walk->stores[store])->id = (int64_t)store;
+    walk->taken[store] = true;
+    return true;
+}
+
+static const CertType *input_type(const PlanWalk *walk, const char *name)
+{
+    for (uint32_t e = 0; e < walk->program->entries.n; e++) {
+        const CertFunc *func = walk->program->entries.at[e].func;
+        for (uint32_t i = 0; func && i < func->ops.n; i++)
+            if (is(func->ops.at[i]->kind, "input") && is(func->ops.at[i]->text, name))
+                return func->ops.at[i]->types[0];
+    }
+    return NULL;
+}
+
+/* The rows of a batch that a rank reads, from the splits of the first axis. */
+static bool reads_rows(PlanWalk *walk, const DtPlanArg *args, const CertType *type)
+{
+    PlanPlace first, want = {.bytes = 0};
+    const CertAxis *axis = &type->axes[0];
+    int64_t step = axis->extent;
+    dt_certplan_arg(walk, &args[0], &first);
+    first.arena = 0, first.bytes = 0;
+    for (uint32_t s = 0; s < axis->n; s++) {
+        uint32_t m = axis->split[s];
+        step /= walk->program->size[m];
+        *(m < walk->first_device ? &want.reg[0] : &want.coord[m - walk->first_device]) += step;
+    }
+    return (args[0].kind == DT_ARG_INTEGER && dt_certplan_same(&first, &want) && args[1].base == step) ||
+           dt_certplan_fail(walk, "other rows are read than the rank has");
+}
+
+bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
+{
+    const DtPlan *plan = walk->plan;
+    const DtPlanReader *reader = &plan->readers[inst->ref];
+    bool eval = strncmp(dt_plan_str(plan, walk->at_entry->name), "eval", 4) == 0;
+    if (reader->is_eval != eval || inst->n_args != reader->n_inputs + 2)
+        return dt_certplan_fail(walk, "the reader is not of this entry");
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
+        const DtPlanInput *input = &plan->inputs[reader->first_input + i];
+        const char *name = dt_intern(dt_plan_str(plan, input->name));
+        const CertType *type = input_type(walk, name);
+        PlanPlace place, want = {.arena = input->arena, .base = input->offset};
+        dt_certplan_arg(walk, &plan->args[inst->first_arg + i], &place);
+        want.bytes = place.bytes;
+        if (type)
+            dt_certplan_dense(walk, type, &want);
+        if (!dt_certplan_same(&place, &want))
+            return dt_certplan_fail(walk, "input %s is read to where it does not belong", name);
+        if (type && !reads_rows(walk, &plan->args[inst->first_arg + reader->n_inputs], type))
+            return false;
+        dt_certplan_spoil(walk, &want, false);
+        dt_certplan_hold(walk, PLAN_INPUT, &want)->name = name;
+    }
+    return true;
+}
+
+/* ---- one plan entry ---- */
+
+static void hold_inputs(PlanWalk *walk, bool all)
+{
+    static const char *const scalars[] = {"@lr", "@bias1", "@bias2", "@loss_scale"};
+    const DtPlan *plan = walk->plan;
+    for (uint32_t i = 0; i < plan->n_scalars; i++) {
+        PlanPlace place = {.arena = plan->scalars[i].arena, .base = plan->scalars[i].offset, .bytes = 4, .size = 1};
+        dt_certplan_hold(walk, PLAN_INPUT, &place)->name = dt_intern(scalars[plan->scalars[i].kind]);
+    }
+    for (uint32_t i = 0; all && i < plan->n_inputs; i++) {
+        const char *name = dt_intern(dt_plan_str(plan, plan->inputs[i].name));
+        const CertType *type = input_type(walk, name);
+        PlanPlace place = {.arena = plan->inputs[i].arena, .base = plan->inputs[i].offset};
+        if (!type)
+            continue;
+        dt_certplan_dense(walk, type, &place);
+        dt_certplan_hold(walk, PLAN_INPUT, &place)->name = name;
+    }
+}
+
+/* Stores that are no results hold what they held; every state took its next value. */
+static bool keeps_stores(PlanWalk *walk)
+{
+    bool updates = strncmp(dt_plan_str(walk->plan, walk->at_entry->name), "update", 6) == 0;
+    for (uint32_t i = 0; updates && i < walk->program->stores.n; i++)
+        if (walk->shadows[i].bytes && !walk->taken[i])
+            return dt_certplan_fail(walk, "state %s keeps its old value", walk->program->stores.at[i].path);
+    for (uint32_t i = 0; i < walk->n_kept; i++) {
+        const PlanRegion *region = walk->kept[i];
+        if (!region->alive && !walk->is_result[region->id] && !(updates && walk->taken[region->id]))
+            return dt_certplan_fail(walk, "store %s is overwritten", walk->program->stores.at[region->id].path);
+    }
+    return true;
+}
+
+static void begin_entry(PlanWalk *walk, uint32_t number)
+{
+    const DtPlanEntry *entry = &walk->plan->entries[number];
+    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
+        walk->memory[a].n = 0;
+    walk->at_entry = entry;
+    walk->inst = NULL;
+    walk->frame = NULL;
+    walk->entries.n = walk->carried.n = 0;
+    walk->depth = 0;
+    walk->carries = walk->tiles.open = false;
+    memset(walk->count, 0, sizeof walk->count);
+    memset(walk->open, 0, sizeof walk->open);
+    memset(walk->taken, 0, walk->program->stores.n);
+    memset(walk->is_result, 0, walk->program->stores.n);
+    for (uint32_t i = 0; i < walk->n_kept; i++) {
+        walk->kept[i]->alive = true;
+        DT_PUSH(walk->arena, walk->memory[walk->kept[i]->place.arena], walk->kept[i]);
+    }
+    hold_inputs(walk, strncmp(dt_plan_str(walk->plan, entry->name), "predict", 7) == 0);
+}
+
+static bool prove_entry(PlanWalk *walk, uint32_t number)
+{
+    begin_entry(walk, number);
+    if (!dt_certplan_enter(walk, number) || !dt_certplan_walk(walk, walk->at_entry, &walk->plan->notes[number]))
+        return false;
+    for (uint32_t f = 0; f < walk->entries.n; f++) {
+        const CertEntry *entry = walk->entries.at[f]->entry;
+        if (!dt_certplan_finish(walk, walk->entries.at[f]))
+            return false;
+        for (uint32_t i = 0; i < entry->results.n; i++)
+            if (entry->results.at[i].store >= 0)
+                walk->is_result[entry->results.at[i].store] = true;
+    }
+    return dt_certplan_leave(walk, number) && keeps_stores(walk);
+}
+
+/* ---- stores of a stage ---- */
+
+typedef struct Known {
+    const char *path;
+    int64_t first; /* iteration of its loop */
+    uint32_t kind, record;
+} Known;
+
+static int by_path(const void *a, const void *b)
+{
+    const Known *x = a, *y = b;
+    if (x->path != y->path)
+        return (uintptr_t)x->path < (uintptr_t)y->path ? -1 : 1;
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return x->kind < y->kind ? -1 : x->kind > y->kind;
+}
+
+static uint32_t kind_of(const CertStore *store)
+{
+    static const char *const kinds[] = {"param", "state", "grad", "moment1", "moment2", "saved", "channel", "master", "next"};
+    uint32_t kind = 0;
+    while (kind < DT_COUNT(kinds) && !is(kinds[kind], store->kind))
+        kind++;
+    return kind;
+}
+
+static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
+{
+    const DtPlan *plan = walk->plan;
+    Known *known = DT_NEW_ARRAY(walk->arena, Known, plan->n_stores + 1);
+    *ret_n = 0;
+    for (uint32_t i = 0; i < plan->n_stores; i++) {
+        const DtPlanStore *store = &plan->stores[i];
+        if (dt_plan_on_stage(store->stage, walk->stage))
+            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)),
+                                        store->n_axes ? plan->axes[store->first_axis].first : 0, store->kind, i};
+    }
+    qsort(known, *ret_n, sizeof *known, by_path);
+    return known;
+}
+
+/* The memory of a store: its own record's, or its first member's. */
+static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number, uint32_t member)
+{
+    const CertStore *store = &walk->program->stores.at[number], *named = &walk->program->stores.at[member];
+    Known key = {named->path, named->first, kind_of(named), 0};
+    const Known *found = bsearch(&key, known, n, sizeof key, by_path);
+    if (!found)
+        return dt_certplan_fail(walk, "store %s has no record", named->path);
+    const DtPlanStore *record = &walk->plan->stores[found->record];
+    PlanPlace *place = &walk->stores[number];
+    *place = (PlanPlace){.arena = record->arena, .base = record->offset};
+    dt_certplan_dense(walk, store->type, place);
+    return place->bytes == record->bytes || dt_certplan_fail(walk, "store %s has %lld bytes of %lld", named->path,
+                                                             (long long)record->bytes, (long long)place->bytes);
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const PlanPlace *x = &(*(PlanRegion *const *)a)->place, *y = &(*(PlanRegion *const *)b)->place;
+    if (x->arena != y->arena)
+        return x->arena < y->arena ? -1 : 1;
+    return x->base < y->base ? -1 : x->base > y->base;
+}
+
+/* Memory of the stage's stores, each its own. */
+static bool place_stores(PlanWalk *walk)
+{
+    const CertProgram *program = walk->program;
+    uint32_t n;
+    const Known *known = list_records(walk, &n);
+    walk->n_kept = 0;
+    for (uint32_t i = 0; i < program->stores.n; i++) {
+        const CertStore *store = &program->stores.at[i];
+        walk->stores[i].bytes = walk->shadows[i].bytes = 0;
+        if (has_slots(store) || store->bucket >= 0 || (store->stage >= 0 && store->stage != (int)walk->stage))
+            continue;
+        if (!place_store(walk, known, n, i, store->members >= 0 ? (uint32_t)store->members : i))
+            return false;
+        PlanRegion *region = DT_NEW(walk->arena, PlanRegion);
+        *region = (PlanRegion){.kind = PLAN_STORE, .place = walk->stores[i], .id = i};
+        walk->kept[walk->n_kept++] = region;
+    }
+    qsort(walk->kept, walk->n_kept, sizeof *walk->kept, by_address);
+    for (uint32_t i = 1; i < walk->n_kept; i++) {
+        const PlanPlace *a = &walk->kept[i - 1]->place, *b = &walk->kept[i]->place;
+        if (a->arena == b->arena && b->base < a->base + a->bytes)
+            return dt_certplan_fail(walk, "stores %s and %s overlap", program->stores.at[walk->kept[i - 1]->id].path,
+                                    program->stores.at[walk->kept[i]->id].path);
+    }
+    return true;
+}
+
+/* ---- the whole ---- */
+
+static bool has_mesh(PlanWalk *walk)
+{
+    const CertProgram *program = walk->program;
+    walk->first_device = program->n_mesh && program->time & 1 ? 1 : 0;
+    bool good = walk->plan->n_mesh == program->n_mesh - walk->first_device;
+    for (uint32_t m = 0; good && m < walk->plan->n_mesh; m++)
+        good = walk->plan->mesh[m].size == program->size[m + walk->first_device] &&
+               is(dt_plan_str(walk->plan, walk->plan->mesh[m].name), program->mesh[m + walk->first_device]);
+    return good || dt_certplan_fail(walk, "the plan's mesh is not the program's");
+}
+
+bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem)
+{
+    CertProgram program;
+    PlanWalk *walk = DT_NEW(arena, PlanWalk);
+    *walk = (PlanWalk){.arena = arena, .plan = plan, .program = &program, .problem = ret_problem};
+    if (!dt_certtext_read(arena, final, &program, ret_problem) || !has_mesh(walk))
+        return false;
+    if (!plan->n_logical || plan->n_notes != plan->n_entries)
+        return dt_certplan_fail(walk, "the plan has no notes");
+    walk->stores = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
+    walk->shadows = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
+    walk->taken = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
+    walk->is_result = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
+    walk->kept = DT_NEW_ARRAY(arena, PlanRegion *, program.stores.n + 1);
+    for (walk->stage = 0; walk->stage < dt_plan_stages(plan); walk->stage++) {
+        if (!place_stores(walk))
+            return false;
+        for (uint32_t i = 0; i < plan->n_entries; i++)
+            if (dt_plan_on_stage(plan->entries[i].stage, walk->stage) && !prove_entry(walk, i))
+                return false;
+    }
+    walk->at_entry = NULL;
+    return dt_certplan_queues(walk);
+}

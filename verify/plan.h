@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan certificate: an independent check that a plan's instructions are the final program, whose text
+ * verify/cert.h proves to mean the serial one. It reads that text, the plan's records, and its notes (plan/notes.h),
+ * and knows nothing of the code generator. Each entry is walked once with its registers as unknowns:
+ *
+ *  - what is read lies where it is read: the argument's address, length and steps per register and coordinate
+ *    are those of the value's place, and nothing that may overlap was written since;
+ *  - every op whose value is needed was done, once, of its operands, and before they were used;
+ *  - a collective has the group, count, dtype, reduction and blocks of its op;
+ *  - stores, slots and named results hold the entry's results at its end, and other stores what they held;
+ *  - on all stages of a pipeline together: slots hold the micro-batch that is read, channels pair, queues drain.
+ *
+ * Nothing is believed of a note but what the checks confirm. What is trusted: that a kernel computes the ops that its
+ * note lists, of arguments that lie as the note says (tests compare kernels with the interpreter), also where it
+ * writes over an operand; that attention may be cut into blocks of queries, with keys up to the last one that the
+ * mask leaves; that the notes' and text's names of ops agree with their meaning (the other certificate). */
+#ifndef DT_VERIFY_PLAN_H
+#define DT_VERIFY_PLAN_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+#include <stdbool.h>
+
+/* True if the plan does what the final program (NUL-terminated IR text) says. Otherwise ret_problem says
+ * where it does not (entry, instruction, source line). The plan has passed dt_check_plan. */
+bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives: group, count, dtype, reduction, and the blocks that members exchange, derived anew from the types and
+ * places of operand and result. */
+#include "verify/plan_internal.h"
+
+#include "plan/kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Block {
+    int64_t extent, to, from;
+} Block;
+
+typedef struct Blocks {
+    Block at[CERT_RANK];
+    uint32_t n;
+    int64_t to[CERT_MESH], from[CERT_MESH]; /* per coordinate */
+} Blocks;
+
+bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages)
+{
+    const DtPlanGroup *group = &walk->plan->groups[inst->ref];
+    uint32_t n = dt_plan_stages(walk->plan);
+    uint64_t all = n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+    bool some = stages != 0 && stages != all;
+    return (group->mask == mask && group->stages == (some ? stages : 0)) ||
+           dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %llx, not %x, %llx", inst->ref, group->mask,
+                            (unsigned long long)group->stages, mask, (unsigned long long)stages);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const Block *x = a, *y = b;
+    if (x->to != y->to)
+        return x->to > y->to ? -1 : 1;
+    return x->from > y->from ? -1 : x->from < y->from;
+}
+
+static void normal(Blocks *blocks)
+{
+    uint32_t used = 0;
+    qsort(blocks->at, blocks->n, sizeof blocks->at[0], by_place);
+    for (uint32_t i = 0; i < blocks->n; i++) {
+        const Block next = blocks->at[i];
+        Block *last = used ? &blocks->at[used - 1] : NULL;
+        if (last && last->to == next.to * next.extent && last->from == next.from * next.extent)
+            *last = (Block){last->extent * next.extent, next.to, next.from};
+        else if (next.extent > 1)
+            blocks->at[used++] = next;
+    }
+    blocks->n = used;
+}
+
+static int64_t stride_of(const PlanPlace *place, const char *axis)
+{
+    for (uint32_t d = 0; d < place->rank; d++)
+        if (place->axis[d] == axis)
+            return place->stride[d];
+    return 0;
+}
+
+/* Where splits of `longer` that `shorter` lacks move a block. */
+static void add_moves(const PlanWalk *walk, const CertAxis *longer, uint32_t n_shorter, int64_t stride, int64_t *coords)
+{
+    int64_t step = longer->extent;
+    for (uint32_t s = 0; s < longer->n; s++) {
+        step /= walk->program->size[longer->split[s]];
+        if (s >= n_shorter && longer->split[s] >= walk->first_device)
+            coords[longer->split[s] - walk->first_device] += step * stride;
+    }
+}
+
+static bool wanted_blocks(PlanWalk *walk, const CertOp *op, const PlanPlace *to, const PlanPlace *from, Blocks *ret_blocks)
+{
+    const CertType *x = dt_certplan_type(walk->frame, op->in[0]), *y = op->types[0];
+    *ret_blocks = (Blocks){.n = 0};
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const CertAxis *a = &x->axes[i], *b = dt_certtext_axis(y, a->name);
+        if (!b || x->rank != y->rank)
+            return false;
+        int64_t mine = dt_certplan_local(walk, x, i), theirs = dt_certplan_local(walk, y, (uint32_t)(b - y->axes));
+        int64_t there = stride_of(to, a->name), here = stride_of(from, a->name);
+        ret_blocks->at[ret_blocks->n++] = (Block){mine < theirs ? mine : theirs, there, here};
+        add_moves(walk, a, b->n, there, ret_blocks->to);
+        add_moves(walk, b, a->n, here, ret_blocks->from);
+    }
+    normal(ret_blocks);
+    return true;
+}
+
+static bool recorded_blocks(PlanWalk *walk, const DtPlanInst *inst, Blocks *ret_blocks)
+{
+    const DtPlan *plan = walk->plan;
+    *ret_blocks = (Blocks){.n = 1, .at = {{inst->count, 1, 1}}};
+    if (inst->blocks == 0) { /* one after the other in the order of members */
+        int64_t *moves = inst->kind == DT_INST_ALL_GATHER ? ret_blocks->to : ret_blocks->from, step = inst->count;
+        if (inst->kind == DT_INST_ALL_TO_ALL)
+            return false;
+        for (uint32_t m = plan->n_mesh; m-- > 0;)
+            if (plan->groups[inst->ref].mask >> m & 1) {
+                moves[m] = step;
+                step *= plan->mesh[m].size;
+            }
+        return true;
+    }
+    const DtPlanBlocks *record = &plan->blocks[inst->blocks - 1];
+    ret_blocks->n = record->n_dims;
+    int64_t count = 1;
+    for (uint32_t d = 0; d < record->n_dims; d++) {
+        ret_blocks->at[d] = (Block){record->extent[d], record->to[d], record->from[d]};
+        count *= record->extent[d];
+    }
+    for (uint32_t c = 0; c < DT_PLAN_COORDS; c++) {
+        ret_blocks->to[record->coord_axis[c]] += record->to_coord[c];
+        ret_blocks->from[record->coord_axis[c]] += record->from_coord[c];
+    }
+    normal(ret_blocks);
+    return record->group == inst->ref && count == inst->count;
+}
+
+static bool exchanges(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to, const PlanPlace *from)
+{
+    Blocks want, have;
+    bool good = wanted_blocks(walk, op, to, from, &want) && recorded_blocks(walk, inst, &have);
+    if (good && inst->blocks == 0)
+        normal(&have);
+    good = good && want.n == have.n && memcmp(want.at, have.at, want.n * sizeof want.at[0]) == 0;
+    for (uint32_t m = 0; good && m < walk->plan->n_mesh; m++) /* along an axis of size 1 nothing moves */
+        good = walk->plan->mesh[m].size == 1 || (want.to[m] == have.to[m] && want.from[m] == have.from[m]);
+    return good || dt_certplan_fail(walk, "`%s` exchanges other blocks", op->kind);
+}
+
+/* Both lie alike, without gaps. */
+static bool moves_all(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to, const PlanPlace *from)
+{
+    int64_t elements = 1;
+    bool good = to->rank == from->rank && to->dtype == from->dtype;
+    for (uint32_t d = 0; good && d < to->rank; d++) {
+        elements *= to->extent[d];
+        good = to->axis[d] == from->axis[d] && to->extent[d] == from->extent[d] &&
+               (to->extent[d] == 1 || to->stride[d] == from->stride[d]);
+    }
+    return (good && elements == inst->count && elements * to->size == to->bytes) ||
+           dt_certplan_fail(walk, "`%s` of %lld elements is not of the whole value", op->kind, (long long)inst->count);
+}
+
+bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to, const PlanPlace *from)
+{
+    static const struct { const char *kind; DtPlanInstKind inst; bool blocks, reduces; } rows[] = {
+        {"all_reduce", DT_INST_ALL_REDUCE, false, true},  {"all_gather", DT_INST_ALL_GATHER, true, false},
+        {"reduce_scatter", DT_INST_REDUCE_SCATTER, true, true}, {"all_to_all", DT_INST_ALL_TO_ALL, true, false},
+        {"shift", DT_INST_SHIFT, false, false}, {"shift", DT_INST_SHIFT_BACK, false, false}};
+    size_t row = 0;
+    bool back = strstr(op->attributes, "reverse") != NULL;
+    while (row < DT_COUNT(rows) && (rows[row].inst != (DtPlanInstKind)inst->kind || strcmp(rows[row].kind, op->kind) != 0))
+        row++;
+    if (row == DT_COUNT(rows) || back != (inst->kind == DT_INST_SHIFT_BACK))
+        return dt_certplan_fail(walk, "`%s` is not `%s`", dt_kinds_inst(inst->kind), op->kind);
+    const CertType *x = dt_certplan_type(walk->frame, op->in[0]);
+    static const char *const reduces[] = {"sum", "max", "min"};
+    const char *reduce = rows[row].reduces && x->partial && x->pending ? x->pending : "sum";
+    if (strcmp(dt_kinds_name(inst->dtype), to->dtype) != 0 || to->dtype != from->dtype ||
+        strcmp(reduces[inst->reduce], reduce) != 0)
+        return dt_certplan_fail(walk, "`%s` of %s by %s", op->kind, dt_kinds_name(inst->dtype), reduces[inst->reduce]);
+    if (!dt_certplan_group(walk, inst, (uint32_t)op->mesh >> walk->first_device, op->stages))
+        return false;
+    return rows[row].blocks ? exchanges(walk, op, inst, to, from) : moves_all(walk, op, inst, to, from);
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One instruction: it reads values where they are, does ops whose operands those are, and writes their results. */
+#include "verify/plan_internal.h"
+
+#include "base/intern.h"
+#include "plan/kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 256 }; /* ops and arguments of an instruction */
+
+/* ---- memory ---- */
+
+PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place)
+{
+    PlanRegion *region = DT_NEW(walk->arena, PlanRegion);
+    *region = (PlanRegion){.kind = kind, .place = *place, .alive = true, .depth = walk->depth, .id = -1};
+    if (place->arena < DT_COUNT(walk->memory))
+        DT_PUSH(walk->arena, walk->memory[place->arena], region);
+    return region;
+}
+
+PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added)
+{
+    PlanRegion *region = dt_certplan_hold(walk, added ? PLAN_ADDED : PLAN_VALUE, place);
+    region->next = frame->regions[value];
+    frame->regions[value] = region;
+    return region;
+}
+
+/* Sums stand on zeros that were there before: those stay `ahead` of a loop, and its instructions look again. */
+void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
+{
+    if (written->arena >= DT_COUNT(walk->memory))
+        return;
+    uint32_t n = 0, n_old = walk->memory[written->arena].n;
+    PlanRegion **at = walk->memory[written->arena].at;
+    for (uint32_t i = 0; i < n_old; i++) {
+        PlanRegion *region = at[i];
+        if (region->alive && !(ahead && (region->kind == PLAN_ZERO || region->kind == PLAN_ADDED)) &&
+            dt_certplan_meets(walk, &region->place, written))
+            region->alive = false;
+        if (region->alive)
+            at[n++] = region;
+    }
+    walk->memory[written->arena].n = n;
+}
+
+bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth)
+{
+    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
+        const PlanRegion *region = walk->memory[place->arena].at[i];
+        if (region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
+            dt_certplan_contains(walk, &region->place, place))
+            return true;
+    }
+    return false;
+}
+
+bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place, uint32_t depth)
+{
+    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
+        const PlanRegion *region = walk->memory[place->arena].at[i];
+        if (region->alive && region->kind == PLAN_ADDED && region->depth <= depth &&
+            dt_certplan_meets(walk, &region->place, place))
+            return true;
+    }
+    return false;
+}
+
+/* ---- the present instruction ---- */
+
+typedef struct Write {
+    uint32_t value, flags;
+    PlanPlace place;
+} Write;
+
+typedef struct Doing {
+    const DtPlanInst *inst;
+    const CertOp *ops[MOST];
+    uint32_t n_ops;
+    uint32_t read[MOST];         /* values */
+    const DtPlanArg *from[MOST];
+    PlanPlace first, second;     /* of the first two read values */
+    uint32_t n_read;
+    Write *writes;
+    uint32_t n_writes;
+} Doing;
+
+static const CertOp *op_of(const Doing *doing, const CertOp *op)
+{
+    for (uint32_t i = 0; op && i < doing->n_ops; i++)
+        if (doing->ops[i] == op)
+            return op;
+    return NULL;
+}
+
+/* In a block of attention: whether the value was made in it, and so lies as a block already. */
+static bool is_block(const PlanWalk *walk, uint32_t value)
+{
+    return walk->tiles.open && walk->tiles.mark[value] == walk->tiles.block;
+}
+
+static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place)
+{
+    PlanFound found[PLAN_FINDS];
+    PlanPlace place;
+    uint32_t n = dt_certplan_find(walk, walk->frame, value, found);
+    dt_certplan_arg(walk, arg, &place);
+    for (uint32_t i = 0; i < n; i++) {
+        if (walk->tiles.open && !is_block(walk, value))
+            dt_certplan_cut(walk, &found[i].place);
+        if (!found[i].added && !found[i].summed && dt_certplan_same(&found[i].place, &place)) {
+            *ret_place = found[i].place;
+            return true;
+        }
+    }
+    const CertOp *op = walk->frame->maker[value];
+    return dt_certplan_fail(walk, "an argument does not hold value %u (%s) of function %s%s", value, op ? op->kind : "input",
+                            walk->frame->func->name, n ? ": it lies elsewhere" : ", which is not there");
+}
+
+static bool read_ops(PlanWalk *walk, Doing *doing)
+{
+    uint64_t n = dt_certplan_word(walk);
+    if (n > MOST)
+        return dt_certplan_fail(walk, "a note has too many ops");
+    for (uint64_t i = 0; i < n; i++) {
+        const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
+        if (!op)
+            return false;
+        bool again = walk->tiles.open ? walk->tiles.mark[op->first_out] == walk->tiles.block
+                                      : walk->frame->done[op->first_out];
+        if (again)
+            return dt_certplan_fail(walk, "`%s` is done twice", op->kind);
+        walk->frame->done[op->first_out] = true;
+        if (walk->tiles.open)
+            for (uint32_t k = 0; k < op->n_out; k++)
+                walk->tiles.mark[op->first_out + k] = walk->tiles.block;
+        doing->ops[doing->n_ops++] = op;
+    }
+    return true;
+}
+
+bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place)
+{
+    for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < type->rank; i++)
+        place->stride[i] = (int64_t)dt_certplan_word(walk);
+    if (flags & DT_NOTE_DTYPE) {
+        const char *dtype = dt_kinds_name((uint32_t)dt_certplan_word(walk));
+        if (!dtype)
+            return dt_certplan_fail(walk, "a note names no dtype");
+        place->dtype = dt_intern(dtype);
+        place->size = dt_certplan_size(dtype);
+    }
+    return dt_certplan_spans(place) || dt_certplan_fail(walk, "elements of a value coincide");
+}
+
+/* What a note says of where a result goes: the argument's address, the value's axes. */
+static bool read_layout(PlanWalk *walk, Write *write, const DtPlanArg *arg)
+{
+    const CertType *type = dt_certplan_type(walk->frame, write->value);
+    PlanPlace *place = &write->place;
+    PlanPlace shape = {.rank = 0};
+    dt_certplan_dense(walk, type, &shape);
+    if (walk->tiles.open)
+        dt_certplan_pack_block(walk, &shape);
+    if (!dt_certplan_layout(walk, type, write->flags, &shape))
+        return false;
+    if (dt_certplan_is_output(walk, write->value))
+        return dt_certplan_output(walk, write->value, arg, write->flags, place);
+    dt_certplan_arg(walk, arg, place);
+    int64_t bytes = place->bytes;
+    place->dtype = shape.dtype, place->size = shape.size, place->rank = shape.rank, place->bytes = shape.bytes;
+    memcpy(place->axis, shape.axis, sizeof shape.axis);
+    memcpy(place->extent, shape.extent, sizeof shape.extent);
+    memcpy(place->stride, shape.stride, sizeof shape.stride);
+    if (place->bytes != bytes)
+        return dt_certplan_fail(walk, "value %u has %lld bytes where %lld are written", write->value,
+                                (long long)place->bytes, (long long)bytes);
+    return true;
+}
+
+static bool read_args(PlanWalk *walk, Doing *doing)
+{
+    const DtPlanInst *inst = doing->inst;
+    if (inst->n_args > MOST)
+        return dt_certplan_fail(walk, "too many arguments");
+    doing->writes = DT_NEW_ARRAY(walk->arena, Write, inst->n_args + 1u);
+    for (uint32_t a = 0; a < inst->n_args; a++) {
+        const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
+        if (arg->kind != DT_ARG_ADDRESS) {
+            if (!dt_certplan_integer(walk, arg))
+                return false;
+            continue;
+        }
+        uint64_t word = dt_certplan_word(walk);
+        uint32_t value = (uint32_t)(word / DT_NOTE_FLAGS), flags = (uint32_t)(word % DT_NOTE_FLAGS);
+        if (word / DT_NOTE_FLAGS >= walk->frame->func->n_values)
+            return dt_certplan_fail(walk, "a note names no value");
+        if (arg->written) {
+            Write *write = &doing->writes[doing->n_writes++];
+            *write = (Write){.value = value, .flags = flags};
+            if (!read_layout(walk, write, arg))
+                return false;
+            continue;
+        }
+        PlanPlace place;
+        if (flags)
+            return dt_certplan_fail(walk, "an argument that is read has a note of a result");
+        if (!holds(walk, value, arg, &place))
+            return false;
+        if (doing->n_read < 2)
+            *(doing->n_read ? &doing->second : &doing->first) = place;
+        doing->read[doing->n_read] = value;
+        doing->from[doing->n_read++] = arg;
+    }
+    return true;
+}
+
+/* A collective in place reads what it overwrites. */
+static bool read_in_place(PlanWalk *walk, Doing *doing)
+{
+    if (doing->inst->kind != DT_INST_ALL_REDUCE || doing->inst->n_args != 1 || doing->n_ops != 1)
+        return true;
+    doing->read[0] = doing->ops[0]->in[0];
+    doing->from[0] = &walk->plan->args[doing->inst->first_arg];
+    doing->n_read = 1;
+    return holds(walk, doing->read[0], doing->from[0], &doing->first);
+}
+
+static bool is_read(const Doing *doing, uint32_t value)
+{
+    for (uint32_t i = 0; i < doing->n_read; i++)
+        if (doing->read[i] == value)
+            return true;
+    return false;
+}
+
+/* Every operand is made here, or read, or made of constants, or the number of the iteration. */
+static bool has_operands(PlanWalk *walk, const Doing *doing)
+{
+    const PlanFrame *frame = walk->frame;
+    for (uint32_t i = 0; i < doing->n_ops; i++)
+        for (uint32_t k = 0; k < doing->ops[i]->n_in; k++) {
+            uint32_t value = doing->ops[i]->in[k];
+            if (!op_of(doing, frame->maker[value]) && !is_read(doing, value) && !dt_certplan_is_inline(frame, value) &&
+                !(frame->kind == PLAN_BODY && value == 0))
+                return dt_certplan_fail(walk, "operand %u of `%s` is not read", k, doing->ops[i]->kind);
+        }
+    return true;
+}
+
+/* Every value that is read is an operand: another op would be done of it. */
+static bool needs_reads(PlanWalk *walk, const Doing *doing)
+{
+    for (uint32_t r = 0; r < doing->n_read && doing->n_ops; r++) {
+        bool needed = false;
+        for (uint32_t i = 0; i < doing->n_ops; i++)
+            for (uint32_t k = 0; k < doing->ops[i]->n_in; k++)
+                needed = needed || doing->ops[i]->in[k] == doing->read[r];
+        if (!needed)
+            return dt_certplan_fail(walk, "value %u is read for no op", doing->read[r]);
+    }
+    return true;
+}
+
+static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
+{
+    if (doing->n_ops ? op_of(doing, walk->frame->maker[value]) != NULL
+                     : is_read(doing, value) || dt_certplan_is_inline(walk->frame, value))
+        return true;
+    return dt_certplan_fail(walk, "value %u is written, which the ops do not make", value);
+}
+
+/* Nothing is overwritten before it is read, but in place. */
+static bool keeps_apart(PlanWalk *walk, const Doing *doing)
+{
+    PlanPlace from;
+    for (uint32_t w = 0; w < doing->n_writes; w++) {
+        const Write *write = &doing->writes[w];
+        for (uint32_t r = 0; r < doing->n_read; r++) {
+            dt_certplan_arg(walk, doing->from[r], &from);
+            if (dt_certplan_meets(walk, &write->place, &from) &&
+                !(write->flags & DT_NOTE_IN_PLACE && dt_certplan_same(&write->place, &from)))
+                return dt_certplan_fail(walk, "result %u overlaps operand %u", write->value, doing->read[r]);
+        }
+        for (uint32_t o = 0; o < w; o++)
+            if (dt_certplan_meets(walk, &write->place, &doing->writes[o].place))
+                return dt_certplan_fail(walk, "results %u and %u overlap", write->value, doing->writes[o].value);
+    }
+    return true;
+}
+
+static bool apply(PlanWalk *walk, const Doing *doing)
+{
+    for (uint32_t w = 0; w < doing->n_writes; w++) {
+        const Write *write = &doing->writes[w];
+        bool adds = write->flags & DT_NOTE_ADDS, summed = adds || write->flags & DT_NOTE_ZEROED;
+        if (!makes(walk, doing, write->value))
+            return false;
+        if (dt_certplan_is_output(walk, write->value))
+            continue; /* held when all of it is there */
+        if (!dt_certplan_may_write(walk, &write->place))
+            return false;
+        if (summed && (!dt_certplan_is_zero(walk, &write->place, walk->depth) ||
+                       dt_certplan_is_added(walk, &write->place, walk->depth)))
+            return dt_certplan_fail(walk, "value %u is added to memory that is not zero", write->value);
+        if (!adds)
+            dt_certplan_spoil(walk, &write->place, false);
+        PlanRegion *region = dt_certplan_define(walk, walk->frame, write->value, &write->place, adds);
+        if (walk->carries) {
+            DT_PUSH(walk->arena, walk->carried, region);
+            walk->carries = false;
+        }
+    }
+    return true;
+}
+
+/* ---- by kind ---- */
+
+static bool is_kernel(PlanWalk *walk, const Doing *doing)
+{
+    const char *name = dt_plan_str(walk->plan, walk->plan->kernels[doing->inst->ref].name);
+    char text[160] = "";
+    size_t len = 0;
+    for (uint32_t i = 0; i < doing->n_ops && len < 60; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i ? "+" : "", doing->ops[i]->kind);
+    bool good = doing->n_ops ? strcmp(name, text) == 0 : strcmp(name, "expand") == 0 || strcmp(name, "cast") == 0;
+    return good || dt_certplan_fail(walk, "kernel `%s` is not `%s`", name, text);
+}
+
+/* An index that all three matrices of a product have steps for. */
+typedef struct Index {
+    int64_t extent, step[3];
+} Index;
+
+static int by_step(const void *a, const void *b)
+{
+    const Index *x = a, *y = b;
+    for (int i = 2; i >= 0; i--)
+        if (x->step[i] != y->step[i])
+            return x->step[i] > y->step[i] ? -1 : 1;
+    return 0;
+}
+
+/* Sorted, with neighbours that are one run in all three joined. */
+static uint32_t normal(Index *at, uint32_t n)
+{
+    uint32_t used = 0;
+    qsort(at, n, sizeof *at, by_step);
+    for (uint32_t i = 0; i < n; i++) {
+        Index *last = used ? &at[used - 1] : NULL;
+        bool run = last != NULL;
+        for (uint32_t k = 0; run && k < 3; k++)
+            run = last->step[k] == at[i].step[k] * at[i].extent;
+        if (run)
+            *last = (Index){last->extent * at[i].extent, {at[i].step[0], at[i].step[1], at[i].step[2]}};
+        else if (at[i].extent > 1)
+            at[used++] = at[i];
+    }
+    return used;
+}
+
+static int64_t step_of(const PlanPlace *place, const char *axis, int64_t *extent)
+{
+    for (uint32_t d = 0; d < place->rank; d++)
+        if (place->axis[d] == axis) {
+            *extent = place->extent[d];
+            return place->stride[d];
+        }
+    return 0;
+}
+
+static uint32_t product(const Doing *doing, Index *ret_at)
+{
+    const PlanPlace *const places[3] = {&doing->first, &doing->second, &doing->writes[0].place};
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < 3; p++)
+        for (uint32_t d = 0; d < places[p]->rank; d++) {
+            const char *axis = places[p]->axis[d];
+            bool known = false;
+            for (uint32_t q = 0; q < p; q++)
+                for (uint32_t k = 0; k < places[q]->rank; k++)
+                    known = known || places[q]->axis[k] == axis;
+            if (known)
+                continue;
+            Index index = {.extent = 1};
+            for (uint32_t q = 0; q < 3; q++)
+                index.step[q] = step_of(places[q], axis, &index.extent);
+            if (index.extent > 1)
+                ret_at[n++] = index;
+        }
+    return normal(ret_at, n);
+}
+
+static uint32_t described(const DtPlanGemm *g, Index *ret_at)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_batch; i++)
+        ret_at[n++] = (Index){g->batch[i], {g->a_batch[i], g->b_batch[i], g->c_batch[i]}};
+    ret_at[n++] = (Index){g->m, {g->a_row, 0, g->c_row}};
+    ret_at[n++] = (Index){g->n, {0, g->b_col, g->c_col}};
+    ret_at[n++] = (Index){g->k, {g->a_col, g->b_row, 0}};
+    for (uint32_t i = 0; i < n;)
+        if (ret_at[i].extent == 1)
+            ret_at[i] = ret_at[--n];
+        else
+            i++;
+    return normal(ret_at, n);
+}
+
+/* The contraction's axes are those that a product of these strides sums: the indices of the descriptor are the axes. */
+static bool is_gemm(PlanWalk *walk, const Doing *doing)
+{
+    const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
+    Index have[3 * CERT_RANK], want[3 * CERT_RANK];
+    if (doing->n_ops != 1 || strcmp(doing->ops[0]->kind, "dot") != 0 || doing->n_read != 2 || doing->n_writes != 1)
+        return dt_certplan_fail(walk, "a matrix product is none of two values");
+    uint32_t n = described(g, have), n_want = product(doing, want);
+    bool same = n == n_want;
+    for (uint32_t i = 0; same && i < n; i++)
+        same = have[i].extent == want[i].extent && memcmp(have[i].step, want[i].step, sizeof have[i].step) == 0;
+    const CertOp *dot = doing->ops[0];
+    bool order = (doing->read[0] == dot->in[0] && doing->read[1] == dot->in[1]) ||
+                 (doing->read[0] == dot->in[1] && doing->read[1] == dot->in[0]);
+    bool adds = doing->writes[0].flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED);
+    bool dtypes = strcmp(dt_kinds_name(g->dtype_a), doing->first.dtype) == 0 &&
+                  strcmp(dt_kinds_name(g->dtype_b), doing->second.dtype) == 0 &&
+                  strcmp(dt_kinds_name(g->dtype_c), doing->writes[0].place.dtype) == 0;
+    return (same && order && dtypes && g->accumulate == adds) ||
+           dt_certplan_fail(walk, "GEMM %u is not the contraction%s", doing->inst->ref,
+                            !same ? ": other extents or strides" : !dtypes ? ": other dtypes" : "");
+}
+
+static bool is_copy(PlanWalk *walk, const Doing *doing)
+{
+    PlanPlace from = doing->first;
+    if (doing->n_ops || doing->n_read != 1 || doing->n_writes != 1 || doing->read[0] != doing->writes[0].value)
+        return dt_certplan_fail(walk, "a copy is of no value");
+    const PlanPlace *to = &doing->writes[0].place;
+    int64_t elements = 1;
+    from.arena = to->arena, from.base = to->base;
+    memcpy(from.reg, to->reg, sizeof to->reg);
+    memcpy(from.coord, to->coord, sizeof to->coord);
+    for (uint32_t d = 0; d < to->rank; d++)
+        elements *= to->extent[d];
+    return (dt_certplan_alike(&from, to) && elements * to->size == to->bytes && doing->inst->count == to->bytes &&
+            !(doing->writes[0].flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED))) ||
+           dt_certplan_fail(walk, "a copy of %lld bytes is not the value as it lies", (long long)doing->inst->count);
+}
+
+static bool is_exchange(PlanWalk *walk, const Doing *doing)
+{
+    if (doing->n_ops != 1 || doing->n_read != 1 || doing->n_writes != 1 || doing->read[0] != doing->ops[0]->in[0])
+        return dt_certplan_fail(walk, "a collective is not of one value");
+    return dt_certplan_comm(walk, doing->ops[0], doing->inst, &doing->writes[0].place, &doing->first);
+}
+
+static bool do_inst(PlanWalk *walk, const DtPlanInst *inst)
+{
+    Doing *doing = &(Doing){.inst = inst};
+    bool carries = walk->carries;
+    if (!read_ops(walk, doing) || !read_args(walk, doing) || !read_in_place(walk, doing) || !has_operands(walk, doing) ||
+        !needs_reads(walk, doing) || !keeps_apart(walk, doing))
+        return false;
+    if (carries && doing->n_writes != 1)
+        return dt_certplan_fail(walk, "a carried value has no first value");
+    bool good = inst->kind == DT_INST_KERNEL ? is_kernel(walk, doing)
+                : inst->kind == DT_INST_GEMM ? is_gemm(walk, doing)
+                : inst->kind == DT_INST_COPY ? is_copy(walk, doing)
+                                             : is_exchange(walk, doing);
+    return good && apply(walk, doing);
+}
+
+static bool zero(PlanWalk *walk, const DtPlanInst *inst)
+{
+    PlanPlace place;
+    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &place);
+    if (place.bytes != inst->count)
+        return dt_certplan_fail(walk, "%lld bytes of %lld are zeroed", (long long)inst->count, (long long)place.bytes);
+    dt_certplan_spoil(walk, &place, false);
+    dt_certplan_hold(walk, PLAN_ZERO, &place);
+    return dt_certplan_may_write(walk, &place);
+}
+
+bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
+{
+    walk->inst = inst;
+    switch (inst->kind) {
+    case DT_INST_ZERO: return zero(walk, inst);
+    case DT_INST_READ: return dt_certplan_read(walk, inst);
+    case DT_INST_BARRIER: return true;
+    default: break;
+    }
+    switch (dt_certplan_note(walk, DT_NOTE_KINDS)) {
+    case DT_NOTE_DO: return do_inst(walk, inst);
+    case DT_NOTE_SUM: return dt_certplan_sum(walk, inst);
+    case DT_NOTE_SHARE: return dt_certplan_share(walk, inst);
+    case DT_NOTE_NEXT: return dt_certplan_next(walk, inst);
+    case DT_NOTE_MOVE: return dt_certplan_move(walk, inst);
+    default: return dt_certplan_fail(walk, "an instruction has no note");
+    }
+}
+
+/* ---- integers ---- */
+
+static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
+{
+    uint64_t n = dt_certplan_word(walk);
+    for (uint64_t i = 0; i < n && !walk->problem->len; i++) {
+        int64_t block = dt_certplan_signed(walk), extent = (int64_t)dt_certplan_word(walk);
+        uint64_t n_split = dt_certplan_word(walk);
+        for (uint64_t s = 0; s < n_split && !walk->problem->len; s++) {
+            uint64_t m = dt_certplan_word(walk);
+            if (m >= walk->program->n_mesh)
+                break;
+            extent /= walk->program->size[m];
+            *(m < walk->first_device ? &reg[0] : &coord[m - walk->first_device]) += block * extent;
+        }
+    }
+}
+
+bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
+{
+    PlanPlace have, want = {.bytes = 0};
+    int64_t step = 1;
+    uint64_t kind = dt_certplan_word(walk);
+    dt_certplan_arg(walk, arg, &have);
+    have.arena = 0, have.bytes = 0;
+    switch (kind) {
+    case DT_NOTE_BASES: add_bases(walk, want.reg, want.coord); break;
+    case DT_NOTE_STEP: break;
+    case DT_NOTE_ITERATION: case DT_NOTE_INDEX:
+        for (const PlanFrame *frame = walk->frame; frame && frame->kind != PLAN_ENTRY; frame = frame->outer) {
+            if (frame->kind != PLAN_BODY)
+                continue;
+            want.reg[frame->reg] = step;
+            want.base += step * frame->op->loop->first;
+            step *= frame->op->loop->count;
+            if (kind == DT_NOTE_INDEX)
+                break;
+        }
+        break;
+    default: return dt_certplan_fail(walk, "an integer has no note");
+    }
+    return ((kind == DT_NOTE_STEP) == (arg->kind == DT_ARG_STEP) && dt_certplan_same(&have, &want)) ||
+           dt_certplan_fail(walk, "an integer is not what the kernel counts from");
+}

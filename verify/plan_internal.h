@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared inside the plan certificate.
+ *
+ *   plan.c        entries, stores, results        plan_place.c  addresses, views, overlaps
+ *   plan_walk.c   schedules, frames, loops        plan_inst.c   one instruction
+ *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
+ *   plan_pipe.c   slots, channels, queues */
+#ifndef DT_VERIFY_PLAN_INTERNAL_H
+#define DT_VERIFY_PLAN_INTERNAL_H
+
+#include "plan/notes.h"
+#include "verify/internal.h"
+#include "verify/plan.h"
+
+enum { PLAN_FINDS = 8 }; /* places of one value that are looked at */
+
+/* Memory of a rank: an address that is affine in registers and device coordinates, and how a tensor lies there. */
+typedef struct PlanPlace {
+    uint32_t arena;
+    int64_t base, reg[DT_PLAN_ARG_REGS], coord[CERT_MESH]; /* bytes */
+    int64_t bytes, size;                                   /* in all; of an element */
+    const char *dtype;
+    uint32_t rank;
+    const char *axis[CERT_RANK];
+    int64_t extent[CERT_RANK], stride[CERT_RANK];          /* local; elements */
+} PlanPlace;
+
+typedef enum PlanRegionKind { PLAN_VALUE, PLAN_ADDED, PLAN_ZERO, PLAN_STORE, PLAN_INPUT } PlanRegionKind;
+
+/* What memory holds: a value; a sum that a value is added to; zeros; a store or input as the entry found it. */
+typedef struct PlanRegion {
+    PlanRegionKind kind;
+    PlanPlace place;
+    bool alive;
+    uint32_t depth;     /* loops that were open when it was written */
+    uint32_t summed;    /* device axes over which SUM completed it */
+    int64_t id;         /* STORE: number in the text */
+    const char *name;   /* INPUT */
+    struct PlanRegion *next; /* of the same value */
+} PlanRegion;
+
+typedef enum PlanFrameKind { PLAN_ENTRY, PLAN_CALL, PLAN_BODY } PlanFrameKind;
+
+/* A function that is being walked. */
+typedef struct PlanFrame {
+    PlanFrameKind kind;
+    struct PlanFrame *outer;
+    const CertFunc *func;
+    const CertOp *op;            /* CALL, BODY: in outer */
+    const CertEntry *entry;      /* ENTRY */
+    const CertOp **maker;        /* by value; NULL: an input */
+    PlanRegion **regions;        /* by value */
+    bool *done;                  /* by value: the op was done */
+    PlanRegion **carried;        /* BODY, by number: first value, then where it lies */
+    PlanPlace *slots;            /* ENTRY, by result: the place that the note gives, if */
+    bool *has_slot, finished;
+    uint32_t reg;                /* BODY: its register */
+    uint32_t depth;
+} PlanFrame;
+
+typedef struct PlanFound {
+    PlanPlace place;
+    bool added;
+    uint32_t summed;
+} PlanFound;
+
+/* Where entries keep what others read by name. */
+struct PlanNamed {
+    const char *name;
+    uint32_t stage;
+    PlanPlace place;
+    struct PlanNamed *next;
+};
+
+typedef struct PlanTiles {       /* attention in blocks */
+    bool open;
+    uint32_t n_loops, n_open, regs[4], n_outputs;
+    const char *loops[4], *queries, *keys;
+    int64_t counts[4], n_queries, n_keys, at, rows, width;
+    bool causal;
+    uint32_t output[8];
+    PlanPlace place[8];
+    uint32_t flags[8];
+    bool placed[8];
+    uint32_t *mark, block;       /* by value: 1 + the last block that made it */
+} PlanTiles;
+
+typedef struct PlanWalk PlanWalk;
+struct PlanWalk {
+    DtArena *arena;
+    const DtPlan *plan;
+    const CertProgram *program;
+    DtText *problem;
+    uint32_t first_device;       /* mesh axes of the text before this are time */
+    uint32_t stage;
+    const DtPlanEntry *at_entry;
+    const uint8_t *note, *end;   /* what is left of the notes */
+    DT_VEC(PlanRegion *) memory[DT_ARENA_KINDS + DT_PLAN_N_SLOTS];
+    PlanFrame *frame;
+    DT_VEC(PlanFrame *) entries; /* ENTRY frames of this plan entry */
+    uint32_t depth;              /* loops open */
+    int64_t count[DT_PLAN_REGS]; /* of open loops; slots: how many */
+    bool open[DT_PLAN_REGS];
+    const CertOp *carry_op;      /* the loop whose carried values get their first ones */
+    DT_VEC(PlanRegion *) carried;
+    bool carries;                /* the next instruction makes one */
+    PlanTiles tiles;
+    const DtPlanInst *inst;
+    PlanPlace *stores;           /* by number in the text; bytes 0: none on this stage */
+    PlanPlace *shadows;          /* by number: next values of states, once known */
+    bool *taken, *is_result;     /* by number, in this plan entry: it took its next value; it is a result */
+    PlanRegion **kept;           /* stores of the stage as an entry finds them */
+    uint32_t n_kept;
+    struct PlanNamed *named;     /* results that later entries read */
+    struct PlanPipe *pipe;
+};
+
+/* plan_walk.c */
+bool dt_certplan_fail(PlanWalk *walk, const char *format, ...) __attribute__((format(printf, 2, 3)));
+uint64_t dt_certplan_word(PlanWalk *walk);
+int64_t dt_certplan_signed(PlanWalk *walk);
+DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only);
+PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *func, const CertOp *op);
+uint32_t dt_certplan_end(const DtPlan *plan, uint32_t loop); /* its END item */
+bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote *notes);
+const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value);
+const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value); /* of the present frame; NULL after a message */
+bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value); /* made of constants and positions only */
+
+/* plan_place.c */
+int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis);
+int64_t dt_certplan_size(const char *dtype);
+void dt_certplan_dense(const PlanWalk *walk, const CertType *type, PlanPlace *place); /* fills what is not address */
+void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place); /* address and length */
+bool dt_certplan_spans(PlanPlace *place); /* sets bytes; false: elements coincide */
+bool dt_certplan_same(const PlanPlace *a, const PlanPlace *b);  /* address and length */
+bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b); /* also how the tensor lies */
+bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a, const PlanPlace *b);    /* may overlap */
+bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);
+/* Where the value lies now; at most PLAN_FINDS places. */
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFound *ret_found);
+
+/* plan_inst.c */
+PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place);
+PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added);
+void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead); /* what may lie there is gone */
+bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place); /* what a note says */
+bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
+
+bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth);  /* zeros from outside of */
+bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place, uint32_t depth); /* loops deeper than that */
+
+/* plan.c */
+bool dt_certplan_begin(PlanWalk *walk);                                /* ENTRY */
+bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame);              /* its results are where they belong */
+bool dt_certplan_has_input(const PlanWalk *walk, const char *name);
+bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
+
+/* plan_pipe.c */
+bool dt_certplan_enter(PlanWalk *walk, uint32_t entry); /* before and after an entry is walked */
+bool dt_certplan_leave(PlanWalk *walk, uint32_t entry);
+bool dt_certplan_uses(PlanWalk *walk, int store, bool written);                    /* the piece reads or writes its slot */
+void dt_certplan_needs(PlanWalk *walk, const char *name);                          /* ... reads that of its prologue */
+void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type); /* to a result */
+bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place);
+bool dt_certplan_has_called(const PlanWalk *walk);
+bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place, uint32_t *ret_sum,
+                       const CertType **ret_type);                                 /* SUM of what pieces added */
+bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item);               /* CALL of a schedule */
+bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_queues(PlanWalk *walk);                                           /* all stages together */
+
+/* plan_comm.c: whether the instruction does the op between these places. */
+bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to, const PlanPlace *from);
+bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages);
+
+/* plan_tile.c */
+bool dt_certplan_tiles(PlanWalk *walk);
+bool dt_certplan_block(PlanWalk *walk);
+void dt_certplan_cut(const PlanWalk *walk, PlanPlace *place); /* the block of a value */
+void dt_certplan_pack_block(const PlanWalk *walk, PlanPlace *place); /* of its type, without gaps: not the address */
+bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value);
+bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags, PlanPlace *ret_place);
+bool dt_certplan_untile(PlanWalk *walk);                       /* at the end of the outermost loop */
+
+#endif

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pipelines. An entry that is a piece of a stage was walked for any micro-batch and slot; here is what that took for
+ * granted: results that pieces add to begin at zero and are summed when all are done; slots are disjoint; and, with the
+ * schedules of all stages run together, every piece runs once per micro-batch, finds in its slots what belongs to
+ * that micro-batch, channels deliver what was sent, and no stage waits for ever. */
+#include "verify/plan_internal.h"
+
+#include "plan/kinds.h"
+
+#include <string.h>
+
+/* A result that a piece adds to. */
+typedef struct Adds {
+    PlanPlace place;
+    uint32_t sum;
+    int store;
+    const CertType *type;
+} Adds;
+
+/* A slot that a piece reads or writes, or (name) a result of the stage's prologue that it reads. */
+typedef struct Uses {
+    int store;
+    bool written;
+    const char *name;
+} Uses;
+
+typedef struct Piece {
+    uint32_t stage, entry;
+    const CertEntry *of;
+    DT_VEC(Adds) adds;
+    DT_VEC(Uses) uses;
+    uint8_t *ran; /* by micro-batch */
+} Piece;
+
+typedef struct Action {
+    uint8_t kind; /* DT_SCHED_CALL, or 128 + DtPlanInstKind */
+    uint32_t index, micro, slot[DT_PLAN_N_SLOTS];
+} Action;
+typedef DT_VEC(Action) Actions;
+
+enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MOST_ACTIONS = 1 << 24 };
+
+typedef struct Queue {
+    uint32_t *micro, n, first;
+} Queue;
+
+struct PlanPipe {
+    DT_VEC(Piece *) pieces;
+    Piece *now;
+    DT_VEC(Piece *) called;  /* by the schedule that is walked */
+    DT_VEC(int) slots;       /* stores with slots in it */
+    uint8_t *shared;         /* by metric */
+    int *carries;            /* by channel: the store that receives, -1: not known */
+    PlanPlace *places;       /* of stores with slots, by number: on their stage */
+    Queue *queues;           /* by channel */
+    int32_t **held;          /* by store, by slot: the micro-batch that is there */
+    uint32_t n_slots;
+};
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+static bool pipelined(const PlanWalk *walk) { return walk->plan->meta->pipeline != 0; }
+
+static uint32_t n_micro(const PlanWalk *walk) { return walk->first_device ? (uint32_t)walk->program->size[0] : 1; }
+
+/* ---- one entry ---- */
+
+static struct PlanPipe *pipe_of(PlanWalk *walk)
+{
+    if (walk->pipe)
+        return walk->pipe;
+    struct PlanPipe *pipe = walk->pipe = DT_NEW(walk->arena, struct PlanPipe);
+    pipe->shared = DT_NEW_ARRAY(walk->arena, uint8_t, walk->plan->n_metrics + 1);
+    pipe->carries = DT_NEW_ARRAY(walk->arena, int, walk->plan->n_channels + 1);
+    memset(pipe->carries, 0xff, (walk->plan->n_channels + 1) * sizeof *pipe->carries);
+    return pipe;
+}
+
+bool dt_certplan_enter(PlanWalk *walk, uint32_t entry)
+{
+    if (!pipelined(walk))
+        return true;
+    struct PlanPipe *pipe = pipe_of(walk);
+    pipe->now = DT_NEW(walk->arena, Piece);
+    *pipe->now = (Piece){.stage = walk->stage, .entry = entry};
+    DT_PUSH(walk->arena, pipe->pieces, pipe->now);
+    pipe->called.n = pipe->slots.n = 0;
+    memset(pipe->shared, 0, walk->plan->n_metrics);
+    walk->count[0] = n_micro(walk);
+    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
+        walk->count[DT_PLAN_REG_SLOTS + g] = DT_PLAN_MAX_SLOTS;
+    return true;
+}
+
+bool dt_certplan_uses(PlanWalk *walk, int store, bool written)
+{
+    if (!pipelined(walk))
+        return dt_certplan_fail(walk, "a slot without a pipeline");
+    DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){store, written, NULL}));
+    return true;
+}
+
+void dt_certplan_needs(PlanWalk *walk, const char *name)
+{
+    if (pipelined(walk))
+        DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){-1, false, name}));
+}
+
+void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type)
+{
+    DT_PUSH(walk->arena, walk->pipe->now->adds, ((Adds){*place, sum, store, type}));
+}
+
+/* Slots are written only where a result goes. */
+bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place)
+{
+    if (place->arena < DT_ARENA_KINDS)
+        return true;
+    for (uint32_t f = 0; f < walk->entries.n; f++) {
+        const PlanFrame *frame = walk->entries.at[f];
+        for (uint32_t i = 0; i < frame->entry->results.n; i++)
+            if (frame->has_slot[i] && dt_certplan_contains(walk, &frame->slots[i], place))
+                return true;
+    }
+    return dt_certplan_fail(walk, "a slot is overwritten that is no result");
+}
+
+/* ---- the schedule of a stage, as it is walked ---- */
+
+bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
+{
+    struct PlanPipe *pipe = walk->pipe;
+    Piece *piece = NULL;
+    for (uint32_t i = 0; pipe && i < pipe->pieces.n; i++)
+        if (pipe->pieces.at[i]->stage == walk->stage && pipe->pieces.at[i]->entry == item->body)
+            piece = pipe->pieces.at[i];
+    if (!piece || !piece->of)
+        return dt_certplan_fail(walk, "a schedule calls what is no piece of its stage");
+    for (uint32_t f = 0; f < walk->entries.n; f++)
+        if (!dt_certplan_finish(walk, walk->entries.at[f]))
+            return false;
+    for (uint32_t i = 0; i < piece->adds.n; i++)
+        if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth))
+            return dt_certplan_fail(walk, "%s adds to what is not zero", piece->of->name);
+    for (uint32_t i = 0; i < piece->uses.n; i++) {
+        const Uses *uses = &piece->uses.at[i];
+        if (uses->name && !dt_certplan_has_input(walk, uses->name))
+            return dt_certplan_fail(walk, "%s reads %s, which is not there", piece->of->name, uses->name);
+        if (!uses->name)
+            DT_PUSH(walk->arena, pipe->slots, uses->store);
+    }
+    for (uint32_t i = 0; i < pipe->called.n; i++)
+        if (pipe->called.at[i] == piece)
+            return true;
+    DT_PUSH(walk->arena, pipe->called, piece);
+    return true;
+}
+
+bool dt_certplan_has_called(const PlanWalk *walk) { return walk->pipe && walk->pipe->called.n; }
+
+bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place, uint32_t *ret_sum,
+                       const CertType **ret_type)
+{
+    for (uint32_t p = 0; p < walk->pipe->called.n; p++)
+        for (uint32_t i = 0; i < walk->pipe->called.at[p]->adds.n; i++) {
+            const Adds *adds = &walk->pipe->called.at[p]->adds.at[i];
+            if (adds->store != store || (store < 0 && !dt_certplan_same(&adds->place, at)))
+                continue;
+            *ret_place = adds->place;
+            *ret_sum = adds->sum;
+            *ret_type = adds->type;
+            if (!dt_certplan_is_zero(walk, ret_place, walk->depth))
+                return dt_certplan_fail(walk, "a result is summed over ranks twice");
+            dt_certplan_spoil(walk, ret_place, false);
+            PlanRegion *region = dt_certplan_hold(walk, PLAN_ADDED, ret_place);
+            region->summed = adds->sum;
+            return true;
+        }
+    return dt_certplan_fail(walk, "a sum over ranks is of no result");
+}
+
+static PlanRegion *find_sum(PlanWalk *walk, const PlanPlace *place)
+{
+    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
+        PlanRegion *region = walk->memory[place->arena].at[i];
+        if (region->alive && region->kind == PLAN_ADDED && dt_certplan_same(&region->place, place))
+            return region;
+    }
+    return NULL;
+}
+
+/* The sum over stages of a named scalar: what its stage computed, zeros elsewhere. */
+bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
+{
+    const DtPlan *plan = walk->plan;
+    PlanPlace place;
+    dt_certplan_arg(walk, &plan->args[inst->first_arg], &place);
+    for (uint32_t i = 0; pipelined(walk) && i < plan->n_metrics; i++) {
+        const DtPlanMetric *metric = &plan->metrics[i];
+        PlanPlace want = {.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
+        if (metric->n_axes || metric->entry != walk->at_entry->name || !dt_certplan_same(&place, &want))
+            continue;
+        if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || inst->count != 1 || inst->dtype != metric->dtype ||
+            inst->reduce != DT_PLAN_SUM || walk->pipe->shared[i]++ ||
+            !(dt_certplan_is_zero(walk, &place, walk->depth) || find_sum(walk, &place)))
+            return dt_certplan_fail(walk, "a scalar is not added over stages as it should be");
+        return dt_certplan_group(walk, inst, 1u << (plan->meta->pipeline - 1), 0);
+    }
+    return dt_certplan_fail(walk, "a sum over stages is of no scalar");
+}
+
+bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
+{
+    const DtPlan *plan = walk->plan;
+    uint64_t number = dt_certplan_word(walk);
+    bool sends = inst->kind == DT_INST_SEND;
+    if (!pipelined(walk) || number >= walk->program->stores.n || (!sends && inst->kind != DT_INST_RECV))
+        return dt_certplan_fail(walk, "a note names no channel");
+    const CertStore *to = &walk->program->stores.at[number];
+    const DtPlanChannel *channel = &plan->channels[inst->ref];
+    const DtPlanArg *args = &plan->args[inst->first_arg];
+    int store = sends ? to->of : (int)number;
+    if (!is(to->kind, "channel") || to->of < 0 || walk->program->stores.at[to->of].stage != (int)channel->from ||
+        to->stage != (int)channel->to || (sends ? channel->from : channel->to) != walk->stage)
+        return dt_certplan_fail(walk, "channel %u does not carry %s", inst->ref, to->path);
+    PlanPlace *place = &walk->stores[store], have, micro = {.bytes = 0}, tag;
+    dt_certplan_arg(walk, &args[0], &have);
+    dt_certplan_arg(walk, &args[1], &tag);
+    if (!place->bytes) { /* that no piece reads: passed on */
+        *place = have;
+        dt_certplan_dense(walk, walk->program->stores.at[store].type, place);
+    }
+    micro.reg[0] = 1;
+    tag.arena = 0, tag.bytes = 0;
+    if (!dt_certplan_same(place, &have) || !dt_certplan_same(&tag, &micro) || args[1].kind != DT_ARG_INTEGER ||
+        !is(dt_kinds_name(inst->dtype), place->dtype) || inst->count * place->size != place->bytes)
+        return dt_certplan_fail(walk, "%s is not what moves", to->path);
+    if (walk->pipe->carries[inst->ref] >= 0 && walk->pipe->carries[inst->ref] != (int)number)
+        return dt_certplan_fail(walk, "channel %u carries two values", inst->ref);
+    walk->pipe->carries[inst->ref] = (int)number;
+    DT_PUSH(walk->arena, walk->pipe->slots, store);
+    return true;
+}
+
+/* Whether no slot of one store touches a slot of the other: steps are equal and rows are side by side, or all is apart. */
+static bool apart(const PlanPlace *a, const PlanPlace *b)
+{
+    uint32_t reg = 0;
+    for (uint32_t g = DT_PLAN_REG_SLOTS; g < DT_PLAN_ARG_REGS; g++)
+        if (a->reg[g])
+            reg = g;
+    if (a->arena != b->arena)
+        return true;
+    int64_t step = reg ? a->reg[reg] : 0, d = b->base - a->base;
+    if (step && memcmp(a->reg, b->reg, sizeof a->reg) == 0) {
+        int64_t r = d % step < 0 ? d % step + step : d % step;
+        return r >= a->bytes && r + b->bytes <= step;
+    }
+    int64_t hull_a = a->bytes, hull_b = b->bytes;
+    for (uint32_t g = DT_PLAN_REG_SLOTS; g < DT_PLAN_ARG_REGS; g++) { /* single slots lie before those that move */
+        hull_a = a->reg[g] ? INT64_MAX / 4 : hull_a;
+        hull_b = b->reg[g] ? INT64_MAX / 4 : hull_b;
+    }
+    return d >= hull_a || -d >= hull_b;
+}
+
+static bool has_apart(PlanWalk *walk)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t i = 0; i < pipe->slots.n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (pipe->slots.at[i] != pipe->slots.at[k] &&
+                !apart(&walk->stores[pipe->slots.at[i]], &walk->stores[pipe->slots.at[k]]))
+                return dt_certplan_fail(walk, "slots of %s and %s overlap", walk->program->stores.at[pipe->slots.at[i]].path,
+                                        walk->program->stores.at[pipe->slots.at[k]].path);
+    return true;
+}
+
+static void sort_slots(struct PlanPipe *pipe)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < pipe->slots.n; i++) {
+        bool known = false;
+        for (uint32_t k = 0; !known && k < n; k++)
+            known = pipe->slots.at[k] == pipe->slots.at[i];
+        if (!known)
+            pipe->slots.at[n++] = pipe->slots.at[i];
+    }
+    pipe->slots.n = n;
+}
+
+/* What pieces added to is complete, and every named scalar known to all stages. */
+static bool has_results(PlanWalk *walk)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t p = 0; p < pipe->called.n; p++)
+        for (uint32_t i = 0; i < pipe->called.at[p]->adds.n; i++) {
+            const Adds *adds = &pipe->called.at[p]->adds.at[i];
+            const PlanRegion *sum = find_sum(walk, &adds->place);
+            if (adds->sum ? !sum || sum->summed != adds->sum : !dt_certplan_is_zero(walk, &adds->place, walk->depth))
+                return dt_certplan_fail(walk, "a result of %s is not summed over its ranks", pipe->called.at[p]->of->name);
+            if (adds->store >= 0)
+                walk->is_result[adds->store] = true;
+        }
+    for (uint32_t i = 0; i < walk->plan->n_metrics; i++)
+        if (walk->plan->metrics[i].entry == walk->at_entry->name && !walk->plan->metrics[i].n_axes && !pipe->shared[i])
+            return dt_certplan_fail(walk, "a scalar is not known to all stages");
+    return true;
+}
+
+bool dt_certplan_leave(PlanWalk *walk, uint32_t entry)
+{
+    (void)entry;
+    if (!pipelined(walk))
+        return true;
+    struct PlanPipe *pipe = walk->pipe;
+    if (!pipe->places)
+        pipe->places = DT_NEW_ARRAY(walk->arena, PlanPlace, walk->program->stores.n + 1);
+    if (!pipe->called.n) {
+        pipe->now->of = walk->entries.n ? walk->entries.at[0]->entry : NULL;
+        return true;
+    }
+    sort_slots(pipe);
+    for (uint32_t i = 0; i < pipe->slots.n; i++)
+        pipe->places[pipe->slots.at[i]] = walk->stores[pipe->slots.at[i]];
+    return has_apart(walk) && has_results(walk);
+}
+
+/* ---- all stages together ---- */
+
+static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, Actions *actions)
+{
+    const DtPlan *plan = walk->plan;
+    for (uint32_t i = from; i < to; i++) {
+        const DtPlanSchedule *item = &plan->schedule[i];
+        Action action = {.micro = (uint32_t)reg[0]};
+        for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
+            action.slot[g] = (uint32_t)reg[DT_PLAN_REG_SLOTS + g];
+        if (actions->n > MOST_ACTIONS)
+            return dt_certplan_fail(walk, "the schedule has more than %d actions", MOST_ACTIONS);
+        if (item->kind == DT_SCHED_SET) {
+            int64_t value = item->step * reg[item->body] + (item->plus ? reg[item->plus] : 0) + item->first;
+            reg[item->reg] = item->count ? (value % item->count + item->count) % item->count : value;
+            if (item->reg >= DT_PLAN_REG_SLOTS && (uint32_t)item->count > walk->pipe->n_slots)
+                walk->pipe->n_slots = (uint32_t)item->count;
+        } else if (item->kind == DT_SCHED_CALL) {
+            action.kind = DT_SCHED_CALL;
+            action.index = item->body;
+            DT_PUSH(walk->arena, *actions, action);
+        } else if (item->kind == DT_SCHED_LOOP) {
+            uint32_t end = dt_certplan_end(plan, i);
+            for (int64_t k = 0; k < item->count; k++) {
+                reg[item->reg] = item->first + k * item->step;
+                if (!run_items(walk, i + 1, end, reg, actions))
+                    return false;
+            }
+            reg[item->reg] = 0;
+            i = end;
+        } else if (item->kind == DT_SCHED_RUN) {
+            const DtPlanBody *body = &plan->bodies[item->body];
+            for (uint32_t k = 0; k < body->n_insts; k++) {
+                const DtPlanInst *inst = &plan->insts[body->first_inst + k];
+                if (inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV)
+                    continue;
+                action.kind = (uint8_t)(128 + inst->kind);
+                action.index = inst->ref;
+                DT_PUSH(walk->arena, *actions, action);
+            }
+        }
+    }
+    return true;
+}
+
+static int32_t *slot_of(PlanWalk *walk, int store, const Action *action)
+{
+    struct PlanPipe *pipe = walk->pipe;
+    uint32_t slot = 0;
+    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
+        if (pipe->places[store].reg[DT_PLAN_REG_SLOTS + g])
+            slot = action->slot[g];
+    if (!pipe->held[store]) {
+        pipe->held[store] = DT_NEW_ARRAY(walk->arena, int32_t, pipe->n_slots + 1);
+        memset(pipe->held[store], 0xff, (pipe->n_slots + 1) * sizeof(int32_t));
+    }
+    return &pipe->held[store][slot];
+}
+
+static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
+{
+    for (uint32_t i = 0; i < piece->uses.n; i++) {
+        const Uses *uses = &piece->uses.at[i];
+        if (uses->name || uses->written)
+            continue;
+        if (*slot_of(walk, uses->store, action) != (int32_t)action->micro)
+            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another", piece->of->name, action->micro,
+                                    walk->program->stores.at[uses->store].path);
+    }
+    for (uint32_t i = 0; i < piece->uses.n; i++)
+        if (piece->uses.at[i].written)
+            *slot_of(walk, piece->uses.at[i].store, action) = (int32_t)action->micro;
+    if (!piece->ran)
+        piece->ran = DT_NEW_ARRAY(walk->arena, uint8_t, n_micro(walk));
+    if (action->micro >= n_micro(walk) || piece->ran[action->micro]++)
+        return dt_certplan_fail(walk, "%s runs twice for micro-batch %u", piece->of->name, action->micro);
+    return true;
+}
+
+/* 1: done, 0: it waits, -1: it must not be. */
+static int run_action(PlanWalk *walk, uint32_t stage, const Action *action)
+{
+    struct PlanPipe *pipe = walk->pipe;
+    if (action->kind == DT_SCHED_CALL) {
+        for (uint32_t i = 0; i < pipe->pieces.n; i++)
+            if (pipe->pieces.at[i]->stage == stage && pipe->pieces.at[i]->entry == action->index)
+                return run_piece(walk, pipe->pieces.at[i], action) ? 1 : -1;
+        return -1;
+    }
+    const DtPlanChannel *channel = &walk->plan->channels[action->index];
+    Queue *queue = &pipe->queues[action->index];
+    int to = pipe->carries[action->index];
+    const char *path = walk->program->stores.at[to].path;
+    if (!queue->micro)
+        queue->micro = DT_NEW_ARRAY(walk->arena, uint32_t, channel->slots + 1);
+    if (action->kind == SENDS) {
+        if (queue->n == channel->slots)
+            return 0;
+        if (*slot_of(walk, walk->program->stores.at[to].of, action) != (int32_t)action->micro)
+            return dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", path, action->micro) ? 1 : -1;
+        queue->micro[(queue->first + queue->n++) % channel->slots] = action->micro;
+        return 1;
+    }
+    if (queue->n == 0)
+        return 0;
+    if (queue->micro[queue->first] != action->micro)
+        return dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", path, queue->micro[queue->first],
+                                action->micro) ? 1 : -1;
+    queue->first = (queue->first + 1) % channel->slots;
+    queue->n--;
+    *slot_of(walk, to, action) = (int32_t)action->micro;
+    return 1;
+}
+
+/* Runs the entries of this name on all stages. */
+static bool run_stages(PlanWalk *walk, const char *name)
+{
+    const DtPlan *plan = walk->plan;
+    struct PlanPipe *pipe = walk->pipe;
+    uint32_t n = dt_plan_stages(plan), done = 0, *next = DT_NEW_ARRAY(walk->arena, uint32_t, n + 1);
+    Actions *actions = DT_NEW_ARRAY(walk->arena, Actions, n + 1);
+    for (uint32_t s = 0; s < n; s++)
+        for (uint32_t i = 0; i < plan->n_entries; i++) {
+            const DtPlanEntry *entry = &plan->entries[i];
+            int64_t reg[DT_PLAN_REGS] = {0};
+            if (dt_plan_on_stage(entry->stage, s) && is(dt_plan_str(plan, entry->name), name) &&
+                !run_items(walk, entry->first, entry->first + entry->count, reg, &actions[s]))
+                return false;
+        }
+    pipe->queues = DT_NEW_ARRAY(walk->arena, Queue, plan->n_channels + 1);
+    pipe->held = DT_NEW_ARRAY(walk->arena, int32_t *, walk->program->stores.n + 1);
+    for (bool moved = true; moved && done < n;) {
+        moved = false;
+        done = 0;
+        for (uint32_t s = 0; s < n; s++) {
+            int went = 1;
+            for (; next[s] < actions[s].n && went > 0; next[s] += went > 0)
+                went = run_action(walk, s, &actions[s].at[next[s]]), moved = moved || went > 0;
+            if (went < 0)
+                return dt_certplan_fail(walk, "stage %u: its schedule", s);
+            done += next[s] == actions[s].n;
+        }
+    }
+    if (done < n)
+        return dt_certplan_fail(walk, "the stages of `%s` wait for each other", name);
+    for (uint32_t c = 0; c < plan->n_channels; c++)
+        if (pipe->queues[c].n)
+            return dt_certplan_fail(walk, "channel %u of `%s` is never emptied", c, name);
+    return true;
+}
+
+/* Every piece of the program is in the plan and ran for every micro-batch (in "predict": for one). */
+static bool ran_all(PlanWalk *walk, const char *run, const char *name)
+{
+    for (uint32_t e = 0; e < walk->program->entries.n; e++) {
+        const CertEntry *entry = &walk->program->entries.at[e];
+        const Piece *piece = NULL;
+        size_t len = strlen(run);
+        if (strncmp(entry->name, run, len) != 0 || entry->name[len] != '.' || strstr(entry->name, ".prologue"))
+            continue;
+        for (uint32_t i = 0; i < walk->pipe->pieces.n && !piece; i++)
+            if (walk->pipe->pieces.at[i]->of == entry && walk->pipe->pieces.at[i]->ran)
+                piece = walk->pipe->pieces.at[i];
+        for (uint32_t m = 0; m < (is(run, "predict") ? 1 : n_micro(walk)); m++)
+            if (!piece || !piece->ran[m])
+                return dt_certplan_fail(walk, "`%s` does not run %s of micro-batch %u", name, entry->name, m);
+    }
+    return true;
+}
+
+bool dt_certplan_queues(PlanWalk *walk)
+{
+    static const char *const names[][2] = {{"step", "grad"}, {"eval", "eval"}, {"predict", "predict"}};
+    for (size_t i = 0; pipelined(walk) && i < DT_COUNT(names); i++) {
+        bool there = false;
+        for (uint32_t e = 0; e < walk->plan->n_entries; e++)
+            there = there || is(dt_plan_str(walk->plan, walk->plan->entries[e].name), names[i][0]);
+        if (there && (!run_stages(walk, names[i][0]) || !ran_all(walk, names[i][1], names[i][0])))
+            return false;
+    }
+    return true;
+}

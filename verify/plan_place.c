@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses, how tensors lie, and where a value is: where an instruction left it, or where a view of an operand, a
+ * slice of a stacked value or the parts of a bucket are. */
+#include "verify/plan_internal.h"
+
+#include "plan/kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis)
+{
+    int64_t n = type->axes[axis].extent;
+    for (uint32_t s = 0; s < type->axes[axis].n; s++)
+        n /= walk->program->size[type->axes[axis].split[s]];
+    return n;
+}
+
+int64_t dt_certplan_size(const char *dtype)
+{
+    for (uint32_t d = 0; d < DT_PLAN_DTYPES; d++)
+        if (strcmp(dt_kinds_name(d), dtype) == 0)
+            return dt_kinds_size(d);
+    return 1;
+}
+
+void dt_certplan_dense(const PlanWalk *walk, const CertType *type, PlanPlace *place)
+{
+    int64_t stride = 1;
+    place->dtype = type->dtype;
+    place->size = dt_certplan_size(type->dtype);
+    place->rank = type->rank;
+    for (uint32_t i = type->rank; i-- > 0;) {
+        place->axis[i] = type->axes[i].name;
+        place->extent[i] = dt_certplan_local(walk, type, i);
+        place->stride[i] = stride;
+        stride *= place->extent[i];
+    }
+    place->bytes = stride * place->size;
+}
+
+void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place)
+{
+    *ret_place = (PlanPlace){.arena = arg->arena, .base = arg->base, .bytes = arg->bytes, .size = 1};
+    memcpy(ret_place->reg, arg->reg, sizeof arg->reg);
+    for (uint32_t c = 0; c < DT_PLAN_COORDS; c++) {
+        uint32_t axis = arg->coord_axis[c];
+        if (walk->plan->meta->pipeline && axis + 1 == walk->plan->meta->pipeline)
+            ret_place->base += arg->coord[c] * walk->stage;
+        else if (arg->coord[c])
+            ret_place->coord[axis] += arg->coord[c];
+    }
+}
+
+bool dt_certplan_spans(PlanPlace *place)
+{
+    int64_t span = 1;
+    uint32_t order[CERT_RANK], n = 0;
+    for (uint32_t d = 0; d < place->rank; d++) {
+        uint32_t at = n;
+        if (place->extent[d] == 1)
+            continue;
+        for (n++; at > 0 && place->stride[order[at - 1]] > place->stride[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    bool apart = true;
+    for (uint32_t i = 0; i < n; i++) {
+        apart = apart && place->stride[order[i]] >= span;
+        span += (place->extent[order[i]] - 1) * place->stride[order[i]];
+    }
+    place->bytes = span * place->size;
+    return apart;
+}
+
+bool dt_certplan_same(const PlanPlace *a, const PlanPlace *b)
+{
+    return a->arena == b->arena && a->base == b->base && a->bytes == b->bytes &&
+           memcmp(a->reg, b->reg, sizeof a->reg) == 0 &&
+           memcmp(a->coord, b->coord, sizeof a->coord) == 0;
+}
+
+bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b)
+{
+    if (!dt_certplan_same(a, b) || a->rank != b->rank || a->dtype != b->dtype)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->axis[d] != b->axis[d] || a->extent[d] != b->extent[d] ||
+            (a->extent[d] > 1 && a->stride[d] != b->stride[d]))
+            return false;
+    return true;
+}
+
+/* ---- overlaps ---- */
+
+/* The least and largest b - a over all registers and coordinates. */
+static void distance(const PlanWalk *walk, const PlanPlace *a, const PlanPlace *b, int64_t *ret_lo,
+                     int64_t *ret_hi)
+{
+    int64_t lo = b->base - a->base, hi = lo;
+    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++) {
+        int64_t most = (b->reg[r] - a->reg[r]) * (walk->count[r] > 0 ? walk->count[r] - 1 : 0);
+        *(most < 0 ? &lo : &hi) += most;
+    }
+    for (uint32_t m = 0; m < walk->plan->n_mesh; m++) {
+        int64_t most = (b->coord[m] - a->coord[m]) * (walk->plan->mesh[m].size - 1);
+        *(most < 0 ? &lo : &hi) += most;
+    }
+    *ret_lo = lo;
+    *ret_hi = hi;
+}
+
+/* Bytes from the first to behind the last element within one step of this stride. */
+static int64_t inner_span(const PlanPlace *p, int64_t stride)
+{
+    int64_t span = 1;
+    for (uint32_t d = 0; d < p->rank; d++)
+        if (p->extent[d] > 1 && p->stride[d] * p->size < stride)
+            span += (p->extent[d] - 1) * p->stride[d];
+    return span * p->size;
+}
+
+/* Whether both are rows of one matrix, at a constant distance, in different columns. */
+static bool side_by_side(const PlanPlace *a, const PlanPlace *b, int64_t d)
+{
+    for (uint32_t i = 0; i < a->rank; i++) {
+        int64_t stride = a->stride[i] * a->size, r;
+        if (a->extent[i] < 2 || stride == 0)
+            continue;
+        int64_t mine = inner_span(a, stride), theirs = b->rank ? inner_span(b, stride) : b->bytes;
+        r = d % stride < 0 ? d % stride + stride : d % stride;
+        if (r >= mine && r + theirs <= stride)
+            return true;
+    }
+    return false;
+}
+
+bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a, const PlanPlace *b)
+{
+    int64_t lo, hi;
+    if (a->arena != b->arena)
+        return false;
+    distance(walk, a, b, &lo, &hi);
+    if (lo >= a->bytes || hi + b->bytes <= 0)
+        return false;
+    return lo != hi || (!side_by_side(a, b, lo) && !side_by_side(b, a, -lo));
+}
+
+bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner)
+{
+    int64_t lo, hi;
+    distance(walk, outer, inner, &lo, &hi);
+    return outer->arena == inner->arena && lo >= 0 && hi + inner->bytes <= outer->bytes;
+}
+
+/* ---- views ---- */
+
+static int axis_of(const PlanPlace *place, const char *axis)
+{
+    for (uint32_t d = 0; d < place->rank; d++)
+        if (place->axis[d] == axis)
+            return (int)d;
+    return -1;
+}
+
+/* The tensor's axes in the order of its type, with these strides. */
+static bool order_as(const PlanWalk *walk, const CertType *type, PlanPlace *place)
+{
+    PlanPlace old = *place;
+    place->rank = type->rank;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int d = axis_of(&old, type->axes[i].name);
+        if (d < 0 || old.extent[d] != dt_certplan_local(walk, type, i))
+            return false;
+        place->axis[i] = old.axis[d];
+        place->extent[i] = old.extent[d];
+        place->stride[i] = old.stride[d];
+    }
+    dt_certplan_spans(place);
+    return true;
+}
+
+static void add_axis(PlanPlace *place, const char *axis, int64_t extent, int64_t stride)
+{
+    place->axis[place->rank] = axis;
+    place->extent[place->rank] = extent;
+    place->stride[place->rank++] = stride;
+}
+
+static bool drop_axis(PlanPlace *place, int d)
+{
+    if (d < 0)
+        return false;
+    place->rank--;
+    for (uint32_t i = (uint32_t)d; i < place->rank; i++) {
+        place->axis[i] = place->axis[i + 1];
+        place->extent[i] = place->extent[i + 1];
+        place->stride[i] = place->stride[i + 1];
+    }
+    return true;
+}
+
+/* Digits of a row-major number over `from` become digits over `to`, if that number counts even steps. */
+static bool relabel(const PlanWalk *walk, const CertOp *op, PlanPlace *place)
+{
+    const CertType *type = op->types[0];
+    for (uint32_t e = 0; e < op->n_relabels; e++) {
+        const CertRelabel *entry = &op->relabels[e];
+        int64_t stride = 1, below = 1;
+        for (uint32_t i = entry->n_from; i-- > 0;) {
+            int d = axis_of(place, entry->from[i]);
+            if (d < 0)
+                return false;
+            if (i == entry->n_from - 1)
+                stride = place->stride[d];
+            else if (place->extent[d] > 1 && place->stride[d] != stride * below)
+                return false;
+            below *= place->extent[d];
+        }
+        for (uint32_t i = 0; i < entry->n_from; i++)
+            drop_axis(place, axis_of(place, entry->from[i]));
+        for (uint32_t i = entry->n_to; i-- > 0;) {
+            const CertAxis *axis = dt_certtext_axis(type, entry->to[i]);
+            if (!axis || place->rank == CERT_RANK)
+                return false;
+            int64_t extent = dt_certplan_local(walk, type, (uint32_t)(axis - type->axes));
+            add_axis(place, axis->name, extent, stride);
+            stride *= extent;
+        }
+    }
+    return order_as(walk, type, place);
+}
+
+static bool slice(const PlanWalk *walk, const CertOp *op, PlanPlace *place)
+{
+    const char *at = strstr(op->attributes, "ranges=(");
+    if (!at)
+        return false;
+    at += strlen("ranges=(");
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        long long range[4];
+        for (uint32_t k = 0; k < 4; k++) {
+            char *end;
+            range[k] = strtoll(at, &end, 10);
+            at = *end == ',' ? end + 1 : end;
+        }
+        int d = axis_of(place, op->axes[i]);
+        if (d < 0)
+            return false;
+        place->base += range[0] * place->stride[d] * place->size;
+        place->stride[d] *= range[2];
+        place->extent[d] = range[3];
+    }
+    return order_as(walk, op->types[0], place);
+}
+
+/* A rank's (and micro-batch's) part of each axis that the op splits. */
+static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
+{
+    const CertType *y = op->types[0];
+    for (uint32_t i = 0; i < y->rank; i++) {
+        int d = axis_of(place, y->axes[i].name);
+        const CertAxis *before = dt_certtext_axis(x, y->axes[i].name);
+        if (d < 0 || !before)
+            return false;
+        for (uint32_t s = before->n; s < y->axes[i].n; s++) {
+            uint32_t m = y->axes[i].split[s];
+            place->extent[d] /= walk->program->size[m];
+            int64_t bytes = place->extent[d] * place->stride[d] * place->size;
+            *(m < walk->first_device ? &place->reg[0] : &place->coord[m - walk->first_device]) += bytes;
+        }
+    }
+    return order_as(walk, y, place);
+}
+
+static bool expand(const PlanWalk *walk, const CertType *type, PlanPlace *place)
+{
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (axis_of(place, type->axes[i].name) < 0)
+            add_axis(place, type->axes[i].name, dt_certplan_local(walk, type, i), 0);
+    return order_as(walk, type, place);
+}
+
+/* The tensor from an element of a bucket on; the first kept axes are the bucket's. */
+static void part_of(const PlanWalk *walk, const CertType *type, uint32_t kept, int64_t offset, PlanPlace *place)
+{
+    int64_t stride = place->stride[place->rank - 1];
+    place->base += offset * stride * place->size;
+    place->rank = type->rank;
+    for (uint32_t i = type->rank; i-- > kept;) {
+        place->axis[i] = type->axes[i].name;
+        place->extent[i] = dt_certplan_local(walk, type, i);
+        place->stride[i] = stride;
+        stride *= place->extent[i];
+    }
+    dt_certplan_spans(place);
+}
+
+static bool view(const PlanWalk *walk, const PlanFrame *frame, const CertOp *op, PlanPlace *place)
+{
+    if (strcmp(op->kind, "stop") == 0)
+        return true;
+    if (strcmp(op->kind, "relabel") == 0)
+        return relabel(walk, op, place);
+    if (strcmp(op->kind, "expand") == 0)
+        return expand(walk, op->types[0], place);
+    if (strcmp(op->kind, "slice") == 0)
+        return slice(walk, op, place);
+    if (strcmp(op->kind, "shard") == 0)
+        return shard(walk, op, dt_certplan_type(frame, op->in[0]), place);
+    if (strcmp(op->kind, "unpack") != 0)
+        return false;
+    part_of(walk, op->types[0], op->n_axes, (int64_t)op->number, place);
+    return true;
+}
+
+/* ---- where values are ---- */
+
+static bool is_view(const CertOp *op)
+{
+    static const char *const kinds[] = {"relabel", "expand", "slice", "stop", "shard", "unpack"};
+    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+        if (strcmp(op->kind, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A bucket is where its parts are, if all of them are in one. */
+static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, PlanFound *ret_found)
+{
+    PlanFound first[PLAN_FINDS], part[PLAN_FINDS];
+    uint32_t n_first = dt_certplan_find(walk, frame, op->in[0], first), n = 0;
+    for (uint32_t i = 0; i < n_first; i++) {
+        PlanFound bucket = first[i];
+        int64_t offset = 0;
+        bool all = true;
+        dt_certplan_dense(walk, op->types[0], &bucket.place);
+        for (uint32_t k = 0; k < op->n_axes && k < first[i].place.rank; k++)
+            bucket.place.stride[k] = first[i].place.stride[k];
+        dt_certplan_spans(&bucket.place);
+        for (uint32_t k = 0; all && k < op->n_in; k++) {
+            const CertType *type = dt_certplan_type(frame, op->in[k]);
+            PlanPlace want = bucket.place;
+            uint32_t n_part = dt_certplan_find(walk, frame, op->in[k], part);
+            part_of(walk, type, op->n_axes, offset, &want);
+            want.dtype = type->dtype;
+            for (uint32_t a = op->n_axes; a < type->rank; a++)
+                offset += a == op->n_axes ? want.stride[a] * want.extent[a] : 0;
+            offset += type->rank == op->n_axes;
+            all = false;
+            for (uint32_t f = 0; !all && f < n_part; f++)
+                all = part[f].added == bucket.added && dt_certplan_alike(&part[f].place, &want);
+        }
+        if (all)
+            ret_found[n++] = bucket;
+    }
+    return n;
+}
+
+static uint32_t find_source(PlanWalk *walk, const CertOp *op, const PlanFrame *frame, PlanFound *ret_found)
+{
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
+        for (uint32_t i = 0; i < walk->memory[a].n && n < PLAN_FINDS; i++) {
+            const PlanRegion *region = walk->memory[a].at[i];
+            if (!region->alive || (region->kind == PLAN_STORE ? region->id != op->store || op->store < 0
+                                                              : region->kind != PLAN_INPUT ||
+                                                                    region->name != op->text))
+                continue;
+            ret_found[n] = (PlanFound){.place = region->place};
+            dt_certplan_dense(walk, op->types[0], &ret_found[n].place);
+            n += ret_found[n].place.bytes == region->place.bytes;
+        }
+    (void)frame;
+    return n;
+}
+
+/* What an input of a body or of a called function is outside. */
+static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFound *ret_found)
+{
+    if (frame->kind == PLAN_CALL)
+        return dt_certplan_find(walk, frame->outer, frame->op->in[value], ret_found);
+    const CertLoop *loop = frame->op->loop;
+    if (frame->kind == PLAN_ENTRY || value < 1 + loop->carried)
+        return 0; /* lies in memory of its own */
+    uint32_t n = dt_certplan_find(walk, frame->outer, frame->op->in[value - 1], ret_found);
+    if (value < 1 + loop->carried + loop->invariant)
+        return n;
+    for (uint32_t i = 0; i < n; i++) {
+        PlanPlace *place = &ret_found[i].place;
+        int d = axis_of(place, loop->axis);
+        if (d < 0)
+            return 0;
+        place->reg[frame->reg] += place->stride[d] * place->size;
+        drop_axis(place, d);
+        dt_certplan_spans(place);
+    }
+    return n;
+}
+
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFound *ret_found)
+{
+    uint32_t n = 0;
+    for (const PlanRegion *region = frame->regions[value]; region && n < PLAN_FINDS; region = region->next)
+        if (region->alive)
+            ret_found[n++] = (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed};
+    const CertOp *op = frame->maker[value];
+    if (n == PLAN_FINDS)
+        return n;
+    if (!op)
+        return n ? n : find_input(walk, frame, value, ret_found);
+    if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0)
+        return n ? n : find_source(walk, op, frame, ret_found);
+    if (strcmp(op->kind, "pack") == 0)
+        return n ? n : find_pack(walk, frame, op, ret_found);
+    if (!is_view(op))
+        return n;
+    PlanFound in[PLAN_FINDS];
+    uint32_t n_in = dt_certplan_find(walk, frame, op->in[0], in);
+    for (uint32_t i = 0; i < n_in && n < PLAN_FINDS; i++)
+        if (view(walk, frame, op, &in[i].place))
+            ret_found[n++] = in[i];
+    return n;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention in blocks: its ops are done once per block of queries, inside loops over the axes of the scores. A block
+ * has the keys up to its last query if the mask is causal, else all. Blocks must cover the queries, one after the other,
+ * and each makes all outputs: its rows of them, or, where an op sums over queries or over a loop, an addition. */
+#include "verify/plan_internal.h"
+
+#include <string.h>
+
+static const char *axis_note(PlanWalk *walk, int64_t *ret_extent)
+{
+    uint64_t value = dt_certplan_word(walk), axis = dt_certplan_word(walk);
+    if (value >= walk->frame->func->n_values || axis >= dt_certplan_type(walk->frame, (uint32_t)value)->rank) {
+        dt_certplan_fail(walk, "a note names no axis");
+        return "";
+    }
+    const CertType *type = dt_certplan_type(walk->frame, (uint32_t)value);
+    *ret_extent = dt_certplan_local(walk, type, (uint32_t)axis);
+    return type->axes[axis].name;
+}
+
+static bool sums(const CertOp *op, const char *axis)
+{
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        if (op->axes[i] == axis)
+            return true;
+    return false;
+}
+
+/* Along each axis that is looped over an output has rows of its own, or its op sums. */
+static bool is_output(PlanWalk *walk, const CertOp *op, uint32_t flags)
+{
+    const PlanTiles *tiles = &walk->tiles;
+    bool adds = flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED), sum = sums(op, tiles->queries);
+    bool good = strcmp(op->kind, "dot") == 0 && (sum || dt_certtext_axis(op->types[0], tiles->queries));
+    for (uint32_t k = 0; k < tiles->n_loops; k++) {
+        bool away = sums(op, tiles->loops[k]);
+        sum = sum || away;
+        good = good && (away || dt_certtext_axis(op->types[0], tiles->loops[k]));
+    }
+    return (good && sum == adds) || dt_certplan_fail(walk, "an output of attention is not one of its blocks");
+}
+
+/* Whether the call's mask leaves a query the keys up to itself: an argument that is iota[keys] <= iota[queries]. */
+static bool is_masked(const PlanWalk *walk)
+{
+    const PlanFrame *frame = walk->frame, *outer = frame->outer;
+    for (uint32_t i = 0; frame->kind == PLAN_CALL && i < frame->op->n_in; i++) {
+        const CertOp *le = outer->maker[frame->op->in[i]];
+        if (!le || strcmp(le->kind, "le") != 0)
+            continue;
+        const CertOp *t = outer->maker[le->in[0]], *s = outer->maker[le->in[1]];
+        if (t && s && strcmp(t->kind, "iota") == 0 && strcmp(s->kind, "iota") == 0 && t->axes[0] == walk->tiles.keys &&
+            s->axes[0] == walk->tiles.queries && !t->types[0]->axes[0].n && !s->types[0]->axes[0].n)
+            return true;
+    }
+    return false;
+}
+
+bool dt_certplan_tiles(PlanWalk *walk)
+{
+    PlanTiles *tiles = &walk->tiles;
+    uint64_t n = dt_certplan_word(walk);
+    if (tiles->open || n > 4)
+        return dt_certplan_fail(walk, "attention inside attention");
+    *tiles = (PlanTiles){.open = true, .n_loops = (uint32_t)n};
+    for (uint32_t i = 0; i < n; i++)
+        tiles->loops[i] = axis_note(walk, &tiles->counts[i]);
+    tiles->queries = axis_note(walk, &tiles->n_queries);
+    tiles->keys = axis_note(walk, &tiles->n_keys);
+    tiles->causal = dt_certplan_word(walk) == 1;
+    tiles->n_outputs = (uint32_t)dt_certplan_word(walk);
+    tiles->mark = DT_NEW_ARRAY(walk->arena, uint32_t, walk->frame->func->n_values + 1);
+    if (tiles->causal && !is_masked(walk))
+        return dt_certplan_fail(walk, "blocks leave out keys that the mask does not");
+    if (tiles->n_outputs > DT_COUNT(tiles->output))
+        return dt_certplan_fail(walk, "attention has %u outputs", tiles->n_outputs);
+    for (uint32_t i = 0; i < tiles->n_outputs && !walk->problem->len; i++) {
+        uint64_t word = dt_certplan_word(walk);
+        const CertOp *op = dt_certplan_op(walk, word / DT_NOTE_FLAGS);
+        tiles->flags[i] = (uint32_t)(word % DT_NOTE_FLAGS);
+        if (!op || !is_output(walk, op, tiles->flags[i]))
+            return false;
+        tiles->output[i] = op->first_out;
+        dt_certplan_dense(walk, op->types[0], &tiles->place[i]);
+        if (!dt_certplan_layout(walk, op->types[0], tiles->flags[i], &tiles->place[i]))
+            return false;
+    }
+    return !walk->problem->len;
+}
+
+/* The next block, when all outputs of the one before were made. */
+bool dt_certplan_block(PlanWalk *walk)
+{
+    PlanTiles *tiles = &walk->tiles;
+    int64_t at = (int64_t)dt_certplan_word(walk), rows = (int64_t)dt_certplan_word(walk), keys = (int64_t)dt_certplan_word(walk);
+    if (!tiles->open || tiles->n_open != tiles->n_loops)
+        return dt_certplan_fail(walk, "a block outside of attention");
+    for (uint32_t i = 0; tiles->block && i < tiles->n_outputs; i++)
+        if (tiles->mark[tiles->output[i]] != tiles->block)
+            return dt_certplan_fail(walk, "a block of attention lacks output %u", i);
+    int64_t next = tiles->at + tiles->rows;
+    if (rows == 0) {
+        if (next != tiles->n_queries)
+            return dt_certplan_fail(walk, "blocks end at query %lld of %lld", (long long)next, (long long)tiles->n_queries);
+        tiles->open = false;
+        return tiles->n_loops || dt_certplan_untile(walk);
+    }
+    if (at != next || rows < 0 || rows > tiles->n_queries - at || keys > tiles->n_keys ||
+        keys < (tiles->causal ? at + rows : tiles->n_keys))
+        return dt_certplan_fail(walk, "a block of %lld queries from %lld and %lld keys", (long long)rows, (long long)at,
+                                (long long)keys);
+    tiles->at = at, tiles->rows = rows, tiles->width = keys;
+    tiles->block++;
+    return true;
+}
+
+void dt_certplan_cut(const PlanWalk *walk, PlanPlace *place)
+{
+    const PlanTiles *tiles = &walk->tiles;
+    uint32_t rank = 0;
+    for (uint32_t d = 0; d < place->rank; d++) {
+        bool looped = false;
+        for (uint32_t k = 0; k < tiles->n_loops; k++)
+            if (place->axis[d] == tiles->loops[k]) {
+                place->reg[tiles->regs[k]] += place->stride[d] * place->size;
+                looped = true;
+            }
+        if (looped)
+            continue;
+        place->axis[rank] = place->axis[d];
+        place->extent[rank] = place->extent[d];
+        place->stride[rank] = place->stride[d];
+        if (place->axis[rank] == tiles->queries) {
+            place->base += tiles->at * place->stride[rank] * place->size;
+            place->extent[rank] = tiles->rows;
+        } else if (place->axis[rank] == tiles->keys) {
+            place->extent[rank] = tiles->width;
+        }
+        rank++;
+    }
+    place->rank = rank;
+    dt_certplan_spans(place);
+}
+
+void dt_certplan_pack_block(const PlanWalk *walk, PlanPlace *place)
+{
+    PlanPlace shape = *place;
+    int64_t stride = 1;
+    dt_certplan_cut(walk, &shape);
+    place->rank = shape.rank;
+    for (uint32_t d = shape.rank; d-- > 0;) {
+        place->axis[d] = shape.axis[d];
+        place->extent[d] = shape.extent[d];
+        place->stride[d] = stride;
+        stride *= shape.extent[d];
+    }
+}
+
+static uint32_t output_of(const PlanTiles *tiles, uint32_t value)
+{
+    uint32_t i = 0;
+    while (i < tiles->n_outputs && tiles->output[i] != value)
+        i++;
+    return i;
+}
+
+bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value)
+{
+    return walk->tiles.open && output_of(&walk->tiles, value) < walk->tiles.n_outputs;
+}
+
+/* The first block says where the output is; every other must be its block of that. */
+bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags, PlanPlace *ret_place)
+{
+    PlanTiles *tiles = &walk->tiles;
+    uint32_t i = output_of(tiles, value);
+    PlanPlace *whole = &tiles->place[i], have;
+    dt_certplan_arg(walk, arg, &have);
+    bool adds = tiles->flags[i] & (DT_NOTE_ADDS | DT_NOTE_ZEROED);
+    if (!tiles->placed[i]) {
+        tiles->placed[i] = true;
+        whole->arena = have.arena;
+        whole->base = have.base;
+        memcpy(whole->reg, have.reg, sizeof whole->reg);
+        memcpy(whole->coord, have.coord, sizeof whole->coord);
+        for (uint32_t k = 0; k < tiles->n_loops; k++)
+            whole->reg[tiles->regs[k]] = 0;
+        if (adds && (!dt_certplan_is_zero(walk, whole, walk->depth - tiles->n_loops) ||
+                     dt_certplan_is_added(walk, whole, walk->depth)))
+            return dt_certplan_fail(walk, "output %u of attention is added to memory that is not zero", i);
+        if (!adds)
+            dt_certplan_spoil(walk, whole, false);
+    }
+    *ret_place = *whole;
+    dt_certplan_cut(walk, ret_place);
+    return (dt_certplan_same(ret_place, &have) && adds == (flags & DT_NOTE_ADDS ? true : false)) ||
+           dt_certplan_fail(walk, "a block of attention's output %u goes elsewhere", i);
+}
+
+bool dt_certplan_untile(PlanWalk *walk)
+{
+    PlanTiles *tiles = &walk->tiles;
+    for (uint32_t i = 0; i < tiles->n_outputs; i++) {
+        if (!tiles->placed[i])
+            return dt_certplan_fail(walk, "output %u of attention was not made", i);
+        bool added = tiles->flags[i] & DT_NOTE_ADDS;
+        if (!added)
+            dt_certplan_spoil(walk, &tiles->place[i], false);
+        dt_certplan_define(walk, walk->frame, tiles->output[i], &tiles->place[i], added);
+    }
+    return true;
+}

@@ -150,8 +150,8 @@ static int pattern_loops(const char *path, const char *pattern)
     return *path ? -1 : n;
 }
 
-static bool check_path(DtVerify *v, DtSpan span, const char *path, const char *pattern,
-                       const DtType *type, uint8_t n_loops)
+bool dt_verify_path(DtVerify *v, DtSpan span, const char *path, const char *pattern,
+                    const DtType *type, uint8_t n_loops)
 {
     if (!dt_verify_name(v, span, "a path", path) ||
         !dt_verify_name(v, span, "a pattern", pattern) || !dt_verify_type(v, span, path, type))
@@ -163,162 +163,6 @@ static bool check_path(DtVerify *v, DtSpan span, const char *path, const char *p
         return dt_verify_fail(v, span, "pattern `%s` does not fit path `%s` with %u loops", pattern,
                               path, n_loops);
     return true;
-}
-
-/* ---- functions ---- */
-
-bool dt_verify_has_func(const DtVerify *v, const DtFunc *func)
-{
-    return dt_map_find(&v->funcs, (const char *)&func, sizeof func) != NULL;
-}
-
-static void check_params(DtVerify *v, const DtFunc *func)
-{
-    for (uint32_t i = 0; i < func->params.n; i++) {
-        const DtFormalParam *param = &func->params.at[i];
-        const DtType *type = func->inputs.at[func->n_args + i]->type;
-        check_path(v, param->span, param->path, param->pattern, type, param->n_loops);
-        dt_verify_init(v, param->span, &param->init);
-        if (param->written_rank > DT_MAX_RANK)
-            dt_verify_fail(v, param->span, "parameter %u has a written rank of %u", i,
-                           param->written_rank);
-    }
-}
-
-/* Same axes in the same order and the same dtype; a sum may still be pending in the value. */
-static bool may_be_stored(const DtType *value, const DtType *store)
-{
-    if (value->partial && value->pending != DT_REDUCE_SUM)
-        return false;
-    return dt_type_plain(value->dtype, value->rank, value->axes) ==
-           dt_type_plain(store->dtype, store->rank, store->axes);
-}
-
-static void check_writes(DtVerify *v, const DtFunc *func)
-{
-    bool *written = DT_NEW_ARRAY(v->scratch, bool, func->params.n + 1);
-    for (uint32_t i = 0; i < func->writes.n; i++) {
-        uint32_t p = func->writes.at[i];
-        if (p >= func->params.n || !func->params.at[p].is_state) {
-            dt_verify_fail(v, func->span, "write %u does not go to a state of the function", i);
-            continue;
-        }
-        if (written[p])
-            dt_verify_fail(v, func->span, "state %u is written twice", p);
-        written[p] = true;
-        if (!may_be_stored(func->results.at[func->n_returns + i]->type,
-                           func->inputs.at[func->n_args + p]->type))
-            dt_verify_fail(v, func->span, "write %u has another type than its state", i);
-    }
-}
-
-static bool check_counts(DtVerify *v, const DtFunc *func)
-{
-    if (func->inputs.n != (uint64_t)func->n_args + func->params.n)
-        return dt_verify_fail(v, func->span,
-                              "the function has %u inputs, not %u arguments and %u parameters",
-                              func->inputs.n, func->n_args, func->params.n);
-    if (func->results.n != (uint64_t)func->n_returns + func->writes.n)
-        return dt_verify_fail(v, func->span,
-                              "the function has %u results, not %u returned and %u written",
-                              func->results.n, func->n_returns, func->writes.n);
-    if (func->kind == DT_FUNC_ENTRY && (func->inputs.n || func->writes.n))
-        return dt_verify_fail(v, func->span, "an entry function has inputs or writes of its own");
-    return true;
-}
-
-/* What callers see of a function. */
-static void check_interface(DtVerify *v, const DtFunc *func)
-{
-    const DtFunc *links[] = {func->fwd, func->bwd, func->bwd_x, func->bwd_w};
-    if ((unsigned)func->kind > DT_FUNC_ENTRY)
-        dt_verify_fail(v, func->span, "the function is of no known kind");
-    if (func->library)
-        dt_verify_name(v, func->span, "the library function", func->library);
-    for (uint32_t i = 0; i < DT_COUNT(links); i++) {
-        if (links[i] && !dt_verify_has_func(v, links[i]))
-            dt_verify_fail(v, func->span, "a derivative is a function outside the module");
-    }
-    if (!check_counts(v, func))
-        return;
-    bool ok = true;
-    for (uint32_t i = 0; i < func->inputs.n + func->results.n; i++) {
-        bool input = i < func->inputs.n;
-        const DtValue *value = input ? func->inputs.at[i] : func->results.at[i - func->inputs.n];
-        if (value)
-            ok = dt_verify_type(v, func->span, input ? "an input" : "a result", value->type) && ok;
-        else
-            ok = dt_verify_fail(v, func->span, "%s is missing", input ? "an input" : "a result");
-    }
-    if (!ok)
-        return;
-    check_params(v, func);
-    check_writes(v, func);
-}
-
-static void check_body(DtVerify *v, const DtFunc *func)
-{
-    v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
-    for (uint32_t i = 0; i < func->inputs.n; i++)
-        dt_verify_define(v, func->span, func->inputs.at[i], NULL, i);
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        dt_verify_op(v, func->ops.at[i]);
-    for (uint32_t i = 0; i < func->results.n; i++) {
-        const DtValue *value = func->results.at[i];
-        if (value->id >= func->n_values || v->values[value->id] != value)
-            dt_verify_fail(v, func->span, "result %u is not a value of the function", i);
-    }
-}
-
-/* ---- calls must not lead back ---- */
-
-typedef struct Visit {
-    uint32_t func, op; /* next op to look at */
-} Visit;
-
-static uint32_t number_of(const DtVerify *v, const DtFunc *func)
-{
-    return (uint32_t)((uintptr_t)dt_map_find(&v->funcs, (const char *)&func, sizeof func) - 1);
-}
-
-/* Depth-first from root; state 1: on the stack, 2: done. */
-static bool visit(DtVerify *v, uint32_t root, unsigned char *state, Visit *stack)
-{
-    uint32_t depth = 0;
-    stack[depth++] = (Visit){root, 0};
-    state[root] = 1;
-    while (depth) {
-        Visit *top = &stack[depth - 1];
-        const DtFunc *func = v->module->funcs.at[top->func];
-        if (top->op == func->ops.n) {
-            state[top->func] = 2;
-            depth--;
-            continue;
-        }
-        const DtFunc *next = func->ops.at[top->op++]->func;
-        if (!next)
-            continue;
-        uint32_t number = number_of(v, next);
-        if (state[number] == 1)
-            return dt_verify_fail(v, func->span, "function `%s` calls itself through `%s`",
-                                  next->name, func->name);
-        if (state[number] == 0) {
-            state[number] = 1;
-            stack[depth++] = (Visit){number, 0};
-        }
-    }
-    return true;
-}
-
-static void check_cycles(DtVerify *v)
-{
-    uint32_t n = v->module->funcs.n;
-    unsigned char *state = DT_NEW_ARRAY(v->scratch, unsigned char, n + 1);
-    Visit *stack = DT_NEW_ARRAY(v->scratch, Visit, n + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        if (state[i] == 0 && !visit(v, i, state, stack))
-            return;
-    }
 }
 
 /* ---- modules ---- */
@@ -363,28 +207,31 @@ static void check_owner(DtVerify *v, const DtStore *store)
                 : store->kind == DT_STORE_NEXT ? of->kind == DT_STORE_STATE
                                                : of->kind == DT_STORE_PARAM;
     if (of->index >= v->module->stores.n || v->module->stores.at[of->index] != of || !fits)
-        dt_verify_fail(v, store->span, "store `%s` belongs to something that is no %s of the module",
-                       store->path,
-                       received                         ? "sent store"
+        dt_verify_fail(v, store->span,
+                       "store `%s` belongs to something that is no %s of the module", store->path,
+                       received                       ? "sent store"
                        : store->kind == DT_STORE_NEXT ? "state"
                                                       : "parameter");
 }
 
-/* A bucket holds stores of its own kind and dtype, stacked over the same loops, and has room for them. */
+/* A bucket holds stores of its own kind and dtype, stacked over the same loops, and has room for
+ * them. */
 static void check_bucket(DtVerify *v, const DtStore *store)
 {
     const DtStore *bucket = store->bucket;
     if (!bucket)
         return;
-    bool ok = bucket->index < v->module->stores.n && v->module->stores.at[bucket->index] == bucket && bucket->type &&
-              !bucket->bucket && bucket->kind == store->kind && bucket->type->dtype == store->type->dtype &&
+    bool ok = bucket->index < v->module->stores.n &&
+              v->module->stores.at[bucket->index] == bucket && bucket->type && !bucket->bucket &&
+              bucket->kind == store->kind && bucket->type->dtype == store->type->dtype &&
               bucket->n_loops == store->n_loops && bucket->type->rank > bucket->n_loops;
     int64_t n = dt_type_local_elements(store->type, &v->module->mesh);
     for (uint32_t i = 0; ok && i < store->n_loops; i++) {
         ok = store->type->axes[i].extent == bucket->type->axes[i].extent;
         n /= store->type->axes[i].extent;
     }
-    if (!ok || store->bucket_offset < 0 || n < 0 || store->bucket_offset > bucket->type->axes[bucket->type->rank - 1].extent - n)
+    if (!ok || store->bucket_offset < 0 || n < 0 ||
+        store->bucket_offset > bucket->type->axes[bucket->type->rank - 1].extent - n)
         dt_verify_fail(v, store->span, "store `%s` does not fit its bucket", store->path);
 }
 
@@ -398,7 +245,8 @@ typedef struct StoreKey {
 static const StoreKey *store_key(DtVerify *v, const DtStore *store)
 {
     StoreKey *key = DT_NEW(v->scratch, StoreKey);
-    *key = (StoreKey){store->path, store->first, (int32_t)store->kind, v->module->pipeline ? store->stage : 0};
+    *key = (StoreKey){store->path, store->first, (int32_t)store->kind,
+                      v->module->pipeline ? store->stage : 0};
     return key;
 }
 
@@ -410,7 +258,7 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
                        "store %u is missing, of no known kind, or has another number", i);
         return;
     }
-    if (!check_path(v, store->span, store->path, store->pattern, store->type, store->n_loops))
+    if (!dt_verify_path(v, store->span, store->path, store->pattern, store->type, store->n_loops))
         return;
     check_owner(v, store);
     check_bucket(v, store);
@@ -468,11 +316,12 @@ static bool result_fits(const DtEntryResult *result, const DtType *type)
     if (!result->store || type == result->store->type)
         return true;
     return (result->accumulate || result->store->kind == DT_STORE_STATE) &&
-           may_be_stored(type, result->store->type);
+           dt_verify_may_be_stored(type, result->store->type);
 }
 
 /* written: by store, 1 + number of the entry that stored it last. */
-static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t i, uint32_t *written)
+static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t i,
+                               uint32_t *written)
 {
     const DtEntryResult *result = &entry->results.at[i];
     const DtStore *store = result->store;
@@ -547,18 +396,18 @@ static void check_module(DtVerify *v)
         return;
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         v->func = module->funcs.at[i];
-        check_interface(v, v->func);
+        dt_verify_interface(v, v->func);
     }
     if (v->n_problems)
         return;
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         v->func = module->funcs.at[i];
-        check_body(v, v->func);
+        dt_verify_body(v, v->func);
     }
     v->func = NULL;
     if (v->n_problems)
         return;
-    check_cycles(v);
+    dt_verify_cycles(v);
     check_entries(v);
     if (!v->n_problems)
         dt_verify_pipeline(v);

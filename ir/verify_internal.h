@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What verify.c (modules, functions) and verify_op.c (ops) share. */
+/* What verify.c (modules), verify_func.c, verify_op.c and verify_pipeline.c share. */
 #ifndef DT_IR_VERIFY_INTERNAL_H
 #define DT_IR_VERIFY_INTERNAL_H
 
@@ -41,6 +41,13 @@ bool dt_verify_has_func(const DtVerify *v, const DtFunc *func);
 /* value becomes known; false after a problem. */
 bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op,
                       uint32_t index);
+bool dt_verify_path(DtVerify *v, DtSpan span, const char *path, const char *pattern,
+                    const DtType *type, uint8_t n_loops);
+/* Same axes in the same order and the same dtype; a sum may still be pending in the value. */
+bool dt_verify_may_be_stored(const DtType *value, const DtType *store);
+void dt_verify_interface(DtVerify *v, const DtFunc *func); /* what callers see of it */
+void dt_verify_body(DtVerify *v, const DtFunc *func); /* after all interfaces were found good */
+void dt_verify_cycles(DtVerify *v);                   /* after all bodies were */
 bool dt_verify_op(DtVerify *v, const DtOp *op);
 void dt_verify_pipeline(DtVerify *v); /* after everything else was found good */
 

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verifier's rules for functions: what callers see of one, then its body op by op; and that
+ * none calls itself. */
+#include "ir/verify_internal.h"
+
+#include <string.h>
+
+/* ---- functions ---- */
+
+bool dt_verify_has_func(const DtVerify *v, const DtFunc *func)
+{
+    return dt_map_find(&v->funcs, (const char *)&func, sizeof func) != NULL;
+}
+
+static void check_params(DtVerify *v, const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->params.n; i++) {
+        const DtFormalParam *param = &func->params.at[i];
+        const DtType *type = func->inputs.at[func->n_args + i]->type;
+        dt_verify_path(v, param->span, param->path, param->pattern, type, param->n_loops);
+        dt_verify_init(v, param->span, &param->init);
+        if (param->written_rank > DT_MAX_RANK)
+            dt_verify_fail(v, param->span, "parameter %u has a written rank of %u", i,
+                           param->written_rank);
+    }
+}
+
+bool dt_verify_may_be_stored(const DtType *value, const DtType *store)
+{
+    if (value->partial && value->pending != DT_REDUCE_SUM)
+        return false;
+    return dt_type_plain(value->dtype, value->rank, value->axes) ==
+           dt_type_plain(store->dtype, store->rank, store->axes);
+}
+
+static void check_writes(DtVerify *v, const DtFunc *func)
+{
+    bool *written = DT_NEW_ARRAY(v->scratch, bool, func->params.n + 1);
+    for (uint32_t i = 0; i < func->writes.n; i++) {
+        uint32_t p = func->writes.at[i];
+        if (p >= func->params.n || !func->params.at[p].is_state) {
+            dt_verify_fail(v, func->span, "write %u does not go to a state of the function", i);
+            continue;
+        }
+        if (written[p])
+            dt_verify_fail(v, func->span, "state %u is written twice", p);
+        written[p] = true;
+        if (!dt_verify_may_be_stored(func->results.at[func->n_returns + i]->type,
+                                     func->inputs.at[func->n_args + p]->type))
+            dt_verify_fail(v, func->span, "write %u has another type than its state", i);
+    }
+}
+
+static bool check_counts(DtVerify *v, const DtFunc *func)
+{
+    if (func->inputs.n != (uint64_t)func->n_args + func->params.n)
+        return dt_verify_fail(v, func->span,
+                              "the function has %u inputs, not %u arguments and %u parameters",
+                              func->inputs.n, func->n_args, func->params.n);
+    if (func->results.n != (uint64_t)func->n_returns + func->writes.n)
+        return dt_verify_fail(v, func->span,
+                              "the function has %u results, not %u returned and %u written",
+                              func->results.n, func->n_returns, func->writes.n);
+    if (func->kind == DT_FUNC_ENTRY && (func->inputs.n || func->writes.n))
+        return dt_verify_fail(v, func->span, "an entry function has inputs or writes of its own");
+    return true;
+}
+
+void dt_verify_interface(DtVerify *v, const DtFunc *func)
+{
+    const DtFunc *links[] = {func->fwd, func->bwd, func->bwd_x, func->bwd_w};
+    if ((unsigned)func->kind > DT_FUNC_ENTRY)
+        dt_verify_fail(v, func->span, "the function is of no known kind");
+    if (func->library)
+        dt_verify_name(v, func->span, "the library function", func->library);
+    for (uint32_t i = 0; i < DT_COUNT(links); i++) {
+        if (links[i] && !dt_verify_has_func(v, links[i]))
+            dt_verify_fail(v, func->span, "a derivative is a function outside the module");
+    }
+    if (!check_counts(v, func))
+        return;
+    bool ok = true;
+    for (uint32_t i = 0; i < func->inputs.n + func->results.n; i++) {
+        bool input = i < func->inputs.n;
+        const DtValue *value = input ? func->inputs.at[i] : func->results.at[i - func->inputs.n];
+        if (value)
+            ok = dt_verify_type(v, func->span, input ? "an input" : "a result", value->type) && ok;
+        else
+            ok = dt_verify_fail(v, func->span, "%s is missing", input ? "an input" : "a result");
+    }
+    if (!ok)
+        return;
+    check_params(v, func);
+    check_writes(v, func);
+}
+
+void dt_verify_body(DtVerify *v, const DtFunc *func)
+{
+    v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        dt_verify_define(v, func->span, func->inputs.at[i], NULL, i);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        dt_verify_op(v, func->ops.at[i]);
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        const DtValue *value = func->results.at[i];
+        if (value->id >= func->n_values || v->values[value->id] != value)
+            dt_verify_fail(v, func->span, "result %u is not a value of the function", i);
+    }
+}
+
+/* ---- calls must not lead back ---- */
+
+typedef struct Visit {
+    uint32_t func, op; /* next op to look at */
+} Visit;
+
+static uint32_t number_of(const DtVerify *v, const DtFunc *func)
+{
+    return (uint32_t)((uintptr_t)dt_map_find(&v->funcs, (const char *)&func, sizeof func) - 1);
+}
+
+/* Depth-first from root; state 1: on the stack, 2: done. */
+static bool visit(DtVerify *v, uint32_t root, unsigned char *state, Visit *stack)
+{
+    uint32_t depth = 0;
+    stack[depth++] = (Visit){root, 0};
+    state[root] = 1;
+    while (depth) {
+        Visit *top = &stack[depth - 1];
+        const DtFunc *func = v->module->funcs.at[top->func];
+        if (top->op == func->ops.n) {
+            state[top->func] = 2;
+            depth--;
+            continue;
+        }
+        const DtFunc *next = func->ops.at[top->op++]->func;
+        if (!next)
+            continue;
+        uint32_t number = number_of(v, next);
+        if (state[number] == 1)
+            return dt_verify_fail(v, func->span, "function `%s` calls itself through `%s`",
+                                  next->name, func->name);
+        if (state[number] == 0) {
+            state[number] = 1;
+            stack[depth++] = (Visit){number, 0};
+        }
+    }
+    return true;
+}
+
+void dt_verify_cycles(DtVerify *v)
+{
+    uint32_t n = v->module->funcs.n;
+    unsigned char *state = DT_NEW_ARRAY(v->scratch, unsigned char, n + 1);
+    Visit *stack = DT_NEW_ARRAY(v->scratch, Visit, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        if (state[i] == 0 && !visit(v, i, state, stack))
+            return;
+    }
+}

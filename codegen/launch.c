@@ -110,7 +110,7 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
 static void add_first(DtEmit *e, DtEArg *arg, const DtLoop *loop, int64_t stride)
 {
     arg->base += stride * loop->first;
-    if (!e->module->pipeline)
+    if (!e->module->pipeline || loop->axis[0] == '@') /* the compiler's own: not cut into stages */
         return;
     arg->coord_axis[0] = (uint8_t)(e->module->pipeline->mesh - dt_emit_first_device(&e->module->mesh));
     const int64_t step = loop->first_step ? loop->first_step : loop->count;

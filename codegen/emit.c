@@ -8,6 +8,7 @@
 #include "base/intern.h"
 #include "ir/pipeline.h"
 #include "ir/ring.h"
+#include "ir/zigzag.h"
 #include "plan/notes.h"
 
 #include <stdio.h>
@@ -522,14 +523,14 @@ static bool is_read(const DtFunc *func, const DtValue *value)
     return false;
 }
 
-/* A call that outlived inlining: by its kernel, else op by op in place. A ring call is the ops that its ranks do
- * for it. */
+/* A call that outlived inlining: by its kernel, else op by op in place. A ring call, and an op that must know the zigzag
+ * order, are the ops that ranks do for them. */
 static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
 {
     DtModule *module = (DtModule *)(uintptr_t)e->module;
     const uint32_t n_funcs = module->funcs.n;
-    const bool is_ring = dt_ring_is(op);
-    const DtFunc *func = is_ring ? dt_ring_expand(op, module) : op->func;
+    const bool expands = dt_ring_is(op) || op->kind != DT_OP_CALL;
+    const DtFunc *func = !expands ? op->func : dt_ring_is(op) ? dt_ring_expand(op, module) : dt_zigzag_expand(op, module);
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
     DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, func->results.n + 1);
     DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->results.n + 1);
@@ -540,9 +541,9 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
         wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
         want(inner, func->results.at[i], &wanted[i]);
     }
-    bool tiled = !e->options->unfused && !is_ring && dt_attend_emit(e, op, inner);
+    bool tiled = !e->options->unfused && !expands && dt_attend_emit(e, op, inner);
     for (uint32_t i = 0; !tiled && i < op->n_in; i++)
-        if (!is_ring || is_read(func, func->inputs.at[i]))
+        if (!expands || is_read(func, func->inputs.at[i]))
             inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
     if (!tiled)
         dt_note_op(e, DT_NOTE_CALL, op);
@@ -554,7 +555,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     e->scope = outer;
     for (uint32_t i = 0; i < func->results.n; i++)
         finish_output(e, &outputs[i]);
-    if (is_ring)
+    if (expands)
         module->funcs.n = n_funcs; /* its names stay free */
 }
 
@@ -565,6 +566,8 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
         return;
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
         emit_source(e, op);
+    } else if (dt_zigzag_is(op)) {
+        emit_call(e, op, group);
     } else if (op->kind == DT_OP_LOOP) {
         emit_loop(e, op, group);
     } else if (op->kind == DT_OP_PACK) {

@@ -11,6 +11,8 @@
 #include "codegen/kernel_internal.h"
 #include "plan/plan.h"
 
+#include "ir/zigzag.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -402,7 +404,7 @@ bool dt_kernel_is_inline(const DtValue *value)
     if (!op)
         return false;
     if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
-        return true;
+        return !dt_zigzag_is(op);
     if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
         return false;
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -421,7 +423,7 @@ uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
     uint32_t node;
     if (op && op->kind == DT_OP_CONST)
         node = dt_kernel_number(b, value->type->dtype, op->number);
-    else if (op && op->kind == DT_OP_IOTA)
+    else if (op && op->kind == DT_OP_IOTA && !dt_zigzag_is(op))
         node = iota_node(b, op);
     else if (in_group(b, op) || dt_kernel_is_inline(value))
         node = op_node(b, op, value->index);

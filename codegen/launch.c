@@ -130,7 +130,9 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
         add_first(e, &arg, e->scope->loop, 1);
         break;
     case DT_KINT_ITERATION:
-        for (const DtScope *scope = e->scope; scope && scope->loop; scope = scope->parent) {
+        for (const DtScope *scope = e->scope; scope; scope = scope->parent) {
+            if (!scope->loop) /* a call */
+                continue;
             arg.reg[scope->reg] = stride;
             add_first(e, &arg, scope->loop, stride);
             stride *= scope->loop->count;

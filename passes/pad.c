@@ -369,7 +369,7 @@ static int64_t gcd(int64_t a, int64_t b)
 
 static int64_t unit_of(const DtParallelConfig *c, const DtShard *line)
 {
-    int64_t ranks = 1;
+    int64_t ranks = line->zigzag ? 2 : 1; /* blocks */
     for (uint32_t i = 0; i < line->n_mesh; i++)
         for (uint32_t m = 0; m < c->mesh.n; m++)
             if (c->mesh.axes[m].name == line->mesh[i])

@@ -622,7 +622,8 @@ static void place_stores(DtPlacer *p)
 {
     for (uint32_t i = 0; i < p->module->stores.n; i++) {
         DtStore *store = p->module->stores.at[i];
-        store->type = dt_placerule_of(p, store->type, store->path, store->n_loops);
+        store->type = dt_placerule_stored(
+            p, dt_placerule_of(p, store->type, store->path, store->n_loops));
     }
 }
 

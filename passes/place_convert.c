@@ -55,10 +55,10 @@ typedef struct Step {
     const DtType *type; /* of the result */
 } Step;
 
-/* Whether the splits of a are the first ones of b. */
+/* Whether the splits of a are the first ones of b, in the same order of blocks. */
 static bool is_prefix(const DtAxis *a, const DtAxis *b)
 {
-    if (a->n_split > b->n_split)
+    if (a->n_split > b->n_split || (a->n_split && a->zigzag != b->zigzag))
         return false;
     for (uint32_t i = 0; i < a->n_split; i++)
         if (a->split[i] != b->split[i])
@@ -93,6 +93,7 @@ static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, b
         for (uint32_t i = 0; i < from->rank; i++)
             axes[i] = from->axes[i];
         axes[d].split[axes[d].n_split++] = (uint8_t)m;
+        axes[d].zigzag = to->axes[d].zigzag;
         ret->type = dt_type_make(from->dtype, from->rank, axes,
                                  from->partial & (uint16_t)~ret->mesh, (DtReduce)from->pending);
         return true;
@@ -114,8 +115,10 @@ static bool drop_split(const DtType *from, const DtType *to, bool move, Step *re
         for (uint32_t i = 0; i < from->rank; i++)
             axes[i] = from->axes[i];
         axes[d].n_split--;
-        if (move)
+        if (move) {
             axes[e].split[axes[e].n_split++] = (uint8_t)m;
+            axes[e].zigzag = to->axes[e].zigzag;
+        }
         *ret = (Step){move ? DT_OP_ALL_TO_ALL : DT_OP_ALL_GATHER, (uint16_t)(1u << m), NULL};
         ret->type =
             dt_type_make(from->dtype, from->rank, axes, from->partial, (DtReduce)from->pending);

@@ -24,6 +24,7 @@ typedef struct DtPlaceLine {
     uint32_t n_mesh;
     DtSpan span;
     bool is_used; /* some value of its place has one of its axes */
+    bool zigzag;    /* its splits are in zigzag order */
     bool ring;      /* calls of `attend` pass blocks of its axes on instead of gathering them */
     bool has_rung;  /* some call does */
 } DtPlaceLine;
@@ -129,6 +130,10 @@ uint16_t dt_placerule_bits(const DtType *type); /* the mesh axes that split it *
 const DtType *dt_placerule_project(const DtType *type, uint32_t m);
 /* type in that state on mesh axis m; the others as they are. */
 const DtType *dt_placerule_with(const DtPlacer *p, const DtType *type, uint32_t m, int state);
+/* Whether the lines split the axis by m in zigzag order. */
+bool dt_placerule_is_zigzag(const DtPlacer *p, const char *axis, uint32_t m);
+/* type without the splits in zigzag order, which stores do not have. */
+const DtType *dt_placerule_stored(const DtPlacer *p, const DtType *type);
 /* Whether axis number a of type can be split by m besides what splits it already. */
 bool dt_placerule_divides(const DtPlacer *p, const DtType *type, uint32_t a, uint32_t m);
 

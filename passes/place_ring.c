@@ -61,6 +61,15 @@ const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *con
     return travels ? queries : NULL;
 }
 
+/* type, in which this axis is whole, with the axis in blocks. */
+static const DtType *with_axis(const DtType *type, const DtAxis *block)
+{
+    DtAxis axes[DT_MAX_RANK];
+    for (uint32_t d = 0; d < type->rank; d++)
+        axes[d] = type->axes[d].name == block->name ? *block : type->axes[d];
+    return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
+}
+
 bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
                        DtPlaceRing *ret_ring)
 {
@@ -87,9 +96,12 @@ bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, cons
     const char *why = dt_ring_refuses(op->func, axis, types, m, p->module->arena);
     if (why)
         return refuse(s, op, axis, why);
+    const DtAxis *block = NULL; /* all travel in the same blocks */
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (is_gathered(in[i]->type, wanted[i], axis, m))
-            wanted[i] = dt_placerule_with(p, wanted[i], m, dt_type_find(wanted[i], axis));
+        if (is_gathered(in[i]->type, wanted[i], axis, m)) {
+            block = block ? block : &in[i]->type->axes[dt_type_find(in[i]->type, axis)];
+            wanted[i] = with_axis(wanted[i], block);
+        }
     *ret_ring = (DtPlaceRing){.axis = axis, .m = m, .types = types};
     line->has_rung = true;
     return true;

@@ -74,10 +74,29 @@ bool dt_placerule_is_limited(const DtPlacer *p, const char *place)
 
 bool dt_placerule_divides(const DtPlacer *p, const DtType *type, uint32_t a, uint32_t m)
 {
-    int64_t extent = type->axes[a].extent;
+    int64_t extent = type->axes[a].extent, parts = p->module->mesh.axes[m].size;
     for (uint32_t i = 0; i < type->axes[a].n_split; i++)
         extent /= p->module->mesh.axes[type->axes[a].split[i]].size;
-    return type->axes[a].n_split < DT_MAX_SPLIT && extent % p->module->mesh.axes[m].size == 0;
+    if (dt_placerule_is_zigzag(p, type->axes[a].name, m))
+        parts *= 2;
+    return type->axes[a].n_split < DT_MAX_SPLIT && extent % parts == 0;
+}
+
+bool dt_placerule_is_zigzag(const DtPlacer *p, const char *axis, uint32_t m)
+{
+    for (uint32_t i = 0; i < p->n_written; i++)
+        for (uint32_t k = 0; p->lines.at[i].zigzag && k < p->lines.at[i].n_axes; k++)
+            if (p->lines.at[i].axes[k] == axis && p->lines.at[i].mesh[0] == m)
+                return true;
+    return false;
+}
+
+const DtType *dt_placerule_stored(const DtPlacer *p, const DtType *type)
+{
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (type->axes[d].n_split && type->axes[d].zigzag)
+            type = dt_placerule_with(p, type, type->axes[d].split[0], DT_PLACE_WHOLE);
+    return type;
 }
 
 static void give(const DtPlacer *p, const DtPlaceLine *line, DtAxis *axis, uint16_t *used)
@@ -88,9 +107,10 @@ static void give(const DtPlacer *p, const DtPlaceLine *line, DtAxis *axis, uint1
     for (uint32_t i = 0; i < line->n_mesh && axis->n_split < DT_MAX_SPLIT; i++) {
         uint8_t m = line->mesh[i];
         int64_t size = p->module->mesh.axes[m].size;
-        if (*used >> m & 1 || left % size != 0)
+        if (*used >> m & 1 || left % (line->zigzag ? 2 * size : size) != 0)
             continue;
         left /= size;
+        axis->zigzag = line->zigzag;
         axis->split[axis->n_split++] = m;
         *used |= (uint16_t)(1u << m);
     }
@@ -272,6 +292,7 @@ const DtType *dt_placerule_with(const DtPlacer *p, const DtType *type, uint32_t 
         for (; at > 0 && dt_placerule_is_major(p, axis->name, m, axis->split[at - 1]); at--)
             axis->split[at] = axis->split[at - 1];
         axis->split[at] = (uint8_t)m;
+        axis->zigzag = dt_placerule_is_zigzag(p, axis->name, m);
     }
     return dt_type_make(type->dtype, type->rank, axes, partial,
                         type->partial ? (DtReduce)type->pending : DT_REDUCE_SUM);
@@ -284,6 +305,18 @@ static bool not_yet(DtPlacer *p, DtSpan span, const char *what)
     p->failed = true;
     DtDiag *diag = dt_diag_report(p->module->diags, E0592, span, "%s is not implemented yet", what);
     dt_diag_help(diag, "compile without it: `--parallel none` gives the serial program");
+    return false;
+}
+
+/* Whether inputs have a row per place of the axis. */
+static bool is_sample_axis(const DtModule *module, const char *axis)
+{
+    for (uint32_t e = 0; e < module->entries.n; e++)
+        for (uint32_t i = 0; i < module->entries.at[e].func->ops.n; i++) {
+            const DtOp *op = module->entries.at[e].func->ops.at[i];
+            if (op->kind == DT_OP_INPUT && op->out[0]->type->rank && op->out[0]->type->axes[0].name == axis)
+                return true;
+        }
     return false;
 }
 
@@ -301,8 +334,9 @@ static bool add_line(DtPlacer *p, const DtShard *shard)
     line.ring = shard->ring;
     if (shard->ring && shard->n_mesh > 1)
         return not_yet(p, shard->span, "a ring over several mesh axes");
-    if (shard->zigzag)
-        return not_yet(p, shard->span, "`order = zigzag`");
+    line.zigzag = shard->zigzag;
+    if (shard->zigzag && shard->n_mesh > 1)
+        return not_yet(p, shard->span, "the zigzag order over several mesh axes");
     memcpy(line.place, shard->place, sizeof line.place);
     memcpy(line.axes, shard->axes, sizeof line.axes);
     for (uint32_t i = 0; i < shard->n_mesh; i++) {
@@ -311,6 +345,21 @@ static bool add_line(DtPlacer *p, const DtShard *shard)
             line.mesh[line.n_mesh++] = (uint8_t)number;
     }
     DT_PUSH(p->module->arena, p->lines, line);
+    return true;
+}
+
+/* What is read, and who else splits the axes of a line in zigzag order. */
+static bool check_zigzag(DtPlacer *p, const DtPlaceLine *line)
+{
+    for (uint32_t k = 0; k < line->n_axes; k++) {
+        for (uint32_t i = 0; i < p->lines.n; i++)
+            for (uint32_t j = 0; &p->lines.at[i] != line && j < p->lines.at[i].n_axes; j++)
+                if (p->lines.at[i].axes[j] == line->axes[k])
+                    return not_yet(p, line->span, dt_intern_printf("the zigzag order of `%s`, which another line "
+                                                                   "splits too,", line->axes[k]));
+        if (is_sample_axis(p->module, line->axes[k]))
+            return not_yet(p, line->span, dt_intern_printf("the zigzag order of samples (`%s`)", line->axes[k]));
+    }
     return true;
 }
 
@@ -349,6 +398,9 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *c)
         if (!add_line(p, &c->shards.at[i]))
             return false;
     p->n_written = p->lines.n;
+    for (uint32_t i = 0; i < p->lines.n; i++)
+        if (p->lines.at[i].zigzag && !check_zigzag(p, &p->lines.at[i]))
+            return false;
     find_speeds(p, p->context->cluster);
     return true;
 }

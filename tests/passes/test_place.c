@@ -161,6 +161,7 @@ ParameterizedTestParameters(place, layouts)
         {"layouts", "ulysses"}, {"layouts", "vocabulary"}, {"layouts", "everything"},
         {"experts", "experts"}, {"experts", "groups"},     {"beside", "beside"},
         {"layouts", "padded"},  {"windows", "rows"},       {"layouts", "ring"},
+        {"layouts", "zigzag"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -185,6 +186,7 @@ ParameterizedTestParameters(place, zoo)
         {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},  {"chain", "chain"},
         {"windows", "columns"}, {"windows", "tiles"},
         {"rings", "ring"},      {"rings", "ring_of_four"}, {"rings", "ring_beside"},
+        {"rings", "zigzag"},    {"rings", "zigzag_ring"},  {"rings", "zigzag_beside"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }

@@ -58,6 +58,8 @@ LAYOUTS = {
     "zero": (4, "mesh data = 2, tensor = 2; shard batch on data; %s; zero 3 on data" % TENSOR),
     "pipeline": (4, 'mesh pipe = 2, tensor = 2; %s; pipeline h on pipe (schedule = "1f1b"); micro batch = 4' % TENSOR),
     "ring": (4, "mesh context = 4; shard seq on context; shard kseq on context (ring = true)"),
+    "zigzag": (4, "mesh context = 4; shard seq on context (order = zigzag); "
+                  "shard kseq on context (ring = true, order = zigzag)"),
     "ulysses": (2, "mesh context = 2; shard attend.heads on context; shard seq on context"),
 }
 

@@ -72,3 +72,19 @@ parallel ring_beside on eight {
   zero 3 on data, context
   remat h (keep = (attend))
 }
+parallel zigzag on two { mesh context = 2; shard seq on context (order = zigzag) }
+parallel zigzag_ring on four {
+  mesh context = 4
+  shard seq on context (order = zigzag)
+  shard kseq on context (ring = true, order = zigzag)
+  micro batch = 2
+}
+parallel zigzag_beside on eight {
+  mesh data = 2, context = 2, tensor = 2
+  shard attend.kv on context
+  shard kv, vocab on tensor
+  shard seq on context (order = zigzag)
+  shard batch on data
+  zero 3 on data, context
+  remat h (keep = (attend))
+}

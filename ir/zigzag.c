@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Zigzag order: ops that must know it, by ops that do not. A rank's part is taken as it lies by a relabel to an axis
+ * @ring with one place per rank (shape_axis.c), where it may be called the part of a split into plain blocks. */
+#include "ir/zigzag.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+typedef struct Zigzag {
+    DtBuilder b;
+    const DtMesh *mesh;
+    const char *ring;
+} Zigzag;
+
+static bool differs(const DtAxis *a, const DtAxis *b)
+{
+    return ((a->n_split && a->zigzag) || (b->n_split && b->zigzag)) && !dt_type_same_axis(a, b);
+}
+
+bool dt_zigzag_is(const DtOp *op)
+{
+    if (op->n_out != 1)
+        return false;
+    const DtType *type = op->out[0]->type;
+    const bool source = op->kind == DT_OP_IOTA || op->kind == DT_OP_RNG;
+    for (uint32_t d = 0; d < type->rank; d++) {
+        if (source && type->axes[d].n_split && type->axes[d].zigzag)
+            return true;
+        if (dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->n_in && differs(&op->in[0]->type->axes[d], &type->axes[d]))
+            return true;
+    }
+    return false;
+}
+
+/* ---- types ---- */
+
+static const DtType *with_axis(const DtType *type, uint32_t d, DtAxis axis)
+{
+    DtAxis axes[DT_MAX_RANK];
+    memcpy(axes, type->axes, type->rank * sizeof axes[0]);
+    axes[d] = axis;
+    return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
+}
+
+/* Axis number d in plain blocks; whole. */
+static const DtType *in_blocks(const DtType *type, uint32_t d)
+{
+    DtAxis axis = type->axes[d];
+    axis.zigzag = 0;
+    return with_axis(type, d, axis);
+}
+static const DtType *whole(const DtType *type, uint32_t d)
+{
+    DtAxis axis = type->axes[d];
+    axis.n_split = 0;
+    return with_axis(type, d, axis);
+}
+
+/* ---- positions ---- */
+
+static DtValue *integer(Zigzag *z, int64_t x) { return dt_graph_constant(&z->b, DT_I32, (double)x); }
+static DtValue *binary(Zigzag *z, DtOpKind kind, DtValue *x, DtValue *y)
+{
+    return dt_graph_binary(&z->b, kind, x, y);
+}
+static DtValue *times(Zigzag *z, DtValue *x, int64_t n) { return binary(z, DT_OP_MUL, x, integer(z, n)); }
+
+static int64_t ranks_of(const Zigzag *z, const DtAxis *axis) { return z->mesh->axes[axis->split[0]].size; }
+
+static DtAxis ring_of(const Zigzag *z, const DtAxis *axis)
+{
+    return (DtAxis){.name = z->ring, .extent = ranks_of(z, axis), .n_split = 1, .split = {axis->split[0]}};
+}
+
+/* Where element `at` of the part of rank `rank` stands: blocks rank and 2n-1-rank. */
+static DtValue *position(Zigzag *z, const DtAxis *axis, DtValue *rank, DtValue *at)
+{
+    int64_t n = ranks_of(z, axis), half = axis->extent / (2 * n);
+    DtValue *is_first = binary(z, DT_OP_LT, at, integer(z, half));
+    DtValue *last = binary(z, DT_OP_SUB, integer(z, 2 * n - 1), rank);
+    DtValue *block = dt_graph_where(&z->b, is_first, rank, last);
+    return binary(z, DT_OP_ADD, times(z, block, half), binary(z, DT_OP_MOD, at, integer(z, half)));
+}
+
+/* Positions of a rank's part: i32[@ring, a]. */
+static DtValue *own_positions(Zigzag *z, const DtAxis *axis)
+{
+    DtValue *rank = dt_graph_iota(&z->b, ring_of(z, axis));
+    DtAxis part = {.name = axis->name, .extent = axis->extent / ranks_of(z, axis)};
+    return position(z, axis, rank, dt_graph_iota(&z->b, part));
+}
+
+/* Positions of all parts, one after the other: i32[a]. */
+static DtValue *all_positions(Zigzag *z, const DtAxis *axis)
+{
+    DtValue *at = dt_graph_iota(&z->b, (DtAxis){.name = axis->name, .extent = axis->extent});
+    DtValue *length = integer(z, axis->extent / ranks_of(z, axis));
+    DtValue *rank = binary(z, DT_OP_FLOORDIV, at, length);
+    return position(z, axis, rank, binary(z, DT_OP_MOD, at, length));
+}
+
+/* The inverse: where each position is among the parts. */
+static DtValue *places(Zigzag *z, const DtAxis *axis)
+{
+    int64_t n = ranks_of(z, axis), half = axis->extent / (2 * n);
+    DtValue *at = dt_graph_iota(&z->b, (DtAxis){.name = axis->name, .extent = axis->extent});
+    DtValue *block = binary(z, DT_OP_FLOORDIV, at, integer(z, half));
+    DtValue *is_first = binary(z, DT_OP_LT, block, integer(z, n));
+    DtValue *last = binary(z, DT_OP_SUB, integer(z, 2 * n - 1), block);
+    DtValue *begin = dt_graph_where(&z->b, is_first, times(z, block, 2 * half),
+                                    binary(z, DT_OP_ADD, times(z, last, 2 * half), integer(z, half)));
+    return binary(z, DT_OP_ADD, begin, binary(z, DT_OP_MOD, at, integer(z, half)));
+}
+
+/* ---- parts ---- */
+
+/* x [@ring, ...] as the value of this type whose parts it is. */
+static DtValue *join(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
+{
+    const char *axis = type->axes[d].name;
+    DtRelabel entry = {.n_from = 2, .n_to = 1, .from = {z->ring, axis}, .to = {axis}, .to_extent = {type->axes[d].extent}};
+    return dt_graph_relabel(&z->b, x, 1, &entry, type);
+}
+
+/* The value of this type with the same parts as x, whose axis d is split in another order. */
+static DtValue *as(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
+{
+    const DtAxis *axis = &type->axes[d];
+    int64_t n = ranks_of(z, axis);
+    DtRelabel entry = {.n_from = 1, .n_to = 2, .from = {axis->name}, .to = {z->ring, axis->name},
+                       .to_extent = {n, axis->extent / n}};
+    return join(z, dt_graph_relabel(&z->b, x, 1, &entry, NULL), type, d);
+}
+
+static DtValue *look_up(Zigzag *z, DtValue *x, const char *axis, DtValue *index)
+{
+    return dt_graph_gather(&z->b, x, 1, &axis, &index);
+}
+
+/* The rank's part of axis d of x, which is whole there. */
+static DtValue *own_part(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
+{
+    const DtAxis *axis = &type->axes[d];
+    return join(z, look_up(z, x, axis->name, own_positions(z, axis)), type, d);
+}
+
+/* ---- ops ---- */
+
+static DtValue *source(Zigzag *z, const DtOp *op)
+{
+    const DtType *type = op->out[0]->type, *plain = type;
+    if (op->kind == DT_OP_IOTA)
+        return join(z, own_positions(z, &type->axes[0]), type, 0);
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (type->axes[d].n_split && type->axes[d].zigzag)
+            plain = whole(plain, d);
+    DtValue *x = dt_graph_rng(&z->b, plain, op->text);
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (type->axes[d].n_split && type->axes[d].zigzag)
+            x = own_part(z, x, with_axis(x->type, d, type->axes[d]), d);
+    return x;
+}
+
+static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
+{
+    const DtType *from = op->in[0]->type, *to = op->out[0]->type, *made = to;
+    for (uint32_t d = 0; d < from->rank; d++) {
+        const DtAxis *lost = &from->axes[d], *gained = &to->axes[d];
+        if (!differs(lost, gained))
+            continue;
+        made = in_blocks(made, d);
+        if (op->kind == DT_OP_SHARD)
+            x = own_part(z, x, with_axis(x->type, d, *gained), d);
+        else if (lost->n_split)
+            x = as(z, x, in_blocks(x->type, d), d);
+        else
+            x = dt_graph_reorder(&z->b, look_up(z, x, gained->name, all_positions(z, gained)), x->type);
+    }
+    if (op->kind == DT_OP_SHARD)
+        return x;
+    x = dt_graph_comm(&z->b, op->kind, x, op->mesh, made);
+    x->op->text = op->text;
+    x->op->reduce = op->reduce;
+    for (uint32_t d = 0; d < from->rank; d++) {
+        const DtAxis *lost = &from->axes[d], *gained = &to->axes[d];
+        if (!differs(lost, gained))
+            continue;
+        if (gained->n_split)
+            x = as(z, x, with_axis(x->type, d, *gained), d);
+        else
+            x = dt_graph_reorder(&z->b, look_up(z, x, lost->name, places(z, lost)), x->type);
+    }
+    return x;
+}
+
+DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module)
+{
+    DtFunc *made = dt_graph_func(module, dt_intern_printf("%s.zigzag", dt_op_info[op->kind].text), DT_FUNC_FN);
+    Zigzag zigzag = {.b = {.func = made, .span = op->span, .path = op->path}, .mesh = &module->mesh,
+                     .ring = dt_intern("@ring")}, *z = &zigzag;
+    DtValue *x = op->n_in ? dt_graph_arg(made, op->in[0]->type, op->in[0]->name) : NULL;
+    DtValue *y = x ? exchange(z, op, x) : source(z, op);
+    dt_graph_return(made, dt_graph_reorder(&z->b, y, op->out[0]->type));
+    return made;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Zigzag order: of an axis that n ranks split into 2n blocks, rank i has blocks i and 2n-1-i. Types, shape rules and
+ * the interpreters know the order; here is how the few ops that must know it are done by ops that do not:
+ *
+ *   iota, shard          the rank's positions, or what x has there
+ *   rng                  what is drawn for the whole axis, at the rank's positions
+ *   all_gather           the gather of the parts one after the other, then put in order
+ *   reduce_scatter       put in order of ranks, then reduced and scattered
+ *   all_to_all           both */
+#ifndef DT_IR_ZIGZAG_H
+#define DT_IR_ZIGZAG_H
+
+#include "ir/ir.h"
+
+/* Whether op needs to know the order. */
+bool dt_zigzag_is(const DtOp *op);
+
+/* The function of op's operand to its result that does the same; at the end of the module, from where whoever asks
+ * removes it again. */
+DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module);
+
+#endif

@@ -39,6 +39,15 @@ static bool is_text(Part part, const char *text)
     return strlen(text) == part.len && memcmp(part.at, text, part.len) == 0;
 }
 
+/* "0" of "s.0.c1": the number of an unrolled loop's iteration, which paths of lines leave out. */
+static bool is_number(Part part)
+{
+    for (size_t i = 0; i < part.len; i++)
+        if (part.at[i] < '0' || part.at[i] > '9')
+            return false;
+    return part.len > 0;
+}
+
 /* "wq:linear" is `wq` and is `linear`. */
 static bool is_part(Part part, const char *text)
 {
@@ -56,7 +65,13 @@ static bool holds(const DtPlaceLine *line, const char *place)
         return true;
     size_t left = place ? strlen(place) : 0;
     for (uint32_t i = line->n_place; i-- > 0;) {
-        if (left == 0 || !is_part(last_part(place, &left), line->place[i]))
+        Part part = {0};
+        do {
+            if (left == 0)
+                return false;
+            part = last_part(place, &left);
+        } while (is_number(part));
+        if (!is_part(part, line->place[i]))
             return false;
     }
     return true;

@@ -85,6 +85,23 @@ FACTORS = {
     "remat": ["-", "all", "keep"],
     "precision": ["f32", "bf16", "master", "f16"],
 }
+# Kinds of rows made by hand: windows along split axes, and lines for places.
+KINDS.update({
+    "h": ([("rows", 2)], ["height on rows"]),
+    "hw": ([("rows", 2), ("columns", 2)], ["height on rows", "width on columns"]),
+    "dh": ([("data", 2), ("rows", 2)], ["height on rows", "batch on data"]),
+    "ht": ([("rows", 2), ("tensor", 2)], ["TENSOR on tensor", "height, width on rows"]),
+    "lh": ([("data", 2), ("rows", 2)], ["s.c1.height on data", "s.c2.width on rows", "batch on data, rows"]),
+    "ln": ([("data", 2), ("tensor", 2)], ["ln1.embed on tensor", "mlp.seq on tensor", "attention.batch on data", "ffn on tensor, data"]),
+    "lp": ([("data", 2), ("tensor", 2)], ["wte.vocab on data", "wq.embed on tensor", "wk.heads on tensor", "wv.head on tensor", "batch on data"]),
+    "lb": ([("data", 2), ("context", 2)], ["attend.heads on data", "attend.batch on context", "seq on data, context"]),
+    "lg": ([("context", 2), ("tensor", 2)], ["attend.group on context", "group, kv on tensor", "seq on context"]),
+    "lt": ([("data", 2), ("tensor", 2)], ["rel_e.heads on data", "rel_d.buckets on data", "cross.tgt on data", "heads on tensor"]),
+    "ls": ([("data", 2), ("tensor", 2)], ["ph on data", "pw on tensor"]),
+    "eo": ([("expert", 2), ("data", 2)], ["experts on expert, data", "batch on data, expert"]),
+    "er": ([("expert", 2), ("data", 2)], ["route on expert", "experts on data", "batch on data, expert"]),
+    "eb": ([("expert", 2)], ["each on expert", "experts on expert"]),
+})
 PRECISIONS = {
     "f32": "mixed(compute = f32, params = f32, grads = f32, reduce = f32)",
     "bf16": "mixed(compute = bf16, params = f32, grads = f32, reduce = f32)",

@@ -159,3 +159,48 @@ Test(golden, pad)
     compare_module("pad", module);
     dt_arena_free(arena);
 }
+
+static DtTrainConfig adamw(void)
+{
+    return (DtTrainConfig){.optimizer = {.update = {.kind = DT_UPDATE_ADAMW,
+                                                    .beta1 = 0.5,
+                                                    .beta2 = 0.75,
+                                                    .eps = 0.125,
+                                                    .decay = 0.25},
+                                         .clip = 2},
+                           .precision = {.compute = DT_BF16,
+                                         .params = DT_BF16,
+                                         .master = DT_F32,
+                                         .grads = DT_F32,
+                                         .reduce = DT_F32,
+                                         .loss_scale = 1}};
+}
+
+/* Clipping and AdamW; then with a master copy and a loss scale that skips steps, states included. */
+Test(golden, optimizer)
+{
+    for (int scaled = 0; scaled < 2; scaled++) {
+        DtArena *arena = dt_arena_new();
+        DtModule *module = read_module(arena, "optimizer_before");
+        DtTrainConfig train = adamw();
+        train.precision.has_master = train.precision.dynamic_loss_scale = scaled != 0;
+        dt_pass_optimizer(module, &(DtPassContext){.train = &train});
+        expect_valid(module);
+        compare_module(scaled ? "optimizer_scaled" : "optimizer", module);
+        dt_arena_free(arena);
+    }
+}
+
+/* Gradients in f32 that cross ranks in bf16: they stay pending until the update. */
+Test(golden, reduce)
+{
+    DtArena *arena = dt_arena_new();
+    DtModule *module = read_module(arena, "reduce_before");
+    DtTrainConfig train = adamw();
+    DtParallelConfig parallel = {.micro = 1};
+    train.precision.reduce = DT_BF16;
+    dt_pass_reduce(module, &(DtPassContext){.train = &train, .parallel = &parallel});
+    expect_valid(module);
+    compare_module("reduce", module);
+    dt_arena_free(arena);
+}

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -204,6 +205,31 @@ DtStatus dt_file_write(const char *path, const void *bytes, size_t len)
         return dt_file_writer_commit(&writer);
     dt_file_writer_abandon(&writer);
     return status;
+}
+
+DtStatus dt_file_lock(const char *path, int *ret_fd)
+{
+    struct stat stat_of;
+    *ret_fd = -1;
+    if (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode) && !S_ISDIR(stat_of.st_mode))
+        return DT_OK;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return failed("open", path);
+    int tries = 40; /* what was killed lets go a moment later */
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK && tries-- > 0) {
+            usleep(50000);
+            continue;
+        }
+        const bool held = errno == EWOULDBLOCK;
+        close(fd);
+        return held ? dt_status_fail(DT_EXIT_USAGE,
+                                     "another run writes to %.300s: wait for it, or name another", path)
+                    : DT_OK;
+    }
+    *ret_fd = fd;
+    return DT_OK;
 }
 
 DtStatus dt_file_make_folder(const char *path)

@@ -39,6 +39,10 @@ DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t l
 DtStatus dt_file_writer_commit(DtFileWriter *writer);
 void dt_file_writer_abandon(DtFileWriter *writer);
 
+/* Holds a file or folder that exists until ret_fd is closed or the process ends; a failure (DT_EXIT_USAGE) if someone
+ * else holds it for more than two seconds. ret_fd is -1, and nothing is held, for devices and pipes and where the file system has no locks. */
+DtStatus dt_file_lock(const char *path, int *ret_fd);
+
 /* mkdir -p. */
 DtStatus dt_file_make_folder(const char *path);
 

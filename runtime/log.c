@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: one JSON object a line, flushed, so that it is whole up to the last line at any time.
+/* The log: one JSON object a line, flushed, so that it is whole up to the last line at any time. Nobody else writes to the
+ * file meanwhile. A full disk ends the log, not the run, which fails when it is through.
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
@@ -7,36 +8,54 @@
  *     {"event": "traffic", "step": 200, "steps": 200, "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct DtLog {
     FILE *file;
+    int lock;        /* descriptor, or -1 */
+    const char *path;
+    DtStatus failure; /* of the first line that could not be written */
 };
 
 DtStatus dt_log_open(const char *path, bool append, DtLog **ret_log)
 {
-    FILE *file = fopen(path, append ? "ae" : "we");
+    FILE *file = fopen(path, "ae");
+    int lock = -1;
     if (file == NULL)
         return dt_status_fail(DT_EXIT_IO, "cannot write the log %.300s: %s", path, strerror(errno));
-    DtLog *log = malloc(sizeof *log);
-    if (log == NULL) {
+    DtStatus status = dt_file_lock(path, &lock);
+    if (dt_status_ok(&status) && !append && lock >= 0 && ftruncate(fileno(file), 0) != 0)
+        status = dt_status_fail(DT_EXIT_IO, "cannot empty the log %.300s: %s", path, strerror(errno));
+    DtLog *log = dt_status_ok(&status) ? malloc(sizeof *log) : NULL;
+    if (dt_status_ok(&status) && log == NULL)
+        status = dt_status_fail(DT_EXIT_RETRY, "no memory for the log");
+    if (!dt_status_ok(&status)) {
         fclose(file);
-        return dt_status_fail(DT_EXIT_RETRY, "no memory for the log");
+        if (lock >= 0)
+            close(lock);
+        return status;
     }
-    log->file = file;
+    *log = (DtLog){.file = file, .lock = lock, .path = path, .failure = DT_OK};
     *ret_log = log;
     return DT_OK;
 }
 
 static void put(DtLog *log, json_t *object)
 {
-    json_dumpf(object, log->file, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
-    fputc('\n', log->file);
-    fflush(log->file);
+    if (dt_status_ok(&log->failure)) {
+        json_dumpf(object, log->file, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+        fputc('\n', log->file);
+        if (fflush(log->file) != 0)
+            log->failure = dt_status_fail(DT_EXIT_IO, "the log %.300s is not complete: %s", log->path,
+                                          strerror(errno));
+    }
     json_decref(object);
 }
 
@@ -109,8 +128,12 @@ void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic)
                        (json_int_t)traffic->steps, "groups", groups, "channels", channels));
 }
 
-void dt_log_close(DtLog *log)
+DtStatus dt_log_close(DtLog *log)
 {
+    const DtStatus failure = log->failure;
     fclose(log->file);
+    if (log->lock >= 0)
+        close(log->lock);
     free(log);
+    return failure;
 }

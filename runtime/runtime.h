@@ -420,7 +420,7 @@ void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens);
 void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t samples);
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text);
 void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic); /* sums of all ranks */
-void dt_log_close(DtLog *log);
+DtStatus dt_log_close(DtLog *log); /* whether all of it was written */
 
 /* trace.c: Chrome trace events of the instructions of the first steps. */
 DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace);

@@ -7,6 +7,7 @@
  * All ranks take the same decisions: losses are equal on all of them, and the wish to stop
  * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
  * reads after it. */
+#include "base/file.h"
 #include "runtime/traffic.h"
 #include "runtime/train.h"
 
@@ -336,12 +337,23 @@ static bool load_parameters(DtRun *run)
     return true;
 }
 
+/* Two runs that save into one folder would remove each other's unfinished checkpoints. */
+static DtStatus hold_folder(DtRun *run)
+{
+    const DtRunOptions *options = run->rank.options;
+    const char *folder = save_folder(options);
+    if (run->rank.rank != 0 || folder == NULL || options->eval || options->generate)
+        return DT_OK;
+    DtStatus status = dt_file_make_folder(folder);
+    return dt_status_ok(&status) ? dt_file_lock(folder, &run->lock) : status;
+}
+
 static bool open_outputs(DtRun *run)
 {
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
-    DtStatus status = DT_OK;
-    if (options->trace)
+    DtStatus status = hold_folder(run);
+    if (dt_status_ok(&status) && options->trace)
         status = dt_trace_open(rank, options->trace, &rank->trace);
     if (dt_status_ok(&status) && options->log && rank->rank == 0)
         status =
@@ -447,8 +459,13 @@ static void close_outputs(DtRun *run)
         }
     }
     dt_progress_close(&run->progress);
-    if (run->log)
-        dt_log_close(run->log);
+    if (run->log) {
+        DtStatus status = dt_log_close(run->log);
+        if (!dt_status_ok(&status) && dt_status_ok(&rank->failure))
+            dt_rank_fail_status(rank, &status);
+    }
+    if (run->lock >= 0)
+        close(run->lock);
 }
 
 /* Exit code of the rank; its slot says the same. Ended by another rank's failure: RETRY without a
@@ -469,6 +486,7 @@ static int finish(DtRun *run, bool good)
 
 int dt_train_loaded(DtRun *run)
 {
+    run->lock = -1;
     bool good = run_all(run);
     if (good)
         say_how_to_go_on(run);

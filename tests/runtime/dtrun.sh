@@ -173,6 +173,13 @@ for _ in $(seq 200); do
     [ "$(grep -c '"event":"step"' stopped.jsonl 2>/dev/null)" -ge 5 ] 2>/dev/null && break
     sleep 0.1
 done
+# another run may not write where this one does
+cp err err.first
+run one.plan -q --steps 2 --save stopped; exits 2; says 'another run writes to stopped'
+run one.plan -q --steps 2 --log stopped.jsonl; exits 2; says 'another run writes to stopped.jsonl'
+run one.plan -q --steps 2 --save elsewhere --log elsewhere.jsonl; exits 0
+cp err.first err
+what='dtrun interrupted'
 kill -INT $pid
 wait $pid
 code=$?
@@ -183,6 +190,27 @@ run d2.plan -q --resume stopped --steps $steps --set eval.every=0; exits 0
 run d2.plan -q --save straight --steps $steps --set eval.every=0; exits 0
 tensors "$(ls -d stopped/step-* | tail -1)" >a.txt; tensors "$(ls -d straight/step-* | tail -1)" >b.txt
 holds test -s a.txt; holds cmp a.txt b.txt
+
+# ---- a full disk ----
+if [ -w /dev/full ]; then
+    run one.plan -q --steps 2 --log /dev/full --save kept; exits 5; says 'the log /dev/full is not complete: No space left'
+    holds test -e kept/step-00000002/manifest.json
+    what='dtrun --generate >/dev/full'
+    timeout 60 "$dtrun" one.plan --resume kept --generate 1 --tokens 2 >/dev/full 2>err </dev/null; code=$?; exits 5; says 'No space left'
+fi
+mkdir full
+if unshare -rm mount -t tmpfs -o size=200k full full 2>/dev/null; then
+    what='dtrun on a full disk'
+    unshare -rm sh -c 'mount -t tmpfs -o size=200k full full && timeout 60 "$@" -q --steps 20 --set save.every=2 --save full/saved
+        code=$?; cp -r full/saved kept2; exit $code' full "$dtrun" d2.plan >out 2>err </dev/null
+    code=$?; exits 5; says 'the checkpoint after step 4 was not saved (earlier ones are untouched)'; says 'free some space'
+    run d2.plan -q --resume kept2 --steps 4; exits 0
+    what='dtc -o on a full disk'
+    unshare -rm sh -c 'mount -t tmpfs -o size=200k full full && "$@"; code=$?; [ -e full/plan ] && exit 1; exit $code' \
+        full "$dtc" small.dsl --parallel d2 -o full/plan >out 2>err; code=$?; exits 5; says 'No space left'
+else
+    echo 'SKIP no mounts: a full disk is not tried'
+fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

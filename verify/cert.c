@@ -43,7 +43,8 @@ typedef struct Proof {
     CertState state;
     CertProgram program;
     /* of each stage's stores, by place */
-    CertValue *stored; /* what the grad and other pieces left there */
+    CertValue *stored; /* what pieces left there, */
+    const char **run;  /* and of which entry they are: others run on other data */
     int32_t *writers;  /* first of its parts, or -1 */
     const CertChannel **from;
     DT_VEC(Part) parts;
@@ -148,26 +149,28 @@ static bool add_part(Proof *p, const CertResult *result, CertValue value)
     return true;
 }
 
-/* Which results go to each gradient's store. */
-static void find_writers(Proof *p)
+/* Which results go to each store: to a gradient's several, to others one. */
+static bool find_writers(Proof *p)
 {
     p->writers = DT_NEW_ARRAY(p->state.arena, int32_t, p->program.n_places);
-    for (uint32_t i = 0; i < p->program.n_places; i++)
-        p->writers[i] = -1;
+    memset(p->writers, -1, p->program.n_places * sizeof p->writers[0]);
     for (uint32_t i = 0; i < p->program.entries.n; i++) {
         const CertEntry *entry = &p->program.entries.at[i];
         for (uint32_t k = 0; k < entry->results.n; k++) {
             const CertResult *result = &entry->results.at[k];
             const CertStore *store = store_at(p, result->store);
-            for (int64_t stage = entry->stage; store && is_total(store) && stage <= entry->to; stage++) {
+            for (int64_t stage = entry->stage; store && stage <= entry->to; stage++) {
                 int32_t *last = is_of(store, stage) ? &p->writers[place_of(store, stage)] : NULL;
-                if (!last)
-                    continue; /* refused where the entry is done */
+                if (!last || (*last >= 0 && !is_total(store)))
+                    return dt_certfunc_fail(&p->state, NULL, "entry %s leaves `%s`, which is not of "
+                                            "its stage, or which another leaves",
+                                            entry->name, store->path);
                 DT_PUSH(p->state.arena, p->parts, ((Part){.result = result, .next = *last}));
                 *last = (int32_t)p->parts.n - 1;
             }
         }
     }
+    return true;
 }
 
 static CertNode *store_node(CertState *state, const CertStore *store)
@@ -198,7 +201,12 @@ static const CertValue *passed(Proof *p, const CertOp *op, int64_t number, int64
             return NULL;
         }
     }
-    return &p->stored[place_of(store, stage)];
+    uint32_t place = place_of(store, stage);
+    if (p->run[place] && p->run[place] != p->base) {
+        dt_certfunc_fail(&p->state, op, "a value that another entry of the program leaves");
+        return NULL;
+    }
+    return &p->stored[place];
 }
 
 static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
@@ -232,6 +240,12 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
     return true;
 }
 
+static bool is_prologue(const char *entry, const char *of)
+{
+    size_t n = strlen(of);
+    return strncmp(entry, of, n) == 0 && is(entry + n, ".prologue");
+}
+
 static bool source(CertState *state, const CertOp *op, CertValue *ret_value)
 {
     Proof *p = state->data;
@@ -242,7 +256,7 @@ static bool source(CertState *state, const CertOp *op, CertValue *ret_value)
         return dt_certfunc_fail(state, op, "an input with a pending reduction or padding");
     if (op->text[0] == '@' && strchr(op->text, '.')) { /* what a prologue has left */
         for (uint32_t i = 0; i < p->left.n; i++)
-            if (p->left.at[i].key == op->text) {
+            if (p->left.at[i].key == op->text && is_prologue(p->left.at[i].entry, p->base)) {
                 ret_value->node = p->left.at[i].value.node;
                 return true;
             }
@@ -333,8 +347,6 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
         why = "is a sum over micro-batches that is not added up";
     else if (!time && p->program.time && result->accumulate)
         why = "is added up by micro-batches of which each holds it whole";
-    else if (store && !is_of(store, p->state.stage))
-        why = "is of another stage";
     else if (store && store->loops && !passes &&
              (value->loop != store->type->axes[0].name || value->first != first_of(store, p->state.stage)))
         why = "gets other iterations than its store holds";
@@ -397,14 +409,20 @@ static bool is_worth(Proof *p, const CertFunc *func)
     return !waits;
 }
 
+static void keep(Proof *p, uint32_t place, CertValue value)
+{
+    p->stored[place] = value;
+    p->run[place] = p->base;
+}
+
 static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret_complete)
 {
     p->state.stage = stage;
     p->state.behind = stage - entry->stage;
+    p->base = base_of(&p->program, entry);
     if (!is_worth(p, entry->func))
         return p->state.problem->len == 0;
     CertValue *results = DT_NEW_ARRAY(p->state.arena, CertValue, entry->results.n);
-    p->base = base_of(&p->program, entry);
     p->across.n = 0;
     if (!dt_certfunc_run(&p->state, entry->func, results))
         return false;
@@ -419,7 +437,7 @@ static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret
         if (!settle(p, entry, result, &results[i]))
             return false;
         if (store && is_passed(store))
-            p->stored[place_of(store, stage)] = results[i];
+            keep(p, place_of(store, stage), results[i]);
         else if (store && is_total(store)
                      ? !add_part(p, result, results[i])
                      : *ret_complete && !leave(p, result, results[i]))
@@ -491,8 +509,8 @@ static bool begin(Proof *p, DtArena *arena, CertNodes *nodes, const char *text, 
     if (!dt_certtext_read(arena, text, &p->program, problem))
         return false;
     p->stored = DT_NEW_ARRAY(arena, CertValue, p->program.n_places);
-    find_writers(p);
-    return find_channels(p) && run_entries(p);
+    p->run = DT_NEW_ARRAY(arena, const char *, p->program.n_places);
+    return find_writers(p) && find_channels(p) && run_entries(p);
 }
 
 /* ---- claims ---- */

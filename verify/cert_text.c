@@ -34,8 +34,8 @@ static bool fail(Reader *r, const char *what)
     for (const char *c = r->program->text; c < r->at; c++)
         line += *c == '\n';
     if (!r->failed)
-        dt_text_printf(r->problem, "line %u of the program: expected %s at `%.30s`", line, what,
-                       r->at);
+        dt_text_printf(r->problem, "line %u of the program: expected %s at `%.*s`", line, what,
+                       (int)strcspn(r->at, "\n"), r->at);
     r->failed = true;
     return false;
 }

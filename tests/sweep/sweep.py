@@ -5,6 +5,7 @@
   sweep.py DTC           the layouts marked * in layouts.txt
   sweep.py DTC --all     all of them, and 100 random ones
   sweep.py DTC 17 23     these, with their texts and what dtc says
+  sweep.py DTC --prove   all of them are compiled, which proves them; nothing is evaluated
   sweep.py DTC --bless   runs all and writes what became of each
   sweep.py DTC --random N [SEED]   N random meshes with random shard lines: none may be different or crash
   sweep.py DTC --covers [--bless]  whether the plan covers every pair, and what dtc says to those that it rejects
@@ -67,6 +68,27 @@ def run(dtc, folder, number, text, options):
     if done.returncode == 3 and code:
         return code.group(1), said
     return "different" if "NOT equal" in said else "crash %d" % done.returncode, said
+
+
+def prove(dtc, rows):
+    """Compiles every row; whether what is equal compiles, and what is refused does not."""
+    def compile_row(row):
+        number, _, factors, verdict = row
+        path = os.path.join(folder, "%03d" % number)
+        with open(path + ".dsl", "w") as file:
+            file.write(plan.layout(factors, ROOT))
+        command = [dtc, path + ".dsl", "--data=synthetic", "--no-kernels", "-o", path] + plan.options(factors)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        return done.returncode == (0 if verdict == "equal" else 3), done.stderr
+
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for row, (good, said) in zip(rows, pool.map(compile_row, rows)):
+            if not good:
+                bad += 1
+                print("%03d %s, expected %s: %s" % (row[0], plan.name(row[2]), row[3], said[:400]))
+    print("%d passed, %d failed" % (len(rows) - bad, bad))
+    return bad == 0
 
 
 def show(number, row, verdict, said):
@@ -163,6 +185,8 @@ def main(arguments):
     if "--random" in arguments:
         numbers = [int(word) for word in arguments[1:] if word.isdigit()]
         return 0 if sweep_random(dtc, numbers[0], numbers[1] if len(numbers) > 1 else 0) else 1
+    if "--prove" in arguments:
+        return 0 if prove(dtc, rows) else 1
     numbers = [int(word) for word in arguments[1:] if word.isdigit()]
     if numbers:
         _, good = sweep(dtc, [row for row in rows if row[0] in numbers], True)

@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The certificate against seeded bugs: mutants.py DTC PROVE [COUNT [SEED]].
+"""The certificate against seeded bugs.
 
-For each layout below `dtc` prints the serial program and the placed one; the certificate must hold. Then single
-faults are put into the text of the placed program, of the kinds of KINDS; each must be refused. With COUNT, so many
-random faults of all kinds instead of the fixed ones. Texts that are cut short or garbled must be refused too, and not
-crash the reader.
+  mutants.py DTC PROVE JUDGED               the bugs of mutants.txt: each must be refused
+  mutants.py DTC PROVE JUDGED COUNT [SEED]  COUNT random ones
+  mutants.py DTC PROVE JUDGED --bless       judges many and writes those that count to mutants.txt
+
+For each layout below `dtc` prints the serial program and the placed one; the certificate must hold. Then single faults
+of the kinds of KINDS are put into the text of the placed program. One counts if the interpreter of all ranks (JUDGED)
+finds another loss, gradient or parameter than the serial program's: the certificate must refuse it. mutants.txt names
+those that do by layout, kind and a checksum of the line that is changed, so that an ordinary run need not judge them;
+where the compiler writes other lines by now, others are judged in their place. Texts that are cut short or garbled
+must not crash the reader.
 """
 import os
 import random
@@ -13,27 +19,38 @@ import re
 import subprocess
 import sys
 import tempfile
+import zlib
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PER_KIND = 12  # of each layout, where there are so many places
-AT_LEAST = 8   # of each kind over all layouts
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FILE = os.path.join(HERE, "mutants.txt")
+AT_LEAST, MOST = 8, 14  # counting ones of each kind: an ordinary run, a blessed list
+QUICK = "batch=8 seq=4 vocab=16 embed=8 heads=2"
 
-LAYOUTS = {
-    "tensor": ("quickstart", 4, "mesh data = 2, tensor = 2\nshard heads, ffn, vocab on tensor\nshard seq on tensor\n"
+LAYOUTS = {  # example, dims, ranks, layout
+    "tensor": ("quickstart", QUICK + " layers=2", 4,
+               "mesh data = 2, tensor = 2\nshard heads, ffn, vocab on tensor\nshard seq on tensor\n"
                "shard batch on data\nmicro batch = 2\nremat h"),
-    "pipeline": ("quickstart", 8, "mesh pipe = 2, data = 2, tensor = 2\nshard heads, ffn, vocab on tensor\n"
+    "pipeline": ("quickstart", QUICK + " layers=4", 8,
+                 "mesh pipe = 2, data = 2, tensor = 2\nshard heads, ffn, vocab on tensor\n"
                  "shard batch on data\npipeline h on pipe\nmicro batch = 4\nzero 2 on data"),
-    "stages": ("t5", 4, "mesh pipe = 4\npipeline e, d on pipe (schedule = zb_h1)\nmicro batch = 4"),
-    "experts": ("moe", 4, "mesh data = 2, expert = 2\nshard experts on expert\nshard batch on data, expert\n"
+    "class": ("quickstart", QUICK + " layers=10", 10,
+              "mesh pipe = 10\npipeline h on pipe (cuts = (1, 2, 3, 4, 5, 6, 7, 8, 9))\nmicro batch = 4"),
+    "stages": ("t5", "batch=8 src=4 tgt=4 vocab=16 enc=2 dec=2 embed=8 heads=2 head=4 ffn=8 buckets=4", 4,
+               "mesh pipe = 4\npipeline e, d on pipe (schedule = zb_h1)\nmicro batch = 4"),
+    "experts": ("moe", "batch=16 seq=4 vocab=16 layers=2 pool=8 experts=4 embed=8 kv=2 group=1 head=4 ffn=8", 4,
+                "mesh data = 2, expert = 2\nshard experts on expert\nshard batch on data, expert\n"
                 "micro batch = 2\nzero 3 on data"),
-    "padded": ("quickstart", 4, "mesh data = 2, tensor = 2\nshard vocab on tensor (pad = 6)\nshard batch on data\n"
-               "micro batch = 2"),
-    "padded stages": ("gpt2", 8, "mesh pipe = 2, data = 2, tensor = 2\nshard vocab on tensor (pad = 6)\n"
-                      "shard batch on data\npipeline h on pipe\nmicro batch = 4\nzero 1 on data"),
+    "padded": ("quickstart", QUICK + " layers=2", 4,
+               "mesh data = 2, tensor = 2\nshard vocab on tensor (pad = 6)\nshard batch on data\nmicro batch = 2"),
+    "padded stages": ("gpt2", QUICK + " layers=2", 4,
+                      "mesh pipe = 2, tensor = 2\nshard vocab on tensor (pad = 6)\n"
+                      "pipeline h on pipe\nmicro batch = 4\nzero 1 on tensor"),
 }
 
 
-def replace_operand(rng, line):
+def operand(rng, line):
+    """Another operand in its place."""
     if not line.startswith("  %") or " = " not in line:
         return line
     head, rest = line.split(" = ", 1)
@@ -42,81 +59,243 @@ def replace_operand(rng, line):
     if len(places) < 2 or re.match(r"(add|mul|max|min|eq|ne|and|or)\(", rest):
         return line
     a, b = rng.sample(places, 2)
-    if rest.startswith("where("):  # of a zero, often: where(c, 0, 0) is where(c, x, 0) then
-        return line
     return head + " = " + rest[:a.start()] + b.group(0) + rest[a.end():]
 
 
-def drop_communication(rng, line):
-    """A local op in its place: the types say that something moved, and nothing does."""
-    return re.sub(r"= (all_reduce|reduce_scatter|all_gather|all_to_all)\(", "= stop(", line)
+def swapped(rng, line):
+    """Two operands of an op whose order matters."""
+    return re.sub(r"= (sub|div|lt|pow|floordiv)\((%\S+), (%\S+)\)", r"= \1(\3, \2)", line)
+
+
+def other_mesh(rng, line):
+    return re.sub(r"(= all_reduce.* )mesh=\{(\w+)", lambda m: m.group(1) + "mesh={" + (
+        "tensor" if m.group(2) == "data" else "data"), line)
+
+
+def numbered(pattern, low, high):
+    """Another number in the group of pattern."""
+    def change(rng, line):
+        by = rng.choice([n for n in range(low, high + 1) if n])
+        return re.sub(pattern, lambda m: m.group(1) + str(int(m.group(2)) + by), line, count=1)
+    return change
+
+
+def scale(rng, line):
+    return re.sub(r"(= const\(\) : (?:f32|bf16)\[\].*number=)([-\w.+]+)",
+                  lambda m: m.group(1) + "%g" % (float(m.group(2)) * rng.choice((0.5, 2, 4))), line)
+
+
+def other_op(rng, line):
+    for a, b in (("exp", "log"), ("sub", "add"), ("mul", "div"), ("rsqrt", "sqrt"), ("tanh", "erf"), ("max", "min"),
+                 ("lt", "le"), ("add", "sub")):
+        if "= %s(" % a in line:
+            return line.replace("= %s(" % a, "= %s(" % b)
+    return line
+
+
+def iterations(rng, line):
+    """Others, or in the other order."""
+    if rng.random() < 0.5 and " reverse" in line:
+        return line.replace(" reverse", "")
+    return numbered(r"((?:= loop.*|^store .*)(?:first|step)=)(\d+)", -1, 1)(rng, line)
+
+
+def mask(rng, line):
+    """Left out, or with another number in the padding."""
+    line = re.sub(r"= where\((%\S+), (%\S+), (%\S+)\) : (\S+\[.*vocab=18)", r"= stop(\2) : \4", line)
+    return re.sub(r"number=-inf|number=inf", "number=1", line)
 
 
 KINDS = {
-    "operand": replace_operand,
-    "dropped collective": drop_communication,
-    "doubled collective": lambda rng, line: re.sub(r" = stop\(", " = all_reduce(", line),
-    "other collective": lambda rng, line: line.replace("= all_gather(", "= shard(") if "all_gather(" in line
-    else line.replace("= reduce_scatter(", "= all_to_all(") if "reduce_scatter(" in line
-    else line.replace("= all_reduce(", "= all_gather("),
-    "mesh axis": lambda rng, line: re.sub(r"mesh=\{(\w+)", lambda m: "mesh={" + ("data" if m.group(1) != "data" else "micro"), line),
-    "reduction": lambda rng, line: re.sub(r"(= (?:all_reduce|reduce)\b.*?)( path=| text=| mesh=| @)", r"\1 reduce=min\2", line, count=1)
+    "operand": operand,
+    "swapped operands": swapped,
+    "op": other_op,
+    "scale": scale,
+    # A local op in its place: the types say that ranks have added up, and they have not.
+    "dropped sum": lambda rng, line: re.sub(r"= all_reduce\((?!.*stages=)", "= stop(", line),
+    "doubled sum": lambda rng, line: re.sub(
+        r"= all_reduce\((\S+)\) : (\w+\[[^]]*\])(?!.*stages=)", r"= add(\1, \1) : \2", line),
+    "other group": other_mesh,
+    "reduction": lambda rng, line: re.sub(r"(= (?:all_reduce|reduce)\b.*?)( path=| text=| mesh=| @)", r"\1 reduce=min\2",
+                                          line, count=1)
     if "reduce=" not in line else re.sub(r" reduce=max", "", line),
-    "pending": lambda rng, line: re.sub(r"\{sum [^}]*\}", "", line, count=1),
-    "pending axis": lambda rng, line: re.sub(r"\{sum (\w+) ", r"{sum ", line, count=1),
-    "split": lambda rng, line: re.sub(r"/(\w+)(?=[,\]])", "", line, count=1),
-    "scale": lambda rng, line: re.sub(r"(= const\(\).*number=)([-\w.+]+)", lambda m: m.group(1) + "%g" % (float(m.group(2)) * 2 + 3), line),
-    "op": lambda rng, line: line.replace("= exp(", "= log(").replace("= sub(", "= add(").replace("= mul(", "= div(")
-    .replace("= rsqrt(", "= sqrt(").replace("= tanh(", "= erf("),
-    "store": lambda rng, line: re.sub(r"store=(\d+)", lambda m: "store=%d" % (int(m.group(1)) + 1), line),
-    "iterations": lambda rng, line: re.sub(r"first=(\d+)", lambda m: "first=%d" % (int(m.group(1)) + 1), line),
-    "mask": lambda rng, line: re.sub(r"= where\((%\S+), (%\S+), (%\S+)\) : (f32\S*\[.*vocab=(?:258|50262))", r"= stop(\2) : \4", line),
-    "mask extent": lambda rng, line: re.sub(r"(const\(\) : i32\[\]) number=(256|50257)",
-                                             lambda m: "%s number=%d" % (m.group(1), int(m.group(2)) + rng.choice((-1, 1))), line),
-    "mask identity": lambda rng, line: re.sub(r"number=-inf|number=inf", "number=1", line),
+    "store": numbered(r"(= param\(\).*store=)(\d+)", -2, 2),
+    "result": numbered(r"(  result store=)(\d+)", -2, 2),
+    "iterations": iterations,
     "accumulate": lambda rng, line: line.replace(" accumulate", ""),
+    "tied weights": lambda rng, line: re.sub(r"= all_reduce\((?=.*stages=)", "= stop(", line),
     "stages": lambda rng, line: re.sub(r" stages=\((\d+), ", " stages=(", line),
-    "bucket": lambda rng, line: re.sub(r"(= unpack.* number=)(\d+)", lambda m: m.group(1) + str(int(m.group(2)) + 1), line),
-    "direction": lambda rng, line: line if "_w loop(" in line  # only adds up: the order is free
-    else re.sub(r"(loop\(.*) reverse( carried=)", r"\1\2", line),
+    "bucket": numbered(r"(= unpack.* number=)(\d+)", -3, 3),
     "saved value": lambda rng, line: re.sub(r"(  return .*?)(%\S+), (%\S+)$", r"\1\3, \2", line),
+    "channel": numbered(r"(store \d+ : channel .* of=)(\d+)", -3, 3),
+    "slice": numbered(r"(ranges=\()(\d+)", 1, 2),
+    "mask": mask,
+    "mask extent": numbered(r"(const\(\) : i32\[\] number=)(16)\b", -1, 2),
 }
 
 
-def source(example, gpus, layout):
-    text = open(os.path.join(ROOT, "examples", example + ".dsl")).read()
-    text = re.sub(r"\ncluster .*", "\n", text, flags=re.S)
+def crc(line):
+    return "%08x" % zlib.crc32(line.encode())
+
+
+def example(name, dims):
+    """Its text with other dims."""
+    with open(os.path.join(ROOT, "examples", name + ".dsl")) as file:
+        lines = file.read().split("\n")
+    for name, value in (dim.split("=") for dim in dims.split()):
+        for i, line in enumerate(lines):
+            if line.startswith("dim "):
+                lines[i] = re.sub(r"\b%s = [^,#]*[^,# ]" % name, "%s = %s" % (name, value), line)
+    return "\n".join(lines)
+
+
+def source(name, dims, gpus, layout):
+    text = re.sub(r"\ncluster .*", "\n", example(name, dims), flags=re.S)
     return text + 'cluster c { nodes = 1; gpus = %d; gpu = "cpu" }\nparallel p on c {\n%s\n}\n' % (gpus, layout)
 
 
-def programs(dtc, folder, name):
-    path = os.path.join(folder, name + ".dsl")
-    with open(path, "w") as file:
-        file.write(source(*LAYOUTS[name]))
-    for other in ("llama_block.dsl",):
-        with open(os.path.join(folder, other), "w") as file:
-            file.write(open(os.path.join(ROOT, "examples", other)).read())
-    last = subprocess.run([dtc, "--list-passes"], capture_output=True, text=True, check=True).stdout.split("\n")[-2].split()[0]
-    texts = []
-    for stage in ("cse", last):
-        done = subprocess.run([dtc, path, "--data=synthetic", "--print-after=" + stage], capture_output=True, text=True,
-                              timeout=60)
-        if done.returncode:
-            sys.exit(done.stderr)
-        texts.append(done.stdout)
-    return texts
-
-
-def prove(prover, folder, serial, finals):
-    paths = []
-    for i, text in enumerate([serial] + finals):
-        paths.append(os.path.join(folder, "%d.ir" % i))
-        with open(paths[-1], "w") as file:
-            file.write(text)
-    done = subprocess.run([prover] + paths, capture_output=True, text=True, timeout=300)
+def lines_of(command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd=ROOT)
     if done.returncode:
-        sys.exit("prove ended with %d: %s" % (done.returncode, done.stderr))
-    return done.stdout.splitlines()
+        sys.exit("%s ended with %d: %s" % (command[0], done.returncode, done.stderr[-2000:]))
+    return done.stdout
+
+
+class Layout:
+    """A layout's texts, and what the tools say of changed ones."""
+
+    def __init__(self, tools, folder, name):
+        self.dtc, self.prover, self.judged = tools
+        self.folder, self.name = folder, name
+        self.path = os.path.join(folder, "program.dsl")
+        with open(os.path.join(folder, "llama_block.dsl"), "w") as file:
+            file.write(example("llama_block", LAYOUTS[name][1]))
+        with open(self.path, "w") as file:
+            file.write(source(*LAYOUTS[name]))
+        last = lines_of([self.dtc, "--list-passes"]).split("\n")[-2].split()[0]
+        self.serial, self.final = (lines_of([self.dtc, self.path, "--data=synthetic", "--print-after=" + stage])
+                                   for stage in ("cse", last))
+        self.lines = self.final.split("\n")
+
+    def files(self, texts):
+        for i, text in enumerate(texts):
+            path = os.path.join(self.folder, "%d.ir" % i)
+            with open(path, "w") as file:
+                file.write(text)
+            yield path
+
+    def prove(self, texts):
+        verdicts = lines_of([self.prover] + list(self.files([self.serial] + texts))).split("\n")[:-1]
+        assert len(verdicts) == len(texts)
+        return verdicts
+
+    def judge(self, texts):
+        return lines_of([self.judged, self.path] + list(self.files(texts))).splitlines() if texts else []
+
+    def text(self, site):
+        _, i, changed = site
+        return "\n".join(self.lines[:i] + [changed] + self.lines[i + 1:])
+
+    def sites(self, kind, seed=""):
+        """(kind, line number, changed line), in random order; the change depends on the line alone."""
+        found, seen = [], set()
+        for i, line in enumerate(self.lines):
+            if line.startswith(("  ", "store ")) and not line.startswith("  run ") and line not in seen:
+                changed = KINDS[kind](random.Random(seed + line), line)
+                if changed != line:
+                    found.append((kind, i, changed))
+                seen.add(line)
+        random.Random(self.name + kind + seed).shuffle(found)
+        return found
+
+    def differing(self, sites):
+        return [site for site, verdict in zip(sites, self.judge([self.text(s) for s in sites])) if verdict == "differs"]
+
+    def key(self, site):
+        return self.name, site[0], crc(self.lines[site[1]])
+
+
+def recorded():
+    with open(FILE) as file:
+        rows = [line.strip().split(", ") for line in file if not line.startswith("#")]
+    return {tuple(row) for row in rows if len(row) == 3}
+
+
+def bless(layouts):
+    kept = []
+    for layout in layouts:
+        for kind in KINDS:
+            kept += [layout.key(site) for site in layout.differing(layout.sites(kind)[:MOST])]
+        print("%s: %d so far" % (layout.name, len(kept)))
+    counts = {}
+    with open(FILE, "w") as file:
+        file.write("# layout, kind, checksum of the line: bugs that the interpreter sees (mutants.py --bless)\n")
+        for row in sorted(kept, key=lambda row: zlib.crc32(repr(row).encode())):
+            counts[row[1]] = counts.get(row[1], 0) + 1
+            if counts[row[1]] <= MOST:
+                file.write(", ".join(row) + "\n")
+    for kind in KINDS:
+        print("%-20s %d" % (kind, counts.get(kind, 0)))
+    return 0
+
+
+def check(layouts, chosen, counted):
+    """Failures: layouts that are not proved, bugs that are; of those that are not known to count, those that do."""
+    failed = 0
+    for layout in layouts:
+        sites = chosen[layout.name]
+        verdicts = layout.prove([layout.final] + [layout.text(site) for site in sites])
+        if verdicts[0] != "holds":
+            failed += 1
+            print("%s: the layout itself: %s" % (layout.name, verdicts[0]))
+        accepted = [site for site, verdict in zip(sites, verdicts[1:]) if verdict == "holds"]
+        for site in accepted if counted else layout.differing(accepted):
+            failed += 1
+            print("accepted: %s, %s\n  %s\n  %s" % (layout.name, site[0], layout.lines[site[1]][:300], site[2][:300]))
+    return failed
+
+
+def ordinary(layouts):
+    known, chosen, counts = recorded(), {}, dict.fromkeys(KINDS, 0)
+    for layout in layouts:
+        chosen[layout.name] = [site for kind in KINDS for site in layout.sites(kind) if layout.key(site) in known]
+        for site in chosen[layout.name]:
+            counts[site[0]] += 1
+    fresh = 0
+    for kind in KINDS:
+        for layout in layouts:
+            if counts[kind] < AT_LEAST:
+                new = [s for s in layout.sites(kind) if layout.key(s) not in known]
+                new = layout.differing(new[:2 * AT_LEAST])
+                chosen[layout.name] += new
+                counts[kind] += len(new)
+                fresh += len(new)
+    failed = check(layouts, chosen, True)
+    for layout in layouts:
+        rng = random.Random(layout.name)
+        layout.prove([damage(rng, layout.final) for _ in range(20)])  # whatever it says
+    for kind in KINDS:
+        print("%-20s %d" % (kind, counts[kind]))
+        if counts[kind] < AT_LEAST:
+            failed += 1
+            print("%s: too few places in these layouts" % kind)
+    if fresh:
+        print("%d of them were judged anew: --bless makes this test shorter" % fresh)
+    total = sum(counts.values()) + len(layouts)
+    print("%d passed, %d failed" % (total - failed, failed))
+    return 1 if failed else 0
+
+
+def at_random(layouts, count, seed):
+    rng, chosen, total = random.Random(seed), {}, 0
+    for layout in layouts:
+        sites = [site for kind in KINDS for site in layout.sites(kind, str(seed))[:2 * AT_LEAST]]
+        rng.shuffle(sites)
+        chosen[layout.name] = sites[:count // len(layouts) + 1]
+        total += len(chosen[layout.name])
+    failed = check(layouts, chosen, False)
+    print("%d passed, %d failed" % (total - failed, failed))
+    return 1 if failed else 0
 
 
 def damage(rng, text):
@@ -125,56 +304,18 @@ def damage(rng, text):
     return text[:at] if rng.random() < 0.3 else text[:at] + text[at + rng.randint(1, 40):]
 
 
-def mutate(rng, lines, kind, count):
-    found = []
-    where = [i for i, line in enumerate(lines) if line.startswith(("  ", "store ")) and not line.startswith("  run ")]
-    rng.shuffle(where)
-    for i in where:
-        if len(found) == count:
-            break
-        changed = KINDS[kind](rng, lines[i])
-        if changed != lines[i]:
-            found.append((i, changed))
-    return found
-
-
 def main(arguments):
-    dtc, prover = os.path.abspath(arguments[0]), os.path.abspath(arguments[1])
-    count = int(arguments[2]) if len(arguments) > 2 else 0
-    rng = random.Random(int(arguments[3]) if len(arguments) > 3 else 1)
-    refused, accepted, bad = {}, [], 0
-    for name in LAYOUTS:
-        with tempfile.TemporaryDirectory() as folder:
-            serial, final = programs(dtc, folder, name)
-            lines = final.split("\n")
-            mutants = []
-            for kind in KINDS:
-                each = PER_KIND if not count else max(1, count // len(KINDS) // len(LAYOUTS))
-                mutants += [(kind, i, line) for i, line in mutate(rng, lines, kind, each)]
-            mangled = [damage(rng, final) for _ in range(40)]
-            prove(prover, folder, serial, mangled)  # whatever it says: a dropped letter of a name changes nothing
-            texts = ["\n".join(lines[:i] + [line] + lines[i + 1:]) for _, i, line in mutants]
-            verdicts = prove(prover, folder, serial, [final] + texts)
-            if verdicts[0] != "holds":
-                bad += 1
-                print("%s: the layout itself: %s" % (name, verdicts[0]))
-            for (kind, i, line), verdict in zip(mutants, verdicts[1:]):
-                refused.setdefault(kind, 0)
-                if verdict == "holds":
-                    accepted.append((name, kind, lines[i], line))
-                else:
-                    refused[kind] += 1
-    for name, kind, before, after in accepted:
-        print("accepted: %s, %s\n  %s\n  %s" % (name, kind, before[:200], after[:200]))
-    for kind in KINDS:
-        if refused.get(kind, 0) < AT_LEAST and not count:
-            bad += 1
-            print("%s: too few places in these layouts" % kind)
-        print("%-20s %d refused" % (kind, refused.get(kind, 0)))
-    total = sum(refused.values())
-    failed = len(accepted) + bad
-    print("%d passed, %d failed" % (total + len(LAYOUTS) - bad, failed))
-    return 1 if failed else 0
+    tools, rest = [os.path.abspath(tool) for tool in arguments[:3]], arguments[3:]
+    with tempfile.TemporaryDirectory() as folder:
+        layouts = []
+        for i, name in enumerate(LAYOUTS):
+            os.mkdir(os.path.join(folder, str(i)))
+            layouts.append(Layout(tools, os.path.join(folder, str(i)), name))
+        if rest == ["--bless"]:
+            return bless(layouts)
+        if rest:
+            return at_random(layouts, int(rest[0]), int(rest[1]) if len(rest) > 1 else 1)
+        return ordinary(layouts)
 
 
 if __name__ == "__main__":

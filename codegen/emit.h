@@ -108,7 +108,7 @@ typedef struct DtEBody {
 
 typedef struct DtEAxes {
     const DtType *type;
-    int64_t first, whole;
+    int64_t first, step, whole;
     uint32_t at;
 } DtEAxes;
 
@@ -229,7 +229,6 @@ void dt_same_key(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted, D
 /* pipeline.c: all entries of a module that is cut into stages */
 void dt_pipeline_emit(DtEmit *e);
 bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store); /* on the stage being emitted; true without a pipeline */
-int64_t dt_pipeline_first(const DtEmit *e, const DtStore *store); /* its first iteration there */
 int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage); /* its bytes, once all is emitted */
 /* Memory of a named result, the same on all stages if it is a scalar. */
 DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type);

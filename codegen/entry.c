@@ -94,10 +94,9 @@ static uint32_t plan_pack(DtEmit *e, const DtStore *store)
 /* A parameter's gradient and moments share its axes. */
 static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
 {
-    const int64_t first = dt_pipeline_first(e, store);
     for (uint32_t i = e->axes.n; i-- > 0 && i + LOOK_BACK > e->axes.n;) {
         const DtEAxes *known = &e->axes.at[i];
-        if (known->type != store->type || known->first != first || known->whole != store->whole)
+        if (known->type != store->type || known->first != store->first || known->step != store->first_step || known->whole != store->whole)
             continue;
         record->first_axis = known->at;
         record->n_axes = store->type->rank;
@@ -109,7 +108,8 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
     DtPlanAxis *axes = e->plan->axes.at + record->first_axis;
     if (store->whole) {
         axes->extent = store->whole;
-        axes->first = first;
+        axes->first = store->first;
+        axes->step = store->first_step;
     }
     for (uint32_t i = e->axes.n; n_axes && i-- > 0 && i + LOOK_BACK > e->axes.n;) {
         uint32_t at = e->axes.at[i].at; /* of another type with equal axes */
@@ -119,7 +119,7 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
         record->first_axis = at;
         break;
     }
-    DT_PUSH(e->arena, e->axes, ((DtEAxes){store->type, first, store->whole, record->first_axis}));
+    DT_PUSH(e->arena, e->axes, ((DtEAxes){store->type, store->first, store->first_step, store->whole, record->first_axis}));
 }
 
 /* A store in a bucket has a record of its own, the bucket has none. */
@@ -139,10 +139,11 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
     if (store->bucket)
         record.pack = plan_pack(e, store);
     record.span = dt_finish_span(e, store->span, NULL, store->path);
-    record.stage = e->module->pipeline && store->stage >= 0 ? e->stage : DT_PLAN_NONE;
+    record.stage = e->module->pipeline ? store->stage : DT_PLAN_NONE;
+    record.more = store->more;
     store_axes(e, store, &record);
     if (store->kind == DT_STORE_PARAM && !e->is_again[store->index])
-        e->plan->meta.at[0].parameters += dt_type_elements(dt_module_logical_type(e->module, type));
+        e->plan->meta.at[0].parameters += (store->more + 1) * dt_type_elements(dt_module_logical_type(e->module, type));
     DT_PUSH(e->plan->arena, e->plan->stores, record);
 }
 

@@ -72,6 +72,7 @@ struct DtPipelineEmit {
     Stores *stores;      /* of each stage, in their order, but those with slots */
     uint32_t *listed, n_lists; /* by store: number of the last list of stores with slots that it is on */
     DtWanted *wanted;      /* by result of the entry that is looked at */
+    int64_t class_bytes[DT_EMIT_ARENAS]; /* of the stores of the class */
     uint64_t slot_hash;    /* of the places of all slots of the stage in the run that is emitted */
     Repeated *repeated;    /* by entry of the module */
     Results results;       /* of the run that is emitted */
@@ -82,10 +83,6 @@ bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store)
     return !e->module->pipeline || dt_pipeline_on(store->stage, store->more, e->stage);
 }
 
-int64_t dt_pipeline_first(const DtEmit *e, const DtStore *store)
-{
-    return store->first + (store->first_step ? (e->stage - store->stage) * store->first_step : 0);
-}
 
 int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage)
 {
@@ -664,18 +661,31 @@ static DtPipelineEmit *new_emit(DtEmit *e)
     return p;
 }
 
+/* Stores of a class have one record and one place on all of its stages. */
+static void place_stores(DtEmit *e)
+{
+    const Stores *stores = &e->pipeline->stores[e->stage];
+    const bool again = stores->n > 0 && e->stage > stores->at[0]->stage;
+    for (uint32_t i = 0; i < stores->n; i++)
+        e->shadows[stores->at[i]->index].set = false; /* comes behind them on every stage */
+    for (uint32_t i = 0; !again && i < stores->n; i++)
+        dt_entry_store(e, stores->at[i]);
+    for (uint32_t a = 0; a < DT_EMIT_ARENAS; a++) {
+        if (a == DT_ARENA_INPUTS || a == DT_ARENA_SCALARS)
+            continue;
+        if (again)
+            e->arena_bytes[a] = e->pipeline->class_bytes[a];
+        e->pipeline->class_bytes[a] = e->arena_bytes[a];
+    }
+}
+
 static void emit_stage(DtEmit *e, uint32_t **channels)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     for (uint32_t a = 0; a < DT_EMIT_ARENAS; a++)
         if (a != DT_ARENA_INPUTS && a != DT_ARENA_SCALARS)
             e->arena_bytes[a] = 0;
-    const Stores *stores = &e->pipeline->stores[e->stage];
-    for (uint32_t i = 0; i < stores->n; i++) /* of a class: it has a place on each of its stages */
-        if (stores->at[i]->more)
-            e->stores[stores->at[i]->index].set = e->shadows[stores->at[i]->index].set = false;
-    for (uint32_t i = 0; i < stores->n; i++)
-        dt_entry_store(e, stores->at[i]);
+    place_stores(e);
     for (uint32_t r = 0; r < pipeline->runs.n; r++) {
         if (!is_wanted(e, &pipeline->runs.at[r]))
             continue;

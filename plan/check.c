@@ -284,6 +284,8 @@ static bool check_axes(Check *check)
                                  (long long)axis->extent, (long long)axis->local, axis->split[0]);
         /* Inputs hold a micro-batch: time splits the batch too. */
         int64_t ranks = ranks_of(plan, mask);
+        if (axis->step < -DT_CHECK_MAX_BYTES || axis->step > DT_CHECK_MAX_BYTES)
+            return dt_check_fail(check, "AXIS", i, "a step of %lld", (long long)axis->step);
         if (axis->first < 0 || (axis->first > 0 && axis->first > axis->extent - axis->local))
             return dt_check_fail(check, "AXIS", i, "%lld elements from %lld of %lld",
                                  (long long)axis->local, (long long)axis->first,
@@ -447,6 +449,29 @@ static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
     return check_place(check, "STOR", index, store->arena, store->stage, store->offset, store->bytes, store->dtype);
 }
 
+/* A store of several stages: it fits on each, and its loops have the iterations that it holds there. */
+static bool check_more(Check *check, uint32_t index, const DtPlanStore *store)
+{
+    const DtPlan *plan = check->plan;
+    const uint32_t stages = dt_plan_stages(plan);
+    if (store->stage < 0 || store->more >= 64 || (uint32_t)store->stage + store->more >= stages)
+        return dt_check_fail(check, "STOR", index, "stage %d and %u more of %u", store->stage, store->more, stages);
+    if (store->of >= 0 && (plan->stores[store->of].stage != store->stage || plan->stores[store->of].more != store->more))
+        return dt_check_fail(check, "STOR", index, "it belongs to store %d of other stages", store->of);
+    for (uint32_t k = 1; k <= store->more; k++)
+        if (!check_place(check, "STOR", index, store->arena, store->stage + (int32_t)k, store->offset, store->bytes,
+                         store->dtype))
+            return false;
+    for (uint32_t a = 0; a < store->n_loops; a++) {
+        const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
+        const DtWide last = (DtWide)axis->first + (DtWide)axis->step * store->more;
+        if (last < 0 || last > (DtWide)axis->extent - axis->local)
+            return dt_check_fail(check, "STOR", index, "%lld iterations from %lld of %lld on its last stage",
+                                 (long long)axis->local, (long long)last, (long long)axis->extent);
+    }
+    return true;
+}
+
 static bool check_stores(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -464,6 +489,8 @@ static bool check_stores(Check *check)
         if (owned ? store->of < 0 || (uint32_t)store->of >= plan->n_stores
                   : store->of != DT_PLAN_NONE)
             return dt_check_fail(check, "STOR", i, "belongs to store %d", store->of);
+        if (store->more > 0 && !check_more(check, i, store))
+            return false;
         if (dt_plan_str(plan, store->path)[0] == '\0')
             return dt_check_fail(check, "STOR", i, "has no path");
     }

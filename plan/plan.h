@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
-enum { DT_PLAN_VERSION = 3, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
+enum { DT_PLAN_VERSION = 4, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
        DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
@@ -106,6 +106,7 @@ typedef struct DtPlanAxis {
     int64_t extent;       /* logical */
     int64_t local;        /* on one rank */
     int64_t first;        /* loop axes: index of the stage's first element; else 0 */
+    int64_t step;         /* loop axes of a store of several stages: how much larger first is on the next one */
 } DtPlanAxis;
 
 /* PACK: where a store's elements are if they share a bucket with others'. Per iteration of its loops (their extents are
@@ -132,7 +133,7 @@ typedef struct DtPlanStore {
     uint32_t span;
     int32_t stage;        /* stages that use one parameter have a record each, with one path and equal contents */
     uint32_t pack;        /* 0, or 1 + number of the PACK record: offset and bytes are then those of the bucket */
-    uint32_t reserved2;
+    uint32_t more;        /* so many stages behind `stage` have one of the kind at the same place: axes say of which iterations */
 } DtPlanStore;
 
 /* CODE: one compiled unit (a shared object in BLOB) and its source text in BLOB. */
@@ -296,6 +297,11 @@ static inline uint32_t dt_plan_stages(const DtPlan *plan)
 
 /* Whether a record with this stage (-1: all) is one of the given stage. */
 static inline int dt_plan_on_stage(int32_t record, uint32_t stage) { return record < 0 || (uint32_t)record == stage; }
+
+static inline int dt_plan_store_on(const DtPlanStore *store, uint32_t stage)
+{
+    return store->stage < 0 || (stage >= (uint32_t)store->stage && stage - (uint32_t)store->stage <= store->more);
+}
 
 static inline int64_t dt_plan_arena_bytes(const DtPlan *plan, uint32_t arena, uint32_t stage)
 {

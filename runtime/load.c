@@ -6,6 +6,7 @@
  * rank and for all its peers. Code units come out of the plan through sealed memory files: what
  * dlopen sees cannot change afterwards, and nothing is written to a disk. */
 #include "base/hostcc.h"
+#include "plan/stages.h"
 #include "runtime/blocks.h"
 #include "runtime/rank.h"
 
@@ -270,6 +271,7 @@ DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t 
                      .n_ranks = plan->meta->n_ranks,
                      .memory = dt_arena_new(),
                      .failure = DT_OK};
+    rank->plan = dt_stages_expand(rank->memory, plan);
     rank->usual_ns = DT_NEW_ARRAY(rank->memory, uint64_t, plan->n_insts + 1);
     rank->readers = DT_NEW_ARRAY(rank->memory, DtData *, plan->n_readers + 1);
     DtStatus status = load_parts(rank, shared_fd);

@@ -153,6 +153,10 @@ static const Break breaks[] = {
     {"STOR", "bytes", 0, 0, 8, "do not fit its axes"},
     {"STOR", "bytes", 1, 0, 128, "do not fit its bucket"},
     {"STOR", "pack", 1, 0, 2, "pack 2 of 1"},
+    {"STOR", "more", 0, 0, 1, "stage -1 and 1 more of 2"},
+    {"STOR", "more", 1, 0, 1, "of other stages"},
+    {"STOR", "more", 1, 0, 2, "stage 0 and 2 more of 2"},
+    {"AXIS", "step", 0, 0, (int64_t)1 << 62, "a step of"},
     {"STOR", "pack", 0, 0, 1, NULL}, /* h.w lies in the bucket's bytes as well */
     {"PACK", "run", 0, 0, 0, "a run of 0"},
     {"PACK", "run", 0, 0, 16, "of 64"},

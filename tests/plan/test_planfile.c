@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "plan/fields.h"
 #include "plan/read.h"
+#include "plan/stages.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -75,18 +76,18 @@ Test(planfile, text_errors_name_the_line)
 {
     static const char *const wrong[][2] = {
         {"plan 1\n", "first line"},
-        {"plan 3a\n", "first line"},
-        {"plan 3\nXXXX a=1\n", "line 2"},
-        {"plan 3\n\nMETA model=\"a\n", "does not end"},
-        {"plan 3\nMETA n_ranks=1 n_ranks=1\n", "twice"},
-        {"plan 3\nMETA n_ranks=5000000000\n", "no number"},
-        {"plan 3\nMETA reserved=1\n", "no field"},
-        {"plan 3\nINST kind=jump\n", "no value"},
-        {"plan 3\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8)\n", "at most 7"},
-        {"plan 3\nMETA flops=nan\n", "finite"},
-        {"plan 3\nLOGI text=text\n|a\n", "does not end"},
-        {"plan 3\nLOGI text=text\n:a\n.\n", "base64"},
-        {"plan 3\n", "one META"},
+        {"plan 4a\n", "first line"},
+        {"plan 4\nXXXX a=1\n", "line 2"},
+        {"plan 4\n\nMETA model=\"a\n", "does not end"},
+        {"plan 4\nMETA n_ranks=1 n_ranks=1\n", "twice"},
+        {"plan 4\nMETA n_ranks=5000000000\n", "no number"},
+        {"plan 4\nMETA reserved=1\n", "no field"},
+        {"plan 4\nINST kind=jump\n", "no value"},
+        {"plan 4\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8)\n", "at most 7"},
+        {"plan 4\nMETA flops=nan\n", "finite"},
+        {"plan 4\nLOGI text=text\n|a\n", "does not end"},
+        {"plan 4\nLOGI text=text\n:a\n.\n", "base64"},
+        {"plan 4\n", "one META"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         uint8_t *made;
@@ -160,4 +161,32 @@ Test(planfile, files)
     unlink(path);
     status = dt_read_file(path, &file);
     cr_assert_eq(status.code, DT_EXIT_IO);
+}
+
+/* A parameter of stages 1 to 3, with its moment, between stores of one stage. */
+Test(stages, one_record_per_stage)
+{
+    const DtPlanAxis axes[] = {{.extent = 8, .local = 8},
+                               {.extent = 12, .local = 2, .first = 3, .step = 2},
+                               {.extent = 5, .local = 5}};
+    const DtPlanStore stores[] = {{.of = -1, .stage = 0, .first_axis = 0, .n_axes = 1},
+                                  {.of = -1, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2, .n_loops = 1},
+                                  {.of = 1, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2, .n_loops = 1},
+                                  {.of = 0, .stage = 0, .first_axis = 0, .n_axes = 1}};
+    const DtPlan plan = {.axes = axes, .n_axes = 3, .stores = stores, .n_stores = 4};
+    DtArena *memory = dt_arena_new();
+    const DtPlan *all = dt_stages_expand(memory, &plan);
+    cr_assert_eq(all->n_stores, 8);
+    for (uint32_t k = 0; k < 3; k++) {
+        const DtPlanStore *param = &all->stores[1 + k], *moment = &all->stores[4 + k];
+        cr_expect(param->stage == 1 + (int32_t)k && param->more == 0 && param->of == -1);
+        cr_expect(moment->stage == 1 + (int32_t)k && moment->more == 0 && moment->of == 1 + (int32_t)k);
+        cr_expect_eq(param->first_axis, moment->first_axis);
+        cr_expect_eq(all->axes[param->first_axis].first, 3 + 2 * k);
+        cr_expect_eq(all->axes[param->first_axis].step, 0);
+        cr_expect_eq(all->axes[param->first_axis + 1].extent, 5);
+    }
+    cr_expect(all->stores[7].of == 0 && all->stores[7].first_axis == 0);
+    cr_expect_eq(dt_stages_expand(memory, all), all, "there is nothing left to write out");
+    dt_arena_free(memory);
 }

@@ -40,8 +40,8 @@ void fixture_open(DataFixture *f, int64_t row, int64_t batch)
                        .strings = f->text,
                        .n_strings = 1};
     f->meta = (DtPlanMeta){.n_ranks = 1, .n_micro = 1, .seed = 7, .batch = batch};
-    f->axes[0] = (DtPlanAxis){fixture_str(f, "batch"), {0}, batch, batch, 0};
-    f->axes[1] = (DtPlanAxis){fixture_str(f, "seq"), {0}, row, row, 0};
+    f->axes[0] = (DtPlanAxis){.name = fixture_str(f, "batch"), .extent = batch, .local = batch};
+    f->axes[1] = (DtPlanAxis){.name = fixture_str(f, "seq"), .extent = row, .local = row};
     f->spans[0] = (DtPlanSpan){.file = fixture_str(f, "tiny.dsl"), .line = 12, .column = 3};
     for (int i = 0; i < 5; i++)
         f->inputs[i] = (DtPlanInput){.name = fixture_str(f, i == 0   ? "tokens"

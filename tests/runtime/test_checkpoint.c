@@ -56,7 +56,7 @@ static void add_store(const char *path, const char *pattern, uint32_t kind, uint
                            .arena = kind == DT_PLAN_PARAM || kind == DT_PLAN_STATE ? 0 : 1};
     store->bytes = dt_kinds_size(dtype);
     for (; *extents; extents++, store->n_axes++) {
-        f.axes[f.plan.n_axes++] = (DtPlanAxis){str("axis"), {0}, *extents, *extents, 0};
+        f.axes[f.plan.n_axes++] = (DtPlanAxis){.name = str("axis"), .extent = *extents, .local = *extents};
         store->bytes *= *extents;
     }
     for (uint32_t s = 0; s + 1 < f.plan.n_stores; s++)

@@ -183,8 +183,8 @@ Test(rank, initial_values_do_not_depend_on_the_layout)
     DtArena *arena = tiny.arena;
     DtPlanMeshAxis mesh = {.size = 2};
     char strings[] = "\0loop\0zz\0aa";
-    DtPlanAxis whole[3] = {{1, {0}, 3, 3, 0}, {6, {0}, 5, 5, 0}, {9, {0}, 4, 4, 0}},
-               split[3] = {{1, {0}, 3, 3, 0}, {6, {1}, 5, 3, 0}, {9, {0}, 4, 4, 0}};
+    DtPlanAxis whole[3] = {{1, {0}, 3, 3, 0, 0}, {6, {0}, 5, 5, 0, 0}, {9, {0}, 4, 4, 0, 0}},
+               split[3] = {{1, {0}, 3, 3, 0, 0}, {6, {1}, 5, 3, 0, 0}, {9, {0}, 4, 4, 0, 0}};
     DtPlanStore store = {.dtype = DT_PLAN_F32,
                          .n_axes = 3,
                          .n_loops = 1,

@@ -203,6 +203,11 @@ holds sh -c 'python3 -m json.tool report || ! command -v python3'
 run program.dsl --parallel none --report --no-kernels; exits 0; holds sh -c '! grep -q all_reduce out'
 run program.dsl --parallel two --no-kernels -o nowhere/plan; exits 5; holds test ! -e nowhere
 run program.dsl --parallel two -o plan --time-passes; exits 0; says 'host compiler'; says 'emit'
+run program.dsl --parallel two -o plan; exits 0
+for cache in cold warm; do # kernels compiled again, and found again: the same bytes
+    what="with a $cache cache"
+    XDG_CACHE_HOME=$work/cold "$dtc" program.dsl --parallel two -o first 2>err; code=$?; exits 0; holds cmp plan first
+done
 run program.dsl --parallel two -o plan --unfused; exits 0
 run program.dsl --parallel two -o plan --target=cpu-v3; exits 0
 run program.dsl --parallel two -o plan --target=pdp11; exits 2; says 'no target pdp11'

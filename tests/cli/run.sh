@@ -257,7 +257,7 @@ cluster pair { gpus = 2; gpu = "cpu" }
 parallel micro on one { mesh data = 1; micro batch = 2 }
 parallel two on pair { mesh data = 2; shard batch on data }
 parallel tensor on pair { mesh tensor = 2; shard e on tensor }
-parallel zigzag on pair { mesh tensor = 2; shard e on tensor (order = zigzag) }
+parallel zigzag on pair { mesh tensor = 2; shard batch on tensor (order = zigzag) }
 END
 run sums.dsl --no-kernels -o other --parallel none; exits 0
 run sums.dsl --no-kernels -o other --parallel two; exits 0

@@ -75,7 +75,6 @@ KINDS = {
     "det": ([("data", 2), ("expert", 2), ("tensor", 2)],
             ["EXPERTS on expert", "TENSOR on tensor", "batch on data, expert"]),
 }
-REFUSED = ("r", "z")  # not implemented: each alone, so that they hide nothing
 FACTORS = {
     "program": list(PROGRAMS),
     "kind": list(KINDS),
@@ -152,11 +151,11 @@ def pairs(row):
     return {((a, row[a]), (b, row[b])) for a, b in itertools.combinations(FACTORS, 2)}
 
 
-def complete(rng, fixed, without):
+def complete(rng, fixed):
     """A row with these values and others at random; None if none is found."""
     for _ in range(200):
         row = {name: fixed.get(name) or rng.choice(values) for name, values in FACTORS.items()}
-        if fits(row) and row["kind"] not in without:
+        if fits(row):
             return row
     return None
 
@@ -186,7 +185,7 @@ def missing(rows):
 def can_be(pair):
     """Whether some row has this pair: others may be in the way of every third value."""
     fixed = dict(pair)
-    if meaningless(*pair[0], *pair[1]) or fixed.get("kind") in REFUSED:
+    if meaningless(*pair[0], *pair[1]):
         return False
     free = [[fixed[name]] if name in fixed else values for name, values in FACTORS.items()]
     return any(fits(dict(zip(FACTORS, values))) for values in itertools.product(*free))
@@ -201,7 +200,7 @@ def cover(known):
     for first in order:
         if first not in open_pairs:
             continue
-        tries = [complete(rng, dict(first), REFUSED) for _ in range(30)]
+        tries = [complete(rng, dict(first)) for _ in range(30)]
         row = max((row for row in tries if row), key=lambda r: len(pairs(r) & open_pairs))
         open_pairs -= pairs(row)
         rows.append(row)

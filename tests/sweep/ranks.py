@@ -65,7 +65,7 @@ def choose():
         kept = [entry for entry in known if (entry[2]["precision"] != "f32") == is_half]
         rows = [(number, row) for number, _, row, _ in sweep.read()
                 if (row["precision"] != "f32") == is_half and (row["kind"] != "none" or row["schedule"] != "-")
-                and row["kind"] not in plan.REFUSED and plan.name(row) not in here]
+                and plan.name(row) not in here]
         added = [rows[i] for i in sorted(plan.choose([row for _, row in rows], max(0, count - len(kept))))]
         ordinary = plan.choose([row for _, row in added], 0 if kept else ordinary_count)
         written += kept + [(number, k in ordinary, row, "-") for k, (number, row) in enumerate(added)]

@@ -306,23 +306,10 @@ static DtStatus add_code(DtEmit *e)
     return status;
 }
 
-static bool is_parted(const DtEmit *e, const DtPlanStore *store)
-{
-    for (uint32_t a = store->n_loops; a < store->n_axes; a++)
-        if (e->plan->axes.at[store->first_axis + a].split[0])
-            return true;
-    return store->pack && e->plan->packs.at[store->pack - 1].n_split;
-}
-
 /* True if other ranks read or write the arena in place: it holds an operand of a collective, or the result of a
  * reduction. The others stay private memory of their rank, which the system can map in large pages. */
 static bool is_shared(const DtEmit *e, uint32_t arena)
 {
-    if (e->module->pipeline && (arena == DT_ARENA_PARAMS || arena == DT_ARENA_OPTIMIZER))
-        return true; /* rank 0 saves what other stages have */
-    for (uint32_t i = 0; i < e->plan->stores.n; i++) /* and parts of tensors that ranks share */
-        if (e->plan->stores.at[i].arena == arena && e->plan->stores.at[i].saved && is_parted(e, &e->plan->stores.at[i]))
-            return true;
     for (uint32_t i = 0; i < e->plan->insts.n; i++) {
         const DtPlanInst *inst = &e->plan->insts.at[i];
         if (inst->kind < DT_INST_ALL_REDUCE || inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)

@@ -7,8 +7,8 @@
  *
  * A checkpoint is written into a folder of another name, synced file by file, and put in place by
  * one rename. Older ones are removed only after that, so whatever fails leaves at least what was
- * there before. Rank 0 writes, from its own stores and from what other ranks show: those of other
- * stages of a pipeline, and the parts of tensors that ranks share. Every rank loads for itself what
+ * there before. Rank 0 writes, from its own stores and from what it asks other ranks for: those of
+ * other stages of a pipeline, and the parts of tensors that ranks share. Every rank loads for itself what
  * it holds. */
 #include "runtime/checkpoint.h"
 
@@ -162,7 +162,9 @@ static const void *bytes_of(void *context, uint32_t i, DtStatus *ret_status)
     if (own)
         return own;
     if (!dt_pack_gather(rank, home->store, home->iteration, wanted->part, wanted->logical))
-        *ret_status = rank->failure;
+        *ret_status = dt_status_ok(&rank->failure)
+                          ? dt_status_fail(DT_EXIT_FAILED, "the run is being ended")
+                          : rank->failure;
     return wanted->logical;
 }
 
@@ -261,17 +263,19 @@ bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps)
     /* What rank 0 reads elsewhere is complete. */
     if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
         return false;
-    if (rank->rank == 0) {
-        DtArena *memory = dt_arena_new();
-        DtStatus status = save(rank, memory, folder, steps);
-        dt_arena_free(memory);
-        if (!dt_status_ok(&status))
-            return dt_rank_fail(rank, status.code,
-                                "the checkpoint after step %lld was not saved (earlier ones are "
-                                "untouched): %.380s",
-                                (long long)steps, status.message);
-    }
-    return rank->n_ranks == 1 || rank->comm_ops->barrier(rank->comm, &rank->world);
+    if (rank->rank != 0)
+        return rank->comm_ops->serve(rank->comm, 0);
+    DtArena *memory = dt_arena_new();
+    DtStatus status = save(rank, memory, folder, steps);
+    dt_arena_free(memory);
+    if (!dt_status_ok(&status))
+        return dt_rank_fail(rank, status.code,
+                            "the checkpoint after step %lld was not saved (earlier ones are "
+                            "untouched): %.380s",
+                            (long long)steps, status.message);
+    if (rank->n_ranks > 1)
+        rank->comm_ops->release(rank->comm);
+    return true;
 }
 
 /* ---- loading ---- */

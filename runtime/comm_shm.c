@@ -15,6 +15,7 @@
 #include "runtime/blocks.h"
 #include "runtime/channel.h"
 #include "runtime/comm_sync.h"
+#include "runtime/fetch.h"
 #include "runtime/reduce.h"
 
 #include <string.h>
@@ -71,6 +72,7 @@ struct DtComm {
     uint32_t n_groups;
     char *bounces; /* BOUNCE bytes per rank */
     DtChannels *channels;
+    DtFetch *fetch;
 };
 
 /* ---- layout ---- */
@@ -113,9 +115,14 @@ static uint64_t channels_at(const DtPlan *plan)
     return bounces_at(plan) + (uint64_t)plan->meta->n_ranks * BOUNCE;
 }
 
-uint64_t dt_comm_shm_bytes(const DtPlan *plan)
+static uint64_t fetch_at(const DtPlan *plan)
 {
     return dt_sync_area((DtSyncWide)channels_at(plan) + dt_channel_bytes(plan));
+}
+
+uint64_t dt_comm_shm_bytes(const DtPlan *plan)
+{
+    return dt_sync_area((DtSyncWide)fetch_at(plan) + dt_fetch_bytes(plan));
 }
 
 static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
@@ -128,6 +135,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     comm->groups = DT_NEW_ARRAY(rank->memory, Group, comm->n_groups);
     comm->bounces = at + bounces_at(plan);
     comm->channels = dt_channel_open(rank, at + channels_at(plan));
+    comm->fetch = dt_fetch_open(rank, at + fetch_at(plan));
     for (uint32_t g = 0; g < comm->n_groups; g++) {
         const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->world;
         Group *group = &comm->groups[g];
@@ -175,22 +183,6 @@ static uint64_t received_shm(const DtComm *comm, const DtRankGroup *known)
 
 /* ---- waiting ---- */
 
-static bool report(DtComm *comm, DtSyncResult result, const DtSyncWait *wait)
-{
-    switch (result) {
-    case DT_SYNC_OK: return true;
-    case DT_SYNC_STOPPED: return false;
-    case DT_SYNC_LOST:
-        return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
-                            "rank %u has ended while rank %u waits for it", wait->lost,
-                            comm->rank->rank);
-    default:
-        return dt_rank_fail(comm->rank, DT_EXIT_RETRY,
-                            "rank %u has waited for rank %u longer than --timeout allows",
-                            comm->rank->rank, wait->lost);
-    }
-}
-
 /* The first member that has not come to the barrier. */
 static uint32_t who_is_missing(const void *context)
 {
@@ -216,7 +208,7 @@ static bool wait_for_all(DtComm *comm, Group *group)
     }
     DtSyncWait wait = dt_sync_new(comm->rank, who_is_missing, group);
     DtSyncResult result = dt_sync_wait(&wait, &area->barrier, before);
-    return report(comm, result, &wait);
+    return dt_sync_report(comm->rank, result, &wait);
 }
 
 /* ---- buffers ---- */
@@ -590,14 +582,16 @@ static uint64_t channel_received(const DtComm *comm, uint32_t channel)
     return dt_channel_received(comm->channels, channel);
 }
 
+/* ---- what a rank reads in others ---- */
+
 static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
 {
-    const char *from = comm->rank->peer_arenas[(size_t)rank * comm->rank->plan->n_arenas + arena];
-    if (from == NULL)
-        return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "arena %u of rank %u is not shared", arena, rank);
-    memcpy(ret_bytes, from + offset, (size_t)bytes);
-    return true;
+    return dt_fetch_get(comm->fetch, rank, arena, offset, bytes, ret_bytes);
 }
+
+static bool serve(DtComm *comm, uint32_t asker) { return dt_fetch_serve(comm->fetch, asker); }
+
+static void release(DtComm *comm) { dt_fetch_release(comm->fetch); }
 
 const DtCommOps dt_comm_shm = {
     .name = "shm",
@@ -615,4 +609,6 @@ const DtCommOps dt_comm_shm = {
     .received = received_shm,
     .channel_received = channel_received,
     .get = get,
+    .serve = serve,
+    .release = release,
 };

@@ -155,7 +155,7 @@ bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, c
             continue;
         if (!rank->comm_ops->get(rank->comm, m, store->arena, offset_of(store, &range, iteration),
                                  range.n * dt_kinds_size(store->dtype), scratch))
-            return dt_rank_fail(rank, DT_EXIT_FAILED, "rank %u does not show `%.200s`", m, dt_plan_str(rank->plan, store->path));
+            return false;
         move(rank->plan, coord, store, range.first, range.n, scratch, ret_logical, true);
     }
     return true;

@@ -6,6 +6,7 @@
  *   shared.c       the mapping that all local ranks see
  *   comm_shm.c     collectives over the mapping; blocks.c, reduce.c: what they copy and add
  *   channel.c      messages between stages over the mapping
+ *   fetch.c        rank 0 reads what others hold, to save it
  *   comm_sync.c    waiting for other ranks in both
  *   load.c         plan, arenas, machine code -> DtRank; rebuild.c: code for this processor
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
@@ -225,8 +226,10 @@ typedef struct DtCommOps {
      */
     uint64_t (*received)(const DtComm *comm, const DtRankGroup *group);
     uint64_t (*channel_received)(const DtComm *comm, uint32_t channel);
-    /* Copies from a shared arena of another rank, which does not write there meanwhile. */
+    /* get copies from an arena of another rank, which serves this one meanwhile: until release. */
     bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes);
+    bool (*serve)(DtComm *comm, uint32_t asker);
+    void (*release)(DtComm *comm); /* of all other ranks */
 } DtCommOps;
 
 extern const DtCommOps dt_comm_shm; /* comm_shm.c */

@@ -484,6 +484,43 @@ static bool check_barrier(Check *check)
     return true;
 }
 
+static unsigned char letter(uint32_t rank, uint32_t arena, int64_t i, int round)
+{
+    return (unsigned char)(i * 31 + i / 251 + 7 * (int64_t)rank + 3 * arena + round);
+}
+
+/* Rank 0 reads all of everybody's arenas while the others serve it. */
+static bool check_fetch(Check *check)
+{
+    enum { FROM = 24, BYTES = 600001 };
+    static unsigned char got[BYTES]; /* rank 0's */
+    DtRank *rank = check->rank;
+    const DtCommOps *ops = rank->comm_ops;
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t a = 0; a < 2; a++)
+            for (int64_t i = 0; i < BYTES; i++)
+                rank->arenas[a][FROM + i] = (char)letter(rank->rank, a, i, round);
+        if (!ops->barrier(rank->comm, &rank->world))
+            return wrong(check, "barrier", round);
+        if (rank->rank != 0) {
+            if (!ops->serve(rank->comm, 0))
+                return wrong(check, "serve", round);
+            continue;
+        }
+        for (uint32_t m = 0; m < rank->n_ranks; m++)
+            for (uint32_t a = 0; a < 2; a++) {
+                if (!ops->get(rank->comm, m, a, FROM, BYTES, got))
+                    return wrong(check, "get", m);
+                for (int64_t i = 0; i < BYTES; i++)
+                    if (got[i] != letter(m, a, i, round))
+                        return wrong(check, "get", i);
+            }
+        ops->release(rank->comm);
+    }
+    check->done++;
+    return true;
+}
+
 static bool check_one(Check *check)
 {
     /* Twice: the same values, so the same bits. */
@@ -513,6 +550,8 @@ int ranks_check(DtRank *rank, bool long_sizes, char *ret_failure)
         check.group = g < rank->plan->n_groups ? &rank->groups[g] : &rank->world;
         check.salt += 100;
         if (!check_barrier(&check))
+            return -1;
+        if (check.group == &rank->world && !check_fetch(&check))
             return -1;
         if (check.group == &rank->world)
             break;

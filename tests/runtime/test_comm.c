@@ -135,11 +135,12 @@ enum {
     BY_BROADCAST,
     BY_SEND,
     BY_RECV,
+    BY_SERVE,
     BY_BARRIER,
     N_OPERATIONS
 };
 static const char *const names[N_OPERATIONS] = {
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift", "broadcast", "send", "receive", "barrier"};
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift", "broadcast", "send", "receive", "serve", "barrier"};
 static int operation; /* of the test that runs */
 
 /* Runs the operation with rank 0 as the other side. */
@@ -163,6 +164,7 @@ static bool operate(DtRank *rank)
                 return false;
         return true;
     case BY_RECV: return ops->recv(rank->comm, 2 * stages + rank->stage, a, 400, 0);
+    case BY_SERVE: return ops->serve(rank->comm, 0);
     default: return ops->barrier(rank->comm, group);
     }
 }

@@ -428,7 +428,10 @@ static void settle_depths(Build *w)
                 depths[j] = between[j] > depths[j] ? between[j] : depths[j];
         }
         slot->depth = depths[0];
-        slot->depths = more ? depths : NULL;
+        bool vary = false;
+        for (uint32_t j = 1; j <= more; j++)
+            vary = vary || depths[j] != depths[0];
+        slot->depths = vary ? depths : NULL;
     }
 }
 

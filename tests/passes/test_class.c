@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/intern.h"
+#include "golden.h"
 #include "gradcheck.h"
 #include "ir/irtext.h"
 
@@ -25,7 +26,7 @@
     "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=8 embed=4 heads=2 head=2 ffn=5", 2, "h"
 #define SHARED "tests/passes/programs/shared_layer.dsl", "", 5, "h"
 
-/* expect: classes of several stages that some entries have */
+/* classes: some have several stages */
 static const struct {
     Layout layout;
     bool classes;
@@ -253,5 +254,18 @@ Test(class, round_trip)
     compare(layout, text.at, again.at);
     dt_text_free(&text);
     dt_text_free(&again);
+    stage_free(p);
+}
+
+/* Four iterations on four stages: the two in the middle are a class. */
+Test(class, golden)
+{
+    const Layout layout = {
+        "tests/passes/programs/stage.dsl", "layers=4", 4, "h", "1f1b", 4, 1, 4, {0}, {0}, false};
+    Staged *p = stage_classes(&layout);
+    DtText text = {0};
+    dt_irtext_print(p->cut, &text);
+    golden_compare("passes/stage_class", &text);
+    dt_text_free(&text);
     stage_free(p);
 }

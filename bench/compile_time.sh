@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Whole-process time and peak memory of the compiler: median of 20 runs without kernels, then with kernels, cold and
 # cached. Usage: bench/compile_time.sh BUILD [PROGRAM.dsl] [DTC OPTION...]
-# Without a program: GPT-2 serial and in its layout, Llama 3 8B on 128 ranks, a GPT of 10^12 parameters on 3,072, the
-# latter with other schedules, replicas, layers and micro-batches.
+# Without a program: GPT-2 serial and in its layout, Llama 3 8B on 128 ranks, a GPT of 10^12 parameters on 3,072 by three
+# schedules, each also with other numbers of replicas and micro-batches, and with 32 and 128 layers on 16 stages.
 set -eu
 build=${1:?usage: bench/compile_time.sh BUILD [PROGRAM.dsl] [DTC OPTION...]}
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,14 +13,16 @@ if [ $# -eq 1 ]; then
     "$0" "$build" "$here/examples/gpt2.dsl"
     "$0" "$build" "$here/examples/llama3_8b.dsl" --parallel d3
     trillion="$here/examples/gpt_1t.dsl"
-    "$0" "$build" "$trillion" # interleaved_1f1b, 2 chunks
-    for schedule in 1f1b zb_h1; do
-        "$0" "$build" "$trillion" --set "parallel.pipeline.schedule=$schedule" --set parallel.pipeline.chunks=1
+    for schedule in interleaved_1f1b 1f1b zb_h1; do
+        chunks=1
+        [ $schedule != interleaved_1f1b ] || chunks=2
+        set -- --set "parallel.pipeline.schedule=$schedule" --set parallel.pipeline.chunks=$chunks
+        "$0" "$build" "$trillion" "$@"
+        # What should cost nothing: replicas, micro-batches, layers.
+        "$0" "$build" "$trillion" "$@" --set parallel.mesh.data=1 --set cluster.nodes=64
+        "$0" "$build" "$trillion" "$@" --set parallel.mesh.data=48 --set cluster.nodes=3072 -D batch=24576
+        "$0" "$build" "$trillion" "$@" --set parallel.micro.batch=64
     done
-    # What should cost nothing: replicas, layers, micro-batches.
-    "$0" "$build" "$trillion" --set parallel.mesh.data=1 --set cluster.nodes=64
-    "$0" "$build" "$trillion" --set parallel.mesh.data=48 --set cluster.nodes=3072 -D batch=24576
-    "$0" "$build" "$trillion" --set parallel.micro.batch=64
     for layers in 32 128; do
         "$0" "$build" "$trillion" -D layers=$layers --set parallel.mesh.pipe=16 --set cluster.nodes=96
     done

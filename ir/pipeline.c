@@ -31,11 +31,6 @@ int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind)
     return kind == DT_ACTION_F ? entries->f : kind == DT_ACTION_B ? entries->b : entries->w;
 }
 
-bool dt_pipeline_same(const DtAction *a, const DtAction *b)
-{
-    return a->kind == b->kind && a->unit == b->unit;
-}
-
 /* How often the first `period` of n actions come in a row; ret_step: of their micro-batches. */
 static uint32_t turns(const DtAction *actions, uint32_t n, uint32_t period, int64_t *ret_step)
 {

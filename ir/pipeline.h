@@ -107,7 +107,10 @@ uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action);
 int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
 
 /* Whether they are one action, perhaps of different micro-batches. */
-bool dt_pipeline_same(const DtAction *a, const DtAction *b);
+static inline bool dt_pipeline_same(const DtAction *a, const DtAction *b)
+{
+    return a->kind == b->kind && a->unit == b->unit;
+}
 
 /* Whether a store or entry of `stage` and `more` behind it is one of stage s. */
 static inline bool dt_pipeline_on(int32_t stage, uint32_t more, int64_t s)

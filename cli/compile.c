@@ -25,7 +25,8 @@ typedef struct Watch {
     DtCliClock clock;
     DtText printed;
     bool certifies;
-    DtText differentiated; /* for the certificate: the serial program with its gradients */
+    DtText differentiated; /* for the certificate: the serial program with its gradients; */
+    DtText placed;         /* the program as ranks have it, before what they do is written out */
 } Watch;
 
 void dt_cli_list_passes(DtText *ret_text)
@@ -53,6 +54,8 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module)
     }
     if (watch->certifies && !strcmp(pass->name, "cse"))
         dt_irtext_print(module, &watch->differentiated);
+    if (watch->certifies && !strcmp(pass->name, "reduce"))
+        dt_irtext_print(module, &watch->placed);
     watch->clock = dt_cli_clock(watch->cli);
 }
 
@@ -89,14 +92,13 @@ static const char *place_of(const DtCli *cli, const char *message)
 }
 
 /* Proves that what the passes made of the program means the same, whatever they did. */
-static int certify(DtCli *cli, const DtModule *module, const DtText *serial)
+static int certify(DtCli *cli, const DtText *serial, const DtText *final)
 {
-    DtText final = {0}, said = {0};
+    DtText said = {0};
     DtCertCounts counts;
     DtArena *arena = dt_arena_new();
     int code = DT_EXIT_OK;
-    dt_irtext_print(module, &final);
-    if (!dt_cert_prove(arena, serial->at ? serial->at : "", final.at ? final.at : "", &counts, &said)) {
+    if (!dt_cert_prove(arena, serial->at ? serial->at : "", final->at ? final->at : "", &counts, &said)) {
         const char *why = said.at ? said.at : "";
         code = dt_cli_fail(DT_EXIT_FAILED,
                            "internal error: the layout is not proved to compute what the program says: %s%s",
@@ -107,7 +109,6 @@ static int certify(DtCli *cli, const DtModule *module, const DtText *serial)
         code = dt_cli_print(&said);
     }
     dt_arena_free(arena);
-    dt_text_free(&final);
     dt_text_free(&said);
     return code;
 }
@@ -130,10 +131,11 @@ static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *re
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && certifies) {
         watch.clock = dt_cli_clock(cli);
-        code = certify(cli, program->module, &watch.differentiated);
+        code = certify(cli, &watch.differentiated, &watch.placed);
         dt_cli_lap(cli, &watch.clock, "certificate");
     }
     dt_text_free(&watch.differentiated);
+    dt_text_free(&watch.placed);
     return code;
 }
 

@@ -7,8 +7,6 @@
 
 #include "base/intern.h"
 #include "ir/pipeline.h"
-#include "ir/ring.h"
-#include "ir/zigzag.h"
 #include "plan/notes.h"
 
 #include <stdio.h>
@@ -514,23 +512,10 @@ static bool emit_view(DtEmit *e, const DtOp *op)
     return true;
 }
 
-static bool is_read(const DtFunc *func, const DtValue *value)
-{
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
-            if (func->ops.at[i]->in[k] == value)
-                return true;
-    return false;
-}
-
-/* A call that outlived inlining: by its kernel, else op by op in place. A ring call, and an op that must know the zigzag
- * order, are the ops that ranks do for them. */
+/* A call that outlived inlining: by its kernel, else op by op in place. */
 static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
 {
-    DtModule *module = (DtModule *)(uintptr_t)e->module;
-    const uint32_t n_funcs = module->funcs.n;
-    const bool expands = dt_ring_is(op) || op->kind != DT_OP_CALL;
-    const DtFunc *func = !expands ? op->func : dt_ring_is(op) ? dt_ring_expand(op, module) : dt_zigzag_expand(op, module);
+    const DtFunc *func = op->func;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
     DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, func->results.n + 1);
     DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->results.n + 1);
@@ -541,10 +526,9 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
         wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
         want(inner, func->results.at[i], &wanted[i]);
     }
-    bool tiled = !e->options->unfused && !expands && dt_attend_emit(e, op, inner);
+    bool tiled = !e->options->unfused && dt_attend_emit(e, op, inner);
     for (uint32_t i = 0; !tiled && i < op->n_in; i++)
-        if (!expands || is_read(func, func->inputs.at[i]))
-            inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
+        inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
     if (!tiled)
         dt_note_op(e, DT_NOTE_CALL, op);
     e->scope = inner;
@@ -555,8 +539,6 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     e->scope = outer;
     for (uint32_t i = 0; i < func->results.n; i++)
         finish_output(e, &outputs[i]);
-    if (expands)
-        module->funcs.n = n_funcs; /* its names stay free */
 }
 
 void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
@@ -566,8 +548,6 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
         return;
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
         emit_source(e, op);
-    } else if (dt_zigzag_is(op)) {
-        emit_call(e, op, group);
     } else if (op->kind == DT_OP_LOOP) {
         emit_loop(e, op, group);
     } else if (op->kind == DT_OP_PACK) {

@@ -16,8 +16,6 @@
  * slow reference. */
 #include "codegen/emit.h"
 
-#include "ir/zigzag.h"
-
 #include <string.h>
 
 enum { MAX_GROUP = 48 }; /* ops: bounds the registers and pointers of a kernel */
@@ -50,7 +48,7 @@ static bool is_index_map(const DtOp *op)
 
 static bool is_fusable(const DtOp *op)
 {
-    if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_kernel_is_inline(op->out[0]) || dt_zigzag_is(op))
+    if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_kernel_is_inline(op->out[0]))
         return false;
     return dt_op_info[op->kind].op_class == DT_CLASS_MAP || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
            op->kind == DT_OP_EXPAND || op->kind == DT_OP_UPDATE || is_index_map(op);

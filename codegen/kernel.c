@@ -11,7 +11,6 @@
 #include "codegen/kernel_internal.h"
 #include "plan/plan.h"
 
-#include "ir/zigzag.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -404,7 +403,7 @@ bool dt_kernel_is_inline(const DtValue *value)
     if (!op)
         return false;
     if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
-        return !dt_zigzag_is(op);
+        return true;
     if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
         return false;
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -423,7 +422,7 @@ uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
     uint32_t node;
     if (op && op->kind == DT_OP_CONST)
         node = dt_kernel_number(b, value->type->dtype, op->number);
-    else if (op && op->kind == DT_OP_IOTA && !dt_zigzag_is(op))
+    else if (op && op->kind == DT_OP_IOTA)
         node = iota_node(b, op);
     else if (in_group(b, op) || dt_kernel_is_inline(value))
         node = op_node(b, op, value->index);

@@ -6,14 +6,13 @@
  * count over whole axes, `gather` and `scatter_add` take indices that count over whole axes and
  * see nothing where another rank holds the element.
  *
- * A ring call runs as what ranks do, blocks that travel (ring.h). Communication is evaluated by its meaning: each element of the result is looked up, by the types,
+ * Communication is evaluated by its meaning: each element of the result is looked up, by the types,
  * on the rank that holds it (completed reductions: on every member of the group), which must not
  * differ from the receiver in mesh axes other than the op's. */
 #include "ir/interp_ranks.h"
 
 #include "base/philox.h"
 #include "ir/interp_eval.h"
-#include "ir/ring.h"
 #include "ir/round.h"
 
 #include <string.h>
@@ -284,13 +283,12 @@ static void run_comm(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
 static void run_call(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     const char *outer = run->interp.path;
-    DtModule *module = op->func->module;
-    const uint32_t n_funcs = module->funcs.n;
+    if (op->n_axes)
+        dt_interp_fail(&run->interp, op, "a ring call says what is meant, not what ranks do");
     if (op->kind == DT_OP_CALL)
         run->interp.path = dt_interp_push(&run->interp, op->text);
-    run_func(run, dt_ring_is(op) ? dt_ring_expand(op, module) : op->func, in, out);
+    run_func(run, op->func, in, out);
     run->interp.path = outer;
-    module->funcs.n = n_funcs;
 }
 
 static void copy_values(DtTensor *to, const DtTensor *from)

@@ -56,7 +56,7 @@ static bool check_entry(DtShape *s, const DtRelabel *r)
     return true;
 }
 
-/* a/m~ -> (@ring/m, a): the parts of the ranks of m, also where they are no blocks of a (ring.h). Names with @ are
+/* a/m~ -> (@ring/m, a): the parts of the ranks of m, also where they are no blocks of a (passes/ring.h). Names with @ are
  * the compiler's. */
 static bool take_parts(DtShape *s, const DtAxis *from, DtAxis *to)
 {

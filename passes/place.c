@@ -28,7 +28,7 @@
 #include "passes/place_internal.h"
 
 #include "base/intern.h"
-#include "ir/ring.h"
+#include "passes/ring.h"
 #include "ir/shape.h"
 #include "passes/loops.h"
 

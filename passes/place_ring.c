@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Placement: rings. `shard kseq on context (ring = true)` makes of a call of `attend`, whose keys would be
- * gathered over `context`, a ring call (ir/ring.h): its operands with kseq stay in their blocks, and the
+ * gathered over `context`, a ring call (ring.h): its operands with kseq stay in their blocks, and the
  * gradients of keys and values come back in these, complete.
  *
  *     %g = all_gather[context](%k)
@@ -10,7 +10,7 @@
  * blocks, or gives every rank all queries, there is nothing to pass on. */
 #include "passes/place_internal.h"
 
-#include "ir/ring.h"
+#include "passes/ring.h"
 
 /* Whether operand type `wanted` is `now` gathered over m along axis. */
 static bool is_gathered(const DtType *now, const DtType *wanted, const char *axis, uint32_t m)

@@ -3,8 +3,9 @@
  * count as gathered; results that have a and are pending over m in the function count as reduced and scattered into
  * the same blocks. Neither changes what a value is, so the function's nodes stand.
  *
- * That the blocks which travel add up to this is one of the rules that the certificate takes as given (the merge of a
- * streaming softmax); the interpreter of all ranks evaluates the merge, step by step, against the gather. */
+ * That the blocks which travel add up to this (pass `expand`, behind what is read here) is one of the rules that the
+ * certificate takes as given: the merge of a streaming softmax. The interpreter of all ranks evaluates the merge, step by
+ * step, against the serial program. */
 #include "verify/internal.h"
 
 bool dt_certring_is(const CertOp *op)

@@ -257,13 +257,15 @@ cluster pair { gpus = 2; gpu = "cpu" }
 parallel micro on one { mesh data = 1; micro batch = 2 }
 parallel two on pair { mesh data = 2; shard batch on data }
 parallel tensor on pair { mesh tensor = 2; shard e on tensor }
-parallel zigzag on pair { mesh tensor = 2; shard batch on tensor (order = zigzag) }
+parallel zigzag on pair { mesh tensor = 2; shard e on tensor (order = zigzag) }
+parallel samples on pair { mesh data = 2; shard batch on data (order = zigzag) }
 END
 run sums.dsl --no-kernels -o other --parallel none; exits 0
 run sums.dsl --no-kernels -o other --parallel two; exits 0
 run sums.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; says 'sums.dsl:9'; holds test ! -e third
 run sums.dsl --no-kernels -o other --parallel tensor; exits 0
-run sums.dsl --no-kernels -o third --parallel zigzag; exits 3; says 'error[E0592]'; holds test ! -e third
+run sums.dsl --no-kernels -o other --parallel zigzag; exits 0
+run sums.dsl --no-kernels -o third --parallel samples; exits 3; says 'error[E0592]'; holds test ! -e third
 sed -e 's/dim batch = 8, d = 4/dim batch = 8, rows = 4, d = 4/' -e 's/x\[batch, d\]/x[batch, rows, d]/g' \
     -e 's/\[batch, e\]/[batch, rows, e]/' -e 's/sum\[batch\]/sum[batch, rows]/' -e 's/shard e on/shard rows on/' sums.dsl >rows.dsl
 run rows.dsl --no-kernels -o other --parallel none; exits 0

@@ -8,7 +8,7 @@
 #include "passes/passes.h"
 
 #include "ir/irtext.h"
-#include "ir/ring.h"
+#include "passes/ring.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -16,7 +16,7 @@
  * The backward part goes round twice: first maximum, sum and the rows that it needs of all keys; then, with
  * these given, the gradients. What belongs to queries adds up in place, what belongs to keys travels along with
  * them and goes one step further, home, at the end. */
-#include "ir/ring_internal.h"
+#include "passes/ring_internal.h"
 
 #include "base/intern.h"
 
@@ -587,7 +587,28 @@ static const DtAxis *travelling_axis(const DtOp *call)
     return NULL;
 }
 
-DtFunc *dt_ring_expand(const DtOp *call, DtModule *module)
+/* Inputs that nothing reads go; ret_in: the call's operands for the others. */
+static void drop_inputs(Ring *g, DtValue **ret_in)
+{
+    DtFunc *func = g->made;
+    bool *read = DT_NEW_ARRAY(g->arena, bool, func->n_values + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            read[func->ops.at[i]->in[k]->id] = true;
+    for (uint32_t i = 0; i < func->inputs.n; i++) {
+        if (!read[func->inputs.at[i]->id])
+            continue;
+        ret_in[n] = g->call->in[i];
+        func->inputs.at[n] = func->inputs.at[i];
+        func->inputs.at[n]->index = n;
+        n++;
+    }
+    func->inputs.n = func->n_args = n;
+    dt_graph_renumber(func);
+}
+
+DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
 {
     DtRingForm form;
     const DtFunc *func = call->func;
@@ -616,5 +637,6 @@ DtFunc *dt_ring_expand(const DtOp *call, DtModule *module)
     for (uint32_t i = 0; i < func->results.n; i++)
         dt_graph_return(g->made, whole_of(g, outside(g, func->results.at[i]), call->out[i]->type));
     dt_graph_sweep(g->made);
+    drop_inputs(g, ret_in);
     return g->made;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by ring.c, which finds the streaming softmax in a function, and ring_build.c, which makes the ops. */
-#ifndef DT_IR_RING_INTERNAL_H
-#define DT_IR_RING_INTERNAL_H
+#ifndef DT_PASSES_RING_INTERNAL_H
+#define DT_PASSES_RING_INTERNAL_H
 
-#include "ir/ring.h"
+#include "passes/ring.h"
 
 enum { DT_RING_INPUTS = 12 };
 

@@ -7,16 +7,15 @@
  *   all_gather           the gather of the parts one after the other, then put in order
  *   reduce_scatter       put in order of ranks, then reduced and scattered
  *   all_to_all           both */
-#ifndef DT_IR_ZIGZAG_H
-#define DT_IR_ZIGZAG_H
+#ifndef DT_PASSES_ZIGZAG_H
+#define DT_PASSES_ZIGZAG_H
 
 #include "ir/ir.h"
 
 /* Whether op needs to know the order. */
 bool dt_zigzag_is(const DtOp *op);
 
-/* The function of op's operand to its result that does the same; at the end of the module, from where whoever asks
- * removes it again. */
+/* A new function of op's operand to its result that does the same. */
 DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ring calls: which functions can be one. The form that is looked for is that of the library's `attend` as it
  * is written, and of what differentiation makes of it; nothing here knows its ops by position. */
-#include "ir/ring_internal.h"
+#include "passes/ring_internal.h"
 
 #include "base/intern.h"
 

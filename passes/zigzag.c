@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Zigzag order: ops that must know it, by ops that do not. A rank's part is taken as it lies by a relabel to an axis
  * @ring with one place per rank (shape_axis.c), where it may be called the part of a split into plain blocks. */
-#include "ir/zigzag.h"
+#include "passes/zigzag.h"
 
 #include "base/intern.h"
 

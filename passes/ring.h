@@ -7,12 +7,12 @@
  * gathers, over its one mesh axis, the operands that have its axis in blocks where the function takes it
  * whole; calls the function; and reduces and scatters what results have that axis and are pending over the
  * mesh axis, in the same blocks. What ranks do is another thing with the same result: the blocks travel from
- * neighbour to neighbour, each rank meets one after the other, and the softmax streams. dt_ring_expand says
- * that in ops; the back end emits them and the interpreter of all ranks evaluates them. (After Liu et al.,
+ * neighbour to neighbour, each rank meets one after the other, and the softmax streams. The pass `expand` puts
+ * these ops in the place of the call. (After Liu et al.,
  * "Ring Attention with Blockwise Transformers", 2023; the merge of blocks is that of Milakov and Gimelshein,
  * "Online normalizer calculation for softmax", 2018.) */
-#ifndef DT_IR_RING_H
-#define DT_IR_RING_H
+#ifndef DT_PASSES_RING_H
+#define DT_PASSES_RING_H
 
 #include "ir/ir.h"
 
@@ -30,9 +30,9 @@ DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *ax
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types, uint32_t m,
                             DtArena *arena);
 
-/* The ops of a ring call: a function of its operands to its results. It is a new function at the end of the
- * module, as are those that it calls; whoever asks removes them again. An operand made of positions and
- * constants only is made anew for every block, and its input not read. */
-DtFunc *dt_ring_expand(const DtOp *call, DtModule *module);
+/* The ops of a ring call: a new function of those operands in ret_in (room for all of the call's; their number
+ * is its inputs.n) to the call's results. An operand made of positions and constants only is made anew for
+ * every block, and not among them. */
+DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in);
 
 #endif

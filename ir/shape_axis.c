@@ -85,35 +85,55 @@ static bool join_parts(DtShape *s, const DtAxis *from, DtAxis *to)
     return true;
 }
 
-/* Splits of the to axes. Merging keeps those of the first axis that is longer than 1; splitting
- * hands the mesh axes to the first to axis while they divide it, then to the next. */
-static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *to, uint32_t n_to)
+static int64_t mesh_size(const DtShape *s, uint32_t m)
 {
-    if (n_from + n_to == 3 && strcmp(n_to == 2 ? to[0].name : from[0].name, "@ring") == 0)
-        return n_to == 2 ? take_parts(s, from, to) : join_parts(s, from, to);
-    uint32_t source = 0;
-    while (source + 1 < n_from && from[source].extent == 1 && from[source].n_split == 0)
-        source++;
+    return s->mesh && m < s->mesh->n ? s->mesh->axes[m].size : 1;
+}
+
+/* The mesh axes that split the from axes, as one list: an axis may be split behind others only if of
+ * those every rank has one element. Each rank's part is then one block of the merged axis. */
+static bool merge_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *ret)
+{
+    bool open = false;
+    *ret = (DtAxis){.name = from[0].name};
     for (uint32_t i = 0; i < n_from; i++) {
-        if (i != source && from[i].n_split)
+        int64_t left = from[i].extent;
+        if (from[i].n_split && (open || ret->n_split + from[i].n_split > DT_MAX_SPLIT))
             return dt_shape_fail(s, "`relabel` merges `%s`, which is split and not the major axis",
                                  from[i].name);
+        for (uint32_t k = 0; k < from[i].n_split; k++) {
+            ret->name = from[i].name;
+            ret->zigzag = from[i].zigzag;
+            ret->split[ret->n_split++] = from[i].split[k];
+            left /= mesh_size(s, from[i].split[k]);
+        }
+        open = open || left > 1;
     }
-    const DtAxis *x = &from[source];
-    if (x->n_split && x->zigzag && n_from + n_to > 2)
+    return true;
+}
+
+/* Splits of the to axes: the mesh axes go to the first one while they divide it, then to the next. */
+static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *to, uint32_t n_to)
+{
+    DtAxis x;
+    if (n_from + n_to == 3 && strcmp(n_to == 2 ? to[0].name : from[0].name, "@ring") == 0)
+        return n_to == 2 ? take_parts(s, from, to) : join_parts(s, from, to);
+    if (!merge_splits(s, from, n_from, &x))
+        return false;
+    if (x.n_split && x.zigzag && n_from + n_to > 2)
         return dt_shape_fail(s, "`relabel` splits or merges `%s`, which is split in zigzag order",
-                             x->name);
+                             x.name);
     uint32_t at = 0;
     int64_t left = n_to ? to[0].extent : 1;
-    for (uint32_t i = 0; i < x->n_split; i++) {
-        int64_t size = s->mesh && x->split[i] < s->mesh->n ? s->mesh->axes[x->split[i]].size : 1;
+    for (uint32_t i = 0; i < x.n_split; i++) {
+        int64_t size = mesh_size(s, x.split[i]);
         while (n_from + n_to > 2 && at + 1 < n_to && left == 1 && size > 1)
             left = to[++at].extent;
         if (at == n_to || (n_from + n_to > 2 && left % size != 0))
             return dt_shape_fail(s, "`relabel` cannot hand the split of `%s` to its new axes",
-                                 x->name);
-        to[at].split[to[at].n_split++] = x->split[i];
-        to[at].zigzag = x->zigzag;
+                                 x.name);
+        to[at].split[to[at].n_split++] = x.split[i];
+        to[at].zigzag = x.zigzag;
         left /= size;
     }
     return true;

@@ -327,10 +327,12 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
     }
     DtFunc *body = NULL;
     while (!body && !p->failed) {
-        uint32_t n = p->module->funcs.n;
+        uint32_t n = p->module->funcs.n, n_made = p->made.n;
         body = place_body(s, op, types, lazy, waits);
-        if (!body)
-            p->module->funcs.n = n; /* the attempt */
+        if (!body) { /* the attempt, and what was made for it */
+            p->module->funcs.n = n;
+            p->made.n = n_made;
+        }
     }
     if (p->failed)
         return NULL;

@@ -183,7 +183,7 @@ ParameterizedTestParameters(place, zoo)
 {
     static Layout cases[] = {
         {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"},
-        {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},  {"chain", "chain"},
+        {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},  {"chain", "chain"},   {"zoo", "merged"},
         {"windows", "columns"}, {"windows", "tiles"},
         {"rings", "ring"},      {"rings", "ring_of_four"}, {"rings", "ring_beside"},
         {"rings", "zigzag"},    {"rings", "zigzag_ring"},  {"rings", "zigzag_beside"},

@@ -275,7 +275,7 @@ LOOSE = {
     "moe": "batch=24 seq=4 vocab=12 layers=8 pool=12 experts=4 embed=4 kv=4 group=2 head=4 ffn=12 | kseq route each",
     "t5": "batch=24 src=4 tgt=6 vocab=12 enc=4 dec=4 embed=4 heads=4 head=4 ffn=12 buckets=8 | ksrc ktgt",
     "vit": "batch=24 gh=2 gw=2 ph=2 pw=2 classes=12 layers=8 embed=12 heads=4 head=4 ffn=12 |",
-    "vgg16": "batch=12 side=32 c0=2 classes=12 fc=12 | fd",
+    "vgg16": "batch=12 side=32 c0=2 classes=12 fc=12 | fd height width",
     "states": "batch=24 pool=12 embed=12 ffn=12 layers=8 classes=12 |",
     "bert": "batch=24 seq=4 vocab=12 layers=8 embed=12 heads=4 head=4 ffn=12 | kseq embed2",
 }

@@ -71,3 +71,4 @@ parallel places on eight {
   shard batch on m
   micro batch = 2
 }
+parallel merged on eight { mesh m = 4, n = 2; shard a, embed on m; shard b, two, embed on n }

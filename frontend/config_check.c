@@ -211,31 +211,12 @@ static bool place_exists(const Check *c, const DtShard *shard)
     return false;
 }
 
-/* The `fn` of that name; NULL: there is none. */
-static const DtDef *find_fn(const Check *c, const char *name)
-{
-    for (uint32_t i = 0; i < c->items.n; i++) {
-        const DtItem *item = c->items.at[i];
-        if (item->kind == DT_ITEM_DEF && item->def->kind == DT_DEF_FN && item->def->name.text == name)
-            return item->def;
-    }
-    return NULL;
-}
-
 static void check_place(const Check *c, const DtShard *shard)
 {
     if (!shard->n_place || place_exists(c, shard))
         return;
     const char *last = shard->place[shard->n_place - 1];
     DtSpan span = dt_configcheck_operand(c->items, shard->span, last);
-    const DtDef *fn = find_fn(c, last);
-    if (fn) {
-        DtDiag *d = dt_diag_report(c->host->diags, E0592, span,
-                                   "a `shard` line for calls of `%s`, an `fn` of the program, is not implemented yet", last);
-        dt_diag_label(d, fn->name.span, "evaluated where it is called");
-        dt_diag_help(d, "make it a `layer`: arguments and results of layers are bound");
-        return;
-    }
     Words known = {0};
     for (uint32_t i = 0; i < c->facts.labels.n; i++)
         add_word(c->host->arena, &known, c->facts.labels.at[i]);

@@ -229,6 +229,33 @@ static const char *func_name(DtLower *l, const DtDef *def)
     return n ? dt_arena_printf(l->arena, "%s.%u", def->name.text, n) : def->name.text;
 }
 
+/* Whether a `shard` line of some parallel block is for calls of a function of that name. */
+static bool is_sharded(const DtLower *l, const char *name)
+{
+    for (uint32_t i = 0; i < l->program->parallels.n; i++) {
+        const DtParallelConfig *block = l->program->parallels.at[i];
+        for (uint32_t k = 0; k < block->shards.n; k++)
+            for (uint32_t p = 0; p < block->shards.at[k].n_place; p++)
+                if (block->shards.at[k].place[p] == name)
+                    return true;
+    }
+    return false;
+}
+
+/* Random draws of an `fn` are numbered among those of the layer that calls it: it is no function of its own. */
+static void check_draws(DtLower *l, const DtDef *def, const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        if (func->ops.at[i]->kind != DT_OP_RNG)
+            continue;
+        DtDiag *d = dt_report_error(l, E0592, func->ops.at[i]->span,
+                                    "a `shard` line for calls of `%s`, an `fn` with `dropout`, is not implemented yet",
+                                    def->name.text);
+        dt_diag_help(d, "make `%s` a `layer`", def->name.text);
+        return;
+    }
+}
+
 static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent)
 {
     const DtDef *def = c->s.function->def;
@@ -238,6 +265,8 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
         frame->func->library = def->name.text;
     enter_function(l, c, frame);
     dt_stmt_block(l, &def->body);
+    if (def->kind == DT_DEF_FN)
+        check_draws(l, def, frame->func);
     bool ok = take_results(l, c, &memo->results, &memo->n_results, &memo->is_tuple);
     for (uint32_t i = 0; ok && i < memo->n_results; i++) {
         DtVal *v = &memo->results[i];
@@ -377,7 +406,8 @@ static DtVal run_function(DtLower *l, Call *c)
     return memo->func ? emit_call(l, c, memo, captured) : dt_val_error();
 }
 
-/* A library function of constants only is computed in place, as is one that is given functions. */
+/* A library function of constants only is computed in place, as is one that is given functions, and every
+ * other `fn` but those that `shard` lines are for. */
 static bool is_in_place(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;
@@ -389,7 +419,7 @@ static bool is_in_place(DtLower *l, const Call *c)
             return true;
         tensor |= c->bound[i].val.kind == DT_VAL_TENSOR;
     }
-    return !tensor || !dt_scope_in_library(l, def->span);
+    return !tensor || !(dt_scope_in_library(l, def->span) || is_sharded(l, def->name.text));
 }
 
 /* ---- after errors ---- */

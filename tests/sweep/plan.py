@@ -96,6 +96,7 @@ KINDS.update({
     "lb": ([("data", 2), ("context", 2)], ["attend.heads on data", "attend.batch on context", "seq on data, context"]),
     "lg": ([("context", 2), ("tensor", 2)], ["attend.group on context", "group, kv on tensor", "seq on context"]),
     "lt": ([("data", 2), ("tensor", 2)], ["rel_e.heads on data", "rel_d.buckets on data", "cross.tgt on data", "heads on tensor"]),
+    "lf": ([("tensor", 2)], ["rope.head on tensor", "kv, ffn, vocab on tensor"]),
     "ls": ([("data", 2), ("tensor", 2)], ["ph on data", "pw on tensor"]),
     "eo": ([("expert", 2), ("data", 2)], ["experts on expert, data", "batch on data, expert"]),
     "er": ([("expert", 2), ("data", 2)], ["route on expert", "experts on data", "batch on data, expert"]),

@@ -1,6 +1,6 @@
 include "std.dsl"
 dim batch = 8, wide = 16, last = 8
-fn twice(x[..., wide]) -> [..., wide] { return x + x }
+fn twice(x[..., wide]) -> [..., wide] { return dropout(x, 0.1) + x }
 model m(x[batch, wide]) -> [batch, last] {
   return twice(x) |> f:linear[wide, last](bias = false)
 }

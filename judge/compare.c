@@ -2,10 +2,27 @@
 /* Steps of training on both sides, and the comparison of everything that an entry leaves. */
 #include "judge/internal.h"
 
+#include "ir/round.h"
+
 #include <math.h>
 #include <string.h>
 
-static const double tolerance = 1e-10;
+/* Of a value's own norm; and the part of all gradients' norm against which a gradient is held at least. */
+static double tolerance_of(const DtJudgeCase *c, double *ret_least)
+{
+    *ret_least = c->rounds ? 0.05 : 1e-3;
+    if (!c->rounds)
+        return 1e-10;
+    const DtDtype dtype = c->train ? c->train->precision.compute : DT_F32;
+    return 16 * (dtype == DT_BF16 ? 0x1p-9 : dtype == DT_F16 ? 0x1p-12 : 0x1p-24);
+}
+
+void dt_judge_round(const DtJudge *j, DtTensor *tensor)
+{
+    const int64_t n = j->of->rounds ? dt_type_elements(tensor->type) : 0;
+    for (int64_t i = 0; i < n; i++)
+        tensor->at[i] = dt_round_to(tensor->type->dtype, tensor->at[i]);
+}
 
 /* ---- the serial side ---- */
 
@@ -19,7 +36,10 @@ static DtTensor *source(void *context, const DtOp *op)
         tensor->at[0] = dt_judge_scalar(j->of->train, op->text, j->step);
         return isnan(tensor->at[0]) ? NULL : tensor;
     }
-    return dt_judge_input(j->of->train, op->text, j->step, tensor) ? tensor : NULL;
+    if (!dt_judge_input(j->of->train, op->text, j->step, tensor))
+        return NULL;
+    dt_judge_round(j, tensor);
+    return tensor;
 }
 
 static DtTensor **run_serial(DtJudge *j, const DtEntryPoint *entry)
@@ -29,6 +49,7 @@ static DtTensor **run_serial(DtJudge *j, const DtEntryPoint *entry)
                        .step = j->step,
                        .source = source,
                        .context = j,
+                       .rounds = j->of->rounds,
                        .path = ""};
     DtTensor **results = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n + 1);
     dt_interp_run(&interp, entry->func, NULL, results);
@@ -119,7 +140,8 @@ static bool compare(DtJudge *j, DtJudgeRow *row, const Pair *p)
     if (!same_extents(p->want->type, p->got->type))
         return dt_judge_problem(j, "entry %s: %s has other axes than in the serial program%s",
                                 row->entry, p->what, dt_judge_line(j, p->span));
-    double squares = 0, reference = norm(p->want), scale = fmax(reference, 1e-3 * p->all);
+    double least, tolerance = tolerance_of(j->of, &least);
+    double squares = 0, reference = norm(p->want), scale = fmax(reference, least * p->all);
     int64_t n = dt_type_elements(p->want->type);
     for (int64_t i = 0; i < n; i++)
         squares += pow(p->got->at[i] - p->want->at[i], 2);

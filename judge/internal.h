@@ -55,6 +55,11 @@ void dt_judge_begin(DtJudge *j);
  * a problem. ret_placed: one of those stores. */
 DtTensor *dt_judge_whole(DtJudge *j, const DtStore *serial, const DtStore **ret_placed);
 
+/* ---- compare.c ---- */
+
+/* What a buffer of the tensor's dtype holds of it, if the judge rounds. */
+void dt_judge_round(const DtJudge *j, DtTensor *tensor);
+
 /* ---- ranked.c ---- */
 
 /* Runs an entry of the program, with its prologue: its named results are in j->named afterwards, the others in the

@@ -7,7 +7,11 @@
  * The measure of a tensor: |difference| <= 1e-10 max(|serial|, 1e-3 |all gradients|), in Euclidean norms
  * (the second term for gradients only: some true gradients are zero). Doubles carry 53 bits, so rounding
  * gives about 1e-16 times the square root of the number of terms; a gradient counted twice, a missing
- * reduction or a wrong random draw gives 1e-3 or more. */
+ * reduction or a wrong random draw gives 1e-3 or more.
+ *
+ * With `rounds` both sides round every result to its dtype, as generated code does or may do. A sum over
+ * ranks is then rounded where the serial one is not, so values may differ by 16 units of the roundoff of
+ * what the program computes in (bf16: 2^-9), gradients by as much of 1/20 of all gradients. */
 #ifndef DT_JUDGE_JUDGE_H
 #define DT_JUDGE_JUDGE_H
 
@@ -37,6 +41,7 @@ typedef struct DtJudgeCase {
     const DtModule *placed;
     const DtTrainConfig *train;
     uint32_t steps;
+    bool rounds;
 } DtJudgeCase;
 
 /* Whether they agree; ret_judgement says how well (free its problem). */
@@ -51,6 +56,7 @@ typedef struct DtJudgeProgram {
     uint32_t n_kernels;
     uint32_t steps;
     bool as_it_is; /* never shrink */
+    bool rounds;
 } DtJudgeProgram;
 
 typedef enum DtJudgeVerdict {

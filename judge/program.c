@@ -122,6 +122,7 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
                      .serial = dt_judge_serial(arena, &synthetic, &options),
                      .placed = program->module,
                      .train = program->train,
-                     .steps = task->steps};
+                     .steps = task->steps,
+                     .rounds = task->rounds};
     return dt_judge_compare(&c, ret_judgement) ? DT_JUDGE_EQUAL : DT_JUDGE_DIFFERS;
 }

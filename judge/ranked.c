@@ -84,6 +84,7 @@ static DtTensor *source(void *context, const DtOp *op, uint32_t rank)
     }
     if (!dt_judge_input(j->of->train, op->text, j->step, whole))
         return NULL;
+    dt_judge_round(j, whole);
     return dt_ranks_slice(j->arena, whole, type, j->mesh, rank);
 }
 
@@ -97,6 +98,7 @@ void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, co
                      .source = source,
                      .across = dt_judge_across,
                      .context = j,
+                     .rounds = j->of->rounds,
                      .fixed = fixed};
     for (uint32_t m = 0; m < j->mesh->n; m++)
         ranks.at[m] = fixed >> m & 1 ? at[m] : 0;
@@ -126,6 +128,7 @@ static DtTensor **combined(DtJudge *j, DtTensor *const *parts, const DtType *typ
             DtTensor *sum = made[rank] = made[first];
             for (int64_t i = 0; i < dt_type_elements(sum->type); i++)
                 sum->at[i] = dt_interp_binary(kind, type->dtype, sum->at[i], parts[rank]->at[i]);
+            dt_judge_round(j, sum);
         } else {
             made[rank] = dt_interp_tensor(j->arena, parts[rank]->type);
             memcpy(made[rank]->at, parts[rank]->at,
@@ -208,6 +211,7 @@ static DtTensor **added(DtJudge *j, DtTensor *const *a, DtTensor *const *b)
         sum[rank] = dt_interp_tensor(j->arena, a[rank]->type);
         for (int64_t i = 0; i < dt_type_elements(a[rank]->type); i++)
             sum[rank]->at[i] = a[rank]->at[i] + b[rank]->at[i];
+        dt_judge_round(j, sum[rank]);
     }
     return sum;
 }

@@ -143,6 +143,64 @@ Test(judge, a_constant_of_the_backward_part)
     dt_arena_free(pair.arena);
 }
 
+/* ---- 16 bits ---- */
+
+/* verdict of a layout of sixteen.dsl in a precision; ret_worst: the largest difference. */
+static DtJudgeVerdict judge_rounding(const char *layout, const char *precision, double *ret_worst)
+{
+    static const DtOption dims[] = {
+        {.name = "batch", .value = "8"},  {.name = "seq", .value = "8"},
+        {.name = "vocab", .value = "16"}, {.name = "embed", .value = "16"},
+        {.name = "heads", .value = "4"},  {.name = "layers", .value = "4"}};
+    DtArena *arena = dt_arena_new();
+    const DtOption set = {.name = "train.precision", .value = precision};
+    DtLowerOptions options = {.path = "tests/judge/sixteen.dsl",
+                              .library = "lib",
+                              .dims = dims,
+                              .n_dims = DT_COUNT(dims),
+                              .sets = &set,
+                              .n_sets = 1,
+                              .parallel = layout};
+    const DtJudgeProgram task = {.options = &options,
+                                 .kernels = kernels,
+                                 .n_kernels = 1,
+                                 .steps = 1,
+                                 .as_it_is = true,
+                                 .rounds = true};
+    DtJudgement judgement;
+    DtText shrunk = {0};
+    DtDiags *diags = dt_diag_new(arena);
+    DtJudgeVerdict verdict = dt_judge_program(arena, diags, &task, &judgement, &shrunk);
+    *ret_worst = 0;
+    for (uint32_t i = 0; i < judgement.rows.n; i++)
+        *ret_worst = fmax(*ret_worst, judgement.rows.at[i].worst);
+    if (verdict != DT_JUDGE_EQUAL)
+        fprintf(stderr, "%s, %s: %s\n", layout, precision,
+                judgement.problem.len ? judgement.problem.at : "rejected");
+    dt_text_free(&judgement.problem);
+    dt_text_free(&shrunk);
+    dt_arena_free(arena);
+    return verdict;
+}
+
+/* Layouts round in other places than one rank does; by no more than roundings, and not by none. */
+Test(judge, layouts_in_16_bits)
+{
+    static const char *const layouts[] = {"tensor", "ulysses", "ring", "shared", "stages"};
+    static const char *const precisions[] = {
+        "mixed(compute = bf16, params = f32, grads = f32)",
+        "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)",
+        "mixed(compute = f16, params = f32, grads = f32, loss_scale = dynamic)"};
+    double worst, most = 0;
+    for (size_t i = 0; i < DT_COUNT(layouts); i++)
+        for (size_t k = 0; k < DT_COUNT(precisions); k++) {
+            cr_expect_eq(judge_rounding(layouts[i], precisions[k], &worst), DT_JUDGE_EQUAL,
+                         "%s, %s", layouts[i], precisions[k]);
+            most = fmax(most, worst);
+        }
+    cr_expect_gt(most, 1e-4, "nothing was rounded: %g", most);
+}
+
 /* ---- shrinking ---- */
 
 Test(judge, a_large_program_becomes_small)

@@ -219,7 +219,7 @@ static bool same_types(CertState *state, const CertOp *op, const CertType *have,
 static bool call_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
                     CertValue *out)
 {
-    const CertFunc *func = dt_certtext_func(state->program, op->func ? op->func : "");
+    const CertFunc *func = dt_certtext_func(state->program, op->func);
     if (!func || func->n_args != op->n_in || func->results.n != op->n_out)
         return dt_certfunc_fail(state, op,
                                 "a call of a function that is not there or takes other operands");
@@ -509,7 +509,7 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
                     const CertValue *in, CertValue *out)
 {
     const CertLoop *loop = op->loop;
-    const CertFunc *body = dt_certtext_func(state->program, op->func ? op->func : "");
+    const CertFunc *body = dt_certtext_func(state->program, op->func);
     if (!loop || !body || body->n_args != 1 + op->n_in || body->results.n != op->n_out ||
         op->n_in != loop->carried + loop->invariant + loop->stacked ||
         op->n_out != loop->carried + loop->stacked_out)

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -14,7 +15,10 @@ typedef struct Known { /* a text, and what was made of it */
     size_t len;
     uint64_t hash;
     const void *made;
+    struct Known *next;
 } Known;
+
+enum { TEXTS = 1 << 12 };
 
 typedef struct Reader {
     const char *at;
@@ -22,10 +26,8 @@ typedef struct Reader {
     DtText *problem;
     bool failed;
     const char *sum; /* "sum" */
-    Known *known;
-    uint32_t n_known, cap;
+    Known *known[TEXTS];
     DtText scratch;
-    DT_VEC(uint32_t) values;
 } Reader;
 
 static bool fail(Reader *r, const char *what)
@@ -158,30 +160,41 @@ static void pass_over(Reader *r)
     }
 }
 
-/* Where what was made of this text is kept; the text must live as long as the program. */
+/* Where what was made of this text, of a type, a kind or a function, is kept; the text must live as long as r. */
 static const void **known(Reader *r, const char *text, size_t len)
 {
-    if (2 * r->n_known >= r->cap) {
-        Known *old = r->known;
-        uint32_t n = r->cap;
-        r->cap = n ? 2 * n : 1024;
-        r->known = DT_NEW_ARRAY(r->program->arena, Known, r->cap);
-        for (uint32_t i = 0; i < n; i++)
-            if (old[i].text) {
-                uint64_t at = old[i].hash & (r->cap - 1);
-                while (r->known[at].text)
-                    at = (at + 1) & (r->cap - 1);
-                r->known[at] = old[i];
-            }
+    uint64_t hash = dt_hash_bytes(text, len, 0);
+    Known **slot = &r->known[hash % TEXTS];
+    for (Known *k = *slot; k; k = k->next)
+        if (k->hash == hash && k->len == len && memcmp(k->text, text, len) == 0)
+            return &k->made;
+    Known *k = DT_NEW(r->program->arena, Known);
+    *k = (Known){.text = text, .len = len, .hash = hash, .next = *slot};
+    *slot = k;
+    return &k->made;
+}
+
+static const CertType *type_of(Reader *r);
+
+/* What follows, as a pattern says it: %n a name, %i an integer, %t a type; other characters are themselves, and may have
+ * blanks before them. */
+static bool scan(Reader *r, const char *pattern, ...)
+{
+    va_list to;
+    va_start(to, pattern);
+    for (const char *c = pattern; *c && !r->failed; c++) {
+        if (c[0] == '%' && c[1] == 'n')
+            *va_arg(to, const char **) = name_of(r);
+        else if (c[0] == '%' && c[1] == 'i')
+            *va_arg(to, int64_t *) = integer(r);
+        else if (c[0] == '%' && c[1] == 't')
+            *va_arg(to, const CertType **) = type_of(r);
+        else if (*c != ' ')
+            expect(r, (char[]){*c, 0});
+        c += *c == '%';
     }
-    uint64_t hash = dt_hash_bytes(text, len, 0), at = hash & (r->cap - 1);
-    for (; r->known[at].text; at = (at + 1) & (r->cap - 1))
-        if (r->known[at].hash == hash && r->known[at].len == len &&
-            memcmp(r->known[at].text, text, len) == 0)
-            return &r->known[at].made;
-    r->n_known++;
-    r->known[at] = (Known){.text = text, .len = len, .hash = hash};
-    return &r->known[at].made;
+    va_end(to);
+    return !r->failed;
 }
 
 /* ---- types ---- */
@@ -208,9 +221,8 @@ static uint16_t mesh_set(Reader *r)
 static void axis_of(Reader *r, CertType *type)
 {
     CertAxis *axis = &type->axes[type->rank++];
-    axis->name = name_of(r);
-    expect(r, "=");
-    int64_t rest = axis->extent = axis->logical = integer(r);
+    scan(r, "%n=%i", &axis->name, &axis->extent);
+    int64_t rest = axis->logical = axis->extent;
     if (rest < 1)
         fail(r, "an extent of 1 or more");
     for (uint32_t i = 0; i < r->program->n_padded; i++)
@@ -281,15 +293,17 @@ typedef enum How { NAME, INTEGER, FLAG, NUMBER, MESH, STAGES, LOOP, RELABEL, RAN
 typedef struct Field {
     const char *key;
     How how;
-    bool meaning;
     size_t at;
+    bool meaning;
 } Field;
+#define FIELD(T, key, how) {#key, how, offsetof(T, key), false}
 
 static const Field *field_of(Reader *r, void *to, const Field *field);
 
+/* Up to `end`, or to a semicolon, which is left. */
 static void names(Reader *r, const char *end, const char **ret_names, uint32_t *ret_n, uint32_t most)
 {
-    while (!r->failed && !take(r, end)) {
+    while (!r->failed && *r->at != ';' && !take(r, end)) {
         if (*ret_n == most) {
             fail(r, "fewer names");
             return;
@@ -301,32 +315,26 @@ static void names(Reader *r, const char *end, const char **ret_names, uint32_t *
 
 static void relabel_of(Reader *r, CertOp *op)
 {
-    CertRelabel *relabel = &op->relabels[op->n_relabels];
-    if (op->n_relabels++ == CERT_NAMES) {
-        op->n_relabels = 0;
+    CertRelabel *relabel = &op->relabels[op->n_relabels % CERT_NAMES];
+    int64_t extent;
+    if (op->n_relabels++ >= CERT_NAMES)
         fail(r, "fewer relabels");
-        return;
-    }
     names(r, "->", relabel->from, &relabel->n_from, CERT_NAMES);
-    while (!r->failed && !take(r, ")")) {
-        uint32_t one = relabel->n_to;
-        names(r, "=", relabel->to, &relabel->n_to, one < CERT_NAMES ? one + 1 : one);
-        integer(r);
-        take(r, ",");
+    for (; !r->failed && !take(r, ")"); take(r, ",")) {
+        if (relabel->n_to == CERT_NAMES)
+            fail(r, "fewer names");
+        else
+            scan(r, "%n=%i", &relabel->to[relabel->n_to++], &extent);
     }
 }
 
-static const Field loop_fields[] = {{"label", NAME, false, offsetof(CertLoop, label)},
-                                    {"axis", NAME, false, offsetof(CertLoop, axis)},
-                                    {"count", INTEGER, false, offsetof(CertLoop, count)},
-                                    {"first", INTEGER, false, offsetof(CertLoop, first)},
-                                    {"step", INTEGER, false, offsetof(CertLoop, step)},
-                                    {"reverse", FLAG, false, offsetof(CertLoop, reverse)},
-                                    {"carried", INTEGER, false, offsetof(CertLoop, carried)},
-                                    {"invariant", INTEGER, false, offsetof(CertLoop, invariant)},
-                                    {"stacked", INTEGER, false, offsetof(CertLoop, stacked)},
-                                    {"stacked_out", INTEGER, false, offsetof(CertLoop, stacked_out)},
-                                    {0}};
+static const Field loop_fields[] = {
+    FIELD(CertLoop, label, NAME),      FIELD(CertLoop, axis, NAME),
+    FIELD(CertLoop, count, INTEGER),   FIELD(CertLoop, first, INTEGER),
+    FIELD(CertLoop, step, INTEGER),    FIELD(CertLoop, reverse, FLAG),
+    FIELD(CertLoop, carried, INTEGER), FIELD(CertLoop, invariant, INTEGER),
+    FIELD(CertLoop, stacked, INTEGER), FIELD(CertLoop, stacked_out, INTEGER),
+    {0}};
 
 static void loop_of(Reader *r, CertLoop **ret_loop)
 {
@@ -341,23 +349,17 @@ static void loop_of(Reader *r, CertLoop **ret_loop)
 
 static void stage_set(Reader *r, uint64_t *ret_stages)
 {
-    while (!r->failed && !take(r, ")")) {
+    for (; !r->failed && !take(r, ")"); take(r, ","))
         *ret_stages |= UINT64_C(1) << (integer(r) & 63);
-        take(r, ",");
-    }
 }
 
 /* Whether some range begins behind the first element or leaves some out. */
 static void ranges_of(Reader *r, bool *ret_shifts)
 {
-    while (!r->failed && !take(r, ")")) {
-        int64_t lo = integer(r);
-        integer(r);
-        bool every = integer(r) == 1;
-        integer(r);
-        *ret_shifts |= lo != 0 || !every;
-        take(r, ",");
-    }
+    int64_t lo, hi, step, n;
+    for (; !r->failed && !take(r, ")"); take(r, ","))
+        if (scan(r, "%i %i %i %i", &lo, &hi, &step, &n))
+            *ret_shifts |= lo != 0 || step != 1;
 }
 
 static void value_into(Reader *r, How how, void *to)
@@ -406,18 +408,15 @@ static const Field *field_of(Reader *r, void *to, const Field *field)
 
 /* ---- functions ---- */
 
-static const Field op_fields[] = {{"path", NAME, false, offsetof(CertOp, path)},
-                                  {"number", NUMBER, true, offsetof(CertOp, number)},
-                                  {"store", INTEGER, false, offsetof(CertOp, store)},
-                                  {"mesh", MESH, false, offsetof(CertOp, mesh)},
-                                  {"relabel", RELABEL, true, 0},
-                                  {"ranges", RANGES, true, offsetof(CertOp, shifts)},
-                                  {"reduce", NAME, true, offsetof(CertOp, reduce)},
-                                  {"text", NAME, false, offsetof(CertOp, text)},
-                                  {"func", NAME, false, offsetof(CertOp, func)},
-                                  {"loop", LOOP, false, offsetof(CertOp, loop)},
-                                  {"stages", STAGES, false, offsetof(CertOp, stages)},
-                                  {0}};
+static const Field op_fields[] = {
+    FIELD(CertOp, path, NAME), FIELD(CertOp, text, NAME),     FIELD(CertOp, func, NAME),
+    FIELD(CertOp, mesh, MESH), FIELD(CertOp, store, INTEGER), FIELD(CertOp, loop, LOOP),
+    FIELD(CertOp, stages, STAGES),
+    {"number", NUMBER, offsetof(CertOp, number), true},
+    {"ranges", RANGES, offsetof(CertOp, shifts), true},
+    {"reduce", NAME, offsetof(CertOp, reduce), true},
+    {"relabel", RELABEL, 0, true},
+    {0}};
 
 /* The order of what is summed over is free. */
 static void sort_names(const char **at, uint32_t n)
@@ -458,22 +457,6 @@ static void attributes(Reader *r, CertOp *op)
     op->attributes = dt_intern_n(text->at, text->len);
 }
 
-static void axes_of(Reader *r, CertOp *op)
-{
-    const char **to = op->axes;
-    uint32_t *n = &op->n_axes;
-    for (r->at++; !r->failed && !take(r, "]"); take(r, ",")) {
-        if (take(r, ";")) {
-            to = op->axes2;
-            n = &op->n_axes2;
-        } else if (*n == CERT_RANK) {
-            fail(r, "fewer names");
-        } else {
-            to[(*n)++] = name_of(r);
-        }
-    }
-}
-
 static void op_of(Reader *r, CertFunc *func)
 {
     CertOp *op = DT_NEW(r->program->arena, CertOp);
@@ -491,21 +474,19 @@ static void op_of(Reader *r, CertFunc *func)
     if (!*rule)
         *rule = dt_certrule_find(op->kind);
     op->rule = *rule;
-    if (*r->at == '[')
-        axes_of(r, op);
+    if (take(r, "["))
+        names(r, "]", op->axes, &op->n_axes, CERT_RANK);
+    if (take(r, ";"))
+        names(r, "]", op->axes2, &op->n_axes2, CERT_RANK);
     expect(r, "(");
-    r->values.n = 0;
-    while (!r->failed && !take(r, ")")) {
-        uint32_t value = value_of(r);
-        if (value >= op->first_out)
+    DT_VEC(uint32_t) in = {0};
+    for (; !r->failed && !take(r, ")"); take(r, ",")) {
+        DT_PUSH(r->program->arena, in, value_of(r));
+        if (in.at[in.n - 1] >= op->first_out)
             fail(r, "operands that are defined before");
-        DT_PUSH(r->program->arena, r->values, value);
-        take(r, ",");
     }
-    op->n_in = r->values.n;
-    op->in = DT_NEW_ARRAY(r->program->arena, uint32_t, op->n_in);
-    if (op->n_in)
-        memcpy(op->in, r->values.at, op->n_in * sizeof op->in[0]);
+    op->in = in.at;
+    op->n_in = in.n;
     func->most_in = func->most_in > op->n_in ? func->most_in : op->n_in;
     op->types = DT_NEW_ARRAY(r->program->arena, const CertType *, op->n_out);
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -544,6 +525,19 @@ static void lines_of(Reader *r, CertFunc *func)
     func->n_args = func->args.n;
 }
 
+static uint32_t name_slot(const char *interned)
+{
+    return (uint32_t)((uintptr_t)interned / 16 % CERT_FUNCS);
+}
+
+const CertFunc *dt_certtext_func(const CertProgram *program, const char *name)
+{
+    const CertFunc *func = name ? program->funcs[name_slot(name)] : NULL;
+    while (func && func->name != name)
+        func = func->next;
+    return func;
+}
+
 static void func_of(Reader *r)
 {
     CertFunc *func = DT_NEW(r->program->arena, CertFunc);
@@ -562,28 +556,23 @@ static void func_of(Reader *r)
             *known(r, begin, (size_t)(end - begin)) = func;
     }
     func->name = name;
-    DT_PUSH(r->program->arena, r->program->funcs, func);
+    func->next = r->program->funcs[name_slot(name)];
+    r->program->funcs[name_slot(name)] = func;
 }
 
 /* ---- the rest ---- */
 
-static const Field store_fields[] = {{"path", NAME, false, offsetof(CertStore, path)},
-                                     {"loops", INTEGER, false, offsetof(CertStore, loops)},
-                                     {"of", INTEGER, false, offsetof(CertStore, of)},
-                                     {"within", INTEGER, false, offsetof(CertStore, within)},
-                                     {"stage", INTEGER, false, offsetof(CertStore, stage)},
-                                     {"to", INTEGER, false, offsetof(CertStore, to)},
-                                     {"step", INTEGER, false, offsetof(CertStore, step)},
-                                     {"first", INTEGER, false, offsetof(CertStore, first)},
-                                     {"bucket", INTEGER, false, offsetof(CertStore, bucket)},
-                                     {"at", INTEGER, false, offsetof(CertStore, at)},
-                                     {0}};
-static const Field entry_fields[] = {{"stage", INTEGER, false, offsetof(CertEntry, stage)},
-                                     {"to", INTEGER, false, offsetof(CertEntry, to)},
-                                     {0}};
-static const Field result_fields[] = {{"store", INTEGER, false, offsetof(CertResult, store)},
-                                      {"name", NAME, false, offsetof(CertResult, name)},
-                                      {"accumulate", FLAG, false, offsetof(CertResult, accumulate)},
+static const Field store_fields[] = {
+    FIELD(CertStore, path, NAME),      FIELD(CertStore, loops, INTEGER), FIELD(CertStore, of, INTEGER),
+    FIELD(CertStore, within, INTEGER), FIELD(CertStore, stage, INTEGER), FIELD(CertStore, to, INTEGER),
+    FIELD(CertStore, first, INTEGER),  FIELD(CertStore, step, INTEGER),
+    FIELD(CertStore, bucket, INTEGER), FIELD(CertStore, at, INTEGER),
+    {0}};
+static const Field entry_fields[] = {
+    FIELD(CertEntry, stage, INTEGER), FIELD(CertEntry, to, INTEGER), {0}};
+static const Field result_fields[] = {FIELD(CertResult, store, INTEGER),
+                                      FIELD(CertResult, name, NAME),
+                                      FIELD(CertResult, accumulate, FLAG),
                                       {0}};
 
 /* No `to`: that stage only. */
@@ -597,10 +586,9 @@ static void stages_of(Reader *r, int64_t stage, int64_t *to)
 static void store_of(Reader *r)
 {
     CertStore store = {.stage = -1, .of = -1, .within = -1, .bucket = -1, .members = -1, .before = -1};
-    integer(r);
-    expect(r, ":");
-    store.kind = name_of(r);
-    store.type = type_of(r);
+    int64_t number;
+    if (!scan(r, "%i : %n %t", &number, &store.kind, &store.type))
+        return;
     while (!at_end(r) && *r->at != '@')
         field_of(r, &store, store_fields);
     if (!store.path || (store.loops && !store.type->rank))
@@ -616,9 +604,10 @@ static void store_of(Reader *r)
 static void entry_of(Reader *r)
 {
     CertEntry entry = {.stage = -1};
-    entry.name = name_of(r);
-    expect(r, ":");
-    entry.func = dt_certtext_func(r->program, name_of(r));
+    const char *func;
+    if (!scan(r, "%n : %n", &entry.name, &func))
+        return;
+    entry.func = dt_certtext_func(r->program, func);
     while (!at_end(r) && *r->at != '{')
         field_of(r, &entry, entry_fields);
     stages_of(r, entry.stage, &entry.to);
@@ -646,13 +635,8 @@ static void mesh_of(Reader *r)
             fail(r, "fewer mesh axes");
             return;
         }
-        p->mesh[p->n_mesh] = name_of(r);
-        expect(r, "=");
-        p->size[p->n_mesh] = integer(r);
-        if (p->size[p->n_mesh] < 1) {
+        if (scan(r, "%n=%i", &p->mesh[p->n_mesh], &p->size[p->n_mesh]) && p->size[p->n_mesh] < 1)
             fail(r, "a mesh axis of 1 or more");
-            return;
-        }
         if (take(r, "time"))
             p->time |= (uint16_t)(1u << p->n_mesh);
         p->n_mesh++;
@@ -667,11 +651,7 @@ static void padded_of(Reader *r)
         return;
     }
     CertPadded *padded = &p->padded[p->n_padded++];
-    padded->name = name_of(r);
-    expect(r, "=");
-    padded->logical = integer(r);
-    expect(r, "of");
-    padded->extent = integer(r);
+    scan(r, "%n=%i of %i", &padded->name, &padded->logical, &padded->extent);
     if (padded->logical < 1 || padded->logical >= padded->extent)
         fail(r, "an axis that is longer than it was");
 }
@@ -688,25 +668,18 @@ static void numbers(Reader *r, int64_t **ret_at, uint32_t *ret_n)
 /* "channel 0 : 1 -> 2 slots=2 stores=(5)", from piece to piece. Schedules are checked elsewhere. */
 static void pipeline_of(Reader *r)
 {
-    int64_t *stage_of;
+    int64_t *stage_of, number, slots;
+    const char *name;
     uint32_t n;
-    name_of(r);
-    expect(r, "mesh=");
+    scan(r, "%n mesh=", &name);
     r->program->pipe = (uint16_t)(1u << mesh_axis(r));
-    expect(r, "stages=");
+    scan(r, "stages=");
     numbers(r, &stage_of, &n);
     for (end_of_line(r); !r->failed && *r->at; end_of_line(r)) {
         CertChannel channel;
         if (!take(r, "channel "))
             continue;
-        integer(r);
-        expect(r, ":");
-        channel.from = integer(r);
-        expect(r, "->");
-        channel.to = integer(r);
-        expect(r, "slots=");
-        integer(r);
-        expect(r, "stores=");
+        scan(r, "%i : %i -> %i slots=%i stores=", &number, &channel.from, &channel.to, &slots);
         numbers(r, &channel.stores.at, &channel.stores.n);
         if (r->failed || channel.from < 0 || channel.from >= n || channel.to < 0 || channel.to >= n) {
             fail(r, "a channel between two pieces");
@@ -716,12 +689,6 @@ static void pipeline_of(Reader *r)
         channel.to = stage_of[channel.to];
         DT_PUSH(r->program->arena, r->program->channels, channel);
     }
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const CertFunc *x = *(const CertFunc *const *)a, *y = *(const CertFunc *const *)b;
-    return (uintptr_t)x->name < (uintptr_t)y->name ? -1 : (uintptr_t)x->name > (uintptr_t)y->name;
 }
 
 static void link_buckets(Reader *r)
@@ -746,49 +713,23 @@ static void link_buckets(Reader *r)
 bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
                       DtText *ret_problem)
 {
-    Reader reader = {.at = text, .program = ret_program, .problem = ret_problem}, *r = &reader;
-    CertProgram *p = ret_program;
-    bool sorted = false;
-    *p = (CertProgram){.arena = arena, .text = text};
-    r->sum = dt_intern("sum");
-    for (; !r->failed && *r->at; end_of_line(r)) {
-        if (take(r, "mesh "))
-            mesh_of(r);
-        else if (take(r, "padded "))
-            padded_of(r);
-        else if (take(r, "store "))
-            store_of(r);
-        else if (take(r, "func "))
-            func_of(r);
-        else if (take(r, "entry ")) {
-            if (!sorted && p->funcs.n)
-                qsort(p->funcs.at, p->funcs.n, sizeof p->funcs.at[0], by_name);
-            sorted = true;
-            entry_of(r);
-        } else if (take(r, "pipeline ")) {
-            pipeline_of(r);
-            break; /* the last */
-        }
-    }
+    static const struct {
+        const char *word;
+        void (*read)(Reader *r);
+    } parts[] = {{"mesh ", mesh_of}, {"padded ", padded_of}, {"store ", store_of},
+                 {"func ", func_of}, {"entry ", entry_of},   {"pipeline ", pipeline_of}};
+    Reader *r = DT_NEW(arena, Reader);
+    *r = (Reader){.at = text, .program = ret_program, .problem = ret_problem, .sum = dt_intern("sum")};
+    *ret_program = (CertProgram){.arena = arena, .text = text};
+    for (; !r->failed && *r->at; end_of_line(r))
+        for (size_t i = 0; i < DT_COUNT(parts); i++)
+            if (take(r, parts[i].word)) {
+                parts[i].read(r);
+                break;
+            }
     link_buckets(r);
     dt_text_free(&r->scratch);
     return !r->failed;
-}
-
-const CertFunc *dt_certtext_func(const CertProgram *program, const char *name)
-{
-    uint32_t lo = 0, hi = program->funcs.n;
-    while (lo < hi) {
-        uint32_t middle = (lo + hi) / 2;
-        const CertFunc *func = program->funcs.at[middle];
-        if (func->name == name)
-            return func;
-        if ((uintptr_t)func->name < (uintptr_t)name)
-            lo = middle + 1;
-        else
-            hi = middle;
-    }
-    return NULL;
 }
 
 const CertAxis *dt_certtext_axis(const CertType *type, const char *name)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { CERT_RANK = 16, CERT_SPLIT = 4, CERT_MESH = 16, CERT_NAMES = 4, CERT_PADDED = 8,
-       CERT_STAGES = 64 };
+       CERT_STAGES = 64, CERT_FUNCS = 256 };
 
 /* ---- programs (cert_text.c); all names are interned ---- */
 
@@ -77,6 +77,7 @@ typedef struct CertOp {
 typedef struct CertFunc {
     const char *name;
     const struct CertFunc *same; /* the first function with this text */
+    const struct CertFunc *next; /* of those whose names go to the same place */
     uint32_t n_args, n_values, most_in;
     DT_VEC(const CertType *) args;
     DT_VEC(CertOp *) ops;
@@ -127,7 +128,7 @@ typedef struct CertProgram {
     uint16_t time, pipe; /* mesh axes: micro-batches; the pipeline's stages */
     CertPadded padded[CERT_PADDED];
     DT_VEC(CertStore) stores;
-    DT_VEC(CertFunc *) funcs;
+    const CertFunc *funcs[CERT_FUNCS]; /* by name */
     DT_VEC(CertEntry) entries;
     DT_VEC(CertChannel) channels;
     uint32_t n_places; /* stores of all stages */
@@ -135,7 +136,7 @@ typedef struct CertProgram {
 
 bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
                       DtText *ret_problem);
-/* NULL: there is none. */
+/* NULL: there is none of that name, or no name. */
 const CertFunc *dt_certtext_func(const CertProgram *program, const char *name);
 const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
 

@@ -13,43 +13,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_NODES = 32, MAX_ELEMENTS = 1 << 24 };
+enum { MAX_STEPS = 200, MAX_IN = 8, MAX_ELEMENTS = 1 << 22 };
 static const uint64_t PRIME = (UINT64_C(1) << 61) - 1;
 
 typedef struct Range {
     long long lo, hi, step, n;
 } Range;
 
-/* Values along three axes: "@axis", axis, and that of a window's elements; 1 where a value lacks one. */
-typedef struct Field {
-    int64_t p, a, w;
-    uint64_t *at;
-} Field;
+typedef enum Does { NUMBER, POSITION, SOURCE, ADD, EQUAL, WHERE, SHIFT, JOIN, CUT, PAD, WINDOW, FOLD } Does;
 
-typedef struct Known {
-    const CertNode *node;
-    Field field;
-} Known;
+/* A node as it is evaluated: `length` elements along the axis, of each of `parts`. */
+typedef struct Step {
+    Does does;
+    uint32_t n_in, in[MAX_IN];
+    Range range;
+    uint64_t number; /* a constant, or what is put where nothing is; of a shift: by how many parts */
+    int64_t parts, length;
+} Step;
 
 typedef struct Halo {
-    CertState *state;
-    const char *block, *axis;
-    CertNode *source;      /* what is cut into parts; NULL: not met yet */
-    const CertNode *moves; /* the one window or fold */
-    const char *fill;      /* what is put where there is no neighbour, NULL: nothing */
-    Known known[MAX_NODES];
-    uint32_t n_known;
+    const char *block, *axis, *w; /* "@axis", axis, and that of a window's elements (NULL: not met yet) */
+    CertNode *source;             /* what is cut into parts; NULL: not met yet */
+    const CertNode *moves;        /* the one window or fold */
+    const char *fill;             /* what is put where there is no neighbour, NULL: nothing */
+    uint32_t n;
+    Step steps[MAX_STEPS];
 } Halo;
 
 /* ---- texts ---- */
 
-static bool is(const CertNode *node, const char *kind) { return strcmp(node->kind, kind) == 0; }
+static bool is(const CertNode *node, const char *kind) { return dt_cert_is(node->kind, kind); }
 
 static bool range_in(const char *attributes, Range *ret)
 {
     const char *at = strstr(attributes, "ranges=(");
-    return at &&
-           sscanf(at, "ranges=(%lld %lld %lld %lld)", &ret->lo, &ret->hi, &ret->step, &ret->n) == 4;
+    return at && sscanf(at, "ranges=(%lld %lld %lld %lld)", &ret->lo, &ret->hi, &ret->step,
+                        &ret->n) == 4 && ret->step > 0;
 }
 
 /* "-inf" of " number=-inf [height]"; "0" if there is none. */
@@ -57,6 +56,15 @@ static const char *number_in(const char *attributes)
 {
     const char *at = strstr(attributes, "number=");
     return at ? dt_intern_n(at + 7, strcspn(at + 7, " ")) : "0";
+}
+
+static uint64_t constant(const char *number)
+{
+    char *end;
+    long long value = strtoll(number, &end, 10);
+    if (!*end)
+        return value >= 0 ? (uint64_t)value % PRIME : PRIME - (uint64_t)-value % PRIME;
+    return dt_hash_bytes(number, strlen(number), 7) % PRIME;
 }
 
 static bool names_axis(const char *attributes, const char *axis)
@@ -89,47 +97,143 @@ static const char *text_of(const Range *range, const char *fill, const char *axi
                             range->n, fill ? " number=" : "", fill ? fill : "", axis, w);
 }
 
+/* Whether a window reaches over the ends of the axis. */
+static bool reaches_over(const Range *range, int64_t windows, int64_t length)
+{
+    return range->lo > 0 || (windows - 1) * range->step + range->n > length;
+}
+
 const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in)
 {
     const CertType *x = in[0].type, *y = op->types[0];
-    const bool is_window = strcmp(op->kind, "window") == 0;
+    const bool is_window = dt_cert_is(op->kind, "window");
     const CertAxis *lengths = dt_certtext_axis(is_window ? x : y, op->axes[0]),
                    *windows = dt_certtext_axis(is_window ? y : x, op->axes[0]);
     Range range;
     if (!lengths || !windows || op->n_axes != 2 || !range_in(op->attributes, &range))
         return NULL;
-    bool outside = range.lo > 0 || (windows->extent - 1) * range.step + range.n > lengths->extent;
-    const char *fill = is_window && outside ? number_in(op->attributes) : NULL;
-    return text_of(&range, fill, op->axes[0], op->axes[1]);
+    bool outside = is_window && reaches_over(&range, windows->extent, lengths->extent);
+    return text_of(&range, outside ? number_in(op->attributes) : NULL, op->axes[0], op->axes[1]);
 }
 
-/* ---- the field ---- */
+/* ---- from nodes to steps ---- */
 
-static uint64_t constant(const char *number)
+/* Every axis but the three is that of the source. */
+static bool passes(const Halo *h, const CertNode *node)
 {
-    char *end;
-    long long value = strtoll(number, &end, 10);
-    if (!*end)
-        return value >= 0 ? (uint64_t)value % PRIME : PRIME - (uint64_t)-value % PRIME;
-    return dt_hash_bytes(number, strlen(number), 7) % PRIME;
+    const CertShape *shape = node->shape, *from = h->source->shape;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        const char *axis = shape->axes[i];
+        if (axis == h->block || axis == h->axis || axis == h->w)
+            continue;
+        if (extent(h->source, axis) != shape->extents[i])
+            return false;
+        n++;
+    }
+    const bool windowed = h->w && extent(h->source, h->w) >= 0;
+    return n + 1 + windowed == from->rank && shape->dtype == from->dtype;
 }
 
-static int64_t size_of(int64_t n) { return n < 0 ? 1 : n; }
-
-static bool new_field(Halo *h, const CertNode *node, const char *w, Field *ret)
+/* The parts of the source. */
+static bool is_source(Halo *h, CertNode *node)
 {
-    *ret = (Field){size_of(extent(node, h->block)), size_of(extent(node, h->axis)),
-                   w ? size_of(extent(node, w)) : 1, NULL};
-    if (ret->p * ret->a > MAX_ELEMENTS / ret->w)
+    const char *text = dt_intern_printf(" relabel(%s -> %s=%lld, %s=%lld)", h->axis, h->block,
+                                        (long long)extent(node, h->block), h->axis,
+                                        (long long)extent(node, h->axis));
+    bool first = !h->source;
+    h->source = first ? node->in[0] : h->source;
+    return same_unquoted(node->attributes, text) && h->source == node->in[0] &&
+           extent(h->source, h->block) < 0;
+}
+
+/* The one window or fold; its second axis is that of a window's elements. */
+static bool is_move(Halo *h, const CertNode *node)
+{
+    const char *open = strstr(node->attributes, "] [");
+    bool first = !h->moves;
+    h->moves = first ? node : h->moves;
+    h->w = open ? dt_intern_n(open + 3, strcspn(open + 3, "]")) : NULL;
+    return h->w && h->moves == node;
+}
+
+/* What a node with operands does, and whether it may. */
+static bool inner(Halo *h, const CertNode *node, Step *step)
+{
+    const Step *x = &h->steps[step->in[0]];
+    const bool ranged = range_in(node->attributes, &step->range), add = is(node, "add"),
+               along = names_axis(node->attributes, h->axis);
+    int64_t joined = 0;
+    for (uint32_t i = 0; i < step->n_in; i++)
+        joined += h->steps[step->in[i]].length;
+    step->number = constant(number_in(node->attributes));
+    step->does = add              ? ADD
+                 : is(node, "eq") ? EQUAL
+                 : is(node, "where") ? WHERE
+                 : is(node, "shift") ? SHIFT
+                 : is(node, "concat") ? JOIN
+                 : is(node, "slice")  ? CUT
+                 : is(node, "pad")    ? PAD
+                 : is(node, "window") ? WINDOW
+                                      : FOLD;
+    if (step->does == EQUAL)
+        return node->n_in == 2;
+    if ((step->does == WINDOW || is(node, "fold")) && !is_move(h, node))
         return false;
-    ret->at = DT_NEW_ARRAY(h->state->arena, uint64_t, ret->p * ret->a * ret->w + 1);
-    return true;
+    if (!h->source || !passes(h, node))
+        return false;
+    if (step->does == WHERE && is(node->in[1], "const"))
+        h->fill = number_in(node->in[1]->attributes);
+    switch (step->does) {
+    case ADD: return true;
+    case WHERE: return node->n_in == 3;
+    case SHIFT:
+        step->number = strstr(node->attributes, " reverse") ? 1 : (uint64_t)step->parts - 1;
+        return names_axis(node->attributes, h->block);
+    case JOIN: return along && joined == step->length;
+    case CUT:
+        return ranged && along && step->range.lo >= 0 &&
+               step->range.lo + (step->length - 1) * step->range.step < x->length;
+    case PAD: return ranged && along;
+    case WINDOW: return ranged;
+    default: return ranged && is(node, "fold");
+    }
 }
 
-static uint64_t *at(const Field *f, int64_t p, int64_t a, int64_t w)
+/* Makes the step of a node behind those of its operands; its number, or -1 if it is none that is known. */
+static int look(Halo *h, CertNode *node)
 {
-    return &f->at[((f->p == 1 ? 0 : p) * f->a + (f->a == 1 ? 0 : a)) * f->w + (f->w == 1 ? 0 : w)];
+    Step step = {.n_in = node->n_in};
+    bool good = node->shape && node->n_in <= MAX_IN;
+    if (!good)
+        return -1;
+    step.parts = extent(node, h->block);
+    step.length = extent(node, h->axis) < 0 ? 1 : extent(node, h->axis);
+    if (is(node, "const")) {
+        step.number = constant(number_in(node->attributes));
+        good = node->shape->rank == 0;
+    } else if (is(node, "iota")) {
+        step.does = POSITION;
+        good = node->shape->rank == 1 && node->shape->axes[0] == h->block;
+    } else if (is(node, "relabel")) {
+        step.does = SOURCE;
+        good = is_source(h, node);
+    } else {
+        for (uint32_t i = 0; i < node->n_in; i++) {
+            int in = look(h, node->in[i]);
+            if (in < 0)
+                return -1;
+            step.in[i] = (uint32_t)in;
+        }
+        good = node->n_in > 0 && inner(h, node, &step);
+    }
+    if (!good || h->n == MAX_STEPS)
+        return -1;
+    h->steps[h->n] = step;
+    return (int)h->n++;
 }
+
+/* ---- values ---- */
 
 /* Element (p, a, w) of the vector that stands for the source. */
 static uint64_t probe(int64_t position, int64_t w)
@@ -138,276 +242,99 @@ static uint64_t probe(int64_t position, int64_t w)
     return dt_hash_bytes(of, sizeof of, 99) % PRIME;
 }
 
-/* ---- ops ---- */
+static uint64_t at(const Halo *h, uint32_t step, int64_t p, int64_t a, int64_t w);
 
-/* "ranges=(..) [height] [kh]": the second axis. */
-static const char *second_axis(const CertNode *node)
+/* A window or fold of x, which is step `in` or, whole, the source itself. */
+static uint64_t moved(const Halo *h, const Step *s, const Range *r, int64_t length, int in,
+                      int64_t p, int64_t a, int64_t w)
 {
-    const char *open = strstr(node->attributes, "] [");
-    return open ? dt_intern_n(open + 3, strcspn(open + 3, "]")) : NULL;
+    uint64_t sum = 0;
+    int64_t from = a * r->step + w - r->lo;
+    if (s->does == WINDOW && (from < 0 || from >= length))
+        return s->number;
+    if (s->does == WINDOW)
+        return in < 0 ? probe(from, 0) : at(h, (uint32_t)in, p, from, 0);
+    for (int64_t j = 0; j < r->n; j++) {
+        int64_t i = (a + r->lo - j) / r->step;
+        if (a + r->lo - j >= 0 && i * r->step + j - r->lo == a && i < length)
+            sum = (sum + (in < 0 ? probe(i, j) : at(h, (uint32_t)in, p, i, j))) % PRIME;
+    }
+    return sum;
 }
 
-static void window(const Field *x, const Range *r, const char *fill, const Field *y)
+/* An element of what a step makes; a value without an axis is the same all along it. */
+static uint64_t at(const Halo *h, uint32_t step, int64_t p, int64_t a, int64_t w)
 {
-    for (int64_t p = 0; p < y->p; p++)
-        for (int64_t i = 0; i < y->a; i++)
-            for (int64_t j = 0; j < y->w; j++) {
-                int64_t from = i * r->step + j - r->lo;
-                *at(y, p, i, j) = from < 0 || from >= x->a ? constant(fill) : *at(x, p, from, 0);
-            }
+    const Step *s = &h->steps[step], *x = &h->steps[s->in[0]];
+    uint64_t sum = 0;
+    uint32_t k = 0;
+    switch (s->does) {
+    case NUMBER: return s->number;
+    case POSITION: return (uint64_t)p;
+    case SOURCE: return probe(p * s->length + a, h->moves && is(h->moves, "fold") ? w : 0);
+    case EQUAL: return at(h, s->in[0], p, a, w) == at(h, s->in[1], p, a, w);
+    case WHERE: return at(h, s->in[at(h, s->in[0], p, a, w) ? 1 : 2], p, a, w);
+    case SHIFT: return at(h, s->in[0], (p + (int64_t)s->number) % s->parts, a, w);
+    case CUT: return at(h, s->in[0], p, s->range.lo + a * s->range.step, w);
+    case WINDOW:
+    case FOLD: return moved(h, s, &s->range, x->length, (int)s->in[0], p, a, w);
+    case ADD:
+        for (; k < s->n_in; k++)
+            sum = (sum + at(h, s->in[k], p, a, w)) % PRIME;
+        return sum;
+    case JOIN:
+        for (; a >= h->steps[s->in[k]].length; k++)
+            a -= h->steps[s->in[k]].length;
+        return at(h, s->in[k], p, a, w);
+    case PAD:
+        a -= s->range.lo;
+        if (a < 0 || a % s->range.step || a / s->range.step >= x->length)
+            return s->number;
+        return at(h, s->in[0], p, a / s->range.step, w);
+    }
+    return 0;
 }
 
-static void fold(const Field *x, const Range *r, const Field *y)
+/* Whether the whole axis's window or fold over range has the elements of the last step. */
+static bool agrees(const Halo *h, const Range *range, int64_t n_w)
 {
-    for (int64_t p = 0; p < x->p; p++)
-        for (int64_t i = 0; i < x->a; i++)
-            for (int64_t j = 0; j < x->w; j++) {
-                int64_t to = i * r->step + j - r->lo;
-                if (to >= 0 && to < y->a)
-                    *at(y, p, to, 0) = (*at(y, p, to, 0) + *at(x, p, i, j)) % PRIME;
-            }
-}
-
-/* slice: y's element i is x's at lo + i step; pad: x's element i is y's there. */
-static void cut(const Field *x, const Range *r, const Field *y)
-{
-    for (int64_t p = 0; p < y->p; p++)
-        for (int64_t i = 0; i < y->a; i++)
-            for (int64_t w = 0; w < y->w; w++)
-                *at(y, p, i, w) = *at(x, p, r->lo + i * r->step, w);
-}
-
-static void pad(const Field *x, const Range *r, const char *fill, const Field *y)
-{
-    for (int64_t p = 0; p < y->p; p++)
-        for (int64_t i = 0; i < y->a; i++)
-            for (int64_t w = 0; w < y->w; w++) {
-                int64_t from = i - r->lo;
-                bool inside = from >= 0 && from % r->step == 0 && from / r->step < x->a;
-                *at(y, p, i, w) = inside ? *at(x, p, from / r->step, w) : constant(fill);
-            }
-}
-
-static bool elementwise(const CertNode *node, const Field *in, const Field *y)
-{
-    const bool adds = is(node, "add"), equals = is(node, "eq");
-    if ((equals && node->n_in != 2) || (!adds && !equals && node->n_in != 3))
-        return false;
-    for (int64_t p = 0; p < y->p; p++)
-        for (int64_t a = 0; a < y->a; a++)
-            for (int64_t w = 0; w < y->w; w++) {
-                uint64_t sum = 0;
-                for (uint32_t i = 0; adds && i < node->n_in; i++)
-                    sum = (sum + *at(&in[i], p, a, w)) % PRIME;
-                uint64_t x = *at(&in[0], p, a, w), z = adds ? 0 : *at(&in[1], p, a, w);
-                *at(y, p, a, w) = adds ? sum : equals ? x == z : (x ? z : *at(&in[2], p, a, w));
-            }
+    const Step *last = &h->steps[h->n - 1];
+    const Step whole = {.does = is(h->moves, "window") ? WINDOW : FOLD,
+                        .number = constant(h->fill ? h->fill : "0")};
+    for (int64_t i = 0; i < last->parts * last->length; i++)
+        for (int64_t w = 0; w < n_w; w++)
+            if (at(h, h->n - 1, i / last->length, i % last->length, w) !=
+                moved(h, &whole, range, extent(h->source, h->axis), -1, 0, i, w))
+                return false;
     return true;
-}
-
-static void shift(const CertNode *node, const Field *x, const Field *y)
-{
-    int64_t by = strstr(node->attributes, " reverse") ? 1 : y->p - 1;
-    for (int64_t p = 0; p < y->p; p++)
-        for (int64_t a = 0; a < y->a; a++)
-            for (int64_t w = 0; w < y->w; w++)
-                *at(y, p, a, w) = *at(x, (p + by) % y->p, a, w);
-}
-
-static bool concat(const CertNode *node, const Field *in, const Field *y)
-{
-    int64_t done = 0;
-    for (uint32_t i = 0; i < node->n_in; i++)
-        for (int64_t k = 0; k < in[i].a; k++, done++)
-            for (int64_t p = 0; p < y->p; p++)
-                for (int64_t w = 0; w < y->w; w++)
-                    *at(y, p, done, w) = *at(&in[i], p, k, w);
-    return done == y->a;
-}
-
-/* ---- evaluating ---- */
-
-/* Every axis but the three is that of the source. */
-static bool passes(const Halo *h, const CertNode *node, const char *w)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < node->shape->rank; i++) {
-        if (node->shape->axes[i] == h->block || node->shape->axes[i] == h->axis || node->shape->axes[i] == w)
-            continue;
-        if (extent(h->source, node->shape->axes[i]) != node->shape->extents[i])
-            return false;
-        n++;
-    }
-    const bool windowed = w && extent(h->source, w) >= 0;
-    return n + 1 + windowed == h->source->shape->rank && node->shape->dtype == h->source->shape->dtype;
-}
-
-/* The parts of the source. */
-static bool source(Halo *h, const CertNode *node, const char *w, Field *ret)
-{
-    CertNode *x = node->in[0];
-    const char *text = dt_intern_printf(" relabel(%s -> %s=%lld, %s=%lld)", h->axis, h->block,
-                                        (long long)extent(node, h->block), h->axis,
-                                        (long long)extent(node, h->axis));
-    if (!same_unquoted(node->attributes, text) || (h->source && h->source != x) ||
-        extent(x, h->block) >= 0)
-        return false;
-    h->source = x;
-    if (!new_field(h, node, w, ret))
-        return false;
-    for (int64_t i = 0; i < ret->p * ret->a; i++)
-        for (int64_t k = 0; k < ret->w; k++)
-            ret->at[i * ret->w + k] = probe(i, k);
-    return true;
-}
-
-static bool evaluate(Halo *h, const CertNode *node, const char *w, Field *ret);
-
-static bool operands(Halo *h, const CertNode *node, const char *w, Field *in)
-{
-    if (node->n_in == 0 || node->n_in > 8)
-        return false;
-    for (uint32_t i = 0; i < node->n_in; i++)
-        if (!evaluate(h, node->in[i], w, &in[i]))
-            return false;
-    return true;
-}
-
-static bool leaf(Halo *h, const CertNode *node, Field *ret)
-{
-    if (!new_field(h, node, NULL, ret))
-        return false;
-    if (is(node, "const"))
-        ret->at[0] = constant(number_in(node->attributes));
-    for (int64_t p = 0; is(node, "iota") && p < ret->p; p++)
-        ret->at[p] = (uint64_t)p;
-    return node->shape->rank == 0 || (node->shape->rank == 1 && node->shape->axes[0] == h->block && is(node, "iota"));
-}
-
-static bool inner(Halo *h, const CertNode *node, const char *w, Field *ret)
-{
-    Field in[8];
-    Range range = {0};
-    const bool ranged = range_in(node->attributes, &range);
-    if (!operands(h, node, w, in) || !new_field(h, node, w, ret))
-        return false;
-    if (is(node, "eq"))
-        return elementwise(node, in, ret);
-    if (!h->source || !passes(h, node, w) || (ranged && range.step < 1))
-        return false;
-    if (is(node, "add"))
-        return elementwise(node, in, ret);
-    if (is(node, "where")) {
-        if (is(node->in[1], "const"))
-            h->fill = number_in(node->in[1]->attributes);
-        return elementwise(node, in, ret);
-    }
-    if (is(node, "shift") && names_axis(node->attributes, h->block)) {
-        shift(node, in, ret);
-        return true;
-    }
-    if (is(node, "concat") && names_axis(node->attributes, h->axis))
-        return concat(node, in, ret);
-    if (ranged && is(node, "slice") && names_axis(node->attributes, h->axis)) {
-        if (range.lo < 0 || range.lo + (ret->a - 1) * range.step >= in[0].a)
-            return false;
-        cut(in, &range, ret);
-        return true;
-    }
-    if (ranged && is(node, "pad") && names_axis(node->attributes, h->axis)) {
-        pad(in, &range, number_in(node->attributes), ret);
-        return true;
-    }
-    if (ranged && node == h->moves && is(node, "window"))
-        window(in, &range, number_in(node->attributes), ret);
-    else if (ranged && node == h->moves)
-        fold(in, &range, ret);
-    return node == h->moves;
-}
-
-static bool evaluate(Halo *h, const CertNode *node, const char *w, Field *ret)
-{
-    for (uint32_t i = 0; i < h->n_known; i++)
-        if (h->known[i].node == node) {
-            *ret = h->known[i].field;
-            return true;
-        }
-    bool good = node->n_in == 0       ? leaf(h, node, ret)
-                : is(node, "relabel") ? source(h, node, w, ret)
-                                      : inner(h, node, w, ret);
-    if (!good || h->n_known == MAX_NODES)
-        return false;
-    h->known[h->n_known++] = (Known){node, *ret};
-    return true;
-}
-
-/* The one window or fold between node and the source. */
-static bool find_move(Halo *h, const CertNode *node, uint32_t *n)
-{
-    if (++*n > 200)
-        return false;
-    if (is(node, "window") || is(node, "fold")) {
-        if (h->moves && h->moves != node)
-            return false;
-        h->moves = node;
-    }
-    if (is(node, "relabel"))
-        return true;
-    for (uint32_t i = 0; i < node->n_in; i++)
-        if (!find_move(h, node->in[i], n))
-            return false;
-    return true;
-}
-
-/* Whether the whole axis's window or fold over range has the elements of y. */
-static bool agrees(Halo *h, const Range *range, const Field *y)
-{
-    const bool is_window = is(h->moves, "window");
-    Field whole = *y, x = {1, extent(h->source, h->axis), 1, NULL};
-    whole.p = 1;
-    whole.a = y->p * y->a;
-    const char *w = second_axis(h->moves);
-    x.w = is_window ? 1 : extent(h->source, w);
-    x.at = DT_NEW_ARRAY(h->state->arena, uint64_t, x.a * x.w + 1);
-    whole.at = DT_NEW_ARRAY(h->state->arena, uint64_t, whole.a * whole.w + 1);
-    for (int64_t i = 0; i < x.a * x.w; i++)
-        x.at[i] = probe(i / x.w, i % x.w);
-    if (is_window)
-        window(&x, range, h->fill ? h->fill : "0", &whole);
-    else
-        fold(&x, range, &whole);
-    return memcmp(whole.at, y->at, (size_t)(whole.a * whole.w) * sizeof *y->at) == 0;
 }
 
 CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape)
 {
     const CertRelabel *r = &op->relabels[0];
-    uint32_t n = 0;
-    if (strcmp(op->kind, "relabel") != 0 || op->n_relabels != 1 || r->n_from != 2 || r->n_to != 1 ||
-        r->from[1] != r->to[0] || r->from[0][0] != '@' || strcmp(r->from[0] + 1, r->to[0]) != 0)
-        return NULL;
-    Halo h = {.state = state, .block = r->from[0], .axis = r->to[0]};
-    Field y;
     Range range;
-    if (!find_move(&h, x, &n) || !h.moves || !range_in(h.moves->attributes, &range))
+    if (op->n_relabels != 1 || r->n_from != 2 || r->n_to != 1 || r->from[1] != r->to[0] ||
+        r->from[0][0] != '@' || !dt_cert_is(r->from[0] + 1, r->to[0]))
         return NULL;
-    const char *w = second_axis(h.moves);
-    if (!w || !evaluate(&h, x, w, &y) || !h.source)
+    Halo *h = DT_NEW(state->arena, Halo);
+    *h = (Halo){.block = r->from[0], .axis = r->to[0]};
+    if (look(h, x) < 0 || !h->moves || !h->source || !range_in(h->moves->attributes, &range))
         return NULL;
-    const bool is_window = is(h.moves, "window");
-    int64_t length = is_window ? extent(h.source, h.axis) : y.p * y.a,
-            windows = is_window ? y.p * y.a : extent(h.source, h.axis);
-    if (extent(is_window ? x : h.source, w) != range.n)
+    const Step *last = &h->steps[h->n - 1];
+    const bool is_window = is(h->moves, "window");
+    int64_t n = last->parts * last->length, whole = extent(h->source, h->axis),
+            n_w = is_window ? extent(x, h->w) : 1;
+    if (last->parts < 1 || extent(is_window ? x : h->source, h->w) != range.n || n > MAX_ELEMENTS / range.n)
         return NULL;
     for (range.lo = 0; range.lo <= range.n; range.lo++) {
-        if (!agrees(&h, &range, &y))
+        if (!agrees(h, &range, n_w))
             continue;
-        bool outside = range.lo > 0 || (windows - 1) * range.step + range.n > length;
-        const char *fill = !is_window || !outside ? NULL : h.fill ? h.fill : "0";
+        bool outside = is_window && reaches_over(&range, n, whole);
+        const char *fill = !outside ? NULL : h->fill ? h->fill : "0";
         return dt_certnode_make(state->nodes,
-                                (CertNode){.kind = h.moves->kind,
-                                           .attributes = text_of(&range, fill, h.axis, w),
-                                           .shape = shape, .n_in = 1, .in = &h.source});
+                                (CertNode){.kind = h->moves->kind,
+                                           .attributes = text_of(&range, fill, h->axis, h->w),
+                                           .shape = shape, .n_in = 1, .in = &h->source});
     }
     return NULL;
 }

@@ -41,6 +41,7 @@ LAYOUTS = {  # example, dims, ranks, layout
     "experts": ("moe", "batch=16 seq=4 vocab=16 layers=2 pool=8 experts=4 embed=8 kv=2 group=1 head=4 ffn=8", 4,
                 "mesh data = 2, expert = 2\nshard experts on expert\nshard batch on data, expert\n"
                 "micro batch = 2\nzero 3 on data"),
+    "halo": ("windows", "batch=2", 4, "mesh rows = 2, columns = 2\nshard height on rows\nshard width on columns"),
     "padded": ("quickstart", QUICK + " layers=2", 4,
                "mesh data = 2, tensor = 2\nshard vocab on tensor (pad = 6)\nshard batch on data\nmicro batch = 2"),
     "padded stages": ("gpt2", QUICK + " layers=2", 4,
@@ -100,6 +101,15 @@ def iterations(rng, line):
     return numbered(r"((?:= loop.*|^store .*)(?:first|step)=)(\d+)", -1, 1)(rng, line)
 
 
+def halo(rng, line):
+    """From the other neighbour, or from none; another edge of a part; windows that begin elsewhere."""
+    if "= shift(" in line:
+        if rng.random() < 0.5:
+            return line.replace("= shift(", "= stop(").replace(" reverse", "")
+        return line.replace(" reverse", "") if " reverse" in line else re.sub(r"( mesh=)", r" reverse\1", line)
+    return numbered(r"(= (?:window|pad|fold).* ranges=\()(\d+)", -1, 1)(rng, line)
+
+
 def mask(rng, line):
     """Left out, or with another number in the padding."""
     line = re.sub(r"= where\((%\S+), (%\S+), (%\S+)\) : (\S+\[.*vocab=18)", r"= stop(\2) : \4", line)
@@ -129,6 +139,7 @@ KINDS = {
     "saved value": lambda rng, line: re.sub(r"(  return .*?)(%\S+), (%\S+)$", r"\1\3, \2", line),
     "channel": numbered(r"(store \d+ : channel .* of=)(\d+)", -3, 3),
     "slice": numbered(r"(ranges=\()(\d+)", 1, 2),
+    "halo": halo,
     "mask": mask,
     "mask extent": numbered(r"(const\(\) : i32\[\] number=)(16)\b", -1, 2),
 }
@@ -140,7 +151,8 @@ def crc(line):
 
 def example(name, dims):
     """Its text with other dims."""
-    with open(os.path.join(ROOT, "examples", name + ".dsl")) as file:
+    folder = "tests/passes/programs" if name == "windows" else "examples"
+    with open(os.path.join(ROOT, folder, name + ".dsl")) as file:
         lines = file.read().split("\n")
     for name, value in (dim.split("=") for dim in dims.split()):
         for i, line in enumerate(lines):

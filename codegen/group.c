@@ -27,6 +27,7 @@ typedef struct Group {
     const char **inner;        /* axes summed away */
     uint32_t n_inner;
     uint32_t last;             /* largest position */
+    uint32_t due;              /* what is due first comes first, once it can */
 } Group;
 
 typedef struct Fusion {
@@ -230,7 +231,7 @@ static void try_merge(Fusion *f, uint32_t a, uint32_t b)
 
 /* ---- order ---- */
 
-/* The groups that may come next, as a heap: the one whose last op stands first is on top. */
+/* The groups that may come next, as a heap: the one that is due first is on top. */
 typedef struct Ready {
     const Group *groups;
     uint32_t *at, n;
@@ -239,7 +240,7 @@ typedef struct Ready {
 static void push_ready(Ready *r, uint32_t g)
 {
     uint32_t i = r->n++;
-    for (; i > 0 && r->groups[r->at[(i - 1) / 2]].last > r->groups[g].last; i = (i - 1) / 2)
+    for (; i > 0 && r->groups[r->at[(i - 1) / 2]].due > r->groups[g].due; i = (i - 1) / 2)
         r->at[i] = r->at[(i - 1) / 2];
     r->at[i] = g;
 }
@@ -248,9 +249,9 @@ static uint32_t pop_ready(Ready *r)
 {
     uint32_t top = r->at[0], g = r->at[--r->n], i = 0;
     for (uint32_t child; (child = 2 * i + 1) < r->n; i = child) {
-        if (child + 1 < r->n && r->groups[r->at[child + 1]].last < r->groups[r->at[child]].last)
+        if (child + 1 < r->n && r->groups[r->at[child + 1]].due < r->groups[r->at[child]].due)
             child++;
-        if (r->groups[r->at[child]].last >= r->groups[g].last)
+        if (r->groups[r->at[child]].due >= r->groups[g].due)
             break;
         r->at[i] = r->at[child];
     }
@@ -269,14 +270,41 @@ static void count_waits(const Fusion *f, uint32_t *ret_count)
         }
 }
 
-/* Numbers the groups so that each comes after what it reads; among those that may come, the one whose last
- * op stands first. */
+/* Whether the op is a product that is much larger than its operands: the windows' gradient of a convolution. */
+static bool swells(const Fusion *f, const DtOp *op)
+{
+    if (op->kind != DT_OP_DOT)
+        return false;
+    const int64_t operands = dt_place_bytes(f->e, op->in[0]->type) + dt_place_bytes(f->e, op->in[1]->type);
+    return dt_place_bytes(f->e, op->out[0]->type) > 2 * operands;
+}
+
+/* A group is due where its last op stands; a product that is larger than what it is made of not before what reads
+ * it first, so that the windows that the other gradient of a convolution reads are gone by then. */
+static uint32_t due(const Fusion *f, const Group *group)
+{
+    const DtOp *op = f->func->ops.at[group->ops.at[0]];
+    uint32_t first = UINT32_MAX;
+    if (group->ops.n > 1 || !swells(f, op))
+        return 2 * group->last + 1;
+    for (uint32_t k = f->reader[op->out[0]->id]; k < f->reader[op->out[0]->id + 1]; k++) {
+        const uint32_t last = f->groups[f->group_of[f->readers[k]]].last;
+        first = last < first ? last : first;
+    }
+    return first == UINT32_MAX ? 2 * group->last + 1 : 2 * first;
+}
+
+/* Numbers the groups so that each comes after what it reads; among those that may come, the one that is due
+ * first. */
 static uint32_t order(Fusion *f, uint32_t *ret_group)
 {
     uint32_t n = f->func->ops.n, done = 0;
     uint32_t *waits = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
     Ready ready = {.groups = f->groups, .at = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1)};
     count_waits(f, waits);
+    for (uint32_t g = 0; g < n; g++)
+        if (f->groups[g].ops.n > 0)
+            f->groups[g].due = due(f, &f->groups[g]);
     for (uint32_t g = 0; g < n; g++)
         if (f->groups[g].ops.n > 0 && waits[g] == 0)
             push_ready(&ready, g);

@@ -510,3 +510,29 @@ Test(fusion, calls_in_place)
     bench_check(t);
     bench_free(t);
 }
+
+/* ---- what lies in memory at a time ---- */
+
+/* The windows that one gradient of a convolution reads, and the gradient of windows that the other one makes: never
+ * both. */
+Test(fusion, gradients_of_a_convolution_share_memory)
+{
+    Bench *t = bench_new();
+    const DtRange range = {.lo = 4, .hi = 4, .step = 1, .n = 9};
+    DtValue *x = bench_random(t, type_of(DT_F32, "b=2 a=200 c=4"), 1), *dy = bench_random(t, type_of(DT_F32, "b=2 a=200 o=4"), 2);
+    DtValue *w = bench_random(t, type_of(DT_F32, "k=9 c=4 o=4"), 3);
+    const char *summed[] = {name("b"), name("a")};
+    DtValue *back = dt_graph_dot(&t->b, dy, w, AXES(name("o")), DT_F32, NULL);
+    DtValue *windows = dt_graph_window(&t->b, x, name("a"), name("k"), range, 0);
+    bench_out(t, dt_graph_dot(&t->b, windows, dy, 2, summed, DT_F32, NULL), 0);
+    bench_out(t, dt_graph_fold(&t->b, back, name("a"), name("k"), range, 200), 0);
+    bench_check(t);
+    const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
+    const DtPlanBuilder *plan = bench_plan(t, &options);
+    const int64_t bytes = 2 * 200 * 4 * 9 * 4;
+    int64_t most = 0;
+    for (uint32_t i = 0; i < plan->arenas.n; i++)
+        most = plan->arenas.at[i].bytes > most ? plan->arenas.at[i].bytes : most;
+    cr_expect(most >= bytes && most < 3 * bytes / 2, "%lld bytes, windows have %lld", (long long)most, (long long)bytes);
+    bench_free(t);
+}

@@ -37,13 +37,16 @@ static int64_t recomputed(const DtEmit *e, const DtFunc *body)
     return bytes;
 }
 
-static void add_loop(DtEmit *e, const DtOp *op, int64_t saved, int64_t again)
+/* Of one entry. */
+typedef DT_VEC(DtPlanSaved) Loops;
+
+static void add_loop(DtEmit *e, Loops *loops, const DtOp *op, int64_t saved, int64_t again)
 {
     DtPlanStr name = dt_write_str(e->plan, op->loop->label);
     if (saved == 0 && again == 0)
         return;
-    for (uint32_t i = 0; i < e->plan->saved.n; i++) {
-        DtPlanSaved *known = &e->plan->saved.at[i];
+    for (uint32_t i = 0; i < loops->n; i++) {
+        DtPlanSaved *known = &loops->at[i];
         if (known->loop == name && known->iterations == op->loop->count) {
             known->saved += saved;
             known->recomputed += again;
@@ -52,11 +55,10 @@ static void add_loop(DtEmit *e, const DtOp *op, int64_t saved, int64_t again)
     }
     DtPlanSaved record = {.loop = name, .iterations = op->loop->count, .saved = saved, .recomputed = again};
     record.span = dt_finish_span(e, op->span, op->path, "loop");
-    DT_PUSH(e->plan->arena, e->plan->saved, record);
+    DT_PUSH(e->arena, *loops, record);
 }
 
-/* times: stages of a class that have the function. */
-static void add_loops(DtEmit *e, const DtFunc *func, int64_t times)
+static void add_loops(DtEmit *e, Loops *loops, const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
@@ -66,13 +68,32 @@ static void add_loops(DtEmit *e, const DtFunc *func, int64_t times)
         for (uint32_t k = op->loop->n_carried; !op->loop->reverse && k < op->n_out; k++)
             if (is_saved(e->module, func, op->out[k]))
                 saved += dt_place_bytes(e, op->out[k]->type) / op->loop->count;
-        add_loop(e, op, times * saved, times * recomputed(e, op->func));
-        add_loops(e, op->func, times);
+        add_loop(e, loops, op, saved, recomputed(e, op->func));
+        add_loops(e, loops, op->func);
     }
+}
+
+/* Pieces of a pipeline that run equally many iterations of a loop count once: the forward entry of one says what is
+ * saved, the backward entry what is computed again. */
+static void settle(DtEmit *e, const DtPlanSaved *loop)
+{
+    for (uint32_t i = 0; i < e->plan->saved.n; i++) {
+        DtPlanSaved *known = &e->plan->saved.at[i];
+        if (known->loop != loop->loop || known->iterations != loop->iterations)
+            continue;
+        known->saved = loop->saved > known->saved ? loop->saved : known->saved;
+        known->recomputed = loop->recomputed > known->recomputed ? loop->recomputed : known->recomputed;
+        return;
+    }
+    DT_PUSH(e->plan->arena, e->plan->saved, *loop);
 }
 
 void dt_saved_plan(DtEmit *e)
 {
-    for (uint32_t i = 0; i < e->module->entries.n; i++)
-        add_loops(e, e->module->entries.at[i].func, (int64_t)e->module->entries.at[i].more + 1);
+    for (uint32_t i = 0; i < e->module->entries.n; i++) {
+        Loops loops = {0};
+        add_loops(e, &loops, e->module->entries.at[i].func);
+        for (uint32_t k = 0; k < loops.n; k++)
+            settle(e, &loops.at[k]);
+    }
 }

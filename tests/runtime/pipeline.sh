@@ -48,6 +48,11 @@ run p4.plan -q --steps 20 --set eval.every=10 --log again.jsonl; exits 0
 numbers again.jsonl >again.losses
 holds cmp again.losses p4.losses
 
+# ---- what a piece's loop saves for its backward loop is counted once, however many pieces there are ----
+saved() { "$dtc" dump "$1.plan" | sed -n 's/^SAVE.* saved=\([0-9]*\).*/\1/p'; }
+what='saved bytes'
+holds test "$(saved p4)" -eq $(($(saved none) / 8)) # of one micro-batch of 8
+
 # ---- checkpoints: the same tensors, whoever saved them; each layout goes on from each ----
 last=step-00000020
 run p4.plan -q --steps 20 --save stages; exits 0

@@ -13,6 +13,10 @@
  *              over s, they add up over the blocks and, with grouped queries, over the loop of the group (dk, dv)
  *   after      what depends on outputs
  *
+ * A result of the region without t (the maximum and sum of a ring's block) is an output too, written by the row kernel.
+ * What has s and t but depends on no scores (a mask made of positions in memory) belongs to the region all the same.
+ * Axes of which a rank has one element are no loops.
+ *
  * With the causal mask iota[t] <= iota[s] a block looks at the keys up to its last query only. A function
  * that does not have this shape is emitted op by op. */
 #include "codegen/emit.h"
@@ -35,6 +39,7 @@ typedef struct Tiling {
     DtScope *scope;            /* of the function */
     Part *part;                /* by op position */
     uint32_t *position;        /* by value id */
+    bool *leaves;              /* by op position: of the region, and its result leaves the block */
     const char *s, *t;
     const char *loops[4];      /* axes that become loops, and their local extents */
     int64_t counts[4];
@@ -112,6 +117,8 @@ static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
     }
     if (region && after)
         return false;
+    if (!region && !after && op->n_out == 1 && has(op->out[0], g->s) && has(op->out[0], g->t) && is_region_op(g, op))
+        region = !dt_kernel_is_inline(op->out[0]);
     *ret_part = region ? REGION : after ? AFTER : BEFORE;
     return !region || is_region_op(g, op);
 }
@@ -186,7 +193,7 @@ static bool find_loops(Tiling *g)
                 g->n_s = extent;
             else if (axis == g->t)
                 g->n_t = extent;
-            else if (!known) {
+            else if (!known && extent > 1) {
                 if (g->n_loops == 4)
                     return false;
                 g->loops[g->n_loops] = axis;
@@ -197,16 +204,22 @@ static bool find_loops(Tiling *g)
     return g->n_s > 0 && g->e->scope->reg + g->n_loops < DT_PLAN_REG_SLOTS;
 }
 
-/* Region values stay inside, and scores are read by the region or by outputs only. */
+/* Region values with t stay inside, and scores are read by the region or by outputs only. */
 static bool is_closed(const Tiling *g)
 {
     for (uint32_t i = 0; i < g->func->results.n; i++) {
-        Part part = part_of_value(g, g->func->results.at[i]);
-        if (part == REGION || part == SCORE)
+        const DtValue *value = g->func->results.at[i];
+        Part part = part_of_value(g, value);
+        if (part == SCORE || (part == REGION && (!value->op || has(value, g->t) || !has(value, g->s))))
             return false;
+        if (part == REGION)
+            g->leaves[g->position[value->id]] = true;
     }
     return true;
 }
+
+/* Whether op number i makes an output: by a product, or in the region. */
+static bool is_output(const Tiling *g, uint32_t i) { return g->part[i] == OUTPUT || g->leaves[i]; }
 
 /* iota[t] <= iota[s], as an argument's value. */
 static bool is_causal(const Tiling *g)
@@ -227,6 +240,7 @@ static bool analyse(Tiling *g)
     DtArena *arena = g->e->arena;
     g->part = DT_NEW_ARRAY(arena, Part, func->ops.n + 1);
     g->position = DT_NEW_ARRAY(arena, uint32_t, func->n_values + 1);
+    g->leaves = DT_NEW_ARRAY(arena, bool, func->ops.n + 1);
     g->inlined = DT_NEW_ARRAY(arena, DtValue *, func->inputs.n + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         if (dt_kernel_is_inline(g->call->in[i]) && !dt_place_find(g->e, g->call->in[i]))
@@ -240,9 +254,11 @@ static bool analyse(Tiling *g)
         if (!classify(g, func->ops.at[i], &g->part[i]))
             return false;
     uint32_t n_outputs = 0;
+    if (!is_closed(g) || !find_loops(g))
+        return false;
     for (uint32_t i = 0; i < func->ops.n; i++)
-        n_outputs += g->part[i] == OUTPUT;
-    if (!is_closed(g) || !find_loops(g) || n_outputs > MAX_REGION)
+        n_outputs += is_output(g, i);
+    if (n_outputs > MAX_REGION)
         return false;
     for (uint32_t k = 0; k < g->n_loops; k++)
         if (mask_counts_along(g, g->loops[k]))
@@ -385,8 +401,9 @@ static const DtPlace *free_score(const Tiling *g, const DtPlace *score_of, bool 
     return NULL;
 }
 
-/* Makes the region's values that outputs read; each in the memory of a score block if that can be. */
-static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPlace *ret_places)
+/* Makes the region's values that products read, each in the memory of a score block if that can be, and its outputs. */
+static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const DtPlace *outputs_of, const bool *adds,
+                        DtPlace *ret_places)
 {
     DtEmit *e = g->e;
     DtScope *inner = dt_emit_scope(e, block, NULL, "");
@@ -395,9 +412,9 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPla
         if (g->clone[i])
             inner->number[g->clone[i]->id] = g->scope->number[i];
     const DtScope *kept = e->scope;
-    DtOutput outputs[MAX_REGION];
+    DtOutput outputs[2 * MAX_REGION];
     const DtValue *sources[MAX_REGION];
-    uint32_t n = 0, n_ops = 0;
+    uint32_t n = 0, n_all, n_ops = 0;
     const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, block->ops.n + 1);
     for (uint32_t i = 0; i < g->func->n_values; i++)
         if (g->clone[i] && !g->clone[i]->op)
@@ -411,6 +428,11 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPla
             if (!known && n < MAX_REGION)
                 sources[n++] = value;
         }
+    n_all = n;
+    for (uint32_t i = 0; i < g->func->ops.n; i++)
+        if (g->leaves[i])
+            outputs[n_all++] = (DtOutput){.value = g->clone[g->func->ops.at[i]->out[0]->id],
+                                          .place = cut(g, outputs_of[i]), .accumulate = adds[i], .block = true};
     for (uint32_t i = 0; i < block->ops.n; i++)
         if (!dt_kernel_is_inline(block->ops.at[i]->out[0]))
             ops[n_ops++] = block->ops.at[i];
@@ -424,7 +446,7 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, DtPla
             outputs[k] = (DtOutput){.value = value,
                                     .place = score ? *score : dt_place_temporary(e, value->type, value->name)};
         }
-        done = dt_launch_kernel(e, ops, n_ops, outputs, n);
+        done = dt_launch_kernel(e, ops, n_ops, outputs, n_all);
     }
     if (!done) {
         fprintf(stderr, "dtc: internal error: the region between attention's products is no kernel\n");
@@ -465,7 +487,7 @@ static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs
             product(g, func->ops.at[i], &scores[value->id], false);
         }
     e->scope->places = kept;
-    emit_region(g, block, scores, cuts);
+    emit_region(g, block, scores, outputs, accumulates, cuts);
     e->scope->places = here;
     for (uint32_t i = 0; i < func->n_values; i++)
         if (cuts[i].set)
@@ -492,11 +514,11 @@ static void note_tiles(Tiling *g, const DtPlace *outputs, const uint32_t *flags)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        n += g->part[i] == OUTPUT;
+        n += is_output(g, i);
     dt_note_tiles(g->e, g->n_loops, g->loops, g->s, g->t, g->causal);
     dt_note_words(g->e, 1, &n);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
-        if (g->part[i] == OUTPUT)
+        if (is_output(g, i))
             dt_note_write(g->e, g->func->ops.at[i]->out[0], &outputs[i], flags[i]);
 }
 
@@ -514,10 +536,11 @@ static void emit_tiles(Tiling *g)
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
         if (g->part[i] == SCORE)
             buffers[value->id].view.buffer = dt_place_buffer(e, value->name, rows * g->n_t * (int64_t)dt_dtype_size(value->type->dtype));
-        if (g->part[i] != OUTPUT)
+        if (!is_output(g, i))
             continue;
         wanted[i] = outputs[i] = dt_emit_output(e, value, i, &adds[i]);
         accumulates[i] = adds[i];
+        flags[i] = adds[i] ? DT_NOTE_ADDS : 0;
         if (!sums(func->ops.at[i], g->s))
             continue;
         if (value->type->dtype != DT_F32) { /* the sum over blocks is in f32, and rounded once */
@@ -536,7 +559,7 @@ static void emit_tiles(Tiling *g)
     note_tiles(g, outputs, flags);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < func->ops.n; i++)
-        if (g->part[i] == OUTPUT)
+        if (is_output(g, i))
             dt_emit_begin(e, &outputs[i]);
     for (g->at = 0; g->at < g->n_s; g->at += rows) {
         g->rows = g->at + rows < g->n_s ? rows : g->n_s - g->at;

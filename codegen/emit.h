@@ -22,6 +22,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/kernel.h"
+#include "plan/notes.h"
 
 /* Memory of one rank. Temporaries get an offset in the activation arena when the entry is complete. */
 typedef struct DtBuffer {
@@ -241,6 +242,7 @@ typedef struct DtOutput {
     bool wished;           /* somebody wants it in this place */
     const DtValue *old;    /* what lies there now */
     bool reuses;           /* takes over the memory of a temporary that dies here */
+    bool block;            /* a block of attention's output */
 } DtOutput;
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
@@ -290,6 +292,7 @@ void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
+enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose strides were noted */
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
 void dt_note_integer(DtEmit *e, const DtKInt *value);
 void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys, bool causal);

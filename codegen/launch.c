@@ -195,6 +195,8 @@ static void note_kernel(DtEmit *e, const DtKernel *k, const DtKernelInput *input
             flags |= DT_NOTE_ADDS;
         else if (k->form == DT_KFORM_SCATTER)
             flags |= DT_NOTE_ZEROED;
+        if (output->block)
+            flags |= DT_NOTE_OF_BLOCK;
         dt_note_write(e, e->copied ? e->copied : pointer->value, &output->place, flags);
     }
     for (uint32_t i = 0; i < k->ints.n; i++)

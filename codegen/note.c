@@ -118,7 +118,8 @@ void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtView *view = &place->view;
-    bool whole = view->rank == value->type->rank; /* a block of it has fewer axes */
+    bool whole = view->rank == value->type->rank && !(flags & DT_NOTE_OF_BLOCK); /* a block of it has fewer axes */
+    flags &= DT_NOTE_FLAGS - 1;
     if (whole && !dt_place_is_dense(place, value->type, mesh))
         flags |= DT_NOTE_STRIDES;
     if (view->dtype != value->type->dtype)

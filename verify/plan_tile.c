@@ -26,12 +26,14 @@ static bool sums(const CertOp *op, const char *axis)
     return false;
 }
 
-/* Along each axis that is looped over an output has rows of its own, or its op sums. */
+/* Along each axis that is looped over an output has rows of its own, or its op sums. It is a product, or what is
+ * reduced over the keys. */
 static bool is_output(PlanWalk *walk, const CertOp *op, uint32_t flags)
 {
     const PlanTiles *tiles = &walk->tiles;
     bool adds = flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED), sum = sums(op, tiles->queries);
-    bool good = strcmp(op->kind, "dot") == 0 && (sum || dt_certtext_axis(op->types[0], tiles->queries));
+    bool row = strcmp(op->kind, "reduce") == 0 && sums(op, tiles->keys) && !sum;
+    bool good = (row || strcmp(op->kind, "dot") == 0) && (sum || dt_certtext_axis(op->types[0], tiles->queries));
     for (uint32_t k = 0; k < tiles->n_loops; k++) {
         bool away = sums(op, tiles->loops[k]);
         sum = sum || away;

@@ -13,6 +13,7 @@
 #include "plan/read.h"
 #include "report/report.h"
 #include "verify/cert.h"
+#include "verify/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static int certify(DtCli *cli, const DtText *serial, const DtText *final)
     return code;
 }
 
-static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *ret_serial)
+static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *ret_serial, DtText *ret_final)
 {
     DtPassContext context = {.train = program->train,
                              .parallel = program->parallel,
@@ -132,6 +133,7 @@ static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *re
     if (code == DT_EXIT_OK && certifies) {
         watch.clock = dt_cli_clock(cli);
         code = certify(cli, &watch.differentiated, &watch.placed);
+        dt_irtext_print(program->module, ret_final);
         dt_cli_lap(cli, &watch.clock, "certificate");
     }
     dt_text_free(&watch.differentiated);
@@ -217,9 +219,26 @@ static int draw_schedule(const DtCli *cli, const DtModule *module)
     return code;
 }
 
+/* Proves that the plan does what the final program says: whatever code generation did. */
+static int certify_plan(const DtCli *cli, const DtPlan *plan, const DtText *final)
+{
+    DtText said = {0};
+    DtArena *arena = dt_arena_new();
+    int code = DT_EXIT_OK;
+    if (!dt_certplan_prove(arena, plan, final->at ? final->at : "", &said)) {
+        code = dt_cli_fail(DT_EXIT_FAILED, "internal error: the plan is not proved to do what the program says: %s", said.at);
+    } else if (cli->verify) {
+        dt_text_printf(&said, "proved: the plan's %u instructions are the layout's ops\n", plan->n_insts);
+        code = dt_cli_print(&said);
+    }
+    dt_arena_free(arena);
+    dt_text_free(&said);
+    return code;
+}
+
 /* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
 static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder *builder,
-                         const DtText *c_text)
+                         const DtText *c_text, const DtText *final)
 {
     uint8_t *bytes;
     size_t len;
@@ -233,6 +252,9 @@ static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder
     if (!dt_status_ok(&status))
         return dt_cli_fail(DT_EXIT_FAILED, "internal error: the plan fails its checks: %s",
                            status.message);
+    code = certify_plan(cli, &plan, final);
+    if (code != DT_EXIT_OK)
+        return code;
     if (cli->emit == DT_EMIT_PLAN)
         dt_plantext_dump(&plan, &text);
     if (cli->emit == DT_EMIT_SCHEDULE && module->pipeline)
@@ -266,7 +288,7 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
     }
 }
 
-static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial)
+static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial, const DtText *final)
 {
     if (!dt_codegen_check(program->module))
         return DT_EXIT_DIAGNOSTICS;
@@ -291,7 +313,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
     DtStatus status = dt_codegen_plan(program, &options, builder);
     dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
                      options.no_kernels ? NULL : "host compiler");
-    int code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text)
+    int code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text, final)
                                      : dt_cli_fail(status.code, "%s", status.message);
     dt_cli_lap(cli, &clock, "write");
     dt_text_free(&c_text);
@@ -300,7 +322,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
 
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
-    DtText serial = {0};
+    DtText serial = {0}, final = {0};
     bool makes_plan = (cli->output && !cli->emit) || cli->report ||
                       (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
     int code = check_pass_names(cli);
@@ -310,11 +332,12 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         return code;
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
-    code = run_passes(cli, program, makes_plan || cli->verify, &serial);
+    code = run_passes(cli, program, makes_plan || cli->verify, &serial, &final);
     if (code == DT_EXIT_OK && cli->emit == DT_EMIT_SCHEDULE_SVG)
         code = draw_schedule(cli, program->module);
     if (code == DT_EXIT_OK && makes_plan)
-        code = generate(cli, program, path, &serial);
+        code = generate(cli, program, path, &serial, &final);
     dt_text_free(&serial);
+    dt_text_free(&final);
     return code;
 }

@@ -90,20 +90,36 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
         ret_place->reg[reg] = step;
 }
 
+/* 12 of "grad.f12", else 0. */
+static int64_t piece_of(const char *name) { return strtol(name + strcspn(name, "0123456789"), NULL, 10); }
+
+/* The entry of the program that a plan entry is named after: of its stage or of a class of stages, whose pieces are
+ * in the same order on each. */
 static const CertEntry *find_entry(PlanWalk *walk, uint64_t number)
 {
     const CertProgram *program = walk->program;
     const char *name = dt_plan_str(walk->plan, walk->at_entry->name);
     if (number)
         return number <= program->entries.n ? &program->entries.at[number - 1] : NULL;
-    for (uint32_t i = 0; i < program->entries.n; i++) {
-        const CertEntry *entry = &program->entries.at[i];
-        size_t n = strlen(name);
-        if ((is(entry->name, name) || (is(name, "update") && strncmp(entry->name, name, n) == 0)) &&
-            entry->stage == (int)walk->stage)
-            return entry;
+    int64_t number_of = piece_of(name);
+    uint32_t rank = 0, n = (uint32_t)(strcspn(name, "0123456789"));
+    for (uint32_t i = 0; i < walk->plan->n_entries; i++) { /* chunks of a stage, in order */
+        const DtPlanEntry *other = &walk->plan->entries[i];
+        const char *their = dt_plan_str(walk->plan, other->name);
+        rank += dt_plan_on_stage(other->stage, walk->stage) && strncmp(their, name, n) == 0 && piece_of(their) < number_of;
     }
-    return NULL;
+    const CertEntry *found = NULL;
+    for (int64_t last = -1;; rank--, last = piece_of(found->name)) {
+        found = NULL;
+        for (uint32_t i = 0; i < program->entries.n; i++) {
+            const CertEntry *entry = &program->entries.at[i];
+            if (strncmp(entry->name, name, n) == 0 && entry->stage >= 0 && dt_certplan_on(entry->stage, entry->to, walk->stage) &&
+                piece_of(entry->name) > last && (!found || piece_of(entry->name) < piece_of(found->name)))
+                found = entry;
+        }
+        if (!found || rank == 0)
+            return found;
+    }
 }
 
 /* A place that several entries know by a name or store is the same in all of them. */
@@ -152,6 +168,12 @@ static bool hold_input(PlanWalk *walk, const CertOp *op)
     return true;
 }
 
+/* Part of a run over all stages: what it leaves is complete when the run is. */
+static bool is_piece(const CertEntry *entry)
+{
+    return !strstr(entry->name, ".prologue") && strncmp(entry->name, "update", 6) != 0;
+}
+
 static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
 {
     const CertResult *result = &frame->entry->results.at[i];
@@ -164,13 +186,14 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
     if (slots && (!take_store(walk, result->store, &frame->slots[i]) || !dt_certplan_uses(walk, result->store, true)))
         return false;
     PlanPlace place;
-    if (!walk->plan->meta->pipeline || !accumulates(walk, result) || strstr(frame->entry->name, ".prologue"))
+    if (!walk->plan->meta->pipeline || slots || named || !is_piece(frame->entry))
         return true;
     if (!place_result(walk, frame, i, &place))
         return false;
-    dt_certplan_hold(walk, PLAN_ZERO, &place);
+    if (accumulates(walk, result))
+        dt_certplan_hold(walk, PLAN_ZERO, &place);
     const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
-    dt_certplan_adds(walk, &place, sum_of(walk, type, result->store), result->store, type);
+    dt_certplan_adds(walk, &place, sum_of(walk, type, result->store), result->store, type, accumulates(walk, result));
     return true;
 }
 
@@ -178,7 +201,7 @@ bool dt_certplan_begin(PlanWalk *walk)
 {
     const CertEntry *entry = find_entry(walk, dt_certplan_word(walk));
     const CertFunc *func = entry ? entry->func : NULL;
-    if (!func || entry->results.n != func->results.n || (entry->stage >= 0 && entry->stage != (int)walk->stage))
+    if (!func || entry->results.n != func->results.n || !dt_certplan_on(entry->stage, entry->to, walk->stage))
         return dt_certplan_fail(walk, "a note names no entry of the program");
     if (walk->entries.n && !dt_certplan_finish(walk, walk->entries.at[walk->entries.n - 1]))
         return false;
@@ -214,8 +237,8 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
         PlanPlace place;
         if (!place_result(walk, frame, i, &place))
             return false;
-        bool piece = walk->plan->meta->pipeline && !strstr(frame->entry->name, ".prologue");
-        uint32_t sum = piece || strncmp(frame->entry->name, "update", 6) == 0 ? 0 : sum_of(walk, type, result->store);
+        bool later = (walk->plan->meta->pipeline && is_piece(frame->entry)) || strncmp(frame->entry->name, "update", 6) == 0;
+        uint32_t sum = later ? 0 : sum_of(walk, type, result->store);
         uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], found);
         bool there = false;
         for (uint32_t k = 0; k < n; k++)
@@ -451,8 +474,30 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     hold_inputs(walk, strncmp(dt_plan_str(walk->plan, entry->name), "predict", 7) == 0);
 }
 
+/* Whether what this entry does was proved for an earlier stage of its class, on which its stores lie alike. */
+static bool is_proved(PlanWalk *walk, uint32_t number)
+{
+    const DtPlan *plan = walk->plan;
+    const DtPlanEntry *entry = &plan->entries[number];
+    uint32_t before = walk->walked[entry->first];
+    walk->walked[entry->first] = 1 + number;
+    walk->at_entry = entry;
+    if (!plan->meta->pipeline || !before--)
+        return false;
+    const DtPlanEntry *other = &plan->entries[before];
+    const CertEntry *of = find_entry(walk, 0);
+    bool same = other->count == entry->count && plan->notes[before].first == plan->notes[number].first &&
+                plan->notes[before].count == plan->notes[number].count && other->stage >= (int32_t)walk->alike_from &&
+                of && of->to > of->stage && dt_certplan_on(of->stage, of->to, (uint32_t)other->stage);
+    for (uint32_t i = 0; same && i < of->results.n; i++)
+        same = of->results.at[i].store >= 0 && !is(walk->program->stores.at[of->results.at[i].store].kind, "state");
+    return same && dt_certplan_repeat(walk, number, before, of);
+}
+
 static bool prove_entry(PlanWalk *walk, uint32_t number)
 {
+    if (is_proved(walk, number))
+        return true;
     begin_entry(walk, number);
     if (!dt_certplan_enter(walk, number) || !dt_certplan_walk(walk, walk->at_entry, &walk->plan->notes[number]))
         return false;
@@ -501,9 +546,11 @@ static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
     *ret_n = 0;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
-        if (dt_plan_on_stage(store->stage, walk->stage))
-            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)),
-                                        store->n_axes ? plan->axes[store->first_axis].first : 0, store->kind, i};
+        const DtPlanAxis *axis = store->n_axes ? &plan->axes[store->first_axis] : &(DtPlanAxis){.first = 0};
+        int64_t behind = store->stage < 0 ? 0 : walk->stage - store->stage;
+        if (dt_plan_store_on(store, walk->stage))
+            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)), axis->first + behind * axis->step,
+                                        store->kind, i};
     }
     qsort(known, *ret_n, sizeof *known, by_path);
     return known;
@@ -513,7 +560,8 @@ static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
 static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number, uint32_t member)
 {
     const CertStore *store = &walk->program->stores.at[number], *named = &walk->program->stores.at[member];
-    Known key = {named->path, named->first, kind_of(named), 0};
+    int64_t behind = named->stage < 0 ? 0 : walk->stage - named->stage;
+    Known key = {named->path, named->first + behind * named->step, kind_of(named), 0};
     const Known *found = bsearch(&key, known, n, sizeof key, by_path);
     if (!found)
         return dt_certplan_fail(walk, "store %s has no record", named->path);
@@ -542,12 +590,16 @@ static bool place_stores(PlanWalk *walk)
     walk->n_kept = 0;
     for (uint32_t i = 0; i < program->stores.n; i++) {
         const CertStore *store = &program->stores.at[i];
+        const PlanPlace before = walk->stores[i];
         walk->stores[i].bytes = walk->shadows[i].bytes = 0;
-        if (has_slots(store) || store->bucket >= 0 || (store->stage >= 0 && store->stage != (int)walk->stage))
+        if (has_slots(store) || store->bucket >= 0 || !dt_certplan_on(store->stage, store->to, walk->stage))
             continue;
         if (!place_store(walk, known, n, i, store->members >= 0 ? (uint32_t)store->members : i))
             return false;
-        PlanRegion *region = DT_NEW(walk->arena, PlanRegion);
+        if (walk->stage && dt_certplan_on(store->stage, store->to, walk->stage - 1) &&
+            !dt_certplan_same(&before, &walk->stores[i]))
+            walk->alike_from = walk->stage;
+        PlanRegion *region = &walk->regions[i];
         *region = (PlanRegion){.kind = PLAN_STORE, .place = walk->stores[i], .id = i};
         walk->kept[walk->n_kept++] = region;
     }
@@ -576,17 +628,24 @@ static bool has_mesh(PlanWalk *walk)
 
 bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem)
 {
+    return dt_certplan_trace(arena, plan, final, NULL, ret_problem);
+}
+
+bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes, DtText *ret_problem)
+{
     CertProgram program;
     PlanWalk *walk = DT_NEW(arena, PlanWalk);
-    *walk = (PlanWalk){.arena = arena, .plan = plan, .program = &program, .problem = ret_problem};
+    *walk = (PlanWalk){.arena = arena, .plan = plan, .program = &program, .problem = ret_problem, .spans = ret_notes};
     if (!dt_certtext_read(arena, final, &program, ret_problem) || !has_mesh(walk))
         return false;
     if (!plan->n_logical || plan->n_notes != plan->n_entries)
         return dt_certplan_fail(walk, "the plan has no notes");
     walk->stores = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
     walk->shadows = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
+    walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
     walk->taken = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
     walk->is_result = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
+    walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program.stores.n + 1);
     walk->kept = DT_NEW_ARRAY(arena, PlanRegion *, program.stores.n + 1);
     for (walk->stage = 0; walk->stage < dt_plan_stages(plan); walk->stage++) {
         if (!place_stores(walk))

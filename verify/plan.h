@@ -26,4 +26,10 @@
  * where it does not (entry, instruction, source line). The plan has passed dt_check_plan. */
 bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem);
 
+/* The same; ret_notes (may be NULL), for tests: by instruction the bytes of its note, and how often it was walked. */
+typedef struct DtCertSpan {
+    uint32_t first, end, count;
+} DtCertSpan;
+bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes, DtText *ret_problem);
+
 #endif

@@ -187,7 +187,10 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     const DtPlanInst *inst = doing->inst;
     if (inst->n_args > MOST)
         return dt_certplan_fail(walk, "too many arguments");
-    doing->writes = DT_NEW_ARRAY(walk->arena, Write, inst->n_args + 1u);
+    uint32_t n_written = 0;
+    for (uint32_t a = 0; a < inst->n_args; a++)
+        n_written += walk->plan->args[inst->first_arg + a].written;
+    doing->writes = DT_NEW_ARRAY(walk->arena, Write, n_written + 1);
     for (uint32_t a = 0; a < inst->n_args; a++) {
         const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
         if (arg->kind != DT_ARG_ADDRESS) {
@@ -485,6 +488,18 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
     return dt_certplan_may_write(walk, &place);
 }
 
+static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
+{
+    switch (kind) {
+    case DT_NOTE_DO: return do_inst(walk, inst);
+    case DT_NOTE_SUM: return dt_certplan_sum(walk, inst);
+    case DT_NOTE_SHARE: return dt_certplan_share(walk, inst);
+    case DT_NOTE_NEXT: return dt_certplan_next(walk, inst);
+    case DT_NOTE_MOVE: return dt_certplan_move(walk, inst);
+    default: return dt_certplan_fail(walk, "an instruction has no note");
+    }
+}
+
 bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     walk->inst = inst;
@@ -494,14 +509,14 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     case DT_INST_BARRIER: return true;
     default: break;
     }
-    switch (dt_certplan_note(walk, DT_NOTE_KINDS)) {
-    case DT_NOTE_DO: return do_inst(walk, inst);
-    case DT_NOTE_SUM: return dt_certplan_sum(walk, inst);
-    case DT_NOTE_SHARE: return dt_certplan_share(walk, inst);
-    case DT_NOTE_NEXT: return dt_certplan_next(walk, inst);
-    case DT_NOTE_MOVE: return dt_certplan_move(walk, inst);
-    default: return dt_certplan_fail(walk, "an instruction has no note");
+    DtNoteKind kind = dt_certplan_note(walk, DT_NOTE_KINDS);
+    const uint8_t *begin = walk->note - 1, *notes = walk->plan->blob + walk->plan->logical->notes;
+    bool good = noted(walk, inst, kind);
+    if (walk->spans) {
+        DtCertSpan *span = &walk->spans[inst - walk->plan->insts];
+        *span = (DtCertSpan){(uint32_t)(begin - notes), (uint32_t)(walk->note - notes), span->count + 1};
     }
+    return good;
 }
 
 /* ---- integers ---- */
@@ -522,10 +537,20 @@ static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
     }
 }
 
+/* What the argument grows by from stage to stage. */
+static int64_t stage_step(const PlanWalk *walk, const DtPlanArg *arg)
+{
+    int64_t step = 0;
+    for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
+        step += arg->coord_axis[c] + 1u == walk->plan->meta->pipeline ? arg->coord[c] : 0;
+    return step;
+}
+
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
 {
     PlanPlace have, want = {.bytes = 0};
-    int64_t step = 1;
+    const CertEntry *entry = walk->entries.at[walk->entries.n - 1]->entry;
+    int64_t step = 1, grows = 0, behind = entry->stage < 0 ? 0 : walk->stage - entry->stage;
     uint64_t kind = dt_certplan_word(walk);
     dt_certplan_arg(walk, arg, &have);
     have.arena = 0, have.bytes = 0;
@@ -537,7 +562,8 @@ bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
             if (frame->kind != PLAN_BODY)
                 continue;
             want.reg[frame->reg] = step;
-            want.base += step * frame->op->loop->first;
+            want.base += step * (frame->op->loop->first + behind * frame->op->loop->step);
+            grows += step * frame->op->loop->step;
             step *= frame->op->loop->count;
             if (kind == DT_NOTE_INDEX)
                 break;
@@ -545,6 +571,8 @@ bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
         break;
     default: return dt_certplan_fail(walk, "an integer has no note");
     }
+    if (entry->to > entry->stage && grows != stage_step(walk, arg))
+        return dt_certplan_fail(walk, "an integer does not grow with the stage as the loop's first iteration does");
     return ((kind == DT_NOTE_STEP) == (arg->kind == DT_ARG_STEP) && dt_certplan_same(&have, &want)) ||
            dt_certplan_fail(walk, "an integer is not what the kernel counts from");
 }

@@ -109,8 +109,11 @@ struct PlanWalk {
     PlanPlace *stores;           /* by number in the text; bytes 0: none on this stage */
     PlanPlace *shadows;          /* by number: next values of states, once known */
     bool *taken, *is_result;     /* by number, in this plan entry: it took its next value; it is a result */
-    PlanRegion **kept;           /* stores of the stage as an entry finds them */
+    PlanRegion *regions, **kept; /* stores of the stage as an entry finds them: by number; by address */
     uint32_t n_kept;
+    DtCertSpan *spans;           /* by instruction; may be NULL */
+    uint32_t *walked;            /* by first item: 1 + the last entry that begins there */
+    uint32_t alike_from;         /* from this stage on, stores of a class lie alike */
     struct PlanNamed *named;     /* results that later entries read */
     struct PlanPipe *pipe;
 };
@@ -151,6 +154,12 @@ bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth);  /* zeros from outside of */
 bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place, uint32_t depth); /* loops deeper than that */
 
+/* Whether what has these stages (-1: all) is of this one. */
+static inline bool dt_certplan_on(int64_t stage, int64_t to, uint32_t here)
+{
+    return stage < 0 || (here >= stage && here <= to);
+}
+
 /* plan.c */
 bool dt_certplan_begin(PlanWalk *walk);                                /* ENTRY */
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame);              /* its results are where they belong */
@@ -164,7 +173,8 @@ bool dt_certplan_enter(PlanWalk *walk, uint32_t entry); /* before and after an e
 bool dt_certplan_leave(PlanWalk *walk, uint32_t entry);
 bool dt_certplan_uses(PlanWalk *walk, int store, bool written);                    /* the piece reads or writes its slot */
 void dt_certplan_needs(PlanWalk *walk, const char *name);                          /* ... reads that of its prologue */
-void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type); /* to a result */
+void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type,
+                      bool adds); /* to a result; false: sets it */
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place);
 bool dt_certplan_has_called(const PlanWalk *walk);
 bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place, uint32_t *ret_sum,
@@ -172,6 +182,7 @@ bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace
 bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item);               /* CALL of a schedule */
 bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const CertEntry *of); /* what does the same */
 bool dt_certplan_queues(PlanWalk *walk);                                           /* all stages together */
 
 /* plan_comm.c: whether the instruction does the op between these places. */

@@ -15,6 +15,7 @@ typedef struct Adds {
     uint32_t sum;
     int store;
     const CertType *type;
+    bool adds; /* false: it sets it */
 } Adds;
 
 /* A slot that a piece reads or writes, or (name) a result of the stage's prologue that it reads. */
@@ -22,6 +23,7 @@ typedef struct Uses {
     int store;
     bool written;
     const char *name;
+    PlanPlace place;
 } Uses;
 
 typedef struct Piece {
@@ -33,10 +35,14 @@ typedef struct Piece {
 } Piece;
 
 typedef struct Action {
-    uint8_t kind; /* DT_SCHED_CALL, or 128 + DtPlanInstKind */
-    uint32_t index, micro, slot[DT_PLAN_N_SLOTS];
+    uint32_t kind : 8, index : 24; /* DT_SCHED_CALL of an entry, or 128 + DtPlanInstKind of a channel */
+    uint32_t micro;
+    uint16_t slot[DT_PLAN_N_SLOTS];
 } Action;
-typedef DT_VEC(Action) Actions;
+typedef struct Actions { /* at NULL: they are only counted */
+    Action *at;
+    uint32_t n;
+} Actions;
 
 enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MOST_ACTIONS = 1 << 24 };
 
@@ -51,7 +57,8 @@ struct PlanPipe {
     DT_VEC(int) slots;       /* stores with slots in it */
     uint8_t *shared;         /* by metric */
     int *carries;            /* by channel: the store that receives, -1: not known */
-    PlanPlace *places;       /* of stores with slots, by number: on their stage */
+    int32_t *places;         /* of stores with slots, by stage: the register of the slot, 0: there is one */
+    Piece **by_entry;        /* by plan entry */
     Queue *queues;           /* by channel */
     int32_t **held;          /* by store, by slot: the micro-batch that is there */
     uint32_t n_slots;
@@ -71,6 +78,7 @@ static struct PlanPipe *pipe_of(PlanWalk *walk)
         return walk->pipe;
     struct PlanPipe *pipe = walk->pipe = DT_NEW(walk->arena, struct PlanPipe);
     pipe->shared = DT_NEW_ARRAY(walk->arena, uint8_t, walk->plan->n_metrics + 1);
+    pipe->by_entry = DT_NEW_ARRAY(walk->arena, Piece *, walk->plan->n_entries + 1);
     pipe->carries = DT_NEW_ARRAY(walk->arena, int, walk->plan->n_channels + 1);
     memset(pipe->carries, 0xff, (walk->plan->n_channels + 1) * sizeof *pipe->carries);
     return pipe;
@@ -84,6 +92,7 @@ bool dt_certplan_enter(PlanWalk *walk, uint32_t entry)
     pipe->now = DT_NEW(walk->arena, Piece);
     *pipe->now = (Piece){.stage = walk->stage, .entry = entry};
     DT_PUSH(walk->arena, pipe->pieces, pipe->now);
+    pipe->by_entry[entry] = pipe->now;
     pipe->called.n = pipe->slots.n = 0;
     memset(pipe->shared, 0, walk->plan->n_metrics);
     walk->count[0] = n_micro(walk);
@@ -96,19 +105,20 @@ bool dt_certplan_uses(PlanWalk *walk, int store, bool written)
 {
     if (!pipelined(walk))
         return dt_certplan_fail(walk, "a slot without a pipeline");
-    DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){store, written, NULL}));
+    DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){store, written, NULL, walk->stores[store]}));
     return true;
 }
 
 void dt_certplan_needs(PlanWalk *walk, const char *name)
 {
     if (pipelined(walk))
-        DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){-1, false, name}));
+        DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){.store = -1, .name = name}));
 }
 
-void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type)
+void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type,
+                      bool adds)
 {
-    DT_PUSH(walk->arena, walk->pipe->now->adds, ((Adds){*place, sum, store, type}));
+    DT_PUSH(walk->arena, walk->pipe->now->adds, ((Adds){*place, sum, store, type, adds}));
 }
 
 /* Slots are written only where a result goes. */
@@ -130,17 +140,17 @@ bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place)
 bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
 {
     struct PlanPipe *pipe = walk->pipe;
-    Piece *piece = NULL;
-    for (uint32_t i = 0; pipe && i < pipe->pieces.n; i++)
-        if (pipe->pieces.at[i]->stage == walk->stage && pipe->pieces.at[i]->entry == item->body)
-            piece = pipe->pieces.at[i];
-    if (!piece || !piece->of)
+    Piece *piece = pipe ? pipe->by_entry[item->body] : NULL;
+    if (!piece || !piece->of || piece->stage != walk->stage)
         return dt_certplan_fail(walk, "a schedule calls what is no piece of its stage");
     for (uint32_t f = 0; f < walk->entries.n; f++)
         if (!dt_certplan_finish(walk, walk->entries.at[f]))
             return false;
     for (uint32_t i = 0; i < piece->adds.n; i++)
-        if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth))
+        if (!piece->adds.at[i].adds) { /* what it sets may be summed, as zeros that were added to may */
+            dt_certplan_spoil(walk, &piece->adds.at[i].place, false);
+            dt_certplan_hold(walk, PLAN_ZERO, &piece->adds.at[i].place);
+        } else if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth))
             return dt_certplan_fail(walk, "%s adds to what is not zero", piece->of->name);
     for (uint32_t i = 0; i < piece->uses.n; i++) {
         const Uses *uses = &piece->uses.at[i];
@@ -209,6 +219,18 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
     return dt_certplan_fail(walk, "a sum over stages is of no scalar");
 }
 
+/* What a stage of a class receives from another one of it, or from before it. */
+static int64_t source_of(const CertStore *store, uint32_t from)
+{
+    return store->within >= 0 && from >= store->stage && from <= store->to ? store->within : store->of;
+}
+
+static bool has_stage(const PlanWalk *walk, int64_t store, uint32_t stage)
+{
+    const CertStore *at = &walk->program->stores.at[store];
+    return dt_certplan_on(at->stage, at->to, stage);
+}
+
 bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
@@ -219,9 +241,9 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     const CertStore *to = &walk->program->stores.at[number];
     const DtPlanChannel *channel = &plan->channels[inst->ref];
     const DtPlanArg *args = &plan->args[inst->first_arg];
-    int store = sends ? to->of : (int)number;
-    if (!is(to->kind, "channel") || to->of < 0 || walk->program->stores.at[to->of].stage != (int)channel->from ||
-        to->stage != (int)channel->to || (sends ? channel->from : channel->to) != walk->stage)
+    int64_t source = source_of(to, channel->from), store = sends ? source : (int64_t)number;
+    if (!is(to->kind, "channel") || source < 0 || !has_stage(walk, source, channel->from) ||
+        !has_stage(walk, (int64_t)number, channel->to) || (sends ? channel->from : channel->to) != walk->stage)
         return dt_certplan_fail(walk, "channel %u does not carry %s", inst->ref, to->path);
     PlanPlace *place = &walk->stores[store], have, micro = {.bytes = 0}, tag;
     dt_certplan_arg(walk, &args[0], &have);
@@ -238,7 +260,7 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     if (walk->pipe->carries[inst->ref] >= 0 && walk->pipe->carries[inst->ref] != (int)number)
         return dt_certplan_fail(walk, "channel %u carries two values", inst->ref);
     walk->pipe->carries[inst->ref] = (int)number;
-    DT_PUSH(walk->arena, walk->pipe->slots, store);
+    DT_PUSH(walk->arena, walk->pipe->slots, (int)store);
     return true;
 }
 
@@ -262,6 +284,21 @@ static bool apart(const PlanPlace *a, const PlanPlace *b)
         hull_b = b->reg[g] ? INT64_MAX / 4 : hull_b;
     }
     return d >= hull_a || -d >= hull_b;
+}
+
+/* Number of a store on a stage among all of all stages. */
+static uint32_t place_of(const PlanWalk *walk, int64_t store, uint32_t stage)
+{
+    const CertStore *at = &walk->program->stores.at[store];
+    return at->place + (at->stage < 0 ? 0 : stage - (uint32_t)at->stage);
+}
+
+static int32_t slot_reg(const PlanPlace *place)
+{
+    int32_t reg = 0;
+    for (int32_t g = DT_PLAN_REG_SLOTS; g < DT_PLAN_ARG_REGS; g++)
+        reg = place->reg[g] ? g : reg;
+    return reg;
 }
 
 static bool has_apart(PlanWalk *walk)
@@ -315,18 +352,43 @@ bool dt_certplan_leave(PlanWalk *walk, uint32_t entry)
         return true;
     struct PlanPipe *pipe = walk->pipe;
     if (!pipe->places)
-        pipe->places = DT_NEW_ARRAY(walk->arena, PlanPlace, walk->program->stores.n + 1);
+        pipe->places = DT_NEW_ARRAY(walk->arena, int32_t, walk->program->n_places + 1);
     if (!pipe->called.n) {
         pipe->now->of = walk->entries.n ? walk->entries.at[0]->entry : NULL;
         return true;
     }
     sort_slots(pipe);
     for (uint32_t i = 0; i < pipe->slots.n; i++)
-        pipe->places[pipe->slots.at[i]] = walk->stores[pipe->slots.at[i]];
+        pipe->places[place_of(walk, pipe->slots.at[i], walk->stage)] = slot_reg(&walk->stores[pipe->slots.at[i]]);
     return has_apart(walk) && has_results(walk);
 }
 
+bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const CertEntry *of)
+{
+    const Piece *other = walk->pipe->by_entry[before];
+    if (!other || other->of != of)
+        return false;
+    Piece *piece = DT_NEW(walk->arena, Piece);
+    *piece = *other;
+    piece->stage = walk->stage;
+    piece->entry = entry;
+    piece->ran = NULL;
+    for (uint32_t i = 0; i < piece->uses.n; i++)
+        if (piece->uses.at[i].store >= 0)
+            walk->stores[piece->uses.at[i].store] = piece->uses.at[i].place;
+    DT_PUSH(walk->arena, walk->pipe->pieces, piece);
+    walk->pipe->by_entry[entry] = piece;
+    return true;
+}
+
 /* ---- all stages together ---- */
+
+static void add_action(Actions *actions, Action action)
+{
+    if (actions->at)
+        actions->at[actions->n] = action;
+    actions->n++;
+}
 
 static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, Actions *actions)
 {
@@ -335,7 +397,7 @@ static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, 
         const DtPlanSchedule *item = &plan->schedule[i];
         Action action = {.micro = (uint32_t)reg[0]};
         for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
-            action.slot[g] = (uint32_t)reg[DT_PLAN_REG_SLOTS + g];
+            action.slot[g] = (uint16_t)reg[DT_PLAN_REG_SLOTS + g];
         if (actions->n > MOST_ACTIONS)
             return dt_certplan_fail(walk, "the schedule has more than %d actions", MOST_ACTIONS);
         if (item->kind == DT_SCHED_SET) {
@@ -345,8 +407,8 @@ static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, 
                 walk->pipe->n_slots = (uint32_t)item->count;
         } else if (item->kind == DT_SCHED_CALL) {
             action.kind = DT_SCHED_CALL;
-            action.index = item->body;
-            DT_PUSH(walk->arena, *actions, action);
+            action.index = item->body & 0xffffff;
+            add_action(actions, action);
         } else if (item->kind == DT_SCHED_LOOP) {
             uint32_t end = dt_certplan_end(plan, i);
             for (int64_t k = 0; k < item->count; k++) {
@@ -362,27 +424,24 @@ static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, 
                 const DtPlanInst *inst = &plan->insts[body->first_inst + k];
                 if (inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV)
                     continue;
-                action.kind = (uint8_t)(128 + inst->kind);
-                action.index = inst->ref;
-                DT_PUSH(walk->arena, *actions, action);
+                action.kind = (128u + inst->kind) & 255;
+                action.index = inst->ref & 0xffffff;
+                add_action(actions, action);
             }
         }
     }
     return true;
 }
 
-static int32_t *slot_of(PlanWalk *walk, int store, const Action *action)
+static int32_t *slot_of(PlanWalk *walk, int64_t store, uint32_t stage, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
-    uint32_t slot = 0;
-    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
-        if (pipe->places[store].reg[DT_PLAN_REG_SLOTS + g])
-            slot = action->slot[g];
-    if (!pipe->held[store]) {
-        pipe->held[store] = DT_NEW_ARRAY(walk->arena, int32_t, pipe->n_slots + 1);
-        memset(pipe->held[store], 0xff, (pipe->n_slots + 1) * sizeof(int32_t));
+    uint32_t place = place_of(walk, store, stage);
+    if (!pipe->held[place]) {
+        pipe->held[place] = DT_NEW_ARRAY(walk->arena, int32_t, pipe->n_slots + 1);
+        memset(pipe->held[place], 0xff, (pipe->n_slots + 1) * sizeof(int32_t));
     }
-    return &pipe->held[store][slot];
+    return &pipe->held[place][pipe->places[place] ? action->slot[pipe->places[place] - DT_PLAN_REG_SLOTS] : 0];
 }
 
 static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
@@ -391,13 +450,13 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
         const Uses *uses = &piece->uses.at[i];
         if (uses->name || uses->written)
             continue;
-        if (*slot_of(walk, uses->store, action) != (int32_t)action->micro)
+        if (*slot_of(walk, uses->store, piece->stage, action) != (int32_t)action->micro)
             return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another", piece->of->name, action->micro,
                                     walk->program->stores.at[uses->store].path);
     }
     for (uint32_t i = 0; i < piece->uses.n; i++)
         if (piece->uses.at[i].written)
-            *slot_of(walk, piece->uses.at[i].store, action) = (int32_t)action->micro;
+            *slot_of(walk, piece->uses.at[i].store, piece->stage, action) = (int32_t)action->micro;
     if (!piece->ran)
         piece->ran = DT_NEW_ARRAY(walk->arena, uint8_t, n_micro(walk));
     if (action->micro >= n_micro(walk) || piece->ran[action->micro]++)
@@ -410,10 +469,8 @@ static int run_action(PlanWalk *walk, uint32_t stage, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
     if (action->kind == DT_SCHED_CALL) {
-        for (uint32_t i = 0; i < pipe->pieces.n; i++)
-            if (pipe->pieces.at[i]->stage == stage && pipe->pieces.at[i]->entry == action->index)
-                return run_piece(walk, pipe->pieces.at[i], action) ? 1 : -1;
-        return -1;
+        Piece *piece = pipe->by_entry[action->index];
+        return piece && piece->stage == stage && run_piece(walk, piece, action) ? 1 : -1;
     }
     const DtPlanChannel *channel = &walk->plan->channels[action->index];
     Queue *queue = &pipe->queues[action->index];
@@ -424,7 +481,7 @@ static int run_action(PlanWalk *walk, uint32_t stage, const Action *action)
     if (action->kind == SENDS) {
         if (queue->n == channel->slots)
             return 0;
-        if (*slot_of(walk, walk->program->stores.at[to].of, action) != (int32_t)action->micro)
+        if (*slot_of(walk, source_of(&walk->program->stores.at[to], channel->from), stage, action) != (int32_t)action->micro)
             return dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", path, action->micro) ? 1 : -1;
         queue->micro[(queue->first + queue->n++) % channel->slots] = action->micro;
         return 1;
@@ -436,7 +493,7 @@ static int run_action(PlanWalk *walk, uint32_t stage, const Action *action)
                                 action->micro) ? 1 : -1;
     queue->first = (queue->first + 1) % channel->slots;
     queue->n--;
-    *slot_of(walk, to, action) = (int32_t)action->micro;
+    *slot_of(walk, to, stage, action) = (int32_t)action->micro;
     return 1;
 }
 
@@ -450,13 +507,17 @@ static bool run_stages(PlanWalk *walk, const char *name)
     for (uint32_t s = 0; s < n; s++)
         for (uint32_t i = 0; i < plan->n_entries; i++) {
             const DtPlanEntry *entry = &plan->entries[i];
-            int64_t reg[DT_PLAN_REGS] = {0};
-            if (dt_plan_on_stage(entry->stage, s) && is(dt_plan_str(plan, entry->name), name) &&
-                !run_items(walk, entry->first, entry->first + entry->count, reg, &actions[s]))
-                return false;
+            if (!dt_plan_on_stage(entry->stage, s) || !is(dt_plan_str(plan, entry->name), name))
+                continue;
+            for (int round = 0; round < 2; round++) {
+                int64_t reg[DT_PLAN_REGS] = {0};
+                actions[s] = (Actions){.at = round ? DT_NEW_ARRAY(walk->arena, Action, actions[s].n + 1) : NULL};
+                if (!run_items(walk, entry->first, entry->first + entry->count, reg, &actions[s]))
+                    return false;
+            }
         }
     pipe->queues = DT_NEW_ARRAY(walk->arena, Queue, plan->n_channels + 1);
-    pipe->held = DT_NEW_ARRAY(walk->arena, int32_t *, walk->program->stores.n + 1);
+    pipe->held = DT_NEW_ARRAY(walk->arena, int32_t *, walk->program->n_places + 1);
     for (bool moved = true; moved && done < n;) {
         moved = false;
         done = 0;
@@ -482,16 +543,21 @@ static bool ran_all(PlanWalk *walk, const char *run, const char *name)
 {
     for (uint32_t e = 0; e < walk->program->entries.n; e++) {
         const CertEntry *entry = &walk->program->entries.at[e];
-        const Piece *piece = NULL;
         size_t len = strlen(run);
+        int64_t n = 0;
         if (strncmp(entry->name, run, len) != 0 || entry->name[len] != '.' || strstr(entry->name, ".prologue"))
             continue;
-        for (uint32_t i = 0; i < walk->pipe->pieces.n && !piece; i++)
-            if (walk->pipe->pieces.at[i]->of == entry && walk->pipe->pieces.at[i]->ran)
-                piece = walk->pipe->pieces.at[i];
-        for (uint32_t m = 0; m < (is(run, "predict") ? 1 : n_micro(walk)); m++)
-            if (!piece || !piece->ran[m])
-                return dt_certplan_fail(walk, "`%s` does not run %s of micro-batch %u", name, entry->name, m);
+        for (uint32_t i = 0; i < walk->pipe->pieces.n; i++) {
+            const Piece *piece = walk->pipe->pieces.at[i];
+            if (piece->of != entry || !piece->ran)
+                continue;
+            n++;
+            for (uint32_t m = 0; m < (is(run, "predict") ? 1 : n_micro(walk)); m++)
+                if (!piece->ran[m])
+                    return dt_certplan_fail(walk, "`%s` does not run %s of micro-batch %u", name, entry->name, m);
+        }
+        if (n != entry->to - entry->stage + 1)
+            return dt_certplan_fail(walk, "`%s` runs %s on %lld stages", name, entry->name, (long long)n);
     }
     return true;
 }

@@ -104,7 +104,7 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
     if (!op)
         return frame->kind == PLAN_CALL && dt_certplan_is_inline(frame->outer, frame->op->in[value]);
     if (is_one_of(op, "const") || is_one_of(op, "iota"))
-        return true;
+        return !op->types[0]->rank || !op->types[0]->axes[0].n || !op->types[0]->axes[0].zigzag;
     if (!is_map(op))
         return false;
     for (uint32_t i = 0; i < op->n_in; i++)

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* planmutants PLAN FINAL.ir SEED COUNT [KEEP]: the plan certificate against single faults in a plan's records.
+ *
+ * For each kind of fault, COUNT mutants that the plan's reader still takes go to the certificate. Instructions that are
+ * dropped, doubled or swapped take their notes along: such a plan is what a wrong compiler would write. A line per kind
+ * says how many were rejected and how many were accepted; the latter are written to KEEP-KIND-N.plan, to be run.
+ * 1 if the plan itself does not hold. */
+#include "base/file.h"
+#include "plan/read.h"
+#include "plan_fixture.h"
+#include "verify/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX = 1 << 28, TRIES = 60 };
+
+static DtPlan plan;          /* as read */
+static const uint8_t *bytes; /* of the file */
+static uint8_t *copy;        /* of them, to be changed */
+static DtCertSpan *spans;    /* by instruction: its note */
+static uint64_t state;
+
+static uint32_t below(uint64_t n)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return n ? (uint32_t)((state >> 33) % n) : 0;
+}
+
+#define RECORD(field, type, index) ((type *)(void *)(copy + ((const uint8_t *)plan.field - bytes)) + (index))
+
+static DtPlanArg *any_arg(DtPlanArgKind kind)
+{
+    for (int i = 0; i < 200; i++) {
+        uint32_t at = below(plan.n_args);
+        if (plan.args[at].kind == kind)
+            return RECORD(args, DtPlanArg, at);
+    }
+    return NULL;
+}
+
+static DtPlanInst *any_inst(uint32_t first, uint32_t last)
+{
+    uint32_t start = below(plan.n_insts);
+    for (uint32_t i = 0; i < plan.n_insts; i++) {
+        uint32_t at = (start + i) % plan.n_insts;
+        if (plan.insts[at].kind >= first && plan.insts[at].kind <= last)
+            return RECORD(insts, DtPlanInst, at);
+    }
+    return NULL;
+}
+
+static bool change(int64_t *at)
+{
+    int64_t old = *at;
+    *at = below(3) == 0 ? 0 : below(2) ? old * 2 : old + (old ? old : 64) * (below(2) ? 1 : -1);
+    return *at != old;
+}
+
+/* ---- kinds ---- */
+
+static bool offset(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);
+    static const int64_t steps[] = {64, -64, 4, -4, 128, 1024, -1024, 4096};
+    return arg && (arg->base += steps[below(8)], true);
+}
+
+static bool reuse(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_ADDRESS), *other = any_arg(DT_ARG_ADDRESS);
+    if (!arg || !arg->written || !other || other->arena != arg->arena || other->base == arg->base)
+        return false;
+    arg->base = other->base;
+    return true;
+}
+
+static bool stride(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);
+    uint32_t r = below(DT_PLAN_REG_SLOTS);
+    return arg && arg->reg[r] && change(&arg->reg[r]);
+}
+
+static bool length(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);
+    return arg && (arg->bytes += below(2) ? 64 : -4, true);
+}
+
+static bool coordinate(void)
+{
+    DtPlanArg *arg = any_arg(below(2) ? DT_ARG_ADDRESS : DT_ARG_INTEGER);
+    uint32_t c = below(2);
+    if (arg && arg->coord[c] && below(3) == 0 && plan.n_mesh > 1)
+        return arg->coord_axis[c] = (uint8_t)((arg->coord_axis[c] + 1u) % plan.n_mesh), true;
+    return arg && arg->coord[c] && change(&arg->coord[c]);
+}
+
+static bool slot(void)
+{
+    if (below(2)) {
+        DtPlanArg *arg = any_arg(DT_ARG_ADDRESS);
+        uint32_t r = DT_PLAN_REG_SLOTS + below(DT_PLAN_N_SLOTS);
+        return arg && arg->reg[r] && change(&arg->reg[r]);
+    }
+    DtPlanSchedule *item = RECORD(schedule, DtPlanSchedule, below(plan.n_schedule));
+    if (item->kind != DT_SCHED_SET)
+        return false;
+    if (item->count > 1 && below(2))
+        item->count--;
+    else
+        item->first += below(2) ? 1 : -1;
+    return true;
+}
+
+static bool peer(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_SEND, DT_INST_RECV);
+    uint32_t other = below(plan.n_channels);
+    return inst && other != inst->ref && (inst->ref = other, true);
+}
+
+/* The note of an instruction that is there once. */
+static bool has_note(uint32_t inst) { return spans[inst].count == 1 && spans[inst].end > spans[inst].first; }
+
+static void cut_note(uint32_t from, uint32_t to)
+{
+    uint8_t *notes = copy + ((const uint8_t *)plan.blob - bytes) + plan.logical->notes;
+    for (uint32_t i = 0; i < plan.n_notes; i++) {
+        DtPlanNote *note = RECORD(notes, DtPlanNote, i);
+        if (from < note->first || to > note->first + note->count)
+            continue;
+        memmove(notes + from, notes + to, note->first + note->count - to);
+        note->count -= to - from;
+    }
+}
+
+static const DtPlanBody *body_of(uint32_t inst, uint32_t *ret_body)
+{
+    for (uint32_t b = 0; b < plan.n_bodies; b++)
+        if (inst >= plan.bodies[b].first_inst && inst < plan.bodies[b].first_inst + plan.bodies[b].n_insts) {
+            *ret_body = b;
+            return &plan.bodies[b];
+        }
+    return NULL;
+}
+
+static bool drop(void)
+{
+    uint32_t at = below(plan.n_insts), b;
+    const DtPlanBody *body = body_of(at, &b);
+    bool silent = plan.insts[at].kind == DT_INST_ZERO || plan.insts[at].kind == DT_INST_READ;
+    if (!body || body->n_insts < 2 || (!silent && !has_note(at)))
+        return false;
+    uint32_t last = body->first_inst + body->n_insts - 1;
+    memmove(RECORD(insts, DtPlanInst, at), RECORD(insts, DtPlanInst, at + 1), (last - at) * sizeof(DtPlanInst));
+    RECORD(bodies, DtPlanBody, b)->n_insts--;
+    if (!silent)
+        cut_note(spans[at].first, spans[at].end);
+    return true;
+}
+
+/* The one after it is done as this one again. */
+static bool doubled(void)
+{
+    uint32_t at = below(plan.n_insts - 1), b;
+    const DtPlanBody *body = body_of(at, &b);
+    if (!body || at + 1 >= body->first_inst + body->n_insts || !has_note(at) || !has_note(at + 1) ||
+        spans[at].end != spans[at + 1].first)
+        return false;
+    uint32_t mine = spans[at].end - spans[at].first, theirs = spans[at + 1].end - spans[at + 1].first;
+    uint8_t *notes = copy + ((const uint8_t *)plan.blob - bytes) + plan.logical->notes;
+    if (mine > theirs)
+        return false;
+    *RECORD(insts, DtPlanInst, at + 1) = plan.insts[at];
+    memcpy(notes + spans[at + 1].first, notes + spans[at].first, mine);
+    cut_note(spans[at + 1].first + mine, spans[at + 1].end);
+    return true;
+}
+
+static bool swap(void)
+{
+    uint32_t at = below(plan.n_insts - 1), b;
+    const DtPlanBody *body = body_of(at, &b);
+    if (!body || at + 1 >= body->first_inst + body->n_insts || !has_note(at) || !has_note(at + 1) ||
+        spans[at].end != spans[at + 1].first)
+        return false;
+    uint8_t *notes = copy + ((const uint8_t *)plan.blob - bytes) + plan.logical->notes, kept[4096];
+    uint32_t mine = spans[at].end - spans[at].first, theirs = spans[at + 1].end - spans[at + 1].first;
+    if (mine > sizeof kept)
+        return false;
+    memcpy(kept, notes + spans[at].first, mine);
+    memmove(notes + spans[at].first, notes + spans[at + 1].first, theirs);
+    memcpy(notes + spans[at].first + theirs, kept, mine);
+    *RECORD(insts, DtPlanInst, at) = plan.insts[at + 1];
+    *RECORD(insts, DtPlanInst, at + 1) = plan.insts[at];
+    return true;
+}
+
+static bool group(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_ALL_REDUCE, DT_INST_SHIFT_BACK);
+    uint32_t other = below(plan.n_groups);
+    if (inst && below(3) == 0 && plan.n_groups > 0) {
+        DtPlanGroup *record = RECORD(groups, DtPlanGroup, inst->ref);
+        record->mask = 1u << below(plan.n_mesh);
+        record->size = plan.mesh[__builtin_ctz(record->mask)].size;
+        return record->mask != plan.groups[inst->ref].mask && !(record->stages = 0);
+    }
+    return inst && other != inst->ref && (inst->ref = other, true);
+}
+
+static bool count(void)
+{
+    DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
+    return inst->count > 1 && (inst->count = below(2) ? inst->count / 2 : inst->count - 1, true);
+}
+
+static bool reduce(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_ALL_REDUCE, DT_INST_REDUCE_SCATTER);
+    return inst && inst->kind != DT_INST_ALL_GATHER && (inst->reduce = (uint16_t)((inst->reduce + 1 + below(2)) % 3), true);
+}
+
+static bool dtype(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_ALL_REDUCE, DT_INST_RECV);
+    return inst && (inst->dtype = (uint16_t)((inst->dtype + 1 + below(8)) % 10), true);
+}
+
+static bool blocks(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_ALL_GATHER, DT_INST_ALL_TO_ALL);
+    if (!inst)
+        return false;
+    if (below(2))
+        return plan.n_blocks && (inst->blocks = below(plan.n_blocks + 1), true);
+    if (!inst->blocks)
+        return false;
+    DtPlanBlocks *record = RECORD(blocks, DtPlanBlocks, inst->blocks - 1);
+    uint32_t d = below(record->n_dims ? record->n_dims : 1), c = below(2);
+    int64_t *const fields[] = {&record->to[d], &record->from[d], &record->to_coord[c], &record->from_coord[c]};
+    int64_t *field = fields[below(4)];
+    return *field && change(field);
+}
+
+static bool product(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_GEMM, DT_INST_GEMM);
+    uint32_t other = below(plan.n_gemms);
+    if (!inst)
+        return false;
+    if (below(2))
+        return other != inst->ref && (inst->ref = other, true);
+    DtPlanGemm *gemm = RECORD(gemms, DtPlanGemm, inst->ref);
+    int64_t *const strides[] = {&gemm->a_row, &gemm->a_col, &gemm->b_row, &gemm->b_col, &gemm->c_row, &gemm->a_batch[0]};
+    int64_t *field = strides[below(6)];
+    return *field && change(field);
+}
+
+static bool accumulate(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_GEMM, DT_INST_GEMM);
+    return inst && (RECORD(gemms, DtPlanGemm, inst->ref)->accumulate ^= 1u, true);
+}
+
+static bool kernel(void)
+{
+    DtPlanInst *inst = any_inst(DT_INST_KERNEL, DT_INST_KERNEL);
+    uint32_t other = below(plan.n_kernels);
+    if (!inst || other == inst->ref || plan.kernels[other].n_pointers != plan.kernels[inst->ref].n_pointers ||
+        plan.kernels[other].n_integers != plan.kernels[inst->ref].n_integers ||
+        strcmp(dt_plan_str(&plan, plan.kernels[other].name), dt_plan_str(&plan, plan.kernels[inst->ref].name)) == 0)
+        return false;
+    inst->ref = other;
+    return true;
+}
+
+static bool operands(void)
+{
+    DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
+    if (inst->n_args < 2)
+        return false;
+    uint32_t a = inst->first_arg + below(inst->n_args), b = inst->first_arg + below(inst->n_args);
+    DtPlanArg *x = RECORD(args, DtPlanArg, a), *y = RECORD(args, DtPlanArg, b), kept = *x;
+    if (x->kind != y->kind || x->written != y->written || memcmp(x, y, sizeof *x) == 0)
+        return false;
+    *x = *y;
+    *y = kept;
+    return true;
+}
+
+static bool store(void)
+{
+    uint32_t a = below(plan.n_stores), b = below(plan.n_stores);
+    DtPlanStore *x = RECORD(stores, DtPlanStore, a);
+    if (plan.stores[a].arena != plan.stores[b].arena || plan.stores[a].offset == plan.stores[b].offset)
+        return false;
+    x->offset = plan.stores[b].offset;
+    return true;
+}
+
+static bool loop(void)
+{
+    DtPlanSchedule *item = RECORD(schedule, DtPlanSchedule, below(plan.n_schedule));
+    if (item->kind != DT_SCHED_LOOP || item->count < 2)
+        return false;
+    if (below(2))
+        item->count--;
+    else
+        item->first += item->step, item->count--;
+    return true;
+}
+
+static bool actions(void)
+{
+    uint32_t at = below(plan.n_schedule - 1);
+    DtPlanSchedule *item = RECORD(schedule, DtPlanSchedule, at), kept = item[0];
+    if (item[0].kind == DT_SCHED_LOOP || item[0].kind == DT_SCHED_END || item[1].kind == DT_SCHED_LOOP ||
+        item[1].kind == DT_SCHED_END || memcmp(&item[0], &item[1], sizeof kept) == 0)
+        return false;
+    item[0] = item[1];
+    item[1] = kept;
+    return true;
+}
+
+static bool channel(void)
+{
+    if (!plan.n_channels)
+        return false;
+    DtPlanChannel *at = RECORD(channels, DtPlanChannel, below(plan.n_channels));
+    if (at->slots > 1 && below(2))
+        at->slots--;
+    else
+        at->to = (at->to + 1) % dt_plan_stages(&plan);
+    return true;
+}
+
+static bool integer(void)
+{
+    DtPlanArg *arg = any_arg(DT_ARG_INTEGER);
+    uint32_t r = below(DT_PLAN_ARG_REGS);
+    return arg && (below(2) && arg->reg[r] ? change(&arg->reg[r]) : (arg->base += below(2) ? 1 : -1, true));
+}
+
+static bool metric(void)
+{
+    DtPlanMetric *at = RECORD(metrics, DtPlanMetric, below(plan.n_metrics));
+    return (at->offset += below(2) ? 64 : -64, true);
+}
+
+static const struct { const char *name; bool (*make)(void); } kinds[] = {
+    {"offset", offset}, {"reuse", reuse}, {"stride", stride}, {"length", length}, {"coordinate", coordinate},
+    {"slot", slot}, {"peer", peer}, {"drop", drop}, {"double", doubled}, {"swap", swap}, {"group", group},
+    {"count", count}, {"reduce", reduce}, {"dtype", dtype}, {"blocks", blocks}, {"product", product},
+    {"accumulate", accumulate}, {"kernel", kernel}, {"operands", operands}, {"store", store}, {"loop", loop},
+    {"actions", actions}, {"channel", channel}, {"integer", integer}, {"metric", metric}};
+
+/* Whether the certificate rejects what lies in copy; false with *ret_read false: the reader refuses it already. */
+static bool rejects(size_t len, const char *final, bool *ret_read)
+{
+    DtPlan mutant;
+    DtText problem = {0};
+    fixture_repair(copy, len);
+    DtStatus status = dt_read_bytes(copy, len, &mutant);
+    *ret_read = dt_status_ok(&status);
+    if (!*ret_read)
+        return false;
+    DtArena *arena = dt_arena_new();
+    bool rejected = !dt_certplan_prove(arena, &mutant, final, &problem);
+    dt_text_free(&problem);
+    dt_arena_free(arena);
+    return rejected;
+}
+
+static void try_kind(size_t kind, size_t len, const char *final, uint32_t wanted, const char *keep)
+{
+    uint32_t rejected = 0, accepted = 0, refused = 0;
+    for (uint32_t i = 0; i < wanted * TRIES && rejected + accepted < wanted; i++) {
+        bool read;
+        memcpy(copy, bytes, len);
+        if (!kinds[kind].make() || memcmp(copy, bytes, len) == 0)
+            continue;
+        bool bad = rejects(len, final, &read);
+        refused += !read;
+        rejected += bad;
+        if (bad || !read)
+            continue;
+        char path[512];
+        snprintf(path, sizeof path, "%s-%s-%u.plan", keep ? keep : "", kinds[kind].name, accepted++);
+        if (keep)
+            (void)dt_file_write(path, copy, len);
+    }
+    printf("%s rejected %u accepted %u unreadable %u\n", kinds[kind].name, rejected, accepted, refused);
+}
+
+int main(int argc, char **argv)
+{
+    DtArena *arena = dt_arena_new();
+    char *file, *final;
+    size_t len, text_len;
+    DtText problem = {0};
+    if (argc < 5)
+        return 2;
+    DtStatus status = dt_file_read(arena, argv[1], MAX, &file, &len);
+    if (dt_status_ok(&status))
+        status = dt_file_read(arena, argv[2], MAX, &final, &text_len);
+    bytes = (const uint8_t *)file;
+    if (dt_status_ok(&status))
+        status = dt_read_bytes(bytes, len, &plan);
+    if (!dt_status_ok(&status)) {
+        fprintf(stderr, "planmutants: %s\n", status.message);
+        return 1;
+    }
+    copy = dt_arena_alloc(arena, len);
+    spans = DT_NEW_ARRAY(arena, DtCertSpan, plan.n_insts + 1);
+    if (!dt_certplan_trace(arena, &plan, final, spans, &problem)) {
+        printf("fails: %s\n", problem.at);
+        return 1;
+    }
+    state = strtoull(argv[3], NULL, 10);
+    for (size_t k = 0; k < DT_COUNT(kinds); k++)
+        try_kind(k, len, final, (uint32_t)strtoul(argv[4], NULL, 10), argc > 5 ? argv[5] : NULL);
+    dt_text_free(&problem);
+    dt_arena_free(arena);
+    return 0;
+}

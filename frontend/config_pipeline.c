@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pipeline line against the program: which loops it names, and whether they make enough pieces.
  *
- * The loops that can be cut are those that no other loop surrounds, in whatever model or layer they are
- * written. Such a loop is known by its path, the labels of the instances around it and its own
- * (`encoder.h`). A line names it by that path, by any end of it (`h`) or by its dim, as long as no other
- * loop is meant too; the line then gets the whole path, which the loop has when calls are inlined. */
+ * The loops that can be cut are those that no other loop surrounds, in whatever model or layer they
+ * are written. Such a loop is known by its path, the labels of the instances around it and its own
+ * (`encoder.h`). A line names it by that path, by any end of it (`h`) or by its dim, as long as no
+ * other loop is meant too; the line then gets the whole path, which the loop has when calls are
+ * inlined. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -48,7 +49,8 @@ static void add_loop(Check *c, Loop loop)
     DT_PUSH(c->host->arena, c->loops, loop);
 }
 
-static void list_loops(Check *c, const DtFunc *func, const char *prefix, const char *around, int depth)
+static void list_loops(Check *c, const DtFunc *func, const char *prefix, const char *around,
+                       int depth)
 {
     for (uint32_t i = 0; depth < DEEPEST && i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
@@ -148,7 +150,8 @@ static const Loop *resolve(const Check *c, const char *name)
         DtDiag *d = dt_diag_report(c->host->diags, E0601, span_of(c, name),
                                    "loop `%s` stands inside of loop `%s`", found.at[0].path,
                                    found.at[0].around);
-        dt_diag_note(d, "a pipeline is cut between iterations of loops that no other one surrounds");
+        dt_diag_note(d,
+                     "a pipeline is cut between iterations of loops that no other one surrounds");
         dt_diag_help(d, "write `pipeline %s on %s`", found.at[0].around, c->line->on);
         return NULL;
     }
@@ -217,8 +220,8 @@ static bool check_named_cuts(const Check *c)
         const char *cut = c->line->named_cuts[i], *dot = strrchr(cut, '.');
         if (has_label(c, dt_intern(dot ? dot + 1 : cut)) || has_label(c, cut))
             continue;
-        dt_diag_report(c->host->diags, E0606, c->line->span, "there is no instance `%s` to cut before",
-                       cut);
+        dt_diag_report(c->host->diags, E0606, c->line->span,
+                       "there is no instance `%s` to cut before", cut);
         known = false;
     }
     return known;
@@ -243,6 +246,12 @@ static int64_t count_iterations(const Check *c, DtPipeline *line)
     bool known = true;
     for (uint32_t i = 0; i < line->n_loops; i++) {
         const Loop *loop = resolve(c, line->loops[i]);
+        for (uint32_t k = 0; loop && k < i; k++)
+            if (line->loops[k] == loop->path) {
+                dt_diag_report(c->host->diags, E0512, span_of(c, line->loops[i]),
+                               "loop `%s` is named twice", loop->path);
+                loop = NULL;
+            }
         if (loop)
             line->loops[i] = loop->path;
         total += loop ? loop->count : 0;
@@ -260,8 +269,9 @@ static bool names_model(const Check *c)
     return model;
 }
 
-void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items, const DtProgram *program,
-                             const DtConfigFacts *facts, const DtParallelConfig *p, DtPipeline *line)
+void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
+                             const DtProgram *program, const DtConfigFacts *facts,
+                             const DtParallelConfig *p, DtPipeline *line)
 {
     Check c = {.host = host, .items = items, .program = program, .facts = facts, .line = line};
     const int64_t stages = mesh_size(p, line->on);

@@ -79,9 +79,9 @@ static bool same_attributes(const DtOp *a, const DtOp *b)
         if (!same_relabel(&a->relabels[i], &b->relabels[i]))
             return false;
     return same_ranges(a, b) && memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
-           a->reduce == b->reduce && a->reverse == b->reverse &&
-           a->gradients == b->gradients && a->store == b->store && a->func == b->func && a->mesh == b->mesh && a->stages == b->stages &&
-           (a->kind == DT_OP_CALL || same_text(a->text, b->text));
+           a->reduce == b->reduce && a->reverse == b->reverse && a->gradients == b->gradients &&
+           a->store == b->store && a->func == b->func && a->mesh == b->mesh &&
+           a->stages == b->stages && (a->kind == DT_OP_CALL || same_text(a->text, b->text));
 }
 
 static bool same_op(const DtOp *a, const DtOp *b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank reads the memory of others, which is theirs alone (arenas that no collective touches are private
- * memory, which the system can map in large pages), by asking: while rank 0 saves, the others serve. Each has
- * a box in the mapping:
+/* One rank reads the memory of others, which is theirs alone (arenas that no collective touches are
+ * private memory, which the system can map in large pages), by asking: while rank 0 saves, the
+ * others serve. Each has a box in the mapping:
  *
  *     the asker      writes what it wants, raises `asked`, waits for `answered`, takes the bytes
  *     the other one  waits for `asked`, copies the bytes into its box, raises `answered`

@@ -144,6 +144,12 @@ DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path)
         (size_t)snprintf(writer->temporary, sizeof writer->temporary, "%s.XXXXXX", path) >=
             sizeof writer->temporary)
         return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    struct stat stat_of;
+    if (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode) && !S_ISDIR(stat_of.st_mode)) {
+        writer->temporary[0] = 0;
+        writer->fd = open(path, O_WRONLY | O_CLOEXEC);
+        return writer->fd < 0 ? failed("open", path) : DT_OK;
+    }
     writer->fd = fault("open", EACCES) ? -1 : mkostemp(writer->temporary, O_CLOEXEC);
     if (writer->fd < 0)
         return failed("create a file beside", path);
@@ -171,11 +177,14 @@ DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t l
 DtStatus dt_file_writer_commit(DtFileWriter *writer)
 {
     DtStatus status = DT_OK;
-    if (fault("fsync", EIO) || fsync(writer->fd) != 0)
+    const bool in_place = writer->temporary[0] == 0;
+    if (!in_place && (fault("fsync", EIO) || fsync(writer->fd) != 0))
         status = failed("sync", writer->path);
     if (close(writer->fd) != 0 && dt_status_ok(&status))
         status = failed("close", writer->path);
     writer->fd = -1;
+    if (in_place)
+        return status;
     if (dt_status_ok(&status) &&
         (fault("rename", EIO) || rename(writer->temporary, writer->path) != 0))
         status = failed("put in place", writer->path);
@@ -192,7 +201,8 @@ void dt_file_writer_abandon(DtFileWriter *writer)
         return;
     close(writer->fd);
     writer->fd = -1;
-    unlink(writer->temporary);
+    if (writer->temporary[0])
+        unlink(writer->temporary);
 }
 
 DtStatus dt_file_write(const char *path, const void *bytes, size_t len)

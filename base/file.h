@@ -23,8 +23,8 @@ DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_t
 DtStatus dt_file_map(const char *path, DtFileView *ret_view);
 void dt_file_unmap(DtFileView *view);
 
-/* Writes path atomically: temporary file beside it, fsync, rename, fsync of the folder. On failure
- * the old file is untouched and no temporary is left (only when syncing the folder fails, the last step, the
+/* Writes path atomically: temporary file beside it, fsync, rename, fsync of the folder. What is there and is no file (a
+ * device, a pipe) is not replaced but written to. On failure the old file is untouched and no temporary is left (only when syncing the folder fails, the last step, the
  * new file is in place but might not survive a loss of power). */
 DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
 
@@ -32,7 +32,7 @@ DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
 typedef struct DtFileWriter {
     int fd;
     char path[4096];
-    char temporary[4096];
+    char temporary[4096]; /* empty: path itself is written to */
 } DtFileWriter;
 DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path);
 DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t len);

@@ -236,20 +236,20 @@ static DtStatus choose_tables(DtRank *rank)
 
 static DtStatus load_parts(DtRank *rank, int shared_fd)
 {
-    DtStatus status = choose_tables(rank);
-    if (dt_status_ok(&status))
-        status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->train);
-    if (dt_status_ok(&status))
-        status = dt_shared_map(rank->plan, shared_fd, &rank->shared);
+    DtStatus status = dt_shared_map(rank->plan, shared_fd, &rank->shared);
     if (!dt_status_ok(&status))
         return status;
-    rank->slot = dt_shared_slot(rank->plan, rank->shared, rank->rank);
+    rank->slot = dt_shared_slot(rank->plan, rank->shared, rank->rank); /* from here on failures are told */
     atomic_store(&rank->slot->inst, UINT32_MAX);
     atomic_store(&rank->slot->waits_for, UINT32_MAX);
     atomic_store(&rank->slot->pid, (int32_t)getpid());
     atomic_store(&rank->slot->phase, DT_PHASE_LOADING);
     place_in_mesh(rank);
-    status = load_arenas(rank, shared_fd);
+    status = choose_tables(rank);
+    if (dt_status_ok(&status))
+        status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->train);
+    if (dt_status_ok(&status))
+        status = load_arenas(rank, shared_fd);
     if (dt_status_ok(&status))
         status = load_codes(rank);
     if (dt_status_ok(&status))

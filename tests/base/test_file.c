@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,6 +249,44 @@ Test(file, moves_folders_also_over_others)
     char command[160];
     snprintf(command, sizeof command, "rm -r %s", to);
     cr_assert_eq(system(command), 0);
+}
+
+/* A pipe stands for /dev/null, which root could replace. */
+Test(file, what_is_no_file_is_written_to)
+{
+    char got[8] = {0};
+    struct stat stat_of;
+    cr_assert_eq(mkfifo(target, 0600), 0);
+    const int reader = open(target, O_RDONLY | O_NONBLOCK);
+    cr_assert_geq(reader, 0);
+    DtStatus status = dt_file_write(target, "plan", 4);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(read(reader, got, sizeof got), 4);
+    cr_assert_str_eq(got, "plan");
+    cr_assert(stat(target, &stat_of) == 0 && S_ISFIFO(stat_of.st_mode));
+    DtFileWriter writer;
+    status = dt_file_writer_open(&writer, target);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    dt_file_writer_abandon(&writer);
+    cr_assert(stat(target, &stat_of) == 0 && S_ISFIFO(stat_of.st_mode));
+    close(reader);
+}
+
+Test(file, one_holds_a_file)
+{
+    int first, second;
+    plain_write("log");
+    DtStatus status = dt_file_lock(target, &first);
+    cr_assert(dt_status_ok(&status) && first >= 0, "%s", status.message);
+    status = dt_file_lock(target, &second);
+    cr_expect_eq(status.code, DT_EXIT_USAGE);
+    cr_expect(strstr(status.message, "another run writes to"), "%s", status.message);
+    close(first);
+    status = dt_file_lock(target, &second);
+    cr_expect(dt_status_ok(&status) && second >= 0, "%s", status.message);
+    close(second);
+    status = dt_file_lock("/dev/null", &second);
+    cr_expect(dt_status_ok(&status) && second < 0, "a device is nobody's");
 }
 
 Test(file, beside)

@@ -134,6 +134,10 @@ if cmp -s a.txt b.txt; then fail 'other data, same losses'; else pass; fi
 run one.plan -q --steps 2 --data synthetic; exits 0
 run one.plan -q --data numbers.txt=absent.txt; exits 5; says 'absent.txt'
 
+# ---- what there is not ----
+run one.plan -q --device cuda; exits 2; says 'no device `cuda`'
+run one.plan -q --comm nccl; exits 2; says 'no communicator `nccl`'
+
 # ---- damaged plans ----
 head -c 3000 one.plan >cut.plan
 run cut.plan; exits 5; says 'was cut or extended'

@@ -175,9 +175,10 @@ static const char *name_of(const DtKernelInput *input, DtArena *arena)
 }
 
 /* What the kernel computes and which values its arguments are. */
-static void note_kernel(DtEmit *e, const DtKernel *k, const DtKernelInput *input, const DtOutput *outputs)
+static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtKernelInput *input, const DtOutput *outputs)
 {
     dt_note_do(e, input->ops, e->copied ? 0 : input->n_ops);
+    dt_note_words(e, 1, (int64_t[]){number});
     for (uint32_t i = 0; i < k->pointers.n; i++) {
         const DtKPointer *pointer = &k->pointers.at[i];
         const DtOutput *output = outputs;
@@ -233,7 +234,8 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
         dt_emit_inst(e, DT_INST_ZERO, 0, 1, &target, ops[0]);
         e->events.at[e->events.n - 1].inst.count = target.bytes;
     }
-    dt_emit_inst(e, DT_INST_KERNEL, plan_kernel(e, k), n_args, args, ops[n_ops - 1]);
-    note_kernel(e, k, &input, outputs);
+    const uint32_t number = plan_kernel(e, k);
+    dt_emit_inst(e, DT_INST_KERNEL, number, n_args, args, ops[n_ops - 1]);
+    note_kernel(e, k, number, &input, outputs);
     return true;
 }

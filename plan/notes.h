@@ -17,7 +17,7 @@
  *           written arguments in DO (ZEROED: it is all of the value in the end). Loops over these axes follow; inside are blocks, and what they read
  *           and write are the blocks of values
  *   BLOCK   first query, queries, keys; 0 queries: there are no more
- *   DO      n ops, their numbers; then per argument. An address: value x DT_NOTE_FLAGS + flags, then what they
+ *   DO      n ops, their numbers; of a kernel, its number; then per argument. An address: value x DT_NOTE_FLAGS + flags, then what they
  *           announce. An integer: its kind, then what that announces. Without ops: a copy of the value
  *   SUM     n, then 1 + store (0: a named result) each: the sum over ranks of what they hold
  *   SHARE   the sum of a named scalar over stages

@@ -556,21 +556,43 @@ static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
     return known;
 }
 
+static const DtPlanStore *find_record(const PlanWalk *walk, const Known *known, uint32_t n, const CertStore *store)
+{
+    int64_t behind = store->stage < 0 ? 0 : walk->stage - store->stage;
+    Known key = {store->path, store->first + behind * store->step, kind_of(store), 0};
+    const Known *found = bsearch(&key, known, n, sizeof key, by_path);
+    return found ? &walk->plan->stores[found->record] : NULL;
+}
+
 /* The memory of a store: its own record's, or its first member's. */
 static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number, uint32_t member)
 {
     const CertStore *store = &walk->program->stores.at[number], *named = &walk->program->stores.at[member];
-    int64_t behind = named->stage < 0 ? 0 : walk->stage - named->stage;
-    Known key = {named->path, named->first + behind * named->step, kind_of(named), 0};
-    const Known *found = bsearch(&key, known, n, sizeof key, by_path);
-    if (!found)
+    const DtPlanStore *record = find_record(walk, known, n, named);
+    if (!record)
         return dt_certplan_fail(walk, "store %s has no record", named->path);
-    const DtPlanStore *record = &walk->plan->stores[found->record];
     PlanPlace *place = &walk->stores[number];
     *place = (PlanPlace){.arena = record->arena, .base = record->offset};
     dt_certplan_dense(walk, store->type, place);
     return place->bytes == record->bytes || dt_certplan_fail(walk, "store %s has %lld bytes of %lld", named->path,
                                                              (long long)record->bytes, (long long)place->bytes);
+}
+
+/* A member of a bucket has a record of its own, which says where in the bucket it is. */
+static bool is_member(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number)
+{
+    const DtPlan *plan = walk->plan;
+    const CertStore *store = &walk->program->stores.at[number], *bucket = &walk->program->stores.at[store->bucket];
+    const CertAxis *flat = &bucket->type->axes[bucket->type->rank - 1];
+    const DtPlanStore *record = find_record(walk, known, n, store);
+    const PlanPlace *place = &walk->stores[store->bucket];
+    const DtPlanPack *pack = record && record->pack ? &plan->packs[record->pack - 1] : NULL;
+    bool good = pack && record->arena == place->arena && record->offset == place->base && record->bytes == place->bytes &&
+                pack->offset == store->at && pack->extent == flat->extent && pack->n_split == flat->n &&
+                pack->run == dt_certplan_local(walk, bucket->type, bucket->type->rank - 1);
+    for (uint32_t s = 0; good && s < flat->n; s++)
+        good = pack->split[s] == flat->split[s] - walk->first_device;
+    return good || dt_certplan_fail(walk, "store %s is not where its bucket has it", store->path);
 }
 
 static int by_address(const void *a, const void *b)
@@ -603,6 +625,10 @@ static bool place_stores(PlanWalk *walk)
         *region = (PlanRegion){.kind = PLAN_STORE, .place = walk->stores[i], .id = i};
         walk->kept[walk->n_kept++] = region;
     }
+    for (uint32_t i = 0; i < program->stores.n; i++)
+        if (program->stores.at[i].bucket >= 0 && dt_certplan_on(program->stores.at[i].stage, program->stores.at[i].to, walk->stage) &&
+            !is_member(walk, known, n, i))
+            return false;
     qsort(walk->kept, walk->n_kept, sizeof *walk->kept, by_address);
     for (uint32_t i = 1; i < walk->n_kept; i++) {
         const PlanPlace *a = &walk->kept[i - 1]->place, *b = &walk->kept[i]->place;

@@ -29,6 +29,22 @@ PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
     return region;
 }
 
+/* Zeros around what is written in them stay. */
+static void add_hole(PlanWalk *walk, PlanRegion *zeros, const PlanPlace *written)
+{
+    PlanHole *hole = DT_NEW(walk->arena, PlanHole);
+    *hole = (PlanHole){*written, zeros->holes};
+    zeros->holes = hole;
+}
+
+static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPlace *place)
+{
+    for (const PlanHole *hole = zeros->holes; hole; hole = hole->next)
+        if (dt_certplan_meets(walk, &hole->place, place))
+            return true;
+    return false;
+}
+
 /* Sums stand on zeros that were there before: those stay `ahead` of a loop, and its instructions look again. */
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
 {
@@ -39,8 +55,11 @@ void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
     for (uint32_t i = 0; i < n_old; i++) {
         PlanRegion *region = at[i];
         if (region->alive && !(ahead && (region->kind == PLAN_ZERO || region->kind == PLAN_ADDED)) &&
-            dt_certplan_meets(walk, &region->place, written))
-            region->alive = false;
+            dt_certplan_meets(walk, &region->place, written)) {
+            region->alive = region->kind == PLAN_ZERO && dt_certplan_contains(walk, &region->place, written);
+            if (region->alive)
+                add_hole(walk, region, written);
+        }
         if (region->alive)
             at[n++] = region;
     }
@@ -52,7 +71,7 @@ bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t 
     for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
         const PlanRegion *region = walk->memory[place->arena].at[i];
         if (region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
-            dt_certplan_contains(walk, &region->place, place))
+            dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place))
             return true;
     }
     return false;
@@ -330,7 +349,8 @@ static bool is_kernel(PlanWalk *walk, const Doing *doing)
     size_t len = 0;
     for (uint32_t i = 0; i < doing->n_ops && len < 60; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i ? "+" : "", doing->ops[i]->kind);
-    bool good = doing->n_ops ? strcmp(name, text) == 0 : strcmp(name, "expand") == 0 || strcmp(name, "cast") == 0;
+    bool casts = doing->n_read == 1 && doing->n_writes == 1 && doing->first.dtype != doing->writes[0].place.dtype;
+    bool good = strcmp(name, doing->n_ops ? text : casts ? "cast" : "expand") == 0;
     return good || dt_certplan_fail(walk, "kernel `%s` is not `%s`", name, text);
 }
 
@@ -461,11 +481,17 @@ static bool is_exchange(PlanWalk *walk, const Doing *doing)
     return dt_certplan_comm(walk, doing->ops[0], doing->inst, &doing->writes[0].place, &doing->first);
 }
 
+/* Which of the kernels of its name it is, only the note knows: those differ in extents and strides. */
+static bool is_noted_kernel(PlanWalk *walk, const Doing *doing)
+{
+    return dt_certplan_word(walk) == doing->inst->ref || dt_certplan_fail(walk, "kernel %u is another one", doing->inst->ref);
+}
+
 static bool do_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     Doing *doing = &(Doing){.inst = inst};
     bool carries = walk->carries;
-    if (!read_ops(walk, doing) || !read_args(walk, doing) || !read_in_place(walk, doing) || !has_operands(walk, doing) ||
+    if (!read_ops(walk, doing) || (inst->kind == DT_INST_KERNEL && !is_noted_kernel(walk, doing)) || !read_args(walk, doing) || !read_in_place(walk, doing) || !has_operands(walk, doing) ||
         !needs_reads(walk, doing) || !keeps_apart(walk, doing))
         return false;
     if (carries && doing->n_writes != 1)

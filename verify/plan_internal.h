@@ -27,6 +27,12 @@ typedef struct PlanPlace {
 
 typedef enum PlanRegionKind { PLAN_VALUE, PLAN_ADDED, PLAN_ZERO, PLAN_STORE, PLAN_INPUT } PlanRegionKind;
 
+/* What is not zero any more in memory that was zeroed. */
+typedef struct PlanHole {
+    PlanPlace place;
+    struct PlanHole *next;
+} PlanHole;
+
 /* What memory holds: a value; a sum that a value is added to; zeros; a store or input as the entry found it. */
 typedef struct PlanRegion {
     PlanRegionKind kind;
@@ -36,6 +42,7 @@ typedef struct PlanRegion {
     uint32_t summed;    /* device axes over which SUM completed it */
     int64_t id;         /* STORE: number in the text */
     const char *name;   /* INPUT */
+    PlanHole *holes;    /* ZERO */
     struct PlanRegion *next; /* of the same value */
 } PlanRegion;
 

@@ -325,6 +325,22 @@ static bool is_view(const CertOp *op)
     return false;
 }
 
+/* Behind its parts a bucket is zero: zeroed here, or a store's, which are zero where nothing is packed. */
+static bool has_rest(const PlanWalk *walk, const PlanPlace *bucket, int64_t used)
+{
+    PlanPlace rest = *bucket;
+    uint32_t flat = rest.rank - 1;
+    if (used == rest.extent[flat])
+        return true;
+    rest.base += used * rest.stride[flat] * rest.size;
+    rest.extent[flat] -= used;
+    dt_certplan_spans(&rest);
+    for (uint32_t i = 0; i < walk->n_kept; i++)
+        if (dt_certplan_contains(walk, &walk->kept[i]->place, bucket))
+            return true;
+    return dt_certplan_is_zero(walk, &rest, walk->depth);
+}
+
 /* A bucket is where its parts are, if all of them are in one. */
 static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, PlanFound *ret_found)
 {
@@ -351,7 +367,7 @@ static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *
             for (uint32_t f = 0; !all && f < n_part; f++)
                 all = part[f].added == bucket.added && dt_certplan_alike(&part[f].place, &want);
         }
-        if (all)
+        if (all && has_rest(walk, &bucket.place, offset))
             ret_found[n++] = bucket;
     }
     return n;

@@ -284,6 +284,20 @@ static void forget(PlanWalk *walk, bool micro)
         }
 }
 
+/* Holes of all iterations. */
+static void widen_holes(PlanWalk *walk, uint32_t reg)
+{
+    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
+        for (uint32_t i = 0; i < walk->memory[a].n; i++)
+            for (PlanHole *hole = walk->memory[a].at[i]->holes; hole; hole = hole->next) {
+                int64_t most = hole->place.reg[reg] * (walk->count[reg] - 1);
+                hole->place.base += most < 0 ? most : 0;
+                hole->place.bytes += most < 0 ? -most : most;
+                hole->place.rank = most ? 0 : hole->place.rank;
+                hole->place.reg[reg] = 0;
+            }
+}
+
 static void open_loop(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
@@ -296,6 +310,7 @@ static void open_loop(PlanWalk *walk, uint32_t at, uint32_t end)
 static void close_loop(PlanWalk *walk, const DtPlanSchedule *item, bool micro)
 {
     forget(walk, micro);
+    widen_holes(walk, item->reg);
     walk->open[item->reg] = false;
     walk->count[item->reg] = 0;
 }

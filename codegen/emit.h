@@ -13,7 +13,8 @@
  *   group.c   which ops share a kernel
  *   launch.c  kernels to instructions
  *   note.c    what instructions stand for
- *   pipeline.c  the entries of stages, slots, channels, schedules
+ *   pipeline.c  the entries of stages, channels, schedules
+ *   slots.c   what micro-batches in flight leave
  *   same.c    which of them are emitted alike
  *   finish.c  offsets, bodies, schedules, records of the plan
  *   saved.c   what loops hand over, for reports */
@@ -22,6 +23,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/kernel.h"
+#include "ir/pipeline.h"
 #include "plan/notes.h"
 
 /* Memory of one rank. Temporaries get an offset in the activation arena when the entry is complete. */
@@ -226,6 +228,15 @@ void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtTyp
 
 /* same.c: appends what the instructions of an entry depend on: equal bytes, equal instructions. */
 void dt_same_key(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted, DtText *ret_key);
+
+/* slots.c: the slots of one stage in one run */
+typedef struct DtSlots {
+    int64_t depth[DT_PLAN_N_SLOTS]; /* of each group; 0: there is none */
+    int64_t bytes[DT_PLAN_N_SLOTS]; /* of one slot */
+    int64_t single;                 /* bytes of what has one slot */
+    uint64_t hash;                  /* of their places: stages of a class where it is equal do the same */
+} DtSlots;
+void dt_slots_place(DtEmit *e, const DtPipelineRun *run, DtSlots *ret_slots);
 
 /* pipeline.c: all entries of a module that is cut into stages */
 void dt_pipeline_emit(DtEmit *e);

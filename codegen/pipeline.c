@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules that are cut into pipeline stages (ir/pipeline.h): for each stage its memory, its pieces as entries of the
- * plan, and schedules that call them.
- *
- * Slots. What micro-batches in flight leave (SAVED, CHANNEL stores) has `depth` slots, of which micro-batch m
- * uses number m mod depth: an address base + register x stride, the register being set by the schedule. A
- * stage has two such registers in a run, so its depths above 1 make two groups; a third depth is rounded up to a
- * larger one, which is right since micro-batches in flight follow one another. Memory is laid out slot by slot, each
- * group in an arena of its own: so addresses do not depend on the depth, and stages that do the same work
- * share their bodies. Runs ("grad", "eval", "predict") lie over one another.
+ * plan, and schedules that call them. Slots of micro-batches in flight: slots.c.
  *
  * Schedules. The actions of a stage become SET (micro-batch and slots), CALL of a piece, and RUN of a body that sends
  * or receives. Actions that repeat with micro-batches that advance evenly become a loop.
@@ -23,13 +16,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* The slots of one stage in one run. */
-typedef struct Slots {
-    int64_t depth[DT_PLAN_N_SLOTS]; /* of each group; 0: there is none */
-    int64_t bytes[DT_PLAN_N_SLOTS]; /* of one slot */
-    int64_t single;                 /* bytes of what has one slot */
-} Slots;
 
 typedef struct Named {
     const char *entry, *name;
@@ -68,12 +54,10 @@ struct DtPipelineEmit {
     int64_t *bytes;      /* [stage * DT_EMIT_ARENAS + arena] */
     uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
     int32_t *called;     /* by entry of the module: number of the plan's entry */
-    Slots slots;
+    DtSlots slots;
     Stores *stores;      /* of each stage, in their order, but those with slots */
-    uint32_t *listed, n_lists; /* by store: number of the last list of stores with slots that it is on */
     DtWanted *wanted;      /* by result of the entry that is looked at */
     int64_t class_bytes[DT_EMIT_ARENAS]; /* of the stores of the class */
-    uint64_t slot_hash;    /* of the places of all slots of the stage in the run that is emitted */
     Repeated *repeated;    /* by entry of the module */
     Results results;       /* of the run that is emitted */
 };
@@ -82,7 +66,6 @@ bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store)
 {
     return !e->module->pipeline || dt_pipeline_on(store->stage, store->more, e->stage);
 }
-
 
 int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage)
 {
@@ -113,126 +96,6 @@ DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const 
     DT_PUSH(e->arena, e->pipeline->named, named);
     dt_entry_metric(e, name, entry, type, buffer);
     return named.place;
-}
-
-/* ---- slots ---- */
-
-static void add_store(const DtEmit *e, Stores *stores, const DtStore *store)
-{
-    if (!store || (store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL))
-        return;
-    if (e->pipeline->listed[store->index] == e->pipeline->n_lists)
-        return;
-    e->pipeline->listed[store->index] = e->pipeline->n_lists;
-    DT_PUSH(e->arena, *stores, store);
-}
-
-static void add_entry(const DtEmit *e, Stores *stores, int32_t number)
-{
-    if (number < 0)
-        return;
-    const DtEntryPoint *entry = &e->module->entries.at[number];
-    for (uint32_t i = 0; i < entry->func->ops.n; i++)
-        add_store(e, stores, entry->func->ops.at[i]->store);
-    for (uint32_t i = 0; i < entry->results.n; i++)
-        add_store(e, stores, entry->results.at[i].store);
-}
-
-/* Whatever the stage keeps for micro-batches in flight in a run. */
-static Stores list_stores(const DtEmit *e, const DtPipelineRun *run)
-{
-    const DtPipelineSchedule *pipeline = e->module->pipeline;
-    Stores stores = {0};
-    e->pipeline->n_lists++;
-    for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
-        if (pipeline->stage_of[g] != (uint32_t)e->stage)
-            continue;
-        add_entry(e, &stores, run->pieces[g].f);
-        add_entry(e, &stores, run->pieces[g].b);
-        add_entry(e, &stores, run->pieces[g].w);
-    }
-    for (uint32_t c = 0; c < run->channels.n; c++) {
-        const DtChannel *channel = &run->channels.at[c];
-        for (uint32_t i = 0; i < channel->stores.n; i++) {
-            if (channel->to == (uint32_t)e->stage)
-                add_store(e, &stores, channel->stores.at[i]);
-            if (channel->from == (uint32_t)e->stage)
-                add_store(e, &stores, dt_pipeline_source(channel, channel->stores.at[i]));
-        }
-    }
-    return stores;
-}
-
-/* The group with at least that many slots: of all groups the one with the fewest. */
-static uint32_t group_of(const Slots *slots, int64_t depth)
-{
-    uint32_t best = DT_PLAN_N_SLOTS;
-    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
-        if (slots->depth[g] >= depth && (best == DT_PLAN_N_SLOTS || slots->depth[g] < slots->depth[best]))
-            best = g;
-    return best;
-}
-
-/* Depths that all others can be rounded up to: a third one takes the place of the smallest. */
-static void choose_depths(const DtEmit *e, const Stores *stores, Slots *slots)
-{
-    int64_t *have = slots->depth;
-    for (uint32_t i = 0; i < stores->n; i++) {
-        int64_t depth = dt_pipeline_depth(stores->at[i], e->stage);
-        uint32_t least = have[0] <= have[1] ? 0 : 1;
-        if (depth > 1 && depth != have[0] && depth != have[1] && depth > have[least])
-            have[least] = depth;
-    }
-}
-
-/* Stages of a class whose slots lie alike do the same. */
-static void hash_slots(DtEmit *e, const Stores *stores)
-{
-    uint64_t hash = 0;
-    for (uint32_t i = 0; i < stores->n; i++) {
-        const DtPlace *place = &e->stores[stores->at[i]->index];
-        const DtBuffer *buffer = &e->buffers.at[place->view.buffer];
-        const int64_t words[] = {stores->at[i]->index, buffer->arena, buffer->offset,
-                                 place->reg[DT_PLAN_REG_SLOTS], place->reg[DT_PLAN_REG_SLOTS + 1]};
-        hash = dt_hash_bytes(words, sizeof words, hash);
-    }
-    e->pipeline->slot_hash = hash;
-}
-
-static void place_slots(DtEmit *e, const DtPipelineRun *run)
-{
-    Slots *slots = &e->pipeline->slots;
-    Stores stores = list_stores(e, run);
-    *slots = (Slots){.single = 0};
-    choose_depths(e, &stores, slots);
-    for (uint32_t i = 0; i < stores.n; i++) {
-        const DtStore *store = stores.at[i];
-        int64_t bytes = dt_place_bytes(e, store->type);
-        int64_t depth = dt_pipeline_depth(store, e->stage);
-        uint32_t group = depth <= 1 ? DT_PLAN_N_SLOTS : group_of(slots, depth);
-        int64_t *end = group < DT_PLAN_N_SLOTS ? &slots->bytes[group] : &slots->single;
-        DtBuffer buffer = {.name = store->path, .bytes = bytes, .fixed = true, .offset = *end, .first = UINT32_MAX};
-        buffer.arena = DT_ARENA_KINDS + (group < DT_PLAN_N_SLOTS ? group : 0);
-        DT_PUSH(e->arena, e->buffers, buffer);
-        e->stores[store->index] = dt_place_dense(e, store->type, e->buffers.n - 1);
-        *end += dt_place_aligned(bytes);
-    }
-    for (uint32_t i = 0; i < stores.n; i++) {
-        const DtStore *store = stores.at[i];
-        DtPlace *place = &e->stores[store->index];
-        int64_t depth = dt_pipeline_depth(store, e->stage);
-        if (depth <= 1)
-            continue;
-        uint32_t group = group_of(slots, depth);
-        place->reg[DT_PLAN_REG_SLOTS + group] = slots->bytes[group];
-        e->buffers.at[place->view.buffer].offset += group == 0 ? slots->single : 0;
-    }
-    hash_slots(e, &stores);
-    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++) {
-        int64_t bytes = slots->depth[g] * slots->bytes[g] + (g == 0 ? slots->single : 0);
-        if (bytes > e->arena_bytes[DT_ARENA_KINDS + g])
-            e->arena_bytes[DT_ARENA_KINDS + g] = bytes;
-    }
 }
 
 /* ---- channels ---- */
@@ -289,7 +152,7 @@ static void push_item(DtEmit *e, DtEventKind kind, DtPlanSchedule item)
 
 static void set_micro(DtEmit *e, Flow *flow, int64_t first, int64_t step)
 {
-    const Slots *slots = &e->pipeline->slots;
+    const DtSlots *slots = &e->pipeline->slots;
     DtPlanSchedule item = {.kind = DT_SCHED_SET, .body = step ? DT_PLAN_REG_REPEAT : 0, .first = first, .step = step,
                            .plus = flow->in_period ? DT_PLAN_REG_PERIOD : 0};
     if (flow->known && flow->first == first && flow->step == step)
@@ -421,7 +284,7 @@ static Emitted *same_as_before(DtEmit *e, const DtEntryPoint *entry, const DtPip
 {
     Repeated *repeated = &e->pipeline->repeated[entry - e->module->entries.at];
     if (!entry->more || !repeated->emitted || has_own_places(entry) ||
-        (run && repeated->slot_hash != e->pipeline->slot_hash))
+        (run && repeated->slot_hash != e->pipeline->slots.hash))
         return NULL;
     return &e->pipeline->emitted.at[repeated->emitted - 1];
 }
@@ -433,7 +296,7 @@ static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted
     dt_same_key(e, entry, wanted, &key);
     Emitted *emitted = find_emitted(e, &key, ret_found);
     e->pipeline->repeated[entry - e->module->entries.at] =
-        (Repeated){e->pipeline->slot_hash, 1 + (uint32_t)(emitted - e->pipeline->emitted.at)};
+        (Repeated){e->pipeline->slots.hash, 1 + (uint32_t)(emitted - e->pipeline->emitted.at)};
     return emitted;
 }
 
@@ -572,7 +435,7 @@ static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
 static void emit_run(DtEmit *e, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
-    place_slots(e, run);
+    dt_slots_place(e, run, &e->pipeline->slots);
     for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
         if (pipeline->stage_of[g] != (uint32_t)e->stage)
             continue;
@@ -655,7 +518,6 @@ static DtPipelineEmit *new_emit(DtEmit *e)
             most = module->entries.at[i].results.n;
     p->bytes = DT_NEW_ARRAY(e->arena, int64_t, module->pipeline->n_stages * DT_EMIT_ARENAS);
     p->called = DT_NEW_ARRAY(e->arena, int32_t, module->entries.n + 1);
-    p->listed = DT_NEW_ARRAY(e->arena, uint32_t, module->stores.n + 1);
     p->wanted = DT_NEW_ARRAY(e->arena, DtWanted, most + 1);
     p->repeated = DT_NEW_ARRAY(e->arena, Repeated, module->entries.n + 1);
     return p;
@@ -665,7 +527,9 @@ static DtPipelineEmit *new_emit(DtEmit *e)
 static void place_stores(DtEmit *e)
 {
     const Stores *stores = &e->pipeline->stores[e->stage];
-    const bool again = stores->n > 0 && e->stage > stores->at[0]->stage;
+    bool again = false;
+    for (uint32_t i = 0; i < stores->n; i++)
+        again = again || (stores->at[i]->more && e->stage > stores->at[i]->stage);
     for (uint32_t i = 0; i < stores->n; i++)
         e->shadows[stores->at[i]->index].set = false; /* comes behind them on every stage */
     for (uint32_t i = 0; !again && i < stores->n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the two halves of the checker: records by themselves (check.c), and the program that
- * they make (check_run.c). */
+/* Shared by the parts of the checker: what needs no meaning (check.c), records by themselves
+ * (check_record.c), schedules (check_run.c) and the instructions that they run (check_inst.c). */
 #ifndef DT_PLAN_CHECK_INTERNAL_H
 #define DT_PLAN_CHECK_INTERNAL_H
 
@@ -17,7 +17,7 @@ enum {
 };
 #define DT_CHECK_MAX_BYTES ((int64_t)1 << 46) /* of an arena; also elements and extents */
 #define DT_CHECK_MAX_RUNS  1000000000         /* bodies run by one entry */
-#define DT_CHECK_MAX_ITEMS 50000000           /* of schedules, called entries counted with each call */
+#define DT_CHECK_MAX_ITEMS 50000000           /* of schedules; called ones with each call */
 
 typedef struct Check {
     const DtPlan *plan;
@@ -35,7 +35,32 @@ bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *w
 /* stage is -1 or a stage of the plan. */
 bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage);
 
+typedef struct CheckRange {
+    int64_t lo, hi;
+} CheckRange;
+typedef struct CheckWide {
+    DtWide lo, hi;
+} CheckWide;
+
+/* Registers of a body over all its runs on one stage. unset: bits of those without a value in one
+ * of them. */
+typedef struct CheckHull {
+    bool runs;
+    uint32_t unset;
+    CheckRange reg[DT_PLAN_REGS];
+} CheckHull;
+
+/* An instruction being checked. */
+typedef struct CheckInst {
+    Check *check;
+    const DtPlanInst *inst;
+    uint32_t index, stage;
+    const CheckHull *hull;
+} CheckInst;
+
+bool dt_check_records(Check *check);
 /* Schedules, bodies and instructions. Requires all other records to be checked. */
 bool dt_check_run(Check *check);
+bool dt_check_inst(const CheckInst *at);
 
 #endif

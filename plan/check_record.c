@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checker: records by themselves, in the order in which they refer to each other. */
+#include "plan/check_internal.h"
+
+#include "base/text.h"
+#include "plan/kinds.h"
+
+#include <string.h>
+
+/* Product of the sizes of the mesh axes of mask; the mesh was checked. */
+static int64_t ranks_of(const DtPlan *plan, uint32_t mask)
+{
+    int64_t ranks = 1;
+    for (uint32_t i = 0; i < plan->n_mesh; i++)
+        if (mask >> i & 1)
+            ranks *= plan->mesh[i].size;
+    return ranks;
+}
+
+static bool mask_in_mesh(const DtPlan *plan, uint32_t mask)
+{
+    return plan->n_mesh >= 32 || mask >> plan->n_mesh == 0;
+}
+
+static bool check_meta(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    if (plan->n_meta != 1 || plan->n_train > 1 || plan->n_logical > 1)
+        return dt_check_fail(check, "META", 0,
+                             "a plan has one META, at most one TRAN and one LOGI record");
+    const DtPlanMeta *meta = plan->meta;
+    if (plan->n_mesh > DT_CHECK_MAX_MESH)
+        return dt_check_fail(check, "MESH", plan->n_mesh, "too many mesh axes");
+    int64_t ranks = 1;
+    for (uint32_t i = 0; i < plan->n_mesh; i++) {
+        if (plan->mesh[i].size == 0 || plan->mesh[i].size > 1u << 20)
+            return dt_check_fail(check, "MESH", i, "size %u", plan->mesh[i].size);
+        ranks *= plan->mesh[i].size;
+        if (ranks > 1 << 20)
+            return dt_check_fail(check, "MESH", i, "more than 2^20 ranks");
+    }
+    if (meta->pipeline > plan->n_mesh || dt_plan_stages(plan) > DT_PLAN_MAX_STAGES)
+        return dt_check_fail(check, "META", 0, "mesh axis %u of %u is no pipeline of at most %d",
+                             meta->pipeline, plan->n_mesh, DT_PLAN_MAX_STAGES);
+    if (meta->n_ranks != ranks)
+        return dt_check_fail(check, "META", 0, "%u ranks, but the mesh has %lld", meta->n_ranks,
+                             (long long)ranks);
+    if (meta->eval_rest > 1)
+        return dt_check_fail(check, "META", 0, "eval_rest is %u", meta->eval_rest);
+    if (meta->n_micro == 0)
+        return dt_check_fail(check, "META", 0, "no micro-batch");
+    const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,     meta->parameters,
+                             meta->eval_every, meta->eval_steps, meta->save_every, meta->save_keep};
+    for (size_t i = 0; i < DT_COUNT(sizes); i++)
+        if (sizes[i] < 0 || sizes[i] > DT_CHECK_MAX_BYTES)
+            return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);
+    if (plan->n_train == 1) {
+        const DtPlanTrain *train = plan->train;
+        if (train->warmup < 0 || train->total < 0 || train->every < 0)
+            return dt_check_fail(check, "TRAN", 0, "negative number of steps");
+        if (train->schedule == DT_PLAN_LR_STEP_DECAY && train->every == 0)
+            return dt_check_fail(check, "TRAN", 0, "the learning rate decays every 0 steps");
+    }
+    return true;
+}
+
+static bool check_groups(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_groups; i++) {
+        const DtPlanGroup *group = &plan->groups[i];
+        uint32_t stages = dt_plan_stages(plan);
+        bool some = group->stages != 0;
+        if (!mask_in_mesh(plan, group->mask) ||
+            (some && (plan->meta->pipeline == 0 || stages > 64 ||
+                      !(group->mask >> (plan->meta->pipeline - 1) & 1) ||
+                      (stages < 64 && group->stages >> stages != 0))))
+            return dt_check_fail(check, "GRUP", i, "axes %x, stages %llx", group->mask,
+                                 (unsigned long long)group->stages);
+        int64_t ranks = ranks_of(plan, group->mask);
+        if (some)
+            ranks = ranks / stages * __builtin_popcountll(group->stages);
+        if (group->size != ranks)
+            return dt_check_fail(check, "GRUP", i, "axes %x do not make %u ranks", group->mask,
+                                 group->size);
+    }
+    return true;
+}
+
+bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage)
+{
+    return stage == -1 || (stage >= 0 && (uint32_t)stage < dt_plan_stages(check->plan)) ||
+           dt_check_fail(check, tag, index, "stage %d of %u", stage, dt_plan_stages(check->plan));
+}
+
+static bool check_arenas(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    int64_t total = 0;
+    if (plan->n_arenas > 255)
+        return dt_check_fail(check, "AREN", 255, "more than 255 arenas");
+    for (uint32_t i = 0; i < plan->n_arenas; i++) {
+        const DtPlanArena *arena = &plan->arenas[i];
+        if (arena->bytes < 0 || arena->bytes > DT_CHECK_MAX_BYTES || arena->shared > 1)
+            return dt_check_fail(check, "AREN", i, "%lld bytes, shared %u", (long long)arena->bytes,
+                                 arena->shared);
+        total += arena->bytes;
+    }
+    if (total > DT_CHECK_MAX_BYTES)
+        return dt_check_fail(check, "AREN", 0, "the arenas have %lld bytes together",
+                             (long long)total);
+    if (plan->n_sizes != 0 && plan->n_sizes != (uint64_t)plan->n_arenas * dt_plan_stages(plan))
+        return dt_check_fail(check, "ASIZ", plan->n_sizes, "%u sizes of %u arenas on %u stages",
+                             plan->n_sizes, plan->n_arenas, dt_plan_stages(plan));
+    for (uint32_t i = 0; i < plan->n_sizes; i++)
+        if (plan->sizes[i].bytes < 0 ||
+            plan->sizes[i].bytes > plan->arenas[i % plan->n_arenas].bytes)
+            return dt_check_fail(check, "ASIZ", i, "%lld bytes", (long long)plan->sizes[i].bytes);
+    return true;
+}
+
+/* The mesh axes of a split are different ones; then only zeros follow. */
+static bool split_mask(const DtPlan *plan, const DtPlanAxis *axis, uint32_t *ret_mask)
+{
+    bool ended = false;
+    *ret_mask = 0;
+    for (int s = 0; s < DT_PLAN_SPLITS; s++) {
+        uint32_t m = axis->split[s];
+        ended = ended || m == 0;
+        if (m == 0)
+            continue;
+        if (ended || m > plan->n_mesh || *ret_mask >> (m - 1) & 1)
+            return false;
+        *ret_mask |= 1u << (m - 1);
+    }
+    return true;
+}
+
+static bool check_axes(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_axes; i++) {
+        const DtPlanAxis *axis = &plan->axes[i];
+        uint32_t mask;
+        if (!split_mask(plan, axis, &mask) || axis->extent < 1 ||
+            axis->extent > DT_CHECK_MAX_BYTES || axis->local < 1 ||
+            axis->local > DT_CHECK_MAX_BYTES)
+            return dt_check_fail(check, "AXIS", i, "extent %lld, local %lld, split by %u, ...",
+                                 (long long)axis->extent, (long long)axis->local, axis->split[0]);
+        /* Inputs hold a micro-batch: time splits the batch too. */
+        int64_t ranks = ranks_of(plan, mask);
+        if (axis->step < -DT_CHECK_MAX_BYTES || axis->step > DT_CHECK_MAX_BYTES)
+            return dt_check_fail(check, "AXIS", i, "a step of %lld", (long long)axis->step);
+        if (axis->first < 0 || (axis->first > 0 && axis->first > axis->extent - axis->local))
+            return dt_check_fail(check, "AXIS", i, "%lld elements from %lld of %lld",
+                                 (long long)axis->local, (long long)axis->first,
+                                 (long long)axis->extent);
+        if (plan->meta->pipeline != 0) /* a stage may hold any part of a loop */
+            continue;
+        if ((DtWide)axis->local * ranks * plan->meta->n_micro < axis->extent)
+            return dt_check_fail(check, "AXIS", i, "%lld ranks hold %lld each of %lld",
+                                 (long long)ranks, (long long)axis->local, (long long)axis->extent);
+    }
+    return true;
+}
+
+/* Bytes of the arena on that stage; -1: on the one with the fewest. */
+static int64_t arena_bytes(const DtPlan *plan, uint32_t arena, int32_t stage)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++) {
+        int64_t bytes = dt_plan_arena_bytes(plan, arena, s);
+        if (dt_plan_on_stage(stage, s) && bytes < least)
+            least = bytes;
+    }
+    return least;
+}
+
+/* Dimensions of blocks, and that coordinates that move them are the group's own. */
+static bool check_blocks(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_blocks; i++) {
+        const DtPlanBlocks *blocks = &plan->blocks[i];
+        if (blocks->group >= plan->n_groups || blocks->n_dims > DT_PLAN_BLOCK_DIMS)
+            return dt_check_fail(check, "BLOK", i, "group %u, %u dimensions", blocks->group,
+                                 blocks->n_dims);
+        for (uint32_t d = 0; d < DT_PLAN_BLOCK_DIMS; d++) {
+            bool used = d < blocks->n_dims;
+            if (blocks->extent[d] < (used ? 1 : 0) || blocks->to[d] < 0 || blocks->from[d] < 0 ||
+                (!used && (blocks->extent[d] || blocks->to[d] || blocks->from[d])) ||
+                blocks->extent[d] > DT_CHECK_MAX_BYTES || blocks->to[d] > DT_CHECK_MAX_BYTES ||
+                blocks->from[d] > DT_CHECK_MAX_BYTES)
+                return dt_check_fail(check, "BLOK", i, "dimension %u is %lld long", d,
+                                     (long long)blocks->extent[d]);
+        }
+        uint32_t mask = plan->groups[blocks->group].mask;
+        for (size_t c = 0; c < DT_COUNT(blocks->coord_axis); c++) {
+            int64_t to = c < DT_PLAN_COORDS ? blocks->to_coord[c] : 0;
+            int64_t from = c < DT_PLAN_COORDS ? blocks->from_coord[c] : 0;
+            uint32_t axis = blocks->coord_axis[c];
+            if (axis >= 32 || to < 0 || from < 0 || to > DT_CHECK_MAX_BYTES ||
+                from > DT_CHECK_MAX_BYTES || ((to || from) && !(mask >> axis & 1)) ||
+                (!to && !from && axis))
+                return dt_check_fail(check, "BLOK", i, "mesh axis %u moves it by %lld and %lld",
+                                     axis, (long long)to, (long long)from);
+        }
+    }
+    return true;
+}
+
+/* bytes at offset lie in the arena, aligned to dtype. */
+static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t arena,
+                        int32_t stage, int64_t offset, int64_t bytes, uint32_t dtype)
+{
+    const DtPlan *plan = check->plan;
+    if (!dt_check_stage(check, tag, index, stage))
+        return false;
+    if (arena >= plan->n_arenas)
+        return dt_check_fail(check, tag, index, "arena %u of %u", arena, plan->n_arenas);
+    int64_t size = arena_bytes(plan, arena, stage);
+    if (offset < 0 || offset % dt_kinds_size(dtype) != 0 || bytes > size || offset > size - bytes)
+        return dt_check_fail(check, tag, index, "offset %lld + %lld of %lld bytes",
+                             (long long)offset, (long long)bytes, (long long)size);
+    return true;
+}
+
+/* A tensor in an arena: axes in range, bytes = local elements x dtype, aligned, inside. */
+static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t first_axis,
+                         uint32_t n_axes, uint32_t dtype, uint32_t arena, int32_t stage,
+                         int64_t offset, int64_t bytes)
+{
+    const DtPlan *plan = check->plan;
+    if (!dt_check_range(check, tag, index, "axes", first_axis, n_axes, plan->n_axes))
+        return false;
+    if (n_axes > DT_PLAN_MAX_RANK)
+        return dt_check_fail(check, tag, index, "%u axes", n_axes);
+    DtWide expected = dt_kinds_size(dtype);
+    for (uint32_t a = 0; a < n_axes && expected <= DT_CHECK_MAX_BYTES; a++)
+        expected *= plan->axes[first_axis + a].local;
+    if (expected != bytes)
+        return dt_check_fail(check, tag, index, "%lld bytes do not fit its axes", (long long)bytes);
+    return check_place(check, tag, index, arena, stage, offset, bytes, dtype);
+}
+
+/* Spans are optional as a whole: without any, records say 0. */
+static bool check_span(Check *check, const char *tag, uint32_t index, uint32_t span)
+{
+    if (span == 0 || span < check->plan->n_spans)
+        return true;
+    return dt_check_fail(check, tag, index, "span %u of %u", span, check->plan->n_spans);
+}
+
+static bool check_channels(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_channels; i++) {
+        const DtPlanChannel *channel = &plan->channels[i];
+        uint32_t stages = dt_plan_stages(plan);
+        if (channel->from >= stages || channel->to >= stages)
+            return dt_check_fail(check, "CHAN", i, "from stage %u to %u of %u", channel->from,
+                                 channel->to, stages);
+        if (channel->slots < 1 || channel->slots > DT_PLAN_MAX_SLOTS || channel->bytes < 0 ||
+            channel->bytes > DT_CHECK_MAX_BYTES)
+            return dt_check_fail(check, "CHAN", i, "%u slots of %lld bytes", channel->slots,
+                                 (long long)channel->bytes);
+        if (!check_span(check, "CHAN", i, channel->span))
+            return false;
+    }
+    return true;
+}
+
+/* Bytes of one bucket of a store with this record; false if the record cannot be. */
+static bool check_pack(Check *check, uint32_t index, const DtPlanStore *store, DtWide *ret_bytes)
+{
+    const DtPlan *plan = check->plan;
+    if (store->pack > plan->n_packs)
+        return dt_check_fail(check, "STOR", index, "pack %u of %u", store->pack, plan->n_packs);
+    const DtPlanPack *pack = &plan->packs[store->pack - 1];
+    uint32_t seen = 0;
+    DtWide extent = pack->run, local = 1;
+    if (pack->run < 1 || pack->run > DT_CHECK_MAX_BYTES || pack->n_split > sizeof pack->split)
+        return dt_check_fail(check, "PACK", store->pack - 1, "a run of %lld, %u mesh axes",
+                             (long long)pack->run, pack->n_split);
+    for (uint32_t i = 0; i < pack->n_split; i++) {
+        if (pack->split[i] >= plan->n_mesh || seen >> pack->split[i] & 1)
+            return dt_check_fail(check, "PACK", store->pack - 1, "mesh axis %u", pack->split[i]);
+        seen |= 1u << pack->split[i];
+        extent *= plan->mesh[pack->split[i]].size;
+    }
+    for (uint32_t a = store->n_loops; a < store->n_axes && local <= DT_CHECK_MAX_BYTES; a++)
+        local *= plan->axes[store->first_axis + a].local;
+    if (extent != pack->extent || pack->offset < 0 || local > extent ||
+        pack->offset > extent - local)
+        return dt_check_fail(check, "PACK", store->pack - 1, "elements from %lld on of %lld",
+                             (long long)pack->offset, (long long)pack->extent);
+    *ret_bytes = (DtWide)pack->run * dt_kinds_size(store->dtype);
+    return true;
+}
+
+/* As check_tensor, for a store in a bucket. */
+static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
+{
+    const DtPlan *plan = check->plan;
+    DtWide expected = 0;
+    if (!dt_check_range(check, "STOR", index, "axes", store->first_axis, store->n_axes,
+                        plan->n_axes))
+        return false;
+    if (store->n_axes > DT_PLAN_MAX_RANK || store->n_loops > store->n_axes)
+        return dt_check_fail(check, "STOR", index, "%u axes, %u loops", store->n_axes,
+                             store->n_loops);
+    if (!check_pack(check, index, store, &expected))
+        return false;
+    for (uint32_t a = 0; a < store->n_loops && expected <= DT_CHECK_MAX_BYTES; a++)
+        expected *= plan->axes[store->first_axis + a].local;
+    if (expected != store->bytes)
+        return dt_check_fail(check, "STOR", index, "%lld bytes do not fit its bucket",
+                             (long long)store->bytes);
+    return check_place(check, "STOR", index, store->arena, store->stage, store->offset,
+                       store->bytes, store->dtype);
+}
+
+/* A store of several stages: it fits on each, and its loops have the iterations that it holds there. */
+static bool check_more(Check *check, uint32_t index, const DtPlanStore *store)
+{
+    const DtPlan *plan = check->plan;
+    const uint32_t stages = dt_plan_stages(plan);
+    if (store->stage < 0 || store->more >= 64 || (uint32_t)store->stage + store->more >= stages)
+        return dt_check_fail(check, "STOR", index, "stage %d and %u more of %u", store->stage,
+                             store->more, stages);
+    if (store->of >= 0 && (plan->stores[store->of].stage != store->stage ||
+                           plan->stores[store->of].more != store->more))
+        return dt_check_fail(check, "STOR", index, "it belongs to store %d of other stages",
+                             store->of);
+    for (uint32_t k = 1; k <= store->more; k++)
+        if (!check_place(check, "STOR", index, store->arena, store->stage + (int32_t)k,
+                         store->offset, store->bytes, store->dtype))
+            return false;
+    for (uint32_t a = 0; a < store->n_loops; a++) {
+        const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
+        const DtWide last = (DtWide)axis->first + (DtWide)axis->step * store->more;
+        if (last < 0 || last > (DtWide)axis->extent - axis->local)
+            return dt_check_fail(check, "STOR", index,
+                                 "%lld iterations from %lld of %lld on its last stage",
+                                 (long long)axis->local, (long long)last, (long long)axis->extent);
+    }
+    return true;
+}
+
+static bool check_stores(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_stores; i++) {
+        const DtPlanStore *store = &plan->stores[i];
+        if (!(store->pack
+                  ? check_packed(check, i, store)
+                  : check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
+                                 store->arena, store->stage, store->offset, store->bytes)) ||
+            !check_span(check, "STOR", i, store->span))
+            return false;
+        if (store->n_loops > store->n_axes || store->saved > 1)
+            return dt_check_fail(check, "STOR", i, "%u loops, saved %u", store->n_loops,
+                                 store->saved);
+        bool owned = store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE;
+        if (owned ? store->of < 0 || (uint32_t)store->of >= plan->n_stores
+                  : store->of != DT_PLAN_NONE)
+            return dt_check_fail(check, "STOR", i, "belongs to store %d", store->of);
+        if (store->more > 0 && !check_more(check, i, store))
+            return false;
+        if (dt_plan_str(plan, store->path)[0] == '\0')
+            return dt_check_fail(check, "STOR", i, "has no path");
+    }
+    return true;
+}
+
+static bool is_identifier(const char *text)
+{
+    if (!((text[0] | 32) >= 'a' && (text[0] | 32) <= 'z') && text[0] != '_')
+        return false;
+    for (; *text; text++)
+        if (!((*text | 32) >= 'a' && (*text | 32) <= 'z') && *text != '_' &&
+            !(*text >= '0' && *text <= '9'))
+            return false;
+    return true;
+}
+
+static bool check_kernels(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_kernels; i++) {
+        const DtPlanKernel *kernel = &plan->kernels[i];
+        if (kernel->code >= plan->n_codes)
+            return dt_check_fail(check, "KERN", i, "code unit %u of %u", kernel->code,
+                                 plan->n_codes);
+        if (kernel->n_pointers > DT_CHECK_MAX_ARGS || kernel->n_integers > DT_CHECK_MAX_ARGS)
+            return dt_check_fail(check, "KERN", i, "%u pointers and %u integers",
+                                 kernel->n_pointers, kernel->n_integers);
+        if (!is_identifier(dt_plan_str(plan, kernel->symbol)))
+            return dt_check_fail(check, "KERN", i, "its symbol is no identifier");
+        if (!check_span(check, "KERN", i, kernel->span))
+            return false;
+    }
+    return true;
+}
+
+/* Sizes and strides of a GEMM; whether they lie within the buffers is the instruction's matter. */
+static bool check_gemms(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_gemms; i++) {
+        const DtPlanGemm *gemm = &plan->gemms[i];
+        if (gemm->n_batch > DT_PLAN_MAX_BATCH || gemm->accumulate > 1)
+            return dt_check_fail(check, "GEMM", i, "%u batch axes, accumulate %u", gemm->n_batch,
+                                 gemm->accumulate);
+        const int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
+        const int64_t strides[] = {gemm->a_row, gemm->a_col, gemm->b_row,
+                                   gemm->b_col, gemm->c_row, gemm->c_col};
+        for (int s = 0; s < 3; s++)
+            if (sizes[s] < 1 || sizes[s] > DT_CHECK_MAX_BYTES)
+                return dt_check_fail(check, "GEMM", i, "size %lld", (long long)sizes[s]);
+        for (int s = 0; s < 6; s++)
+            if (strides[s] < 0 || strides[s] > DT_CHECK_MAX_BYTES)
+                return dt_check_fail(check, "GEMM", i, "stride %lld", (long long)strides[s]);
+        if ((gemm->m > 1 && gemm->c_row == 0) || (gemm->n > 1 && gemm->c_col == 0))
+            return dt_check_fail(check, "GEMM", i, "elements of the result coincide");
+        for (uint32_t b = 0; b < DT_PLAN_MAX_BATCH; b++) {
+            const int64_t numbers[] = {gemm->batch[b], gemm->a_batch[b], gemm->b_batch[b],
+                                       gemm->c_batch[b]};
+            for (int s = 0; s < 4; s++)
+                if (numbers[s] < (b < gemm->n_batch && s == 0 ? 1 : 0) ||
+                    numbers[s] > DT_CHECK_MAX_BYTES || (b >= gemm->n_batch && numbers[s] != 0))
+                    return dt_check_fail(check, "GEMM", i, "batch axis %u", b);
+            if (b < gemm->n_batch && gemm->batch[b] > 1 && gemm->c_batch[b] == 0)
+                return dt_check_fail(check, "GEMM", i, "elements of the result coincide");
+        }
+    }
+    return true;
+}
+
+static bool check_inputs(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_inputs; i++) {
+        const DtPlanInput *input = &plan->inputs[i];
+        if (!dt_check_range(check, "INPT", i, "axes", input->first_axis, input->n_axes,
+                            plan->n_axes))
+            return false;
+        if (input->n_axes < 1 || input->n_axes > DT_PLAN_MAX_RANK)
+            return dt_check_fail(check, "INPT", i, "%u axes; the first is the sample",
+                                 input->n_axes);
+        DtWide elements = 1;
+        for (uint32_t a = 1; a < input->n_axes && elements <= DT_CHECK_MAX_BYTES; a++)
+            elements *= plan->axes[input->first_axis + a].local;
+        if (elements != input->row_elements)
+            return dt_check_fail(check, "INPT", i, "%lld elements a row do not fit its axes",
+                                 (long long)input->row_elements);
+        if (!check_place(check, "INPT", i, input->arena, -1, input->offset,
+                         input->row_elements * dt_kinds_size(input->dtype), input->dtype))
+            return false;
+    }
+    return true;
+}
+
+static bool check_readers(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_readers; i++) {
+        const DtPlanReader *reader = &plan->readers[i];
+        if (!dt_check_range(check, "READ", i, "inputs", reader->first_input, reader->n_inputs,
+                            plan->n_inputs) ||
+            !check_span(check, "READ", i, reader->span))
+            return false;
+        if (reader->n_inputs < 1 || reader->n_inputs > DT_CHECK_MAX_ARGS || reader->is_eval > 1)
+            return dt_check_fail(check, "READ", i, "%u inputs, is_eval %u", reader->n_inputs,
+                                 reader->is_eval);
+        if (reader->from < 0 || reader->to > 1 || reader->from >= reader->to)
+            return dt_check_fail(check, "READ", i, "part %g to %g", reader->from, reader->to);
+    }
+    return true;
+}
+
+static bool has_entry(const DtPlan *plan, DtPlanStr name)
+{
+    for (uint32_t i = 0; i < plan->n_entries; i++)
+        if (strcmp(dt_plan_str(plan, plan->entries[i].name), dt_plan_str(plan, name)) == 0)
+            return true;
+    return false;
+}
+
+static bool check_scalars(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_scalars; i++) {
+        const DtPlanScalar *scalar = &plan->scalars[i];
+        if (!check_tensor(check, "SCAL", i, 0, 0, DT_PLAN_F32, scalar->arena, -1, scalar->offset,
+                          4))
+            return false;
+    }
+    for (uint32_t i = 0; i < plan->n_metrics; i++) {
+        const DtPlanMetric *metric = &plan->metrics[i];
+        if (!check_tensor(check, "METR", i, metric->first_axis, metric->n_axes, metric->dtype,
+                          metric->arena, metric->stage, metric->offset, metric->bytes))
+            return false;
+        if (!has_entry(plan, metric->entry))
+            return dt_check_fail(check, "METR", i, "is of an entry that the plan lacks");
+    }
+    return true;
+}
+
+static bool check_saved(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    for (uint32_t i = 0; i < plan->n_saved; i++) {
+        const DtPlanSaved *s = &plan->saved[i];
+        if (!check_span(check, "SAVE", i, s->span))
+            return false;
+        if (s->iterations < 1 || s->iterations > INT32_MAX || s->saved < 0 || s->recomputed < 0 ||
+            s->saved > INT64_MAX / s->iterations || s->recomputed > INT64_MAX / s->iterations)
+            return dt_check_fail(check, "SAVE", i, "counts are out of range");
+    }
+    return true;
+}
+
+/* The notes themselves are the certificate's business. */
+static bool check_notes(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    if (plan->n_logical == 0)
+        return true;
+    uint64_t bytes = plan->logical->notes_len;
+    if (plan->n_notes != 0 && plan->n_notes != plan->n_entries)
+        return dt_check_fail(check, "NOTE", plan->n_notes, "%u notes of %u entries", plan->n_notes,
+                             plan->n_entries);
+    for (uint32_t i = 0; i < plan->n_notes; i++)
+        if ((uint64_t)plan->notes[i].first + plan->notes[i].count > bytes)
+            return dt_check_fail(check, "NOTE", i, "%u bytes from %u of %llu", plan->notes[i].count,
+                                 plan->notes[i].first, (unsigned long long)bytes);
+    return true;
+}
+
+bool dt_check_records(Check *check)
+{
+    return check_meta(check) && check_groups(check) && check_channels(check) &&
+           check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
+           check_kernels(check) && check_gemms(check) && check_inputs(check) &&
+           check_readers(check) && check_scalars(check) && check_saved(check) && check_notes(check);
+}

@@ -99,10 +99,13 @@ static void skip(Update *u, const DtOp *op)
 }
 
 /* A collective that the serial update does not have: over what is still pending of its operand. One between pipeline
- * stages is not seen in types. */
+ * stages is not seen in types; what the stages give to the norm is complete on each, as it is on those that hold
+ * tensors without a bucket. */
 static void copy_comm(Update *u, const DtOp *op)
 {
     Now now = u->now[op->in[0]->id];
+    if (op->stages && now.value->type->rank == 0)
+        now.value = complete(u, now.value);
     const DtType *type = now.value->type;
     DtOp draft = *op;
     DtValue out = *op->out[0], *outs = &out;

@@ -176,8 +176,7 @@ static bool find_writers(Proof *p)
 static CertNode *store_node(CertState *state, const CertStore *store)
 {
     const CertShape *shape = dt_certnode_shape(state->nodes, store->type, loop_of(store));
-    return dt_certnode_make(
-        state->nodes, (CertNode){.kind = store_kind, .attributes = store->key, .shape = shape});
+    return dt_certnode_leaf(state->nodes, store_kind, store->key, shape, 0);
 }
 
 /* What a stage finds in a store that pieces hand on: what the entry has left there, or the stage that a channel is
@@ -262,9 +261,8 @@ static bool source(CertState *state, const CertOp *op, CertValue *ret_value)
             }
         return true;
     }
-    ret_value->node = dt_certnode_make(
-        state->nodes, (CertNode){.kind = input_kind, .attributes = op->text,
-                                 .shape = dt_certnode_shape(state->nodes, type, NULL)});
+    ret_value->node = dt_certnode_leaf(state->nodes, input_kind, op->text,
+                                       dt_certnode_shape(state->nodes, type, NULL), 0);
     return true;
 }
 

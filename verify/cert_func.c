@@ -359,8 +359,7 @@ static CertNode *accumulated(const Chains *c, uint32_t k, const CertLoop *loop, 
         CertNode *term = last->in[i];
         if (is_own(c, term, k))
             continue;
-        CertNode *stack = dt_certnode_make(nodes, (CertNode){.kind = stack_kind, .attributes = context,
-                                                             .shape = term->shape, .n_in = 1, .in = &term});
+        CertNode *stack = dt_certnode_of(nodes, stack_kind, context, term->shape, term);
         terms[n++] = dt_certnode_make(nodes, (CertNode){.kind = total_kind, .attributes = context,
                                                         .shape = term->shape, .n_in = 1, .in = &stack,
                                                         .lo = loop->first,
@@ -386,20 +385,16 @@ static CertNode *part_of(void *data, CertNode *node)
     const Stack *s = data;
     if (node->kind == stack_kind && node->attributes == s->context)
         return node->in[0];
-    return dt_certnode_make(s->state->nodes,
-                            (CertNode){.kind = part_kind, .attributes = s->context,
-                                       .shape = dt_certnode_sliced(s->state->nodes, node->shape),
-                                       .n_in = 1, .in = &node});
+    return dt_certnode_of(s->state->nodes, part_kind, s->context,
+                          dt_certnode_sliced(s->state->nodes, node->shape), node);
 }
 
 /* What the iterations of the loop that context names leave, stacked along axis. */
 static CertNode *stack_of(void *data, CertNode *node)
 {
     const Stack *s = data;
-    return dt_certnode_make(s->state->nodes,
-                            (CertNode){.kind = stack_kind, .attributes = s->context,
-                                       .shape = dt_certnode_stacked(s->state->nodes, node->shape, s->loop.axis),
-                                       .n_in = 1, .in = &node});
+    const CertShape *shape = dt_certnode_stacked(s->state->nodes, node->shape, s->loop.axis);
+    return dt_certnode_of(s->state->nodes, stack_kind, s->context, shape, node);
 }
 
 static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole,
@@ -418,9 +413,8 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
     const CertLoop *loop = &stack->loop;
     CertState *state = stack->state;
     inputs[0] = (CertValue){.type = body->args.at[0]};
-    inputs[0].node = dt_certnode_make(
-        state->nodes, (CertNode){.kind = iteration_kind, .attributes = stack->context,
-                                 .shape = dt_certnode_shape(state->nodes, inputs[0].type, NULL)});
+    inputs[0].node = dt_certnode_leaf(state->nodes, iteration_kind, stack->context,
+                                      dt_certnode_shape(state->nodes, inputs[0].type, NULL), 0);
     for (uint32_t i = 0; i < op->n_in; i++) {
         CertValue *to = &inputs[1 + i];
         const CertType *type = body->args.at[1 + i];
@@ -443,10 +437,8 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
         if (i >= loop->carried)
             continue;
         memset(to->fill, CERT_ANYTHING, sizeof to->fill);
-        to->node = dt_certnode_make(state->nodes,
-                                    (CertNode){.kind = dt_certkind_carried, .attributes = symbols,
-                                               .shape = dt_certnode_shape(state->nodes, type, to->loop),
-                                               .index = i});
+        to->node = dt_certnode_leaf(state->nodes, dt_certkind_carried, symbols,
+                                    dt_certnode_shape(state->nodes, type, to->loop), i);
     }
     return true;
 }
@@ -461,11 +453,8 @@ static const Memo *evaluate_inside(Chains *c, const CertFunc *body, const char *
             used = used || (i != k && c->needs[i * c->n + k]);
         if (!used)
             continue;
-        CertNode *chain = chain_of(c, k);
-        inputs[1 + k].node = dt_certnode_make(c->state->nodes,
-                                              (CertNode){.kind = at_kind, .attributes = c->symbols,
-                                                         .shape = inputs[1 + k].node->shape,
-                                                         .n_in = 1, .in = &chain});
+        inputs[1 + k].node = dt_certnode_of(c->state->nodes, at_kind, c->symbols,
+                                            inputs[1 + k].node->shape, chain_of(c, k));
     }
     uint32_t values = c->state->values; /* the same ops again */
     const Memo *memo = evaluate(c->state, body, context, inputs);

@@ -96,6 +96,20 @@ CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts)
     return node;
 }
 
+CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes,
+                           const CertShape *shape, uint32_t index)
+{
+    return dt_certnode_make(nodes, (CertNode){.kind = kind, .attributes = attributes,
+                                              .shape = shape, .index = index});
+}
+
+CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes,
+                         const CertShape *shape, CertNode *x)
+{
+    return dt_certnode_make(nodes, (CertNode){.kind = kind, .attributes = attributes,
+                                              .shape = shape, .n_in = 1, .in = &x});
+}
+
 /* ---- shapes ---- */
 
 static const CertShape *make_shape(CertNodes *nodes, const CertShape *draft)
@@ -250,8 +264,7 @@ CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x)
     if (floats && is(x, "cast") && x->in[0]->shape->dtype == dtype)
         return x->in[0]; /* there and back: only rounding lies between */
     if (!floats || x->kind != nodes->add)
-        return dt_certnode_make(nodes, (CertNode){.kind = nodes->cast, .attributes = nodes->none,
-                                                  .shape = shape, .n_in = 1, .in = &x});
+        return dt_certnode_of(nodes, nodes->cast, nodes->none, shape, x);
     CertNode **terms = DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in);
     for (uint32_t i = 0; i < x->n_in; i++)
         terms[i] = dt_certnode_cast(nodes, dtype, x->in[i]);
@@ -317,8 +330,7 @@ static CertNode *bind(CertNodes *nodes, CertNode *x, const char *loop, const uin
         return x->to;
     CertNode *to = x;
     if (is_symbol(x, loop)) {
-        to = dt_certnode_make(nodes, (CertNode){.kind = dt_certkind_bound, .attributes = loop,
-                                                .shape = x->shape, .index = order[x->index]});
+        to = dt_certnode_leaf(nodes, dt_certkind_bound, loop, x->shape, order[x->index]);
     } else if (x->n_in) {
         CertNode *few[16], **in = x->n_in <= 16 ? few : DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in);
         bool changed = false;
@@ -346,43 +358,29 @@ CertNode *dt_certnode_bind(CertNodes *nodes, CertNode *x, const char *loop, cons
 
 /* ---- messages ---- */
 
-static const CertNode *lacking(const CertNode *node, const CertNode *from, uint32_t *ret_n)
+/* The first operand of `from` that is none of node's. */
+static const CertNode *lacking(const CertNode *node, const CertNode *from)
 {
-    const CertNode *first = NULL;
-    *ret_n = 0;
     for (uint32_t i = 0; i < from->n_in; i++) {
-        bool holds = false;
-        for (uint32_t k = 0; k < node->n_in; k++)
-            holds = holds || node->in[k] == from->in[i];
-        *ret_n += !holds;
-        first = holds || first ? first : from->in[i];
+        uint32_t k = 0;
+        while (k < node->n_in && node->in[k] != from->in[i])
+            k++;
+        if (k == node->n_in)
+            return from->in[i];
     }
-    return first;
+    return NULL;
 }
 
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text)
 {
-    for (int depth = 0; depth < 1000; depth++) {
-        const CertNode *a = NULL, *b = NULL;
-        bool sum = is(have, "add") && have->kind == want->kind;
-        if (sum) {
-            uint32_t only_a, only_b;
-            a = lacking(want, have, &only_a);
-            b = lacking(have, want, &only_b);
-            if (!a || !b || only_a != only_b) {
-                dt_text_printf(ret_text,
-                               ": a sum of %u terms, %u of them others, stands for one of %u",
-                               have->n_in, only_a, want->n_in);
-                return;
-            }
-        } else if (have->kind != want->kind || have->attributes != want->attributes ||
-                   have->n_in != want->n_in) {
-            break;
-        }
-        for (uint32_t i = 0; !sum && i < have->n_in && !a; i++)
+    while (have->kind == want->kind && have->attributes == want->attributes &&
+           have->n_in == want->n_in) {
+        const CertNode *a = lacking(want, have), *b = lacking(have, want);
+        for (uint32_t i = 0; !is(have, "add") && i < have->n_in; i++)
             if (have->in[i] != want->in[i]) {
                 a = have->in[i];
                 b = want->in[i];
+                break;
             }
         if (!a || !b)
             break;

@@ -169,6 +169,11 @@ typedef struct CertNodes CertNodes;
 CertNodes *dt_certnode_table(DtArena *arena);
 /* The node with these parts. */
 CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts);
+/* One without operands; one of one operand. */
+CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes,
+                           const CertShape *shape, uint32_t index);
+CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes,
+                         const CertShape *shape, CertNode *x);
 /* The shape of a type's values; loop: an axis that stacks iterations, or NULL. */
 const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type, const char *loop);
 /* shape in another dtype; with an axis of any iterations; without such an axis. */

@@ -38,6 +38,10 @@ LAYOUTS = {  # example, dims, ranks, layout
               "mesh pipe = 10\npipeline h on pipe (cuts = (1, 2, 3, 4, 5, 6, 7, 8, 9))\nmicro batch = 4"),
     "stages": ("t5", "batch=8 src=4 tgt=4 vocab=16 enc=2 dec=2 embed=8 heads=2 head=4 ffn=8 buckets=4", 4,
                "mesh pipe = 4\npipeline e, d on pipe (schedule = zb_h1)\nmicro batch = 4"),
+    "unlike stages": ("t5", "batch=24 src=4 tgt=6 vocab=12 enc=4 dec=4 embed=4 heads=4 head=4 ffn=12 buckets=8", 4,
+                      "mesh pipe = 2, m = 2\nshard attend.heads, attend.head on m\nshard batch on m\n"
+                      "pipeline e, d on pipe (schedule = interleaved_1f1b, chunks = 2)\nmicro batch = 4\n"
+                      "zero 1 on m (bucket = 1KiB)"),
     "experts": ("moe", "batch=16 seq=4 vocab=16 layers=2 pool=8 experts=4 embed=8 kv=2 group=1 head=4 ffn=8", 4,
                 "mesh data = 2, expert = 2\nshard experts on expert\nshard batch on data, expert\n"
                 "micro batch = 2\nzero 3 on data"),

@@ -164,6 +164,7 @@ typedef struct DtCaller {
     const struct DtCaller *outer;
     const char *label;  /* of the instance; NULL: a fn */
     const char *func;   /* as the source names it */
+    DtSpan span;        /* of the call */
 } DtCaller;
 
 /* One more name of a result: calls that were inlined gave it theirs, or an op that was merged with this one. name

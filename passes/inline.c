@@ -76,7 +76,7 @@ static const DtCaller *new_caller(Inliner *inliner, const DtOp *call, const DtCa
 {
     DtCaller *caller = DT_NEW(inliner->arena, DtCaller);
     *caller = (DtCaller){
-        .outer = outer, .label = call->text, .func = dt_graph_source_name(call->func)};
+        .outer = outer, .label = call->text, .func = dt_graph_source_name(call->func), .span = call->span};
     return caller;
 }
 

@@ -492,6 +492,7 @@ static void place_one(Work *w, const DtOp *op)
     DtValue **in = DT_NEW_ARRAY(p->module->arena, DtValue *, op->n_in + 1);
     w->s.b.span = op->span;
     w->s.b.path = op->path;
+    w->s.op = op;
     for (uint32_t j = 0; j < op->n_in; j++)
         in[j] = operand(w, op, j);
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {

@@ -27,6 +27,15 @@ DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const c
     return dt_diag_report(p->module->diags, code, span, "%s", reason);
 }
 
+void dt_placechoose_tell_call(DtDiag *diag, const DtOp *op)
+{
+    const DtCaller *call = op ? op->caller : NULL;
+    while (call && call->outer && call->span.file == op->span.file)
+        call = call->outer;
+    if (call && call->span.file && call->span.file != op->span.file)
+        dt_diag_label(diag, call->span, "called here");
+}
+
 /* ---- the oracle ---- */
 
 /* In a library function new axes are split as those of its arguments. */
@@ -414,6 +423,7 @@ static bool fail(DtPlaceScope *s, const DtOp *op, const char *why)
         s->p, E0591, op->span,
         dt_arena_printf(s->p->module->arena, "`%s` cannot be computed in this layout: %s",
                         dt_op_info[op->kind].text, why));
+    dt_placechoose_tell_call(diag, op);
     dt_diag_note(diag, "no placement of its operands was found that its local rule accepts");
     return false;
 }

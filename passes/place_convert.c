@@ -330,6 +330,7 @@ static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
                 p->module->arena,
                 "`%s` is split over `%s` and needed whole here, and no `shard` line says so", axis,
                 mesh));
+        dt_placechoose_tell_call(diag, s->op);
         dt_diag_note(diag, "`%s` was made by splitting or merging axes that are split over `%s`",
                      axis, mesh);
         dt_diag_note(diag, "needed whole: %s", s->why ? s->why : "a result");

@@ -77,6 +77,7 @@ typedef struct DtPlaceScope {
     const bool *lazy;         /* by id of the old values */
     const char *place;        /* labels of the loops around, "" outside */
     const char *why;          /* what the next conversion is for */
+    const DtOp *op;           /* being placed */
 } DtPlaceScope;
 
 /* A call whose keys travel along mesh axis m; types: of the operands that the function takes. */
@@ -186,6 +187,9 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPl
 /* Why the op is refused on operands of these types, or NULL and its result types. */
 const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
                                   const DtType **ret_out);
+
+/* Where the function of a library that op stands in is called. */
+void dt_placechoose_tell_call(DtDiag *diag, const DtOp *op);
 
 DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
 

@@ -189,6 +189,7 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
         dt_arena_printf(p->module->arena,
                         "`%s` needs a sum over the whole batch, but `micro` cuts the batch in time",
                         dt_op_info[user->kind].text));
+    dt_placechoose_tell_call(diag, user);
     dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
     dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then "
                        "sum over `each`; or drop "

@@ -18,7 +18,7 @@
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-static bool has_slots(const CertStore *store) { return is(store->kind, "saved") || is(store->kind, "channel"); }
+bool dt_certplan_has_slots(const CertStore *store) { return is(store->kind, "saved") || is(store->kind, "channel"); }
 
 /* ---- where things are ---- */
 
@@ -178,7 +178,7 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
 {
     const CertResult *result = &frame->entry->results.at[i];
     const CertStore *store = result->store >= 0 ? &walk->program->stores.at[result->store] : NULL;
-    bool slots = store && has_slots(store), named = !store && result->name[0] == '@';
+    bool slots = store && dt_certplan_has_slots(store), named = !store && result->name[0] == '@';
     bool state = store && is(store->kind, "state") && strncmp(frame->entry->name, "update", 6) != 0;
     frame->has_slot[i] = slots || named || state;
     if (frame->has_slot[i])
@@ -211,7 +211,7 @@ bool dt_certplan_begin(PlanWalk *walk)
     frame->has_slot = DT_NEW_ARRAY(walk->arena, bool, entry->results.n + 1);
     for (uint32_t i = 0; i < func->ops.n && !walk->problem->len; i++) {
         const CertOp *op = func->ops.at[i];
-        if (is(op->kind, "param") && op->store >= 0 && has_slots(&walk->program->stores.at[op->store]))
+        if (is(op->kind, "param") && op->store >= 0 && dt_certplan_has_slots(&walk->program->stores.at[op->store]))
             hold_param(walk, op);
         else if (is(op->kind, "input") && op->text[0] == '@' && strchr(op->text, '.'))
             hold_input(walk, op);
@@ -219,6 +219,7 @@ bool dt_certplan_begin(PlanWalk *walk)
     for (uint32_t i = 0; i < entry->results.n && !walk->problem->len; i++)
         take_result(walk, frame, i);
     DT_PUSH(walk->arena, walk->entries, frame);
+    walk->seen[entry - walk->program->entries.at]++;
     return !walk->problem->len;
 }
 
@@ -491,7 +492,10 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
                 of && of->to > of->stage && dt_certplan_on(of->stage, of->to, (uint32_t)other->stage);
     for (uint32_t i = 0; same && i < of->results.n; i++)
         same = of->results.at[i].store >= 0 && !is(walk->program->stores.at[of->results.at[i].store].kind, "state");
-    return same && dt_certplan_repeat(walk, number, before, of);
+    if (!same || !dt_certplan_repeat(walk, number, before, of))
+        return false;
+    walk->seen[of - walk->program->entries.at]++;
+    return true;
 }
 
 static bool prove_entry(PlanWalk *walk, uint32_t number)
@@ -512,133 +516,6 @@ static bool prove_entry(PlanWalk *walk, uint32_t number)
     return dt_certplan_leave(walk, number) && keeps_stores(walk);
 }
 
-/* ---- stores of a stage ---- */
-
-typedef struct Known {
-    const char *path;
-    int64_t first; /* iteration of its loop */
-    uint32_t kind, record;
-} Known;
-
-static int by_path(const void *a, const void *b)
-{
-    const Known *x = a, *y = b;
-    if (x->path != y->path)
-        return (uintptr_t)x->path < (uintptr_t)y->path ? -1 : 1;
-    if (x->first != y->first)
-        return x->first < y->first ? -1 : 1;
-    return x->kind < y->kind ? -1 : x->kind > y->kind;
-}
-
-static uint32_t kind_of(const CertStore *store)
-{
-    static const char *const kinds[] = {"param", "state", "grad", "moment1", "moment2", "saved", "channel", "master", "next"};
-    uint32_t kind = 0;
-    while (kind < DT_COUNT(kinds) && !is(kinds[kind], store->kind))
-        kind++;
-    return kind;
-}
-
-static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
-{
-    const DtPlan *plan = walk->plan;
-    Known *known = DT_NEW_ARRAY(walk->arena, Known, plan->n_stores + 1);
-    *ret_n = 0;
-    for (uint32_t i = 0; i < plan->n_stores; i++) {
-        const DtPlanStore *store = &plan->stores[i];
-        const DtPlanAxis *axis = store->n_axes ? &plan->axes[store->first_axis] : &(DtPlanAxis){.first = 0};
-        int64_t behind = store->stage < 0 ? 0 : walk->stage - store->stage;
-        if (dt_plan_store_on(store, walk->stage))
-            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)), axis->first + behind * axis->step,
-                                        store->kind, i};
-    }
-    qsort(known, *ret_n, sizeof *known, by_path);
-    return known;
-}
-
-static const DtPlanStore *find_record(const PlanWalk *walk, const Known *known, uint32_t n, const CertStore *store)
-{
-    int64_t behind = store->stage < 0 ? 0 : walk->stage - store->stage;
-    Known key = {store->path, store->first + behind * store->step, kind_of(store), 0};
-    const Known *found = bsearch(&key, known, n, sizeof key, by_path);
-    return found ? &walk->plan->stores[found->record] : NULL;
-}
-
-/* The memory of a store: its own record's, or its first member's. */
-static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number, uint32_t member)
-{
-    const CertStore *store = &walk->program->stores.at[number], *named = &walk->program->stores.at[member];
-    const DtPlanStore *record = find_record(walk, known, n, named);
-    if (!record)
-        return dt_certplan_fail(walk, "store %s has no record", named->path);
-    PlanPlace *place = &walk->stores[number];
-    *place = (PlanPlace){.arena = record->arena, .base = record->offset};
-    dt_certplan_dense(walk, store->type, place);
-    return place->bytes == record->bytes || dt_certplan_fail(walk, "store %s has %lld bytes of %lld", named->path,
-                                                             (long long)record->bytes, (long long)place->bytes);
-}
-
-/* A member of a bucket has a record of its own, which says where in the bucket it is. */
-static bool is_member(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number)
-{
-    const DtPlan *plan = walk->plan;
-    const CertStore *store = &walk->program->stores.at[number], *bucket = &walk->program->stores.at[store->bucket];
-    const CertAxis *flat = &bucket->type->axes[bucket->type->rank - 1];
-    const DtPlanStore *record = find_record(walk, known, n, store);
-    const PlanPlace *place = &walk->stores[store->bucket];
-    const DtPlanPack *pack = record && record->pack ? &plan->packs[record->pack - 1] : NULL;
-    bool good = pack && record->arena == place->arena && record->offset == place->base && record->bytes == place->bytes &&
-                pack->offset == store->at && pack->extent == flat->extent && pack->n_split == flat->n &&
-                pack->run == dt_certplan_local(walk, bucket->type, bucket->type->rank - 1);
-    for (uint32_t s = 0; good && s < flat->n; s++)
-        good = pack->split[s] == flat->split[s] - walk->first_device;
-    return good || dt_certplan_fail(walk, "store %s is not where its bucket has it", store->path);
-}
-
-static int by_address(const void *a, const void *b)
-{
-    const PlanPlace *x = &(*(PlanRegion *const *)a)->place, *y = &(*(PlanRegion *const *)b)->place;
-    if (x->arena != y->arena)
-        return x->arena < y->arena ? -1 : 1;
-    return x->base < y->base ? -1 : x->base > y->base;
-}
-
-/* Memory of the stage's stores, each its own. */
-static bool place_stores(PlanWalk *walk)
-{
-    const CertProgram *program = walk->program;
-    uint32_t n;
-    const Known *known = list_records(walk, &n);
-    walk->n_kept = 0;
-    for (uint32_t i = 0; i < program->stores.n; i++) {
-        const CertStore *store = &program->stores.at[i];
-        const PlanPlace before = walk->stores[i];
-        walk->stores[i].bytes = walk->shadows[i].bytes = 0;
-        if (has_slots(store) || store->bucket >= 0 || !dt_certplan_on(store->stage, store->to, walk->stage))
-            continue;
-        if (!place_store(walk, known, n, i, store->members >= 0 ? (uint32_t)store->members : i))
-            return false;
-        if (walk->stage && dt_certplan_on(store->stage, store->to, walk->stage - 1) &&
-            !dt_certplan_same(&before, &walk->stores[i]))
-            walk->alike_from = walk->stage;
-        PlanRegion *region = &walk->regions[i];
-        *region = (PlanRegion){.kind = PLAN_STORE, .place = walk->stores[i], .id = i};
-        walk->kept[walk->n_kept++] = region;
-    }
-    for (uint32_t i = 0; i < program->stores.n; i++)
-        if (program->stores.at[i].bucket >= 0 && dt_certplan_on(program->stores.at[i].stage, program->stores.at[i].to, walk->stage) &&
-            !is_member(walk, known, n, i))
-            return false;
-    qsort(walk->kept, walk->n_kept, sizeof *walk->kept, by_address);
-    for (uint32_t i = 1; i < walk->n_kept; i++) {
-        const PlanPlace *a = &walk->kept[i - 1]->place, *b = &walk->kept[i]->place;
-        if (a->arena == b->arena && b->base < a->base + a->bytes)
-            return dt_certplan_fail(walk, "stores %s and %s overlap", program->stores.at[walk->kept[i - 1]->id].path,
-                                    program->stores.at[walk->kept[i]->id].path);
-    }
-    return true;
-}
-
 /* ---- the whole ---- */
 
 static bool has_mesh(PlanWalk *walk)
@@ -649,7 +526,26 @@ static bool has_mesh(PlanWalk *walk)
     for (uint32_t m = 0; good && m < walk->plan->n_mesh; m++)
         good = walk->plan->mesh[m].size == program->size[m + walk->first_device] &&
                is(dt_plan_str(walk->plan, walk->plan->mesh[m].name), program->mesh[m + walk->first_device]);
+    uint32_t pipeline = walk->plan->meta->pipeline, n_micro = walk->first_device ? (uint32_t)program->size[0] : 1;
+    good = good && walk->plan->meta->n_micro == n_micro &&
+           program->pipe == (pipeline ? 1u << (pipeline - 1 + walk->first_device) : 0);
     return good || dt_certplan_fail(walk, "the plan's mesh is not the program's");
+}
+
+/* Every entry of the program is in the plan, on each of its stages; without held-out data none of `eval`. */
+static bool has_entries(PlanWalk *walk)
+{
+    bool evaluates = false;
+    for (uint32_t i = 0; i < walk->plan->n_entries; i++)
+        evaluates = evaluates || is(dt_plan_str(walk->plan, walk->plan->entries[i].name), "eval");
+    for (uint32_t i = 0; i < walk->program->entries.n; i++) {
+        const CertEntry *entry = &walk->program->entries.at[i];
+        if (!evaluates && strncmp(entry->name, "eval", 4) == 0)
+            continue;
+        if (walk->seen[i] != (entry->stage < 0 ? 1 : entry->to - entry->stage + 1))
+            return dt_certplan_fail(walk, "entry %s of the program is %u times in the plan", entry->name, walk->seen[i]);
+    }
+    return true;
 }
 
 bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem)
@@ -668,18 +564,19 @@ bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, Dt
         return dt_certplan_fail(walk, "the plan has no notes");
     walk->stores = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
     walk->shadows = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
+    walk->seen = DT_NEW_ARRAY(arena, uint32_t, program.entries.n + 1);
     walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
     walk->taken = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
     walk->is_result = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
     walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program.stores.n + 1);
     walk->kept = DT_NEW_ARRAY(arena, PlanRegion *, program.stores.n + 1);
     for (walk->stage = 0; walk->stage < dt_plan_stages(plan); walk->stage++) {
-        if (!place_stores(walk))
+        if (!dt_certplan_stores(walk))
             return false;
         for (uint32_t i = 0; i < plan->n_entries; i++)
             if (dt_plan_on_stage(plan->entries[i].stage, walk->stage) && !prove_entry(walk, i))
                 return false;
     }
     walk->at_entry = NULL;
-    return dt_certplan_queues(walk);
+    return has_entries(walk) && dt_certplan_queues(walk);
 }

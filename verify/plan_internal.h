@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared inside the plan certificate.
  *
- *   plan.c        entries, stores, results        plan_place.c  addresses, views, overlaps
+ *   plan.c        entries, results                plan_store.c  records of stores
+ *   plan_place.c  addresses, views, overlaps
  *   plan_walk.c   schedules, frames, loops        plan_inst.c   one instruction
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
  *   plan_pipe.c   slots, channels, queues */
@@ -119,6 +120,7 @@ struct PlanWalk {
     PlanRegion *regions, **kept; /* stores of the stage as an entry finds them: by number; by address */
     uint32_t n_kept;
     DtCertSpan *spans;           /* by instruction; may be NULL */
+    uint32_t *seen;              /* by entry of the program: how often it is in the plan */
     uint32_t *walked;            /* by first item: 1 + the last entry that begins there */
     uint32_t alike_from;         /* from this stage on, stores of a class lie alike */
     struct PlanNamed *named;     /* results that later entries read */
@@ -167,7 +169,11 @@ static inline bool dt_certplan_on(int64_t stage, int64_t to, uint32_t here)
     return stage < 0 || (here >= stage && here <= to);
 }
 
+/* plan_store.c: where all stores of the stage are */
+bool dt_certplan_stores(PlanWalk *walk);
+
 /* plan.c */
+bool dt_certplan_has_slots(const CertStore *store);
 bool dt_certplan_begin(PlanWalk *walk);                                /* ENTRY */
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame);              /* its results are where they belong */
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name);

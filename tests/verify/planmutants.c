@@ -351,12 +351,41 @@ static bool metric(void)
     return (at->offset += below(2) ? 64 : -64, true);
 }
 
+/* Of a store. */
+static bool axis(void)
+{
+    const DtPlanStore *at = &plan.stores[below(plan.n_stores)];
+    if (!at->n_axes)
+        return false;
+    uint32_t number = below(at->n_axes);
+    DtPlanAxis *record = RECORD(axes, DtPlanAxis, at->first_axis + number);
+    if (at->stage >= 0 && number < at->n_loops)
+        return false; /* how long a loop that stages share is, only checkpoints say */
+    if (below(2) && plan.n_mesh)
+        return record->split[0] = (uint8_t)below(plan.n_mesh + 1u), true;
+    int64_t *const fields[] = {&record->local, &record->extent};
+    return change(fields[below(2)]);
+}
+
+static bool entry(void)
+{
+    uint32_t a = below(plan.n_entries), b = below(plan.n_entries);
+    DtPlanEntry *record = RECORD(entries, DtPlanEntry, a);
+    if (plan.entries[a].first == plan.entries[b].first)
+        return false;
+    record->first = plan.entries[b].first;
+    record->count = plan.entries[b].count;
+    if (below(2)) /* with its notes */
+        *RECORD(notes, DtPlanNote, a) = plan.notes[b];
+    return true;
+}
+
 static const struct { const char *name; bool (*make)(void); } kinds[] = {
     {"offset", offset}, {"reuse", reuse}, {"stride", stride}, {"length", length}, {"coordinate", coordinate},
     {"slot", slot}, {"peer", peer}, {"drop", drop}, {"double", doubled}, {"swap", swap}, {"group", group},
     {"count", count}, {"reduce", reduce}, {"dtype", dtype}, {"blocks", blocks}, {"product", product},
     {"accumulate", accumulate}, {"kernel", kernel}, {"operands", operands}, {"store", store}, {"loop", loop},
-    {"actions", actions}, {"channel", channel}, {"integer", integer}, {"metric", metric}};
+    {"actions", actions}, {"channel", channel}, {"integer", integer}, {"metric", metric}, {"axis", axis}, {"entry", entry}};
 
 /* Whether the certificate rejects what lies in copy; false with *ret_read false: the reader refuses it already. */
 static bool rejects(size_t len, const char *final, bool *ret_read)

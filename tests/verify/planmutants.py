@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The plan certificate against seeded bugs in plans: planmutants.py DTC PLANMUTANTS [DTRUN COUNT [SEED]].
+
+Plans of the layouts below must hold; then planmutants puts single faults into their records. Faults of the kinds of
+STRICT change what ranks compute (or would, if what a loop of one iteration adds were used): every one must be rejected.
+Of the other kinds some do not: two instructions that have nothing to do with each other in the other order, a slot more,
+a channel with fewer slots. With DTRUN the plans that were accepted are run, and must compute the same losses and
+norms, bit for bit.
+"""
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "sweep"))
+import plan  # noqa: E402
+
+LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", "moe none - 4 0 all f32",
+           "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32"]
+STRICT = ["offset", "reuse", "length", "peer", "drop", "double", "group", "count", "reduce", "dtype", "blocks", "product",
+          "accumulate", "kernel", "operands", "store", "loop", "integer", "metric", "axis", "entry"]
+LOOSE = ["stride", "coordinate", "slot", "swap", "actions", "channel"]
+EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3
+
+
+def compile_plan(dtc, folder, row, kernels):
+    """Paths of the plan and of the text of its program."""
+    source, out, text = (os.path.join(folder, name) for name in ("layout.dsl", "layout.plan", "final.ir"))
+    with open(source, "w") as file:
+        file.write(plan.layout(row, ROOT))
+    passes = subprocess.run([dtc, "--list-passes"], capture_output=True, text=True, check=True).stdout.split("\n")
+    last = passes[-2].split()[0]
+    command = [dtc, source, "-o", out, "--data=synthetic", "--print-after=" + last] + plan.options(row)
+    done = subprocess.run(command + ([] if kernels else ["--no-kernels"]), capture_output=True, text=True, check=True)
+    with open(text, "w") as file:
+        file.write(done.stdout)
+    return out, text
+
+
+def losses(dtrun, path, folder):
+    """What each step prints, or how the run failed."""
+    log = os.path.join(folder, "log.jsonl")
+    done = subprocess.run([dtrun, path, "--steps", str(STEPS), "--log", log, "--quiet", "--timeout", "20"],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        return "dtrun %d: %s" % (done.returncode, done.stderr[:200])
+    with open(log) as file:
+        events = [json.loads(line) for line in file]
+    return [(event["loss"], event["grad_norm"]) for event in events if event["event"] == "step"]
+
+
+def run_accepted(dtrun, out, folder):
+    """What is wrong with plans that were accepted."""
+    wrong, seen = [], collections.Counter()
+    want = losses(dtrun, out, folder)
+    for name in sorted(os.listdir(folder)):
+        kind = name.split("-")[1] if name.startswith("kept-") else None
+        if kind is None or seen[kind] == RUNS:
+            continue
+        seen[kind] += 1
+        got = losses(dtrun, os.path.join(folder, name), folder)
+        if got != want:
+            wrong.append("%s computes %s, not %s" % (name, got, want))
+    return wrong
+
+
+def mutate(tools, name, count, seed, totals):
+    dtc, planmutants, dtrun = tools
+    with tempfile.TemporaryDirectory() as folder:
+        out, text = compile_plan(dtc, folder, plan.parse(name), dtrun is not None)
+        done = subprocess.run([planmutants, out, text, str(seed), str(count), os.path.join(folder, "kept")],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            return ["%s: %s" % (name, done.stdout + done.stderr)]
+        wrong = []
+        for line in done.stdout.splitlines():
+            kind, _, rejected, _, accepted, _, unreadable = line.split()
+            totals[kind] += int(rejected)
+            if kind in STRICT and int(accepted):
+                wrong.append("%s: %s of kind %s accepted" % (name, accepted, kind))
+        if dtrun:
+            wrong += ["%s: %s" % (name, what) for what in run_accepted(dtrun, out, folder)]
+        return wrong
+
+
+def main(arguments):
+    dtc, planmutants = (os.path.abspath(tool) for tool in arguments[:2])
+    dtrun = os.path.abspath(arguments[2]) if len(arguments) > 2 else None
+    count = int(arguments[3]) if len(arguments) > 3 else EACH
+    seed = int(arguments[4]) if len(arguments) > 4 else 1
+    totals, wrong = collections.Counter(), []
+    for name in LAYOUTS:
+        wrong += mutate((dtc, planmutants, dtrun), name, count, seed, totals)
+    for kind in STRICT + LOOSE:
+        if totals[kind] < AT_LEAST and kind != "channel":
+            wrong.append("only %d of kind %s" % (totals[kind], kind))
+    for what in wrong:
+        print("FAIL", what)
+    print("%d faults of %d kinds rejected" % (sum(totals.values()), len(totals)))
+    print("%d passed, %d failed" % (len(LAYOUTS) - min(len(wrong), len(LAYOUTS)), len(wrong)))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -60,11 +60,14 @@ static bool check_entry(DtShape *s, const DtRelabel *r)
  * the compiler's. */
 static bool take_parts(DtShape *s, const DtAxis *from, DtAxis *to)
 {
-    int64_t size = s->mesh && from->n_split && from->split[0] < s->mesh->n ? s->mesh->axes[from->split[0]].size : 1;
+    int64_t size = s->mesh && from->n_split && from->split[0] < s->mesh->n
+                       ? s->mesh->axes[from->split[0]].size
+                       : 1;
     if (from->n_split == 0)
         return true;
     if (to[0].extent != size || (from->zigzag && from->n_split > 1))
-        return dt_shape_fail(s, "`relabel` takes `%s` apart otherwise than ranks have it", from->name);
+        return dt_shape_fail(s, "`relabel` takes `%s` apart otherwise than ranks have it",
+                             from->name);
     to[0].split[to[0].n_split++] = from->split[0];
     to[1].n_split = (uint8_t)(from->n_split - 1);
     memcpy(to[1].split, from->split + 1, to[1].n_split);
@@ -76,8 +79,10 @@ static bool join_parts(DtShape *s, const DtAxis *from, DtAxis *to)
 {
     const DtType *wish = dt_shape_wish(s, 0);
     int at = wish ? dt_type_find(wish, to->name) : -1;
-    if (from[0].n_split > 1 || from[0].n_split + from[1].n_split > DT_MAX_SPLIT || (from[1].n_split && !from[0].n_split))
-        return dt_shape_fail(s, "`relabel` joins parts of `%s` that are split themselves", to->name);
+    if (from[0].n_split > 1 || from[0].n_split + from[1].n_split > DT_MAX_SPLIT ||
+        (from[1].n_split && !from[0].n_split))
+        return dt_shape_fail(s, "`relabel` joins parts of `%s` that are split themselves",
+                             to->name);
     to->n_split = (uint8_t)(from[0].n_split + from[1].n_split);
     memcpy(to->split, from[0].split, from[0].n_split);
     memcpy(to->split + from[0].n_split, from[1].split, from[1].n_split);

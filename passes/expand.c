@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expansion.
  *
- * Purpose: what a program means and what ranks do is one thing for most ops. For ring calls (ring.h) and ops along
- * an axis in zigzag order (zigzag.h) it is two; here each becomes a call of a function that says what ranks do, for
- * the back end and the interpreter of all ranks.
+ * Purpose: what a program means and what ranks do is one thing for most ops. For ring calls
+ * (ring.h) and ops along an axis in zigzag order (zigzag.h) it is two; here each becomes a call of
+ * a function that says what ranks do, for the back end and the interpreter of all ranks.
  *
- *     %o = call[kseq](%q, %k, %v) func=attend.2 mesh={context}   =>   %o = call(%q, %k, %v) func=attend.2.ring
- *     %t = shard(%x) : i32[batch, seq/context~] mesh={context}   =>   %t = call(%x) func=shard.zigzag
+ *     %o = call[kseq](%q, %k, %v) func=attend.2 mesh={context}
+ *     %t = shard(%x) : i32[batch, seq/context~] mesh={context}
+ *  =>
+ *     %o = call(%q, %k, %v) func=attend.2.ring
+ *     %t = call(%x) func=shard.zigzag
  *
- * The certificate reads the program before this pass: that these functions do what is meant is one of the things
- * that it trusts and the interpreter tests.
+ * The certificate reads the program before this pass: that these functions do what is meant is one
+ * of the things that it trusts and the interpreter tests.
  *
- * Requires: a placed program. Establishes: no ring calls; no op but relabels and elementwise ones needs to know the
- * order of a split. Breaks: nothing. */
+ * Requires: a placed program. Establishes: no ring calls; no op but relabels and elementwise ones
+ * needs to know the order of a split. Breaks: nothing. */
 #include "passes/passes.h"
 
 #include "passes/ring.h"
@@ -36,21 +39,21 @@ static void become_call(DtOp *op, DtFunc *func, DtValue **in)
                  .text = text};
 }
 
-void dt_pass_expand(DtModule *module, const DtPassContext *context)
+/* Does so with ring calls (rings), or with ops along axes in zigzag order; true if there are any. */
+static bool expand(DtModule *module, bool rings)
 {
-    (void)context;
     bool any = false;
     for (uint32_t i = 0; i < module->funcs.n; i++) { /* new functions come behind */
         DtFunc *func = module->funcs.at[i];
         bool changed = false;
         for (uint32_t k = 0; k < func->ops.n; k++) {
             DtOp *op = func->ops.at[k];
-            if (!dt_ring_is(op) && !dt_zigzag_is(op))
+            if (rings ? !dt_ring_is(op) : !dt_zigzag_is(op))
                 continue;
             DtValue **in = DT_NEW_ARRAY(module->arena, DtValue *, op->n_in + 1);
             for (uint32_t j = 0; j < op->n_in; j++)
                 in[j] = op->in[j];
-            DtFunc *made = dt_ring_is(op) ? dt_ring_expand(op, module, in) : dt_zigzag_expand(op, module);
+            DtFunc *made = rings ? dt_ring_expand(op, module, in) : dt_zigzag_expand(op, module);
             become_call(op, made, in);
             any = changed = true;
         }
@@ -59,6 +62,13 @@ void dt_pass_expand(DtModule *module, const DtPassContext *context)
             dt_graph_renumber(func);
         }
     }
-    if (any)
+    return any;
+}
+
+void dt_pass_expand(DtModule *module, const DtPassContext *context)
+{
+    (void)context;
+    const bool rings = expand(module, true); /* first: they look at how masks are made */
+    if (expand(module, false) || rings)
         dt_inline_drop(module);
 }

@@ -23,10 +23,10 @@ typedef struct DtPlaceLine {
     uint8_t mesh[DT_MAX_SPLIT];
     uint32_t n_mesh;
     DtSpan span;
-    bool is_used; /* some value of its place has one of its axes */
-    bool zigzag;    /* its splits are in zigzag order */
-    bool ring;      /* calls of `attend` pass blocks of its axes on instead of gathering them */
-    bool has_rung;  /* some call does */
+    bool is_used;  /* some value of its place has one of its axes */
+    bool zigzag;   /* its splits are in zigzag order */
+    bool ring;     /* calls of `attend` pass blocks of its axes on instead of gathering them */
+    bool has_rung; /* some call does */
 } DtPlaceLine;
 
 /* What is known of a value of the function being made. Copies of one value in several placements

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement: rings. `shard kseq on context (ring = true)` makes of a call of `attend`, whose keys would be
- * gathered over `context`, a ring call (ring.h): its operands with kseq stay in their blocks, and the
- * gradients of keys and values come back in these, complete.
+/* Placement: rings. `shard kseq on context (ring = true)` makes of a call of `attend`, whose keys
+ * would be gathered over `context`, a ring call (ring.h): its operands with kseq stay in their
+ * blocks, and the gradients of keys and values come back in these, complete.
  *
  *     %g = all_gather[context](%k)
- *     %o = call(%q, %g, ...) func=attend.2   =>   %o = call[kseq](%q, %k, ...) func=attend.2 mesh={context}
+ *     %o = call(%q, %g, ...) func=attend.2
+ *  =>
+ *     %o = call[kseq](%q, %k, ...) func=attend.2 mesh={context}
  *
- * What the call's operands should be is decided as for any call (place_choose.c); where that keeps the keys in
- * blocks, or gives every rank all queries, there is nothing to pass on. */
+ * What the call's operands should be is decided as for any call (place_choose.c); where that keeps
+ * the keys in blocks, or gives every rank all queries, there is nothing to pass on. */
 #include "passes/place_internal.h"
 
 #include "passes/ring.h"
@@ -16,11 +18,13 @@
 static bool is_gathered(const DtType *now, const DtType *wanted, const char *axis, uint32_t m)
 {
     int d = dt_type_find(now, axis);
-    return d >= 0 && dt_placerule_state(now, m) == d && dt_placerule_state(wanted, m) == DT_PLACE_WHOLE;
+    return d >= 0 && dt_placerule_state(now, m) == d &&
+           dt_placerule_state(wanted, m) == DT_PLACE_WHOLE;
 }
 
 /* A line with `ring` by which operand i would travel, or NULL. */
-static DtPlaceLine *line_for(DtPlacer *p, const DtType *now, const DtType *wanted, const char **ret_axis)
+static DtPlaceLine *line_for(DtPlacer *p, const DtType *now, const DtType *wanted,
+                             const char **ret_axis)
 {
     for (uint32_t i = 0; i < p->n_written; i++) {
         DtPlaceLine *line = &p->lines.at[i];
@@ -37,7 +41,8 @@ static bool refuse(DtPlaceScope *s, const DtOp *op, const char *axis, const char
 {
     DtDiag *diag = dt_placechoose_refuse(
         s->p, E0592, op->span,
-        dt_arena_printf(s->p->module->arena, "a ring over `%s` is not implemented for this call", axis));
+        dt_arena_printf(s->p->module->arena, "a ring over `%s` is not implemented for this call",
+                        axis));
     dt_diag_note(diag, "%s", why);
     dt_diag_help(diag, "leave `(ring = true)` out: keys and values are gathered then");
     return false;
@@ -53,7 +58,8 @@ const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *con
         bool is_key = false;
         for (uint32_t l = 0; axis && l < p->n_written; l++)
             for (uint32_t k = 0; k < p->lines.at[l].n_axes; k++)
-                is_key = is_key || (p->lines.at[l].ring && p->lines.at[l].mesh[0] == m && p->lines.at[l].axes[k] == axis);
+                is_key = is_key || (p->lines.at[l].ring && p->lines.at[l].mesh[0] == m &&
+                                    p->lines.at[l].axes[k] == axis);
         travels = travels || is_key;
         if (axis && !is_key && !queries)
             queries = axis;
@@ -116,7 +122,8 @@ void dt_placering_check_used(const DtPlacer *p)
         DtDiag *diag = dt_diag_report(p->module->diags, L0596, line->span,
                                       "`ring` has no effect: no `attend` gathers `%s` over `%s`",
                                       line->axes[0], p->module->mesh.axes[line->mesh[0]].name);
-        dt_diag_note(diag, "a ring replaces the gather of keys and values where queries are split over the "
-                           "same mesh axis");
+        dt_diag_note(
+            diag, "a ring replaces the gather of keys and values where queries are split over the "
+                  "same mesh axis");
     }
 }

@@ -329,7 +329,8 @@ static bool is_sample_axis(const DtModule *module, const char *axis)
     for (uint32_t e = 0; e < module->entries.n; e++)
         for (uint32_t i = 0; i < module->entries.at[e].func->ops.n; i++) {
             const DtOp *op = module->entries.at[e].func->ops.at[i];
-            if (op->kind == DT_OP_INPUT && op->out[0]->type->rank && op->out[0]->type->axes[0].name == axis)
+            if (op->kind == DT_OP_INPUT && op->out[0]->type->rank &&
+                op->out[0]->type->axes[0].name == axis)
                 return true;
         }
     return false;
@@ -370,10 +371,13 @@ static bool check_zigzag(DtPlacer *p, const DtPlaceLine *line)
         for (uint32_t i = 0; i < p->lines.n; i++)
             for (uint32_t j = 0; &p->lines.at[i] != line && j < p->lines.at[i].n_axes; j++)
                 if (p->lines.at[i].axes[j] == line->axes[k])
-                    return not_yet(p, line->span, dt_intern_printf("the zigzag order of `%s`, which another line "
-                                                                   "splits too,", line->axes[k]));
+                    return not_yet(p, line->span,
+                                   dt_intern_printf("the zigzag order of `%s`, which another line "
+                                                    "splits too,",
+                                                    line->axes[k]));
         if (is_sample_axis(p->module, line->axes[k]))
-            return not_yet(p, line->span, dt_intern_printf("the zigzag order of samples (`%s`)", line->axes[k]));
+            return not_yet(p, line->span,
+                           dt_intern_printf("the zigzag order of samples (`%s`)", line->axes[k]));
     }
     return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: which functions can be one. The form that is looked for is that of the library's `attend` as it
- * is written, and of what differentiation makes of it; nothing here knows its ops by position. */
+/* Ring calls: which functions can be one. The form that is looked for is that of the library's
+ * `attend` as it is written, and of what differentiation makes of it; nothing here knows its ops by
+ * position. */
 #include "passes/ring_internal.h"
 
 #include "base/intern.h"
@@ -163,8 +164,8 @@ static bool follows(const DtValue *value, const DtValue *root)
 {
     if (value == root)
         return true;
-    if (!value->op || (value->op->kind != DT_OP_CONST &&
-                       dt_op_info[value->op->kind].op_class != DT_CLASS_MAP))
+    if (!value->op ||
+        (value->op->kind != DT_OP_CONST && dt_op_info[value->op->kind].op_class != DT_CLASS_MAP))
         return false;
     for (uint32_t i = 0; i < value->op->n_in; i++)
         if (!follows(value->op->in[i], root))
@@ -175,10 +176,11 @@ static bool follows(const DtValue *value, const DtValue *root)
 static bool is_supported(DtRingForm *f, const DtOp *op)
 {
     DtOpClass kind = dt_op_info[op->kind].op_class;
-    bool known = kind == DT_CLASS_MAP || op->kind == DT_OP_CONST || op->kind == DT_OP_EXPAND ||
-                 op->kind == DT_OP_DOT || op->kind == DT_OP_REDUCE ||
-                 (op->kind == DT_OP_RELABEL && op->n_relabels == 0) ||
-                 (op->kind == DT_OP_IOTA && op->axes[0] != f->t && !op->out[0]->type->axes[0].n_split);
+    bool known =
+        kind == DT_CLASS_MAP || op->kind == DT_OP_CONST || op->kind == DT_OP_EXPAND ||
+        op->kind == DT_OP_DOT || op->kind == DT_OP_REDUCE ||
+        (op->kind == DT_OP_RELABEL && op->n_relabels == 0) ||
+        (op->kind == DT_OP_IOTA && op->axes[0] != f->t && !op->out[0]->type->axes[0].n_split);
     return known && op->n_out == 1;
 }
 
@@ -269,8 +271,8 @@ bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm 
 
 /* ---- placements ---- */
 
-const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types, uint32_t m,
-                            DtArena *arena)
+const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
+                            uint32_t m, DtArena *arena)
 {
     DtRingForm form;
     if (func->inputs.n > DT_RING_INPUTS)
@@ -280,7 +282,9 @@ const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *
     for (uint32_t i = 0; i < func->inputs.n; i++)
         for (uint32_t d = 0; d < types[i]->rank; d++)
             for (uint32_t s = 0; s < types[i]->axes[d].n_split; s++)
-                if (types[i]->axes[d].split[s] == m && (s || (types[i]->axes[d].zigzag && types[i]->axes[d].n_split > 1)))
-                    return "queries are split by several mesh axes, of which the ring's is not the first";
+                if (types[i]->axes[d].split[s] == m &&
+                    (s || (types[i]->axes[d].zigzag && types[i]->axes[d].n_split > 1)))
+                    return "queries are split by several mesh axes, of which the ring's is not the "
+                           "first";
     return NULL;
 }

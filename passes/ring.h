@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: a call of `attend`, or of its backward part, whose keys and values stay where they are.
+/* Ring calls: a call of `attend`, or of its backward part, whose keys and values stay where they
+ * are.
  *
  *   %o = call[kseq](%q, %k, %v, %mask) : f32[batch, seq/context, ...] func=attend.2 mesh={context}
  *
- * with %k : [batch, kseq/context, ...] where attend.2 takes [batch, kseq, ...]. By its meaning such a call
- * gathers, over its one mesh axis, the operands that have its axis in blocks where the function takes it
- * whole; calls the function; and reduces and scatters what results have that axis and are pending over the
- * mesh axis, in the same blocks. What ranks do is another thing with the same result: the blocks travel from
- * neighbour to neighbour, each rank meets one after the other, and the softmax streams. The pass `expand` puts
- * these ops in the place of the call. (After Liu et al.,
- * "Ring Attention with Blockwise Transformers", 2023; the merge of blocks is that of Milakov and Gimelshein,
- * "Online normalizer calculation for softmax", 2018.) */
+ * with %k : [batch, kseq/context, ...] where attend.2 takes [batch, kseq, ...]. By its meaning such
+ * a call gathers, over its one mesh axis, the operands that have its axis in blocks where the
+ * function takes it whole; calls the function; and reduces and scatters what results have that axis
+ * and are pending over the mesh axis, in the same blocks. What ranks do is another thing with the
+ * same result: the blocks travel from neighbour to neighbour, each rank meets one after the other,
+ * and the softmax streams. The pass `expand` puts these ops in the place of the call. (After Liu et
+ * al., "Ring Attention with Blockwise Transformers", 2023; the merge of blocks is that of Milakov
+ * and Gimelshein, "Online normalizer calculation for softmax", 2018.) */
 #ifndef DT_PASSES_RING_H
 #define DT_PASSES_RING_H
 
 #include "ir/ir.h"
 
-static inline bool dt_ring_is(const DtOp *op)
-{
-    return op->kind == DT_OP_CALL && op->n_axes != 0;
-}
+static inline bool dt_ring_is(const DtOp *op) { return op->kind == DT_OP_CALL && op->n_axes != 0; }
 
-/* A ring call over the mesh axis with number m; in: operands, those that travel in their blocks of axis. */
+/* A ring call over the mesh axis with number m; in: operands, those that travel in their blocks of
+ * axis. */
 DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *axis, uint32_t m,
                    DtValue *const *in);
 
-/* Why a call of func with operands of these types, in which axis is whole, cannot be a ring over mesh axis m;
- * NULL if it can. */
-const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types, uint32_t m,
-                            DtArena *arena);
+/* Why a call of func with operands of these types, in which axis is whole, cannot be a ring over
+ * mesh axis m; NULL if it can. */
+const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
+                            uint32_t m, DtArena *arena);
 
-/* The ops of a ring call: a new function of those operands in ret_in (room for all of the call's; their number
- * is its inputs.n) to the call's results. An operand made of positions and constants only is made anew for
- * every block, and not among them. */
+/* The ops of a ring call: a new function of those operands in ret_in (room for all of the call's;
+ * their number is its inputs.n) to the call's results. An operand made of positions and constants
+ * only is made anew for every block, and not among them. */
 DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in);
 
 #endif

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: their ops. With n ranks, q, k, v of attend, and @ring an axis of n elements, one per rank:
+/* Ring calls: their ops. With n ranks, q, k, v of attend, and @ring an axis of n elements, one per
+ * rank:
  *
- *     q', k', v'   = the rank's parts, [@ring/context, ...] with local extents       relabel: nothing moves
- *     m, u, o      = block(q', k', v', positions)                                    own keys
+ *     q', k', v'   = the rank's parts, [@ring/context, ...]         relabel: nothing moves
+ *     m, u, o      = block(q', k', v', positions)                   own keys
  *     loop n - 1 times
- *       k', v'     = shift(k', v')                                                   those of the rank before
+ *       k', v'     = shift(k', v')                                  those of the rank before
  *       m, u, o    = merge of these with block(q', k', v', positions)
  *     o            = o / g(u), as [seq/context, ...]
  *
- * `block` is the function itself on one block of keys, which also leaves its maximum and sum. The merge of
- * (m, u, y) and (m', u', y'), where y = sum_t(e s^k ...) of one block and w = exp(f(m) - f(max(m, m'))):
+ * `block` is the function itself on one block of keys, which also leaves its maximum and sum. The
+ * merge of (m, u, y) and (m', u', y'), where y = sum_t(e s^k ...) of one block and w = exp(f(m) -
+ * f(max(m, m'))):
  *
  *     max(m, m'),   u w + u' w',   y s^-k w + y' s'^-k w'
  *
- * The backward part goes round twice: first maximum, sum and the rows that it needs of all keys; then, with
- * these given, the gradients. What belongs to queries adds up in place, what belongs to keys travels along with
- * them and goes one step further, home, at the end. */
+ * The backward part goes round twice: first maximum, sum and the rows that it needs of all keys;
+ * then, with these given, the gradients. What belongs to queries adds up in place, what belongs to
+ * keys travels along with them and goes one step further, home, at the end. */
 #include "passes/ring_internal.h"
+#include "passes/zigzag.h"
 
 #include "base/intern.h"
 
@@ -30,9 +33,9 @@ enum { MAX_IN = 32 };
 typedef enum Role { STAYS, TRAVELS, SELECTED, POSITIONS } Role;
 typedef struct Argument {
     Role role;
-    DtValue *value; /* outside; POSITIONS: NULL */
+    DtValue *value;     /* outside; POSITIONS: NULL */
     const DtType *type; /* in the block */
-    const char *axis; /* the axis whose positions it is, or NULL */
+    const char *axis;   /* the axis whose positions it is, or NULL */
 } Argument;
 
 typedef struct Ring {
@@ -46,8 +49,8 @@ typedef struct Ring {
     const DtAxis *blocks; /* of t, as the blocks lie on the ranks */
     DtBuilder b;          /* of the function being made, or of the loop's body in it */
     DtFunc *made;
-    DtValue **local;   /* by input of func: its part; NULL until somebody asks */
-    DtValue **outside; /* by value id of func: known, of all blocks */
+    DtValue **local;       /* by input of func: its part; NULL until somebody asks */
+    DtValue **outside;     /* by value id of func: known, of all blocks */
     const DtValue **keyed; /* results of func that have t */
     uint32_t n_keyed;
 } Ring;
@@ -109,7 +112,10 @@ static DtValue *part_of(Ring *g, DtValue *x)
         const DtAxis *axis = &x->type->axes[d];
         if (!has_split(axis, g->m))
             continue;
-        DtRelabel entry = {.n_from = 1, .n_to = 2, .from = {axis->name}, .to = {g->ring, axis->name},
+        DtRelabel entry = {.n_from = 1,
+                           .n_to = 2,
+                           .from = {axis->name},
+                           .to = {g->ring, axis->name},
                            .to_extent = {g->n, axis->extent / g->n}};
         DtAxis axes[DT_MAX_RANK];
         axes[0] = ring_axis(g);
@@ -130,8 +136,11 @@ static DtValue *whole_of(Ring *g, DtValue *x, const DtType *type)
     for (uint32_t d = 0; d < type->rank; d++) {
         if (!has_split(&type->axes[d], g->m))
             continue;
-        DtRelabel entry = {.n_from = 2, .n_to = 1, .from = {g->ring, type->axes[d].name},
-                           .to = {type->axes[d].name}, .to_extent = {type->axes[d].extent}};
+        DtRelabel entry = {.n_from = 2,
+                           .n_to = 1,
+                           .from = {g->ring, type->axes[d].name},
+                           .to = {type->axes[d].name},
+                           .to_extent = {type->axes[d].extent}};
         return dt_graph_relabel(&g->b, x, 1, &entry, type);
     }
     if (type->partial >> g->m & 1)
@@ -145,20 +154,17 @@ static DtValue *binary(Ring *g, DtOpKind kind, DtValue *x, DtValue *y)
 {
     return dt_graph_binary(&g->b, kind, x, y);
 }
-static DtValue *integer(Ring *g, int64_t x) { return dt_graph_constant(&g->b, DT_I32, (double)x); }
+static DtValue *with(Ring *g, DtOpKind kind, DtValue *x, int64_t n)
+{
+    DtValue *y = dt_graph_constant(&g->b, DT_I32, (double)n);
+    return binary(g, kind, x, y);
+}
 
 /* Number of the block that visits in this round: i32[@ring]. */
 static DtValue *visitor(Ring *g, DtValue *step)
 {
     DtValue *me = dt_graph_iota(&g->b, ring_axis(g));
-    return step ? binary(g, DT_OP_MOD, binary(g, DT_OP_SUB, me, step), integer(g, g->n)) : me;
-}
-
-/* x where half is 0, else counted from the end: which of 2n half blocks. */
-static DtValue *half_block(Ring *g, DtValue *block, DtValue *is_first)
-{
-    DtValue *last = binary(g, DT_OP_SUB, integer(g, 2 * g->n - 1), block);
-    return dt_graph_where(&g->b, is_first, block, last);
+    return step ? with(g, DT_OP_MOD, binary(g, DT_OP_SUB, me, step), g->n) : me;
 }
 
 /* Positions of the visiting keys: i32[@ring, t]. */
@@ -166,12 +172,9 @@ static DtValue *positions(Ring *g, DtValue *step)
 {
     DtValue *block = visitor(g, step);
     DtValue *at = dt_graph_iota(&g->b, (DtAxis){.name = g->t, .extent = g->length});
-    if (!g->blocks->zigzag)
-        return binary(g, DT_OP_ADD, binary(g, DT_OP_MUL, block, integer(g, g->length)), at);
-    int64_t half = g->length / 2;
-    DtValue *is_first = binary(g, DT_OP_LT, at, integer(g, half));
-    DtValue *begin = binary(g, DT_OP_MUL, half_block(g, block, is_first), integer(g, half));
-    return binary(g, DT_OP_ADD, begin, binary(g, DT_OP_MOD, at, integer(g, half)));
+    if (g->blocks->zigzag)
+        return dt_zigzag_position(&g->b, g->n, g->blocks->extent, block, at);
+    return binary(g, DT_OP_ADD, with(g, DT_OP_MUL, block, g->length), at);
 }
 
 /* ---- blocks of what is whole along the keys ---- */
@@ -185,26 +188,29 @@ typedef struct Cut {
 
 static Cut cut_of(Ring *g, DtValue *step)
 {
-    Cut cut = {.block = dt_intern("@block"), .n = g->n, .each = g->length, .index = visitor(g, step)};
+    Cut cut = {
+        .block = dt_intern("@block"), .n = g->n, .each = g->length, .index = visitor(g, step)};
     if (!g->blocks->zigzag)
         return cut;
     cut.half = dt_intern("@half");
     cut.n *= 2;
     cut.each /= 2;
     DtValue *half = dt_graph_iota(&g->b, (DtAxis){.name = cut.half, .extent = 2});
-    cut.index = half_block(g, cut.index, binary(g, DT_OP_LT, half, integer(g, 1)));
+    cut.index = dt_zigzag_block(&g->b, g->n, cut.index, with(g, DT_OP_LT, half, 1));
     return cut;
 }
 
 static DtValue *split_axis(Ring *g, DtValue *x, const char *major, int64_t n, int64_t each)
 {
-    DtRelabel entry = {.n_from = 1, .n_to = 2, .from = {g->t}, .to = {major, g->t}, .to_extent = {n, each}};
+    DtRelabel entry = {
+        .n_from = 1, .n_to = 2, .from = {g->t}, .to = {major, g->t}, .to_extent = {n, each}};
     return dt_graph_relabel(&g->b, x, 1, &entry, NULL);
 }
 
 static DtValue *merge_axis(Ring *g, DtValue *x, const char *major, int64_t extent)
 {
-    DtRelabel entry = {.n_from = 2, .n_to = 1, .from = {major, g->t}, .to = {g->t}, .to_extent = {extent}};
+    DtRelabel entry = {
+        .n_from = 2, .n_to = 1, .from = {major, g->t}, .to = {g->t}, .to_extent = {extent}};
     return dt_graph_relabel(&g->b, x, 1, &entry, NULL);
 }
 
@@ -212,7 +218,8 @@ static DtValue *merge_axis(Ring *g, DtValue *x, const char *major, int64_t exten
 static DtValue *selected(Ring *g, DtValue *x, DtValue *step, const DtType *type)
 {
     Cut cut = cut_of(g, step);
-    x = dt_graph_gather(&g->b, split_axis(g, x, cut.block, cut.n, cut.each), 1, &cut.block, &cut.index);
+    x = dt_graph_gather(&g->b, split_axis(g, x, cut.block, cut.n, cut.each), 1, &cut.block,
+                        &cut.index);
     if (cut.half)
         x = merge_axis(g, x, cut.half, g->length);
     return dt_graph_reorder(&g->b, x, type);
@@ -239,7 +246,8 @@ static bool reduces_keys(const Ring *g, const DtOp *op)
     return false;
 }
 
-/* op with the result type that it has on a rank; wide: a sum over keys stays in f32 until it is complete. */
+/* op with the result type that it has on a rank; wide: a sum over keys stays in f32 until it is
+ * complete. */
 static const DtOp *like_local(Ring *g, const DtOp *op, bool wide)
 {
     DtOp *like = DT_NEW(g->arena, DtOp);
@@ -254,7 +262,8 @@ static const DtOp *like_local(Ring *g, const DtOp *op, bool wide)
     return like;
 }
 
-static DtValue *add_argument(Round *round, Role role, DtValue *value, const DtType *type, const char *name)
+static DtValue *add_argument(Round *round, Role role, DtValue *value, const DtType *type,
+                             const char *name)
 {
     if (round->n_args == MAX_IN)
         abort(); /* dt_ring_refuses counts */
@@ -308,7 +317,7 @@ static void add_input(Round *round, uint32_t i)
     }
     if (!g->local[i])
         g->local[i] = part_of(g, g->made->inputs.at[i]);
-    Role role = g->call->in[i]->type != input->type     ? TRAVELS
+    Role role = g->call->in[i]->type != input->type    ? TRAVELS
                 : dt_type_find(input->type, g->t) >= 0 ? SELECTED
                                                        : STAYS;
     round->clone[input->id] = add_argument(round, role, g->local[i], type, input->name);
@@ -332,8 +341,8 @@ static bool *needed_for(const Ring *g, const DtValue *const *wanted, uint32_t n_
     return needed;
 }
 
-/* The block function of a round that makes the wanted values of func; of the given ones the value outside is
- * known. */
+/* The block function of a round that makes the wanted values of func; of the given ones the value
+ * outside is known. */
 static Round begin_round(Ring *g, const char *name, const DtValue *const *wanted, uint32_t n_wanted,
                          const DtValue *const *given, uint32_t n_given)
 {
@@ -372,8 +381,8 @@ static Round begin_round(Ring *g, const char *name, const DtValue *const *wanted
 
 /* ---- rounds ---- */
 
-/* Calls the block function in this step (NULL: the first, own keys). values: of the arguments where the call
- * stands. */
+/* Calls the block function in this step (NULL: the first, own keys). values: of the arguments where
+ * the call stands. */
 static DtOp *call_block(Round *round, DtValue *step, DtValue *const *values)
 {
     Ring *g = round->g;
@@ -403,37 +412,33 @@ typedef struct State {
 } State;
 typedef void Join(Ring *g, State *state, const DtOp *block, DtValue *step);
 
-/* All n blocks: the first where we are, the others in a loop. join gets an empty state for the first. */
-static void go_round(Round *round, Join *join, State *state)
+/* The loop of a round while it is made. */
+typedef struct Turn {
+    DtFunc *body;
+    DtValue *in[3 * MAX_IN]; /* the loop's operands */
+    uint32_t n;
+} Turn;
+
+/* x of outside as an input of the body. */
+static DtValue *enter(Turn *turn, DtValue *x)
+{
+    turn->in[turn->n++] = x;
+    return dt_graph_arg(turn->body, x->type, x->name);
+}
+
+/* Arguments of these roles as inputs of the body: values[i] becomes that of argument i. */
+static void enter_arguments(Turn *turn, const Round *round, bool travelling, DtValue **values)
+{
+    for (uint32_t i = 0; i < round->n_args; i++)
+        if (round->args[i].role != POSITIONS && (round->args[i].role == TRAVELS) == travelling)
+            values[i] = enter(turn, values[i]);
+}
+
+/* The body: what travels goes on by one rank, then a block joins the state. */
+static void make_body(Round *round, Join *join, State *state, Turn *turn, DtValue **values)
 {
     Ring *g = round->g;
-    DtValue *values[MAX_IN], *in[3 * MAX_IN];
-    DtFunc *body = dt_graph_func(g->func->module, dt_intern_printf("%s.body", round->block->name), DT_FUNC_BODY);
-    DtBuilder outer = g->b;
-    uint32_t n_in = 0, n_carried;
-    for (uint32_t i = 0; i < round->n_args; i++)
-        values[i] = round->args[i].value;
-    *state = (State){.n = 0};
-    join(g, state, call_block(round, NULL, values), NULL);
-
-    body->span = g->call->span;
-    g->b.func = body;
-    DtValue *step = dt_graph_arg(body, dt_type_scalar(DT_I32), "step");
-    for (uint32_t i = 0; i < round->n_args; i++)
-        if (round->args[i].role == TRAVELS) {
-            in[n_in++] = values[i];
-            values[i] = dt_graph_arg(body, values[i]->type, values[i]->name);
-        }
-    for (uint32_t i = 0; i < state->n; i++) {
-        in[n_in++] = state->at[i];
-        state->at[i] = dt_graph_arg(body, state->at[i]->type, state->at[i]->name);
-    }
-    n_carried = n_in;
-    for (uint32_t i = 0; i < round->n_args; i++)
-        if (round->args[i].role == STAYS || round->args[i].role == SELECTED) {
-            in[n_in++] = values[i];
-            values[i] = dt_graph_arg(body, values[i]->type, values[i]->name);
-        }
+    DtValue *step = turn->body->inputs.at[0];
     for (uint32_t i = 0; i < round->n_args; i++)
         if (round->args[i].role == TRAVELS)
             values[i] = shift(g, values[i]);
@@ -443,14 +448,42 @@ static void go_round(Round *round, Join *join, State *state)
     join(g, state, call_block(round, step, values), step);
     for (uint32_t i = 0; i < round->n_args; i++)
         if (round->args[i].role == TRAVELS)
-            dt_graph_return(body, values[i]);
+            dt_graph_return(turn->body, values[i]);
     for (uint32_t i = 0; i < state->n; i++)
-        dt_graph_return(body, state->at[i]);
+        dt_graph_return(turn->body, state->at[i]);
+}
 
+/* All n blocks: the first where we are, the others in a loop. join gets an empty state for the
+ * first. */
+static void go_round(Round *round, Join *join, State *state)
+{
+    Ring *g = round->g;
+    DtValue *values[MAX_IN];
+    DtBuilder outer = g->b;
+    for (uint32_t i = 0; i < round->n_args; i++)
+        values[i] = round->args[i].value;
+    *state = (State){.n = 0};
+    join(g, state, call_block(round, NULL, values), NULL);
+    Turn turn = {.body =
+                     dt_graph_func(g->func->module, dt_intern_printf("%s.body", round->block->name),
+                                   DT_FUNC_BODY)};
+    turn.body->span = g->call->span;
+    g->b.func = turn.body;
+    dt_graph_arg(turn.body, dt_type_scalar(DT_I32), "step");
+    enter_arguments(&turn, round, true, values);
+    for (uint32_t i = 0; i < state->n; i++)
+        state->at[i] = enter(&turn, state->at[i]);
+    const uint32_t n_carried = turn.n;
+    enter_arguments(&turn, round, false, values);
+    make_body(round, join, state, &turn, values);
     g->b = outer;
-    const DtLoop loop = {.label = "ring", .axis = "@step", .count = g->n - 1, .first = 1,
-                         .n_carried = n_carried, .n_invariant = n_in - n_carried};
-    const DtOp *made = dt_graph_loop(&g->b, body, loop, in);
+    const DtLoop loop = {.label = "ring",
+                         .axis = "@step",
+                         .count = g->n - 1,
+                         .first = 1,
+                         .n_carried = n_carried,
+                         .n_invariant = turn.n - n_carried};
+    const DtOp *made = dt_graph_loop(&g->b, turn.body, loop, turn.in);
     for (uint32_t i = 0; i < state->n; i++)
         state->at[i] = made->out[n_carried - state->n + i];
 }
@@ -478,7 +511,8 @@ static DtValue *scaled(Ring *g, DtValue *x, DtValue *s, int power)
     return x;
 }
 
-/* Results of the block: maximum, sum, then what streams. The state is the same with sums not scaled. */
+/* Results of the block: maximum, sum, then what streams. The state is the same with sums not
+ * scaled. */
 static void join_softmax(Ring *g, State *state, const DtOp *block, DtValue *step)
 {
     const DtRingForm *f = g->form;
@@ -492,7 +526,8 @@ static void join_softmax(Ring *g, State *state, const DtOp *block, DtValue *step
     if (step) {
         DtValue *most = binary(g, DT_OP_MAX, state->at[0], terms[0]);
         DtValue *at = follow(g, f->shift, f->most, most);
-        DtValue *was = follow(g, f->shift, f->most, state->at[0]), *is = follow(g, f->shift, f->most, terms[0]);
+        DtValue *was = follow(g, f->shift, f->most, state->at[0]),
+                *is = follow(g, f->shift, f->most, terms[0]);
         DtValue *mine = dt_graph_unary(&g->b, DT_OP_EXP, binary(g, DT_OP_SUB, was, at));
         DtValue *theirs = dt_graph_unary(&g->b, DT_OP_EXP, binary(g, DT_OP_SUB, is, at));
         for (uint32_t i = 1; i < n; i++) {
@@ -502,23 +537,27 @@ static void join_softmax(Ring *g, State *state, const DtOp *block, DtValue *step
         terms[0] = most;
     }
     for (uint32_t i = 0; i < n; i++)
-        state->at[i] = dt_graph_reorder(&g->b, terms[i], step ? state->at[i]->type : terms[i]->type);
+        state->at[i] =
+            dt_graph_reorder(&g->b, terms[i], step ? state->at[i]->type : terms[i]->type);
     state->n = n;
 }
 
-/* The round in which the softmax streams: the values of func that it makes are known outside then. */
+/* The round in which the softmax streams: the values of func that it makes are known outside
+ * then. */
 static void stream(Ring *g)
 {
     const DtRingForm *f = g->form;
     const DtValue *wanted[MAX_IN] = {f->most, f->sum};
     uint32_t n = f->once ? f->n_finals : f->n_rows;
     memcpy(wanted + 2, f->once ? f->finals : f->rows, n * sizeof wanted[0]);
-    Round round = begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, 2 + n, NULL, 0);
+    Round round =
+        begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, 2 + n, NULL, 0);
     State state;
     go_round(&round, join_softmax, &state);
     DtValue *s = follow(g, f->scale, f->sum, state.at[1]);
     for (uint32_t i = 0; i < 2 + n; i++) {
-        DtValue *value = i < 2 ? state.at[i] : scaled(g, state.at[i], s, f->degree[wanted[i]->id].s);
+        DtValue *value =
+            i < 2 ? state.at[i] : scaled(g, state.at[i], s, f->degree[wanted[i]->id].s);
         g->outside[wanted[i]->id] = dt_graph_cast(&g->b, value, wanted[i]->type->dtype);
     }
 }
@@ -537,7 +576,8 @@ static void join_gradients(Ring *g, State *state, const DtOp *block, DtValue *st
         if (type && !state->travels[i])
             term = spread(g, term, step);
         if (step)
-            term = dt_graph_reorder(&g->b, binary(g, DT_OP_ADD, state->at[i], term), state->at[i]->type);
+            term = dt_graph_reorder(&g->b, binary(g, DT_OP_ADD, state->at[i], term),
+                                    state->at[i]->type);
         state->at[i] = term;
     }
 }
@@ -553,7 +593,8 @@ static void differentiate(Ring *g)
     for (uint32_t i = 0; i < g->func->results.n; i++)
         if (dt_type_find(g->func->results.at[i]->type, g->t) >= 0)
             wanted[n++] = g->keyed[g->n_keyed++] = g->func->results.at[i];
-    Round round = begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, n, given, 2 + f->n_rows);
+    Round round = begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, n, given,
+                              2 + f->n_rows);
     State state;
     go_round(&round, join_gradients, &state);
     for (uint32_t i = 0; i < n; i++) {
@@ -612,7 +653,12 @@ DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
 {
     DtRingForm form;
     const DtFunc *func = call->func;
-    Ring ring = {.arena = module->arena, .call = call, .func = func, .form = &form, .t = call->axes[0]}, *g = &ring;
+    Ring ring = {.arena = module->arena,
+                 .call = call,
+                 .func = func,
+                 .form = &form,
+                 .t = call->axes[0]},
+         *g = &ring;
     if (!dt_ring_form(func, g->t, g->arena, &form)) {
         fprintf(stderr, "dtc: internal error: a ring call of `%s`: %s\n", func->name, form.reason);
         abort();

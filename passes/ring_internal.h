@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by ring.c, which finds the streaming softmax in a function, and ring_build.c, which makes the ops. */
+/* Shared by ring.c, which finds the streaming softmax in a function, and ring_build.c, which makes
+ * the ops. */
 #ifndef DT_PASSES_RING_INTERNAL_H
 #define DT_PASSES_RING_INTERNAL_H
 
@@ -7,7 +8,8 @@
 
 enum { DT_RING_INPUTS = 12 };
 
-/* How a value depends on the softmax e / s of blocks: a multiple of e^e s^s, or (known false) otherwise. */
+/* How a value depends on the softmax e / s of blocks: a multiple of e^e s^s, or (known false)
+ * otherwise. */
 typedef struct DtRingDegree {
     bool known, zero;
     int8_t e, s;
@@ -16,14 +18,14 @@ typedef struct DtRingDegree {
 /* What a function `attend` or `attend.bwd` does along its key axis t. Sums and maxima away over t:
  *
  *   most    max_t(x)                   sum   sum_t(e), e = exp(x - f(most))     scale  s = g(sum)
- *   rows    those that other values with t read, and that are linear in e: they stream with the softmax
+ *   rows    those that other values with t read, and that are linear in e: they stream too
  *   finals  the others, which only add up over blocks
  *
  * Without rows and without results that have t, finals stream too and one round is enough. */
 typedef struct DtRingForm {
     const DtFunc *func;
     const char *t;
-    DtRingDegree *degree; /* by value id */
+    DtRingDegree *degree;                      /* by value id */
     const DtValue *most, *sum, *scale, *shift; /* shift: f(most) */
     const DtValue *rows[8];
     uint32_t n_rows;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zigzag order: ops that must know it, by ops that do not. A rank's part is taken as it lies by a relabel to an axis
- * @ring with one place per rank (shape_axis.c), where it may be called the part of a split into plain blocks. */
+/* Zigzag order: ops that must know it, by ops that do not. A rank's part is taken as it lies by a
+ * relabel to an axis @ring with one place per rank (shape_axis.c), where it may be called the part
+ * of a split into plain blocks. */
 #include "passes/zigzag.h"
 
 #include "base/intern.h"
@@ -27,7 +28,8 @@ bool dt_zigzag_is(const DtOp *op)
     for (uint32_t d = 0; d < type->rank; d++) {
         if (source && type->axes[d].n_split && type->axes[d].zigzag)
             return true;
-        if (dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->n_in && differs(&op->in[0]->type->axes[d], &type->axes[d]))
+        if (dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->n_in &&
+            differs(&op->in[0]->type->axes[d], &type->axes[d]))
             return true;
     }
     return false;
@@ -59,28 +61,38 @@ static const DtType *whole(const DtType *type, uint32_t d)
 
 /* ---- positions ---- */
 
-static DtValue *integer(Zigzag *z, int64_t x) { return dt_graph_constant(&z->b, DT_I32, (double)x); }
-static DtValue *binary(Zigzag *z, DtOpKind kind, DtValue *x, DtValue *y)
+/* x op n. One op after the other: plans must not depend on the order in which a compiler of C
+ * evaluates arguments. */
+static DtValue *with(DtBuilder *b, DtOpKind kind, DtValue *x, int64_t n)
 {
-    return dt_graph_binary(&z->b, kind, x, y);
+    DtValue *y = dt_graph_constant(b, DT_I32, (double)n);
+    return dt_graph_binary(b, kind, x, y);
 }
-static DtValue *times(Zigzag *z, DtValue *x, int64_t n) { return binary(z, DT_OP_MUL, x, integer(z, n)); }
 
-static int64_t ranks_of(const Zigzag *z, const DtAxis *axis) { return z->mesh->axes[axis->split[0]].size; }
+DtValue *dt_zigzag_block(DtBuilder *b, int64_t n, DtValue *rank, DtValue *is_first)
+{
+    DtValue *end = dt_graph_constant(b, DT_I32, (double)(2 * n - 1));
+    DtValue *last = dt_graph_binary(b, DT_OP_SUB, end, rank);
+    return dt_graph_where(b, is_first, rank, last);
+}
+
+DtValue *dt_zigzag_position(DtBuilder *b, int64_t n, int64_t extent, DtValue *rank, DtValue *at)
+{
+    int64_t half = extent / (2 * n);
+    DtValue *is_first = with(b, DT_OP_LT, at, half);
+    DtValue *begin = with(b, DT_OP_MUL, dt_zigzag_block(b, n, rank, is_first), half);
+    return dt_graph_binary(b, DT_OP_ADD, begin, with(b, DT_OP_MOD, at, half));
+}
+
+static int64_t ranks_of(const Zigzag *z, const DtAxis *axis)
+{
+    return z->mesh->axes[axis->split[0]].size;
+}
 
 static DtAxis ring_of(const Zigzag *z, const DtAxis *axis)
 {
-    return (DtAxis){.name = z->ring, .extent = ranks_of(z, axis), .n_split = 1, .split = {axis->split[0]}};
-}
-
-/* Where element `at` of the part of rank `rank` stands: blocks rank and 2n-1-rank. */
-static DtValue *position(Zigzag *z, const DtAxis *axis, DtValue *rank, DtValue *at)
-{
-    int64_t n = ranks_of(z, axis), half = axis->extent / (2 * n);
-    DtValue *is_first = binary(z, DT_OP_LT, at, integer(z, half));
-    DtValue *last = binary(z, DT_OP_SUB, integer(z, 2 * n - 1), rank);
-    DtValue *block = dt_graph_where(&z->b, is_first, rank, last);
-    return binary(z, DT_OP_ADD, times(z, block, half), binary(z, DT_OP_MOD, at, integer(z, half)));
+    return (DtAxis){
+        .name = z->ring, .extent = ranks_of(z, axis), .n_split = 1, .split = {axis->split[0]}};
 }
 
 /* Positions of a rank's part: i32[@ring, a]. */
@@ -88,29 +100,33 @@ static DtValue *own_positions(Zigzag *z, const DtAxis *axis)
 {
     DtValue *rank = dt_graph_iota(&z->b, ring_of(z, axis));
     DtAxis part = {.name = axis->name, .extent = axis->extent / ranks_of(z, axis)};
-    return position(z, axis, rank, dt_graph_iota(&z->b, part));
+    DtValue *at = dt_graph_iota(&z->b, part);
+    return dt_zigzag_position(&z->b, ranks_of(z, axis), axis->extent, rank, at);
 }
 
 /* Positions of all parts, one after the other: i32[a]. */
 static DtValue *all_positions(Zigzag *z, const DtAxis *axis)
 {
+    int64_t n = ranks_of(z, axis);
     DtValue *at = dt_graph_iota(&z->b, (DtAxis){.name = axis->name, .extent = axis->extent});
-    DtValue *length = integer(z, axis->extent / ranks_of(z, axis));
-    DtValue *rank = binary(z, DT_OP_FLOORDIV, at, length);
-    return position(z, axis, rank, binary(z, DT_OP_MOD, at, length));
+    DtValue *rank = with(&z->b, DT_OP_FLOORDIV, at, axis->extent / n);
+    at = with(&z->b, DT_OP_MOD, at, axis->extent / n);
+    return dt_zigzag_position(&z->b, n, axis->extent, rank, at);
 }
 
 /* The inverse: where each position is among the parts. */
 static DtValue *places(Zigzag *z, const DtAxis *axis)
 {
+    DtBuilder *b = &z->b;
     int64_t n = ranks_of(z, axis), half = axis->extent / (2 * n);
-    DtValue *at = dt_graph_iota(&z->b, (DtAxis){.name = axis->name, .extent = axis->extent});
-    DtValue *block = binary(z, DT_OP_FLOORDIV, at, integer(z, half));
-    DtValue *is_first = binary(z, DT_OP_LT, block, integer(z, n));
-    DtValue *last = binary(z, DT_OP_SUB, integer(z, 2 * n - 1), block);
-    DtValue *begin = dt_graph_where(&z->b, is_first, times(z, block, 2 * half),
-                                    binary(z, DT_OP_ADD, times(z, last, 2 * half), integer(z, half)));
-    return binary(z, DT_OP_ADD, begin, binary(z, DT_OP_MOD, at, integer(z, half)));
+    DtValue *at = dt_graph_iota(b, (DtAxis){.name = axis->name, .extent = axis->extent});
+    DtValue *block = with(b, DT_OP_FLOORDIV, at, half);
+    DtValue *is_first = with(b, DT_OP_LT, block, n);
+    DtValue *rank = dt_zigzag_block(b, n, block, is_first);
+    DtValue *first = with(b, DT_OP_MUL, rank, 2 * half);
+    DtValue *second = with(b, DT_OP_ADD, first, half);
+    DtValue *begin = dt_graph_where(b, is_first, first, second);
+    return dt_graph_binary(b, DT_OP_ADD, begin, with(b, DT_OP_MOD, at, half));
 }
 
 /* ---- parts ---- */
@@ -119,7 +135,11 @@ static DtValue *places(Zigzag *z, const DtAxis *axis)
 static DtValue *join(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
 {
     const char *axis = type->axes[d].name;
-    DtRelabel entry = {.n_from = 2, .n_to = 1, .from = {z->ring, axis}, .to = {axis}, .to_extent = {type->axes[d].extent}};
+    DtRelabel entry = {.n_from = 2,
+                       .n_to = 1,
+                       .from = {z->ring, axis},
+                       .to = {axis},
+                       .to_extent = {type->axes[d].extent}};
     return dt_graph_relabel(&z->b, x, 1, &entry, type);
 }
 
@@ -128,7 +148,10 @@ static DtValue *as(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
 {
     const DtAxis *axis = &type->axes[d];
     int64_t n = ranks_of(z, axis);
-    DtRelabel entry = {.n_from = 1, .n_to = 2, .from = {axis->name}, .to = {z->ring, axis->name},
+    DtRelabel entry = {.n_from = 1,
+                       .n_to = 2,
+                       .from = {axis->name},
+                       .to = {z->ring, axis->name},
                        .to_extent = {n, axis->extent / n}};
     return join(z, dt_graph_relabel(&z->b, x, 1, &entry, NULL), type, d);
 }
@@ -175,7 +198,8 @@ static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
         else if (lost->n_split)
             x = as(z, x, in_blocks(x->type, d), d);
         else
-            x = dt_graph_reorder(&z->b, look_up(z, x, gained->name, all_positions(z, gained)), x->type);
+            x = dt_graph_reorder(&z->b, look_up(z, x, gained->name, all_positions(z, gained)),
+                                 x->type);
     }
     if (op->kind == DT_OP_SHARD)
         return x;
@@ -196,9 +220,12 @@ static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
 
 DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module)
 {
-    DtFunc *made = dt_graph_func(module, dt_intern_printf("%s.zigzag", dt_op_info[op->kind].text), DT_FUNC_FN);
-    Zigzag zigzag = {.b = {.func = made, .span = op->span, .path = op->path}, .mesh = &module->mesh,
-                     .ring = dt_intern("@ring")}, *z = &zigzag;
+    DtFunc *made =
+        dt_graph_func(module, dt_intern_printf("%s.zigzag", dt_op_info[op->kind].text), DT_FUNC_FN);
+    Zigzag zigzag = {.b = {.func = made, .span = op->span, .path = op->path},
+                     .mesh = &module->mesh,
+                     .ring = dt_intern("@ring")},
+           *z = &zigzag;
     DtValue *x = op->n_in ? dt_graph_arg(made, op->in[0]->type, op->in[0]->name) : NULL;
     DtValue *y = x ? exchange(z, op, x) : source(z, op);
     dt_graph_return(made, dt_graph_reorder(&z->b, y, op->out[0]->type));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zigzag order: of an axis that n ranks split into 2n blocks, rank i has blocks i and 2n-1-i. Types, shape rules and
- * the interpreters know the order; here is how the few ops that must know it are done by ops that do not:
+/* Zigzag order: of an axis that n ranks split into 2n blocks, rank i has blocks i and 2n-1-i.
+ * Types, shape rules and the interpreters know the order; here is how the few ops that must know it
+ * are done by ops that do not:
  *
  *   iota, shard          the rank's positions, or what x has there
  *   rng                  what is drawn for the whole axis, at the rank's positions
@@ -17,5 +18,10 @@ bool dt_zigzag_is(const DtOp *op);
 
 /* A new function of op's operand to its result that does the same. */
 DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module);
+
+/* With n ranks: which of the 2n blocks the first, or else the second one of a rank is (the inverse
+ * too: whose a block is); where element `at` of the rank's part stands along the axis. */
+DtValue *dt_zigzag_block(DtBuilder *b, int64_t n, DtValue *rank, DtValue *is_first);
+DtValue *dt_zigzag_position(DtBuilder *b, int64_t n, int64_t extent, DtValue *rank, DtValue *at);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: `call[a](...) mesh={m}`. Operands that have axis a in blocks over m, where the function takes it whole,
- * count as gathered; results that have a and are pending over m in the function count as reduced and scattered into
- * the same blocks. Neither changes what a value is, so the function's nodes stand.
+/* Ring calls: `call[a](...) mesh={m}`. Operands that have axis a in blocks over m, where the
+ * function takes it whole, count as gathered; results that have a and are pending over m in the
+ * function count as reduced and scattered into the same blocks. Neither changes what a value is, so
+ * the function's nodes stand.
  *
- * That the blocks which travel add up to this (pass `expand`, behind what is read here) is one of the rules that the
- * certificate takes as given: the merge of a streaming softmax. The interpreter of all ranks evaluates the merge, step by
- * step, against the serial program. */
+ * That the blocks which travel add up to this (pass `expand`, behind what is read here) is one of
+ * the rules that the certificate takes as given: the merge of a streaming softmax. The interpreter
+ * of all ranks evaluates the merge, step by step, against the serial program. */
 #include "verify/internal.h"
 
 bool dt_certring_is(const CertOp *op)
@@ -59,7 +60,8 @@ const CertValue *dt_certring_args(CertState *state, const CertOp *op, const Cert
     return args;
 }
 
-bool dt_certring_gives(const CertOp *op, const CertValue *in, const CertType *made, const CertType *have)
+bool dt_certring_gives(const CertOp *op, const CertValue *in, const CertType *made,
+                       const CertType *have)
 {
     const CertAxis *block = NULL;
     for (uint32_t i = 0; i < op->n_in && op->n_axes == 1; i++)

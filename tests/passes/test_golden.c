@@ -204,3 +204,15 @@ Test(golden, reduce)
     compare_module("reduce", module);
     dt_arena_free(arena);
 }
+
+/* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
+Test(golden, expand)
+{
+    DtArena *arena = dt_arena_new();
+    DtModule *module = read_module(arena, "expand_before");
+    expect_valid(module);
+    dt_pass_expand(module, &(DtPassContext){0});
+    expect_valid(module);
+    compare_module("expand", module);
+    dt_arena_free(arena);
+}

@@ -17,6 +17,9 @@ static const char prologue[] =
     "func g : fn { arg %x : f32[a=3, b=4] %y = exp(%x) : f32[a=3, b=4] return %y }\n"
     "func body : body { arg %n : i32[] arg %x : f32[a=3, b=4] arg %w : f32[b=4]\n"
     "  %y = mul(%x, %w) : f32[a=3, b=4] %z = reduce[a](%y) : f32[b=4] return %y, %z }\n"
+    /* queries p, keys q: what attention is, and its gradient of keys */
+    "func ring : fn { arg %x : f32[p=4/d] arg %y : f32[q=6] %z = mul(%x, %y) : f32[p=4/d, q=6]\n"
+    "  %o = reduce[q](%z) : f32[p=4/d] %g = reduce[p](%z) : f32[q=6]{sum d} return %o, %g }\n"
     "func odd : body { arg %n : i32[] arg %x : f32[a=3, b=4] %y = reduce[a](%x) : f32[b=4]\n"
     "  return %y }\n";
 /* Arguments, unless the line needs an entry function. */
@@ -27,7 +30,8 @@ static const char args[] =
     "  arg %s : f32[p=4/d, q=6]\n  arg %r : f32[p=4, q=6]{sum d}\n"
     "  arg %m : f32[p=4, q=6]{max d}\n  arg %z : f32[p=4/d.t, q=6]\n  arg %e : f32[p=4, q=6]\n"
     "  arg %u : f32[p=4, q=6]{sum t}\n  arg %f : f32[p=4/t, q=6]\n"
-    "  arg %k : f32[\"@bucket\"=20]\n";
+    "  arg %k : f32[\"@bucket\"=20]\n  arg %qp : f32[p=4/d]\n  arg %kd : f32[q=6/d]\n"
+    "  arg %kt : f32[q=6/t]\n  arg %kw : f32[q=6]\n  arg %kz : f32[q=8/d~]\n";
 
 static const struct {
     const char *line, *reason;
@@ -272,6 +276,18 @@ static const struct {
     {"= call(%x, %x) : f32[a=3, b=4] func=g", "passes 2 operands"},
     {"= call(%x) : f32[b=4, a=3] func=g", "where its rule gives"},
     {"= call(%x) : f32[a=3, b=4]", "results, not 0"},
+    /* ring calls */
+    {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6/d] func=ring mesh={d}", NULL},
+    {", %b = call(%qp, %kw) : f32[p=4/d], f32[q=6]{sum d} func=ring", NULL},
+    {", %b = call(%qp, %kd) : f32[p=4/d], f32[q=6/d] func=ring", "operand 1 of `call`"},
+    {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6]{sum d} func=ring mesh={d}", "where its rule"},
+    {", %b = call[q](%qp, %kw) : f32[p=4/d], f32[q=6/d] func=ring mesh={d}", "travels"},
+    {", %b = call[q](%qp, %kt) : f32[p=4/d], f32[q=6/d] func=ring mesh={d}", "operand 1"},
+    {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6/d] func=ring mesh={d t}", "one mesh axis"},
+    {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6/d] func=ring", "one mesh axis"},
+    {"= relabel(%kz) : f32[\"@ring\"=2/d, q=4] relabel(q -> \"@ring\"=2, q=4)", NULL},
+    {"= relabel(%kz) : f32[\"@ring\"=4/d, q=2] relabel(q -> \"@ring\"=4, q=2)", "takes `q` apart"},
+    {"= relabel(%kz) : f32[r=2/d, q=4] relabel(q -> r=2, q=4)", "zigzag"},
     {"= fused(%x) : f32[a=3, b=4] func=g", NULL},
     {"= fused(%x) : f32[a=3, b=5] func=g", "where its rule gives"},
     {", %9 = loop(%x, %l) : f32[a=3, b=4], f32[l=2, b=4] func=body "

@@ -101,6 +101,14 @@ KINDS.update({
     "eo": ([("expert", 2), ("data", 2)], ["experts on expert, data", "batch on data, expert"]),
     "er": ([("expert", 2), ("data", 2)], ["route on expert", "experts on data", "batch on data, expert"]),
     "eb": ([("expert", 2)], ["each on expert", "experts on expert"]),
+    "zr": ([("context", 4)], ["SEQ on context (order = zigzag)", "KEYS on context (ring = true, order = zigzag)"]),
+    "dzrt": ([("data", 2), ("context", 2), ("tensor", 2)],
+             ["TENSOR on tensor", "SEQ on context (order = zigzag)", "KEYS on context (ring = true, order = zigzag)",
+              "batch on data"]),
+    "zu": ([("context", 2), ("tensor", 2)],
+           ["attend.HEADS on tensor, context", "TENSOR on tensor", "SEQ on context (order = zigzag)"]),
+    "rt": ([("context", 2), ("tensor", 2)],
+           ["TENSOR on tensor", "SEQ on context, tensor", "KEYS on context (ring = true)"]),
 })
 PRECISIONS = {
     "f32": "mixed(compute = f32, params = f32, grads = f32, reduce = f32)",

@@ -201,6 +201,45 @@ Test(judge, layouts_in_16_bits)
     cr_expect_gt(most, 1e-4, "nothing was rounded: %g", most);
 }
 
+/* ---- sums over stages ---- */
+
+/* T5 on three stages: on the first alone, the norm of the gradients has a term that is in no bucket (`rel_d`, whose
+ * gradient no other stage has terms of), so what that stage gives to the sum over stages is complete over the replicas. */
+Test(judge, stages_add_what_is_complete)
+{
+    static const DtOption dims[] = {{.name = "batch", .value = "16"}, {.name = "src", .value = "8"},
+                                    {.name = "tgt", .value = "8"},   {.name = "vocab", .value = "16"},
+                                    {.name = "enc", .value = "3"},   {.name = "dec", .value = "3"},
+                                    {.name = "embed", .value = "8"}, {.name = "heads", .value = "4"},
+                                    {.name = "head", .value = "4"},  {.name = "ffn", .value = "8"},
+                                    {.name = "buckets", .value = "8"}};
+    static const DtOption sets[] = {{.name = "parallel.mesh.pipe", .value = "3"},
+                                    {.name = "parallel.mesh.data", .value = "2"},
+                                    {.name = "parallel.mesh.tensor", .value = "1"},
+                                    {.name = "parallel.micro.batch", .value = "2"},
+                                    {.name = "cluster.nodes", .value = "1"},
+                                    {.name = "cluster.gpus", .value = "6"}};
+    DtArena *arena = dt_arena_new();
+    DtLowerOptions options = {.path = "examples/t5.dsl",
+                              .library = "lib",
+                              .dims = dims,
+                              .n_dims = DT_COUNT(dims),
+                              .sets = sets,
+                              .n_sets = DT_COUNT(sets),
+                              .parallel = "pp",
+                              .synthetic = true};
+    const DtJudgeProgram task = {
+        .options = &options, .kernels = kernels, .n_kernels = 1, .steps = 2, .as_it_is = true};
+    DtJudgement judgement;
+    DtText shrunk = {0};
+    DtDiags *diags = dt_diag_new(arena);
+    cr_expect_eq(dt_judge_program(arena, diags, &task, &judgement, &shrunk), DT_JUDGE_EQUAL, "%s",
+                 judgement.problem.len ? judgement.problem.at : "rejected");
+    dt_text_free(&judgement.problem);
+    dt_text_free(&shrunk);
+    dt_arena_free(arena);
+}
+
 /* ---- shrinking ---- */
 
 Test(judge, a_large_program_becomes_small)

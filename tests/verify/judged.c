@@ -7,6 +7,7 @@
 #include "ir/irtext.h"
 #include "ir/pipeline.h"
 #include "judge/internal.h"
+#include "passes/passes.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@ static int judge(DtArena *arena, const DtJudgeCase *serial, const char *text, si
     DtModule *module = dt_irtext_parse(arena, dt_diag_new(arena), text, len);
     if (!module)
         return BROKEN;
+    dt_pass_expand(module, &(DtPassContext){0}); /* the texts are those before it */
     dt_pipeline_expand(module);
     c.placed = module;
     return dt_judge_compare(&c, &judgement) ? EQUAL : DIFFERS;

@@ -45,6 +45,10 @@ LAYOUTS = {  # example, dims, ranks, layout
     "experts": ("moe", "batch=16 seq=4 vocab=16 layers=2 pool=8 experts=4 embed=8 kv=2 group=1 head=4 ffn=8", 4,
                 "mesh data = 2, expert = 2\nshard experts on expert\nshard batch on data, expert\n"
                 "micro batch = 2\nzero 3 on data"),
+    "ring": ("quickstart", QUICK.replace("seq=4", "seq=8") + " layers=2", 8,
+             "mesh data = 2, context = 2, tensor = 2\nshard heads, ffn, vocab on tensor\n"
+             "shard seq on context (order = zigzag)\nshard kseq on context (ring = true, order = zigzag)\n"
+             "shard batch on data\nmicro batch = 2"),
     "halo": ("windows", "batch=2", 4, "mesh rows = 2, columns = 2\nshard height on rows\nshard width on columns"),
     "padded": ("quickstart", QUICK + " layers=2", 4,
                "mesh data = 2, tensor = 2\nshard vocab on tensor (pad = 6)\nshard batch on data\nmicro batch = 2"),
@@ -73,7 +77,7 @@ def swapped(rng, line):
 
 
 def other_mesh(rng, line):
-    return re.sub(r"(= all_reduce.* )mesh=\{(\w+)", lambda m: m.group(1) + "mesh={" + (
+    return re.sub(r"(= (?:all_reduce|call\[).* )mesh=\{(\w+)", lambda m: m.group(1) + "mesh={" + (
         "tensor" if m.group(2) == "data" else "data"), line)
 
 
@@ -188,9 +192,8 @@ class Layout:
             file.write(example("llama_block", LAYOUTS[name][1]))
         with open(self.path, "w") as file:
             file.write(source(*LAYOUTS[name]))
-        last = lines_of([self.dtc, "--list-passes"]).split("\n")[-2].split()[0]
         self.serial, self.final = (lines_of([self.dtc, self.path, "--data=synthetic", "--print-after=" + stage])
-                                   for stage in ("cse", last))
+                                   for stage in ("cse", "reduce"))  # the last but `expand`
         self.lines = self.final.split("\n")
 
     def files(self, texts):

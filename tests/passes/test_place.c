@@ -185,6 +185,7 @@ ParameterizedTestParameters(place, zoo)
         {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"},
         {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},  {"chain", "chain"},   {"zoo", "merged"},
         {"windows", "columns"}, {"windows", "tiles"},
+        {"residual", "z3"},     {"residual", "pp"},        {"residual", "mixed"},
         {"rings", "ring"},      {"rings", "ring_of_four"}, {"rings", "ring_beside"},
         {"rings", "zigzag"},    {"rings", "zigzag_ring"},  {"rings", "zigzag_beside"},
     };

@@ -669,7 +669,7 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < module->stores.n; i++)
         types[i] = module->stores.at[i]->type;
     place_stores(p);
-    if (!place_entries(p)) {
+    if (!place_entries(p) || !dt_placerule_check_fits(p)) {
         undo(module, n_funcs, entries, types);
         return;
     }

@@ -27,6 +27,7 @@ typedef struct DtPlaceLine {
     bool zigzag;   /* its splits are in zigzag order */
     bool ring;     /* calls of `attend` pass blocks of its axes on instead of gathering them */
     bool has_rung; /* some call does */
+    const char *overflows; /* an axis that more mesh axes would split than can; or NULL */
 } DtPlaceLine;
 
 /* What is known of a value of the function being made. Copies of one value in several placements
@@ -97,6 +98,9 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *config);
  * an argument or result, a parameter's path, or NULL. The first n_loops axes stay whole. */
 const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place,
                               uint32_t n_loops);
+
+/* False after a diagnostic if a line gives an axis more mesh axes than can split one. */
+bool dt_placerule_check_fits(DtPlacer *p);
 
 /* A lint for each limited line that found no value to hold for. */
 void dt_placerule_check_used(const DtPlacer *p);

@@ -114,16 +114,20 @@ const DtType *dt_placerule_stored(const DtPlacer *p, const DtType *type)
     return type;
 }
 
-static void give(const DtPlacer *p, const DtPlaceLine *line, DtAxis *axis, uint16_t *used)
+static void give(const DtPlacer *p, DtPlaceLine *line, DtAxis *axis, uint16_t *used)
 {
     int64_t left = axis->extent;
     for (uint32_t i = 0; i < axis->n_split; i++)
         left /= p->module->mesh.axes[axis->split[i]].size;
-    for (uint32_t i = 0; i < line->n_mesh && axis->n_split < DT_MAX_SPLIT; i++) {
+    for (uint32_t i = 0; i < line->n_mesh; i++) {
         uint8_t m = line->mesh[i];
         int64_t size = p->module->mesh.axes[m].size;
         if (*used >> m & 1 || left % (line->zigzag ? 2 * size : size) != 0)
             continue;
+        if (axis->n_split == DT_MAX_SPLIT) {
+            line->overflows = axis->name;
+            return;
+        }
         left /= size;
         axis->zigzag = line->zigzag;
         axis->split[axis->n_split++] = m;
@@ -151,6 +155,23 @@ const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char 
                 }
     }
     return dt_type_plain(type->dtype, type->rank, axes);
+}
+
+bool dt_placerule_check_fits(DtPlacer *p)
+{
+    for (uint32_t i = 0; i < p->n_written; i++) {
+        const DtPlaceLine *line = &p->lines.at[i];
+        if (!line->overflows)
+            continue;
+        DtDiag *diag = dt_placechoose_refuse(
+            p, E0592, line->span,
+            dt_arena_printf(p->module->arena, "`%s` over more than %d mesh axes is not implemented yet",
+                            line->overflows, DT_MAX_SPLIT));
+        dt_diag_note(diag, "the mesh axes of all lines count together, and micro-batches as one");
+        dt_diag_help(diag, "join mesh axes: one of size 4 instead of two of size 2");
+        return false;
+    }
+    return true;
 }
 
 void dt_placerule_check_used(const DtPlacer *p)

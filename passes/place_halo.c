@@ -5,9 +5,11 @@
  * shifts, one from each side; what it gets around the ends of the mesh is replaced by the fill:
  *
  *     %y = window[a, w](%x)          %p = relabel(%x) a -> (@a, a)   rank by rank
- *       lo = 1, stride = 1, n = 3    %l = shift(slice[a](%p, last))    %b = where(@a == 0, fill, %l)
- *                                    %r = shift back(slice[a](%p, 0)) %e = where(@a == last, fill, %r)
- *                               ->   %c = concat[a](%b, %p, %e)
+ *       lo = 1, stride = 1, n = 3    %l = shift(slice[a](%p, last))
+ *                                    %b = where(@a == 0, fill, %l)
+ *                               ->   %r = shift reverse(slice[a](%p, 0))
+ *                                    %e = where(@a == last, fill, %r)
+ *                                    %c = concat[a](%b, %p, %e)
  *                                    %y = relabel(window[a, w](%c)) (@a, a) -> a
  *
  * `fold` adds up in a part that is longer at both ends; the ends go home and are added there. A
@@ -26,7 +28,7 @@ typedef struct Halo {
     int64_t before, behind;       /* rows of the neighbours; behind < 0: so many are not read */
 } Halo;
 
-/* The number of the axis that op, a window or fold, works along, if its operand there is split; or -1. */
+/* The axis along which op is a window or fold, if its operand has it split; or -1. */
 static int split_axis(const DtOp *op, const DtType *x)
 {
     if (op->kind != DT_OP_WINDOW && op->kind != DT_OP_FOLD)
@@ -132,7 +134,7 @@ static DtValue *cut(DtPlaceScope *s, const Halo *h, DtValue *x, int64_t lo, int6
                : dt_graph_slice(&s->b, x, h->axis, lo, 1, n);
 }
 
-/* x with the axis cut into one part per rank, or (merge) put together again, `rows` in each part. */
+/* x with the axis cut into one part per rank, or (merge) put together again; `rows`: of a part. */
 static DtValue *parts(DtPlaceScope *s, const Halo *h, DtValue *x, bool merge, int64_t rows)
 {
     DtRelabel entry = {.n_from = 1,
@@ -186,7 +188,7 @@ static DtValue *make_window(DtPlaceScope *s, const DtOp *op, const Halo *h, DtVa
     return parts(s, h, y, true, h->windows);
 }
 
-/* What belongs to a neighbour goes there, and is zero around the ends; placed at the edge of a part. */
+/* What belongs to a neighbour goes there, to the edge of its part; zero around the ends. */
 static DtValue *home(DtPlaceScope *s, const Halo *h, DtValue *edge, bool back, int64_t lo,
                      int64_t hi)
 {

@@ -2,7 +2,7 @@
 /* Placement: what the `shard` lines cost without need. Lints, drawn from the placed program:
  *
  *   L0510  a mesh axis moves to another axis and back: the two are one name in two roles
- *            logits = x @embed router[embed, experts]       router[embed, route] with `dim route = experts`
+ *            x @embed router[embed, experts]        router[embed, route], `dim route = experts`
  *   L0520  mesh axes of one axis are in an order in which minor ones must make way for a major one
  *            shard batch on expert, data                    shard batch on data, expert
  *   L0521  an argument is renamed and gathered, and then becomes smaller
@@ -24,8 +24,8 @@ typedef struct Lint {
     DT_VEC(const DtFunc *) funcs;
 } Lint;
 
-/* A function being looked at. By id of its values: the parameter that it is, as it is or moved, or NULL; and
- * the ops that read it: readers[first[id] .. first[id + 1]]. */
+/* A function being looked at. By id of its values: the parameter that it is, as it is or moved, or
+ * NULL; and the ops that read it: readers[first[id] .. first[id + 1]]. */
 typedef struct Scope {
     Lint *lint;
     const DtFunc *func;
@@ -114,7 +114,7 @@ static const char *in_units(const Lint *lint, double bytes)
 
 /* ---- L0510 ---- */
 
-/* Whether value, or what maps make of it, is moved or gathered away from where m splits this axis. */
+/* Whether value, or what maps make of it, is moved away from where m splits this axis. */
 static bool moves_back(const Scope *s, const DtValue *value, const char *axis, uint32_t m,
                        int depth)
 {
@@ -239,7 +239,8 @@ static double contracted(const Scope *s, const DtValue *value, const char *axis,
     return sum;
 }
 
-/* gathered: the value behind a gather and casts. */
+/* op renames an axis of what was gathered for it alone, and products with parameters make that
+ * smaller. */
 static void check_rename(const Scope *s, const DtOp *op)
 {
     Lint *lint = s->lint;

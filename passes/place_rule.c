@@ -165,7 +165,8 @@ bool dt_placerule_check_fits(DtPlacer *p)
             continue;
         DtDiag *diag = dt_placechoose_refuse(
             p, E0592, line->span,
-            dt_arena_printf(p->module->arena, "`%s` over more than %d mesh axes is not implemented yet",
+            dt_arena_printf(p->module->arena,
+                            "`%s` over more than %d mesh axes is not implemented yet",
                             line->overflows, DT_MAX_SPLIT));
         dt_diag_note(diag, "the mesh axes of all lines count together, and micro-batches as one");
         dt_diag_help(diag, "join mesh axes: one of size 4 instead of two of size 2");

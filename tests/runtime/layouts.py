@@ -143,6 +143,14 @@ def check_handing_over(dtc, dtrun, serial):
     check_numbers("handed over", log, [e for e in serial if e["event"] == "step"])
 
 
+def check_halos(report):
+    """c1 reads one row of each neighbour, c2 three and two: forward, once more backward, and their gradients go home."""
+    row = 4 * 4 * 16 * 4  # bytes of batch, width, channels
+    got = {(c["path"], c["kind"]): c["received"] for c in report["collectives"] if "halo" in c["why"]}
+    assert got == {("c1", "shift"): row, ("c1", "shift_back"): row, ("c2", "shift"): (3 + 3 + 2) * row,
+                   ("c2", "shift_back"): (2 + 2 + 3) * row}, got
+
+
 def check_images(dtc, dtrun):
     with open("images.dsl", "w") as file:
         file.write(IMAGES)
@@ -155,6 +163,8 @@ def check_images(dtc, dtrun):
         report = json.loads(run(dtc, "images.dsl", "--parallel", name, "--no-kernels", "--report=json"))["traffic"]
         check_numbers(name, log, serial)
         check_traffic(name, log, report)
+        if name == "rows":
+            check_halos(report)
     run(dtc, "images.dsl", "--parallel", "six", "-o", "six.plan")
     run(dtrun, "six.plan", "--quiet", "--steps", "2", "--log", "six.jsonl")
     check_numbers("six", [e for e in events("six.jsonl") if e["event"] == "step"],

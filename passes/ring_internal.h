@@ -38,7 +38,4 @@ typedef struct DtRingForm {
 /* False with a reason if func has another form. */
 bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm *ret_form);
 
-/* Whether value is made of constants and positions by elementwise ops. */
-bool dt_ring_is_positional(const DtValue *value);
-
 #endif

@@ -245,10 +245,12 @@ static void check_rename(const Scope *s, const DtOp *op)
 {
     Lint *lint = s->lint;
     const char *to, *from = renamed(op, &to);
+    if (!from)
+        return;
     const DtValue *x = op->in[0];
-    while (from && x->op && x->op->kind == DT_OP_CAST)
+    while (x->op && x->op->kind == DT_OP_CAST)
         x = x->op->in[0];
-    if (!from || !x->op || x->op->kind != DT_OP_ALL_GATHER || !takes_away(x->op))
+    if (!x->op || x->op->kind != DT_OP_ALL_GATHER || !takes_away(x->op))
         return;
     uint32_t m = mesh_of(x->op);
     if (split_by(x->op->in[0]->type, m) != from || s->first[x->id + 1] - s->first[x->id] != 1)

@@ -305,6 +305,7 @@ void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
 enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose strides were noted */
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
+void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old); /* in place of old */
 void dt_note_integer(DtEmit *e, const DtKInt *value);
 void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys, bool causal);
 void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words);

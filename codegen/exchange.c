@@ -175,7 +175,7 @@ static void set_inst(DtEmit *e, int64_t count, DtDtype dtype, uint32_t reduce, u
 static void note_exchange(DtEmit *e, const DtOp *op, const DtPlace *to, bool in_place)
 {
     dt_note_do(e, &op, 1);
-    dt_note_write(e, op->out[0], to, in_place ? DT_NOTE_IN_PLACE : 0);
+    dt_note_over(e, op->out[0], to, 0, in_place ? op->in[0] : NULL);
     if (!in_place)
         dt_note_read(e, op->in[0]);
 }

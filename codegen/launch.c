@@ -182,6 +182,7 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
     for (uint32_t i = 0; i < k->pointers.n; i++) {
         const DtKPointer *pointer = &k->pointers.at[i];
         const DtOutput *output = outputs;
+        const DtValue *old = NULL;
         uint32_t flags = 0;
         if (!pointer->written) {
             dt_note_read(e, e->copied ? e->copied : pointer->value);
@@ -190,15 +191,15 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
         while (output->value != pointer->value)
             output++;
         for (uint32_t r = 0; r < k->pointers.n; r++)
-            if (!k->pointers.at[r].written && k->pointers.at[r].view->buffer == output->place.view.buffer)
-                flags = DT_NOTE_IN_PLACE;
+            if (!k->pointers.at[r].written && dt_place_same(dt_place_find(e, k->pointers.at[r].value), &output->place))
+                old = e->copied ? e->copied : k->pointers.at[r].value;
         if (output->accumulate)
             flags |= DT_NOTE_ADDS;
         else if (k->form == DT_KFORM_SCATTER)
             flags |= DT_NOTE_ZEROED;
         if (output->block)
             flags |= DT_NOTE_OF_BLOCK;
-        dt_note_write(e, e->copied ? e->copied : pointer->value, &output->place, flags);
+        dt_note_over(e, e->copied ? e->copied : pointer->value, &output->place, flags, old);
     }
     for (uint32_t i = 0; i < k->ints.n; i++)
         dt_note_integer(e, &k->ints.at[i]);

@@ -116,6 +116,11 @@ void dt_note_read(DtEmit *e, const DtValue *value) { word(e, (uint64_t)number_of
 
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags)
 {
+    dt_note_over(e, value, place, flags, NULL);
+}
+
+void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old)
+{
     const DtMesh *mesh = &e->module->mesh;
     const DtView *view = &place->view;
     bool whole = view->rank == value->type->rank && !(flags & DT_NOTE_OF_BLOCK); /* a block of it has fewer axes */
@@ -124,7 +129,11 @@ void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32
         flags |= DT_NOTE_STRIDES;
     if (view->dtype != value->type->dtype)
         flags |= DT_NOTE_DTYPE;
+    if (old)
+        flags |= DT_NOTE_IN_PLACE;
     word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS + flags);
+    if (old)
+        word(e, number_of(e, old));
     for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < value->type->rank; i++)
         for (uint32_t d = 0; d < view->rank; d++)
             if (view->axis[d] == value->type->axes[i].name)

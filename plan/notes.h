@@ -34,7 +34,7 @@ typedef enum DtNoteKind {
 enum {
     DT_NOTE_ADDS = 1,      /* written: added to what is there */
     DT_NOTE_ZEROED = 2,    /* written: added up in memory that was zeroed for it: all of the value then */
-    DT_NOTE_IN_PLACE = 4,  /* written: may be memory that the instruction reads, at the same index */
+    DT_NOTE_IN_PLACE = 4,  /* written: may be memory of the value that follows, which is read at the same index */
     DT_NOTE_STRIDES = 8,   /* written: a stride in elements per axis of the value's type follows */
     DT_NOTE_DTYPE = 16,    /* written: lies in the dtype that follows, not its own */
     DT_NOTE_FLAGS = 32

@@ -91,7 +91,7 @@ bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place, uint32_t
 /* ---- the present instruction ---- */
 
 typedef struct Write {
-    uint32_t value, flags;
+    uint32_t value, flags, old; /* old: the value that it may overwrite */
     PlanPlace place;
 } Write;
 
@@ -185,6 +185,8 @@ static bool read_layout(PlanWalk *walk, Write *write, const DtPlanArg *arg)
     dt_certplan_dense(walk, type, &shape);
     if (walk->tiles.open)
         dt_certplan_pack_block(walk, &shape);
+    if (write->flags & DT_NOTE_IN_PLACE)
+        write->old = (uint32_t)dt_certplan_word(walk);
     if (!dt_certplan_layout(walk, type, write->flags, &shape))
         return false;
     if (dt_certplan_is_output(walk, write->value))
@@ -296,6 +298,18 @@ static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
     return dt_certplan_fail(walk, "value %u is written, which the ops do not make", value);
 }
 
+/* Whether what lies there is the value that the write may take the memory of. */
+static bool overwrites(const PlanWalk *walk, const Doing *doing, const Write *write, const PlanPlace *from)
+{
+    PlanPlace place;
+    for (uint32_t r = 0; write->flags & DT_NOTE_IN_PLACE && r < doing->n_read; r++) {
+        dt_certplan_arg(walk, doing->from[r], &place);
+        if (doing->read[r] == write->old && dt_certplan_same(&place, from))
+            return true;
+    }
+    return false;
+}
+
 /* Nothing is overwritten before it is read, but in place. */
 static bool keeps_apart(PlanWalk *walk, const Doing *doing)
 {
@@ -305,7 +319,7 @@ static bool keeps_apart(PlanWalk *walk, const Doing *doing)
         for (uint32_t r = 0; r < doing->n_read; r++) {
             dt_certplan_arg(walk, doing->from[r], &from);
             if (dt_certplan_meets(walk, &write->place, &from) &&
-                !(write->flags & DT_NOTE_IN_PLACE && dt_certplan_same(&write->place, &from)))
+                !(dt_certplan_same(&write->place, &from) && overwrites(walk, doing, write, &from)))
                 return dt_certplan_fail(walk, "result %u overlaps operand %u", write->value, doing->read[r]);
         }
         for (uint32_t o = 0; o < w; o++)

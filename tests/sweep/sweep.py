@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The sweep: programs under many layouts, each compared with the serial program by `dtc --verify`.
+"""The sweep: programs under many layouts, each compared with the serial program by `dtc --verify`, and its plan proved.
 
   sweep.py DTC           the layouts marked * in layouts.txt
   sweep.py DTC --all     all of them, and 100 random ones
@@ -56,7 +56,7 @@ def run(dtc, folder, number, text, options):
     path = os.path.join(folder, "%03d.dsl" % number)
     with open(path, "w") as file:
         file.write(text)
-    command = [dtc, path, "--verify"] + options
+    command = [dtc, path, "--verify", "-o", path + ".plan", "--no-kernels", "--data=synthetic"] + options
     try:
         done = subprocess.run(command, capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:

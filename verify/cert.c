@@ -329,22 +329,6 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
 
 /* ---- entries ---- */
 
-/* Zeros that no loop has stacked are those of whatever iterations the store holds: the gradients of a loop that
- * nothing is differentiated through. They carry its path, since sums of equal terms over ranges that adjoin would
- * not be told apart. */
-static void cover(Proof *p, const CertStore *store, CertValue *value)
-{
-    CertNode *number = value->node;
-    if (!store || !store->loops || is_passed(store) || value->loop || !dt_certnode_is_zero(number))
-        return;
-    while (number->n_in)
-        number = number->in[0];
-    value->loop = loop_of(store);
-    value->first = first_of(store, p->state.stage);
-    value->node = dt_certnode_of(p->state.nodes, dt_intern("expand"), store->path,
-                                 dt_certnode_shape(p->state.nodes, value->type, value->loop), number);
-}
-
 /* Whether a result may go where it does: micro-batches add it up exactly if it is pending over time, it is of the
  * entry's stage, holds the iterations of its store, lies as that, and has zeros as padding where others read it. */
 static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
@@ -448,7 +432,8 @@ static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret
         const CertStore *store = store_at(p, result->store);
         if (!results[i].node)
             continue;
-        cover(p, store, &results[i]);
+        if (store && store->loops && !is_passed(store))
+            dt_certfunc_cover(&p->state, loop_of(store), first_of(store, stage), &results[i]);
         if (!settle(p, entry, result, &results[i]))
             return false;
         if (store && is_passed(store))

@@ -37,6 +37,19 @@ struct CertMemo {
     Memo *next;
 };
 
+void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertValue *value)
+{
+    CertNode *number = value->node;
+    if (value->loop || !dt_certnode_is_zero(number))
+        return;
+    while (number->n_in)
+        number = number->in[0];
+    value->loop = loop;
+    value->first = first;
+    value->node = dt_certnode_of(state->nodes, dt_intern("expand"), dt_intern(""),
+                                 dt_certnode_shape(state->nodes, value->type, loop), number);
+}
+
 bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
 {
     va_list args;

@@ -205,18 +205,26 @@ static int by_range(const void *a, const void *b)
     return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-/* Reductions of one value over ranges that adjoin become one. */
+static bool same_but_range(const CertNode *x, const CertNode *y)
+{
+    return x->hi && y->hi && x->in[0] == y->in[0] && x->kind == y->kind &&
+           x->attributes == y->attributes;
+}
+
+/* Reductions of one value over ranges that adjoin become one; there may be several of one range. */
 static uint32_t join_ranges(CertNodes *nodes, CertNode **terms, uint32_t n)
 {
     uint32_t to = 0;
     qsort(terms, n, sizeof terms[0], by_range);
     for (uint32_t i = 0; i < n; i++) {
-        CertNode *last = to ? terms[to - 1] : NULL, *x = terms[i];
-        if (x->hi && last && last->hi == x->lo && last->in[0] == x->in[0] &&
-            last->kind == x->kind && last->attributes == x->attributes) {
-            CertNode joined = *last;
+        CertNode *x = terms[i];
+        uint32_t at = to; /* behind the one that x goes on with */
+        while (at > 0 && same_but_range(terms[at - 1], x) && terms[at - 1]->hi != x->lo)
+            at--;
+        if (at > 0 && same_but_range(terms[at - 1], x)) {
+            CertNode joined = *terms[at - 1];
             joined.hi = x->hi;
-            terms[to - 1] = dt_certnode_make(nodes, joined);
+            terms[at - 1] = dt_certnode_make(nodes, joined);
         } else {
             terms[to++] = x;
         }

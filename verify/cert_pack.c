@@ -120,6 +120,19 @@ static int64_t local_elements(const CertState *state, const CertType *type, cons
     return n;
 }
 
+/* in, zeros among them as what the others are stacked over. */
+static const CertValue *covered(CertState *state, const CertOp *op, const char *stack, const CertValue *in)
+{
+    CertValue *copy = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
+    int64_t first = 0;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        first = in[i].loop == stack ? in[i].first : first;
+    memcpy(copy, in, op->n_in * sizeof *in);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        dt_certfunc_cover(state, stack, first, &copy[i]);
+    return copy;
+}
+
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out)
 {
     const char *stack = op->n_axes ? op->axes[0] : NULL;
@@ -129,6 +142,8 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
     state->values++;
     if (op->n_in < 1 || op->n_out != 1 || (!packs && op->n_in > 1))
         return dt_certfunc_fail(state, op, "a bucket of nothing");
+    if (packs && stack)
+        in = covered(state, op, stack, in);
     *out = (CertValue){.type = op->types[0], .loop = stack, .first = in[0].first};
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *bucket = packs ? op->types[0] : in[i].type,

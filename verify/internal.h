@@ -233,6 +233,9 @@ struct CertState {
     void *data;
 };
 
+/* Zeros that no loop has stacked are those of whatever iterations are asked for: the gradients of parameters that
+ * nothing is differentiated through. */
+void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertValue *value);
 bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Evaluates the function of an entry. ret_results: one per result. */

@@ -18,3 +18,4 @@ train {
 cluster pair { gpus = 2; gpu = "cpu" }
 parallel data on pair { mesh data = 2; shard batch on data; micro batch = 2 }
 parallel staged on pair { mesh pipe = 2; pipeline h on pipe; micro batch = 2 }
+parallel cut on pair { mesh data = 2; shard batch on data; zero 2 on data; micro batch = 2 }

@@ -297,6 +297,7 @@ def loose_shards(rng, program, names, mesh):
         on = rng.sample(mesh, min(len(mesh), rng.choice((1, 2))))
         place = rng.choice(("", "", "", "attend.")) if "heads" in PROGRAMS[program] else ""
         lines.append("%s on %s" % (", ".join(place + n for n in rng.sample(names, rng.choice((1, 2)))), ", ".join(on)))
+    lines = [line + rng.choice(("", "", "", " (pad = 3)")) if "," not in line and "." not in line else line for line in lines]
     rng.shuffle(lines)
     return ["shard " + line for line in lines]
 

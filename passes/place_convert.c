@@ -315,13 +315,50 @@ static const char *what_is_pending(const DtValue *x, uint16_t mesh)
     return dt_intern(kind);
 }
 
+/* The entry of a relabel that makes this axis, or NULL. */
+static const DtRelabel *maker_of(const DtOp *op, const char *axis)
+{
+    for (uint32_t e = 0; op->kind == DT_OP_RELABEL && e < op->n_relabels; e++)
+        for (uint32_t i = 0; i < op->relabels[e].n_to; i++)
+            if (op->relabels[e].to[i] == axis)
+                return &op->relabels[e];
+    return NULL;
+}
+
+static bool is_split_so(const DtValue *x, const char *axis, uint32_t m)
+{
+    int d = dt_placerule_state(x->type, m);
+    return d >= 0 && x->type->axes[d].name == axis;
+}
+
+/* Whether m splits the axis of x because of what the axis was made of, not because an exchange or a
+ * source was placed so. What enters a function counts as made. */
+static bool is_inherited(const DtValue *x, const char *axis, uint32_t m)
+{
+    while (x->op) {
+        const DtRelabel *maker = maker_of(x->op, axis);
+        if (maker && maker->n_from + maker->n_to > 2)
+            return true;
+        if (maker && maker->n_from)
+            axis = maker->from[0];
+        const DtValue *from = NULL;
+        for (uint32_t i = 0; i < x->op->n_in && !from; i++)
+            from = is_split_so(x->op->in[i], axis, m) ? x->op->in[i] : NULL;
+        if (!from)
+            return x->op->kind == DT_OP_LOOP || x->op->kind == DT_OP_CALL;
+        x = from;
+    }
+    return true;
+}
+
 /* A gather over an axis that is split by no line, but by what it was made of. */
 static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
 {
     DtPlacer *p = s->p;
     for (uint32_t m = 0; m < p->module->mesh.n; m++) {
         int d = step->mesh >> m & 1 ? dt_placerule_state(x->type, m) : -1;
-        if (d < 0 || !dt_placerule_is_inherited(p, x->type->axes[d].name, m))
+        if (d < 0 || !dt_placerule_is_inherited(p, x->type->axes[d].name, m) ||
+            !is_inherited(x, x->type->axes[d].name, m))
             continue;
         const char *axis = x->type->axes[d].name, *mesh = p->module->mesh.axes[m].name;
         DtDiag *diag = dt_placechoose_refuse(

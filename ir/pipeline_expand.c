@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes of pipeline stages written out: the slow and obvious meaning of what pipeline.h says about them, for
- * whoever goes by single stages (the interpreter of all ranks, tests).
+/* Classes of pipeline stages written out: the slow and obvious meaning of what pipeline.h says about
+ * them, for whoever goes by single stages (the interpreter of all ranks, tests).
  *
- *   store 4 : param f32[h=1, e] path=h.w stage=1 to=2 first=1 step=1 whole=4      h.w of stage 1 from 1, of stage 2 from 2
- *   entry grad.f1 : f stage=1 to=2                                           =>   grad.f1, grad.f2
+ *   store 4 : param .. path=h.w stage=1 to=2 first=1 step=1    h.w of stage 1 from 1, of stage 2 from 2
+ *   entry grad.f1 : f stage=1 to=2                         =>  grad.f1, grad.f2
  *
- * What stands on one stage stays where it is in its list; a class becomes one after the other there, and copies
- * of one parameter stand by stages, then by iterations, as if they had been made stage by stage. */
+ * What stands on one stage stays where it is in its list; a class becomes one after the other
+ * there, and copies of one parameter stand by stages, then by iterations, as if they had been made
+ * stage by stage. */
 #include "ir/pipeline.h"
 
 #include "base/intern.h"
@@ -39,7 +40,8 @@ static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
     copy->first += (int64_t)k * store->first_step;
     copy->depth = dt_pipeline_depth(store, copy->stage);
     if (has_slots(store))
-        copy->path = copy->pattern = dt_pipeline_slot_path(x->pipeline, store->path, (uint32_t)copy->stage);
+        copy->path = copy->pattern =
+            dt_pipeline_slot_path(x->pipeline, store->path, (uint32_t)copy->stage);
     return copy;
 }
 
@@ -168,8 +170,13 @@ static DtFunc *copy_func(const Expander *x, const DtFunc *func, const char *name
 {
     DtFunc *copy = DT_NEW(x->module->arena, DtFunc);
     DtValue **map = DT_NEW_ARRAY(x->module->arena, DtValue *, func->n_values + 1);
-    *copy = (DtFunc){.module = x->module, .name = name, .kind = func->kind, .library = func->library,
-                     .span = func->span, .n_returns = func->n_returns, .n_values = func->n_values};
+    *copy = (DtFunc){.module = x->module,
+                     .name = name,
+                     .kind = func->kind,
+                     .library = func->library,
+                     .span = func->span,
+                     .n_returns = func->n_returns,
+                     .n_values = func->n_values};
     for (uint32_t i = 0; i < func->ops.n; i++)
         DT_PUSH(x->module->arena, copy->ops, copy_op(x, func->ops.at[i], map, k));
     for (uint32_t i = 0; i < func->results.n; i++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier's part for modules that are cut into pipeline stages (pipeline.h): stores and
- * entries stand on stages that exist, an entry touches stores of its own stage only and takes part in
- * every sum over stages that it asks for, channels join the stages of their pieces, and every stage runs each of its pieces, and each end of its
- * channels, exactly once per micro-batch, channels in order of micro-batches. */
+ * entries stand on stages that exist, an entry touches stores of its own stage only and takes part
+ * in every sum over stages that it asks for, channels join the stages of their pieces, and every
+ * stage runs each of its pieces, and each end of its channels, exactly once per micro-batch,
+ * channels in order of micro-batches. */
 #include "ir/pipeline.h"
 #include "ir/verify_internal.h"
 
@@ -49,7 +50,8 @@ static void check_store(DtVerify *v, const DtStore *store)
     if (owner && (store->stage != owner->stage || store->more != owner->more))
         dt_verify_fail(v, store->span, "store `%s` stands on stage %d, its parameter on %d",
                        store->path, store->stage, owner->stage);
-    if (store->bucket && (store->stage != store->bucket->stage || store->more != store->bucket->more))
+    if (store->bucket &&
+        (store->stage != store->bucket->stage || store->more != store->bucket->more))
         dt_verify_fail(v, store->span, "store `%s` stands on stage %d, its bucket on %d",
                        store->path, store->stage, store->bucket->stage);
     if (store->of && store->kind == DT_STORE_CHANNEL &&

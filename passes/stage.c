@@ -151,15 +151,16 @@ static bool cut_entries(DtStager *s)
     return check_states(s) && (!update || dt_stage_update(s, update));
 }
 
-/* Cuts everything, stages of one class as one. What there is to complain about is said when every stage stands
- * apart: before, a class may be the reason. */
+/* Cuts everything, stages of one class as one. What there is to complain about is said when every
+ * stage stands apart: before, a class may be the reason. */
 static bool cut_by(DtModule *module, const DtPassContext *context, bool *apart, bool by_stage,
                    DtStager *ret_stager)
 {
     const DtPipeline *line = &context->parallel->pipelines.at[0];
     const uint32_t n_funcs = module->funcs.n;
     DtStager *s = ret_stager;
-    *s = (DtStager){.module = module, .arena = module->arena, .context = context, .line = line, .apart = apart};
+    *s = (DtStager){
+        .module = module, .arena = module->arena, .context = context, .line = line, .apart = apart};
     s->diags = by_stage ? module->diags : dt_diag_new(module->arena);
     s->form = dt_schedule_find(line->schedule);
     if (make_pipeline(s) && cut_entries(s) && !s->unequal)

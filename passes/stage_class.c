@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes of equal stages. In a long pipeline most stages do the same with other iterations of the same loops:
+/* Classes of equal stages. In a long pipeline most stages do the same with other iterations of the
+ * same loops:
  *
  *   stages 0 .. 63, layers 0 .. 127     classes 0, 1 .. 62, 63
  *
- * The pass cuts the program as if each class were one stage with the pieces of its first stage, so that its
- * work and what it makes do not grow with the number of stages. What differs within a class is the number
- * of the first iteration, and how many slots there are; dt_pipeline_expand (ir/pipeline_expand.c) says it stage by stage.
+ * The pass cuts the program as if each class were one stage with the pieces of its first stage, so
+ * that its work and what it makes do not grow with the number of stages. What differs within a
+ * class is the number of the first iteration, and how many slots there are; dt_pipeline_expand
+ * (ir/pipeline_expand.c) says it stage by stage.
  *
- * Stages can be of one class if each of their pieces is a range of one loop and nothing else, equally long on all. That
- * is decided beforehand. Whether they are equal shows while they are cut: nothing may stand on a
- * single one of them, and what a stage receives must be what it sends on, one iteration's range later:
+ * Stages can be of one class if each of their pieces is a range of one loop and nothing else,
+ * equally long on all. That is decided beforehand. Whether they are equal shows while they are
+ * cut: nothing may stand on a single one of them, and what a stage receives must be what it sends
+ * on, one iteration's range later:
  *
  *   carried value i of the loop      comes as the loop's operand i, goes as its result i
  *   what passes through              comes and goes unchanged
  *
- * Where that fails, the class loses its ends, where loops begin and end, or is given up, and the pass begins again. */
+ * Where that fails, the class loses its ends, where loops begin and end, or is given up, and the
+ * pass begins again. */
 #include "passes/stage.h"
 
 #include <stdlib.h>
@@ -113,7 +117,8 @@ void dt_stage_classes(DtStager *s)
     by_class->n_pieces = whole->n_pieces / whole->n_stages * by_class->n_stages;
     by_class->stage_of = DT_NEW_ARRAY(s->arena, uint32_t, by_class->n_pieces);
     s->piece_first = DT_NEW_ARRAY(s->arena, uint32_t, by_class->n_pieces);
-    uint32_t *next = DT_NEW_ARRAY(s->arena, uint32_t, by_class->n_stages); /* piece of each first stage to look at */
+    uint32_t *next = DT_NEW_ARRAY(s->arena, uint32_t,
+                                  by_class->n_stages); /* piece of each first stage to look at */
     for (uint32_t g = 0; g < by_class->n_pieces; g++) {
         const uint32_t class = dt_schedule_stage(s->form, by_class->n_stages, g);
         by_class->stage_of[g] = class;
@@ -167,7 +172,8 @@ int64_t dt_stage_step(const DtStager *s, const DtStageLoop *loop, uint32_t piece
 
 /* ---- what a class receives from itself ---- */
 
-static const DtChannel *channel_of(const DtPipelineRun *run, uint32_t piece, bool forward, bool into)
+static const DtChannel *channel_of(const DtPipelineRun *run, uint32_t piece, bool forward,
+                                   bool into)
 {
     for (uint32_t i = 0; i < run->channels.n; i++) {
         const DtChannel *c = &run->channels.at[i];
@@ -194,7 +200,8 @@ static bool carries(const DtEntryPoint *entry, const DtStore *in, const DtStore 
     return false;
 }
 
-/* What the next stage of the class receives where this one receives `in`; NULL: not exactly one value. */
+/* What the next stage of the class receives where this one receives `in`; NULL: not exactly one
+ * value. */
 static DtStore *passed_on(const DtEntryPoint *entry, const DtStore *in, const DtChannel *out)
 {
     DtStore *found = NULL;
@@ -259,12 +266,13 @@ void dt_stage_unfold(DtStager *s, const DtPipelineRun *run, DtPipelineRun *ret_r
         const DtChannel *channel = &run->channels.at[i];
         const uint32_t class = dt_stage_of(s, channel->to_piece);
         for (uint32_t k = 0; k <= s->class_more[class]; k++)
-            add_channel(s, channel, piece_on(s, channel->to_piece, s->class_first[class] + k), ret_run);
+            add_channel(s, channel, piece_on(s, channel->to_piece, s->class_first[class] + k),
+                        ret_run);
     }
 }
 
-DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run, const DtPipelineRun *unfolded,
-                            DtAction action, uint32_t stage)
+DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run,
+                            const DtPipelineRun *unfolded, DtAction action, uint32_t stage)
 {
     const uint32_t piece = piece_on(s, dt_pipeline_piece(run, &action), stage);
     const bool sends = action.kind == DT_ACTION_SEND;

@@ -162,7 +162,8 @@ static DtValue *whole(Expander *x, const DtValue *value)
         const uint32_t class = dt_stage_of(x->s, i);
         if (!x->parts[value->id][i])
             continue;
-        for (uint32_t k = 0; k <= x->s->class_more[class]; k++) /* if it is used, the stages differ */
+        for (uint32_t k = 0; k <= x->s->class_more[class];
+             k++) /* if it is used, the stages differ */
             in[n++] = x->parts[value->id][i];
     }
     x->whole[value->id] =
@@ -229,8 +230,8 @@ static bool ends_in_gradients(const Expander *x, const DtValue *value, uint32_t 
 static bool starts_anew(const Expander *x, uint32_t index, uint32_t carried)
 {
     const DtOp *op = x->func->ops.at[index];
-    return op->loop->reverse && dt_stage_is_zero(op->in[carried]) && is_added_to(op->func, carried) &&
-           ends_in_gradients(x, op->out[carried], index);
+    return op->loop->reverse && dt_stage_is_zero(op->in[carried]) &&
+           is_added_to(op->func, carried) && ends_in_gradients(x, op->out[carried], index);
 }
 
 /* ---- loops ---- */

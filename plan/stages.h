@@ -6,7 +6,8 @@
 #include "base/arena.h"
 #include "plan/plan.h"
 
-/* The checked plan with one STOR record per stage, in the arena; the plan itself if it has no others. */
+/* The checked plan with one STOR record per stage, in the arena; the plan itself if it has no
+ * others. */
 const DtPlan *dt_stages_expand(DtArena *arena, const DtPlan *plan);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pipeline cut by classes of stages, written out, is the one that is cut stage by stage: the same stores, ops, results
- * and channels. What is compared is text, in which only the order of the module's lists and the numbers in the names of
- * slots are made alike first. */
+/* A pipeline cut by classes of stages, written out, is the one that is cut stage by stage: the
+ * same stores, ops, results and channels. What is compared is text, in which only the order of the
+ * module's lists and the numbers in the names of slots are made alike first. */
 #include "stage_driver.h"
 
 #include "base/hash.h"
@@ -101,7 +101,8 @@ static DtFunc *see_func(Order *o, DtFunc *func)
     if (func->kind != DT_FUNC_ENTRY) {
         func->name = "";
         dt_irtext_print_func(func, &text);
-        func->name = dt_intern_printf("%llx", (unsigned long long)dt_hash_bytes(text.at, text.len, 0));
+        func->name =
+            dt_intern_printf("%llx", (unsigned long long)dt_hash_bytes(text.at, text.len, 0));
         dt_text_free(&text);
     }
     for (uint32_t i = 0; i < o->funcs.n; i++)
@@ -134,8 +135,9 @@ static void sort_entries(Order *o)
 static int by_pieces(const void *a, const void *b)
 {
     const DtChannel *x = a, *y = b;
-    return x->from_piece != y->from_piece ? (x->from_piece < y->from_piece ? -1 : 1)
-                                          : (x->to_piece > y->to_piece) - (x->to_piece < y->to_piece);
+    return x->from_piece != y->from_piece
+               ? (x->from_piece < y->from_piece ? -1 : 1)
+               : (x->to_piece > y->to_piece) - (x->to_piece < y->to_piece);
 }
 
 static int by_index(const void *a, const void *b)
@@ -153,17 +155,20 @@ static void sort_run(const Order *o, DtPipelineRun *run)
             if (*entries[k] >= 0)
                 *entries[k] = o->entry[*entries[k]];
     }
-    DtText *actions = calloc(pipeline->n_stages, sizeof *actions); /* they name channels by pieces */
+    DtText *actions =
+        calloc(pipeline->n_stages, sizeof *actions); /* they name channels by pieces */
     for (uint32_t s = 0; s < pipeline->n_stages; s++)
         dt_pipeline_print_actions(run, &run->stages[s], &actions[s]);
     qsort(run->channels.at, run->channels.n, sizeof run->channels.at[0], by_pieces);
     for (uint32_t i = 0; i < run->channels.n; i++)
-        qsort(run->channels.at[i].stores.at, run->channels.at[i].stores.n, sizeof(DtStore *), by_index);
+        qsort(run->channels.at[i].stores.at, run->channels.at[i].stores.n, sizeof(DtStore *),
+              by_index);
     DtStageActions *stages = DT_NEW_ARRAY(o->module->arena, DtStageActions, pipeline->n_stages);
     for (uint32_t s = 0; s < pipeline->n_stages; s++) {
         const char *problem;
-        cr_assert(dt_pipeline_read_actions(o->module->arena, run, actions[s].at ? actions[s].at : "",
-                                           &stages[s], &problem),
+        cr_assert(dt_pipeline_read_actions(o->module->arena, run,
+                                           actions[s].at ? actions[s].at : "", &stages[s],
+                                           &problem),
                   "%s", problem);
         dt_text_free(&actions[s]);
     }
@@ -177,7 +182,8 @@ static char *sorted_text(DtModule *module)
     DtText text = {0};
     o.seen = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1);
     sort_entries(&o);
-    cr_expect_eq(o.stores.n, module->stores.n, "%u of %u stores are in use", o.stores.n, module->stores.n);
+    cr_expect_eq(o.stores.n, module->stores.n, "%u of %u stores are in use", o.stores.n,
+                 module->stores.n);
     module->entries.at = o.entries.at;
     module->stores.at = o.stores.at;
     module->stores.n = o.stores.n;
@@ -203,8 +209,9 @@ static void compare(const Layout *layout, const char *want, const char *got)
             line++;
             begin = at + 1;
         }
-    cr_expect_fail("%s %s p=%u v=%u: line %zu is\n%.200s\nnot\n%.200s", layout->path, layout->schedule,
-                   layout->stages, layout->chunks, line, got + begin, want + begin);
+    cr_expect_fail("%s %s p=%u v=%u: line %zu is\n%.200s\nnot\n%.200s", layout->path,
+                   layout->schedule, layout->stages, layout->chunks, line, got + begin,
+                   want + begin);
 }
 
 static bool has_classes(const DtModule *module)
@@ -220,9 +227,9 @@ Test(class, written_out_is_stage_by_stage, .timeout = 120)
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         const Layout *layout = &rows[i].layout;
         Staged *p = stage_classes(layout);
-        cr_expect_eq(has_classes(p->cut), rows[i].classes, "%s %s p=%u v=%u m=%lld has%s classes", layout->path,
-                     layout->schedule, layout->stages, layout->chunks, (long long)layout->micro,
-                     rows[i].classes ? " no" : "");
+        cr_expect_eq(has_classes(p->cut), rows[i].classes, "%s %s p=%u v=%u m=%lld has%s classes",
+                     layout->path, layout->schedule, layout->stages, layout->chunks,
+                     (long long)layout->micro, rows[i].classes ? " no" : "");
         dt_pipeline_expand(p->cut);
         expect_valid(p->cut);
         char *want = sorted_text(p->whole), *got = sorted_text(p->cut);

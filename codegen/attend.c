@@ -47,6 +47,9 @@ typedef struct Tiling {
     int64_t n_s, n_t;          /* local extents */
     bool causal;
     DtValue **inlined;         /* by argument: the caller's cheap value, or NULL */
+    bool numbered;             /* the region's text depends on the first query of the block */
+    int64_t like_rows, like_keys; /* of the last block, and 1 + its region's kernel */
+    uint32_t like;
     /* of the current block */
     int64_t at, rows, keys;
     DtValue **clone;           /* by value id: in the block's own function */
@@ -330,6 +333,7 @@ static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value)
         DtValue *iota = dt_graph_iota(b, block_type(g, value->type)->axes[0]);
         if (value->type->axes[0].n_split)
             DT_PUSH(g->e->arena, g->e->origins, ((DtOrigin){iota->op, &value->type->axes[0]}));
+        g->numbered = g->numbered || op->axes[0] == g->s;
         if (op->axes[0] != g->s || g->at == 0)
             return iota;
         return dt_graph_binary(b, DT_OP_ADD, iota, dt_graph_constant(b, DT_I32, (double)g->at));
@@ -446,12 +450,15 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
             outputs[k] = (DtOutput){.value = value,
                                     .place = score ? *score : dt_place_temporary(e, value->type, value->name)};
         }
+        e->like = g->rows == g->like_rows && g->keys == g->like_keys && !g->numbered ? g->like : 0;
         done = dt_launch_kernel(e, ops, n_ops, outputs, n_all);
+        e->like = 0;
     }
     if (!done) {
         fprintf(stderr, "dtc: internal error: the region between attention's products is no kernel\n");
         abort();
     }
+    g->like_rows = g->rows, g->like_keys = g->keys, g->like = 1 + e->launched; /* equal blocks share a text */
     e->scope = (DtScope *)(uintptr_t)kept;
     for (uint32_t k = 0; k < n; k++)
         ret_places[sources[k]->id] = outputs[k].place;

@@ -153,6 +153,7 @@ typedef struct DtEmit {
     DT_VEC(DtOrigin) origins;          /* of iotas made for blocks of attention */
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
     DT_VEC(const char *) kernel_texts;
+    uint32_t like, launched;           /* 1 + number of the kernel that the next launch has too, 0: unknown; of the last launch */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
     DtScope *scope;
 } DtEmit;

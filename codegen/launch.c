@@ -235,7 +235,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
         dt_emit_inst(e, DT_INST_ZERO, 0, 1, &target, ops[0]);
         e->events.at[e->events.n - 1].inst.count = target.bytes;
     }
-    const uint32_t number = plan_kernel(e, k);
+    const uint32_t number = e->launched = e->like ? e->like - 1 : plan_kernel(e, k);
     dt_emit_inst(e, DT_INST_KERNEL, number, n_args, args, ops[n_ops - 1]);
     note_kernel(e, k, number, &input, outputs);
     return true;

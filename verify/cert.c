@@ -162,7 +162,8 @@ static bool find_writers(Proof *p)
             for (int64_t stage = entry->stage; store && stage <= entry->to; stage++) {
                 int32_t *last = is_of(store, stage) ? &p->writers[place_of(store, stage)] : NULL;
                 if (!last || (*last >= 0 && !is_total(store)))
-                    return dt_certfunc_fail(&p->state, NULL, "entry %s leaves `%s`, which is not of "
+                    return dt_certfunc_fail(&p->state, NULL,
+                                            "entry %s leaves `%s`, which is not of "
                                             "its stage, or which another leaves",
                                             entry->name, store->path);
                 DT_PUSH(p->state.arena, p->parts, ((Part){.result = result, .next = *last}));
@@ -346,7 +347,8 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
     else if (!time && p->program.time && result->accumulate)
         why = "is added up by micro-batches of which each holds it whole";
     else if (store && store->loops && !passes &&
-             (value->loop != store->type->axes[0].name || value->first != first_of(store, p->state.stage)))
+             (value->loop != store->type->axes[0].name ||
+              value->first != first_of(store, p->state.stage)))
         why = "gets other iterations than its store holds";
     else if (store && !dt_certrule_same(type, 0, partial, store->type) &&
              !(is(store->kind, "state") && !is(p->base, "update")))

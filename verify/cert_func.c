@@ -150,12 +150,14 @@ static CertNode *node_of(CertState *state, const CertOp *op, const char *context
 static bool plain_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
                      CertValue *out)
 {
-    CertNode *few[16], **nodes = op->n_in <= 16 ? few : DT_NEW_ARRAY(state->arena, CertNode *, op->n_in);
+    CertNode *few[16],
+        **nodes = op->n_in <= 16 ? few : DT_NEW_ARRAY(state->arena, CertNode *, op->n_in);
     const CertProgram *program = state->program;
     bool buckets = false;
     if (dt_cert_is(op->kind, "pack") || dt_cert_is(op->kind, "unpack"))
         return dt_certpack_op(state, op, in, out);
-    if (!dt_certrule_check(state, op, in) || (program->n_padded && !dt_certpad_check(state, op, in)))
+    if (!dt_certrule_check(state, op, in) ||
+        (program->n_padded && !dt_certpad_check(state, op, in)))
         return false;
     for (uint32_t i = 0; i < op->n_in; i++) {
         nodes[i] = in[i].node;
@@ -174,8 +176,9 @@ static bool plain_op(CertState *state, const CertOp *op, const char *context, co
         if (!same && buckets && !dt_certpack_map(state, op, in, i, &out[i]))
             return false;
         if (!same && !buckets)
-            out[i].node = node_of(state, op, context, in,
-                                  dt_certnode_shape(state->nodes, op->types[i], out[i].loop), nodes, i);
+            out[i].node =
+                node_of(state, op, context, in,
+                        dt_certnode_shape(state->nodes, op->types[i], out[i].loop), nodes, i);
         if (program->n_padded)
             dt_certpad_fill(state, op, in, &out[i]);
     }
@@ -314,8 +317,9 @@ static CertNode *make_chain(Chains *c, uint32_t k, CertNode *const *from, const 
             in[2 * at] = from[i];
             in[2 * at + 1] = memo->bodies[k][at];
         }
-    return dt_certnode_make(c->state->nodes, (CertNode){.kind = chain_kind, .attributes = attributes,
-                                                        .n_in = 2 * n, .in = in});
+    return dt_certnode_make(
+        c->state->nodes,
+        (CertNode){.kind = chain_kind, .attributes = attributes, .n_in = 2 * n, .in = in});
 }
 
 static CertNode *chain_of(Chains *c, uint32_t k)
@@ -373,8 +377,11 @@ static CertNode *accumulated(const Chains *c, uint32_t k, const CertLoop *loop, 
         if (is_own(c, term, k))
             continue;
         CertNode *stack = dt_certnode_of(nodes, stack_kind, context, term->shape, term);
-        terms[n++] = dt_certnode_make(nodes, (CertNode){.kind = total_kind, .attributes = context,
-                                                        .shape = term->shape, .n_in = 1, .in = &stack,
+        terms[n++] = dt_certnode_make(nodes, (CertNode){.kind = total_kind,
+                                                        .attributes = context,
+                                                        .shape = term->shape,
+                                                        .n_in = 1,
+                                                        .in = &stack,
                                                         .lo = loop->first,
                                                         .hi = loop->first + loop->count});
     }
@@ -414,8 +421,10 @@ static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole
                        const CertType *part)
 {
     const CertAxis *axis = &whole->axes[0];
-    if (whole->rank == 0 || axis->name != op->loop->axis || axis->n || axis->extent != op->loop->count)
-        return dt_certfunc_fail(state, op, "a stacked value does not hold the iterations of the loop");
+    if (whole->rank == 0 || axis->name != op->loop->axis || axis->n ||
+        axis->extent != op->loop->count)
+        return dt_certfunc_fail(state, op,
+                                "a stacked value does not hold the iterations of the loop");
     return same_types(state, op, whole, 1, part, "a stacked value");
 }
 
@@ -438,8 +447,8 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
             if (!is_stacked(state, op, in[i].type, type))
                 return false;
             if (first != loop->first)
-                return dt_certfunc_fail(state, op,
-                                        "a stacked operand does not hold the iterations of the loop");
+                return dt_certfunc_fail(
+                    state, op, "a stacked operand does not hold the iterations of the loop");
             to->node = dt_certpack_each(state, in[i].node, part_of, stack);
             to->loop = NULL;
             to->first = 0;
@@ -499,10 +508,13 @@ static bool loop_results(Chains *c, const CertOp *op, Stack *stack, const Memo *
             continue;
         CertNode *chain = chain_of(c, k);
         out[k].node = dt_certnode_make(
-            state->nodes, (CertNode){.kind = behind_kind, .attributes = c->symbols,
-                                     .shape = dt_certnode_shape(state->nodes, op->types[k], NULL),
-                                     .n_in = 1, .in = &chain,
-                                     .lo = loop->reverse ? loop->first : loop->first + loop->count});
+            state->nodes,
+            (CertNode){.kind = behind_kind,
+                       .attributes = c->symbols,
+                       .shape = dt_certnode_shape(state->nodes, op->types[k], NULL),
+                       .n_in = 1,
+                       .in = &chain,
+                       .lo = loop->reverse ? loop->first : loop->first + loop->count});
     }
     return true;
 }
@@ -518,7 +530,8 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
         return dt_certfunc_fail(state, op,
                                 "a loop whose body is not there or takes other operands");
     if (loop->step && state->depth > 1)
-        return dt_certfunc_fail(state, op, "a loop in a function has other iterations on each stage");
+        return dt_certfunc_fail(state, op,
+                                "a loop in a function has other iterations on each stage");
     Stack stack = {state, *loop, dt_intern_printf("%s/%s", outer_context, loop->label)};
     stack.loop.first += state->behind * loop->step;
     loop = &stack.loop;
@@ -550,7 +563,8 @@ static bool run_op(CertState *state, const CertOp *op, const char *context, cons
     for (uint32_t i = 0; i < op->n_out; i++)
         out[i] = (CertValue){.type = op->types[i]};
     if ((across || source) && (state->depth > 1 || op->n_out != 1 || op->n_in != across))
-        return dt_certfunc_fail(state, op, "`%s` inside a function, or of other operands", op->kind);
+        return dt_certfunc_fail(state, op, "`%s` inside a function, or of other operands",
+                                op->kind);
     if (source)
         return state->source(state, op, out);
     if (across)

@@ -20,7 +20,20 @@ typedef struct Range {
     long long lo, hi, step, n;
 } Range;
 
-typedef enum Does { NUMBER, POSITION, SOURCE, ADD, EQUAL, WHERE, SHIFT, JOIN, CUT, PAD, WINDOW, FOLD } Does;
+typedef enum Does {
+    NUMBER,
+    POSITION,
+    SOURCE,
+    ADD,
+    EQUAL,
+    WHERE,
+    SHIFT,
+    JOIN,
+    CUT,
+    PAD,
+    WINDOW,
+    FOLD
+} Does;
 
 /* A node as it is evaluated: `length` elements along the axis, of each of `parts`. */
 typedef struct Step {
@@ -324,7 +337,8 @@ CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, con
     const bool is_window = is(h->moves, "window");
     int64_t n = last->parts * last->length, whole = extent(h->source, h->axis),
             n_w = is_window ? extent(x, h->w) : 1;
-    if (last->parts < 1 || extent(is_window ? x : h->source, h->w) != range.n || n > MAX_ELEMENTS / range.n)
+    if (last->parts < 1 || extent(is_window ? x : h->source, h->w) != range.n ||
+        n > MAX_ELEMENTS / range.n)
         return NULL;
     for (range.lo = 0; range.lo <= range.n; range.lo++) {
         if (!agrees(h, &range, n_w))

@@ -254,8 +254,11 @@ CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, 
         return terms[0];
     if (n_terms)
         qsort(terms, n_terms, sizeof terms[0], by_id);
-    return dt_certnode_make(nodes, (CertNode){.kind = nodes->add, .attributes = nodes->none, .shape = shape,
-                                              .n_in = n_terms, .in = terms});
+    return dt_certnode_make(nodes, (CertNode){.kind = nodes->add,
+                                              .attributes = nodes->none,
+                                              .shape = shape,
+                                              .n_in = n_terms,
+                                              .in = terms});
 }
 
 static bool is_float(const char *dtype)
@@ -326,7 +329,8 @@ static void walk(CertNodes *nodes, CertNode *x, const char *loop, bool *ret_need
         walk(nodes, x->in[i], loop, ret_needs);
 }
 
-void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool fresh, bool *ret_needs)
+void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool fresh,
+                         bool *ret_needs)
 {
     nodes->walk += fresh;
     walk(nodes, x, loop, ret_needs);
@@ -340,7 +344,8 @@ static CertNode *bind(CertNodes *nodes, CertNode *x, const char *loop, const uin
     if (is_symbol(x, loop)) {
         to = dt_certnode_leaf(nodes, dt_certkind_bound, loop, x->shape, order[x->index]);
     } else if (x->n_in) {
-        CertNode *few[16], **in = x->n_in <= 16 ? few : DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in);
+        CertNode *few[16],
+            **in = x->n_in <= 16 ? few : DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in);
         bool changed = false;
         for (uint32_t i = 0; i < x->n_in; i++) {
             in[i] = bind(nodes, x->in[i], loop, order);

@@ -121,7 +121,8 @@ static int64_t local_elements(const CertState *state, const CertType *type, cons
 }
 
 /* in, zeros among them as what the others are stacked over. */
-static const CertValue *covered(CertState *state, const CertOp *op, const char *stack, const CertValue *in)
+static const CertValue *covered(CertState *state, const CertOp *op, const char *stack,
+                                const CertValue *in)
 {
     CertValue *copy = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
     int64_t first = 0;
@@ -158,8 +159,9 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
         nodes[2 * i + 1] = in[i].node;
         offset += local_elements(state, member, stack);
     }
-    out->node = packs ? bucket_of(state, 2 * op->n_in, nodes)
-                      : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0], stack);
+    out->node =
+        packs ? bucket_of(state, 2 * op->n_in, nodes)
+              : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0], stack);
     memset(out->fill, zero ? CERT_ZERO : CERT_ANYTHING, sizeof out->fill);
     return out->node ||
            dt_certfunc_fail(state, op, "no member of the bucket begins there and lies so");

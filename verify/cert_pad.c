@@ -40,8 +40,8 @@ bool dt_certpad_is_zero(const CertState *state, const CertValue *x)
 }
 
 /* Whether op is `position along axis k < n`, and n. */
-static bool position_below(const CertState *state, const CertOp *op, const CertValue *in, uint32_t k,
-                           double *ret_n)
+static bool position_below(const CertState *state, const CertOp *op, const CertValue *in,
+                           uint32_t k, double *ret_n)
 {
     const CertShape *shape = in[0].node->shape;
     return dt_cert_is(in[0].node->kind, "iota") && shape->rank == 1 &&
@@ -64,7 +64,8 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
         zero = operand(&in[0], k) == CERT_ZERO || operand(&in[1], k) == CERT_ZERO;
         return zero ? CERT_ZERO : CERT_ANYTHING;
     case F_LESS:
-        zero = position_below(state, op, in, k, &n) && n <= (double)state->program->padded[k].logical;
+        zero =
+            position_below(state, op, in, k, &n) && n <= (double)state->program->padded[k].logical;
         return zero ? CERT_ZERO : CERT_ANYTHING;
     case F_ZERO:
         for (uint32_t i = 0; i < op->n_in; i++)
@@ -124,7 +125,8 @@ static bool is_true(const CertNode *x)
 
 CertNode *dt_certpad_identity(const CertOp *op, const CertValue *in)
 {
-    if (dt_cert_is(op->kind, "where") && in[1].type->rank == op->types[0]->rank && is_true(in[0].node))
+    if (dt_cert_is(op->kind, "where") && in[1].type->rank == op->types[0]->rank &&
+        is_true(in[0].node))
         return in[1].node;
     if (op->n_in == 1 && op->n_axes && whole_logical(op, in[0].type, op->types[0]))
         return in[0].node;

@@ -184,7 +184,8 @@ static bool none(const Rule *r)
 {
     for (uint32_t i = 0; i < r->op->n_out; i++)
         if (r->op->types[i]->partial)
-            return no(r, "another reduction is pending in the result than follows from the operands");
+            return no(r,
+                      "another reduction is pending in the result than follows from the operands");
     return complete(r, UINT32_MAX);
 }
 
@@ -209,7 +210,8 @@ static bool is_float(const char *dtype)
 
 static bool own_cast(const Rule *r)
 {
-    return is_float(operand(r, 0)->dtype) && is_float(result(r)->dtype) ? linear(r, false) : none(r);
+    return is_float(operand(r, 0)->dtype) && is_float(result(r)->dtype) ? linear(r, false)
+                                                                        : none(r);
 }
 
 static int64_t local(const CertState *state, const CertAxis *axis)
@@ -502,8 +504,8 @@ bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in)
     uint32_t n_gone, n_made, n_whole;
     if (!rule)
         return no(r, "no rule for this op");
-    if (op->n_in < rule->n_in || (op->n_in > rule->n_in && !rule->more) || op->n_out < rule->n_out ||
-        !op->n_out)
+    if (op->n_in < rule->n_in || (op->n_in > rule->n_in && !rule->more) ||
+        op->n_out < rule->n_out || !op->n_out)
         return no(r, "other operands or results than it has");
     state->values += op->n_out;
     if (rule->moves)

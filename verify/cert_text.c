@@ -301,7 +301,8 @@ typedef struct Field {
 static const Field *field_of(Reader *r, void *to, const Field *field);
 
 /* Up to `end`, or to a semicolon, which is left. */
-static void names(Reader *r, const char *end, const char **ret_names, uint32_t *ret_n, uint32_t most)
+static void names(Reader *r, const char *end, const char **ret_names, uint32_t *ret_n,
+                  uint32_t most)
 {
     while (!r->failed && *r->at != ';' && !take(r, end)) {
         if (*ret_n == most) {
@@ -562,12 +563,17 @@ static void func_of(Reader *r)
 
 /* ---- the rest ---- */
 
-static const Field store_fields[] = {
-    FIELD(CertStore, path, NAME),      FIELD(CertStore, loops, INTEGER), FIELD(CertStore, of, INTEGER),
-    FIELD(CertStore, within, INTEGER), FIELD(CertStore, stage, INTEGER), FIELD(CertStore, to, INTEGER),
-    FIELD(CertStore, first, INTEGER),  FIELD(CertStore, step, INTEGER),
-    FIELD(CertStore, bucket, INTEGER), FIELD(CertStore, at, INTEGER),
-    {0}};
+static const Field store_fields[] = {FIELD(CertStore, path, NAME),
+                                     FIELD(CertStore, loops, INTEGER),
+                                     FIELD(CertStore, of, INTEGER),
+                                     FIELD(CertStore, within, INTEGER),
+                                     FIELD(CertStore, stage, INTEGER),
+                                     FIELD(CertStore, to, INTEGER),
+                                     FIELD(CertStore, first, INTEGER),
+                                     FIELD(CertStore, step, INTEGER),
+                                     FIELD(CertStore, bucket, INTEGER),
+                                     FIELD(CertStore, at, INTEGER),
+                                     {0}};
 static const Field entry_fields[] = {
     FIELD(CertEntry, stage, INTEGER), FIELD(CertEntry, to, INTEGER), {0}};
 static const Field result_fields[] = {FIELD(CertResult, store, INTEGER),
@@ -585,7 +591,8 @@ static void stages_of(Reader *r, int64_t stage, int64_t *to)
 
 static void store_of(Reader *r)
 {
-    CertStore store = {.stage = -1, .of = -1, .within = -1, .bucket = -1, .members = -1, .before = -1};
+    CertStore store = {
+        .stage = -1, .of = -1, .within = -1, .bucket = -1, .members = -1, .before = -1};
     int64_t number;
     if (!scan(r, "%i : %n %t", &number, &store.kind, &store.type))
         return;
@@ -681,7 +688,8 @@ static void pipeline_of(Reader *r)
             continue;
         scan(r, "%i : %i -> %i slots=%i stores=", &number, &channel.from, &channel.to, &slots);
         numbers(r, &channel.stores.at, &channel.stores.n);
-        if (r->failed || channel.from < 0 || channel.from >= n || channel.to < 0 || channel.to >= n) {
+        if (r->failed || channel.from < 0 || channel.from >= n || channel.to < 0 ||
+            channel.to >= n) {
             fail(r, "a channel between two pieces");
             return;
         }
@@ -698,7 +706,8 @@ static void link_buckets(Reader *r)
         CertStore *store = &p->stores.at[i];
         if (store->bucket < 0)
             continue;
-        const CertStore *bucket = store->bucket < p->stores.n ? &p->stores.at[store->bucket] : store;
+        const CertStore *bucket =
+            store->bucket < p->stores.n ? &p->stores.at[store->bucket] : store;
         if (bucket->bucket >= 0 || bucket->first != store->first || bucket->step != store->step ||
             bucket->stage != store->stage || bucket->to != store->to ||
             bucket->loops != store->loops || !dt_cert_is(bucket->kind, store->kind)) {

@@ -177,12 +177,14 @@ CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attribu
 /* The shape of a type's values; loop: an axis that stacks iterations, or NULL. */
 const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type, const char *loop);
 /* shape in another dtype; with an axis of any iterations; without such an axis. */
-const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape, const char *dtype);
+const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape,
+                                        const char *dtype);
 const CertShape *dt_certnode_stacked(CertNodes *nodes, const CertShape *shape, const char *axis);
 const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape);
 /* The sum of terms: chains of + are one multiset of terms, in which reductions over ranges of iterations that
  * adjoin are one. */
-CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, CertNode *const *in);
+CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n,
+                          CertNode *const *in);
 /* x in another dtype; between floats, of a sum the sum of the terms so. */
 CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x);
 /* What op makes of these, elements apart that its attributes do not tell: of sums and casts see above. */
@@ -192,7 +194,8 @@ CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *sh
 bool dt_certnode_number(const CertNode *node, double *ret_number);
 bool dt_certnode_is_zero(const CertNode *node);
 /* Notes in ret_needs which carried symbols of a loop x depends on; fresh: forget what was walked. */
-void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool fresh, bool *ret_needs);
+void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool fresh,
+                         bool *ret_needs);
 /* x with each carried symbol i of loop as bound symbol order[i]. */
 CertNode *dt_certnode_bind(CertNodes *nodes, CertNode *x, const char *loop, const uint32_t *order,
                            bool fresh);
@@ -256,7 +259,8 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
 bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index,
                      CertValue *out);
 /* The sum of values or, member by member, of buckets. */
-CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in);
+CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n,
+                          CertNode *const *in);
 CertNode *dt_certpack_each(CertState *state, CertNode *node,
                            CertNode *(*change)(void *data, CertNode *member), void *data);
 
@@ -265,7 +269,8 @@ CertNode *dt_certpack_each(CertState *state, CertNode *node,
 /* What a window or fold says, without what changes nothing; NULL: it is malformed. */
 const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
 /* The window or fold of a whole axis that op, a relabel of x, puts together from parts; NULL: it does not. */
-CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape);
+CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x,
+                            const CertShape *shape);
 
 /* ---- ring calls (cert_ring.c) ---- */
 

@@ -28,7 +28,8 @@ static int judge(DtArena *arena, const DtJudgeCase *serial, const char *text, si
     return dt_judge_compare(&c, &judgement) ? EQUAL : DIFFERS;
 }
 
-static const char *judge_apart(DtArena *arena, const DtJudgeCase *serial, const char *text, size_t len)
+static const char *judge_apart(DtArena *arena, const DtJudgeCase *serial, const char *text,
+                               size_t len)
 {
     int status = 0;
     fflush(stdout);
@@ -41,7 +42,9 @@ static const char *judge_apart(DtArena *arena, const DtJudgeCase *serial, const 
     }
     if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
         return "broken";
-    return WEXITSTATUS(status) == EQUAL ? "equal" : WEXITSTATUS(status) == DIFFERS ? "differs" : "broken";
+    return WEXITSTATUS(status) == EQUAL     ? "equal"
+           : WEXITSTATUS(status) == DIFFERS ? "differs"
+                                            : "broken";
 }
 
 int main(int argc, char **argv)

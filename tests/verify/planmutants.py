@@ -3,10 +3,10 @@
 """The plan certificate against seeded bugs in plans: planmutants.py DTC PLANMUTANTS [DTRUN COUNT [SEED]].
 
 Plans of the layouts below must hold; then planmutants puts single faults into their records. Faults of the kinds of
-STRICT change what ranks compute (or would, if what a loop of one iteration adds were used): every one must be rejected.
-Of the other kinds some do not: two instructions that have nothing to do with each other in the other order, a slot more,
-a channel with fewer slots. With DTRUN the plans that were accepted are run, and must compute the same losses and
-norms, bit for bit.
+STRICT change what ranks compute: every one must be rejected. Of the kinds of LOOSE some do not: without an instruction
+whose result nobody needs, with two that have nothing to do with each other in the other order, with another step in a loop
+of one iteration, with a slot more or a channel that is shorter. With DTRUN the plans that were accepted are run,
+and must compute the same losses and norms, bit for bit.
 """
 import collections
 import json
@@ -21,9 +21,9 @@ import plan  # noqa: E402
 
 LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", "moe none - 4 0 all f32",
            "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32"]
-STRICT = ["offset", "reuse", "length", "peer", "drop", "double", "group", "count", "reduce", "dtype", "blocks", "product",
-          "accumulate", "kernel", "operands", "store", "loop", "integer", "metric", "axis", "entry"]
-LOOSE = ["stride", "coordinate", "slot", "swap", "actions", "channel"]
+STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",
+          "accumulate", "kernel", "operands", "store", "loop", "integer", "metric", "axis"]
+LOOSE = ["drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel"]
 EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3
 
 

@@ -79,20 +79,6 @@ static bool lacks(const DtModule *module, DtSpan span, const char *what)
     return false;
 }
 
-/* A lookup counts along an axis in zigzag order. */
-static bool looks_up_zigzag(const DtOp *op)
-{
-    const DtType *type = op->kind == DT_OP_GATHER        ? op->in[0]->type
-                         : op->kind == DT_OP_SCATTER_ADD ? op->out[0]->type
-                                                         : NULL;
-    for (uint32_t i = 0; type && i < op->n_axes; i++) {
-        int d = dt_type_find(type, op->axes[i]);
-        if (d >= 0 && type->axes[d].n_split && type->axes[d].zigzag)
-            return true;
-    }
-    return false;
-}
-
 bool dt_codegen_check(const DtModule *module)
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)
@@ -100,8 +86,6 @@ bool dt_codegen_check(const DtModule *module)
             const DtOp *op = module->funcs.at[i]->ops.at[k];
             if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
                 return lacks(module, op->span, dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
-            if (looks_up_zigzag(op))
-                return lacks(module, op->span, "a lookup along an axis that is split in zigzag order");
         }
     return true;
 }

@@ -19,11 +19,28 @@ static bool differs(const DtAxis *a, const DtAxis *b)
     return ((a->n_split && a->zigzag) || (b->n_split && b->zigzag)) && !dt_type_same_axis(a, b);
 }
 
+/* The tensor along whose axes op's indices count; NULL: there are none. */
+static const DtType *looked_up(const DtOp *op)
+{
+    return op->kind == DT_OP_GATHER        ? op->in[0]->type
+           : op->kind == DT_OP_SCATTER_ADD ? op->out[0]->type
+                                           : NULL;
+}
+
+static bool is_zigzag(const DtType *type, const char *axis)
+{
+    int d = dt_type_find(type, axis);
+    return d >= 0 && type->axes[d].n_split && type->axes[d].zigzag;
+}
+
 bool dt_zigzag_is(const DtOp *op)
 {
     if (op->n_out != 1)
         return false;
-    const DtType *type = op->out[0]->type;
+    const DtType *type = op->out[0]->type, *table = looked_up(op);
+    for (uint32_t i = 0; table && i < op->n_axes; i++)
+        if (is_zigzag(table, op->axes[i]))
+            return true;
     const bool source = op->kind == DT_OP_IOTA || op->kind == DT_OP_RNG;
     for (uint32_t d = 0; d < type->rank; d++) {
         if (source && type->axes[d].n_split && type->axes[d].zigzag)
@@ -114,12 +131,11 @@ static DtValue *all_positions(Zigzag *z, const DtAxis *axis)
     return dt_zigzag_position(&z->b, n, axis->extent, rank, at);
 }
 
-/* The inverse: where each position is among the parts. */
-static DtValue *places(Zigzag *z, const DtAxis *axis)
+/* The inverse: where a position is among the parts; what is outside of the axis stays outside. */
+static DtValue *place_of(Zigzag *z, const DtAxis *axis, DtValue *at)
 {
     DtBuilder *b = &z->b;
     int64_t n = ranks_of(z, axis), half = axis->extent / (2 * n);
-    DtValue *at = dt_graph_iota(b, (DtAxis){.name = axis->name, .extent = axis->extent});
     DtValue *block = with(b, DT_OP_FLOORDIV, at, half);
     DtValue *is_first = with(b, DT_OP_LT, block, n);
     DtValue *rank = dt_zigzag_block(b, n, block, is_first);
@@ -127,6 +143,12 @@ static DtValue *places(Zigzag *z, const DtAxis *axis)
     DtValue *second = with(b, DT_OP_ADD, first, half);
     DtValue *begin = dt_graph_where(b, is_first, first, second);
     return dt_graph_binary(b, DT_OP_ADD, begin, with(b, DT_OP_MOD, at, half));
+}
+
+static DtValue *places(Zigzag *z, const DtAxis *axis)
+{
+    DtAxis plain = {.name = axis->name, .extent = axis->extent};
+    return place_of(z, axis, dt_graph_iota(&z->b, plain));
 }
 
 /* ---- parts ---- */
@@ -218,6 +240,31 @@ static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
     return x;
 }
 
+/* A lookup in the same parts, as if they were plain blocks. */
+static DtValue *lookup(Zigzag *z, const DtOp *op, DtValue **in)
+{
+    const DtType *table = looked_up(op), *made = op->out[0]->type;
+    DtValue wished = *op->out[0], *out = &wished;
+    DtOp draft = *op;
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        if (!is_zigzag(table, op->axes[i]))
+            continue;
+        const uint32_t d = (uint32_t)dt_type_find(table, op->axes[i]);
+        in[1 + i] = place_of(z, &table->axes[d], in[1 + i]);
+        if (op->kind == DT_OP_GATHER)
+            in[0] = as(z, in[0], in_blocks(in[0]->type, d), d);
+        else
+            made = in_blocks(made, d);
+    }
+    wished.type = made;
+    draft.out = &out;
+    DtValue *y = dt_graph_copy(&z->b, &draft, in)->out[0];
+    for (uint32_t d = 0; op->kind == DT_OP_SCATTER_ADD && d < made->rank; d++)
+        if (!dt_type_same_axis(&y->type->axes[d], &op->out[0]->type->axes[d]))
+            y = as(z, y, with_axis(y->type, d, op->out[0]->type->axes[d]), d);
+    return y;
+}
+
 DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module)
 {
     DtFunc *made =
@@ -226,8 +273,12 @@ DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module)
                      .mesh = &module->mesh,
                      .ring = dt_intern("@ring")},
            *z = &zigzag;
-    DtValue *x = op->n_in ? dt_graph_arg(made, op->in[0]->type, op->in[0]->name) : NULL;
-    DtValue *y = x ? exchange(z, op, x) : source(z, op);
+    DtValue **in = DT_NEW_ARRAY(module->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = dt_graph_arg(made, op->in[i]->type, op->in[i]->name);
+    DtValue *y = !op->n_in       ? source(z, op)
+                 : looked_up(op) ? lookup(z, op, in)
+                                 : exchange(z, op, in[0]);
     dt_graph_return(made, dt_graph_reorder(&z->b, y, op->out[0]->type));
     return made;
 }

@@ -7,7 +7,8 @@
  *   rng                  what is drawn for the whole axis, at the rank's positions
  *   all_gather           the gather of the parts one after the other, then put in order
  *   reduce_scatter       put in order of ranks, then reduced and scattered
- *   all_to_all           both */
+ *   all_to_all           both
+ *   gather, scatter_add  where the indices stand among the parts, looked up there */
 #ifndef DT_PASSES_ZIGZAG_H
 #define DT_PASSES_ZIGZAG_H
 
@@ -16,7 +17,7 @@
 /* Whether op needs to know the order. */
 bool dt_zigzag_is(const DtOp *op);
 
-/* A new function of op's operand to its result that does the same. */
+/* A new function of op's operands to its result that does the same. */
 DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module);
 
 /* With n ranks: which of the 2n blocks the first, or else the second one of a rank is (the inverse

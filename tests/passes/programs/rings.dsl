@@ -43,6 +43,7 @@ model rings(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
     x = x + slopes(n2:rmsnorm[embed](x))
     x = x + dropout(padded(n3:rmsnorm[embed](x), seen), 0.1)
     x = x + distances(n4:rmsnorm[embed](x))
+    x = x + x[seq = tokens] * 0.1
   }
   return norm:layernorm[embed](x) @embed wte
 }

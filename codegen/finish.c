@@ -343,9 +343,27 @@ static void add_arenas(DtEmit *e)
             DT_PUSH(e->plan->arena, e->plan->sizes, ((DtPlanArenaSize){dt_pipeline_arena(e, i, s)}));
 }
 
+/* A plan has room for memory that machines have. */
+static DtStatus check_arenas(const DtEmit *e)
+{
+    char need[32], most[32];
+    double total = 0;
+    for (uint32_t i = 0; i < e->plan->arenas.n; i++)
+        total += (double)e->plan->arenas.at[i].bytes;
+    if (total <= (double)DT_PLAN_MAX_BYTES)
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
+                          "a rank needs %s, and a plan holds at most %s: split the model over more ranks, or use more "
+                          "micro-batches or a smaller batch",
+                          dt_text_bytes(need, total), dt_text_bytes(most, (double)DT_PLAN_MAX_BYTES));
+}
+
 DtStatus dt_finish_plan(DtEmit *e)
 {
     add_arenas(e);
+    DtStatus status = check_arenas(e);
+    if (!dt_status_ok(&status))
+        return status;
     if (e->module->pipeline)
         share_args(e);
     dt_saved_plan(e);

@@ -166,7 +166,7 @@ static DtWide span_bytes(const DtPlanGemm *gemm, int64_t rows, int64_t row, int6
     DtWide last = (DtWide)(rows - 1) * row + (DtWide)(columns - 1) * column;
     for (uint32_t b = 0; b < gemm->n_batch; b++)
         last += (DtWide)(gemm->batch[b] - 1) * batch[b];
-    return last > DT_CHECK_MAX_BYTES ? -1 : (last + 1) * dt_kinds_size(dtype);
+    return last > DT_PLAN_MAX_BYTES ? -1 : (last + 1) * dt_kinds_size(dtype);
 }
 
 static bool check_gemm(const CheckInst *at)
@@ -249,7 +249,7 @@ static DtWide blocks_reach(const DtPlan *plan, const DtPlanBlocks *blocks, const
     for (int c = 0; c < DT_PLAN_COORDS; c++)
         if (coords[c])
             last += (DtWide)coords[c] * (plan->mesh[blocks->coord_axis[c]].size - 1);
-    return last > DT_CHECK_MAX_BYTES ? -1 : (last + 1) * unit;
+    return last > DT_PLAN_MAX_BYTES ? -1 : (last + 1) * unit;
 }
 
 /* Gathers, scatters and all-to-alls: what the blocks need of the two buffers. */
@@ -265,7 +265,7 @@ static bool check_exchange(const CheckInst *at)
                                  inst->blocks, plan->n_blocks);
         const DtPlanBlocks *blocks = &plan->blocks[inst->blocks - 1];
         DtWide elements = 1;
-        for (uint32_t d = 0; d < blocks->n_dims && elements <= DT_CHECK_MAX_BYTES; d++)
+        for (uint32_t d = 0; d < blocks->n_dims && elements <= DT_PLAN_MAX_BYTES; d++)
             elements *= blocks->extent[d];
         if (elements != inst->count)
             return dt_check_fail(at->check, "INST", at->index, "blocks of %lld elements, not %lld",
@@ -292,7 +292,7 @@ static bool check_collective(const CheckInst *at)
     if (stages != 0 && !(stages >> at->stage & 1)) /* then there are at most 64 */
         return dt_check_fail(at->check, "INST", at->index, "stage %u is not in group %u", at->stage,
                              inst->ref);
-    if (inst->count < 0 || inst->count > DT_CHECK_MAX_BYTES)
+    if (inst->count < 0 || inst->count > DT_PLAN_MAX_BYTES)
         return dt_check_fail(at->check, "INST", at->index, "%lld elements", (long long)inst->count);
     int64_t unit = dt_kinds_size(inst->dtype);
     DtWide part = (DtWide)inst->count * unit;

@@ -15,7 +15,6 @@ enum {
     DT_CHECK_MAX_ARGS = 256, /* pointers or integers of a kernel */
     DT_CHECK_MAX_MESH = 16,
 };
-#define DT_CHECK_MAX_BYTES ((int64_t)1 << 46) /* of an arena; also elements and extents */
 #define DT_CHECK_MAX_RUNS  1000000000         /* bodies run by one entry */
 #define DT_CHECK_MAX_ITEMS 50000000           /* of schedules; called ones with each call */
 

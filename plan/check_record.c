@@ -52,7 +52,7 @@ static bool check_meta(Check *check)
     const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,     meta->parameters,
                              meta->eval_every, meta->eval_steps, meta->save_every, meta->save_keep};
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
-        if (sizes[i] < 0 || sizes[i] > DT_CHECK_MAX_BYTES)
+        if (sizes[i] < 0 || sizes[i] > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);
     if (plan->n_train == 1) {
         const DtPlanTrain *train = plan->train;
@@ -101,12 +101,12 @@ static bool check_arenas(Check *check)
         return dt_check_fail(check, "AREN", 255, "more than 255 arenas");
     for (uint32_t i = 0; i < plan->n_arenas; i++) {
         const DtPlanArena *arena = &plan->arenas[i];
-        if (arena->bytes < 0 || arena->bytes > DT_CHECK_MAX_BYTES || arena->shared > 1)
+        if (arena->bytes < 0 || arena->bytes > DT_PLAN_MAX_BYTES || arena->shared > 1)
             return dt_check_fail(check, "AREN", i, "%lld bytes, shared %u", (long long)arena->bytes,
                                  arena->shared);
         total += arena->bytes;
     }
-    if (total > DT_CHECK_MAX_BYTES)
+    if (total > DT_PLAN_MAX_BYTES)
         return dt_check_fail(check, "AREN", 0, "the arenas have %lld bytes together",
                              (long long)total);
     if (plan->n_sizes != 0 && plan->n_sizes != (uint64_t)plan->n_arenas * dt_plan_stages(plan))
@@ -143,13 +143,13 @@ static bool check_axes(Check *check)
         const DtPlanAxis *axis = &plan->axes[i];
         uint32_t mask;
         if (!split_mask(plan, axis, &mask) || axis->extent < 1 ||
-            axis->extent > DT_CHECK_MAX_BYTES || axis->local < 1 ||
-            axis->local > DT_CHECK_MAX_BYTES)
+            axis->extent > DT_PLAN_MAX_BYTES || axis->local < 1 ||
+            axis->local > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "AXIS", i, "extent %lld, local %lld, split by %u, ...",
                                  (long long)axis->extent, (long long)axis->local, axis->split[0]);
         /* Inputs hold a micro-batch: time splits the batch too. */
         int64_t ranks = ranks_of(plan, mask);
-        if (axis->step < -DT_CHECK_MAX_BYTES || axis->step > DT_CHECK_MAX_BYTES)
+        if (axis->step < -DT_PLAN_MAX_BYTES || axis->step > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "AXIS", i, "a step of %lld", (long long)axis->step);
         if (axis->first < 0 || (axis->first > 0 && axis->first > axis->extent - axis->local))
             return dt_check_fail(check, "AXIS", i, "%lld elements from %lld of %lld",
@@ -189,8 +189,8 @@ static bool check_blocks(Check *check)
             bool used = d < blocks->n_dims;
             if (blocks->extent[d] < (used ? 1 : 0) || blocks->to[d] < 0 || blocks->from[d] < 0 ||
                 (!used && (blocks->extent[d] || blocks->to[d] || blocks->from[d])) ||
-                blocks->extent[d] > DT_CHECK_MAX_BYTES || blocks->to[d] > DT_CHECK_MAX_BYTES ||
-                blocks->from[d] > DT_CHECK_MAX_BYTES)
+                blocks->extent[d] > DT_PLAN_MAX_BYTES || blocks->to[d] > DT_PLAN_MAX_BYTES ||
+                blocks->from[d] > DT_PLAN_MAX_BYTES)
                 return dt_check_fail(check, "BLOK", i, "dimension %u is %lld long", d,
                                      (long long)blocks->extent[d]);
         }
@@ -199,8 +199,8 @@ static bool check_blocks(Check *check)
             int64_t to = c < DT_PLAN_COORDS ? blocks->to_coord[c] : 0;
             int64_t from = c < DT_PLAN_COORDS ? blocks->from_coord[c] : 0;
             uint32_t axis = blocks->coord_axis[c];
-            if (axis >= 32 || to < 0 || from < 0 || to > DT_CHECK_MAX_BYTES ||
-                from > DT_CHECK_MAX_BYTES || ((to || from) && !(mask >> axis & 1)) ||
+            if (axis >= 32 || to < 0 || from < 0 || to > DT_PLAN_MAX_BYTES ||
+                from > DT_PLAN_MAX_BYTES || ((to || from) && !(mask >> axis & 1)) ||
                 (!to && !from && axis))
                 return dt_check_fail(check, "BLOK", i, "mesh axis %u moves it by %lld and %lld",
                                      axis, (long long)to, (long long)from);
@@ -236,7 +236,7 @@ static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t
     if (n_axes > DT_PLAN_MAX_RANK)
         return dt_check_fail(check, tag, index, "%u axes", n_axes);
     DtWide expected = dt_kinds_size(dtype);
-    for (uint32_t a = 0; a < n_axes && expected <= DT_CHECK_MAX_BYTES; a++)
+    for (uint32_t a = 0; a < n_axes && expected <= DT_PLAN_MAX_BYTES; a++)
         expected *= plan->axes[first_axis + a].local;
     if (expected != bytes)
         return dt_check_fail(check, tag, index, "%lld bytes do not fit its axes", (long long)bytes);
@@ -261,7 +261,7 @@ static bool check_channels(Check *check)
             return dt_check_fail(check, "CHAN", i, "from stage %u to %u of %u", channel->from,
                                  channel->to, stages);
         if (channel->slots < 1 || channel->slots > DT_PLAN_MAX_SLOTS || channel->bytes < 0 ||
-            channel->bytes > DT_CHECK_MAX_BYTES)
+            channel->bytes > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "CHAN", i, "%u slots of %lld bytes", channel->slots,
                                  (long long)channel->bytes);
         if (!check_span(check, "CHAN", i, channel->span))
@@ -279,7 +279,7 @@ static bool check_pack(Check *check, uint32_t index, const DtPlanStore *store, D
     const DtPlanPack *pack = &plan->packs[store->pack - 1];
     uint32_t seen = 0;
     DtWide extent = pack->run, local = 1;
-    if (pack->run < 1 || pack->run > DT_CHECK_MAX_BYTES || pack->n_split > sizeof pack->split)
+    if (pack->run < 1 || pack->run > DT_PLAN_MAX_BYTES || pack->n_split > sizeof pack->split)
         return dt_check_fail(check, "PACK", store->pack - 1, "a run of %lld, %u mesh axes",
                              (long long)pack->run, pack->n_split);
     for (uint32_t i = 0; i < pack->n_split; i++) {
@@ -288,7 +288,7 @@ static bool check_pack(Check *check, uint32_t index, const DtPlanStore *store, D
         seen |= 1u << pack->split[i];
         extent *= plan->mesh[pack->split[i]].size;
     }
-    for (uint32_t a = store->n_loops; a < store->n_axes && local <= DT_CHECK_MAX_BYTES; a++)
+    for (uint32_t a = store->n_loops; a < store->n_axes && local <= DT_PLAN_MAX_BYTES; a++)
         local *= plan->axes[store->first_axis + a].local;
     if (extent != pack->extent || pack->offset < 0 || local > extent ||
         pack->offset > extent - local)
@@ -311,7 +311,7 @@ static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
                              store->n_loops);
     if (!check_pack(check, index, store, &expected))
         return false;
-    for (uint32_t a = 0; a < store->n_loops && expected <= DT_CHECK_MAX_BYTES; a++)
+    for (uint32_t a = 0; a < store->n_loops && expected <= DT_PLAN_MAX_BYTES; a++)
         expected *= plan->axes[store->first_axis + a].local;
     if (expected != store->bytes)
         return dt_check_fail(check, "STOR", index, "%lld bytes do not fit its bucket",
@@ -416,10 +416,10 @@ static bool check_gemms(Check *check)
         const int64_t strides[] = {gemm->a_row, gemm->a_col, gemm->b_row,
                                    gemm->b_col, gemm->c_row, gemm->c_col};
         for (int s = 0; s < 3; s++)
-            if (sizes[s] < 1 || sizes[s] > DT_CHECK_MAX_BYTES)
+            if (sizes[s] < 1 || sizes[s] > DT_PLAN_MAX_BYTES)
                 return dt_check_fail(check, "GEMM", i, "size %lld", (long long)sizes[s]);
         for (int s = 0; s < 6; s++)
-            if (strides[s] < 0 || strides[s] > DT_CHECK_MAX_BYTES)
+            if (strides[s] < 0 || strides[s] > DT_PLAN_MAX_BYTES)
                 return dt_check_fail(check, "GEMM", i, "stride %lld", (long long)strides[s]);
         if ((gemm->m > 1 && gemm->c_row == 0) || (gemm->n > 1 && gemm->c_col == 0))
             return dt_check_fail(check, "GEMM", i, "elements of the result coincide");
@@ -428,7 +428,7 @@ static bool check_gemms(Check *check)
                                        gemm->c_batch[b]};
             for (int s = 0; s < 4; s++)
                 if (numbers[s] < (b < gemm->n_batch && s == 0 ? 1 : 0) ||
-                    numbers[s] > DT_CHECK_MAX_BYTES || (b >= gemm->n_batch && numbers[s] != 0))
+                    numbers[s] > DT_PLAN_MAX_BYTES || (b >= gemm->n_batch && numbers[s] != 0))
                     return dt_check_fail(check, "GEMM", i, "batch axis %u", b);
             if (b < gemm->n_batch && gemm->batch[b] > 1 && gemm->c_batch[b] == 0)
                 return dt_check_fail(check, "GEMM", i, "elements of the result coincide");
@@ -449,7 +449,7 @@ static bool check_inputs(Check *check)
             return dt_check_fail(check, "INPT", i, "%u axes; the first is the sample",
                                  input->n_axes);
         DtWide elements = 1;
-        for (uint32_t a = 1; a < input->n_axes && elements <= DT_CHECK_MAX_BYTES; a++)
+        for (uint32_t a = 1; a < input->n_axes && elements <= DT_PLAN_MAX_BYTES; a++)
             elements *= plan->axes[input->first_axis + a].local;
         if (elements != input->row_elements)
             return dt_check_fail(check, "INPT", i, "%lld elements a row do not fit its axes",

@@ -23,6 +23,8 @@
 #include <stdint.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
+#define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
+
 enum { DT_PLAN_VERSION = 4, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
        DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };

@@ -141,6 +141,7 @@ typedef struct DtEmit {
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */
     int32_t class_first;               /* the stage that the loops of the entry being emitted are written for */
+    bool in_class;                     /* and stages behind it have the same entry */
     double trips;                      /* how often a step runs the entry being emitted */
     DtPipelineEmit *pipeline;          /* NULL without one */
     DT_VEC(DtEBody) bodies;
@@ -288,6 +289,10 @@ bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate
 uint32_t dt_group_func(DtEmit *e, const DtFunc *func, uint32_t *ret_group);
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
+/* As what multiple of the stage the number of the loop's first iteration is written: in a class its step, 0 for a loop
+ * that is not cut; else its count, so that stages that hold equally many iterations one after the other share the
+ * instruction. */
+int64_t dt_launch_step(const DtEmit *e, const DtLoop *loop);
 
 /* finish.c */
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text);

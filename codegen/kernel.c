@@ -11,7 +11,6 @@
 #include "codegen/kernel_internal.h"
 #include "plan/plan.h"
 
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

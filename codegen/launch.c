@@ -104,16 +104,21 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
     return arg;
 }
 
-/* Adds the number of the loop's first iteration. In a pipeline as a multiple of the stage plus a rest, which is the same on
- * stages that hold equally many iterations one after the other: so they share the instruction. In a class that multiple
- * is its step. */
+int64_t dt_launch_step(const DtEmit *e, const DtLoop *loop)
+{
+    if (!e->module->pipeline || loop->axis[0] == '@') /* the compiler's own: not cut into stages */
+        return 0;
+    return e->in_class ? loop->first_step : loop->count;
+}
+
+/* Adds the number of the loop's first iteration. */
 static void add_first(DtEmit *e, DtEArg *arg, const DtLoop *loop, int64_t stride)
 {
+    const int64_t step = dt_launch_step(e, loop);
     arg->base += stride * loop->first;
-    if (!e->module->pipeline || loop->axis[0] == '@') /* the compiler's own: not cut into stages */
+    if (step == 0)
         return;
     arg->coord_axis[0] = (uint8_t)(e->module->pipeline->mesh - dt_emit_first_device(&e->module->mesh));
-    const int64_t step = loop->first_step ? loop->first_step : loop->count;
     arg->coord[0] += stride * step;
     arg->base -= stride * step * e->class_first;
 }

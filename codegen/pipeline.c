@@ -300,12 +300,18 @@ static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted
     return emitted;
 }
 
+static void set_class(DtEmit *e, const DtEntryPoint *entry)
+{
+    e->class_first = entry->stage;
+    e->in_class = entry->more > 0;
+}
+
 /* Emits the instructions of entry as the plan's entry `name`, or repeats those of one that is equal. run NULL: the
  * optimizer's. */
 static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run, const char *name)
 {
     const char *of = run ? plan_name(run) : "update";
-    e->class_first = entry->stage;
+    set_class(e, entry);
     Emitted *emitted = same_as_before(e, entry, run);
     bool found = emitted != NULL;
     const DtWanted *wanted = found ? NULL : wanted_of(e, entry, of);
@@ -428,7 +434,7 @@ static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
     const DtEntryPoint *entry = entry_here(e, dt_arena_printf(e->arena, "%s.prologue.", run->name));
     if (!entry)
         return;
-    e->class_first = entry->stage;
+    set_class(e, entry);
     dt_entry_pass(e, entry, dt_arena_printf(e->arena, "%s.prologue.%d", run->name, e->stage), strcmp(run->name, "eval") == 0);
 }
 
@@ -486,7 +492,7 @@ static void emit_update(DtEmit *e)
     const DtEntryPoint *entry = entry_here(e, "update.");
     if (!entry)
         return;
-    e->class_first = entry->stage;
+    set_class(e, entry);
     if (has_shadows(e))
         dt_entry_update(e, entry);
     else

@@ -53,9 +53,9 @@ static void add_func(Key *key, const DtFunc *func);
 static void add_loop(Key *key, const DtOp *op)
 {
     DtLoop loop = *op->loop;
-    const int64_t step = loop.first_step ? loop.first_step : loop.count; /* launch.c: add_first */
-    loop.first = asks_for_number(op->func) ? loop.first - step * key->e->class_first : 0;
-    loop.first_step = loop.first ? step : 0;
+    const bool asks = asks_for_number(op->func);
+    loop.first_step = asks ? dt_launch_step(key->e, &loop) : 0;
+    loop.first = asks ? loop.first - loop.first_step * key->e->class_first : 0;
     const uint32_t numbers[] = {loop.reverse, loop.n_carried, loop.n_invariant, loop.n_stacked, loop.n_stacked_out};
     ADD(key, loop.label);
     ADD(key, loop.axis);

@@ -336,8 +336,12 @@ static bool check_more(Check *check, uint32_t index, const DtPlanStore *store)
         if (!check_place(check, "STOR", index, store->arena, store->stage + (int32_t)k,
                          store->offset, store->bytes, store->dtype))
             return false;
-    for (uint32_t a = 0; a < store->n_loops; a++) {
+    for (uint32_t a = 0; a < store->n_axes; a++) {
         const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
+        if (a >= store->n_loops && axis->step != 0)
+            return dt_check_fail(check, "STOR", index, "axis %u, of no loop, has a step", a);
+        if (a >= store->n_loops)
+            continue;
         const DtWide last = (DtWide)axis->first + (DtWide)axis->step * store->more;
         if (last < 0 || last > (DtWide)axis->extent - axis->local)
             return dt_check_fail(check, "STOR", index,

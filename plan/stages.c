@@ -67,10 +67,11 @@ const DtPlan *dt_stages_expand(DtArena *arena, const DtPlan *plan)
     *s.to = *plan;
     memcpy(axes, plan->axes, plan->n_axes * sizeof *axes);
     s.to->n_stores = 0;
+    for (uint32_t i = 1; i < plan->n_stores; i++)
+        s.first[i] = s.first[i - 1] + plan->stores[i - 1].more + 1;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
         const uint32_t first_axis = store->more ? axes_of(&s, store, axes) : store->first_axis;
-        s.first[i] = s.to->n_stores;
         for (uint32_t k = 0; k <= store->more; k++) {
             DtPlanStore *copy = &stores[s.to->n_stores++];
             *copy = *store;

@@ -163,24 +163,24 @@ Test(planfile, files)
     cr_assert_eq(status.code, DT_EXIT_IO);
 }
 
-/* A parameter of stages 1 to 3, with its moment, between stores of one stage. */
+/* A parameter of stages 1 to 3, behind its moment, between stores of one stage. */
 Test(stages, one_record_per_stage)
 {
     const DtPlanAxis axes[] = {{.extent = 8, .local = 8},
                                {.extent = 12, .local = 2, .first = 3, .step = 2},
                                {.extent = 5, .local = 5}};
     const DtPlanStore stores[] = {{.of = -1, .stage = 0, .first_axis = 0, .n_axes = 1},
+                                  {.of = 2, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2, .n_loops = 1},
                                   {.of = -1, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2, .n_loops = 1},
-                                  {.of = 1, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2, .n_loops = 1},
                                   {.of = 0, .stage = 0, .first_axis = 0, .n_axes = 1}};
     const DtPlan plan = {.axes = axes, .n_axes = 3, .stores = stores, .n_stores = 4};
     DtArena *memory = dt_arena_new();
     const DtPlan *all = dt_stages_expand(memory, &plan);
     cr_assert_eq(all->n_stores, 8);
     for (uint32_t k = 0; k < 3; k++) {
-        const DtPlanStore *param = &all->stores[1 + k], *moment = &all->stores[4 + k];
+        const DtPlanStore *moment = &all->stores[1 + k], *param = &all->stores[4 + k];
         cr_expect(param->stage == 1 + (int32_t)k && param->more == 0 && param->of == -1);
-        cr_expect(moment->stage == 1 + (int32_t)k && moment->more == 0 && moment->of == 1 + (int32_t)k);
+        cr_expect(moment->stage == 1 + (int32_t)k && moment->more == 0 && moment->of == 4 + (int32_t)k);
         cr_expect_eq(param->first_axis, moment->first_axis);
         cr_expect_eq(all->axes[param->first_axis].first, 3 + 2 * k);
         cr_expect_eq(all->axes[param->first_axis].step, 0);

@@ -117,6 +117,35 @@ for layout in loop both; do
     alike state.losses $layout.losses 1e-5 10
 done
 
+# ---- a loop in the loop: stages of a class number the iterations of the outer one alone ----
+cat >nested.dsl <<'END'
+include "std.dsl"
+dim batch = 8, embed = 8, layers = 8, inner = 3, wide = embed
+model m(f32 x[batch, embed]) -> [batch, embed] {
+  repeat h in layers {
+    repeat k in inner {
+      x = x + dropout(tanh(l:linear[embed, wide](x))[wide -> embed], 0.3)
+    }
+  }
+  return x
+}
+train {
+  f32 x[batch, embed] = synthetic(-1, 1)
+  y = m(x)
+  loss = mean[batch, embed]((y - sin(x)) * (y - sin(x)))
+  optimizer = adamw(lr = 1e-2, clip = 1.0)
+  steps = 10
+}
+cluster four { nodes = 1; gpus = 4; gpu = "cpu" }
+parallel nested4 on four { mesh pipe = 4; pipeline h on pipe; micro batch = 4 }
+parallel nested_v on four { mesh pipe = 4; pipeline h on pipe (schedule = zb_v); micro batch = 8; remat h }
+END
+for layout in none nested4 nested_v; do
+    "$dtc" nested.dsl --parallel $layout -o $layout.plan 2>err || { what="dtc nested.dsl $layout"; fail 'cannot compile'; }
+    run $layout.plan -q --log $layout.jsonl; exits 0; numbers $layout.jsonl >$layout.losses
+    alike none.losses $layout.losses 1e-5 10
+done
+
 # ---- a stage dies, a stage stops, and everything goes on ----
 children() { cat "/proc/$1/task/$1/children" | tr ' ' '\n'; } # of a process, oldest first
 disturb() { # signal, further arguments

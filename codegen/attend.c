@@ -343,7 +343,8 @@ static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value)
     if (op->kind == DT_OP_EXPAND)
         return dt_graph_expand(b, in[0], block_type(g, value->type));
     const DtType *wish = block_type(g, value->type);
-    return op->kind == DT_OP_CAST ? dt_graph_cast(b, in[0], value->type->dtype) : dt_graph_map(b, op->kind, op->n_in, in, wish);
+    return op->kind == DT_OP_CAST ? dt_graph_cast(b, in[0], value->type->dtype)
+                                  : dt_graph_map(b, op->kind, op->n_in, in, wish);
 }
 
 /* The block's copy of a value that a region op reads. */
@@ -536,13 +537,15 @@ static void emit_tiles(Tiling *g)
     DtPlace *buffers = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     DtPlace *outputs = DT_NEW_ARRAY(e->scratch, DtPlace, func->ops.n + 1);
     DtPlace *wanted = DT_NEW_ARRAY(e->scratch, DtPlace, func->ops.n + 1);
-    bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1), *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
+    bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1),
+         *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
     uint32_t *flags = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
     int64_t rows = rows_of_block(g->n_s);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
         if (g->part[i] == SCORE)
-            buffers[value->id].view.buffer = dt_place_buffer(e, value->name, rows * g->n_t * (int64_t)dt_dtype_size(value->type->dtype));
+            buffers[value->id].view.buffer = dt_place_buffer(
+                e, value->name, rows * g->n_t * (int64_t)dt_dtype_size(value->type->dtype));
         if (!is_output(g, i))
             continue;
         wanted[i] = outputs[i] = dt_emit_output(e, value, i, &adds[i]);
@@ -561,8 +564,12 @@ static void emit_tiles(Tiling *g)
     }
     for (uint32_t k = 0; k < g->n_loops; k++)
         DT_PUSH(e->arena, e->events,
-                ((DtEvent){.kind = DT_EVENT_LOOP, .span = g->call->span,
-                           .loop = {.kind = DT_SCHED_LOOP, .reg = e->scope->reg + 1 + k, .step = 1, .count = g->counts[k]}}));
+                ((DtEvent){.kind = DT_EVENT_LOOP,
+                           .span = g->call->span,
+                           .loop = {.kind = DT_SCHED_LOOP,
+                                    .reg = e->scope->reg + 1 + k,
+                                    .step = 1,
+                                    .count = g->counts[k]}}));
     note_tiles(g, outputs, flags);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -578,7 +585,9 @@ static void emit_tiles(Tiling *g)
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
     dt_note_words(e, 3, (int64_t[]){0, 0, 0});
     for (uint32_t k = g->n_loops; k-- > 0;)
-        DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
+        DT_PUSH(e->arena, e->events,
+                ((DtEvent){.kind = DT_EVENT_END,
+                           .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
     dt_emit_extend(e, begin);
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (g->part[i] == OUTPUT && outputs[i].view.dtype != wanted[i].view.dtype) {
@@ -617,8 +626,9 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == BEFORE)
             dt_emit_op(e, g->func->ops.at[i], i);
-    for (uint32_t i = 0; i < g->func->ops.n; i++)
-        for (uint32_t j = 0; (g->part[i] == SCORE || g->part[i] == OUTPUT || g->part[i] == REGION) && j < g->func->ops.at[i]->n_in; j++) {
+    for (uint32_t i = 0; i < g->func->ops.n; i++) {
+        bool inside = g->part[i] == SCORE || g->part[i] == OUTPUT || g->part[i] == REGION;
+        for (uint32_t j = 0; inside && j < g->func->ops.at[i]->n_in; j++) {
             DtValue *value = g->func->ops.at[i]->in[j];
             if (part_of_value(g, value) != BEFORE || (value->op && dt_kernel_is_inline(value)))
                 continue;
@@ -627,6 +637,7 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
             else
                 settle(g, value);
         }
+    }
     emit_tiles(g);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == AFTER)

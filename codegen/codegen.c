@@ -30,10 +30,16 @@ static void add_meta(DtEmit *e)
     const DtTrainConfig *train = e->program->train;
     const DtMesh *mesh = &e->module->mesh;
     const DtCodegenOptions *o = e->options;
-    DtPlanMeta meta = {.source = dt_write_str(e->plan, o->source), .compiler = dt_write_str(e->plan, o->compiler),
-                       .target = dt_write_str(e->plan, strcmp(o->target, "cpu") == 0 ? dt_hostcc_native() : o->target),
-                       .source_folder = dt_write_str(e->plan, o->source_folder), .source_digest = o->source_digest,
-                       .model = dt_write_str(e->plan, model_name(e)), .n_ranks = 1, .n_micro = e->n_micro, .seed = e->seed};
+    DtPlanMeta meta = {.source = dt_write_str(e->plan, o->source),
+                       .compiler = dt_write_str(e->plan, o->compiler),
+                       .target = dt_write_str(
+                           e->plan, strcmp(o->target, "cpu") == 0 ? dt_hostcc_native() : o->target),
+                       .source_folder = dt_write_str(e->plan, o->source_folder),
+                       .source_digest = o->source_digest,
+                       .model = dt_write_str(e->plan, model_name(e)),
+                       .n_ranks = 1,
+                       .n_micro = e->n_micro,
+                       .seed = e->seed};
     for (uint32_t i = 0; i < mesh->n; i++) {
         if (mesh->axes[i].is_time)
             continue;
@@ -85,17 +91,27 @@ bool dt_codegen_check(const DtModule *module)
         for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
             const DtOp *op = module->funcs.at[i]->ops.at[k];
             if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
-                return lacks(module, op->span, dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
+                return lacks(
+                    module, op->span,
+                    dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
         }
     return true;
 }
 
-void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder, DtEmit *ret_emit)
+void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
+                      DtPlanBuilder *builder, DtEmit *ret_emit)
 {
     const DtModule *module = program->module;
     DtEmit *e = ret_emit;
-    *e = (DtEmit){.program = program, .module = module, .options = options, .plan = builder, .arena = module->arena,
-                  .scratch = dt_arena_new(), .seed = program->train ? program->train->seed : 0, .n_micro = 1, .trips = 1};
+    *e = (DtEmit){.program = program,
+                  .module = module,
+                  .options = options,
+                  .plan = builder,
+                  .arena = module->arena,
+                  .scratch = dt_arena_new(),
+                  .seed = program->train ? program->train->seed : 0,
+                  .n_micro = 1,
+                  .trips = 1};
     if (dt_emit_first_device(&module->mesh))
         e->n_micro = (uint32_t)module->mesh.axes[0].size;
     e->stores = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);

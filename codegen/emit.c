@@ -68,7 +68,11 @@ void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
     DtOp *op = DT_NEW(e->arena, DtOp);
     DtValue *copy = DT_NEW(e->arena, DtValue);
     *copy = (DtValue){.type = value->type, .op = op, .name = value->name};
-    *op = (DtOp){.kind = wide ? DT_OP_CAST : DT_OP_EXPAND, .n_in = 1, .n_out = 1, .in = DT_NEW(e->arena, DtValue *), .out = DT_NEW(e->arena, DtValue *)};
+    *op = (DtOp){.kind = wide ? DT_OP_CAST : DT_OP_EXPAND,
+                 .n_in = 1,
+                 .n_out = 1,
+                 .in = DT_NEW(e->arena, DtValue *),
+                 .out = DT_NEW(e->arena, DtValue *)};
     op->in[0] = value;
     op->out[0] = copy;
     if (wide) {
@@ -250,7 +254,8 @@ static const DtValue *dying_operand(DtEmit *e, const DtOp *const *ops, uint32_t 
     return NULL;
 }
 
-static void reuse_memory(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group, DtOutput *outputs, uint32_t n_outputs)
+static void reuse_memory(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group,
+                         DtOutput *outputs, uint32_t n_outputs)
 {
     for (uint32_t i = 0; i < n_outputs; i++) {
         if (!dt_emit_is_fresh(e, &outputs[i]))
@@ -504,7 +509,8 @@ static bool emit_view(DtEmit *e, const DtOp *op)
     if (!dt_place_view_of(e, op, dt_emit_require(e, op->in[0]), &place)) {
         if (op->kind != DT_OP_SHARD)
             return false;
-        DtPlace copy = dt_place_temporary(e, op->in[0]->type, op->in[0]->name); /* its address depends on no coordinate */
+        /* A place whose address depends on no coordinate. */
+        DtPlace copy = dt_place_temporary(e, op->in[0]->type, op->in[0]->name);
         dt_emit_copy(e, op->in[0], &copy, false);
         dt_place_view_of(e, op, &copy, &place);
     }

@@ -54,11 +54,11 @@ typedef struct DtEArg {
     int64_t coord[DT_PLAN_COORDS];
 } DtEArg;
 
-typedef enum DtEventKind { DT_EVENT_INST, DT_EVENT_LOOP, DT_EVENT_END, DT_EVENT_ITEM } DtEventKind; /* ITEM: loop is a SET or CALL */
+typedef enum DtEventKind { DT_EVENT_INST, DT_EVENT_LOOP, DT_EVENT_END, DT_EVENT_ITEM } DtEventKind;
 typedef struct DtEvent {
     DtEventKind kind;
     DtPlanInst inst;       /* args counted from DtEmit.args */
-    DtPlanSchedule loop;
+    DtPlanSchedule loop;   /* ITEM: a SET or CALL */
     DtSpan span;
     const char *path, *text;
 } DtEvent;
@@ -147,14 +147,16 @@ typedef struct DtEmit {
     DT_VEC(DtEBody) bodies;
     DtPlace *stores;                   /* by store index */
     int32_t *store_record;             /* by store index: number in the plan */
-    bool *is_bucket, *is_again;        /* by store index: others lie in it; it is the copy of an earlier stage's parameter */
+    bool *is_bucket;                   /* by store index: others lie in it */
+    bool *is_again;                    /* by store index: it is the copy of an earlier stage's parameter */
     DT_VEC(DtEAxes) axes;              /* records of axes, to use them for equal types */
     DtPlace *shadows;                  /* by store index: the next value of a state */
     DT_VEC(DtEInput) inputs;
     DT_VEC(DtOrigin) origins;          /* of iotas made for blocks of attention */
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
     DT_VEC(const char *) kernel_texts;
-    uint32_t like, launched;           /* 1 + number of the kernel that the next launch has too, 0: unknown; of the last launch */
+    uint32_t like;                     /* 1 + number of the kernel that the next launch has too, 0: unknown */
+    uint32_t launched;                 /* the same of the last launch */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */
     DtScope *scope;
 } DtEmit;
@@ -211,7 +213,8 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op);
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
 
 /* codegen.c: ready to emit the program's module; the caller frees ret_emit->scratch. */
-void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder, DtEmit *ret_emit);
+void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder,
+                      DtEmit *ret_emit);
 
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
@@ -242,7 +245,8 @@ void dt_slots_place(DtEmit *e, const DtPipelineRun *run, DtSlots *ret_slots);
 
 /* pipeline.c: all entries of a module that is cut into stages */
 void dt_pipeline_emit(DtEmit *e);
-bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store); /* on the stage being emitted; true without a pipeline */
+/* On the stage being emitted; true without a pipeline. */
+bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store);
 int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage); /* its bytes, once all is emitted */
 /* Memory of a named result, the same on all stages if it is a scalar. */
 DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type);
@@ -299,8 +303,8 @@ uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *te
 void dt_finish_entry(DtEmit *e, const char *name);
 DtStatus dt_finish_plan(DtEmit *e);
 
-/* note.c: notes of plan/notes.h, in the order of events. numbers: of the function's values. A read or written argument is
- * value, in the present function; place: where all of it goes. */
+/* note.c: notes of plan/notes.h, in the order of events. numbers: of the function's values. A read or written
+ * argument is value, in the present function; place: where all of it goes; over: in place of old. */
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func);
 void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
 void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op);
@@ -311,9 +315,10 @@ void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
 enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose strides were noted */
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
-void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old); /* in place of old */
+void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old);
 void dt_note_integer(DtEmit *e, const DtKInt *value);
-void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys, bool causal);
+void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys,
+                   bool causal);
 void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words);
 
 /* saved.c: section SAVE. */

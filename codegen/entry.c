@@ -21,7 +21,8 @@ static void plan_axes(DtEmit *e, const DtType *type, uint32_t *ret_first, uint32
     *ret_first = e->plan->axes.n;
     *ret_n = type->rank;
     for (uint32_t i = 0; i < type->rank; i++) {
-        DtPlanAxis axis = {.name = dt_write_str(e->plan, type->axes[i].name), .extent = dt_module_logical(e->module, &type->axes[i]),
+        DtPlanAxis axis = {.name = dt_write_str(e->plan, type->axes[i].name),
+                           .extent = dt_module_logical(e->module, &type->axes[i]),
                            .local = dt_type_local_extent(type, i, &e->module->mesh)};
         for (uint32_t s = 0, n = 0; s < type->axes[i].n_split; s++)
             if (type->axes[i].split[s] >= first)
@@ -68,7 +69,8 @@ static uint32_t memory_of(DtEmit *e, const DtStore *store)
 {
     int64_t bytes = dt_place_bytes(e, store->type);
     if (!e->stores[store->index].set)
-        e->stores[store->index] = dt_place_dense(e, store->type, dt_place_fixed(e, store->path, arena_of(store), bytes));
+        e->stores[store->index] =
+            dt_place_dense(e, store->type, dt_place_fixed(e, store->path, arena_of(store), bytes));
     return e->stores[store->index].view.buffer;
 }
 
@@ -96,7 +98,8 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
 {
     for (uint32_t i = e->axes.n; i-- > 0 && i + LOOK_BACK > e->axes.n;) {
         const DtEAxes *known = &e->axes.at[i];
-        if (known->type != store->type || known->first != store->first || known->step != store->first_step || known->whole != store->whole)
+        if (known->type != store->type || known->first != store->first ||
+            known->step != store->first_step || known->whole != store->whole)
             continue;
         record->first_axis = known->at;
         record->n_axes = store->type->rank;
@@ -119,7 +122,9 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
         record->first_axis = at;
         break;
     }
-    DT_PUSH(e->arena, e->axes, ((DtEAxes){store->type, store->first, store->first_step, store->whole, record->first_axis}));
+    DT_PUSH(e->arena, e->axes,
+            ((DtEAxes){store->type, store->first, store->first_step, store->whole,
+                       record->first_axis}));
 }
 
 /* A store in a bucket has a record of its own, the bucket has none. */
@@ -130,12 +135,20 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
     if (e->is_bucket[store->index])
         return;
     e->store_record[store->index] = (int32_t)e->plan->stores.n;
-    DtPlanStore record = {.path = dt_write_str(e->plan, store->path), .pattern = dt_write_str(e->plan, store->pattern),
-                          .kind = store->kind, .dtype = type->dtype, .n_loops = store->n_loops,
-                          .of = store->of ? e->store_record[store->of->index] : -1, .init = store->init.kind,
-                          .arena = arena_of(store), .init_a = store->init.a, .init_b = store->init.b,
-                          .key = dt_hash_text(store->path, e->seed), .offset = e->buffers.at[buffer].offset,
-                          .bytes = e->buffers.at[buffer].bytes, .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT};
+    DtPlanStore record = {.path = dt_write_str(e->plan, store->path),
+                          .pattern = dt_write_str(e->plan, store->pattern),
+                          .kind = store->kind,
+                          .dtype = type->dtype,
+                          .n_loops = store->n_loops,
+                          .of = store->of ? e->store_record[store->of->index] : -1,
+                          .init = store->init.kind,
+                          .arena = arena_of(store),
+                          .init_a = store->init.a,
+                          .init_b = store->init.b,
+                          .key = dt_hash_text(store->path, e->seed),
+                          .offset = e->buffers.at[buffer].offset,
+                          .bytes = e->buffers.at[buffer].bytes,
+                          .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT};
     if (store->bucket)
         record.pack = plan_pack(e, store);
     record.span = dt_finish_span(e, store->span, NULL, store->path);
@@ -160,7 +173,9 @@ static void add_input(DtEmit *e, const DtOp *op)
     if (!scalar || strchr(op->text, '.')) /* "@grad.prologue.0": written by the plan itself */
         return;
     DtPlanScalar record = {.arena = DT_ARENA_SCALARS, .offset = e->buffers.at[buffer].offset};
-    static const char *const kinds[] = {[DT_SCALAR_LR] = "@lr", [DT_SCALAR_BIAS1] = "@bias1", [DT_SCALAR_BIAS2] = "@bias2",
+    static const char *const kinds[] = {[DT_SCALAR_LR] = "@lr",
+                                        [DT_SCALAR_BIAS1] = "@bias1",
+                                        [DT_SCALAR_BIAS2] = "@bias2",
                                         [DT_SCALAR_LOSS_SCALE] = "@loss_scale"};
     while (strcmp(kinds[record.kind], op->text) != 0)
         record.kind++;
@@ -250,8 +265,11 @@ void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval)
 
 void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type, uint32_t buffer)
 {
-    DtPlanMetric metric = {.name = dt_write_str(e->plan, name), .entry = dt_write_str(e->plan, entry), .dtype = type->dtype,
-                           .arena = e->buffers.at[buffer].arena, .offset = e->buffers.at[buffer].offset,
+    DtPlanMetric metric = {.name = dt_write_str(e->plan, name),
+                           .entry = dt_write_str(e->plan, entry),
+                           .dtype = type->dtype,
+                           .arena = e->buffers.at[buffer].arena,
+                           .offset = e->buffers.at[buffer].offset,
                            .bytes = e->buffers.at[buffer].bytes};
     metric.stage = e->module->pipeline && type->rank ? e->stage : DT_PLAN_NONE;
     plan_axes(e, type, &metric.first_axis, &metric.n_axes);
@@ -271,7 +289,8 @@ static DtPlace shadow_of(DtEmit *e, const DtStore *store)
 {
     if (!e->shadows[store->index].set) {
         int64_t bytes = dt_place_bytes(e, store->type);
-        e->shadows[store->index] = dt_place_dense(e, store->type, dt_place_fixed(e, store->path, DT_ARENA_OPTIMIZER, bytes));
+        e->shadows[store->index] = dt_place_dense(
+            e, store->type, dt_place_fixed(e, store->path, DT_ARENA_OPTIMIZER, bytes));
     }
     return e->shadows[store->index];
 }
@@ -319,7 +338,8 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtType *type = entry->func->results.at[i]->type;
         const DtStore *store = entry->results.at[i].store;
-        uint16_t mesh = (uint16_t)(type->partial & ~time & ~(store ? store->type->partial : 0)); /* the update does the rest */
+        uint16_t later = store ? store->type->partial : 0; /* the update does these */
+        uint16_t mesh = (uint16_t)(type->partial & ~time & ~later);
         if (!mesh)
             continue;
         if (!store || store->kind != DT_STORE_GRAD || type->dtype != DT_F32 || type->pending != DT_REDUCE_SUM) {

@@ -47,8 +47,8 @@ static int coord_slot(DtPlanBlocks *blocks, uint32_t axis, uint32_t *n)
 }
 
 /* Where splits of longer that shorter lacks move a block, per coordinate, into coords. */
-static bool add_moves(DtPlanBlocks *blocks, const DtAxis *longer, uint32_t n_shorter, int64_t stride, const DtMesh *mesh,
-                      int64_t *coords, uint32_t *n)
+static bool add_moves(DtPlanBlocks *blocks, const DtAxis *longer, uint32_t n_shorter,
+                      int64_t stride, const DtMesh *mesh, int64_t *coords, uint32_t *n)
 {
     for (uint32_t s = n_shorter; s < longer->n_split; s++) {
         if (stride == 0) /* the same along the axis */

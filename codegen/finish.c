@@ -74,7 +74,9 @@ static void grow_span_slots(DtEmit *e)
     e->n_span_slots = e->n_span_slots ? 2 * e->n_span_slots : 256;
     e->span_slots = DT_NEW_ARRAY(e->arena, uint32_t, e->n_span_slots);
     for (uint32_t i = 0; i < e->plan->spans.n; i++) {
-        uint32_t at = (uint32_t)dt_hash_bytes(&e->plan->spans.at[i], sizeof e->plan->spans.at[i], 0) & (e->n_span_slots - 1);
+        uint32_t at =
+            (uint32_t)dt_hash_bytes(&e->plan->spans.at[i], sizeof e->plan->spans.at[i], 0) &
+            (e->n_span_slots - 1);
         while (e->span_slots[at])
             at = (at + 1) & (e->n_span_slots - 1);
         e->span_slots[at] = i + 1;
@@ -84,7 +86,8 @@ static void grow_span_slots(DtEmit *e)
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text)
 {
     const DtDiags *diags = e->module->diags;
-    DtPlanSpan record = {.path = dt_write_str(e->plan, path ? path : ""), .text = dt_write_str(e->plan, text ? text : "")};
+    DtPlanSpan record = {.path = dt_write_str(e->plan, path ? path : ""),
+                         .text = dt_write_str(e->plan, text ? text : "")};
     if (diags && span.file) {
         dt_diag_position(diags, span, &record.line, &record.column);
         record.file = dt_write_str(e->plan, dt_diag_path(diags, span.file));
@@ -293,7 +296,8 @@ static DtStatus add_code(DtEmit *e)
         status = dt_hostcc_compile(e->arena, e->options->target, UNITS, texts, binaries, lens, &version);
     clock_gettime(CLOCK_MONOTONIC, &until);
     if (e->options->ret_host_seconds)
-        *e->options->ret_host_seconds = (double)(until.tv_sec - from.tv_sec) + (double)(until.tv_nsec - from.tv_nsec) * 1e-9;
+        *e->options->ret_host_seconds =
+            (double)(until.tv_sec - from.tv_sec) + (double)(until.tv_nsec - from.tv_nsec) * 1e-9;
     for (uint32_t u = 0; dt_status_ok(&status) && u < UNITS; u++) {
         DtPlanCode code = {.target = e->plan->meta.at[0].target, .compiler = dt_write_str(e->plan, version),
                            .source_len = strlen(texts[u]), .binary_len = lens[u]};
@@ -314,7 +318,8 @@ static bool is_shared(const DtEmit *e, uint32_t arena)
         const DtPlanInst *inst = &e->plan->insts.at[i];
         if (inst->kind < DT_INST_ALL_REDUCE || inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
             continue;
-        bool own = inst->kind >= DT_INST_ALL_GATHER && inst->kind <= DT_INST_SHIFT_BACK; /* only its owner writes `to` */
+        /* Only its owner writes `to`. */
+        bool own = inst->kind >= DT_INST_ALL_GATHER && inst->kind <= DT_INST_SHIFT_BACK;
         for (uint32_t a = own ? 1 : 0; a < inst->n_args; a++) {
             const DtPlanArg *arg = &e->plan->args.at[inst->first_arg + a];
             if (arg->kind == DT_ARG_ADDRESS && arg->arena == arena)
@@ -332,7 +337,10 @@ static void add_arenas(DtEmit *e)
     uint32_t n = pipeline ? DT_EMIT_ARENAS : DT_ARENA_KINDS;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t kind = i < DT_ARENA_KINDS ? i : DT_ARENA_ACTIVATIONS;
-        DtPlanArena arena = {.name = dt_write_str(e->plan, names[i]), .kind = kind, .shared = is_shared(e, i), .bytes = e->arena_bytes[i]};
+        DtPlanArena arena = {.name = dt_write_str(e->plan, names[i]),
+                             .kind = kind,
+                             .shared = is_shared(e, i),
+                             .bytes = e->arena_bytes[i]};
         for (uint32_t s = 0; pipeline && s < pipeline->n_stages; s++)
             if (dt_pipeline_arena(e, i, s) > arena.bytes)
                 arena.bytes = dt_pipeline_arena(e, i, s);

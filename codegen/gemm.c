@@ -168,7 +168,10 @@ bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c)
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate)
 {
     const DtPlace *a = dt_emit_require(e, op->in[0]), *b = dt_emit_require(e, op->in[1]);
-    DtPlanGemm g = {.accumulate = accumulate, .dtype_a = a->view.dtype, .dtype_b = b->view.dtype, .dtype_c = out->view.dtype};
+    DtPlanGemm g = {.accumulate = accumulate,
+                    .dtype_a = a->view.dtype,
+                    .dtype_b = b->view.dtype,
+                    .dtype_c = out->view.dtype};
     Runs m = {.n = 0}, n = {.n = 0}, k = {.n = 0};
     if (!dt_gemm_has_dtypes(a->view.dtype, b->view.dtype, out->view.dtype))
         return false;
@@ -182,7 +185,8 @@ bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate
         if (!add_batch(&g, n.at[i].extent, 0, n.at[i].s1, n.at[i].s2))
             return false;
     g.m = rows.extent, g.n = columns.extent, g.k = sums.extent;
-    g.a_row = rows.s1, g.c_row = rows.s2, g.b_col = columns.s1, g.c_col = columns.s2, g.a_col = sums.s1, g.b_row = sums.s2;
+    g.a_row = rows.s1, g.c_row = rows.s2, g.b_col = columns.s1, g.c_col = columns.s2,
+    g.a_col = sums.s1, g.b_row = sums.s2;
     if ((g.k > 1 && (!g.a_col || !g.b_row)) || (g.m > 1 && !g.a_row) || (g.n > 1 && !g.b_col))
         return false; /* an expanded operand: a kernel reads it where it is */
     bool swapped = columns.extent > 1 && g.c_col != 1;

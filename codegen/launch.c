@@ -180,7 +180,8 @@ static const char *name_of(const DtKernelInput *input, DtArena *arena)
 }
 
 /* What the kernel computes and which values its arguments are. */
-static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtKernelInput *input, const DtOutput *outputs)
+static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtKernelInput *input,
+                        const DtOutput *outputs)
 {
     dt_note_do(e, input->ops, e->copied ? 0 : input->n_ops);
     dt_note_words(e, 1, (int64_t[]){number});
@@ -216,9 +217,18 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     DtKOutput *wanted = DT_NEW_ARRAY(e->scratch, DtKOutput, n_outputs + 1);
     for (uint32_t i = 0; i < n_outputs; i++)
         wanted[i] = (DtKOutput){outputs[i].value, &outputs[i].place.view, outputs[i].accumulate};
-    DtKernelInput input = {.module = e->module, .arena = e->scratch, .seed = e->seed, .path = e->scope->path,
-                           .view = view_of, .is_index = is_index, .origin = origin_of, .context = &views, .ops = ops, .n_ops = n_ops,
-                           .outputs = wanted, .n_outputs = n_outputs};
+    DtKernelInput input = {.module = e->module,
+                           .arena = e->scratch,
+                           .seed = e->seed,
+                           .path = e->scope->path,
+                           .view = view_of,
+                           .is_index = is_index,
+                           .origin = origin_of,
+                           .context = &views,
+                           .ops = ops,
+                           .n_ops = n_ops,
+                           .outputs = wanted,
+                           .n_outputs = n_outputs};
     DtKernel *k = dt_kernel_build(&input);
     if (!in_place_is_safe(k, outputs, n_outputs, e))
         return false;

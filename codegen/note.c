@@ -17,7 +17,10 @@ static void word(DtEmit *e, uint64_t value)
     dt_text_add_n(&e->notes, bytes, n);
 }
 
-static void signed_word(DtEmit *e, int64_t value) { word(e, value < 0 ? ~((uint64_t)value << 1) : (uint64_t)value << 1); }
+static void signed_word(DtEmit *e, int64_t value)
+{
+    word(e, value < 0 ? ~((uint64_t)value << 1) : (uint64_t)value << 1);
+}
 
 static uint32_t number_of(const DtEmit *e, const DtValue *value) { return e->scope->number[value->id]; }
 
@@ -176,7 +179,8 @@ static void axis_word(DtEmit *e, const char *axis)
     }
 }
 
-void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys, bool causal)
+void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries,
+                   const char *keys, bool causal)
 {
     word(e, DT_NOTE_TILES);
     word(e, n_loops);

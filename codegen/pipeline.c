@@ -237,7 +237,8 @@ static void emit_actions(DtEmit *e, const DtPipelineRun *run)
 
 /* ---- runs ---- */
 
-static void emit_piece(DtEmit *e, const DtPipelineRun *run, const DtEntryPoint *entry, const DtWanted *wanted, const char *name)
+static void emit_piece(DtEmit *e, const DtPipelineRun *run, const DtEntryPoint *entry,
+                       const DtWanted *wanted, const char *name)
 {
     dt_entry_begin(e);
     if (strcmp(run->name, "predict") != 0)
@@ -279,7 +280,8 @@ static bool has_own_places(const DtEntryPoint *entry)
     return false;
 }
 
-/* What was emitted for the stage before, if this one is of its class and its slots lie alike: all else of a class does. */
+/* What was emitted for the stage in front, if this one is of its class and its slots lie alike: all else of a class
+ * does. */
 static Emitted *same_as_before(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run)
 {
     Repeated *repeated = &e->pipeline->repeated[entry - e->module->entries.at];
@@ -289,7 +291,8 @@ static Emitted *same_as_before(DtEmit *e, const DtEntryPoint *entry, const DtPip
     return &e->pipeline->emitted.at[repeated->emitted - 1];
 }
 
-static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted, const char *of, bool *ret_found)
+static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted,
+                            const char *of, bool *ret_found)
 {
     DtText key = {0};
     dt_text_add(&key, of);
@@ -435,7 +438,8 @@ static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
     if (!entry)
         return;
     set_class(e, entry);
-    dt_entry_pass(e, entry, dt_arena_printf(e->arena, "%s.prologue.%d", run->name, e->stage), strcmp(run->name, "eval") == 0);
+    dt_entry_pass(e, entry, dt_arena_printf(e->arena, "%s.prologue.%d", run->name, e->stage),
+                  strcmp(run->name, "eval") == 0);
 }
 
 static void emit_run(DtEmit *e, const DtPipelineRun *run)
@@ -508,7 +512,8 @@ static void list_stage_stores(DtEmit *e)
         const DtStore *store = e->module->stores.at[i];
         if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL)
             continue;
-        uint32_t first = store->stage < 0 ? 0 : (uint32_t)store->stage, last = store->stage < 0 ? n_stages - 1 : first + store->more;
+        uint32_t first = store->stage < 0 ? 0 : (uint32_t)store->stage,
+                 last = store->stage < 0 ? n_stages - 1 : first + store->more;
         for (uint32_t s = first; s <= last; s++)
             DT_PUSH(e->arena, e->pipeline->stores[s], store);
     }

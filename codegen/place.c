@@ -193,7 +193,9 @@ bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret
     case DT_OP_EXPAND: expand_view(e, op, out); return true;
     case DT_OP_RELABEL: return relabel_view(e, op, &in->view, out);
     case DT_OP_SHARD: return shard_view(e, op, ret_place);
-    case DT_OP_UNPACK: *ret_place = dt_bucket_part(e, in, op->out[0]->type, op->n_axes, (int64_t)op->number); return true;
+    case DT_OP_UNPACK:
+        *ret_place = dt_bucket_part(e, in, op->out[0]->type, op->n_axes, (int64_t)op->number);
+        return true;
     case DT_OP_SLICE:
         for (uint32_t i = 0; i < op->n_axes; i++) {
             int d = view_axis(out, op->axes[i]);

@@ -98,8 +98,8 @@ static const char *index_line(DtPrintC *c, uint32_t k, uint32_t d, const DtKInde
         else
             line(c, "const int64_t %s = n%u;", name, index->node);
     } else if (index->div && index->exact) {
-        line(c, "const int64_t %s_ = %s, %s = dt_div(%s_, %lld);", name, affine(c, index->base, index->coef), name, name,
-             (long long)index->div);
+        line(c, "const int64_t %s_ = %s, %s = dt_div(%s_, %lld);", name,
+             affine(c, index->base, index->coef), name, name, (long long)index->div);
         guard = dt_arena_printf(c->arena, "%s * %lld == %s_", name, (long long)index->div, name);
     } else if (index->div || index->mod) {
         const char *inner = affine(c, index->base, index->coef);
@@ -207,8 +207,10 @@ static const char *map_text(DtPrintC *c, const DtKNode *node)
     if (!call)
         return NULL;
     if (integers)
-        return node->n_args == 1 ? dt_arena_printf(c->arena, "dt_i%s(n%u)", dt_op_info[node->map].text, a[0])
-                                 : dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0], a[1]);
+        return node->n_args == 1
+                   ? dt_arena_printf(c->arena, "dt_i%s(n%u)", dt_op_info[node->map].text, a[0])
+                   : dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0],
+                                     a[1]);
     return node->n_args == 1 ? dt_arena_printf(c->arena, "%s(n%u)", call, a[0])
                              : dt_arena_printf(c->arena, "%s(n%u, n%u)", call, a[0], a[1]);
 }
@@ -244,7 +246,8 @@ void dt_print_c_store(DtPrintC *c, const DtKStore *store)
     if (dtype == DT_F16 || dtype == DT_BF16) {
         const char *name = dtype == DT_F16 ? "f16" : "bf16";
         if (store->accumulate)
-            line(c, "p%u[%s] = dt_to_%s(dt_from_%s(p%u[%s]) + n%u);", store->pointer, at, name, name, store->pointer, at, store->node);
+            line(c, "p%u[%s] = dt_to_%s(dt_from_%s(p%u[%s]) + n%u);", store->pointer, at, name,
+                 name, store->pointer, at, store->node);
         else
             line(c, "p%u[%s] = dt_to_%s(n%u);", store->pointer, at, name, store->node);
         return;
@@ -611,8 +614,8 @@ static size_t head(DtPrintC *c, const DtDiags *diags)
     for (uint32_t i = 0; i < k->pointers.n; i++) {
         const DtKPointer *pointer = &k->pointers.at[i];
         const char *type = c_type(pointer->view->dtype), *mode = pointer->written ? "" : "const ";
-        line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i, pointer->written ? "writes " : "",
-             pointer->value->name ? pointer->value->name : "");
+        line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i,
+             pointer->written ? "writes " : "", pointer->value->name ? pointer->value->name : "");
     }
     line(c, "(void)p, (void)q;");
     return body;

@@ -61,7 +61,10 @@ static void print_topk(DtPrintC *c)
     dt_print_c_open_loop(c, a);
     all_nodes(c, k);
     line(c, "const int later = last_at < 0 || dt_before(last, last_at, n%u, i%u);", node, a);
-    line(c, "if (later && (best_at < 0 || dt_before(n%u, i%u, best, best_at))) best = n%u, best_at = i%u;", node, a, node, a);
+    line(c,
+         "if (later && (best_at < 0 || dt_before(n%u, i%u, best, best_at))) best = n%u, best_at = "
+         "i%u;",
+         node, a, node, a);
     dt_print_c_close(c, 1);
     line(c, "last = best, last_at = best_at;");
     line(c, "const int64_t i%u = r;", a);
@@ -104,8 +107,8 @@ static void print_scatter(DtPrintC *c)
     }
     DtDtype dtype = k->pointers.at[store->pointer].view->dtype;
     if (dtype == DT_F16 || dtype == DT_BF16)
-        line(c, "p%u[at] = dt_to_%s(dt_from_%s(p%u[at]) + n%u);", store->pointer, dt_dtype_name(dtype), dt_dtype_name(dtype),
-             store->pointer, store->node);
+        line(c, "p%u[at] = dt_to_%s(dt_from_%s(p%u[at]) + n%u);", store->pointer,
+             dt_dtype_name(dtype), dt_dtype_name(dtype), store->pointer, store->node);
     else if (dtype == DT_F32)
         line(c, "p%u[at] = p%u[at] + n%u;", store->pointer, store->pointer, store->node);
     else

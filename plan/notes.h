@@ -14,11 +14,12 @@
  *   CARRY   loop op, number: the next instruction makes the first value of that carried one
  *   LOOP    op: the LOOP item runs its body; MICRO: the micro-batches
  *   TILES   n loops: (value, axis) each; queries (value, axis); keys (value, axis); 1 if causal; n outputs: as
- *           written arguments in DO (ZEROED: it is all of the value in the end). Loops over these axes follow; inside are blocks, and what they read
- *           and write are the blocks of values
+ *           written arguments in DO (ZEROED: it is all of the value in the end). Loops over these axes
+ *           follow; inside are blocks, and what they read and write are the blocks of values
  *   BLOCK   first query, queries, keys; 0 queries: there are no more
- *   DO      n ops, their numbers; of a kernel, its number; then per argument. An address: value x DT_NOTE_FLAGS + flags, then what they
- *           announce. An integer: its kind, then what that announces. Without ops: a copy of the value
+ *   DO      n ops, their numbers; of a kernel, its number; then per argument. An address: value x DT_NOTE_FLAGS
+ *           + flags, then what they announce. An integer: its kind, then what that announces. Without ops: a
+ *           copy of the value
  *   SUM     n, then 1 + store (0: a named result) each: the sum over ranks of what they hold
  *   SHARE   the sum of a named scalar over stages
  *   NEXT    store: the state takes its next value

@@ -25,9 +25,9 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 4, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16,
-       DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
-       DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
+enum { DT_PLAN_VERSION = 4, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5,
+       DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6,
+       DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
     char magic[8];
@@ -135,7 +135,8 @@ typedef struct DtPlanStore {
     uint32_t span;
     int32_t stage;        /* stages that use one parameter have a record each, with one path and equal contents */
     uint32_t pack;        /* 0, or 1 + number of the PACK record: offset and bytes are then those of the bucket */
-    uint32_t more;        /* so many stages behind `stage` have one of the kind at the same place: axes say of which iterations */
+    uint32_t more;        /* so many stages behind `stage` have one of the kind at the same place; its axes
+                           * say of which iterations */
 } DtPlanStore;
 
 /* CODE: one compiled unit (a shared object in BLOB) and its source text in BLOB. */
@@ -226,7 +227,11 @@ typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserv
 enum { DT_PLAN_REG_SLOTS = 5, DT_PLAN_N_SLOTS = 2, DT_PLAN_REG_PERIOD = 7, DT_PLAN_REG_REPEAT = 8 };
 typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END, DT_SCHED_CALL, DT_SCHED_SET,
                                   DT_SCHED_KINDS } DtPlanScheduleKind;
-typedef struct DtPlanSchedule { uint8_t kind, reg, plus, reserved; uint32_t body; int32_t first, step, count; } DtPlanSchedule;
+typedef struct DtPlanSchedule {
+    uint8_t kind, reg, plus, reserved;
+    uint32_t body;
+    int32_t first, step, count;
+} DtPlanSchedule;
 
 /* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer, grad_norm),
  * "eval" (loss of one batch), "predict" (outputs of one batch), each once per stage or once for all; others are
@@ -243,7 +248,13 @@ typedef struct DtPlanReader {
     int64_t mask_id, reserved;
     uint32_t span, reserved2;
 } DtPlanReader;
-typedef struct DtPlanInput { DtPlanStr name; uint32_t dtype, first_axis, n_axes; int64_t row_elements; uint32_t arena, reserved; int64_t offset; } DtPlanInput; /* where a micro-batch of it lies */
+typedef struct DtPlanInput {
+    DtPlanStr name;
+    uint32_t dtype, first_axis, n_axes;
+    int64_t row_elements;
+    uint32_t arena, reserved;
+    int64_t offset; /* of a micro-batch of it */
+} DtPlanInput;
 
 /* SCAL: scalars that the runtime writes before "step". LOSS_SCALE: the loss is multiplied by it before it is
  * differentiated; there only if the runtime adapts it. */
@@ -260,7 +271,10 @@ typedef struct DtPlanMetric {
 } DtPlanMetric;
 
 /* SPAN: where something comes from. */
-typedef struct DtPlanSpan { DtPlanStr file, path, text; uint32_t line, column, reserved; } DtPlanSpan; /* text: the op or call */
+typedef struct DtPlanSpan {
+    DtPlanStr file, path, text; /* text: the op or call */
+    uint32_t line, column, reserved;
+} DtPlanSpan;
 
 /* SAVE: what a loop hands over to its backward loop, and what that computes again instead, in bytes of one
  * iteration of one micro-batch on one rank; for reports. */
@@ -275,8 +289,9 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                
     X("META", meta, DtPlanMeta) X("TRAN", train, DtPlanTrain) X("MESH", mesh, DtPlanMeshAxis)                \
     X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
     X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
-    X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack) X("CODE", codes, DtPlanCode) X("KERN", kernels, DtPlanKernel)             \
-    X("GEMM", gemms, DtPlanGemm) X("BLOK", blocks, DtPlanBlocks) X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                     \
+    X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack) X("CODE", codes, DtPlanCode)       \
+    X("KERN", kernels, DtPlanKernel) X("GEMM", gemms, DtPlanGemm) X("BLOK", blocks, DtPlanBlocks)            \
+    X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                                                  \
     X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
     X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
     X("METR", metrics, DtPlanMetric) X("SPAN", spans, DtPlanSpan) X("SAVE", saved, DtPlanSaved)             \

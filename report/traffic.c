@@ -195,10 +195,12 @@ json_t *dt_traffic_json(const DtPlan *plan)
         const DtPlanInst *inst = rows.at[i].inst;
         const DtPlanSpan *span = inst->span < plan->n_spans ? &plan->spans[inst->span] : NULL;
         json_array_append_new(
-            list, json_pack("{s:s, s:o, s:I, s:f, s:s, s:s, s:i, s:s}", "kind", dt_kinds_inst(inst->kind), "axes",
-                            json_axes(plan, inst->ref), "runs", (json_int_t)rows.at[i].runs, "received",
-                            rows.at[i].received, "why", reason(plan, inst), "file",
-                            span ? dt_plan_str(plan, span->file) : "", "line", span ? (int)span->line : 0, "path", span ? dt_plan_str(plan, span->path) : ""));
+            list,
+            json_pack("{s:s, s:o, s:I, s:f, s:s, s:s, s:i, s:s}", "kind", dt_kinds_inst(inst->kind),
+                      "axes", json_axes(plan, inst->ref), "runs", (json_int_t)rows.at[i].runs,
+                      "received", rows.at[i].received, "why", reason(plan, inst), "file",
+                      span ? dt_plan_str(plan, span->file) : "", "line", span ? (int)span->line : 0,
+                      "path", span ? dt_plan_str(plan, span->path) : ""));
     }
     free(groups);
     free(rows.at);

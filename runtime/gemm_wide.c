@@ -173,8 +173,8 @@ static int64_t rest(int64_t extent, int64_t at, int64_t tile_size)
     return extent - at < tile_size ? extent - at : tile_size;
 }
 
-static bool tile_product(DtGemmWide *wide, const Wide *w, const char *a, const char *b, const int64_t from[2], int64_t i,
-                         int64_t j)
+static bool tile_product(DtGemmWide *wide, const Wide *w, const char *a, const char *b,
+                         const int64_t from[2], int64_t i, int64_t j)
 {
     const DtPlanGemm *g = w->gemm;
     int64_t rows = rest(g->m, i, w->m), cols = rest(g->n, j, w->n);

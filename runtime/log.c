@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: one JSON object a line, flushed, so that it is whole up to the last line at any time. Nobody else writes to the
- * file meanwhile. A full disk ends the log, not the run, which fails when it is through.
+/* The log: one JSON object a line, flushed, so that it is whole up to the last line at any time.
+ * Nobody else writes to the file meanwhile. A full disk ends the log, not the run, which fails when it is through.
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
@@ -31,7 +31,8 @@ DtStatus dt_log_open(const char *path, bool append, DtLog **ret_log)
     if (file == NULL)
         return dt_status_fail(DT_EXIT_IO, "cannot write the log %.300s: %s", path, strerror(errno));
     DtStatus status = dt_file_lock(path, &lock);
-    if (dt_status_ok(&status) && !append && ftruncate(fileno(file), 0) != 0 && errno != EINVAL) /* EINVAL: a pipe, a device */
+    /* EINVAL: a pipe or a device */
+    if (dt_status_ok(&status) && !append && ftruncate(fileno(file), 0) != 0 && errno != EINVAL)
         status = dt_status_fail(DT_EXIT_IO, "cannot empty the log %.300s: %s", path, strerror(errno));
     DtLog *log = dt_status_ok(&status) ? malloc(sizeof *log) : NULL;
     if (dt_status_ok(&status) && log == NULL)

@@ -80,8 +80,8 @@ static int64_t part_index(const Part *p)
     return index;
 }
 
-static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store, int64_t first, int64_t n, char *held,
-                 char *logical, bool spreads)
+static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                 int64_t first, int64_t n, char *held, char *logical, bool spreads)
 {
     int64_t e = dt_kinds_size(store->dtype);
     Part part = part_open(plan, coord, store);
@@ -129,7 +129,8 @@ const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t 
 void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical)
 {
     DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
-    move(rank->plan, rank->coord, store, range.first, range.n, rank->arenas[store->arena] + offset_of(store, &range, iteration),
+    move(rank->plan, rank->coord, store, range.first, range.n,
+         rank->arenas[store->arena] + offset_of(store, &range, iteration),
          (char *)(uintptr_t)logical, false);
 }
 

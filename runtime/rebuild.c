@@ -21,7 +21,8 @@ DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_co
     const char *version, **texts = DT_NEW_ARRAY(memory, const char *, n + 1);
     *ret_codes = (DtRebuilt){DT_NEW_ARRAY(memory, uint8_t *, n + 1), DT_NEW_ARRAY(memory, size_t, n + 1)};
     for (uint32_t i = 0; i < n; i++)
-        texts[i] = dt_arena_strndup(memory, (const char *)plan->blob + plan->codes[i].source, plan->codes[i].source_len);
+        texts[i] = dt_arena_strndup(memory, (const char *)plan->blob + plan->codes[i].source,
+                                    plan->codes[i].source_len);
     DtStatus status = dt_hostcc_compile(memory, "cpu", n, texts, ret_codes->bytes, ret_codes->lens, &version);
     if (dt_status_ok(&status))
         return status;

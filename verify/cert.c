@@ -576,6 +576,27 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
                             serial->entry, serial->key);
 }
 
+/* The final program leaves nothing that the serial one does not. */
+static bool leaves_no_more(Proof *final, const Proof *serial)
+{
+    for (uint32_t i = 0; i < final->left.n; i++) {
+        const Left *left = &final->left.at[i];
+        uint32_t at = find_left(serial, left);
+        if (left->key[0] != '@' && (at == serial->left.n || serial->left.at[at].key != left->key ||
+                                    serial->left.at[at].entry != left->entry))
+            return dt_certfunc_fail(&final->state, NULL,
+                                    "entry %s leaves `%s`, which the serial program does not",
+                                    left->entry, left->key);
+    }
+    return true;
+}
+
+static void sort_left(Proof *p)
+{
+    if (p->left.n)
+        qsort(p->left.at, p->left.n, sizeof p->left.at[0], by_key);
+}
+
 /* Gradients, and what the next step's states add up to, are compared where the update uses them: stages hold parts of a
  * tied one's. What pieces and prologues leave to others is none of the program's results. */
 bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
@@ -586,11 +607,11 @@ bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCert
     *ret_counts = (DtCertCounts){0};
     if (!begin(a, arena, nodes, serial, ret_problem) || !begin(b, arena, nodes, final, ret_problem))
         return false;
-    if (b->left.n)
-        qsort(b->left.at, b->left.n, sizeof b->left.at[0], by_key);
+    sort_left(a);
+    sort_left(b);
     for (uint32_t i = 0; i < a->left.n; i++)
         if (a->left.at[i].key[0] != '@' && !claim(b, &a->left.at[i], ret_counts))
             return false;
     ret_counts->values = b->state.values;
-    return true;
+    return leaves_no_more(b, a);
 }

@@ -214,6 +214,16 @@ static bool own_cast(const Rule *r)
                                                                         : none(r);
 }
 
+static uint32_t n_zigzag(const CertType *type, const char *const *names, uint32_t n)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const CertAxis *axis = dt_certtext_axis(type, names[i]);
+        found += axis && axis->n && axis->zigzag;
+    }
+    return found;
+}
+
 static int64_t local(const CertState *state, const CertAxis *axis)
 {
     int64_t n = axis->extent;
@@ -233,8 +243,6 @@ static bool blocks(const Rule *r, const CertType *type, const char *const *names
         const CertAxis *axis = dt_certtext_axis(type, names[i]);
         if (!axis)
             return no(r, "a relabel names an axis that is not there");
-        if (axis->zigzag && n > 1)
-            return no(r, "a zigzag axis is merged or split");
         if (axis->n && open)
             return no(r, "a merged axis is split behind one that is not wholly split");
         for (uint32_t s = 0; s < axis->n; s++)
@@ -255,11 +263,27 @@ static bool own_relabel(const Rule *r)
             return false;
         if (n_a != n_b || memcmp(a, b, n_a) != 0)
             return no(r, "a relabelled axis changes its split");
+        uint32_t zigzag[2] = {n_zigzag(operand(r, 0), entry->from, entry->n_from),
+                              n_zigzag(result(r), entry->to, entry->n_to)};
+        if (zigzag[0] != zigzag[1] || (zigzag[0] && (entry->n_from > 1 || entry->n_to > 1)))
+            return no(r, "a zigzag axis is merged or split, or its order changes");
     }
     return true;
 }
 
-static bool own_fill(const Rule *r) /* pad, window */
+/* Parts of a split axis have windows of their own only if each element is one. */
+static bool own_window(const Rule *r) /* and fold */
+{
+    const CertType *windows = dt_cert_is(r->op->kind, "window") ? result(r) : operand(r, 0);
+    const CertAxis *axis = r->op->n_axes == 2 ? dt_certtext_axis(windows, r->op->axes[0]) : NULL,
+                   *w = axis ? dt_certtext_axis(windows, r->op->axes[1]) : NULL;
+    if (!w || (axis->n && (r->op->shifts || w->extent != 1)))
+        return no(r, "its axis is split");
+    return !operand(r, 0)->partial || r->op->number == 0 ||
+           no(r, "a fill that is not 0 beside a pending sum");
+}
+
+static bool own_pad(const Rule *r)
 {
     return !operand(r, 0)->partial || r->op->number == 0 ||
            no(r, "a fill that is not 0 beside a pending sum");
@@ -319,20 +343,24 @@ static bool own_scatter(const Rule *r)
     return pending_is(r, bits | x->partial, "sum");
 }
 
-/* An optimizer's step: element by element, on values that lie alike. */
-static bool own_update(const Rule *r)
+/* All results lie so. */
+static bool give(const Rule *r, const CertType *x)
 {
-    const CertType *x = operand(r, 0);
     for (uint32_t i = 0; i < r->op->n_out; i++) {
         const CertType *y = r->op->types[i];
         bool same = y->rank == x->rank;
         for (uint32_t a = 0; same && a < y->rank; a++)
             same = y->axes[a].name == x->axes[a].name && same_split(&y->axes[a], &x->axes[a]);
         if (!same)
-            return no(r, "the new values lie otherwise than the old ones");
+            return no(r, "its results lie otherwise than they should");
     }
     return true;
 }
+
+/* An optimizer's step: element by element, on values that lie alike. */
+static bool own_update(const Rule *r) { return give(r, operand(r, 0)); }
+
+static bool own_topk(const Rule *r) { return give(r, result(r)); }
 
 /* ---- communication ---- */
 
@@ -345,7 +373,7 @@ static bool minor(const Rule *r, const CertType *more, const CertType *less, uin
         const CertAxis *x = &more->axes[a], *y = dt_certtext_axis(less, x->name);
         if (!y || y->extent != x->extent || y->n > x->n || memcmp(x->split, y->split, y->n) != 0)
             return no(r, "splits other than the minor ones of its mesh axes change");
-        if ((x->zigzag && x->n) != (y->zigzag && y->n) && x->n == y->n)
+        if (y->n && x->zigzag != y->zigzag)
             return no(r, "the order of blocks changes");
         for (uint32_t s = y->n; s < x->n; s++)
             seen |= (uint16_t)(1u << x->split[s]);
@@ -461,15 +489,16 @@ static const CertRule rules[] = {
     {"relabel", 1, 1, .gone = N_FROM, .made = N_TO, .pending = P_PASS, .pads = F_SAME,
      .own = own_relabel},
     {"slice", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_PASS, .pads = F_SAME},
-    {"pad window", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .pads = F_ZERO,
-     .own = own_fill},
-    {"fold", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .pads = F_ZERO},
+    {"pad", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .pads = F_ZERO,
+     .own = own_pad},
+    {"window fold", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .pads = F_ZERO,
+     .own = own_window},
     {"concat", 1, 1, .more = true, .gone = N_FIRST, .whole = N_FIRST, .strict = true,
      .pending = P_SUMS, .pads = F_ZERO},
     {"dot", 2, 1, .gone = N_AXES, .pending = P_PRODUCT, .pads = F_PRODUCT, .own = own_dot},
     {"reduce", 1, 1, .gone = N_AXES, .pending = P_OWN, .pads = F_ZERO, .own = own_reduce},
     {"scan", 1, 1, .whole = N_AXES, .strict = true, .pending = P_SUMS, .pads = F_ZERO},
-    {"topk", 1, 2, .gone = N_FIRST, .whole = N_AXES, .strict = true},
+    {"topk", 1, 2, .gone = N_FIRST, .whole = N_AXES, .strict = true, .own = own_topk},
     {"gather", 2, 1, .more = true, .gone = N_AXES, .pending = P_OWN, .complete = ~1u,
      .pads = F_SAME, .own = own_gather},
     {"scatter_add", 2, 1, .more = true, .gone = N_AXES2, .made = N_AXES, .pending = P_OWN,

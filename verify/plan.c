@@ -82,12 +82,18 @@ static uint32_t sum_of(const PlanWalk *walk, const CertType *type, int store)
 
 static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
 {
-    *ret_place = (PlanPlace){.arena = (uint32_t)dt_certplan_word(walk), .size = 1};
-    ret_place->base = dt_certplan_signed(walk);
-    int64_t step = dt_certplan_signed(walk);
+    uint64_t arena = dt_certplan_word(walk);
+    int64_t base = dt_certplan_signed(walk), step = dt_certplan_signed(walk);
     uint64_t reg = step ? dt_certplan_word(walk) : 0;
-    if (reg < DT_PLAN_ARG_REGS)
-        ret_place->reg[reg] = step;
+    *ret_place = (PlanPlace){.size = 1};
+    if (arena >= DT_COUNT(walk->memory) || base < 0 || base > PLAN_BYTES || step < 0 ||
+        step > PLAN_BYTES / DT_PLAN_MAX_SLOTS || reg >= DT_PLAN_ARG_REGS) {
+        dt_certplan_fail(walk, "a slot lies in no memory");
+        return;
+    }
+    ret_place->arena = (uint32_t)arena;
+    ret_place->base = base;
+    ret_place->reg[reg] = step;
 }
 
 /* 12 of "grad.f12", else 0. */
@@ -163,7 +169,7 @@ static bool hold_input(PlanWalk *walk, const CertOp *op)
         return false;
     if (walk->entries.n == 0) { /* else an entry before this one in the plan's has left it there */
         dt_certplan_hold(walk, PLAN_INPUT, &place)->name = op->text;
-        dt_certplan_needs(walk, op->text);
+        dt_certplan_needs(walk, op->text, &place);
     }
     return true;
 }
@@ -201,7 +207,7 @@ bool dt_certplan_begin(PlanWalk *walk)
 {
     const CertEntry *entry = find_entry(walk, dt_certplan_word(walk));
     const CertFunc *func = entry ? entry->func : NULL;
-    if (!func || entry->results.n != func->results.n || !dt_certplan_on(entry->stage, entry->to, walk->stage))
+    if (!func || walk->tiles.open || entry->results.n != func->results.n || !dt_certplan_on(entry->stage, entry->to, walk->stage))
         return dt_certplan_fail(walk, "a note names no entry of the program");
     if (walk->entries.n && !dt_certplan_finish(walk, walk->entries.at[walk->entries.n - 1]))
         return false;
@@ -259,12 +265,12 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
     return true;
 }
 
-bool dt_certplan_has_input(const PlanWalk *walk, const char *name)
+bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
         for (uint32_t i = 0; i < walk->memory[a].n; i++)
             if (walk->memory[a].at[i]->alive && walk->memory[a].at[i]->kind == PLAN_INPUT &&
-                walk->memory[a].at[i]->name == name)
+                walk->memory[a].at[i]->name == name && dt_certplan_same(&walk->memory[a].at[i]->place, place))
                 return true;
     return false;
 }
@@ -322,11 +328,12 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
         inst->count * dt_kinds_size(inst->dtype) != all.bytes)
         return dt_certplan_fail(walk, "a sum over ranks of %lld elements", (long long)inst->count);
     for (uint64_t i = 0; i < n; i++) {
-        int store = (int)dt_certplan_word(walk) - 1;
+        uint64_t number = dt_certplan_word(walk);
         const CertType *type = NULL;
         uint32_t sum = 0;
-        if (store >= (int)walk->program->stores.n)
+        if (number > walk->program->stores.n)
             return dt_certplan_fail(walk, "a note names no store");
+        int store = (int)number - 1;
         if (dt_certplan_has_called(walk)) {
             if (!dt_certplan_added(walk, store, &all, &place, &sum, &type))
                 return false;
@@ -377,17 +384,20 @@ static const CertType *input_type(const PlanWalk *walk, const char *name)
 /* The rows of a batch that a rank reads, from the splits of the first axis. */
 static bool reads_rows(PlanWalk *walk, const DtPlanArg *args, const CertType *type)
 {
-    PlanPlace first, want = {.bytes = 0};
+    PlanPlace first, rows, want = {.bytes = 0}, number = {.bytes = 0};
     const CertAxis *axis = &type->axes[0];
     int64_t step = axis->extent;
     dt_certplan_arg(walk, &args[0], &first);
-    first.arena = 0, first.bytes = 0;
+    dt_certplan_arg(walk, &args[1], &rows);
+    first.arena = rows.arena = 0, first.bytes = rows.bytes = 0;
     for (uint32_t s = 0; s < axis->n; s++) {
         uint32_t m = axis->split[s];
         step /= walk->program->size[m];
         *(m < walk->first_device ? &want.reg[0] : &want.coord[m - walk->first_device]) += step;
     }
-    return (args[0].kind == DT_ARG_INTEGER && dt_certplan_same(&first, &want) && args[1].base == step) ||
+    number.base = step;
+    return (args[0].kind == DT_ARG_INTEGER && args[1].kind == DT_ARG_INTEGER &&
+            dt_certplan_same(&first, &want) && dt_certplan_same(&rows, &number)) ||
            dt_certplan_fail(walk, "other rows are read than the rank has");
 }
 
@@ -463,7 +473,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->frame = NULL;
     walk->entries.n = walk->carried.n = 0;
     walk->depth = 0;
-    walk->carries = walk->tiles.open = false;
+    walk->carries = walk->tiles.open = walk->moves = false;
     memset(walk->count, 0, sizeof walk->count);
     memset(walk->open, 0, sizeof walk->open);
     memset(walk->taken, 0, walk->program->stores.n);
@@ -489,7 +499,8 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
     const CertEntry *of = find_entry(walk, 0);
     bool same = other->count == entry->count && plan->notes[before].first == plan->notes[number].first &&
                 plan->notes[before].count == plan->notes[number].count && other->stage >= (int32_t)walk->alike_from &&
-                of && of->to > of->stage && dt_certplan_on(of->stage, of->to, (uint32_t)other->stage);
+                !walk->moving[before] && of && of->to > of->stage &&
+                dt_certplan_on(of->stage, of->to, (uint32_t)other->stage);
     for (uint32_t i = 0; same && i < of->results.n; i++)
         same = of->results.at[i].store >= 0 && !is(walk->program->stores.at[of->results.at[i].store].kind, "state");
     if (!same || !dt_certplan_repeat(walk, number, before, of))
@@ -513,6 +524,7 @@ static bool prove_entry(PlanWalk *walk, uint32_t number)
             if (entry->results.at[i].store >= 0)
                 walk->is_result[entry->results.at[i].store] = true;
     }
+    walk->moving[number] = walk->moves;
     return dt_certplan_leave(walk, number) && keeps_stores(walk);
 }
 
@@ -566,6 +578,7 @@ bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, Dt
     walk->shadows = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
     walk->seen = DT_NEW_ARRAY(arena, uint32_t, program.entries.n + 1);
     walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
+    walk->moving = DT_NEW_ARRAY(arena, bool, plan->n_entries + 1);
     walk->taken = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
     walk->is_result = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
     walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program.stores.n + 1);

@@ -77,7 +77,8 @@ static bool wanted_blocks(PlanWalk *walk, const CertOp *op, const PlanPlace *to,
     *ret_blocks = (Blocks){.n = 0};
     for (uint32_t i = 0; i < x->rank; i++) {
         const CertAxis *a = &x->axes[i], *b = dt_certtext_axis(y, a->name);
-        if (!b || x->rank != y->rank)
+        bool zigzag = b && ((a->n && a->zigzag) || (b->n && b->zigzag));
+        if (!b || x->rank != y->rank || (zigzag && a->n != b->n))
             return false;
         int64_t mine = dt_certplan_local(walk, x, i), theirs = dt_certplan_local(walk, y, (uint32_t)(b - y->axes));
         int64_t there = stride_of(to, a->name), here = stride_of(from, a->name);

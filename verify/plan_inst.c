@@ -66,12 +66,37 @@ void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
     walk->memory[written->arena].n = n;
 }
 
+static bool holds_zeros(const PlanWalk *walk, const PlanRegion *region, const PlanPlace *place, uint32_t depth)
+{
+    return region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
+           dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place);
+}
+
 bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth)
+{
+    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++)
+        if (holds_zeros(walk, walk->memory[place->arena].at[i], place, depth))
+            return true;
+    return false;
+}
+
+/* Whether iterations of the loops between two depths have memory of their own there. */
+static bool has_iterations(const PlanWalk *walk, const PlanPlace *place, uint32_t outer, uint32_t inner)
+{
+    for (uint32_t r = 0; r < DT_PLAN_REGS; r++) {
+        int64_t step = r < DT_PLAN_ARG_REGS ? place->reg[r] : 0;
+        bool between = walk->open[r] > outer && walk->open[r] <= inner;
+        if (between && walk->count[r] > 1 && step < place->bytes && -step < place->bytes)
+            return false;
+    }
+    return true;
+}
+
+bool dt_certplan_is_fresh(const PlanWalk *walk, const PlanPlace *place, uint32_t depth)
 {
     for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
         const PlanRegion *region = walk->memory[place->arena].at[i];
-        if (region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
-            dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place))
+        if (holds_zeros(walk, region, place, depth) && has_iterations(walk, place, region->depth, depth))
             return true;
     }
     return false;
@@ -128,6 +153,8 @@ static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlac
     uint32_t n = dt_certplan_find(walk, walk->frame, value, found);
     dt_certplan_arg(walk, arg, &place);
     for (uint32_t i = 0; i < n; i++) {
+        if (walk->tiles.open && walk->tiles.mark[value] && !is_block(walk, value))
+            continue; /* of an earlier block */
         if (walk->tiles.open && !is_block(walk, value))
             dt_certplan_cut(walk, &found[i].place);
         if (!found[i].added && !found[i].summed && dt_certplan_same(&found[i].place, &place)) {
@@ -153,6 +180,8 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
                                       : walk->frame->done[op->first_out];
         if (again)
             return dt_certplan_fail(walk, "`%s` is done twice", op->kind);
+        if (walk->tiles.open && !dt_certplan_is_output(walk, op->first_out) && !dt_certplan_is_of_block(walk, op))
+            return dt_certplan_fail(walk, "`%s` of a block of attention is not the block of it", op->kind);
         walk->frame->done[op->first_out] = true;
         if (walk->tiles.open)
             for (uint32_t k = 0; k < op->n_out; k++)
@@ -164,8 +193,12 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
 
 bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place)
 {
-    for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < type->rank; i++)
-        place->stride[i] = (int64_t)dt_certplan_word(walk);
+    for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < type->rank; i++) {
+        uint64_t stride = dt_certplan_word(walk);
+        if (stride > (uint64_t)(PLAN_BYTES / (CERT_RANK * type->axes[i].extent)))
+            return dt_certplan_fail(walk, "a stride of %llu elements", (unsigned long long)stride);
+        place->stride[i] = (int64_t)stride;
+    }
     if (flags & DT_NOTE_DTYPE) {
         const char *dtype = dt_kinds_name((uint32_t)dt_certplan_word(walk));
         if (!dtype)
@@ -248,6 +281,8 @@ static bool read_in_place(PlanWalk *walk, Doing *doing)
 {
     if (doing->inst->kind != DT_INST_ALL_REDUCE || doing->inst->n_args != 1 || doing->n_ops != 1)
         return true;
+    if (doing->ops[0]->n_in != 1)
+        return dt_certplan_fail(walk, "`%s` is no collective", doing->ops[0]->kind);
     doing->read[0] = doing->ops[0]->in[0];
     doing->from[0] = &walk->plan->args[doing->inst->first_arg];
     doing->n_read = 1;
@@ -333,15 +368,16 @@ static bool apply(PlanWalk *walk, const Doing *doing)
 {
     for (uint32_t w = 0; w < doing->n_writes; w++) {
         const Write *write = &doing->writes[w];
-        bool adds = write->flags & DT_NOTE_ADDS, summed = adds || write->flags & DT_NOTE_ZEROED;
+        bool adds = write->flags & DT_NOTE_ADDS, zeroed = !adds && write->flags & DT_NOTE_ZEROED;
         if (!makes(walk, doing, write->value))
             return false;
         if (dt_certplan_is_output(walk, write->value))
             continue; /* held when all of it is there */
         if (!dt_certplan_may_write(walk, &write->place))
             return false;
-        if (summed && (!dt_certplan_is_zero(walk, &write->place, walk->depth) ||
-                       dt_certplan_is_added(walk, &write->place, walk->depth)))
+        if ((adds && !dt_certplan_is_zero(walk, &write->place, walk->depth)) ||
+            (zeroed && !dt_certplan_is_fresh(walk, &write->place, walk->depth)) ||
+            ((adds || zeroed) && dt_certplan_is_added(walk, &write->place, walk->depth)))
             return dt_certplan_fail(walk, "value %u is added to memory that is not zero", write->value);
         if (!adds)
             dt_certplan_spoil(walk, &write->place, false);
@@ -505,7 +541,8 @@ static bool do_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     Doing *doing = &(Doing){.inst = inst};
     bool carries = walk->carries;
-    if (!read_ops(walk, doing) || (inst->kind == DT_INST_KERNEL && !is_noted_kernel(walk, doing)) || !read_args(walk, doing) || !read_in_place(walk, doing) || !has_operands(walk, doing) ||
+    if (!read_ops(walk, doing) || (inst->kind == DT_INST_KERNEL && !is_noted_kernel(walk, doing)) ||
+        !read_args(walk, doing) || !read_in_place(walk, doing) || !has_operands(walk, doing) ||
         !needs_reads(walk, doing) || !keeps_apart(walk, doing))
         return false;
     if (carries && doing->n_writes != 1)
@@ -540,9 +577,34 @@ static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
     }
 }
 
+/* What the argument grows by from stage to stage. */
+static int64_t stage_step(const PlanWalk *walk, const DtPlanArg *arg)
+{
+    int64_t step = 0;
+    for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
+        step += arg->coord_axis[c] + 1u == walk->plan->meta->pipeline ? arg->coord[c] : 0;
+    return step;
+}
+
+static bool has_addresses(PlanWalk *walk, const DtPlanInst *inst)
+{
+    for (uint32_t a = 0; a < inst->n_args; a++) {
+        const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
+        if (arg->kind != DT_ARG_ADDRESS)
+            continue;
+        for (uint32_t r = DT_PLAN_REG_SLOTS; r < DT_PLAN_ARG_REGS; r++)
+            if (arg->reg[r] < 0 || arg->reg[r] > PLAN_BYTES / DT_PLAN_MAX_SLOTS)
+                return dt_certplan_fail(walk, "slots of %lld bytes", (long long)arg->reg[r]);
+        walk->moves = walk->moves || stage_step(walk, arg) != 0;
+    }
+    return true;
+}
+
 bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     walk->inst = inst;
+    if (!has_addresses(walk, inst))
+        return false;
     switch (inst->kind) {
     case DT_INST_ZERO: return zero(walk, inst);
     case DT_INST_READ: return dt_certplan_read(walk, inst);
@@ -569,21 +631,15 @@ static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
         uint64_t n_split = dt_certplan_word(walk);
         for (uint64_t s = 0; s < n_split && !walk->problem->len; s++) {
             uint64_t m = dt_certplan_word(walk);
-            if (m >= walk->program->n_mesh)
+            if (m >= walk->program->n_mesh || extent < 1 || extent > PLAN_BYTES || block > PLAN_BYTES / extent ||
+                block < -PLAN_BYTES / extent) {
+                dt_certplan_fail(walk, "an integer counts along no axis");
                 break;
+            }
             extent /= walk->program->size[m];
             *(m < walk->first_device ? &reg[0] : &coord[m - walk->first_device]) += block * extent;
         }
     }
-}
-
-/* What the argument grows by from stage to stage. */
-static int64_t stage_step(const PlanWalk *walk, const DtPlanArg *arg)
-{
-    int64_t step = 0;
-    for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
-        step += arg->coord_axis[c] + 1u == walk->plan->meta->pipeline ? arg->coord[c] : 0;
-    return step;
 }
 
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)

@@ -13,7 +13,8 @@
 #include "verify/internal.h"
 #include "verify/plan.h"
 
-enum { PLAN_FINDS = 8 }; /* places of one value that are looked at */
+enum { PLAN_FINDS = 8 };                    /* places of one value that are looked at */
+#define PLAN_BYTES (INT64_C(1) << 48)       /* more than any memory has */
 
 /* Memory of a rank: an address that is affine in registers and device coordinates, and how a tensor lies there. */
 typedef struct PlanPlace {
@@ -90,6 +91,7 @@ typedef struct PlanTiles {       /* attention in blocks */
     PlanPlace place[8];
     uint32_t flags[8];
     bool placed[8];
+    uint32_t wrote[8];           /* the last block that did */
     uint32_t *mark, block;       /* by value: 1 + the last block that made it */
 } PlanTiles;
 
@@ -108,7 +110,7 @@ struct PlanWalk {
     DT_VEC(PlanFrame *) entries; /* ENTRY frames of this plan entry */
     uint32_t depth;              /* loops open */
     int64_t count[DT_PLAN_REGS]; /* of open loops; slots: how many */
-    bool open[DT_PLAN_REGS];
+    uint32_t open[DT_PLAN_REGS]; /* the depth inside of its loop; 0: it is closed */
     const CertOp *carry_op;      /* the loop whose carried values get their first ones */
     DT_VEC(PlanRegion *) carried;
     bool carries;                /* the next instruction makes one */
@@ -122,6 +124,7 @@ struct PlanWalk {
     DtCertSpan *spans;           /* by instruction; may be NULL */
     uint32_t *seen;              /* by entry of the program: how often it is in the plan */
     uint32_t *walked;            /* by first item: 1 + the last entry that begins there */
+    bool moves, *moving;         /* an address depends on the stage: in this plan entry; by entry */
     uint32_t alike_from;         /* from this stage on, stores of a class lie alike */
     struct PlanNamed *named;     /* results that later entries read */
     struct PlanPipe *pipe;
@@ -161,6 +164,8 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
 bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth);  /* zeros from outside of */
+/* Zeros that every iteration of loops outside of `depth` finds there. */
+bool dt_certplan_is_fresh(const PlanWalk *walk, const PlanPlace *place, uint32_t depth);
 bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place, uint32_t depth); /* loops deeper than that */
 
 /* Whether what has these stages (-1: all) is of this one. */
@@ -176,7 +181,7 @@ bool dt_certplan_stores(PlanWalk *walk);
 bool dt_certplan_has_slots(const CertStore *store);
 bool dt_certplan_begin(PlanWalk *walk);                                /* ENTRY */
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame);              /* its results are where they belong */
-bool dt_certplan_has_input(const PlanWalk *walk, const char *name);
+bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place);
 bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
@@ -185,7 +190,7 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_enter(PlanWalk *walk, uint32_t entry); /* before and after an entry is walked */
 bool dt_certplan_leave(PlanWalk *walk, uint32_t entry);
 bool dt_certplan_uses(PlanWalk *walk, int store, bool written);                    /* the piece reads or writes its slot */
-void dt_certplan_needs(PlanWalk *walk, const char *name);                          /* ... reads that of its prologue */
+void dt_certplan_needs(PlanWalk *walk, const char *name, const PlanPlace *place);  /* ... reads that of its prologue */
 void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type,
                       bool adds); /* to a result; false: sets it */
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place);
@@ -208,6 +213,7 @@ bool dt_certplan_block(PlanWalk *walk);
 void dt_certplan_cut(const PlanWalk *walk, PlanPlace *place); /* the block of a value */
 void dt_certplan_pack_block(const PlanWalk *walk, PlanPlace *place); /* of its type, without gaps: not the address */
 bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value);
+bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op);
 bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags, PlanPlace *ret_place);
 bool dt_certplan_untile(PlanWalk *walk);                       /* at the end of the outermost loop */
 

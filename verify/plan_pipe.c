@@ -109,10 +109,10 @@ bool dt_certplan_uses(PlanWalk *walk, int store, bool written)
     return true;
 }
 
-void dt_certplan_needs(PlanWalk *walk, const char *name)
+void dt_certplan_needs(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     if (pipelined(walk))
-        DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){.store = -1, .name = name}));
+        DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){.store = -1, .name = name, .place = *place}));
 }
 
 void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type,
@@ -154,7 +154,7 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
             return dt_certplan_fail(walk, "%s adds to what is not zero", piece->of->name);
     for (uint32_t i = 0; i < piece->uses.n; i++) {
         const Uses *uses = &piece->uses.at[i];
-        if (uses->name && !dt_certplan_has_input(walk, uses->name))
+        if (uses->name && !dt_certplan_has_input(walk, uses->name, &uses->place))
             return dt_certplan_fail(walk, "%s reads %s, which is not there", piece->of->name, uses->name);
         if (!uses->name)
             DT_PUSH(walk->arena, pipe->slots, uses->store);
@@ -390,6 +390,18 @@ static void add_action(Actions *actions, Action action)
     actions->n++;
 }
 
+/* Slots that are met: as many are kept account of. */
+static bool knows_slot(PlanWalk *walk, uint32_t reg, int64_t value)
+{
+    if (reg < DT_PLAN_REG_SLOTS || reg >= DT_PLAN_REG_SLOTS + DT_PLAN_N_SLOTS)
+        return true;
+    if (value < 0 || value >= DT_PLAN_MAX_SLOTS)
+        return dt_certplan_fail(walk, "slot %lld", (long long)value);
+    if (value >= walk->pipe->n_slots)
+        walk->pipe->n_slots = (uint32_t)value + 1;
+    return true;
+}
+
 static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, Actions *actions)
 {
     const DtPlan *plan = walk->plan;
@@ -403,8 +415,8 @@ static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, 
         if (item->kind == DT_SCHED_SET) {
             int64_t value = item->step * reg[item->body] + (item->plus ? reg[item->plus] : 0) + item->first;
             reg[item->reg] = item->count ? (value % item->count + item->count) % item->count : value;
-            if (item->reg >= DT_PLAN_REG_SLOTS && (uint32_t)item->count > walk->pipe->n_slots)
-                walk->pipe->n_slots = (uint32_t)item->count;
+            if (!knows_slot(walk, item->reg, reg[item->reg]))
+                return false;
         } else if (item->kind == DT_SCHED_CALL) {
             action.kind = DT_SCHED_CALL;
             action.index = item->body & 0xffffff;
@@ -413,7 +425,7 @@ static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, 
             uint32_t end = dt_certplan_end(plan, i);
             for (int64_t k = 0; k < item->count; k++) {
                 reg[item->reg] = item->first + k * item->step;
-                if (!run_items(walk, i + 1, end, reg, actions))
+                if (!knows_slot(walk, item->reg, reg[item->reg]) || !run_items(walk, i + 1, end, reg, actions))
                     return false;
             }
             reg[item->reg] = 0;
@@ -475,6 +487,8 @@ static int run_action(PlanWalk *walk, uint32_t stage, const Action *action)
     const DtPlanChannel *channel = &walk->plan->channels[action->index];
     Queue *queue = &pipe->queues[action->index];
     int to = pipe->carries[action->index];
+    if (to < 0)
+        return -1;
     const char *path = walk->program->stores.at[to].path;
     if (!queue->micro)
         queue->micro = DT_NEW_ARRAY(walk->arena, uint32_t, channel->slots + 1);

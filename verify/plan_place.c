@@ -120,12 +120,21 @@ static int64_t inner_span(const PlanPlace *p, int64_t stride)
     return span * p->size;
 }
 
+/* Whether rows of this stride are at multiples of it. */
+static bool in_rows(const PlanPlace *p, int64_t stride)
+{
+    for (uint32_t d = 0; d < p->rank; d++)
+        if (p->extent[d] > 1 && p->stride[d] * p->size > stride && p->stride[d] * p->size % stride)
+            return false;
+    return true;
+}
+
 /* Whether both are rows of one matrix, at a constant distance, in different columns. */
 static bool side_by_side(const PlanPlace *a, const PlanPlace *b, int64_t d)
 {
     for (uint32_t i = 0; i < a->rank; i++) {
         int64_t stride = a->stride[i] * a->size, r;
-        if (a->extent[i] < 2 || stride == 0)
+        if (a->extent[i] < 2 || stride == 0 || !in_rows(a, stride) || !in_rows(b, stride))
             continue;
         int64_t mine = inner_span(a, stride), theirs = b->rank ? inner_span(b, stride) : b->bytes;
         r = d % stride < 0 ? d % stride + stride : d % stride;
@@ -261,7 +270,7 @@ static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
     for (uint32_t i = 0; i < y->rank; i++) {
         int d = axis_of(place, y->axes[i].name);
         const CertAxis *before = dt_certtext_axis(x, y->axes[i].name);
-        if (d < 0 || !before)
+        if (d < 0 || !before || (y->axes[i].zigzag && y->axes[i].n != before->n))
             return false;
         for (uint32_t s = before->n; s < y->axes[i].n; s++) {
             uint32_t m = y->axes[i].split[s];

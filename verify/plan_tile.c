@@ -42,6 +42,28 @@ static bool is_output(PlanWalk *walk, const CertOp *op, uint32_t flags)
     return (good && sum == adds) || dt_certplan_fail(walk, "an output of attention is not one of its blocks");
 }
 
+static bool names(const PlanTiles *tiles, const char *axis)
+{
+    bool found = axis == tiles->queries;
+    for (uint32_t k = 0; k < tiles->n_loops; k++)
+        found = found || axis == tiles->loops[k];
+    return found;
+}
+
+/* Done of blocks, op makes the block of what it makes of all: it works along no axis that is cut. */
+bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op)
+{
+    const PlanTiles *tiles = &walk->tiles;
+    bool cut = false;
+    for (uint32_t i = 0; i < op->n_axes + op->n_axes2; i++)
+        cut = cut || (names(tiles, i < op->n_axes ? op->axes[i] : op->axes2[i - op->n_axes]) &&
+                      strcmp(op->kind, "iota") != 0);
+    for (uint32_t e = 0; e < op->n_relabels; e++)
+        for (uint32_t i = 0; i < op->relabels[e].n_from; i++)
+            cut = cut || names(tiles, op->relabels[e].from[i]);
+    return !cut;
+}
+
 /* Whether the call's mask leaves a query the keys up to itself: an argument that is iota[keys] <= iota[queries]. */
 static bool is_masked(const PlanWalk *walk)
 {
@@ -98,7 +120,7 @@ bool dt_certplan_block(PlanWalk *walk)
     if (!tiles->open || tiles->n_open != tiles->n_loops)
         return dt_certplan_fail(walk, "a block outside of attention");
     for (uint32_t i = 0; tiles->block && i < tiles->n_outputs; i++)
-        if (tiles->mark[tiles->output[i]] != tiles->block)
+        if (tiles->wrote[i] != tiles->block)
             return dt_certplan_fail(walk, "a block of attention lacks output %u", i);
     int64_t next = tiles->at + tiles->rows;
     if (rows == 0) {
@@ -187,14 +209,17 @@ bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, ui
         memcpy(whole->coord, have.coord, sizeof whole->coord);
         for (uint32_t k = 0; k < tiles->n_loops; k++)
             whole->reg[tiles->regs[k]] = 0;
-        if (adds && (!dt_certplan_is_zero(walk, whole, walk->depth - tiles->n_loops) ||
-                     dt_certplan_is_added(walk, whole, walk->depth)))
+        uint32_t depth = walk->depth - tiles->n_loops;
+        bool zero = tiles->flags[i] & DT_NOTE_ADDS ? dt_certplan_is_zero(walk, whole, depth)
+                                                   : dt_certplan_is_fresh(walk, whole, depth);
+        if (adds && (!zero || dt_certplan_is_added(walk, whole, walk->depth)))
             return dt_certplan_fail(walk, "output %u of attention is added to memory that is not zero", i);
         if (!adds)
             dt_certplan_spoil(walk, whole, false);
     }
     *ret_place = *whole;
     dt_certplan_cut(walk, ret_place);
+    tiles->wrote[i] = tiles->block;
     return (dt_certplan_same(ret_place, &have) && adds == (flags & DT_NOTE_ADDS ? true : false)) ||
            dt_certplan_fail(walk, "a block of attention's output %u goes elsewhere", i);
 }
@@ -202,6 +227,9 @@ bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, ui
 bool dt_certplan_untile(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
+    for (uint32_t v = 0; v < walk->frame->func->n_values; v++) /* what the blocks made is gone */
+        for (PlanRegion *region = tiles->mark[v] ? walk->frame->regions[v] : NULL; region; region = region->next)
+            region->alive = false;
     for (uint32_t i = 0; i < tiles->n_outputs; i++) {
         if (!tiles->placed[i])
             return dt_certplan_fail(walk, "output %u of attention was not made", i);

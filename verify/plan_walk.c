@@ -15,6 +15,8 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
     const DtPlan *plan = walk->plan;
     if (walk->at_entry)
         dt_text_printf(walk->problem, "entry %s", dt_plan_str(plan, walk->at_entry->name));
+    else
+        dt_text_add(walk->problem, "plan");
     if (walk->inst) {
         const DtPlanSpan *span = plan->n_spans ? &plan->spans[walk->inst->span] : NULL;
         dt_text_printf(walk->problem, ", INST %u", (uint32_t)(walk->inst - plan->insts));
@@ -117,7 +119,7 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
 static bool leave(PlanWalk *walk)
 {
     PlanFrame *frame = walk->frame;
-    if (!frame || frame->kind != PLAN_CALL)
+    if (!frame || frame->kind != PLAN_CALL || walk->tiles.open)
         return dt_certplan_fail(walk, "a note returns from no call");
     walk->frame = frame->outer;
     for (uint32_t i = 0; i < frame->func->results.n; i++) {
@@ -129,13 +131,23 @@ static bool leave(PlanWalk *walk)
     return true;
 }
 
+/* Whether func has the operands and results of the op, a plain call or a loop. */
+static bool takes(const CertOp *op, const CertFunc *func, PlanFrameKind kind)
+{
+    const CertLoop *loop = op->loop;
+    if (kind == PLAN_CALL)
+        return op->n_in == func->n_args && op->n_out == func->results.n && !op->n_axes && !op->mesh;
+    return loop && func->n_args == 1 + op->n_in && op->n_out == func->results.n &&
+           op->n_in == loop->carried + loop->invariant + loop->stacked && op->n_out == loop->carried + loop->stacked_out;
+}
+
 static bool enter(PlanWalk *walk, PlanFrameKind kind, const char *what)
 {
     const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
     if (!op)
         return false;
     const CertFunc *func = op->func && is_one_of(op, what) ? dt_certtext_func(walk->program, op->func) : NULL;
-    if (!func || (kind == PLAN_BODY && !op->loop) || walk->frame->done[op->first_out])
+    if (!func || !takes(op, func, kind) || walk->tiles.open || walk->frame->done[op->first_out])
         return dt_certplan_fail(walk, "`%s` is no %s, or is done twice", op->kind, what);
     walk->frame->done[op->first_out] = true;
     dt_certplan_push(walk, kind, func, op);
@@ -301,7 +313,7 @@ static void widen_holes(PlanWalk *walk, uint32_t reg)
 static void open_loop(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
-    walk->open[item->reg] = true;
+    walk->open[item->reg] = walk->depth + 1;
     walk->count[item->reg] = item->count;
     each_write(walk, at + 1, end, spoil, NULL);
     walk->depth++;
@@ -311,7 +323,7 @@ static void close_loop(PlanWalk *walk, const DtPlanSchedule *item, bool micro)
 {
     forget(walk, micro);
     widen_holes(walk, item->reg);
-    walk->open[item->reg] = false;
+    walk->open[item->reg] = 0;
     walk->count[item->reg] = 0;
 }
 
@@ -501,5 +513,7 @@ bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote
     if (!walk_items(walk, entry->first, entry->first + entry->count))
         return false;
     dt_certplan_note(walk, DT_NOTE_KINDS);
+    if (walk->tiles.open)
+        return dt_certplan_fail(walk, "the blocks of attention have no end");
     return !walk->problem->len && (walk->note == walk->end || dt_certplan_fail(walk, "a note has no instruction"));
 }

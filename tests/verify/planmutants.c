@@ -380,12 +380,109 @@ static bool entry(void)
     return true;
 }
 
+/* Addresses of instructions that a class of stages shares move with the stage, right on the first only. */
+static bool stage(void)
+{
+    const DtPlanEntry *first = &plan.entries[below(plan.n_entries)];
+    bool shared = false;
+    for (uint32_t i = 0; i < plan.n_entries; i++)
+        shared = shared || (plan.entries[i].first == first->first && plan.entries[i].stage > first->stage);
+    const DtPlanSchedule *item = &plan.schedule[first->first + below(first->count)];
+    if (!plan.meta->pipeline || !shared || first->stage < 0 || item->kind != DT_SCHED_RUN)
+        return false;
+    for (uint32_t i = 0; i < plan.n_entries; i++) /* the first of them */
+        if (plan.entries[i].first == first->first && plan.entries[i].stage < first->stage)
+            return false;
+    const DtPlanBody *body = &plan.bodies[item->body];
+    const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
+    DtPlanArg *arg = inst->n_args ? RECORD(args, DtPlanArg, inst->first_arg + below(inst->n_args)) : NULL;
+    if (!arg || arg->kind != DT_ARG_ADDRESS || arg->coord[DT_PLAN_COORDS - 1])
+        return false;
+    arg->coord[DT_PLAN_COORDS - 1] = 64;
+    arg->coord_axis[DT_PLAN_COORDS - 1] = (uint8_t)(plan.meta->pipeline - 1);
+    arg->base -= 64 * (int64_t)first->stage;
+    return true;
+}
+
+static bool same_place(const DtPlanArg *a, const DtPlanArg *b)
+{
+    return a->kind == DT_ARG_ADDRESS && a->arena == b->arena && a->base == b->base &&
+           memcmp(a->reg, b->reg, sizeof a->reg) == 0;
+}
+
+/* The LOOP around an item; 0: none. */
+static uint32_t loop_of(uint32_t item)
+{
+    for (uint32_t depth = 0; item > 0; item--) {
+        uint32_t kind = plan.schedule[item - 1].kind;
+        if (kind == DT_SCHED_LOOP && depth-- == 0)
+            return item - 1;
+        depth += kind == DT_SCHED_END;
+    }
+    return 0;
+}
+
+/* What is in the memory that an instruction zeroes lies, until other things lie there, in memory of its own. */
+static void move_apart(uint32_t zero, uint32_t end)
+{
+    const DtPlanArg old = plan.args[plan.insts[zero].first_arg];
+    DtPlanArena *arena = RECORD(arenas, DtPlanArena, old.arena);
+    int64_t base = (arena->bytes + 63) / 64 * 64;
+    for (uint32_t i = zero; i < end; i++) {
+        bool again = false;
+        for (uint32_t a = plan.insts[i].first_arg; a < plan.insts[i].first_arg + plan.insts[i].n_args; a++)
+            again = again || (i > zero + 1 && plan.args[a].written && same_place(&plan.args[a], &old));
+        if (again)
+            break;
+        for (uint32_t a = plan.insts[i].first_arg; a < plan.insts[i].first_arg + plan.insts[i].n_args; a++)
+            if (same_place(&plan.args[a], &old))
+                RECORD(args, DtPlanArg, a)->base = base;
+    }
+    arena->bytes = base + (old.bytes + 63) / 64 * 64;
+    for (uint32_t i = old.arena; i < plan.n_sizes; i += plan.n_arenas)
+        RECORD(sizes, DtPlanArenaSize, i)->bytes = arena->bytes;
+}
+
+/* What a loop zeroes in each iteration is zeroed once, before the loop. */
+static bool hoist_one(void)
+{
+    uint32_t at = below(plan.n_schedule), before = loop_of(at);
+    if (plan.schedule[at].kind != DT_SCHED_RUN || before == 0 || plan.schedule[before].count < 2)
+        return false;
+    while (before > 0 && plan.schedule[before].kind != DT_SCHED_RUN)
+        before--;
+    if (plan.schedule[before].kind != DT_SCHED_RUN)
+        return false;
+    const DtPlanBody *from = &plan.bodies[plan.schedule[at].body], *to = &plan.bodies[plan.schedule[before].body];
+    uint32_t zero = from->first_inst + below(from->n_insts), end = to->first_inst + to->n_insts;
+    if (plan.insts[zero].kind != DT_INST_ZERO || end > from->first_inst || from->n_insts < 2)
+        return false;
+    move_apart(zero, from->first_inst + from->n_insts);
+    memmove(RECORD(insts, DtPlanInst, end + 1), &plan.insts[end], (zero - end) * sizeof(DtPlanInst));
+    *RECORD(insts, DtPlanInst, end) = plan.insts[zero];
+    for (uint32_t b = 0; b < plan.n_bodies; b++)
+        if (plan.bodies[b].n_insts && plan.bodies[b].first_inst >= end && plan.bodies[b].first_inst <= zero)
+            RECORD(bodies, DtPlanBody, b)->first_inst++;
+    RECORD(bodies, DtPlanBody, from - plan.bodies)->n_insts--;
+    RECORD(bodies, DtPlanBody, to - plan.bodies)->n_insts++;
+    return true;
+}
+
+static bool hoist(void)
+{
+    for (int i = 0; i < 200; i++)
+        if (hoist_one())
+            return true;
+    return false;
+}
+
 static const struct { const char *name; bool (*make)(void); } kinds[] = {
     {"offset", offset}, {"reuse", reuse}, {"stride", stride}, {"length", length}, {"coordinate", coordinate},
     {"slot", slot}, {"peer", peer}, {"drop", drop}, {"double", doubled}, {"swap", swap}, {"group", group},
     {"count", count}, {"reduce", reduce}, {"dtype", dtype}, {"blocks", blocks}, {"product", product},
     {"accumulate", accumulate}, {"kernel", kernel}, {"operands", operands}, {"store", store}, {"loop", loop},
-    {"actions", actions}, {"channel", channel}, {"integer", integer}, {"metric", metric}, {"axis", axis}, {"entry", entry}};
+    {"actions", actions}, {"channel", channel}, {"integer", integer}, {"metric", metric}, {"axis", axis}, {"entry", entry},
+    {"stage", stage}, {"hoist", hoist}};
 
 /* Whether the certificate rejects what lies in copy; false with *ret_read false: the reader refuses it already. */
 static bool rejects(size_t len, const char *final, bool *ret_read)

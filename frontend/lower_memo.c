@@ -242,18 +242,31 @@ static bool is_sharded(const DtLower *l, const char *name)
     return false;
 }
 
-/* Random draws of an `fn` are numbered among those of the layer that calls it: it is no function of its own. */
+/* The first random draw of a function, in its loops too; or NULL. */
+static const DtOp *find_draw(const DtFunc *func)
+{
+    const DtOp *draw = NULL;
+    for (uint32_t i = 0; i < func->ops.n && !draw; i++) {
+        const DtOp *op = func->ops.at[i];
+        draw = op->kind == DT_OP_RNG    ? op
+               : op->kind == DT_OP_LOOP ? find_draw(op->func)
+                                        : NULL;
+    }
+    return draw;
+}
+
+/* Random draws of an `fn` are numbered among those of the layer that calls it: it is no function of
+ * its own. */
 static void check_draws(DtLower *l, const DtDef *def, const DtFunc *func)
 {
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        if (func->ops.at[i]->kind != DT_OP_RNG)
-            continue;
-        DtDiag *d = dt_report_error(l, E0592, func->ops.at[i]->span,
-                                    "a `shard` line for calls of `%s`, an `fn` with `dropout`, is not implemented yet",
-                                    def->name.text);
-        dt_diag_help(d, "make `%s` a `layer`", def->name.text);
+    const DtOp *draw = find_draw(func);
+    if (!draw)
         return;
-    }
+    DtDiag *d = dt_report_error(
+        l, E0592, draw->span,
+        "a `shard` line for calls of `%s`, an `fn` with `dropout`, is not implemented yet",
+        def->name.text);
+    dt_diag_help(d, "make `%s` a `layer`", def->name.text);
 }
 
 static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent)

@@ -207,7 +207,7 @@ static bool read_row(Reader *r, uint32_t from, DtActions *list)
         return false;
     if (n == 0)
         return fail(r, "between `[` and `]` stand actions");
-    if (count * n > TOO_LONG)
+    if (count * n > TOO_LONG - (int64_t)from)
         return fail(r, "a list of actions is too long");
     for (int64_t k = 1; k < count; k++)
         for (uint32_t i = 0; i < n; i++) {

@@ -367,6 +367,13 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
+/* Least common multiple; INT64_MAX if it is larger. */
+static int64_t lcm(int64_t a, int64_t b)
+{
+    int64_t multiple;
+    return __builtin_mul_overflow(a / gcd(a, b), b, &multiple) ? INT64_MAX : multiple;
+}
+
 static int64_t unit_of(const DtParallelConfig *c, const DtShard *line)
 {
     int64_t ranks = line->zigzag ? 2 : 1; /* blocks */
@@ -374,7 +381,7 @@ static int64_t unit_of(const DtParallelConfig *c, const DtShard *line)
         for (uint32_t m = 0; m < c->mesh.n; m++)
             if (c->mesh.axes[m].name == line->mesh[i])
                 ranks *= c->mesh.axes[m].size;
-    return line->pad / gcd(line->pad, ranks) * ranks;
+    return lcm(line->pad, ranks);
 }
 
 /* What all lines that pad the axis ask for. */
@@ -383,10 +390,8 @@ static int64_t unit_of_axis(const DtParallelConfig *c, const char *axis)
     int64_t unit = 1;
     for (uint32_t i = 0; i < c->shards.n; i++)
         for (uint32_t k = 0; c->shards.at[i].pad && k < c->shards.at[i].n_axes; k++)
-            if (c->shards.at[i].axes[k] == axis) {
-                const int64_t one = unit_of(c, &c->shards.at[i]);
-                unit = unit / gcd(unit, one) * one;
-            }
+            if (c->shards.at[i].axes[k] == axis)
+                unit = lcm(unit, unit_of(c, &c->shards.at[i]));
     return unit;
 }
 
@@ -436,6 +441,8 @@ static bool add_axis(DtModule *module, const DtParallelConfig *c, const DtShard 
         return true;
     if (c->micro > 1 && c->micro_axis == axis)
         return refuse(module, line, axis, "which micro-batches cut");
+    if (unit > INT32_MAX || extent > INT32_MAX - unit) /* positions are i32 */
+        return refuse(module, line, axis, "to more than 2147483647 elements");
     for (uint32_t i = 0; i < module->padded.n; i++)
         if (module->padded.at[i].name == axis)
             return true;

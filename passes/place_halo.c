@@ -61,7 +61,9 @@ static const Why
         {"each rank's part must be a multiple of `stride`",
          "choose an extent that is a multiple of ranks times stride, or split over fewer ranks"},
     of_length = {"each rank's part must be as long as what its windows read of a neighbour's",
-                 "split over fewer ranks"};
+                 "split over fewer ranks"},
+    of_rank = {"the window has as many axes as a value can have, and needs one for the ranks",
+               "merge two of its axes"};
 
 /* How the ranks' parts overlap: NULL; or why they cannot. */
 static const Why *measure(const DtPlacer *p, const DtOp *op, const DtAxis *axis, Halo *ret)
@@ -85,6 +87,8 @@ static const Why *measure(const DtPlacer *p, const DtOp *op, const DtAxis *axis,
         return &of_count;
     if (n % (h.parts * r->step))
         return &of_stride;
+    if (windows->type->rank == DT_MAX_RANK)
+        return &of_rank;
     h.rows = n / h.parts;
     h.windows = h.rows / r->step;
     h.before = r->lo;

@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+enum { MOST_READERS = 256 };
+
 typedef struct Seen {
     DtDiagCode code;
     DtSpan span;
@@ -114,16 +116,18 @@ static const char *in_units(const Lint *lint, double bytes)
 
 /* ---- L0510 ---- */
 
-/* Whether value, or what maps make of it, is moved away from where m splits this axis. */
+/* Whether value, or what maps make of it, is moved away from where m splits this axis. left: readers
+ * that may still be looked at. */
 static bool moves_back(const Scope *s, const DtValue *value, const char *axis, uint32_t m,
-                       int depth)
+                       uint32_t *left)
 {
-    for (uint32_t i = s->first[value->id]; i < s->first[value->id + 1] && depth < 20; i++) {
+    for (uint32_t i = s->first[value->id]; i < s->first[value->id + 1] && *left; i++) {
         const DtOp *op = s->readers[i];
+        --*left;
         if (takes_away(op) && mesh_of(op) == m)
             return true;
         if (op->n_out == 1 && dt_op_info[op->kind].op_class == DT_CLASS_MAP &&
-            splits(op->out[0]->type, axis, m) && moves_back(s, op->out[0], axis, m, depth + 1))
+            splits(op->out[0]->type, axis, m) && moves_back(s, op->out[0], axis, m, left))
             return true;
     }
     return false;
@@ -152,11 +156,12 @@ static void check_move(const Scope *s, const DtOp *op, const DtOp *comm)
     uint32_t m = mesh_of(comm);
     const char *from = split_by(comm->in[0]->type, m), *to = split_by(op->out[0]->type, m);
     double parameter = 0, cost = cost_of(lint, comm);
+    uint32_t left = MOST_READERS;
     const DtPlaceLine *line = to ? line_of(lint->p, to, m) : NULL;
     if (!from || from == to || !line || !line_of(lint->p, from, m))
         return;
     const DtStore *store = largest_parameter(s, op, m, &parameter);
-    if (!store || cost <= parameter || !moves_back(s, op->out[0], to, m, 0) ||
+    if (!store || cost <= parameter || !moves_back(s, op->out[0], to, m, &left) ||
         !is_new(lint, L0510, op->span))
         return;
     DtDiag *diag = dt_diag_report(lint->p->module->diags, L0510, op->span,

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { MOST_OPS = 256 }; /* of a mask that is made anew for every block */
+
 DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *axis, uint32_t m,
                    DtValue *const *in)
 {
@@ -22,19 +24,27 @@ DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *ax
     return dt_graph_copy(b, &draft, in);
 }
 
-bool dt_ring_is_positional(const DtValue *value)
+/* left: ops that may still be looked at. */
+static bool is_positional(const DtValue *value, uint32_t *left)
 {
     const DtOp *op = value->op;
-    if (!op)
+    if (!op || *left == 0)
         return false;
+    --*left;
     if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
         return true;
     if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
         return false;
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (!dt_ring_is_positional(op->in[i]))
+        if (!is_positional(op->in[i], left))
             return false;
     return true;
+}
+
+bool dt_ring_is_positional(const DtValue *value)
+{
+    uint32_t left = MOST_OPS;
+    return is_positional(value, &left);
 }
 
 /* ---- what depends on what ---- */
@@ -271,12 +281,29 @@ bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm 
 
 /* ---- placements ---- */
 
+/* Whether values have room for the axes that ring_build.c gives them: one for the ranks, and one for
+ * the blocks of what enters or leaves with all keys. */
+static bool has_room(const DtFunc *func, const char *t)
+{
+    bool room = true;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        room = room && func->ops.at[i]->out[0]->type->rank < DT_MAX_RANK;
+    for (uint32_t i = 0; i < func->inputs.n + func->results.n; i++) {
+        const DtValue *value = i < func->inputs.n ? func->inputs.at[i]
+                                                  : func->results.at[i - func->inputs.n];
+        room = room && value->type->rank + (has(value, t) ? 2u : 1u) <= DT_MAX_RANK;
+    }
+    return room;
+}
+
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
                             uint32_t m, DtArena *arena)
 {
     DtRingForm form;
     if (func->inputs.n > DT_RING_INPUTS)
         return "it has too many arguments";
+    if (!has_room(func, axis))
+        return "it has values of too many axes";
     if (!dt_ring_form(func, axis, arena, &form))
         return form.reason;
     for (uint32_t i = 0; i < func->inputs.n; i++)

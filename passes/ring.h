@@ -24,7 +24,8 @@ static inline bool dt_ring_is(const DtOp *op) { return op->kind == DT_OP_CALL &&
 DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *axis, uint32_t m,
                    DtValue *const *in);
 
-/* Whether value is made of constants and positions by elementwise ops. */
+/* Whether value is made of constants and positions by elementwise ops, by so few that it may be
+ * made anew wherever it is read. One that several of them read counts for each. */
 bool dt_ring_is_positional(const DtValue *value);
 
 /* Why a call of func with operands of these types, in which axis is whole, cannot be a ring over

@@ -87,7 +87,8 @@ void dt_stage_unfold(DtStager *s, const DtPipelineRun *run, DtPipelineRun *ret_r
 /* An action of a class's run on one of the class's stages, as one of the unfolded run. */
 DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run, const DtPipelineRun *unfolded,
                             DtAction action, uint32_t stage);
-/* Stores, entries and sums over stages stand on stages again, no longer on numbers of classes. */
+/* Stores, entries and sums over stages get numbers of stages for those of
+ * classes. */
 void dt_stage_settle_classes(DtStager *s);
 
 /* ---- stage_expand.c ---- */

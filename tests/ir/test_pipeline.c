@@ -240,6 +240,7 @@ static const Fault faults[] = {
     {"0F3 0SEND_F3", "[0F3 0SEND_F3]*2+1", "runs piece 0 5 times"},
     {"0F3 0SEND_F3", "[0F3 0SEND_F3]*0+1", "after a `]` stands"},
     {"0F3 0SEND_F3", "[0F3 0SEND_F3]*9999999+1", "too long"},
+    {"0F3 0SEND_F3", "[0F3]*4000000+1 [0F3]*4000000+1", "too long"},
     {"0F3 0SEND_F3", "[0F3 0SEND_F3", "do not match"},
     {"0F3 0SEND_F3", "0F3 0SEND_F3]*1+1", "do not match"},
     {"0F3 0SEND_F3", "[[0F3 0SEND_F3]*1+1]*1+1", "do not match"},

@@ -22,7 +22,10 @@ static void signed_word(DtEmit *e, int64_t value)
     word(e, value < 0 ? ~((uint64_t)value << 1) : (uint64_t)value << 1);
 }
 
-static uint32_t number_of(const DtEmit *e, const DtValue *value) { return e->scope->number[value->id]; }
+static uint32_t number_of(const DtEmit *e, const DtValue *value)
+{
+    return e->scope->number[value->id];
+}
 
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func)
 {
@@ -61,12 +64,15 @@ void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     uint32_t index = (uint32_t)(entry - e->module->entries.at);
     bool updates = strncmp(entry->name, "update", 6) == 0;
     word(e, DT_NOTE_ENTRY);
-    word(e, e->module->pipeline && !strstr(entry->name, ".prologue") ? 0 : 1 + index); /* pieces may be shared */
+    word(e, e->module->pipeline && !strstr(entry->name, ".prologue")
+                ? 0
+                : 1 + index); /* pieces may be shared */
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {
         const DtOp *op = entry->func->ops.at[i];
         if (op->kind == DT_OP_PARAM && has_slots(op->store))
             slot(e, &e->stores[op->store->index]);
-        for (uint32_t k = 0; op->kind == DT_OP_INPUT && strchr(op->text, '.') && k < e->inputs.n; k++)
+        for (uint32_t k = 0; op->kind == DT_OP_INPUT && strchr(op->text, '.') && k < e->inputs.n;
+             k++)
             if (e->inputs.at[k].name == op->text)
                 slot(e, &e->inputs.at[k].place);
     }
@@ -115,18 +121,23 @@ void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n)
         word(e, number_of(e, ops[i]->out[0]));
 }
 
-void dt_note_read(DtEmit *e, const DtValue *value) { word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS); }
+void dt_note_read(DtEmit *e, const DtValue *value)
+{
+    word(e, (uint64_t)number_of(e, value) * DT_NOTE_FLAGS);
+}
 
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags)
 {
     dt_note_over(e, value, place, flags, NULL);
 }
 
-void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old)
+void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags,
+                  const DtValue *old)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtView *view = &place->view;
-    bool whole = view->rank == value->type->rank && !(flags & DT_NOTE_OF_BLOCK); /* a block of it has fewer axes */
+    bool whole = view->rank == value->type->rank &&
+                 !(flags & DT_NOTE_OF_BLOCK); /* a block of it has fewer axes */
     flags &= DT_NOTE_FLAGS - 1;
     if (whole && !dt_place_is_dense(place, value->type, mesh))
         flags |= DT_NOTE_STRIDES;
@@ -147,8 +158,10 @@ void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_
 
 void dt_note_integer(DtEmit *e, const DtKInt *value)
 {
-    static const uint8_t kinds[] = {[DT_KINT_BASES] = DT_NOTE_BASES, [DT_KINT_STEP] = DT_NOTE_STEP,
-                                    [DT_KINT_ITERATION] = DT_NOTE_ITERATION, [DT_KINT_INDEX] = DT_NOTE_INDEX};
+    static const uint8_t kinds[] = {[DT_KINT_BASES] = DT_NOTE_BASES,
+                                    [DT_KINT_STEP] = DT_NOTE_STEP,
+                                    [DT_KINT_ITERATION] = DT_NOTE_ITERATION,
+                                    [DT_KINT_INDEX] = DT_NOTE_INDEX};
     word(e, kinds[value->kind]);
     if (value->kind != DT_KINT_BASES)
         return;

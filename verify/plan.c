@@ -18,7 +18,10 @@
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-bool dt_certplan_has_slots(const CertStore *store) { return is(store->kind, "saved") || is(store->kind, "channel"); }
+bool dt_certplan_has_slots(const CertStore *store)
+{
+    return is(store->kind, "saved") || is(store->kind, "channel");
+}
 
 /* ---- where things are ---- */
 
@@ -37,10 +40,12 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, Plan
     const DtPlan *plan = walk->plan;
     for (uint32_t i = 0; i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
-        if (!dt_plan_on_stage(metric->stage, walk->stage) || !is(dt_plan_str(plan, metric->name), name) ||
+        if (!dt_plan_on_stage(metric->stage, walk->stage) ||
+            !is(dt_plan_str(plan, metric->name), name) ||
             !is(dt_plan_str(plan, metric->entry), run))
             continue;
-        *ret_place = (PlanPlace){.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
+        *ret_place =
+            (PlanPlace){.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
         return true;
     }
     return dt_certplan_fail(walk, "result `%s` of `%s` has no record", name, run);
@@ -51,14 +56,16 @@ static bool place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, Pla
 {
     const CertResult *result = &frame->entry->results.at[i];
     PlanPlace address = frame->slots[i];
-    if (!frame->has_slot[i] && result->store < 0 && !place_metric(walk, run_of(frame->entry->name), result->name, &address))
+    if (!frame->has_slot[i] && result->store < 0 &&
+        !place_metric(walk, run_of(frame->entry->name), result->name, &address))
         return false;
     if (!frame->has_slot[i] && result->store >= 0)
         address = walk->stores[result->store];
     *ret_place = (PlanPlace){.rank = 0};
     dt_certplan_dense(walk, dt_certplan_type(frame, frame->func->results.at[i]), ret_place);
     if (result->store >= 0 && ret_place->bytes != address.bytes && address.bytes)
-        return dt_certplan_fail(walk, "store %s has %lld bytes, its result %lld", walk->program->stores.at[result->store].path,
+        return dt_certplan_fail(walk, "store %s has %lld bytes, its result %lld",
+                                walk->program->stores.at[result->store].path,
                                 (long long)address.bytes, (long long)ret_place->bytes);
     ret_place->arena = address.arena;
     ret_place->base = address.base;
@@ -68,7 +75,8 @@ static bool place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, Pla
 
 static bool accumulates(const PlanWalk *walk, const CertResult *result)
 {
-    return result->accumulate && (walk->plan->meta->pipeline || (walk->first_device && walk->program->size[0] > 1));
+    return result->accumulate &&
+           (walk->plan->meta->pipeline || (walk->first_device && walk->program->size[0] > 1));
 }
 
 /* Device axes over which a result is summed when the entry has run all micro-batches. */
@@ -97,7 +105,10 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
 }
 
 /* 12 of "grad.f12", else 0. */
-static int64_t piece_of(const char *name) { return strtol(name + strcspn(name, "0123456789"), NULL, 10); }
+static int64_t piece_of(const char *name)
+{
+    return strtol(name + strcspn(name, "0123456789"), NULL, 10);
+}
 
 /* The entry of the program that a plan entry is named after: of its stage or of a class of stages, whose pieces are
  * in the same order on each. */
@@ -112,15 +123,18 @@ static const CertEntry *find_entry(PlanWalk *walk, uint64_t number)
     for (uint32_t i = 0; i < walk->plan->n_entries; i++) { /* chunks of a stage, in order */
         const DtPlanEntry *other = &walk->plan->entries[i];
         const char *their = dt_plan_str(walk->plan, other->name);
-        rank += dt_plan_on_stage(other->stage, walk->stage) && strncmp(their, name, n) == 0 && piece_of(their) < number_of;
+        rank += dt_plan_on_stage(other->stage, walk->stage) && strncmp(their, name, n) == 0 &&
+                piece_of(their) < number_of;
     }
     const CertEntry *found = NULL;
     for (int64_t last = -1;; rank--, last = piece_of(found->name)) {
         found = NULL;
         for (uint32_t i = 0; i < program->entries.n; i++) {
             const CertEntry *entry = &program->entries.at[i];
-            if (strncmp(entry->name, name, n) == 0 && entry->stage >= 0 && dt_certplan_on(entry->stage, entry->to, walk->stage) &&
-                piece_of(entry->name) > last && (!found || piece_of(entry->name) < piece_of(found->name)))
+            if (strncmp(entry->name, name, n) == 0 && entry->stage >= 0 &&
+                dt_certplan_on(entry->stage, entry->to, walk->stage) &&
+                piece_of(entry->name) > last &&
+                (!found || piece_of(entry->name) < piece_of(found->name)))
                 found = entry;
         }
         if (!found || rank == 0)
@@ -133,7 +147,8 @@ static bool agree(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     for (struct PlanNamed *named = walk->named; named; named = named->next)
         if (named->name == name && named->stage == walk->stage)
-            return dt_certplan_same(&named->place, place) || dt_certplan_fail(walk, "`%s` moves", name);
+            return dt_certplan_same(&named->place, place) ||
+                   dt_certplan_fail(walk, "`%s` moves", name);
     struct PlanNamed *named = DT_NEW(walk->arena, struct PlanNamed);
     *named = (struct PlanNamed){name, walk->stage, *place, walk->named};
     walk->named = named;
@@ -189,7 +204,8 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
     frame->has_slot[i] = slots || named || state;
     if (frame->has_slot[i])
         read_slot(walk, &frame->slots[i]);
-    if (slots && (!take_store(walk, result->store, &frame->slots[i]) || !dt_certplan_uses(walk, result->store, true)))
+    if (slots && (!take_store(walk, result->store, &frame->slots[i]) ||
+                  !dt_certplan_uses(walk, result->store, true)))
         return false;
     PlanPlace place;
     if (!walk->plan->meta->pipeline || slots || named || !is_piece(frame->entry))
@@ -199,7 +215,8 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
     if (accumulates(walk, result))
         dt_certplan_hold(walk, PLAN_ZERO, &place);
     const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
-    dt_certplan_adds(walk, &place, sum_of(walk, type, result->store), result->store, type, accumulates(walk, result));
+    dt_certplan_adds(walk, &place, sum_of(walk, type, result->store), result->store, type,
+                     accumulates(walk, result));
     return true;
 }
 
@@ -207,7 +224,8 @@ bool dt_certplan_begin(PlanWalk *walk)
 {
     const CertEntry *entry = find_entry(walk, dt_certplan_word(walk));
     const CertFunc *func = entry ? entry->func : NULL;
-    if (!func || walk->tiles.open || entry->results.n != func->results.n || !dt_certplan_on(entry->stage, entry->to, walk->stage))
+    if (!func || walk->tiles.open || entry->results.n != func->results.n ||
+        !dt_certplan_on(entry->stage, entry->to, walk->stage))
         return dt_certplan_fail(walk, "a note names no entry of the program");
     if (walk->entries.n && !dt_certplan_finish(walk, walk->entries.at[walk->entries.n - 1]))
         return false;
@@ -217,7 +235,8 @@ bool dt_certplan_begin(PlanWalk *walk)
     frame->has_slot = DT_NEW_ARRAY(walk->arena, bool, entry->results.n + 1);
     for (uint32_t i = 0; i < func->ops.n && !walk->problem->len; i++) {
         const CertOp *op = func->ops.at[i];
-        if (is(op->kind, "param") && op->store >= 0 && dt_certplan_has_slots(&walk->program->stores.at[op->store]))
+        if (is(op->kind, "param") && op->store >= 0 &&
+            dt_certplan_has_slots(&walk->program->stores.at[op->store]))
             hold_param(walk, op);
         else if (is(op->kind, "input") && op->text[0] == '@' && strchr(op->text, '.'))
             hold_input(walk, op);
@@ -239,26 +258,31 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
     for (uint32_t i = 0; i < frame->entry->results.n; i++) {
         const CertResult *result = &frame->entry->results.at[i];
         const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
-        const char *what = result->store >= 0 ? walk->program->stores.at[result->store].path : result->name;
+        const char *what =
+            result->store >= 0 ? walk->program->stores.at[result->store].path : result->name;
         PlanFound found[PLAN_FINDS];
         PlanPlace place;
         if (!place_result(walk, frame, i, &place))
             return false;
-        bool later = (walk->plan->meta->pipeline && is_piece(frame->entry)) || strncmp(frame->entry->name, "update", 6) == 0;
+        bool later = (walk->plan->meta->pipeline && is_piece(frame->entry)) ||
+                     strncmp(frame->entry->name, "update", 6) == 0;
         uint32_t sum = later ? 0 : sum_of(walk, type, result->store);
         uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], found);
         bool there = false;
         for (uint32_t k = 0; k < n; k++)
-            there = there || (found[k].added == accumulates(walk, result) && found[k].summed == sum &&
-                              dt_certplan_alike(&found[k].place, &place));
+            there = there || (found[k].added == accumulates(walk, result) &&
+                              found[k].summed == sum && dt_certplan_alike(&found[k].place, &place));
         if (!there)
             return dt_certplan_fail(walk, "result `%s` is not where it belongs%s", what,
-                                    !n ? ", nor elsewhere" : found[0].summed != sum ? ", or not summed over its ranks" : "");
+                                    !n                       ? ", nor elsewhere"
+                                    : found[0].summed != sum ? ", or not summed over its ranks"
+                                                             : "");
         if (result->store < 0 && result->name[0] == '@') {
             if (!agree(walk, result->name, &place))
                 return false;
             dt_certplan_hold(walk, PLAN_INPUT, &place)->name = result->name;
-        } else if (frame->has_slot[i] && is(walk->program->stores.at[result->store].kind, "state")) {
+        } else if (frame->has_slot[i] &&
+                   is(walk->program->stores.at[result->store].kind, "state")) {
             walk->shadows[result->store] = place;
         }
     }
@@ -270,7 +294,8 @@ bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPla
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
         for (uint32_t i = 0; i < walk->memory[a].n; i++)
             if (walk->memory[a].at[i]->alive && walk->memory[a].at[i]->kind == PLAN_INPUT &&
-                walk->memory[a].at[i]->name == name && dt_certplan_same(&walk->memory[a].at[i]->place, place))
+                walk->memory[a].at[i]->name == name &&
+                dt_certplan_same(&walk->memory[a].at[i]->place, place))
                 return true;
     return false;
 }
@@ -278,8 +303,8 @@ bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPla
 /* ---- instructions of no op ---- */
 
 /* The result that has this store, or lies at this place. */
-static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place, uint32_t *ret_sum,
-                        const CertType **ret_type)
+static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
+                        uint32_t *ret_sum, const CertType **ret_type)
 {
     for (uint32_t f = walk->entries.n; f-- > 0;) {
         const PlanFrame *frame = walk->entries.at[f];
@@ -337,13 +362,18 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
         if (dt_certplan_has_called(walk)) {
             if (!dt_certplan_added(walk, store, &all, &place, &sum, &type))
                 return false;
-        } else if (!find_result(walk, store, &all, &place, &sum, &type) || !mark(walk, &place, sum)) {
-            return dt_certplan_fail(walk, "what is summed over ranks is not there, or was summed before");
+        } else if (!find_result(walk, store, &all, &place, &sum, &type) ||
+                   !mark(walk, &place, sum)) {
+            return dt_certplan_fail(walk,
+                                    "what is summed over ranks is not there, or was summed before");
         }
         if (!dt_certplan_group(walk, inst, sum, 0))
             return false;
-        if (!is(dt_kinds_name(inst->dtype), type->dtype) || (type->pending && !is(reduces[inst->reduce], type->pending)) ||
-            place.arena != all.arena || (i ? place.base - end < 0 || place.base - end >= DT_PLAN_ALIGN : place.base != all.base))
+        if (!is(dt_kinds_name(inst->dtype), type->dtype) ||
+            (type->pending && !is(reduces[inst->reduce], type->pending)) ||
+            place.arena != all.arena ||
+            (i ? place.base - end < 0 || place.base - end >= DT_PLAN_ALIGN
+               : place.base != all.base))
             return dt_certplan_fail(walk, "results are summed as what they are not");
         begin = i ? begin : place.base;
         end = place.base + place.bytes;
@@ -361,9 +391,10 @@ bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst)
         return dt_certplan_fail(walk, "a note names no state");
     dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &to);
     dt_certplan_arg(walk, &walk->plan->args[inst->first_arg + 1], &from);
-    if (!walk->shadows[store].bytes || !dt_certplan_same(&to, &walk->stores[store]) || inst->count != to.bytes ||
-        !dt_certplan_same(&from, &walk->shadows[store]))
-        return dt_certplan_fail(walk, "state %s does not take its next value", walk->program->stores.at[store].path);
+    if (!walk->shadows[store].bytes || !dt_certplan_same(&to, &walk->stores[store]) ||
+        inst->count != to.bytes || !dt_certplan_same(&from, &walk->shadows[store]))
+        return dt_certplan_fail(walk, "state %s does not take its next value",
+                                walk->program->stores.at[store].path);
     dt_certplan_spoil(walk, &to, false);
     dt_certplan_hold(walk, PLAN_STORE, &walk->stores[store])->id = (int64_t)store;
     walk->taken[store] = true;
@@ -434,8 +465,12 @@ static void hold_inputs(PlanWalk *walk, bool all)
     static const char *const scalars[] = {"@lr", "@bias1", "@bias2", "@loss_scale"};
     const DtPlan *plan = walk->plan;
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
-        PlanPlace place = {.arena = plan->scalars[i].arena, .base = plan->scalars[i].offset, .bytes = 4, .size = 1};
-        dt_certplan_hold(walk, PLAN_INPUT, &place)->name = dt_intern(scalars[plan->scalars[i].kind]);
+        PlanPlace place = {.arena = plan->scalars[i].arena,
+                           .base = plan->scalars[i].offset,
+                           .bytes = 4,
+                           .size = 1};
+        dt_certplan_hold(walk, PLAN_INPUT, &place)->name =
+            dt_intern(scalars[plan->scalars[i].kind]);
     }
     for (uint32_t i = 0; all && i < plan->n_inputs; i++) {
         const char *name = dt_intern(dt_plan_str(plan, plan->inputs[i].name));
@@ -454,11 +489,13 @@ static bool keeps_stores(PlanWalk *walk)
     bool updates = strncmp(dt_plan_str(walk->plan, walk->at_entry->name), "update", 6) == 0;
     for (uint32_t i = 0; updates && i < walk->program->stores.n; i++)
         if (walk->shadows[i].bytes && !walk->taken[i])
-            return dt_certplan_fail(walk, "state %s keeps its old value", walk->program->stores.at[i].path);
+            return dt_certplan_fail(walk, "state %s keeps its old value",
+                                    walk->program->stores.at[i].path);
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         const PlanRegion *region = walk->kept[i];
         if (!region->alive && !walk->is_result[region->id] && !(updates && walk->taken[region->id]))
-            return dt_certplan_fail(walk, "store %s is overwritten", walk->program->stores.at[region->id].path);
+            return dt_certplan_fail(walk, "store %s is overwritten",
+                                    walk->program->stores.at[region->id].path);
     }
     return true;
 }
@@ -497,12 +534,14 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
         return false;
     const DtPlanEntry *other = &plan->entries[before];
     const CertEntry *of = find_entry(walk, 0);
-    bool same = other->count == entry->count && plan->notes[before].first == plan->notes[number].first &&
-                plan->notes[before].count == plan->notes[number].count && other->stage >= (int32_t)walk->alike_from &&
-                !walk->moving[before] && of && of->to > of->stage &&
-                dt_certplan_on(of->stage, of->to, (uint32_t)other->stage);
+    bool same = other->count == entry->count &&
+                plan->notes[before].first == plan->notes[number].first &&
+                plan->notes[before].count == plan->notes[number].count &&
+                other->stage >= (int32_t)walk->alike_from && !walk->moving[before] && of &&
+                of->to > of->stage && dt_certplan_on(of->stage, of->to, (uint32_t)other->stage);
     for (uint32_t i = 0; same && i < of->results.n; i++)
-        same = of->results.at[i].store >= 0 && !is(walk->program->stores.at[of->results.at[i].store].kind, "state");
+        same = of->results.at[i].store >= 0 &&
+               !is(walk->program->stores.at[of->results.at[i].store].kind, "state");
     if (!same || !dt_certplan_repeat(walk, number, before, of))
         return false;
     walk->seen[of - walk->program->entries.at]++;
@@ -514,7 +553,8 @@ static bool prove_entry(PlanWalk *walk, uint32_t number)
     if (is_proved(walk, number))
         return true;
     begin_entry(walk, number);
-    if (!dt_certplan_enter(walk, number) || !dt_certplan_walk(walk, walk->at_entry, &walk->plan->notes[number]))
+    if (!dt_certplan_enter(walk, number) ||
+        !dt_certplan_walk(walk, walk->at_entry, &walk->plan->notes[number]))
         return false;
     for (uint32_t f = 0; f < walk->entries.n; f++) {
         const CertEntry *entry = walk->entries.at[f]->entry;
@@ -537,8 +577,10 @@ static bool has_mesh(PlanWalk *walk)
     bool good = walk->plan->n_mesh == program->n_mesh - walk->first_device;
     for (uint32_t m = 0; good && m < walk->plan->n_mesh; m++)
         good = walk->plan->mesh[m].size == program->size[m + walk->first_device] &&
-               is(dt_plan_str(walk->plan, walk->plan->mesh[m].name), program->mesh[m + walk->first_device]);
-    uint32_t pipeline = walk->plan->meta->pipeline, n_micro = walk->first_device ? (uint32_t)program->size[0] : 1;
+               is(dt_plan_str(walk->plan, walk->plan->mesh[m].name),
+                  program->mesh[m + walk->first_device]);
+    uint32_t pipeline = walk->plan->meta->pipeline,
+             n_micro = walk->first_device ? (uint32_t)program->size[0] : 1;
     good = good && walk->plan->meta->n_micro == n_micro &&
            program->pipe == (pipeline ? 1u << (pipeline - 1 + walk->first_device) : 0);
     return good || dt_certplan_fail(walk, "the plan's mesh is not the program's");
@@ -555,7 +597,8 @@ static bool has_entries(PlanWalk *walk)
         if (!evaluates && strncmp(entry->name, "eval", 4) == 0)
             continue;
         if (walk->seen[i] != (entry->stage < 0 ? 1 : entry->to - entry->stage + 1))
-            return dt_certplan_fail(walk, "entry %s of the program is %u times in the plan", entry->name, walk->seen[i]);
+            return dt_certplan_fail(walk, "entry %s of the program is %u times in the plan",
+                                    entry->name, walk->seen[i]);
     }
     return true;
 }
@@ -565,11 +608,16 @@ bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, Dt
     return dt_certplan_trace(arena, plan, final, NULL, ret_problem);
 }
 
-bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes, DtText *ret_problem)
+bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes,
+                       DtText *ret_problem)
 {
     CertProgram program;
     PlanWalk *walk = DT_NEW(arena, PlanWalk);
-    *walk = (PlanWalk){.arena = arena, .plan = plan, .program = &program, .problem = ret_problem, .spans = ret_notes};
+    *walk = (PlanWalk){.arena = arena,
+                       .plan = plan,
+                       .program = &program,
+                       .problem = ret_problem,
+                       .spans = ret_notes};
     if (!dt_certtext_read(arena, final, &program, ret_problem) || !has_mesh(walk))
         return false;
     if (!plan->n_logical || plan->n_notes != plan->n_entries)

@@ -30,6 +30,7 @@ bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, Dt
 typedef struct DtCertSpan {
     uint32_t first, end, count;
 } DtCertSpan;
-bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes, DtText *ret_problem);
+bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes,
+                       DtText *ret_problem);
 
 #endif

@@ -25,8 +25,9 @@ bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, ui
     uint64_t all = n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
     bool some = stages != 0 && stages != all;
     return (group->mask == mask && group->stages == (some ? stages : 0)) ||
-           dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %llx, not %x, %llx", inst->ref, group->mask,
-                            (unsigned long long)group->stages, mask, (unsigned long long)stages);
+           dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %llx, not %x, %llx",
+                            inst->ref, group->mask, (unsigned long long)group->stages, mask,
+                            (unsigned long long)stages);
 }
 
 static int by_place(const void *a, const void *b)
@@ -61,7 +62,8 @@ static int64_t stride_of(const PlanPlace *place, const char *axis)
 }
 
 /* Where splits of `longer` that `shorter` lacks move a block. */
-static void add_moves(const PlanWalk *walk, const CertAxis *longer, uint32_t n_shorter, int64_t stride, int64_t *coords)
+static void add_moves(const PlanWalk *walk, const CertAxis *longer, uint32_t n_shorter,
+                      int64_t stride, int64_t *coords)
 {
     int64_t step = longer->extent;
     for (uint32_t s = 0; s < longer->n; s++) {
@@ -71,7 +73,8 @@ static void add_moves(const PlanWalk *walk, const CertAxis *longer, uint32_t n_s
     }
 }
 
-static bool wanted_blocks(PlanWalk *walk, const CertOp *op, const PlanPlace *to, const PlanPlace *from, Blocks *ret_blocks)
+static bool wanted_blocks(PlanWalk *walk, const CertOp *op, const PlanPlace *to,
+                          const PlanPlace *from, Blocks *ret_blocks)
 {
     const CertType *x = dt_certplan_type(walk->frame, op->in[0]), *y = op->types[0];
     *ret_blocks = (Blocks){.n = 0};
@@ -80,7 +83,8 @@ static bool wanted_blocks(PlanWalk *walk, const CertOp *op, const PlanPlace *to,
         bool zigzag = b && ((a->n && a->zigzag) || (b->n && b->zigzag));
         if (!b || x->rank != y->rank || (zigzag && a->n != b->n))
             return false;
-        int64_t mine = dt_certplan_local(walk, x, i), theirs = dt_certplan_local(walk, y, (uint32_t)(b - y->axes));
+        int64_t mine = dt_certplan_local(walk, x, i),
+                theirs = dt_certplan_local(walk, y, (uint32_t)(b - y->axes));
         int64_t there = stride_of(to, a->name), here = stride_of(from, a->name);
         ret_blocks->at[ret_blocks->n++] = (Block){mine < theirs ? mine : theirs, there, here};
         add_moves(walk, a, b->n, there, ret_blocks->to);
@@ -95,7 +99,8 @@ static bool recorded_blocks(PlanWalk *walk, const DtPlanInst *inst, Blocks *ret_
     const DtPlan *plan = walk->plan;
     *ret_blocks = (Blocks){.n = 1, .at = {{inst->count, 1, 1}}};
     if (inst->blocks == 0) { /* one after the other in the order of members */
-        int64_t *moves = inst->kind == DT_INST_ALL_GATHER ? ret_blocks->to : ret_blocks->from, step = inst->count;
+        int64_t *moves = inst->kind == DT_INST_ALL_GATHER ? ret_blocks->to : ret_blocks->from,
+                step = inst->count;
         if (inst->kind == DT_INST_ALL_TO_ALL)
             return false;
         for (uint32_t m = plan->n_mesh; m-- > 0;)
@@ -120,20 +125,24 @@ static bool recorded_blocks(PlanWalk *walk, const DtPlanInst *inst, Blocks *ret_
     return record->group == inst->ref && count == inst->count;
 }
 
-static bool exchanges(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to, const PlanPlace *from)
+static bool exchanges(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
+                      const PlanPlace *from)
 {
     Blocks want, have;
     bool good = wanted_blocks(walk, op, to, from, &want) && recorded_blocks(walk, inst, &have);
     if (good && inst->blocks == 0)
         normal(&have);
     good = good && want.n == have.n && memcmp(want.at, have.at, want.n * sizeof want.at[0]) == 0;
-    for (uint32_t m = 0; good && m < walk->plan->n_mesh; m++) /* along an axis of size 1 nothing moves */
-        good = walk->plan->mesh[m].size == 1 || (want.to[m] == have.to[m] && want.from[m] == have.from[m]);
+    for (uint32_t m = 0; good && m < walk->plan->n_mesh;
+         m++) /* along an axis of size 1 nothing moves */
+        good = walk->plan->mesh[m].size == 1 ||
+               (want.to[m] == have.to[m] && want.from[m] == have.from[m]);
     return good || dt_certplan_fail(walk, "`%s` exchanges other blocks", op->kind);
 }
 
 /* Both lie alike, without gaps. */
-static bool moves_all(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to, const PlanPlace *from)
+static bool moves_all(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
+                      const PlanPlace *from)
 {
     int64_t elements = 1;
     bool good = to->rank == from->rank && to->dtype == from->dtype;
@@ -143,18 +152,27 @@ static bool moves_all(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
                (to->extent[d] == 1 || to->stride[d] == from->stride[d]);
     }
     return (good && elements == inst->count && elements * to->size == to->bytes) ||
-           dt_certplan_fail(walk, "`%s` of %lld elements is not of the whole value", op->kind, (long long)inst->count);
+           dt_certplan_fail(walk, "`%s` of %lld elements is not of the whole value", op->kind,
+                            (long long)inst->count);
 }
 
-bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to, const PlanPlace *from)
+bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
+                      const PlanPlace *from)
 {
-    static const struct { const char *kind; DtPlanInstKind inst; bool blocks, reduces; } rows[] = {
-        {"all_reduce", DT_INST_ALL_REDUCE, false, true},  {"all_gather", DT_INST_ALL_GATHER, true, false},
-        {"reduce_scatter", DT_INST_REDUCE_SCATTER, true, true}, {"all_to_all", DT_INST_ALL_TO_ALL, true, false},
-        {"shift", DT_INST_SHIFT, false, false}, {"shift", DT_INST_SHIFT_BACK, false, false}};
+    static const struct {
+        const char *kind;
+        DtPlanInstKind inst;
+        bool blocks, reduces;
+    } rows[] = {{"all_reduce", DT_INST_ALL_REDUCE, false, true},
+                {"all_gather", DT_INST_ALL_GATHER, true, false},
+                {"reduce_scatter", DT_INST_REDUCE_SCATTER, true, true},
+                {"all_to_all", DT_INST_ALL_TO_ALL, true, false},
+                {"shift", DT_INST_SHIFT, false, false},
+                {"shift", DT_INST_SHIFT_BACK, false, false}};
     size_t row = 0;
     bool back = strstr(op->attributes, "reverse") != NULL;
-    while (row < DT_COUNT(rows) && (rows[row].inst != (DtPlanInstKind)inst->kind || strcmp(rows[row].kind, op->kind) != 0))
+    while (row < DT_COUNT(rows) &&
+           (rows[row].inst != (DtPlanInstKind)inst->kind || strcmp(rows[row].kind, op->kind) != 0))
         row++;
     if (row == DT_COUNT(rows) || back != (inst->kind == DT_INST_SHIFT_BACK))
         return dt_certplan_fail(walk, "`%s` is not `%s`", dt_kinds_inst(inst->kind), op->kind);
@@ -163,8 +181,10 @@ bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
     const char *reduce = rows[row].reduces && x->partial && x->pending ? x->pending : "sum";
     if (strcmp(dt_kinds_name(inst->dtype), to->dtype) != 0 || to->dtype != from->dtype ||
         strcmp(reduces[inst->reduce], reduce) != 0)
-        return dt_certplan_fail(walk, "`%s` of %s by %s", op->kind, dt_kinds_name(inst->dtype), reduces[inst->reduce]);
+        return dt_certplan_fail(walk, "`%s` of %s by %s", op->kind, dt_kinds_name(inst->dtype),
+                                reduces[inst->reduce]);
     if (!dt_certplan_group(walk, inst, (uint32_t)op->mesh >> walk->first_device, op->stages))
         return false;
-    return rows[row].blocks ? exchanges(walk, op, inst, to, from) : moves_all(walk, op, inst, to, from);
+    return rows[row].blocks ? exchanges(walk, op, inst, to, from)
+                            : moves_all(walk, op, inst, to, from);
 }

@@ -15,13 +15,15 @@ enum { MOST = 256 }; /* ops and arguments of an instruction */
 PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place)
 {
     PlanRegion *region = DT_NEW(walk->arena, PlanRegion);
-    *region = (PlanRegion){.kind = kind, .place = *place, .alive = true, .depth = walk->depth, .id = -1};
+    *region =
+        (PlanRegion){.kind = kind, .place = *place, .alive = true, .depth = walk->depth, .id = -1};
     if (place->arena < DT_COUNT(walk->memory))
         DT_PUSH(walk->arena, walk->memory[place->arena], region);
     return region;
 }
 
-PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added)
+PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
+                               const PlanPlace *place, bool added)
 {
     PlanRegion *region = dt_certplan_hold(walk, added ? PLAN_ADDED : PLAN_VALUE, place);
     region->next = frame->regions[value];
@@ -54,9 +56,11 @@ void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
     PlanRegion **at = walk->memory[written->arena].at;
     for (uint32_t i = 0; i < n_old; i++) {
         PlanRegion *region = at[i];
-        if (region->alive && !(ahead && (region->kind == PLAN_ZERO || region->kind == PLAN_ADDED)) &&
+        if (region->alive &&
+            !(ahead && (region->kind == PLAN_ZERO || region->kind == PLAN_ADDED)) &&
             dt_certplan_meets(walk, &region->place, written)) {
-            region->alive = region->kind == PLAN_ZERO && dt_certplan_contains(walk, &region->place, written);
+            region->alive =
+                region->kind == PLAN_ZERO && dt_certplan_contains(walk, &region->place, written);
             if (region->alive)
                 add_hole(walk, region, written);
         }
@@ -66,7 +70,8 @@ void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
     walk->memory[written->arena].n = n;
 }
 
-static bool holds_zeros(const PlanWalk *walk, const PlanRegion *region, const PlanPlace *place, uint32_t depth)
+static bool holds_zeros(const PlanWalk *walk, const PlanRegion *region, const PlanPlace *place,
+                        uint32_t depth)
 {
     return region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
            dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place);
@@ -81,7 +86,8 @@ bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t 
 }
 
 /* Whether iterations of the loops between two depths have memory of their own there. */
-static bool has_iterations(const PlanWalk *walk, const PlanPlace *place, uint32_t outer, uint32_t inner)
+static bool has_iterations(const PlanWalk *walk, const PlanPlace *place, uint32_t outer,
+                           uint32_t inner)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++) {
         int64_t step = r < DT_PLAN_ARG_REGS ? place->reg[r] : 0;
@@ -96,7 +102,8 @@ bool dt_certplan_is_fresh(const PlanWalk *walk, const PlanPlace *place, uint32_t
 {
     for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
         const PlanRegion *region = walk->memory[place->arena].at[i];
-        if (holds_zeros(walk, region, place, depth) && has_iterations(walk, place, region->depth, depth))
+        if (holds_zeros(walk, region, place, depth) &&
+            has_iterations(walk, place, region->depth, depth))
             return true;
     }
     return false;
@@ -124,9 +131,9 @@ typedef struct Doing {
     const DtPlanInst *inst;
     const CertOp *ops[MOST];
     uint32_t n_ops;
-    uint32_t read[MOST];         /* values */
+    uint32_t read[MOST]; /* values */
     const DtPlanArg *from[MOST];
-    PlanPlace first, second;     /* of the first two read values */
+    PlanPlace first, second; /* of the first two read values */
     uint32_t n_read;
     Write *writes;
     uint32_t n_writes;
@@ -163,8 +170,9 @@ static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlac
         }
     }
     const CertOp *op = walk->frame->maker[value];
-    return dt_certplan_fail(walk, "an argument does not hold value %u (%s) of function %s%s", value, op ? op->kind : "input",
-                            walk->frame->func->name, n ? ": it lies elsewhere" : ", which is not there");
+    return dt_certplan_fail(walk, "an argument does not hold value %u (%s) of function %s%s", value,
+                            op ? op->kind : "input", walk->frame->func->name,
+                            n ? ": it lies elsewhere" : ", which is not there");
 }
 
 static bool read_ops(PlanWalk *walk, Doing *doing)
@@ -180,8 +188,10 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
                                       : walk->frame->done[op->first_out];
         if (again)
             return dt_certplan_fail(walk, "`%s` is done twice", op->kind);
-        if (walk->tiles.open && !dt_certplan_is_output(walk, op->first_out) && !dt_certplan_is_of_block(walk, op))
-            return dt_certplan_fail(walk, "`%s` of a block of attention is not the block of it", op->kind);
+        if (walk->tiles.open && !dt_certplan_is_output(walk, op->first_out) &&
+            !dt_certplan_is_of_block(walk, op))
+            return dt_certplan_fail(walk, "`%s` of a block of attention is not the block of it",
+                                    op->kind);
         walk->frame->done[op->first_out] = true;
         if (walk->tiles.open)
             for (uint32_t k = 0; k < op->n_out; k++)
@@ -226,13 +236,14 @@ static bool read_layout(PlanWalk *walk, Write *write, const DtPlanArg *arg)
         return dt_certplan_output(walk, write->value, arg, write->flags, place);
     dt_certplan_arg(walk, arg, place);
     int64_t bytes = place->bytes;
-    place->dtype = shape.dtype, place->size = shape.size, place->rank = shape.rank, place->bytes = shape.bytes;
+    place->dtype = shape.dtype, place->size = shape.size, place->rank = shape.rank,
+    place->bytes = shape.bytes;
     memcpy(place->axis, shape.axis, sizeof shape.axis);
     memcpy(place->extent, shape.extent, sizeof shape.extent);
     memcpy(place->stride, shape.stride, sizeof shape.stride);
     if (place->bytes != bytes)
-        return dt_certplan_fail(walk, "value %u has %lld bytes where %lld are written", write->value,
-                                (long long)place->bytes, (long long)bytes);
+        return dt_certplan_fail(walk, "value %u has %lld bytes where %lld are written",
+                                write->value, (long long)place->bytes, (long long)bytes);
     return true;
 }
 
@@ -304,9 +315,10 @@ static bool has_operands(PlanWalk *walk, const Doing *doing)
     for (uint32_t i = 0; i < doing->n_ops; i++)
         for (uint32_t k = 0; k < doing->ops[i]->n_in; k++) {
             uint32_t value = doing->ops[i]->in[k];
-            if (!op_of(doing, frame->maker[value]) && !is_read(doing, value) && !dt_certplan_is_inline(frame, value) &&
-                !(frame->kind == PLAN_BODY && value == 0))
-                return dt_certplan_fail(walk, "operand %u of `%s` is not read", k, doing->ops[i]->kind);
+            if (!op_of(doing, frame->maker[value]) && !is_read(doing, value) &&
+                !dt_certplan_is_inline(frame, value) && !(frame->kind == PLAN_BODY && value == 0))
+                return dt_certplan_fail(walk, "operand %u of `%s` is not read", k,
+                                        doing->ops[i]->kind);
         }
     return true;
 }
@@ -334,7 +346,8 @@ static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
 }
 
 /* Whether what lies there is the value that the write may take the memory of. */
-static bool overwrites(const PlanWalk *walk, const Doing *doing, const Write *write, const PlanPlace *from)
+static bool overwrites(const PlanWalk *walk, const Doing *doing, const Write *write,
+                       const PlanPlace *from)
 {
     PlanPlace place;
     for (uint32_t r = 0; write->flags & DT_NOTE_IN_PLACE && r < doing->n_read; r++) {
@@ -355,11 +368,13 @@ static bool keeps_apart(PlanWalk *walk, const Doing *doing)
             dt_certplan_arg(walk, doing->from[r], &from);
             if (dt_certplan_meets(walk, &write->place, &from) &&
                 !(dt_certplan_same(&write->place, &from) && overwrites(walk, doing, write, &from)))
-                return dt_certplan_fail(walk, "result %u overlaps operand %u", write->value, doing->read[r]);
+                return dt_certplan_fail(walk, "result %u overlaps operand %u", write->value,
+                                        doing->read[r]);
         }
         for (uint32_t o = 0; o < w; o++)
             if (dt_certplan_meets(walk, &write->place, &doing->writes[o].place))
-                return dt_certplan_fail(walk, "results %u and %u overlap", write->value, doing->writes[o].value);
+                return dt_certplan_fail(walk, "results %u and %u overlap", write->value,
+                                        doing->writes[o].value);
     }
     return true;
 }
@@ -378,10 +393,12 @@ static bool apply(PlanWalk *walk, const Doing *doing)
         if ((adds && !dt_certplan_is_zero(walk, &write->place, walk->depth)) ||
             (zeroed && !dt_certplan_is_fresh(walk, &write->place, walk->depth)) ||
             ((adds || zeroed) && dt_certplan_is_added(walk, &write->place, walk->depth)))
-            return dt_certplan_fail(walk, "value %u is added to memory that is not zero", write->value);
+            return dt_certplan_fail(walk, "value %u is added to memory that is not zero",
+                                    write->value);
         if (!adds)
             dt_certplan_spoil(walk, &write->place, false);
-        PlanRegion *region = dt_certplan_define(walk, walk->frame, write->value, &write->place, adds);
+        PlanRegion *region =
+            dt_certplan_define(walk, walk->frame, write->value, &write->place, adds);
         if (walk->carries) {
             DT_PUSH(walk->arena, walk->carried, region);
             walk->carries = false;
@@ -398,8 +415,10 @@ static bool is_kernel(PlanWalk *walk, const Doing *doing)
     char text[160] = "";
     size_t len = 0;
     for (uint32_t i = 0; i < doing->n_ops && len < 60; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i ? "+" : "", doing->ops[i]->kind);
-    bool casts = doing->n_read == 1 && doing->n_writes == 1 && doing->first.dtype != doing->writes[0].place.dtype;
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i ? "+" : "",
+                                doing->ops[i]->kind);
+    bool casts = doing->n_read == 1 && doing->n_writes == 1 &&
+                 doing->first.dtype != doing->writes[0].place.dtype;
     bool good = strcmp(name, doing->n_ops ? text : casts ? "cast" : "expand") == 0;
     return good || dt_certplan_fail(walk, "kernel `%s` is not `%s`", name, text);
 }
@@ -429,7 +448,8 @@ static uint32_t normal(Index *at, uint32_t n)
         for (uint32_t k = 0; run && k < 3; k++)
             run = last->step[k] == at[i].step[k] * at[i].extent;
         if (run)
-            *last = (Index){last->extent * at[i].extent, {at[i].step[0], at[i].step[1], at[i].step[2]}};
+            *last =
+                (Index){last->extent * at[i].extent, {at[i].step[0], at[i].step[1], at[i].step[2]}};
         else if (at[i].extent > 1)
             at[used++] = at[i];
     }
@@ -489,12 +509,14 @@ static bool is_gemm(PlanWalk *walk, const Doing *doing)
 {
     const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
     Index have[3 * CERT_RANK], want[3 * CERT_RANK];
-    if (doing->n_ops != 1 || strcmp(doing->ops[0]->kind, "dot") != 0 || doing->n_read != 2 || doing->n_writes != 1)
+    if (doing->n_ops != 1 || strcmp(doing->ops[0]->kind, "dot") != 0 || doing->n_read != 2 ||
+        doing->n_writes != 1)
         return dt_certplan_fail(walk, "a matrix product is none of two values");
     uint32_t n = described(g, have), n_want = product(doing, want);
     bool same = n == n_want;
     for (uint32_t i = 0; same && i < n; i++)
-        same = have[i].extent == want[i].extent && memcmp(have[i].step, want[i].step, sizeof have[i].step) == 0;
+        same = have[i].extent == want[i].extent &&
+               memcmp(have[i].step, want[i].step, sizeof have[i].step) == 0;
     const CertOp *dot = doing->ops[0];
     bool order = (doing->read[0] == dot->in[0] && doing->read[1] == dot->in[1]) ||
                  (doing->read[0] == dot->in[1] && doing->read[1] == dot->in[0]);
@@ -504,13 +526,16 @@ static bool is_gemm(PlanWalk *walk, const Doing *doing)
                   strcmp(dt_kinds_name(g->dtype_c), doing->writes[0].place.dtype) == 0;
     return (same && order && dtypes && g->accumulate == adds) ||
            dt_certplan_fail(walk, "GEMM %u is not the contraction%s", doing->inst->ref,
-                            !same ? ": other extents or strides" : !dtypes ? ": other dtypes" : "");
+                            !same     ? ": other extents or strides"
+                            : !dtypes ? ": other dtypes"
+                                      : "");
 }
 
 static bool is_copy(PlanWalk *walk, const Doing *doing)
 {
     PlanPlace from = doing->first;
-    if (doing->n_ops || doing->n_read != 1 || doing->n_writes != 1 || doing->read[0] != doing->writes[0].value)
+    if (doing->n_ops || doing->n_read != 1 || doing->n_writes != 1 ||
+        doing->read[0] != doing->writes[0].value)
         return dt_certplan_fail(walk, "a copy is of no value");
     const PlanPlace *to = &doing->writes[0].place;
     int64_t elements = 1;
@@ -519,22 +544,27 @@ static bool is_copy(PlanWalk *walk, const Doing *doing)
     memcpy(from.coord, to->coord, sizeof to->coord);
     for (uint32_t d = 0; d < to->rank; d++)
         elements *= to->extent[d];
-    return (dt_certplan_alike(&from, to) && elements * to->size == to->bytes && doing->inst->count == to->bytes &&
+    return (dt_certplan_alike(&from, to) && elements * to->size == to->bytes &&
+            doing->inst->count == to->bytes &&
             !(doing->writes[0].flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED))) ||
-           dt_certplan_fail(walk, "a copy of %lld bytes is not the value as it lies", (long long)doing->inst->count);
+           dt_certplan_fail(walk, "a copy of %lld bytes is not the value as it lies",
+                            (long long)doing->inst->count);
 }
 
 static bool is_exchange(PlanWalk *walk, const Doing *doing)
 {
-    if (doing->n_ops != 1 || doing->n_read != 1 || doing->n_writes != 1 || doing->read[0] != doing->ops[0]->in[0])
+    if (doing->n_ops != 1 || doing->n_read != 1 || doing->n_writes != 1 ||
+        doing->read[0] != doing->ops[0]->in[0])
         return dt_certplan_fail(walk, "a collective is not of one value");
-    return dt_certplan_comm(walk, doing->ops[0], doing->inst, &doing->writes[0].place, &doing->first);
+    return dt_certplan_comm(walk, doing->ops[0], doing->inst, &doing->writes[0].place,
+                            &doing->first);
 }
 
 /* Which of the kernels of its name it is, only the note knows: those differ in extents and strides. */
 static bool is_noted_kernel(PlanWalk *walk, const Doing *doing)
 {
-    return dt_certplan_word(walk) == doing->inst->ref || dt_certplan_fail(walk, "kernel %u is another one", doing->inst->ref);
+    return dt_certplan_word(walk) == doing->inst->ref ||
+           dt_certplan_fail(walk, "kernel %u is another one", doing->inst->ref);
 }
 
 static bool do_inst(PlanWalk *walk, const DtPlanInst *inst)
@@ -559,7 +589,8 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
     PlanPlace place;
     dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &place);
     if (place.bytes != inst->count)
-        return dt_certplan_fail(walk, "%lld bytes of %lld are zeroed", (long long)inst->count, (long long)place.bytes);
+        return dt_certplan_fail(walk, "%lld bytes of %lld are zeroed", (long long)inst->count,
+                                (long long)place.bytes);
     dt_certplan_spoil(walk, &place, false);
     dt_certplan_hold(walk, PLAN_ZERO, &place);
     return dt_certplan_may_write(walk, &place);
@@ -616,7 +647,8 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     bool good = noted(walk, inst, kind);
     if (walk->spans) {
         DtCertSpan *span = &walk->spans[inst - walk->plan->insts];
-        *span = (DtCertSpan){(uint32_t)(begin - notes), (uint32_t)(walk->note - notes), span->count + 1};
+        *span = (DtCertSpan){(uint32_t)(begin - notes), (uint32_t)(walk->note - notes),
+                             span->count + 1};
     }
     return good;
 }
@@ -631,8 +663,8 @@ static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
         uint64_t n_split = dt_certplan_word(walk);
         for (uint64_t s = 0; s < n_split && !walk->problem->len; s++) {
             uint64_t m = dt_certplan_word(walk);
-            if (m >= walk->program->n_mesh || extent < 1 || extent > PLAN_BYTES || block > PLAN_BYTES / extent ||
-                block < -PLAN_BYTES / extent) {
+            if (m >= walk->program->n_mesh || extent < 1 || extent > PLAN_BYTES ||
+                block > PLAN_BYTES / extent || block < -PLAN_BYTES / extent) {
                 dt_certplan_fail(walk, "an integer counts along no axis");
                 break;
             }
@@ -653,8 +685,10 @@ bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
     switch (kind) {
     case DT_NOTE_BASES: add_bases(walk, want.reg, want.coord); break;
     case DT_NOTE_STEP: break;
-    case DT_NOTE_ITERATION: case DT_NOTE_INDEX:
-        for (const PlanFrame *frame = walk->frame; frame && frame->kind != PLAN_ENTRY; frame = frame->outer) {
+    case DT_NOTE_ITERATION:
+    case DT_NOTE_INDEX:
+        for (const PlanFrame *frame = walk->frame; frame && frame->kind != PLAN_ENTRY;
+             frame = frame->outer) {
             if (frame->kind != PLAN_BODY)
                 continue;
             want.reg[frame->reg] = step;
@@ -668,7 +702,9 @@ bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
     default: return dt_certplan_fail(walk, "an integer has no note");
     }
     if (entry->to > entry->stage && grows != stage_step(walk, arg))
-        return dt_certplan_fail(walk, "an integer does not grow with the stage as the loop's first iteration does");
-    return ((kind == DT_NOTE_STEP) == (arg->kind == DT_ARG_STEP) && dt_certplan_same(&have, &want)) ||
+        return dt_certplan_fail(
+            walk, "an integer does not grow with the stage as the loop's first iteration does");
+    return ((kind == DT_NOTE_STEP) == (arg->kind == DT_ARG_STEP) &&
+            dt_certplan_same(&have, &want)) ||
            dt_certplan_fail(walk, "an integer is not what the kernel counts from");
 }

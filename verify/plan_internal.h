@@ -13,8 +13,8 @@
 #include "verify/internal.h"
 #include "verify/plan.h"
 
-enum { PLAN_FINDS = 8 };                    /* places of one value that are looked at */
-#define PLAN_BYTES (INT64_C(1) << 48)       /* more than any memory has */
+enum { PLAN_FINDS = 8 };              /* places of one value that are looked at */
+#define PLAN_BYTES (INT64_C(1) << 48) /* more than any memory has */
 
 /* Memory of a rank: an address that is affine in registers and device coordinates, and how a tensor lies there. */
 typedef struct PlanPlace {
@@ -24,10 +24,16 @@ typedef struct PlanPlace {
     const char *dtype;
     uint32_t rank;
     const char *axis[CERT_RANK];
-    int64_t extent[CERT_RANK], stride[CERT_RANK];          /* local; elements */
+    int64_t extent[CERT_RANK], stride[CERT_RANK]; /* local; elements */
 } PlanPlace;
 
-typedef enum PlanRegionKind { PLAN_VALUE, PLAN_ADDED, PLAN_ZERO, PLAN_STORE, PLAN_INPUT } PlanRegionKind;
+typedef enum PlanRegionKind {
+    PLAN_VALUE,
+    PLAN_ADDED,
+    PLAN_ZERO,
+    PLAN_STORE,
+    PLAN_INPUT
+} PlanRegionKind;
 
 /* What is not zero any more in memory that was zeroed. */
 typedef struct PlanHole {
@@ -40,11 +46,11 @@ typedef struct PlanRegion {
     PlanRegionKind kind;
     PlanPlace place;
     bool alive;
-    uint32_t depth;     /* loops that were open when it was written */
-    uint32_t summed;    /* device axes over which SUM completed it */
-    int64_t id;         /* STORE: number in the text */
-    const char *name;   /* INPUT */
-    PlanHole *holes;    /* ZERO */
+    uint32_t depth;          /* loops that were open when it was written */
+    uint32_t summed;         /* device axes over which SUM completed it */
+    int64_t id;              /* STORE: number in the text */
+    const char *name;        /* INPUT */
+    PlanHole *holes;         /* ZERO */
     struct PlanRegion *next; /* of the same value */
 } PlanRegion;
 
@@ -55,15 +61,15 @@ typedef struct PlanFrame {
     PlanFrameKind kind;
     struct PlanFrame *outer;
     const CertFunc *func;
-    const CertOp *op;            /* CALL, BODY: in outer */
-    const CertEntry *entry;      /* ENTRY */
-    const CertOp **maker;        /* by value; NULL: an input */
-    PlanRegion **regions;        /* by value */
-    bool *done;                  /* by value: the op was done */
-    PlanRegion **carried;        /* BODY, by number: first value, then where it lies */
-    PlanPlace *slots;            /* ENTRY, by result: the place that the note gives, if */
+    const CertOp *op;       /* CALL, BODY: in outer */
+    const CertEntry *entry; /* ENTRY */
+    const CertOp **maker;   /* by value; NULL: an input */
+    PlanRegion **regions;   /* by value */
+    bool *done;             /* by value: the op was done */
+    PlanRegion **carried;   /* BODY, by number: first value, then where it lies */
+    PlanPlace *slots;       /* ENTRY, by result: the place that the note gives, if */
     bool *has_slot, finished;
-    uint32_t reg;                /* BODY: its register */
+    uint32_t reg; /* BODY: its register */
     uint32_t depth;
 } PlanFrame;
 
@@ -81,7 +87,7 @@ struct PlanNamed {
     struct PlanNamed *next;
 };
 
-typedef struct PlanTiles {       /* attention in blocks */
+typedef struct PlanTiles { /* attention in blocks */
     bool open;
     uint32_t n_loops, n_open, regs[4], n_outputs;
     const char *loops[4], *queries, *keys;
@@ -91,8 +97,8 @@ typedef struct PlanTiles {       /* attention in blocks */
     PlanPlace place[8];
     uint32_t flags[8];
     bool placed[8];
-    uint32_t wrote[8];           /* the last block that did */
-    uint32_t *mark, block;       /* by value: 1 + the last block that made it */
+    uint32_t wrote[8];     /* the last block that did */
+    uint32_t *mark, block; /* by value: 1 + the last block that made it */
 } PlanTiles;
 
 typedef struct PlanWalk PlanWalk;
@@ -101,10 +107,10 @@ struct PlanWalk {
     const DtPlan *plan;
     const CertProgram *program;
     DtText *problem;
-    uint32_t first_device;       /* mesh axes of the text before this are time */
+    uint32_t first_device; /* mesh axes of the text before this are time */
     uint32_t stage;
     const DtPlanEntry *at_entry;
-    const uint8_t *note, *end;   /* what is left of the notes */
+    const uint8_t *note, *end; /* what is left of the notes */
     DT_VEC(PlanRegion *) memory[DT_ARENA_KINDS + DT_PLAN_N_SLOTS];
     PlanFrame *frame;
     DT_VEC(PlanFrame *) entries; /* ENTRY frames of this plan entry */
@@ -113,60 +119,75 @@ struct PlanWalk {
     uint32_t open[DT_PLAN_REGS]; /* the depth inside of its loop; 0: it is closed */
     const CertOp *carry_op;      /* the loop whose carried values get their first ones */
     DT_VEC(PlanRegion *) carried;
-    bool carries;                /* the next instruction makes one */
+    bool carries; /* the next instruction makes one */
     PlanTiles tiles;
     const DtPlanInst *inst;
-    PlanPlace *stores;           /* by number in the text; bytes 0: none on this stage */
-    PlanPlace *shadows;          /* by number: next values of states, once known */
-    bool *taken, *is_result;     /* by number, in this plan entry: it took its next value; it is a result */
-    PlanRegion *regions, **kept; /* stores of the stage as an entry finds them: by number; by address */
+    PlanPlace *stores;  /* by number in the text; bytes 0: none on this stage */
+    PlanPlace *shadows; /* by number: next values of states, once known */
+    bool *taken,
+        *is_result; /* by number, in this plan entry: it took its next value; it is a result */
+    PlanRegion *regions,
+        **kept; /* stores of the stage as an entry finds them: by number; by address */
     uint32_t n_kept;
-    DtCertSpan *spans;           /* by instruction; may be NULL */
-    uint32_t *seen;              /* by entry of the program: how often it is in the plan */
-    uint32_t *walked;            /* by first item: 1 + the last entry that begins there */
-    bool moves, *moving;         /* an address depends on the stage: in this plan entry; by entry */
-    uint32_t alike_from;         /* from this stage on, stores of a class lie alike */
-    struct PlanNamed *named;     /* results that later entries read */
+    DtCertSpan *spans;       /* by instruction; may be NULL */
+    uint32_t *seen;          /* by entry of the program: how often it is in the plan */
+    uint32_t *walked;        /* by first item: 1 + the last entry that begins there */
+    bool moves, *moving;     /* an address depends on the stage: in this plan entry; by entry */
+    uint32_t alike_from;     /* from this stage on, stores of a class lie alike */
+    struct PlanNamed *named; /* results that later entries read */
     struct PlanPipe *pipe;
 };
 
 /* plan_walk.c */
-bool dt_certplan_fail(PlanWalk *walk, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 uint64_t dt_certplan_word(PlanWalk *walk);
 int64_t dt_certplan_signed(PlanWalk *walk);
 DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only);
-PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *func, const CertOp *op);
+PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *func,
+                            const CertOp *op);
 uint32_t dt_certplan_end(const DtPlan *plan, uint32_t loop); /* its END item */
 bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote *notes);
 const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value);
-const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value); /* of the present frame; NULL after a message */
-bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value); /* made of constants and positions only */
+const CertOp *dt_certplan_op(PlanWalk *walk,
+                             uint64_t value); /* of the present frame; NULL after a message */
+bool dt_certplan_is_inline(const PlanFrame *frame,
+                           uint32_t value); /* made of constants and positions only */
 
 /* plan_place.c */
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis);
 int64_t dt_certplan_size(const char *dtype);
-void dt_certplan_dense(const PlanWalk *walk, const CertType *type, PlanPlace *place); /* fills what is not address */
-void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place); /* address and length */
-bool dt_certplan_spans(PlanPlace *place); /* sets bytes; false: elements coincide */
+void dt_certplan_dense(const PlanWalk *walk, const CertType *type,
+                       PlanPlace *place); /* fills what is not address */
+void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg,
+                     PlanPlace *ret_place); /* address and length */
+bool dt_certplan_spans(PlanPlace *place);   /* sets bytes; false: elements coincide */
 bool dt_certplan_same(const PlanPlace *a, const PlanPlace *b);  /* address and length */
 bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b); /* also how the tensor lies */
-bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a, const PlanPlace *b);    /* may overlap */
+bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
+                       const PlanPlace *b); /* may overlap */
 bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);
 /* Where the value lies now; at most PLAN_FINDS places. */
-uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFound *ret_found);
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                          PlanFound *ret_found);
 
 /* plan_inst.c */
 PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place);
-PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added);
-void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead); /* what may lie there is gone */
-bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place); /* what a note says */
+PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
+                               const PlanPlace *place, bool added);
+void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written,
+                       bool ahead); /* what may lie there is gone */
+bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
+                        PlanPlace *place); /* what a note says */
 bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
-bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth);  /* zeros from outside of */
+bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place,
+                         uint32_t depth); /* zeros from outside of */
 /* Zeros that every iteration of loops outside of `depth` finds there. */
 bool dt_certplan_is_fresh(const PlanWalk *walk, const PlanPlace *place, uint32_t depth);
-bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place, uint32_t depth); /* loops deeper than that */
+bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place,
+                          uint32_t depth); /* loops deeper than that */
 
 /* Whether what has these stages (-1: all) is of this one. */
 static inline bool dt_certplan_on(int64_t stage, int64_t to, uint32_t here)
@@ -179,8 +200,8 @@ bool dt_certplan_stores(PlanWalk *walk);
 
 /* plan.c */
 bool dt_certplan_has_slots(const CertStore *store);
-bool dt_certplan_begin(PlanWalk *walk);                                /* ENTRY */
-bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame);              /* its results are where they belong */
+bool dt_certplan_begin(PlanWalk *walk);                    /* ENTRY */
+bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame); /* its results are where they belong */
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place);
 bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst);
@@ -189,32 +210,38 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
 /* plan_pipe.c */
 bool dt_certplan_enter(PlanWalk *walk, uint32_t entry); /* before and after an entry is walked */
 bool dt_certplan_leave(PlanWalk *walk, uint32_t entry);
-bool dt_certplan_uses(PlanWalk *walk, int store, bool written);                    /* the piece reads or writes its slot */
-void dt_certplan_needs(PlanWalk *walk, const char *name, const PlanPlace *place);  /* ... reads that of its prologue */
-void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type,
-                      bool adds); /* to a result; false: sets it */
+bool dt_certplan_uses(PlanWalk *walk, int store,
+                      bool written); /* the piece reads or writes its slot */
+void dt_certplan_needs(PlanWalk *walk, const char *name,
+                       const PlanPlace *place); /* ... reads that of its prologue */
+void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store,
+                      const CertType *type, bool adds); /* to a result; false: sets it */
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place);
 bool dt_certplan_has_called(const PlanWalk *walk);
-bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place, uint32_t *ret_sum,
-                       const CertType **ret_type);                                 /* SUM of what pieces added */
-bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item);               /* CALL of a schedule */
+bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
+                       uint32_t *ret_sum, const CertType **ret_type); /* SUM of what pieces added */
+bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item);  /* CALL of a schedule */
 bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst);
-bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const CertEntry *of); /* what does the same */
-bool dt_certplan_queues(PlanWalk *walk);                                           /* all stages together */
+bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before,
+                        const CertEntry *of); /* what does the same */
+bool dt_certplan_queues(PlanWalk *walk);      /* all stages together */
 
 /* plan_comm.c: whether the instruction does the op between these places. */
-bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to, const PlanPlace *from);
+bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
+                      const PlanPlace *from);
 bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages);
 
 /* plan_tile.c */
 bool dt_certplan_tiles(PlanWalk *walk);
 bool dt_certplan_block(PlanWalk *walk);
 void dt_certplan_cut(const PlanWalk *walk, PlanPlace *place); /* the block of a value */
-void dt_certplan_pack_block(const PlanWalk *walk, PlanPlace *place); /* of its type, without gaps: not the address */
+void dt_certplan_pack_block(const PlanWalk *walk,
+                            PlanPlace *place); /* of its type, without gaps: not the address */
 bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value);
 bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op);
-bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags, PlanPlace *ret_place);
-bool dt_certplan_untile(PlanWalk *walk);                       /* at the end of the outermost loop */
+bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags,
+                        PlanPlace *ret_place);
+bool dt_certplan_untile(PlanWalk *walk); /* at the end of the outermost loop */
 
 #endif

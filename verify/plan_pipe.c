@@ -35,7 +35,8 @@ typedef struct Piece {
 } Piece;
 
 typedef struct Action {
-    uint32_t kind : 8, index : 24; /* DT_SCHED_CALL of an entry, or 128 + DtPlanInstKind of a channel */
+    uint32_t kind : 8,
+        index : 24; /* DT_SCHED_CALL of an entry, or 128 + DtPlanInstKind of a channel */
     uint32_t micro;
     uint16_t slot[DT_PLAN_N_SLOTS];
 } Action;
@@ -53,14 +54,14 @@ typedef struct Queue {
 struct PlanPipe {
     DT_VEC(Piece *) pieces;
     Piece *now;
-    DT_VEC(Piece *) called;  /* by the schedule that is walked */
-    DT_VEC(int) slots;       /* stores with slots in it */
-    uint8_t *shared;         /* by metric */
-    int *carries;            /* by channel: the store that receives, -1: not known */
-    int32_t *places;         /* of stores with slots, by stage: the register of the slot, 0: there is one */
-    Piece **by_entry;        /* by plan entry */
-    Queue *queues;           /* by channel */
-    int32_t **held;          /* by store, by slot: the micro-batch that is there */
+    DT_VEC(Piece *) called; /* by the schedule that is walked */
+    DT_VEC(int) slots;      /* stores with slots in it */
+    uint8_t *shared;        /* by metric */
+    int *carries;           /* by channel: the store that receives, -1: not known */
+    int32_t *places; /* of stores with slots, by stage: the register of the slot, 0: there is one */
+    Piece **by_entry; /* by plan entry */
+    Queue *queues;    /* by channel */
+    int32_t **held;   /* by store, by slot: the micro-batch that is there */
     uint32_t n_slots;
 };
 
@@ -68,7 +69,10 @@ static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 static bool pipelined(const PlanWalk *walk) { return walk->plan->meta->pipeline != 0; }
 
-static uint32_t n_micro(const PlanWalk *walk) { return walk->first_device ? (uint32_t)walk->program->size[0] : 1; }
+static uint32_t n_micro(const PlanWalk *walk)
+{
+    return walk->first_device ? (uint32_t)walk->program->size[0] : 1;
+}
 
 /* ---- one entry ---- */
 
@@ -105,18 +109,20 @@ bool dt_certplan_uses(PlanWalk *walk, int store, bool written)
 {
     if (!pipelined(walk))
         return dt_certplan_fail(walk, "a slot without a pipeline");
-    DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){store, written, NULL, walk->stores[store]}));
+    DT_PUSH(walk->arena, walk->pipe->now->uses,
+            ((Uses){store, written, NULL, walk->stores[store]}));
     return true;
 }
 
 void dt_certplan_needs(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     if (pipelined(walk))
-        DT_PUSH(walk->arena, walk->pipe->now->uses, ((Uses){.store = -1, .name = name, .place = *place}));
+        DT_PUSH(walk->arena, walk->pipe->now->uses,
+                ((Uses){.store = -1, .name = name, .place = *place}));
 }
 
-void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store, const CertType *type,
-                      bool adds)
+void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store,
+                      const CertType *type, bool adds)
 {
     DT_PUSH(walk->arena, walk->pipe->now->adds, ((Adds){*place, sum, store, type, adds}));
 }
@@ -147,7 +153,8 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
         if (!dt_certplan_finish(walk, walk->entries.at[f]))
             return false;
     for (uint32_t i = 0; i < piece->adds.n; i++)
-        if (!piece->adds.at[i].adds) { /* what it sets may be summed, as zeros that were added to may */
+        if (!piece->adds.at[i]
+                 .adds) { /* what it sets may be summed, as zeros that were added to may */
             dt_certplan_spoil(walk, &piece->adds.at[i].place, false);
             dt_certplan_hold(walk, PLAN_ZERO, &piece->adds.at[i].place);
         } else if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth))
@@ -155,7 +162,8 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
     for (uint32_t i = 0; i < piece->uses.n; i++) {
         const Uses *uses = &piece->uses.at[i];
         if (uses->name && !dt_certplan_has_input(walk, uses->name, &uses->place))
-            return dt_certplan_fail(walk, "%s reads %s, which is not there", piece->of->name, uses->name);
+            return dt_certplan_fail(walk, "%s reads %s, which is not there", piece->of->name,
+                                    uses->name);
         if (!uses->name)
             DT_PUSH(walk->arena, pipe->slots, uses->store);
     }
@@ -168,8 +176,8 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
 
 bool dt_certplan_has_called(const PlanWalk *walk) { return walk->pipe && walk->pipe->called.n; }
 
-bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place, uint32_t *ret_sum,
-                       const CertType **ret_type)
+bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
+                       uint32_t *ret_sum, const CertType **ret_type)
 {
     for (uint32_t p = 0; p < walk->pipe->called.n; p++)
         for (uint32_t i = 0; i < walk->pipe->called.at[p]->adds.n; i++) {
@@ -208,10 +216,12 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
     for (uint32_t i = 0; pipelined(walk) && i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
         PlanPlace want = {.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
-        if (metric->n_axes || metric->entry != walk->at_entry->name || !dt_certplan_same(&place, &want))
+        if (metric->n_axes || metric->entry != walk->at_entry->name ||
+            !dt_certplan_same(&place, &want))
             continue;
-        if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || inst->count != 1 || inst->dtype != metric->dtype ||
-            inst->reduce != DT_PLAN_SUM || walk->pipe->shared[i]++ ||
+        if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || inst->count != 1 ||
+            inst->dtype != metric->dtype || inst->reduce != DT_PLAN_SUM ||
+            walk->pipe->shared[i]++ ||
             !(dt_certplan_is_zero(walk, &place, walk->depth) || find_sum(walk, &place)))
             return dt_certplan_fail(walk, "a scalar is not added over stages as it should be");
         return dt_certplan_group(walk, inst, 1u << (plan->meta->pipeline - 1), 0);
@@ -222,7 +232,8 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
 /* What a stage of a class receives from another one of it, or from before it. */
 static int64_t source_of(const CertStore *store, uint32_t from)
 {
-    return store->within >= 0 && from >= store->stage && from <= store->to ? store->within : store->of;
+    return store->within >= 0 && from >= store->stage && from <= store->to ? store->within
+                                                                           : store->of;
 }
 
 static bool has_stage(const PlanWalk *walk, int64_t store, uint32_t stage)
@@ -236,14 +247,16 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     const DtPlan *plan = walk->plan;
     uint64_t number = dt_certplan_word(walk);
     bool sends = inst->kind == DT_INST_SEND;
-    if (!pipelined(walk) || number >= walk->program->stores.n || (!sends && inst->kind != DT_INST_RECV))
+    if (!pipelined(walk) || number >= walk->program->stores.n ||
+        (!sends && inst->kind != DT_INST_RECV))
         return dt_certplan_fail(walk, "a note names no channel");
     const CertStore *to = &walk->program->stores.at[number];
     const DtPlanChannel *channel = &plan->channels[inst->ref];
     const DtPlanArg *args = &plan->args[inst->first_arg];
     int64_t source = source_of(to, channel->from), store = sends ? source : (int64_t)number;
     if (!is(to->kind, "channel") || source < 0 || !has_stage(walk, source, channel->from) ||
-        !has_stage(walk, (int64_t)number, channel->to) || (sends ? channel->from : channel->to) != walk->stage)
+        !has_stage(walk, (int64_t)number, channel->to) ||
+        (sends ? channel->from : channel->to) != walk->stage)
         return dt_certplan_fail(walk, "channel %u does not carry %s", inst->ref, to->path);
     PlanPlace *place = &walk->stores[store], have, micro = {.bytes = 0}, tag;
     dt_certplan_arg(walk, &args[0], &have);
@@ -254,8 +267,9 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     }
     micro.reg[0] = 1;
     tag.arena = 0, tag.bytes = 0;
-    if (!dt_certplan_same(place, &have) || !dt_certplan_same(&tag, &micro) || args[1].kind != DT_ARG_INTEGER ||
-        !is(dt_kinds_name(inst->dtype), place->dtype) || inst->count * place->size != place->bytes)
+    if (!dt_certplan_same(place, &have) || !dt_certplan_same(&tag, &micro) ||
+        args[1].kind != DT_ARG_INTEGER || !is(dt_kinds_name(inst->dtype), place->dtype) ||
+        inst->count * place->size != place->bytes)
         return dt_certplan_fail(walk, "%s is not what moves", to->path);
     if (walk->pipe->carries[inst->ref] >= 0 && walk->pipe->carries[inst->ref] != (int)number)
         return dt_certplan_fail(walk, "channel %u carries two values", inst->ref);
@@ -264,7 +278,8 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     return true;
 }
 
-/* Whether no slot of one store touches a slot of the other: steps are equal and rows are side by side, or all is apart. */
+/* Whether no slot of one store touches a slot of the other: steps are equal and rows are side by
+ * side, or all is apart. */
 static bool apart(const PlanPlace *a, const PlanPlace *b)
 {
     uint32_t reg = 0;
@@ -279,7 +294,8 @@ static bool apart(const PlanPlace *a, const PlanPlace *b)
         return r >= a->bytes && r + b->bytes <= step;
     }
     int64_t hull_a = a->bytes, hull_b = b->bytes;
-    for (uint32_t g = DT_PLAN_REG_SLOTS; g < DT_PLAN_ARG_REGS; g++) { /* single slots lie before those that move */
+    for (uint32_t g = DT_PLAN_REG_SLOTS; g < DT_PLAN_ARG_REGS;
+         g++) { /* single slots lie before those that move */
         hull_a = a->reg[g] ? INT64_MAX / 4 : hull_a;
         hull_b = b->reg[g] ? INT64_MAX / 4 : hull_b;
     }
@@ -308,7 +324,8 @@ static bool has_apart(PlanWalk *walk)
         for (uint32_t k = 0; k < i; k++)
             if (pipe->slots.at[i] != pipe->slots.at[k] &&
                 !apart(&walk->stores[pipe->slots.at[i]], &walk->stores[pipe->slots.at[k]]))
-                return dt_certplan_fail(walk, "slots of %s and %s overlap", walk->program->stores.at[pipe->slots.at[i]].path,
+                return dt_certplan_fail(walk, "slots of %s and %s overlap",
+                                        walk->program->stores.at[pipe->slots.at[i]].path,
                                         walk->program->stores.at[pipe->slots.at[k]].path);
     return true;
 }
@@ -334,13 +351,16 @@ static bool has_results(PlanWalk *walk)
         for (uint32_t i = 0; i < pipe->called.at[p]->adds.n; i++) {
             const Adds *adds = &pipe->called.at[p]->adds.at[i];
             const PlanRegion *sum = find_sum(walk, &adds->place);
-            if (adds->sum ? !sum || sum->summed != adds->sum : !dt_certplan_is_zero(walk, &adds->place, walk->depth))
-                return dt_certplan_fail(walk, "a result of %s is not summed over its ranks", pipe->called.at[p]->of->name);
+            if (adds->sum ? !sum || sum->summed != adds->sum
+                          : !dt_certplan_is_zero(walk, &adds->place, walk->depth))
+                return dt_certplan_fail(walk, "a result of %s is not summed over its ranks",
+                                        pipe->called.at[p]->of->name);
             if (adds->store >= 0)
                 walk->is_result[adds->store] = true;
         }
     for (uint32_t i = 0; i < walk->plan->n_metrics; i++)
-        if (walk->plan->metrics[i].entry == walk->at_entry->name && !walk->plan->metrics[i].n_axes && !pipe->shared[i])
+        if (walk->plan->metrics[i].entry == walk->at_entry->name &&
+            !walk->plan->metrics[i].n_axes && !pipe->shared[i])
             return dt_certplan_fail(walk, "a scalar is not known to all stages");
     return true;
 }
@@ -359,7 +379,8 @@ bool dt_certplan_leave(PlanWalk *walk, uint32_t entry)
     }
     sort_slots(pipe);
     for (uint32_t i = 0; i < pipe->slots.n; i++)
-        pipe->places[place_of(walk, pipe->slots.at[i], walk->stage)] = slot_reg(&walk->stores[pipe->slots.at[i]]);
+        pipe->places[place_of(walk, pipe->slots.at[i], walk->stage)] =
+            slot_reg(&walk->stores[pipe->slots.at[i]]);
     return has_apart(walk) && has_results(walk);
 }
 
@@ -413,8 +434,10 @@ static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, 
         if (actions->n > MOST_ACTIONS)
             return dt_certplan_fail(walk, "the schedule has more than %d actions", MOST_ACTIONS);
         if (item->kind == DT_SCHED_SET) {
-            int64_t value = item->step * reg[item->body] + (item->plus ? reg[item->plus] : 0) + item->first;
-            reg[item->reg] = item->count ? (value % item->count + item->count) % item->count : value;
+            int64_t value =
+                item->step * reg[item->body] + (item->plus ? reg[item->plus] : 0) + item->first;
+            reg[item->reg] =
+                item->count ? (value % item->count + item->count) % item->count : value;
             if (!knows_slot(walk, item->reg, reg[item->reg]))
                 return false;
         } else if (item->kind == DT_SCHED_CALL) {
@@ -425,7 +448,8 @@ static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, 
             uint32_t end = dt_certplan_end(plan, i);
             for (int64_t k = 0; k < item->count; k++) {
                 reg[item->reg] = item->first + k * item->step;
-                if (!knows_slot(walk, item->reg, reg[item->reg]) || !run_items(walk, i + 1, end, reg, actions))
+                if (!knows_slot(walk, item->reg, reg[item->reg]) ||
+                    !run_items(walk, i + 1, end, reg, actions))
                     return false;
             }
             reg[item->reg] = 0;
@@ -453,7 +477,9 @@ static int32_t *slot_of(PlanWalk *walk, int64_t store, uint32_t stage, const Act
         pipe->held[place] = DT_NEW_ARRAY(walk->arena, int32_t, pipe->n_slots + 1);
         memset(pipe->held[place], 0xff, (pipe->n_slots + 1) * sizeof(int32_t));
     }
-    return &pipe->held[place][pipe->places[place] ? action->slot[pipe->places[place] - DT_PLAN_REG_SLOTS] : 0];
+    return &pipe->held[place][pipe->places[place]
+                                  ? action->slot[pipe->places[place] - DT_PLAN_REG_SLOTS]
+                                  : 0];
 }
 
 static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
@@ -463,7 +489,8 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
         if (uses->name || uses->written)
             continue;
         if (*slot_of(walk, uses->store, piece->stage, action) != (int32_t)action->micro)
-            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another", piece->of->name, action->micro,
+            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another",
+                                    piece->of->name, action->micro,
                                     walk->program->stores.at[uses->store].path);
     }
     for (uint32_t i = 0; i < piece->uses.n; i++)
@@ -472,7 +499,8 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
     if (!piece->ran)
         piece->ran = DT_NEW_ARRAY(walk->arena, uint8_t, n_micro(walk));
     if (action->micro >= n_micro(walk) || piece->ran[action->micro]++)
-        return dt_certplan_fail(walk, "%s runs twice for micro-batch %u", piece->of->name, action->micro);
+        return dt_certplan_fail(walk, "%s runs twice for micro-batch %u", piece->of->name,
+                                action->micro);
     return true;
 }
 
@@ -495,16 +523,22 @@ static int run_action(PlanWalk *walk, uint32_t stage, const Action *action)
     if (action->kind == SENDS) {
         if (queue->n == channel->slots)
             return 0;
-        if (*slot_of(walk, source_of(&walk->program->stores.at[to], channel->from), stage, action) != (int32_t)action->micro)
-            return dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", path, action->micro) ? 1 : -1;
+        if (*slot_of(walk, source_of(&walk->program->stores.at[to], channel->from), stage,
+                     action) != (int32_t)action->micro)
+            return dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", path,
+                                    action->micro)
+                       ? 1
+                       : -1;
         queue->micro[(queue->first + queue->n++) % channel->slots] = action->micro;
         return 1;
     }
     if (queue->n == 0)
         return 0;
     if (queue->micro[queue->first] != action->micro)
-        return dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", path, queue->micro[queue->first],
-                                action->micro) ? 1 : -1;
+        return dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", path,
+                                queue->micro[queue->first], action->micro)
+                   ? 1
+                   : -1;
     queue->first = (queue->first + 1) % channel->slots;
     queue->n--;
     *slot_of(walk, to, stage, action) = (int32_t)action->micro;
@@ -525,7 +559,8 @@ static bool run_stages(PlanWalk *walk, const char *name)
                 continue;
             for (int round = 0; round < 2; round++) {
                 int64_t reg[DT_PLAN_REGS] = {0};
-                actions[s] = (Actions){.at = round ? DT_NEW_ARRAY(walk->arena, Action, actions[s].n + 1) : NULL};
+                actions[s] = (Actions){
+                    .at = round ? DT_NEW_ARRAY(walk->arena, Action, actions[s].n + 1) : NULL};
                 if (!run_items(walk, entry->first, entry->first + entry->count, reg, &actions[s]))
                     return false;
             }
@@ -559,7 +594,8 @@ static bool ran_all(PlanWalk *walk, const char *run, const char *name)
         const CertEntry *entry = &walk->program->entries.at[e];
         size_t len = strlen(run);
         int64_t n = 0;
-        if (strncmp(entry->name, run, len) != 0 || entry->name[len] != '.' || strstr(entry->name, ".prologue"))
+        if (strncmp(entry->name, run, len) != 0 || entry->name[len] != '.' ||
+            strstr(entry->name, ".prologue"))
             continue;
         for (uint32_t i = 0; i < walk->pipe->pieces.n; i++) {
             const Piece *piece = walk->pipe->pieces.at[i];
@@ -568,17 +604,20 @@ static bool ran_all(PlanWalk *walk, const char *run, const char *name)
             n++;
             for (uint32_t m = 0; m < (is(run, "predict") ? 1 : n_micro(walk)); m++)
                 if (!piece->ran[m])
-                    return dt_certplan_fail(walk, "`%s` does not run %s of micro-batch %u", name, entry->name, m);
+                    return dt_certplan_fail(walk, "`%s` does not run %s of micro-batch %u", name,
+                                            entry->name, m);
         }
         if (n != entry->to - entry->stage + 1)
-            return dt_certplan_fail(walk, "`%s` runs %s on %lld stages", name, entry->name, (long long)n);
+            return dt_certplan_fail(walk, "`%s` runs %s on %lld stages", name, entry->name,
+                                    (long long)n);
     }
     return true;
 }
 
 bool dt_certplan_queues(PlanWalk *walk)
 {
-    static const char *const names[][2] = {{"step", "grad"}, {"eval", "eval"}, {"predict", "predict"}};
+    static const char *const names[][2] = {
+        {"step", "grad"}, {"eval", "eval"}, {"predict", "predict"}};
     for (size_t i = 0; pipelined(walk) && i < DT_COUNT(names); i++) {
         bool there = false;
         for (uint32_t e = 0; e < walk->plan->n_entries; e++)

@@ -41,7 +41,8 @@ void dt_certplan_dense(const PlanWalk *walk, const CertType *type, PlanPlace *pl
 
 void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place)
 {
-    *ret_place = (PlanPlace){.arena = arg->arena, .base = arg->base, .bytes = arg->bytes, .size = 1};
+    *ret_place =
+        (PlanPlace){.arena = arg->arena, .base = arg->base, .bytes = arg->bytes, .size = 1};
     memcpy(ret_place->reg, arg->reg, sizeof arg->reg);
     for (uint32_t c = 0; c < DT_PLAN_COORDS; c++) {
         uint32_t axis = arg->coord_axis[c];
@@ -276,7 +277,8 @@ static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
             uint32_t m = y->axes[i].split[s];
             place->extent[d] /= walk->program->size[m];
             int64_t bytes = place->extent[d] * place->stride[d] * place->size;
-            *(m < walk->first_device ? &place->reg[0] : &place->coord[m - walk->first_device]) += bytes;
+            *(m < walk->first_device ? &place->reg[0] : &place->coord[m - walk->first_device]) +=
+                bytes;
         }
     }
     return order_as(walk, y, place);
@@ -291,7 +293,8 @@ static bool expand(const PlanWalk *walk, const CertType *type, PlanPlace *place)
 }
 
 /* The tensor from an element of a bucket on; the first kept axes are the bucket's. */
-static void part_of(const PlanWalk *walk, const CertType *type, uint32_t kept, int64_t offset, PlanPlace *place)
+static void part_of(const PlanWalk *walk, const CertType *type, uint32_t kept, int64_t offset,
+                    PlanPlace *place)
 {
     int64_t stride = place->stride[place->rank - 1];
     place->base += offset * stride * place->size;
@@ -351,7 +354,8 @@ static bool has_rest(const PlanWalk *walk, const PlanPlace *bucket, int64_t used
 }
 
 /* A bucket is where its parts are, if all of them are in one. */
-static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, PlanFound *ret_found)
+static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op,
+                          PlanFound *ret_found)
 {
     PlanFound first[PLAN_FINDS], part[PLAN_FINDS];
     uint32_t n_first = dt_certplan_find(walk, frame, op->in[0], first), n = 0;
@@ -382,15 +386,16 @@ static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *
     return n;
 }
 
-static uint32_t find_source(PlanWalk *walk, const CertOp *op, const PlanFrame *frame, PlanFound *ret_found)
+static uint32_t find_source(PlanWalk *walk, const CertOp *op, const PlanFrame *frame,
+                            PlanFound *ret_found)
 {
     uint32_t n = 0;
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
         for (uint32_t i = 0; i < walk->memory[a].n && n < PLAN_FINDS; i++) {
             const PlanRegion *region = walk->memory[a].at[i];
-            if (!region->alive || (region->kind == PLAN_STORE ? region->id != op->store || op->store < 0
-                                                              : region->kind != PLAN_INPUT ||
-                                                                    region->name != op->text))
+            if (!region->alive || (region->kind == PLAN_STORE
+                                       ? region->id != op->store || op->store < 0
+                                       : region->kind != PLAN_INPUT || region->name != op->text))
                 continue;
             ret_found[n] = (PlanFound){.place = region->place};
             dt_certplan_dense(walk, op->types[0], &ret_found[n].place);
@@ -401,7 +406,8 @@ static uint32_t find_source(PlanWalk *walk, const CertOp *op, const PlanFrame *f
 }
 
 /* What an input of a body or of a called function is outside. */
-static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFound *ret_found)
+static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                           PlanFound *ret_found)
 {
     if (frame->kind == PLAN_CALL)
         return dt_certplan_find(walk, frame->outer, frame->op->in[value], ret_found);
@@ -423,10 +429,12 @@ static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t valu
     return n;
 }
 
-uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFound *ret_found)
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                          PlanFound *ret_found)
 {
     uint32_t n = 0;
-    for (const PlanRegion *region = frame->regions[value]; region && n < PLAN_FINDS; region = region->next)
+    for (const PlanRegion *region = frame->regions[value]; region && n < PLAN_FINDS;
+         region = region->next)
         if (region->alive)
             ret_found[n++] = (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed};
     const CertOp *op = frame->maker[value];

@@ -29,7 +29,8 @@ static int by_path(const void *a, const void *b)
 
 static uint32_t kind_of(const CertStore *store)
 {
-    static const char *const kinds[] = {"param", "state", "grad", "moment1", "moment2", "saved", "channel", "master", "next"};
+    static const char *const kinds[] = {"param", "state",   "grad",   "moment1", "moment2",
+                                        "saved", "channel", "master", "next"};
     uint32_t kind = 0;
     while (kind < DT_COUNT(kinds) && !is(kinds[kind], store->kind))
         kind++;
@@ -43,17 +44,19 @@ static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
     *ret_n = 0;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
-        const DtPlanAxis *axis = store->n_axes ? &plan->axes[store->first_axis] : &(DtPlanAxis){.first = 0};
+        const DtPlanAxis *axis =
+            store->n_axes ? &plan->axes[store->first_axis] : &(DtPlanAxis){.first = 0};
         int64_t behind = store->stage < 0 ? 0 : walk->stage - store->stage;
         if (dt_plan_store_on(store, walk->stage))
-            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)), axis->first + behind * axis->step,
-                                        store->kind, i};
+            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)),
+                                        axis->first + behind * axis->step, store->kind, i};
     }
     qsort(known, *ret_n, sizeof *known, by_path);
     return known;
 }
 
-static const DtPlanStore *find_record(const PlanWalk *walk, const Known *known, uint32_t n, const CertStore *store)
+static const DtPlanStore *find_record(const PlanWalk *walk, const Known *known, uint32_t n,
+                                      const CertStore *store)
 {
     int64_t behind = store->stage < 0 ? 0 : walk->stage - store->stage;
     Known key = {store->path, store->first + behind * store->step, kind_of(store), 0};
@@ -70,9 +73,11 @@ static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *
     for (uint32_t i = 0; good && i < store->type->rank; i++) {
         const CertAxis *axis = &store->type->axes[i];
         const DtPlanAxis *at = &plan->axes[record->first_axis + i];
-        good = is(dt_plan_str(plan, at->name), axis->name) && at->local == dt_certplan_local(walk, store->type, i) &&
-               (store->stage >= 0 && i < store->loops ? at->extent >= axis->logical /* stages share the loop */
-                                                      : at->extent == axis->logical);
+        good = is(dt_plan_str(plan, at->name), axis->name) &&
+               at->local == dt_certplan_local(walk, store->type, i) &&
+               (store->stage >= 0 && i < store->loops
+                    ? at->extent >= axis->logical /* stages share the loop */
+                    : at->extent == axis->logical);
         for (uint32_t s = 0; good && s < DT_PLAN_SPLITS; s++)
             good = at->split[s] == (s < axis->n ? axis->split[s] - walk->first_device + 1 : 0);
     }
@@ -80,9 +85,11 @@ static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *
 }
 
 /* The memory of a store: its own record's, or its first member's. */
-static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number, uint32_t member)
+static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number,
+                        uint32_t member)
 {
-    const CertStore *store = &walk->program->stores.at[number], *named = &walk->program->stores.at[member];
+    const CertStore *store = &walk->program->stores.at[number],
+                    *named = &walk->program->stores.at[member];
     const DtPlanStore *record = find_record(walk, known, n, named);
     if (!record)
         return dt_certplan_fail(walk, "store %s has no record", named->path);
@@ -91,25 +98,29 @@ static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t
     dt_certplan_dense(walk, store->type, place);
     if (named == store && !has_axes(walk, store, record))
         return false;
-    return place->bytes == record->bytes || dt_certplan_fail(walk, "store %s has %lld bytes of %lld", named->path,
-                                                             (long long)record->bytes, (long long)place->bytes);
+    return place->bytes == record->bytes ||
+           dt_certplan_fail(walk, "store %s has %lld bytes of %lld", named->path,
+                            (long long)record->bytes, (long long)place->bytes);
 }
 
 /* A member of a bucket has a record of its own, which says where in the bucket it is. */
 static bool is_member(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number)
 {
     const DtPlan *plan = walk->plan;
-    const CertStore *store = &walk->program->stores.at[number], *bucket = &walk->program->stores.at[store->bucket];
+    const CertStore *store = &walk->program->stores.at[number],
+                    *bucket = &walk->program->stores.at[store->bucket];
     const CertAxis *flat = &bucket->type->axes[bucket->type->rank - 1];
     const DtPlanStore *record = find_record(walk, known, n, store);
     const PlanPlace *place = &walk->stores[store->bucket];
     const DtPlanPack *pack = record && record->pack ? &plan->packs[record->pack - 1] : NULL;
-    bool good = pack && record->arena == place->arena && record->offset == place->base && record->bytes == place->bytes &&
-                pack->offset == store->at && pack->extent == flat->extent && pack->n_split == flat->n &&
+    bool good = pack && record->arena == place->arena && record->offset == place->base &&
+                record->bytes == place->bytes && pack->offset == store->at &&
+                pack->extent == flat->extent && pack->n_split == flat->n &&
                 pack->run == dt_certplan_local(walk, bucket->type, bucket->type->rank - 1);
     for (uint32_t s = 0; good && s < flat->n; s++)
         good = pack->split[s] == flat->split[s] - walk->first_device;
-    return good ? has_axes(walk, store, record) : dt_certplan_fail(walk, "store %s is not where its bucket has it", store->path);
+    return good ? has_axes(walk, store, record)
+                : dt_certplan_fail(walk, "store %s is not where its bucket has it", store->path);
 }
 
 static int by_address(const void *a, const void *b)
@@ -131,7 +142,8 @@ bool dt_certplan_stores(PlanWalk *walk)
         const CertStore *store = &program->stores.at[i];
         const PlanPlace before = walk->stores[i];
         walk->stores[i].bytes = walk->shadows[i].bytes = 0;
-        if (dt_certplan_has_slots(store) || store->bucket >= 0 || !dt_certplan_on(store->stage, store->to, walk->stage))
+        if (dt_certplan_has_slots(store) || store->bucket >= 0 ||
+            !dt_certplan_on(store->stage, store->to, walk->stage))
             continue;
         if (!place_store(walk, known, n, i, store->members >= 0 ? (uint32_t)store->members : i))
             return false;
@@ -143,14 +155,16 @@ bool dt_certplan_stores(PlanWalk *walk)
         walk->kept[walk->n_kept++] = region;
     }
     for (uint32_t i = 0; i < program->stores.n; i++)
-        if (program->stores.at[i].bucket >= 0 && dt_certplan_on(program->stores.at[i].stage, program->stores.at[i].to, walk->stage) &&
+        if (program->stores.at[i].bucket >= 0 &&
+            dt_certplan_on(program->stores.at[i].stage, program->stores.at[i].to, walk->stage) &&
             !is_member(walk, known, n, i))
             return false;
     qsort(walk->kept, walk->n_kept, sizeof *walk->kept, by_address);
     for (uint32_t i = 1; i < walk->n_kept; i++) {
         const PlanPlace *a = &walk->kept[i - 1]->place, *b = &walk->kept[i]->place;
         if (a->arena == b->arena && b->base < a->base + a->bytes)
-            return dt_certplan_fail(walk, "stores %s and %s overlap", program->stores.at[walk->kept[i - 1]->id].path,
+            return dt_certplan_fail(walk, "stores %s and %s overlap",
+                                    program->stores.at[walk->kept[i - 1]->id].path,
                                     program->stores.at[walk->kept[i]->id].path);
     }
     return true;

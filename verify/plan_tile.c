@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in blocks: its ops are done once per block of queries, inside loops over the axes of the scores. A block
- * has the keys up to its last query if the mask is causal, else all. Blocks must cover the queries, one after the other,
- * and each makes all outputs: its rows of them, or, where an op sums over queries or over a loop, an addition. */
+/* Attention in blocks: its ops are done once per block of queries, inside loops over the axes of the
+ * scores. A block has the keys up to its last query if the mask is causal, else all. Blocks must
+ * cover the queries, one after the other, and each makes all outputs: its rows of them, or, where an
+ * op sums over queries or over a loop, an addition. What else a block makes is of that block only. */
 #include "verify/plan_internal.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@
 static const char *axis_note(PlanWalk *walk, int64_t *ret_extent)
 {
     uint64_t value = dt_certplan_word(walk), axis = dt_certplan_word(walk);
-    if (value >= walk->frame->func->n_values || axis >= dt_certplan_type(walk->frame, (uint32_t)value)->rank) {
+    if (value >= walk->frame->func->n_values ||
+        axis >= dt_certplan_type(walk->frame, (uint32_t)value)->rank) {
         dt_certplan_fail(walk, "a note names no axis");
         return "";
     }
@@ -33,13 +35,15 @@ static bool is_output(PlanWalk *walk, const CertOp *op, uint32_t flags)
     const PlanTiles *tiles = &walk->tiles;
     bool adds = flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED), sum = sums(op, tiles->queries);
     bool row = strcmp(op->kind, "reduce") == 0 && sums(op, tiles->keys) && !sum;
-    bool good = (row || strcmp(op->kind, "dot") == 0) && (sum || dt_certtext_axis(op->types[0], tiles->queries));
+    bool good = (row || strcmp(op->kind, "dot") == 0) &&
+                (sum || dt_certtext_axis(op->types[0], tiles->queries));
     for (uint32_t k = 0; k < tiles->n_loops; k++) {
         bool away = sums(op, tiles->loops[k]);
         sum = sum || away;
         good = good && (away || dt_certtext_axis(op->types[0], tiles->loops[k]));
     }
-    return (good && sum == adds) || dt_certplan_fail(walk, "an output of attention is not one of its blocks");
+    return (good && sum == adds) ||
+           dt_certplan_fail(walk, "an output of attention is not one of its blocks");
 }
 
 static bool names(const PlanTiles *tiles, const char *axis)
@@ -73,8 +77,9 @@ static bool is_masked(const PlanWalk *walk)
         if (!le || strcmp(le->kind, "le") != 0)
             continue;
         const CertOp *t = outer->maker[le->in[0]], *s = outer->maker[le->in[1]];
-        if (t && s && strcmp(t->kind, "iota") == 0 && strcmp(s->kind, "iota") == 0 && t->axes[0] == walk->tiles.keys &&
-            s->axes[0] == walk->tiles.queries && !t->types[0]->axes[0].n && !s->types[0]->axes[0].n)
+        if (t && s && strcmp(t->kind, "iota") == 0 && strcmp(s->kind, "iota") == 0 &&
+            t->axes[0] == walk->tiles.keys && s->axes[0] == walk->tiles.queries &&
+            !t->types[0]->axes[0].n && !s->types[0]->axes[0].n)
             return true;
     }
     return false;
@@ -116,7 +121,8 @@ bool dt_certplan_tiles(PlanWalk *walk)
 bool dt_certplan_block(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
-    int64_t at = (int64_t)dt_certplan_word(walk), rows = (int64_t)dt_certplan_word(walk), keys = (int64_t)dt_certplan_word(walk);
+    int64_t at = (int64_t)dt_certplan_word(walk), rows = (int64_t)dt_certplan_word(walk),
+            keys = (int64_t)dt_certplan_word(walk);
     if (!tiles->open || tiles->n_open != tiles->n_loops)
         return dt_certplan_fail(walk, "a block outside of attention");
     for (uint32_t i = 0; tiles->block && i < tiles->n_outputs; i++)
@@ -125,14 +131,15 @@ bool dt_certplan_block(PlanWalk *walk)
     int64_t next = tiles->at + tiles->rows;
     if (rows == 0) {
         if (next != tiles->n_queries)
-            return dt_certplan_fail(walk, "blocks end at query %lld of %lld", (long long)next, (long long)tiles->n_queries);
+            return dt_certplan_fail(walk, "blocks end at query %lld of %lld", (long long)next,
+                                    (long long)tiles->n_queries);
         tiles->open = false;
         return tiles->n_loops || dt_certplan_untile(walk);
     }
     if (at != next || rows < 0 || rows > tiles->n_queries - at || keys > tiles->n_keys ||
         keys < (tiles->causal ? at + rows : tiles->n_keys))
-        return dt_certplan_fail(walk, "a block of %lld queries from %lld and %lld keys", (long long)rows, (long long)at,
-                                (long long)keys);
+        return dt_certplan_fail(walk, "a block of %lld queries from %lld and %lld keys",
+                                (long long)rows, (long long)at, (long long)keys);
     tiles->at = at, tiles->rows = rows, tiles->width = keys;
     tiles->block++;
     return true;
@@ -194,7 +201,8 @@ bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value)
 }
 
 /* The first block says where the output is; every other must be its block of that. */
-bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags, PlanPlace *ret_place)
+bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags,
+                        PlanPlace *ret_place)
 {
     PlanTiles *tiles = &walk->tiles;
     uint32_t i = output_of(tiles, value);
@@ -213,7 +221,8 @@ bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, ui
         bool zero = tiles->flags[i] & DT_NOTE_ADDS ? dt_certplan_is_zero(walk, whole, depth)
                                                    : dt_certplan_is_fresh(walk, whole, depth);
         if (adds && (!zero || dt_certplan_is_added(walk, whole, walk->depth)))
-            return dt_certplan_fail(walk, "output %u of attention is added to memory that is not zero", i);
+            return dt_certplan_fail(
+                walk, "output %u of attention is added to memory that is not zero", i);
         if (!adds)
             dt_certplan_spoil(walk, whole, false);
     }
@@ -228,7 +237,8 @@ bool dt_certplan_untile(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
     for (uint32_t v = 0; v < walk->frame->func->n_values; v++) /* what the blocks made is gone */
-        for (PlanRegion *region = tiles->mark[v] ? walk->frame->regions[v] : NULL; region; region = region->next)
+        for (PlanRegion *region = tiles->mark[v] ? walk->frame->regions[v] : NULL; region;
+             region = region->next)
             region->alive = false;
     for (uint32_t i = 0; i < tiles->n_outputs; i++) {
         if (!tiles->placed[i])

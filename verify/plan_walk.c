@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walking a schedule along with its notes: functions as frames, and loops once, as an induction. Before a body is
- * walked, whatever any of its iterations may overwrite is gone, but for first values of carried inputs; at its end carried
- * results must lie where the inputs did, and slices of stacked results must survive the iterations after theirs. */
+/* Walking a schedule along with its notes: functions as frames, and loops once, as an induction.
+ * Before a body is walked, whatever any of its iterations may overwrite is gone, but for first values
+ * of carried inputs, and zeros, which sums look at again; at its end carried results must lie where
+ * the inputs did, and slices of stacked results must survive the iterations after theirs. */
 #include "verify/plan_internal.h"
 
 #include <stdarg.h>
@@ -21,7 +22,8 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
         const DtPlanSpan *span = plan->n_spans ? &plan->spans[walk->inst->span] : NULL;
         dt_text_printf(walk->problem, ", INST %u", (uint32_t)(walk->inst - plan->insts));
         if (span && span->line)
-            dt_text_printf(walk->problem, " (%s line %u)", dt_plan_str(plan, span->text), span->line);
+            dt_text_printf(walk->problem, " (%s line %u)", dt_plan_str(plan, span->text),
+                           span->line);
     }
     dt_text_add(walk->problem, ": ");
     va_start(args, format);
@@ -52,13 +54,14 @@ uint64_t dt_certplan_word(PlanWalk *walk)
 int64_t dt_certplan_signed(PlanWalk *walk)
 {
     uint64_t value = dt_certplan_word(walk);
-    return value & 1 ? (int64_t)~(value >> 1) : (int64_t)(value >> 1);
+    return value & 1 ? (int64_t) ~(value >> 1) : (int64_t)(value >> 1);
 }
 
 const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value)
 {
     const PlanFrame *frame = walk->frame;
-    if (frame && value < frame->func->n_values && frame->maker[value] && frame->maker[value]->first_out == value)
+    if (frame && value < frame->func->n_values && frame->maker[value] &&
+        frame->maker[value]->first_out == value)
         return frame->maker[value];
     dt_certplan_fail(walk, "a note names no op");
     return NULL;
@@ -72,10 +75,14 @@ const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value)
     return op ? op->types[value - op->first_out] : frame->func->args.at[value];
 }
 
-PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *func, const CertOp *op)
+PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *func,
+                            const CertOp *op)
 {
     PlanFrame *frame = DT_NEW(walk->arena, PlanFrame);
-    *frame = (PlanFrame){.kind = kind, .func = func, .op = op, .outer = kind == PLAN_ENTRY ? NULL : walk->frame,
+    *frame = (PlanFrame){.kind = kind,
+                         .func = func,
+                         .op = op,
+                         .outer = kind == PLAN_ENTRY ? NULL : walk->frame,
                          .depth = walk->depth};
     frame->maker = DT_NEW_ARRAY(walk->arena, const CertOp *, func->n_values + 1);
     frame->regions = DT_NEW_ARRAY(walk->arena, PlanRegion *, func->n_values + 1);
@@ -91,9 +98,10 @@ static bool is_one_of(const CertOp *op, const char *kind) { return strcmp(op->ki
 
 static bool is_map(const CertOp *op)
 {
-    static const char *const maps[] = {"neg", "abs", "floor", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf",
-                                       "not", "stop", "bind", "cast", "add", "sub", "mul", "div", "floordiv", "mod", "pow",
-                                       "max", "min", "lt", "le", "eq", "ne", "and", "or", "where", "expand"};
+    static const char *const maps[] = {
+        "neg", "abs",  "floor", "exp",  "log", "sqrt", "rsqrt", "sin", "cos",      "tanh",  "erf",
+        "not", "stop", "bind",  "cast", "add", "sub",  "mul",   "div", "floordiv", "mod",   "pow",
+        "max", "min",  "lt",    "le",   "eq",  "ne",   "and",   "or",  "where",    "expand"};
     for (size_t i = 0; i < DT_COUNT(maps); i++)
         if (is_one_of(op, maps[i]))
             return true;
@@ -104,7 +112,8 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
 {
     const CertOp *op = frame->maker[value];
     if (!op)
-        return frame->kind == PLAN_CALL && dt_certplan_is_inline(frame->outer, frame->op->in[value]);
+        return frame->kind == PLAN_CALL &&
+               dt_certplan_is_inline(frame->outer, frame->op->in[value]);
     if (is_one_of(op, "const") || is_one_of(op, "iota"))
         return !op->types[0]->rank || !op->types[0]->axes[0].n || !op->types[0]->axes[0].zigzag;
     if (!is_map(op))
@@ -126,7 +135,8 @@ static bool leave(PlanWalk *walk)
         PlanFound found[PLAN_FINDS];
         uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], found);
         for (uint32_t k = 0; k < n; k++)
-            dt_certplan_define(walk, frame->outer, frame->op->first_out + i, &found[k].place, found[k].added);
+            dt_certplan_define(walk, frame->outer, frame->op->first_out + i, &found[k].place,
+                               found[k].added);
     }
     return true;
 }
@@ -138,7 +148,8 @@ static bool takes(const CertOp *op, const CertFunc *func, PlanFrameKind kind)
     if (kind == PLAN_CALL)
         return op->n_in == func->n_args && op->n_out == func->results.n && !op->n_axes && !op->mesh;
     return loop && func->n_args == 1 + op->n_in && op->n_out == func->results.n &&
-           op->n_in == loop->carried + loop->invariant + loop->stacked && op->n_out == loop->carried + loop->stacked_out;
+           op->n_in == loop->carried + loop->invariant + loop->stacked &&
+           op->n_out == loop->carried + loop->stacked_out;
 }
 
 static bool enter(PlanWalk *walk, PlanFrameKind kind, const char *what)
@@ -146,7 +157,8 @@ static bool enter(PlanWalk *walk, PlanFrameKind kind, const char *what)
     const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
     if (!op)
         return false;
-    const CertFunc *func = op->func && is_one_of(op, what) ? dt_certtext_func(walk->program, op->func) : NULL;
+    const CertFunc *func =
+        op->func && is_one_of(op, what) ? dt_certtext_func(walk->program, op->func) : NULL;
     if (!func || !takes(op, func, kind) || walk->tiles.open || walk->frame->done[op->first_out])
         return dt_certplan_fail(walk, "`%s` is no %s, or is done twice", op->kind, what);
     walk->frame->done[op->first_out] = true;
@@ -158,7 +170,8 @@ static bool carry(PlanWalk *walk)
 {
     const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
     uint64_t number = dt_certplan_word(walk);
-    if (!op || !is_one_of(op, "loop") || number != walk->carried.n || (number && walk->carry_op != op))
+    if (!op || !is_one_of(op, "loop") || number != walk->carried.n ||
+        (number && walk->carry_op != op))
         return dt_certplan_fail(walk, "a note of a carried value is out of order");
     walk->carry_op = op;
     walk->carries = true;
@@ -176,7 +189,8 @@ DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only)
             walk->note = before;
             break;
         }
-        if (kind != DT_NOTE_ENTRY && !walk->frame && (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO))) {
+        if (kind != DT_NOTE_ENTRY && !walk->frame &&
+            (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO))) {
             dt_certplan_fail(walk, "a note is of no function");
             break;
         }
@@ -284,7 +298,8 @@ static void forget(PlanWalk *walk, bool micro)
             PlanRegion *region = walk->memory[a].at[i];
             if (!region->alive || region->depth <= walk->depth)
                 continue;
-            bool stays = micro && !region->place.reg[0] && (region->kind == PLAN_VALUE || region->kind == PLAN_ADDED);
+            bool stays = micro && !region->place.reg[0] &&
+                         (region->kind == PLAN_VALUE || region->kind == PLAN_ADDED);
             if (region->kind == PLAN_ADDED) {
                 bool zero = dt_certplan_is_zero(walk, &region->place, walk->depth);
                 stays = stays && zero;
@@ -359,10 +374,13 @@ static bool leave_carried(PlanWalk *walk, PlanFrame *body, Lefts *lefts)
         uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], found);
         bool there = false;
         for (uint32_t k = 0; k < n; k++)
-            there = there || (!found[k].added && dt_certplan_alike(&found[k].place, &body->carried[i]->place));
+            there = there || (!found[k].added &&
+                              dt_certplan_alike(&found[k].place, &body->carried[i]->place));
         if (!there)
-            return dt_certplan_fail(walk, "carried result %u of the loop is not where the next iteration reads it", i);
-        DT_PUSH(walk->arena, *lefts, ((Left){body->op->first_out + i, body->carried[i]->place, false}));
+            return dt_certplan_fail(
+                walk, "carried result %u of the loop is not where the next iteration reads it", i);
+        DT_PUSH(walk->arena, *lefts,
+                ((Left){body->op->first_out + i, body->carried[i]->place, false}));
     }
     return true;
 }
@@ -418,14 +436,16 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
     const CertLoop *loop = body->op->loop;
     body->reg = item->reg;
     if (item->count != loop->count || item->first != (loop->reverse ? loop->count - 1 : 0) ||
-        item->step != (loop->reverse ? -1 : 1) || item->reg == 0 || item->reg >= DT_PLAN_ARG_REGS || walk->open[item->reg])
-        return dt_certplan_fail(walk, "register %u runs %d times from %d, the loop %lld times", item->reg, item->count,
-                                item->first, (long long)loop->count);
+        item->step != (loop->reverse ? -1 : 1) || item->reg == 0 || item->reg >= DT_PLAN_ARG_REGS ||
+        walk->open[item->reg])
+        return dt_certplan_fail(walk, "register %u runs %d times from %d, the loop %lld times",
+                                item->reg, item->count, item->first, (long long)loop->count);
     if (!take_carried(walk, body))
         return false;
     open_loop(walk, at, end);
     for (uint32_t i = 0; i < loop->carried; i++)
-        body->carried[i] = dt_certplan_define(walk, body, 1 + i, &walk->carried.at[i]->place, false);
+        body->carried[i] =
+            dt_certplan_define(walk, body, 1 + i, &walk->carried.at[i]->place, false);
     walk->carried.n = 0;
     if (!walk_items(walk, at + 1, end))
         return false;
@@ -448,8 +468,9 @@ static bool walk_tiles(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     PlanTiles *tiles = &walk->tiles;
-    if (!tiles->open || tiles->n_open == tiles->n_loops || item->reg == 0 || item->reg >= DT_PLAN_ARG_REGS ||
-        walk->open[item->reg] || item->first != 0 || item->step != 1 || item->count != tiles->counts[tiles->n_open])
+    if (!tiles->open || tiles->n_open == tiles->n_loops || item->reg == 0 ||
+        item->reg >= DT_PLAN_ARG_REGS || walk->open[item->reg] || item->first != 0 ||
+        item->step != 1 || item->count != tiles->counts[tiles->n_open])
         return dt_certplan_fail(walk, "a loop is not one over an axis of attention");
     uint32_t number = tiles->n_open++;
     tiles->regs[number] = item->reg;
@@ -515,5 +536,6 @@ bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote
     dt_certplan_note(walk, DT_NOTE_KINDS);
     if (walk->tiles.open)
         return dt_certplan_fail(walk, "the blocks of attention have no end");
-    return !walk->problem->len && (walk->note == walk->end || dt_certplan_fail(walk, "a note has no instruction"));
+    return !walk->problem->len &&
+           (walk->note == walk->end || dt_certplan_fail(walk, "a note has no instruction"));
 }

@@ -54,15 +54,19 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     DtLowerOptions options = {.path = argv[1], .library = "lib", .synthetic = true};
-    const DtJudgeProgram task = {.options = &options, .kernels = dt_codegen_kernels,
-                                 .n_kernels = dt_codegen_n_kernels, .steps = 1};
+    const DtJudgeProgram task = {.options = &options,
+                                 .kernels = dt_codegen_kernels,
+                                 .n_kernels = dt_codegen_n_kernels,
+                                 .steps = 1};
     DtProgram *program = dt_lower(arena, diags, &options);
     if (!program) {
         dt_diag_print(diags, stderr, false);
         return 1;
     }
-    DtJudgeCase serial = {.arena = arena, .serial = dt_judge_serial(arena, &task, &options),
-                          .train = program->train, .steps = task.steps};
+    DtJudgeCase serial = {.arena = arena,
+                          .serial = dt_judge_serial(arena, &task, &options),
+                          .train = program->train,
+                          .steps = task.steps};
     for (int i = 2; i < argc; i++) {
         char *text;
         size_t len;

@@ -28,7 +28,8 @@ static uint32_t below(uint64_t n)
     return n ? (uint32_t)((state >> 33) % n) : 0;
 }
 
-#define RECORD(field, type, index) ((type *)(void *)(copy + ((const uint8_t *)plan.field - bytes)) + (index))
+#define RECORD(field, type, index) \
+    ((type *)(void *)(copy + ((const uint8_t *)plan.field - bytes)) + (index))
 
 static DtPlanArg *any_arg(DtPlanArgKind kind)
 {
@@ -123,7 +124,10 @@ static bool peer(void)
 }
 
 /* The note of an instruction that is there once. */
-static bool has_note(uint32_t inst) { return spans[inst].count == 1 && spans[inst].end > spans[inst].first; }
+static bool has_note(uint32_t inst)
+{
+    return spans[inst].count == 1 && spans[inst].end > spans[inst].first;
+}
 
 static void cut_note(uint32_t from, uint32_t to)
 {
@@ -140,7 +144,8 @@ static void cut_note(uint32_t from, uint32_t to)
 static const DtPlanBody *body_of(uint32_t inst, uint32_t *ret_body)
 {
     for (uint32_t b = 0; b < plan.n_bodies; b++)
-        if (inst >= plan.bodies[b].first_inst && inst < plan.bodies[b].first_inst + plan.bodies[b].n_insts) {
+        if (inst >= plan.bodies[b].first_inst &&
+            inst < plan.bodies[b].first_inst + plan.bodies[b].n_insts) {
             *ret_body = b;
             return &plan.bodies[b];
         }
@@ -155,7 +160,8 @@ static bool drop(void)
     if (!body || body->n_insts < 2 || (!silent && !has_note(at)))
         return false;
     uint32_t last = body->first_inst + body->n_insts - 1;
-    memmove(RECORD(insts, DtPlanInst, at), RECORD(insts, DtPlanInst, at + 1), (last - at) * sizeof(DtPlanInst));
+    memmove(RECORD(insts, DtPlanInst, at), RECORD(insts, DtPlanInst, at + 1),
+            (last - at) * sizeof(DtPlanInst));
     RECORD(bodies, DtPlanBody, b)->n_insts--;
     if (!silent)
         cut_note(spans[at].first, spans[at].end);
@@ -170,7 +176,8 @@ static bool doubled(void)
     if (!body || at + 1 >= body->first_inst + body->n_insts || !has_note(at) || !has_note(at + 1) ||
         spans[at].end != spans[at + 1].first)
         return false;
-    uint32_t mine = spans[at].end - spans[at].first, theirs = spans[at + 1].end - spans[at + 1].first;
+    uint32_t mine = spans[at].end - spans[at].first,
+             theirs = spans[at + 1].end - spans[at + 1].first;
     uint8_t *notes = copy + ((const uint8_t *)plan.blob - bytes) + plan.logical->notes;
     if (mine > theirs)
         return false;
@@ -188,7 +195,8 @@ static bool swap(void)
         spans[at].end != spans[at + 1].first)
         return false;
     uint8_t *notes = copy + ((const uint8_t *)plan.blob - bytes) + plan.logical->notes, kept[4096];
-    uint32_t mine = spans[at].end - spans[at].first, theirs = spans[at + 1].end - spans[at + 1].first;
+    uint32_t mine = spans[at].end - spans[at].first,
+             theirs = spans[at + 1].end - spans[at + 1].first;
     if (mine > sizeof kept)
         return false;
     memcpy(kept, notes + spans[at].first, mine);
@@ -221,7 +229,8 @@ static bool count(void)
 static bool reduce(void)
 {
     DtPlanInst *inst = any_inst(DT_INST_ALL_REDUCE, DT_INST_REDUCE_SCATTER);
-    return inst && inst->kind != DT_INST_ALL_GATHER && (inst->reduce = (uint16_t)((inst->reduce + 1 + below(2)) % 3), true);
+    return inst && inst->kind != DT_INST_ALL_GATHER &&
+           (inst->reduce = (uint16_t)((inst->reduce + 1 + below(2)) % 3), true);
 }
 
 static bool dtype(void)
@@ -241,7 +250,8 @@ static bool blocks(void)
         return false;
     DtPlanBlocks *record = RECORD(blocks, DtPlanBlocks, inst->blocks - 1);
     uint32_t d = below(record->n_dims ? record->n_dims : 1), c = below(2);
-    int64_t *const fields[] = {&record->to[d], &record->from[d], &record->to_coord[c], &record->from_coord[c]};
+    int64_t *const fields[] = {&record->to[d], &record->from[d], &record->to_coord[c],
+                               &record->from_coord[c]};
     int64_t *field = fields[below(4)];
     return *field && change(field);
 }
@@ -255,7 +265,8 @@ static bool product(void)
     if (below(2))
         return other != inst->ref && (inst->ref = other, true);
     DtPlanGemm *gemm = RECORD(gemms, DtPlanGemm, inst->ref);
-    int64_t *const strides[] = {&gemm->a_row, &gemm->a_col, &gemm->b_row, &gemm->b_col, &gemm->c_row, &gemm->a_batch[0]};
+    int64_t *const strides[] = {&gemm->a_row, &gemm->a_col, &gemm->b_row,
+                                &gemm->b_col, &gemm->c_row, &gemm->a_batch[0]};
     int64_t *field = strides[below(6)];
     return *field && change(field);
 }
@@ -270,9 +281,11 @@ static bool kernel(void)
 {
     DtPlanInst *inst = any_inst(DT_INST_KERNEL, DT_INST_KERNEL);
     uint32_t other = below(plan.n_kernels);
-    if (!inst || other == inst->ref || plan.kernels[other].n_pointers != plan.kernels[inst->ref].n_pointers ||
+    if (!inst || other == inst->ref ||
+        plan.kernels[other].n_pointers != plan.kernels[inst->ref].n_pointers ||
         plan.kernels[other].n_integers != plan.kernels[inst->ref].n_integers ||
-        strcmp(dt_plan_str(&plan, plan.kernels[other].name), dt_plan_str(&plan, plan.kernels[inst->ref].name)) == 0)
+        strcmp(dt_plan_str(&plan, plan.kernels[other].name),
+               dt_plan_str(&plan, plan.kernels[inst->ref].name)) == 0)
         return false;
     inst->ref = other;
     return true;
@@ -296,7 +309,8 @@ static bool store(void)
 {
     uint32_t a = below(plan.n_stores), b = below(plan.n_stores);
     DtPlanStore *x = RECORD(stores, DtPlanStore, a);
-    if (plan.stores[a].arena != plan.stores[b].arena || plan.stores[a].offset == plan.stores[b].offset)
+    if (plan.stores[a].arena != plan.stores[b].arena ||
+        plan.stores[a].offset == plan.stores[b].offset)
         return false;
     x->offset = plan.stores[b].offset;
     return true;
@@ -318,8 +332,9 @@ static bool actions(void)
 {
     uint32_t at = below(plan.n_schedule - 1);
     DtPlanSchedule *item = RECORD(schedule, DtPlanSchedule, at), kept = item[0];
-    if (item[0].kind == DT_SCHED_LOOP || item[0].kind == DT_SCHED_END || item[1].kind == DT_SCHED_LOOP ||
-        item[1].kind == DT_SCHED_END || memcmp(&item[0], &item[1], sizeof kept) == 0)
+    if (item[0].kind == DT_SCHED_LOOP || item[0].kind == DT_SCHED_END ||
+        item[1].kind == DT_SCHED_LOOP || item[1].kind == DT_SCHED_END ||
+        memcmp(&item[0], &item[1], sizeof kept) == 0)
         return false;
     item[0] = item[1];
     item[1] = kept;
@@ -342,7 +357,8 @@ static bool integer(void)
 {
     DtPlanArg *arg = any_arg(DT_ARG_INTEGER);
     uint32_t r = below(DT_PLAN_ARG_REGS);
-    return arg && (below(2) && arg->reg[r] ? change(&arg->reg[r]) : (arg->base += below(2) ? 1 : -1, true));
+    return arg && (below(2) && arg->reg[r] ? change(&arg->reg[r])
+                                           : (arg->base += below(2) ? 1 : -1, true));
 }
 
 static bool metric(void)
@@ -386,7 +402,8 @@ static bool stage(void)
     const DtPlanEntry *first = &plan.entries[below(plan.n_entries)];
     bool shared = false;
     for (uint32_t i = 0; i < plan.n_entries; i++)
-        shared = shared || (plan.entries[i].first == first->first && plan.entries[i].stage > first->stage);
+        shared = shared ||
+                 (plan.entries[i].first == first->first && plan.entries[i].stage > first->stage);
     const DtPlanSchedule *item = &plan.schedule[first->first + below(first->count)];
     if (!plan.meta->pipeline || !shared || first->stage < 0 || item->kind != DT_SCHED_RUN)
         return false;
@@ -395,7 +412,8 @@ static bool stage(void)
             return false;
     const DtPlanBody *body = &plan.bodies[item->body];
     const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
-    DtPlanArg *arg = inst->n_args ? RECORD(args, DtPlanArg, inst->first_arg + below(inst->n_args)) : NULL;
+    DtPlanArg *arg =
+        inst->n_args ? RECORD(args, DtPlanArg, inst->first_arg + below(inst->n_args)) : NULL;
     if (!arg || arg->kind != DT_ARG_ADDRESS || arg->coord[DT_PLAN_COORDS - 1])
         return false;
     arg->coord[DT_PLAN_COORDS - 1] = 64;
@@ -430,11 +448,14 @@ static void move_apart(uint32_t zero, uint32_t end)
     int64_t base = (arena->bytes + 63) / 64 * 64;
     for (uint32_t i = zero; i < end; i++) {
         bool again = false;
-        for (uint32_t a = plan.insts[i].first_arg; a < plan.insts[i].first_arg + plan.insts[i].n_args; a++)
-            again = again || (i > zero + 1 && plan.args[a].written && same_place(&plan.args[a], &old));
+        for (uint32_t a = plan.insts[i].first_arg;
+             a < plan.insts[i].first_arg + plan.insts[i].n_args; a++)
+            again =
+                again || (i > zero + 1 && plan.args[a].written && same_place(&plan.args[a], &old));
         if (again)
             break;
-        for (uint32_t a = plan.insts[i].first_arg; a < plan.insts[i].first_arg + plan.insts[i].n_args; a++)
+        for (uint32_t a = plan.insts[i].first_arg;
+             a < plan.insts[i].first_arg + plan.insts[i].n_args; a++)
             if (same_place(&plan.args[a], &old))
                 RECORD(args, DtPlanArg, a)->base = base;
     }
@@ -453,15 +474,18 @@ static bool hoist_one(void)
         before--;
     if (plan.schedule[before].kind != DT_SCHED_RUN)
         return false;
-    const DtPlanBody *from = &plan.bodies[plan.schedule[at].body], *to = &plan.bodies[plan.schedule[before].body];
+    const DtPlanBody *from = &plan.bodies[plan.schedule[at].body],
+                     *to = &plan.bodies[plan.schedule[before].body];
     uint32_t zero = from->first_inst + below(from->n_insts), end = to->first_inst + to->n_insts;
     if (plan.insts[zero].kind != DT_INST_ZERO || end > from->first_inst || from->n_insts < 2)
         return false;
     move_apart(zero, from->first_inst + from->n_insts);
-    memmove(RECORD(insts, DtPlanInst, end + 1), &plan.insts[end], (zero - end) * sizeof(DtPlanInst));
+    memmove(RECORD(insts, DtPlanInst, end + 1), &plan.insts[end],
+            (zero - end) * sizeof(DtPlanInst));
     *RECORD(insts, DtPlanInst, end) = plan.insts[zero];
     for (uint32_t b = 0; b < plan.n_bodies; b++)
-        if (plan.bodies[b].n_insts && plan.bodies[b].first_inst >= end && plan.bodies[b].first_inst <= zero)
+        if (plan.bodies[b].n_insts && plan.bodies[b].first_inst >= end &&
+            plan.bodies[b].first_inst <= zero)
             RECORD(bodies, DtPlanBody, b)->first_inst++;
     RECORD(bodies, DtPlanBody, from - plan.bodies)->n_insts--;
     RECORD(bodies, DtPlanBody, to - plan.bodies)->n_insts++;
@@ -476,13 +500,38 @@ static bool hoist(void)
     return false;
 }
 
-static const struct { const char *name; bool (*make)(void); } kinds[] = {
-    {"offset", offset}, {"reuse", reuse}, {"stride", stride}, {"length", length}, {"coordinate", coordinate},
-    {"slot", slot}, {"peer", peer}, {"drop", drop}, {"double", doubled}, {"swap", swap}, {"group", group},
-    {"count", count}, {"reduce", reduce}, {"dtype", dtype}, {"blocks", blocks}, {"product", product},
-    {"accumulate", accumulate}, {"kernel", kernel}, {"operands", operands}, {"store", store}, {"loop", loop},
-    {"actions", actions}, {"channel", channel}, {"integer", integer}, {"metric", metric}, {"axis", axis}, {"entry", entry},
-    {"stage", stage}, {"hoist", hoist}};
+static const struct {
+    const char *name;
+    bool (*make)(void);
+} kinds[] = {{"offset", offset},
+             {"reuse", reuse},
+             {"stride", stride},
+             {"length", length},
+             {"coordinate", coordinate},
+             {"slot", slot},
+             {"peer", peer},
+             {"drop", drop},
+             {"double", doubled},
+             {"swap", swap},
+             {"group", group},
+             {"count", count},
+             {"reduce", reduce},
+             {"dtype", dtype},
+             {"blocks", blocks},
+             {"product", product},
+             {"accumulate", accumulate},
+             {"kernel", kernel},
+             {"operands", operands},
+             {"store", store},
+             {"loop", loop},
+             {"actions", actions},
+             {"channel", channel},
+             {"integer", integer},
+             {"metric", metric},
+             {"axis", axis},
+             {"entry", entry},
+             {"stage", stage},
+             {"hoist", hoist}};
 
 /* Whether the certificate rejects what lies in copy; false with *ret_read false: the reader refuses it already. */
 static bool rejects(size_t len, const char *final, bool *ret_read)
@@ -515,11 +564,13 @@ static void try_kind(size_t kind, size_t len, const char *final, uint32_t wanted
         if (bad || !read)
             continue;
         char path[512];
-        snprintf(path, sizeof path, "%s-%s-%u.plan", keep ? keep : "", kinds[kind].name, accepted++);
+        snprintf(path, sizeof path, "%s-%s-%u.plan", keep ? keep : "", kinds[kind].name,
+                 accepted++);
         if (keep)
             (void)dt_file_write(path, copy, len);
     }
-    printf("%s rejected %u accepted %u unreadable %u\n", kinds[kind].name, rejected, accepted, refused);
+    printf("%s rejected %u accepted %u unreadable %u\n", kinds[kind].name, rejected, accepted,
+           refused);
 }
 
 int main(int argc, char **argv)

@@ -376,7 +376,7 @@ static bool leave(Proof *p, const CertResult *result, CertValue value)
         const CertStore *member = &p->program.stores.at[i];
         CertValue one = value;
         one.node = dt_certpack_member(&p->state, value.node, member->at, member->type,
-                                      loop_of(member));
+                                      store->type);
         if (!one.node)
             return dt_certfunc_fail(&p->state, NULL,
                                     "what goes to the bucket of `%s` does not hold it",

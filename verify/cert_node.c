@@ -172,6 +172,18 @@ const CertShape *dt_certnode_stacked(CertNodes *nodes, const CertShape *shape, c
     return make_shape(nodes, &draft);
 }
 
+const CertShape *dt_certnode_closed(CertNodes *nodes, const CertShape *shape, const CertType *type,
+                                    const char *loop)
+{
+    CertShape draft = *shape;
+    for (uint32_t i = 0; i < draft.rank; i++) {
+        const CertAxis *axis = dt_certtext_axis(type, draft.axes[i]);
+        if (draft.extents[i] < 0 && draft.axes[i] != loop && axis)
+            draft.extents[i] = axis->logical;
+    }
+    return make_shape(nodes, &draft);
+}
+
 const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape)
 {
     CertShape draft = {.dtype = shape->dtype};

@@ -13,31 +13,39 @@ static const char place_kind[] = "place";
 
 bool dt_certpack_is(const CertNode *node) { return node && node->kind == dt_certkind_tuple; }
 
-/* How a member of this type lies, as text, which is noted in the type. */
-static const char *lies(const CertType *type, const char *loop)
+/* Whether there is a bucket for each element of the axis. */
+static bool is_iterations(const CertType *bucket, const char *axis)
+{
+    return strcmp(axis, "@bucket") != 0 && strcmp(axis, "@split") != 0 &&
+           dt_certtext_axis(bucket, axis);
+}
+
+/* How a member of this type lies in an iteration's bucket, as text, which is noted in the type. */
+static const char *lies(const CertType *type, const CertType *bucket)
 {
     CertType *notes = (CertType *)type;
     DtText text = {0};
-    if (notes->lies && notes->lies_loop == loop)
+    if (notes->lies && notes->lies_in == bucket)
         return notes->lies;
     dt_text_add(&text, "");
     for (uint32_t a = 0; a < type->rank; a++) {
-        if (type->axes[a].name == loop)
+        if (is_iterations(bucket, type->axes[a].name))
             continue;
         dt_text_printf(&text, " %s=%lld", type->axes[a].name, (long long)type->axes[a].extent);
         for (uint32_t s = 0; s < type->axes[a].n; s++)
             dt_text_printf(&text, "/%u", type->axes[a].split[s]);
     }
     notes->lies = dt_intern_n(text.at, text.len);
-    notes->lies_loop = loop;
+    notes->lies_in = bucket;
     dt_text_free(&text);
     return notes->lies;
 }
 
-static CertNode *place(CertState *state, int64_t offset, const CertType *type, const char *loop)
+static CertNode *place(CertState *state, int64_t offset, const CertType *type,
+                       const CertType *bucket)
 {
     return dt_certnode_make(state->nodes, (CertNode){.kind = place_kind, .lo = offset,
-                                                     .attributes = lies(type, loop)});
+                                                     .attributes = lies(type, bucket)});
 }
 
 static CertNode *bucket_of(CertState *state, uint32_t n, CertNode *const *in)
@@ -52,11 +60,6 @@ static int by_offset(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static const char *loop_of(const CertStore *store)
-{
-    return store->loops ? store->type->axes[0].name : NULL;
-}
-
 CertNode *dt_certpack_store(CertState *state, int64_t bucket,
                             CertNode *(*source)(CertState *state, const CertStore *store))
 {
@@ -68,16 +71,16 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
     CertNode **in = DT_NEW_ARRAY(state->arena, CertNode *, 2 * members.n);
     for (uint32_t i = 0; i < members.n; i++) {
         const CertStore *member = members.at[i];
-        in[2 * i] = place(state, member->at, member->type, loop_of(member));
+        in[2 * i] = place(state, member->at, member->type, program->stores.at[bucket].type);
         in[2 * i + 1] = source(state, member);
     }
     return bucket_of(state, 2 * members.n, in);
 }
 
 CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset,
-                             const CertType *type, const char *loop)
+                             const CertType *type, const CertType *bucket)
 {
-    const CertNode *want = place(state, offset, type, loop);
+    const CertNode *want = place(state, offset, type, bucket);
     for (uint32_t i = 0; dt_certpack_is(node) && i < node->n_in; i += 2)
         if (node->in[i] == want)
             return node->in[i + 1];
@@ -86,36 +89,41 @@ CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t off
 
 /* ---- pack and unpack ---- */
 
-/* A bucket whose elements are all here, beside a member that lies on the same ranks. stack: a whole axis that both
- * have, for one bucket per iteration. */
-static bool fits(const CertType *bucket, const CertType *member, const char *stack)
+/* A bucket whose elements are all here, beside a member that lies on the same ranks. The op's axes are whole ones
+ * that both have, for one bucket per iteration; the bucket has no others. */
+static bool fits(const CertOp *op, const CertType *bucket, const CertType *member)
 {
     const char *flat = dt_intern("@bucket"), *parts = dt_intern("@split");
     const CertAxis *axis = dt_certtext_axis(bucket, flat);
     if (!axis || axis->n)
         return false;
-    if (stack) {
-        const CertAxis *a = dt_certtext_axis(bucket, stack), *b = dt_certtext_axis(member, stack);
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        const CertAxis *a = dt_certtext_axis(bucket, op->axes[i]),
+                       *b = dt_certtext_axis(member, op->axes[i]);
         if (!a || !b || a->n || b->n || a->extent != b->extent)
             return false;
     }
-    for (uint32_t a = 0; a < bucket->rank; a++)
-        if (bucket->axes[a].name != flat && bucket->axes[a].name != parts &&
-            bucket->axes[a].name != stack)
+    for (uint32_t a = 0; a < bucket->rank; a++) {
+        bool known = bucket->axes[a].name == flat || bucket->axes[a].name == parts;
+        for (uint32_t i = 0; i < op->n_axes; i++)
+            known = known || bucket->axes[a].name == op->axes[i];
+        if (!known)
             return false;
+    }
     return bucket->split == member->split && bucket->partial == member->partial &&
            (!bucket->partial || bucket->pending == member->pending) &&
            bucket->dtype == member->dtype;
 }
 
-static int64_t local_elements(const CertState *state, const CertType *type, const char *but)
+/* Of one iteration. */
+static int64_t local_elements(const CertState *state, const CertType *type, const CertType *bucket)
 {
     int64_t n = 1;
     for (uint32_t a = 0; a < type->rank; a++) {
         int64_t extent = type->axes[a].extent;
         for (uint32_t s = 0; s < type->axes[a].n; s++)
             extent /= state->program->size[type->axes[a].split[s]];
-        n *= type->axes[a].name == but ? 1 : extent;
+        n *= is_iterations(bucket, type->axes[a].name) ? 1 : extent;
     }
     return n;
 }
@@ -149,19 +157,20 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *bucket = packs ? op->types[0] : in[i].type,
                        *member = packs ? in[i].type : op->types[0];
-        if (!fits(bucket, member, stack) || in[i].loop != stack || in[i].first != in[0].first ||
+        if (!fits(op, bucket, member) || in[i].loop != stack || in[i].first != in[0].first ||
             dt_certpack_is(in[i].node) == packs)
             return dt_certfunc_fail(state, op, "a bucket lies otherwise than what is in it");
         zero = zero && dt_certpad_is_zero(state, &in[i]);
         if (!packs)
             break;
-        nodes[2 * i] = place(state, offset, member, stack);
+        nodes[2 * i] = place(state, offset, member, bucket);
         nodes[2 * i + 1] = in[i].node;
-        offset += local_elements(state, member, stack);
+        offset += local_elements(state, member, bucket);
     }
     out->node =
         packs ? bucket_of(state, 2 * op->n_in, nodes)
-              : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0], stack);
+              : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0],
+                                   in[0].type);
     memset(out->fill, zero ? CERT_ZERO : CERT_ANYTHING, sizeof out->fill);
     return out->node ||
            dt_certfunc_fail(state, op, "no member of the bucket begins there and lies so");
@@ -221,6 +230,7 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
             parts[i] = dt_certpack_is(in[i].node) ? in[i].node->in[k] : in[i].node;
         const CertShape *shape = dt_certnode_cast_shape(state->nodes, first->in[k]->shape,
                                                         op->types[index]->dtype);
+        shape = dt_certnode_closed(state->nodes, shape, op->types[index], out->loop);
         nodes[k - 1] = first->in[k - 1];
         nodes[k] = dt_certnode_op(state->nodes, op, shape, parts, index);
     }

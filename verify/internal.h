@@ -41,7 +41,8 @@ typedef struct CertType {
     const char *pending;     /* "sum", "max", "min"; NULL if nothing is */
     uint16_t padded;         /* which padded axes it has */
     const CertShape *shape, *open; /* dt_certnode_shape */
-    const char *open_loop, *lies, *lies_loop; /* cert_pack.c */
+    const char *open_loop, *lies; /* lies: cert_pack.c */
+    const struct CertType *lies_in;
 } CertType;
 
 typedef struct CertLoop {
@@ -180,6 +181,9 @@ const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type, const
 const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape,
                                         const char *dtype);
 const CertShape *dt_certnode_stacked(CertNodes *nodes, const CertShape *shape, const char *axis);
+/* shape with all iterations along the axes that type has, but those of `loop`. */
+const CertShape *dt_certnode_closed(CertNodes *nodes, const CertShape *shape, const CertType *type,
+                                    const char *loop);
 const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape);
 /* The sum of terms: chains of + are one multiset of terms, in which reductions over ranges of iterations that
  * adjoin are one. */
@@ -250,10 +254,10 @@ bool dt_certpack_is(const CertNode *node);
 /* A bucket store as a source: source makes the node of a member. */
 CertNode *dt_certpack_store(CertState *state, int64_t bucket,
                             CertNode *(*source)(CertState *state, const CertStore *store));
-/* The member that begins and lies as the store or type says; NULL: there is none. loop: an axis without meaning
- * here. */
+/* The member that begins and lies as the store or type says; NULL: there is none. bucket: the type of the whole,
+ * whose axes but @split and @bucket count iterations. */
 CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset,
-                             const CertType *type, const char *loop);
+                             const CertType *type, const CertType *bucket);
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out);
 /* The node of result index of an op on buckets: out->type and range are set. */
 bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index,

@@ -117,7 +117,7 @@ for layout in loop both; do
     alike state.losses $layout.losses 1e-5 10
 done
 
-# ---- a loop in the loop: stages of a class number the iterations of the outer one alone ----
+# ---- a loop in the loop: stages of a class number the iterations of the outer one alone; buckets of both ----
 cat >nested.dsl <<'END'
 include "std.dsl"
 dim batch = 8, embed = 8, layers = 8, inner = 3, wide = embed
@@ -139,8 +139,10 @@ train {
 cluster four { nodes = 1; gpus = 4; gpu = "cpu" }
 parallel nested4 on four { mesh pipe = 4; pipeline h on pipe; micro batch = 4 }
 parallel nested_v on four { mesh pipe = 4; pipeline h on pipe (schedule = zb_v); micro batch = 8; remat h }
+parallel nested_z on four { mesh data = 4; shard batch on data; zero 3 on data }
+parallel nested_vz on four { mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = zb_v); micro batch = 4; zero 2 on data }
 END
-for layout in none nested4 nested_v; do
+for layout in none nested4 nested_v nested_z nested_vz; do
     "$dtc" nested.dsl --parallel $layout -o $layout.plan 2>err || { what="dtc nested.dsl $layout"; fail 'cannot compile'; }
     run $layout.plan -q --log $layout.jsonl; exits 0; numbers $layout.jsonl >$layout.losses
     alike none.losses $layout.losses 1e-5 10

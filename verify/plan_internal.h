@@ -133,7 +133,7 @@ struct PlanWalk {
     uint32_t *seen;          /* by entry of the program: how often it is in the plan */
     uint32_t *walked;        /* by first item: 1 + the last entry that begins there */
     bool moves, *moving;     /* an address depends on the stage: in this plan entry; by entry */
-    uint32_t alike_from;     /* from this stage on, stores of a class lie alike */
+    uint32_t alike_from;     /* from this stage on, there are the same stores at the same places */
     struct PlanNamed *named; /* results that later entries read */
     struct PlanPipe *pipe;
 };

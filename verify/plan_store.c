@@ -147,8 +147,8 @@ bool dt_certplan_stores(PlanWalk *walk)
             continue;
         if (!place_store(walk, known, n, i, store->members >= 0 ? (uint32_t)store->members : i))
             return false;
-        if (walk->stage && dt_certplan_on(store->stage, store->to, walk->stage - 1) &&
-            !dt_certplan_same(&before, &walk->stores[i]))
+        bool before_too = walk->stage && dt_certplan_on(store->stage, store->to, walk->stage - 1);
+        if (!before_too || !dt_certplan_same(&before, &walk->stores[i]))
             walk->alike_from = walk->stage;
         PlanRegion *region = &walk->regions[i];
         *region = (PlanRegion){.kind = PLAN_STORE, .place = walk->stores[i], .id = i};

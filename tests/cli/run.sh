@@ -352,6 +352,8 @@ run "$root/tests/passes/programs/frozen.dsl" --verify --parallel staged; exits 0
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel cut; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/towers.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/towers.dsl" --verify --parallel label; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/nested.dsl" --verify --parallel zero1; exits 0; prints 'proved'; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/nested.dsl" --verify --parallel zero3; exits 0; prints 'proved'; prints 'equal to the serial program: 4 ranks'
 run faulty.dsl --verify; exits 3
 echo 'dim n = 2' >empty.dsl
 run empty.dsl --verify; exits 2; says 'nothing to verify'

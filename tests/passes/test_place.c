@@ -188,7 +188,7 @@ ParameterizedTestParameters(place, zoo)
         {"residual", "z3"},     {"residual", "pp"},        {"residual", "mixed"},
         {"rings", "ring"},      {"rings", "ring_of_four"}, {"rings", "ring_beside"},
         {"rings", "zigzag"},    {"rings", "zigzag_ring"},  {"rings", "zigzag_beside"},
-        {"masks", "ring"},      {"masks", "zigzag"},
+        {"masks", "ring"},      {"masks", "zigzag"},       {"nested", "zero1"},   {"nested", "zero3"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }

@@ -85,8 +85,30 @@ static bool lacks(const DtModule *module, DtSpan span, const char *what)
     return false;
 }
 
+/* Loops within loops count in registers of the plan. open: loops around the function. */
+static bool is_too_deep(const DtModule *module, const DtFunc *func, uint32_t open)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        uint32_t inside = open + (op->kind == DT_OP_LOOP);
+        if (inside == DT_PLAN_REG_SLOTS) {
+            DtDiag *diag = dt_diag_report(module->diags, E0592, op->span,
+                                          "a loop in %u others is not implemented yet", open);
+            dt_diag_note(diag, "a `ring` is a loop, too");
+            dt_diag_help(diag, "write one out: `repeat` over a tuple is no loop");
+            return true;
+        }
+        if (op->func && is_too_deep(module, op->func, inside))
+            return true;
+    }
+    return false;
+}
+
 bool dt_codegen_check(const DtModule *module)
 {
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (is_too_deep(module, module->entries.at[i].func, 0))
+            return false;
     for (uint32_t i = 0; i < module->funcs.n; i++)
         for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
             const DtOp *op = module->funcs.at[i]->ops.at[k];

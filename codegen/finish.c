@@ -366,24 +366,29 @@ static DtStatus check_arenas(const DtEmit *e)
                           dt_text_bytes(need, total), dt_text_bytes(most, (double)DT_PLAN_MAX_BYTES));
 }
 
+/* For the certificate: the serial program and the notes of all entries. */
+static void add_logical(DtEmit *e)
+{
+    DtPlanLogical logical = {.text_len = strlen(e->options->logical)};
+    logical.text = dt_write_blob(e->plan, e->options->logical, logical.text_len);
+    logical.notes_len = e->all_notes.len;
+    logical.notes = dt_write_blob(e->plan, e->all_notes.at, logical.notes_len);
+    DT_PUSH(e->plan->arena, e->plan->logical, logical);
+}
+
 DtStatus dt_finish_plan(DtEmit *e)
 {
     add_arenas(e);
     DtStatus status = check_arenas(e);
-    if (!dt_status_ok(&status))
-        return status;
     if (e->module->pipeline)
         share_args(e);
     dt_saved_plan(e);
-    if (e->options->logical) {
-        DtPlanLogical logical = {.text_len = strlen(e->options->logical)};
-        logical.text = dt_write_blob(e->plan, e->options->logical, logical.text_len);
-        logical.notes_len = e->all_notes.len;
-        logical.notes = dt_write_blob(e->plan, e->all_notes.at, logical.notes_len);
-        DT_PUSH(e->plan->arena, e->plan->logical, logical);
-    }
+    if (e->options->logical)
+        add_logical(e);
     dt_text_free(&e->notes);
     dt_text_free(&e->all_notes);
+    if (!dt_status_ok(&status))
+        return status;
     if (e->options->ret_c)
         for (uint32_t i = 0; i < e->kernel_texts.n; i++)
             dt_text_add(e->options->ret_c, e->kernel_texts.at[i]);

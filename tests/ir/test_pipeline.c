@@ -144,8 +144,8 @@ Test(pipeline, classes_are_written_out)
         "store 7 : saved f32[e=2] path=y@2 pattern=y@2 init=const(0, 0) stage=2 depth=1\n",
         "store 8 : channel f32[e=2] path=x@3 pattern=x@3 init=const(0, 0) of=7 stage=3 depth=1\n",
         "entry eval.f2 : eval.f2 stage=2 {\n  result store=7\n",
-        "func eval.f2 : entry {\n  %w.0 = param() : f32[h=1, e=2] text=h.g store=2\n  %x.1 = param() : f32[e=2] "
-        "text=x@2 store=5\n",
+        ("func eval.f2 : entry {\n  %w.0 = param() : f32[h=1, e=2] text=h.g store=2\n"
+         "  %x.1 = param() : f32[e=2] text=x@2 store=5\n"),
         "count=1 first=2 carried=1",
         "piece 2 : f=eval.f2\n",
         "channel 1 : 1 -> 2 slots=1 stores=(5)\n"};

@@ -483,6 +483,43 @@ static void hold_inputs(PlanWalk *walk, bool all)
     }
 }
 
+/* A piece leaves alone the scalars that other pieces of its run add to. */
+static void guard_scalars(PlanWalk *walk)
+{
+    const DtPlan *plan = walk->plan;
+    const char *name = dt_plan_str(plan, walk->at_entry->name);
+    walk->guarded = DT_NEW_ARRAY(walk->arena, PlanRegion *, plan->n_metrics + 1);
+    for (uint32_t i = 0; plan->meta->pipeline && strchr(name, '.') && i < plan->n_metrics; i++) {
+        const DtPlanMetric *metric = &plan->metrics[i];
+        PlanPlace place = {.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
+        if (metric->n_axes == 0 && dt_plan_on_stage(metric->stage, walk->stage) &&
+            is(dt_plan_str(plan, metric->entry), run_of(name)))
+            walk->guarded[i] = dt_certplan_hold(walk, PLAN_INPUT, &place);
+    }
+}
+
+static bool leaves(const PlanWalk *walk, const char *name)
+{
+    for (uint32_t f = 0; f < walk->entries.n; f++) {
+        const CertEntry *entry = walk->entries.at[f]->entry;
+        for (uint32_t i = 0; i < entry->results.n; i++)
+            if (entry->results.at[i].name && is(entry->results.at[i].name, name))
+                return true;
+    }
+    return false;
+}
+
+static bool keeps_scalars(PlanWalk *walk)
+{
+    for (uint32_t i = 0; i < walk->plan->n_metrics; i++) {
+        const PlanRegion *region = walk->guarded[i];
+        const char *name = dt_plan_str(walk->plan, walk->plan->metrics[i].name);
+        if (region && !region->alive && !leaves(walk, name))
+            return dt_certplan_fail(walk, "result `%s` of another piece is overwritten", name);
+    }
+    return true;
+}
+
 /* Stores that are no results hold what they held; every state took its next value. */
 static bool keeps_stores(PlanWalk *walk)
 {
@@ -519,6 +556,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
         walk->kept[i]->alive = true;
         DT_PUSH(walk->arena, walk->memory[walk->kept[i]->place.arena], walk->kept[i]);
     }
+    guard_scalars(walk);
     hold_inputs(walk, strncmp(dt_plan_str(walk->plan, entry->name), "predict", 7) == 0);
 }
 
@@ -565,7 +603,7 @@ static bool prove_entry(PlanWalk *walk, uint32_t number)
                 walk->is_result[entry->results.at[i].store] = true;
     }
     walk->moving[number] = walk->moves;
-    return dt_certplan_leave(walk, number) && keeps_stores(walk);
+    return dt_certplan_leave(walk, number) && keeps_stores(walk) && keeps_scalars(walk);
 }
 
 /* ---- the whole ---- */

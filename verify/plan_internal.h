@@ -129,6 +129,7 @@ struct PlanWalk {
     PlanRegion *regions,
         **kept; /* stores of the stage as an entry finds them: by number; by address */
     uint32_t n_kept;
+    PlanRegion **guarded; /* by metric: of other pieces, in the entry of one */
     DtCertSpan *spans;       /* by instruction; may be NULL */
     uint32_t *seen;          /* by entry of the program: how often it is in the plan */
     uint32_t *walked;        /* by first item: 1 + the last entry that begins there */

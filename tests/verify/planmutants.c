@@ -492,6 +492,42 @@ static bool hoist_one(void)
     return true;
 }
 
+/* What a piece of a stage has for itself lies where another adds up a scalar. */
+static bool scratch_one(void)
+{
+    const DtPlanMetric *metric = &plan.metrics[below(plan.n_metrics)];
+    const DtPlanEntry *piece = &plan.entries[below(plan.n_entries)];
+    const DtPlanSchedule *item = &plan.schedule[piece->first + below(piece->count)];
+    if (!plan.meta->pipeline || metric->n_axes ||
+        strcmp(dt_plan_str(&plan, metric->entry), "step") != 0 ||
+        strncmp(dt_plan_str(&plan, piece->name), "grad.", 5) != 0 || item->kind != DT_SCHED_RUN)
+        return false;
+    const DtPlanBody *body = &plan.bodies[item->body];
+    const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
+    if (inst->n_args == 0 || inst->kind > DT_INST_GEMM)
+        return false;
+    const DtPlanArg *args = &plan.args[inst->first_arg + inst->n_args - 1];
+    if (args->kind != DT_ARG_ADDRESS || args->bytes > 64 || !args->written || args->reg[1] ||
+        plan.arenas[args->arena].kind != DT_ARENA_ACTIVATIONS)
+        return false;
+    for (uint32_t i = body->first_inst; i < body->first_inst + body->n_insts; i++)
+        for (uint32_t a = plan.insts[i].first_arg;
+             a < plan.insts[i].first_arg + plan.insts[i].n_args; a++)
+            if (same_place(&plan.args[a], args)) {
+                RECORD(args, DtPlanArg, a)->arena = (uint8_t)metric->arena;
+                RECORD(args, DtPlanArg, a)->base = metric->offset;
+            }
+    return true;
+}
+
+static bool scratch(void)
+{
+    for (int i = 0; i < 1000; i++)
+        if (scratch_one())
+            return true;
+    return false;
+}
+
 static bool hoist(void)
 {
     for (int i = 0; i < 200; i++)
@@ -531,7 +567,8 @@ static const struct {
              {"axis", axis},
              {"entry", entry},
              {"stage", stage},
-             {"hoist", hoist}};
+             {"hoist", hoist},
+             {"scratch", scratch}};
 
 /* Whether the certificate rejects what lies in copy; false with *ret_read false: the reader refuses it already. */
 static bool rejects(size_t len, const char *final, bool *ret_read)

@@ -206,40 +206,70 @@ bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *
 
 /* ---- what is held ---- */
 
-/* In the period as many begin as end, so one turn of it shows all. */
-int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction write, DtAction read)
+/* What begins with one action of a stage and ends with another. */
+typedef struct Span {
+    const DtPipelineRun *run;
+    bool (*begins)(const struct Span *span, const DtAction *action);
+    bool (*ends)(const struct Span *span, const DtAction *action);
+    DtAction write, read;
+} Span;
+
+/* How many are between begin and end at once. All turns of the period change their number alike. */
+static int64_t most_at_once(const Span *span, uint32_t stage)
 {
-    const DtStageActions *a = &run->stages[stage];
+    const DtStageActions *a = &span->run->stages[stage];
     const DtActions *parts[] = {&a->prologue, &a->period, &a->epilogue};
     int64_t live = 0, most = 0;
-    for (size_t k = 0; k < DT_COUNT(parts); k++)
+    for (size_t k = 0; k < DT_COUNT(parts); k++) {
+        const int64_t before = live;
+        int64_t top = live;
         for (uint32_t i = 0; i < parts[k]->n; i++) {
-            live += dt_pipeline_same(&parts[k]->at[i], &write);
-            most = live > most ? live : most;
-            live -= dt_pipeline_same(&parts[k]->at[i], &read);
+            live += span->begins(span, &parts[k]->at[i]);
+            top = live > top ? live : top;
+            live -= span->ends(span, &parts[k]->at[i]);
         }
+        const int64_t later = k == 1 && a->count > 1 ? (live - before) * (a->count - 1) : 0;
+        live += later;
+        top += later > 0 ? later : 0;
+        most = top > most ? top : most;
+    }
     return most;
+}
+
+static bool is_write(const Span *span, const DtAction *action)
+{
+    return dt_pipeline_same(action, &span->write);
+}
+
+static bool is_read(const Span *span, const DtAction *action)
+{
+    return dt_pipeline_same(action, &span->read);
+}
+
+int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction write, DtAction read)
+{
+    return most_at_once(&(Span){run, is_write, is_read, write, read}, stage);
+}
+
+static bool is_forward(const Span *span, const DtAction *action)
+{
+    (void)span;
+    return action->kind == DT_ACTION_F;
+}
+
+static bool is_last_of_piece(const Span *span, const DtAction *action)
+{
+    if (action->kind > DT_ACTION_W)
+        return false;
+    const DtPieceEntries *entries = &span->run->pieces[action->unit];
+    return action->kind == (entries->w >= 0   ? DT_ACTION_W
+                            : entries->b >= 0 ? DT_ACTION_B
+                                              : DT_ACTION_F);
 }
 
 int64_t dt_schedule_in_flight(const DtPipelineRun *run, uint32_t stage)
 {
-    const DtStageActions *a = &run->stages[stage];
-    const DtActions *parts[] = {&a->prologue, &a->period, &a->epilogue};
-    int64_t live = 0, most = 0;
-    for (size_t k = 0; k < DT_COUNT(parts); k++)
-        for (uint32_t i = 0; i < parts[k]->n; i++) {
-            const DtAction *action = &parts[k]->at[i];
-            if (action->kind > DT_ACTION_W)
-                continue;
-            const DtPieceEntries *entries = &run->pieces[action->unit];
-            const uint32_t last = entries->w >= 0   ? DT_ACTION_W
-                                  : entries->b >= 0 ? DT_ACTION_B
-                                                    : DT_ACTION_F;
-            live += action->kind == DT_ACTION_F;
-            most = live > most ? live : most;
-            live -= action->kind == last;
-        }
-    return most;
+    return most_at_once(&(Span){.run = run, .begins = is_forward, .ends = is_last_of_piece}, stage);
 }
 
 /* ---- the time line ---- */

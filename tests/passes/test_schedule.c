@@ -320,6 +320,41 @@ Test(schedule, slots_of_values)
     dt_arena_free(c->arena);
 }
 
+/* The same, counted over the whole list. */
+static int64_t depth_by_list(const Case *c, uint32_t stage, const DtAction *write, const DtAction *read)
+{
+    int64_t live = 0, most = 0;
+    for (int64_t i = 0; i < dt_pipeline_count(&c->run.stages[stage]); i++) {
+        const DtAction a = dt_pipeline_at(&c->run.stages[stage], i);
+        live += dt_pipeline_same(&a, write);
+        most = live > most ? live : most;
+        live -= dt_pipeline_same(&a, read);
+    }
+    return most;
+}
+
+/* Periods in which more begins than ends, too: gradients of parameters may all wait until behind it. */
+Test(schedule, slots_as_the_whole_list_needs)
+{
+    static const uint32_t sizes[] = {1, 2, 5, 16};
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        for (size_t k = 0; k < DT_COUNT(sizes); k++)
+            for (int64_t m = 1; m <= 3 * sizes[k] + 2; m++) {
+                Case *c = make(all[i].name, sizes[k], all[i].least, m);
+                for (uint32_t g = 0; g < c->pipeline.n_pieces; g++)
+                    for (uint32_t kind = DT_ACTION_F; kind <= DT_ACTION_W; kind++) {
+                        const DtAction f = {.kind = DT_ACTION_F, .unit = g}, read = {.kind = kind, .unit = g};
+                        const uint32_t s = c->pipeline.stage_of[g];
+                        if ((kind == DT_ACTION_B && c->run.pieces[g].b < 0) ||
+                            (kind == DT_ACTION_W && c->run.pieces[g].w < 0))
+                            continue;
+                        cr_assert_eq(dt_schedule_depth(&c->run, s, f, read), depth_by_list(c, s, &f, &read),
+                                     "%s p=%u m=%lld piece %u", all[i].name, sizes[k], (long long)m, g);
+                    }
+                dt_arena_free(c->arena);
+            }
+}
+
 /* ---- what is wrong is found ---- */
 
 static void expect_stuck(Case *c, const char *message)

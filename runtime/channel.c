@@ -14,6 +14,7 @@
 #include "runtime/comm_sync.h"
 #include "runtime/rank.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { LINE = 64 };
@@ -97,22 +98,15 @@ static bool wait_while(DtChannels *channels, uint32_t c, uint32_t peer_stage, Dt
 {
     DtRank *rank = channels->rank;
     const DtPlanChannel *channel = &rank->plan->channels[c];
-    const char *name = dt_plan_str(rank->plan, channel->name);
+    char what[128];
     uint32_t peer = dt_rank_at_stage(rank, peer_stage);
     DtSyncWait wait = dt_sync_new(rank, who_is_peer, &peer);
-    switch (dt_sync_wait(&wait, word, old)) {
-    case DT_SYNC_OK: return true;
-    case DT_SYNC_STOPPED: return false;
-    case DT_SYNC_LOST:
-        return dt_rank_fail(rank, DT_EXIT_FAILED,
-                            "rank %u has ended while rank %u waits for it (`%.60s`, stage %u to %u)",
-                            wait.lost, rank->rank, name, channel->from, channel->to);
-    default:
-        return dt_rank_fail(rank, DT_EXIT_RETRY,
-                            "rank %u has waited for rank %u (`%.60s`, stage %u to %u) longer than "
-                            "--timeout allows",
-                            rank->rank, wait.lost, name, channel->from, channel->to);
-    }
+    const DtSyncResult result = dt_sync_wait(&wait, word, old);
+    if (result == DT_SYNC_OK)
+        return true;
+    snprintf(what, sizeof what, " (`%.60s`, stage %u to %u)", dt_plan_str(rank->plan, channel->name),
+             channel->from, channel->to);
+    return dt_sync_report(rank, result, &wait, what);
 }
 
 /* The slot of number *next; *next moves on. */

@@ -208,7 +208,7 @@ static bool wait_for_all(DtComm *comm, Group *group)
     }
     DtSyncWait wait = dt_sync_new(comm->rank, who_is_missing, group);
     DtSyncResult result = dt_sync_wait(&wait, &area->barrier, before);
-    return dt_sync_report(comm->rank, result, &wait);
+    return dt_sync_report(comm->rank, result, &wait, "");
 }
 
 /* ---- buffers ---- */

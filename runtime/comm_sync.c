@@ -97,18 +97,18 @@ DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old)
     return wait_asleep(wait, word, old);
 }
 
-bool dt_sync_report(DtRank *rank, DtSyncResult result, const DtSyncWait *wait)
+bool dt_sync_report(DtRank *rank, DtSyncResult result, const DtSyncWait *wait, const char *what)
 {
     switch (result) {
     case DT_SYNC_OK: return true;
     case DT_SYNC_STOPPED: return false;
     case DT_SYNC_LOST:
-        return dt_rank_fail(rank, DT_EXIT_FAILED, "rank %u has ended while rank %u waits for it",
-                            wait->lost, rank->rank);
+        return dt_rank_fail(rank, DT_EXIT_FAILED, "rank %u has ended while rank %u waits for it%s",
+                            wait->lost, rank->rank, what);
     default:
         return dt_rank_fail(rank, DT_EXIT_RETRY,
-                            "rank %u has waited for rank %u longer than --timeout allows",
-                            rank->rank, wait->lost);
+                            "rank %u has waited for rank %u%s longer than --timeout allows",
+                            rank->rank, wait->lost, what);
     }
 }
 

@@ -46,7 +46,7 @@ static bool wait_while(DtFetch *fetch, uint32_t peer, DtSyncWord *word, uint32_t
 {
     DtSyncWait wait = dt_sync_new(fetch->rank, who_is_peer, &peer);
     const DtSyncResult result = dt_sync_wait(&wait, word, old);
-    return dt_sync_report(fetch->rank, result, &wait);
+    return dt_sync_report(fetch->rank, result, &wait, "");
 }
 
 /* ---- asking ---- */

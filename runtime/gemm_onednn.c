@@ -5,9 +5,8 @@
  * descriptors are made (see the two halves of make_descriptor and make_primitive).
  *
  * One batch axis, the longest after merging, goes into the primitive if oneDNN has optimised code for that; the
- * others are a loop around it. (Version 3.7 computes wrong results for several batch axes of which operands lack some, in
- * "brg_matmul:avx512_core".) Where oneDNN has only its reference code, prepare
- * says no.
+ * others are a loop around it. (Version 3.7 computes wrong results for several batch axes of which operands lack
+ * some, in "brg_matmul:avx512_core".) Where oneDNN has only its reference code, prepare says no.
  *
  * Its code for operands with gaps between rows ("gemm:jit": the heads of attention) takes buffers from the
  * allocator in every call, whatever the scratchpad mode is; that for dense ones does not. */

@@ -19,7 +19,7 @@
 
 struct DtLog {
     FILE *file;
-    int lock;        /* descriptor, or -1 */
+    int lock; /* descriptor, or -1 */
     const char *path;
     DtStatus failure; /* of the first line that could not be written */
 };
@@ -53,7 +53,7 @@ static void put(DtLog *log, json_t *object)
     if (dt_status_ok(&log->failure)) {
         json_dumpf(object, log->file, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
         fputc('\n', log->file);
-        if (fflush(log->file) != 0)
+        if (fflush(log->file) != 0 || ferror(log->file))
             log->failure = dt_status_fail(DT_EXIT_IO, "the log %.300s is not complete: %s", log->path,
                                           strerror(errno));
     }

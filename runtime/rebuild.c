@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels compiled again from the C text in the plan, for this processor: when --rebuild asks for it, and when
- * the plan's machine code is for another processor, or for a higher level than this one has. The text is canonical C, so the
- * numbers are those of the plan's own code. The supervisor compiles first, which fills the compiler's cache;
- * ranks find the results there. */
+ * the plan's machine code is for another processor, or for a higher level than this one has. The text is
+ * canonical C, so the numbers are those of the plan's own code. The supervisor compiles first, which fills the
+ * compiler's cache; ranks find the results there. */
 #include "base/hostcc.h"
 #include "runtime/runtime.h"
 

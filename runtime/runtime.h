@@ -7,7 +7,7 @@
  *   comm_shm.c     collectives over the mapping; blocks.c, reduce.c: what they copy and add
  *   channel.c      messages between stages over the mapping
  *   fetch.c        rank 0 reads what others hold, to save it
- *   comm_sync.c    waiting for other ranks in both
+ *   comm_sync.c    waiting for other ranks in these
  *   load.c         plan, arenas, machine code -> DtRank; rebuild.c: code for this processor
  *   rank.c, pack.c place in the mesh; which elements of a store lie here
  *   exec.c         schedules and instructions

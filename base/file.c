@@ -137,6 +137,13 @@ static DtStatus sync_folder_of(const char *path)
     return status;
 }
 
+/* Whether something is there that is neither a file nor a folder: a device, a pipe. */
+static bool is_device(const char *path)
+{
+    struct stat stat_of;
+    return stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode) && !S_ISDIR(stat_of.st_mode);
+}
+
 DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path)
 {
     writer->fd = -1;
@@ -144,8 +151,7 @@ DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path)
         (size_t)snprintf(writer->temporary, sizeof writer->temporary, "%s.XXXXXX", path) >=
             sizeof writer->temporary)
         return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
-    struct stat stat_of;
-    if (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode) && !S_ISDIR(stat_of.st_mode)) {
+    if (is_device(path)) {
         writer->temporary[0] = 0;
         writer->fd = open(path, O_WRONLY | O_CLOEXEC);
         return writer->fd < 0 ? failed("open", path) : DT_OK;
@@ -219,9 +225,8 @@ DtStatus dt_file_write(const char *path, const void *bytes, size_t len)
 
 DtStatus dt_file_lock(const char *path, int *ret_fd)
 {
-    struct stat stat_of;
     *ret_fd = -1;
-    if (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode) && !S_ISDIR(stat_of.st_mode))
+    if (is_device(path))
         return DT_OK;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

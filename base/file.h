@@ -23,9 +23,10 @@ DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_t
 DtStatus dt_file_map(const char *path, DtFileView *ret_view);
 void dt_file_unmap(DtFileView *view);
 
-/* Writes path atomically: temporary file beside it, fsync, rename, fsync of the folder. What is there and is no file (a
- * device, a pipe) is not replaced but written to. On failure the old file is untouched and no temporary is left (only when syncing the folder fails, the last step, the
- * new file is in place but might not survive a loss of power). */
+/* Writes path atomically: temporary file beside it, fsync, rename, fsync of the folder. What is there and is no
+ * file (a device, a pipe) is not replaced but written to. On failure the old file is untouched and no temporary is
+ * left (only when syncing the folder fails, the last step, the new file is in place but might not survive a loss of
+ * power). */
 DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
 
 /* The same in pieces: open, append, then commit or abandon (which unlinks the temporary). */
@@ -39,8 +40,9 @@ DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t l
 DtStatus dt_file_writer_commit(DtFileWriter *writer);
 void dt_file_writer_abandon(DtFileWriter *writer);
 
-/* Holds a file or folder that exists until ret_fd is closed or the process ends; a failure (DT_EXIT_USAGE) if someone
- * else holds it for more than two seconds. ret_fd is -1, and nothing is held, for devices and pipes and where the file system has no locks. */
+/* Holds a file or folder that exists until ret_fd is closed or the process ends; a failure (DT_EXIT_USAGE) if
+ * someone else holds it for more than two seconds. ret_fd is -1, and nothing is held, for devices and pipes and
+ * where the file system has no locks. */
 DtStatus dt_file_lock(const char *path, int *ret_fd);
 
 /* mkdir -p. */

@@ -151,20 +151,29 @@ def check_halos(report):
                    ("c2", "shift_back"): (2 + 2 + 3) * row}, got
 
 
-def check_images(dtc, dtrun):
-    with open("images.dsl", "w") as file:
-        file.write(IMAGES)
-        for name, (ranks, lines) in list(IMAGE_LAYOUTS.items()) + [("six", (64, SIX))]:
+def write(path, program, layouts):
+    with open(path, "w") as file:
+        file.write(program)
+        for name, (ranks, lines) in layouts.items():
             file.write('cluster of_%s { gpus = %d; gpu = "cpu" }\n' % (name, ranks))
             file.write("parallel %s on of_%s { %s }\n" % (name, name, lines))
-    serial = execute(dtc, dtrun, "images.dsl", "none")
-    for name in IMAGE_LAYOUTS:
-        log = execute(dtc, dtrun, "images.dsl", name)
-        report = json.loads(run(dtc, "images.dsl", "--parallel", name, "--no-kernels", "--report=json"))["traffic"]
+
+
+def check_layouts(dtc, dtrun, program, layouts):
+    """Numbers and traffic of each; the serial run's log, and what the report says of the traffic of each."""
+    serial, reports = execute(dtc, dtrun, program, "none"), {}
+    for name in layouts:
+        log = execute(dtc, dtrun, program, name)
+        reports[name] = json.loads(run(dtc, program, "--parallel", name, "--no-kernels", "--report=json"))["traffic"]
         check_numbers(name, log, serial)
-        check_traffic(name, log, report)
-        if name == "rows":
-            check_halos(report)
+        check_traffic(name, log, reports[name])
+    return serial, reports
+
+
+def check_images(dtc, dtrun):
+    write("images.dsl", IMAGES, dict(IMAGE_LAYOUTS, six=(64, SIX)))
+    serial, reports = check_layouts(dtc, dtrun, "images.dsl", IMAGE_LAYOUTS)
+    check_halos(reports["rows"])
     run(dtc, "images.dsl", "--parallel", "six", "-o", "six.plan")
     run(dtrun, "six.plan", "--quiet", "--steps", "2", "--log", "six.jsonl")
     check_numbers("six", [e for e in events("six.jsonl") if e["event"] == "step"],
@@ -183,19 +192,9 @@ def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        with open("gpt.dsl", "w") as file:
-            file.write(PROGRAM)
-            for name, (ranks, lines) in LAYOUTS.items():
-                file.write('cluster of_%s { gpus = %d; gpu = "cpu" }\n' % (name, ranks))
-                file.write("parallel %s on of_%s { %s }\n" % (name, name, lines))
-        serial = execute(dtc, dtrun, "gpt.dsl", "none")
-        for name in LAYOUTS:
-            log = execute(dtc, dtrun, "gpt.dsl", name)
-            report = json.loads(run(dtc, "gpt.dsl", "--parallel", name, "--no-kernels", "--report=json"))["traffic"]
-            check_numbers(name, log, serial)
-            check_traffic(name, log, report)
-            if name == "tensor":
-                check_megatron(report, 2)
+        write("gpt.dsl", PROGRAM, LAYOUTS)
+        serial, reports = check_layouts(dtc, dtrun, "gpt.dsl", LAYOUTS)
+        check_megatron(reports["tensor"], 2)
         check_handing_over(dtc, dtrun, serial)
         check_images(dtc, dtrun)
     print("%d passed, 0 failed" % (len(LAYOUTS) + len(IMAGE_LAYOUTS) + 2))

@@ -108,13 +108,14 @@ cluster four { nodes = 1; gpus = 4; gpu = "cpu" }
 parallel loop on two { mesh pipe = 2; pipeline h on pipe (schedule = zb_v); micro batch = 2 }
 parallel both on four { mesh pipe = 2, data = 2; pipeline h on pipe (schedule = zb_h1); micro batch = 2; shard batch on data }
 END
-states() { "$dtc" state.dsl --parallel "$1" -o "$1.plan" 2>err || { what="dtc state.dsl $1"; fail 'cannot compile'; }; }
-states none
-run none.plan -q --log state.jsonl; exits 0; numbers state.jsonl >state.losses
+losses_of() { # PROGRAM LAYOUT: LAYOUT.losses
+    "$dtc" "$1" --parallel "$2" -o "$2.plan" 2>err || { what="dtc $1 $2"; fail 'cannot compile'; }
+    run "$2.plan" -q --log "$2.jsonl"; exits 0; numbers "$2.jsonl" >"$2.losses"
+}
+losses_of state.dsl none
 for layout in loop both; do
-    states $layout
-    run $layout.plan -q --log $layout.jsonl; exits 0; numbers $layout.jsonl >$layout.losses
-    alike state.losses $layout.losses 1e-5 10
+    losses_of state.dsl $layout
+    alike none.losses $layout.losses 1e-5 10
 done
 
 # ---- a loop in the loop: stages of a class number the iterations of the outer one alone; buckets of both ----
@@ -142,9 +143,9 @@ parallel nested_v on four { mesh pipe = 4; pipeline h on pipe (schedule = zb_v);
 parallel nested_z on four { mesh data = 4; shard batch on data; zero 3 on data }
 parallel nested_vz on four { mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = zb_v); micro batch = 4; zero 2 on data }
 END
-for layout in none nested4 nested_v nested_z nested_vz; do
-    "$dtc" nested.dsl --parallel $layout -o $layout.plan 2>err || { what="dtc nested.dsl $layout"; fail 'cannot compile'; }
-    run $layout.plan -q --log $layout.jsonl; exits 0; numbers $layout.jsonl >$layout.losses
+losses_of nested.dsl none
+for layout in nested4 nested_v nested_z nested_vz; do
+    losses_of nested.dsl $layout
     alike none.losses $layout.losses 1e-5 10
 done
 

@@ -51,35 +51,36 @@ def write(rows):
             file.write("%03d %s %s : %s\n" % (number, "*" if ordinary else "-", plan.name(row), verdict))
 
 
-def run(dtc, folder, number, text, options):
-    """(verdict, output)"""
+def make_plan(dtc, folder, number, text, options):
+    """(exit code, output) of dtc, which writes a plan without kernels."""
     path = os.path.join(folder, "%03d.dsl" % number)
     with open(path, "w") as file:
         file.write(text)
-    command = [dtc, path, "--verify", "-o", path + ".plan", "--no-kernels", "--data=synthetic"] + options
+    command = [dtc, path, "-o", path + ".plan", "--no-kernels", "--data=synthetic"] + options
+    done = subprocess.run(command, capture_output=True, timeout=SECONDS)
+    return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
+
+
+def run(dtc, folder, number, text, options):
+    """(verdict, output)"""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=SECONDS)
+        exit_code, said = make_plan(dtc, folder, number, text, ["--verify"] + options)
     except subprocess.TimeoutExpired:
         return "timeout", ""
-    said = (done.stdout + done.stderr).decode(errors="replace")
-    if done.returncode == 0 and "\nequal to the serial program" in said:
+    if exit_code == 0 and "\nequal to the serial program" in said:
         return "equal", said
     code = re.search(r"error\[(E\d+)\]", said)
-    if done.returncode == 3 and code:
+    if exit_code == 3 and code:
         return code.group(1), said
-    return "different" if "NOT equal" in said else "crash %d" % done.returncode, said
+    return "different" if "NOT equal" in said else "crash %d" % exit_code, said
 
 
 def prove(dtc, rows):
     """Compiles every row; whether what is equal compiles, and what is refused does not."""
     def compile_row(row):
         number, _, factors, verdict = row
-        path = os.path.join(folder, "%03d" % number)
-        with open(path + ".dsl", "w") as file:
-            file.write(plan.layout(factors, ROOT))
-        command = [dtc, path + ".dsl", "--data=synthetic", "--no-kernels", "-o", path] + plan.options(factors)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-        return done.returncode == (0 if verdict == "equal" else 3), done.stderr
+        exit_code, said = make_plan(dtc, folder, number, plan.layout(factors, ROOT), plan.options(factors))
+        return exit_code == (0 if verdict == "equal" else 3), said
 
     bad = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
@@ -126,12 +127,8 @@ def covers(dtc, bless):
         print("no layout has %s %s and %s %s (sweep.py --plan --write adds one)" % (a, x, b, y))
     with tempfile.TemporaryDirectory() as folder:
         for i, ((a, x), (b, y), row) in enumerate(plan.rejected()):
-            path = os.path.join(folder, "%d.dsl" % i)
-            with open(path, "w") as file:
-                file.write(plan.layout(row, ROOT))
-            command = [dtc, path, "--data=synthetic", "--no-kernels", "-o", os.path.join(folder, "plan")]
-            done = subprocess.run(command + plan.options(row), capture_output=True, text=True, timeout=SECONDS)
-            message = re.search(r"error\[(E\d+)\]: (.*)", done.stderr)
+            _, output = make_plan(dtc, folder, i, plan.layout(row, ROOT), plan.options(row))
+            message = re.search(r"error\[(E\d+)\]: (.*)", output)
             said.append("%s %s, %s %s : %s\n" % (a, x, b, y, " ".join(message.groups()) if message else "accepted"))
     if bless:
         with open(REJECTED, "w") as file:
@@ -168,13 +165,14 @@ def sweep_random(dtc, count, seed):
 
 def main(arguments):
     if "--plan" in arguments:
-        rows = plan.cover([row for _, _, row, _ in read()] if os.path.exists(FILE) else [])
+        before = read() if os.path.exists(FILE) else []
+        rows = plan.cover([row for _, _, row, _ in before])
         chosen = plan.choose(rows, ORDINARY)
-        marks = {plan.name(row): ordinary for _, ordinary, row, _ in (read() if os.path.exists(FILE) else [])}
+        marks = {plan.name(row): ordinary for _, ordinary, row, _ in before}
         chosen = {i for i, row in enumerate(rows) if marks.get(plan.name(row))} or chosen
         table = [(i + 1, i in chosen, row, "-") for i, row in enumerate(rows)]
         if "--write" in arguments:
-            known = {plan.name(row): verdict for _, _, row, verdict in (read() if os.path.exists(FILE) else [])}
+            known = {plan.name(row): verdict for _, _, row, verdict in before}
             write([(n, o, row, known.get(plan.name(row), "-")) for n, o, row, _ in table])
         else:
             for number, ordinary, row, _ in table:

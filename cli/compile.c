@@ -267,7 +267,7 @@ static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder
         dt_report_text(&plan, &text);
     if (text.len) {
         code = dt_cli_write(cli, &text);
-    } else {
+    } else if (cli->output && !cli->emit) { /* else it was only to be proved */
         status = dt_file_write(cli->output, bytes, len);
         if (!dt_status_ok(&status))
             code = dt_cli_fail(status.code, "%s", status.message);
@@ -288,6 +288,23 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
     }
 }
 
+/* Whether a plan, or something about it, was asked for. */
+static bool writes_plan(const DtCli *cli)
+{
+    return (cli->output && !cli->emit) || cli->report ||
+           (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
+}
+
+/* --verify proves the plan that would be written. A program that is not trained has none. */
+static int says_no_plan(void)
+{
+    DtText text = {0};
+    dt_text_add(&text, "no plan to prove: the program has no `train` block\n");
+    int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    return code;
+}
+
 static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial, const DtText *final)
 {
     if (!dt_codegen_check(program->module))
@@ -303,7 +320,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
                                 .source_folder = folder_from(cli->arena, path, cli->output),
                                 .compiler = "dtc " DT_VERSION,
                                 .source_digest = source_digest(cli->diags),
-                                .no_kernels = cli->no_kernels || cli->emit == DT_EMIT_C,
+                                .no_kernels = cli->no_kernels || cli->emit == DT_EMIT_C || !writes_plan(cli),
                                 .unfused = cli->unfused,
                                 .logical = serial->at ? serial->at : "",
                                 .ret_c = cli->emit == DT_EMIT_C ? &c_text : NULL,
@@ -323,8 +340,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     DtText serial = {0}, final = {0};
-    bool makes_plan = (cli->output && !cli->emit) || cli->report ||
-                      (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
+    bool makes_plan = writes_plan(cli) || (cli->verify && program->train);
     int code = check_pass_names(cli);
     if (code == DT_EXIT_OK)
         code = check_target(cli);
@@ -337,6 +353,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         code = draw_schedule(cli, program->module);
     if (code == DT_EXIT_OK && makes_plan)
         code = generate(cli, program, path, &serial, &final);
+    else if (code == DT_EXIT_OK && cli->verify)
+        code = says_no_plan();
     dt_text_free(&serial);
     dt_text_free(&final);
     return code;

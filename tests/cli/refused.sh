@@ -56,7 +56,7 @@ for layout in none two split; do
         pass) says='the layout is not proved' ;;
         code) says='the plan is not proved' ;;
         esac
-        for wanted in "-o new" "-o old" "-o new --no-kernels" "-o old --verify" "--emit=plan" "--emit=plan -o new" \
+        for wanted in "-o new" "-o old" "-o new --no-kernels" "-o old --verify" "--verify" "--emit=plan" "--emit=plan -o new" \
             "--report" "--report=json -o old" "--emit=schedule"; do
             fault="$place, $layout, $wanted"
             rm -f new
@@ -70,6 +70,7 @@ for layout in none two split; do
             check "it says that the layout is right" test -z "$(grep -aF 'equal to the serial program' out)"
             case $wanted in
             *-o*) ;;
+            --verify) check "it says that the plan is right" test -z "$(grep -aF "the layout's ops" out)" ;;
             *) check "stdout is not empty" test ! -s out ;;
             esac
         done

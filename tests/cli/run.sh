@@ -343,9 +343,14 @@ if [ -w /dev/full ]; then
 fi
 
 # ---- --verify ----
-run program.dsl --verify --parallel two; exits 0; prints ' results of the layout are those of the serial program'; prints 'equal to the serial program: 2 ranks'; prints 'grad'; prints 'update'
+run program.dsl --verify --parallel two; exits 0; prints ' results of the layout are those of the serial program'; prints "instructions are the layout's ops"; prints 'equal to the serial program: 2 ranks'; prints 'grad'; prints 'update'
 run program.dsl --verify --parallel two -o verified --no-kernels; exits 0; prints 'equal'; holds test -e verified
 run program.dsl --verify --check; exits 2
+run program.dsl --verify; exits 3; says 'error[E0003]'; says '--parallel two'
+run program.dsl --verify --parallel two --emit=ir -o text; exits 0; prints 'equal'; holds grep -q '^func ' text
+run program.dsl --verify --parallel staged --emit=schedule-svg -o picture; exits 0; prints 'equal'; holds grep -q '<svg' picture
+printf 'include "mini/model.dsl"\n' >untrained.dsl
+run untrained.dsl --verify; exits 0; prints 'no plan to prove'; prints 'equal to the serial program: 1 rank'
 run "$root/tests/passes/programs/layouts.dsl" --verify --parallel padded_twice; exits 0; prints 'equal to the serial program: 4 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel data; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'

@@ -6,23 +6,38 @@
 
 #include <string.h>
 
+static DtStatus open_one(DtArena *memory, const DtGemmOps *ops, uint32_t n_products, DtGemms *gemms)
+{
+    DtGemmLibrary *library = NULL;
+    DtStatus status = ops->open(memory, n_products, &library);
+    if (!dt_status_ok(&status))
+        return status;
+    gemms->ops = ops;
+    gemms->library = library;
+    return DT_OK;
+}
+
 static DtStatus open_library(DtArena *memory, const DtPlan *plan, DtGemmKind kind, DtGemms *gemms)
 {
-    DtStatus status = DT_OK, first = DT_OK;
-    gemms->ops = kind == DT_GEMM_OPENBLAS ? &dt_gemm_openblas : &dt_gemm_onednn;
-    status = gemms->ops->open(memory, 3 * plan->n_gemms, &gemms->library);
-    if (dt_status_ok(&status) || kind != DT_GEMM_DEFAULT)
-        return status;
-    first = status;
-    gemms->ops = &dt_gemm_openblas;
-    status = gemms->ops->open(memory, 3 * plan->n_gemms, &gemms->library);
-    if (dt_status_ok(&status))
-        return status;
-    return dt_status_fail(
-        DT_EXIT_FAILED,
-        "no library for matrix products: %.150s; %.150s; or choose the slow plain "
-        "loops with --gemm=plain",
-        first.message, status.message);
+    const uint32_t n = 3 * plan->n_gemms;
+    if (kind == DT_GEMM_OPENBLAS)
+        return open_one(memory, &dt_gemm_openblas, n, gemms);
+    DtStatus first = open_one(memory, &dt_gemm_onednn, n, gemms);
+    if (kind == DT_GEMM_ONEDNN || (gemms->library && gemms->ops->suits(gemms->library)))
+        return first;
+    DtGemms other = {.plan = plan};
+    DtStatus status = open_one(memory, &dt_gemm_openblas, n, &other);
+    if (dt_status_ok(&status)) {
+        dt_gemm_close(gemms);
+        *gemms = other;
+        return DT_OK;
+    }
+    if (gemms->library)
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_FAILED,
+                          "no library for matrix products: %.150s; %.150s; or choose the slow plain loops with "
+                          "--gemm=plain",
+                          first.message, status.message);
 }
 
 static void prepare_all(DtGemms *gemms, DtArena *memory)

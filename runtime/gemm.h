@@ -14,6 +14,8 @@ typedef struct DtGemmOps {
     /* Fails if the library is not installed; the message names the package. memory: for what lasts.
      */
     DtStatus (*open)(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library);
+    /* Whether its code for this processor is worth choosing: fast, and without allocation in the step. */
+    bool (*suits)(const DtGemmLibrary *library);
     /* Prepares record number index; false: this library cannot do it. */
     bool (*prepare)(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *gemm);
     /* C (+)= A B on one thread. */
@@ -52,7 +54,7 @@ typedef struct DtGemms {
     uint32_t n_plain;  /* records that run in the plain loops */
 } DtGemms;
 
-/* kind DEFAULT: oneDNN, else OpenBLAS, else an error. */
+/* kind DEFAULT: oneDNN where it suits the processor, else OpenBLAS, else oneDNN all the same, else an error. */
 DtStatus dt_gemm_open(const DtPlan *plan, DtArena *memory, DtGemmKind kind, DtGemms *ret_gemms);
 bool dt_gemm_run(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c);
 uint64_t dt_gemm_workspace(const DtGemms *gemms);

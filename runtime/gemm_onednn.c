@@ -9,7 +9,8 @@
  * some, in "brg_matmul:avx512_core".) Where oneDNN has only its reference code, prepare says no.
  *
  * Its code for operands with gaps between rows ("gemm:jit": the heads of attention) takes buffers from the
- * allocator in every call, whatever the scratchpad mode is; that for dense ones does not. */
+ * allocator in every call, whatever the scratchpad mode is; that for dense ones ("brg:...") does not. Processors
+ * without AVX-512 get "gemm:jit" for all, slower than OpenBLAS: there dtrun chooses that. */
 #include "runtime/gemm.h"
 #include "runtime/new_pool.h"
 
@@ -21,6 +22,7 @@
 #include <sys/mman.h>
 
 #define SYMBOLS_COMMON(X)                                                            \
+    X(dnnl_get_effective_cpu_isa)                                                    \
     X(dnnl_engine_create)                                                            \
     X(dnnl_engine_destroy)                                                           \
     X(dnnl_stream_create)                                                            \
@@ -464,4 +466,10 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
 
 static uint64_t workspace(const DtGemmLibrary *library) { return library->scratch_bytes; }
 
-const DtGemmOps dt_gemm_onednn = {"onednn", open_library, prepare, run, close_library, workspace};
+/* Without AVX-512 every product of version 2 goes to "gemm:jit". */
+static bool suits(const DtGemmLibrary *library)
+{
+    return (library->dnnl.dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+}
+
+const DtGemmOps dt_gemm_onednn = {"onednn", open_library, suits, prepare, run, close_library, workspace};

@@ -114,5 +114,11 @@ static uint64_t workspace(const DtGemmLibrary *library)
     return 0;
 }
 
-const DtGemmOps dt_gemm_openblas = {"openblas", open_library,  prepare,
+static bool suits(const DtGemmLibrary *library)
+{
+    (void)library;
+    return true;
+}
+
+const DtGemmOps dt_gemm_openblas = {"openblas", open_library, suits,  prepare,
                                     run,        close_library, workspace};

@@ -278,7 +278,7 @@ struct DtRank {
     DtComm *comm;
     const DtDeviceOps *device_ops;
     DtDeviceState *device;
-    const char *gemm_library; /* "onednn"; what it cannot do runs in plain loops: */
+    const char *gemm_library; /* "onednn", "openblas", "plain"; what it cannot do runs in plain loops: */
     uint32_t n_plain_gemms;
     void **codes;       /* dlopen handles */
     DtData **readers;   /* per record of plan->readers; opened when first needed */

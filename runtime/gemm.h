@@ -14,7 +14,7 @@ typedef struct DtGemmOps {
     /* Fails if the library is not installed; the message names the package. memory: for what lasts.
      */
     DtStatus (*open)(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library);
-    /* Whether its code for this processor is worth choosing: fast, and without allocation in the step. */
+    /* Whether it has fast code for this processor. */
     bool (*suits)(const DtGemmLibrary *library);
     /* Prepares record number index; false: this library cannot do it. */
     bool (*prepare)(DtGemmLibrary *library, uint32_t index, const DtPlanGemm *gemm);

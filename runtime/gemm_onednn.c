@@ -8,9 +8,9 @@
  * others are a loop around it. (Version 3.7 computes wrong results for several batch axes of which operands lack
  * some, in "brg_matmul:avx512_core".) Where oneDNN has only its reference code, prepare says no.
  *
- * Its code for operands with gaps between rows ("gemm:jit": the heads of attention) takes buffers from the
- * allocator in every call, whatever the scratchpad mode is; that for dense ones ("brg:...") does not. Processors
- * without AVX-512 get "gemm:jit" for all, slower than OpenBLAS: there dtrun chooses that. */
+ * Its code "gemm:jit" (operands with gaps between rows, as the heads of attention; without AVX-512 all products, there
+ * slower than OpenBLAS, which dtrun then chooses) takes buffers in every call, whatever the scratchpad mode is:
+ * new_pool.c keeps them. */
 #include "runtime/gemm.h"
 #include "runtime/new_pool.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allocator of the process, replaced by one that counts its calls in `calls`. For one file of a program, and not for
- * builds with sanitizers, which have allocators of their own. */
+/* The allocator of the process, replaced by one that counts its calls in `calls`. For one file of a program with the
+ * runtime (whose posix_memalign, in new_pool.c, calls aligned_alloc), and not for builds with sanitizers, which have
+ * allocators of their own. */
 #ifndef DT_TESTS_COUNT_CALLS_H
 #define DT_TESTS_COUNT_CALLS_H
 
@@ -30,13 +31,6 @@ void *realloc(void *at, size_t bytes)
 {
     calls++;
     return __libc_realloc(at, bytes);
-}
-
-int posix_memalign(void **ret_at, size_t align, size_t bytes)
-{
-    calls++;
-    *ret_at = __libc_memalign(align, bytes);
-    return *ret_at ? 0 : 12;
 }
 
 void *aligned_alloc(size_t align, size_t bytes)

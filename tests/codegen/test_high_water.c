@@ -2,8 +2,7 @@
 /* Memory of whole programs on one rank. Every byte of every arena is poisoned, twice with other patterns, and all
  * entries run: a byte that kept its pattern both times was not written. The highest byte that was is the high-water
  * mark of the arena, which must be what the plan says, to the alignment. And between steps 2 and 6, evaluation included,
- * neither our code nor OpenBLAS calls the allocator. (oneDNN does, inside its code for strided operands: gemm_onednn.c;
- * what it does for dense ones is tested in tests/runtime/test_memory.c.) */
+ * neither our code nor a library for products calls the allocator. */
 #include "base/intern.h"
 #include "codegen/codegen.h"
 #include "frontend/lower.h"
@@ -132,7 +131,7 @@ Test(high_water, marks_are_what_the_plan_says)
 /* ---- the allocator ---- */
 
 #ifdef COUNT_CALLS
-Test(high_water, steps_allocate_nothing)
+static void count_calls(DtGemmKind gemm)
 {
     for (size_t c = 0; c < DT_COUNT(cases); c++) {
         DtArena *arena = dt_arena_new();
@@ -142,7 +141,7 @@ Test(high_water, steps_allocate_nothing)
         int fd;
         long first = 0;
         compile(arena, &cases[c], &plan);
-        load(&plan, DT_GEMM_OPENBLAS, &options, &rank, &fd);
+        load(&plan, gemm, &options, &rank, &fd);
         cr_assert(dt_init_stores(&rank), "%s", rank.failure.message);
         for (rank.step = 0; rank.step < 6; rank.step++) {
             first = rank.step == 2 ? calls : first;
@@ -155,6 +154,9 @@ Test(high_water, steps_allocate_nothing)
         dt_arena_free(arena);
     }
 }
+
+Test(high_water, steps_allocate_nothing_with_onednn) { count_calls(DT_GEMM_ONEDNN); }
+Test(high_water, steps_allocate_nothing_with_openblas) { count_calls(DT_GEMM_OPENBLAS); }
 
 Test(high_water, the_counter_counts)
 {

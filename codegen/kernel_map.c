@@ -203,7 +203,8 @@ static uint32_t gather(DtKBuild *b, const DtOp *op)
 uint32_t dt_kernel_index_map(DtKBuild *b, const DtOp *op)
 {
     switch (op->kind) {
-    case DT_OP_RELABEL: return relabel(b, op);
+    case DT_OP_RELABEL: /* another order of axes is none of elements */
+        return op->n_relabels ? relabel(b, op) : dt_kernel_value(b, op->in[0]);
     case DT_OP_SLICE: return slice(b, op);
     case DT_OP_PAD: return pad(b, op);
     case DT_OP_WINDOW: return window(b, op);

@@ -12,7 +12,12 @@
  *
  * What is trusted: the local rules (one table), and that equal expressions have equal values up to the order of
  * additions and to a rounding to 16 bits and back; of padding (cert_pad.c), that sources begin with zeros in it and
- * that finite numbers times zero are zero. The order of a schedule, slots and addresses are not looked at here. */
+ * that finite numbers times zero are zero. The order of a schedule, slots and addresses are not looked at here.
+ *
+ * Nor are the functions of pass `expand`: the final program is the one before it, where a ring call and an op in
+ * zigzag order are one op each, with a rule. The plan certificate takes the program behind it. That those functions do
+ * what the rules say is tested, form by form, against the interpreter of all ranks (tests/verify/forms.py), not
+ * proved: it rests on the algebra of a streaming softmax, which numbers of expressions do not have. */
 #ifndef DT_VERIFY_CERT_H
 #define DT_VERIFY_CERT_H
 

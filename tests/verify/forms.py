@@ -5,8 +5,8 @@
 Neither certificate looks inside the functions that `expand` makes: the first reads the program before it, the second
 takes the program behind it. So every form of them is evaluated here, all ranks in lockstep and in double precision,
 against the serial program: loss, gradients of everything, updated parameters. A form is a number of ranks (2 to 4), an
-order of blocks, how heads go with keys, what is masked or added, and what else is split beside; each program has all ops
-that must know the zigzag order. The functions that the pass can make must occur. With STRIDE one form of so many is
+order of blocks, how heads go with keys, what is masked or added, and what else is split beside; each program has all
+ops that must know the zigzag order. The functions that the pass can make must occur. With STRIDE one form of so many is
 evaluated.
 """
 import collections

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The plan certificate against seeded bugs in plans: planmutants.py DTC PLANMUTANTS [DTRUN COUNT [SEED]].
+"""The plan certificate against seeded bugs in plans: planmutants.py DTC PLANMUTANTS [DTRUN] [COUNT [SEED]].
 
-Plans of the layouts below must hold; then planmutants puts single faults into their records. Faults of the kinds of
-STRICT change what ranks compute: every one must be rejected. Of the kinds of LOOSE some do not: without an instruction
-whose result nobody needs, with two that have nothing to do with each other in the other order, with another step in a loop
-of one iteration, with a slot more or a channel that is shorter. With DTRUN the plans that were accepted are run,
-and must compute the same losses and norms, bit for bit.
+Plans of the layouts below must hold; then planmutants puts single faults into their records, COUNT of each kind.
+Faults of the kinds of STRICT change what ranks compute: every one must be rejected. Of the kinds of LOOSE some do not:
+without an instruction whose result nobody needs, with two that have nothing to do with each other in the other order,
+with another step in a loop of one iteration, with a slot more or a channel that is shorter. With DTRUN the plans that
+were accepted are run, and must compute the same losses and norms, bit for bit.
 """
 import collections
 import json
@@ -95,14 +95,14 @@ def mutate(tools, name, count, seed, totals):
 
 def main(arguments):
     dtc, planmutants = (os.path.abspath(tool) for tool in arguments[:2])
-    dtrun = os.path.abspath(arguments[2]) if len(arguments) > 2 else None
-    count = int(arguments[3]) if len(arguments) > 3 else EACH
-    seed = int(arguments[4]) if len(arguments) > 4 else 1
+    numbers = [int(word) for word in arguments[2:] if word.isdigit()]
+    dtrun = next((os.path.abspath(word) for word in arguments[2:] if not word.isdigit()), None)
+    count, seed = (numbers + [EACH, 1][len(numbers):])[:2]
     totals, wrong = collections.Counter(), []
     for name in LAYOUTS:
         wrong += mutate((dtc, planmutants, dtrun), name, count, seed, totals)
     for kind in STRICT + LOOSE:
-        if totals[kind] < AT_LEAST and kind != "channel":
+        if totals[kind] < min(count, AT_LEAST) and kind != "channel":
             wrong.append("only %d of kind %s" % (totals[kind], kind))
     for what in wrong:
         print("FAIL", what)

@@ -28,9 +28,10 @@
 #include "passes/place_internal.h"
 
 #include "base/intern.h"
-#include "passes/ring.h"
 #include "ir/shape.h"
 #include "passes/loops.h"
+#include "passes/ring.h"
+#include "passes/zigzag.h"
 
 #include <string.h>
 
@@ -652,6 +653,35 @@ static bool place_entries(DtPlacer *p)
     return true;
 }
 
+static bool has_all_axes(const DtOp *op)
+{
+    bool all = false;
+    for (uint32_t i = 0; i < op->n_in + op->n_out; i++)
+        all = all || (i < op->n_in ? op->in[i] : op->out[i - op->n_in])->type->rank == DT_MAX_RANK;
+    return all;
+}
+
+/* False after a diagnostic: an op along an axis in zigzag order needs one more, for the ranks. */
+static bool check_zigzag(DtPlacer *p)
+{
+    for (uint32_t f = 0; f < p->module->funcs.n; f++) {
+        const DtFunc *func = p->module->funcs.at[f];
+        for (uint32_t i = 0; i < func->ops.n; i++) {
+            const DtOp *op = func->ops.at[i];
+            if (!dt_zigzag_is(op) || !has_all_axes(op))
+                continue;
+            DtDiag *diag = dt_placechoose_refuse(
+                p, E0592, op->span,
+                dt_arena_printf(p->module->arena,
+                                "the zigzag order of a value with %d axes is not implemented yet",
+                                DT_MAX_RANK));
+            dt_diag_help(diag, "leave `order = zigzag` out, or make one axis of two");
+            return false;
+        }
+    }
+    return true;
+}
+
 void dt_pass_place(DtModule *module, const DtPassContext *context)
 {
     DtPlacer place = {.module = module, .context = context}, *p = &place;
@@ -669,7 +699,7 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < module->stores.n; i++)
         types[i] = module->stores.at[i]->type;
     place_stores(p);
-    if (!place_entries(p) || !dt_placerule_check_fits(p)) {
+    if (!place_entries(p) || !dt_placerule_check_fits(p) || !check_zigzag(p)) {
         undo(module, n_funcs, entries, types);
         return;
     }

@@ -240,6 +240,13 @@ static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
     return x;
 }
 
+/* Positions, and -1 or the extent for all that lie before or behind the axis: place_of multiplies. */
+static DtValue *near_axis(Zigzag *z, const DtAxis *axis, DtValue *at)
+{
+    at = with(&z->b, DT_OP_MAX, at, -1);
+    return with(&z->b, DT_OP_MIN, at, axis->extent);
+}
+
 /* A lookup in the same parts, as if they were plain blocks. */
 static DtValue *lookup(Zigzag *z, const DtOp *op, DtValue **in)
 {
@@ -250,7 +257,7 @@ static DtValue *lookup(Zigzag *z, const DtOp *op, DtValue **in)
         if (!is_zigzag(table, op->axes[i]))
             continue;
         const uint32_t d = (uint32_t)dt_type_find(table, op->axes[i]);
-        in[1 + i] = place_of(z, &table->axes[d], in[1 + i]);
+        in[1 + i] = place_of(z, &table->axes[d], near_axis(z, &table->axes[d], in[1 + i]));
         if (op->kind == DT_OP_GATHER)
             in[0] = as(z, in[0], in_blocks(in[0]->type, d), d);
         else

@@ -43,7 +43,7 @@ model rings(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
     x = x + slopes(n2:rmsnorm[embed](x))
     x = x + dropout(padded(n3:rmsnorm[embed](x), seen), 0.1)
     x = x + distances(n4:rmsnorm[embed](x))
-    x = x + x[seq = tokens] * 0.1
+    x = x + x[seq = where(tokens > 6, -2147483647 - tokens // 7, tokens)] * 0.1   # the least i32, too
   }
   return norm:layernorm[embed](x) @embed wte
 }

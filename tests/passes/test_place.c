@@ -250,12 +250,11 @@ Test(place, beside)
     expect_counts("beside", "beside", false, (Counts){.all_gather = 1, .reduce_scatter = 1});
 }
 
-/* q, k, v and the result, or k and v alone. */
+/* q, k, v and the result, and their cotangents; or k and v alone. */
 Test(place, contexts)
 {
     expect_counts("layouts", "ulysses", false, (Counts){.all_to_all = 4});
-    expect_counts("layouts", "ulysses", true,
-                  (Counts){.all_to_all = 5}); /* of four cotangents, and o */
+    expect_counts("layouts", "ulysses", true, (Counts){.all_to_all = 4});
     expect_counts("layouts", "gathered", false, (Counts){.all_gather = 2});
     expect_counts("layouts", "keys", false, (Counts){.all_gather = 2});
 }

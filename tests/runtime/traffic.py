@@ -15,8 +15,7 @@ square is summed over ranks that hold different parameters.
   Megatron (Shoeybi et al. 2019): 4 sums of v per layer.
   with sequence parallelism (Korthikanti et al. 2022): 4 gathers and 4 scatters of v per layer, and 2 gathers again for
     the gradients of the parameters behind them (its section 4.2.2); sums of W.
-  Ulysses (Jacobs et al. 2023): all-to-alls of q, k, v, o and of their cotangents, and of o again, which is saved as the
-    product behind it reads it; sums of W = P.
+  Ulysses (Jacobs et al. 2023): all-to-alls of q, k, v, o and of their cotangents; sums of W = P.
   keys and values gathered: 2 gathers forwards, 2 backwards again, 2 scatters; sums of W = P.
   data parallel, ZeRO 1, ZeRO 2 (Rajbhandari et al. 2020, section 7): 2P. ZeRO 3: 3P.
   experts (GShard): 2 all-to-alls of all places of all experts forwards, 2 backwards; sums of W = routers.
@@ -67,7 +66,7 @@ LAYOUTS = {
     "sequence": ("layers", "tensor = 4", TENSOR + "; shard seq on tensor", [],
                  {"tensor": LAYERS * 10 * moved(4, V) + summed(4, 4 * GAINS) + 2 * summed(4, 4)}, 0),
     "ulysses": ("layers", "context = 4", ULYSSES, [],
-                {"context": LAYERS * 9 * switched(4, V) + summed(4, P) + summed(4, 4)}, 0),
+                {"context": LAYERS * 8 * switched(4, V) + summed(4, P) + summed(4, 4)}, 0),
     "gathered": ("layers", "context = 4", CONTEXT, ONE,
                  {"context": LAYERS * 6 * moved(4, V // BATCH) + summed(4, P) + summed(4, 4)}, 0),
     "data": ("layers", "data = 4", DATA, [], {"data": summed(4, P) + summed(4, 4)}, 0),

@@ -149,6 +149,9 @@ PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *
                             const CertOp *op);
 uint32_t dt_certplan_end(const DtPlan *plan, uint32_t loop); /* its END item */
 bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote *notes);
+/* What instructions between two items write, for all values of the registers of loops between them. */
+typedef bool PlanEach(PlanWalk *walk, const PlanPlace *written, const void *data);
+bool dt_certplan_each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *each, const void *data);
 const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value);
 const CertOp *dt_certplan_op(PlanWalk *walk,
                              uint64_t value); /* of the present frame; NULL after a message */

@@ -343,6 +343,30 @@ static void sort_slots(struct PlanPipe *pipe)
     pipe->slots.n = n;
 }
 
+static bool spares(PlanWalk *walk, const PlanPlace *written, const void *place)
+{
+    return !dt_certplan_meets(walk, place, written);
+}
+
+/* What pieces read of the stage's prologue, none of them writes: they run many times, in any order. */
+static bool keeps_named(PlanWalk *walk)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t p = 0; p < pipe->called.n; p++)
+        for (uint32_t i = 0; i < pipe->called.at[p]->uses.n; i++) {
+            const Uses *uses = &pipe->called.at[p]->uses.at[i];
+            for (uint32_t k = 0; uses->name && k < pipe->called.n; k++) {
+                const Piece *piece = pipe->called.at[k];
+                const DtPlanEntry *entry = &walk->plan->entries[piece->entry];
+                if (!dt_certplan_each_write(walk, entry->first, entry->first + entry->count, spares,
+                                            &uses->place))
+                    return dt_certplan_fail(walk, "%s overwrites %s, which %s reads", piece->of->name,
+                                            uses->name, pipe->called.at[p]->of->name);
+            }
+        }
+    return true;
+}
+
 /* What pieces added to is complete, and every named scalar known to all stages. */
 static bool has_results(PlanWalk *walk)
 {
@@ -381,7 +405,7 @@ bool dt_certplan_leave(PlanWalk *walk, uint32_t entry)
     for (uint32_t i = 0; i < pipe->slots.n; i++)
         pipe->places[place_of(walk, pipe->slots.at[i], walk->stage)] =
             slot_reg(&walk->stores[pipe->slots.at[i]]);
-    return has_apart(walk) && has_results(walk);
+    return has_apart(walk) && keeps_named(walk) && has_results(walk);
 }
 
 bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const CertEntry *of)

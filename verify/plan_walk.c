@@ -223,10 +223,7 @@ uint32_t dt_certplan_end(const DtPlan *plan, uint32_t at)
     }
 }
 
-typedef bool (*Each)(PlanWalk *walk, const PlanPlace *written, const void *data);
-
-/* What instructions between two items write, for all values of the registers of loops between them. */
-static bool each_write(PlanWalk *walk, uint32_t from, uint32_t to, Each each, const void *data)
+bool dt_certplan_each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *each, const void *data)
 {
     const DtPlan *plan = walk->plan;
     int64_t kept[DT_PLAN_REGS];
@@ -330,7 +327,7 @@ static void open_loop(PlanWalk *walk, uint32_t at, uint32_t end)
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     walk->open[item->reg] = walk->depth + 1;
     walk->count[item->reg] = item->count;
-    each_write(walk, at + 1, end, spoil, NULL);
+    dt_certplan_each_write(walk, at + 1, end, spoil, NULL);
     walk->depth++;
 }
 
@@ -396,7 +393,7 @@ static bool leave_stacked(PlanWalk *walk, PlanFrame *body, uint32_t at, uint32_t
             int64_t step = place->reg[body->reg];
             Slice slice = {place, body->reg};
             if (step < place->bytes || step % place->size || place->rank == CERT_RANK ||
-                !each_write(walk, at + 1, end, spares, &slice))
+                !dt_certplan_each_write(walk, at + 1, end, spares, &slice))
                 continue;
             place->reg[body->reg] = 0;
             memmove(place->axis + 1, place->axis, place->rank * sizeof *place->axis);

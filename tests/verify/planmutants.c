@@ -492,38 +492,111 @@ static bool hoist_one(void)
     return true;
 }
 
-/* What a piece of a stage has for itself lies where another adds up a scalar. */
+static bool is_named(const DtPlanEntry *entry, const char *name)
+{
+    return strncmp(dt_plan_str(&plan, entry->name), name, strlen(name)) == 0;
+}
+
+/* A random instruction that the entry itself runs, NULL: none. */
+static const DtPlanInst *inst_of(const DtPlanEntry *entry)
+{
+    const DtPlanSchedule *item = &plan.schedule[entry->first + below(entry->count)];
+    const DtPlanBody *body = &plan.bodies[item->body];
+    return item->kind == DT_SCHED_RUN ? &plan.insts[body->first_inst + below(body->n_insts)] : NULL;
+}
+
+/* What a piece of a stage (-1: of any) has for itself, up to so many (`most`) bytes, lies there. */
+static bool move_scratch(int32_t stage, uint32_t arena, int64_t base, int64_t most)
+{
+    const DtPlanEntry *piece = &plan.entries[below(plan.n_entries)];
+    const bool is_there = is_named(piece, "grad.") && (stage < 0 || piece->stage == stage);
+    const DtPlanInst *inst = is_there ? inst_of(piece) : NULL;
+    if (!inst || inst->n_args == 0 || inst->kind > DT_INST_GEMM)
+        return false;
+    const DtPlanArg *args = &plan.args[inst->first_arg + inst->n_args - 1];
+    if (args->kind != DT_ARG_ADDRESS || args->bytes > most || !args->written || args->reg[1] ||
+        plan.arenas[args->arena].kind != DT_ARENA_ACTIVATIONS)
+        return false;
+    const DtPlanArg moved = *args;
+    for (uint32_t i = piece->first; i < piece->first + piece->count; i++) {
+        const DtPlanBody *body = &plan.bodies[plan.schedule[i].body];
+        for (uint32_t k = 0; plan.schedule[i].kind == DT_SCHED_RUN && k < body->n_insts; k++)
+            for (uint32_t a = 0; a < plan.insts[body->first_inst + k].n_args; a++) {
+                DtPlanArg *arg = RECORD(args, DtPlanArg, plan.insts[body->first_inst + k].first_arg + a);
+                if (same_place(arg, &moved)) {
+                    arg->arena = (uint8_t)arena;
+                    arg->base = base;
+                }
+            }
+    }
+    return true;
+}
+
+/* It lies where another piece adds up a scalar, */
 static bool scratch_one(void)
 {
     const DtPlanMetric *metric = &plan.metrics[below(plan.n_metrics)];
-    const DtPlanEntry *piece = &plan.entries[below(plan.n_entries)];
-    const DtPlanSchedule *item = &plan.schedule[piece->first + below(piece->count)];
-    if (!plan.meta->pipeline || metric->n_axes ||
-        strcmp(dt_plan_str(&plan, metric->entry), "step") != 0 ||
-        strncmp(dt_plan_str(&plan, piece->name), "grad.", 5) != 0 || item->kind != DT_SCHED_RUN)
+    return plan.meta->pipeline && !metric->n_axes && strcmp(dt_plan_str(&plan, metric->entry), "step") == 0 &&
+           move_scratch(-1, metric->arena, metric->offset, 64);
+}
+
+/* The first argument from number `from` on that is (or is not) written, at this place (NULL: anywhere); -1: none. */
+static int64_t find_arg(const DtPlanEntry *entry, int64_t from, bool written, const DtPlanArg *place)
+{
+    int64_t n = 0;
+    for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
+        const DtPlanBody *body = &plan.bodies[plan.schedule[i].body];
+        for (uint32_t k = 0; plan.schedule[i].kind == DT_SCHED_RUN && k < body->n_insts; k++) {
+            const DtPlanInst *inst = &plan.insts[body->first_inst + k];
+            for (uint32_t a = inst->first_arg; a < inst->first_arg + inst->n_args; a++, n++)
+                if (n >= from && plan.args[a].kind == DT_ARG_ADDRESS && plan.args[a].written == written &&
+                    (!place || same_place(&plan.args[a], place)))
+                    return (n << 32) | a;
+        }
+    }
+    return -1;
+}
+
+/* And not written before by the piece itself. */
+static bool is_read_by_piece(const DtPlanArg *arg, int32_t stage)
+{
+    for (uint32_t i = 0; i < plan.n_entries; i++)
+        if (is_named(&plan.entries[i], "grad.") && plan.entries[i].stage == stage &&
+            find_arg(&plan.entries[i], 0, false, arg) >= 0 && find_arg(&plan.entries[i], 0, true, arg) < 0)
+            return true;
+    return false;
+}
+
+/* or where the step's prologue has left what pieces read. */
+static bool prologue_one(void)
+{
+    const DtPlanEntry *step = &plan.entries[below(plan.n_entries)];
+    const DtPlanArg *found[16];
+    uint32_t n = 0;
+    if (!plan.meta->pipeline || !is_named(step, "step"))
         return false;
-    const DtPlanBody *body = &plan.bodies[item->body];
-    const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
-    if (inst->n_args == 0 || inst->kind > DT_INST_GEMM)
+    for (int64_t at = -1; n < DT_COUNT(found) && (at = find_arg(step, (at >> 32) + 1, true, NULL)) >= 0;)
+        if (plan.args[at & UINT32_MAX].arena < DT_ARENA_KINDS &&
+            is_read_by_piece(&plan.args[at & UINT32_MAX], step->stage))
+            found[n++] = &plan.args[at & UINT32_MAX];
+    if (n == 0)
         return false;
-    const DtPlanArg *args = &plan.args[inst->first_arg + inst->n_args - 1];
-    if (args->kind != DT_ARG_ADDRESS || args->bytes > 64 || !args->written || args->reg[1] ||
-        plan.arenas[args->arena].kind != DT_ARENA_ACTIVATIONS)
-        return false;
-    for (uint32_t i = body->first_inst; i < body->first_inst + body->n_insts; i++)
-        for (uint32_t a = plan.insts[i].first_arg;
-             a < plan.insts[i].first_arg + plan.insts[i].n_args; a++)
-            if (same_place(&plan.args[a], args)) {
-                RECORD(args, DtPlanArg, a)->arena = (uint8_t)metric->arena;
-                RECORD(args, DtPlanArg, a)->base = metric->offset;
-            }
-    return true;
+    const DtPlanArg *to = found[below(n)];
+    return move_scratch(step->stage, to->arena, to->base, 64);
 }
 
 static bool scratch(void)
 {
     for (int i = 0; i < 1000; i++)
         if (scratch_one())
+            return true;
+    return false;
+}
+
+static bool prologue(void)
+{
+    for (int i = 0; plan.meta->pipeline && i < 1000; i++)
+        if (prologue_one())
             return true;
     return false;
 }
@@ -568,7 +641,8 @@ static const struct {
              {"entry", entry},
              {"stage", stage},
              {"hoist", hoist},
-             {"scratch", scratch}};
+             {"scratch", scratch},
+             {"prologue", prologue}};
 
 /* Whether the certificate rejects what lies in copy; false with *ret_read false: the reader refuses it already. */
 static bool rejects(size_t len, const char *final, bool *ret_read)

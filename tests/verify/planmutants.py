@@ -25,7 +25,7 @@ LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1
            CLASS]
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",
           "accumulate", "kernel", "operands", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
-          "scratch"]
+          "scratch", "prologue"]
 LOOSE = ["drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel"]
 EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3
 

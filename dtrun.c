@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,8 @@ static const DtOptionTable table = {
 typedef struct CommandLine {
     DtRunOptions run;
     int64_t rank, shared; /* -1: not given */
-    bool done;            /* --help and the like */
+    const char *of_generate; /* an option that only --generate uses, or NULL */
+    bool done;               /* --help and the like */
     DtStatus status;
 } CommandLine;
 
@@ -111,11 +113,9 @@ static bool read_redirect(CommandLine *line, const char *text)
 
 static bool read_gemm(CommandLine *line, const char *text)
 {
-    static const char *const names[] = {"onednn", "openblas", "plain"};
-    static const DtGemmKind kinds[] = {DT_GEMM_ONEDNN, DT_GEMM_OPENBLAS, DT_GEMM_PLAIN};
-    for (size_t i = 0; i < DT_COUNT(names); i++)
-        if (strcmp(names[i], text) == 0) {
-            line->run.gemm = kinds[i];
+    for (DtGemmKind kind = DT_GEMM_DEFAULT + 1; kind < DT_GEMM_KINDS; kind++)
+        if (strcmp(dt_gemm_names[kind], text) == 0) {
+            line->run.gemm = kind;
             return true;
         }
     return wrong(line, "--gemm wants onednn, openblas or plain, not `%.60s`", text);
@@ -154,9 +154,14 @@ static bool read_option(CommandLine *line, int id, const char *value)
         return true;
     case OPTION_EVAL: run->eval = true; return true;
     case OPTION_GENERATE: run->generate = value; return true;
-    case OPTION_TOKENS: return read_count(line, "tokens", value, &run->tokens);
-    case OPTION_TEMPERATURE: return read_real(line, "temperature", value, &run->temperature);
+    case OPTION_TOKENS:
+        line->of_generate = "tokens";
+        return read_count(line, "tokens", value, &run->tokens);
+    case OPTION_TEMPERATURE:
+        line->of_generate = "temperature";
+        return read_real(line, "temperature", value, &run->temperature);
     case OPTION_SEED:
+        line->of_generate = "seed";
         if (!read_count(line, "seed", value, &seed))
             return false;
         run->seed = (uint64_t)seed;
@@ -195,6 +200,8 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--eval and --generate exclude each other");
     if ((run->eval || run->generate) && run->save)
         return wrong(line, "--save belongs to training, not to --eval or --generate");
+    if (line->of_generate && !run->generate)
+        return wrong(line, "--%s belongs to --generate", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))
         return wrong(line, "--rank and --shared belong together");
     choose_save_folder(&line->run);
@@ -227,6 +234,7 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
     DtPlanFile file;
     DtPlanMeta meta;
     DtPlanTrain train;
+    signal(SIGPIPE, SIG_IGN); /* here and in the ranks: who stops reading what is shown does not end the run */
     DtStatus status = dt_read_file(run->plan_path, &file);
     if (dt_status_ok(&status)) {
         status = dt_settings_apply(run, &file.plan, &meta, &train);

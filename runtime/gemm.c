@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+const char *const dt_gemm_names[DT_GEMM_KINDS] = {
+    [DT_GEMM_ONEDNN] = "onednn", [DT_GEMM_OPENBLAS] = "openblas", [DT_GEMM_PLAIN] = "plain"};
+
 static DtStatus open_one(DtArena *memory, const DtGemmOps *ops, uint32_t n_products, DtGemms *gemms)
 {
     DtGemmLibrary *library = NULL;

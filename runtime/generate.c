@@ -165,13 +165,19 @@ static bool agree(const Generator *g, int64_t *token)
                                       DT_PLAN_MAX);
 }
 
-static void show(const Generator *g, int64_t token)
+static bool flush(DtRank *rank)
 {
-    if (g->bytes)
+    return fflush(stdout) == 0 || dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
+}
+
+/* A token that is no byte (a vocabulary of more) is shown as its number in brackets. */
+static bool show(const Generator *g, int64_t token)
+{
+    if (g->bytes && token < 256)
         putchar((int)token);
     else
-        printf("%lld ", (long long)token);
-    fflush(stdout);
+        printf(g->bytes ? "<%lld>" : "%lld ", (long long)token);
+    return flush(g->rank);
 }
 
 bool dt_generate_text(DtRank *rank)
@@ -192,9 +198,6 @@ bool dt_generate_text(DtRank *rank)
     if (writes && !g.bytes)
         putchar(' ');
     for (int64_t i = 0; i < options->tokens; i++) {
-        if (rank->rank == 0 && atomic_load(&rank->shared->stop))
-            atomic_store(&rank->shared->last_step,
-                         i); /* Ctrl-C: the others leave one token later */
         write_input(&g);
         if (!dt_exec_entry(rank, "predict"))
             return false;
@@ -202,13 +205,10 @@ bool dt_generate_text(DtRank *rank)
         if (!agree(&g, &token))
             return false;
         push_token(&g, token);
-        if (writes)
-            show(&g, token);
-        if (i >= atomic_load(&rank->shared->last_step))
-            break;
+        if (writes && !show(&g, token))
+            return false;
     }
     if (writes)
         putchar('\n');
-    return fflush(stdout) == 0 ||
-           dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
+    return flush(rank);
 }

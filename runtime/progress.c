@@ -100,18 +100,18 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     fflush(progress->out);
 }
 
-void dt_progress_line(DtProgress *progress, const char *format, ...)
+bool dt_progress_line(DtProgress *progress, const char *format, ...)
 {
     va_list args;
     if (progress->out == NULL)
-        return;
+        return true;
     if (progress->terminal)
         fputs("\r\033[K", progress->out);
     va_start(args, format);
     vfprintf(progress->out, format, args);
     va_end(args);
     fputc('\n', progress->out);
-    fflush(progress->out);
+    return fflush(progress->out) == 0;
 }
 
 void dt_progress_close(DtProgress *progress)

@@ -43,8 +43,10 @@ typedef enum DtGemmKind {
     DT_GEMM_DEFAULT,
     DT_GEMM_ONEDNN,
     DT_GEMM_OPENBLAS,
-    DT_GEMM_PLAIN
+    DT_GEMM_PLAIN,
+    DT_GEMM_KINDS
 } DtGemmKind;
+extern const char *const dt_gemm_names[DT_GEMM_KINDS]; /* gemm.c: "onednn"; NULL for the default */
 
 typedef struct DtRedirect {
     const char *from, *to;
@@ -71,15 +73,15 @@ typedef struct DtRunOptions {
     uint64_t seed; /* of --generate */
     DtGemmKind gemm;
     bool rebuild;         /* kernels from the plan's C text */
-    bool quiet, json;
+    bool quiet;
     const char *settings[16]; /* --set block.key=value */
     uint32_t n_settings;
 } DtRunOptions;
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 
-/* settings.c: --steps and --set on the plan's own numbers. Errors name the key and the nearest one.
- */
+/* settings.c: --steps and --set on the plan's own numbers. Errors: a key that does not exist, with the nearest
+ * one, and one that nothing in this plan depends on. */
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
                            DtPlanTrain *ret_train);
 
@@ -405,7 +407,8 @@ typedef struct DtStepReport {
 void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step,
                       int64_t last_step);
 void dt_progress_step(DtProgress *progress, const DtStepReport *report);
-void dt_progress_line(DtProgress *progress, const char *format, ...)
+/* False if it could not be written. */
+bool dt_progress_line(DtProgress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void dt_progress_close(DtProgress *progress);
 
@@ -430,6 +433,7 @@ DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace
 void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns);
 void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns,
                    uint64_t ended_ns);
-DtStatus dt_trace_close(DtTrace *trace);
+DtStatus dt_trace_write(const DtTrace *trace); /* this rank's part */
+void dt_trace_close(DtTrace *trace);           /* removes that part */
 
 #endif

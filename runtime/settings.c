@@ -10,25 +10,35 @@
 
 typedef enum Where { COUNT_META, COUNT_TRAIN, REAL_TRAIN } Where;
 
-/* A key and where the number lies that it sets: a count of META or TRAN, or a double of TRAN. */
+/* A key and where the number lies that it sets: a count of META or TRAN, or a double of TRAN. schedules: bits of the
+ * learning rates that depend on it. */
 typedef struct Setting {
     const char *key;
     Where where;
     size_t offset;
+    uint32_t schedules;
 } Setting;
 
+enum {
+    COSINE = 1 << DT_PLAN_LR_WARMUP_COSINE,
+    LINEAR = 1 << DT_PLAN_LR_WARMUP_LINEAR,
+    DECAY = 1 << DT_PLAN_LR_STEP_DECAY,
+    INVERSE = 1 << DT_PLAN_LR_INVERSE_SQRT,
+    ANY = 1 << DT_PLAN_LR_CONSTANT | COSINE | LINEAR | DECAY | INVERSE
+};
+
 static const Setting settings[] = {
-    {"train.steps", COUNT_META, offsetof(DtPlanMeta, steps)},
-    {"eval.every", COUNT_META, offsetof(DtPlanMeta, eval_every)},
-    {"eval.steps", COUNT_META, offsetof(DtPlanMeta, eval_steps)},
-    {"save.every", COUNT_META, offsetof(DtPlanMeta, save_every)},
-    {"save.keep", COUNT_META, offsetof(DtPlanMeta, save_keep)},
-    {"lr.base", REAL_TRAIN, offsetof(DtPlanTrain, base)},
-    {"lr.floor", REAL_TRAIN, offsetof(DtPlanTrain, floor)},
-    {"lr.factor", REAL_TRAIN, offsetof(DtPlanTrain, factor)},
-    {"lr.warmup", COUNT_TRAIN, offsetof(DtPlanTrain, warmup)},
-    {"lr.total", COUNT_TRAIN, offsetof(DtPlanTrain, total)},
-    {"lr.every", COUNT_TRAIN, offsetof(DtPlanTrain, every)},
+    {"train.steps", COUNT_META, offsetof(DtPlanMeta, steps), ANY},
+    {"eval.every", COUNT_META, offsetof(DtPlanMeta, eval_every), ANY},
+    {"eval.steps", COUNT_META, offsetof(DtPlanMeta, eval_steps), ANY},
+    {"save.every", COUNT_META, offsetof(DtPlanMeta, save_every), ANY},
+    {"save.keep", COUNT_META, offsetof(DtPlanMeta, save_keep), ANY},
+    {"lr.base", REAL_TRAIN, offsetof(DtPlanTrain, base), ANY},
+    {"lr.floor", REAL_TRAIN, offsetof(DtPlanTrain, floor), COSINE | LINEAR},
+    {"lr.factor", REAL_TRAIN, offsetof(DtPlanTrain, factor), DECAY},
+    {"lr.warmup", COUNT_TRAIN, offsetof(DtPlanTrain, warmup), COSINE | LINEAR | INVERSE},
+    {"lr.total", COUNT_TRAIN, offsetof(DtPlanTrain, total), COSINE | LINEAR},
+    {"lr.every", COUNT_TRAIN, offsetof(DtPlanTrain, every), DECAY},
 };
 
 static DtStatus unknown_key(const char *key)
@@ -71,6 +81,14 @@ static DtStatus set(const Setting *setting, const char *text, DtPlanMeta *meta, 
     return DT_OK;
 }
 
+static bool has_eval(const DtPlan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_readers; i++)
+        if (plan->readers[i].is_eval)
+            return true;
+    return false;
+}
+
 static DtStatus apply(const char *text, DtPlanMeta *meta, DtPlanTrain *train)
 {
     char key[100];
@@ -78,9 +96,14 @@ static DtStatus apply(const char *text, DtPlanMeta *meta, DtPlanTrain *train)
     if (equals == NULL || equals - text >= (ptrdiff_t)sizeof key)
         return dt_status_fail(DT_EXIT_USAGE, "--set wants block.key=value, not `%.60s`", text);
     snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
-    for (size_t i = 0; i < DT_COUNT(settings); i++)
-        if (strcmp(settings[i].key, key) == 0)
-            return set(&settings[i], equals + 1, meta, train);
+    for (size_t i = 0; i < DT_COUNT(settings); i++) {
+        if (strcmp(settings[i].key, key) != 0)
+            continue;
+        if (!(settings[i].schedules >> train->schedule & 1))
+            return dt_status_fail(DT_EXIT_USAGE, "--set %s: the learning rate of this plan does not depend on it",
+                                  key);
+        return set(&settings[i], equals + 1, meta, train);
+    }
     return unknown_key(key);
 }
 
@@ -99,6 +122,9 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
     if (train.schedule == DT_PLAN_LR_STEP_DECAY && train.every == 0)
         return dt_status_fail(DT_EXIT_USAGE,
                               "--set lr.every: the learning rate cannot decay every 0 steps");
+    if (meta.eval_every > 0 && !has_eval(plan))
+        return dt_status_fail(DT_EXIT_USAGE, "eval.every: the plan has no held-out data: write "
+                                             "`eval = every(200, data = ...)` in `train`");
     *ret_meta = meta;
     *ret_train = train;
     return DT_OK;

@@ -2,8 +2,9 @@
 /* --trace: what ran when, as Chrome trace events (opens in Perfetto, ui.perfetto.dev). Each rank
  * keeps the times of its instructions in a ring made at load, so that the steps themselves
  * allocate nothing; the last ones before the end are what is written. Every rank writes a part
- * beside the file, rank 0 joins them. Lanes: compute, communication, entries; a slice names the
- * DSL line it stands for. */
+ * beside the file, which is made at load, so that a place where none can be is an error then; rank 0 joins
+ * them. Of a run that fails nothing is left. Lanes: compute, communication, entries; a slice names the DSL line it
+ * stands for. */
 #include "runtime/train.h"
 
 #include "base/file.h"
@@ -51,6 +52,12 @@ DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace
     trace->rank = rank;
     trace->slices = slices;
     part_path(path, rank->rank, trace->path);
+    DtStatus status = dt_file_write(trace->path, "", 0);
+    if (!dt_status_ok(&status)) {
+        free(slices);
+        free(trace);
+        return status;
+    }
     *ret_trace = trace;
     return DT_OK;
 }
@@ -158,15 +165,20 @@ static void add_events(DtText *text, const DtTrace *trace)
         add_slice(text, trace, &trace->slices[i % MAX_SLICES]);
 }
 
-DtStatus dt_trace_close(DtTrace *trace)
+DtStatus dt_trace_write(const DtTrace *trace)
 {
     DtText text = {0};
     add_events(&text, trace);
     DtStatus status = dt_file_write(trace->path, text.at, text.len);
     dt_text_free(&text);
+    return status;
+}
+
+void dt_trace_close(DtTrace *trace)
+{
+    unlink(trace->path);
     free(trace->slices);
     free(trace);
-    return status;
 }
 
 DtStatus dt_trace_join(const DtRank *rank, const char *path)
@@ -180,10 +192,8 @@ DtStatus dt_trace_join(const DtRank *rank, const char *path)
         size_t len;
         part_path(path, r, part);
         status = dt_file_read(memory, part, (size_t)1 << 31, &piece, &len);
-        if (dt_status_ok(&status)) {
+        if (dt_status_ok(&status))
             dt_text_add_n(&text, piece, len);
-            unlink(part);
-        }
     }
     if (text.len > 2 && text.at[text.len - 2] == ',')
         text.len -= 2; /* the last comma */

@@ -11,6 +11,7 @@
 #include "runtime/traffic.h"
 #include "runtime/train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,12 +197,14 @@ static bool evaluate_and_show(DtRun *run, int64_t steps)
     int64_t samples = 0;
     if (!evaluate(run, &loss, &samples))
         return false;
-    if (run->rank.rank == 0) {
-        dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld samples",
-                         (long long)steps, loss, (long long)samples);
-        if (run->log)
-            dt_log_eval(run->log, steps, loss, samples);
-    }
+    if (run->rank.rank != 0)
+        return true;
+    bool written = dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld samples",
+                                    (long long)steps, loss, (long long)samples);
+    if (!written && run->rank.options->eval)
+        return dt_rank_fail(&run->rank, DT_EXIT_IO, "cannot write the loss: %s", strerror(errno));
+    if (run->log)
+        dt_log_eval(run->log, steps, loss, samples);
     return true;
 }
 
@@ -405,7 +408,7 @@ static void add_word(DtText *text, const char *before, const char *word)
     dt_text_add(text, "'");
 }
 
-/* The command that goes on where this run stopped: what decides the numbers is repeated. */
+/* The command that goes on where this run stopped: what decides the numbers, and whether it runs, is repeated. */
 static void add_command(DtText *text, const DtRunOptions *options, const char *folder)
 {
     add_word(text, "dtrun ", options->plan_path);
@@ -421,6 +424,10 @@ static void add_command(DtText *text, const DtRunOptions *options, const char *f
         add_word(text, " --set ", options->settings[i]);
     if (options->steps >= 0)
         dt_text_printf(text, " --steps %lld", (long long)options->steps);
+    if (options->gemm != DT_GEMM_DEFAULT)
+        dt_text_printf(text, " --gemm %s", dt_gemm_names[options->gemm]);
+    if (options->max_ranks > 0)
+        dt_text_printf(text, " --max-ranks %lld", (long long)options->max_ranks);
     add_word(text, " --resume ", folder);
 }
 
@@ -442,30 +449,37 @@ static void say_how_to_go_on(DtRun *run)
                          (long long)run->rank.step);
 }
 
-static void close_outputs(DtRun *run)
+/* Rank 0 joins the parts once all are written, and then all are removed. False after a failure. */
+static bool write_trace(DtRank *rank)
+{
+    DtStatus status = dt_trace_write(rank->trace);
+    if (!dt_status_ok(&status))
+        return dt_rank_fail_status(rank, &status);
+    if (!rank->comm_ops->barrier(rank->comm, &rank->world))
+        return false;
+    status = rank->rank == 0 ? dt_trace_join(rank, rank->options->trace) : DT_OK;
+    return dt_status_ok(&status) ? rank->comm_ops->barrier(rank->comm, &rank->world)
+                                 : dt_rank_fail_status(rank, &status);
+}
+
+/* good: the run was; returns whether it still is. */
+static bool close_outputs(DtRun *run, bool good)
 {
     DtRank *rank = &run->rank;
     if (rank->trace) {
-        DtStatus status = dt_trace_close(rank->trace);
+        good = good && write_trace(rank);
+        dt_trace_close(rank->trace);
         rank->trace = NULL;
-        if (!dt_status_ok(&status))
-            dt_rank_fail_status(rank, &status);
-        /* Rank 0 joins the parts once all are written. */
-        if (dt_status_ok(&rank->failure) && rank->comm_ops->barrier(rank->comm, &rank->world) &&
-            rank->rank == 0) {
-            status = dt_trace_join(rank, rank->options->trace);
-            if (!dt_status_ok(&status))
-                dt_rank_fail_status(rank, &status);
-        }
     }
     dt_progress_close(&run->progress);
     if (run->log) {
         DtStatus status = dt_log_close(run->log);
-        if (!dt_status_ok(&status) && dt_status_ok(&rank->failure))
-            dt_rank_fail_status(rank, &status);
+        if (!dt_status_ok(&status))
+            good = dt_rank_fail_status(rank, &status);
     }
     if (run->lock >= 0)
         close(run->lock);
+    return good;
 }
 
 /* Exit code of the rank; its slot says the same. Ended by another rank's failure: RETRY without a
@@ -490,8 +504,7 @@ int dt_train_loaded(DtRun *run)
     bool good = run_all(run);
     if (good)
         say_how_to_go_on(run);
-    close_outputs(run);
-    return finish(run, good);
+    return finish(run, close_outputs(run, good));
 }
 
 int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd)

@@ -15,6 +15,12 @@ plan() { # name, further arguments of dtc
     "$dtc" small.dsl "$@" -o "$name.plan" 2>err || { what="dtc $*"; fail "cannot compile"; exit 1; }
 }
 losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
+wait_for_steps() { # log of a run that goes on
+    for _ in $(seq 200); do
+        [ "$(grep -c '"event":"step"' "$1" 2>/dev/null)" -ge 5 ] 2>/dev/null && break
+        sleep 0.1
+    done
+}
 losses_alike() { # two logs, relative tolerance, steps
     losses "$1" >a.txt
     losses "$2" >b.txt
@@ -35,6 +41,9 @@ run a.plan --steps -3; exits 2; says '--steps wants a number'
 run a.plan --gemm blas; exits 2; says 'onednn, openblas or plain'
 run a.plan --data x; exits 2; says 'OLD=NEW'
 run a.plan --eval --generate x; exits 2; says 'exclude each other'
+run a.plan --tokens 5; exits 2; says '--tokens belongs to --generate'
+run a.plan --eval --temperature 1; exits 2; says '--temperature belongs to --generate'
+run a.plan --seed 5; exits 2; says '--seed belongs to --generate'
 run a.plan --max-ranks many; exits 2; says '--max-ranks wants a number'
 run absent.plan; exits 5; says 'absent.plan'
 run small.dsl; exits 5; says 'not a plan'
@@ -114,6 +123,10 @@ run d2.plan --resume whole --generate '1' --tokens 30 --temperature 0.8 --seed 5
 run d2.plan --resume whole --generate '1' --tokens 30 --temperature 0.8 --seed 6
 if cmp -s out a.txt; then fail 'another seed writes the same text'; else pass; fi
 
+# tokens of a vocabulary that has more than bytes
+plan wide --parallel none -D vocab=3000
+run wide.plan --generate 1 --tokens 20 --temperature 1; exits 0; holds grep -aq '<[0-9][0-9]*>' out
+
 # ---- trace ----
 run d2.plan -q --steps 3 --trace trace.json; exits 0
 for text in '"traceEvents"' '"name":"rank 1"' '"all_reduce"' 'small.dsl:' '"name":"step 2"'; do
@@ -126,7 +139,15 @@ if command -v python3 >/dev/null; then holds python3 -m json.tool trace.json; el
 run one.plan -q --steps 2 --set lr.base=0.5 --set lr.warmup=0 --log set.jsonl; exits 0
 holds grep -q '"step":1,.*"lr":0.5' set.jsonl
 run one.plan -q --set lr.bas=1; exits 2; says 'did you mean `lr.base`'
-run one.plan -q --set lr.base=1e30 --set lr.warmup=0; exits 1; says 'of step'
+run one.plan -q --set lr.base=1e30 --set lr.warmup=0 --trace bad.json; exits 1; says 'of step'
+holds test ! -e bad.json; holds test ! -e bad.json.rank0
+run one.plan -q --set lr.every=5; exits 2; says 'lr.every: the learning rate of this plan does not depend on it'
+run one.plan -q --set lr.factor=0.5; exits 2; says 'does not depend on it'
+sed 's/warmup_cosine(1e-2, warmup = 5, total = 50, floor = 1e-3)/1e-2/; /^  eval = /d' small.dsl >plain.dsl
+what='dtc plain.dsl'; "$dtc" plain.dsl --parallel none -o plain.plan 2>err || fail 'cannot compile'
+run plain.plan -q --steps 2 --set lr.warmup=3; exits 2; says 'does not depend on it'
+run plain.plan -q --steps 2 --set eval.every=1; exits 2; says 'no held-out data'
+run plain.plan -q --steps 2 --set lr.base=0.5; exits 0
 sed 's/squared/SQUARED/' numbers.txt >other.txt
 run one.plan -q --steps 2 --data numbers.txt=other.txt --log other.jsonl; exits 0
 losses other.jsonl >a.txt; losses one.jsonl | head -2 >b.txt
@@ -173,10 +194,7 @@ run large.plan; exits 4; says '1 ranks need'
 what='dtrun interrupted'
 "$dtrun" d2.plan -q --steps 100000 --set eval.every=0 --save stopped --log stopped.jsonl >out 2>err </dev/null &
 pid=$!
-for _ in $(seq 200); do
-    [ "$(grep -c '"event":"step"' stopped.jsonl 2>/dev/null)" -ge 5 ] 2>/dev/null && break
-    sleep 0.1
-done
+wait_for_steps stopped.jsonl
 # another run may not write where this one does
 cp err err.first
 run one.plan -q --steps 2 --save stopped; exits 2; says 'another run writes to stopped'
@@ -194,6 +212,25 @@ run d2.plan -q --resume stopped --steps $steps --set eval.every=0; exits 0
 run d2.plan -q --save straight --steps $steps --set eval.every=0; exits 0
 tensors "$(ls -d stopped/step-* | tail -1)" >a.txt; tensors "$(ls -d straight/step-* | tail -1)" >b.txt
 holds test -s a.txt; holds cmp a.txt b.txt
+# the command that goes on does so with the same numbers
+what='dtrun interrupted, and what it says'
+"$dtrun" d2.plan --gemm plain --max-ranks 9 --steps 1000 --set eval.every=0 --data numbers.txt=other.txt --save "it's here" \
+    --log said.jsonl >out 2>err </dev/null &
+pid=$!
+wait_for_steps said.jsonl
+kill -INT $pid
+wait $pid
+code=$?
+exits 130
+on=$(sed -n 's/^stopped after step [0-9]*; go on with: dtrun \(.*\)/\1/p' err)
+holds test -n "$on"
+last=$(losses said.jsonl | wc -l)
+on=$(echo "$on" | sed "s/--steps 1000/--steps $((last + 3))/")
+what="dtrun $on"
+eval "timeout 60 '$dtrun' $on --log said.jsonl" >out 2>err </dev/null
+code=$?; exits 0
+run d2.plan -q --gemm plain --steps $((last + 3)) --set eval.every=0 --data numbers.txt=other.txt --log straight.jsonl; exits 0
+losses said.jsonl >a.txt; losses straight.jsonl >b.txt; holds cmp a.txt b.txt
 
 # ---- a full disk ----
 if [ -w /dev/full ]; then
@@ -201,7 +238,16 @@ if [ -w /dev/full ]; then
     holds test -e kept/step-00000002/manifest.json
     what='dtrun --generate >/dev/full'
     timeout 60 "$dtrun" one.plan --resume kept --generate 1 --tokens 2 >/dev/full 2>err </dev/null; code=$?; exits 5; says 'No space left'
+    what='dtrun --eval >/dev/full'
+    timeout 60 "$dtrun" d2.plan --resume kept --eval >/dev/full 2>err </dev/null; code=$?; exits 5; says 'cannot write the loss: No space left'
 fi
+what='dtrun --generate | true'
+{ timeout 60 "$dtrun" one.plan --generate 1 --tokens 100 2>err </dev/null; echo $? >code; } | true
+code=$(cat code); exits 5; says 'cannot write the text: Broken pipe'
+what='dtrun 2>&1 | true'
+{ timeout 60 "$dtrun" d2.plan --steps 3 --log unread.jsonl 2>&1 </dev/null; echo $? >code; } | true
+code=$(cat code); exits 0; holds test "$(losses unread.jsonl | wc -l)" -eq 3
+run d2.plan -q --trace absent/trace.json; exits 5; says 'absent/trace.json.rank'; says 'before its first step'
 mkdir full
 if unshare -rm mount -t tmpfs -o size=200k full full 2>/dev/null; then
     what='dtrun on a full disk'
@@ -209,6 +255,15 @@ if unshare -rm mount -t tmpfs -o size=200k full full 2>/dev/null; then
         code=$?; cp -r full/saved kept2; exit $code' full "$dtrun" d2.plan >out 2>err </dev/null
     code=$?; exits 5; says 'the checkpoint after step 4 was not saved (earlier ones are untouched)'; says 'free some space'
     run d2.plan -q --resume kept2 --steps 4; exits 0
+    what='dtrun --trace on a full disk'
+    unshare -rm sh -c 'mount -t tmpfs -o size=200k full full && timeout 60 "$@" -q --steps 40 --trace full/trace.json
+        code=$?; [ -z "$(ls -A full)" ] || exit 99; exit $code' full "$dtrun" d2.plan >out 2>err </dev/null
+    code=$?; exits 5; says 'full/trace.json'; says 'No space left'
+    what='dtrun on folders that are read only'
+    unshare -rm sh -c 'mount --bind kept2 full && mount -o remount,bind,ro full && {
+        timeout 60 "$@" --resume full --eval || exit 98; timeout 60 "$@" -q --resume full --steps 6; }' \
+        full "$dtrun" d2.plan >out 2>err </dev/null
+    code=$?; exits 5; prints 'eval after 4 steps'; says 'Read-only file system'
     what='dtc -o on a full disk'
     unshare -rm sh -c 'mount -t tmpfs -o size=200k full full && "$@"; code=$?; [ -e full/plan ] && exit 1; exit $code' \
         full "$dtc" small.dsl --parallel d2 -o full/plan >out 2>err; code=$?; exits 5; says 'No space left'

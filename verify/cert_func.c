@@ -40,6 +40,11 @@ struct CertMemo {
 void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertValue *value)
 {
     CertNode *number = value->node;
+    bool zeros = dt_certpack_is(number) && value->loop == loop; /* a bucket of them is stacked when it is packed */
+    for (uint32_t i = 1; zeros && i < number->n_in; i += 2)
+        zeros = dt_certnode_is_zero(number->in[i]);
+    if (zeros)
+        value->first = first;
     if (value->loop || !dt_certnode_is_zero(number))
         return;
     while (number->n_in)

@@ -273,15 +273,10 @@ CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, 
                                               .in = terms});
 }
 
-static bool is_float(const char *dtype)
-{
-    return dtype[0] == 'f' || (dtype[0] == 'b' && dtype[1] == 'f');
-}
-
 CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x)
 {
     const CertShape *shape = dt_certnode_cast_shape(nodes, x->shape, dtype);
-    bool floats = is_float(x->shape->dtype) && is_float(dtype);
+    bool floats = dt_cert_is_float(x->shape->dtype) && dt_cert_is_float(dtype);
     if (x->shape == shape)
         return x;
     if (floats && is(x, "cast") && x->in[0]->shape->dtype == dtype)

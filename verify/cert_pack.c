@@ -119,12 +119,8 @@ static bool fits(const CertOp *op, const CertType *bucket, const CertType *membe
 static int64_t local_elements(const CertState *state, const CertType *type, const CertType *bucket)
 {
     int64_t n = 1;
-    for (uint32_t a = 0; a < type->rank; a++) {
-        int64_t extent = type->axes[a].extent;
-        for (uint32_t s = 0; s < type->axes[a].n; s++)
-            extent /= state->program->size[type->axes[a].split[s]];
-        n *= is_iterations(bucket, type->axes[a].name) ? 1 : extent;
-    }
+    for (uint32_t a = 0; a < type->rank; a++)
+        n *= is_iterations(bucket, type->axes[a].name) ? 1 : dt_cert_local(state->program, &type->axes[a]);
     return n;
 }
 

@@ -203,15 +203,10 @@ static bool pending(const Rule *r, const char *const *gone, uint32_t n_gone)
 
 /* ---- rules of their own ---- */
 
-static bool is_float(const char *dtype)
-{
-    return dtype[0] == 'f' || (dtype[0] == 'b' && dtype[1] == 'f');
-}
-
 static bool own_cast(const Rule *r)
 {
-    return is_float(operand(r, 0)->dtype) && is_float(result(r)->dtype) ? linear(r, false)
-                                                                        : none(r);
+    const bool floats = dt_cert_is_float(operand(r, 0)->dtype) && dt_cert_is_float(result(r)->dtype);
+    return floats ? linear(r, false) : none(r);
 }
 
 static uint32_t n_zigzag(const CertType *type, const char *const *names, uint32_t n)
@@ -222,14 +217,6 @@ static uint32_t n_zigzag(const CertType *type, const char *const *names, uint32_
         found += axis && axis->n && axis->zigzag;
     }
     return found;
-}
-
-static int64_t local(const CertState *state, const CertAxis *axis)
-{
-    int64_t n = axis->extent;
-    for (uint32_t i = 0; i < axis->n; i++)
-        n /= state->program->size[axis->split[i]];
-    return n;
 }
 
 /* The mesh axes of consecutive axes as one list, major to minor: legal if what stands before a split axis is one
@@ -247,7 +234,7 @@ static bool blocks(const Rule *r, const CertType *type, const char *const *names
             return no(r, "a merged axis is split behind one that is not wholly split");
         for (uint32_t s = 0; s < axis->n; s++)
             ret_list[(*ret_n)++] = axis->split[s];
-        open = open || local(r->state, axis) > 1;
+        open = open || dt_cert_local(r->state->program, axis) > 1;
     }
     return true;
 }
@@ -271,6 +258,12 @@ static bool own_relabel(const Rule *r)
     return true;
 }
 
+static bool own_pad(const Rule *r)
+{
+    return !operand(r, 0)->partial || r->op->number == 0 ||
+           no(r, "a fill that is not 0 beside a pending sum");
+}
+
 /* Parts of a split axis have windows of their own only if each element is one. */
 static bool own_window(const Rule *r) /* and fold */
 {
@@ -279,14 +272,7 @@ static bool own_window(const Rule *r) /* and fold */
                    *w = axis ? dt_certtext_axis(windows, r->op->axes[1]) : NULL;
     if (!w || (axis->n && (r->op->shifts || w->extent != 1)))
         return no(r, "its axis is split");
-    return !operand(r, 0)->partial || r->op->number == 0 ||
-           no(r, "a fill that is not 0 beside a pending sum");
-}
-
-static bool own_pad(const Rule *r)
-{
-    return !operand(r, 0)->partial || r->op->number == 0 ||
-           no(r, "a fill that is not 0 beside a pending sum");
+    return own_pad(r);
 }
 
 static bool own_dot(const Rule *r)
@@ -343,10 +329,11 @@ static bool own_scatter(const Rule *r)
     return pending_is(r, bits | x->partial, "sum");
 }
 
-/* All results lie so. */
-static bool give(const Rule *r, const CertType *x)
+/* All results lie as the first, which lies as the operands do. */
+static bool own_alike(const Rule *r)
 {
-    for (uint32_t i = 0; i < r->op->n_out; i++) {
+    const CertType *x = result(r);
+    for (uint32_t i = 1; i < r->op->n_out; i++) {
         const CertType *y = r->op->types[i];
         bool same = y->rank == x->rank;
         for (uint32_t a = 0; same && a < y->rank; a++)
@@ -357,30 +344,28 @@ static bool give(const Rule *r, const CertType *x)
     return true;
 }
 
-/* An optimizer's step: element by element, on values that lie alike. */
-static bool own_update(const Rule *r) { return give(r, operand(r, 0)); }
-
-static bool own_topk(const Rule *r) { return give(r, result(r)); }
-
 /* ---- communication ---- */
 
-/* The splits of the result are those of the operand without, or with, minor mesh axes of the op's; what is pending
- * stays so but over `done`. */
-static bool minor(const Rule *r, const CertType *more, const CertType *less, uint16_t done)
+/* Mesh axes `gone` leave the minor ends of the operand's splits, and `came` are new there in the result; no axis has
+ * both, and what is pending stays so but over `done`. */
+static bool moves(const Rule *r, uint16_t gone, uint16_t came, uint16_t done)
 {
-    uint16_t seen = 0, partial = operand(r, 0)->partial;
-    for (uint32_t a = 0; a < more->rank; a++) {
-        const CertAxis *x = &more->axes[a], *y = dt_certtext_axis(less, x->name);
-        if (!y || y->extent != x->extent || y->n > x->n || memcmp(x->split, y->split, y->n) != 0)
+    const CertType *x = operand(r, 0), *y = result(r);
+    for (uint32_t a = 0; a < x->rank; a++) {
+        const CertAxis *from = &x->axes[a], *to = dt_certtext_axis(y, from->name);
+        if (!to || to->extent != from->extent || (from->n && to->n && from->zigzag != to->zigzag))
+            return no(r, "an axis or its order of blocks changes");
+        const uint32_t same = from->n < to->n ? from->n : to->n;
+        if (memcmp(from->split, to->split, same * sizeof from->split[0]) != 0)
             return no(r, "splits other than the minor ones of its mesh axes change");
-        if (y->n && x->zigzag != y->zigzag)
-            return no(r, "the order of blocks changes");
-        for (uint32_t s = y->n; s < x->n; s++)
-            seen |= (uint16_t)(1u << x->split[s]);
+        for (uint32_t s = same; s < from->n; s++)
+            gone ^= (uint16_t)(1u << from->split[s]);
+        for (uint32_t s = same; s < to->n; s++)
+            came ^= (uint16_t)(1u << to->split[s]);
     }
-    if (more->rank != less->rank || seen != r->op->mesh)
+    if (x->rank != y->rank || gone || came)
         return no(r, "its mesh axes are not those whose splits change");
-    return pending_is(r, partial & (uint16_t)~done, partial ? operand(r, 0)->pending : "sum");
+    return pending_is(r, x->partial & (uint16_t)~done, x->partial ? x->pending : "sum");
 }
 
 static bool exchanges(const Rule *r)
@@ -406,12 +391,12 @@ static bool own_reduce_scatter(const Rule *r)
     uint16_t set = r->op->mesh;
     if ((x->partial & set) != set || (x->partial && !dt_cert_is(x->pending, "sum")))
         return no(r, "no sum is pending over its mesh axes");
-    return exchanges(r) && minor(r, result(r), x, set);
+    return exchanges(r) && moves(r, 0, set, set);
 }
 
 static bool own_all_gather(const Rule *r)
 {
-    return exchanges(r) && minor(r, operand(r, 0), result(r), 0);
+    return exchanges(r) && moves(r, r->op->mesh, 0, 0);
 }
 
 static bool own_shard(const Rule *r)
@@ -419,32 +404,10 @@ static bool own_shard(const Rule *r)
     const CertType *x = operand(r, 0);
     if (r->op->mesh & (x->split | x->partial))
         return no(r, "what is sliced is not whole over its mesh axes");
-    return minor(r, result(r), x, 0);
+    return moves(r, 0, r->op->mesh, 0);
 }
 
-/* Mesh axes leave the minor end of some axes and come to the minor end of others. */
-static bool own_all_to_all(const Rule *r)
-{
-    const CertType *x = operand(r, 0), *y = result(r);
-    uint16_t gone = 0, came = 0;
-    for (uint32_t a = 0; a < x->rank; a++) {
-        const CertAxis *from = &x->axes[a], *to = dt_certtext_axis(y, from->name);
-        if (!to || to->extent != from->extent || (from->n && to->n && from->zigzag != to->zigzag))
-            return no(r, "the axes change");
-        uint32_t same = 0;
-        while (same < from->n && same < to->n && from->split[same] == to->split[same])
-            same++;
-        if (same < from->n && same < to->n)
-            return no(r, "an axis both loses and gets mesh axes");
-        for (uint32_t s = same; s < from->n; s++)
-            gone |= (uint16_t)(1u << from->split[s]);
-        for (uint32_t s = same; s < to->n; s++)
-            came |= (uint16_t)(1u << to->split[s]);
-    }
-    if (x->rank != y->rank || gone != came || gone != r->op->mesh)
-        return no(r, "its mesh axes are not those that move");
-    return exchanges(r) && pending_is(r, x->partial, x->partial ? x->pending : "sum");
-}
+static bool own_all_to_all(const Rule *r) { return exchanges(r) && moves(r, r->op->mesh, r->op->mesh, 0); }
 
 const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
 {
@@ -498,12 +461,12 @@ static const CertRule rules[] = {
     {"dot", 2, 1, .gone = N_AXES, .pending = P_PRODUCT, .pads = F_PRODUCT, .own = own_dot},
     {"reduce", 1, 1, .gone = N_AXES, .pending = P_OWN, .pads = F_ZERO, .own = own_reduce},
     {"scan", 1, 1, .whole = N_AXES, .strict = true, .pending = P_SUMS, .pads = F_ZERO},
-    {"topk", 1, 2, .gone = N_FIRST, .whole = N_AXES, .strict = true, .own = own_topk},
+    {"topk", 1, 2, .gone = N_FIRST, .whole = N_AXES, .strict = true, .own = own_alike},
     {"gather", 2, 1, .more = true, .gone = N_AXES, .pending = P_OWN, .complete = ~1u,
      .pads = F_SAME, .own = own_gather},
     {"scatter_add", 2, 1, .more = true, .gone = N_AXES2, .made = N_AXES, .pending = P_OWN,
      .complete = ~1u, .pads = F_SAME, .own = own_scatter},
-    {"update", 3, 1, .more = true, .pads = F_PRODUCT, .own = own_update},
+    {"update", 3, 1, .more = true, .pads = F_PRODUCT, .own = own_alike},
     {"all_reduce", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_reduce},
     {"reduce_scatter", 1, 1, .moves = true, .pads = F_SAME, .own = own_reduce_scatter},
     {"all_gather", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_gather},

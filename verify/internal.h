@@ -142,6 +142,15 @@ const CertFunc *dt_certtext_func(const CertProgram *program, const char *name);
 const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
 
 static inline bool dt_cert_is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+static inline bool dt_cert_is_float(const char *dtype) { return dtype[0] == 'f' || strncmp(dtype, "bf", 2) == 0; }
+/* Elements of the axis that a rank has. */
+static inline int64_t dt_cert_local(const CertProgram *program, const CertAxis *axis)
+{
+    int64_t n = axis->extent;
+    for (uint32_t s = 0; s < axis->n; s++)
+        n /= program->size[axis->split[s]];
+    return n;
+}
 
 /* ---- nodes (cert_node.c) ---- */
 

@@ -513,9 +513,8 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
         if (uses->name || uses->written)
             continue;
         if (*slot_of(walk, uses->store, piece->stage, action) != (int32_t)action->micro)
-            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another",
-                                    piece->of->name, action->micro,
-                                    walk->program->stores.at[uses->store].path);
+            return dt_certplan_fail(walk, "stage %u: %s of micro-batch %u reads %s of another", piece->stage,
+                                    piece->of->name, action->micro, walk->program->stores.at[uses->store].path);
     }
     for (uint32_t i = 0; i < piece->uses.n; i++)
         if (piece->uses.at[i].written)
@@ -523,7 +522,7 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
     if (!piece->ran)
         piece->ran = DT_NEW_ARRAY(walk->arena, uint8_t, n_micro(walk));
     if (action->micro >= n_micro(walk) || piece->ran[action->micro]++)
-        return dt_certplan_fail(walk, "%s runs twice for micro-batch %u", piece->of->name,
+        return dt_certplan_fail(walk, "stage %u: %s runs twice for micro-batch %u", piece->stage, piece->of->name,
                                 action->micro);
     return true;
 }
@@ -549,20 +548,18 @@ static int run_action(PlanWalk *walk, uint32_t stage, const Action *action)
             return 0;
         if (*slot_of(walk, source_of(&walk->program->stores.at[to], channel->from), stage,
                      action) != (int32_t)action->micro)
-            return dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", path,
+            return dt_certplan_fail(walk, "stage %u: %s of micro-batch %u is sent, which is not there", stage, path,
                                     action->micro)
-                       ? 1
-                       : -1;
+                       - 1;
         queue->micro[(queue->first + queue->n++) % channel->slots] = action->micro;
         return 1;
     }
     if (queue->n == 0)
         return 0;
     if (queue->micro[queue->first] != action->micro)
-        return dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", path,
+        return dt_certplan_fail(walk, "stage %u: %s of micro-batch %u is received as that of %u", stage, path,
                                 queue->micro[queue->first], action->micro)
-                   ? 1
-                   : -1;
+                   - 1;
     queue->first = (queue->first + 1) % channel->slots;
     queue->n--;
     *slot_of(walk, to, stage, action) = (int32_t)action->micro;

@@ -18,6 +18,8 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
         dt_text_printf(walk->problem, "entry %s", dt_plan_str(plan, walk->at_entry->name));
     else
         dt_text_add(walk->problem, "plan");
+    if (walk->at_entry && plan->meta->pipeline) /* stores of a class are named after its first stage */
+        dt_text_printf(walk->problem, " of stage %u", walk->stage);
     if (walk->inst) {
         const DtPlanSpan *span = plan->n_spans ? &plan->spans[walk->inst->span] : NULL;
         dt_text_printf(walk->problem, ", INST %u", (uint32_t)(walk->inst - plan->insts));

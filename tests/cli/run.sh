@@ -355,6 +355,7 @@ run "$root/tests/passes/programs/layouts.dsl" --verify --parallel padded_twice; 
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel data; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel cut; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/frozen.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 4 ranks'
 run "$root/tests/passes/programs/towers.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/towers.dsl" --verify --parallel label; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/nested.dsl" --verify --parallel zero1; exits 0; prints 'proved'; prints 'equal to the serial program: 2 ranks'

@@ -19,3 +19,5 @@ cluster pair { gpus = 2; gpu = "cpu" }
 parallel data on pair { mesh data = 2; shard batch on data; micro batch = 2 }
 parallel staged on pair { mesh pipe = 2; pipeline h on pipe; micro batch = 2 }
 parallel cut on pair { mesh data = 2; shard batch on data; zero 2 on data; micro batch = 2 }
+cluster four { gpus = 4; gpu = "cpu" }
+parallel both on four { mesh pipe = 2, data = 2; pipeline h on pipe; shard batch on data; zero 2 on data; micro batch = 2 }

@@ -354,13 +354,17 @@ static void stage_set(Reader *r, uint64_t *ret_stages)
         *ret_stages |= UINT64_C(1) << (integer(r) & 63);
 }
 
-/* Whether some range begins behind the first element or leaves some out. */
-static void ranges_of(Reader *r, bool *ret_shifts)
+static void ranges_of(Reader *r, CertOp *op)
 {
-    int64_t lo, hi, step, n;
-    for (; !r->failed && !take(r, ")"); take(r, ","))
-        if (scan(r, "%i %i %i %i", &lo, &hi, &step, &n))
-            *ret_shifts |= lo != 0 || step != 1;
+    CertRange range;
+    op->ranges = DT_NEW_ARRAY(r->program->arena, CertRange, CERT_RANK);
+    for (; !r->failed && !take(r, ")"); take(r, ",")) {
+        if (!scan(r, "%i %i %i %i", &range.lo, &range.hi, &range.step, &range.n))
+            continue;
+        op->shifts |= range.lo != 0 || range.step != 1;
+        if (op->n_ranges < CERT_RANK)
+            op->ranges[op->n_ranges++] = range;
+    }
 }
 
 static void value_into(Reader *r, How how, void *to)
@@ -414,7 +418,7 @@ static const Field op_fields[] = {
     FIELD(CertOp, mesh, MESH), FIELD(CertOp, store, INTEGER), FIELD(CertOp, loop, LOOP),
     FIELD(CertOp, stages, STAGES),
     {"number", NUMBER, offsetof(CertOp, number), true},
-    {"ranges", RANGES, offsetof(CertOp, shifts), true},
+    {"ranges", RANGES, 0, true},
     {"reduce", NAME, offsetof(CertOp, reduce), true},
     {"relabel", RELABEL, 0, true},
     {0}};

@@ -52,6 +52,10 @@ typedef struct CertLoop {
     bool reverse;
 } CertLoop;
 
+typedef struct CertRange {
+    int64_t lo, hi, step, n;
+} CertRange;
+
 typedef struct CertRelabel {
     uint32_t n_from, n_to;
     const char *from[CERT_NAMES], *to[CERT_NAMES];
@@ -71,6 +75,8 @@ typedef struct CertOp {
     int64_t store; /* -1: none */
     CertLoop *loop;
     CertRelabel relabels[CERT_NAMES];
+    uint32_t n_ranges;
+    CertRange *ranges; /* of a slice, pad, window or fold; the first CERT_RANK */
     uint16_t mesh;
     uint64_t stages;
 } CertOp;
@@ -311,6 +317,7 @@ typedef enum CertPads { F_ANY, F_SAME, F_ZERO, F_PRODUCT, F_WHERE, F_AND, F_LESS
 struct CertRule {
     const char *kinds;     /* names of ops, separated by blanks */
     uint32_t n_in, n_out;
+    bool map;              /* element by element, expansion included */
     bool more;             /* operands may be more */
     bool moves;            /* communication: the result is the operand, elsewhere; no other column but own counts */
     CertNames gone, whole; /* axes of operands that the result lacks or has otherwise; that must be whole */

@@ -67,9 +67,7 @@ static bool place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, Pla
         return dt_certplan_fail(walk, "store %s has %lld bytes, its result %lld",
                                 walk->program->stores.at[result->store].path,
                                 (long long)address.bytes, (long long)ret_place->bytes);
-    ret_place->arena = address.arena;
-    ret_place->base = address.base;
-    memcpy(ret_place->reg, address.reg, sizeof address.reg);
+    dt_certplan_put(ret_place, &address);
     return true;
 }
 
@@ -641,11 +639,6 @@ static bool has_entries(PlanWalk *walk)
     return true;
 }
 
-bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem)
-{
-    return dt_certplan_trace(arena, plan, final, NULL, ret_problem);
-}
-
 bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes,
                        DtText *ret_problem)
 {
@@ -678,4 +671,9 @@ bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, Dt
     }
     walk->at_entry = NULL;
     return has_entries(walk) && dt_certplan_queues(walk);
+}
+
+bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem)
+{
+    return dt_certplan_trace(arena, plan, final, NULL, ret_problem);
 }

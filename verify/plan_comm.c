@@ -8,15 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Block {
-    int64_t extent, to, from;
-} Block;
-
 typedef struct Blocks {
-    Block at[CERT_RANK];
+    PlanIndex at[CERT_RANK]; /* steps: 1 of what is read, 2 of what is written */
     uint32_t n;
     int64_t to[CERT_MESH], from[CERT_MESH]; /* per coordinate */
 } Blocks;
+
+static PlanIndex block(int64_t extent, int64_t to, int64_t from) { return (PlanIndex){extent, {0, from, to}}; }
 
 bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages)
 {
@@ -28,37 +26,6 @@ bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, ui
            dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %llx, not %x, %llx",
                             inst->ref, group->mask, (unsigned long long)group->stages, mask,
                             (unsigned long long)stages);
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const Block *x = a, *y = b;
-    if (x->to != y->to)
-        return x->to > y->to ? -1 : 1;
-    return x->from > y->from ? -1 : x->from < y->from;
-}
-
-static void normal(Blocks *blocks)
-{
-    uint32_t used = 0;
-    qsort(blocks->at, blocks->n, sizeof blocks->at[0], by_place);
-    for (uint32_t i = 0; i < blocks->n; i++) {
-        const Block next = blocks->at[i];
-        Block *last = used ? &blocks->at[used - 1] : NULL;
-        if (last && last->to == next.to * next.extent && last->from == next.from * next.extent)
-            *last = (Block){last->extent * next.extent, next.to, next.from};
-        else if (next.extent > 1)
-            blocks->at[used++] = next;
-    }
-    blocks->n = used;
-}
-
-static int64_t stride_of(const PlanPlace *place, const char *axis)
-{
-    for (uint32_t d = 0; d < place->rank; d++)
-        if (place->axis[d] == axis)
-            return place->stride[d];
-    return 0;
 }
 
 /* Where splits of `longer` that `shorter` lacks move a block. */
@@ -85,19 +52,19 @@ static bool wanted_blocks(PlanWalk *walk, const CertOp *op, const PlanPlace *to,
             return false;
         int64_t mine = dt_certplan_local(walk, x, i),
                 theirs = dt_certplan_local(walk, y, (uint32_t)(b - y->axes));
-        int64_t there = stride_of(to, a->name), here = stride_of(from, a->name);
-        ret_blocks->at[ret_blocks->n++] = (Block){mine < theirs ? mine : theirs, there, here};
+        int64_t there = dt_certplan_stride(to, a->name), here = dt_certplan_stride(from, a->name);
+        ret_blocks->at[ret_blocks->n++] = block(mine < theirs ? mine : theirs, there, here);
         add_moves(walk, a, b->n, there, ret_blocks->to);
         add_moves(walk, b, a->n, here, ret_blocks->from);
     }
-    normal(ret_blocks);
+    ret_blocks->n = dt_certplan_runs(ret_blocks->at, ret_blocks->n);
     return true;
 }
 
 static bool recorded_blocks(PlanWalk *walk, const DtPlanInst *inst, Blocks *ret_blocks)
 {
     const DtPlan *plan = walk->plan;
-    *ret_blocks = (Blocks){.n = 1, .at = {{inst->count, 1, 1}}};
+    *ret_blocks = (Blocks){.n = inst->count > 1, .at = {block(inst->count, 1, 1)}};
     if (inst->blocks == 0) { /* one after the other in the order of members */
         int64_t *moves = inst->kind == DT_INST_ALL_GATHER ? ret_blocks->to : ret_blocks->from,
                 step = inst->count;
@@ -114,14 +81,14 @@ static bool recorded_blocks(PlanWalk *walk, const DtPlanInst *inst, Blocks *ret_
     ret_blocks->n = record->n_dims;
     int64_t count = 1;
     for (uint32_t d = 0; d < record->n_dims; d++) {
-        ret_blocks->at[d] = (Block){record->extent[d], record->to[d], record->from[d]};
+        ret_blocks->at[d] = block(record->extent[d], record->to[d], record->from[d]);
         count *= record->extent[d];
     }
     for (uint32_t c = 0; c < DT_PLAN_COORDS; c++) {
         ret_blocks->to[record->coord_axis[c]] += record->to_coord[c];
         ret_blocks->from[record->coord_axis[c]] += record->from_coord[c];
     }
-    normal(ret_blocks);
+    ret_blocks->n = dt_certplan_runs(ret_blocks->at, ret_blocks->n);
     return record->group == inst->ref && count == inst->count;
 }
 
@@ -130,8 +97,6 @@ static bool exchanges(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
 {
     Blocks want, have;
     bool good = wanted_blocks(walk, op, to, from, &want) && recorded_blocks(walk, inst, &have);
-    if (good && inst->blocks == 0)
-        normal(&have);
     good = good && want.n == have.n && memcmp(want.at, have.at, want.n * sizeof want.at[0]) == 0;
     for (uint32_t m = 0; good && m < walk->plan->n_mesh;
          m++) /* along an axis of size 1 nothing moves */

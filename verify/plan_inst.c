@@ -70,21 +70,6 @@ void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
     walk->memory[written->arena].n = n;
 }
 
-static bool holds_zeros(const PlanWalk *walk, const PlanRegion *region, const PlanPlace *place,
-                        uint32_t depth)
-{
-    return region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
-           dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place);
-}
-
-bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth)
-{
-    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++)
-        if (holds_zeros(walk, walk->memory[place->arena].at[i], place, depth))
-            return true;
-    return false;
-}
-
 /* Whether iterations of the loops between two depths have memory of their own there. */
 static bool has_iterations(const PlanWalk *walk, const PlanPlace *place, uint32_t outer,
                            uint32_t inner)
@@ -98,12 +83,13 @@ static bool has_iterations(const PlanWalk *walk, const PlanPlace *place, uint32_
     return true;
 }
 
-bool dt_certplan_is_fresh(const PlanWalk *walk, const PlanPlace *place, uint32_t depth)
+bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh)
 {
     for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
         const PlanRegion *region = walk->memory[place->arena].at[i];
-        if (holds_zeros(walk, region, place, depth) &&
-            has_iterations(walk, place, region->depth, depth))
+        if (region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
+            dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place) &&
+            (!fresh || has_iterations(walk, place, region->depth, depth)))
             return true;
     }
     return false;
@@ -234,17 +220,13 @@ static bool read_layout(PlanWalk *walk, Write *write, const DtPlanArg *arg)
         return false;
     if (dt_certplan_is_output(walk, write->value))
         return dt_certplan_output(walk, write->value, arg, write->flags, place);
-    dt_certplan_arg(walk, arg, place);
-    int64_t bytes = place->bytes;
-    place->dtype = shape.dtype, place->size = shape.size, place->rank = shape.rank,
-    place->bytes = shape.bytes;
-    memcpy(place->axis, shape.axis, sizeof shape.axis);
-    memcpy(place->extent, shape.extent, sizeof shape.extent);
-    memcpy(place->stride, shape.stride, sizeof shape.stride);
-    if (place->bytes != bytes)
-        return dt_certplan_fail(walk, "value %u has %lld bytes where %lld are written",
-                                write->value, (long long)place->bytes, (long long)bytes);
-    return true;
+    PlanPlace address;
+    dt_certplan_arg(walk, arg, &address);
+    *place = shape;
+    dt_certplan_put(place, &address);
+    return place->bytes == address.bytes ||
+           dt_certplan_fail(walk, "value %u has %lld bytes where %lld are written", write->value,
+                            (long long)place->bytes, (long long)address.bytes);
 }
 
 static bool read_args(PlanWalk *walk, Doing *doing)
@@ -390,9 +372,8 @@ static bool apply(PlanWalk *walk, const Doing *doing)
             continue; /* held when all of it is there */
         if (!dt_certplan_may_write(walk, &write->place))
             return false;
-        if ((adds && !dt_certplan_is_zero(walk, &write->place, walk->depth)) ||
-            (zeroed && !dt_certplan_is_fresh(walk, &write->place, walk->depth)) ||
-            ((adds || zeroed) && dt_certplan_is_added(walk, &write->place, walk->depth)))
+        if ((adds || zeroed) && (!dt_certplan_is_zero(walk, &write->place, walk->depth, zeroed) ||
+                                 dt_certplan_is_added(walk, &write->place, walk->depth)))
             return dt_certplan_fail(walk, "value %u is added to memory that is not zero",
                                     write->value);
         if (!adds)
@@ -423,100 +404,46 @@ static bool is_kernel(PlanWalk *walk, const Doing *doing)
     return good || dt_certplan_fail(walk, "kernel `%s` is not `%s`", name, text);
 }
 
-/* An index that all three matrices of a product have steps for. */
-typedef struct Index {
-    int64_t extent, step[3];
-} Index;
-
-static int by_step(const void *a, const void *b)
-{
-    const Index *x = a, *y = b;
-    for (int i = 2; i >= 0; i--)
-        if (x->step[i] != y->step[i])
-            return x->step[i] > y->step[i] ? -1 : 1;
-    return 0;
-}
-
-/* Sorted, with neighbours that are one run in all three joined. */
-static uint32_t normal(Index *at, uint32_t n)
-{
-    uint32_t used = 0;
-    qsort(at, n, sizeof *at, by_step);
-    for (uint32_t i = 0; i < n; i++) {
-        Index *last = used ? &at[used - 1] : NULL;
-        bool run = last != NULL;
-        for (uint32_t k = 0; run && k < 3; k++)
-            run = last->step[k] == at[i].step[k] * at[i].extent;
-        if (run)
-            *last =
-                (Index){last->extent * at[i].extent, {at[i].step[0], at[i].step[1], at[i].step[2]}};
-        else if (at[i].extent > 1)
-            at[used++] = at[i];
-    }
-    return used;
-}
-
-static int64_t step_of(const PlanPlace *place, const char *axis, int64_t *extent)
-{
-    for (uint32_t d = 0; d < place->rank; d++)
-        if (place->axis[d] == axis) {
-            *extent = place->extent[d];
-            return place->stride[d];
-        }
-    return 0;
-}
-
-static uint32_t product(const Doing *doing, Index *ret_at)
+static uint32_t product(const Doing *doing, PlanIndex *ret_at)
 {
     const PlanPlace *const places[3] = {&doing->first, &doing->second, &doing->writes[0].place};
     uint32_t n = 0;
     for (uint32_t p = 0; p < 3; p++)
         for (uint32_t d = 0; d < places[p]->rank; d++) {
             const char *axis = places[p]->axis[d];
+            PlanIndex index = {.extent = places[p]->extent[d]};
             bool known = false;
-            for (uint32_t q = 0; q < p; q++)
-                for (uint32_t k = 0; k < places[q]->rank; k++)
-                    known = known || places[q]->axis[k] == axis;
-            if (known)
-                continue;
-            Index index = {.extent = 1};
-            for (uint32_t q = 0; q < 3; q++)
-                index.step[q] = step_of(places[q], axis, &index.extent);
-            if (index.extent > 1)
+            for (uint32_t q = 0; q < 3; q++) {
+                known = known || (q < p && dt_certplan_axis(places[q], axis) >= 0);
+                index.step[q] = dt_certplan_stride(places[q], axis);
+            }
+            if (!known)
                 ret_at[n++] = index;
         }
-    return normal(ret_at, n);
+    return dt_certplan_runs(ret_at, n);
 }
 
-static uint32_t described(const DtPlanGemm *g, Index *ret_at)
+static uint32_t described(const DtPlanGemm *g, PlanIndex *ret_at)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->n_batch; i++)
-        ret_at[n++] = (Index){g->batch[i], {g->a_batch[i], g->b_batch[i], g->c_batch[i]}};
-    ret_at[n++] = (Index){g->m, {g->a_row, 0, g->c_row}};
-    ret_at[n++] = (Index){g->n, {0, g->b_col, g->c_col}};
-    ret_at[n++] = (Index){g->k, {g->a_col, g->b_row, 0}};
-    for (uint32_t i = 0; i < n;)
-        if (ret_at[i].extent == 1)
-            ret_at[i] = ret_at[--n];
-        else
-            i++;
-    return normal(ret_at, n);
+        ret_at[n++] = (PlanIndex){g->batch[i], {g->a_batch[i], g->b_batch[i], g->c_batch[i]}};
+    ret_at[n++] = (PlanIndex){g->m, {g->a_row, 0, g->c_row}};
+    ret_at[n++] = (PlanIndex){g->n, {0, g->b_col, g->c_col}};
+    ret_at[n++] = (PlanIndex){g->k, {g->a_col, g->b_row, 0}};
+    return dt_certplan_runs(ret_at, n);
 }
 
 /* The contraction's axes are those that a product of these strides sums: the indices of the descriptor are the axes. */
 static bool is_gemm(PlanWalk *walk, const Doing *doing)
 {
     const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
-    Index have[3 * CERT_RANK], want[3 * CERT_RANK];
+    PlanIndex have[3 * CERT_RANK], want[3 * CERT_RANK];
     if (doing->n_ops != 1 || strcmp(doing->ops[0]->kind, "dot") != 0 || doing->n_read != 2 ||
         doing->n_writes != 1)
         return dt_certplan_fail(walk, "a matrix product is none of two values");
-    uint32_t n = described(g, have), n_want = product(doing, want);
-    bool same = n == n_want;
-    for (uint32_t i = 0; same && i < n; i++)
-        same = have[i].extent == want[i].extent &&
-               memcmp(have[i].step, want[i].step, sizeof have[i].step) == 0;
+    uint32_t n = described(g, have);
+    bool same = n == product(doing, want) && memcmp(have, want, n * sizeof have[0]) == 0;
     const CertOp *dot = doing->ops[0];
     bool order = (doing->read[0] == dot->in[0] && doing->read[1] == dot->in[1]) ||
                  (doing->read[0] == dot->in[1] && doing->read[1] == dot->in[0]);
@@ -539,9 +466,7 @@ static bool is_copy(PlanWalk *walk, const Doing *doing)
         return dt_certplan_fail(walk, "a copy is of no value");
     const PlanPlace *to = &doing->writes[0].place;
     int64_t elements = 1;
-    from.arena = to->arena, from.base = to->base;
-    memcpy(from.reg, to->reg, sizeof to->reg);
-    memcpy(from.coord, to->coord, sizeof to->coord);
+    dt_certplan_put(&from, to);
     for (uint32_t d = 0; d < to->rank; d++)
         elements *= to->extent[d];
     return (dt_certplan_alike(&from, to) && elements * to->size == to->bytes &&

@@ -27,6 +27,11 @@ typedef struct PlanPlace {
     int64_t extent[CERT_RANK], stride[CERT_RANK]; /* local; elements */
 } PlanPlace;
 
+/* An index along which up to three tensors are walked: steps in elements. */
+typedef struct PlanIndex {
+    int64_t extent, step[3];
+} PlanIndex;
+
 typedef enum PlanRegionKind {
     PLAN_VALUE,
     PLAN_ADDED,
@@ -163,11 +168,19 @@ int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t a
 int64_t dt_certplan_size(const char *dtype);
 void dt_certplan_dense(const PlanWalk *walk, const CertType *type,
                        PlanPlace *place); /* fills what is not address */
+/* How a tensor lies whose axes from number `from` on have no gaps, with this stride of the last; the first that is
+ * left. */
+int64_t dt_certplan_pack(PlanPlace *place, uint32_t from, int64_t stride);
+void dt_certplan_put(PlanPlace *place, const PlanPlace *address); /* there, as long as it is */
 void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg,
                      PlanPlace *ret_place); /* address and length */
 bool dt_certplan_spans(PlanPlace *place);   /* sets bytes; false: elements coincide */
 bool dt_certplan_same(const PlanPlace *a, const PlanPlace *b);  /* address and length */
 bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b); /* also how the tensor lies */
+int dt_certplan_axis(const PlanPlace *place, const char *axis); /* its number, or -1 */
+int64_t dt_certplan_stride(const PlanPlace *place, const char *axis); /* 0: it has no such axis */
+/* Sorts indices and joins neighbours that are one run in all tensors; how many are left. */
+uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n);
 bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
                        const PlanPlace *b); /* may overlap */
 bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);
@@ -186,10 +199,8 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
 bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
-bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place,
-                         uint32_t depth); /* zeros from outside of */
-/* Zeros that every iteration of loops outside of `depth` finds there. */
-bool dt_certplan_is_fresh(const PlanWalk *walk, const PlanPlace *place, uint32_t depth);
+/* Zeros from outside of loops deeper than that; fresh: that every iteration of the others finds there. */
+bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh);
 bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place,
                           uint32_t depth); /* loops deeper than that */
 

@@ -55,7 +55,7 @@ struct PlanPipe {
     DT_VEC(Piece *) pieces;
     Piece *now;
     DT_VEC(Piece *) called; /* by the schedule that is walked */
-    DT_VEC(int) slots;      /* stores with slots in it */
+    DT_VEC(int) slots;      /* stores with slots in it, each once */
     uint8_t *shared;        /* by metric */
     int *carries;           /* by channel: the store that receives, -1: not known */
     int32_t *places; /* of stores with slots, by stage: the register of the slot, 0: there is one */
@@ -143,6 +143,14 @@ bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place)
 
 /* ---- the schedule of a stage, as it is walked ---- */
 
+static void add_slot(PlanWalk *walk, int store)
+{
+    for (uint32_t i = 0; i < walk->pipe->slots.n; i++)
+        if (walk->pipe->slots.at[i] == store)
+            return;
+    DT_PUSH(walk->arena, walk->pipe->slots, store);
+}
+
 bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
 {
     struct PlanPipe *pipe = walk->pipe;
@@ -157,7 +165,7 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
                  .adds) { /* what it sets may be summed, as zeros that were added to may */
             dt_certplan_spoil(walk, &piece->adds.at[i].place, false);
             dt_certplan_hold(walk, PLAN_ZERO, &piece->adds.at[i].place);
-        } else if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth))
+        } else if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth, false))
             return dt_certplan_fail(walk, "%s adds to what is not zero", piece->of->name);
     for (uint32_t i = 0; i < piece->uses.n; i++) {
         const Uses *uses = &piece->uses.at[i];
@@ -165,7 +173,7 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
             return dt_certplan_fail(walk, "%s reads %s, which is not there", piece->of->name,
                                     uses->name);
         if (!uses->name)
-            DT_PUSH(walk->arena, pipe->slots, uses->store);
+            add_slot(walk, uses->store);
     }
     for (uint32_t i = 0; i < pipe->called.n; i++)
         if (pipe->called.at[i] == piece)
@@ -187,7 +195,7 @@ bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace
             *ret_place = adds->place;
             *ret_sum = adds->sum;
             *ret_type = adds->type;
-            if (!dt_certplan_is_zero(walk, ret_place, walk->depth))
+            if (!dt_certplan_is_zero(walk, ret_place, walk->depth, false))
                 return dt_certplan_fail(walk, "a result is summed over ranks twice");
             dt_certplan_spoil(walk, ret_place, false);
             PlanRegion *region = dt_certplan_hold(walk, PLAN_ADDED, ret_place);
@@ -222,7 +230,7 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
         if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || inst->count != 1 ||
             inst->dtype != metric->dtype || inst->reduce != DT_PLAN_SUM ||
             walk->pipe->shared[i]++ ||
-            !(dt_certplan_is_zero(walk, &place, walk->depth) || find_sum(walk, &place)))
+            !(dt_certplan_is_zero(walk, &place, walk->depth, false) || find_sum(walk, &place)))
             return dt_certplan_fail(walk, "a scalar is not added over stages as it should be");
         return dt_certplan_group(walk, inst, 1u << (plan->meta->pipeline - 1), 0);
     }
@@ -274,7 +282,7 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     if (walk->pipe->carries[inst->ref] >= 0 && walk->pipe->carries[inst->ref] != (int)number)
         return dt_certplan_fail(walk, "channel %u carries two values", inst->ref);
     walk->pipe->carries[inst->ref] = (int)number;
-    DT_PUSH(walk->arena, walk->pipe->slots, (int)store);
+    add_slot(walk, (int)store);
     return true;
 }
 
@@ -322,25 +330,11 @@ static bool has_apart(PlanWalk *walk)
     const struct PlanPipe *pipe = walk->pipe;
     for (uint32_t i = 0; i < pipe->slots.n; i++)
         for (uint32_t k = 0; k < i; k++)
-            if (pipe->slots.at[i] != pipe->slots.at[k] &&
-                !apart(&walk->stores[pipe->slots.at[i]], &walk->stores[pipe->slots.at[k]]))
+            if (!apart(&walk->stores[pipe->slots.at[i]], &walk->stores[pipe->slots.at[k]]))
                 return dt_certplan_fail(walk, "slots of %s and %s overlap",
                                         walk->program->stores.at[pipe->slots.at[i]].path,
                                         walk->program->stores.at[pipe->slots.at[k]].path);
     return true;
-}
-
-static void sort_slots(struct PlanPipe *pipe)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < pipe->slots.n; i++) {
-        bool known = false;
-        for (uint32_t k = 0; !known && k < n; k++)
-            known = pipe->slots.at[k] == pipe->slots.at[i];
-        if (!known)
-            pipe->slots.at[n++] = pipe->slots.at[i];
-    }
-    pipe->slots.n = n;
 }
 
 static bool spares(PlanWalk *walk, const PlanPlace *written, const void *place)
@@ -376,7 +370,7 @@ static bool has_results(PlanWalk *walk)
             const Adds *adds = &pipe->called.at[p]->adds.at[i];
             const PlanRegion *sum = find_sum(walk, &adds->place);
             if (adds->sum ? !sum || sum->summed != adds->sum
-                          : !dt_certplan_is_zero(walk, &adds->place, walk->depth))
+                          : !dt_certplan_is_zero(walk, &adds->place, walk->depth, false))
                 return dt_certplan_fail(walk, "a result of %s is not summed over its ranks",
                                         pipe->called.at[p]->of->name);
             if (adds->store >= 0)
@@ -401,7 +395,6 @@ bool dt_certplan_leave(PlanWalk *walk, uint32_t entry)
         pipe->now->of = walk->entries.n ? walk->entries.at[0]->entry : NULL;
         return true;
     }
-    sort_slots(pipe);
     for (uint32_t i = 0; i < pipe->slots.n; i++)
         pipe->places[place_of(walk, pipe->slots.at[i], walk->stage)] =
             slot_reg(&walk->stores[pipe->slots.at[i]]);
@@ -513,8 +506,9 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
         if (uses->name || uses->written)
             continue;
         if (*slot_of(walk, uses->store, piece->stage, action) != (int32_t)action->micro)
-            return dt_certplan_fail(walk, "stage %u: %s of micro-batch %u reads %s of another", piece->stage,
-                                    piece->of->name, action->micro, walk->program->stores.at[uses->store].path);
+            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another",
+                                    piece->of->name, action->micro,
+                                    walk->program->stores.at[uses->store].path);
     }
     for (uint32_t i = 0; i < piece->uses.n; i++)
         if (piece->uses.at[i].written)
@@ -522,48 +516,60 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
     if (!piece->ran)
         piece->ran = DT_NEW_ARRAY(walk->arena, uint8_t, n_micro(walk));
     if (action->micro >= n_micro(walk) || piece->ran[action->micro]++)
-        return dt_certplan_fail(walk, "stage %u: %s runs twice for micro-batch %u", piece->stage, piece->of->name,
+        return dt_certplan_fail(walk, "%s runs twice for micro-batch %u", piece->of->name,
                                 action->micro);
     return true;
 }
 
-/* 1: done, 0: it waits, -1: it must not be. */
-static int run_action(PlanWalk *walk, uint32_t stage, const Action *action)
+typedef enum Outcome { DONE, WAITS, WRONG } Outcome;
+
+static Outcome send(PlanWalk *walk, Queue *queue, uint32_t slots, const char *path, int32_t *slot,
+                    uint32_t micro)
+{
+    if (queue->n == slots)
+        return WAITS;
+    if (*slot != (int32_t)micro) {
+        dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", path, micro);
+        return WRONG;
+    }
+    queue->micro[(queue->first + queue->n++) % slots] = micro;
+    return DONE;
+}
+
+static Outcome receive(PlanWalk *walk, Queue *queue, uint32_t slots, const char *path, int32_t *slot,
+                       uint32_t micro)
+{
+    if (queue->n == 0)
+        return WAITS;
+    if (queue->micro[queue->first] != micro) {
+        dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", path,
+                         queue->micro[queue->first], micro);
+        return WRONG;
+    }
+    queue->first = (queue->first + 1) % slots;
+    queue->n--;
+    *slot = (int32_t)micro;
+    return DONE;
+}
+
+static Outcome run_action(PlanWalk *walk, uint32_t stage, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
     if (action->kind == DT_SCHED_CALL) {
         Piece *piece = pipe->by_entry[action->index];
-        return piece && piece->stage == stage && run_piece(walk, piece, action) ? 1 : -1;
+        return piece && piece->stage == stage && run_piece(walk, piece, action) ? DONE : WRONG;
     }
     const DtPlanChannel *channel = &walk->plan->channels[action->index];
     Queue *queue = &pipe->queues[action->index];
-    int to = pipe->carries[action->index];
-    if (to < 0)
-        return -1;
-    const char *path = walk->program->stores.at[to].path;
+    const int number = pipe->carries[action->index];
+    if (number < 0)
+        return WRONG;
+    const CertStore *to = &walk->program->stores.at[number];
+    bool sends = action->kind == SENDS;
+    int32_t *slot = slot_of(walk, sends ? source_of(to, channel->from) : number, stage, action);
     if (!queue->micro)
         queue->micro = DT_NEW_ARRAY(walk->arena, uint32_t, channel->slots + 1);
-    if (action->kind == SENDS) {
-        if (queue->n == channel->slots)
-            return 0;
-        if (*slot_of(walk, source_of(&walk->program->stores.at[to], channel->from), stage,
-                     action) != (int32_t)action->micro)
-            return dt_certplan_fail(walk, "stage %u: %s of micro-batch %u is sent, which is not there", stage, path,
-                                    action->micro)
-                       - 1;
-        queue->micro[(queue->first + queue->n++) % channel->slots] = action->micro;
-        return 1;
-    }
-    if (queue->n == 0)
-        return 0;
-    if (queue->micro[queue->first] != action->micro)
-        return dt_certplan_fail(walk, "stage %u: %s of micro-batch %u is received as that of %u", stage, path,
-                                queue->micro[queue->first], action->micro)
-                   - 1;
-    queue->first = (queue->first + 1) % channel->slots;
-    queue->n--;
-    *slot_of(walk, to, stage, action) = (int32_t)action->micro;
-    return 1;
+    return (sends ? send : receive)(walk, queue, channel->slots, to->path, slot, action->micro);
 }
 
 /* Runs the entries of this name on all stages. */
@@ -592,14 +598,19 @@ static bool run_stages(PlanWalk *walk, const char *name)
         moved = false;
         done = 0;
         for (uint32_t s = 0; s < n; s++) {
-            int went = 1;
-            for (; next[s] < actions[s].n && went > 0; next[s] += went > 0)
-                went = run_action(walk, s, &actions[s].at[next[s]]), moved = moved || went > 0;
-            if (went < 0)
-                return dt_certplan_fail(walk, "stage %u: its schedule", s);
+            Outcome outcome = DONE;
+            walk->stage = s;
+            while (next[s] < actions[s].n && outcome == DONE) {
+                outcome = run_action(walk, s, &actions[s].at[next[s]]);
+                next[s] += outcome == DONE;
+                moved = moved || outcome == DONE;
+            }
+            if (outcome == WRONG)
+                return dt_certplan_fail(walk, "the schedule of stage %u runs what is not its own", s);
             done += next[s] == actions[s].n;
         }
     }
+    walk->stage = n; /* of all of them */
     if (done < n)
         return dt_certplan_fail(walk, "the stages of `%s` wait for each other", name);
     for (uint32_t c = 0; c < plan->n_channels; c++)

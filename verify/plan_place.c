@@ -10,10 +10,7 @@
 
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis)
 {
-    int64_t n = type->axes[axis].extent;
-    for (uint32_t s = 0; s < type->axes[axis].n; s++)
-        n /= walk->program->size[type->axes[axis].split[s]];
-    return n;
+    return dt_cert_local(walk->program, &type->axes[axis]);
 }
 
 int64_t dt_certplan_size(const char *dtype)
@@ -24,19 +21,39 @@ int64_t dt_certplan_size(const char *dtype)
     return 1;
 }
 
-void dt_certplan_dense(const PlanWalk *walk, const CertType *type, PlanPlace *place)
+int64_t dt_certplan_pack(PlanPlace *place, uint32_t from, int64_t stride)
 {
-    int64_t stride = 1;
-    place->dtype = type->dtype;
-    place->size = dt_certplan_size(type->dtype);
-    place->rank = type->rank;
-    for (uint32_t i = type->rank; i-- > 0;) {
-        place->axis[i] = type->axes[i].name;
-        place->extent[i] = dt_certplan_local(walk, type, i);
+    for (uint32_t i = place->rank; i-- > from;) {
         place->stride[i] = stride;
         stride *= place->extent[i];
     }
-    place->bytes = stride * place->size;
+    return stride;
+}
+
+void dt_certplan_put(PlanPlace *place, const PlanPlace *address)
+{
+    place->arena = address->arena;
+    place->base = address->base;
+    memcpy(place->reg, address->reg, sizeof address->reg);
+    memcpy(place->coord, address->coord, sizeof address->coord);
+}
+
+/* The axes from number `from` on are those of the type. */
+static void take_axes(const PlanWalk *walk, const CertType *type, uint32_t from, PlanPlace *place)
+{
+    place->rank = type->rank;
+    for (uint32_t i = from; i < type->rank; i++) {
+        place->axis[i] = type->axes[i].name;
+        place->extent[i] = dt_certplan_local(walk, type, i);
+    }
+}
+
+void dt_certplan_dense(const PlanWalk *walk, const CertType *type, PlanPlace *place)
+{
+    place->dtype = type->dtype;
+    place->size = dt_certplan_size(type->dtype);
+    take_axes(walk, type, 0, place);
+    place->bytes = dt_certplan_pack(place, 0, 1) * place->size;
 }
 
 void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place)
@@ -165,12 +182,47 @@ bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const Pl
 
 /* ---- views ---- */
 
-static int axis_of(const PlanPlace *place, const char *axis)
+int dt_certplan_axis(const PlanPlace *place, const char *axis)
 {
     for (uint32_t d = 0; d < place->rank; d++)
         if (place->axis[d] == axis)
             return (int)d;
     return -1;
+}
+
+int64_t dt_certplan_stride(const PlanPlace *place, const char *axis)
+{
+    int d = dt_certplan_axis(place, axis);
+    return d < 0 ? 0 : place->stride[d];
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const PlanIndex *x = a, *y = b;
+    for (int i = 2; i >= 0; i--)
+        if (x->step[i] != y->step[i])
+            return x->step[i] > y->step[i] ? -1 : 1;
+    return 0;
+}
+
+uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n)
+{
+    uint32_t used = 0;
+    if (n)
+        qsort(at, n, sizeof *at, by_step);
+    for (uint32_t i = 0; i < n; i++) {
+        PlanIndex next = at[i], *last = used ? &at[used - 1] : NULL;
+        bool run = last != NULL;
+        for (uint32_t k = 0; run && k < 3; k++)
+            run = last->step[k] == next.step[k] * next.extent;
+        if (run) {
+            next.extent *= last->extent;
+            *last = next;
+        } else if (next.extent > 1) {
+            at[used++] = next;
+        }
+    }
+    return used;
 }
 
 /* The tensor's axes in the order of its type, with these strides. */
@@ -179,7 +231,7 @@ static bool order_as(const PlanWalk *walk, const CertType *type, PlanPlace *plac
     PlanPlace old = *place;
     place->rank = type->rank;
     for (uint32_t i = 0; i < type->rank; i++) {
-        int d = axis_of(&old, type->axes[i].name);
+        int d = dt_certplan_axis(&old, type->axes[i].name);
         if (d < 0 || old.extent[d] != dt_certplan_local(walk, type, i))
             return false;
         place->axis[i] = old.axis[d];
@@ -211,14 +263,15 @@ static bool drop_axis(PlanPlace *place, int d)
 }
 
 /* Digits of a row-major number over `from` become digits over `to`, if that number counts even steps. */
-static bool relabel(const PlanWalk *walk, const CertOp *op, PlanPlace *place)
+static bool relabel(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
     const CertType *type = op->types[0];
+    (void)x;
     for (uint32_t e = 0; e < op->n_relabels; e++) {
         const CertRelabel *entry = &op->relabels[e];
         int64_t stride = 1, below = 1;
         for (uint32_t i = entry->n_from; i-- > 0;) {
-            int d = axis_of(place, entry->from[i]);
+            int d = dt_certplan_axis(place, entry->from[i]);
             if (d < 0)
                 return false;
             if (i == entry->n_from - 1)
@@ -228,7 +281,7 @@ static bool relabel(const PlanWalk *walk, const CertOp *op, PlanPlace *place)
             below *= place->extent[d];
         }
         for (uint32_t i = 0; i < entry->n_from; i++)
-            drop_axis(place, axis_of(place, entry->from[i]));
+            drop_axis(place, dt_certplan_axis(place, entry->from[i]));
         for (uint32_t i = entry->n_to; i-- > 0;) {
             const CertAxis *axis = dt_certtext_axis(type, entry->to[i]);
             if (!axis || place->rank == CERT_RANK)
@@ -241,25 +294,16 @@ static bool relabel(const PlanWalk *walk, const CertOp *op, PlanPlace *place)
     return order_as(walk, type, place);
 }
 
-static bool slice(const PlanWalk *walk, const CertOp *op, PlanPlace *place)
+static bool slice(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
-    const char *at = strstr(op->attributes, "ranges=(");
-    if (!at)
-        return false;
-    at += strlen("ranges=(");
+    (void)x;
     for (uint32_t i = 0; i < op->n_axes; i++) {
-        long long range[4];
-        for (uint32_t k = 0; k < 4; k++) {
-            char *end;
-            range[k] = strtoll(at, &end, 10);
-            at = *end == ',' ? end + 1 : end;
-        }
-        int d = axis_of(place, op->axes[i]);
-        if (d < 0)
+        int d = dt_certplan_axis(place, op->axes[i]);
+        if (d < 0 || i >= op->n_ranges)
             return false;
-        place->base += range[0] * place->stride[d] * place->size;
-        place->stride[d] *= range[2];
-        place->extent[d] = range[3];
+        place->base += op->ranges[i].lo * place->stride[d] * place->size;
+        place->stride[d] *= op->ranges[i].step;
+        place->extent[d] = op->ranges[i].n;
     }
     return order_as(walk, op->types[0], place);
 }
@@ -269,7 +313,7 @@ static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
 {
     const CertType *y = op->types[0];
     for (uint32_t i = 0; i < y->rank; i++) {
-        int d = axis_of(place, y->axes[i].name);
+        int d = dt_certplan_axis(place, y->axes[i].name);
         const CertAxis *before = dt_certtext_axis(x, y->axes[i].name);
         if (d < 0 || !before || (y->axes[i].zigzag && y->axes[i].n != before->n))
             return false;
@@ -284,10 +328,12 @@ static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
     return order_as(walk, y, place);
 }
 
-static bool expand(const PlanWalk *walk, const CertType *type, PlanPlace *place)
+static bool expand(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
+    const CertType *type = op->types[0];
+    (void)x;
     for (uint32_t i = 0; i < type->rank; i++)
-        if (axis_of(place, type->axes[i].name) < 0)
+        if (dt_certplan_axis(place, type->axes[i].name) < 0)
             add_axis(place, type->axes[i].name, dt_certplan_local(walk, type, i), 0);
     return order_as(walk, type, place);
 }
@@ -298,43 +344,40 @@ static void part_of(const PlanWalk *walk, const CertType *type, uint32_t kept, i
 {
     int64_t stride = place->stride[place->rank - 1];
     place->base += offset * stride * place->size;
-    place->rank = type->rank;
-    for (uint32_t i = type->rank; i-- > kept;) {
-        place->axis[i] = type->axes[i].name;
-        place->extent[i] = dt_certplan_local(walk, type, i);
-        place->stride[i] = stride;
-        stride *= place->extent[i];
-    }
+    take_axes(walk, type, kept, place);
+    dt_certplan_pack(place, kept, stride);
     dt_certplan_spans(place);
 }
 
-static bool view(const PlanWalk *walk, const PlanFrame *frame, const CertOp *op, PlanPlace *place)
+static bool unpack(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
-    if (strcmp(op->kind, "stop") == 0)
-        return true;
-    if (strcmp(op->kind, "relabel") == 0)
-        return relabel(walk, op, place);
-    if (strcmp(op->kind, "expand") == 0)
-        return expand(walk, op->types[0], place);
-    if (strcmp(op->kind, "slice") == 0)
-        return slice(walk, op, place);
-    if (strcmp(op->kind, "shard") == 0)
-        return shard(walk, op, dt_certplan_type(frame, op->in[0]), place);
-    if (strcmp(op->kind, "unpack") != 0)
-        return false;
+    (void)x;
     part_of(walk, op->types[0], op->n_axes, (int64_t)op->number, place);
+    return true;
+}
+
+static bool stop(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
+{
+    (void)walk, (void)op, (void)x, (void)place;
     return true;
 }
 
 /* ---- where values are ---- */
 
-static bool is_view(const CertOp *op)
+/* How the result of an op lies in the memory of its operand, of type x; false: it does not. */
+typedef bool View(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place);
+
+static View *view_of(const CertOp *op)
 {
-    static const char *const kinds[] = {"relabel", "expand", "slice", "stop", "shard", "unpack"};
-    for (size_t i = 0; i < DT_COUNT(kinds); i++)
-        if (strcmp(op->kind, kinds[i]) == 0)
-            return true;
-    return false;
+    static const struct {
+        const char *kind;
+        View *view;
+    } views[] = {{"relabel", relabel}, {"expand", expand}, {"slice", slice},
+                 {"stop", stop},       {"shard", shard},   {"unpack", unpack}};
+    for (size_t i = 0; i < DT_COUNT(views); i++)
+        if (strcmp(op->kind, views[i].kind) == 0)
+            return views[i].view;
+    return NULL;
 }
 
 /* Behind its parts a bucket is zero: zeroed here, or a store's, which are zero where nothing is packed. */
@@ -350,7 +393,7 @@ static bool has_rest(const PlanWalk *walk, const PlanPlace *bucket, int64_t used
     for (uint32_t i = 0; i < walk->n_kept; i++)
         if (dt_certplan_contains(walk, &walk->kept[i]->place, bucket))
             return true;
-    return dt_certplan_is_zero(walk, &rest, walk->depth);
+    return dt_certplan_is_zero(walk, &rest, walk->depth, false);
 }
 
 /* A bucket is where its parts are, if all of them are in one. */
@@ -373,9 +416,7 @@ static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *
             uint32_t n_part = dt_certplan_find(walk, frame, op->in[k], part);
             part_of(walk, type, op->n_axes, offset, &want);
             want.dtype = type->dtype;
-            for (uint32_t a = op->n_axes; a < type->rank; a++)
-                offset += a == op->n_axes ? want.stride[a] * want.extent[a] : 0;
-            offset += type->rank == op->n_axes;
+            offset += type->rank == op->n_axes ? 1 : want.stride[op->n_axes] * want.extent[op->n_axes];
             all = false;
             for (uint32_t f = 0; !all && f < n_part; f++)
                 all = part[f].added == bucket.added && dt_certplan_alike(&part[f].place, &want);
@@ -386,8 +427,7 @@ static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *
     return n;
 }
 
-static uint32_t find_source(PlanWalk *walk, const CertOp *op, const PlanFrame *frame,
-                            PlanFound *ret_found)
+static uint32_t find_source(PlanWalk *walk, const CertOp *op, PlanFound *ret_found)
 {
     uint32_t n = 0;
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
@@ -401,7 +441,6 @@ static uint32_t find_source(PlanWalk *walk, const CertOp *op, const PlanFrame *f
             dt_certplan_dense(walk, op->types[0], &ret_found[n].place);
             n += ret_found[n].place.bytes == region->place.bytes;
         }
-    (void)frame;
     return n;
 }
 
@@ -419,7 +458,7 @@ static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t valu
         return n;
     for (uint32_t i = 0; i < n; i++) {
         PlanPlace *place = &ret_found[i].place;
-        int d = axis_of(place, loop->axis);
+        int d = dt_certplan_axis(place, loop->axis);
         if (d < 0)
             return 0;
         place->reg[frame->reg] += place->stride[d] * place->size;
@@ -443,15 +482,16 @@ uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value
     if (!op)
         return n ? n : find_input(walk, frame, value, ret_found);
     if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0)
-        return n ? n : find_source(walk, op, frame, ret_found);
+        return n ? n : find_source(walk, op, ret_found);
     if (strcmp(op->kind, "pack") == 0)
         return n ? n : find_pack(walk, frame, op, ret_found);
-    if (!is_view(op))
+    View *view = view_of(op);
+    if (!view)
         return n;
     PlanFound in[PLAN_FINDS];
     uint32_t n_in = dt_certplan_find(walk, frame, op->in[0], in);
     for (uint32_t i = 0; i < n_in && n < PLAN_FINDS; i++)
-        if (view(walk, frame, op, &in[i].place))
+        if (view(walk, op, dt_certplan_type(frame, op->in[0]), &in[i].place))
             ret_found[n++] = in[i];
     return n;
 }

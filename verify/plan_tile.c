@@ -175,16 +175,8 @@ void dt_certplan_cut(const PlanWalk *walk, PlanPlace *place)
 
 void dt_certplan_pack_block(const PlanWalk *walk, PlanPlace *place)
 {
-    PlanPlace shape = *place;
-    int64_t stride = 1;
-    dt_certplan_cut(walk, &shape);
-    place->rank = shape.rank;
-    for (uint32_t d = shape.rank; d-- > 0;) {
-        place->axis[d] = shape.axis[d];
-        place->extent[d] = shape.extent[d];
-        place->stride[d] = stride;
-        stride *= shape.extent[d];
-    }
+    dt_certplan_cut(walk, place);
+    dt_certplan_pack(place, 0, 1);
 }
 
 static uint32_t output_of(const PlanTiles *tiles, uint32_t value)
@@ -211,15 +203,11 @@ bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, ui
     bool adds = tiles->flags[i] & (DT_NOTE_ADDS | DT_NOTE_ZEROED);
     if (!tiles->placed[i]) {
         tiles->placed[i] = true;
-        whole->arena = have.arena;
-        whole->base = have.base;
-        memcpy(whole->reg, have.reg, sizeof whole->reg);
-        memcpy(whole->coord, have.coord, sizeof whole->coord);
+        dt_certplan_put(whole, &have);
         for (uint32_t k = 0; k < tiles->n_loops; k++)
             whole->reg[tiles->regs[k]] = 0;
         uint32_t depth = walk->depth - tiles->n_loops;
-        bool zero = tiles->flags[i] & DT_NOTE_ADDS ? dt_certplan_is_zero(walk, whole, depth)
-                                                   : dt_certplan_is_fresh(walk, whole, depth);
+        bool zero = dt_certplan_is_zero(walk, whole, depth, !(tiles->flags[i] & DT_NOTE_ADDS));
         if (adds && (!zero || dt_certplan_is_added(walk, whole, walk->depth)))
             return dt_certplan_fail(
                 walk, "output %u of attention is added to memory that is not zero", i);

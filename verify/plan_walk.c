@@ -18,7 +18,7 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
         dt_text_printf(walk->problem, "entry %s", dt_plan_str(plan, walk->at_entry->name));
     else
         dt_text_add(walk->problem, "plan");
-    if (walk->at_entry && plan->meta->pipeline) /* stores of a class are named after its first stage */
+    if (plan->meta->pipeline && walk->stage < dt_plan_stages(plan)) /* stores of a class have its first one's names */
         dt_text_printf(walk->problem, " of stage %u", walk->stage);
     if (walk->inst) {
         const DtPlanSpan *span = plan->n_spans ? &plan->spans[walk->inst->span] : NULL;
@@ -98,18 +98,6 @@ PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *
 
 static bool is_one_of(const CertOp *op, const char *kind) { return strcmp(op->kind, kind) == 0; }
 
-static bool is_map(const CertOp *op)
-{
-    static const char *const maps[] = {
-        "neg", "abs",  "floor", "exp",  "log", "sqrt", "rsqrt", "sin", "cos",      "tanh",  "erf",
-        "not", "stop", "bind",  "cast", "add", "sub",  "mul",   "div", "floordiv", "mod",   "pow",
-        "max", "min",  "lt",    "le",   "eq",  "ne",   "and",   "or",  "where",    "expand"};
-    for (size_t i = 0; i < DT_COUNT(maps); i++)
-        if (is_one_of(op, maps[i]))
-            return true;
-    return false;
-}
-
 bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
 {
     const CertOp *op = frame->maker[value];
@@ -118,7 +106,7 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
                dt_certplan_is_inline(frame->outer, frame->op->in[value]);
     if (is_one_of(op, "const") || is_one_of(op, "iota"))
         return !op->types[0]->rank || !op->types[0]->axes[0].n || !op->types[0]->axes[0].zigzag;
-    if (!is_map(op))
+    if (!op->rule || !op->rule->map)
         return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!dt_certplan_is_inline(frame, op->in[i]))
@@ -300,7 +288,7 @@ static void forget(PlanWalk *walk, bool micro)
             bool stays = micro && !region->place.reg[0] &&
                          (region->kind == PLAN_VALUE || region->kind == PLAN_ADDED);
             if (region->kind == PLAN_ADDED) {
-                bool zero = dt_certplan_is_zero(walk, &region->place, walk->depth);
+                bool zero = dt_certplan_is_zero(walk, &region->place, walk->depth, false);
                 stays = stays && zero;
                 if (!stays && zero && !dt_certplan_is_added(walk, &region->place, walk->depth))
                     dt_certplan_spoil(walk, &region->place, false);

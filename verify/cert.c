@@ -89,23 +89,6 @@ static const CertStore *store_at(const Proof *p, int64_t store)
     return store >= 0 ? &p->program.stores.at[store] : NULL;
 }
 
-/* Whether a stage (-1: all of them) has the store: and which among those of its class. */
-static bool is_of(const CertStore *store, int64_t stage)
-{
-    return store->stage < 0 || (stage < 0 ? store->to == store->stage
-                                          : stage >= store->stage && stage <= store->to);
-}
-
-static uint32_t place_of(const CertStore *store, int64_t stage)
-{
-    return store->place + (store->stage < 0 || stage < 0 ? 0 : (uint32_t)(stage - store->stage));
-}
-
-static int64_t first_of(const CertStore *store, int64_t stage)
-{
-    return store->first + (int64_t)(place_of(store, stage) - store->place) * store->step;
-}
-
 /* ---- sources ---- */
 
 static bool known(const Proof *p, uint32_t place)
@@ -134,7 +117,7 @@ static bool gradient(Proof *p, uint32_t place, CertValue *ret_value)
 
 static bool add_part(Proof *p, const CertResult *result, CertValue value)
 {
-    uint32_t place = place_of(store_at(p, result->store), p->state.stage);
+    uint32_t place = dt_cert_place(store_at(p, result->store), p->state.stage);
     for (int32_t i = p->writers[place]; i >= 0; i = p->parts.at[i].next) {
         Part *part = &p->parts.at[i];
         const CertType *type = part->value.type;
@@ -160,7 +143,7 @@ static bool find_writers(Proof *p)
             const CertResult *result = &entry->results.at[k];
             const CertStore *store = store_at(p, result->store);
             for (int64_t stage = entry->stage; store && stage <= entry->to; stage++) {
-                int32_t *last = is_of(store, stage) ? &p->writers[place_of(store, stage)] : NULL;
+                int32_t *last = dt_cert_has(store, stage) ? &p->writers[dt_cert_place(store, stage)] : NULL;
                 if (!last || (*last >= 0 && !is_total(store)))
                     return dt_certfunc_fail(&p->state, NULL,
                                             "entry %s leaves `%s`, which is not of "
@@ -186,22 +169,22 @@ static const CertValue *passed(Proof *p, const CertOp *op, int64_t number, int64
 {
     const CertStore *store = store_at(p, number);
     for (uint32_t hops = 0; is(store->kind, "channel"); hops++) {
-        const CertChannel *from = p->from[place_of(store, stage)];
+        const CertChannel *from = p->from[dt_cert_place(store, stage)];
         const CertStore *to = store;
         if (!from || hops > CERT_STAGES) {
             dt_certfunc_fail(&p->state, op, "a channel without sender");
             return NULL;
         }
-        number = store->within >= 0 && is_of(store, from->from) ? store->within : store->of;
+        number = dt_cert_source(store, from->from);
         stage = from->from;
         store = number < p->program.stores.n ? store_at(p, number) : NULL;
-        if (!store || !is_passed(store) || !is_of(store, stage) ||
+        if (!store || !is_passed(store) || !dt_cert_has(store, stage) ||
             !dt_certrule_same(store->type, 0, to->type->partial, to->type)) {
             dt_certfunc_fail(&p->state, op, "a channel from another stage, or of another type");
             return NULL;
         }
     }
-    uint32_t place = place_of(store, stage);
+    uint32_t place = dt_cert_place(store, stage);
     if (p->run[place] && p->run[place] != p->base) {
         dt_certfunc_fail(&p->state, op, "a value that another entry of the program leaves");
         return NULL;
@@ -217,7 +200,7 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
     CertStore *store = &p->program.stores.at[op->store];
     if (!dt_certrule_same(store->type, 0, store->type->partial, op->types[0]))
         return dt_certfunc_fail(&p->state, op, "a store is read as another type than it has");
-    if (!is_of(store, stage))
+    if (!dt_cert_has(store, stage))
         return dt_certfunc_fail(&p->state, op, "a stage reads a store of another stage");
     if (is_passed(store)) {
         const CertValue *value = passed(p, op, op->store, stage);
@@ -226,7 +209,7 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
         return value != NULL;
     }
     if (is_total(store)) {
-        bool ok = gradient(p, place_of(store, stage), ret_value);
+        bool ok = gradient(p, dt_cert_place(store, stage), ret_value);
         ret_value->type = op->types[0];
         return ok;
     }
@@ -234,7 +217,7 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
         store->node = store->members >= 0 ? dt_certpack_store(&p->state, op->store, store_node)
                                           : store_node(&p->state, store);
     ret_value->loop = loop_of(store);
-    ret_value->first = first_of(store, stage);
+    ret_value->first = dt_cert_first(store, stage);
     ret_value->node = store->node;
     memset(ret_value->fill, CERT_ZERO, sizeof ret_value->fill);
     return true;
@@ -348,7 +331,7 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
         why = "is added up by micro-batches of which each holds it whole";
     else if (store && store->loops && !passes &&
              (value->loop != store->type->axes[0].name ||
-              value->first != first_of(store, p->state.stage)))
+              value->first != dt_cert_first(store, p->state.stage)))
         why = "gets other iterations than its store holds";
     else if (store && !dt_certrule_same(type, 0, partial, store->type) &&
              !(is(store->kind, "state") && !is(p->base, "update")))
@@ -397,10 +380,10 @@ static bool is_worth(Proof *p, const CertFunc *func)
         if (op->store < 0 || op->store >= p->program.stores.n)
             continue;
         const CertStore *store = store_at(p, op->store);
-        if (!is_of(store, p->state.stage))
+        if (!dt_cert_has(store, p->state.stage))
             return true; /* refused there */
         if (is_total(store))
-            waits = waits || !known(p, place_of(store, p->state.stage));
+            waits = waits || !known(p, dt_cert_place(store, p->state.stage));
         if (is_passed(store)) {
             const CertValue *value = passed(p, op, op->store, p->state.stage);
             waits = waits || !value || !value->node;
@@ -435,11 +418,11 @@ static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret
         if (!results[i].node)
             continue;
         if (store && store->loops && !is_passed(store))
-            dt_certfunc_cover(&p->state, loop_of(store), first_of(store, stage), &results[i]);
+            dt_certfunc_cover(&p->state, loop_of(store), dt_cert_first(store, stage), &results[i]);
         if (!settle(p, entry, result, &results[i]))
             return false;
         if (store && is_passed(store))
-            keep(p, place_of(store, stage), results[i]);
+            keep(p, dt_cert_place(store, stage), results[i]);
         else if (store && is_total(store)
                      ? !add_part(p, result, results[i])
                      : *ret_complete && !leave(p, result, results[i]))
@@ -493,11 +476,11 @@ static bool find_channels(Proof *p)
             int64_t number = channel->stores.at[k];
             const CertStore *store =
                 number >= 0 && number < p->program.stores.n ? store_at(p, number) : NULL;
-            if (!store || !is(store->kind, "channel") || !is_of(store, channel->to) ||
-                p->from[place_of(store, channel->to)])
+            if (!store || !is(store->kind, "channel") || !dt_cert_has(store, channel->to) ||
+                p->from[dt_cert_place(store, channel->to)])
                 return dt_certfunc_fail(&p->state, NULL,
                                         "a channel leads to a store of something else");
-            p->from[place_of(store, channel->to)] = channel;
+            p->from[dt_cert_place(store, channel->to)] = channel;
         }
     }
     return true;

@@ -176,8 +176,8 @@ static const void **known(Reader *r, const char *text, size_t len)
 
 static const CertType *type_of(Reader *r);
 
-/* What follows, as a pattern says it: %n a name, %i an integer, %t a type; other characters are themselves, and may have
- * blanks before them. */
+/* What follows, as a pattern says it: %n a name, %i an integer, %t a type; other characters are themselves, and may
+ * have blanks before them. */
 static bool scan(Reader *r, const char *pattern, ...)
 {
     va_list to;

@@ -102,6 +102,34 @@ typedef struct CertStore {
     CertNode *node; /* of a source, once it was made */
 } CertStore;
 
+/* Whether what has stages stage .. to (stage -1: all of them) is of this one (-1: of every one). */
+static inline bool dt_cert_on(int64_t stage, int64_t to, int64_t here)
+{
+    return stage < 0 || (here < 0 ? to == stage : here >= stage && here <= to);
+}
+static inline bool dt_cert_has(const CertStore *store, int64_t stage)
+{
+    return dt_cert_on(store->stage, store->to, stage);
+}
+/* So many stages behind the first of its class. */
+static inline int64_t dt_cert_behind(const CertStore *store, int64_t stage)
+{
+    return store->stage < 0 || stage < 0 ? 0 : stage - store->stage;
+}
+/* On this stage: number among all stores of all stages; first iteration; what a channel's store receives from there. */
+static inline uint32_t dt_cert_place(const CertStore *store, int64_t stage)
+{
+    return store->place + (uint32_t)dt_cert_behind(store, stage);
+}
+static inline int64_t dt_cert_first(const CertStore *store, int64_t stage)
+{
+    return store->first + dt_cert_behind(store, stage) * store->step;
+}
+static inline int64_t dt_cert_source(const CertStore *store, int64_t stage)
+{
+    return store->within >= 0 && dt_cert_has(store, stage) ? store->within : store->of;
+}
+
 /* What a stage receives from another: channel stores of stage `to`. */
 typedef struct CertChannel {
     int64_t from, to;

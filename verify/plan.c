@@ -44,8 +44,7 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, Plan
             !is(dt_plan_str(plan, metric->name), name) ||
             !is(dt_plan_str(plan, metric->entry), run))
             continue;
-        *ret_place =
-            (PlanPlace){.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
+        *ret_place = dt_certplan_metric(metric);
         return true;
     }
     return dt_certplan_fail(walk, "result `%s` of `%s` has no record", name, run);
@@ -130,7 +129,7 @@ static const CertEntry *find_entry(PlanWalk *walk, uint64_t number)
         for (uint32_t i = 0; i < program->entries.n; i++) {
             const CertEntry *entry = &program->entries.at[i];
             if (strncmp(entry->name, name, n) == 0 && entry->stage >= 0 &&
-                dt_certplan_on(entry->stage, entry->to, walk->stage) &&
+                dt_cert_on(entry->stage, entry->to, walk->stage) &&
                 piece_of(entry->name) > last &&
                 (!found || piece_of(entry->name) < piece_of(found->name)))
                 found = entry;
@@ -223,7 +222,7 @@ bool dt_certplan_begin(PlanWalk *walk)
     const CertEntry *entry = find_entry(walk, dt_certplan_word(walk));
     const CertFunc *func = entry ? entry->func : NULL;
     if (!func || walk->tiles.open || entry->results.n != func->results.n ||
-        !dt_certplan_on(entry->stage, entry->to, walk->stage))
+        !dt_cert_on(entry->stage, entry->to, walk->stage))
         return dt_certplan_fail(walk, "a note names no entry of the program");
     if (walk->entries.n && !dt_certplan_finish(walk, walk->entries.at[walk->entries.n - 1]))
         return false;
@@ -342,7 +341,6 @@ static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 
 bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
 {
-    static const char *const reduces[] = {"sum", "max", "min"};
     PlanPlace all, place;
     uint64_t n = dt_certplan_word(walk);
     int64_t end = 0, begin = 0;
@@ -368,7 +366,7 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
         if (!dt_certplan_group(walk, inst, sum, 0))
             return false;
         if (!is(dt_kinds_name(inst->dtype), type->dtype) ||
-            (type->pending && !is(reduces[inst->reduce], type->pending)) ||
+            (type->pending && !is(dt_certplan_reduction(inst), type->pending)) ||
             place.arena != all.arena ||
             (i ? place.base - end < 0 || place.base - end >= DT_PLAN_ALIGN
                : place.base != all.base))
@@ -489,7 +487,7 @@ static void guard_scalars(PlanWalk *walk)
     walk->guarded = DT_NEW_ARRAY(walk->arena, PlanRegion *, plan->n_metrics + 1);
     for (uint32_t i = 0; plan->meta->pipeline && strchr(name, '.') && i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
-        PlanPlace place = {.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
+        const PlanPlace place = dt_certplan_metric(metric);
         if (metric->n_axes == 0 && dt_plan_on_stage(metric->stage, walk->stage) &&
             is(dt_plan_str(plan, metric->entry), run_of(name)))
             walk->guarded[i] = dt_certplan_hold(walk, PLAN_INPUT, &place);
@@ -574,7 +572,7 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
                 plan->notes[before].first == plan->notes[number].first &&
                 plan->notes[before].count == plan->notes[number].count &&
                 other->stage >= (int32_t)walk->alike_from && !walk->moving[before] && of &&
-                of->to > of->stage && dt_certplan_on(of->stage, of->to, (uint32_t)other->stage);
+                of->to > of->stage && dt_cert_on(of->stage, of->to, other->stage);
     for (uint32_t i = 0; same && i < of->results.n; i++)
         same = of->results.at[i].store >= 0 &&
                !is(walk->program->stores.at[of->results.at[i].store].kind, "state");
@@ -601,7 +599,7 @@ static bool prove_entry(PlanWalk *walk, uint32_t number)
                 walk->is_result[entry->results.at[i].store] = true;
     }
     walk->moving[number] = walk->moves;
-    return dt_certplan_leave(walk, number) && keeps_stores(walk) && keeps_scalars(walk);
+    return dt_certplan_leave(walk) && keeps_stores(walk) && keeps_scalars(walk);
 }
 
 /* ---- the whole ---- */

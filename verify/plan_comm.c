@@ -16,6 +16,12 @@ typedef struct Blocks {
 
 static PlanIndex block(int64_t extent, int64_t to, int64_t from) { return (PlanIndex){extent, {0, from, to}}; }
 
+const char *dt_certplan_reduction(const DtPlanInst *inst)
+{
+    static const char *const reduces[] = {"sum", "max", "min"};
+    return reduces[inst->reduce];
+}
+
 bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages)
 {
     const DtPlanGroup *group = &walk->plan->groups[inst->ref];
@@ -142,12 +148,11 @@ bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
     if (row == DT_COUNT(rows) || back != (inst->kind == DT_INST_SHIFT_BACK))
         return dt_certplan_fail(walk, "`%s` is not `%s`", dt_kinds_inst(inst->kind), op->kind);
     const CertType *x = dt_certplan_type(walk->frame, op->in[0]);
-    static const char *const reduces[] = {"sum", "max", "min"};
     const char *reduce = rows[row].reduces && x->partial && x->pending ? x->pending : "sum";
     if (strcmp(dt_kinds_name(inst->dtype), to->dtype) != 0 || to->dtype != from->dtype ||
-        strcmp(reduces[inst->reduce], reduce) != 0)
+        strcmp(dt_certplan_reduction(inst), reduce) != 0)
         return dt_certplan_fail(walk, "`%s` of %s by %s", op->kind, dt_kinds_name(inst->dtype),
-                                reduces[inst->reduce]);
+                                dt_certplan_reduction(inst));
     if (!dt_certplan_group(walk, inst, (uint32_t)op->mesh >> walk->first_device, op->stages))
         return false;
     return rows[row].blocks ? exchanges(walk, op, inst, to, from)

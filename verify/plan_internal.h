@@ -204,10 +204,10 @@ bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t 
 bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place,
                           uint32_t depth); /* loops deeper than that */
 
-/* Whether what has these stages (-1: all) is of this one. */
-static inline bool dt_certplan_on(int64_t stage, int64_t to, uint32_t here)
+/* Where a named result is. */
+static inline PlanPlace dt_certplan_metric(const DtPlanMetric *metric)
 {
-    return stage < 0 || (here >= stage && here <= to);
+    return (PlanPlace){.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
 }
 
 /* plan_store.c: where all stores of the stage are */
@@ -224,7 +224,7 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
 
 /* plan_pipe.c */
 bool dt_certplan_enter(PlanWalk *walk, uint32_t entry); /* before and after an entry is walked */
-bool dt_certplan_leave(PlanWalk *walk, uint32_t entry);
+bool dt_certplan_leave(PlanWalk *walk);
 bool dt_certplan_uses(PlanWalk *walk, int store,
                       bool written); /* the piece reads or writes its slot */
 void dt_certplan_needs(PlanWalk *walk, const char *name,
@@ -245,6 +245,7 @@ bool dt_certplan_queues(PlanWalk *walk);      /* all stages together */
 /* plan_comm.c: whether the instruction does the op between these places. */
 bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
                       const PlanPlace *from);
+const char *dt_certplan_reduction(const DtPlanInst *inst); /* "sum" */
 bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages);
 
 /* plan_tile.c */

@@ -223,7 +223,7 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
     dt_certplan_arg(walk, &plan->args[inst->first_arg], &place);
     for (uint32_t i = 0; pipelined(walk) && i < plan->n_metrics; i++) {
         const DtPlanMetric *metric = &plan->metrics[i];
-        PlanPlace want = {.arena = metric->arena, .base = metric->offset, .bytes = metric->bytes};
+        const PlanPlace want = dt_certplan_metric(metric);
         if (metric->n_axes || metric->entry != walk->at_entry->name ||
             !dt_certplan_same(&place, &want))
             continue;
@@ -237,17 +237,10 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
     return dt_certplan_fail(walk, "a sum over stages is of no scalar");
 }
 
-/* What a stage of a class receives from another one of it, or from before it. */
-static int64_t source_of(const CertStore *store, uint32_t from)
-{
-    return store->within >= 0 && from >= store->stage && from <= store->to ? store->within
-                                                                           : store->of;
-}
-
 static bool has_stage(const PlanWalk *walk, int64_t store, uint32_t stage)
 {
-    const CertStore *at = &walk->program->stores.at[store];
-    return dt_certplan_on(at->stage, at->to, stage);
+    return store >= 0 && store < walk->program->stores.n &&
+           dt_cert_has(&walk->program->stores.at[store], stage);
 }
 
 bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
@@ -261,8 +254,8 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     const CertStore *to = &walk->program->stores.at[number];
     const DtPlanChannel *channel = &plan->channels[inst->ref];
     const DtPlanArg *args = &plan->args[inst->first_arg];
-    int64_t source = source_of(to, channel->from), store = sends ? source : (int64_t)number;
-    if (!is(to->kind, "channel") || source < 0 || !has_stage(walk, source, channel->from) ||
+    int64_t source = dt_cert_source(to, channel->from), store = sends ? source : (int64_t)number;
+    if (!is(to->kind, "channel") || !has_stage(walk, source, channel->from) ||
         !has_stage(walk, (int64_t)number, channel->to) ||
         (sends ? channel->from : channel->to) != walk->stage)
         return dt_certplan_fail(walk, "channel %u does not carry %s", inst->ref, to->path);
@@ -308,13 +301,6 @@ static bool apart(const PlanPlace *a, const PlanPlace *b)
         hull_b = b->reg[g] ? INT64_MAX / 4 : hull_b;
     }
     return d >= hull_a || -d >= hull_b;
-}
-
-/* Number of a store on a stage among all of all stages. */
-static uint32_t place_of(const PlanWalk *walk, int64_t store, uint32_t stage)
-{
-    const CertStore *at = &walk->program->stores.at[store];
-    return at->place + (at->stage < 0 ? 0 : stage - (uint32_t)at->stage);
 }
 
 static int32_t slot_reg(const PlanPlace *place)
@@ -383,9 +369,8 @@ static bool has_results(PlanWalk *walk)
     return true;
 }
 
-bool dt_certplan_leave(PlanWalk *walk, uint32_t entry)
+bool dt_certplan_leave(PlanWalk *walk)
 {
-    (void)entry;
     if (!pipelined(walk))
         return true;
     struct PlanPipe *pipe = walk->pipe;
@@ -396,7 +381,7 @@ bool dt_certplan_leave(PlanWalk *walk, uint32_t entry)
         return true;
     }
     for (uint32_t i = 0; i < pipe->slots.n; i++)
-        pipe->places[place_of(walk, pipe->slots.at[i], walk->stage)] =
+        pipe->places[dt_cert_place(&walk->program->stores.at[pipe->slots.at[i]], walk->stage)] =
             slot_reg(&walk->stores[pipe->slots.at[i]]);
     return has_apart(walk) && keeps_named(walk) && has_results(walk);
 }
@@ -489,7 +474,7 @@ static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, 
 static int32_t *slot_of(PlanWalk *walk, int64_t store, uint32_t stage, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
-    uint32_t place = place_of(walk, store, stage);
+    uint32_t place = dt_cert_place(&walk->program->stores.at[store], stage);
     if (!pipe->held[place]) {
         pipe->held[place] = DT_NEW_ARRAY(walk->arena, int32_t, pipe->n_slots + 1);
         memset(pipe->held[place], 0xff, (pipe->n_slots + 1) * sizeof(int32_t));
@@ -566,7 +551,7 @@ static Outcome run_action(PlanWalk *walk, uint32_t stage, const Action *action)
         return WRONG;
     const CertStore *to = &walk->program->stores.at[number];
     bool sends = action->kind == SENDS;
-    int32_t *slot = slot_of(walk, sends ? source_of(to, channel->from) : number, stage, action);
+    int32_t *slot = slot_of(walk, sends ? dt_cert_source(to, channel->from) : number, stage, action);
     if (!queue->micro)
         queue->micro = DT_NEW_ARRAY(walk->arena, uint32_t, channel->slots + 1);
     return (sends ? send : receive)(walk, queue, channel->slots, to->path, slot, action->micro);

@@ -58,8 +58,7 @@ static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
 static const DtPlanStore *find_record(const PlanWalk *walk, const Known *known, uint32_t n,
                                       const CertStore *store)
 {
-    int64_t behind = store->stage < 0 ? 0 : walk->stage - store->stage;
-    Known key = {store->path, store->first + behind * store->step, kind_of(store), 0};
+    Known key = {store->path, dt_cert_first(store, walk->stage), kind_of(store), 0};
     const Known *found = bsearch(&key, known, n, sizeof key, by_path);
     return found ? &walk->plan->stores[found->record] : NULL;
 }
@@ -143,11 +142,11 @@ bool dt_certplan_stores(PlanWalk *walk)
         const PlanPlace before = walk->stores[i];
         walk->stores[i].bytes = walk->shadows[i].bytes = 0;
         if (dt_certplan_has_slots(store) || store->bucket >= 0 ||
-            !dt_certplan_on(store->stage, store->to, walk->stage))
+            !dt_cert_has(store, walk->stage))
             continue;
         if (!place_store(walk, known, n, i, store->members >= 0 ? (uint32_t)store->members : i))
             return false;
-        bool before_too = walk->stage && dt_certplan_on(store->stage, store->to, walk->stage - 1);
+        bool before_too = walk->stage && dt_cert_has(store, walk->stage - 1);
         if (!before_too || !dt_certplan_same(&before, &walk->stores[i]))
             walk->alike_from = walk->stage;
         PlanRegion *region = &walk->regions[i];
@@ -156,7 +155,7 @@ bool dt_certplan_stores(PlanWalk *walk)
     }
     for (uint32_t i = 0; i < program->stores.n; i++)
         if (program->stores.at[i].bucket >= 0 &&
-            dt_certplan_on(program->stores.at[i].stage, program->stores.at[i].to, walk->stage) &&
+            dt_cert_has(&program->stores.at[i], walk->stage) &&
             !is_member(walk, known, n, i))
             return false;
     qsort(walk->kept, walk->n_kept, sizeof *walk->kept, by_address);

@@ -17,13 +17,15 @@
  * What has s and t but depends on no scores (a mask made of positions in memory) belongs to the region all the same.
  * Axes of which a rank has one element are no loops.
  *
- * With the causal mask iota[t] <= iota[s] a block looks at the keys up to its last query only. A function
- * that does not have this shape is emitted op by op. */
+ * With a mask of positions a block looks at the keys up to the last one that some of its queries may see (reach.c);
+ * where that depends on the rank or on the step of a ring, there are several kinds of the block, of which guards
+ * let one run. A function that does not have this shape is emitted op by op. */
 #include "codegen/emit.h"
 
 #include "base/intern.h"
 #include "plan/notes.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +47,8 @@ typedef struct Tiling {
     int64_t counts[4];
     uint32_t n_loops;
     int64_t n_s, n_t;          /* local extents */
-    bool causal;
+    bool masked;               /* reach: blocks may leave keys out */
+    DtReach reach;
     DtValue **inlined;         /* by argument: the caller's cheap value, or NULL */
     bool numbered;             /* the region's text depends on the first query of the block */
     int64_t like_rows, like_keys; /* of the last block, and 1 + its region's kernel */
@@ -224,17 +227,19 @@ static bool is_closed(const Tiling *g)
 /* Whether op number i makes an output: by a product, or in the region. */
 static bool is_output(const Tiling *g, uint32_t i) { return g->part[i] == OUTPUT || g->leaves[i]; }
 
-/* iota[t] <= iota[s], as an argument's value. */
-static bool is_causal(const Tiling *g)
+/* The mask of where(mask, x, -inf), x made of scores; NULL: there is none. */
+static const DtValue *find_mask(const Tiling *g)
 {
-    for (uint32_t i = 0; i < g->func->n_args; i++) {
-        const DtOp *le = g->inlined[i] ? g->inlined[i]->op : NULL;
-        if (le && le->kind == DT_OP_LE && le->in[0]->op && le->in[1]->op && le->in[0]->op->kind == DT_OP_IOTA &&
-            le->in[1]->op->kind == DT_OP_IOTA && le->in[0]->op->axes[0] == g->t && le->in[1]->op->axes[0] == g->s &&
-            le->in[0]->type->axes[0].n_split == 0 && le->in[1]->type->axes[0].n_split == 0)
-            return g->n_s == g->n_t;
+    bool *scored = DT_NEW_ARRAY(g->e->arena, bool, g->func->n_values + 1);
+    for (uint32_t i = 0; i < g->func->ops.n; i++) {
+        const DtOp *op = g->func->ops.at[i];
+        const DtOp *fill = op->kind == DT_OP_WHERE ? op->in[2]->op : NULL;
+        if (fill && fill->kind == DT_OP_CONST && fill->number == -INFINITY && scored[op->in[1]->id])
+            return op->in[0];
+        for (uint32_t k = 0; k < op->n_in && op->n_out == 1; k++)
+            scored[op->out[0]->id] = scored[op->out[0]->id] || g->part[i] == SCORE || scored[op->in[k]->id];
     }
-    return false;
+    return NULL;
 }
 
 static bool analyse(Tiling *g)
@@ -266,7 +271,7 @@ static bool analyse(Tiling *g)
     for (uint32_t k = 0; k < g->n_loops; k++)
         if (mask_counts_along(g, g->loops[k]))
             return false; /* inside a block there is no such axis */
-    g->causal = is_causal(g);
+    g->masked = dt_reach_begin(g->e, g->scope, find_mask(g), g->s, g->n_s, g->t, g->n_t, &g->reach);
     return true;
 }
 
@@ -523,7 +528,7 @@ static void note_tiles(Tiling *g, const DtPlace *outputs, const uint32_t *flags)
     int64_t n = 0;
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         n += is_output(g, i);
-    dt_note_tiles(g->e, g->n_loops, g->loops, g->s, g->t, g->causal);
+    dt_note_tiles(g->e, g->n_loops, g->loops, g->s, g->t, g->masked);
     dt_note_words(g->e, 1, &n);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (is_output(g, i))
@@ -540,7 +545,7 @@ static void emit_tiles(Tiling *g)
     bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1),
          *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
     uint32_t *flags = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
-    int64_t rows = rows_of_block(g->n_s);
+    const int64_t rows = rows_of_block(g->n_s), half = g->n_s / 2;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
         if (g->part[i] == SCORE)
@@ -575,12 +580,21 @@ static void emit_tiles(Tiling *g)
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (is_output(g, i))
             dt_emit_begin(e, &outputs[i]);
-    for (g->at = 0; g->at < g->n_s; g->at += rows) {
+    for (g->at = 0; g->at < g->n_s; g->at += g->rows) {
         g->rows = g->at + rows < g->n_s ? rows : g->n_s - g->at;
-        g->keys = g->causal ? g->at + g->rows : g->n_t;
-        dt_note_op(e, DT_NOTE_BLOCK, NULL);
-        dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
-        emit_block(g, buffers, outputs, accumulates);
+        if (g->masked && g->reach.uses && g->at < half && g->at + g->rows > half)
+            g->rows = half - g->at; /* halves of zigzag order look at other keys */
+        DtReachCase cases[DT_REACH_CASES] = {{.is_first = true, .is_last = true, .keys = g->n_t}};
+        const uint32_t n_cases = g->masked ? dt_reach_cases(&g->reach, g->at, g->rows, cases) : 1;
+        for (uint32_t i = 0; i < n_cases; i++) {
+            g->keys = cases[i].keys;
+            if (g->masked)
+                dt_reach_guard(&g->reach, &cases[i]);
+            dt_note_op(e, DT_NOTE_BLOCK, NULL);
+            dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
+            emit_block(g, buffers, outputs, accumulates);
+            e->n_guards = 0;
+        }
     }
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
     dt_note_words(e, 3, (int64_t[]){0, 0, 0});

@@ -31,6 +31,9 @@ void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, cons
         event.path = op->path;
         event.text = op->text ? op->text : dt_op_info[op->kind].text;
     }
+    event.inst.n_args += (uint16_t)e->n_guards;
+    event.inst.guards = (uint8_t)e->n_guards;
+    event.share = e->n_guards ? e->share : 1;
     for (uint32_t i = 0; i < n; i++) {
         DT_PUSH(e->arena, e->args, args[i]);
         if (args[i].kind != DT_ARG_ADDRESS)
@@ -40,6 +43,8 @@ void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, cons
             buffer->first = e->events.n;
         buffer->last = e->events.n;
     }
+    for (uint32_t i = 0; i < e->n_guards; i++)
+        DT_PUSH(e->arena, e->args, e->guards[i]);
     DT_PUSH(e->arena, e->events, event);
 }
 
@@ -424,6 +429,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     const char *path = e->scope->path[0] ? dt_intern_printf("%s.%s", e->scope->path, loop->label) : loop->label;
     uint32_t n_results = loop->n_carried + loop->n_stacked_out, at = 0;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, body, loop, path);
+    inner->op = op;
     DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, n_results + 1);
     if (inner->reg >= DT_PLAN_REG_SLOTS)
         fail(e, op, "loops are nested too deep");
@@ -525,6 +531,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
     DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, func->results.n + 1);
     DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->results.n + 1);
+    inner->op = op;
     for (uint32_t i = 0; i < func->ops.n; i++)
         inner->group[i] = i;
     for (uint32_t i = 0; i < func->results.n; i++) {

@@ -10,6 +10,7 @@
  *   exchange.c  collectives
  *   gemm.c    contractions to GEMM descriptors
  *   attend.c  attention in tiles
+ *   reach.c   how far its mask lets queries look
  *   group.c   which ops share a kernel
  *   launch.c  kernels to instructions
  *   note.c    what instructions stand for
@@ -61,6 +62,7 @@ typedef struct DtEvent {
     DtPlanSchedule loop;   /* ITEM: a SET or CALL */
     DtSpan span;
     const char *path, *text;
+    double share;          /* INST with guards: of the points at which it runs (reach.c); else 1 */
 } DtEvent;
 
 /* Where a result should be written by whatever computes it. old: the value whose memory it overwrites, NULL
@@ -89,7 +91,8 @@ typedef struct DtScope {
     uint32_t *group;       /* by position in func->ops: order of emission */
     uint32_t *number;      /* by value id: as the program's text counts values, for notes */
     DtRead *reads;         /* by value id; NULL until somebody asks */
-    const DtLoop *loop;    /* NULL: an entry */
+    const DtLoop *loop;    /* NULL: an entry or a call */
+    const DtOp *op;        /* the loop or call; NULL: an entry */
     uint32_t reg;          /* of the loop */
     const char *path;      /* instance path of rng sites */
 } DtScope;
@@ -135,6 +138,9 @@ typedef struct DtEmit {
     DT_VEC(DtBuffer) buffers;
     DT_VEC(DtEArg) args;
     DT_VEC(DtEvent) events;
+    DtEArg guards[2];                  /* of the instructions being emitted */
+    uint32_t n_guards;
+    double share;                      /* with guards: of the points at which they run */
     DtText notes, all_notes;           /* of the entry being emitted; of all */
     const DtValue *copied;             /* what the kernel being emitted copies; NULL: it computes ops */
     uint32_t entry_buffer;             /* first buffer of that entry */
@@ -211,6 +217,35 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op);
 /* attend.c: a call of attend or attend.bwd in tiles, in the scope of the callee; false, with nothing
  * emitted, if the function has another shape. */
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
+
+/* reach.c: how many keys a mask leaves a block of queries, case by case of coordinates and steps. */
+enum { DT_REACH_REGS = DT_PLAN_REG_SLOTS, DT_REACH_CASES = 4 };
+typedef struct DtReach {
+    DtEmit *e;
+    const DtScope *scope;              /* of the mask */
+    const DtValue *mask;
+    const char *axis[2];               /* of queries and keys, and their local extents */
+    int64_t n[2];
+    uint16_t uses;                     /* mesh axes that positions depend on; and loops, by register */
+    const DtLoop *loops[DT_REACH_REGS];
+    int64_t n_points, least, most;     /* of values of forms */
+    int64_t coord[DT_MAX_MESH], step[DT_REACH_REGS]; /* the point that is looked at */
+} DtReach;
+typedef struct DtReachForm {           /* coordinate - step; -1: without it */
+    int mesh, reg;
+} DtReachForm;
+typedef struct DtReachCase {           /* the form's values first .. last */
+    DtReachForm form;
+    bool is_first, is_last;            /* of all cases: no guard on that side */
+    int64_t first, last, keys, points;
+} DtReachCase;
+/* False if nothing is known of the mask: blocks have all keys then. */
+bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
+                    const char *keys, int64_t n_keys, DtReach *ret_reach);
+/* The cases of queries at .. at + rows - 1, at most DT_REACH_CASES, and which together are all points. */
+uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, DtReachCase *ret_cases);
+/* What is emitted from now on runs in this case only. */
+void dt_reach_guard(DtReach *r, const DtReachCase *of_points);
 
 /* codegen.c: ready to emit the program's module; the caller frees ret_emit->scratch. */
 void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder,

@@ -141,7 +141,8 @@ static void push_inst(DtEmit *e, const DtEvent *event, double trips, bool counts
         push_arg(e, &e->args.at[event->inst.first_arg + i]);
     inst.span = dt_finish_span(e, event->span, event->path, event->text);
     if (counts && inst.kind == DT_INST_GEMM)
-        e->plan->meta.at[0].flops += trips * gemm_flops(&e->plan->gemms.at[inst.ref]) * ranks_of(e);
+        e->plan->meta.at[0].flops +=
+            trips * event->share * gemm_flops(&e->plan->gemms.at[inst.ref]) * ranks_of(e);
     DT_PUSH(e->plan->arena, e->plan->insts, inst);
 }
 

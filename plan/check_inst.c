@@ -132,9 +132,10 @@ static bool check_integer(const CheckInst *at, uint32_t i, CheckWide *ret_range)
 
 static bool wants(const CheckInst *at, uint32_t n_args, uint32_t ref, uint32_t n_ref)
 {
-    if (at->inst->n_args != n_args)
-        return dt_check_fail(at->check, "INST", at->index, "%u arguments instead of %u",
-                             at->inst->n_args, n_args);
+    const uint32_t has = (uint32_t)at->inst->n_args - at->inst->guards;
+    if (has != n_args)
+        return dt_check_fail(at->check, "INST", at->index, "%u arguments instead of %u", has,
+                             n_args);
     if (ref >= n_ref)
         return dt_check_fail(at->check, "INST", at->index, "refers to record %u of %u", ref, n_ref);
     return true;
@@ -314,6 +315,24 @@ static bool check_collective(const CheckInst *at)
     }
 }
 
+/* Instructions that other ranks wait for have no guards. */
+static bool check_guards(const CheckInst *at)
+{
+    const DtPlanInst *inst = at->inst;
+    CheckWide range;
+    if (inst->guards > inst->n_args ||
+        (inst->guards && inst->kind != DT_INST_KERNEL && inst->kind != DT_INST_GEMM &&
+         inst->kind != DT_INST_COPY && inst->kind != DT_INST_ZERO))
+        return dt_check_fail(at->check, "INST", at->index, "%u guards", inst->guards);
+    for (uint32_t i = inst->n_args - inst->guards; i < inst->n_args; i++) {
+        if (at->check->plan->args[inst->first_arg + i].kind != DT_ARG_INTEGER)
+            return dt_check_fail(at->check, "INST", at->index, "guard %u is no integer", i);
+        if (!check_integer(at, i, &range))
+            return false;
+    }
+    return true;
+}
+
 bool dt_check_inst(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;
@@ -329,6 +348,8 @@ bool dt_check_inst(const CheckInst *at)
     if (inst->blocks > 0 && inst->kind != DT_INST_ALL_GATHER &&
         inst->kind != DT_INST_REDUCE_SCATTER && inst->kind != DT_INST_ALL_TO_ALL)
         return dt_check_fail(at->check, "INST", at->index, "only exchanges have blocks");
+    if (!check_guards(at))
+        return false;
     switch (inst->kind) {
     case DT_INST_KERNEL: return check_kernel(at);
     case DT_INST_GEMM: return check_gemm(at);

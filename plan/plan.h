@@ -25,7 +25,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 4, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 5, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 9, DT_PLAN_ARG_REGS = 7, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
@@ -186,7 +186,8 @@ typedef struct DtPlanArg {
     int64_t coord[DT_PLAN_COORDS];
 } DtPlanArg;
 
-/* INST. args: see each kind. */
+/* INST. args: see each kind. A kernel, product, copy or zeroing may have guards: it runs where none of them is
+ * negative. */
 typedef enum DtPlanInstKind {
     DT_INST_KERNEL,         /* ref: kernel; n_pointers addresses, then n_integers integers */
     DT_INST_GEMM,           /* ref: gemm; A, B, C */
@@ -205,7 +206,9 @@ typedef enum DtPlanInstKind {
     DT_INST_KINDS
 } DtPlanInstKind;
 typedef struct DtPlanInst {
-    uint16_t kind, dtype, reduce, n_args;
+    uint16_t kind, dtype;
+    uint8_t reduce, guards; /* guards: so many of the arguments, the last ones, are integers of its guards */
+    uint16_t n_args;
     uint32_t first_arg, ref, span;
     uint32_t blocks;        /* 1 + BLOK record; 0: blocks of count elements lie one after the other in member order */
     int64_t count;

@@ -147,10 +147,20 @@ static bool run_watched(Exec *exec, uint32_t index)
     return true;
 }
 
+/* Whether none of its guards is negative. */
+static bool is_due(const Exec *exec, const DtPlanInst *inst)
+{
+    for (uint32_t i = inst->n_args - inst->guards; i < inst->n_args; i++)
+        if (value_of(exec, inst->first_arg + i) < 0)
+            return false;
+    return true;
+}
+
 static bool run_body(Exec *exec, const DtPlanBody *body)
 {
+    const DtPlanInst *insts = exec->rank->plan->insts + body->first_inst;
     for (uint32_t i = 0; i < body->n_insts; i++)
-        if (!run_watched(exec, body->first_inst + i))
+        if (is_due(exec, &insts[i]) && !run_watched(exec, body->first_inst + i))
             return false;
     return !dt_rank_aborted(exec->rank);
 }

@@ -235,10 +235,11 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     if (inst->n_args > MOST)
         return dt_certplan_fail(walk, "too many arguments");
     uint32_t n_written = 0;
-    for (uint32_t a = 0; a < inst->n_args; a++)
+    const uint32_t n_args = (uint32_t)inst->n_args - inst->guards;
+    for (uint32_t a = 0; a < n_args; a++)
         n_written += walk->plan->args[inst->first_arg + a].written;
     doing->writes = DT_NEW_ARRAY(walk->arena, Write, n_written + 1);
-    for (uint32_t a = 0; a < inst->n_args; a++) {
+    for (uint32_t a = 0; a < n_args; a++) {
         const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
         if (arg->kind != DT_ARG_ADDRESS) {
             if (!dt_certplan_integer(walk, arg))
@@ -561,6 +562,8 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     walk->inst = inst;
     if (!has_addresses(walk, inst))
         return false;
+    if (inst->guards && inst->kind == DT_INST_ZERO)
+        return dt_certplan_fail(walk, "memory is zeroed under guards");
     switch (inst->kind) {
     case DT_INST_ZERO: return zero(walk, inst);
     case DT_INST_READ: return dt_certplan_read(walk, inst);
@@ -569,7 +572,7 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     }
     DtNoteKind kind = dt_certplan_note(walk, DT_NOTE_KINDS);
     const uint8_t *begin = walk->note - 1, *notes = walk->plan->blob + walk->plan->logical->notes;
-    bool good = noted(walk, inst, kind);
+    bool good = dt_certplan_guards(walk, inst) && noted(walk, inst, kind);
     if (walk->spans) {
         DtCertSpan *span = &walk->spans[inst - walk->plan->insts];
         *span = (DtCertSpan){(uint32_t)(begin - notes), (uint32_t)(walk->note - notes),

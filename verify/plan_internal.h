@@ -5,6 +5,7 @@
  *   plan_place.c  addresses, views, overlaps
  *   plan_walk.c   schedules, frames, loops        plan_inst.c   one instruction
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
+ *   plan_mask.c   what a mask hides from them
  *   plan_pipe.c   slots, channels, queues */
 #ifndef DT_VERIFY_PLAN_INTERNAL_H
 #define DT_VERIFY_PLAN_INTERNAL_H
@@ -92,6 +93,16 @@ struct PlanNamed {
     struct PlanNamed *next;
 };
 
+typedef struct PlanMask { /* of attention: where(value, scores, -inf) */
+    uint32_t value;
+    const struct Where *where;         /* the functions around it */
+    uint16_t axes;                     /* mesh axes that it depends on; and loops, by register */
+    const CertLoop *loops[DT_PLAN_REGS];
+    int64_t coord[CERT_MESH], reg[DT_PLAN_REGS]; /* the point that is looked at */
+    int64_t n;                         /* points */
+    bool *covered;                     /* by point: some kind of the present block runs there */
+} PlanMask;
+
 typedef struct PlanTiles { /* attention in blocks */
     bool open;
     uint32_t n_loops, n_open, regs[4], n_outputs;
@@ -104,6 +115,9 @@ typedef struct PlanTiles { /* attention in blocks */
     bool placed[8];
     uint32_t wrote[8];     /* the last block that did */
     uint32_t *mark, block; /* by value: 1 + the last block that made it */
+    PlanMask mask;         /* if causal: blocks may leave out what it hides */
+    uint32_t guarded, n_guards; /* the last block with a first instruction, and the guards of that */
+    const DtPlanArg *guards;
 } PlanTiles;
 
 typedef struct PlanWalk PlanWalk;
@@ -247,6 +261,11 @@ bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
                       const PlanPlace *from);
 const char *dt_certplan_reduction(const DtPlanInst *inst); /* "sum" */
 bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, uint64_t stages);
+
+/* plan_mask.c */
+bool dt_certplan_mask(PlanWalk *walk); /* of the attention that begins */
+bool dt_certplan_guards(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_covered(PlanWalk *walk); /* some kind of the last block runs at every point */
 
 /* plan_tile.c */
 bool dt_certplan_tiles(PlanWalk *walk);

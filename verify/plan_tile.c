@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention in blocks: its ops are done once per block of queries, inside loops over the axes of the
- * scores. A block has the keys up to its last query if the mask is causal, else all. Blocks must
- * cover the queries, one after the other, and each makes all outputs: its rows of them, or, where an
- * op sums over queries or over a loop, an addition. What else a block makes is of that block only. */
+ * scores. A block has all keys, or those that the mask does not hide (plan_mask.c); several kinds of
+ * it may follow one another, of which guards let one run. Blocks must cover the queries, one after
+ * the other, and each makes all outputs: its rows of them, or, where an op sums over queries or over
+ * a loop, an addition. What else a block makes is of that block only. */
 #include "verify/plan_internal.h"
 
 #include <string.h>
@@ -68,23 +69,6 @@ bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op)
     return !cut;
 }
 
-/* Whether the call's mask leaves a query the keys up to itself: an argument that is iota[keys] <= iota[queries]. */
-static bool is_masked(const PlanWalk *walk)
-{
-    const PlanFrame *frame = walk->frame, *outer = frame->outer;
-    for (uint32_t i = 0; frame->kind == PLAN_CALL && i < frame->op->n_in; i++) {
-        const CertOp *le = outer->maker[frame->op->in[i]];
-        if (!le || strcmp(le->kind, "le") != 0)
-            continue;
-        const CertOp *t = outer->maker[le->in[0]], *s = outer->maker[le->in[1]];
-        if (t && s && strcmp(t->kind, "iota") == 0 && strcmp(s->kind, "iota") == 0 &&
-            t->axes[0] == walk->tiles.keys && s->axes[0] == walk->tiles.queries &&
-            !t->types[0]->axes[0].n && !s->types[0]->axes[0].n)
-            return true;
-    }
-    return false;
-}
-
 bool dt_certplan_tiles(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -99,8 +83,8 @@ bool dt_certplan_tiles(PlanWalk *walk)
     tiles->causal = dt_certplan_word(walk) == 1;
     tiles->n_outputs = (uint32_t)dt_certplan_word(walk);
     tiles->mark = DT_NEW_ARRAY(walk->arena, uint32_t, walk->frame->func->n_values + 1);
-    if (tiles->causal && !is_masked(walk))
-        return dt_certplan_fail(walk, "blocks leave out keys that the mask does not");
+    if (tiles->causal && !dt_certplan_mask(walk))
+        return false;
     if (tiles->n_outputs > DT_COUNT(tiles->output))
         return dt_certplan_fail(walk, "attention has %u outputs", tiles->n_outputs);
     for (uint32_t i = 0; i < tiles->n_outputs && !walk->problem->len; i++) {
@@ -129,6 +113,9 @@ bool dt_certplan_block(PlanWalk *walk)
         if (tiles->wrote[i] != tiles->block)
             return dt_certplan_fail(walk, "a block of attention lacks output %u", i);
     int64_t next = tiles->at + tiles->rows;
+    const bool again = tiles->block && rows == tiles->rows && at == tiles->at && tiles->causal;
+    if (!again && !dt_certplan_covered(walk))
+        return false;
     if (rows == 0) {
         if (next != tiles->n_queries)
             return dt_certplan_fail(walk, "blocks end at query %lld of %lld", (long long)next,
@@ -136,8 +123,8 @@ bool dt_certplan_block(PlanWalk *walk)
         tiles->open = false;
         return tiles->n_loops || dt_certplan_untile(walk);
     }
-    if (at != next || rows < 0 || rows > tiles->n_queries - at || keys > tiles->n_keys ||
-        keys < (tiles->causal ? at + rows : tiles->n_keys))
+    if ((at != next && !again) || rows < 0 || rows > tiles->n_queries - at || keys > tiles->n_keys ||
+        keys < (tiles->causal ? 1 : tiles->n_keys))
         return dt_certplan_fail(walk, "a block of %lld queries from %lld and %lld keys",
                                 (long long)rows, (long long)at, (long long)keys);
     tiles->at = at, tiles->rows = rows, tiles->width = keys;

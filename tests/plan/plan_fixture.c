@@ -214,8 +214,8 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
     INST(SET(.kind = DT_INST_KERNEL), AT(ACTS, 1024, 256, .reg = {2048, 256}),
          AT(ACTS, 8192, 512, .written = 1, .coord_axis = {1}, .coord = {1024}),
          {.kind = DT_ARG_STEP}, NUMBER(-3, .reg = {1, -1}));
-    INST(SET(.kind = DT_INST_COPY, .count = 200), AT(ACTS, 9000, 200, .written = 1),
-         AT(ACTS, 12, 200));
+    INST(SET(.kind = DT_INST_COPY, .count = 200, .guards = 1), AT(ACTS, 9000, 200, .written = 1),
+         AT(ACTS, 12, 200), NUMBER(-1, .reg = {0, 1}, .coord_axis = {1}, .coord = {1}));
     INST(SET(.kind = DT_INST_ZERO, .count = 100), AT(GRADS, 8, 100, .written = 1));
     ADD(bodies, {.name = STR("reduce"), .first_inst = 5, .n_insts = 10});
     INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 64),

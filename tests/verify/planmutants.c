@@ -256,19 +256,39 @@ static bool blocks(void)
     return *field && change(field);
 }
 
+/* Strides of dimensions of extent 1 mean nothing. */
+static DtPlanGemm meant(const DtPlanGemm *gemm)
+{
+    DtPlanGemm g = *gemm;
+    if (g.m == 1)
+        g.a_row = g.c_row = 0;
+    if (g.n == 1)
+        g.b_col = g.c_col = 0;
+    if (g.k == 1)
+        g.a_col = g.b_row = 0;
+    for (uint32_t i = 0; i < DT_PLAN_MAX_BATCH; i++)
+        if (i >= g.n_batch || g.batch[i] == 1)
+            g.a_batch[i] = g.b_batch[i] = g.c_batch[i] = 0;
+    return g;
+}
+
 static bool product(void)
 {
     DtPlanInst *inst = any_inst(DT_INST_GEMM, DT_INST_GEMM);
-    uint32_t other = below(plan.n_gemms);
     if (!inst)
         return false;
-    if (below(2))
-        return other != inst->ref && (inst->ref = other, true);
-    DtPlanGemm *gemm = RECORD(gemms, DtPlanGemm, inst->ref);
+    const DtPlanGemm old = meant(&plan.gemms[inst->ref]);
+    const bool other = below(2);
+    if (other)
+        inst->ref = below(plan.n_gemms);
+    DtPlanGemm *gemm = RECORD(gemms, DtPlanGemm, inst->ref), now;
     int64_t *const strides[] = {&gemm->a_row, &gemm->a_col, &gemm->b_row,
                                 &gemm->b_col, &gemm->c_row, &gemm->a_batch[0]};
     int64_t *field = strides[below(6)];
-    return *field && change(field);
+    if (!other && (!*field || !change(field)))
+        return false;
+    now = meant(gemm);
+    return memcmp(&old, &now, sizeof old) != 0;
 }
 
 static bool accumulate(void)
@@ -303,6 +323,20 @@ static bool operands(void)
     *x = *y;
     *y = kept;
     return true;
+}
+
+/* A block of attention that runs elsewhere, or an instruction of it that runs everywhere. */
+static bool guard(void)
+{
+    DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
+    if (!inst->guards)
+        return false;
+    DtPlanArg *arg = RECORD(args, DtPlanArg, inst->first_arg + inst->n_args - 1u);
+    switch (below(3)) {
+    case 0: return inst->guards--, inst->n_args--, true;
+    case 1: return arg->base += below(2) ? 1 : -1, true;
+    default: return arg->coord[0] = -arg->coord[0], arg->coord[0] != 0;
+    }
 }
 
 static bool store(void)
@@ -631,6 +665,7 @@ static const struct {
              {"accumulate", accumulate},
              {"kernel", kernel},
              {"operands", operands},
+             {"guard", guard},
              {"store", store},
              {"loop", loop},
              {"actions", actions},

@@ -24,7 +24,7 @@ LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1
            "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32",
            CLASS]
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",
-          "accumulate", "kernel", "operands", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
+          "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
           "scratch", "prologue"]
 LOOSE = ["drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel"]
 EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far queries look: attention's mask where(mask, scores, -inf), if it is made of positions, leaves a block
+ * of queries the first so many keys only. Positions follow from the rank's coordinates and, in a ring, from the
+ * step: these are the *points*. Here the mask is evaluated in intervals for each of them, and points are joined
+ * to *cases*, which an affine form of coordinate and step tells apart, since that is what guards of instructions
+ * can say:
+ *
+ *   %block = mod(sub(iota["@ring"], %step), 4)         context 0..3, step 1..3
+ *   %mask  = le(%block * 16 + iota[kseq], iota[seq])   all keys if context - step >= 0, else none
+ *
+ * A block of queries has one key at least: what is hidden contributes nothing, and one is as good as none. */
+#include "codegen/emit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_POINTS = 4096, MOST_FORMS = 16 };
+
+/* Whole numbers lo .. hi; not known: any. */
+typedef struct Range {
+    bool known;
+    int64_t lo, hi;
+} Range;
+
+/* Indices along the two axes of the scores, as they are called where a value is looked at. */
+typedef struct Block {
+    const char *axis[2];
+    int64_t first[2], last[2];
+} Block;
+
+/* A function that is looked into: a scope, or the callee of a call in another. */
+typedef struct Inside {
+    const DtScope *scope;
+    const DtOp *call;
+    const struct Inside *outer;
+} Inside;
+
+static const Range any = {.known = false};
+
+static Range of(int64_t lo, int64_t hi)
+{
+    const bool fits = lo >= INT32_MIN && hi <= INT32_MAX; /* positions do not wrap around */
+    return fits ? (Range){true, lo, hi} : any;
+}
+
+/* ---- what a value may be ---- */
+
+static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block block);
+
+static Range of_input(DtReach *r, const Inside *in, const DtValue *value, Block block)
+{
+    if (in->call)
+        return range_of(r, in->outer, in->call->in[value->index], block);
+    const DtScope *scope = in->scope;
+    if (!scope->op || !scope->parent)
+        return any;
+    const Inside outer = {.scope = scope->parent};
+    if (!scope->loop)
+        return range_of(r, &outer, scope->op->in[value->index], block);
+    if (value->index == 0 && scope->loop->axis[0] == '@' && scope->reg < DT_REACH_REGS) {
+        r->loops[scope->reg] = scope->loop;
+        return of(r->step[scope->reg], r->step[scope->reg]);
+    }
+    const uint32_t at = value->index - 1;
+    if (value->index == 0 || at < scope->loop->n_carried ||
+        at >= scope->loop->n_carried + scope->loop->n_invariant)
+        return any;
+    return range_of(r, &outer, scope->op->in[at], block);
+}
+
+/* Positions along a whole axis or the rank's block of it. */
+static Range of_iota(DtReach *r, const DtOp *op, const Block *block)
+{
+    const DtMesh *mesh = &r->e->module->mesh;
+    const DtAxis *axis = &op->out[0]->type->axes[0];
+    const int64_t length = dt_type_local_extent(op->out[0]->type, 0, mesh);
+    int64_t number = 0, first = 0, last = length - 1;
+    for (uint32_t s = 0; s < axis->n_split; s++) {
+        const DtMeshAxis *m = &mesh->axes[axis->split[s]];
+        if (m->is_time || axis->zigzag)
+            return any;
+        r->uses |= (uint16_t)(1u << axis->split[s]);
+        number = number * m->size + r->coord[axis->split[s]];
+    }
+    for (uint32_t k = 0; k < 2; k++)
+        if (block->axis[k] == op->axes[0])
+            first = block->first[k], last = block->last[k];
+    return of(number * length + first, number * length + last);
+}
+
+/* The axis of those named that is longer than 1 on a rank, "" if none is, NULL if several are. */
+static const char *long_one(const DtReach *r, const DtType *type, const char *const *names, uint32_t n)
+{
+    const char *found = "";
+    for (uint32_t i = 0; i < n; i++) {
+        int d = dt_type_find(type, names[i]);
+        if (d < 0 || dt_type_local_extent(type, (uint32_t)d, &r->e->module->mesh) == 1)
+            continue;
+        if (found[0])
+            return NULL;
+        found = names[i];
+    }
+    return found;
+}
+
+/* Renames, and splits and merges that leave a rank's elements where they are. */
+static Range of_relabel(DtReach *r, const Inside *in, const DtOp *op, const Block *block)
+{
+    Block before = *block;
+    for (uint32_t i = 0; i < op->n_relabels; i++) {
+        const DtRelabel *entry = &op->relabels[i];
+        const char *from = long_one(r, op->in[0]->type, entry->from, entry->n_from);
+        const char *to = long_one(r, op->out[0]->type, entry->to, entry->n_to);
+        if (!from || !to)
+            return any;
+        for (uint32_t k = 0; k < 2; k++)
+            if (to[0] && block->axis[k] == to)
+                before.axis[k] = from;
+    }
+    return range_of(r, in, op->in[0], before);
+}
+
+static Range of_product(Range x, Range y)
+{
+    const int64_t at[] = {x.lo * y.lo, x.lo * y.hi, x.hi * y.lo, x.hi * y.hi};
+    Range all = {true, at[0], at[0]};
+    for (uint32_t i = 1; i < 4; i++) {
+        all.lo = at[i] < all.lo ? at[i] : all.lo;
+        all.hi = at[i] > all.hi ? at[i] : all.hi;
+    }
+    return of(all.lo, all.hi);
+}
+
+static int64_t quotient(int64_t x, int64_t y) { return x / y - (x % y != 0 && (x < 0) != (y < 0)); }
+
+static Range truth(bool always, bool never) { return of(always, !never); }
+
+static Range of_two(DtOpKind kind, Range x, Range y)
+{
+    const int64_t low = x.lo < y.lo ? x.lo : y.lo, high = x.hi > y.hi ? x.hi : y.hi;
+    switch (kind) {
+    case DT_OP_ADD: return of(x.lo + y.lo, x.hi + y.hi);
+    case DT_OP_SUB: return of(x.lo - y.hi, x.hi - y.lo);
+    case DT_OP_MUL: return of_product(x, y);
+    case DT_OP_MIN: return of(low, x.hi < y.hi ? x.hi : y.hi);
+    case DT_OP_MAX: return of(x.lo > y.lo ? x.lo : y.lo, high);
+    case DT_OP_LT: return truth(x.hi < y.lo, x.lo >= y.hi);
+    case DT_OP_LE: return truth(x.hi <= y.lo, x.lo > y.hi);
+    case DT_OP_AND: return of(x.lo && y.lo, x.hi && y.hi);
+    case DT_OP_OR: return of(x.lo || y.lo, x.hi || y.hi);
+    case DT_OP_FLOORDIV:
+        return y.lo == y.hi && y.lo > 0 ? of(quotient(x.lo, y.lo), quotient(x.hi, y.lo)) : any;
+    case DT_OP_MOD:
+        if (y.lo != y.hi || y.lo <= 0)
+            return any;
+        if (quotient(x.lo, y.lo) != quotient(x.hi, y.lo))
+            return of(0, y.lo - 1);
+        return of(x.lo - quotient(x.lo, y.lo) * y.lo, x.hi - quotient(x.lo, y.lo) * y.lo);
+    default: return any;
+    }
+}
+
+static Range of_op(DtReach *r, const Inside *in, const DtOp *op, const Block *block)
+{
+    if (op->kind == DT_OP_CONST)
+        return fabs(op->number) < INT32_MAX && op->number == floor(op->number)
+                   ? of((int64_t)op->number, (int64_t)op->number)
+                   : any;
+    if (op->kind == DT_OP_IOTA)
+        return of_iota(r, op, block);
+    if (op->kind == DT_OP_RELABEL)
+        return of_relabel(r, in, op, block);
+    if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
+        return any;
+    Range x[3] = {any, any, any};
+    for (uint32_t i = 0; i < op->n_in && i < 3; i++)
+        x[i] = range_of(r, in, op->in[i], *block);
+    if (op->kind == DT_OP_WHERE) {
+        if (x[0].known && x[0].lo == x[0].hi)
+            return x[x[0].lo ? 1 : 2];
+        return x[1].known && x[2].known ? of(x[1].lo < x[2].lo ? x[1].lo : x[2].lo,
+                                             x[1].hi > x[2].hi ? x[1].hi : x[2].hi)
+                                        : any;
+    }
+    if (!x[0].known || (op->n_in > 1 && !x[1].known)) {
+        if (op->kind == DT_OP_AND && ((x[0].known && !x[0].hi) || (x[1].known && !x[1].hi)))
+            return of(0, 0); /* hidden by one part of the mask */
+        return op->out[0]->type->dtype == DT_BOOL ? of(0, 1) : any;
+    }
+    switch (op->kind) {
+    case DT_OP_EXPAND:
+    case DT_OP_STOP: return x[0];
+    case DT_OP_NOT: return of(!x[0].hi, !x[0].lo);
+    case DT_OP_NEG: return of(-x[0].hi, -x[0].lo);
+    default: return op->n_in == 2 ? of_two(op->kind, x[0], x[1]) : any;
+    }
+}
+
+static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block block)
+{
+    const DtOp *op = value->op;
+    const DtDtype dtype = value->type->dtype;
+    if (dtype != DT_I32 && dtype != DT_BOOL)
+        return any;
+    if (!op)
+        return of_input(r, in, value, block);
+    if (op->kind != DT_OP_CALL || op->n_axes)
+        return of_op(r, in, op, &block);
+    const Inside callee = {.call = op, .outer = in};
+    return range_of(r, &callee, op->func->results.at[value->index], block);
+}
+
+/* ---- blocks of queries ---- */
+
+/* Whether no query of the block sees any of its keys, as far as two pieces along each axis tell: halves of zigzag
+ * order have positions of their own. */
+static bool is_hidden(DtReach *r, Block block)
+{
+    const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
+    const Inside in = {.scope = r->scope};
+    for (uint32_t k = 0; k < 2; k++)
+        if (block.first[k] < half[k] && block.last[k] >= half[k]) {
+            Block lower = block, upper = block;
+            lower.last[k] = half[k] - 1;
+            upper.first[k] = half[k];
+            return is_hidden(r, lower) && is_hidden(r, upper);
+        }
+    const Range seen = range_of(r, &in, r->mask, block);
+    return seen.known && seen.hi == 0;
+}
+
+/* The first so many keys are all that queries from `at` on may see at the point that is set. */
+static int64_t keys_of(DtReach *r, int64_t at, int64_t rows)
+{
+    Block block = {{r->axis[0], r->axis[1]}, {at, 0}, {at + rows - 1, r->n[1] - 1}};
+    int64_t lo = 1, hi = r->n[1];
+    while (lo < hi) {
+        block.first[1] = lo + (hi - lo) / 2;
+        if (is_hidden(r, block))
+            hi = block.first[1];
+        else
+            lo = block.first[1] + 1;
+    }
+    return lo;
+}
+
+/* ---- points and forms ---- */
+
+/* Sets the point of this number; false: there are no more. */
+static bool set_point(DtReach *r, int64_t number)
+{
+    const DtMesh *mesh = &r->e->module->mesh;
+    for (uint32_t m = 0; m < mesh->n; m++)
+        if (r->uses >> m & 1) {
+            r->coord[m] = number % mesh->axes[m].size;
+            number /= mesh->axes[m].size;
+        }
+    for (uint32_t i = 0; i < DT_REACH_REGS; i++)
+        if (r->loops[i]) {
+            r->step[i] = r->loops[i]->first + number % r->loops[i]->count;
+            number /= r->loops[i]->count;
+        }
+    return number == 0;
+}
+
+/* Form number k at the point that is set: 0; coordinates; coordinate less step; steps. */
+static int64_t value_of(const DtReach *r, const DtReachForm *form)
+{
+    return (form->mesh < 0 ? 0 : r->coord[form->mesh]) - (form->reg < 0 ? 0 : r->step[form->reg]);
+}
+
+static uint32_t forms_of(const DtReach *r, DtReachForm *ret_forms)
+{
+    uint32_t n = 0;
+    ret_forms[n++] = (DtReachForm){-1, -1};
+    for (int m = -1; m < (int)r->e->module->mesh.n; m++)
+        for (int i = -1; i < DT_REACH_REGS; i++)
+            if ((m >= 0 || i >= 0) && (m < 0 || r->uses >> m & 1) && (i < 0 || r->loops[i]) &&
+                n < MOST_FORMS)
+                ret_forms[n++] = (DtReachForm){m, i};
+    return n;
+}
+
+/* What this form leaves a block of queries, keys[v - least] for its values v. */
+static int64_t tell(DtReach *r, const DtReachForm *form, const int64_t *seen, int64_t *ret_keys,
+                    int64_t *ret_points)
+{
+    int64_t sum = 0;
+    for (int64_t v = 0; v <= r->most - r->least; v++)
+        ret_keys[v] = ret_points[v] = 0;
+    for (int64_t p = 0; set_point(r, p); p++) {
+        int64_t *most = &ret_keys[value_of(r, form) - r->least];
+        *most = seen[p] > *most ? seen[p] : *most;
+        ret_points[value_of(r, form) - r->least]++;
+    }
+    for (int64_t v = 0; v <= r->most - r->least; v++)
+        sum += ret_keys[v] * ret_points[v];
+    return sum;
+}
+
+bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
+                    const char *keys, int64_t n_keys, DtReach *ret_reach)
+{
+    DtReach *r = ret_reach;
+    *r = (DtReach){.e = e, .scope = scope, .mask = mask, .axis = {queries, keys}, .n = {n_queries, n_keys}};
+    if (!mask)
+        return false;
+    const Inside in = {.scope = scope};
+    const Block all = {{queries, keys}, {0, 0}, {n_queries - 1, n_keys - 1}};
+    int64_t n = 1;
+    range_of(r, &in, mask, all); /* what it depends on */
+    for (uint32_t m = 0; m < e->module->mesh.n; m++)
+        n *= r->uses >> m & 1 ? e->module->mesh.axes[m].size : 1;
+    for (uint32_t i = 0; i < DT_REACH_REGS && n <= MOST_POINTS; i++)
+        n *= r->loops[i] ? r->loops[i]->count : 1;
+    r->n_points = n;
+    for (uint32_t m = 0; m < e->module->mesh.n; m++)
+        if (r->uses >> m & 1)
+            r->most = r->most < e->module->mesh.axes[m].size ? e->module->mesh.axes[m].size : r->most;
+    for (uint32_t i = 0; i < DT_REACH_REGS; i++)
+        if (r->loops[i] && -(r->loops[i]->first + r->loops[i]->count) < r->least)
+            r->least = -(r->loops[i]->first + r->loops[i]->count);
+    return n <= MOST_POINTS;
+}
+
+/* Joins neighbours among the cases until they are few, those first that lose least. */
+static uint32_t join(DtReachCase *cases, uint32_t n, uint32_t most)
+{
+    while (n > most) {
+        uint32_t best = 0;
+        int64_t least = INT64_MAX;
+        for (uint32_t i = 0; i + 1 < n; i++) {
+            const DtReachCase *a = &cases[i], *b = &cases[i + 1];
+            int64_t lost = a->keys < b->keys ? (b->keys - a->keys) * a->points : (a->keys - b->keys) * b->points;
+            if (lost < least)
+                least = lost, best = i;
+        }
+        DtReachCase *a = &cases[best];
+        a->keys = a->keys > a[1].keys ? a->keys : a[1].keys;
+        a->points += a[1].points;
+        a->last = a[1].last;
+        memmove(a + 1, a + 2, (n - best - 2) * sizeof *a);
+        n--;
+    }
+    return n;
+}
+
+uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, DtReachCase *ret_cases)
+{
+    DtArena *scratch = r->e->scratch;
+    const size_t n_values = (size_t)(r->most - r->least) + 1;
+    int64_t *seen = DT_NEW_ARRAY(scratch, int64_t, (size_t)r->n_points + 1);
+    int64_t *keys = DT_NEW_ARRAY(scratch, int64_t, n_values), *points = DT_NEW_ARRAY(scratch, int64_t, n_values);
+    DtReachForm forms[MOST_FORMS], best = {-1, -1};
+    int64_t least = INT64_MAX;
+    for (int64_t p = 0; set_point(r, p); p++)
+        seen[p] = keys_of(r, at, rows);
+    const uint32_t n_forms = forms_of(r, forms);
+    for (uint32_t i = 0; i < n_forms; i++) {
+        int64_t sum = tell(r, &forms[i], seen, keys, points);
+        if (sum < least)
+            least = sum, best = forms[i];
+    }
+    tell(r, &best, seen, keys, points);
+    DtReachCase *cases = DT_NEW_ARRAY(scratch, DtReachCase, n_values);
+    uint32_t n = 0;
+    for (int64_t v = r->least; v <= r->most; v++) {
+        const int64_t k = keys[v - r->least], here = points[v - r->least];
+        if (here == 0)
+            continue;
+        if (n > 0 && cases[n - 1].keys == k) {
+            cases[n - 1].last = v;
+            cases[n - 1].points += here;
+        } else {
+            cases[n++] = (DtReachCase){.form = best, .first = v, .last = v, .keys = k, .points = here};
+        }
+    }
+    n = join(cases, n, DT_REACH_CASES);
+    for (uint32_t i = 0; i < n; i++) {
+        cases[i].is_first = i == 0, cases[i].is_last = i + 1 == n;
+        ret_cases[i] = cases[i];
+    }
+    return n;
+}
+
+/* form - from, or (upwards) to - form */
+static DtEArg guard_of(const DtReach *r, const DtReachForm *form, int64_t sign, int64_t than)
+{
+    DtEArg arg = {.kind = DT_ARG_INTEGER, .base = -sign * than};
+    if (form->mesh >= 0) {
+        arg.coord_axis[0] = (uint8_t)((uint32_t)form->mesh - dt_emit_first_device(&r->e->module->mesh));
+        arg.coord[0] = sign;
+    }
+    if (form->reg >= 0) {
+        arg.reg[form->reg] = -sign;
+        arg.base -= sign * r->loops[form->reg]->first;
+    }
+    return arg;
+}
+
+void dt_reach_guard(DtReach *r, const DtReachCase *of_points)
+{
+    DtEmit *e = r->e;
+    e->n_guards = 0;
+    e->share = (double)of_points->points / (double)r->n_points;
+    if (!of_points->is_first)
+        e->guards[e->n_guards++] = guard_of(r, &of_points->form, 1, of_points->first);
+    if (!of_points->is_last)
+        e->guards[e->n_guards++] = guard_of(r, &of_points->form, -1, of_points->last);
+}

@@ -523,6 +523,46 @@ static int64_t rows_of_block(int64_t n)
     return rows < n ? rows : n;
 }
 
+/* Queries at .. at + rows - 1 in one case. */
+typedef struct Block {
+    int64_t at, rows;
+    DtReachCase of;
+} Block;
+
+/* The block that these queries can be added to: the one before them in the same case, if both see one key. */
+static Block *hidden_before(Block *blocks, uint32_t n, int64_t at, const DtReachCase *of)
+{
+    for (uint32_t i = 0; i < n && of->keys == 1; i++)
+        if (blocks[i].of.keys == 1 && blocks[i].at + blocks[i].rows == at && blocks[i].of.first == of->first &&
+            blocks[i].of.last == of->last && blocks[i].of.form.mesh == of->form.mesh &&
+            blocks[i].of.form.reg == of->form.reg)
+            return &blocks[i];
+    return NULL;
+}
+
+/* All blocks: at every point they cover the queries, one after the other. */
+static uint32_t list_blocks(Tiling *g, int64_t rows_of_all, Block *ret_blocks)
+{
+    const int64_t half = g->n_s / 2;
+    const uint32_t most = g->n_s > rows_of_all * (MAX_TILES / DT_REACH_CASES) ? 2 : DT_REACH_CASES;
+    uint32_t n = 0;
+    for (int64_t at = 0, rows; at < g->n_s; at += rows) {
+        DtReachCase cases[DT_REACH_CASES] = {{.is_first = true, .is_last = true, .keys = g->n_t}};
+        rows = at + rows_of_all < g->n_s ? rows_of_all : g->n_s - at;
+        if (g->masked && g->reach.uses && at < half && at + rows > half)
+            rows = half - at; /* halves of zigzag order look at other keys */
+        const uint32_t n_cases = g->masked ? dt_reach_cases(&g->reach, at, rows, most, cases) : 1;
+        for (uint32_t i = 0; i < n_cases; i++) {
+            Block *before = hidden_before(ret_blocks, n, at, &cases[i]);
+            if (before)
+                before->rows += rows;
+            else
+                ret_blocks[n++] = (Block){at, rows, cases[i]};
+        }
+    }
+    return n;
+}
+
 static void note_tiles(Tiling *g, const DtPlace *outputs, const uint32_t *flags)
 {
     int64_t n = 0;
@@ -545,7 +585,7 @@ static void emit_tiles(Tiling *g)
     bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1),
          *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
     uint32_t *flags = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
-    const int64_t rows = rows_of_block(g->n_s), half = g->n_s / 2;
+    const int64_t rows = rows_of_block(g->n_s);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
         if (g->part[i] == SCORE)
@@ -580,21 +620,16 @@ static void emit_tiles(Tiling *g)
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (is_output(g, i))
             dt_emit_begin(e, &outputs[i]);
-    for (g->at = 0; g->at < g->n_s; g->at += g->rows) {
-        g->rows = g->at + rows < g->n_s ? rows : g->n_s - g->at;
-        if (g->masked && g->reach.uses && g->at < half && g->at + g->rows > half)
-            g->rows = half - g->at; /* halves of zigzag order look at other keys */
-        DtReachCase cases[DT_REACH_CASES] = {{.is_first = true, .is_last = true, .keys = g->n_t}};
-        const uint32_t n_cases = g->masked ? dt_reach_cases(&g->reach, g->at, g->rows, cases) : 1;
-        for (uint32_t i = 0; i < n_cases; i++) {
-            g->keys = cases[i].keys;
-            if (g->masked)
-                dt_reach_guard(&g->reach, &cases[i]);
-            dt_note_op(e, DT_NOTE_BLOCK, NULL);
-            dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
-            emit_block(g, buffers, outputs, accumulates);
-            e->n_guards = 0;
-        }
+    Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (MAX_TILES + 1) * DT_REACH_CASES);
+    const uint32_t n_blocks = list_blocks(g, rows, blocks);
+    for (uint32_t i = 0; i < n_blocks; i++) {
+        g->at = blocks[i].at, g->rows = blocks[i].rows, g->keys = blocks[i].of.keys;
+        if (g->masked)
+            dt_reach_guard(&g->reach, &blocks[i].of);
+        dt_note_op(e, DT_NOTE_BLOCK, NULL);
+        dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
+        emit_block(g, buffers, outputs, accumulates);
+        e->n_guards = 0;
     }
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
     dt_note_words(e, 3, (int64_t[]){0, 0, 0});

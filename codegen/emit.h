@@ -228,6 +228,7 @@ typedef struct DtReach {
     int64_t n[2];
     uint16_t uses;                     /* mesh axes that positions depend on; and loops, by register */
     const DtLoop *loops[DT_REACH_REGS];
+    int64_t grain;                     /* of numbers of keys */
     int64_t n_points, least, most;     /* of values of forms */
     int64_t coord[DT_MAX_MESH], step[DT_REACH_REGS]; /* the point that is looked at */
 } DtReach;
@@ -242,8 +243,8 @@ typedef struct DtReachCase {           /* the form's values first .. last */
 /* False if nothing is known of the mask: blocks have all keys then. */
 bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
                     const char *keys, int64_t n_keys, DtReach *ret_reach);
-/* The cases of queries at .. at + rows - 1, at most DT_REACH_CASES, and which together are all points. */
-uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, DtReachCase *ret_cases);
+/* The cases of queries at .. at + rows - 1, at most so many; together they are all points. */
+uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtReachCase *ret_cases);
 /* What is emitted from now on runs in this case only. */
 void dt_reach_guard(DtReach *r, const DtReachCase *of_points);
 

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_POINTS = 4096, MOST_FORMS = 16 };
+enum { MOST_POINTS = 4096, MOST_FORMS = 16, MOST_WIDTHS = 16 }; /* widths: of blocks, whose kernels differ */
 
 /* Whole numbers lo .. hi; not known: any. */
 typedef struct Range {
@@ -229,19 +229,23 @@ static bool is_hidden(DtReach *r, Block block)
     return seen.known && seen.hi == 0;
 }
 
-/* The first so many keys are all that queries from `at` on may see at the point that is set. */
+/* The first so many keys are all that queries from `at` on may see at the point that is set: 1 or a multiple of
+ * grain. */
 static int64_t keys_of(DtReach *r, int64_t at, int64_t rows)
 {
-    Block block = {{r->axis[0], r->axis[1]}, {at, 0}, {at + rows - 1, r->n[1] - 1}};
-    int64_t lo = 1, hi = r->n[1];
+    Block block = {{r->axis[0], r->axis[1]}, {at, 1}, {at + rows - 1, r->n[1] - 1}};
+    int64_t lo = 0, hi = (r->n[1] + r->grain - 1) / r->grain;
+    if (r->n[1] == 1 || is_hidden(r, block))
+        return 1;
     while (lo < hi) {
-        block.first[1] = lo + (hi - lo) / 2;
-        if (is_hidden(r, block))
-            hi = block.first[1];
+        const int64_t middle = lo + (hi - lo) / 2;
+        block.first[1] = middle > 0 ? middle * r->grain : 1;
+        if (block.first[1] >= r->n[1] || is_hidden(r, block))
+            hi = middle;
         else
-            lo = block.first[1] + 1;
+            lo = middle + 1;
     }
-    return lo;
+    return lo * r->grain < r->n[1] ? lo * r->grain : r->n[1];
 }
 
 /* ---- points and forms ---- */
@@ -314,6 +318,7 @@ bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const 
     for (uint32_t i = 0; i < DT_REACH_REGS && n <= MOST_POINTS; i++)
         n *= r->loops[i] ? r->loops[i]->count : 1;
     r->n_points = n;
+    r->grain = r->uses && n_keys > MOST_WIDTHS ? (n_keys + MOST_WIDTHS - 1) / MOST_WIDTHS : 1;
     for (uint32_t m = 0; m < e->module->mesh.n; m++)
         if (r->uses >> m & 1)
             r->most = r->most < e->module->mesh.axes[m].size ? e->module->mesh.axes[m].size : r->most;
@@ -345,7 +350,7 @@ static uint32_t join(DtReachCase *cases, uint32_t n, uint32_t most)
     return n;
 }
 
-uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, DtReachCase *ret_cases)
+uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtReachCase *ret_cases)
 {
     DtArena *scratch = r->e->scratch;
     const size_t n_values = (size_t)(r->most - r->least) + 1;
@@ -375,7 +380,7 @@ uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, DtReachCase *ret_c
             cases[n++] = (DtReachCase){.form = best, .first = v, .last = v, .keys = k, .points = here};
         }
     }
-    n = join(cases, n, DT_REACH_CASES);
+    n = join(cases, n, most);
     for (uint32_t i = 0; i < n; i++) {
         cases[i].is_first = i == 0, cases[i].is_last = i + 1 == n;
         ret_cases[i] = cases[i];

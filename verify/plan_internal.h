@@ -100,7 +100,7 @@ typedef struct PlanMask { /* of attention: where(value, scores, -inf) */
     const CertLoop *loops[DT_PLAN_REGS];
     int64_t coord[CERT_MESH], reg[DT_PLAN_REGS]; /* the point that is looked at */
     int64_t n;                         /* points */
-    bool *covered;                     /* by point: some kind of the present block runs there */
+    int64_t *next;                     /* by point: the first query that no block has covered there */
 } PlanMask;
 
 typedef struct PlanTiles { /* attention in blocks */
@@ -265,7 +265,7 @@ bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, ui
 /* plan_mask.c */
 bool dt_certplan_mask(PlanWalk *walk); /* of the attention that begins */
 bool dt_certplan_guards(PlanWalk *walk, const DtPlanInst *inst);
-bool dt_certplan_covered(PlanWalk *walk); /* some kind of the last block runs at every point */
+bool dt_certplan_covered(const PlanWalk *walk); /* all queries are, at every point */
 
 /* plan_tile.c */
 bool dt_certplan_tiles(PlanWalk *walk);

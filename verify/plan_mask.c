@@ -340,7 +340,7 @@ bool dt_certplan_mask(PlanWalk *walk)
         mask->n *= mask->loops[r] ? mask->loops[r]->count : 1;
     if (mask->n > MOST_POINTS)
         return dt_certplan_fail(walk, "a mask depends on too many coordinates and steps");
-    mask->covered = DT_NEW_ARRAY(walk->arena, bool, mask->n + 1);
+    mask->next = DT_NEW_ARRAY(walk->arena, int64_t, mask->n + 1);
     return true;
 }
 
@@ -369,8 +369,8 @@ static bool guard_at(const PlanWalk *walk, const DtPlanArg *arg, int64_t *ret_va
     return true;
 }
 
-/* The block's first instruction: where its guards let it run, no other kind of the block does, and the mask hides
- * all keys that it leaves out. */
+/* The block's first instruction: where its guards let it run its queries are next, and the mask hides all keys that
+ * it leaves out. */
 static bool begin(PlanWalk *walk, const DtPlanArg *guards, uint32_t n)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -386,9 +386,10 @@ static bool begin(PlanWalk *walk, const DtPlanArg *guards, uint32_t n)
         }
         if (!runs)
             continue;
-        if (tiles->mask.covered[p])
-            return dt_certplan_fail(walk, "two kinds of a block of attention run");
-        tiles->mask.covered[p] = true;
+        if (tiles->mask.next[p] != tiles->at)
+            return dt_certplan_fail(walk, "a block of attention from query %lld on runs where %lld is next",
+                                    (long long)tiles->at, (long long)tiles->mask.next[p]);
+        tiles->mask.next[p] += tiles->rows;
         if (tiles->width < tiles->n_keys && !hides(walk, rest))
             return dt_certplan_fail(walk, "a block leaves out keys that the mask does not");
     }
@@ -410,13 +411,11 @@ bool dt_certplan_guards(PlanWalk *walk, const DtPlanInst *inst)
            dt_certplan_fail(walk, "instructions of one block of attention have different guards");
 }
 
-bool dt_certplan_covered(PlanWalk *walk)
+bool dt_certplan_covered(const PlanWalk *walk)
 {
     const PlanTiles *tiles = &walk->tiles;
-    for (int64_t p = 0; tiles->causal && tiles->block && p < tiles->mask.n; p++)
-        if (!tiles->mask.covered[p])
-            return dt_certplan_fail(walk, "no kind of a block of attention runs everywhere");
-    if (tiles->causal && tiles->block)
-        memset(tiles->mask.covered, 0, (size_t)tiles->mask.n * sizeof *tiles->mask.covered);
+    for (int64_t p = 0; p < tiles->mask.n; p++)
+        if (tiles->mask.next[p] != tiles->n_queries)
+            return false;
     return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention in blocks: its ops are done once per block of queries, inside loops over the axes of the
- * scores. A block has all keys, or those that the mask does not hide (plan_mask.c); several kinds of
- * it may follow one another, of which guards let one run. Blocks must cover the queries, one after
- * the other, and each makes all outputs: its rows of them, or, where an op sums over queries or over
+ * scores. A block has all keys, or those that the mask does not hide (plan_mask.c); guards let it
+ * run at some coordinates and ring steps only. Wherever it is looked at, blocks must cover the
+ * queries, one after the other, and each makes all outputs: its rows of them, or, where an op sums over queries or over
  * a loop, an addition. What else a block makes is of that block only. */
 #include "verify/plan_internal.h"
 
@@ -113,18 +113,15 @@ bool dt_certplan_block(PlanWalk *walk)
         if (tiles->wrote[i] != tiles->block)
             return dt_certplan_fail(walk, "a block of attention lacks output %u", i);
     int64_t next = tiles->at + tiles->rows;
-    const bool again = tiles->block && rows == tiles->rows && at == tiles->at && tiles->causal;
-    if (!again && !dt_certplan_covered(walk))
-        return false;
     if (rows == 0) {
-        if (next != tiles->n_queries)
+        if (tiles->causal ? !dt_certplan_covered(walk) : next != tiles->n_queries)
             return dt_certplan_fail(walk, "blocks end at query %lld of %lld", (long long)next,
                                     (long long)tiles->n_queries);
         tiles->open = false;
         return tiles->n_loops || dt_certplan_untile(walk);
     }
-    if ((at != next && !again) || rows < 0 || rows > tiles->n_queries - at || keys > tiles->n_keys ||
-        keys < (tiles->causal ? 1 : tiles->n_keys))
+    if (at < 0 || (at != next && !tiles->causal) || rows < 0 || rows > tiles->n_queries - at ||
+        keys > tiles->n_keys || keys < (tiles->causal ? 1 : tiles->n_keys))
         return dt_certplan_fail(walk, "a block of %lld queries from %lld and %lld keys",
                                 (long long)rows, (long long)at, (long long)keys);
     tiles->at = at, tiles->rows = rows, tiles->width = keys;

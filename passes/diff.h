@@ -59,6 +59,7 @@ typedef struct DtDerivative {
 struct DtDiff {
     DtModule *module;
     DtArena *arena;
+    bool rings; /* keys travel: some `shard` line has `ring` */
     DtActivity *activities;
     DtDerivative *derivatives;
 };
@@ -86,8 +87,9 @@ struct DtReverse {
     DtDerivative *derivative;
     DtFunc *func, *bwd;
     const DtActivity *activity;
-    bool whole; /* library function: inputs (and results) are saved, nothing else */
-    bool saves_results;
+    bool whole; /* library function: inputs are saved, and what is kept, nothing else */
+    const DtValue *kept[3]; /* stream.c: of func */
+    uint32_t n_kept;
     DT_VEC(DtCell *) cells; /* by id of the primal value, then made-up ones */
     DtDerivative **of_op;   /* per op of func: derivative of the callee or body, NULL if not used */
     uint32_t n_seeds;
@@ -123,6 +125,9 @@ DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);
 DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type);
 /* x with exactly the axes (in order) and dtype of type: sums, expands, casts, reorders. */
 DtValue *dt_diff_fit(DtBuilder *b, DtValue *x, const DtType *type);
+
+/* stream.c: after the derivative of attention is there, before what it saves is settled. */
+void dt_stream_rewrite(DtReverse *r);
 
 /* NULL: no derivative. */
 DtVjpRun *dt_diff_handler(DtOpKind kind);

@@ -201,6 +201,14 @@ static void check_loss(const DtFunc *loss)
     abort();
 }
 
+static bool has_ring(const DtPassContext *context)
+{
+    bool any = false;
+    for (uint32_t i = 0; context && context->parallel && i < context->parallel->shards.n; i++)
+        any = any || context->parallel->shards.at[i].ring;
+    return any;
+}
+
 void dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
     DtEntryPoint *entry = dt_graph_entry(module, "loss");
@@ -208,7 +216,10 @@ void dt_pass_differentiate(DtModule *module, const DtPassContext *context)
         return; /* a model without train block */
     DtFunc *loss = entry->func;
     check_loss(loss);
-    DtDiff diff = {.module = module, .arena = module->arena};
+    DtDiff diff = {.module = module, .arena = module->arena, .rings = has_ring(context)};
+    for (uint32_t i = 0; diff.rings && i < module->funcs.n; i++) /* a softmax is looked for in them */
+        if (dt_library_find(module->funcs.at[i]) && dt_library_find(module->funcs.at[i])->streams)
+            dt_inline_calls(module->funcs.at[i], context);
     Grad g = {.context = context, .module = module, .step = make_step(module, loss)};
     g.derivative = derive_step(&diff, &g.step);
     g.b = (DtBuilder){.func = dt_graph_func(module, "grad", DT_FUNC_ENTRY)};

@@ -65,7 +65,7 @@ void dt_split_func(DtFunc *bwd, const bool *is_weight, const DtPassContext *cont
  * can be its forward and one its backward part. */
 typedef struct DtLibraryFunc {
     const char *name;
-    bool saves_results; /* the backward kernel also reads the results */
+    bool streams; /* in a ring: see stream.c */
 } DtLibraryFunc;
 
 /* The row of func, NULL if it has none. */

@@ -185,7 +185,6 @@ static void differentiate(DtDiff *diff, DtDerivative *d)
     dt_graph_renumber(func);
     r.activity = dt_activity_of(diff, func, d->active_in, d->seeded);
     r.whole = library != NULL;
-    r.saves_results = library != NULL && library->saves_results;
     r.bwd = dt_graph_func(diff->module, dt_intern_printf("%s.bwd", func->name),
                           func->kind == DT_FUNC_BODY ? DT_FUNC_FN : func->kind);
     r.bwd->span = func->span;
@@ -198,6 +197,8 @@ static void differentiate(DtDiff *diff, DtDerivative *d)
     for (uint32_t i = func->ops.n; i-- > 0;)
         run_op(&r, i);
     add_results(&r);
+    if (diff->rings && library != NULL && library->streams)
+        dt_stream_rewrite(&r);
     d->bwd = r.bwd;
     dt_saved_settle(&r);
     func->fwd = d->fwd;

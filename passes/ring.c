@@ -272,11 +272,54 @@ static bool find_rows(DtRingForm *f, DtArena *arena)
     return true;
 }
 
+/* ---- without a softmax ---- */
+
+static bool is_row(const DtRingForm *f, const DtValue *value)
+{
+    for (uint32_t i = 0; i < f->n_rows; i++)
+        if (f->rows[i] == value)
+            return true;
+    return !value->op || value->op->kind == DT_OP_CONST || value->op->kind == DT_OP_IOTA ||
+           has(value, f->t);
+}
+
+/* Sums over t that nothing with t reads, made of rows. */
+static bool find_sums(DtRingForm *f, DtArena *arena)
+{
+    for (uint32_t i = 0; i < f->func->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[i];
+        if (!is_supported(f, op))
+            return refuse(f, "it has an op that does not stream");
+        if (reduces(op, f->t)) {
+            if ((op->kind == DT_OP_REDUCE && op->reduce != DT_REDUCE_SUM) ||
+                is_inner(f, op->out[0], arena) || f->n_finals == DT_COUNT(f->finals))
+                return false;
+            f->finals[f->n_finals++] = op->out[0];
+        }
+        if (!has(op->out[0], f->t) && !reduces(op, f->t))
+            continue;
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            if (is_row(f, op->in[k]))
+                continue;
+            if (f->n_rows == DT_COUNT(f->rows))
+                return refuse(f, "it reads too many values without keys");
+            f->rows[f->n_rows++] = op->in[k];
+        }
+    }
+    return f->sums = f->n_finals > 0;
+}
+
 bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm *ret_form)
 {
     *ret_form = (DtRingForm){.func = func, .t = t};
     ret_form->degree = DT_NEW_ARRAY(arena, DtRingDegree, func->n_values + 1);
-    return find_softmax(ret_form, arena) && find_rows(ret_form, arena);
+    if (find_softmax(ret_form, arena))
+        return find_rows(ret_form, arena);
+    DtRingForm sums = {.func = func, .t = t};
+    if (ret_form->most || !find_sums(&sums, arena))
+        return false;
+    *ret_form = sums;
+    return true;
 }
 
 /* ---- placements ---- */

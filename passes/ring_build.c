@@ -15,9 +15,10 @@
  *
  *     max(m, m'),   u w + u' w',   y s^-k w + y' s'^-k w'
  *
- * The backward part goes round twice: first maximum, sum and the rows that it needs of all keys;
- * then, with these given, the gradients. What belongs to queries adds up in place, what belongs to
- * keys travels along with them and goes one step further, home, at the end. */
+ * The backward part is given maximum and sum (stream.c) and goes round once, for the gradients; if
+ * not, it goes round twice: first for maximum, sum and the rows that it needs of all keys. What
+ * belongs to queries adds up in place, what belongs to keys travels along with them and goes one
+ * step further, home, at the end. */
 #include "passes/ring_internal.h"
 #include "passes/zigzag.h"
 
@@ -562,6 +563,22 @@ static void stream(Ring *g)
     }
 }
 
+/* ---- what has no keys ---- */
+
+/* A value of func that has no keys, from what is known outside. */
+static DtValue *outside(Ring *g, const DtValue *value)
+{
+    if (g->outside[value->id])
+        return g->outside[value->id];
+    const DtOp *op = value->op;
+    if (!op)
+        return g->outside[value->id] = part_of(g, g->made->inputs.at[value->index]);
+    DtValue **in = DT_NEW_ARRAY(g->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = outside(g, op->in[i]);
+    return g->outside[value->id] = dt_graph_copy(&g->b, like_local(g, op, false), in)->out[0];
+}
+
 /* ---- the gradients ---- */
 
 /* Results of the block: finals, then results that have t. They add up. */
@@ -586,15 +603,18 @@ static void differentiate(Ring *g)
 {
     const DtRingForm *f = g->form;
     const DtValue *wanted[MAX_IN], *given[MAX_IN] = {f->most, f->sum};
+    const uint32_t n_given = (f->sums ? 0 : 2) + f->n_rows;
     uint32_t n = 0;
-    memcpy(given + 2, f->rows, f->n_rows * sizeof given[0]);
+    memcpy(given + (n_given - f->n_rows), f->rows, f->n_rows * sizeof given[0]);
+    for (uint32_t i = 0; f->sums && i < f->n_rows; i++)
+        outside(g, f->rows[i]);
     for (uint32_t i = 0; i < f->n_finals; i++)
         wanted[n++] = f->finals[i];
     for (uint32_t i = 0; i < g->func->results.n; i++)
         if (dt_type_find(g->func->results.at[i]->type, g->t) >= 0)
             wanted[n++] = g->keyed[g->n_keyed++] = g->func->results.at[i];
     Round round = begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, n, given,
-                              2 + f->n_rows);
+                              n_given);
     State state;
     go_round(&round, join_gradients, &state);
     for (uint32_t i = 0; i < n; i++) {
@@ -605,20 +625,6 @@ static void differentiate(Ring *g)
 }
 
 /* ---- all of it ---- */
-
-/* A value of func that has no keys, from what is known outside. */
-static DtValue *outside(Ring *g, const DtValue *value)
-{
-    if (g->outside[value->id])
-        return g->outside[value->id];
-    const DtOp *op = value->op;
-    if (!op)
-        return g->outside[value->id] = part_of(g, g->made->inputs.at[value->index]);
-    DtValue **in = DT_NEW_ARRAY(g->arena, DtValue *, op->n_in + 1);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = outside(g, op->in[i]);
-    return g->outside[value->id] = dt_graph_copy(&g->b, like_local(g, op, false), in)->out[0];
-}
 
 static const DtAxis *travelling_axis(const DtOp *call)
 {
@@ -677,7 +683,8 @@ DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
     g->b = (DtBuilder){.func = g->made, .span = call->span, .path = call->path};
     for (uint32_t i = 0; i < func->inputs.n; i++)
         dt_graph_arg(g->made, call->in[i]->type, func->inputs.at[i]->name);
-    stream(g);
+    if (!form.sums)
+        stream(g);
     if (!form.once)
         differentiate(g);
     for (uint32_t i = 0; i < func->results.n; i++)

@@ -21,7 +21,10 @@ typedef struct DtRingDegree {
  *   rows    those that other values with t read, and that are linear in e: they stream too
  *   finals  the others, which only add up over blocks
  *
- * Without rows and without results that have t, finals stream too and one round is enough. */
+ * Without rows and without results that have t, finals stream too and one round is enough.
+ *
+ * Or there is no softmax to find, since most and sum are inputs (stream.c): then all sums only add up over blocks, and
+ * rows are what values with t read of values without, which is computed before the round. */
 typedef struct DtRingForm {
     const DtFunc *func;
     const char *t;
@@ -32,6 +35,7 @@ typedef struct DtRingForm {
     const DtValue *finals[8];
     uint32_t n_finals;
     bool once; /* one round */
+    bool sums; /* without a softmax */
     const char *reason;
 } DtRingForm;
 

@@ -13,8 +13,8 @@
  *
  *   h = x @embed w ; u = h + b ; y = gelu(u)   saves h; u and the inside of gelu come from it
  *
- * Library functions that are differentiated as a whole (library.def) save their inputs, and their
- * results where the table says so, and compute all else again.
+ * Library functions that are differentiated as a whole (library.def) save their inputs, and in a ring
+ * what stream.c keeps, and compute all else again.
  *   In the body of a loop, what was carried in is saved like a computed value; the iteration,
  * invariants and stacked operands are handed over. A saved value that has an axis named like the
  * loop's own leaves the body under another name, since it will be stacked along that axis. */
@@ -87,10 +87,8 @@ static void find_roots(DtReverse *r)
 static void choose_saved(DtReverse *r)
 {
     find_roots(r);
-    for (uint32_t i = 0; r->saves_results && i < r->func->results.n; i++) {
-        DtCell *cell = cell_of(r, r->func->results.at[i]);
-        cell->saved = !cell->is_input;
-    }
+    for (uint32_t i = 0; i < r->n_kept; i++)
+        cell_of(r, r->kept[i])->saved = true;
     for (uint32_t i = 0; i < r->cells.n; i++)
         if (r->cells.at[i]->needed && !r->cells.at[i]->is_free)
             r->cells.at[i]->root->saved = true;
@@ -317,10 +315,10 @@ static void forward_ops(DtReverse *r, DtFunc *fwd)
 
 static bool forward_differs(const DtReverse *r, uint32_t n_extra)
 {
-    bool differs = n_extra > 0;
+    bool differs = false;
     for (uint32_t i = 0; i < r->func->ops.n; i++)
         differs = differs || (r->of_op[i] != NULL && r->of_op[i]->fwd != r->func->ops.at[i]->func);
-    return differs && !r->whole;
+    return n_extra > 0 || (differs && !r->whole);
 }
 
 static DtFunc *build_forward(DtReverse *r)
@@ -330,6 +328,7 @@ static DtFunc *build_forward(DtReverse *r)
         dt_graph_func(r->diff->module, dt_intern_printf("%s.fwd", func->name), func->kind);
     fwd->span = func->span;
     fwd->primal = func;
+    fwd->library = r->whole ? func->library : NULL;
     for (uint32_t i = 0; i < func->inputs.n; i++) {
         DtValue *input = func->inputs.at[i];
         cell_of(r, input)->forward = dt_graph_arg(fwd, input->type, input->name);

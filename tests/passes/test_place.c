@@ -7,6 +7,7 @@
 #include "judge/judge.h"
 #include "passes/passes.h"
 
+#include "base/intern.h"
 #include "ir/irtext.h"
 #include "passes/ring.h"
 
@@ -257,6 +258,32 @@ Test(place, contexts)
     expect_counts("layouts", "ulysses", true, (Counts){.all_to_all = 4});
     expect_counts("layouts", "gathered", false, (Counts){.all_gather = 2});
     expect_counts("layouts", "keys", false, (Counts){.all_gather = 2});
+}
+
+/* Forwards and backwards blocks go round once, unless only values learn. */
+Test(place, rounds)
+{
+    static const char *const layouts[] = {"ring_of_four", "zigzag_ring"};
+    for (uint32_t i = 0; i < DT_COUNT(layouts); i++) {
+        DtArena *arena = dt_arena_new();
+        DtModule *module = placed(arena, "rings", layouts[i]);
+        uint32_t calls = 0, frozen = 0, rounds = 0;
+        for (uint32_t f = 0; f < module->funcs.n; f++)
+            for (uint32_t k = 0; k < module->funcs.at[f]->ops.n; k++) {
+                const DtOp *op = module->funcs.at[f]->ops.at[k];
+                calls += dt_ring_is(op);
+                frozen += dt_ring_is(op) && op->n_out == 1 && dt_type_find(op->out[0]->type, dt_intern("kseq")) >= 0;
+            }
+        dt_pass_expand(module, NULL);
+        for (uint32_t f = 0; f < module->funcs.n; f++)
+            for (uint32_t k = 0; k < module->funcs.at[f]->ops.n; k++) {
+                const DtOp *op = module->funcs.at[f]->ops.at[k];
+                rounds += op->kind == DT_OP_LOOP && strcmp(op->loop->label, "ring") == 0;
+            }
+        cr_expect(calls > 10 && frozen == 1);
+        cr_expect_eq(rounds, calls + frozen, "%s: %u rounds of %u calls", layouts[i], rounds, calls);
+        dt_arena_free(arena);
+    }
 }
 
 /* To the experts and back. */

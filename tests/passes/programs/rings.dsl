@@ -26,6 +26,12 @@ layer padded(x[batch, seq, embed], seen[batch, seq]) -> [batch, seq, embed] {   
   o = attend[seq, kseq, head](q, k, k, scale = 0.5, bias = sink, mask = seen[seq -> kseq] > 0.3)
   return wo:linear[(kv, head), embed](o)
 }
+layer fixed(x[batch, seq, embed]) -> [batch, seq, embed] {      # learns values only: its backward part goes round twice
+  q = wq:linear[embed, (kv, head)](stop(x), bias = false)
+  v = wv:linear[embed, (kv, head)](x, bias = false)[seq -> kseq]
+  o = attend[seq, kseq, head](stop(q), stop(q)[seq -> kseq], v, scale = 0.5, mask = iota[kseq] <= iota[seq])
+  return wo:linear[(kv, head), embed](o)
+}
 layer distances(x[batch, seq, embed]) -> [batch, seq, embed] {  # a learned bias of both
   param near[far, kv] = normal(0.3)
   q = wq:linear[embed, (kv, head)](x, bias = false)
@@ -42,6 +48,7 @@ model rings(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
     x = x + causal(n1:rmsnorm[embed](x))
     x = x + slopes(n2:rmsnorm[embed](x))
     x = x + dropout(padded(n3:rmsnorm[embed](x), seen), 0.1)
+    x = x + fixed(n5:rmsnorm[embed](x))
     x = x + distances(n4:rmsnorm[embed](x))
     x = x + x[seq = where(tokens > 6, -2147483647 - tokens // 7, tokens)] * 0.1   # the least i32, too
   }

@@ -4,12 +4,12 @@
 
     bench/context_work.py BUILD [SEQ]
 
-One layer of causal attention is trained for two steps under each layout; `dtrun --trace` says which matrix products of
-attention each rank ran, `--log` how many bytes travelled. Columns: the products' floating-point operations on each rank,
-as multiples of a quarter of what one rank does alone (so 1 everywhere is the best there is, and the largest one is what
-all wait for); the largest; bytes received by all ranks per step, in units of the keys (batch x seq x heads x head, 4
-bytes each). Operations and bytes are counted; the last column, milliseconds inside these products on the slowest rank,
-is measured and means something on an idle machine only.
+One layer of causal attention is trained for two steps under each layout; `dtrun --trace` says which matrix products
+of attention each rank ran, `--log` how many bytes travelled. Columns: the products' floating-point operations on each
+rank, as multiples of a quarter of what one rank does alone (so 1 everywhere is the best there is, and the largest one
+is what all wait for); the largest; bytes received by all ranks per step, gradients of parameters included, in units
+of the keys (batch x seq x heads x head, 4 bytes each). Operations and bytes are counted; the last column, milliseconds
+inside these products on the slowest rank, is measured and means something on an idle machine only.
 """
 import json
 import os
@@ -59,7 +59,8 @@ def run(*command):
 def measure(build, source, layout, ranks, options=()):
     """Operations and milliseconds of attention's products by rank, and bytes received, of one step."""
     run(os.path.join(build, "dtc"), source, "--parallel", layout, "-o", "plan", *options)
-    run(os.path.join(build, "dtrun"), "plan", "--quiet", "--steps", str(STEPS), "--trace", "trace.json", "--log", "log.jsonl")
+    run(os.path.join(build, "dtrun"), "plan", "--quiet", "--steps", str(STEPS), "--trace", "trace.json",
+        "--log", "log.jsonl")
     flops, times, received = [0] * ranks, [0.0] * ranks, 0
     with open("trace.json") as file:
         for event in json.load(file)["traceEvents"]:
@@ -96,7 +97,8 @@ def main(arguments):
         (whole,), (alone,), _ = measure(build, "context.dsl", "serial", 1)
         print("%d queries and keys, %d heads of %d, %d ranks; one rank alone: %.3g operations, %.1f ms"
               % (seq, HEADS, HEAD, RANKS, whole, alone))
-        print("%-16s %s %10s %10s %8s" % ("", "   ".join("rank %d" % r for r in range(RANKS)), "largest", "received", "ms"))
+        print("%-16s %s %10s %10s %8s"
+              % ("", "   ".join("rank %d" % r for r in range(RANKS)), "largest", "received", "ms"))
         for number, name in enumerate(LAYOUTS):
             flops, times, received = measure(build, "context.dsl", "l%d" % number, RANKS,
                                              FEW_HEADS if name.startswith("gather") else ())

@@ -529,11 +529,14 @@ typedef struct Block {
     DtReachCase of;
 } Block;
 
-/* The block that these queries can be added to: the one before them in the same case, if both see one key. */
-static Block *hidden_before(Block *blocks, uint32_t n, int64_t at, const DtReachCase *of)
+/* The block that these queries can be added to: the one before them in the same case, if both see one key. most: scores
+ * that there is room for. */
+static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64_t most)
 {
+    const DtReachCase *of = &these->of;
     for (uint32_t i = 0; i < n && of->keys == 1; i++)
-        if (blocks[i].of.keys == 1 && blocks[i].at + blocks[i].rows == at && blocks[i].of.first == of->first &&
+        if (blocks[i].of.keys == 1 && blocks[i].at + blocks[i].rows == these->at &&
+            blocks[i].rows + these->rows <= most && blocks[i].of.first == of->first &&
             blocks[i].of.last == of->last && blocks[i].of.form.mesh == of->form.mesh &&
             blocks[i].of.form.reg == of->form.reg)
             return &blocks[i];
@@ -553,11 +556,12 @@ static uint32_t list_blocks(Tiling *g, int64_t rows_of_all, Block *ret_blocks)
             rows = half - at; /* halves of zigzag order look at other keys */
         const uint32_t n_cases = g->masked ? dt_reach_cases(&g->reach, at, rows, most, cases) : 1;
         for (uint32_t i = 0; i < n_cases; i++) {
-            Block *before = hidden_before(ret_blocks, n, at, &cases[i]);
+            const Block these = {at, rows, cases[i]};
+            Block *before = hidden_before(ret_blocks, n, &these, rows_of_all * g->n_t);
             if (before)
                 before->rows += rows;
             else
-                ret_blocks[n++] = (Block){at, rows, cases[i]};
+                ret_blocks[n++] = these;
         }
     }
     return n;

@@ -242,7 +242,9 @@ static Hidden of_hidden(const PlanTiles *tiles, const CertFunc *func, const Cert
 {
     const Hidden x = op->n_in ? hidden[op->in[0]] : ANYTHING, y = op->n_in > 1 ? hidden[op->in[1]] : ANYTHING;
     if (is(op, "where") && op->in[0] == tiles->mask.value)
-        return is_number(func, op->in[2], -INFINITY) ? LOWEST : is_number(func, op->in[2], 0) ? ZERO : hidden[op->in[2]];
+        return is_number(func, op->in[2], -INFINITY) ? LOWEST
+               : is_number(func, op->in[2], 0)       ? ZERO
+                                                     : hidden[op->in[2]];
     if (is(op, "where"))
         return y == hidden[op->in[2]] ? y : ANYTHING;
     if (is(op, "relabel"))

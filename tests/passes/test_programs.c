@@ -169,6 +169,7 @@ ParameterizedTestParameters(programs, library)
         OWN("attend"),
         OWN("attend_grouped"),
         OWN("attend_masked_row"),
+        OWN("attend_late"),
         OWN("attend_mixed_mask"),
         OWN("layernorm"),
         OWN("rmsnorm"),

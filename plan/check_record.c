@@ -354,6 +354,7 @@ static bool check_more(Check *check, uint32_t index, const DtPlanStore *store)
 static bool check_stores(Check *check)
 {
     const DtPlan *plan = check->plan;
+    uint64_t copies = 0;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
         if (!(store->pack
@@ -371,6 +372,10 @@ static bool check_stores(Check *check)
             return dt_check_fail(check, "STOR", i, "belongs to store %d", store->of);
         if (store->more > 0 && !check_more(check, i, store))
             return false;
+        copies += store->more > 0 ? (store->more + 1) * (store->n_axes + 1u) : 0;
+        if (copies > DT_CHECK_MAX_COPIES)
+            return dt_check_fail(check, "STOR", i, "stores of several stages become more than %d records",
+                                 DT_CHECK_MAX_COPIES);
         if (dt_plan_str(plan, store->path)[0] == '\0')
             return dt_check_fail(check, "STOR", i, "has no path");
     }

@@ -174,15 +174,15 @@ static int64_t rest(int64_t extent, int64_t at, int64_t tile_size)
 }
 
 static bool tile_product(DtGemmWide *wide, const Wide *w, const char *a, const char *b,
-                         const int64_t from[2], int64_t i, int64_t j)
+                         const DtGemmBatch *at, int64_t i, int64_t j)
 {
     const DtPlanGemm *g = w->gemm;
     int64_t rows = rest(g->m, i, w->m), cols = rest(g->n, j, w->n);
     for (int64_t k = 0; k < g->k; k += w->k) {
         int64_t sums = rest(g->k, k, w->k);
-        pack(wide->a, &w->a, a, from[0] + i * g->a_row + k * g->a_col, rows, sums, w->m, w->k);
+        pack(wide->a, &w->a, a, at->a + i * g->a_row + k * g->a_col, rows, sums, w->m, w->k);
         if (i == 0 || w->k < g->k) /* otherwise the tile of the rows before */
-            pack(wide->b, &w->b, b, from[1] + k * g->b_row + j * g->b_col, sums, cols, w->k, w->n);
+            pack(wide->b, &w->b, b, at->b + k * g->b_row + j * g->b_col, sums, cols, w->k, w->n);
         if (!wide->ops->run(wide->library, k == 0 ? w->first : w->next, wide->a, wide->b, wide->c))
             return false;
     }
@@ -193,24 +193,14 @@ bool dt_gemm_wide_run(DtGemmWide *wide, uint32_t index, const void *a, const voi
 {
     const Wide *w = &wide->products[index];
     const DtPlanGemm *g = w->gemm;
-    int64_t at[DT_PLAN_MAX_BATCH] = {0};
-    for (;;) {
-        int64_t from[3] = {0};
-        for (uint32_t d = 0; d < g->n_batch; d++) {
-            from[0] += at[d] * g->a_batch[d];
-            from[1] += at[d] * g->b_batch[d];
-            from[2] += at[d] * g->c_batch[d];
-        }
+    DtGemmBatch at = dt_gemm_batch(g, g->n_batch);
+    do {
         for (int64_t j = 0; j < g->n; j += w->n)
             for (int64_t i = 0; i < g->m; i += w->m) {
-                if (!tile_product(wide, w, a, b, from, i, j))
+                if (!tile_product(wide, w, a, b, &at, i, j))
                     return false;
-                deliver(wide, w, c, from[2] + i * g->c_row + j * g->c_col, rest(g->m, i, w->m), rest(g->n, j, w->n));
+                deliver(wide, w, c, at.c + i * g->c_row + j * g->c_col, rest(g->m, i, w->m), rest(g->n, j, w->n));
             }
-        uint32_t d = g->n_batch;
-        while (d > 0 && ++at[d - 1] == g->batch[d - 1])
-            at[--d] = 0;
-        if (d == 0)
-            return true;
-    }
+    } while (dt_gemm_batch_next(&at));
+    return true;
 }

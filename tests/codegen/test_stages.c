@@ -248,12 +248,22 @@ Test(stages, two_stages_by_two_replicas_train, .timeout = 60)
     dt_arena_free(arena);
 }
 
-/* What a schedule repeats is one loop; slots have their register. */
-Test(stages, schedules_are_compressed)
+static DtArena *memory;
+static DtPlan plan;
+
+static void open_plan(void)
 {
-    DtArena *arena = dt_arena_new();
-    DtPlan plan;
-    make_plan(arena, &plan);
+    memory = dt_arena_new();
+    make_plan(memory, &plan);
+}
+
+static void close_plan(void) { dt_arena_free(memory); }
+
+TestSuite(plan_of_stages, .init = open_plan, .fini = close_plan);
+
+/* What a schedule repeats is one loop; slots have their register. */
+Test(plan_of_stages, schedules_are_compressed)
+{
     uint32_t loops = 0, sets = 0;
     for (uint32_t i = 0; i < plan.n_schedule; i++) {
         loops += plan.schedule[i].kind == DT_SCHED_LOOP;
@@ -268,15 +278,11 @@ Test(stages, schedules_are_compressed)
     cr_expect_eq(plan.n_channels, 2);
     cr_expect_eq(plan.channels[0].slots, 2);
     cr_expect_lt(dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 1), dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 0));
-    dt_arena_free(arena);
 }
 
 /* Stages differ in little. */
-Test(stages, equal_arguments_are_there_once)
+Test(plan_of_stages, equal_arguments_are_there_once)
 {
-    DtArena *arena = dt_arena_new();
-    DtPlan plan;
-    make_plan(arena, &plan);
     uint32_t n_args = 0, n_shared = 0;
     for (uint32_t i = 0; i < plan.n_insts; i++) {
         const DtPlanInst *a = &plan.insts[i];
@@ -291,5 +297,4 @@ Test(stages, equal_arguments_are_there_once)
     }
     cr_expect_gt(n_shared, 0);
     cr_expect_lt(plan.n_args, n_args);
-    dt_arena_free(arena);
 }

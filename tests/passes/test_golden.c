@@ -127,25 +127,28 @@ static DtModule *read_module(DtArena *arena, const char *name)
     return module;
 }
 
+/* What the pass makes of the module in the file `before`: the file `name`. */
+static void check_pass(const char *before, const char *name, DtPassRun *pass, const DtPassContext *context)
+{
+    DtArena *arena = dt_arena_new();
+    DtModule *module = read_module(arena, before);
+    pass(module, context);
+    expect_valid(module);
+    compare_module(name, module);
+    dt_arena_free(arena);
+}
+
 /* A loop and its backward loop, as differentiate and inline leave them, from a file. */
 Test(golden, remat)
 {
-    DtArena *arena = dt_arena_new();
-    DtModule *module = read_module(arena, "remat_before");
     DtRemat line = {.loop = dt_intern("h"), .keep = {dt_intern("u")}, .n_keep = 1};
     DtParallelConfig parallel = {.micro = 1, .remats = {.at = &line, .n = 1}};
-    DtPassContext context = {.parallel = &parallel};
-    dt_pass_remat(module, &context);
-    expect_valid(module);
-    compare_module("remat", module);
-    dt_arena_free(arena);
+    check_pass("remat_before", "remat", dt_pass_remat, &(DtPassContext){.parallel = &parallel});
 }
 
 /* Three of eight rows of a table are padding: what the maximum and the products over them read. */
 Test(golden, pad)
 {
-    DtArena *arena = dt_arena_new();
-    DtModule *module = read_module(arena, "pad_before");
     DtShard line = {.axes = {dt_intern("vocab")},
                     .n_axes = 1,
                     .mesh = {dt_intern("tp")},
@@ -154,10 +157,7 @@ Test(golden, pad)
     DtParallelConfig parallel = {.micro = 1,
                                  .mesh = {.n = 1, .axes = {{.name = dt_intern("tp"), .size = 2}}},
                                  .shards = {.at = &line, .n = 1}};
-    dt_pass_pad(module, &(DtPassContext){.parallel = &parallel});
-    expect_valid(module);
-    compare_module("pad", module);
-    dt_arena_free(arena);
+    check_pass("pad_before", "pad", dt_pass_pad, &(DtPassContext){.parallel = &parallel});
 }
 
 static DtTrainConfig adamw(void)
@@ -180,39 +180,21 @@ static DtTrainConfig adamw(void)
 Test(golden, optimizer)
 {
     for (int scaled = 0; scaled < 2; scaled++) {
-        DtArena *arena = dt_arena_new();
-        DtModule *module = read_module(arena, "optimizer_before");
         DtTrainConfig train = adamw();
         train.precision.has_master = train.precision.dynamic_loss_scale = scaled != 0;
-        dt_pass_optimizer(module, &(DtPassContext){.train = &train});
-        expect_valid(module);
-        compare_module(scaled ? "optimizer_scaled" : "optimizer", module);
-        dt_arena_free(arena);
+        check_pass("optimizer_before", scaled ? "optimizer_scaled" : "optimizer", dt_pass_optimizer,
+                   &(DtPassContext){.train = &train});
     }
 }
 
 /* Gradients in f32 that cross ranks in bf16: they stay pending until the update. */
 Test(golden, reduce)
 {
-    DtArena *arena = dt_arena_new();
-    DtModule *module = read_module(arena, "reduce_before");
     DtTrainConfig train = adamw();
     DtParallelConfig parallel = {.micro = 1};
     train.precision.reduce = DT_BF16;
-    dt_pass_reduce(module, &(DtPassContext){.train = &train, .parallel = &parallel});
-    expect_valid(module);
-    compare_module("reduce", module);
-    dt_arena_free(arena);
+    check_pass("reduce_before", "reduce", dt_pass_reduce, &(DtPassContext){.train = &train, .parallel = &parallel});
 }
 
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
-Test(golden, expand)
-{
-    DtArena *arena = dt_arena_new();
-    DtModule *module = read_module(arena, "expand_before");
-    expect_valid(module);
-    dt_pass_expand(module, &(DtPassContext){0});
-    expect_valid(module);
-    compare_module("expand", module);
-    dt_arena_free(arena);
-}
+Test(golden, expand) { check_pass("expand_before", "expand", dt_pass_expand, &(DtPassContext){0}); }

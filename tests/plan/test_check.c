@@ -4,6 +4,7 @@
  * depends on, or the plan is walked on real memory and stays inside it. */
 #include "plan_fixture.h"
 
+#include "plan/check_internal.h"
 #include "plan/fields.h"
 #include "plan/read.h"
 
@@ -247,6 +248,35 @@ Test(check, says_what_is_wrong)
         else
             cr_assert(strstr(status.message, b->message), "%s %u %s: '%s' lacks '%s'", b->tag,
                       b->index, b->field, status.message, b->message);
+        dt_arena_free(arena);
+    }
+}
+
+/* A record of several stages stands for up to 64, with their axes: a small file would take much memory. */
+Test(check, stores_of_several_stages_stay_few)
+{
+    for (uint32_t more = 0; more < 2; more++) { /* so many records are no fault themselves */
+        DtArena *arena = dt_arena_new();
+        DtPlanBuilder *b = fixture_plan(arena);
+        uint8_t *bytes;
+        size_t len;
+        DtPlan plan;
+        for (uint32_t s = 0; s < 2; s++) {
+            b->stores.at[s].stage = 0;
+            b->stores.at[s].more = more;
+        }
+        const DtPlanStore store = b->stores.at[0];
+        while ((b->stores.n + 1) * 2 * (store.n_axes + 1u) <= DT_CHECK_MAX_COPIES)
+            DT_PUSH(arena, b->stores, store);
+        for (uint32_t too_many = 0; too_many < 2; too_many++) {
+            dt_write_bytes(b, &bytes, &len);
+            DtStatus status = dt_read_bytes(bytes, len, &plan);
+            if (more && too_many)
+                cr_assert(strstr(status.message, "become more than"), "%s", status.message);
+            else
+                cr_assert(dt_status_ok(&status), "%s", status.message);
+            DT_PUSH(arena, b->stores, store);
+        }
         dt_arena_free(arena);
     }
 }

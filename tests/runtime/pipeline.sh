@@ -81,7 +81,17 @@ for layout in p4 inter p2d2; do
 done
 
 # ---- a state on one stage ----
-cat >state.dsl <<'END'
+cat >fit.dsl <<'END'
+train {
+  f32 x[batch, embed] = synthetic(-1, 1)
+  y = m(x)
+  loss = mean[batch, embed]((y - sin(x)) * (y - sin(x)))
+  optimizer = adamw(lr = 1e-2, clip = 1.0)
+  steps = 10
+}
+cluster four { nodes = 1; gpus = 4; gpu = "cpu" }
+END
+cat - fit.dsl >state.dsl <<'END'
 include "std.dsl"
 dim batch = 8, embed = 8, layers = 4, wide = embed, mid = embed
 model m(f32 x[batch, embed]) -> [batch, embed] {
@@ -96,15 +106,7 @@ model m(f32 x[batch, embed]) -> [batch, embed] {
   mu = 0.9 * mu + 0.1 * mean[batch](stop(y))
   return last:linear[wide, embed](z)
 }
-train {
-  f32 x[batch, embed] = synthetic(-1, 1)
-  y = m(x)
-  loss = mean[batch, embed]((y - sin(x)) * (y - sin(x)))
-  optimizer = adamw(lr = 1e-2, clip = 1.0)
-  steps = 10
-}
 cluster two { nodes = 1; gpus = 2; gpu = "cpu" }
-cluster four { nodes = 1; gpus = 4; gpu = "cpu" }
 parallel loop on two { mesh pipe = 2; pipeline h on pipe (schedule = zb_v); micro batch = 2 }
 parallel both on four { mesh pipe = 2, data = 2; pipeline h on pipe (schedule = zb_h1); micro batch = 2; shard batch on data }
 END
@@ -119,7 +121,7 @@ for layout in loop both; do
 done
 
 # ---- a loop in the loop: stages of a class number the iterations of the outer one alone; buckets of both ----
-cat >nested.dsl <<'END'
+cat - fit.dsl >nested.dsl <<'END'
 include "std.dsl"
 dim batch = 8, embed = 8, layers = 8, inner = 3, wide = embed
 model m(f32 x[batch, embed]) -> [batch, embed] {
@@ -130,14 +132,6 @@ model m(f32 x[batch, embed]) -> [batch, embed] {
   }
   return x
 }
-train {
-  f32 x[batch, embed] = synthetic(-1, 1)
-  y = m(x)
-  loss = mean[batch, embed]((y - sin(x)) * (y - sin(x)))
-  optimizer = adamw(lr = 1e-2, clip = 1.0)
-  steps = 10
-}
-cluster four { nodes = 1; gpus = 4; gpu = "cpu" }
 parallel nested4 on four { mesh pipe = 4; pipeline h on pipe; micro batch = 4 }
 parallel nested_v on four { mesh pipe = 4; pipeline h on pipe (schedule = zb_v); micro batch = 8; remat h }
 parallel nested_z on four { mesh data = 4; shard batch on data; zero 3 on data }

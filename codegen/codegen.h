@@ -10,7 +10,7 @@
 typedef struct DtCodegenOptions {
     const char *target;      /* "cpu" (this machine) or another name of base/hostcc.h */
     const char *source;      /* path of the .dsl file, for messages */
-    const char *source_folder; /* folder against which relative data paths count: relative to the plan's folder, or absolute */
+    const char *source_folder; /* from which relative data paths count: relative to the plan's folder, or absolute */
     const char *compiler;    /* version text of dtc */
     uint64_t source_digest;
     bool no_kernels;         /* plan without machine code */

@@ -179,7 +179,8 @@ DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer);
 DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
 DtPlace *dt_place_find(DtEmit *e, const DtValue *value);     /* in the current scope; NULL if it has none */
 void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place);
-bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh); /* lies in type's own order without gaps */
+/* Lies in type's own order without gaps. */
+bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh);
 bool dt_place_same(const DtPlace *a, const DtPlace *b);
 /* The place of an axis op's result as a view of its operand's, if strides can say it. */
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);
@@ -189,7 +190,7 @@ DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written);
 DtPlace *dt_emit_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
 void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args, const DtOp *op);
 void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
-void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results to where they are wanted */
+void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results where wanted */
 uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh);       /* the plan's group for a set of mesh axes */
 /* Of some stages of the pipeline, whose mesh axis is in mesh; 0: of all. */
 uint32_t dt_emit_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
@@ -208,8 +209,8 @@ void dt_emit_extend(DtEmit *e, uint32_t begin);
 
 uint32_t dt_emit_uses(DtEmit *e, const DtValue *value); /* how many operands in the present function are the value */
 
-/* bucket.c: the place of a tensor in a bucket, from element `offset` on, the first `kept` axes being the bucket's; wishes
- * for what the function's packs join, before it is emitted; and what of a pack is not in its bucket yet. */
+/* bucket.c: the place of a tensor in a bucket, from element `offset` on, the first `kept` axes being the bucket's;
+ * wishes for what the function's packs join, before it is emitted; and what of a pack is not in its bucket yet. */
 DtPlace dt_bucket_part(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset);
 void dt_bucket_claim(DtEmit *e);
 void dt_bucket_pack(DtEmit *e, const DtOp *op);
@@ -254,7 +255,7 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
 
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
-void dt_entry_store(DtEmit *e, const DtStore *store);        /* memory and record of a parameter, state, gradient, moment */
+void dt_entry_store(DtEmit *e, const DtStore *store);        /* memory and record of a parameter, gradient, ... */
 void dt_entry_begin(DtEmit *e);                              /* what follows, up to dt_finish_entry, is one entry */
 /* Where each result goes; name: of the plan's entry. */
 void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted);

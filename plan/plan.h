@@ -112,8 +112,8 @@ typedef struct DtPlanAxis {
 } DtPlanAxis;
 
 /* PACK: where a store's elements are if they share a bucket with others'. Per iteration of its loops (their extents are
- * those of the store's first axes) a rank's bucket holds `run` elements: of `extent` elements those from run * block on,
- * block being this rank's number among those of the mesh axes split[], major first. The store's local elements,
+ * those of the store's first axes) a rank's bucket holds `run` elements: of `extent` elements those from run * block
+ * on, block being this rank's number among those of the mesh axes split[], major first. The store's local elements,
  * row-major behind the loop axes, are the bucket's from `offset` on. */
 typedef struct DtPlanPack {
     int64_t extent, run, offset;

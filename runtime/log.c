@@ -5,7 +5,8 @@
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
  *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742}
- *     {"event": "traffic", "step": 200, "steps": 200, "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
+ *     {"event": "traffic", "step": 200, "steps": 200,
+ *      "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
 
 #include "base/file.h"

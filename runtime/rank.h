@@ -23,9 +23,9 @@ DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coo
  * are padding. */
 int64_t dt_rank_axis_start(const DtPlan *plan, const int64_t coord[16], const DtPlanAxis *axis);
 
-/* Of the `length` elements that the store has on a rank per iteration of its loops, row-major, the memory of the rank with
- * these coordinates holds n from number `first` on; they lie at element `at` of the iteration's, which are `stride` apart. All but
- * stores in buckets that ranks share: first = at = 0, n = length. */
+/* Of the `length` elements that the store has on a rank per iteration of its loops, row-major, the memory of the rank
+ * with these coordinates holds n from number `first` on; they lie at element `at` of the iteration's, which are
+ * `stride` apart. All but stores in buckets that ranks share: first = at = 0, n = length. */
 typedef struct DtStoreRange {
     int64_t length, first, n, at, stride;
 } DtStoreRange;

@@ -44,7 +44,10 @@ static DtValue *add_input(Bench *t, DtTensor *tensor)
     return dt_graph_source(&t->b, DT_OP_PARAM, tensor->type, path, store);
 }
 
-DtValue *bench_random(Bench *t, const DtType *type, int seed) { return add_input(t, random_elements(t->arena, type, seed)); }
+DtValue *bench_random(Bench *t, const DtType *type, int seed)
+{
+    return add_input(t, random_elements(t->arena, type, seed));
+}
 
 DtValue *bench_values(Bench *t, const DtType *type, int n, const double *values)
 {
@@ -107,7 +110,8 @@ static double half_value(DtDtype dtype, uint16_t bits)
     double sign = bits & 0x8000 ? -1 : 1;
     if (exponent == (1 << (15 - width)) - 1)
         return mantissa ? NAN : sign * INFINITY;
-    return exponent ? sign * ldexp(1 + ldexp(mantissa, -width), exponent - bias) : sign * ldexp(mantissa, 1 - bias - width);
+    return exponent ? sign * ldexp(1 + ldexp(mantissa, -width), exponent - bias)
+                    : sign * ldexp(mantissa, 1 - bias - width);
 }
 
 static void store_element(char *at, DtDtype dtype, int64_t i, double value)

@@ -35,8 +35,8 @@ static void touch(Memory *m, const DtEArg *arg, uint32_t event)
         uint32_t *owner = &m->owner[buffer->offset + i];
         if (!arg->written && m->wrote[arg->buffer][i] && *owner != arg->buffer + 1) {
             if (m->clashes++ < 5)
-                fprintf(stderr, "event %u reads byte %lld of buffer %u (%s), which buffer %u (%s) has overwritten\n", event,
-                        (long long)i, arg->buffer, buffer->name ? buffer->name : "", *owner - 1,
+                fprintf(stderr, "event %u reads byte %lld of buffer %u (%s), which buffer %u (%s) has overwritten\n",
+                        event, (long long)i, arg->buffer, buffer->name ? buffer->name : "", *owner - 1,
                         m->e->buffers.at[*owner - 1].name ? m->e->buffers.at[*owner - 1].name : "");
             return;
         }

@@ -53,7 +53,8 @@ void sweep_rows(const float *xs, const float *ys, float *out, int64_t n)
         }
         const float total = dt_sum_64(d);
         DT_LANES
-        for (int64_t j = 0; j < columns; j++) out[r * columns + j] = dt_exp(x[j] - most) / total + sum * dt_rsqrt(total) - dt_log(total);
+        for (int64_t j = 0; j < columns; j++)
+            out[r * columns + j] = dt_exp(x[j] - most) / total + sum * dt_rsqrt(total) - dt_log(total);
     }
 }
 
@@ -62,5 +63,6 @@ void sweep_uniform(const float *xs, const float *ys, float *out, int64_t n)
 {
     (void)xs, (void)ys;
     DT_LANES
-    for (int64_t i = 0; i < n; i++) out[i] = dt_uniform(0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13));
+    for (int64_t i = 0; i < n; i++)
+        out[i] = dt_uniform(0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13));
 }

@@ -3,7 +3,8 @@
  * over shared memory, against the lockstep interpreter. All numbers are small integers, so that every sum is
  * exact and results must be equal.
  *
- * A module holds many chains   param -> [reduction, so that it is pending] -> [expansion] -> [transposition] -> op -> [neg]. */
+ * A module holds many chains
+ *     param -> [reduction, so that it is pending] -> [expansion] -> [transposition] -> op -> [neg]. */
 #include "base/half.h"
 #include "base/intern.h"
 #include "codegen/codegen.h"
@@ -125,7 +126,8 @@ static DtValue *add_operand(Case *c, DtBuilder *b, const Pair *pair, DtDtype dty
     if (n_ranks)
         x = dt_graph_reduce(b, reduce, x, n_ranks, ranks);
     x = x->type->dtype == dtype ? x : dt_graph_cast(b, x, dtype); /* sums of bf16 are f32 */
-    return dt_graph_expand(b, x, dt_type_make(dtype, pair->rank, pair->x, x->type->partial, (DtReduce)x->type->pending));
+    return dt_graph_expand(b, x,
+                           dt_type_make(dtype, pair->rank, pair->x, x->type->partial, (DtReduce)x->type->pending));
 }
 
 /* The axes of type in turned order. */
@@ -139,8 +141,8 @@ static const DtType *turned(const DtType *type, uint32_t by)
 
 static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
 {
-    static const DtOpKind kinds[] = {DT_OP_ALL_GATHER, DT_OP_REDUCE_SCATTER, DT_OP_ALL_REDUCE, DT_OP_ALL_TO_ALL, DT_OP_SHARD,
-                                     DT_OP_SHIFT};
+    static const DtOpKind kinds[] = {DT_OP_ALL_GATHER, DT_OP_REDUCE_SCATTER, DT_OP_ALL_REDUCE,
+                                     DT_OP_ALL_TO_ALL, DT_OP_SHARD,          DT_OP_SHIFT};
     static const DtDtype dtypes[] = {DT_F32, DT_F32, DT_I32, DT_BF16, DT_BOOL};
     DtOpKind kind = kinds[draw(c, DT_COUNT(kinds))];
     Pair pair = draw_pair(c, kind);
@@ -276,8 +278,8 @@ static void compare(Case *c, const DtPlan *plan, uint32_t n, const char *out, Dt
             int64_t elements = dt_type_elements(want->type);
             cr_assert_eq(plan->metrics[i].bytes, elements * (int64_t)dt_dtype_size(type->dtype));
             for (int64_t k = 0; k < elements; k++)
-                cr_assert_eq(get(type, at, k), want->at[k], "rank %u, result %u %s: element %ld is %g instead of %g", r, i,
-                             type_text(c, type), (long)k, get(type, at, k), want->at[k]);
+                cr_assert_eq(get(type, at, k), want->at[k], "rank %u, result %u %s: element %ld is %g instead of %g", r,
+                             i, type_text(c, type), (long)k, get(type, at, k), want->at[k]);
         }
     }
 }
@@ -293,7 +295,8 @@ static void check_case(uint32_t n_mesh, const int64_t *sizes, uint64_t seed, boo
     cr_assert_null(ranks.differs.value);
 
     DtProgram program = {.module = c.module};
-    DtCodegenOptions options = {.target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test", .unfused = unfused};
+    DtCodegenOptions options = {
+        .target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test", .unfused = unfused};
     DtPlanBuilder *builder = dt_write_new(c.arena);
     DtStatus status = dt_codegen_plan(&program, &options, builder);
     cr_assert(dt_status_ok(&status), "%s", status.message);

@@ -67,7 +67,8 @@ static DtValue *random_map(Pool *p)
         return dt_graph_where(&p->b, dt_graph_binary(&p->b, DT_OP_LT, x, y), y, pick(p));
     DtValue *z = dt_graph_binary(&p->b, kinds[k], x, y);
     if (kinds[k] == DT_OP_MUL) /* back to quarters */
-        z = dt_graph_binary(&p->b, DT_OP_DIV, dt_graph_unary(&p->b, DT_OP_FLOOR, bounded(p, z)), dt_graph_constant(&p->b, DT_F32, 4));
+        z = dt_graph_binary(&p->b, DT_OP_DIV, dt_graph_unary(&p->b, DT_OP_FLOOR, bounded(p, z)),
+                            dt_graph_constant(&p->b, DT_F32, 4));
     return bounded(p, z);
 }
 
@@ -115,7 +116,8 @@ static DtValue *random_axis_op(Pool *p)
         return dt_graph_pad(&p->b, x, axis, 1, n - 2 * half, 2, 2.5);
     case 1: return dt_graph_reorder(&p->b, x, reordered(x->type, (int)dice(p, 6)));
     case 2: { /* halves exchanged */
-        DtValue *halves[2] = {dt_graph_slice(&p->b, x, axis, half, 1, n - half), dt_graph_slice(&p->b, x, axis, 0, 1, half)};
+        DtValue *halves[2] = {dt_graph_slice(&p->b, x, axis, half, 1, n - half),
+                              dt_graph_slice(&p->b, x, axis, 0, 1, half)};
         return dt_graph_concat(&p->b, axis, 2, halves);
     }
     case 3: { /* moving sum */
@@ -155,7 +157,8 @@ static DtValue *random_dot(Pool *p)
     if (!axis || dt_type_find(y->type, axis) < 0)
         return NULL;
     DtValue *z = dt_graph_dot(&p->b, x, y, 1, &axis, DT_F32, NULL);
-    z = dt_graph_binary(&p->b, DT_OP_DIV, dt_graph_unary(&p->b, DT_OP_FLOOR, bounded(p, z)), dt_graph_constant(&p->b, DT_F32, 4));
+    z = dt_graph_binary(&p->b, DT_OP_DIV, dt_graph_unary(&p->b, DT_OP_FLOOR, bounded(p, z)),
+                        dt_graph_constant(&p->b, DT_F32, 4));
     return z;
 }
 
@@ -187,8 +190,13 @@ static DtValue *random_loop(Pool *p)
     DtAxis axis = axis_of(dt_arena_printf(p->t->arena, "L%u", p->depth), 3);
     DtFunc *body = dt_graph_func(p->t->module, "body", DT_FUNC_BODY);
     Pool in = {.t = p->t, .b = {.func = body}, .random = p->random, .depth = p->depth + 1};
-    DtLoop loop = {.label = dt_intern_printf("h%u", p->loops++), .axis = axis.name, .count = axis.extent, .reverse = dice(p, 2),
-                   .n_carried = 2 + dice(p, 2), .n_invariant = 2, .n_stacked = 1};
+    DtLoop loop = {.label = dt_intern_printf("h%u", p->loops++),
+                   .axis = axis.name,
+                   .count = axis.extent,
+                   .reverse = dice(p, 2),
+                   .n_carried = 2 + dice(p, 2),
+                   .n_invariant = 2,
+                   .n_stacked = 1};
     DtValue *operands[8], *carried[4];
     uint32_t n = 0;
     DtValue *number = dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
@@ -220,7 +228,8 @@ static DtValue *random_loop(Pool *p)
             next = carried[i];
         else {
             DtValue *both[2] = {pick_within(&in, carried[i]->type), carried[i]};
-            DtValue *sum[2] = {dt_graph_map(&in.b, DT_OP_ADD, 2, both, carried[i]->type), dt_graph_constant(&in.b, DT_F32, 8)};
+            DtValue *sum[2] = {dt_graph_map(&in.b, DT_OP_ADD, 2, both, carried[i]->type),
+                               dt_graph_constant(&in.b, DT_F32, 8)};
             next = dt_graph_map(&in.b, DT_OP_MOD, 2, sum, carried[i]->type);
         }
         dt_graph_return(body, next);
@@ -302,11 +311,17 @@ Test(fusion, random_graphs_5)
 /* ---- loops ---- */
 
 /* Adds a loop with the given body function; operands as DtLoop says. */
-static DtOp *add_loop(Bench *t, DtFunc *body, bool reverse, uint32_t n_carried, uint32_t n_invariant, uint32_t n_stacked,
-                      uint32_t n_stacked_out, DtValue *const *in)
+static DtOp *add_loop(Bench *t, DtFunc *body, bool reverse, uint32_t n_carried, uint32_t n_invariant,
+                      uint32_t n_stacked, uint32_t n_stacked_out, DtValue *const *in)
 {
-    DtLoop loop = {.label = dt_intern("h"), .axis = dt_intern("layer"), .count = 4, .reverse = reverse, .n_carried = n_carried,
-                   .n_invariant = n_invariant, .n_stacked = n_stacked, .n_stacked_out = n_stacked_out};
+    DtLoop loop = {.label = dt_intern("h"),
+                   .axis = dt_intern("layer"),
+                   .count = 4,
+                   .reverse = reverse,
+                   .n_carried = n_carried,
+                   .n_invariant = n_invariant,
+                   .n_stacked = n_stacked,
+                   .n_stacked_out = n_stacked_out};
     DtOp *op = dt_graph_loop(&t->b, body, loop, in);
     dt_graph_renumber(body);
     for (uint32_t i = 0; i < op->n_out; i++)
@@ -321,7 +336,10 @@ static DtFunc *new_body(Bench *t, DtBuilder *ret_b)
     return body;
 }
 
-static DtValue *mod8(DtBuilder *b, DtValue *x) { return dt_graph_binary(b, DT_OP_MOD, x, dt_graph_constant(b, DT_F32, 8)); }
+static DtValue *mod8(DtBuilder *b, DtValue *x)
+{
+    return dt_graph_binary(b, DT_OP_MOD, x, dt_graph_constant(b, DT_F32, 8));
+}
 
 Test(fusion, carried_values_swap_shift_and_stay)
 {
@@ -364,7 +382,8 @@ Test(fusion, stacked_results_see_the_value_before)
         DtBuilder b;
         DtFunc *body = new_body(t, &b);
         dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
-        DtValue *x = dt_graph_arg(body, type, "x"), *fixed = dt_graph_arg(body, type, "fixed"), *w = dt_graph_arg(body, type, "w");
+        DtValue *x = dt_graph_arg(body, type, "x"), *fixed = dt_graph_arg(body, type, "fixed"),
+                *w = dt_graph_arg(body, type, "w");
         DtValue *next = mod8(&b, dt_graph_binary(&b, DT_OP_ADD, dt_graph_binary(&b, DT_OP_MAX, x, fixed), w));
         dt_graph_return(body, next);
         dt_graph_return(body, x);
@@ -396,7 +415,12 @@ Test(fusion, inner_loop_reads_what_its_result_replaces)
     DtValue *next = mod8(&c, dt_graph_binary(&c, DT_OP_ADD, dt_graph_binary(&c, DT_OP_ADD, all, carry), slice));
     dt_graph_return(inner, next);
     dt_graph_return(inner, next);
-    DtLoop loop = {.label = dt_intern("g"), .axis = axes[0], .count = 3, .n_carried = 1, .n_invariant = 1, .n_stacked = 1,
+    DtLoop loop = {.label = dt_intern("g"),
+                   .axis = axes[0],
+                   .count = 3,
+                   .n_carried = 1,
+                   .n_invariant = 1,
+                   .n_stacked = 1,
                    .n_stacked_out = 1};
     DtValue *operands[] = {h, x, x};
     DtOp *op = dt_graph_loop(&b, inner, loop, operands);
@@ -424,7 +448,12 @@ Test(fusion, random_numbers_in_loops)
         DtValue *noise = dt_graph_rng(&c, type, "dropout#0");
         dt_graph_return(inner, dt_graph_binary(&c, DT_OP_MAX, y, noise));
         dt_graph_return(inner, noise);
-        DtLoop loop = {.label = dt_intern("g"), .axis = name("inner"), .count = 3, .n_carried = 1, .n_stacked_out = 1, .reverse = !reverse};
+        DtLoop loop = {.label = dt_intern("g"),
+                       .axis = name("inner"),
+                       .count = 3,
+                       .n_carried = 1,
+                       .n_stacked_out = 1,
+                       .reverse = !reverse};
         DtOp *op = dt_graph_loop(&b, inner, loop, &x);
         dt_graph_renumber(inner);
         dt_graph_return(outer, op->out[0]);
@@ -443,7 +472,8 @@ Test(fusion, dying_operands_read_elsewhere)
     Bench *t = bench_new();
     const DtType *square = type_of(DT_F32, "a=17 b=17");
     const DtRelabel turn[2] = {{1, 1, {name("a")}, {name("b")}, {17}}, {1, 1, {name("b")}, {name("a")}, {17}}};
-    DtValue *in = bench_random(t, type_of(DT_F32, "a=17 k=17"), 1), *in2 = bench_random(t, type_of(DT_F32, "k=17 b=17"), 2);
+    DtValue *in = bench_random(t, type_of(DT_F32, "a=17 k=17"), 1),
+            *in2 = bench_random(t, type_of(DT_F32, "k=17 b=17"), 2);
     const char *b = name("b");
     for (int k = 0; k < 6; k++) {
         DtValue *x = mod8(&t->b, dt_graph_dot(&t->b, in, in2, AXES(name("k")), DT_F32, square));
@@ -455,8 +485,12 @@ Test(fusion, dying_operands_read_elsewhere)
         case 3: y = dt_graph_scan(&t->b, x, AXES(b), true); break;
         case 4: {
             DtValue *index = dt_graph_cast(&t->b, dt_graph_unary(&t->b, DT_OP_ABS, x), DT_I32);
-            y = dt_graph_binary(&t->b, DT_OP_ADD, dt_graph_gather(&t->b, dt_graph_relabel(&t->b, x, 1, (DtRelabel[]){{1, 1, {b}, {name("v")}, {17}}}, NULL),
-                                                                  AXES(name("v")), &index), x);
+            y = dt_graph_binary(
+                &t->b, DT_OP_ADD,
+                dt_graph_gather(&t->b,
+                                dt_graph_relabel(&t->b, x, 1, (DtRelabel[]){{1, 1, {b}, {name("v")}, {17}}}, NULL),
+                                AXES(name("v")), &index),
+                x);
             break;
         }
         default: y = dt_graph_dot(&t->b, x, turned, AXES(b), DT_F32, NULL);
@@ -475,7 +509,8 @@ Test(fusion, one_name_several_extents)
     for (int k = 0; k < 4; k++) {
         DtValue *x = bench_random(t, type_of(DT_F32, k & 1 ? "a=5 b=17" : "b=17 a=5"), k);
         DtValue *part = dt_graph_slice(&t->b, x, name("a"), 0, 1, k + 1);
-        DtValue *sum = mod8(&t->b, dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_ADD, part, part), AXES(name("a"), name("b"))));
+        DtValue *sum = mod8(&t->b, dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_ADD, part, part),
+                                                   AXES(name("a"), name("b"))));
         total = total ? dt_graph_binary(&t->b, DT_OP_ADD, total, sum) : sum;
     }
     bench_out(t, total, 0);
@@ -502,7 +537,8 @@ Test(fusion, calls_in_place)
     dt_graph_return(func, dt_graph_reorder(&b, x, reordered(type, 1)));
     dt_graph_renumber(func);
     DtValue *in[2] = {bench_random(t, type, 1), bench_random(t, type, 2)};
-    DtOp *first = dt_graph_call(&t->b, func, "one", in), *second = dt_graph_call(&t->b, func, "two", (DtValue *[]){first->out[0], first->out[2]});
+    DtOp *first = dt_graph_call(&t->b, func, "one", in),
+         *second = dt_graph_call(&t->b, func, "two", (DtValue *[]){first->out[0], first->out[2]});
     for (uint32_t i = 0; i < 5; i++) {
         bench_out(t, first->out[i], 0);
         bench_out(t, second->out[i], 0);
@@ -519,7 +555,8 @@ Test(fusion, gradients_of_a_convolution_share_memory)
 {
     Bench *t = bench_new();
     const DtRange range = {.lo = 4, .hi = 4, .step = 1, .n = 9};
-    DtValue *x = bench_random(t, type_of(DT_F32, "b=2 a=200 c=4"), 1), *dy = bench_random(t, type_of(DT_F32, "b=2 a=200 o=4"), 2);
+    DtValue *x = bench_random(t, type_of(DT_F32, "b=2 a=200 c=4"), 1),
+            *dy = bench_random(t, type_of(DT_F32, "b=2 a=200 o=4"), 2);
     DtValue *w = bench_random(t, type_of(DT_F32, "k=9 c=4 o=4"), 3);
     const char *summed[] = {name("b"), name("a")};
     DtValue *back = dt_graph_dot(&t->b, dy, w, AXES(name("o")), DT_F32, NULL);
@@ -533,6 +570,7 @@ Test(fusion, gradients_of_a_convolution_share_memory)
     int64_t most = 0;
     for (uint32_t i = 0; i < plan->arenas.n; i++)
         most = plan->arenas.at[i].bytes > most ? plan->arenas.at[i].bytes : most;
-    cr_expect(most >= bytes && most < 3 * bytes / 2, "%lld bytes, windows have %lld", (long long)most, (long long)bytes);
+    cr_expect(most >= bytes && most < 3 * bytes / 2, "%lld bytes, windows have %lld", (long long)most,
+              (long long)bytes);
     bench_free(t);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of whole programs on one rank. Every byte of every arena is poisoned, twice with other patterns, and all
  * entries run: a byte that kept its pattern both times was not written. The highest byte that was is the high-water
- * mark of the arena, which must be what the plan says, to the alignment. And between steps 2 and 6, evaluation included,
- * neither our code nor a library for products calls the allocator. */
+ * mark of the arena, which must be what the plan says, to the alignment. And between steps 2 and 6, evaluation
+ * included, neither our code nor a library for products calls the allocator. */
 #include "base/intern.h"
 #include "codegen/codegen.h"
 #include "frontend/lower.h"
@@ -29,11 +29,21 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
-    {"examples/quickstart.dsl", {{"batch", "4"}, {"seq", "70"}, {"layers", "2"}, {"embed", "16"}, {"heads", "2"}}, 5, NULL, 1},
-    {"examples/quickstart.dsl", {{"batch", "4"}, {"seq", "70"}, {"layers", "2"}, {"embed", "16"}, {"heads", "2"}}, 5,
-     "mixed(compute = bf16)", 2},
-    {"examples/vgg16.dsl", {{"batch", "2"}, {"side", "32"}, {"c0", "2"}, {"classes", "5"}, {"fc", "6"}}, 5,
-     "mixed(compute = f16, loss_scale = 1)", 1},
+    {"examples/quickstart.dsl",
+     {{"batch", "4"}, {"seq", "70"}, {"layers", "2"}, {"embed", "16"}, {"heads", "2"}},
+     5,
+     NULL,
+     1},
+    {"examples/quickstart.dsl",
+     {{"batch", "4"}, {"seq", "70"}, {"layers", "2"}, {"embed", "16"}, {"heads", "2"}},
+     5,
+     "mixed(compute = bf16)",
+     2},
+    {"examples/vgg16.dsl",
+     {{"batch", "2"}, {"side", "32"}, {"c0", "2"}, {"classes", "5"}, {"fc", "6"}},
+     5,
+     "mixed(compute = f16, loss_scale = 1)",
+     1},
 };
 
 static void compile(DtArena *arena, const Case *c, DtPlan *ret_plan)
@@ -41,8 +51,13 @@ static void compile(DtArena *arena, const Case *c, DtPlan *ret_plan)
     DtDiags *diags = dt_diag_new(arena);
     const DtOption precision = {"train.precision", c->precision};
     DtProgram *program = dt_lower(arena, diags,
-                                  &(DtLowerOptions){.path = c->path, .library = "lib", .dims = c->dims, .n_dims = c->n_dims,
-                                                    .parallel = "none", .synthetic = true, .sets = &precision,
+                                  &(DtLowerOptions){.path = c->path,
+                                                    .library = "lib",
+                                                    .dims = c->dims,
+                                                    .n_dims = c->n_dims,
+                                                    .parallel = "none",
+                                                    .synthetic = true,
+                                                    .sets = &precision,
                                                     .n_sets = c->precision != NULL});
     cr_assert_not_null(program);
     DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = c->micro};
@@ -52,8 +67,8 @@ static void compile(DtArena *arena, const Case *c, DtPlan *ret_plan)
     dt_passes_run(program->module, &context, NULL, NULL);
     cr_assert_eq(dt_diag_errors(diags), 0);
     DtPlanBuilder *builder = dt_write_new(arena);
-    DtStatus status = dt_codegen_plan(program, &(DtCodegenOptions){.target = "cpu", .source = "t", .source_folder = "", .compiler = "t"},
-                                      builder);
+    DtStatus status = dt_codegen_plan(
+        program, &(DtCodegenOptions){.target = "cpu", .source = "t", .source_folder = "", .compiler = "t"}, builder);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     uint8_t *bytes;
     size_t len;
@@ -64,7 +79,8 @@ static void compile(DtArena *arena, const Case *c, DtPlan *ret_plan)
 
 static void load(const DtPlan *plan, DtGemmKind gemm, DtRunOptions *options, DtRank *rank, int *ret_fd)
 {
-    *options = (DtRunOptions){.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = gemm, .data_synthetic = true};
+    *options =
+        (DtRunOptions){.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = gemm, .data_synthetic = true};
     memset(rank, 0, sizeof *rank);
     DtStatus status = dt_shared_create(plan, 0, ret_fd);
     if (dt_status_ok(&status))
@@ -121,8 +137,9 @@ Test(high_water, marks_are_what_the_plan_says)
             while (high > 0 && !touched[a][high - 1])
                 high--;
             bool scalars = plan.arenas[a].kind == DT_ARENA_SCALARS; /* written by the runtime between entries */
-            cr_expect(scalars || plan.arenas[a].bytes - high < DT_PLAN_ALIGN, "%s, arena `%s`: %lld bytes planned, %lld used",
-                      cases[c].path, dt_plan_str(&plan, plan.arenas[a].name), (long long)plan.arenas[a].bytes, (long long)high);
+            cr_expect(scalars || plan.arenas[a].bytes - high < DT_PLAN_ALIGN,
+                      "%s, arena `%s`: %lld bytes planned, %lld used", cases[c].path,
+                      dt_plan_str(&plan, plan.arenas[a].name), (long long)plan.arenas[a].bytes, (long long)high);
         }
         dt_arena_free(arena);
     }

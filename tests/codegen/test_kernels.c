@@ -27,7 +27,9 @@ Test(kernels, unary_maps)
 {
     Bench *t = bench_new();
     for (uint32_t i = 0; i < DT_COUNT(unary); i++)
-        bench_out(t, dt_graph_unary(&t->b, unary[i].kind, bench_sweep(t, type_of(DT_F32, "a=3 b=130"), unary[i].from, unary[i].to)),
+        bench_out(t,
+                  dt_graph_unary(&t->b, unary[i].kind,
+                                 bench_sweep(t, type_of(DT_F32, "a=3 b=130"), unary[i].from, unary[i].to)),
                   unary[i].tolerance);
     static const double whole[] = {-2147483648.0, -2147483647, -65536, -3, -1, 0, 1, 7, 65536, 2147483647};
     const DtType *type = type_of(DT_I32, "a=10");
@@ -43,7 +45,8 @@ Test(kernels, unary_maps)
 Test(kernels, unary_maps_of_special_values)
 {
     Bench *t = bench_new();
-    const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, 2e-38, -2e-38, 3e38, -3e38, 88.5, 89, -87, -88, 0.625, 1e-6};
+    const double values[] = {NAN,  INFINITY, -INFINITY, 0.0, -0.0, 1,   -1,    2e-38, -2e-38,
+                             3e38, -3e38,    88.5,      89,  -87,  -88, 0.625, 1e-6};
     DtValue *x = bench_values(t, type_of(DT_F32, "a=17"), 17, values);
     for (uint32_t i = 0; i < DT_COUNT(unary); i++)
         if (unary[i].kind != DT_OP_SIN && unary[i].kind != DT_OP_COS)
@@ -56,13 +59,14 @@ Test(kernels, unary_maps_of_special_values)
     bench_free(t);
 }
 
-static const DtOpKind binary[] = {DT_OP_ADD, DT_OP_SUB, DT_OP_MUL, DT_OP_DIV, DT_OP_FLOORDIV, DT_OP_MOD, DT_OP_MAX, DT_OP_MIN,
-                                  DT_OP_LT, DT_OP_LE, DT_OP_EQ, DT_OP_NE};
+static const DtOpKind binary[] = {DT_OP_ADD, DT_OP_SUB, DT_OP_MUL, DT_OP_DIV, DT_OP_FLOORDIV, DT_OP_MOD,
+                                  DT_OP_MAX, DT_OP_MIN, DT_OP_LT,  DT_OP_LE,  DT_OP_EQ,       DT_OP_NE};
 
 Test(kernels, binary_maps)
 {
     Bench *t = bench_new();
-    DtValue *x = bench_random(t, type_of(DT_F32, "a=3 b=17 c=5"), 1), *y = bench_random(t, type_of(DT_F32, "c=5 a=3"), 2);
+    DtValue *x = bench_random(t, type_of(DT_F32, "a=3 b=17 c=5"), 1),
+            *y = bench_random(t, type_of(DT_F32, "c=5 a=3"), 2);
     DtValue *m = bench_random(t, type_of(DT_I32, "b=17 a=3"), 3), *n = bench_random(t, type_of(DT_I32, "a=3 b=17"), 4);
     for (uint32_t i = 0; i < DT_COUNT(binary); i++) {
         bench_out(t, dt_graph_binary(&t->b, binary[i], x, y), 0);
@@ -87,8 +91,10 @@ Test(kernels, binary_maps_of_special_values)
     Bench *t = bench_new();
     const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, 2.5, -7.75, 1e6};
     const double whole[] = {-2147483648.0, 2147483647, -7, -1, 0, 1, 3, 46341, -65536, 12};
-    DtValue *x = bench_values(t, type_of(DT_F32, "a=10"), 10, values), *y = bench_values(t, type_of(DT_F32, "b=10"), 10, values);
-    DtValue *m = bench_values(t, type_of(DT_I32, "a=10"), 10, whole), *n = bench_values(t, type_of(DT_I32, "b=10"), 10, whole);
+    DtValue *x = bench_values(t, type_of(DT_F32, "a=10"), 10, values),
+            *y = bench_values(t, type_of(DT_F32, "b=10"), 10, values);
+    DtValue *m = bench_values(t, type_of(DT_I32, "a=10"), 10, whole),
+            *n = bench_values(t, type_of(DT_I32, "b=10"), 10, whole);
     for (uint32_t i = 0; i < DT_COUNT(binary); i++) {
         bench_out(t, dt_graph_binary(&t->b, binary[i], x, y), 0);
         if (binary[i] != DT_OP_DIV)
@@ -101,7 +107,8 @@ Test(kernels, binary_maps_of_special_values)
 Test(kernels, casts)
 {
     Bench *t = bench_new();
-    const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1.75, -1.75, 2147483520.0, 2147483648.0, -2147483648.0, -3e9, 0.99};
+    const double values[] = {NAN,   INFINITY,     -INFINITY,    0.0,           -0.0, 1.75,
+                             -1.75, 2147483520.0, 2147483648.0, -2147483648.0, -3e9, 0.99};
     DtValue *x = bench_values(t, type_of(DT_F32, "a=12"), 12, values);
     DtValue *n = bench_random(t, type_of(DT_I32, "a=17"), 1), *p = bench_random(t, type_of(DT_BOOL, "a=17"), 2);
     const DtDtype dtypes[] = {DT_BOOL, DT_I32, DT_F32};
@@ -218,7 +225,8 @@ Test(kernels, slices_pads_concats_expands)
     bench_free(t);
 }
 
-static const DtRange ranges[] = {{0, 0, 1, 3}, {1, 1, 1, 3}, {2, 0, 1, 3}, {3, 3, 2, 7}, {0, 0, 2, 2}, {0, 1, 3, 2}, {4, 4, 1, 1}};
+static const DtRange ranges[] = {{0, 0, 1, 3}, {1, 1, 1, 3}, {2, 0, 1, 3}, {3, 3, 2, 7},
+                                 {0, 0, 2, 2}, {0, 1, 3, 2}, {4, 4, 1, 1}};
 
 Test(kernels, windows_and_folds)
 {
@@ -250,8 +258,10 @@ Test(kernels, dots)
     for (uint32_t i = 0; i < DT_COUNT(sizes); i++) {
         DtAxis m = axis_of("m", sizes[i][0]), n = axis_of("n", sizes[i][1]), k = axis_of("k", sizes[i][2]);
         DtAxis batch = axis_of("b", 3);
-        const DtType *x = dt_type_plain(DT_F32, 3, (DtAxis[]){batch, m, k}), *y = dt_type_plain(DT_F32, 2, (DtAxis[]){k, n});
-        const DtType *z = dt_type_plain(DT_F32, 3, (DtAxis[]){n, batch, k}), *w = dt_type_plain(DT_F32, 3, (DtAxis[]){m, batch, n});
+        const DtType *x = dt_type_plain(DT_F32, 3, (DtAxis[]){batch, m, k}),
+                     *y = dt_type_plain(DT_F32, 2, (DtAxis[]){k, n});
+        const DtType *z = dt_type_plain(DT_F32, 3, (DtAxis[]){n, batch, k}),
+                     *w = dt_type_plain(DT_F32, 3, (DtAxis[]){m, batch, n});
         for (int j = 0; j < 6; j++) {
             DtValue *p = bench_random(t, reordered(x, j), 1), *q = bench_random(t, reordered(y, j % 2), 2);
             DtValue *r = bench_random(t, reordered(z, (j + 2) % 6), 3);
@@ -268,13 +278,17 @@ Test(kernels, dots)
 Test(kernels, dots_of_views)
 {
     Bench *t = bench_new();
-    DtValue *x = bench_random(t, type_of(DT_F32, "b=5 s=17 e=24"), 1), *w = bench_random(t, type_of(DT_F32, "e=24 h=3 d=8"), 2);
+    DtValue *x = bench_random(t, type_of(DT_F32, "b=5 s=17 e=24"), 1),
+            *w = bench_random(t, type_of(DT_F32, "e=24 h=3 d=8"), 2);
     DtValue *q = dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, NULL);
     bench_out(t, q, 0);
     bench_out(t, dt_graph_dot(&t->b, x, w, AXES(name("e")), DT_F32, type_of(DT_F32, "h=3 b=5 d=8 s=17")), 0);
-    bench_out(t, dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, name("s"), 1, 3, 5), w, AXES(name("e")), DT_F32, NULL), 0);
-    bench_out(t, dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, name("e"), 1, 2, 9), dt_graph_slice(&t->b, w, name("e"), 0, 1, 9),
-                              AXES(name("e")), DT_F32, NULL), 0);
+    bench_out(t, dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, name("s"), 1, 3, 5), w, AXES(name("e")), DT_F32, NULL),
+              0);
+    bench_out(t,
+              dt_graph_dot(&t->b, dt_graph_slice(&t->b, x, name("e"), 1, 2, 9),
+                           dt_graph_slice(&t->b, w, name("e"), 0, 1, 9), AXES(name("e")), DT_F32, NULL),
+              0);
     DtValue *wide = dt_graph_expand(&t->b, w, type_of(DT_F32, "g=2 e=24 h=3 d=8"));
     bench_out(t, dt_graph_dot(&t->b, x, wide, AXES(name("e")), DT_F32, NULL), 0);
     bench_out(t, dt_graph_dot(&t->b, x, x, AXES(name("b"), name("s"), name("e")), DT_F32, NULL), 0);
@@ -282,8 +296,11 @@ Test(kernels, dots_of_views)
     DtValue *a = bench_random(t, type_of(DT_F32, "i=17"), 3), *c = bench_random(t, type_of(DT_F32, "j=3"), 4);
     bench_out(t, dt_graph_dot(&t->b, a, c, 0, NULL, DT_F32, NULL), 0);
     bench_out(t, dt_graph_dot(&t->b, a, a, AXES(name("i")), DT_F32, NULL), 0);
-    bench_out(t, dt_graph_dot(&t->b, bench_random(t, type_of(DT_F32, "p=4 c=3 u=3 v=3"), 5),
-                              bench_random(t, type_of(DT_F32, "v=3 u=3 o=7 c=3"), 6), AXES(name("c"), name("u"), name("v")), DT_F32, NULL), 0);
+    bench_out(t,
+              dt_graph_dot(&t->b, bench_random(t, type_of(DT_F32, "p=4 c=3 u=3 v=3"), 5),
+                           bench_random(t, type_of(DT_F32, "v=3 u=3 o=7 c=3"), 6),
+                           AXES(name("c"), name("u"), name("v")), DT_F32, NULL),
+              0);
     const double inside[] = {1, INFINITY, 2}, outside[] = {1, 0, 1};
     bench_out(t, dt_graph_dot(&t->b, bench_values(t, type_of(DT_F32, "i=3"), 3, inside),
                               bench_values(t, type_of(DT_F32, "i=3"), 3, outside), AXES(name("i")), DT_F32, NULL), 0);
@@ -296,22 +313,30 @@ Test(kernels, reductions)
     Bench *t = bench_new();
     for (uint32_t i = 0; i < DT_COUNT(extents); i++)
         for (uint32_t j = 0; j < DT_COUNT(extents); j += 2) {
-            DtAxis axes[3] = {axis_of("a", extents[i]), axis_of("b", extents[(i + j + 1) % DT_COUNT(extents)]), axis_of("c", 3)};
+            DtAxis axes[3] = {axis_of("a", extents[i]), axis_of("b", extents[(i + j + 1) % DT_COUNT(extents)]),
+                              axis_of("c", 3)};
             const DtType *type = dt_type_plain(DT_F32, 3, axes);
             DtValue *x = bench_random(t, reordered(type, (int)(i + j) % 6), 1);
             DtReduce kind = (DtReduce)((i + j) % 3);
             bench_out(t, dt_graph_reduce(&t->b, kind, x, AXES(name("a"))), 0);
             bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(name("c"), name("a"))), 0);
-            bench_out(t, dt_graph_reduce(&t->b, (DtReduce)((kind + 1) % 3), x, AXES(name("a"), name("b"), name("c"))), 0);
+            bench_out(t, dt_graph_reduce(&t->b, (DtReduce)((kind + 1) % 3), x, AXES(name("a"), name("b"), name("c"))),
+                      0);
         }
     DtValue *n = bench_random(t, type_of(DT_I32, "a=17 b=130"), 2);
     for (int kind = 0; kind < 3; kind++) {
         bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, n, AXES(name("a"))), 0);
         bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, n, AXES(name("b"))), 0);
         const double odd[] = {3, NAN, -INFINITY, INFINITY, 0.5};
-        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, type_of(DT_F32, "a=3 b=7"), 5, odd), AXES(name("b"))), 0);
+        bench_out(t,
+                  dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, type_of(DT_F32, "a=3 b=7"), 5, odd),
+                                  AXES(name("b"))),
+                  0);
         const double low[] = {-INFINITY};
-        bench_out(t, dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, type_of(DT_F32, "a=3 b=130"), 1, low), AXES(name("b"))), 0);
+        bench_out(t,
+                  dt_graph_reduce(&t->b, (DtReduce)kind, bench_values(t, type_of(DT_F32, "a=3 b=130"), 1, low),
+                                  AXES(name("b"))),
+                  0);
     }
     bench_check(t);
     bench_free(t);
@@ -336,8 +361,9 @@ Test(kernels, topk)
 {
     Bench *t = bench_new();
     const double odd[] = {1, NAN, 3, 3, -INFINITY, INFINITY, NAN, 3, 0.0, -0.0, 2};
-    DtValue *inputs[] = {bench_random(t, type_of(DT_F32, "a=17 b=5"), 1), bench_random(t, type_of(DT_F32, "b=5 a=200"), 2),
-                         bench_values(t, type_of(DT_F32, "b=3 a=11"), 11, odd), bench_random(t, type_of(DT_I32, "a=64"), 3)};
+    DtValue *inputs[] = {
+        bench_random(t, type_of(DT_F32, "a=17 b=5"), 1), bench_random(t, type_of(DT_F32, "b=5 a=200"), 2),
+        bench_values(t, type_of(DT_F32, "b=3 a=11"), 11, odd), bench_random(t, type_of(DT_I32, "a=64"), 3)};
     for (uint32_t i = 0; i < DT_COUNT(inputs); i++)
         for (int64_t k = 1; k < 8; k += 3) {
             DtValue *values, *indices;
@@ -368,12 +394,16 @@ Test(kernels, gathers_and_scatters)
         DtValue *y = bench_random(t, reordered(type_of(DT_F32, "s=5 b=3 e=17"), i), 2);
         if (!(i & 1)) {
             bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(name("s")), NULL), 0);
-            bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(name("b"), name("s")), type_of(DT_F32, "e=17 t=17")), 0);
+            bench_out(t,
+                      dt_graph_scatter_add(&t->b, y, 1, &target, &index, AXES(name("b"), name("s")),
+                                           type_of(DT_F32, "e=17 t=17")),
+                      0);
             bench_out(t, dt_graph_scatter_add(&t->b, y, 2, targets, both, AXES(name("s")), NULL), 0);
         }
         bench_out(t, dt_graph_scatter_add(&t->b, y, 1, &target, &one, AXES(name("e")), NULL), 0);
     }
-    DtValue *single = bench_random(t, dt_type_scalar(DT_F32), 3), *one = bench_values(t, dt_type_scalar(DT_I32), 1, scalar);
+    DtValue *single = bench_random(t, dt_type_scalar(DT_F32), 3),
+            *one = bench_values(t, dt_type_scalar(DT_I32), 1, scalar);
     DtAxis target = axis_of("t", 4);
     bench_out(t, dt_graph_scatter_add(&t->b, single, 1, &target, &one, 0, NULL, NULL), 0);
     bench_out(t, dt_graph_gather(&t->b, bench_random(t, type_of(DT_I32, "v=3"), 4), AXES(name("v")), &one), 0);
@@ -389,17 +419,20 @@ static void half_floats(Bench *t, DtDtype dtype)
 {
     const double some = dtype == DT_BF16 ? 3 * 0x1p16 : 3 * 0x1p13;
     const DtType *type = type_of(dtype, "a=3 b=130"), *row = type_of(dtype, "b=130");
-    DtValue *x = bench_random(t, type, 1), *y = bench_random(t, row, 2), *z = bench_random(t, type_of(DT_F32, "b=130 a=3"), 3);
+    DtValue *x = bench_random(t, type, 1), *y = bench_random(t, row, 2),
+            *z = bench_random(t, type_of(DT_F32, "b=130 a=3"), 3);
     for (uint32_t i = 0; i < DT_COUNT(binary); i++)
         if (binary[i] != DT_OP_FLOORDIV && binary[i] != DT_OP_MOD)
-            bench_out(t, dt_graph_binary(&t->b, binary[i], x, y), binary[i] == DT_OP_MUL || binary[i] == DT_OP_DIV ? some : 0);
+            bench_out(t, dt_graph_binary(&t->b, binary[i], x, y),
+                      binary[i] == DT_OP_MUL || binary[i] == DT_OP_DIV ? some : 0);
     bench_out(t, dt_graph_unary(&t->b, DT_OP_TANH, x), some);
     bench_out(t, dt_graph_unary(&t->b, DT_OP_NEG, x), 0);
     bench_out(t, dt_graph_cast(&t->b, x, DT_F32), 0);
     bench_out(t, dt_graph_cast(&t->b, x, DT_I32), 0);
     bench_out(t, dt_graph_cast(&t->b, x, DT_BOOL), 0);
     bench_out(t, dt_graph_cast(&t->b, x, dtype == DT_F16 ? DT_BF16 : DT_F16), 0);
-    bench_out(t, dt_graph_cast(&t->b, dt_graph_binary(&t->b, DT_OP_DIV, z, dt_graph_constant(&t->b, DT_F32, 3)), dtype), 0);
+    bench_out(t, dt_graph_cast(&t->b, dt_graph_binary(&t->b, DT_OP_DIV, z, dt_graph_constant(&t->b, DT_F32, 3)), dtype),
+              0);
     bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, x, AXES(name("b"))), 0);
     bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MIN, x, AXES(name("a"))), 0);
     bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, AXES(name("a"))), some);
@@ -434,8 +467,10 @@ Test(kernels, updates)
     Bench *t = bench_new();
     const DtType *type = type_of(DT_F32, "a=3 b=130");
     const double rates[] = {0.01}, scales[] = {0.5}, first[] = {10}, second[] = {1000};
-    DtValue *p = bench_random(t, type, 1), *g = bench_random(t, type, 2), *m = bench_random(t, type, 3), *v = bench_sweep(t, type, 0, 3);
-    DtValue *lr = bench_values(t, dt_type_scalar(DT_F32), 1, rates), *scale = bench_values(t, dt_type_scalar(DT_F32), 1, scales);
+    DtValue *p = bench_random(t, type, 1), *g = bench_random(t, type, 2), *m = bench_random(t, type, 3),
+            *v = bench_sweep(t, type, 0, 3);
+    DtValue *lr = bench_values(t, dt_type_scalar(DT_F32), 1, rates),
+            *scale = bench_values(t, dt_type_scalar(DT_F32), 1, scales);
     DtValue *adam[] = {p, g, m, v, lr, scale, bench_values(t, dt_type_scalar(DT_F32), 1, first),
                        bench_values(t, dt_type_scalar(DT_F32), 1, second)};
     DtValue *momentum[] = {p, g, m, lr, scale}, *plain[] = {p, g, lr, scale};

@@ -24,7 +24,8 @@ static float xs[N], ys[N], out[N];
 
 static void *compile(const char *compiler, const char *level, const char *march)
 {
-    static const char flags[] = "-x c - -std=gnu11 -w -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=off -nostdlib";
+    static const char flags[] =
+        "-x c - -std=gnu11 -w -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=off -nostdlib";
     char folder[] = "/tmp/dt_preludeXXXXXX", path[64], command[512];
     cr_assert_not_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/k.so", folder);
@@ -80,7 +81,8 @@ static void errors(double (*expected)(double), double *ret_absolute, double *ret
     *ret_absolute = *ret_relative = 0;
     for (int i = 0; i < N; i++) {
         double want = expected((double)xs[i]), error = fabs((double)out[i] - want);
-        if (fabs(want) > 3.4e38 || (want != 0 && fabs(want) < 1.18e-38) || (xs[i] != 0 && fabs((double)xs[i]) < 1.18e-38))
+        if (fabs(want) > 3.4e38 || (want != 0 && fabs(want) < 1.18e-38) ||
+            (xs[i] != 0 && fabs((double)xs[i]) < 1.18e-38))
             continue;
         if (!(error <= *ret_absolute))
             *ret_absolute = error;
@@ -113,8 +115,10 @@ Test(prelude, errors_are_as_stated)
         even(xs, claims[i].from, claims[i].to);
         function(library, claims[i].name)(xs, ys, out, N);
         errors(claims[i].exact, &absolute, &relative);
-        cr_expect(!claims[i].absolute || absolute <= claims[i].absolute, "%s: absolute error %g", claims[i].name, absolute);
-        cr_expect(!claims[i].relative || relative <= claims[i].relative, "%s: relative error %g", claims[i].name, relative);
+        cr_expect(!claims[i].absolute || absolute <= claims[i].absolute, "%s: absolute error %g", claims[i].name,
+                  absolute);
+        cr_expect(!claims[i].relative || relative <= claims[i].relative, "%s: relative error %g", claims[i].name,
+                  relative);
     }
 }
 
@@ -122,9 +126,16 @@ Test(prelude, errors_are_as_stated)
 Test(prelude, errors_over_all_magnitudes)
 {
     void *library = compile("cc", "-O3", "native");
-    static const struct { const char *name; double (*exact)(double); float limit; bool signs; double absolute, relative; } wide[] = {
-        {"exp", exp, 88.7f, false, 0, 1.2e-7}, {"log", log, 3.4e38f, false, 0, 2e-7}, {"tanh", tanh, 3.4e38f, true, 2e-7, 3e-7},
-        {"erf", erf, 3.4e38f, true, 2e-7, 0},  {"sin", sin, 2.1e9f, true, 1.5e-7, 0}, {"cos", cos, 2.1e9f, true, 1.5e-7, 0},
+    static const struct {
+        const char *name;
+        double (*exact)(double);
+        float limit;
+        bool signs;
+        double absolute, relative;
+    } wide[] = {
+        {"exp", exp, 88.7f, false, 0, 1.2e-7},     {"log", log, 3.4e38f, false, 0, 2e-7},
+        {"tanh", tanh, 3.4e38f, true, 2e-7, 3e-7}, {"erf", erf, 3.4e38f, true, 2e-7, 0},
+        {"sin", sin, 2.1e9f, true, 1.5e-7, 0},     {"cos", cos, 2.1e9f, true, 1.5e-7, 0},
     };
     for (uint32_t i = 0; i < DT_COUNT(wide); i++) {
         double absolute, relative;
@@ -169,7 +180,8 @@ Test(prelude, remainders_and_floors_are_exact)
         double rest = fmod((double)xs[i], (double)ys[i]);
         if (rest != 0 && (rest < 0) != (ys[i] < 0))
             rest += (double)ys[i];
-        cr_assert_eq(out[i], (float)rest, "%.9g mod %.9g is %.9g, not %.9g", (double)xs[i], (double)ys[i], (double)out[i], rest);
+        cr_assert_eq(out[i], (float)rest, "%.9g mod %.9g is %.9g, not %.9g", (double)xs[i], (double)ys[i],
+                     (double)out[i], rest);
     }
     function(library, "floordiv")(xs, ys, out, N);
     for (int i = 0; i < N; i++)
@@ -180,14 +192,20 @@ Test(prelude, conversions)
 {
     void *library = compile("cc", "-O3", "native");
     patterns(xs, 3.4e38f, true);
-    xs[0] = NAN, xs[1] = INFINITY, xs[2] = -INFINITY, xs[3] = 2147483648.0f, xs[4] = -2147483648.0f, xs[5] = 2147483520.0f;
+    xs[0] = NAN, xs[1] = INFINITY, xs[2] = -INFINITY, xs[3] = 2147483648.0f, xs[4] = -2147483648.0f,
+    xs[5] = 2147483520.0f;
     xs[6] = 65519.0f, xs[7] = 65520.0f, xs[8] = 0x1p-25f, xs[9] = 0x1.8p-25f, xs[10] = 3.3961776e38f, xs[11] = -0.0f;
     function(library, "to_int")(xs, ys, out, N);
     for (int i = 0; i < N; i++) {
         int32_t got;
         double x = (double)xs[i];
         memcpy(&got, &out[i], 4);
-        cr_assert_eq(got, isnan(x) ? 0 : x >= 2147483647 ? INT32_MAX : x <= -2147483648.0 ? INT32_MIN : (int32_t)x, "%g", x);
+        cr_assert_eq(got,
+                     isnan(x)             ? 0
+                     : x >= 2147483647    ? INT32_MAX
+                     : x <= -2147483648.0 ? INT32_MIN
+                                          : (int32_t)x,
+                     "%g", x);
     }
     static const struct { const char *name; DtDtype dtype; } halves[] = {{"bf16", DT_BF16}, {"f16", DT_F16}};
     for (int h = 0; h < 2; h++) {
@@ -205,7 +223,8 @@ Test(prelude, uniform_is_philox)
     void *library = compile("cc", "-O3", "native");
     function(library, "uniform")(xs, ys, out, 4096);
     for (int i = 0; i < 4096; i++) {
-        double want = dt_philox_uniform(dt_philox(0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13)));
+        double want =
+            dt_philox_uniform(dt_philox(0x123456789abcdefull, (uint64_t)i * 0x10001ull, 7, (uint32_t)(i % 13)));
         cr_assert_eq((double)out[i], want);
     }
 }
@@ -235,11 +254,12 @@ static bool found(const char *compiler)
 Test(prelude, equal_bits_from_all_compilers)
 {
     static const char *const compilers[] = {"gcc", "clang"}, *const levels[] = {"-O1", "-O3"};
-    const struct { const char *march; bool here; } levels_of_machine[] = {
+    const struct { const char *march; bool here;
+    } levels_of_machine[] = {
 #if defined(__x86_64__)
         {"x86-64-v3", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")},
-        {"x86-64-v4", __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                          __builtin_cpu_supports("avx512dq")},
+        {"x86-64-v4", __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")},
 #else
         {"native", true},
 #endif
@@ -254,7 +274,8 @@ Test(prelude, equal_bits_from_all_compilers)
         for (uint32_t l = 0; l < 2; l++)
             for (uint32_t m = 0; m < DT_COUNT(levels_of_machine); m++) {
                 if (!found(compilers[c]) || !levels_of_machine[m].here) {
-                    fprintf(stderr, "skipped: %s -march=%s is not available here\n", compilers[c], levels_of_machine[m].march);
+                    fprintf(stderr, "skipped: %s -march=%s is not available here\n", compilers[c],
+                            levels_of_machine[m].march);
                     continue;
                 }
                 void *library = compile(compilers[c], levels[l], levels_of_machine[m].march);

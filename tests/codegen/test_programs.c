@@ -62,7 +62,8 @@ static const char *in_f32(DtArena *arena, const char *path)
     cr_assert(from && to, "%s", path);
     while (fgets(line, sizeof line, from)) {
         char name[128], full[4096];
-        const char *beside = sscanf(line, "include \"%127[^\"]\"", name) == 1 ? dt_file_beside(arena, path, name) : NULL;
+        const char *beside =
+            sscanf(line, "include \"%127[^\"]\"", name) == 1 ? dt_file_beside(arena, path, name) : NULL;
         if (beside && access(beside, R_OK) == 0 && realpath(beside, full))
             fprintf(to, "include \"%s\"\n", full);
         else if (!strstr(line, " precision = "))
@@ -108,7 +109,8 @@ static void verify(void *data, const DtPass *pass, const DtModule *module)
 static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant *v)
 {
     DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = v->micro};
-    DtPassContext context = {.train = program->train, .kernels = dt_codegen_kernels, .n_kernels = v->tiles ? dt_codegen_n_kernels : 0};
+    DtPassContext context = {
+        .train = program->train, .kernels = dt_codegen_kernels, .n_kernels = v->tiles ? dt_codegen_n_kernels : 0};
     static const char *const loops[] = {"h", "e", "d", "g"};
     for (uint32_t i = 0; v->drops && i < DT_COUNT(loops); i++) {
         DtRemat remat = {.loop = dt_intern(loops[i]), .n_drop = v->drops[0] != 0, .drop = {dt_intern(v->drops)}};
@@ -197,7 +199,8 @@ static Outcome run(DtArena *arena, const Program *p, const Variant *v)
     DtPlan plan;
     uint8_t *bytes;
     size_t len;
-    DtRunOptions options = {.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .data_synthetic = true};
+    DtRunOptions options = {
+        .plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .data_synthetic = true};
     DtRank rank = {0};
     Outcome outcome = {0};
     int fd;
@@ -257,7 +260,8 @@ static const DtEntryPoint *entry(const DtModule *module, const char *name)
     return NULL;
 }
 
-static void expect_close(const char *what, const DtStore *store, const DtTensor *got, const DtTensor *want, const Variant *v)
+static void expect_close(const char *what, const DtStore *store, const DtTensor *got, const DtTensor *want,
+                         const Variant *v)
 {
     double scale = v->compute ? 1e-2 : 1e-3, worst = 0; /* true zeros: the key bias's gradient */
     int64_t n = dt_type_elements(store->type), at = 0;
@@ -268,24 +272,31 @@ static void expect_close(const char *what, const DtStore *store, const DtTensor 
         if (!(error <= worst))
             worst = error, at = i;
     }
-    cr_expect(worst <= (1e-4 + 16 * unit(v)) * scale, "%s: %s of `%s`: element %lld is %.9g, not %.9g (largest %.3g)", v->name, what, store->path,
-              (long long)at, got->at[at], want->at[at], scale);
+    cr_expect(worst <= (1e-4 + 16 * unit(v)) * scale, "%s: %s of `%s`: element %lld is %.9g, not %.9g (largest %.3g)",
+              v->name, what, store->path, (long long)at, got->at[at], want->at[at], scale);
 }
 
 /* The serial program in double, on the numbers that the first run saw. */
-static void check_outcome(DtArena *arena, const Program *p, const Outcome *first, const Outcome *outcome, const Variant *v)
+static void check_outcome(DtArena *arena, const Program *p, const Outcome *first, const Outcome *outcome,
+                          const Variant *v)
 {
     DtProgram *program = lower(arena, p, v);
     DtPassContext context = {.train = program->train};
     dt_pass_differentiate(program->module, &context);
     dt_pass_optimizer(program->module, &context);
     Reference reference = {first, first->before, arena};
-    DtInterp interp = {.arena = arena, .seed = program->train->seed, .step = STEP, .path = "", .source = source, .context = &reference, .rounds = v->compute != 0};
+    DtInterp interp = {.arena = arena,
+                       .seed = program->train->seed,
+                       .step = STEP,
+                       .path = "",
+                       .source = source,
+                       .context = &reference,
+                       .rounds = v->compute != 0};
     const DtEntryPoint *grad = entry(program->module, "grad"), *update = entry(program->module, "update");
     DtTensor **results = DT_NEW_ARRAY(arena, DtTensor *, grad->results.n + update->results.n + 1);
     dt_interp_run(&interp, grad->func, NULL, results);
-    cr_expect(fabs(outcome->loss - results[0]->at[0]) <= (1e-5 + 4 * unit(v)) * fmax(1, fabs(results[0]->at[0])), "%s: loss %.9g, not %.9g", v->name,
-              outcome->loss, results[0]->at[0]);
+    cr_expect(fabs(outcome->loss - results[0]->at[0]) <= (1e-5 + 4 * unit(v)) * fmax(1, fabs(results[0]->at[0])),
+              "%s: loss %.9g, not %.9g", v->name, outcome->loss, results[0]->at[0]);
     for (uint32_t i = 0; i < grad->results.n; i++) {
         const DtStore *store = grad->results.at[i].store;
         if (store && store->kind == DT_STORE_GRAD)
@@ -297,7 +308,8 @@ static void check_outcome(DtArena *arena, const Program *p, const Outcome *first
     dt_interp_run(&interp, update->func, NULL, results);
     for (uint32_t i = 0; i < update->results.n; i++)
         if (update->results.at[i].store)
-            expect_close("update", update->results.at[i].store, outcome->updated[update->results.at[i].store->index], results[i], v);
+            expect_close("update", update->results.at[i].store, outcome->updated[update->results.at[i].store->index],
+                         results[i], v);
 }
 
 static void check_program(const Program *p, const Variant *variants, uint32_t n)
@@ -316,7 +328,8 @@ static void check_program(const Program *p, const Variant *variants, uint32_t n)
 /* ---- programs ---- */
 
 static const Variant fused = {.name = "fused", .micro = 1}, plain = {.name = "unfused", .unfused = true, .micro = 1},
-                     tiled = {.name = "tiles", .tiles = true, .micro = 1}, cut = {.name = "two micro-batches", .tiles = true, .micro = 2},
+                     tiled = {.name = "tiles", .tiles = true, .micro = 1},
+                     cut = {.name = "two micro-batches", .tiles = true, .micro = 2},
                      again = {.name = "computed again", .tiles = true, .micro = 1, .drops = ""},
                      bf16 = {.name = "bf16", .tiles = true, .micro = 1, .compute = DT_BF16},
                      f16 = {.name = "f16", .tiles = true, .micro = 1, .compute = DT_F16},
@@ -328,9 +341,12 @@ static const Variant fused = {.name = "fused", .micro = 1}, plain = {.name = "un
 ParameterizedTestParameters(programs, attention)
 {
     static Program cases[] = {
-        OWN("attend", "batch=2 seq=70 heads=2 head=8"),         OWN("attend", "batch=4 seq=3 heads=2 head=4"),
-        OWN("attend", "batch=2 seq=130 heads=1 head=17"),       OWN("attend_grouped", "batch=2 seq=70 kv=2 group=3 head=8"),
-        OWN("attend_grouped", "batch=2 seq=65 kseq=33 kv=2 group=2 head=4"), OWN("attend_masked_row", "batch=2 seq=70 head=8"),
+        OWN("attend", "batch=2 seq=70 heads=2 head=8"),
+        OWN("attend", "batch=4 seq=3 heads=2 head=4"),
+        OWN("attend", "batch=2 seq=130 heads=1 head=17"),
+        OWN("attend_grouped", "batch=2 seq=70 kv=2 group=3 head=8"),
+        OWN("attend_grouped", "batch=2 seq=65 kseq=33 kv=2 group=2 head=4"),
+        OWN("attend_masked_row", "batch=2 seq=70 head=8"),
         OWN("attend_mixed_mask", "batch=2 seq=70 head=8"),
         OWN("attend_late", "batch=2 seq=520 kseq=2 head=8 late=400"),
     };
@@ -342,9 +358,9 @@ ParameterizedTest(Program *p, programs, attention) { check_program(p, (const Var
 ParameterizedTestParameters(programs, library)
 {
     static Program cases[] = {
-        OWN("relu", ""), OWN("silu", ""), OWN("gelu", ""), OWN("gelu_tanh", ""), OWN("mean", ""), OWN("lse", ""), OWN("softmax", ""),
-        OWN("xent", ""), OWN("layernorm", ""), OWN("rmsnorm", ""), OWN("linear", ""), OWN("conv", ""), OWN("moving", ""),
-        OWN("chain", ""),
+        OWN("relu", ""),   OWN("silu", ""),    OWN("gelu", ""),   OWN("gelu_tanh", ""), OWN("mean", ""),
+        OWN("lse", ""),    OWN("softmax", ""), OWN("xent", ""),   OWN("layernorm", ""), OWN("rmsnorm", ""),
+        OWN("linear", ""), OWN("conv", ""),    OWN("moving", ""), OWN("chain", ""),
     };
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
@@ -361,7 +377,8 @@ Test(programs, loops)
  * shrinks by what all iterations but the one being computed again do not hand over. */
 Test(programs, memory_of_what_is_computed_again)
 {
-    static const Variant variants[] = {{.name = "saved", .tiles = true, .micro = 1}, {.name = "computed again", .tiles = true, .micro = 1, .drops = ""},
+    static const Variant variants[] = {{.name = "saved", .tiles = true, .micro = 1},
+                                       {.name = "computed again", .tiles = true, .micro = 1, .drops = ""},
                                        {.name = "attention again", .tiles = true, .micro = 1, .drops = "attend"}};
     const Program program = {"examples/gpt2.dsl", "batch=2 seq=64 vocab=33 layers=6 embed=32 heads=2", false};
     const DtPlanSaved *loops[DT_COUNT(variants)];
@@ -381,8 +398,8 @@ Test(programs, memory_of_what_is_computed_again)
     cr_expect_eq(loops[2]->saved, 15 * unit);
     for (size_t i = 0; i < DT_COUNT(variants); i++) {
         cr_expect_eq(loops[i]->saved + loops[i]->recomputed, loops[0]->saved, "%s", variants[i].name);
-        cr_expect_geq(activations[0] - activations[i], (loops[i]->iterations - 1) * loops[i]->recomputed, "%s: %lld of %lld bytes",
-                      variants[i].name, (long long)activations[i], (long long)activations[0]);
+        cr_expect_geq(activations[0] - activations[i], (loops[i]->iterations - 1) * loops[i]->recomputed,
+                      "%s: %lld of %lld bytes", variants[i].name, (long long)activations[i], (long long)activations[0]);
     }
     dt_arena_free(arena);
 }
@@ -396,13 +413,17 @@ ParameterizedTestParameters(programs, examples)
         {"examples/bert.dsl", "batch=2 seq=17 vocab=19 layers=2 embed=8 heads=2 head=4 ffn=10", false},
         {"examples/vit.dsl", "batch=2 gh=2 gw=2 ph=2 pw=2 classes=5 layers=2 embed=8 heads=2 head=4 ffn=10", false},
         {"examples/t5.dsl", "batch=2 src=17 tgt=9 vocab=19 enc=2 dec=2 embed=8 heads=2 head=4 ffn=10 buckets=8", false},
-        {"examples/moe.dsl", "batch=4 seq=8 vocab=9 layers=4 pool=2 experts=4 embed=8 kv=2 group=2 head=4 ffn=6", false},
+        {"examples/moe.dsl", "batch=4 seq=8 vocab=9 layers=4 pool=2 experts=4 embed=8 kv=2 group=2 head=4 ffn=6",
+         false},
         {"examples/vgg16.dsl", "batch=2 side=32 c0=1 classes=5 fc=6", false},
     };
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
 
-ParameterizedTest(Program *p, programs, examples) { check_program(p, (const Variant[]){tiled, plain, again, cut}, p->whole ? 3 : 4); }
+ParameterizedTest(Program *p, programs, examples)
+{
+    check_program(p, (const Variant[]){tiled, plain, again, cut}, p->whole ? 3 : 4);
+}
 
 /* In 16 bits: products, attention in tiles, convolutions. */
 ParameterizedTestParameters(programs, halves)

@@ -237,7 +237,8 @@ Test(stages, two_stages_by_two_replicas_train, .timeout = 60)
         cr_expect_float_eq(grad_norm, norm, 1e-5 * norm, "rank %u: norm %g, not %g", r, grad_norm, norm);
         for (int e = 0; e < WIDTH; e++) {
             double g = (double)store_of(rank, DT_PLAN_PARAM)[e], dg = (double)store_of(rank, DT_PLAN_GRAD)[e];
-            cr_expect_float_eq(g, model.g[rank->stage][e], 1e-5, "rank %u: g %g, not %g", r, g, model.g[rank->stage][e]);
+            cr_expect_float_eq(g, model.g[rank->stage][e], 1e-5, "rank %u: g %g, not %g", r, g,
+                               model.g[rank->stage][e]);
             cr_expect_float_eq(dg, model.grad[rank->stage][e], 1e-5 * norm, "rank %u: dg %g, not %g", r, dg,
                                model.grad[rank->stage][e]);
         }

@@ -27,7 +27,9 @@ losses_alike() { # two logs, relative tolerance, steps
     what="losses of $1 and $2"
     alike a.txt b.txt "$3" "$4"
 }
-tensors() { find "$1" -name '*.safetensors' | sort | while read -r file; do echo "${file##*/} $(cksum <"$file")"; done; }
+tensors() {
+    find "$1" -name '*.safetensors' | sort | while read -r file; do echo "${file##*/} $(cksum <"$file")"; done
+}
 
 # ---- command line ----
 run --help; exits 0; prints 'usage: dtrun'; prints '--temperature'
@@ -133,7 +135,11 @@ for text in '"traceEvents"' '"name":"rank 1"' '"all_reduce"' 'small.dsl:' '"name
     holds grep -q "$text" trace.json
 done
 holds test ! -e trace.json.rank1
-if command -v python3 >/dev/null; then holds python3 -m json.tool trace.json; else echo 'SKIP no python3: trace.json not parsed'; fi
+if command -v python3 >/dev/null; then
+    holds python3 -m json.tool trace.json
+else
+    echo 'SKIP no python3: trace.json not parsed'
+fi
 
 # ---- settings and data ----
 run one.plan -q --steps 2 --set lr.base=0.5 --set lr.warmup=0 --log set.jsonl; exits 0
@@ -180,10 +186,12 @@ other=cpu-arm64; [ "$(uname -m)" = x86_64 ] || other=cpu-v2
 run other.plan -q --log rebuilt.jsonl; exits 0
 losses rebuilt.jsonl >b.txt; holds cmp a.txt b.txt
 what='dtrun level2.plan --rebuild without a compiler'
-DT_CC=/nonexistent/cc timeout 60 "$dtrun" level2.plan --rebuild >out 2>err </dev/null; code=$?; exits 5; says 'must be compiled for this processor'
+DT_CC=/nonexistent/cc timeout 60 "$dtrun" level2.plan --rebuild >out 2>err </dev/null; code=$?
+exits 5; says 'must be compiled for this processor'
 
 # ---- plans for more than this machine ----
-sed 's/gpus = 2;/gpus = 2048;/; /d2m2/d; s/mesh data = 2; shard batch on data }/mesh data = 2048; shard batch on data }/' small.dsl >wide.dsl
+sed 's/gpus = 2;/gpus = 2048;/; /d2m2/d; s/mesh data = 2; shard batch on data }/mesh data = 2048; shard batch on data }/' \
+    small.dsl >wide.dsl
 what='dtc wide.dsl'
 "$dtc" wide.dsl --parallel d2 -D batch=2048 --no-kernels -o wide.plan 2>err || fail 'cannot compile'
 run wide.plan; exits 2; says '2048 ranks'; says '--max-ranks 2048'
@@ -214,8 +222,8 @@ tensors "$(ls -d stopped/step-* | tail -1)" >a.txt; tensors "$(ls -d straight/st
 holds test -s a.txt; holds cmp a.txt b.txt
 # the command that goes on does so with the same numbers
 what='dtrun interrupted, and what it says'
-"$dtrun" d2.plan --gemm plain --max-ranks 9 --steps 1000 --set eval.every=0 --data numbers.txt=other.txt --save "it's here" \
-    --log said.jsonl >out 2>err </dev/null &
+"$dtrun" d2.plan --gemm plain --max-ranks 9 --steps 1000 --set eval.every=0 --data numbers.txt=other.txt \
+    --save "it's here" --log said.jsonl >out 2>err </dev/null &
 pid=$!
 wait_for_steps said.jsonl
 kill -INT $pid
@@ -229,17 +237,21 @@ on=$(echo "$on" | sed "s/--steps 1000/--steps $((last + 3))/")
 what="dtrun $on"
 eval "timeout 60 '$dtrun' $on --log said.jsonl" >out 2>err </dev/null
 code=$?; exits 0
-run d2.plan -q --gemm plain --steps $((last + 3)) --set eval.every=0 --data numbers.txt=other.txt --log straight.jsonl; exits 0
+run d2.plan -q --gemm plain --steps $((last + 3)) --set eval.every=0 --data numbers.txt=other.txt --log straight.jsonl
+exits 0
 losses said.jsonl >a.txt; losses straight.jsonl >b.txt; holds cmp a.txt b.txt
 
 # ---- a full disk ----
 if [ -w /dev/full ]; then
-    run one.plan -q --steps 2 --log /dev/full --save kept; exits 5; says 'the log /dev/full is not complete: No space left'
+    run one.plan -q --steps 2 --log /dev/full --save kept; exits 5
+    says 'the log /dev/full is not complete: No space left'
     holds test -e kept/step-00000002/manifest.json
     what='dtrun --generate >/dev/full'
-    timeout 60 "$dtrun" one.plan --resume kept --generate 1 --tokens 2 >/dev/full 2>err </dev/null; code=$?; exits 5; says 'No space left'
+    timeout 60 "$dtrun" one.plan --resume kept --generate 1 --tokens 2 >/dev/full 2>err </dev/null; code=$?
+    exits 5; says 'No space left'
     what='dtrun --eval >/dev/full'
-    timeout 60 "$dtrun" d2.plan --resume kept --eval >/dev/full 2>err </dev/null; code=$?; exits 5; says 'cannot write the loss: No space left'
+    timeout 60 "$dtrun" d2.plan --resume kept --eval >/dev/full 2>err </dev/null; code=$?
+    exits 5; says 'cannot write the loss: No space left'
 fi
 what='dtrun --generate | true'
 { timeout 60 "$dtrun" one.plan --generate 1 --tokens 100 2>err </dev/null; echo $? >code; } | true
@@ -251,9 +263,11 @@ run d2.plan -q --trace absent/trace.json; exits 5; says 'absent/trace.json.rank'
 mkdir full
 if unshare -rm mount -t tmpfs -o size=200k full full 2>/dev/null; then
     what='dtrun on a full disk'
-    unshare -rm sh -c 'mount -t tmpfs -o size=200k full full && timeout 60 "$@" -q --steps 20 --set save.every=2 --save full/saved
+    unshare -rm sh -c 'mount -t tmpfs -o size=200k full full &&
+        timeout 60 "$@" -q --steps 20 --set save.every=2 --save full/saved
         code=$?; cp -r full/saved kept2; exit $code' full "$dtrun" d2.plan >out 2>err </dev/null
-    code=$?; exits 5; says 'the checkpoint after step 4 was not saved (earlier ones are untouched)'; says 'free some space'
+    code=$?; exits 5; says 'the checkpoint after step 4 was not saved (earlier ones are untouched)'
+    says 'free some space'
     run d2.plan -q --resume kept2 --steps 4; exits 0
     what='dtrun --trace on a full disk'
     unshare -rm sh -c 'mount -t tmpfs -o size=200k full full && timeout 60 "$@" -q --steps 40 --trace full/trace.json

@@ -8,7 +8,8 @@
 # Losses of 20 steps agree to 1e-5 relative: float32 sums over 128 tokens in another order differ by some 1e-6.
 set -u
 . "$(dirname "$0")/check.sh"
-sed -e 's/x + mlp(\(.*\))$/x + dropout(mlp(\1), 0.1)/' -e 's/layers = 2/layers = 4/' "$root/tests/runtime/small.dsl" >"$work/small.dsl"
+sed -e 's/x + mlp(\(.*\))$/x + dropout(mlp(\1), 0.1)/' -e 's/layers = 2/layers = 4/' \
+    "$root/tests/runtime/small.dsl" >"$work/small.dsl"
 cd "$work" || exit 1
 awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%d squared is %d\n", i, i * i }' >numbers.txt
 cat >>small.dsl <<'END'
@@ -20,7 +21,9 @@ parallel zb_h1 on here2 { mesh pipe = 2; pipeline h on pipe (schedule = zb_h1); 
 parallel zb_v on here2 { mesh pipe = 2; pipeline h on pipe (schedule = zb_v); micro batch = 4 }
 parallel dual on here2 { mesh pipe = 2; pipeline h on pipe (schedule = dualpipe_v); micro batch = 4 }
 parallel p2d2 on here4 { mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe; micro batch = 4 }
-parallel d2p2 on here4 { mesh data = 2, pipe = 2; shard batch on data; pipeline h on pipe (schedule = zb_h1); micro batch = 4 }
+parallel d2p2 on here4 {
+  mesh data = 2, pipe = 2; shard batch on data; pipeline h on pipe (schedule = zb_h1); micro batch = 4
+}
 parallel p2t2 on here4 { mesh pipe = 2, tensor = 2; shard heads, ffn on tensor; pipeline h on pipe; micro batch = 2 }
 parallel m1 on here2 { mesh pipe = 2; pipeline h on pipe }
 END
@@ -108,7 +111,9 @@ model m(f32 x[batch, embed]) -> [batch, embed] {
 }
 cluster two { nodes = 1; gpus = 2; gpu = "cpu" }
 parallel loop on two { mesh pipe = 2; pipeline h on pipe (schedule = zb_v); micro batch = 2 }
-parallel both on four { mesh pipe = 2, data = 2; pipeline h on pipe (schedule = zb_h1); micro batch = 2; shard batch on data }
+parallel both on four {
+  mesh pipe = 2, data = 2; pipeline h on pipe (schedule = zb_h1); micro batch = 2; shard batch on data
+}
 END
 losses_of() { # PROGRAM LAYOUT: LAYOUT.losses
     "$dtc" "$1" --parallel "$2" -o "$2.plan" 2>err || { what="dtc $1 $2"; fail 'cannot compile'; }
@@ -135,7 +140,9 @@ model m(f32 x[batch, embed]) -> [batch, embed] {
 parallel nested4 on four { mesh pipe = 4; pipeline h on pipe; micro batch = 4 }
 parallel nested_v on four { mesh pipe = 4; pipeline h on pipe (schedule = zb_v); micro batch = 8; remat h }
 parallel nested_z on four { mesh data = 4; shard batch on data; zero 3 on data }
-parallel nested_vz on four { mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = zb_v); micro batch = 4; zero 2 on data }
+parallel nested_vz on four {
+  mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = zb_v); micro batch = 4; zero 2 on data
+}
 END
 losses_of nested.dsl none
 for layout in nested4 nested_v nested_z nested_vz; do

@@ -356,8 +356,8 @@ static bool gather_middle(Check *check)
     int64_t n = check->count, whole = n * group->size;
     DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
     Strided s;
-    strided(&s, group->size, (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * whole, 1}, .from = {5 * n, 1}},
-            5 * n, 0);
+    strided(&s, group->size,
+            (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * whole, 1}, .from = {5 * n, 1}}, 5 * n, 0);
     fill(check, from.at, 15 * n, rank->rank);
     if (!rank->comm_ops->all_gather(rank->comm, group, to, from, &s.blocks, 15 * n, check->dtype))
         return wrong(check, "strided all-gather", -1);
@@ -377,8 +377,8 @@ static bool scatter_middle(Check *check)
     int64_t n = check->count, whole = n * group->size;
     DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
     Strided s;
-    strided(&s, group->size, (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * n, 1}, .from = {5 * whole, 1}},
-            0, 5 * n);
+    strided(&s, group->size,
+            (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * n, 1}, .from = {5 * whole, 1}}, 0, 5 * n);
     fill(check, from.at, 15 * whole, rank->rank);
     if (!rank->comm_ops->reduce_scatter(rank->comm, group, to, from, &s.blocks, 15 * n, check->dtype, DT_PLAN_SUM))
         return wrong(check, "strided reduce-scatter", -1);
@@ -399,7 +399,8 @@ static bool move_split(Check *check)
     DtPlaceAt from = ranks_place(rank, RANKS_SHARED, 64), to = ranks_place(rank, RANKS_PRIVATE, 0);
     Strided s;
     strided(&s, group->size,
-            (DtRankBlocks){.n_dims = 3, .extent = {3, 2, n}, .to = {2 * n * size, n * size, 1}, .from = {2 * size * n, n, 1}},
+            (DtRankBlocks){
+                .n_dims = 3, .extent = {3, 2, n}, .to = {2 * n * size, n * size, 1}, .from = {2 * size * n, n, 1}},
             n, 2 * n);
     fill(check, from.at, 6 * n * size, rank->rank);
     if (!rank->comm_ops->all_to_all(rank->comm, group, to, from, &s.blocks, 6 * n, check->dtype))

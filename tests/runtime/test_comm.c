@@ -139,8 +139,8 @@ enum {
     BY_BARRIER,
     N_OPERATIONS
 };
-static const char *const names[N_OPERATIONS] = {
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift", "broadcast", "send", "receive", "serve", "barrier"};
+static const char *const names[N_OPERATIONS] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift",
+                                                "broadcast",  "send",       "receive",        "serve",      "barrier"};
 static int operation; /* of the test that runs */
 
 /* Runs the operation with rank 0 as the other side. */

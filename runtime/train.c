@@ -452,6 +452,7 @@ static void say_how_to_go_on(DtRun *run)
 /* Rank 0 joins the parts once all are written, and then all are removed. False after a failure. */
 static bool write_trace(DtRank *rank)
 {
+    atomic_store(&rank->slot->phase, DT_PHASE_SAVING); /* it may wait for a disk */
     DtStatus status = dt_trace_write(rank->trace);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);

@@ -185,11 +185,14 @@ cat >>small.dsl <<'END'
 cluster many { nodes = 64; gpus = 1; gpu = "cpu" }
 parallel far on many { mesh pipe = 64; pipeline h on pipe; micro batch = 512 }
 parallel farzb on many { mesh pipe = 64; pipeline h on pipe (schedule = zb_h1); micro batch = 512 }
-parallel far2 on many { mesh pipe = 64; pipeline h on pipe (schedule = interleaved_1f1b, chunks = 2); micro batch = 512 }
+parallel far2 on many {
+  mesh pipe = 64; pipeline h on pipe (schedule = interleaved_1f1b, chunks = 2); micro batch = 512
+}
 END
 for layout in far farzb far2; do
     what="dtc --parallel $layout"
-    timeout 60 "$dtc" small.dsl --parallel $layout -D batch=512 -D layers=128 --no-kernels -o $layout.plan >out 2>err || fail 'cannot compile'
+    timeout 60 "$dtc" small.dsl --parallel $layout -D batch=512 -D layers=128 --no-kernels -o $layout.plan >out 2>err ||
+        fail 'cannot compile'
     bytes=$(wc -c <$layout.plan)
     if [ "$bytes" -lt 2000000 ]; then pass; else fail "the plan has $bytes bytes"; fi
 done

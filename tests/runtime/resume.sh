@@ -4,21 +4,15 @@
 # After every number of steps, over the end of an epoch, on two ranks with micro-batches and dropout; after a kill
 # at any moment; after a full disk.
 set -u
-dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-dtrun=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
-root=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/check.sh"
 cp "$root/tests/runtime/small.dsl" "$work/small.dsl"
 cd "$work" || exit 1
 awk 'BEGIN { for (i = 0; i < 80; i++) printf "%d squared is %d\n", i, i * i }' >numbers.txt
-passed=0 failed=0
 steps=12 # of 8 samples; an epoch has 83
 
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $1"; sed 's/^/    /' err | tail -5; failed=$((failed + 1)); }
 # arguments: trains quietly
 run() {
+    what="dtrun small.plan $*"
     timeout 60 "$dtrun" small.plan -q --set eval.every=0 "$@" >out 2>err </dev/null
 }
 # folder, what: the tensors are those of the straight run
@@ -61,11 +55,8 @@ for n in 1 2 9 30 60; do
     run --save full --steps 5 || fail 'the run before the disk is full'
     DT_FAULT=write:$n run --resume full --steps $steps --set save.every=4
     code=$?
-    if [ $code -eq 5 ] && grep -q 'was not saved (earlier ones are untouched)' err && grep -q 'free some space' err; then
-        pass
-    else
-        fail "write $n fails: exit code $code"
-    fi
+    what="write $n fails"
+    exits 5; says 'was not saved (earlier ones are untouched)'; says 'free some space'
     run --resume full --steps $steps || fail "resuming after failed write $n"
     same full "resumed after failed write $n: other bits"
 done
@@ -98,7 +89,11 @@ for k in 1 2 7; do
     run --save half$k --steps $k && run --resume half$k --steps $steps || fail "resuming after $k steps in 16 bits"
     same half$k "resumed after $k steps in 16 bits: other bits"
     if [ "$(grep -A 4 '"loss_scale"' straight/$last/manifest.json)" = \
-        "$(grep -A 4 '"loss_scale"' half$k/$last/manifest.json)" ]; then pass; else fail "another loss scale after $k steps"; fi
+        "$(grep -A 4 '"loss_scale"' half$k/$last/manifest.json)" ]; then
+        pass
+    else
+        fail "another loss scale after $k steps"
+    fi
 done
 "$dtc" half.dsl --parallel none -o small.plan 2>err || fail 'cannot compile in f32'
 if run --resume straight --steps $((steps + 1)); then pass; else fail 'f32 cannot load 16 bits'; fi

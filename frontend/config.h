@@ -57,6 +57,10 @@ void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgr
 bool dt_config_is_setting(const DtEntry *entry);
 bool dt_config_is_source(const DtEntry *entry);
 
+/* Whether a parallel block is checked against the program: all are, but a layout that the command line names, or
+ * the only one where several train blocks are there to be laid out, is the only one that matters. */
+bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *program, const DtParallelConfig *p);
+
 /* Checks the blocks against the lowered module: names of axes, loops and instances, extents that the mesh
  * must divide, the inputs of readers, the parameters of names blocks. Fills types of readers that are
  * still NULL from the `input` ops. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directives against the program: every axis, loop, instance and function that a parallel block names must
- * occur in the lowered module, for all parallel blocks of the file, chosen or not. */
+ * occur in the lowered module. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -391,6 +391,12 @@ static void check_remat(const Check *c, const DtRemat *remat)
 
 /* ---- the program ---- */
 
+bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *program, const DtParallelConfig *p)
+{
+    const bool one = options->parallel || program->trains.n > 1;
+    return !one || p == program->parallel;
+}
+
 static void check_parallel(const Check *c, const DtParallelConfig *p)
 {
     for (uint32_t i = 0; i < p->shards.n; i++) {
@@ -415,7 +421,8 @@ void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtPro
         return;
     c.facts = collect(host->arena, program->module);
     for (uint32_t i = 0; i < program->parallels.n; i++)
-        check_parallel(&c, program->parallels.at[i]);
+        if (dt_configcheck_concerns(host->options, program, program->parallels.at[i]))
+            check_parallel(&c, program->parallels.at[i]);
     dt_configextents_check(host, items, program);
     dt_configdata_check(host, program);
     for (uint32_t i = 0; i < items.n; i++)

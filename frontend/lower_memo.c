@@ -229,17 +229,19 @@ static const char *func_name(DtLower *l, const DtDef *def)
     return n ? dt_arena_printf(l->arena, "%s.%u", def->name.text, n) : def->name.text;
 }
 
-/* Whether a `shard` line of some parallel block is for calls of a function of that name. */
-static bool is_sharded(const DtLower *l, const char *name)
+/* A `shard` line that is for calls of a function of that name, of the layouts in question; or NULL. */
+static const DtShard *shard_of(const DtLower *l, const char *name)
 {
     for (uint32_t i = 0; i < l->program->parallels.n; i++) {
         const DtParallelConfig *block = l->program->parallels.at[i];
+        if (!dt_configcheck_concerns(l->options, l->program, block))
+            continue;
         for (uint32_t k = 0; k < block->shards.n; k++)
             for (uint32_t p = 0; p < block->shards.at[k].n_place; p++)
                 if (block->shards.at[k].place[p] == name)
-                    return true;
+                    return &block->shards.at[k];
     }
-    return false;
+    return NULL;
 }
 
 /* The first random draw of a function, in its loops too; or NULL. */
@@ -266,6 +268,9 @@ static void check_draws(DtLower *l, const DtDef *def, const DtFunc *func)
         l, E0592, draw->span,
         "a `shard` line for calls of `%s`, an `fn` with `dropout`, is not implemented yet",
         def->name.text);
+    const DtShard *shard = shard_of(l, def->name.text);
+    if (shard)
+        dt_diag_label(d, shard->span, "the line");
     dt_diag_help(d, "make `%s` a `layer`", def->name.text);
 }
 
@@ -432,7 +437,7 @@ static bool is_in_place(DtLower *l, const Call *c)
             return true;
         tensor |= c->bound[i].val.kind == DT_VAL_TENSOR;
     }
-    return !tensor || !(dt_scope_in_library(l, def->span) || is_sharded(l, def->name.text));
+    return !tensor || !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text));
 }
 
 /* ---- after errors ---- */

@@ -37,7 +37,7 @@ enum { MAX_REGION = 8, MAX_TILES = 64 }; /* MAX_REGION: values that the products
 typedef struct Tiling {
     DtEmit *e;
     const DtOp *call;
-    const DtFunc *func;
+    const DtFunc *func, *outside; /* the function, its caller */
     DtScope *scope;            /* of the function */
     Part *part;                /* by op position */
     uint32_t *position;        /* by value id */
@@ -56,6 +56,7 @@ typedef struct Tiling {
     /* of the current block */
     int64_t at, rows, keys;
     DtValue **clone;           /* by value id: in the block's own function */
+    DtValue **clone_outside;   /* the same of the caller's cheap values */
 } Tiling;
 
 static bool has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
@@ -129,21 +130,23 @@ static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
     return !region || is_region_op(g, op);
 }
 
-/* Whether value, a cheap one, counts along axis. */
-static bool counts_along(const DtValue *value, const char *axis)
+/* Whether value, a cheap one, counts along axis. seen: by value id, those that do not. */
+static bool counts_along(const DtValue *value, const char *axis, bool *seen)
 {
     if (value->op->kind == DT_OP_IOTA)
         return value->op->axes[0] == axis;
-    for (uint32_t i = 0; i < value->op->n_in; i++)
-        if (counts_along(value->op->in[i], axis))
+    for (uint32_t i = 0; !seen[value->id] && i < value->op->n_in; i++)
+        if (counts_along(value->op->in[i], axis, seen))
             return true;
+    seen[value->id] = true;
     return false;
 }
 
 static bool mask_counts_along(const Tiling *g, const char *axis)
 {
+    bool *seen = DT_NEW_ARRAY(g->e->scratch, bool, g->outside->n_values + 1);
     for (uint32_t i = 0; i < g->func->n_args; i++)
-        if (g->inlined[i] && counts_along(g->inlined[i], axis))
+        if (g->inlined[i] && counts_along(g->inlined[i], axis, seen))
             return true;
     return false;
 }
@@ -327,8 +330,9 @@ static const DtType *block_type(const Tiling *g, const DtType *type)
     return dt_type_plain(type->dtype, n, axes);
 }
 
-/* A cheap value of the caller, computed for the block: positions of queries start at the block's first. */
-static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value)
+static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value, DtValue **clones);
+
+static DtValue *make_inline(Tiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
 {
     const DtOp *op = value->op;
     DtValue *in[4];
@@ -344,12 +348,21 @@ static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value)
         return dt_graph_binary(b, DT_OP_ADD, iota, dt_graph_constant(b, DT_I32, (double)g->at));
     }
     for (uint32_t i = 0; i < op->n_in; i++)
-        in[i] = clone_inline(g, b, op->in[i]);
+        in[i] = clone_inline(g, b, op->in[i], clones);
     if (op->kind == DT_OP_EXPAND)
         return dt_graph_expand(b, in[0], block_type(g, value->type));
     const DtType *wish = block_type(g, value->type);
     return op->kind == DT_OP_CAST ? dt_graph_cast(b, in[0], value->type->dtype)
                                   : dt_graph_map(b, op->kind, op->n_in, in, wish);
+}
+
+/* A cheap value, of the function or of its caller, computed for the block: positions of queries start at the
+ * block's first. clones: by value id, those made already. */
+static DtValue *clone_inline(Tiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
+{
+    if (!clones[value->id])
+        clones[value->id] = make_inline(g, b, value, clones);
+    return clones[value->id];
 }
 
 /* The block's copy of a value that a region op reads. */
@@ -359,9 +372,9 @@ static DtValue *clone_of(Tiling *g, DtBuilder *b, const DtValue *value)
         return g->clone[value->id];
     DtValue *copy;
     if (!value->op && g->inlined[value->index])
-        copy = clone_inline(g, b, g->inlined[value->index]);
+        copy = clone_inline(g, b, g->inlined[value->index], g->clone_outside);
     else if (value->op && dt_kernel_is_inline(value))
-        copy = clone_inline(g, b, value);
+        copy = clone_inline(g, b, value, g->clone);
     else
         copy = dt_graph_arg(b->func, block_type(g, value->type), value->name);
     g->clone[value->id] = copy;
@@ -374,6 +387,7 @@ static DtFunc *block_func(Tiling *g)
     DtFunc *block = dt_graph_func((DtModule *)(uintptr_t)g->e->module, "block", DT_FUNC_BODY);
     DtBuilder b = {.func = block, .span = g->call->span, .path = g->call->path};
     g->clone = DT_NEW_ARRAY(g->e->arena, DtValue *, g->func->n_values + 1);
+    g->clone_outside = DT_NEW_ARRAY(g->e->arena, DtValue *, g->outside->n_values + 1);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         for (uint32_t j = 0; g->part[i] == REGION && j < g->func->ops.at[i]->n_in; j++) {
             const DtValue *value = g->func->ops.at[i]->in[j];
@@ -665,7 +679,7 @@ static void settle(Tiling *g, DtValue *value)
 
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
 {
-    Tiling tiling = {.e = e, .call = call, .func = call->func, .scope = scope}, *g = &tiling;
+    Tiling tiling = {.e = e, .call = call, .func = call->func, .outside = e->scope->func, .scope = scope}, *g = &tiling;
     DtScope *outer = e->scope;
     DtModule *module = (DtModule *)(uintptr_t)e->module;
     uint32_t n_funcs = module->funcs.n;

@@ -396,6 +396,7 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op, uint32_t result)
     return node;
 }
 
+/* Looked at once: values that use one another twice would else take exponential time. */
 bool dt_kernel_is_inline(const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -405,10 +406,11 @@ bool dt_kernel_is_inline(const DtValue *value)
         return true;
     if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
         return false;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        if (!dt_kernel_is_inline(op->in[i]))
-            return false;
-    return true;
+    bool is = value->made_anew != 1;
+    for (uint32_t i = 0; is && value->made_anew == 0 && i < op->n_in; i++)
+        is = dt_kernel_is_inline(op->in[i]);
+    ((DtValue *)(uintptr_t)value)->made_anew = is ? 2 : 1;
+    return is;
 }
 
 /* The node that computes or loads value. */

@@ -117,6 +117,7 @@ struct DtValue {
     uint32_t index;   /* which result of op, or which input of the function */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
+    uint8_t made_anew; /* what dt_kernel_is_inline found: 0 nothing yet, 1 no, 2 yes */
 };
 
 /* slice, pad, window: one per axes[i]. */

@@ -70,6 +70,7 @@ typedef struct PlanFrame {
     const CertOp *op;       /* CALL, BODY: in outer */
     const CertEntry *entry; /* ENTRY */
     const CertOp **maker;   /* by value; NULL: an input */
+    uint8_t *made_anew;     /* by value, what dt_certplan_is_inline found: 0 nothing yet, 1 no, 2 yes */
     PlanRegion **regions;   /* by value */
     bool *done;             /* by value: the op was done */
     PlanRegion **carried;   /* BODY, by number: first value, then where it lies */

@@ -87,6 +87,7 @@ PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *
                          .outer = kind == PLAN_ENTRY ? NULL : walk->frame,
                          .depth = walk->depth};
     frame->maker = DT_NEW_ARRAY(walk->arena, const CertOp *, func->n_values + 1);
+    frame->made_anew = DT_NEW_ARRAY(walk->arena, uint8_t, func->n_values + 1);
     frame->regions = DT_NEW_ARRAY(walk->arena, PlanRegion *, func->n_values + 1);
     frame->done = DT_NEW_ARRAY(walk->arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -106,12 +107,12 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
                dt_certplan_is_inline(frame->outer, frame->op->in[value]);
     if (is_one_of(op, "const") || is_one_of(op, "iota"))
         return !op->types[0]->rank || !op->types[0]->axes[0].n || !op->types[0]->axes[0].zigzag;
-    if (!op->rule || !op->rule->map)
-        return false;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        if (!dt_certplan_is_inline(frame, op->in[i]))
-            return false;
-    return true;
+    uint8_t *found = &frame->made_anew[value];
+    bool is = *found != 1 && op->rule && op->rule->map;
+    for (uint32_t i = 0; is && *found == 0 && i < op->n_in; i++)
+        is = dt_certplan_is_inline(frame, op->in[i]);
+    *found = is ? 2 : 1;
+    return is;
 }
 
 /* The results of a call are its function's. */

@@ -113,6 +113,11 @@ run mini/train.dsl --time-passes; exits 0; says 'parse, check, lower'; says 'ms'
 # ---- choosing blocks, setting things ----
 run program.dsl --check --parallel two; exits 0
 run program.dsl --check --parallel none; exits 0
+# a layout that is named is the only one that must fit
+run program.dsl --check -D layers=1; exits 3; says 'error[E0605]'
+run program.dsl --check -D layers=1 --parallel two; exits 0
+run program.dsl --check -D layers=1 --parallel none; exits 0
+run program.dsl --check -D layers=1 --parallel staged; exits 3; says 'error[E0605]'
 run program.dsl --check --parallel twoo; exits 3; says 'E0003'; says 'did you mean `two`?'
 run program.dsl --check --cluster pear; exits 3; says 'E0003'; says 'did you mean `pair`?'
 run program.dsl --check --train big; exits 3; says 'E0003'
@@ -135,6 +140,29 @@ run program.dsl --check --set one.gpu=h101-sxm; exits 3; says 'E0516'
 run program.dsl --check -D batch=x; exits 3; says 'E0216'
 run program.dsl --check -D bach=8; exits 3; says 'E0216'; says '-D batch='
 run program.dsl --check --library "$work/mini"; exits 0
+
+# two train blocks: the layout of the other one is not checked against this one
+cat >trains.dsl <<'END'
+dim batch = 8, d = 4, e = 4, f = 4
+model small(x[batch, d]) -> [batch, e] { param w[d, e] = normal(0.1); return x @d w }
+model large(x[batch, d]) -> [batch, f] {
+  param w[d, f] = normal(0.1)
+  y = x @d w
+  repeat h in e { y = y + 1 }
+  return y
+}
+train one { x[batch, d] = synthetic(0, 1); loss = sum[batch, e](small(x)); optimizer = sgd(0.1); steps = 2 }
+train two { x[batch, d] = synthetic(0, 1); loss = sum[batch, f](large(x)); optimizer = sgd(0.1); steps = 2 }
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel columns on pair { mesh data = 2; shard e on data }
+parallel pieces on pair { mesh data = 2; shard batch on data; remat h }
+END
+run trains.dsl --check; exits 3; says 'error[E0461]'
+run trains.dsl --check --train one --parallel columns; exits 0
+run trains.dsl --check --train one; exits 0
+run trains.dsl --check --train one --parallel pieces; exits 3; says 'error[E0601]'
+run trains.dsl --check --train two --parallel columns; exits 3; says 'error[E0508]'
+run trains.dsl --check --train two --parallel pieces; exits 0
 
 cat >named.dsl <<'END'
 include "mini/train.dsl"
@@ -310,6 +338,28 @@ run limited.dsl --no-kernels -o other --parallel tensor; exits 0; says 'warning[
 sed 's/  state top.*//; s/  top = .*/  top = sum[batch](y)/' tops.dsl >mixed.dsl # split beside pending
 run mixed.dsl --no-kernels -o other --parallel two; exits 0
 run mixed.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third
+
+# ---- values used twice, again and again: nothing grows but with their number ----
+doubled() { # how often: a bias and a table of positions, each made of itself twice
+    printf '%s\n' 'include "std.dsl"' 'dim batch = 2, seq = 4, kseq = seq, embed = 4, vocab = 8' \
+        'model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {' '  param wte[vocab, embed] = normal(0.1)' \
+        '  b = iota[kseq] * 0.01 - iota[seq] * 0.01' '  p = iota[embed] * 0.01'
+    i=0
+    while [ $i -lt "$1" ]; do
+        printf '%s\n' '  b = b + b' '  b = b * b' '  p = p + p' '  p = p * p'
+        i=$((i + 1))
+    done
+    printf '%s\n' '  x = wte[vocab = tokens] + p' \
+        '  x = attend[seq, kseq, embed](x, x[seq -> kseq], x[seq -> kseq], scale = 0.5, bias = b)' '  return x @embed wte' '}' \
+        'train {' '  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))' \
+        '  loss = mean[batch, seq](xent[vocab](m(tokens), labels))' '  optimizer = sgd(0.1)' '  steps = 2' '}'
+}
+doubled 10 >ten.dsl; doubled 40 >forty.dsl
+run ten.dsl --emit=c; exits 0; cp out ten.c
+run forty.dsl --emit=c; exits 0
+holds test "$(wc -c <out)" -lt "$((5 * $(wc -c <ten.c)))"
+run forty.dsl --no-kernels -o third; exits 0 # and proved
+rm -f third
 
 # ---- precision ----
 for precision in 'grads = bf16' 'reduce = bf16' 'loss_scale = 128' 'loss_scale = dynamic' 'params = bf16' 'params = bf16, master = f32'; do

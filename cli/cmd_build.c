@@ -77,10 +77,20 @@ static int print_program(const DtCli *cli, const DtProgram *program)
     return code;
 }
 
-static bool wants_passes(const DtCli *cli)
+/* Several layouts, and none is chosen: --check then looks at what they say, not at what follows from it. */
+static bool is_open(const DtCli *cli, const DtProgram *program)
 {
-    return !cli->check && (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report ||
-                           cli->print_after.n || cli->time_passes || cli->verify);
+    return program->parallels.n > 1 && !program->parallel && !cli->parallel;
+}
+
+/* What needs no passes is a table of parameters, the program as lowered, and the check of a program that has no
+ * layout or trains nothing. */
+static bool wants_passes(const DtCli *cli, const DtProgram *program)
+{
+    if (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report || cli->print_after.n ||
+        cli->time_passes || cli->verify)
+        return true;
+    return !cli->params && !cli->emit && program->train && !is_open(cli, program);
 }
 
 static int build(DtCli *cli, const char *path)
@@ -93,7 +103,7 @@ static int build(DtCli *cli, const char *path)
         code = dt_cli_fail(DT_EXIT_USAGE, "there is nothing to verify: %s trains no model", path);
     if (code == DT_EXIT_OK && (cli->params || cli->emit == DT_EMIT_IR))
         code = print_program(cli, program);
-    if (code == DT_EXIT_OK && wants_passes(cli))
+    if (code == DT_EXIT_OK && wants_passes(cli, program))
         code = dt_cli_compile(cli, program, path);
     DtLowerOptions options = lower_options(cli, path);
     if (code == DT_EXIT_OK && cli->verify)

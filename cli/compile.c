@@ -307,8 +307,6 @@ static int says_no_plan(void)
 
 static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial, const DtText *final)
 {
-    if (!dt_codegen_check(program->module))
-        return DT_EXIT_DIAGNOSTICS;
     if (program->train) {
         place_readers(cli, program->train->readers.at, program->train->readers.n);
         place_readers(cli, program->train->eval_readers.at, program->train->eval_readers.n);
@@ -349,6 +347,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
     code = run_passes(cli, program, makes_plan || cli->verify, &serial, &final);
+    if (code == DT_EXIT_OK && program->train && !dt_codegen_check(program->module))
+        code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && cli->emit == DT_EMIT_SCHEDULE_SVG)
         code = draw_schedule(cli, program->module);
     if (code == DT_EXIT_OK && makes_plan)

@@ -292,6 +292,11 @@ END
 run sums.dsl --no-kernels -o other --parallel none; exits 0
 run sums.dsl --no-kernels -o other --parallel two; exits 0
 run sums.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; says 'sums.dsl:9'; holds test ! -e third
+run sums.dsl --check --parallel micro; exits 3; says 'error[E0590]'; silent out
+run sums.dsl --check --parallel samples; exits 3; says 'error[E0592]'
+run sums.dsl --parallel zigzag; exits 0; silent out; silent err
+run sums.dsl; exits 0; silent err # five layouts, none chosen: what each says by itself
+run sums.dsl --check --parallel two --print-after=place; exits 0; prints '# after place'
 run sums.dsl --no-kernels -o other --parallel tensor; exits 0
 run sums.dsl --no-kernels -o other --parallel zigzag; exits 0
 run sums.dsl --no-kernels -o third --parallel samples; exits 3; says 'error[E0592]'; holds test ! -e third

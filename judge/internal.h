@@ -35,6 +35,9 @@ typedef struct DtJudge {
     uint32_t step;
     uint64_t seed;
     DtTensor **serial; /* by number of the serial store; NULL: not yet written */
+    DtTensor **before; /* the same before the entry at hand */
+    const DtEntryPoint *entry; /* of the serial program, at hand */
+    uint32_t shakes;   /* not 0: parameters are read a little changed, differently for each number */
     DtTensor ***parts; /* by number of the placed store: parts by rank; NULL: not yet written */
     DtSlot **slots;    /* by number of the placed store: its `depth` slots, or NULL */
     int64_t micro;     /* of the action of a pipeline; -1: all at once */

@@ -7,7 +7,9 @@
  * The measure of a tensor: |difference| <= 1e-10 max(|serial|, 1e-3 |all gradients|), in Euclidean norms
  * (the second term for gradients only: some true gradients are zero). Doubles carry 53 bits, so rounding
  * gives about 1e-16 times the square root of the number of terms; a gradient counted twice, a missing
- * reduction or a wrong random draw gives 1e-3 or more.
+ * reduction or a wrong random draw gives 1e-3 or more. A value that is zero but for rounding (the mean of
+ * what was centred) counts as zero, on evidence: the serial program, run again on parameters changed in
+ * their last digits, must miss itself by as much.
  *
  * With `rounds` both sides round every result to its dtype, as generated code does or may do. A sum over
  * ranks is then rounded where the serial one is not, so values may differ by 16 units of the roundoff of
@@ -22,7 +24,7 @@
 typedef struct DtJudgeRow {
     const char *entry;
     uint32_t values; /* tensors */
-    uint32_t zeros;  /* of them nothing but zeros in the serial program: these prove little */
+    uint32_t zeros;  /* of them nothing but zeros, or roundings of zero, in the serial program: these prove little */
     int64_t elements;
     double worst;      /* largest relative difference */
     const char *where; /* of which value; NULL if there is no difference at all */

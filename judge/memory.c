@@ -119,6 +119,7 @@ void dt_judge_begin(DtJudge *j)
 {
     const DtModule *serial = j->of->serial, *placed = j->of->placed;
     j->serial = DT_NEW_ARRAY(j->arena, DtTensor *, serial->stores.n + 1);
+    j->before = DT_NEW_ARRAY(j->arena, DtTensor *, serial->stores.n + 1);
     j->parts = DT_NEW_ARRAY(j->arena, DtTensor **, placed->stores.n + 1);
     j->slots = DT_NEW_ARRAY(j->arena, DtSlot *, placed->stores.n + 1);
     for (uint32_t i = 0; i < serial->stores.n; i++)

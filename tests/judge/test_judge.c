@@ -143,6 +143,46 @@ Test(judge, a_constant_of_the_backward_part)
     dt_arena_free(pair.arena);
 }
 
+/* ---- roundings of zero ---- */
+
+/* centred.dsl keeps the mean of what was centred in a state: 1e-17, another 1e-17 in every order of additions. */
+static DtJudgement judge_centred(Pair *pair, double added)
+{
+    DtJudgement judgement;
+    const DtJudgeProgram task = {.steps = 2};
+    DtLowerOptions options = {
+        .path = "tests/judge/centred.dsl", .library = "lib", .parallel = "both", .synthetic = true};
+    pair->arena = dt_arena_new();
+    DtProgram *program = dt_judge_place(pair->arena, dt_diag_new(pair->arena), &task, &options);
+    cr_assert(program != NULL);
+    DtModule *serial = dt_judge_serial(pair->arena, &task, &options);
+    DtOp *op = find_op(dt_graph_entry(program->module, "grad")->func, DT_OP_MUL);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i]->op && op->in[i]->op->kind == DT_OP_CONST)
+            op->in[i]->op->number += added;
+    pair->c = (DtJudgeCase){.arena = pair->arena,
+                            .serial = serial,
+                            .placed = program->module,
+                            .train = program->train,
+                            .steps = 2};
+    dt_judge_compare(&pair->c, &judgement);
+    return judgement;
+}
+
+Test(judge, roundings_of_zero)
+{
+    Pair pair;
+    DtJudgement judgement = judge_centred(&pair, 0);
+    cr_expect_eq(judgement.problem.len, 0, "%s", judgement.problem.at);
+    cr_expect_eq(judgement.rows.at[0].zeros, 2, "the state in both steps: %u", judgement.rows.at[0].zeros);
+    cr_expect(judgement.rows.at[0].worst < 1e-13);
+    dt_arena_free(pair.arena);
+    judgement = judge_centred(&pair, 1e-9);
+    cr_expect(judgement.problem.len && strstr(judgement.problem.at, "differs by"), "a wrong factor");
+    dt_text_free(&judgement.problem);
+    dt_arena_free(pair.arena);
+}
+
 /* ---- 16 bits ---- */
 
 /* verdict of a layout of sixteen.dsl in a precision; ret_worst: the largest difference. */

@@ -24,6 +24,7 @@ typedef struct DtPlaceLine {
     uint32_t n_mesh;
     DtSpan span;
     bool is_used;  /* some value of its place has one of its axes */
+    bool gives;    /* and got a mesh axis by this line, from no earlier one */
     bool zigzag;   /* its splits are in zigzag order */
     bool ring;     /* calls of `attend` pass blocks of its axes on instead of gathering them */
     bool has_rung; /* some call does */

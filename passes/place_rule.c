@@ -132,6 +132,7 @@ static void give(const DtPlacer *p, DtPlaceLine *line, DtAxis *axis, uint16_t *u
         axis->zigzag = line->zigzag;
         axis->split[axis->n_split++] = m;
         *used |= (uint16_t)(1u << m);
+        line->gives = true;
     }
 }
 
@@ -175,10 +176,27 @@ bool dt_placerule_check_fits(DtPlacer *p)
     return true;
 }
 
+/* A general line that splits nothing. */
+static void lint_taken(const DtPlacer *p, const DtPlaceLine *line)
+{
+    const DtPlaceLine *before = NULL;
+    for (uint32_t i = 0; i < p->n_written && &p->lines.at[i] != line && !before; i++)
+        for (uint32_t k = 0; k < p->lines.at[i].n_axes; k++)
+            if (p->lines.at[i].axes[k] == line->axes[0] && p->lines.at[i].span.file)
+                before = &p->lines.at[i];
+    DtDiag *diag = dt_diag_report(p->module->diags, L0596, line->span, "this line has no effect: it splits no value");
+    if (before)
+        dt_diag_label(diag, before->span, "an earlier line for `%s`", line->axes[0]);
+    dt_diag_note(diag, "a value's axis takes the mesh axes of a line that no earlier line, and no axis before it, has "
+                       "taken for this value, and that divide what is left of its extent");
+}
+
 void dt_placerule_check_used(const DtPlacer *p)
 {
     for (uint32_t i = 0; i < p->n_written; i++) {
         const DtPlaceLine *line = &p->lines.at[i];
+        if (line->n_place == 0 && !line->gives && line->span.file && !line->ring && !dt_diag_errors(p->module->diags))
+            lint_taken(p, line);
         if (line->n_place == 0 || line->is_used)
             continue;
         DtDiag *diag = dt_diag_report(

@@ -10,11 +10,15 @@
  * makes them under one site. A call is merged only if its function is a library function, which
  * cannot draw.
  *
+ * A value that a loop hands out, or is given, twice, because two became one in its body or before it,
+ * is handed out and given once.
+ *
  * Requires: a verified module. Establishes: no two equal ops in a function, no dead op. Breaks:
  * nothing. */
 #include "passes/passes.h"
 
 #include "base/hash.h"
+#include "passes/loops.h"
 
 #include <string.h>
 
@@ -175,9 +179,100 @@ uint32_t dt_cse_func(DtFunc *func)
     return removed;
 }
 
+/* ---- loops ---- */
+
+static bool is_twice(DtValue *const *values, uint32_t first, uint32_t n)
+{
+    for (uint32_t k = first + 1; k < n; k++)
+        for (uint32_t i = first; i < k; i++)
+            if (values[i] == values[k])
+                return true;
+    return false;
+}
+
+static bool hands_out_twice(const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_LOOP &&
+            (is_twice(op->func->results.at, op->loop->n_carried, op->n_out) || hands_out_twice(op->func)))
+            return true;
+    }
+    return false;
+}
+
+/* Inputs of the body that stand for one value become one; those that are left over go when the loop is pruned. */
+static bool join_operands(DtOp *op)
+{
+    const DtLoop *loop = op->loop;
+    const uint32_t n_whole = loop->n_carried + loop->n_invariant;
+    DtFunc *body = op->func;
+    bool joined = false;
+    dt_graph_renumber(body);
+    DtValue **map = DT_NEW_ARRAY(body->module->arena, DtValue *, body->n_values + 1);
+    for (uint32_t k = loop->n_carried + 1; k < op->n_in; k++)
+        for (uint32_t i = k < n_whole ? loop->n_carried : n_whole; i < k; i++)
+            if (op->in[i] == op->in[k]) {
+                map[body->inputs.at[1 + k]->id] = body->inputs.at[1 + i];
+                break;
+            }
+    for (uint32_t i = 0; i < body->ops.n; i++)
+        for (uint32_t k = 0; k < body->ops.at[i]->n_in; k++) {
+            DtValue **in = &body->ops.at[i]->in[k];
+            joined = joined || map[(*in)->id];
+            *in = map[(*in)->id] ? map[(*in)->id] : *in;
+        }
+    for (uint32_t i = 0; i < body->results.n; i++) {
+        DtValue **result = &body->results.at[i];
+        *result = map[(*result)->id] ? map[(*result)->id] : *result;
+    }
+    return joined;
+}
+
+/* One round in func and its loops, in order; whether anything became one. The bodies belong to their loops. */
+static bool join_loops(DtFunc *func)
+{
+    bool joined = false;
+    dt_graph_renumber(func);
+    DtValue **map = DT_NEW_ARRAY(func->module->arena, DtValue *, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_in; k++)
+            op->in[k] = map[op->in[k]->id] ? map[op->in[k]->id] : op->in[k];
+        if (op->kind != DT_OP_LOOP)
+            continue;
+        if (join_operands(op))
+            dt_cse_func(op->func);
+        joined = join_loops(op->func) || joined;
+        for (uint32_t k = op->loop->n_carried + 1; k < op->n_out; k++)
+            for (uint32_t n = op->loop->n_carried; n < k && !map[op->out[k]->id]; n++)
+                if (op->func->results.at[n] == op->func->results.at[k]) {
+                    map[op->out[k]->id] = op->out[n];
+                    joined = true;
+                }
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (map[func->results.at[i]->id])
+            func->results.at[i] = map[func->results.at[i]->id];
+    if (joined)
+        dt_cse_func(func);
+    dt_loops_prune(func);
+    return joined;
+}
+
 void dt_pass_cse(DtModule *module, const DtPassContext *context)
 {
     (void)context;
+    bool twice = false;
     for (uint32_t i = 0; i < module->funcs.n; i++)
         dt_cse_func(module->funcs.at[i]);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        twice = twice || hands_out_twice(module->entries.at[i].func);
+    if (!twice)
+        return;
+    dt_loops_own(module);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        while (join_loops(module->entries.at[i].func)) {
+        }
+    dt_inline_drop(module);
 }

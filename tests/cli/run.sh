@@ -366,6 +366,11 @@ holds test "$(wc -c <out)" -lt "$((5 * $(wc -c <ten.c)))"
 run forty.dsl --no-kernels -o third; exits 0 # and proved
 rm -f third
 
+# what a loop's body computes twice is handed over once: x, y, the mean and the softmax of each iteration
+run "$root/tests/passes/programs/twice.dsl" --print-after=inline --parallel none; exits 0; prints 'stacked_out=6'
+run "$root/tests/passes/programs/twice.dsl" --print-after=cse --parallel none; exits 0; prints 'stacked_out=4'
+holds sh -c '! grep -q stacked_out=6 out'
+
 # ---- precision ----
 for precision in 'grads = bf16' 'reduce = bf16' 'loss_scale = 128' 'loss_scale = dynamic' 'params = bf16' 'params = bf16, master = f32'; do
     run sums.dsl --no-kernels -o third --parallel two --set "train.precision=mixed($precision)"
@@ -411,6 +416,8 @@ run "$root/tests/passes/programs/frozen.dsl" --verify --parallel data; exits 0; 
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel cut; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 4 ranks'
+run "$root/tests/passes/programs/stopped.dsl" --verify --parallel again; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/twice.dsl" --verify --parallel data; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/towers.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/towers.dsl" --verify --parallel label; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/nested.dsl" --verify --parallel zero1; exits 0; prints 'proved'; prints 'equal to the serial program: 2 ranks'

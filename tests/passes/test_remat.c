@@ -213,13 +213,13 @@ ParameterizedTest(Case *c, remat, lines)
 }
 
 /* Without a layout nothing marks where layers begin, and what two instances compute alike is one op: it is known by
- * the names that it has in either. (Each of them hands it over.) */
+ * the names that it has in either. */
 Test(remat, merged_values_have_all_names)
 {
     static const char *const lines[][2] = {{"h", "x:8"},
-                                           {"h keep=a.y", "x:8 y:8 y:8"},
-                                           {"h keep=b.y", "x:8 y:8 y:8"},
-                                           {"h keep=b", "x:8 y:8 -:8 y:8 -:8"},
+                                           {"h keep=a.y", "x:8 y:8"},
+                                           {"h keep=b.y", "x:8 y:8"},
+                                           {"h keep=b", "x:8 y:8 -:8"},
                                            {"h drop=b", "x:8"}};
     static const Program program = {"tests/passes/programs/merged.dsl", "", 3};
     for (size_t i = 0; i < DT_COUNT(lines); i++) {

@@ -29,7 +29,7 @@ typedef struct Updater {
     /* of the stage being built */
     uint32_t stage, turn;
     DtBuilder b;
-    DtValue *norm; /* the complete sum of squares */
+    DtValue *norm; /* the complete sum of squares; NULL until it is there */
     DtValue **shared,
         **own; /* per value: the copy on this stage, for the copy of a parameter at hand */
     uint32_t *own_turn;
@@ -129,7 +129,7 @@ static DtValue *read_store(Updater *u, const DtOp *op)
 static DtValue *copy_value(Updater *u, const DtValue *value)
 {
     const bool is_own = u->owner[value->id] >= 0;
-    if (value == u->squares)
+    if (value == u->squares && u->norm)
         return u->norm;
     if (!is_own && u->shared[value->id])
         return u->shared[value->id];
@@ -260,6 +260,7 @@ static void update_stage(Updater *u, uint32_t stage)
     memset(u->shared, 0, (u->func->n_values + 1) * sizeof *u->shared);
     memset(u->sums, 0, (u->s->module->stores.n + 1) * sizeof *u->sums);
     add_gradients(u);
+    u->norm = NULL;
     if (u->squares) {
         DtValue *mine = part_of_sum(u, u->squares);
         u->b.span = u->squares->op->span;

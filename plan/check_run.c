@@ -6,7 +6,8 @@
  *
  * The walk is one pass over the items. A register that is set inside a loop has no value when an
  * iteration begins, so nothing depends on the iteration before; then ranges follow from the loops
- * around a SET alone. */
+ * around a SET alone. What a WHEN guards sees its register within that range; a register that it sets has no
+ * value behind it. */
 #include "plan/check_internal.h"
 
 #include "plan/kinds.h"
@@ -32,7 +33,8 @@ typedef struct Nest {
     uint32_t unset;                      /* bits of registers without a value */
     int64_t runs[DT_PLAN_MAX_DEPTH + 1]; /* how often we come here, by depth */
     int64_t total;
-    bool called; /* the items are another entry's */
+    bool called;         /* the items are another entry's, */
+    uint32_t least_open; /* which may not end these loops */
 } Nest;
 
 static void widen(Stage *stage, uint32_t body, const Nest *nest)
@@ -60,7 +62,8 @@ static bool is_open(const Nest *nest, uint32_t reg)
     return false;
 }
 
-/* Registers that items from the LOOP at index up to its END set; ends that are missing are found later. */
+/* Registers that items from the LOOP at index up to its END set; a CALL may set the ring. Ends that are missing are
+ * found later. */
 static uint32_t set_within(const DtPlan *plan, uint32_t index, uint32_t end)
 {
     uint32_t bits = 0;
@@ -73,6 +76,8 @@ static uint32_t set_within(const DtPlan *plan, uint32_t index, uint32_t end)
             break;
         if (item->kind == DT_SCHED_SET && item->reg < DT_PLAN_REGS)
             bits |= 1u << item->reg;
+        if (item->kind == DT_SCHED_CALL)
+            bits |= 1u << DT_PLAN_REG_RING;
     }
     return bits;
 }
@@ -106,7 +111,7 @@ static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, 
 static bool end_loop(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
 {
     /* An END may name the register of its loop, for readers. */
-    if (nest->n_open == 0 || item->body != 0 ||
+    if (nest->n_open == nest->least_open || item->body != 0 ||
         (item->reg != 0 && item->reg != nest->open[nest->n_open - 1]))
         return dt_check_fail(check, "SCHD", index, "ends no loop");
     uint32_t reg = nest->open[--nest->n_open];
@@ -117,7 +122,7 @@ static bool end_loop(Check *check, uint32_t index, const DtPlanSchedule *item, N
 
 static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
 {
-    if (nest->called || item->reg >= DT_PLAN_REGS || item->body >= DT_PLAN_REGS ||
+    if ((nest->called && item->reg != DT_PLAN_REG_RING) || item->reg >= DT_PLAN_REGS || item->body >= DT_PLAN_REGS ||
         item->plus >= DT_PLAN_REGS || is_open(nest, item->reg))
         return dt_check_fail(check, "SCHD", index, "sets register %u out of %u", item->reg,
                              item->body);
@@ -143,7 +148,7 @@ static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *ite
     return true;
 }
 
-static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage);
+static bool check_items(Check *check, uint32_t from, uint32_t to, Nest *nest, Stage *stage);
 
 static bool call_entry(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest,
                        Stage *stage)
@@ -157,13 +162,12 @@ static bool call_entry(Check *check, uint32_t index, const DtPlanSchedule *item,
     Nest inner = *nest;
     inner.called = true;
     inner.end = entry->first + entry->count;
-    for (uint32_t i = entry->first; i < inner.end; i++) {
-        if (!check_item(check, i, &inner, stage))
-            return false;
-        if (inner.n_open < nest->n_open)
-            return dt_check_fail(check, "SCHD", i, "ends no loop");
-    }
+    inner.least_open = nest->n_open;
+    inner.unset |= 1u << DT_PLAN_REG_RING;
+    if (!check_items(check, entry->first, inner.end, &inner, stage))
+        return false;
     nest->total = inner.total;
+    nest->unset |= 1u << DT_PLAN_REG_RING;
     return inner.n_open == nest->n_open ||
            dt_check_fail(check, "SCHD", index, "a loop of the called entry does not end");
 }
@@ -200,6 +204,52 @@ static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage)
     return true;
 }
 
+/* Items that run for a part of a register's values. */
+static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, Stage *stage)
+{
+    const DtPlan *plan = check->plan;
+    const DtPlanSchedule *item = &plan->schedule[index];
+    if (item->plus != 0 || item->step != 0 || item->reg >= DT_PLAN_REGS || item->body < 1 ||
+        item->body >= end - index || item->count < 1)
+        return dt_check_fail(check, "SCHD", index, "guards %u items by register %u", item->body, item->reg);
+    for (uint32_t i = index + 1; i <= index + item->body; i++)
+        if (plan->schedule[i].kind != DT_SCHED_RUN && plan->schedule[i].kind != DT_SCHED_SET)
+            return dt_check_fail(check, "SCHD", i, "only RUN and SET are guarded");
+    if (nest->unset >> item->reg & 1)
+        return dt_check_fail(check, "SCHD", index, "register %u has no value", item->reg);
+    CheckRange all = nest->reg[item->reg], part = {item->first, (int64_t)item->first + item->count - 1};
+    uint32_t set = 0;
+    nest->reg[item->reg] = (CheckRange){part.lo > all.lo ? part.lo : all.lo, part.hi < all.hi ? part.hi : all.hi};
+    if (nest->reg[item->reg].lo > nest->reg[item->reg].hi)
+        return dt_check_fail(check, "SCHD", index, "what it guards never runs");
+    for (uint32_t i = index + 1; i <= index + item->body; i++) {
+        set |= plan->schedule[i].kind == DT_SCHED_SET ? 1u << (plan->schedule[i].reg & 31) : 0;
+        if (!check_item(check, i, nest, stage))
+            return false;
+    }
+    if (set >> item->reg & 1)
+        return dt_check_fail(check, "SCHD", index, "register %u is set where it guards", item->reg);
+    nest->reg[item->reg] = all;
+    nest->unset |= set;
+    return true;
+}
+
+static bool check_items(Check *check, uint32_t from, uint32_t to, Nest *nest, Stage *stage)
+{
+    for (uint32_t i = from; i < to; i++) {
+        const DtPlanSchedule *item = &check->plan->schedule[i];
+        if (item->kind != DT_SCHED_WHEN) {
+            if (!check_item(check, i, nest, stage))
+                return false;
+            continue;
+        }
+        if (!check_when(check, i, to, nest, stage))
+            return false;
+        i += item->body;
+    }
+    return true;
+}
+
 static bool check_entry_records(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -227,9 +277,8 @@ static bool walk_entries(Check *check, Stage *stage)
         if (!dt_plan_on_stage(entry->stage, stage->number))
             continue;
         Nest nest = {.entry = e, .end = entry->first + entry->count, .runs = {1}};
-        for (uint32_t i = 0; i < entry->count; i++)
-            if (!check_item(check, entry->first + i, &nest, stage))
-                return false;
+        if (!check_items(check, entry->first, nest.end, &nest, stage))
+            return false;
         if (nest.n_open != 0)
             return dt_check_fail(check, "ENTR", e, "a loop does not end within the entry");
     }

@@ -27,7 +27,7 @@ static const char *const inst_names[] = {
     "kernel",         "gemm",      "copy", "zero", "read",    "all_reduce", "all_gather",
     "reduce_scatter", "all_to_all", "shift", "shift_back", "broadcast", "send", "recv", "barrier"};
 static const char *const reduce_names[] = {"sum", "max", "min"};
-static const char *const schedule_names[] = {"run", "loop", "end", "call", "set"};
+static const char *const schedule_names[] = {"run", "loop", "end", "call", "set", "when"};
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};
 static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic"};
 static const char *const scalar_names[] = {"lr", "bias1", "bias2", "loss_scale"};

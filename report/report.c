@@ -8,16 +8,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Multiples i of step with i * step <= n, from i = 0 on. */
+static int64_t multiples(int64_t n, int64_t step) { return n < 0 ? 0 : n / step + 1; }
+
+/* In how many iterations of the loop WHEN lets what it guards run. */
+static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop)
+{
+    int64_t step = loop->step < 0 ? -(int64_t)loop->step : loop->step, span = step * (loop->count - 1);
+    int64_t least = loop->step < 0 ? loop->first - span : loop->first;
+    int64_t last = (int64_t)when->first + when->count - 1 - least, before = when->first - 1 - least;
+    if (step == 0)
+        return last >= 0 && before < 0 ? loop->count : 0;
+    return multiples(last < span ? last : span, step) - multiples(before < span ? before : span, step);
+}
+
 /* Adds the runs of an entry that itself runs `times` times. */
 static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, int64_t *runs)
 {
     int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
-    uint32_t depth = 0;
+    const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
+    uint32_t depth = 0, behind = 0; /* behind: the first item that the last WHEN does not guard */
+    int64_t guarded = 0;
     for (uint32_t i = e->first; i < e->first + e->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
         if (s->kind == DT_SCHED_LOOP && depth < DT_PLAN_MAX_DEPTH) {
             by_depth[depth + 1] = by_depth[depth] * s->count;
-            depth++;
+            loops[depth++] = s;
+        } else if (s->kind == DT_SCHED_WHEN) {
+            behind = i + 1 + s->body;
+            guarded = by_depth[depth];
+            for (uint32_t d = 0; d < depth; d++)
+                if (loops[d]->reg == s->reg)
+                    guarded = by_depth[depth] / loops[d]->count * times_when(s, loops[d]);
         } else if (s->kind == DT_SCHED_END && depth) {
             depth--;
         } else if (s->kind == DT_SCHED_CALL) {
@@ -25,7 +47,7 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, in
         } else if (s->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[s->body];
             for (uint32_t k = 0; k < body->n_insts; k++)
-                runs[body->first_inst + k] += by_depth[depth];
+                runs[body->first_inst + k] += i < behind ? guarded : by_depth[depth];
         }
     }
 }

@@ -191,6 +191,11 @@ static bool run_items(Exec *exec, uint32_t at, uint32_t end, uint32_t *ret_after
             set_register(exec, item);
             continue;
         }
+        if (item->kind == DT_SCHED_WHEN) {
+            int64_t at_reg = exec->reg[item->reg] - item->first;
+            at += at_reg >= 0 && at_reg < item->count ? 0 : item->body;
+            continue;
+        }
         if (item->kind == DT_SCHED_CALL) {
             const DtPlanEntry *entry = &plan->entries[item->body];
             if (!run_items(exec, entry->first, entry->first + entry->count, &after))

@@ -192,10 +192,10 @@ static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
         ADD(entries, {.name = STR("piece"), .first = first, .count = 1, .stage = (int32_t)stage});
         uint32_t piece = b->entries.n - 1;
         first = b->schedule.n;
-        ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 7, .step = 1, .count = 5});
-        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 6, .body = 7, .step = 2, .plus = 7});
-        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 0, .body = 7, .step = 1, .first = 1});
-        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 5, .body = 7, .step = 1, .count = 2});
+        ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 8, .step = 1, .count = 5});
+        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 6, .body = 8, .step = 2, .plus = 8});
+        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 0, .body = 8, .step = 1, .first = 1});
+        ADD(schedule, {.kind = DT_SCHED_SET, .reg = 5, .body = 8, .step = 1, .count = 2});
         ADD(schedule, {.kind = DT_SCHED_CALL, .body = piece});
         ADD(schedule, {.kind = DT_SCHED_END});
         ADD(entries, {.name = STR("eval"), .first = first, .count = 6, .stage = (int32_t)stage});
@@ -440,6 +440,11 @@ static uint32_t walk_items(Walk *walk, uint32_t at, uint32_t end)
                 walk->reg[item->reg] =
                     (walk->reg[item->reg] % item->count + item->count) % item->count;
             at++;
+            continue;
+        }
+        if (item->kind == DT_SCHED_WHEN) {
+            int64_t from = walk->reg[item->reg] - item->first;
+            at += 1 + (from >= 0 && from < item->count ? 0 : item->body);
             continue;
         }
         if (item->kind == DT_SCHED_CALL) {

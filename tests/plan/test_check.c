@@ -194,10 +194,10 @@ static const Break breaks[] = {
     {"SCHD", "count", 17, 0, 0, "of an arena"},
     {"SCHD", "count", 17, 0, 4, "of an arena"},
     {"SCHD", "count", 17, 0, 3, NULL},
-    {"SCHD", "plus", 8, 0, 9, "sets register 6 out of 7"},
+    {"SCHD", "plus", 8, 0, 10, "sets register 6 out of 8"},
     {"SCHD", "plus", 11, 0, 1, "only SET adds"},
     {"SCHD", "reg", 10, 0, 6, NULL},
-    {"SCHD", "reg", 10, 0, 7, "sets register 7"},
+    {"SCHD", "reg", 10, 0, 8, "sets register 8"},
     {"SCHD", "body", 11, 0, 3, "cannot call entry 3"},
     {"SCHD", "body", 18, 0, 2, "cannot call entry 2"},
     {"BLOK", "group", 0, 0, 0, "mesh axis 1 moves it"},
@@ -297,6 +297,59 @@ Test(check, registers_are_set_before_they_are_read)
     DtStatus status = dt_read_bytes(bytes, len, &plan);
     cr_assert(strstr(status.message, "register 5 has no value"), "%s", status.message);
     dt_arena_free(arena);
+}
+
+/* What a WHEN guards sees its register within bounds only, and what it sets has no value behind it. */
+Test(check, guards_bound_registers)
+{
+    static const DtPlanSchedule items[] = {
+        {.kind = DT_SCHED_LOOP, .reg = 1, .step = 1, .count = 100},
+        {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .count = 2},
+        {.kind = DT_SCHED_SET, .reg = 7, .body = 1, .step = 1, .first = 1, .count = 2},
+        {.kind = DT_SCHED_RUN, .body = 0}, /* not good for all values of register 1 */
+        {.kind = DT_SCHED_SET, .reg = 6, .body = 1, .step = 1},
+        {.kind = DT_SCHED_END, .reg = 1},
+    };
+    static const struct {
+        uint32_t item;
+        DtPlanSchedule to;
+        const char *message;
+    } rows[] = {
+        {5, {.kind = DT_SCHED_END, .reg = 1}, NULL},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .count = 99}, "of an arena"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .first = 1, .count = 1}, NULL},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 1, .count = 2}, "of an arena"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .first = 100, .count = 1}, "never runs"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2}, "guards 2 items by register 1"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 9, .count = 2}, "guards 9 items"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 4, .count = 2}, "only RUN and SET"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 10, .body = 2, .count = 2}, "by register 10"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 7, .body = 2, .count = 2}, "register 7 has no value"},
+        {2, {.kind = DT_SCHED_SET, .reg = 1, .body = 0, .step = 1}, "sets register 1"},
+        {4, {.kind = DT_SCHED_SET, .reg = 6, .body = 7, .step = 1}, "register 7 or 0 has no value"},
+        {4, {.kind = DT_SCHED_CALL, .body = 0}, "two nested loops"},
+        {5, {.kind = DT_SCHED_SET, .reg = 6, .body = 1, .step = 1}, "does not end"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        DtArena *arena = dt_arena_new();
+        DtPlanBuilder *b = fixture_plan(arena);
+        uint8_t *bytes;
+        size_t len;
+        DtPlan plan;
+        DtPlanEntry entry = {.name = dt_write_str(b, "ahead"), .first = b->schedule.n, .count = 6, .stage = -1};
+        for (uint32_t k = 0; k < 6; k++)
+            DT_PUSH(arena, b->schedule, k == rows[i].item ? rows[i].to : items[k]);
+        DT_PUSH(arena, b->entries, entry);
+        DT_PUSH(arena, b->notes, ((DtPlanNote){0, 0}));
+        dt_write_bytes(b, &bytes, &len);
+        DtStatus status = dt_read_bytes(bytes, len, &plan);
+        if (rows[i].message)
+            cr_expect(strstr(status.message, rows[i].message), "row %zu: '%s' lacks '%s'", i, status.message,
+                      rows[i].message);
+        else
+            cr_expect(dt_status_ok(&status), "row %zu: %s", i, status.message);
+        dt_arena_free(arena);
+    }
 }
 
 Test(check, a_valid_plan_is_walked)

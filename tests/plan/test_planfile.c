@@ -76,18 +76,18 @@ Test(planfile, text_errors_name_the_line)
 {
     static const char *const wrong[][2] = {
         {"plan 1\n", "first line"},
-        {"plan 5a\n", "first line"},
-        {"plan 5\nXXXX a=1\n", "line 2"},
-        {"plan 5\n\nMETA model=\"a\n", "does not end"},
-        {"plan 5\nMETA n_ranks=1 n_ranks=1\n", "twice"},
-        {"plan 5\nMETA n_ranks=5000000000\n", "no number"},
-        {"plan 5\nMETA reserved=1\n", "no field"},
-        {"plan 5\nINST kind=jump\n", "no value"},
-        {"plan 5\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8)\n", "at most 7"},
-        {"plan 5\nMETA flops=nan\n", "finite"},
-        {"plan 5\nLOGI text=text\n|a\n", "does not end"},
-        {"plan 5\nLOGI text=text\n:a\n.\n", "base64"},
-        {"plan 5\n", "one META"},
+        {"plan 6a\n", "first line"},
+        {"plan 6\nXXXX a=1\n", "line 2"},
+        {"plan 6\n\nMETA model=\"a\n", "does not end"},
+        {"plan 6\nMETA n_ranks=1 n_ranks=1\n", "twice"},
+        {"plan 6\nMETA n_ranks=5000000000\n", "no number"},
+        {"plan 6\nMETA reserved=1\n", "no field"},
+        {"plan 6\nINST kind=jump\n", "no value"},
+        {"plan 6\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9)\n", "at most 8"},
+        {"plan 6\nMETA flops=nan\n", "finite"},
+        {"plan 6\nLOGI text=text\n|a\n", "does not end"},
+        {"plan 6\nLOGI text=text\n:a\n.\n", "base64"},
+        {"plan 6\n", "one META"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         uint8_t *made;

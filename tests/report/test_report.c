@@ -59,6 +59,36 @@ Test(report, runs_multiply_through_loops)
         cr_expect_eq(runs[i], wanted[i], "instruction %d runs %lld times", i, (long long)runs[i]);
 }
 
+/* Of a loop's iterations only those count that a guard lets through, those of loops in it with them. */
+Test(report, guards_count_some_iterations)
+{
+    static const DtPlanSchedule items[] = {
+        {.kind = DT_SCHED_LOOP, .reg = 1, .first = 6, .step = -2, .count = 4}, /* 6, 4, 2, 0 */
+        {.kind = DT_SCHED_LOOP, .reg = 2, .step = 1, .count = 5},
+        {.kind = DT_SCHED_WHEN, .reg = 1, .first = 1, .count = 4, .body = 2}, /* 4, 2 */
+        {.kind = DT_SCHED_SET, .reg = 7, .body = 1, .step = 1, .count = 2},
+        {.kind = DT_SCHED_RUN, .body = 0},
+        {.kind = DT_SCHED_WHEN, .reg = 2, .first = 3, .count = 9, .body = 1}, /* 3, 4 */
+        {.kind = DT_SCHED_RUN, .body = 1},
+        {.kind = DT_SCHED_RUN, .body = 2},
+        {.kind = DT_SCHED_END}, {.kind = DT_SCHED_END},
+    };
+    static const DtPlanEntry entry = {.name = STEP, .count = 10};
+    DtPlan plan = sample();
+    DtText order = {0};
+    int64_t runs[6];
+    plan.schedule = items, plan.n_schedule = 10, plan.entries = &entry;
+    dt_report_runs(&plan, 0, runs);
+    const int64_t wanted[6] = {10, 10, 8, 20, 20, 20};
+    for (int i = 0; i < 6; i++)
+        cr_expect_eq(runs[i], wanted[i], "instruction %d runs %lld times", i, (long long)runs[i]);
+    plan.n_spans = 0, plan.n_kernels = 0;
+    dt_report_schedule(&plan, &order);
+    cr_expect(strstr(order.at, "      if 1 <= r1 < 5:\n        r7 = (r1) mod 2\n") &&
+                  strstr(order.at, "      if 3 <= r2 < 12:\n"), "%s", order.at);
+    dt_text_free(&order);
+}
+
 Test(report, work_and_traffic)
 {
     DtPlan plan = sample();

@@ -451,11 +451,13 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
         wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
                                                  .place = slice_of(e, op, stacked[i].place, inner->reg)};
     }
+    const DtAhead *ahead = dt_ahead_begin(e, op, inner);
     loop_event(e, op, inner->reg);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
         dt_emit_begin(e, &stacked[i].place);
     e->scope = inner;
+    dt_ahead_iterate(e, op, ahead, inner);
     for (uint32_t i = 0; i < n_results; i++)
         want(inner, body->results.at[i], &wanted[i]);
     dt_emit_func(e);
@@ -557,7 +559,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
 void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
 {
     const DtOp *ops[1] = {op};
-    if (op->n_out && dt_kernel_is_inline(op->out[0]))
+    if ((op->n_out && dt_kernel_is_inline(op->out[0])) || dt_ahead_is_done(op))
         return;
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
         emit_source(e, op);

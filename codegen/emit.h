@@ -8,6 +8,7 @@
  *   emit.c    ops to instructions, loops
  *   bucket.c  what lies in buckets
  *   exchange.c  collectives
+ *   ahead.c   gathers ahead of their iterations
  *   gemm.c    contractions to GEMM descriptors
  *   attend.c  attention in tiles
  *   reach.c   how far its mask lets queries look
@@ -319,6 +320,17 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 /* layout.c: a temporary for value, with its axes in the order that suits the ops around it. */
 DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value);
 
+/* ahead.c: what a loop gathers ahead. dt_ahead_begin comes before its LOOP event, when its operands have their places;
+ * dt_ahead_iterate begins its body. Then the gathered values have their places, and their ops are done. */
+typedef struct DtAhead {
+    DT_VEC(const DtOp *) ops;
+    DtPlace *places;  /* by op: of its result, in slot 0 of the ring; not set: only another gather reads it */
+    int64_t depth;    /* slots */
+} DtAhead;
+DtAhead *dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner);
+void dt_ahead_iterate(DtEmit *e, const DtOp *loop, const DtAhead *ahead, const DtScope *inner);
+bool dt_ahead_is_done(const DtOp *op);
+
 /* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
  * sums are in f32. */
 bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c);
@@ -346,6 +358,8 @@ uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func);
 void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
 void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op);
 void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
+/* What follows, up to RETURN, is what the iteration of loop gathers; NULL: that so many behind the present one. */
+void dt_note_ahead(DtEmit *e, const DtOp *loop, uint32_t iteration);
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);

@@ -97,6 +97,13 @@ void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number)
     word(e, number);
 }
 
+void dt_note_ahead(DtEmit *e, const DtOp *loop, uint32_t iteration)
+{
+    word(e, DT_NOTE_AHEAD);
+    word(e, loop ? 1 + number_of(e, loop->out[0]) : 0);
+    word(e, iteration);
+}
+
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store)
 {
     word(e, kind);

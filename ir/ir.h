@@ -204,6 +204,7 @@ struct DtOp {
     DtUpdate *update;
     uint16_t mesh;          /* communication: bits of mesh axes */
     uint64_t stages;        /* all_reduce over the pipeline's mesh axis: bits of the stages that add, else 0 (pipeline.h) */
+    uint32_t ahead;         /* all_gather in the body of a loop: done so many iterations before its own (passes/zero.c) */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
 };
 

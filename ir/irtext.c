@@ -303,6 +303,7 @@ static void print_attributes(Printer *p, const DtOp *op)
         print_key(p, "reduce", WORD(dt_irtext_reduces, op->reduce));
     print_flag(p, "reverse", op->reverse);
     print_flag(p, "gradients", op->gradients);
+    print_count(p, "ahead", op->ahead);
     print_key(p, "text", op->text);
     if (op->store)
         dt_text_printf(p->text, " store=%u", op->store->index);

@@ -188,6 +188,7 @@ static bool parse_stages(DtIrReader *p, uint64_t *ret_bits)
 static bool parse_attributes(DtIrReader *p, DtOp *op)
 {
     unsigned reduce = 0;
+    int64_t ahead = 0;
     if (dt_irlex_key(&p->lex, "ranges") && !parse_ranges(p, op))
         return false;
     if (!parse_relabels(p, op))
@@ -200,6 +201,8 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
     op->reduce = (DtReduce)reduce;
     op->reverse = dt_irlex_take_word(&p->lex, "reverse");
     op->gradients = dt_irlex_take_word(&p->lex, "gradients");
+    if (dt_irlex_key(&p->lex, "ahead") && dt_irlex_integer(&p->lex, 1, INT32_MAX, &ahead))
+        op->ahead = (uint32_t)ahead;
     dt_irlex_name_key(&p->lex, "text", &op->text);
     dt_irread_store_key(p, &op->store);
     dt_irread_func_key(p, "func", &op->func);

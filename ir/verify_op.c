@@ -24,7 +24,8 @@ enum {
     UPDATE = 2048,
     MESH = 4096,
     STAGES = 8192,
-    GRADIENTS = 16384
+    GRADIENTS = 16384,
+    AHEAD = 32768
 };
 
 /* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
@@ -54,7 +55,7 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_PACK] = AXES,
     [DT_OP_UNPACK] = AXES | NUMBER,
     [DT_OP_UPDATE] = UPDATE,
-    [DT_OP_ALL_GATHER] = MESH | TEXT,
+    [DT_OP_ALL_GATHER] = MESH | TEXT | AHEAD,
     [DT_OP_REDUCE_SCATTER] = MESH | TEXT | REDUCE | GRADIENTS,
     [DT_OP_ALL_REDUCE] = MESH | TEXT | REDUCE | STAGES | GRADIENTS,
     [DT_OP_ALL_TO_ALL] = MESH | TEXT,
@@ -71,7 +72,7 @@ static const char *const attribute_names[] = {"axes",     "a second list of axes
                                               "a store",  "a function",
                                               "a loop",   "an update",
                                               "mesh axes", "pipeline stages",
-                                              "gradients"};
+                                              "gradients", "iterations that it is ahead"};
 
 static uint16_t present(const DtOp *op)
 {
@@ -91,7 +92,8 @@ static uint16_t present(const DtOp *op)
                         op->update,
                         op->mesh,
                         op->stages != 0,
-                        op->gradients};
+                        op->gradients,
+                        op->ahead != 0};
     unsigned bits = 0;
     for (unsigned i = 0; i < DT_COUNT(has); i++)
         bits |= has[i] ? 1u << i : 0;

@@ -410,8 +410,8 @@ static bool check_members(const Zero *z)
     return true;
 }
 
-/* On the CPU the host's memory is the device's, and collectives run where they stand. */
-static void note_without_effect(const Zero *z)
+/* On the CPU the host's memory is the device's. */
+static void note_offload(const Zero *z)
 {
     DtDiags *diags = z->buckets.module->diags;
     for (uint32_t i = 0; i < z->config->zeros.n; i++) {
@@ -419,9 +419,61 @@ static void note_without_effect(const Zero *z)
         if (line->offload_host)
             dt_diag_report(diags, L0595, line->span,
                            "the plan is for the CPU, whose memory is the host's: optimizer state stays where it is");
-        if (line->has_prefetch)
-            dt_diag_report(diags, L0595, line->span,
-                           "the plan is for the CPU, which works in order: `prefetch` begins no gather sooner");
+    }
+}
+
+/* ---- gathers ahead of their iterations ---- */
+
+/* The CPU works in order: it gathers ahead only if that is asked for. */
+static uint32_t wanted_ahead(const DtParallelConfig *config)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < config->zeros.n; i++) {
+        const DtZero *line = &config->zeros.at[i];
+        if (line->level == 3 && line->has_prefetch && line->prefetch > most)
+            most = line->prefetch;
+    }
+    return most < INT32_MAX ? (uint32_t)most : INT32_MAX;
+}
+
+/* Of loops in one another the innermost gathers ahead, and none further than it goes. count: iterations of the loop
+ * whose body func is, 0: it is an entry. True if a loop in func does, or func itself. */
+static bool settle_ahead(DtFunc *func, int64_t count, bool *ret_nested)
+{
+    bool inside = false, here = false;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->loop)
+            inside = settle_ahead(func->ops.at[i]->func, func->ops.at[i]->loop->count, ret_nested) || inside;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        if (op->ahead == 0)
+            continue;
+        *ret_nested = *ret_nested || inside;
+        op->ahead = inside || count < 2 ? 0 : op->ahead < count ? op->ahead : (uint32_t)(count - 1);
+        here = here || op->ahead;
+    }
+    return inside || here;
+}
+
+/* What the lines that say `prefetch` get. */
+static void note_ahead(const Zero *z, bool any, bool nested)
+{
+    DtDiags *diags = z->buckets.module->diags;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
+        const DtZero *line = &z->config->zeros.at[i];
+        if (!line->has_prefetch || line->prefetch == 0)
+            continue;
+        if (line->level < 3 || !any) {
+            dt_diag_report(diags, L0595, line->span, line->level < 3 ? "only `zero 3` gathers what `prefetch` could begin sooner"
+                                                                     : "`prefetch` is for loops, and none gathers in two iterations or more");
+            continue;
+        }
+        DtDiag *diag = dt_diag_report(diags, L0595, line->span,
+                                      "the plan is for the CPU, which works in order: `prefetch` takes memory for more "
+                                      "buckets and saves no time");
+        if (nested)
+            dt_diag_note(diag, "a loop that has one in it which gathers ahead gathers its own buckets where it needs them");
+        dt_diag_help(diag, "without it, each iteration's parameters are gathered when it begins");
     }
 }
 
@@ -490,7 +542,8 @@ void dt_pass_zero(DtModule *module, const DtPassContext *context)
         return;
     Zero zero = {.buckets = {.module = module, .arena = dt_arena_new()}, .config = context->parallel};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
-    note_without_effect(&zero);
+    zero.buckets.ahead = wanted_ahead(context->parallel);
+    note_offload(&zero);
     if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)
         not_yet(&zero, "`zero` on more than 4 mesh axes");
     else
@@ -502,6 +555,10 @@ void dt_pass_zero(DtModule *module, const DtPassContext *context)
         else
             dt_zero_entry(&zero.buckets, entry);
     }
+    bool any = false, nested = false;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        any = settle_ahead(module->entries.at[i].func, 0, &nested) || any;
+    note_ahead(&zero, any, nested);
     if (zero.buckets.list.n)
         dt_inline_drop(module);
     dt_arena_free(zero.buckets.arena);

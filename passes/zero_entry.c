@@ -10,6 +10,10 @@
  *                                                             %q = all_gather[data](%p)
  *                                                             %w = unpack(%q) : f32[a, b] .. }
  *
+ * With `prefetch = k` such a gather says `ahead=k`: the plan does it k iterations before its own, so that the buckets
+ * of k + 1 iterations are whole at a time. A loop gathers no more ahead than it has iterations behind the first, and
+ * only one of loops that are nested does, the innermost that gathers.
+ *
  * The gradients of a bucket are packed behind the op that makes the last of them. Level 2: reduced and cut there. If
  * all come stacked out of one loop and nobody else reads them, that happens in its body, so that no more than
  * one iteration's gradients are whole. */
@@ -80,13 +84,22 @@ static const DtType *slice_type(const DtType *type, uint32_t depth)
     return dt_type_make(type->dtype, type->rank - depth, type->axes + depth, type->partial, (DtReduce)type->pending);
 }
 
+/* The gathers between an iteration's slice of the bucket and all of it. */
+static void mark_ahead(const Scope *s, const Held *held)
+{
+    for (DtValue *value = held->whole; !held->run->op && value != held->run; value = value->op->in[0])
+        value->op->ahead = s->z->ahead;
+}
+
 static DtValue *unpacked(Scope *s, const DtStore *store)
 {
     DtBucket *bucket = s->z->of[store->index];
     uint32_t kept = bucket->n_loops - s->depth;
     Held *held = held_of(s, bucket);
-    if (!held->whole)
+    if (!held->whole) {
         held->whole = dt_zero_move(&s->b, bucket, held->run, bucket->n_split[3], 0, dt_intern("parameters of `zero 3`"));
+        mark_ahead(s, held);
+    }
     DtValue *value = dt_graph_unpack(&s->b, kept, held->whole, store->bucket_offset, slice_type(store->type, s->depth));
     value->name = store->path;
     return value;

@@ -28,6 +28,7 @@ typedef struct DtBuckets {
     DtArena *arena;
     DT_VEC(DtBucket *) list;
     DtBucket **of;                     /* by index of a member store of any kind; NULL: in no bucket */
+    uint32_t ahead;                    /* iterations that loops gather ahead */
 } DtBuckets;
 
 /* zero.c */

@@ -13,6 +13,8 @@
  *   CALL    op: what follows, up to RETURN, is the function that it calls
  *   CARRY   loop op, number: the next instruction makes the first value of that carried one
  *   LOOP    op: the LOOP item runs its body; MICRO: the micro-batches
+ *   AHEAD   1 + loop op, j: what follows, up to RETURN, is what iteration j of that loop gathers; 0, j: what the
+ *           iteration of this loop does that comes j later
  *   TILES   n loops: (value, axis) each; queries (value, axis); keys (value, axis); 1 if causal; n outputs: as
  *           written arguments in DO (ZEROED: it is all of the value in the end). Loops over these axes
  *           follow; inside are blocks, and what they read and write are the blocks of values
@@ -29,7 +31,8 @@
 
 typedef enum DtNoteKind {
     DT_NOTE_ENTRY, DT_NOTE_CALL, DT_NOTE_RETURN, DT_NOTE_CARRY, DT_NOTE_LOOP, DT_NOTE_MICRO, DT_NOTE_TILES,
-    DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_NEXT, DT_NOTE_MOVE, DT_NOTE_KINDS
+    DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_NEXT, DT_NOTE_MOVE, DT_NOTE_AHEAD,
+    DT_NOTE_KINDS
 } DtNoteKind;
 
 enum {

@@ -416,7 +416,7 @@ static const Field *field_of(Reader *r, void *to, const Field *field)
 static const Field op_fields[] = {
     FIELD(CertOp, path, NAME), FIELD(CertOp, text, NAME),     FIELD(CertOp, func, NAME),
     FIELD(CertOp, mesh, MESH), FIELD(CertOp, store, INTEGER), FIELD(CertOp, loop, LOOP),
-    FIELD(CertOp, stages, STAGES),
+    FIELD(CertOp, stages, STAGES), FIELD(CertOp, ahead, INTEGER),
     {"number", NUMBER, offsetof(CertOp, number), true},
     {"ranges", RANGES, 0, true},
     {"reduce", NAME, offsetof(CertOp, reduce), true},

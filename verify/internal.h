@@ -73,6 +73,7 @@ typedef struct CertOp {
     double number;
     bool shifts;   /* of a slice or pad: some range begins behind the first element, or leaves some out */
     int64_t store; /* -1: none */
+    int64_t ahead; /* iterations before its own in which a gather is done; a plan does so, the meaning is the same */
     CertLoop *loop;
     CertRelabel relabels[CERT_NAMES];
     uint32_t n_ranges;

@@ -92,7 +92,7 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
     uint64_t reg = step ? dt_certplan_word(walk) : 0;
     *ret_place = (PlanPlace){.size = 1};
     if (arena >= DT_COUNT(walk->memory) || base < 0 || base > PLAN_BYTES || step < 0 ||
-        step > PLAN_BYTES / DT_PLAN_MAX_SLOTS || reg >= DT_PLAN_ARG_REGS) {
+        step > PLAN_BYTES / DT_PLAN_MAX_SLOTS || reg >= DT_PLAN_REG_RING) {
         dt_certplan_fail(walk, "a slot lies in no memory");
         return;
     }
@@ -542,6 +542,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->inst = NULL;
     walk->frame = NULL;
     walk->entries.n = walk->carried.n = 0;
+    dt_certplan_forget_ahead(walk);
     walk->depth = 0;
     walk->carries = walk->tiles.open = walk->moves = false;
     memset(walk->count, 0, sizeof walk->count);

@@ -168,7 +168,7 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
         return dt_certplan_fail(walk, "a note has too many ops");
     for (uint64_t i = 0; i < n; i++) {
         const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
-        if (!op)
+        if (!op || !dt_certplan_may_do(walk, op))
             return false;
         bool again = walk->tiles.open ? walk->tiles.mark[op->first_out] == walk->tiles.block
                                       : walk->frame->done[op->first_out];
@@ -524,6 +524,9 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
 
 static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
+    bool ahead = walk->frame && walk->frame->kind == PLAN_AHEAD;
+    if (ahead ? kind != DT_NOTE_DO || inst->guards : dt_certplan_is_guarded(walk))
+        return dt_certplan_fail(walk, "what a guard lets run is not what it should gather");
     switch (kind) {
     case DT_NOTE_DO: return do_inst(walk, inst);
     case DT_NOTE_SUM: return dt_certplan_sum(walk, inst);
@@ -552,6 +555,8 @@ static bool has_addresses(PlanWalk *walk, const DtPlanInst *inst)
         for (uint32_t r = DT_PLAN_REG_SLOTS; r < DT_PLAN_ARG_REGS; r++)
             if (arg->reg[r] < 0 || arg->reg[r] > PLAN_BYTES / DT_PLAN_MAX_SLOTS)
                 return dt_certplan_fail(walk, "slots of %lld bytes", (long long)arg->reg[r]);
+        if (!dt_certplan_has_slot(walk, arg))
+            return dt_certplan_fail(walk, "an address depends on a slot of no ring");
         walk->moves = walk->moves || stage_step(walk, arg) != 0;
     }
     return true;
@@ -564,6 +569,8 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
         return false;
     if (inst->guards && inst->kind == DT_INST_ZERO)
         return dt_certplan_fail(walk, "memory is zeroed under guards");
+    if (dt_certplan_is_guarded(walk) && inst->kind != DT_INST_ALL_GATHER)
+        return dt_certplan_fail(walk, "what a guard lets run is no gather");
     switch (inst->kind) {
     case DT_INST_ZERO: return zero(walk, inst);
     case DT_INST_READ: return dt_certplan_read(walk, inst);

@@ -5,6 +5,7 @@
  *   plan_place.c  addresses, views, overlaps
  *   plan_walk.c   schedules, frames, loops        plan_inst.c   one instruction
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
+ *   plan_ahead.c  gathers ahead of their iterations
  *   plan_mask.c   what a mask hides from them
  *   plan_pipe.c   slots, channels, queues */
 #ifndef DT_VERIFY_PLAN_INTERNAL_H
@@ -60,7 +61,7 @@ typedef struct PlanRegion {
     struct PlanRegion *next; /* of the same value */
 } PlanRegion;
 
-typedef enum PlanFrameKind { PLAN_ENTRY, PLAN_CALL, PLAN_BODY } PlanFrameKind;
+typedef enum PlanFrameKind { PLAN_ENTRY, PLAN_CALL, PLAN_BODY, PLAN_AHEAD } PlanFrameKind;
 
 /* A function that is being walked. */
 typedef struct PlanFrame {
@@ -76,7 +77,9 @@ typedef struct PlanFrame {
     PlanRegion **carried;   /* BODY, by number: first value, then where it lies */
     PlanPlace *slots;       /* ENTRY, by result: the place that the note gives, if */
     bool *has_slot, finished;
-    uint32_t reg; /* BODY: its register */
+    uint32_t reg; /* BODY: its register; AHEAD: the one that its iteration moves with, 0: with none */
+    struct PlanFrame *back; /* AHEAD: where it was met */
+    int64_t number, shift;  /* AHEAD: as the note has it; of its iteration, on top of the register */
     uint32_t depth;
 } PlanFrame;
 
@@ -157,6 +160,7 @@ struct PlanWalk {
     uint32_t alike_from;     /* from this stage on, there are the same stores at the same places */
     struct PlanNamed *named; /* results that later entries read */
     struct PlanPipe *pipe;
+    struct PlanRing *ring;
 };
 
 /* plan_walk.c */
@@ -177,6 +181,22 @@ const CertOp *dt_certplan_op(PlanWalk *walk,
                              uint64_t value); /* of the present frame; NULL after a message */
 bool dt_certplan_is_inline(const PlanFrame *frame,
                            uint32_t value); /* made of constants and positions only */
+
+void dt_certplan_widen(PlanWalk *walk, uint32_t reg); /* holes in zeros: for all values of the register */
+
+/* plan_ahead.c */
+void dt_certplan_forget_ahead(PlanWalk *walk);                 /* an entry begins */
+bool dt_certplan_ahead(PlanWalk *walk);                        /* AHEAD */
+bool dt_certplan_gathered(PlanWalk *walk);                     /* its RETURN */
+bool dt_certplan_may_do(PlanWalk *walk, const CertOp *op);     /* here, or ahead of its iteration */
+bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body);  /* before a loop is entered */
+bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body, uint32_t from, uint32_t to); /* its items are walked */
+bool dt_certplan_when(PlanWalk *walk, const DtPlanSchedule *item);
+bool dt_certplan_end_when(PlanWalk *walk);
+bool dt_certplan_is_guarded(const PlanWalk *walk);
+bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item);
+bool dt_certplan_has_slot(const PlanWalk *walk, const DtPlanArg *arg); /* if it depends on the ring's register */
+bool dt_certplan_has_used(PlanWalk *walk);                     /* an entry ends */
 
 /* plan_place.c */
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis);

@@ -461,7 +461,9 @@ static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t valu
         int d = dt_certplan_axis(place, loop->axis);
         if (d < 0)
             return 0;
-        place->reg[frame->reg] += place->stride[d] * place->size;
+        if (frame->reg)
+            place->reg[frame->reg] += place->stride[d] * place->size;
+        place->base += frame->shift * place->stride[d] * place->size;
         drop_axis(place, d);
         dt_certplan_spans(place);
     }

@@ -119,6 +119,8 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
 static bool leave(PlanWalk *walk)
 {
     PlanFrame *frame = walk->frame;
+    if (frame && frame->kind == PLAN_AHEAD)
+        return dt_certplan_gathered(walk);
     if (!frame || frame->kind != PLAN_CALL || walk->tiles.open)
         return dt_certplan_fail(walk, "a note returns from no call");
     walk->frame = frame->outer;
@@ -181,7 +183,7 @@ DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only)
             break;
         }
         if (kind != DT_NOTE_ENTRY && !walk->frame &&
-            (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO))) {
+            (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO) || kind == DT_NOTE_AHEAD)) {
             dt_certplan_fail(walk, "a note is of no function");
             break;
         }
@@ -190,6 +192,7 @@ DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only)
         case DT_NOTE_CALL: enter(walk, PLAN_CALL, "call"); break;
         case DT_NOTE_RETURN: leave(walk); break;
         case DT_NOTE_CARRY: carry(walk); break;
+        case DT_NOTE_AHEAD: dt_certplan_ahead(walk); break;
         case DT_NOTE_BLOCK: dt_certplan_block(walk); break;
         case DT_NOTE_TILES:
             if (dt_certplan_tiles(walk) && walk->tiles.n_loops)
@@ -222,7 +225,8 @@ bool dt_certplan_each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach
     memcpy(kept, walk->count, sizeof kept);
     for (uint32_t i = from; good && i < to; i++) {
         const DtPlanSchedule *item = &plan->schedule[i];
-        if (item->kind == DT_SCHED_LOOP)
+        if (item->kind == DT_SCHED_LOOP ||
+            (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING))
             walk->count[item->reg] = item->count;
         if (item->kind != DT_SCHED_RUN)
             continue;
@@ -300,7 +304,7 @@ static void forget(PlanWalk *walk, bool micro)
 }
 
 /* Holes of all iterations. */
-static void widen_holes(PlanWalk *walk, uint32_t reg)
+void dt_certplan_widen(PlanWalk *walk, uint32_t reg)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
         for (uint32_t i = 0; i < walk->memory[a].n; i++)
@@ -325,7 +329,7 @@ static void open_loop(PlanWalk *walk, uint32_t at, uint32_t end)
 static void close_loop(PlanWalk *walk, const DtPlanSchedule *item, bool micro)
 {
     forget(walk, micro);
-    widen_holes(walk, item->reg);
+    dt_certplan_widen(walk, item->reg);
     walk->open[item->reg] = 0;
     walk->count[item->reg] = 0;
 }
@@ -424,11 +428,11 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
     const CertLoop *loop = body->op->loop;
     body->reg = item->reg;
     if (item->count != loop->count || item->first != (loop->reverse ? loop->count - 1 : 0) ||
-        item->step != (loop->reverse ? -1 : 1) || item->reg == 0 || item->reg >= DT_PLAN_ARG_REGS ||
+        item->step != (loop->reverse ? -1 : 1) || item->reg == 0 || item->reg >= DT_PLAN_REG_SLOTS ||
         walk->open[item->reg])
         return dt_certplan_fail(walk, "register %u runs %d times from %d, the loop %lld times",
                                 item->reg, item->count, item->first, (long long)loop->count);
-    if (!take_carried(walk, body))
+    if (!take_carried(walk, body) || !dt_certplan_begin_ring(walk, body))
         return false;
     open_loop(walk, at, end);
     for (uint32_t i = 0; i < loop->carried; i++)
@@ -441,7 +445,8 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
     if (walk->frame != body)
         return dt_certplan_fail(walk, "a loop ends inside a call");
     Lefts lefts = {0};
-    if (!leave_carried(walk, body, &lefts) || !leave_stacked(walk, body, at, end, &lefts))
+    if (!leave_carried(walk, body, &lefts) || !leave_stacked(walk, body, at, end, &lefts) ||
+        !dt_certplan_end_ring(walk, body, at + 1, end))
         return false;
     walk->depth--;
     walk->frame = outer;
@@ -457,7 +462,7 @@ static bool walk_tiles(PlanWalk *walk, uint32_t at, uint32_t end)
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     PlanTiles *tiles = &walk->tiles;
     if (!tiles->open || tiles->n_open == tiles->n_loops || item->reg == 0 ||
-        item->reg >= DT_PLAN_ARG_REGS || walk->open[item->reg] || item->first != 0 ||
+        item->reg >= DT_PLAN_REG_SLOTS || walk->open[item->reg] || item->first != 0 ||
         item->step != 1 || item->count != tiles->counts[tiles->n_open])
         return dt_certplan_fail(walk, "a loop is not one over an axis of attention");
     uint32_t number = tiles->n_open++;
@@ -504,6 +509,14 @@ static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to)
         } else if (item->kind == DT_SCHED_CALL) {
             if (!dt_certplan_called(walk, item))
                 return false;
+        } else if (item->kind == DT_SCHED_SET) {
+            if (!dt_certplan_set(walk, item))
+                return false;
+        } else if (item->kind == DT_SCHED_WHEN) {
+            if (!dt_certplan_when(walk, item) || !walk_items(walk, i + 1, i + 1 + item->body) ||
+                !dt_certplan_end_when(walk))
+                return false;
+            i += item->body;
         } else if (item->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[item->body];
             for (uint32_t k = 0; k < body->n_insts; k++)
@@ -524,6 +537,6 @@ bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote
     dt_certplan_note(walk, DT_NOTE_KINDS);
     if (walk->tiles.open)
         return dt_certplan_fail(walk, "the blocks of attention have no end");
-    return !walk->problem->len &&
+    return !walk->problem->len && dt_certplan_has_used(walk) &&
            (walk->note == walk->end || dt_certplan_fail(walk, "a note has no instruction"));
 }

@@ -26,3 +26,6 @@ parallel small on four { mesh data = 4; shard batch on data; micro batch = 2; ze
 parallel hybrid on four { mesh data = 2, fsdp = 2; shard batch on data, fsdp; micro batch = 2; zero 3 on fsdp; zero 1 on data }
 parallel tensor on four { mesh data = 2, tp = 2; shard ffn, vocab on tp; shard batch on data; zero 2 on data, tp }
 parallel pipe on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe; zero 3 on data }
+parallel ahead1 on four { mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 1) }
+parallel ahead2 on four { mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 2) }
+parallel pipe_ahead on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe; zero 3 on data (prefetch = 1) }

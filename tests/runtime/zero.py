@@ -12,6 +12,9 @@ parallelism and in a pipeline. What is checked:
     section 5) over padded buckets; padding is less than a run of 64 bytes per rank and bucket.
   - Bytes received are those of a reduce_scatter and an all_gather of each bucket where the level has them, exactly, and at
     most the paper's 2 or 3 times the parameters per micro-batch.
+  - `prefetch` changes no bit of losses and norms and no byte of traffic; before the first iteration k buckets are
+    gathered, all_gather by all_gather into slots of their own, and in every iteration the one k behind it before anything
+    is computed; k + 1 slots and not more.
   - IR after the pass: tests/golden/passes/zero1.txt, zero2.txt, zero3.txt (--bless writes them).
 """
 import array
@@ -120,6 +123,38 @@ def check_traffic(level, traffic):
     check(want <= bound + scalars, "zero %d: more traffic than the paper's" % level)
 
 
+def bodies(dump):
+    """Instructions of each body of the plan."""
+    insts = re.findall(r"^INST kind=(\w+)", dump, re.M)
+    return [insts[int(first or 0):int(first or 0) + int(n)]
+            for first, n in re.findall(r"^BODY [^\n]*?(?:first_inst=(\d+) )?n_insts=(\d+)", dump, re.M)]
+
+
+def check_ahead(ahead, dump, plain):
+    """Each loop over layers: prologue, guard, slot, gathers, slot, the rest, which gathers nothing any more."""
+    items = re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)
+    first, count = re.search(r'^ENTR name="step" (?:first=(\d+) )?count=(\d+)', dump, re.M).groups()
+    items = [dict(field.split("=") for field in item.split())
+             for item in items[int(first or 0):int(first or 0) + int(count)]]
+    insts, loops = bodies(dump), 0
+    for i, item in enumerate(items):
+        if item["kind"] != "loop" or int(item["count"]) != LAYERS:
+            continue
+        when, to, gathers, at, rest = items[i + 1:i + 6]
+        before, loops = insts[int(items[i - 1].get("body", 0))], loops + 1
+        n_buckets = len(insts[int(gathers["body"])])
+        check([x["kind"] for x in (when, to, gathers, at, rest)] == ["when", "set", "run", "set", "run"] and
+              int(when["count"]) == LAYERS - ahead and int(at["count"]) == int(to["count"]) == ahead + 1,
+              "ahead %d: the loop is no loop that gathers ahead: %s" % (ahead, items[i:i + 6]))
+        check(set(insts[int(gathers["body"])]) == {"all_gather"} and "all_gather" not in insts[int(rest["body"])] and
+              before[-ahead * n_buckets:] == ["all_gather"] * (ahead * n_buckets),
+              "ahead %d: gathers are not where they belong" % ahead)
+    check(loops == 2, "ahead %d: %d loops over layers" % (ahead, loops))
+    more = arena_bytes(dump)["activations"] - arena_bytes(plain)["activations"]
+    check(0 < more <= ahead * 4 * sum(extent for n, _, extent, _ in BUCKETS if n == LAYERS),
+          "ahead %d: %d bytes more" % (ahead, more))
+
+
 def check_golden(dtc, level, bless):
     said = run([dtc, os.path.join(GOLDEN, "zero.dsl"), "--parallel", "z%d" % level, "--print-after=zero", "--no-kernels",
                 "-o", os.devnull])
@@ -140,7 +175,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         runs = {}
-        for name in "z0", "z1", "z2", "z3", "small", "hybrid", "tensor", "pipe":
+        for name in "z0", "z1", "z2", "z3", "small", "hybrid", "tensor", "pipe", "ahead1", "ahead2", "pipe_ahead":
             run([dtc, program, "--parallel", name, "-o", name + ".plan"])
             run([dtrun, name + ".plan", "--log", name + ".jsonl", "--save", name])
             runs[name] = read_log(name + ".jsonl")
@@ -149,6 +184,11 @@ def main():
                 continue
             compare_runs(name, runs[name][0], runs["z0"][0])
             compare_tensors(name, read_checkpoint(name), tensors)
+            if "ahead" in name:
+                same = "pipe" if name == "pipe_ahead" else "z3"
+                check(runs[name] == runs[same], "%s: other losses, norms or traffic than %s" % (name, same))
+            if name in ("ahead1", "ahead2"):
+                check_ahead(int(name[5]), run([dtc, "dump", name + ".plan"]), run([dtc, "dump", "z3.plan"]))
             if name in ("z1", "z2", "z3"):
                 check_memory(int(name[1]), run([dtc, "dump", name + ".plan"]))
                 check_traffic(int(name[1]), runs[name][1])

@@ -84,7 +84,8 @@ FACTORS = {
     "remat": ["-", "all", "keep"],
     "precision": ["f32", "bf16", "master", "f16"],
 }
-# Kinds of rows made by hand: windows along split axes, and lines for places.
+# Kinds of rows made by hand: windows along split axes, and lines for places. Such rows may also have a value of zero
+# with what `prefetch` is behind a plus: 3+2.
 KINDS.update({
     "h": ([("rows", 2)], ["height on rows"]),
     "hw": ([("rows", 2), ("columns", 2)], ["height on rows", "width on columns"]),
@@ -260,7 +261,9 @@ def layout(row, root):
     if row["micro"] != "1":
         text.append("  micro batch = " + row["micro"])
     if row["zero"] != "0":
-        text.append("  zero %s on %s" % (row["zero"], ", ".join(zero_axes(row["kind"]))))
+        level, _, ahead = row["zero"].partition("+")
+        text.append("  zero %s on %s%s" % (level, ", ".join(zero_axes(row["kind"])),
+                                           " (prefetch = %s)" % ahead if ahead else ""))
     for loop in program.get("loops", ["h"]):
         if row["remat"] != "-":
             text.append("  remat %s%s" % (loop, " (keep = (attend))" if row["remat"] == "keep" else ""))
@@ -318,7 +321,10 @@ def loose_rest(rng, program, mesh):
     if mesh and rng.random() < 0.5:
         on = [axis for axis in mesh if rng.random() < 0.7] or mesh[:1]
         bucket = rng.choice(("", "", " (bucket = 256B)", " (bucket = 1KiB)"))
-        lines.append("zero %d on %s%s" % (rng.choice((1, 2, 3)), ", ".join(on), bucket))
+        level, ahead = rng.choice((1, 2, 3)), rng.choice((0, 0, 1, 2, 9))
+        if level == 3 and ahead:
+            bucket = bucket.replace(")", ", prefetch = %d)" % ahead) or " (prefetch = %d)" % ahead
+        lines.append("zero %d on %s%s" % (level, ", ".join(on), bucket))
     if loops and rng.random() < 0.4:
         what = "" if "heads" not in PROGRAMS[program] else rng.choice(("", "", " (keep = (attend))", " (keep = (attention))", " (drop = (mlp))", " (drop = (attend))"))
         lines += ["remat %s%s" % (loop, what) for loop in loops if rng.random() < 0.8]

@@ -116,6 +116,30 @@ static bool slot(void)
     return true;
 }
 
+/* What loops gather ahead: the slots, how many there are, for which iterations, of which iterations. */
+static bool ring(void)
+{
+    uint32_t at = below(plan.n_schedule);
+    DtPlanSchedule *item = RECORD(schedule, DtPlanSchedule, at);
+    if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING) {
+        item->count -= below(2);
+        item->first += item->count == plan.schedule[at].count ? (below(2) ? 1 : -1) : 0;
+        return item->count > 0;
+    }
+    if (item->kind != DT_SCHED_WHEN)
+        return false;
+    const DtPlanBody *body = &plan.bodies[plan.schedule[at + 2].body];
+    const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
+    DtPlanArg *to = RECORD(args, DtPlanArg, inst->first_arg), *from = to + 1;
+    switch (below(5)) {
+    case 0: item->first += below(2) ? 1 : -1; return true;
+    case 1: return item->count -= below(2) ? 1 : -1, item->count > 0;
+    case 2: return change(&to->reg[DT_PLAN_REG_RING]);
+    case 3: from->base += from->reg[item->reg] * (below(2) ? 1 : -1); return true;
+    default: return change(&from->reg[item->reg]);
+    }
+}
+
 static bool peer(void)
 {
     DtPlanInst *inst = any_inst(DT_INST_SEND, DT_INST_RECV);
@@ -677,7 +701,8 @@ static const struct {
              {"stage", stage},
              {"hoist", hoist},
              {"scratch", scratch},
-             {"prologue", prologue}};
+             {"prologue", prologue},
+             {"ring", ring}};
 
 /* Whether the certificate rejects what lies in copy; false with *ret_read false: the reader refuses it already. */
 static bool rejects(size_t len, const char *final, bool *ret_read)

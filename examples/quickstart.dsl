@@ -31,12 +31,12 @@ model gpt(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(text("fortunes.txt", to = 0.9))
   loss = mean[batch, seq](xent[vocab](gpt(tokens), labels))
-  optimizer = adamw(lr = warmup_cosine(2e-3, warmup = 100, total = 1500, floor = 2e-4),
+  optimizer = adamw(lr = warmup_cosine(2e-3, warmup = 100, total = 1000, floor = 2e-4),
                     betas = (0.9, 0.99), decay = 0.1, decay_if = rank > 1, clip = 1.0)
   eval = every(500, steps = 50, data = next_token(text("fortunes.txt", from = 0.9)))
   save = every(500, keep = 2)
   seed = 1
-  steps = 1500
+  steps = 1000
 }
 cluster laptop { nodes = 1; gpus = 2; gpu = "cpu"; intra = link(10GB/s, 2us) }
 parallel two on laptop {

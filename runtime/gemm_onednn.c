@@ -466,7 +466,7 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
 
 static uint64_t workspace(const DtGemmLibrary *library) { return library->scratch_bytes; }
 
-/* Without AVX-512 every product of version 2 goes to "gemm:jit". */
+/* Without AVX-512 every product goes to "gemm:jit" (versions 2.6 to 3.7). */
 static bool suits(const DtGemmLibrary *library)
 {
     return (library->dnnl.dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;

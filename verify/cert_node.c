@@ -259,6 +259,9 @@ CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, 
             n_ranges += terms[n_terms++]->hi != 0;
         }
     }
+    for (uint32_t i = 0; i < n && n_terms == 0; i++)
+        if (in[i]->shape == shape)
+            return in[i]; /* all of them are zeros */
     if (n_ranges > 1)
         n_terms = join_ranges(nodes, terms, n_terms);
     if (n_terms == 1 && terms[0]->shape && terms[0]->shape->rank == shape->rank &&

@@ -416,6 +416,7 @@ run "$root/tests/passes/programs/frozen.dsl" --verify --parallel data; exits 0; 
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel cut; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 4 ranks'
+run "$root/tests/passes/programs/unlearned.dsl" --verify --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/alone.dsl" --verify --train shares --parallel shared; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/alone.dsl" --verify --train shares --parallel zero; exits 0; prints 'equal to the serial program: 4 ranks'
 run "$root/tests/passes/programs/alone.dsl" --verify --parallel shared --train looped; exits 0; prints 'equal to the serial program: 2 ranks'

@@ -209,6 +209,21 @@ static void to_cache(DtArena *arena, const char *path, const uint8_t *binary, si
     (void)dt_file_write(path, bytes, len + sizeof digest);
 }
 
+/* Comments, which name source lines, make no other binary: a file that moved, or lines that shifted, are found again.
+ * Generated units have no strings. */
+static const char *without_comments(DtArena *arena, const char *text)
+{
+    char *code = dt_arena_strndup(arena, text, strlen(text)), *to = code;
+    for (const char *at = code, *end; *at;) {
+        if (at[0] == '/' && at[1] == '*' && (end = strstr(at + 2, "*/")) != NULL)
+            at = end + 2;
+        else
+            *to++ = *at++;
+    }
+    *to = 0;
+    return code;
+}
+
 /* ---- units ---- */
 
 typedef struct Unit {
@@ -302,8 +317,9 @@ DtStatus dt_hostcc_compile(DtArena *arena, const char *target, uint32_t n, const
         ret_binary[i] = NULL;
         if (!cache)
             continue;
-        units[i].cached = dt_arena_printf(arena, "%s/%016llx%016llx", cache, (unsigned long long)dt_hash_text(texts[i], seed),
-                                          (unsigned long long)dt_hash_text(texts[i], seed ^ 0x9E3779B97F4A7C15u));
+        const char *code = without_comments(arena, texts[i]);
+        units[i].cached = dt_arena_printf(arena, "%s/%016llx%016llx", cache, (unsigned long long)dt_hash_text(code, seed),
+                                          (unsigned long long)dt_hash_text(code, seed ^ 0x9E3779B97F4A7C15u));
         from_cache(arena, units[i].cached, &ret_binary[i], &ret_len[i]);
     }
     return compile_missing(arena, target, n, units, ret_binary, ret_len);

@@ -237,6 +237,11 @@ for cache in cold warm; do # kernels compiled again, and found again: the same b
     what="with a $cache cache"
     XDG_CACHE_HOME=$work/cold "$dtc" program.dsl --parallel two -o first 2>err; code=$?; exits 0; holds cmp plan first
 done
+ls "$work/cold/dtc" >kernels
+what="of another file, lines shifted"
+{ echo; cat program.dsl; } >shifted.dsl
+XDG_CACHE_HOME=$work/cold "$dtc" shifted.dsl --parallel two -o first 2>err; code=$?; exits 0
+holds test -s kernels; holds sh -c "ls '$work/cold/dtc' | cmp - kernels"
 run program.dsl --parallel two -o plan --unfused; exits 0
 run program.dsl --parallel two -o plan --target=cpu-v3; exits 0
 run program.dsl --parallel two -o plan --target=pdp11; exits 2; says 'no target pdp11'

@@ -14,7 +14,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_POINTS = 4096, MOST_FORMS = 16, MOST_WIDTHS = 16 }; /* widths: of blocks, whose kernels differ */
+/* widths: of blocks, whose kernels differ. visits: a value used twice is visited twice, so that n lines may be 2^n
+ * visits; beyond these nothing is known. The certificate's limit (verify/plan_mask.c) is larger. */
+enum { MOST_POINTS = 4096, MOST_FORMS = 16, MOST_WIDTHS = 16, MOST_VISITS = 256 };
 
 /* Whole numbers lo .. hi; not known: any. */
 typedef struct Range {
@@ -200,7 +202,7 @@ static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block 
 {
     const DtOp *op = value->op;
     const DtDtype dtype = value->type->dtype;
-    if (dtype != DT_I32 && dtype != DT_BOOL)
+    if ((dtype != DT_I32 && dtype != DT_BOOL) || r->visits++ >= MOST_VISITS)
         return any;
     if (!op)
         return of_input(r, in, value, block);
@@ -210,6 +212,13 @@ static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block 
     return range_of(r, &callee, op->func->results.at[value->index], block);
 }
 
+static Range mask_of(DtReach *r, Block block)
+{
+    const Inside in = {.scope = r->scope};
+    r->visits = 0;
+    return range_of(r, &in, r->mask, block);
+}
+
 /* ---- blocks of queries ---- */
 
 /* Whether no query of the block sees any of its keys, as far as two pieces along each axis tell: halves of zigzag
@@ -217,7 +226,6 @@ static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block 
 static bool is_hidden(DtReach *r, Block block)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
-    const Inside in = {.scope = r->scope};
     for (uint32_t k = 0; k < 2; k++)
         if (block.first[k] < half[k] && block.last[k] >= half[k]) {
             Block lower = block, upper = block;
@@ -225,7 +233,7 @@ static bool is_hidden(DtReach *r, Block block)
             upper.first[k] = half[k];
             return is_hidden(r, lower) && is_hidden(r, upper);
         }
-    const Range seen = range_of(r, &in, r->mask, block);
+    const Range seen = mask_of(r, block);
     return seen.known && seen.hi == 0;
 }
 
@@ -309,10 +317,9 @@ bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const 
     *r = (DtReach){.e = e, .scope = scope, .mask = mask, .axis = {queries, keys}, .n = {n_queries, n_keys}};
     if (!mask)
         return false;
-    const Inside in = {.scope = scope};
     const Block all = {{queries, keys}, {0, 0}, {n_queries - 1, n_keys - 1}};
     int64_t n = 1;
-    range_of(r, &in, mask, all); /* what it depends on */
+    mask_of(r, all); /* what it depends on */
     for (uint32_t m = 0; m < e->module->mesh.n; m++)
         n *= r->uses >> m & 1 ? e->module->mesh.axes[m].size : 1;
     for (uint32_t i = 0; i < DT_REACH_REGS && n <= MOST_POINTS; i++)

@@ -103,6 +103,7 @@ typedef struct PlanMask { /* of attention: where(value, scores, -inf) */
     uint16_t axes;                     /* mesh axes that it depends on; and loops, by register */
     const CertLoop *loops[DT_PLAN_REGS];
     int64_t coord[CERT_MESH], reg[DT_PLAN_REGS]; /* the point that is looked at */
+    uint32_t visits;                   /* of values, for this part of it */
     int64_t n;                         /* points */
     int64_t *next;                     /* by point: the first query that no block has covered there */
 } PlanMask;

@@ -7,7 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_POINTS = 4096 };
+/* visits: of values for one part of the mask; one used twice is visited twice. More than codegen/reach.c's, or masks
+ * that it knows would be refused here. */
+enum { MOST_POINTS = 4096, MOST_VISITS = 2048 };
 
 typedef struct Span { /* lo > hi: not known */
     int64_t lo, hi;
@@ -40,10 +42,16 @@ static int64_t down(int64_t x, int64_t y) { return (x - ((x % y + y) % y)) / y; 
 
 static const CertOp *maker(const CertFunc *func, uint32_t value)
 {
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        if (value >= func->ops.at[i]->first_out && value - func->ops.at[i]->first_out < func->ops.at[i]->n_out)
-            return func->ops.at[i];
-    return NULL;
+    uint32_t lo = 0, hi = func->ops.n; /* the last op whose first result is no later */
+    while (lo < hi) {
+        const uint32_t middle = lo + (hi - lo) / 2;
+        if (func->ops.at[middle]->first_out <= value)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    const CertOp *op = lo > 0 ? func->ops.at[lo - 1] : NULL;
+    return op && value - op->first_out < op->n_out ? op : NULL;
 }
 
 static const CertType *type_of(const CertFunc *func, uint32_t value)
@@ -192,7 +200,7 @@ static Span evaluate(PlanWalk *walk, const Where *where, uint32_t value, Part pa
 {
     const char *dtype = type_of(where->func, value)->dtype;
     const CertOp *op = maker(where->func, value);
-    if (strcmp(dtype, "i32") != 0 && strcmp(dtype, "bool") != 0)
+    if ((strcmp(dtype, "i32") != 0 && strcmp(dtype, "bool") != 0) || walk->tiles.mask.visits++ >= MOST_VISITS)
         return unknown;
     if (!op)
         return of_argument(walk, where, value, part);
@@ -203,6 +211,13 @@ static Span evaluate(PlanWalk *walk, const Where *where, uint32_t value, Part pa
         return unknown;
     const Where inner = {callee, op, 0, where};
     return evaluate(walk, &inner, callee->results.at[value - op->first_out], part);
+}
+
+static Span mask_of(PlanWalk *walk, Part part)
+{
+    PlanMask *mask = &walk->tiles.mask;
+    mask->visits = 0;
+    return evaluate(walk, mask->where, mask->value, part);
 }
 
 static const Where *chain(PlanWalk *walk, const PlanFrame *frame)
@@ -224,7 +239,7 @@ static bool hides(PlanWalk *walk, Part part)
             upper.at[k].lo = half[k];
             return hides(walk, lower) && hides(walk, upper);
         }
-    const Span seen = evaluate(walk, tiles->mask.where, tiles->mask.value, part);
+    const Span seen = mask_of(walk, part);
     return known(seen) && seen.hi == 0;
 }
 
@@ -334,7 +349,7 @@ bool dt_certplan_mask(PlanWalk *walk)
         return dt_certplan_fail(walk, "blocks may leave out keys, but no mask hides any from all of the function");
     mask->where = chain(walk, walk->frame);
     const Part all = {{tiles->queries, tiles->keys}, {{0, tiles->n_queries - 1}, {0, tiles->n_keys - 1}}};
-    evaluate(walk, mask->where, mask->value, all); /* what it depends on */
+    mask_of(walk, all); /* what it depends on */
     mask->n = 1;
     for (uint32_t m = 0; m < walk->program->n_mesh; m++)
         mask->n *= mask->axes >> m & 1 ? walk->program->size[m] : 1;

@@ -350,17 +350,17 @@ run mixed.dsl --no-kernels -o other --parallel two; exits 0
 run mixed.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third
 
 # ---- values used twice, again and again: nothing grows but with their number ----
-doubled() { # how often: a bias and a table of positions, each made of itself twice
+doubled() { # how often: a bias, a mask and a table of positions, each made of itself twice
     printf '%s\n' 'include "std.dsl"' 'dim batch = 2, seq = 4, kseq = seq, embed = 4, vocab = 8' \
         'model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {' '  param wte[vocab, embed] = normal(0.1)' \
-        '  b = iota[kseq] * 0.01 - iota[seq] * 0.01' '  p = iota[embed] * 0.01'
+        '  b = iota[kseq] * 0.01 - iota[seq] * 0.01' '  p = iota[embed] * 0.01' '  k = iota[kseq] - iota[seq]'
     i=0
     while [ $i -lt "$1" ]; do
-        printf '%s\n' '  b = b + b' '  b = b * b' '  p = p + p' '  p = p * p'
+        printf '%s\n' '  b = b + b' '  b = b * b' '  p = p + p' '  p = p * p' '  k = max(k, k - 1)'
         i=$((i + 1))
     done
     printf '%s\n' '  x = wte[vocab = tokens] + p' \
-        '  x = attend[seq, kseq, embed](x, x[seq -> kseq], x[seq -> kseq], scale = 0.5, bias = b)' '  return x @embed wte' '}' \
+        '  x = attend[seq, kseq, embed](x, x[seq -> kseq], x[seq -> kseq], scale = 0.5, bias = b,' '    mask = k <= 0)' '  return x @embed wte' '}' \
         'train {' '  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))' \
         '  loss = mean[batch, seq](xent[vocab](m(tokens), labels))' '  optimizer = sgd(0.1)' '  steps = 2' '}'
 }

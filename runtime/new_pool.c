@@ -77,60 +77,80 @@ void dt_new_pool_drop_sized(void *block, size_t bytes)
 
 /* ---- buffers ---- */
 
-enum { LINE = 64, N_BUFFERS = 256, LARGEST = 1 << 30 };
+enum { LINE = 64, N_BUFFERS = 1 << 14, LARGEST = 1 << 30, SIZES = 31 };
 
-/* A buffer that posix_memalign gave out once. bytes: a power of two, 0 until the entry is complete. */
+/* A buffer that posix_memalign gave out once, 1 << size bytes; at: NULL in a place of the table that is empty. */
 typedef struct Buffer {
     void *at;
-    _Atomic(size_t) bytes;
-    atomic_bool taken;
+    struct Buffer *next; /* of those of its size that are free */
+    uint8_t size;
+    bool taken;
 } Buffer;
 
+/* By address, in the first empty place behind its hash; none is ever taken out. Code that oneDNN generates lies in
+ * buffers, too: tens of them for each shape of a product, for as long as the process runs. */
 static Buffer buffers[N_BUFFERS];
-static _Atomic(uint32_t) n_buffers; /* entries begun; may be larger than N_BUFFERS */
+static Buffer *unused[SIZES];
+static _Atomic(uint32_t) n_buffers;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 extern void __libc_free(void *block);
 
-static uint32_t count_buffers(void)
+static void lock(void)
 {
-    uint32_t n = atomic_load_explicit(&n_buffers, memory_order_acquire);
-    return n < N_BUFFERS ? n : N_BUFFERS;
+    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        continue;
 }
 
-static void *take_buffer(size_t align, size_t bytes)
+static void unlock(void) { atomic_flag_clear_explicit(&busy, memory_order_release); }
+
+/* Where the buffer is in the table, or would be. */
+static Buffer *find_buffer(const void *at)
 {
-    for (uint32_t i = 0, n = count_buffers(); i < n; i++) {
-        Buffer *buffer = &buffers[i];
-        bool taken = false;
-        if (atomic_load_explicit(&buffer->bytes, memory_order_acquire) == bytes &&
-            (uintptr_t)buffer->at % align == 0 &&
-            atomic_compare_exchange_strong(&buffer->taken, &taken, true))
-            return buffer->at;
+    uint32_t i = (uint32_t)(((uintptr_t)at / LINE * 0x9e3779b97f4a7c15u) >> 40) % N_BUFFERS;
+    while (buffers[i].at && buffers[i].at != at)
+        i = (i + 1) % N_BUFFERS;
+    return &buffers[i];
+}
+
+static void *take_buffer(size_t align, uint8_t size)
+{
+    Buffer *found = NULL;
+    lock();
+    for (Buffer **at = &unused[size]; *at && !found; at = found ? at : &(*at)->next)
+        if ((uintptr_t)(*at)->at % align == 0) {
+            found = *at;
+            *at = found->next;
+            found->taken = true;
+        }
+    unlock();
+    return found ? found->at : NULL;
+}
+
+static void add_buffer(void *at, uint8_t size)
+{
+    lock();
+    Buffer *buffer = find_buffer(at);
+    if (buffer->at == NULL && n_buffers < N_BUFFERS / 2) { /* if it is full: back to the allocator some day */
+        *buffer = (Buffer){.at = at, .size = size, .taken = true};
+        n_buffers++;
+    } else if (buffer->at && buffer->taken) { /* of a block that realloc has moved away */
+        buffer->size = size;
     }
-    return NULL;
-}
-
-static void add_buffer(void *at, size_t bytes)
-{
-    uint32_t i = atomic_load(&n_buffers) < N_BUFFERS ? atomic_fetch_add(&n_buffers, 1) : N_BUFFERS;
-    if (i >= N_BUFFERS)
-        return; /* the table is full: it goes back to the allocator */
-    buffers[i].at = at;
-    atomic_store(&buffers[i].taken, true);
-    atomic_store_explicit(&buffers[i].bytes, bytes, memory_order_release);
+    unlock();
 }
 
 int posix_memalign(void **ret_at, size_t align, size_t bytes)
 {
-    size_t size = align > LINE ? align : LINE;
+    uint8_t size = 0;
     if (align % sizeof(void *) != 0 || align == 0 || (align & (align - 1)) != 0)
         return EINVAL;
     if (bytes > LARGEST || align > LARGEST)
         return (*ret_at = aligned_alloc(align, bytes)) ? 0 : ENOMEM;
-    while (size < bytes)
-        size *= 2;
+    while ((size_t)1 << size < bytes || (size_t)1 << size < align || (size_t)1 << size < LINE)
+        size++;
     void *at = take_buffer(align, size);
-    if (at == NULL && (at = aligned_alloc(align > LINE ? align : LINE, size)) != NULL)
+    if (at == NULL && (at = aligned_alloc(align > LINE ? align : LINE, (size_t)1 << size)) != NULL)
         add_buffer(at, size);
     if (at == NULL)
         return ENOMEM;
@@ -142,15 +162,20 @@ int posix_memalign(void **ret_at, size_t align, size_t bytes)
  * it counts if that is as large. */
 void free(void *block)
 {
-    for (uint32_t i = 0, n = (uintptr_t)block % LINE == 0 && block ? count_buffers() : 0; i < n; i++) {
-        Buffer *buffer = &buffers[i];
-        size_t bytes = atomic_load_explicit(&buffer->bytes, memory_order_acquire);
-        if (bytes > 0 && buffer->at == block && malloc_usable_size(block) >= bytes) {
-            atomic_store_explicit(&buffer->taken, false, memory_order_release);
-            return;
+    bool kept = false;
+    if (block && (uintptr_t)block % LINE == 0 && n_buffers > 0) {
+        lock();
+        Buffer *buffer = find_buffer(block);
+        kept = buffer->at && buffer->taken && malloc_usable_size(block) >= (size_t)1 << buffer->size;
+        if (kept) {
+            buffer->taken = false;
+            buffer->next = unused[buffer->size];
+            unused[buffer->size] = buffer;
         }
+        unlock();
     }
-    __libc_free(block);
+    if (!kept)
+        __libc_free(block);
 }
 
 #endif

@@ -92,6 +92,31 @@ Test(memory, buffers_are_what_was_asked_for)
     cr_assert_eq(posix_memalign(&at[0], 24, 100), EINVAL);
 }
 
+/* As code for products does that oneDNN generates. */
+Test(memory, buffers_that_stay_are_in_nobodys_way)
+{
+    enum { N = 3000 };
+    static void *stay[N];
+    void *at;
+    for (size_t i = 0; i < N; i++)
+        cr_assert_eq(posix_memalign(&stay[i], 4096, 4096 << (i % 4)), 0);
+    cr_assert_eq(posix_memalign(&at, 64, 30000), 0);
+    free(at);
+    long before = calls;
+    for (int i = 0; i < 10; i++) {
+        cr_assert_eq(posix_memalign(&at, 64, 30000), 0);
+        free(at);
+    }
+    cr_assert_eq(calls, before);
+    for (size_t i = 0; i < N; i++)
+        free(stay[i]);
+    for (size_t i = 0; i < N; i++)
+        cr_assert_eq(posix_memalign(&stay[i], 4096, 4096 << (i % 4)), 0);
+    cr_assert_eq(calls, before);
+    for (size_t i = 0; i < N; i++)
+        free(stay[i]);
+}
+
 Test(memory, plain) { cr_assert_eq(calls_in_steps(DT_GEMM_PLAIN), 0); }
 Test(memory, chosen) { cr_assert_eq(calls_in_steps(DT_GEMM_DEFAULT), 0); }
 

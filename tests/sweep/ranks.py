@@ -158,7 +158,7 @@ def main(arguments):
         found, good = run(dtc, dtrun, rows, False)
         write(found)
     else:
-        _, good = run(dtc, dtrun, rows if "--all" in arguments else [row for row in rows if row[1]], False)
+        _, good = run(dtc, dtrun, sweep.chosen(rows, arguments), False)
     return 0 if good else 1
 
 

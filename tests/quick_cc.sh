@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The C compiler for kernels of tests that compile many programs to see that they are right, each running for a few steps
+# only: it optimizes less, in a third of the time. Kernels are canonical C, whose bits do not depend on that (the tests of
+# codegen compile as dtc does, and so do the slow ones). The kernel cache tells them apart by the version.
+set -eu
+compiler=${QUICK_CC:-cc}
+if [ "$1" = --version ]; then
+    "$compiler" --version | sed '1s/^/quick /'
+    exit
+fi
+for argument; do
+    shift
+    [ "$argument" = -O3 ] && argument=-O1
+    set -- "$@" "$argument"
+done
+exec "$compiler" "$@"

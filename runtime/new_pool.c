@@ -162,19 +162,19 @@ int posix_memalign(void **ret_at, size_t align, size_t bytes)
  * it counts if that is as large. */
 void free(void *block)
 {
-    bool kept = false;
+    bool is_ours = false;
     if (block && (uintptr_t)block % LINE == 0 && n_buffers > 0) {
         lock();
         Buffer *buffer = find_buffer(block);
-        kept = buffer->at && buffer->taken && malloc_usable_size(block) >= (size_t)1 << buffer->size;
-        if (kept) {
+        is_ours = buffer->at && buffer->taken && malloc_usable_size(block) >= (size_t)1 << buffer->size;
+        if (is_ours) {
             buffer->taken = false;
             buffer->next = unused[buffer->size];
             unused[buffer->size] = buffer;
         }
         unlock();
     }
-    if (!kept)
+    if (!is_ours)
         __libc_free(block);
 }
 

@@ -158,7 +158,7 @@ def main(arguments):
         found, good = run(dtc, dtrun, rows, False)
         write(found)
     else:
-        _, good = run(dtc, dtrun, sweep.chosen(rows, arguments), False)
+        _, good = run(dtc, dtrun, sweep.asked_for(rows, arguments), False)
     return 0 if good else 1
 
 

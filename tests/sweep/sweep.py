@@ -165,7 +165,7 @@ def sweep_random(dtc, count, seed):
     return bad == 0
 
 
-def chosen(rows, arguments):
+def asked_for(rows, arguments):
     """All rows, those that always run, or some of these: sanitizers look at the code, not at every layout."""
     ordinary = [row for row in rows if row[1]]
     return rows if "--all" in arguments else ordinary[::SOME] if "--some" in arguments else ordinary
@@ -201,7 +201,7 @@ def main(arguments):
         found, good = sweep(dtc, rows, False)
         write(found)
     else:
-        _, good = sweep(dtc, chosen(rows, arguments), False)
+        _, good = sweep(dtc, asked_for(rows, arguments), False)
     if "--all" in arguments:
         good = sweep_random(dtc, 100, 5) and good
     return 0 if good else 1

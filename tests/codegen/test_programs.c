@@ -312,6 +312,9 @@ static void check_outcome(DtArena *arena, const Program *p, const Outcome *first
                          results[i], v);
 }
 
+/* Kernels with less optimization, from now on: their bits are the same. */
+static void compile_quickly(void) { setenv("DT_CC", "tests/quick_cc.sh", false); }
+
 static void check_program(const Program *p, const Variant *variants, uint32_t n)
 {
     DtArena *arena = dt_arena_new();
@@ -320,7 +323,7 @@ static void check_program(const Program *p, const Variant *variants, uint32_t n)
         Outcome outcome = run(arena, p, &variants[i]);
         if (i == 0) {
             first = outcome;
-            setenv("DT_CC", "tests/quick_cc.sh", false); /* the others are compiled with less optimization */
+            compile_quickly(); /* the others */
         }
         check_outcome(arena, p, &first, &outcome, &variants[i]);
     }
@@ -367,7 +370,11 @@ ParameterizedTestParameters(programs, library)
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
 
-ParameterizedTest(Program *p, programs, library) { check_program(p, (const Variant[]){fused, plain}, 2); }
+ParameterizedTest(Program *p, programs, library)
+{
+    compile_quickly();
+    check_program(p, (const Variant[]){fused, plain}, 2);
+}
 
 Test(programs, loops)
 {
@@ -440,4 +447,8 @@ ParameterizedTestParameters(programs, halves)
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
 
-ParameterizedTest(Program *p, programs, halves) { check_program(p, (const Variant[]){bf16, f16, bf16_plain}, 3); }
+ParameterizedTest(Program *p, programs, halves)
+{
+    compile_quickly();
+    check_program(p, (const Variant[]){bf16, f16, bf16_plain}, 3);
+}

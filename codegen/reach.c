@@ -24,7 +24,7 @@ typedef struct Range {
     int64_t lo, hi;
 } Range;
 
-/* Indices along the two axes of the scores, as they are called where a value is looked at. */
+/* Indices along the two axes of the scores, as they are called where a value is looked at; NULL: it has none. */
 typedef struct Block {
     const char *axis[2];
     int64_t first[2], last[2];
@@ -105,7 +105,16 @@ static const char *long_one(const DtReach *r, const DtType *type, const char *co
     return found;
 }
 
-/* Renames, and splits and merges that leave a rank's elements where they are. */
+static bool is_among(const char *axis, const char *const *names, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (names[i] == axis)
+            return true;
+    return false;
+}
+
+/* Renames, and splits and merges that leave a rank's elements where they are. A name that the operand has for another
+ * axis than the result says nothing of the block: iota[kseq][kseq -> seq] has the positions of keys along queries. */
 static Range of_relabel(DtReach *r, const Inside *in, const DtOp *op, const Block *block)
 {
     Block before = *block;
@@ -118,6 +127,9 @@ static Range of_relabel(DtReach *r, const Inside *in, const DtOp *op, const Bloc
         for (uint32_t k = 0; k < 2; k++)
             if (to[0] && block->axis[k] == to)
                 before.axis[k] = from;
+            else if (is_among(block->axis[k], entry->from, entry->n_from) ||
+                     is_among(block->axis[k], entry->to, entry->n_to))
+                before.axis[k] = NULL;
     }
     return range_of(r, in, op->in[0], before);
 }

@@ -24,7 +24,7 @@ typedef struct Where {
     const struct Where *outer;
 } Where;
 
-/* Local indices along queries and keys, with the names that these have where a value is looked at. */
+/* Local indices along queries and keys, with the names that these have where a value is looked at; NULL: not there. */
 typedef struct Part {
     const char *axis[2];
     Span at[2];
@@ -113,6 +113,14 @@ static const char *only(const PlanWalk *walk, const CertType *type, const char *
     return found;
 }
 
+static bool names(const char *axis, const char *const *axes, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (axes[i] == axis)
+            return true;
+    return false;
+}
+
 static Span of_relabel(PlanWalk *walk, const Where *where, const CertOp *op, const Part *part)
 {
     Part before = *part;
@@ -122,9 +130,12 @@ static Span of_relabel(PlanWalk *walk, const Where *where, const CertOp *op, con
                    *to = only(walk, op->types[0], relabel->to, relabel->n_to);
         if (!from || !to)
             return unknown;
-        for (uint32_t k = 0; k < 2; k++)
-            if (to[0] && part->axis[k] == to)
-                before.axis[k] = from;
+        for (uint32_t k = 0; k < 2; k++) {
+            const bool stays = !names(part->axis[k], relabel->from, relabel->n_from) &&
+                               !names(part->axis[k], relabel->to, relabel->n_to);
+            if (!stays) /* what the operand has of this name is another axis */
+                before.axis[k] = to[0] && part->axis[k] == to ? from : NULL;
+        }
     }
     return evaluate(walk, where, op->in[0], before);
 }
@@ -283,10 +294,18 @@ static Hidden of_hidden(const PlanTiles *tiles, const CertFunc *func, const Cert
     return ANYTHING;
 }
 
+static bool has_keys(const PlanTiles *tiles, const CertType *type) { return dt_certtext_axis(type, tiles->keys) != NULL; }
+
 /* Whether what is done over keys, or sums queries into keys, is the same without hidden scores. */
-static bool leaves_out(const PlanTiles *tiles, const CertOp *op, const Hidden *hidden)
+static bool leaves_out(const PlanTiles *tiles, const CertFunc *func, const CertOp *op, const Hidden *hidden)
 {
-    bool over = false, of_keys = op->n_out && dt_certtext_axis(op->types[0], tiles->keys) != NULL;
+    bool over = names(tiles->keys, op->axes2, op->n_axes2), of_keys = op->n_out && has_keys(tiles, op->types[0]);
+    for (uint32_t i = 0; i < op->n_relabels; i++) /* later ops would go over another name */
+        if (names(tiles->keys, op->relabels[i].from, op->relabels[i].n_from))
+            return false;
+    for (uint32_t i = 0; op->func && i < op->n_in; i++)
+        if (has_keys(tiles, type_of(func, op->in[i])))
+            return false;
     for (uint32_t i = 0; i < op->n_axes; i++)
         over = over || op->axes[i] == tiles->keys || (op->axes[i] == tiles->queries && of_keys);
     if (!over || is(op, "iota"))
@@ -327,7 +346,7 @@ static bool hides_from_all(PlanWalk *walk, const CertOp *where)
     tiles->mask.value = where->in[0];
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const CertOp *op = func->ops.at[i];
-        if (!leaves_out(tiles, op, hidden))
+        if (!leaves_out(tiles, func, op, hidden))
             return false;
         for (uint32_t k = 0; k < op->n_out; k++)
             hidden[op->first_out + k] = of_hidden(tiles, func, op, hidden);

@@ -353,6 +353,7 @@ ParameterizedTestParameters(programs, attention)
         OWN("attend_grouped", "batch=2 seq=65 kseq=33 kv=2 group=2 head=4"),
         OWN("attend_masked_row", "batch=2 seq=70 head=8"),
         OWN("attend_mixed_mask", "batch=2 seq=70 head=8"),
+        OWN("attend_renamed", "batch=1 seq=70 head=4"),
         OWN("attend_late", "batch=2 seq=520 kseq=2 head=8 late=400"),
     };
     return cr_make_param_array(Program, cases, DT_COUNT(cases));

@@ -171,6 +171,7 @@ ParameterizedTestParameters(programs, library)
         OWN("attend_masked_row"),
         OWN("attend_late"),
         OWN("attend_mixed_mask"),
+        OWN("attend_renamed"),
         OWN("layernorm"),
         OWN("rmsnorm"),
         OWN("linear"),

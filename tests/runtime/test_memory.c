@@ -97,7 +97,7 @@ Test(memory, buffers_that_stay_are_in_nobodys_way)
 {
     enum { N = 3000 };
     static void *stay[N];
-    void *at;
+    void *at = NULL;
     for (size_t i = 0; i < N; i++)
         cr_assert_eq(posix_memalign(&stay[i], 4096, 4096 << (i % 4)), 0);
     cr_assert_eq(posix_memalign(&at, 64, 30000), 0);

@@ -233,6 +233,7 @@ typedef struct DtReach {
     int64_t grain;                     /* of numbers of keys */
     int64_t n_points, least, most;     /* of values of forms */
     int64_t coord[DT_MAX_MESH], step[DT_REACH_REGS]; /* the point that is looked at */
+    int64_t *of_half;                  /* by point and half of the queries: the keys of each, 0 if they differ */
     uint32_t visits;                   /* of values, for this block of the mask */
 } DtReach;
 typedef struct DtReachForm {           /* coordinate - step; -1: without it */

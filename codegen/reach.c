@@ -233,9 +233,9 @@ static Range mask_of(DtReach *r, Block block)
 
 /* ---- blocks of queries ---- */
 
-/* Whether no query of the block sees any of its keys, as far as two pieces along each axis tell: halves of zigzag
- * order have positions of their own. */
-static bool is_hidden(DtReach *r, Block block)
+/* What the mask may be in the block, as far as two pieces along each axis tell: halves of zigzag order have
+ * positions of their own. */
+static Range seen_in(DtReach *r, Block block)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
     for (uint32_t k = 0; k < 2; k++)
@@ -243,18 +243,54 @@ static bool is_hidden(DtReach *r, Block block)
             Block lower = block, upper = block;
             lower.last[k] = half[k] - 1;
             upper.first[k] = half[k];
-            return is_hidden(r, lower) && is_hidden(r, upper);
+            const Range x = seen_in(r, lower), y = seen_in(r, upper);
+            return x.known && y.known ? of(x.lo < y.lo ? x.lo : y.lo, x.hi > y.hi ? x.hi : y.hi) : any;
         }
-    const Range seen = mask_of(r, block);
+    return mask_of(r, block);
+}
+
+/* Whether no query of the block sees any of its keys. */
+static bool is_hidden(DtReach *r, Block block)
+{
+    const Range seen = seen_in(r, block);
     return seen.known && seen.hi == 0;
 }
 
-/* The first so many keys are all that queries from `at` on may see at the point that is set: 1 or a multiple of
+/* Keys of each query in this half of them at the point that is set, if both halves of keys are seen by all of these queries
+ * or by none; else 0: blocks differ. */
+static int64_t keys_of_half(DtReach *r, uint32_t q)
+{
+    const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
+    Block block = {{r->axis[0], r->axis[1]}, {q ? half[0] : 0, half[1]}, {q ? r->n[0] - 1 : half[0] - 1, r->n[1] - 1}};
+    const Range upper = seen_in(r, block);
+    block.first[1] = 1, block.last[1] = half[1] - 1;
+    const Range lower = seen_in(r, block);
+    if (half[0] == 0 || half[1] < 2 || !upper.known || (upper.hi > 0 && upper.lo == 0))
+        return 0;
+    if (upper.lo > 0)
+        return r->n[1];
+    const int64_t grains = (half[1] + r->grain - 1) / r->grain * r->grain;
+    return !lower.known ? 0 : lower.hi == 0 ? 1 : lower.lo == 0 ? 0 : grains < r->n[1] ? grains : r->n[1];
+}
+
+/* The same for a block of queries at point p. */
+static int64_t keys_of_whole(const DtReach *r, int64_t p, int64_t at, int64_t rows)
+{
+    const int64_t *of_half = &r->of_half[2 * p], half = r->n[0] / 2;
+    if (at + rows <= half || at >= half)
+        return of_half[at >= half];
+    const int64_t most = of_half[0] > of_half[1] ? of_half[0] : of_half[1];
+    return of_half[0] && of_half[1] ? most : 0;
+}
+
+/* The first so many keys are all that queries from `at` on may see at point p, which is set: 1 or a multiple of
  * grain. */
-static int64_t keys_of(DtReach *r, int64_t at, int64_t rows)
+static int64_t keys_of(DtReach *r, int64_t p, int64_t at, int64_t rows)
 {
     Block block = {{r->axis[0], r->axis[1]}, {at, 1}, {at + rows - 1, r->n[1] - 1}};
     int64_t lo = 0, hi = (r->n[1] + r->grain - 1) / r->grain;
+    if (keys_of_whole(r, p, at, rows))
+        return keys_of_whole(r, p, at, rows);
     if (r->n[1] == 1 || is_hidden(r, block))
         return 1;
     while (lo < hi) {
@@ -344,7 +380,13 @@ bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const 
     for (uint32_t i = 0; i < DT_REACH_REGS; i++)
         if (r->loops[i] && -(r->loops[i]->first + r->loops[i]->count) < r->least)
             r->least = -(r->loops[i]->first + r->loops[i]->count);
-    return n <= MOST_POINTS;
+    if (n > MOST_POINTS)
+        return false;
+    r->of_half = DT_NEW_ARRAY(e->scratch, int64_t, 2 * n);
+    for (int64_t p = 0; set_point(r, p); p++)
+        for (uint32_t q = 0; q < 2; q++)
+            r->of_half[2 * p + q] = keys_of_half(r, q);
+    return true;
 }
 
 /* Joins neighbours among the cases until they are few, those first that lose least. */
@@ -378,7 +420,7 @@ uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtR
     DtReachForm forms[MOST_FORMS], best = {-1, -1};
     int64_t least = INT64_MAX;
     for (int64_t p = 0; set_point(r, p); p++)
-        seen[p] = keys_of(r, at, rows);
+        seen[p] = keys_of(r, p, at, rows);
     const uint32_t n_forms = forms_of(r, forms);
     for (uint32_t i = 0; i < n_forms; i++) {
         int64_t sum = tell(r, &forms[i], seen, keys, points);

@@ -105,6 +105,7 @@ typedef struct PlanMask { /* of attention: where(value, scores, -inf) */
     int64_t coord[CERT_MESH], reg[DT_PLAN_REGS]; /* the point that is looked at */
     uint32_t visits;                   /* of values, for this part of it */
     int64_t n;                         /* points */
+    bool *hidden;                      /* by point, half of queries and half of keys: none is seen but the first key */
     int64_t *next;                     /* by point: the first query that no block has covered there */
 } PlanMask;
 

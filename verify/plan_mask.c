@@ -254,6 +254,31 @@ static bool hides(PlanWalk *walk, Part part)
     return known(seen) && seen.hi == 0;
 }
 
+/* A half of the queries and one of the keys, but the first key: what most blocks of a ring need to know. */
+static bool hides_quarter(PlanWalk *walk, uint32_t q, uint32_t k)
+{
+    const PlanTiles *tiles = &walk->tiles;
+    const int64_t queries = tiles->n_queries / 2, keys = tiles->n_keys / 2;
+    const Part part = {{tiles->queries, tiles->keys},
+                       {{q ? queries : 0, (q ? tiles->n_queries : queries) - 1},
+                        {k ? most(keys, 1) : 1, (k ? tiles->n_keys : keys) - 1}}};
+    return !known(part.at[0]) || !known(part.at[1]) || hides(walk, part);
+}
+
+/* Whether queries in `part` see none of its keys, which are not the first, at point p. */
+static bool hides_at(PlanWalk *walk, int64_t p, const Part *part)
+{
+    const PlanTiles *tiles = &walk->tiles;
+    bool all = true;
+    for (uint32_t q = 0; q < 2; q++)
+        for (uint32_t k = 0; k < 2; k++) {
+            const bool in = (q ? part->at[0].hi >= tiles->n_queries / 2 : part->at[0].lo < tiles->n_queries / 2) &&
+                            (k ? part->at[1].hi >= tiles->n_keys / 2 : part->at[1].lo < tiles->n_keys / 2);
+            all = all && (!in || tiles->mask.hidden[4 * p + 2 * q + k]);
+        }
+    return (all && part->at[1].lo > 0) || hides(walk, *part);
+}
+
 /* ---- what becomes of hidden scores ---- */
 
 typedef enum Hidden { ANYTHING, ZERO, LOWEST } Hidden;
@@ -377,6 +402,10 @@ bool dt_certplan_mask(PlanWalk *walk)
     if (mask->n > MOST_POINTS)
         return dt_certplan_fail(walk, "a mask depends on too many coordinates and steps");
     mask->next = DT_NEW_ARRAY(walk->arena, int64_t, mask->n + 1);
+    mask->hidden = DT_NEW_ARRAY(walk->arena, bool, 4 * mask->n + 4);
+    for (int64_t p = 0; set_point(walk, p); p++)
+        for (uint32_t quarter = 0; quarter < 4; quarter++)
+            mask->hidden[4 * p + quarter] = hides_quarter(walk, quarter / 2, quarter % 2);
     return true;
 }
 
@@ -410,6 +439,7 @@ static bool guard_at(const PlanWalk *walk, const DtPlanArg *arg, int64_t *ret_va
 static bool begin(PlanWalk *walk, const DtPlanArg *guards, uint32_t n)
 {
     PlanTiles *tiles = &walk->tiles;
+    const PlanMask *mask = &tiles->mask;
     const Part rest = {{tiles->queries, tiles->keys},
                        {{tiles->at, tiles->at + tiles->rows - 1}, {tiles->width, tiles->n_keys - 1}}};
     for (int64_t p = 0; set_point(walk, p); p++) {
@@ -422,11 +452,11 @@ static bool begin(PlanWalk *walk, const DtPlanArg *guards, uint32_t n)
         }
         if (!runs)
             continue;
-        if (tiles->mask.next[p] != tiles->at)
+        if (mask->next[p] != tiles->at)
             return dt_certplan_fail(walk, "a block of attention from query %lld on runs where %lld is next",
-                                    (long long)tiles->at, (long long)tiles->mask.next[p]);
-        tiles->mask.next[p] += tiles->rows;
-        if (tiles->width < tiles->n_keys && !hides(walk, rest))
+                                    (long long)tiles->at, (long long)mask->next[p]);
+        mask->next[p] += tiles->rows;
+        if (tiles->width < tiles->n_keys && !hides_at(walk, p, &rest))
             return dt_certplan_fail(walk, "a block leaves out keys that the mask does not");
     }
     return true;

@@ -4,6 +4,7 @@
  * on how rows or columns are cut into even shards, which makes it the choice for comparing layouts
  * bit by bit. */
 #include "runtime/gemm.h"
+#include "runtime/new_pool.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -100,9 +101,11 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
 {
     const Call *call = &library->calls[index];
     DtGemmBatch at = dt_gemm_batch(call->gemm, call->gemm->n_batch);
+    dt_new_pool_begin();
     do
         multiply(library, call, (const float *)a + at.a, (const float *)b + at.b, (float *)c + at.c);
     while (dt_gemm_batch_next(&at));
+    dt_new_pool_end();
     return true;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks for oneDNN without the allocator. Executing a primitive makes and drops blocks each time; its C
- * interface offers no way around that, whatever the scratchpad mode is. So this program supplies what oneDNN
- * calls, and after the first steps every request is served from what was dropped before:
+/* Blocks for oneDNN and OpenBLAS without the allocator. Executing a primitive makes and drops blocks each time; oneDNN's C
+ * interface offers no way around that, whatever the scratchpad mode is. OpenBLAS does so for small products on AVX-512
+ * (0.3.29). So this program supplies what they call, and after the first steps every request is served from what was
+ * dropped before:
  *
  *   operator new, operator delete   C++ objects of at most 224 bytes (replacing them is part of the C++
  *                                   standard): in lists by size, per thread. Larger ones go to malloc
  *   posix_memalign, free            buffers of its code "gemm:jit", 17 KB to some MB: in a table. What is not
  *                                   in it goes to the allocator
+ *   malloc                          within calls of OpenBLAS the same buffers
  *
  * The program must export these symbols (meson: export_dynamic). Sanitizers bring functions of their own; their
  * builds use those. */
@@ -176,6 +178,39 @@ void free(void *block)
     }
     if (!is_ours)
         __libc_free(block);
+}
+
+/* ---- malloc ---- */
+
+extern void *__libc_malloc(size_t bytes);
+
+static _Thread_local bool serves;
+
+void dt_new_pool_begin(void) { serves = true; }
+void dt_new_pool_end(void) { serves = false; }
+
+void *dt_new_pool_serve(size_t bytes)
+{
+    void *at = NULL;
+    return serves && posix_memalign(&at, LINE, bytes) == 0 ? at : NULL;
+}
+
+/* Weak: tests that count have one of their own. */
+__attribute__((weak)) void *malloc(size_t bytes)
+{
+    void *at = dt_new_pool_serve(bytes);
+    return at ? at : __libc_malloc(bytes);
+}
+
+#else
+
+void dt_new_pool_begin(void) {}
+void dt_new_pool_end(void) {}
+
+void *dt_new_pool_serve(size_t bytes)
+{
+    (void)bytes;
+    return NULL;
 }
 
 #endif

@@ -424,10 +424,23 @@ bool dt_verify_module(const DtModule *module, DtText *ret_problems)
     return v.n_problems == 0;
 }
 
+/* What passes hand on is placed if it has a mesh, and then has no marks for placement. */
+static bool is_without_marks(const DtModule *module, DtText *ret_problems)
+{
+    DtVerify v = {.module = module, .problems = ret_problems};
+    for (uint32_t i = 0; module->mesh.n > 0 && i < module->funcs.n; i++) {
+        v.func = module->funcs.at[i];
+        for (uint32_t k = 0; k < v.func->ops.n; k++)
+            if (v.func->ops.at[k]->kind == DT_OP_BIND)
+                dt_verify_fail(&v, v.func->ops.at[k]->span, "a `bind` is left, and the program is placed");
+    }
+    return v.n_problems == 0;
+}
+
 void dt_verify_require(const DtModule *module, const char *after)
 {
     DtText problems = {0};
-    if (!dt_verify_module(module, &problems)) {
+    if (!dt_verify_module(module, &problems) || !is_without_marks(module, &problems)) {
         fprintf(stderr, "internal error: the program is broken after %s\n%s", after,
                 problems.at ? problems.at : "");
         abort();

@@ -59,7 +59,7 @@ bool dt_saved_is_cheap(DtOpKind kind);
 
 /* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see split.c. is_weight[i]: the cotangent of
  * input i of the primal belongs to bwd_w. */
-void dt_split_func(DtFunc *bwd, const bool *is_weight, const DtPassContext *context);
+void dt_split_func(DtFunc *bwd, const bool *is_weight);
 
 /* A row of library.def: a library function that is differentiated as a whole, so that one kernel
  * can be its forward and one its backward part. */

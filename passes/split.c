@@ -17,8 +17,8 @@
  * stacked, what crosses inside its body; carried values follow the part that computes them;
  * invariants and stacked operands are given to both.
  *
- * Requires: a bwd made by differentiation. Establishes: primal->bwd_x, bwd_w; calls in bwd itself
- * are inlined. Breaks: nothing. */
+ * Requires: a bwd function; a call in it is early or late as a whole, which suits those of library kernels.
+ * Establishes: primal->bwd_x, bwd_w. Breaks: nothing. */
 #include "passes/passes.h"
 
 #include "base/intern.h"
@@ -352,10 +352,9 @@ static DtFunc *build(Slice *s, int half, const char *name)
     return func;
 }
 
-void dt_split_func(DtFunc *bwd, const bool *is_weight, const DtPassContext *context)
+void dt_split_func(DtFunc *bwd, const bool *is_weight)
 {
     DtArena *arena = bwd->module->arena;
-    dt_inline_calls(bwd, context);
     bool *early = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1),
          *late = DT_NEW_ARRAY(arena, bool, bwd->results.n + 1);
     for (uint32_t i = 0; i < bwd->results.n; i++) {

@@ -368,7 +368,7 @@ static void finish_split(Build *w, uint32_t piece)
             early_to[n_early++] = part->results.at[i].to;
     }
     bwd->primal = primal;
-    dt_split_func(bwd, late, w->s->context);
+    dt_split_func(bwd, late);
     DtFunc *x = primal->bwd_x, *weights = primal->bwd_w;
     const uint32_t n_cross = x->results.n - n_early;
     DtEntryResult *results = DT_NEW_ARRAY(arena_of(w), DtEntryResult, x->results.n + 1);

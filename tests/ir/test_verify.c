@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -395,6 +396,22 @@ Test(verify, refuses_every_change)
         dt_text_free(&problems);
         dt_arena_free(arena);
     }
+}
+
+/* The sample has a mesh, and a `bind`, which may be read and printed, but which no pass may leave there. */
+Test(verify, marks_in_a_placed_program_abort, .signal = SIGABRT)
+{
+    dt_verify_require(sample_module(dt_arena_new()), "a pass");
+}
+
+Test(verify, programs_without_marks_are_handed_on)
+{
+    DtArena *arena = dt_arena_new();
+    DtModule *module = sample_module(arena);
+    op(module, DT_OP_BIND)->text = NULL;
+    op(module, DT_OP_BIND)->kind = DT_OP_STOP;
+    dt_verify_require(module, "a pass");
+    dt_arena_free(arena);
 }
 
 /* A problem is one line that names function, span and op. */

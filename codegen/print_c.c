@@ -10,17 +10,25 @@
 #include "codegen/print_c.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *c_type(DtDtype dtype)
+/* What has no C text is not left out: a text without it would not compile, or mean something else. */
+static _Noreturn void no_text(const DtPrintC *c, const char *what)
+{
+    fprintf(stderr, "dtc: internal error: kernel `%s`: `%s` has no C text\n", c->k->name, what);
+    abort();
+}
+
+static const char *c_type(const DtPrintC *c, DtDtype dtype)
 {
     switch (dtype) {
     case DT_BOOL: return "unsigned char";
     case DT_I32: return "int";
     case DT_F32: return "float";
     case DT_F16: case DT_BF16: return "unsigned short";
-    default: return NULL;
+    default: no_text(c, dt_dtype_name(dtype));
     }
 }
 
@@ -158,6 +166,13 @@ static const char *float_call(DtOpKind kind)
     }
 }
 
+/* Those of them that the prelude has for integers too. */
+static bool is_integer_call(DtOpKind kind)
+{
+    return kind == DT_OP_ABS || kind == DT_OP_FLOOR || kind == DT_OP_MAX || kind == DT_OP_MIN ||
+           kind == DT_OP_FLOORDIV || kind == DT_OP_MOD;
+}
+
 static const char *infix(DtOpKind kind)
 {
     switch (kind) {
@@ -204,8 +219,8 @@ static const char *map_text(DtPrintC *c, const DtKNode *node)
     if (sign)
         return dt_arena_printf(c->arena, "n%u %s n%u", a[0], sign, a[1]);
     const char *call = float_call(node->map);
-    if (!call)
-        return NULL;
+    if (!call || (integers && !is_integer_call(node->map)))
+        no_text(c, dt_op_info[node->map].text);
     if (integers)
         return node->n_args == 1
                    ? dt_arena_printf(c->arena, "dt_i%s(n%u)", dt_op_info[node->map].text, a[0])
@@ -613,7 +628,7 @@ static size_t head(DtPrintC *c, const DtDiags *diags)
     c->depth++;
     for (uint32_t i = 0; i < k->pointers.n; i++) {
         const DtKPointer *pointer = &k->pointers.at[i];
-        const char *type = c_type(pointer->view->dtype), *mode = pointer->written ? "" : "const ";
+        const char *type = c_type(c, pointer->view->dtype), *mode = pointer->written ? "" : "const ";
         line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i,
              pointer->written ? "writes " : "", pointer->value->name ? pointer->value->name : "");
     }

@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <signal.h>
 
 #define AXES(...) DT_COUNT(((const char *[]){__VA_ARGS__})), ((const char *[]){__VA_ARGS__})
 
@@ -39,6 +40,14 @@ Test(kernels, unary_maps)
     bench_out(t, dt_graph_unary(&t->b, DT_OP_NOT, bench_random(t, type_of(DT_BOOL, "a=17"), 3)), 0);
     bench_check(t);
     bench_free(t);
+}
+
+/* What has no C text is refused, with or without machine code, and not printed as something else. */
+Test(kernels, marks_are_refused, .signal = SIGABRT)
+{
+    Bench *t = bench_new();
+    bench_out(t, dt_graph_unary(&t->b, DT_OP_BIND, bench_random(t, type_of(DT_F32, "a=3"), 1)), 0);
+    bench_check(t);
 }
 
 /* Infinities, NaN and signed zeros; what is below 2^-126 counts as 0. */

@@ -5,7 +5,8 @@
   sweep.py DTC           the layouts marked * in layouts.txt
   sweep.py DTC --all     all of them, and 100 random ones
   sweep.py DTC 17 23     these, with their texts and what dtc says
-  sweep.py DTC --prove   all of them are compiled, which proves them; nothing is evaluated
+  sweep.py DTC --prove   all of them are compiled, which proves them; nothing is evaluated. Plans have no kernels, but the
+                         C compiler checks the text of those of some rows
   sweep.py DTC --some    a fourth of those, also of --prove
   sweep.py DTC --bless   runs all and writes what became of each
   sweep.py DTC --random N [SEED]   N random meshes with random shard lines: none may be different or crash
@@ -29,9 +30,11 @@ import plan
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILE, REJECTED = os.path.join(HERE, "layouts.txt"), os.path.join(HERE, "rejected.txt")
+PRELUDE = os.path.join(ROOT, "codegen", "kernels", "prelude.h")  # what --emit=c leaves out
 BAD = ("different", "crash", "timeout")
 ORDINARY, SECONDS, JOBS = 40, 120, int(os.environ.get("DT_SWEEP_JOBS", "2"))
 SOME = 4  # --some: one in so many
+READ = 7  # --prove: the C compiler reads the kernels of one row in so many
 
 
 def read():
@@ -63,6 +66,18 @@ def make_plan(dtc, folder, number, text, options):
     return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
 
 
+def refused_c(dtc, folder, number, options):
+    """What the C compiler has against the kernels of a row that make_plan was called for."""
+    path = os.path.join(folder, "%03d.dsl" % number)
+    text = subprocess.run([dtc, path, "--emit=c", "--data=synthetic"] + options, capture_output=True, timeout=SECONDS)
+    if text.returncode != 0 or b"dt_k0" not in text.stdout:
+        return text.stderr.decode(errors="replace") or "no kernels"
+    command = [os.environ.get("DT_CC", "cc"), "-x", "c", "-", "-std=gnu11", "-fsyntax-only", "-include", PRELUDE,
+               "-Werror=implicit-function-declaration"]
+    done = subprocess.run(command, input=text.stdout, capture_output=True, timeout=SECONDS)
+    return done.stderr.decode(errors="replace") if done.returncode != 0 else ""
+
+
 def run(dtc, folder, number, text, options):
     """(verdict, output)"""
     try:
@@ -78,10 +93,14 @@ def run(dtc, folder, number, text, options):
 
 
 def prove(dtc, rows):
-    """Compiles every row; whether what is equal compiles, and what is refused does not."""
+    """Compiles every row; whether what is equal compiles, its kernels too, and what is refused does not."""
     def compile_row(row):
         number, _, factors, verdict = row
-        exit_code, said = make_plan(dtc, folder, number, plan.layout(factors, ROOT), plan.options(factors))
+        options = plan.options(factors)
+        exit_code, said = make_plan(dtc, folder, number, plan.layout(factors, ROOT), options)
+        if exit_code == 0 and number % READ == 0:
+            said = refused_c(dtc, folder, number, options)
+            return verdict == "equal" and not said, said
         return exit_code == (0 if verdict == "equal" else 3), said
 
     bad = 0

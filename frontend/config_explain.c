@@ -6,6 +6,7 @@
 
 static const char *const kind_names[] = {
     [DT_KIND_NATURAL] = "integer >= 0",
+    [DT_KIND_AHEAD] = "integer from 0 to 64",
     [DT_KIND_COUNT] = "integer >= 1",
     [DT_KIND_NUMBER] = "number",
     [DT_KIND_NONNEGATIVE] = "number >= 0",

@@ -21,6 +21,7 @@ typedef enum DtConfigClass {
 /* What may stand as a value. The kinds that are calls carry the name of their class. */
 typedef enum DtConfigKind {
     DT_KIND_NATURAL,
+    DT_KIND_AHEAD,
     DT_KIND_COUNT,
     DT_KIND_NUMBER,
     DT_KIND_NONNEGATIVE,

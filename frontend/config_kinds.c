@@ -79,6 +79,13 @@ static bool read_integer(const DtConfigReading *r, int64_t least)
     return true;
 }
 
+/* Every iteration ahead is one more bucket in memory and one more gather in front of a loop; a few hide what can be
+ * hidden, and what plans and proofs must write out stays small. */
+static bool read_ahead(const DtConfigReading *r)
+{
+    return read_integer(r, 0) && (r->value->whole <= 64 || out_of_range(r, "at most 64"));
+}
+
 static bool read_real(const DtConfigReading *r, double lo, bool open, double hi, const char *wants)
 {
     DtConfigNumber n;
@@ -287,6 +294,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
         return false;
     switch (r->key->kind) {
     case DT_KIND_NATURAL: return read_integer(r, 0);
+    case DT_KIND_AHEAD: return read_ahead(r);
     case DT_KIND_COUNT: return read_integer(r, 1);
     case DT_KIND_NUMBER: return read_real(r, -HUGE_VAL, false, HUGE_VAL, "a number");
     case DT_KIND_NONNEGATIVE: return read_real(r, 0, false, HUGE_VAL, "at least 0");

@@ -121,7 +121,7 @@ Test(config, set)
                              {"dp.mesh.data", "4"},
                              {"parallel.micro", "8"},
                              {"parallel.zero", "2"},
-                             {"parallel.zero.prefetch", "3"},
+                             {"parallel.zero.prefetch", "64"},
                              {"cluster.nodes", "1"},
                              {"dgx.gpus", "4"},
                              {"cluster.gpu", "h200"}};
@@ -135,7 +135,7 @@ Test(config, set)
     cr_assert_eq(p->parallel->mesh.axes[0].size, 4);
     cr_assert_eq(p->parallel->micro, 8);
     cr_assert_eq(p->parallel->zeros.at[0].level, 2);
-    cr_assert_eq(p->parallel->zeros.at[0].prefetch, 3);
+    cr_assert_eq(p->parallel->zeros.at[0].prefetch, 64);
     cr_assert_eq(p->cluster->nodes * p->cluster->gpus, 4);
     cr_assert_str_eq(p->cluster->gpu, "h200");
 }

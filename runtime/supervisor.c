@@ -12,6 +12,7 @@
  * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all processes, but
  * the supervisor alone decides. */
 #include "base/hostcc.h"
+#include "runtime/train.h"
 #include "runtime/watch.h"
 
 #include <errno.h>
@@ -416,6 +417,8 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
             kill_all(all);
         }
         watch_ranks(all);
+        if (all->failed && all->options->trace)
+            dt_trace_drop(all->options->trace, all->n_ranks);
     }
     if (!dt_status_ok(&status)) {
         say("%s", status.message);

@@ -3,8 +3,8 @@
  * keeps the times of its instructions in a ring made at load, so that the steps themselves
  * allocate nothing; the last ones before the end are what is written. Every rank writes a part
  * beside the file, which is made at load, so that a place where none can be is an error then; rank 0 joins
- * them. Of a run that fails nothing is left. Lanes: compute, communication, entries; a slice names the DSL line it
- * stands for. */
+ * them. Of a run that fails nothing is left: ranks remove their parts, the supervisor those of ranks that were killed.
+ * Lanes: compute, communication, entries; a slice names the DSL line it stands for. */
 #include "runtime/train.h"
 
 #include "base/file.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_SLICES = 1 << 17, MAX_STEPS = 1 << 10 };
+enum { MAX_SLICES = 1 << 17, MAX_STEPS = 1 << 10, MAX_PATH = 4000 };
 
 typedef struct Slice {
     uint32_t inst;
@@ -37,14 +37,14 @@ struct DtTrace {
 
 static void part_path(const char *path, uint32_t rank, char ret_path[4096])
 {
-    snprintf(ret_path, 4096, "%.4000s.rank%u", path, rank);
+    snprintf(ret_path, 4096, "%.*s.rank%u", MAX_PATH, path, rank);
 }
 
 DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace)
 {
     DtTrace *trace = calloc(1, sizeof *trace);
     Slice *slices = calloc(MAX_SLICES, sizeof *slices);
-    if (trace == NULL || slices == NULL || strlen(path) > 4000) {
+    if (trace == NULL || slices == NULL || strlen(path) > MAX_PATH) {
         free(trace);
         free(slices);
         return dt_status_fail(DT_EXIT_RETRY, "cannot make the trace %.100s", path);
@@ -179,6 +179,15 @@ void dt_trace_close(DtTrace *trace)
     unlink(trace->path);
     free(trace->slices);
     free(trace);
+}
+
+void dt_trace_drop(const char *path, uint32_t n_ranks)
+{
+    char part[4096];
+    for (uint32_t r = 0; strlen(path) <= MAX_PATH && r < n_ranks; r++) {
+        part_path(path, r, part);
+        unlink(part);
+    }
 }
 
 DtStatus dt_trace_join(const DtRank *rank, const char *path)

@@ -20,7 +20,8 @@ typedef struct DtRun {
 /* Everything after dt_load_rank and before dt_load_close; returns the exit code of the rank. */
 int dt_train_loaded(DtRun *run);
 
-/* trace.c: joins the parts of all ranks into path. */
+/* trace.c: joins the parts of all ranks into path; removes those of ranks that were killed. */
 DtStatus dt_trace_join(const DtRank *rank, const char *path);
+void dt_trace_drop(const char *path, uint32_t n_ranks);
 
 #endif

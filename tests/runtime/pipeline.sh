@@ -169,7 +169,8 @@ disturb() { # signal, further arguments
     wait $pid
     code=$?
 }
-disturb KILL --steps 1000000; exits 75; says 'rank 2 was ended by signal 9'; says_like 'in step [0-9]+, instruction'
+disturb KILL --steps 1000000 --trace disturbed.json; exits 75; says 'rank 2 was ended by signal 9'; says_like 'in step [0-9]+, instruction'
+for rank in '' .rank0 .rank1 .rank2 .rank3; do holds test ! -e disturbed.json$rank; done
 disturb STOP --steps 1000000; exits 75; says 'rank 2 is stopped'; says_like 'while rank [0-3] waits for it'
 disturb KILL --steps 600 --save revived --set save.every=20 --restarts 1; exits 0; says_like 'starting again \(1 of 1\)'
 holds test -e revived/step-00000600/manifest.json

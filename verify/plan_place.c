@@ -470,30 +470,42 @@ static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t valu
     return n;
 }
 
+/* Where the value lies without having been written as itself: where a store or the outer function has it, or in the
+ * memory of what it is a view of. */
+static uint32_t find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                            PlanFound *ret_found)
+{
+    const CertOp *op = frame->maker[value];
+    if (!op)
+        return find_input(walk, frame, value, ret_found);
+    if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0)
+        return find_source(walk, op, ret_found);
+    if (strcmp(op->kind, "pack") == 0)
+        return find_pack(walk, frame, op, ret_found);
+    View *view = view_of(op);
+    uint32_t n = 0, n_in = view ? dt_certplan_find(walk, frame, op->in[0], ret_found) : 0;
+    for (uint32_t i = 0; i < n_in; i++)
+        if (view(walk, op, dt_certplan_type(frame, op->in[0]), &ret_found[i].place))
+            ret_found[n++] = ret_found[i];
+    return n;
+}
+
+/* A copy of a value leaves it where it was, too: each place counts until something else is written there. */
 uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
                           PlanFound *ret_found)
 {
     uint32_t n = 0;
+    PlanFound behind[PLAN_FINDS];
     for (const PlanRegion *region = frame->regions[value]; region && n < PLAN_FINDS;
          region = region->next)
         if (region->alive)
             ret_found[n++] = (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed};
-    const CertOp *op = frame->maker[value];
     if (n == PLAN_FINDS)
         return n;
-    if (!op)
-        return n ? n : find_input(walk, frame, value, ret_found);
-    if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0)
-        return n ? n : find_source(walk, op, ret_found);
-    if (strcmp(op->kind, "pack") == 0)
-        return n ? n : find_pack(walk, frame, op, ret_found);
-    View *view = view_of(op);
-    if (!view)
-        return n;
-    PlanFound in[PLAN_FINDS];
-    uint32_t n_in = dt_certplan_find(walk, frame, op->in[0], in);
-    for (uint32_t i = 0; i < n_in && n < PLAN_FINDS; i++)
-        if (view(walk, op, dt_certplan_type(frame, op->in[0]), &in[i].place))
-            ret_found[n++] = in[i];
+    uint32_t n_behind = find_behind(walk, frame, value, n ? behind : ret_found);
+    if (n == 0)
+        return n_behind;
+    for (uint32_t i = 0; i < n_behind && n < PLAN_FINDS; i++)
+        ret_found[n++] = behind[i];
     return n;
 }

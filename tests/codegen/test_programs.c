@@ -366,7 +366,7 @@ ParameterizedTestParameters(programs, library)
     static Program cases[] = {
         OWN("relu", ""),   OWN("silu", ""),    OWN("gelu", ""),   OWN("gelu_tanh", ""), OWN("mean", ""),
         OWN("lse", ""),    OWN("softmax", ""), OWN("xent", ""),   OWN("layernorm", ""), OWN("rmsnorm", ""),
-        OWN("linear", ""), OWN("conv", ""),    OWN("moving", ""), OWN("chain", ""),
+        OWN("linear", ""), OWN("conv", ""),    OWN("moving", ""), OWN("chain", ""),     OWN("carried", ""),
     };
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }

@@ -147,7 +147,7 @@ static CertNode *node_of(CertState *state, const CertOp *op, const char *context
         if (op->axes[i] == in[0].loop) {
             parts.lo = in[0].first;
             parts.hi = in[0].first + loop->extent;
-            return dt_certnode_make(state->nodes, parts);
+            return dt_certnode_linear(state->nodes, op, parts);
         }
     return dt_certnode_op(state->nodes, op, shape, nodes, index);
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SHAPES = 1 << 10 };
+enum { SHAPES = 1 << 10, SPREAD = 32 };
 
 const char dt_certkind_tuple[] = "bucket", dt_certkind_carried[] = "carried",
            dt_certkind_bound[] = "bound";
@@ -89,6 +89,7 @@ CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts)
     node->in = in;
     node->id = ++nodes->n;
     node->mark = 0;
+    node->given = CERT_UNKNOWN;
     node->next = *slot;
     *slot = node;
     if (nodes->n > nodes->cap)
@@ -292,6 +293,78 @@ CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x)
     return dt_certnode_sum(nodes, shape, x->n_in, terms);
 }
 
+/* ---- linear ops ---- */
+
+/* Whether every op before x is a cheap one of sources, as masks and scales are: no rank waits for what it depends on.
+ * Positions among blocks are none: cert_halo.c and cert_func.c look at what is selected by them. */
+static bool is_given(CertNode *x)
+{
+    static const char *const sources[] = {"source", "input of", "const", "rng", "iota"};
+    static const char *const axis_ops[] = {"relabel", "slice", "pad", "concat"};
+    if (x->given != CERT_UNKNOWN)
+        return x->given == CERT_GIVEN;
+    const CertRule *rule = x->n_in ? dt_certrule_find(x->kind) : NULL;
+    bool given = rule && rule->map;
+    for (size_t i = 0; !x->n_in && i < DT_COUNT(sources); i++)
+        given = given || is(x, sources[i]);
+    for (size_t i = 0; x->n_in && i < DT_COUNT(axis_ops); i++)
+        given = given || is(x, axis_ops[i]);
+    for (uint32_t i = 0; given && x->shape && i < x->shape->rank; i++)
+        given = x->shape->axes[i][0] != '@';
+    for (uint32_t i = 0; given && i < x->n_in; i++)
+        given = is_given(x->in[i]);
+    x->given = given ? CERT_GIVEN : CERT_MADE;
+    return given;
+}
+
+/* Terms that have all axes of the sum; more of them than this stay together: what is made of them costs too much. */
+static bool is_spreadable(const CertNodes *nodes, const CertNode *x)
+{
+    bool good = x->kind == nodes->add && x->n_in <= SPREAD;
+    for (uint32_t i = 0; good && i < x->n_in; i++)
+        good = x->in[i]->shape == x->shape;
+    return good;
+}
+
+/* The operand, a sum, in which op is linear while the others are given; -1: none, or several. */
+static int linear_in(const CertNodes *nodes, const CertOp *op, const CertNode *x)
+{
+    uint32_t sums = 0, made = 0, n = x->n_in;
+    for (uint32_t i = 0; i < n && n <= 3; i++)
+        sums |= (uint32_t)(x->in[i]->kind == nodes->add) << i;
+    if (!sums || strchr(x->attributes, '@'))
+        return -1;
+    for (uint32_t i = 0; i < n; i++)
+        made |= (uint32_t)!is_given(x->in[i]) << i;
+    const uint32_t only = made ? made : sums;
+    const int found = only == 1 ? 0 : only == 2 ? 1 : only == 4 ? 2 : -1;
+    if (found < 0 || !(sums >> found & 1) || !is_spreadable(nodes, x->in[found]))
+        return -1;
+    if (is(x, "mul") || is(x, "neg") || is(x, "relabel") || is(x, "expand"))
+        return found;
+    if (is(x, "where")) /* zero where it is not the sum */
+        return found > 0 && dt_certnode_is_zero(x->in[3 - found]) ? found : -1;
+    bool linear = is(x, "reduce") ? dt_cert_is(op->reduce, "sum")
+                                  : is(x, "div") && found == 0 && dt_cert_is_float(x->shape->dtype);
+    return linear ? found : -1;
+}
+
+CertNode *dt_certnode_linear(CertNodes *nodes, const CertOp *op, CertNode parts)
+{
+    CertNode *in[3], *terms[SPREAD];
+    int spread = linear_in(nodes, op, &parts);
+    if (spread < 0)
+        return dt_certnode_make(nodes, parts);
+    const CertNode *sum = parts.in[spread];
+    memcpy(in, parts.in, parts.n_in * sizeof in[0]);
+    parts.in = in;
+    for (uint32_t i = 0; i < sum->n_in; i++) {
+        in[spread] = sum->in[i];
+        terms[i] = dt_certnode_make(nodes, parts);
+    }
+    return dt_certnode_sum(nodes, parts.shape, sum->n_in, terms);
+}
+
 CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *shape,
                          CertNode *const *in, uint32_t index)
 {
@@ -299,9 +372,9 @@ CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *sh
         return dt_certnode_sum(nodes, shape, op->n_in, in);
     if (op->kind == nodes->cast)
         return dt_certnode_cast(nodes, shape->dtype, in[0]);
-    return dt_certnode_make(nodes, (CertNode){.kind = op->kind, .attributes = op->attributes,
-                                              .shape = shape, .n_in = op->n_in, .in = in,
-                                              .index = index});
+    return dt_certnode_linear(nodes, op, (CertNode){.kind = op->kind, .attributes = op->attributes,
+                                                    .shape = shape, .n_in = op->n_in, .in = in,
+                                                    .index = index});
 }
 
 bool dt_certnode_number(const CertNode *node, double *ret_number)

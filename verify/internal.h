@@ -199,6 +199,8 @@ struct CertShape {
     const CertShape *next;
 };
 
+typedef enum CertGiven { CERT_UNKNOWN, CERT_GIVEN, CERT_MADE } CertGiven;
+
 struct CertNode {
     const char *kind, *attributes; /* kind: interned, or one of the kinds below; attributes: interned */
     const CertShape *shape;        /* NULL: no value */
@@ -206,6 +208,7 @@ struct CertNode {
     int64_t lo, hi;                /* of a reduction over iterations: which. 0, 0: over no such */
     CertNode *const *in;
     uint32_t id, mark; /* set by the table */
+    CertGiven given;   /* noted by the table: whether cheap ops make it of sources */
     CertNode *to, *next;
 };
 extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[];
@@ -235,7 +238,10 @@ CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n,
                           CertNode *const *in);
 /* x in another dtype; between floats, of a sum the sum of the terms so. */
 CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x);
-/* What op makes of these, elements apart that its attributes do not tell: of sums and casts see above. */
+/* The node with these parts, made by op; where that is linear in an operand that is a sum, and made of sources in the
+ * others, the sum of what it makes of the terms. */
+CertNode *dt_certnode_linear(CertNodes *nodes, const CertOp *op, CertNode parts);
+/* What op makes of these, elements apart that its attributes do not tell: of sums, casts and linear ops see above. */
 CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *shape,
                          CertNode *const *in, uint32_t index);
 /* Whether every element of node is one number, which it is. */

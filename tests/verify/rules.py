@@ -32,6 +32,31 @@ ROWS = [  # holds, type of the input, the op, type of its result
     (True, "b=4/m, h=8", "topk[h, k](%x.0)", "f32[b=4/m, k=2], i32[b=4/m, k=2]", ""),
     (False, "b=4, h=8", "topk[h, k](%x.0)", "f32[b=4, k=2], i32[b=4/m, k=2]", ""),
 ]
+PARTS = """  %x.0 = input() : f32[b=4, e=3] text=x @1:1-2
+  %y.1 = input() : f32[b=4, e=3] text=y @1:1-2
+  %z.2 = input() : f32[b=4, e=3] text=z @1:1-2
+  %s.3 = input() : f32[e=3] text=s @1:1-2
+  %a.4 = scan[b](%x.0) : f32[b=4, e=3] @1:1-2
+  %c.5 = scan[b](%y.1) : f32[b=4, e=3] @1:1-2
+  %d.6 = scan[e](%s.3) : f32[e=3] @1:1-2
+"""
+LINEAR = [  # holds, an op of a sum, its type, the op of the terms; {0} is the operand
+    (True, "reduce[b]({0})", "f32[e=3]", "", "c"),
+    (False, "reduce[b]({0})", "f32[e=3]", "reduce=max", "c"),
+    (False, "reduce[b]({0})", "f32[e=3]", "", "d"),  # a term that lacks the axis counts once per element of it
+    (True, "relabel({0})", "f32[f=4, e=3]", "relabel(b -> f=4)", "c"),
+    (True, "expand({0})", "f32[b=4, e=3, f=2]", "", "c"),
+    (True, "neg({0})", "f32[b=4, e=3]", "", "c"),
+    (False, "exp({0})", "f32[b=4, e=3]", "", "c"),
+    (True, "mul({0}, %z.2)", "f32[b=4, e=3]", "", "c"),
+    (True, "mul(%s.3, {0})", "f32[b=4, e=3]", "", "c"),
+    (False, "pow({0}, %z.2)", "f32[b=4, e=3]", "", "c"),
+    (True, "div({0}, %z.2)", "f32[b=4, e=3]", "", "c"),
+    (False, "div(%z.2, {0})", "f32[b=4, e=3]", "", "c"),
+    (True, "where(%8, {0}, %7)", "f32[b=4, e=3]", "", "c"),
+    (True, "where(%8, %7, {0})", "f32[b=4, e=3]", "", "c"),
+    (False, "where(%8, {0}, %z.2)", "f32[b=4, e=3]", "", "c"),
+]
 STORE = "store 0 : param f32[h=8] path=p\n"
 
 
@@ -58,6 +83,23 @@ def prove(prover, folder, first, final):
     return subprocess.run([prover] + paths, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
 
 
+def sums(row):
+    """The op of a sum; the sum of the op's results."""
+    _, op, type_, attributes, term = row
+    head = "func predict : entry @1:1-2 {\n" + PARTS
+    head += "  %7 = const() : f32[] number=0 @1:1-2\n  %8 = lt(%7, %s.3) : bool[e=3] @1:1-2\n"
+    tail = "  return %{0}\n}}\nentry predict : predict {{\n  result name=y\n}}\n"
+    second = {"c": "%c.5", "d": "%d.6"}[term]
+    line = "  %%%d = %s : %s %s @1:1-2\n"
+    whole = "  %%9 = add(%%a.4, %s) : f32[b=4, e=3] @1:1-2\n" % second + line % (10, op.format("%9"), type_, attributes)
+    apart = line % (9, op.format("%a.4"), type_, attributes)
+    if term == "c":
+        apart += line % (10, op.format(second), type_, attributes)
+    last, other = (11, "%10") if term == "c" else (10, second)
+    apart += "  %%%d = add(%%9, %s) : %s @1:1-2\n" % (last, other, type_)
+    return head + whole + tail.format(10), head + apart + tail.format(last)
+
+
 def main(prover):
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -69,6 +111,11 @@ def main(prover):
             if (verdict == "holds") != row[0]:
                 failed += 1
                 print("FAIL %s of %s: %s" % (row[2], row[1], verdict))
+        for row in LINEAR:
+            verdict = prove(prover, folder, *sums(row))
+            if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
+                failed += 1
+                print("FAIL %s: %s" % (" ".join(row[1:]), verdict))
         keeps = STORE + program(ROWS[0], "")
         writes = keeps.replace("  return %1", "  %2 = param() : f32[h=8] text=p store=0 @1:1-2\n  %3 = neg(%2) : f32[h=8] @1:1-2\n"
                                "  return %1, %3").replace("name=y\n", "name=y\n  result store=0\n")
@@ -76,7 +123,7 @@ def main(prover):
         if "does not" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR) + 1 - failed, failed))
     return 1 if failed else 0
 
 

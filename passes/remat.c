@@ -230,10 +230,12 @@ static void copy_op(Redo *r, const DtOp *op)
     DtBuilder b = {.func = r->pair->backward->func, .span = op->span, .path = op->path};
     DtOp *copy = dt_graph_copy(&b, op, in);
     for (uint32_t i = 0; i < op->n_out; i++) {
-        DtValue **made = &r->made[op->out[i]->id];
-        if (*made == NULL)
-            *made = copy->out[i];
-        if (r->choice.is_saved[op->out[i]->id] && i < 32)
+        const uint32_t id = op->out[i]->id;
+        if (r->choice.is_saved[id] && r->choice.kept[id])
+            continue; /* it is brought, also to the copy of an inner loop that makes it */
+        if (r->made[id] == NULL)
+            r->made[id] = copy->out[i];
+        if (r->choice.is_saved[id] && i < 32)
             copy->recomputed |= 1u << i;
     }
     if (op->kind != DT_OP_LOOP)

@@ -21,8 +21,7 @@
 
 enum { MAX_DEPTH = 64, MEMOS = 1 << 10 };
 
-static const char stack_kind[] = "stack", part_kind[] = "part", chain_kind[] = "chain",
-                  behind_kind[] = "behind", at_kind[] = "at", total_kind[] = "total",
+static const char part_kind[] = "part", behind_kind[] = "behind", total_kind[] = "total",
                   iteration_kind[] = "iteration";
 
 /* A function evaluated for operands. */
@@ -33,6 +32,7 @@ struct CertMemo {
     CertValue *in, *out;
     uint32_t values;
     bool *needs;        /* of a loop's body: see Chains */
+    CertAgain *again;   /* of a loop's body: what of its first run it reads */
     CertNode ***bodies; /* by carried value: what its chain consists of, beside where it starts */
     Memo *next;
 };
@@ -324,7 +324,7 @@ static CertNode *make_chain(Chains *c, uint32_t k, CertNode *const *from, const 
         }
     return dt_certnode_make(
         c->state->nodes,
-        (CertNode){.kind = chain_kind, .attributes = attributes, .n_in = 2 * n, .in = in});
+        (CertNode){.kind = dt_certkind_chain, .attributes = attributes, .n_in = 2 * n, .in = in});
 }
 
 static CertNode *chain_of(Chains *c, uint32_t k)
@@ -348,10 +348,39 @@ static CertNode *chain_of(Chains *c, uint32_t k)
                                     dt_intern_printf("%s %lld", c->symbols, (long long)c->start));
 }
 
+/* Where the body reads what a first run of the loop has left: takes carried values for those of that run if their
+ * chains turn out to be its chains (cert_again.c). */
+static void recall(Chains *c, const char *context, const CertValue *inputs)
+{
+    DtArena *arena = c->state->arena;
+    CertNode **at = DT_NEW_ARRAY(arena, CertNode *, c->n), **symbols = DT_NEW_ARRAY(arena, CertNode *, c->n);
+    Memo *memo = c->memo, *like = DT_NEW(arena, Memo);
+    if (!memo->again) {
+        memo->again = DT_NEW(arena, CertAgain);
+        *memo->again = (CertAgain){.state = c->state, .context = context, .symbols = c->symbols};
+        dt_certagain_list(memo->again, memo->out, c->n_out);
+    }
+    if (!dt_certagain_match(memo->again, c->from, c->n, at))
+        return;
+    for (uint32_t k = 0; k < c->n; k++)
+        symbols[k] = inputs[1 + k].node;
+    *like = (Memo){.out = DT_NEW_ARRAY(arena, CertValue, c->n_out)};
+    memcpy(like->out, memo->out, c->n_out * sizeof like->out[0]);
+    dt_certagain_replace(memo->again, at, symbols, c->n, like->out, c->n_out);
+    Chains first = *c;
+    first.memo = like;
+    first.chain = DT_NEW_ARRAY(arena, CertNode *, c->n);
+    first.needs = find_needs(&first);
+    for (uint32_t k = 0; k < c->n; k++)
+        if (at[k] && chain_of(&first, k) != at[k]->in[0])
+            return;
+    *c = first;
+}
+
 static bool is_own(const Chains *c, const CertNode *x, uint32_t k)
 {
     return (x->kind == dt_certkind_carried && x->attributes == c->symbols && x->index == k) ||
-           (x->kind == at_kind && x->in[0] == c->chain[k]);
+           (x->kind == dt_certkind_at && x->in[0] == c->chain[k]);
 }
 
 /* Carried value k behind the loop if the body only adds to it what does not depend on it: what it started from and
@@ -381,7 +410,7 @@ static CertNode *accumulated(const Chains *c, uint32_t k, const CertLoop *loop, 
         CertNode *term = last->in[i];
         if (is_own(c, term, k))
             continue;
-        CertNode *stack = dt_certnode_of(nodes, stack_kind, context, term->shape, term);
+        CertNode *stack = dt_certnode_of(nodes, dt_certkind_stack, context, term->shape, term);
         terms[n++] = dt_certnode_make(nodes, (CertNode){.kind = total_kind,
                                                         .attributes = context,
                                                         .shape = term->shape,
@@ -408,7 +437,7 @@ typedef struct Stack {
 static CertNode *part_of(void *data, CertNode *node)
 {
     const Stack *s = data;
-    if (node->kind == stack_kind && node->attributes == s->context)
+    if (node->kind == dt_certkind_stack && node->attributes == s->context)
         return node->in[0];
     return dt_certnode_of(s->state->nodes, part_kind, s->context,
                           dt_certnode_sliced(s->state->nodes, node->shape), node);
@@ -419,7 +448,7 @@ static CertNode *stack_of(void *data, CertNode *node)
 {
     const Stack *s = data;
     const CertShape *shape = dt_certnode_stacked(s->state->nodes, node->shape, s->loop.axis);
-    return dt_certnode_of(s->state->nodes, stack_kind, s->context, shape, node);
+    return dt_certnode_of(s->state->nodes, dt_certkind_stack, s->context, shape, node);
 }
 
 static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole,
@@ -480,7 +509,7 @@ static const Memo *evaluate_inside(Chains *c, const CertFunc *body, const char *
             used = used || (i != k && c->needs[i * c->n + k]);
         if (!used)
             continue;
-        inputs[1 + k].node = dt_certnode_of(c->state->nodes, at_kind, c->symbols,
+        inputs[1 + k].node = dt_certnode_of(c->state->nodes, dt_certkind_at, c->symbols,
                                             inputs[1 + k].node->shape, chain_of(c, k));
     }
     uint32_t values = c->state->values; /* the same ops again */
@@ -554,6 +583,7 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
     if (!memo->needs)
         memo->needs = find_needs(&chains);
     chains.needs = memo->needs;
+    recall(&chains, stack.context, inputs);
     const Memo *inside = evaluate_inside(&chains, body, stack.context, inputs);
     return inside && loop_results(&chains, op, &stack, inside, out);
 }

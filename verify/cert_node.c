@@ -12,7 +12,8 @@
 enum { SHAPES = 1 << 10, SPREAD = 32 };
 
 const char dt_certkind_tuple[] = "bucket", dt_certkind_carried[] = "carried",
-           dt_certkind_bound[] = "bound";
+           dt_certkind_bound[] = "bound", dt_certkind_stack[] = "stack", dt_certkind_chain[] = "chain",
+           dt_certkind_at[] = "at";
 
 struct CertNodes {
     DtArena *arena;
@@ -419,6 +420,17 @@ void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool f
     walk(nodes, x, loop, ret_needs);
 }
 
+uint32_t dt_certnode_walk(CertNodes *nodes) { return ++nodes->walk; }
+
+CertNode *dt_certnode_with(CertNodes *nodes, const CertNode *x, CertNode **in)
+{
+    CertNode draft = *x;
+    if (x->kind == nodes->add)
+        qsort(in, x->n_in, sizeof in[0], by_id);
+    draft.in = in;
+    return dt_certnode_make(nodes, draft);
+}
+
 static CertNode *bind(CertNodes *nodes, CertNode *x, const char *loop, const uint32_t *order)
 {
     if (x->mark == nodes->walk)
@@ -434,11 +446,7 @@ static CertNode *bind(CertNodes *nodes, CertNode *x, const char *loop, const uin
             in[i] = bind(nodes, x->in[i], loop, order);
             changed = changed || in[i] != x->in[i];
         }
-        if (changed && x->kind == nodes->add)
-            qsort(in, x->n_in, sizeof in[0], by_id);
-        CertNode draft = *x;
-        draft.in = in;
-        to = changed ? dt_certnode_make(nodes, draft) : x;
+        to = changed ? dt_certnode_with(nodes, x, in) : x;
     }
     x->mark = nodes->walk;
     x->to = to;

@@ -5,6 +5,7 @@
  *   cert_rule.c  placements of one op         cert_func.c  functions and loops
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
  *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
+ *   cert_again.c loops that are run again
  *   cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
@@ -211,7 +212,8 @@ struct CertNode {
     CertGiven given;   /* noted by the table: whether cheap ops make it of sources */
     CertNode *to, *next;
 };
-extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[];
+extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[], dt_certkind_stack[],
+    dt_certkind_chain[], dt_certkind_at[];
 
 typedef struct CertNodes CertNodes;
 CertNodes *dt_certnode_table(DtArena *arena);
@@ -253,6 +255,10 @@ void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool f
 /* x with each carried symbol i of loop as bound symbol order[i]. */
 CertNode *dt_certnode_bind(CertNodes *nodes, CertNode *x, const char *loop, const uint32_t *order,
                            bool fresh);
+/* Begins a walk over nodes: its number, which is the mark of no node. */
+uint32_t dt_certnode_walk(CertNodes *nodes);
+/* x of other operands, which it may put in order. */
+CertNode *dt_certnode_with(CertNodes *nodes, const CertNode *x, CertNode **in);
 /* Where two expressions begin to differ, in words. */
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text);
 
@@ -325,6 +331,22 @@ const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
 /* The window or fold of a whole axis that op, a relabel of x, puts together from parts; NULL: it does not. */
 CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x,
                             const CertShape *shape);
+
+/* ---- loops that are run again (cert_again.c) ---- */
+
+typedef struct CertAgain {
+    CertState *state;
+    const char *context, *symbols; /* of the loop; of its carried values */
+    DT_VEC(CertNode *) at;         /* values of its chains at the iteration, which its body reads */
+} CertAgain;
+
+/* Notes what of the first run is in n values that the body makes. */
+void dt_certagain_list(CertAgain *again, const CertValue *made, uint32_t n);
+/* Which of it each of n carried values may be: one that starts from the same; false: there is none. */
+bool dt_certagain_match(const CertAgain *again, const CertValue *from, uint32_t n, CertNode **ret_at);
+/* The values that the body makes, with symbols[k] in place of at[k] unless that is NULL. */
+void dt_certagain_replace(CertAgain *again, CertNode *const *at, CertNode *const *symbols, uint32_t n,
+                          CertValue *made, uint32_t n_made);
 
 /* ---- ring calls (cert_ring.c) ---- */
 

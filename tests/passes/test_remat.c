@@ -171,6 +171,10 @@ static void check_case(const Case *c, uint32_t n_kernels)
     {                                            \
         "tests/passes/programs/loops.dsl", "", 3 \
     }
+#define AGAIN                                    \
+    {                                            \
+        "tests/passes/programs/again.dsl", "", 9 \
+    }
 ParameterizedTestParameters(remat, lines)
 {
     static Case cases[] = {
@@ -202,6 +206,10 @@ ParameterizedTestParameters(remat, lines)
         {LOOPS, "g keep=tied; h keep=mlp", ""},
         {LOOPS, "h keep=g.tied", ""},
         {LOOPS, "h drop=gelu", ""},
+        {AGAIN, "h keep=attend", "-:768 x:256"},
+        {AGAIN, "h drop=attend", ""},
+        {AGAIN, "h keep=att; g", ""},
+        {AGAIN, "h keep=attend; g keep=q", ""},
     };
     return cr_make_param_array(Case, cases, DT_COUNT(cases));
 }

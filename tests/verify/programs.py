@@ -5,6 +5,7 @@ ranks computes what the serial program does.
 
   programs.py DTC
 """
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,9 @@ CARRIED = ["", "mesh data = 2; shard batch on data; micro batch = 2"] + [
     for stages, schedule, chunks in [(3, "interleaved_1f1b", 2), (2, "1f1b", 1), (2, "zb_h1", 1)]]
 
 
+# What `remat` keeps of a loop in the loop: bytes that an iteration of h saves on one of two ranks.
+SAVED = {"": 512, "(keep = attend)": 512 + 3 * 512, "(keep = att)": 512 + 9 * 512, "(drop = attend)": 512 + 9 * 512}
+AGAIN = "mesh data = 2; shard batch on data; remat h {}"
 # Skips past a pipelined loop: their gradients come from several stages, and are added up there before what is
 # linear: x, what is kept of it, the end.
 SKIP = """include "std.dsl"
@@ -64,25 +68,32 @@ def read(program):
 
 
 def verify(dtc, folder, program, layout):
-    """dtc's messages if it does not say that the layout is the serial program."""
-    path = os.path.join(folder, "program.dsl")
+    """dtc's messages if it does not say that the layout is the serial program; bytes that the first loop saves."""
+    path, report = (os.path.join(folder, name) for name in ("program.dsl", "report.json"))
     with open(path, "w") as file:
         file.write(program)
         if layout:
             file.write(f"cluster c {{ gpus = {ranks(layout)}; gpu = \"cpu\" }}\nparallel p on c {{ {layout} }}\n")
     made = subprocess.run([dtc, path, "--verify", "--no-kernels"], capture_output=True, text=True, timeout=300)
     said = made.stdout + made.stderr
-    good = made.returncode == 0 and said.count("proved: ") == 2 and "\nequal to the serial program" in said
-    return "" if good else made.stderr or said
+    if made.returncode or said.count("proved: ") != 2 or "\nequal to the serial program" not in said:
+        return made.stderr or said, 0
+    command = [dtc, path, "--no-kernels", "--report=json", "-o", report]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    with open(report) as file:
+        return "", json.load(file)["saved"][0]["saved"]
 
 
 def main(dtc):
-    cases = [("carried", read("carried"), layout) for layout in CARRIED]
-    cases += [(", ".join(skip), SKIP.format(*skip), layout) for skip in SKIPS for layout in PIPES]
+    cases = [("carried", read("carried"), layout, 0) for layout in CARRIED]
+    cases += [("again", read("again"), AGAIN.format(names), saved) for names, saved in SAVED.items()]
+    cases += [(", ".join(skip), SKIP.format(*skip), layout, 0) for skip in SKIPS for layout in PIPES]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, program, layout in cases:
-            said = verify(dtc, folder, program, layout)
+        for name, program, layout, want in cases:
+            said, saved = verify(dtc, folder, program, layout)
+            if want and not said and saved != want:
+                said = f"{saved} bytes are saved instead of {want}"
             failed += said != ""
             if said:
                 print(f"FAIL {name}, {layout or 'serial'}: {said.strip()}")

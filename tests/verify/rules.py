@@ -57,6 +57,40 @@ LINEAR = [  # holds, an op of a sum, its type, the op of the terms; {0} is the o
     (True, "where(%8, %7, {0})", "f32[b=4, e=3]", "", "c"),
     (False, "where(%8, {0}, %z.2)", "f32[b=4, e=3]", "", "c"),
 ]
+LOOP = """func first : body @1:1-2 {
+  arg %i.0 : i32[]
+  arg %x.1 : f32[e=3]
+  %2 = sin(%x.1) : f32[e=3] @1:1-2
+  %3 = add(%x.1, %2) : f32[e=3] @1:1-2
+  return %3, %x.1, %2
+}
+func again : body @1:1-2 {
+  arg %i.0 : i32[]
+  arg %x.1 : f32[e=3]
+  arg %f.2 : f32[e=3]
+BODY  return %3, %x.1
+}
+func predict : entry @1:1-2 {
+  %x.0 = input() : f32[e=3] text=x @1:1-2
+  %1, %2, %3 = loop(%x.0) : f32[e=3], f32[h=5, e=3], f32[h=5, e=3] func=first loop(label=h COUNT stacked_out=2) @1:1-2
+  %4 = neg(%x.0) : f32[e=3] @1:1-2
+  %5, %6 = loop(START, %3) : f32[e=3], f32[h=5, e=3] func=again loop(LABEL COUNT stacked=1 stacked_out=1) @1:1-2
+  return RETURN
+}
+entry predict : predict {
+  result name=y
+  result name=z
+}
+"""
+AGAIN = [  # holds, the body of a loop that reads what sin gave in the first one, its first value, its label
+    (True, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h"),
+    (False, "  %3 = sub(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h"),
+    (False, "  %3 = add(%f.2, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h"),
+    (False, "  %3 = add(%x.1, %x.1) : f32[e=3] @1:1-2\n", "%x.0", "label=h"),
+    (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%4", "label=h"),
+    (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=g"),
+    (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h reverse"),
+]
 STORE = "store 0 : param f32[h=8] path=p\n"
 
 
@@ -100,6 +134,13 @@ def sums(row):
     return head + whole + tail.format(10), head + apart + tail.format(last)
 
 
+def loops(row):
+    """What the first loop does; the same of the second, which reads what that has left."""
+    text = LOOP.replace("BODY", row[1]).replace("START", row[2]).replace("LABEL", row[3])
+    text = text.replace("COUNT", "axis=h count=5 carried=1")
+    return text.replace("RETURN", "%1, %2"), text.replace("RETURN", "%5, %6")
+
+
 def main(prover):
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -111,8 +152,8 @@ def main(prover):
             if (verdict == "holds") != row[0]:
                 failed += 1
                 print("FAIL %s of %s: %s" % (row[2], row[1], verdict))
-        for row in LINEAR:
-            verdict = prove(prover, folder, *sums(row))
+        for row in LINEAR + AGAIN:
+            verdict = prove(prover, folder, *(sums if row in LINEAR else loops)(row))
             if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
                 failed += 1
                 print("FAIL %s: %s" % (" ".join(row[1:]), verdict))
@@ -123,7 +164,7 @@ def main(prover):
         if "does not" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN) + 1 - failed, failed))
     return 1 if failed else 0
 
 

@@ -697,12 +697,12 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
         bool inside = g->part[i] == SCORE || g->part[i] == OUTPUT || g->part[i] == REGION;
         for (uint32_t j = 0; inside && j < g->func->ops.at[i]->n_in; j++) {
             DtValue *value = g->func->ops.at[i]->in[j];
-            if (part_of_value(g, value) != BEFORE || (value->op && dt_kernel_is_inline(value)))
+            if (part_of_value(g, value) != BEFORE)
                 continue;
-            if (g->part[i] == REGION)
-                dt_emit_require(e, value);
-            else
+            if (g->part[i] != REGION)
                 settle(g, value);
+            else if (!value->op || !dt_kernel_is_inline(value))
+                dt_emit_require(e, value);
         }
     }
     emit_tiles(g);

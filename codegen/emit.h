@@ -221,7 +221,10 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op);
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
 
 /* reach.c: how many keys a mask leaves a block of queries, case by case of coordinates and steps. */
-enum { DT_REACH_REGS = DT_PLAN_REG_SLOTS, DT_REACH_CASES = 4 };
+enum { DT_REACH_REGS = DT_PLAN_REG_SLOTS, DT_REACH_CASES = 4, DT_REACH_NUMBERS = 8 };
+typedef struct DtReachNumber {         /* of a rank among those of these mesh axes, major to minor */
+    uint8_t n, mesh[DT_MAX_SPLIT];
+} DtReachNumber;
 typedef struct DtReach {
     DtEmit *e;
     const DtScope *scope;              /* of the mask */
@@ -230,14 +233,16 @@ typedef struct DtReach {
     int64_t n[2];
     uint16_t uses;                     /* mesh axes that positions depend on; and loops, by register */
     const DtLoop *loops[DT_REACH_REGS];
+    DtReachNumber numbers[DT_REACH_NUMBERS]; /* that positions depend on */
+    uint32_t n_numbers;
     int64_t grain;                     /* of numbers of keys */
     int64_t n_points, least, most;     /* of values of forms */
     int64_t coord[DT_MAX_MESH], step[DT_REACH_REGS]; /* the point that is looked at */
     int64_t *of_half;                  /* by point and half of the queries: the keys of each, 0 if they differ */
     uint32_t visits;                   /* of values, for this block of the mask */
 } DtReach;
-typedef struct DtReachForm {           /* coordinate - step; -1: without it */
-    int mesh, reg;
+typedef struct DtReachForm {           /* number of a rank - step; -1: without it */
+    int number, reg;
 } DtReachForm;
 typedef struct DtReachCase {           /* the form's values first .. last */
     DtReachForm form;

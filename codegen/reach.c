@@ -2,8 +2,8 @@
 /* How far queries look: attention's mask where(mask, scores, -inf), if it is made of positions, leaves a block
  * of queries the first so many keys only. Positions follow from the rank's coordinates and, in a ring, from the
  * step: these are the *points*. Here the mask is evaluated in intervals for each of them, and points are joined
- * to *cases*, which an affine form of coordinate and step tells apart, since that is what guards of instructions
- * can say:
+ * to *cases*, which an affine form of the rank's number and the step tells apart, since that is what guards of
+ * instructions can say. The number is a coordinate, or that among the ranks of several mesh axes that split positions:
  *
  *   %block = mod(sub(iota["@ring"], %step), 4)         context 0..3, step 1..3
  *   %mask  = le(%block * 16 + iota[kseq], iota[seq])   all keys if context - step >= 0, else none
@@ -16,7 +16,7 @@
 
 /* widths: of blocks, whose kernels differ. visits: a value used twice is visited twice, so that n lines may be 2^n
  * visits; beyond these nothing is known. The certificate's limit (verify/plan_mask.c) is larger. */
-enum { MOST_POINTS = 4096, MOST_FORMS = 16, MOST_WIDTHS = 16, MOST_VISITS = 256 };
+enum { MOST_POINTS = 4096, MOST_FORMS = 32, MOST_WIDTHS = 16, MOST_VISITS = 256 };
 
 /* Whole numbers lo .. hi; not known: any. */
 typedef struct Range {
@@ -70,6 +70,18 @@ static Range of_input(DtReach *r, const Inside *in, const DtValue *value, Block 
     return range_of(r, &outer, scope->op->in[at], block);
 }
 
+/* A number that positions depend on; of too many the first count. */
+static void note_number(DtReach *r, uint32_t n, const uint8_t *mesh)
+{
+    DtReachNumber number = {.n = (uint8_t)n};
+    memcpy(number.mesh, mesh, n);
+    for (uint32_t i = 0; i < r->n_numbers; i++)
+        if (memcmp(&r->numbers[i], &number, sizeof number) == 0)
+            return;
+    if (n > 0 && r->n_numbers < DT_REACH_NUMBERS)
+        r->numbers[r->n_numbers++] = number;
+}
+
 /* Positions along a whole axis or the rank's block of it. */
 static Range of_iota(DtReach *r, const DtOp *op, const Block *block)
 {
@@ -84,6 +96,8 @@ static Range of_iota(DtReach *r, const DtOp *op, const Block *block)
         r->uses |= (uint16_t)(1u << axis->split[s]);
         number = number * m->size + r->coord[axis->split[s]];
     }
+    if (r->n_points == 0) /* forms are listed before points are looked at */
+        note_number(r, axis->n_split, axis->split);
     for (uint32_t k = 0; k < 2; k++)
         if (block->axis[k] == op->axes[0])
             first = block->first[k], last = block->last[k];
@@ -323,22 +337,55 @@ static bool set_point(DtReach *r, int64_t number)
     return number == 0;
 }
 
-/* Form number k at the point that is set: 0; coordinates; coordinate less step; steps. */
+static int64_t size_of(const DtReach *r, uint32_t m) { return r->e->module->mesh.axes[m].size; }
+
+/* What a step of its mesh axis k adds to the number. */
+static int64_t weight_of(const DtReach *r, const DtReachNumber *number, uint32_t k)
+{
+    int64_t weight = 1;
+    for (uint32_t i = k + 1; i < number->n; i++)
+        weight *= size_of(r, number->mesh[i]);
+    return weight;
+}
+
+static int64_t ranks_of(const DtReach *r, const DtReachNumber *number)
+{
+    return number->n ? weight_of(r, number, 0) * size_of(r, number->mesh[0]) : 1;
+}
+
+/* At the point that is set. */
 static int64_t value_of(const DtReach *r, const DtReachForm *form)
 {
-    return (form->mesh < 0 ? 0 : r->coord[form->mesh]) - (form->reg < 0 ? 0 : r->step[form->reg]);
+    int64_t value = form->reg < 0 ? 0 : -r->step[form->reg];
+    for (uint32_t k = 0; form->number >= 0 && k < r->numbers[form->number].n; k++)
+        value += weight_of(r, &r->numbers[form->number], k) * r->coord[r->numbers[form->number].mesh[k]];
+    return value;
 }
 
 static uint32_t forms_of(const DtReach *r, DtReachForm *ret_forms)
 {
     uint32_t n = 0;
     ret_forms[n++] = (DtReachForm){-1, -1};
-    for (int m = -1; m < (int)r->e->module->mesh.n; m++)
+    for (int k = -1; k < (int)r->n_numbers; k++)
         for (int i = -1; i < DT_REACH_REGS; i++)
-            if ((m >= 0 || i >= 0) && (m < 0 || r->uses >> m & 1) && (i < 0 || r->loops[i]) &&
-                n < MOST_FORMS)
-                ret_forms[n++] = (DtReachForm){m, i};
+            if ((k >= 0 || i >= 0) && (i < 0 || r->loops[i]) && n < MOST_FORMS)
+                ret_forms[n++] = (DtReachForm){k, i};
     return n;
+}
+
+/* A number of one mesh axis each, in the order of the mesh, before those of several. */
+static void list_numbers(DtReach *r)
+{
+    DtReachNumber several[DT_REACH_NUMBERS];
+    const uint32_t n = r->n_numbers;
+    memcpy(several, r->numbers, n * sizeof several[0]);
+    memset(r->numbers, 0, sizeof r->numbers);
+    r->n_numbers = 0;
+    for (uint8_t m = 0; m < r->e->module->mesh.n; m++)
+        if (r->uses >> m & 1)
+            note_number(r, 1, &m);
+    for (uint32_t i = 0; i < n; i++)
+        note_number(r, several[i].n, several[i].mesh);
 }
 
 /* What this form leaves a block of queries, keys[v - least] for its values v. */
@@ -368,15 +415,15 @@ bool dt_reach_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const 
     const Block all = {{queries, keys}, {0, 0}, {n_queries - 1, n_keys - 1}};
     int64_t n = 1;
     mask_of(r, all); /* what it depends on */
+    list_numbers(r);
     for (uint32_t m = 0; m < e->module->mesh.n; m++)
         n *= r->uses >> m & 1 ? e->module->mesh.axes[m].size : 1;
     for (uint32_t i = 0; i < DT_REACH_REGS && n <= MOST_POINTS; i++)
         n *= r->loops[i] ? r->loops[i]->count : 1;
     r->n_points = n;
     r->grain = r->uses && n_keys > MOST_WIDTHS ? (n_keys + MOST_WIDTHS - 1) / MOST_WIDTHS : 1;
-    for (uint32_t m = 0; m < e->module->mesh.n; m++)
-        if (r->uses >> m & 1)
-            r->most = r->most < e->module->mesh.axes[m].size ? e->module->mesh.axes[m].size : r->most;
+    for (uint32_t i = 0; i < r->n_numbers; i++)
+        r->most = r->most < ranks_of(r, &r->numbers[i]) ? ranks_of(r, &r->numbers[i]) : r->most;
     for (uint32_t i = 0; i < DT_REACH_REGS; i++)
         if (r->loops[i] && -(r->loops[i]->first + r->loops[i]->count) < r->least)
             r->least = -(r->loops[i]->first + r->loops[i]->count);
@@ -453,9 +500,10 @@ uint32_t dt_reach_cases(DtReach *r, int64_t at, int64_t rows, uint32_t most, DtR
 static DtEArg guard_of(const DtReach *r, const DtReachForm *form, int64_t sign, int64_t than)
 {
     DtEArg arg = {.kind = DT_ARG_INTEGER, .base = -sign * than};
-    if (form->mesh >= 0) {
-        arg.coord_axis[0] = (uint8_t)((uint32_t)form->mesh - dt_emit_first_device(&r->e->module->mesh));
-        arg.coord[0] = sign;
+    const DtReachNumber *number = form->number >= 0 ? &r->numbers[form->number] : NULL;
+    for (uint32_t k = 0; number && k < number->n; k++) {
+        arg.coord_axis[k] = (uint8_t)(number->mesh[k] - dt_emit_first_device(&r->e->module->mesh));
+        arg.coord[k] = sign * weight_of(r, number, k);
     }
     if (form->reg >= 0) {
         arg.reg[form->reg] = -sign;

@@ -56,43 +56,61 @@ static bool check_entry(DtShape *s, const DtRelabel *r)
     return true;
 }
 
-/* a/m~ -> (@ring/m, a): the parts of the ranks of m, also where they are no blocks of a (passes/ring.h). Names with @ are
- * the compiler's. */
+static int64_t mesh_size(const DtShape *s, uint32_t m)
+{
+    return s->mesh && m < s->mesh->n ? s->mesh->axes[m].size : 1;
+}
+
+/* The wished result's axis of that name, or NULL. */
+static const DtAxis *wished_axis(DtShape *s, const char *name)
+{
+    const DtType *wish = dt_shape_wish(s, 0);
+    const int at = wish ? dt_type_find(wish, name) : -1;
+    return at >= 0 ? &wish->axes[at] : NULL;
+}
+
+/* "@ring", "@ring.a" */
+static bool counts_parts(const char *name)
+{
+    return strncmp(name, "@ring", 5) == 0 && (name[5] == 0 || name[5] == '.');
+}
+
+/* a/m.n~ -> (@ring/m.n, a): the parts of the ranks of the first mesh axes, as many as the wish says or else as have
+ * so many ranks, also where the parts are no blocks of a (passes/ring.h). In zigzag order what is left is in zigzag
+ * order itself: with n = n1 n2 ranks, the blocks i n2 + k and 2n-1 - (i n2 + k), k < n2, are the blocks k and
+ * 2 n2-1 - k of what rank i of n1 would have, blocks i and 2 n1-1 - i. Names with @ are the compiler's. */
 static bool take_parts(DtShape *s, const DtAxis *from, DtAxis *to)
 {
-    int64_t size = s->mesh && from->n_split && from->split[0] < s->mesh->n
-                       ? s->mesh->axes[from->split[0]].size
-                       : 1;
+    const DtAxis *wished = wished_axis(s, to[0].name);
+    int64_t ranks = 1;
+    uint32_t n = 0;
     if (from->n_split == 0)
         return true;
-    if (to[0].extent != size || (from->zigzag && from->n_split > 1))
+    while (n < from->n_split && (wished ? n < wished->n_split : n == 0 || ranks < to[0].extent))
+        ranks *= mesh_size(s, from->split[n++]);
+    if (to[0].extent != ranks)
         return dt_shape_fail(s, "`relabel` takes `%s` apart otherwise than ranks have it",
                              from->name);
-    to[0].split[to[0].n_split++] = from->split[0];
-    to[1].n_split = (uint8_t)(from->n_split - 1);
-    memcpy(to[1].split, from->split + 1, to[1].n_split);
+    to[0].n_split = (uint8_t)n;
+    memcpy(to[0].split, from->split, n);
+    to[1].n_split = (uint8_t)(from->n_split - n);
+    memcpy(to[1].split, from->split + n, to[1].n_split);
+    to[1].zigzag = from->zigzag;
     return true;
 }
 
-/* (@ring/m, a) -> a/m~: the other way round; the wish says whether in zigzag order. */
+/* (@ring/m.n, a) -> a/m.n~: the other way round. Where no split is left in a the wish says whether in zigzag order. */
 static bool join_parts(DtShape *s, const DtAxis *from, DtAxis *to)
 {
-    const DtType *wish = dt_shape_wish(s, 0);
-    int at = wish ? dt_type_find(wish, to->name) : -1;
-    if (from[0].n_split > 1 || from[0].n_split + from[1].n_split > DT_MAX_SPLIT ||
-        (from[1].n_split && !from[0].n_split))
+    const DtAxis *wished = wished_axis(s, to->name);
+    if (from[0].n_split + from[1].n_split > DT_MAX_SPLIT || (from[1].n_split && !from[0].n_split))
         return dt_shape_fail(s, "`relabel` joins parts of `%s` that are split themselves",
                              to->name);
     to->n_split = (uint8_t)(from[0].n_split + from[1].n_split);
     memcpy(to->split, from[0].split, from[0].n_split);
     memcpy(to->split + from[0].n_split, from[1].split, from[1].n_split);
-    to->zigzag = to->n_split == 1 && at >= 0 ? wish->axes[at].zigzag : 0;
+    to->zigzag = from[1].n_split ? from[1].zigzag : wished ? wished->zigzag : 0;
     return true;
-}
-
-static int64_t mesh_size(const DtShape *s, uint32_t m)
-{
-    return s->mesh && m < s->mesh->n ? s->mesh->axes[m].size : 1;
 }
 
 /* The mesh axes that split the from axes, as one list: an axis may be split behind others only if of
@@ -121,7 +139,7 @@ static bool merge_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis
 static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *to, uint32_t n_to)
 {
     DtAxis x;
-    if (n_from + n_to == 3 && strcmp(n_to == 2 ? to[0].name : from[0].name, "@ring") == 0)
+    if (n_from + n_to == 3 && counts_parts(n_to == 2 ? to[0].name : from[0].name))
         return n_to == 2 ? take_parts(s, from, to) : join_parts(s, from, to);
     if (!merge_splits(s, from, n_from, &x))
         return false;

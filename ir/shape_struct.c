@@ -41,23 +41,22 @@ static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uin
     return true;
 }
 
-/* Whether an operand of a ring call travels: its blocks of the ring's axis lie on the ring's ranks, and the
- * function takes them as one. */
+/* Whether an operand of a ring call travels: its blocks of the ring's axis lie on the ring's ranks, in any order of
+ * their mesh axes, and the function takes them as one. */
 static bool travels(const DtShape *s, const DtType *x, const DtType *wanted)
 {
     uint16_t lost = 0, gained = 0;
     int t = dt_type_find(x, s->op->axes[0]);
     return t >= 0 && !x->partial && !wanted->partial && compare_splits(x, wanted, &lost, &gained) &&
-           lost == s->op->mesh && gained == 0 && x->axes[t].n_split == 1 &&
-           wanted->axes[t].n_split == 0;
+           lost == s->op->mesh && gained == 0 && dt_shape_split_bits(&x->axes[t]) == s->op->mesh;
 }
 
-/* A result with the ring's axis that is pending over the ring comes home: complete, in the blocks that the
+/* A result with the ring's axis that is pending over all of the ring comes home: complete, in the blocks that the
  * travelling operands have. */
 static const DtType *home(const DtShape *s, const DtType *type, const DtAxis *block)
 {
     int t = dt_type_find(type, block->name);
-    if (t < 0 || !(type->partial & s->op->mesh))
+    if (t < 0 || (type->partial & s->op->mesh) != s->op->mesh)
         return type;
     DtAxis axes[DT_MAX_RANK];
     memcpy(axes, type->axes, type->rank * sizeof axes[0]);
@@ -71,8 +70,8 @@ static bool ring_call(DtShape *s)
     const DtFunc *func = s->op->func;
     const DtAxis *block = NULL;
     uint16_t mesh = s->op->mesh;
-    if (s->op->n_axes != 1 || mesh == 0 || (mesh & (mesh - 1)) || (s->mesh && mesh >> s->mesh->n))
-        return dt_shape_fail(s, "a ring has one axis and one mesh axis");
+    if (s->op->n_axes != 1 || mesh == 0 || (s->mesh && mesh >> s->mesh->n))
+        return dt_shape_fail(s, "a ring has one axis, and mesh axes that exist");
     for (uint32_t i = 0; i < s->op->n_in; i++) {
         const DtType *x = s->op->in[i]->type, *wanted = func->inputs.at[i]->type;
         if (x == wanted)

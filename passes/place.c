@@ -218,7 +218,7 @@ static DtOp *place_call(DtPlaceScope *s, const DtOp *op, DtValue **in, const DtP
     DtFunc *func = place_called(s->p, op->func, types);
     if (!func)
         return NULL;
-    return ring->axis ? dt_ring_call(&s->b, func, op->text, ring->axis, ring->m, in)
+    return ring->axis ? dt_ring_call(&s->b, func, op->text, ring->axis, ring->mesh, in)
                       : dt_graph_call(&s->b, func, op->text, in);
 }
 

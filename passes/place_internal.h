@@ -82,10 +82,10 @@ typedef struct DtPlaceScope {
     const DtOp *op;           /* being placed */
 } DtPlaceScope;
 
-/* A call whose keys travel along mesh axis m; types: of the operands that the function takes. */
+/* A call whose keys travel over the mesh axes of these bits; types: of the operands that the function takes. */
 typedef struct DtPlaceRing {
     const char *axis;
-    uint32_t m;
+    uint16_t mesh;
     const DtType **types;
 } DtPlaceRing;
 

@@ -9,32 +9,44 @@
  *     %o = call[kseq](%q, %k, ...) func=attend.2 mesh={context}
  *
  * What the call's operands should be is decided as for any call (place_choose.c); where that keeps
- * the keys in blocks, or gives every rank all queries, there is nothing to pass on. */
+ * the keys in blocks, or gives every rank all queries, there is nothing to pass on. Of several mesh
+ * axes that split the keys only some may be the ring's; the others are gathered before, if they are
+ * the minor ones. */
 #include "passes/place_internal.h"
 
+#include "ir/shape.h"
 #include "passes/ring.h"
 
-/* Whether operand type `wanted` is `now` gathered over m along axis. */
-static bool is_gathered(const DtType *now, const DtType *wanted, const char *axis, uint32_t m)
+/* Whether a line makes keys travel along axis over mesh axis m. */
+static bool is_written(const DtPlaceLine *line, const char *axis, uint32_t m)
 {
-    int d = dt_type_find(now, axis);
-    return d >= 0 && dt_placerule_state(now, m) == d &&
-           dt_placerule_state(wanted, m) == DT_PLACE_WHOLE;
+    bool has = false, over = false;
+    for (uint32_t k = 0; line->ring && k < line->n_axes; k++)
+        has = has || line->axes[k] == axis;
+    for (uint32_t k = 0; has && k < line->n_mesh; k++)
+        over = over || line->mesh[k] == m;
+    return over;
 }
 
-/* A line with `ring` by which operand i would travel, or NULL. */
-static DtPlaceLine *line_for(DtPlacer *p, const DtType *now, const DtType *wanted,
-                             const char **ret_axis)
+static bool is_any_written(const DtPlacer *p, const char *axis, uint32_t m)
 {
-    for (uint32_t i = 0; i < p->n_written; i++) {
-        DtPlaceLine *line = &p->lines.at[i];
-        for (uint32_t k = 0; line->ring && k < line->n_axes; k++)
-            if (is_gathered(now, wanted, line->axes[k], line->mesh[0])) {
-                *ret_axis = line->axes[k];
-                return line;
-            }
+    for (uint32_t i = 0; i < p->n_written; i++)
+        if (is_written(&p->lines.at[i], axis, m))
+            return true;
+    return false;
+}
+
+/* The mesh axes over which lines with `ring` make operand type `now` travel along its axis d where `wanted` is
+ * gathered. */
+static uint16_t ring_of(const DtPlacer *p, const DtType *now, uint32_t d, const DtType *wanted)
+{
+    uint16_t bits = 0;
+    for (uint32_t s = 0; s < now->axes[d].n_split; s++) {
+        const uint32_t m = now->axes[d].split[s];
+        if (dt_placerule_state(wanted, m) == DT_PLACE_WHOLE && is_any_written(p, now->axes[d].name, m))
+            bits |= (uint16_t)(1u << m);
     }
-    return NULL;
+    return bits;
 }
 
 static bool refuse(DtPlaceScope *s, const DtOp *op, const char *axis, const char *why)
@@ -55,16 +67,23 @@ const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *con
     for (uint32_t i = 0; i < op->n_in; i++) {
         int d = dt_placerule_state(in[i]->type, m);
         const char *axis = d >= 0 ? in[i]->type->axes[d].name : NULL;
-        bool is_key = false;
-        for (uint32_t l = 0; axis && l < p->n_written; l++)
-            for (uint32_t k = 0; k < p->lines.at[l].n_axes; k++)
-                is_key = is_key || (p->lines.at[l].ring && p->lines.at[l].mesh[0] == m &&
-                                    p->lines.at[l].axes[k] == axis);
+        const bool is_key = axis && is_any_written(p, axis, m);
         travels = travels || is_key;
         if (axis && !is_key && !queries)
             queries = axis;
     }
     return travels ? queries : NULL;
+}
+
+/* axis split by the ring's mesh axes only. */
+static DtAxis block_of(const DtAxis *axis, uint16_t ring)
+{
+    DtAxis block = *axis;
+    block.n_split = 0;
+    for (uint32_t s = 0; s < axis->n_split; s++)
+        if (ring >> axis->split[s] & 1)
+            block.split[block.n_split++] = axis->split[s];
+    return block;
 }
 
 /* type, in which this axis is whole, with the axis in blocks. */
@@ -76,40 +95,54 @@ static const DtType *with_axis(const DtType *type, const DtAxis *block)
     return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
+/* The mesh axes over which the keys of some operand are to travel, and over which queries are split, too: 0 if there
+ * are none. ret_block: how they lie. */
+static uint16_t find_blocks(const DtPlacer *p, const DtOp *op, DtValue *const *in, const DtType **wanted,
+                            DtAxis *ret_block)
+{
+    uint16_t split = 0, ring = 0;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        split |= dt_placerule_bits(wanted[i]);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        for (uint32_t d = 0; !ring && d < in[i]->type->rank; d++) {
+            ring = ring_of(p, in[i]->type, d, wanted[i]) & split;
+            *ret_block = in[i]->type->axes[d];
+        }
+    return ring;
+}
+
+/* Whether an operand of type `now` travels in these blocks: some of what splits its axis is to be gathered. */
+static bool travels(const DtType *now, const DtType *wanted, const DtAxis *block, uint16_t ring)
+{
+    const int d = dt_type_find(now, block->name);
+    return d >= 0 && (dt_shape_split_bits(&now->axes[d]) & ring) && !(dt_placerule_bits(wanted) & ring) &&
+           !(wanted->partial & ring);
+}
+
 bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
                        DtPlaceRing *ret_ring)
 {
     DtPlacer *p = s->p;
-    DtPlaceLine *line = NULL;
-    const char *axis = NULL;
-    for (uint32_t i = 0; !line && i < op->n_in; i++)
-        line = line_for(p, in[i]->type, wanted[i], &axis);
+    DtAxis keys;
     ret_ring->axis = NULL;
-    if (!line)
+    const uint16_t ring = find_blocks(p, op, in, wanted, &keys);
+    if (!ring)
         return true;
-    const uint32_t m = line->mesh[0];
+    const DtAxis block = block_of(&keys, ring);
     const DtType **types = DT_NEW_ARRAY(p->module->arena, const DtType *, op->n_in + 1);
-    bool queries = false;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        types[i] = wanted[i];
-        queries = queries || dt_placerule_state(wanted[i], m) >= 0;
-        int d = dt_type_find(wanted[i], axis);
-        if (d >= 0 && wanted[i]->axes[d].n_split)
-            return refuse(s, op, axis, "other mesh axes split the keys too");
-    }
-    if (!queries)
-        return true;
-    const char *why = dt_ring_refuses(op->func, axis, types, m, p->module->arena);
-    if (why)
-        return refuse(s, op, axis, why);
-    const DtAxis *block = NULL; /* all travel in the same blocks */
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (is_gathered(in[i]->type, wanted[i], axis, m)) {
-            block = block ? block : &in[i]->type->axes[dt_type_find(in[i]->type, axis)];
-            wanted[i] = with_axis(wanted[i], block);
-        }
-    *ret_ring = (DtPlaceRing){.axis = axis, .m = m, .types = types};
-    line->has_rung = true;
+        types[i] = wanted[i];
+    const char *why = dt_ring_refuses(op->func, keys.name, types, ring, p->module->arena);
+    if (why)
+        return refuse(s, op, keys.name, why);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (travels(in[i]->type, wanted[i], &block, ring))
+            wanted[i] = with_axis(wanted[i], &block); /* all in the same */
+    *ret_ring = (DtPlaceRing){.axis = keys.name, .mesh = ring, .types = types};
+    for (uint32_t i = 0; i < p->n_written; i++)
+        for (uint32_t s2 = 0; s2 < block.n_split; s2++)
+            if (is_written(&p->lines.at[i], block.name, block.split[s2]))
+                p->lines.at[i].has_rung = true;
     return true;
 }
 
@@ -119,9 +152,13 @@ void dt_placering_check_used(const DtPlacer *p)
         const DtPlaceLine *line = &p->lines.at[i];
         if (!line->ring || line->has_rung)
             continue;
+        DtText mesh = {0};
+        for (uint32_t k = 0; k < line->n_mesh; k++)
+            dt_text_printf(&mesh, "%s`%s`", k ? " or " : "", p->module->mesh.axes[line->mesh[k]].name);
         DtDiag *diag = dt_diag_report(p->module->diags, L0596, line->span,
-                                      "`ring` has no effect: no `attend` gathers `%s` over `%s`",
-                                      line->axes[0], p->module->mesh.axes[line->mesh[0]].name);
+                                      "`ring` has no effect: no `attend` gathers `%s` over %s",
+                                      line->axes[0], mesh.at);
+        dt_text_free(&mesh);
         dt_diag_note(
             diag, "a ring replaces the gather of keys and values where queries are split over the "
                   "same mesh axis");

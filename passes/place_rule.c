@@ -388,8 +388,6 @@ static bool add_line(DtPlacer *p, const DtShard *shard)
 {
     DtPlaceLine line = {.n_place = shard->n_place, .n_axes = shard->n_axes, .span = shard->span};
     line.ring = shard->ring;
-    if (shard->ring && shard->n_mesh > 1)
-        return not_yet(p, shard->span, "a ring over several mesh axes");
     line.zigzag = shard->zigzag;
     if (shard->zigzag && shard->n_mesh > 1)
         return not_yet(p, shard->span, "the zigzag order over several mesh axes");

@@ -10,7 +10,7 @@
 
 enum { MOST_OPS = 256 }; /* of a mask that is made anew for every block */
 
-DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *axis, uint32_t m,
+DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *axis, uint16_t mesh,
                    DtValue *const *in)
 {
     const char *axes[] = {axis};
@@ -20,7 +20,7 @@ DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *ax
                   .n_in = func->inputs.n,
                   .n_axes = 1,
                   .axes = axes,
-                  .mesh = (uint16_t)(1u << m)};
+                  .mesh = mesh};
     return dt_graph_copy(b, &draft, in);
 }
 
@@ -324,9 +324,17 @@ bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm 
 
 /* ---- placements ---- */
 
+bool dt_ring_is_major(const DtAxis *axis, uint16_t mesh)
+{
+    for (uint32_t s = 1; s < axis->n_split; s++)
+        if ((mesh >> axis->split[s] & 1) && !(mesh >> axis->split[s - 1] & 1))
+            return false;
+    return true;
+}
+
 /* Whether values have room for the axes that ring_build.c gives them: one for the ranks, and one for
- * the blocks of what enters or leaves with all keys. */
-static bool has_room(const DtFunc *func, const char *t)
+ * the blocks of what enters or leaves with all keys; parts: for the mesh axes one by one. */
+static bool has_room(const DtFunc *func, const char *t, uint32_t parts)
 {
     bool room = true;
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -334,27 +342,25 @@ static bool has_room(const DtFunc *func, const char *t)
     for (uint32_t i = 0; i < func->inputs.n + func->results.n; i++) {
         const DtValue *value = i < func->inputs.n ? func->inputs.at[i]
                                                   : func->results.at[i - func->inputs.n];
-        room = room && value->type->rank + (has(value, t) ? 2u : 1u) <= DT_MAX_RANK;
+        room = room && value->type->rank + (has(value, t) ? 2u : 1u) + parts <= DT_MAX_RANK;
     }
     return room;
 }
 
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
-                            uint32_t m, DtArena *arena)
+                            uint16_t mesh, DtArena *arena)
 {
     DtRingForm form;
-    if (func->inputs.n > DT_RING_INPUTS)
-        return "it has too many arguments";
-    if (!has_room(func, axis))
-        return "it has values of too many axes";
-    if (!dt_ring_form(func, axis, arena, &form))
-        return form.reason;
+    bool major = true;
+    uint32_t parts = 0; /* beside the one that has_room counts */
     for (uint32_t i = 0; i < func->inputs.n; i++)
         for (uint32_t d = 0; d < types[i]->rank; d++)
-            for (uint32_t s = 0; s < types[i]->axes[d].n_split; s++)
-                if (types[i]->axes[d].split[s] == m &&
-                    (s || (types[i]->axes[d].zigzag && types[i]->axes[d].n_split > 1)))
-                    return "queries are split by several mesh axes, of which the ring's is not the "
-                           "first";
-    return NULL;
+            major = major && dt_ring_is_major(&types[i]->axes[d], mesh);
+    for (uint32_t bits = mesh & (mesh - 1u); bits; bits &= bits - 1)
+        parts++;
+    if (func->inputs.n > DT_RING_INPUTS)
+        return "it has too many arguments";
+    if (!has_room(func, axis, major ? parts : parts + DT_MAX_SPLIT - 1))
+        return "it has values of too many axes";
+    return dt_ring_form(func, axis, arena, &form) ? NULL : form.reason;
 }

@@ -2,7 +2,7 @@
 /* Ring calls: their ops. With n ranks, q, k, v of attend, and @ring an axis of n elements, one per
  * rank:
  *
- *     q', k', v'   = the rank's parts, [@ring/context, ...]         relabel: nothing moves
+ *     q', k', v'   = the rank's parts, [@ring/context, ...]         ring_part.c: nothing moves
  *     m, u, o      = block(q', k', v', positions)                   own keys
  *     loop n - 1 times
  *       k', v'     = shift(k', v')                                  those of the rank before
@@ -23,6 +23,7 @@
 #include "passes/zigzag.h"
 
 #include "base/intern.h"
+#include "ir/shape.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,9 +45,9 @@ typedef struct Ring {
     const DtOp *call;
     const DtFunc *func;
     const DtRingForm *form;
-    uint32_t m;
+    DtRingRanks ranks;
     int64_t n, length; /* ranks; keys of a block */
-    const char *t, *ring;
+    const char *t;
     const DtAxis *blocks; /* of t, as the blocks lie on the ranks */
     DtBuilder b;          /* of the function being made, or of the loop's body in it */
     DtFunc *made;
@@ -67,87 +68,24 @@ typedef struct Round {
 
 /* ---- types ---- */
 
-static bool has_split(const DtAxis *axis, uint32_t m)
-{
-    for (uint32_t s = 0; s < axis->n_split; s++)
-        if (axis->split[s] == m)
-            return true;
-    return false;
-}
-
-static DtAxis ring_axis(const Ring *g)
-{
-    return (DtAxis){.name = g->ring, .extent = g->n, .n_split = 1, .split = {(uint8_t)g->m}};
-}
-
 /* A value of func as a rank has it: with the ring's axis first if ranks differ in it. */
 static const DtType *local_type(const Ring *g, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
     uint32_t n = 1;
-    bool differs = type->partial >> g->m & 1;
+    bool differs = (type->partial & g->ranks.bits) != 0;
     for (uint32_t d = 0; d < type->rank; d++, n++) {
-        DtAxis *axis = &axes[n];
-        *axis = type->axes[d];
-        if (axis->name == g->t) {
-            axis->extent = g->length;
-            differs = true;
-        }
-        if (!has_split(axis, g->m))
-            continue;
-        differs = true;
-        axis->extent /= g->n;
-        axis->zigzag = 0;
-        memmove(axis->split, axis->split + 1, --axis->n_split);
+        differs = differs || type->axes[d].name == g->t || (dt_shape_split_bits(&type->axes[d]) & g->ranks.bits);
+        axes[n] = dt_ringpart_rest(&g->ranks, &type->axes[d]);
+        if (axes[n].name == g->t)
+            axes[n].extent = g->length;
     }
-    axes[0] = ring_axis(g);
-    uint16_t partial = type->partial & (uint16_t) ~(1u << g->m);
-    return dt_type_make(type->dtype, differs ? n : n - 1, differs ? axes : axes + 1, partial,
-                        (DtReduce)type->pending);
+    axes[0] = g->ranks.axis;
+    return dt_type_make(type->dtype, differs ? n : n - 1, differs ? axes : axes + 1,
+                        type->partial & (uint16_t)~g->ranks.bits, (DtReduce)type->pending);
 }
 
-/* The rank's part of x, a whole value or one split by the ring's mesh axis. */
-static DtValue *part_of(Ring *g, DtValue *x)
-{
-    for (uint32_t d = 0; d < x->type->rank; d++) {
-        const DtAxis *axis = &x->type->axes[d];
-        if (!has_split(axis, g->m))
-            continue;
-        DtRelabel entry = {.n_from = 1,
-                           .n_to = 2,
-                           .from = {axis->name},
-                           .to = {g->ring, axis->name},
-                           .to_extent = {g->n, axis->extent / g->n}};
-        DtAxis axes[DT_MAX_RANK];
-        axes[0] = ring_axis(g);
-        memcpy(axes + 1, x->type->axes, x->type->rank * sizeof axes[0]);
-        axes[d + 1].extent /= g->n;
-        axes[d + 1].zigzag = 0;
-        memmove(axes[d + 1].split, axes[d + 1].split + 1, --axes[d + 1].n_split);
-        return dt_graph_relabel(&g->b, x, 1, &entry,
-                                dt_type_make(x->type->dtype, x->type->rank + 1, axes,
-                                             x->type->partial, (DtReduce)x->type->pending));
-    }
-    return x;
-}
-
-/* The value of this type whose parts are x: the other way round. */
-static DtValue *whole_of(Ring *g, DtValue *x, const DtType *type)
-{
-    for (uint32_t d = 0; d < type->rank; d++) {
-        if (!has_split(&type->axes[d], g->m))
-            continue;
-        DtRelabel entry = {.n_from = 2,
-                           .n_to = 1,
-                           .from = {g->ring, type->axes[d].name},
-                           .to = {type->axes[d].name},
-                           .to_extent = {type->axes[d].extent}};
-        return dt_graph_relabel(&g->b, x, 1, &entry, type);
-    }
-    if (type->partial >> g->m & 1)
-        x = dt_graph_reduce(&g->b, DT_REDUCE_SUM, x, 1, &g->ring);
-    return dt_graph_reorder(&g->b, x, type);
-}
+static DtValue *part_of(Ring *g, DtValue *x) { return dt_ringpart_of(&g->ranks, &g->b, x); }
 
 /* ---- positions ---- */
 
@@ -161,11 +99,31 @@ static DtValue *with(Ring *g, DtOpKind kind, DtValue *x, int64_t n)
     return binary(g, kind, x, y);
 }
 
+/* Numbers of ranks in the order of the mesh as numbers of their blocks, which count in the order in which the mesh
+ * axes split the keys. */
+static DtValue *block_number(Ring *g, DtValue *rank)
+{
+    const DtAxis *ring = &g->ranks.axis;
+    DtValue *number = NULL;
+    if (memcmp(g->blocks->split, ring->split, ring->n_split) == 0)
+        return rank;
+    for (uint32_t s = 0; s < ring->n_split; s++) {
+        const int64_t size = g->ranks.mesh->axes[g->blocks->split[s]].size;
+        int64_t stride = 1; /* of this mesh axis in the order of the mesh */
+        for (uint32_t k = ring->n_split; ring->split[k - 1] != g->blocks->split[s]; k--)
+            stride *= g->ranks.mesh->axes[ring->split[k - 1]].size;
+        DtValue *digit = stride > 1 ? with(g, DT_OP_FLOORDIV, rank, stride) : rank;
+        digit = with(g, DT_OP_MOD, digit, size);
+        number = number ? binary(g, DT_OP_ADD, with(g, DT_OP_MUL, number, size), digit) : digit;
+    }
+    return number;
+}
+
 /* Number of the block that visits in this round: i32[@ring]. */
 static DtValue *visitor(Ring *g, DtValue *step)
 {
-    DtValue *me = dt_graph_iota(&g->b, ring_axis(g));
-    return step ? with(g, DT_OP_MOD, binary(g, DT_OP_SUB, me, step), g->n) : me;
+    DtValue *me = dt_graph_iota(&g->b, g->ranks.axis);
+    return block_number(g, step ? with(g, DT_OP_MOD, binary(g, DT_OP_SUB, me, step), g->n) : me);
 }
 
 /* Positions of the visiting keys: i32[@ring, t]. */
@@ -399,7 +357,7 @@ static DtOp *call_block(Round *round, DtValue *step, DtValue *const *values)
 
 static DtValue *shift(Ring *g, DtValue *x)
 {
-    DtValue *y = dt_graph_comm(&g->b, DT_OP_SHIFT, x, (uint16_t)(1u << g->m), x->type);
+    DtValue *y = dt_graph_comm(&g->b, DT_OP_SHIFT, x, g->ranks.bits, x->type);
     y->name = x->name;
     y->op->text = dt_intern_printf("ring over `%s`", g->t);
     return y;
@@ -589,7 +547,7 @@ static void join_gradients(Ring *g, State *state, const DtOp *block, DtValue *st
     for (uint32_t i = 0; i < block->n_out; i++) {
         DtValue *term = block->out[i];
         const DtType *type = i < f->n_finals ? NULL : g->keyed[i - f->n_finals]->type;
-        state->travels[i] = type && (type->partial >> g->m & 1);
+        state->travels[i] = type && (type->partial & g->ranks.bits) == g->ranks.bits;
         if (type && !state->travels[i])
             term = spread(g, term, step);
         if (step)
@@ -669,10 +627,8 @@ DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
         fprintf(stderr, "dtc: internal error: a ring call of `%s`: %s\n", func->name, form.reason);
         abort();
     }
-    while (!(call->mesh >> g->m & 1))
-        g->m++;
-    g->n = module->mesh.axes[g->m].size;
-    g->ring = dt_intern("@ring");
+    g->ranks = dt_ringpart_ranks(&module->mesh, call->mesh);
+    g->n = g->ranks.axis.extent;
     g->blocks = travelling_axis(call);
     g->length = g->blocks->extent / g->n;
     g->local = DT_NEW_ARRAY(g->arena, DtValue *, func->inputs.n + 1);
@@ -688,7 +644,8 @@ DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
     if (!form.once)
         differentiate(g);
     for (uint32_t i = 0; i < func->results.n; i++)
-        dt_graph_return(g->made, whole_of(g, outside(g, func->results.at[i]), call->out[i]->type));
+        dt_graph_return(g->made, dt_ringpart_join(&g->ranks, &g->b, outside(g, func->results.at[i]),
+                                                  call->out[i]->type));
     dt_graph_sweep(g->made);
     drop_inputs(g, ret_in);
     return g->made;

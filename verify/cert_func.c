@@ -251,7 +251,7 @@ static bool call_op(CertState *state, const CertOp *op, const char *context, con
     const Memo *memo = evaluate(state, func, context, args);
     for (uint32_t i = 0; memo && i < op->n_out; i++) {
         out[i] = memo->out[i];
-        if (dt_certring_is(op) && dt_certring_gives(op, in, out[i].type, op->types[i]))
+        if (dt_certring_is(op) && dt_certring_gives(state, op, in, out[i].type, op->types[i]))
             out[i].type = op->types[i];
         if (!same_types(state, op, out[i].type, 0, op->types[i], "a result"))
             return false;

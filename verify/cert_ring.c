@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: `call[a](...) mesh={m}`. Operands that have axis a in blocks over m, where the
- * function takes it whole, count as gathered; results that have a and are pending over m in the
+/* Ring calls: `call[a](...) mesh={m n}`. Operands that have axis a in blocks over all of the mesh axes, where the
+ * function takes it whole, count as gathered; results that have a and are pending over all of them in the
  * function count as reduced and scattered into the same blocks. Neither changes what a value is, so
  * the function's nodes stand.
  *
@@ -24,9 +24,35 @@ static const CertAxis *ring_axis(const CertOp *op, const CertType *type)
     return dt_certtext_axis(type, op->axes[0]);
 }
 
+/* Whether the ring's mesh axes, all of them and no others, split the axis: then each of the ring's ranks has a block of
+ * its own, in whatever order these count. */
 static bool is_block(const CertOp *op, const CertAxis *axis)
 {
-    return axis && axis->n == 1 && op->mesh == 1u << axis->split[0];
+    uint16_t bits = 0;
+    for (uint32_t s = 0; axis && s < axis->n; s++)
+        bits |= (uint16_t)(1u << axis->split[s]);
+    return bits != 0 && op->mesh == bits;
+}
+
+static bool same_blocks(const CertAxis *a, const CertAxis *b)
+{
+    return a->extent == b->extent && a->zigzag == b->zigzag && a->n == b->n &&
+           memcmp(a->split, b->split, a->n * sizeof a->split[0]) == 0;
+}
+
+/* How the blocks lie; NULL: there are none, or they lie in several ways, or would meet over time. */
+static const CertAxis *blocks_of(const CertState *state, const CertOp *op, const CertValue *in)
+{
+    const CertAxis *block = NULL;
+    if (op->n_axes != 1 || (op->mesh & state->program->time))
+        return NULL;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const CertAxis *axis = ring_axis(op, in[i].type);
+        if (is_block(op, axis) && block && !same_blocks(axis, block))
+            return NULL;
+        block = is_block(op, axis) ? axis : block;
+    }
+    return block;
 }
 
 /* type with the ring's axis lying as in `like`. */
@@ -39,8 +65,6 @@ static CertType with_axis(const CertOp *op, const CertType *type, const CertAxis
 
 static bool takes(const CertOp *op, const CertType *have, const CertType *want)
 {
-    if (op->n_axes != 1)
-        return false;
     const CertAxis *block = ring_axis(op, have), *whole = ring_axis(op, want);
     if (!is_block(op, block) || !whole || whole->n)
         return false;
@@ -52,28 +76,22 @@ const CertValue *dt_certring_args(CertState *state, const CertOp *op, const Cert
                                   const CertValue *in)
 {
     CertValue *args = DT_NEW_ARRAY(state->arena, CertValue, op->n_in + 1);
+    const bool travel = blocks_of(state, op, in) != NULL;
     for (uint32_t i = 0; i < op->n_in; i++) {
         args[i] = in[i];
-        if (takes(op, in[i].type, func->args.at[i]))
+        if (travel && takes(op, in[i].type, func->args.at[i]))
             args[i].type = func->args.at[i];
     }
     return args;
 }
 
-bool dt_certring_gives(const CertOp *op, const CertValue *in, const CertType *made,
+bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue *in, const CertType *made,
                        const CertType *have)
 {
-    const CertAxis *block = NULL;
-    for (uint32_t i = 0; i < op->n_in && op->n_axes == 1; i++)
-        if (is_block(op, ring_axis(op, in[i].type))) {
-            if (block && block->zigzag != ring_axis(op, in[i].type)->zigzag)
-                return false;
-            block = ring_axis(op, in[i].type);
-        }
-    const CertAxis *axis = block ? ring_axis(op, made) : NULL;
+    const CertAxis *block = blocks_of(state, op, in), *axis = block ? ring_axis(op, made) : NULL;
     if (!block)
         return false;
-    if (!axis || !(made->partial & op->mesh))
+    if (!axis || (made->partial & op->mesh) != op->mesh)
         return same(made, have);
     if (axis->n || axis->extent != block->extent || !dt_cert_is(made->pending, "sum"))
         return false;

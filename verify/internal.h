@@ -355,7 +355,7 @@ bool dt_certring_is(const CertOp *op);
 const CertValue *dt_certring_args(CertState *state, const CertOp *op, const CertFunc *func,
                                   const CertValue *in);
 /* Whether what the function makes lies, behind the call, so. */
-bool dt_certring_gives(const CertOp *op, const CertValue *in, const CertType *made,
+bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue *in, const CertType *made,
                        const CertType *have);
 
 /* ---- rules (cert_rule.c) and padding (cert_pad.c) ---- */

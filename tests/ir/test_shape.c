@@ -20,6 +20,8 @@ static const char prologue[] =
     /* queries p, keys q: what attention is, and its gradient of keys */
     "func ring : fn { arg %x : f32[p=4/d] arg %y : f32[q=6] %z = mul(%x, %y) : f32[p=4/d, q=6]\n"
     "  %o = reduce[q](%z) : f32[p=4/d] %g = reduce[p](%z) : f32[q=6]{sum d} return %o, %g }\n"
+    "func rings : fn { arg %x : f32[p=4/d.t] arg %y : f32[q=8] %z = mul(%x, %y) : f32[p=4/d.t, q=8]\n"
+    "  %o = reduce[q](%z) : f32[p=4/d.t] %g = reduce[p](%z) : f32[q=8]{sum d t} return %o, %g }\n"
     "func odd : body { arg %n : i32[] arg %x : f32[a=3, b=4] %y = reduce[a](%x) : f32[b=4]\n"
     "  return %y }\n";
 /* Arguments, unless the line needs an entry function. */
@@ -31,7 +33,9 @@ static const char args[] =
     "  arg %m : f32[p=4, q=6]{max d}\n  arg %z : f32[p=4/d.t, q=6]\n  arg %e : f32[p=4, q=6]\n"
     "  arg %u : f32[p=4, q=6]{sum t}\n  arg %f : f32[p=4/t, q=6]\n"
     "  arg %k : f32[\"@bucket\"=20]\n  arg %qp : f32[p=4/d]\n  arg %kd : f32[q=6/d]\n"
-    "  arg %kt : f32[q=6/t]\n  arg %kw : f32[q=6]\n  arg %kz : f32[q=8/d~]\n";
+    "  arg %kt : f32[q=6/t]\n  arg %kw : f32[q=6]\n  arg %kz : f32[q=8/d~]\n"
+    "  arg %pp : f32[p=4/d.t]\n  arg %kk : f32[q=8/d.t]\n  arg %ks : f32[q=8/t.d]\n  arg %kzz : f32[q=8/t.d~]\n"
+    "  arg %kx : f32[q=8/d]\n";
 
 static const struct {
     const char *line, *reason;
@@ -283,9 +287,21 @@ static const struct {
     {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6]{sum d} func=ring mesh={d}", "where its rule"},
     {", %b = call[q](%qp, %kw) : f32[p=4/d], f32[q=6/d] func=ring mesh={d}", "travels"},
     {", %b = call[q](%qp, %kt) : f32[p=4/d], f32[q=6/d] func=ring mesh={d}", "operand 1"},
-    {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6/d] func=ring mesh={d t}", "one mesh axis"},
-    {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6/d] func=ring", "one mesh axis"},
+    {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6/d] func=ring mesh={d t}", "operand 1"},
+    {", %b = call[q](%qp, %kd) : f32[p=4/d], f32[q=6/d] func=ring", "mesh axes that exist"},
+    {", %b = call[q](%pp, %kk) : f32[p=4/d.t], f32[q=8/d.t] func=rings mesh={d t}", NULL},
+    {", %b = call[q](%pp, %ks) : f32[p=4/d.t], f32[q=8/t.d] func=rings mesh={d t}", NULL},
+    {", %b = call[q](%pp, %kzz) : f32[p=4/d.t], f32[q=8/t.d~] func=rings mesh={d t}", NULL},
+    {", %b = call[q](%pp, %ks) : f32[p=4/d.t], f32[q=8/d.t] func=rings mesh={d t}", "where its rule"},
+    {", %b = call[q](%pp, %kk) : f32[p=4/d.t], f32[q=8/d.t] func=rings mesh={d}", "operand 1"},
+    {", %b = call[q](%pp, %kx) : f32[p=4/d.t], f32[q=8/d] func=rings mesh={d t}", "operand 1"},
+    {", %b = call[q](%pp, %kx) : f32[p=4/d.t], f32[q=8/d]{sum t} func=rings mesh={d}", NULL},
     {"= relabel(%kz) : f32[\"@ring\"=2/d, q=4] relabel(q -> \"@ring\"=2, q=4)", NULL},
+    {"= relabel(%kzz) : f32[\"@ring\"=4/t.d, q=2] relabel(q -> \"@ring\"=4, q=2)", NULL},
+    {"= relabel(%kzz) : f32[\"@ring.t\"=2/t, q=4/d~] relabel(q -> \"@ring.t\"=2, q=4)", NULL},
+    {"= relabel(%kzz) : f32[\"@ring.t\"=2/t, q=4/d] relabel(q -> \"@ring.t\"=2, q=4)", "where its rule"},
+    {"= relabel(%kzz) : f32[\"@ringt\"=2/t, q=4/d~] relabel(q -> \"@ringt\"=2, q=4)", "zigzag"},
+    {"= relabel(%ks) : f32[\"@ring\"=4/t.d, q=2] relabel(q -> \"@ring\"=4, q=2)", NULL},
     {"= relabel(%kz) : f32[\"@ring\"=4/d, q=2] relabel(q -> \"@ring\"=4, q=2)", "takes `q` apart"},
     {"= relabel(%kz) : f32[r=2/d, q=4] relabel(q -> r=2, q=4)", "zigzag"},
     {"= fused(%x) : f32[a=3, b=4] func=g", NULL},

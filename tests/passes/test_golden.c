@@ -199,3 +199,9 @@ Test(golden, reduce)
 
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
 Test(golden, expand) { check_pass("expand_before", "expand", dt_pass_expand, &(DtPassContext){0}); }
+
+/* One of four ranks on two mesh axes, which split queries in one order and keys in the other. */
+Test(golden, expand_axes)
+{
+    check_pass("expand_axes_before", "expand_axes", dt_pass_expand, &(DtPassContext){0});
+}

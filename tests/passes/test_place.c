@@ -162,7 +162,7 @@ ParameterizedTestParameters(place, layouts)
         {"layouts", "ulysses"}, {"layouts", "vocabulary"}, {"layouts", "everything"},
         {"experts", "experts"}, {"experts", "groups"},     {"beside", "beside"},
         {"layouts", "padded"},  {"windows", "rows"},       {"layouts", "ring"},
-        {"layouts", "zigzag"},
+        {"layouts", "zigzag"},  {"layouts", "ring_axes"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -188,6 +188,7 @@ ParameterizedTestParameters(place, zoo)
         {"windows", "columns"}, {"windows", "tiles"},
         {"residual", "z3"},     {"residual", "pp"},        {"residual", "mixed"},
         {"rings", "ring"},      {"rings", "ring_of_four"}, {"rings", "ring_beside"},
+        {"rings", "ring_of_axes"}, {"rings", "ring_and_gather"}, {"rings", "ring_of_heads"},
         {"rings", "zigzag"},    {"rings", "zigzag_ring"},  {"rings", "zigzag_beside"},
         {"masks", "ring"},      {"masks", "zigzag"},       {"nested", "zero1"},   {"nested", "zero3"},
     };
@@ -263,7 +264,7 @@ Test(place, contexts)
 /* Forwards and backwards blocks go round once, unless only values learn. */
 Test(place, rounds)
 {
-    static const char *const layouts[] = {"ring_of_four", "zigzag_ring"};
+    static const char *const layouts[] = {"ring_of_four", "zigzag_ring", "ring_of_axes", "ring_turned"};
     for (uint32_t i = 0; i < DT_COUNT(layouts); i++) {
         DtArena *arena = dt_arena_new();
         DtModule *module = placed(arena, "rings", layouts[i]);

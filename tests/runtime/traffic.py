@@ -18,7 +18,7 @@ square is summed over ranks that hold different parameters.
   Ulysses (Jacobs et al. 2023): all-to-alls of q, k, v, o and of their cotangents; sums of W = P.
   keys and values gathered: 2 gathers forwards, 2 backwards again, 2 scatters; sums of W = P.
   a ring (Liu et al. 2023): n-1 steps of keys and values each way, of v over all ranks each, and n steps of their
-    gradients; sums of W = P.
+    gradients; sums of W = P. Over several mesh axes n counts all their ranks.
   data parallel, ZeRO 1, ZeRO 2 (Rajbhandari et al. 2020, section 7): 2P. ZeRO 3: 3P.
   experts (GShard): 2 all-to-alls of all places of all experts forwards, 2 backwards; sums of W = routers.
   pipeline: v forwards and v backwards over every border between pieces that lie on different stages.
@@ -73,6 +73,8 @@ LAYOUTS = {
                  {"context": LAYERS * 6 * moved(4, V // BATCH) + summed(4, P) + summed(4, 4)}, 0),
     "ring": ("layers", "context = 4", CONTEXT + "; shard kseq on context (ring = true)", [],
              {"context": LAYERS * (2 * 3 + 2 * 3 + 2 * 4) * V + summed(4, P) + summed(4, 4)}, 0),
+    "ring_axes": ("layers", "outer = 2, inner = 2", "shard seq on outer, inner; shard kseq on outer, inner (ring = true)", [],
+                  {"outer inner": LAYERS * (2 * 3 + 2 * 3 + 2 * 4) * V + summed(4, P) + summed(4, 4)}, 0),
     "data": ("layers", "data = 4", DATA, [], {"data": summed(4, P) + summed(4, 4)}, 0),
     "data_micro": ("layers", "data = 4", DATA + "; micro batch = 2", [], {"data": summed(4, P) + summed(4, 4)}, 0),
     "zero1": ("layers", "data = 4", DATA + "; zero 1 on data", [], {"data": 2 * moved(4, P) + 2 * summed(4, 4)}, 0),
@@ -134,7 +136,7 @@ def check_traffic(dtc, dtrun, name):
         counted = [json.loads(line) for line in file if '"traffic"' in line][0]
     for source, times, said in ("the ranks count", STEPS, counted), ("the report says", 1, report):
         # groups of ranks that take part in different sums have rows of their own
-        sums = {axis: sum(g["received"] for g in said["groups"] if g["axes"] == [axis]) for axis in groups}
+        sums = {axis: sum(g["received"] for g in said["groups"] if g["axes"] == axis.split()) for axis in groups}
         for axis, want in groups.items():
             check(sums[axis] == times * want, "%s: %s %g bytes over %s, the formula %d" % (
                 name, source, sums[axis], axis, times * want))

@@ -5,13 +5,14 @@
 Neither certificate looks inside the functions that `expand` makes: the first reads the program before it, the second
 takes the program behind it. So every form of them is evaluated here, all ranks in lockstep and in double precision,
 against the serial program: loss, gradients of everything, updated parameters. A form is a number of ranks (2 to 4), an
-order of blocks, how heads go with keys, what is masked or added, and what else is split beside; each program has all
-ops that must know the zigzag order. The functions that the pass can make must occur. With STRIDE one form of so many is
-evaluated.
+order of blocks, how heads go with keys, what is masked or added, and what else is split beside; or several mesh axes
+in the place of one, and how queries and keys lie on them. Each program has all ops that must know the zigzag order. The
+functions that the pass can make must occur. With STRIDE one form of so many is evaluated.
 """
 import collections
 import concurrent.futures
 import itertools
+import math
 import os
 import re
 import subprocess
@@ -25,6 +26,17 @@ ORDERS = {  # keys travel in plain blocks, in zigzag order; they are gathered
     "zigzag ring": ("shard seq on context (order = zigzag)", "shard kseq on context (ring = true, order = zigzag)"),
     "zigzag": ("shard seq on context (order = zigzag)",),
 }
+SEVERAL = ((2, 2), (2, 3), (3, 2), (2, 2, 2))  # sizes of mesh axes a, b, c
+SPREAD = {  # all: a, b, c; turned: c, b, a
+    "in order": ("shard seq on {all}{seq}", "shard kseq on {all}{keys}"),
+    "turned": ("shard seq on {turned}{seq}", "shard kseq on {turned}{keys}"),
+    "across": ("shard seq on {all}{seq}", "shard kseq on {turned}{keys}"),
+    "gathered behind": ("shard seq on {all}{seq}", "shard kseq on a{keys}", "shard kseq on b"),
+    "gathered before": ("shard seq on {turned}{seq}", "shard kseq on a{keys}"),
+    "heads": ("shard attend.kv on b", "shard seq on {all}{seq}", "shard kseq on {all}{keys}"),
+    "groups": ("shard attend.group on b", "shard seq on {all}{seq}", "shard kseq on {all}{keys}"),
+}
+OPTIONS = {"ring": ("", " (ring = true)")}  # of queries, of keys
 HEADS = {"one head": "", "heads": "kv", "grouped heads": "kv, group"}
 SCORES = {  # arguments of attend: masks and biases made of positions, of data, of parameters
     "nothing": "",
@@ -79,12 +91,24 @@ parallel form on ranks {{
 """
 
 
+def spread(sizes, order, how):
+    """Lines of several mesh axes, the mesh, and its ranks."""
+    names = "abc"[:len(sizes)]
+    seq, keys = OPTIONS[order]
+    lines = [line.format(all=", ".join(names), turned=", ".join(reversed(names)), seq=seq, keys=keys)
+             for line in SPREAD[how]]
+    return lines, ", ".join("%s = %d" % pair for pair in zip(names, sizes)), math.prod(sizes)
+
+
 def program(ranks, order, heads, scores, beside):
-    lines, mesh = list(ORDERS[order]), "context = %d" % ranks
-    gpus = ranks * (2 if beside else 1)
+    if isinstance(ranks, tuple):
+        lines, mesh, ranks = spread(ranks, order, beside)
+    else:
+        lines, mesh = list(ORDERS[order]), "context = %d" % ranks
+    gpus = ranks * (2 if beside in ("batch", "heads of all") else 1)
     if beside == "batch":
         mesh, lines = "data = 2, " + mesh, lines + ["shard batch on data", "micro batch = 2"]
-    if beside == "heads":
+    if beside == "heads of all":
         mesh, lines = mesh + ", tensor = 2", lines + ["shard kv, vocab on tensor" if heads != "one head"
                                                       else "shard embed on tensor"]
     axes = HEADS[heads]
@@ -100,10 +124,14 @@ def program(ranks, order, heads, scores, beside):
 
 
 def forms():
-    """All forms of one mesh axis; some with another axis beside it."""
+    """All forms of one mesh axis; some with another axis beside it; some of several."""
     alone = [form + (None,) for form in itertools.product(RANKS, ORDERS, HEADS, SCORES)]
-    beside = list(itertools.product((2, 3), ORDERS, HEADS, ("causal", "data", "distances"), ("batch", "heads")))
-    return alone + beside
+    beside = list(itertools.product((2, 3), ORDERS, HEADS, ("causal", "data", "distances"),
+                                    ("batch", "heads of all")))
+    several = [(sizes, order, heads, scores, how) for sizes, order, heads, scores, how in itertools.product(
+        SEVERAL, OPTIONS, ("one head", "grouped heads"), ("causal", "data", "distances"), SPREAD)
+        if how not in ("heads", "groups") or (heads != "one head" and sizes[1] == 2)]
+    return alone + beside + several
 
 
 def evaluate(dtc, folder, number, form):
@@ -131,7 +159,7 @@ def main(dtc, stride):
             made.update({(form[0], form[1], kind_of(name)) for name in names})
             if wrong:
                 failed += 1
-                print("FAIL %d ranks, %s, %s, %s, beside %s: %s" % (form + (wrong,)))
+                print("FAIL %s ranks, %s, %s, %s, beside %s: %s" % (form + (wrong,)))
     for order, names in MAKES.items():
         for name, ranks in itertools.product(names, RANKS if stride == 1 else ("any",)):
             if not any(key[0] == ranks or ranks == "any" for key in made if key[1:] == (order, name)):

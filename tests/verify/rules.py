@@ -91,6 +91,47 @@ AGAIN = [  # holds, the body of a loop that reads what sin gave in the first one
     (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=g"),
     (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h reverse"),
 ]
+# Rings: queries p, keys q, and what the function makes of them, a result and a gradient of keys. holds, how keys,
+# values, and the gradient lie, how queries do, what is pending in the function, the ring's mesh axes, and whether m is
+# time
+RINGS = [
+    (True, "q=8/m.n", "q=8/m.n", "q=8/m.n", "p=8/m.n", "m n", "m n", False),
+    (True, "q=8/n.m", "q=8/n.m", "q=8/n.m", "p=8/m.n", "m n", "m n", False),
+    (True, "q=8/n.m~", "q=8/n.m~", "q=8/n.m~", "p=8/m.n", "m n", "m n", False),
+    (True, "q=8/m", "q=8", "q=8/m", "p=8/m", "m", "m", False),
+    (True, "q=8/m.n", "q=8/m.n", "q=8]{sum m", "p=8/m", "m", "m n", False),  # pending over a part of the ring
+    (False, "q=8/m.n", "q=8/m.n", "q=8/m.n", "p=8/m", "m", "m n", False),
+    (False, "q=8/n.m", "q=8/n.m", "q=8/m.n", "p=8/m.n", "m n", "m n", False),
+    (False, "q=8/m.n", "q=8/n.m", "q=8/m.n", "p=8/m.n", "m n", "m n", False),
+    (False, "q=8/m.n~", "q=8/m.n", "q=8/m.n", "p=8/m.n", "m n", "m n", False),
+    (False, "q=8/m.n~", "q=8/m.n~", "q=8/m.n", "p=8/m.n", "m n", "m n", False),
+    (False, "q=8/m.n", "q=8/m.n", "q=8/m.n", "p=8/m.n", "m n", "m", False),
+    (False, "q=8/m.n", "q=8/m.n", "q=8/m", "p=8/m.n", "m n", "m n", False),
+    (False, "q=8/m", "q=8/m", "q=8/m", "p=8/m", "m", "m n", False),
+    (False, "q=8/m.n", "q=8/m.n", "q=8/m.n", "p=8/m.n", "m n", "m n", True),
+]
+RING = """func ring : fn @1:1-2 {{
+  arg %x.0 : f32[{p}]
+  arg %y.1 : f32[q=8]
+  arg %v.2 : f32[q=8]
+  %3 = mul(%y.1, %v.2) : f32[q=8] @1:1-2
+  %4 = mul(%x.0, %3) : f32[{p}, q=8] @1:1-2
+  %5 = reduce[q](%4) : f32[{p}] @1:1-2
+  %6 = reduce[p](%4) : f32[q=8]{{sum {pending}}} @1:1-2
+  return %5, %6
+}}
+func predict : entry @1:1-2 {{
+  %x.0 = input() : f32[{p}] text=x @1:1-2
+  %y.1 = input() : f32[{keys}] text=y @1:1-2
+  %v.2 = input() : f32[{values}] text=v @1:1-2
+  %3, %4 = call[q](%x.0, %y.1, %v.2) : f32[{p}], f32[{made}] func=ring mesh={{{mesh}}} @1:1-2
+  return %3, %4
+}}
+entry predict : predict {{
+  result name=o
+  result name=g
+}}
+"""
 STORE = "store 0 : param f32[h=8] path=p\n"
 
 
@@ -107,6 +148,15 @@ def serial(text):
     """The same without placement."""
     return re.sub(r"/[mn.]+~?", "", text) if "mesh={" not in text else re.sub(
         r" = (?:all_gather|shard)\(", " = stop(", re.sub(r"/[mn.]+~?| mesh=\{\w\}", "", text))
+
+
+def ring(row):
+    """A ring call, and the serial program."""
+    _, keys, values, made, p, pending, mesh, is_time = row
+    made += "" if "{" not in made else "}"
+    body = RING.format(keys=keys, values=values, made=made, p=p, pending=pending, mesh=mesh).replace("}]", "}")
+    serial = re.sub(r"/[mn.]+~?|\{sum [mn ]+\}| mesh=\{[mn ]+\}", "", body).replace("call[q]", "call")
+    return serial, (MESH.replace("m=2", "m=2 time") if is_time else MESH) + body
 
 
 def prove(prover, folder, first, final):
@@ -157,6 +207,11 @@ def main(prover):
             if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
                 failed += 1
                 print("FAIL %s: %s" % (" ".join(row[1:]), verdict))
+        for row in RINGS:
+            verdict = prove(prover, folder, *ring(row))
+            if (verdict == "holds") != row[0]:
+                failed += 1
+                print("FAIL ring of %s: %s" % (", ".join(map(str, row[1:])), verdict))
         keeps = STORE + program(ROWS[0], "")
         writes = keeps.replace("  return %1", "  %2 = param() : f32[h=8] text=p store=0 @1:1-2\n  %3 = neg(%2) : f32[h=8] @1:1-2\n"
                                "  return %1, %3").replace("name=y\n", "name=y\n  result store=0\n")
@@ -164,7 +219,7 @@ def main(prover):
         if "does not" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + RINGS) + 1 - failed, failed))
     return 1 if failed else 0
 
 

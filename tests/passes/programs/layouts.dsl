@@ -42,6 +42,11 @@ parallel two_d on four { mesh rows = 2, columns = 2; shard embed on rows; shard 
 parallel gathered on two { mesh context = 2; shard seq on context }
 parallel keys on two { mesh context = 2; shard seq, kseq on context }
 parallel ring on two { mesh context = 2; shard seq on context; shard kseq on context (ring = true) }
+parallel ring_axes on four {
+  mesh outer = 2, inner = 2
+  shard seq on outer, inner
+  shard kseq on outer, inner (ring = true)
+}
 parallel zigzag on two { mesh context = 2; shard seq on context (order = zigzag); shard kseq on context (ring = true, order = zigzag) }
 parallel ulysses on two { mesh context = 2; shard attend.heads on context; shard seq on context }
 parallel vocabulary on two { mesh part = 2; shard vocab on part }

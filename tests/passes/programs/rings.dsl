@@ -80,6 +80,32 @@ parallel ring_beside on eight {
   zero 3 on data, context
   remat h (keep = (attend))
 }
+parallel ring_of_axes on eight {
+  mesh outer = 2, inner = 2, tensor = 2
+  shard kv, vocab on tensor
+  shard seq on outer, inner, tensor
+  shard kseq on outer, inner (ring = true)
+  micro batch = 2
+  zero 3 on outer
+  remat h (keep = (attend))
+}
+parallel ring_turned on four {        # a ring in the order of the mesh, blocks in another
+  mesh outer = 2, inner = 2
+  shard seq on inner, outer
+  shard kseq on inner, outer (ring = true)
+}
+parallel ring_and_gather on four {    # between nodes a ring, inside of them gathered
+  mesh outer = 2, inner = 2
+  shard seq on outer, inner
+  shard kseq on outer (ring = true)
+  shard kseq on inner
+}
+parallel ring_of_heads on four {      # heads within a node, a ring between them
+  mesh outer = 2, inner = 2
+  shard attend.kv on inner
+  shard seq on outer, inner
+  shard kseq on outer, inner (ring = true)
+}
 parallel zigzag on two { mesh context = 2; shard seq on context (order = zigzag) }
 parallel zigzag_ring on four {
   mesh context = 4

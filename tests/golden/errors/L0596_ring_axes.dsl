@@ -15,6 +15,6 @@ train {
 cluster four { gpus = 4; gpu = "cpu" }
 parallel rings on four {
   mesh outer = 2, inner = 2
-  shard seq on inner, outer
-  shard kseq on outer (ring = true)
+  shard batch on outer, inner
+  shard kseq on outer, inner (ring = true)
 }

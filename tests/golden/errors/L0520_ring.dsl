@@ -3,7 +3,8 @@ include "std.dsl"
 dim batch = 4, seq = 16, kseq = seq, embed = 8, wide = 8
 layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
   q = wq:linear[embed, wide](x, bias = false)[wide -> embed]
-  return attend[seq, kseq, embed](q, x[seq -> kseq], x[seq -> kseq], scale = 1.0)
+  k = wk:linear[embed, wide](x, bias = false)[wide -> embed, seq -> kseq]
+  return attend[seq, kseq, embed](q, k, k, scale = 1.0)
 }
 model m(x[batch, seq, embed]) -> [batch, seq, embed] { return attention(x) }
 train {
@@ -15,6 +16,6 @@ train {
 cluster four { gpus = 4; gpu = "cpu" }
 parallel rings on four {
   mesh outer = 2, inner = 2
-  shard seq on outer, inner
-  shard kseq on outer, inner (ring = true)
+  shard seq on inner, outer
+  shard kseq on outer (ring = true)
 }

@@ -653,28 +653,32 @@ static bool place_entries(DtPlacer *p)
     return true;
 }
 
-static bool has_all_axes(const DtOp *op)
+/* An operand or result without room for the axes that the ranks of an op in zigzag order need; or NULL. */
+static const DtType *without_room(const DtOp *op)
 {
-    bool all = false;
-    for (uint32_t i = 0; i < op->n_in + op->n_out; i++)
-        all = all || (i < op->n_in ? op->in[i] : op->out[i - op->n_in])->type->rank == DT_MAX_RANK;
-    return all;
+    for (uint32_t i = 0; i < op->n_in + op->n_out; i++) {
+        const DtType *type = (i < op->n_in ? op->in[i] : op->out[i - op->n_in])->type;
+        if (type->rank + dt_zigzag_axes(type) > DT_MAX_RANK)
+            return type;
+    }
+    return NULL;
 }
 
-/* False after a diagnostic: an op along an axis in zigzag order needs one more, for the ranks. */
+/* False after a diagnostic: an op along an axis in zigzag order needs more axes, for the ranks. */
 static bool check_zigzag(DtPlacer *p)
 {
     for (uint32_t f = 0; f < p->module->funcs.n; f++) {
         const DtFunc *func = p->module->funcs.at[f];
         for (uint32_t i = 0; i < func->ops.n; i++) {
             const DtOp *op = func->ops.at[i];
-            if (!dt_zigzag_is(op) || !has_all_axes(op))
+            const DtType *full = dt_zigzag_is(op) ? without_room(op) : NULL;
+            if (!full)
                 continue;
             DtDiag *diag = dt_placechoose_refuse(
                 p, E0592, op->span,
                 dt_arena_printf(p->module->arena,
                                 "the zigzag order of a value with %d axes is not implemented yet",
-                                DT_MAX_RANK));
+                                full->rank));
             dt_diag_help(diag, "leave `order = zigzag` out, or make one axis of two");
             return false;
         }

@@ -92,7 +92,7 @@ bool dt_placerule_divides(const DtPlacer *p, const DtType *type, uint32_t a, uin
     int64_t extent = type->axes[a].extent, parts = p->module->mesh.axes[m].size;
     for (uint32_t i = 0; i < type->axes[a].n_split; i++)
         extent /= p->module->mesh.axes[type->axes[a].split[i]].size;
-    if (dt_placerule_is_zigzag(p, type->axes[a].name, m))
+    if (type->axes[a].n_split ? type->axes[a].zigzag : dt_placerule_is_zigzag(p, type->axes[a].name, m))
         parts *= 2;
     return type->axes[a].n_split < DT_MAX_SPLIT && extent % parts == 0;
 }
@@ -101,15 +101,16 @@ bool dt_placerule_is_zigzag(const DtPlacer *p, const char *axis, uint32_t m)
 {
     for (uint32_t i = 0; i < p->n_written; i++)
         for (uint32_t k = 0; p->lines.at[i].zigzag && k < p->lines.at[i].n_axes; k++)
-            if (p->lines.at[i].axes[k] == axis && p->lines.at[i].mesh[0] == m)
-                return true;
+            for (uint32_t s = 0; p->lines.at[i].axes[k] == axis && s < p->lines.at[i].n_mesh; s++)
+                if (p->lines.at[i].mesh[s] == m)
+                    return true;
     return false;
 }
 
 const DtType *dt_placerule_stored(const DtPlacer *p, const DtType *type)
 {
     for (uint32_t d = 0; d < type->rank; d++)
-        if (type->axes[d].n_split && type->axes[d].zigzag)
+        while (type->axes[d].n_split && type->axes[d].zigzag)
             type = dt_placerule_with(p, type, type->axes[d].split[0], DT_PLACE_WHOLE);
     return type;
 }
@@ -344,10 +345,11 @@ const DtType *dt_placerule_with(const DtPlacer *p, const DtType *type, uint32_t 
     if (state >= 0) {
         DtAxis *axis = &axes[state];
         uint32_t at = axis->n_split++;
+        if (at == 0)
+            axis->zigzag = dt_placerule_is_zigzag(p, axis->name, m);
         for (; at > 0 && dt_placerule_is_major(p, axis->name, m, axis->split[at - 1]); at--)
             axis->split[at] = axis->split[at - 1];
         axis->split[at] = (uint8_t)m;
-        axis->zigzag = dt_placerule_is_zigzag(p, axis->name, m);
     }
     return dt_type_make(type->dtype, type->rank, axes, partial,
                         type->partial ? (DtReduce)type->pending : DT_REDUCE_SUM);
@@ -389,8 +391,6 @@ static bool add_line(DtPlacer *p, const DtShard *shard)
     DtPlaceLine line = {.n_place = shard->n_place, .n_axes = shard->n_axes, .span = shard->span};
     line.ring = shard->ring;
     line.zigzag = shard->zigzag;
-    if (shard->zigzag && shard->n_mesh > 1)
-        return not_yet(p, shard->span, "the zigzag order over several mesh axes");
     memcpy(line.place, shard->place, sizeof line.place);
     memcpy(line.axes, shard->axes, sizeof line.axes);
     for (uint32_t i = 0; i < shard->n_mesh; i++) {
@@ -408,10 +408,10 @@ static bool check_zigzag(DtPlacer *p, const DtPlaceLine *line)
     for (uint32_t k = 0; k < line->n_axes; k++) {
         for (uint32_t i = 0; i < p->lines.n; i++)
             for (uint32_t j = 0; &p->lines.at[i] != line && j < p->lines.at[i].n_axes; j++)
-                if (p->lines.at[i].axes[j] == line->axes[k])
+                if (p->lines.at[i].axes[j] == line->axes[k] && !p->lines.at[i].zigzag)
                     return not_yet(p, line->span,
                                    dt_intern_printf("the zigzag order of `%s`, which another line "
-                                                    "splits too,",
+                                                    "splits into blocks,",
                                                     line->axes[k]));
         if (is_sample_axis(p->module, line->axes[k]))
             return not_yet(p, line->span,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Zigzag order: ops that must know it, by ops that do not. A rank's part is taken as it lies by a
  * relabel to an axis @ring with one place per rank (shape_axis.c), where it may be called the part
- * of a split into plain blocks. */
+ * of a split into plain blocks. Mesh axes that split an axis before and after an exchange are taken
+ * away first: what is left of the axis is in zigzag order itself. */
 #include "passes/zigzag.h"
 
 #include "base/intern.h"
@@ -50,6 +51,14 @@ bool dt_zigzag_is(const DtOp *op)
             return true;
     }
     return false;
+}
+
+uint32_t dt_zigzag_axes(const DtType *type)
+{
+    uint32_t n = 1; /* for all ranks; and for those of the mesh axes that are taken away */
+    for (uint32_t d = 0; d < type->rank; d++)
+        n += type->axes[d].zigzag && type->axes[d].n_split > 1;
+    return n;
 }
 
 /* ---- types ---- */
@@ -101,15 +110,35 @@ DtValue *dt_zigzag_position(DtBuilder *b, int64_t n, int64_t extent, DtValue *ra
     return dt_graph_binary(b, DT_OP_ADD, begin, with(b, DT_OP_MOD, at, half));
 }
 
-static int64_t ranks_of(const Zigzag *z, const DtAxis *axis)
+/* The first n mesh axes that split axis, as an axis of that name with a place for each of their ranks. */
+static DtAxis parts_of(const Zigzag *z, const DtAxis *axis, uint32_t n, const char *name)
 {
-    return z->mesh->axes[axis->split[0]].size;
+    DtAxis parts = {.name = name, .extent = 1, .n_split = (uint8_t)n};
+    for (uint32_t s = 0; s < n; s++) {
+        parts.split[s] = axis->split[s];
+        parts.extent *= z->mesh->axes[axis->split[s]].size;
+    }
+    return parts;
 }
 
 static DtAxis ring_of(const Zigzag *z, const DtAxis *axis)
 {
-    return (DtAxis){
-        .name = z->ring, .extent = ranks_of(z, axis), .n_split = 1, .split = {axis->split[0]}};
+    return parts_of(z, axis, axis->n_split, z->ring);
+}
+
+static int64_t ranks_of(const Zigzag *z, const DtAxis *axis) { return ring_of(z, axis).extent; }
+
+/* type with axis number d as two: the parts, and what the other mesh axes split. */
+static const DtType *taken(const DtType *type, uint32_t d, DtAxis parts)
+{
+    DtAxis axes[DT_MAX_RANK], *rest = &axes[d + 1];
+    memcpy(axes, type->axes, d * sizeof axes[0]);
+    memcpy(rest, type->axes + d, (type->rank - d) * sizeof axes[0]);
+    axes[d] = parts;
+    rest->extent /= parts.extent;
+    rest->n_split = (uint8_t)(rest->n_split - parts.n_split);
+    memmove(rest->split, rest->split + parts.n_split, rest->n_split);
+    return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
 }
 
 /* Positions of a rank's part: i32[@ring, a]. */
@@ -153,29 +182,40 @@ static DtValue *places(Zigzag *z, const DtAxis *axis)
 
 /* ---- parts ---- */
 
-/* x [@ring, ...] as the value of this type whose parts it is. */
-static DtValue *join(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
+/* Axis number d of x as these parts of it, */
+static DtValue *take(Zigzag *z, DtValue *x, uint32_t d, DtAxis parts)
+{
+    const DtAxis *axis = &x->type->axes[d];
+    DtRelabel entry = {.n_from = 1,
+                       .n_to = 2,
+                       .from = {axis->name},
+                       .to = {parts.name, axis->name},
+                       .to_extent = {parts.extent, axis->extent / parts.extent}};
+    return dt_graph_relabel(&z->b, x, 1, &entry, taken(x->type, d, parts));
+}
+
+/* and x with such parts as the value of this type. */
+static DtValue *put(Zigzag *z, DtValue *x, const char *parts, const DtType *type, uint32_t d)
 {
     const char *axis = type->axes[d].name;
     DtRelabel entry = {.n_from = 2,
                        .n_to = 1,
-                       .from = {z->ring, axis},
+                       .from = {parts, axis},
                        .to = {axis},
                        .to_extent = {type->axes[d].extent}};
     return dt_graph_relabel(&z->b, x, 1, &entry, type);
 }
 
+/* x [@ring, ...] as the value of this type whose parts it is. */
+static DtValue *join(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
+{
+    return put(z, x, z->ring, type, d);
+}
+
 /* The value of this type with the same parts as x, whose axis d is split in another order. */
 static DtValue *as(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
 {
-    const DtAxis *axis = &type->axes[d];
-    int64_t n = ranks_of(z, axis);
-    DtRelabel entry = {.n_from = 1,
-                       .n_to = 2,
-                       .from = {axis->name},
-                       .to = {z->ring, axis->name},
-                       .to_extent = {n, axis->extent / n}};
-    return join(z, dt_graph_relabel(&z->b, x, 1, &entry, NULL), type, d);
+    return join(z, take(z, x, d, ring_of(z, &type->axes[d])), type, d);
 }
 
 static DtValue *look_up(Zigzag *z, DtValue *x, const char *axis, DtValue *index)
@@ -207,9 +247,10 @@ static DtValue *source(Zigzag *z, const DtOp *op)
     return x;
 }
 
-static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
+/* op from x to this type, which have no mesh axes of an axis that changes in common. */
+static DtValue *exchange_all(Zigzag *z, const DtOp *op, DtValue *x, const DtType *to)
 {
-    const DtType *from = op->in[0]->type, *to = op->out[0]->type, *made = to;
+    const DtType *from = x->type, *made = to;
     for (uint32_t d = 0; d < from->rank; d++) {
         const DtAxis *lost = &from->axes[d], *gained = &to->axes[d];
         if (!differs(lost, gained))
@@ -237,6 +278,36 @@ static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
         else
             x = dt_graph_reorder(&z->b, look_up(z, x, lost->name, places(z, lost)), x->type);
     }
+    return x;
+}
+
+static uint32_t common_splits(const DtAxis *a, const DtAxis *b)
+{
+    uint32_t n = 0;
+    while (n < a->n_split && n < b->n_split && a->split[n] == b->split[n])
+        n++;
+    return n;
+}
+
+static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
+{
+    const DtType *from = op->in[0]->type, *to = op->out[0]->type;
+    const DtType *types[DT_MAX_RANK]; /* of the result, before parts were taken away */
+    uint32_t at[DT_MAX_RANK], n = 0;
+    const char *names[DT_MAX_RANK];
+    for (uint32_t d = 0; d < from->rank; d++) {
+        const DtAxis *lost = &from->axes[d], *gained = &op->out[0]->type->axes[d];
+        const uint32_t common = common_splits(lost, gained);
+        if (!differs(lost, gained) || common == 0)
+            continue;
+        const DtAxis parts = parts_of(z, lost, common, dt_intern_printf("@ring.%s", lost->name));
+        types[n] = to, at[n] = d + n, names[n] = parts.name;
+        to = taken(to, at[n], parts);
+        x = take(z, x, at[n++], parts);
+    }
+    x = exchange_all(z, op, x, to);
+    while (n-- > 0)
+        x = put(z, x, names[n], types[n], at[n]);
     return x;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zigzag order: of an axis that n ranks split into 2n blocks, rank i has blocks i and 2n-1-i.
- * Types, shape rules and the interpreters know the order; here is how the few ops that must know it
- * are done by ops that do not:
+/* Zigzag order: of an axis that n ranks, those of one mesh axis or of several, split into 2n blocks, rank i
+ * has blocks i and 2n-1-i. Types, shape rules and the interpreters know the order; here is how the few ops
+ * that must know it are done by ops that do not:
  *
  *   iota, shard          the rank's positions, or what x has there
  *   rng                  what is drawn for the whole axis, at the rank's positions
@@ -16,6 +16,8 @@
 
 /* Whether op needs to know the order. */
 bool dt_zigzag_is(const DtOp *op);
+/* How many axes more than type dt_zigzag_expand gives to values of an op that has it as operand or result. */
+uint32_t dt_zigzag_axes(const DtType *type);
 
 /* A new function of op's operands to its result that does the same. */
 DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module);

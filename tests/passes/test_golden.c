@@ -205,3 +205,9 @@ Test(golden, expand_axes)
 {
     check_pass("expand_axes_before", "expand_axes", dt_pass_expand, &(DtPassContext){0});
 }
+
+/* The zigzag order of two mesh axes, one of which stays. */
+Test(golden, expand_zigzag)
+{
+    check_pass("expand_zigzag_before", "expand_zigzag", dt_pass_expand, &(DtPassContext){0});
+}

@@ -163,6 +163,7 @@ ParameterizedTestParameters(place, layouts)
         {"experts", "experts"}, {"experts", "groups"},     {"beside", "beside"},
         {"layouts", "padded"},  {"windows", "rows"},       {"layouts", "ring"},
         {"layouts", "zigzag"},  {"layouts", "ring_axes"},
+        {"layouts", "zigzag_axes"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -189,6 +190,7 @@ ParameterizedTestParameters(place, zoo)
         {"residual", "z3"},     {"residual", "pp"},        {"residual", "mixed"},
         {"rings", "ring"},      {"rings", "ring_of_four"}, {"rings", "ring_beside"},
         {"rings", "ring_of_axes"}, {"rings", "ring_and_gather"}, {"rings", "ring_of_heads"},
+        {"rings", "zigzag_of_axes"},
         {"rings", "zigzag"},    {"rings", "zigzag_ring"},  {"rings", "zigzag_beside"},
         {"masks", "ring"},      {"masks", "zigzag"},       {"nested", "zero1"},   {"nested", "zero3"},
     };
@@ -264,7 +266,8 @@ Test(place, contexts)
 /* Forwards and backwards blocks go round once, unless only values learn. */
 Test(place, rounds)
 {
-    static const char *const layouts[] = {"ring_of_four", "zigzag_ring", "ring_of_axes", "ring_turned"};
+    static const char *const layouts[] = {"ring_of_four", "zigzag_ring", "ring_of_axes", "ring_turned",
+                                          "zigzag_of_axes"};
     for (uint32_t i = 0; i < DT_COUNT(layouts); i++) {
         DtArena *arena = dt_arena_new();
         DtModule *module = placed(arena, "rings", layouts[i]);

@@ -31,12 +31,16 @@ SPREAD = {  # all: a, b, c; turned: c, b, a
     "in order": ("shard seq on {all}{seq}", "shard kseq on {all}{keys}"),
     "turned": ("shard seq on {turned}{seq}", "shard kseq on {turned}{keys}"),
     "across": ("shard seq on {all}{seq}", "shard kseq on {turned}{keys}"),
-    "gathered behind": ("shard seq on {all}{seq}", "shard kseq on a{keys}", "shard kseq on b"),
+    "gathered behind": ("shard seq on {all}{seq}", "shard kseq on a{keys}", "shard kseq on b{seq}"),
     "gathered before": ("shard seq on {turned}{seq}", "shard kseq on a{keys}"),
     "heads": ("shard attend.kv on b", "shard seq on {all}{seq}", "shard kseq on {all}{keys}"),
     "groups": ("shard attend.group on b", "shard seq on {all}{seq}", "shard kseq on {all}{keys}"),
 }
-OPTIONS = {"ring": ("", " (ring = true)")}  # of queries, of keys
+OPTIONS = {  # of queries, of keys; None: keys have no line
+    "ring": ("", " (ring = true)"),
+    "zigzag ring": (" (order = zigzag)", " (ring = true, order = zigzag)"),
+    "zigzag": (" (order = zigzag)", None),
+}
 HEADS = {"one head": "", "heads": "kv", "grouped heads": "kv, group"}
 SCORES = {  # arguments of attend: masks and biases made of positions, of data, of parameters
     "nothing": "",
@@ -96,7 +100,7 @@ def spread(sizes, order, how):
     names = "abc"[:len(sizes)]
     seq, keys = OPTIONS[order]
     lines = [line.format(all=", ".join(names), turned=", ".join(reversed(names)), seq=seq, keys=keys)
-             for line in SPREAD[how]]
+             for line in SPREAD[how] if keys or "kseq" not in line]
     return lines, ", ".join("%s = %d" % pair for pair in zip(names, sizes)), math.prod(sizes)
 
 

@@ -47,6 +47,12 @@ parallel ring_axes on four {
   shard seq on outer, inner
   shard kseq on outer, inner (ring = true)
 }
+parallel zigzag_axes on four {
+  mesh outer = 2, inner = 2
+  shard seq on outer, inner (order = zigzag)
+  shard kseq on outer (ring = true, order = zigzag)
+  shard kseq on inner (order = zigzag)
+}
 parallel zigzag on two { mesh context = 2; shard seq on context (order = zigzag); shard kseq on context (ring = true, order = zigzag) }
 parallel ulysses on two { mesh context = 2; shard attend.heads on context; shard seq on context }
 parallel vocabulary on two { mesh part = 2; shard vocab on part }

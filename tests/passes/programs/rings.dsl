@@ -113,6 +113,14 @@ parallel zigzag_ring on four {
   shard kseq on context (ring = true, order = zigzag)
   micro batch = 2
 }
+parallel zigzag_of_axes on eight {
+  mesh data = 2, outer = 2, inner = 2
+  shard seq on inner, outer (order = zigzag)
+  shard kseq on outer, inner (ring = true, order = zigzag)
+  shard batch on data
+  zero 3 on data, outer
+  remat h
+}
 parallel zigzag_beside on eight {
   mesh data = 2, context = 2, tensor = 2
   shard attend.kv on context

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers ahead of their iterations: all_gathers in the body of a loop that say `ahead=k` (passes/zero.c).
+/* Gathers ahead of their iterations: all_gathers in the bodies of loops that say `ahead=k` (passes/zero.c).
  *
- *   RUN    gathers of iterations 0 .. k - 1, into slots 0 .. k - 1
- *   LOOP   i
- *     WHEN   i + k is an iteration
- *       SET    ring = (i + k) mod (k + 1)
- *       RUN    its gathers, into slot ring
- *     SET    ring = i mod (k + 1)
+ * Loops of one function with equal k that run one behind the other are a *chain*. Its iterations are numbered
+ * through, across the ends of loops, and share a ring of k + 1 slots; a slot holds all that an iteration gathers:
+ *
+ *   SET    ring = 0
+ *   RUN, SET    gathers of the first k iterations, into slot ring; ring = (ring + 1) mod (k + 1)
+ *   LOOP   i                                  of the first loop, of n iterations
+ *     WHEN   i + k < n: RUN  gathers of iteration i + k, into slot ring
+ *     WHEN   i + k >= n: RUN  those of iteration i + k - n of the next loop, if there is one
+ *     SET    ring = (ring + 1) mod (k + 1)
  *     RUN    everything else, which reads slot ring
  *   END
+ *   LOOP   of the next loop ..
  *
- * A slot holds all that an iteration gathers. It is free again when its iteration ends, which is before the gathers of
- * the iteration k + 1 behind it: so k + 1 slots do, and nothing is copied. In a loop that runs backwards the iterations
- * count down, and so do the slots. */
+ * A slot is free again when its iteration ends, which is before the gathers of the iteration k + 1 behind it: so k + 1
+ * slots do, nothing is copied, and a chain takes no more memory than its hungriest loop. A loop that runs backwards
+ * counts its iterations down.
+ *
+ * A chain that has all such loops of a micro-batch goes on with the next one: its first gathers are done in the first
+ * micro-batch alone, and behind its last loop comes the first, but for the last micro-batch. */
 #include "codegen/emit.h"
 
 #include "plan/notes.h"
@@ -20,6 +27,24 @@
 #include <string.h>
 
 static bool is_ahead(const DtOp *op) { return op->kind == DT_OP_ALL_GATHER && op->ahead > 0; }
+
+/* How far ahead a function's own ops gather, 0: none of them does. */
+static int64_t ahead_of(const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (is_ahead(func->ops.at[i]))
+            return func->ops.at[i]->ahead;
+    return 0;
+}
+
+/* Whether it does, or any loop in it. */
+static bool uses_ring(const DtFunc *func)
+{
+    bool uses = ahead_of(func) > 0;
+    for (uint32_t i = 0; !uses && i < func->ops.n; i++)
+        uses = func->ops.at[i]->func && uses_ring(func->ops.at[i]->func);
+    return uses;
+}
 
 /* Whether anything but another gather ahead reads the value: then it lies in the ring. */
 static bool is_kept(const DtFunc *body, const DtValue *value)
@@ -31,10 +56,95 @@ static bool is_kept(const DtFunc *body, const DtValue *value)
     return false;
 }
 
-/* The iteration's number in its loop, which the loop's register holds. */
-static int64_t number_of(const DtLoop *loop, int64_t iteration)
+/* What the body's input is outside; number 0 is that of the iteration. */
+static DtValue *operand_of(const DtOp *loop, uint32_t input) { return loop->in[input - 1]; }
+
+/* Whether a gather ahead reads input number `input` of the loop's body. */
+static bool is_gathered(const DtOp *loop, uint32_t input)
 {
-    return loop->reverse ? loop->count - 1 - iteration : iteration;
+    for (uint32_t i = 0; i < loop->func->ops.n; i++)
+        if (is_ahead(loop->func->ops.at[i]) && loop->func->ops.at[i]->in[0] == loop->func->inputs.at[input])
+            return true;
+    return false;
+}
+
+/* Whether what the loop gathers are parameters, as stored: there long before it. */
+static bool gathers_stored(const DtOp *loop)
+{
+    bool all = true;
+    for (uint32_t i = 1; i < loop->func->inputs.n; i++) {
+        const DtOp *op = operand_of(loop, i)->op;
+        all = all && (!is_gathered(loop, i) || (op && op->kind == DT_OP_PARAM));
+    }
+    return all;
+}
+
+/* ---- chains ---- */
+
+static int64_t slot_bytes(DtEmit *e, const DtFunc *body)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < body->ops.n; i++)
+        if (is_ahead(body->ops.at[i]) && is_kept(body, body->ops.at[i]->out[0]))
+            bytes += dt_place_aligned(dt_place_bytes(e, body->ops.at[i]->out[0]->type));
+    return bytes;
+}
+
+static DtAhead *new_chain(DtEmit *e, int64_t ahead)
+{
+    DtAhead *chain = DT_NEW(e->scratch, DtAhead);
+    *chain = (DtAhead){.ahead = ahead, .next = e->scope->chains};
+    return e->scope->chains = chain;
+}
+
+void dt_ahead_plan(DtEmit *e, const DtOp *const *ops, uint32_t n)
+{
+    DtAhead *last = NULL; /* may go on */
+    bool broken = false;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t ahead = ops[i]->kind == DT_OP_LOOP ? ahead_of(ops[i]->func) : 0;
+        if (ahead) {
+            broken = broken || (last && (last->ahead != ahead || !gathers_stored(ops[i])));
+            if (!last || last->ahead != ahead || !gathers_stored(ops[i]))
+                last = new_chain(e, ahead);
+            DT_PUSH(e->scratch, last->loops, ops[i]);
+            if (slot_bytes(e, ops[i]->func) > last->bytes)
+                last->bytes = slot_bytes(e, ops[i]->func);
+        } else if (ops[i]->func && uses_ring(ops[i]->func)) { /* takes the ring's register for loops of its own */
+            broken = true;
+            last = NULL;
+        }
+    }
+    if (last && !broken)
+        last->around = e->micro_loop && !e->scope->op && gathers_stored(last->loops.at[0]);
+}
+
+/* The chain of a loop in the function being emitted, NULL: it gathers nothing ahead. number: of it in the chain. */
+static DtAhead *chain_of(const DtScope *scope, const DtOp *loop, uint32_t *ret_number)
+{
+    for (DtAhead *chain = scope->chains; chain; chain = chain->next)
+        for (*ret_number = 0; *ret_number < chain->loops.n; ++*ret_number)
+            if (chain->loops.at[*ret_number] == loop)
+                return chain;
+    return NULL;
+}
+
+/* ---- slots ---- */
+
+/* Where in the slot that the ring's register says a value lies: behind those of the gathers before it. Not set: it is
+ * not in the ring. */
+static DtPlace slot_of(DtEmit *e, const DtAhead *chain, const DtFunc *body, const DtValue *value)
+{
+    int64_t at = 0;
+    if (!is_kept(body, value))
+        return (DtPlace){.set = false};
+    for (uint32_t i = 0; body->ops.at[i]->out[0] != value; i++)
+        if (is_ahead(body->ops.at[i]) && is_kept(body, body->ops.at[i]->out[0]))
+            at += dt_place_aligned(dt_place_bytes(e, body->ops.at[i]->out[0]->type));
+    DtPlace place = dt_place_dense(e, value->type, chain->buffer);
+    place.view.offset = at / (int64_t)dt_dtype_size(value->type->dtype);
+    place.reg[DT_PLAN_REG_RING] = chain->bytes;
+    return place;
 }
 
 static void push_item(DtEmit *e, DtPlanSchedule item)
@@ -42,98 +152,131 @@ static void push_item(DtEmit *e, DtPlanSchedule item)
     DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_ITEM, .loop = item}));
 }
 
-/* Memory of the ring; where in it each of the gathered values lies. */
-static void place_ring(DtEmit *e, DtAhead *ahead, const DtFunc *body)
+static void push_when(DtEmit *e, uint32_t reg, int64_t first, int64_t count, uint32_t n_items)
 {
-    int64_t bytes = 0;
-    for (uint32_t i = 0; i < body->ops.n; i++) {
-        const DtOp *op = body->ops.at[i];
-        if (!is_ahead(op))
-            continue;
-        ahead->depth = op->ahead + 1;
-        DT_PUSH(e->arena, ahead->ops, op);
-        if (is_kept(body, op->out[0]))
-            bytes += dt_place_aligned(dt_place_bytes(e, op->out[0]->type));
-    }
-    if (ahead->ops.n == 0)
-        return;
-    uint32_t buffer = dt_place_buffer(e, "gathered ahead", bytes * ahead->depth);
-    int64_t at = 0;
-    ahead->places = DT_NEW_ARRAY(e->arena, DtPlace, ahead->ops.n);
-    for (uint32_t i = 0; i < ahead->ops.n; i++) {
-        const DtValue *value = ahead->ops.at[i]->out[0];
-        if (!is_kept(body, value))
-            continue;
-        ahead->places[i] = dt_place_dense(e, value->type, buffer);
-        ahead->places[i].view.offset = at / (int64_t)dt_dtype_size(value->type->dtype);
-        ahead->places[i].reg[DT_PLAN_REG_RING] = bytes;
-        at += dt_place_aligned(dt_place_bytes(e, value->type));
-    }
+    push_item(e, (DtPlanSchedule){.kind = DT_SCHED_WHEN, .reg = (uint8_t)reg, .body = n_items, .first = (int32_t)first,
+                                  .count = (int32_t)count});
 }
 
-/* Moves the address by as much as this register's having another value does. */
-static void move(DtPlace *place, uint32_t reg, int64_t by)
+/* ring = 0, or ring + 1 */
+static void push_slot(DtEmit *e, const DtAhead *chain, bool begins)
 {
-    place->view.offset += place->reg[reg] * by / (int64_t)dt_dtype_size(place->view.dtype);
+    DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RING, .count = (int32_t)(chain->ahead + 1)};
+    if (!begins)
+        item.body = DT_PLAN_REG_RING, item.step = item.first = 1;
+    push_item(e, item);
 }
 
-/* The gathers of an iteration, in a scope of its own: what they read and where they write is moved as fix says. */
-static void emit_gathers(DtEmit *e, const DtOp *loop, const DtAhead *ahead, const DtScope *inner, int64_t iteration, bool later)
+/* ---- gathers ---- */
+
+/* An iteration of a loop: per * register + first of those before it. */
+typedef struct Turn {
+    uint32_t reg;
+    int64_t per, first;
+} Turn;
+
+/* What iteration `turn` of the loop reads of an operand that lies at place: numbers count down in a loop that runs
+ * backwards. */
+static DtPlace slice_at(DtEmit *e, const DtOp *loop, const DtPlace *place, Turn turn)
 {
-    DtScope *outer = e->scope, *scope = dt_emit_scope(e, loop->func, loop->loop, inner->path);
-    scope->reg = inner->reg;
-    int64_t fixed = number_of(loop->loop, iteration), shift = loop->loop->reverse ? -iteration : iteration;
-    for (uint32_t i = 0; i < loop->func->inputs.n; i++) {
-        DtPlace *place = &scope->places[loop->func->inputs.at[i]->id];
-        *place = inner->places[loop->func->inputs.at[i]->id];
-        move(place, scope->reg, later ? shift : fixed);
-        if (!later)
-            place->reg[scope->reg] = 0;
-    }
-    DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, ahead->ops.n);
-    for (uint32_t i = 0; i < ahead->ops.n; i++) {
-        wanted[i] = (DtWanted){.set = true, .place = ahead->places[i]};
-        if (!ahead->places[i].set)
+    const int64_t sign = loop->loop->reverse ? -1 : 1, down = loop->loop->reverse ? loop->loop->count - 1 : 0;
+    DtPlace slice = dt_emit_slice(e, loop, *place, turn.reg);
+    const int64_t step = slice.reg[turn.reg] - place->reg[turn.reg];
+    slice.reg[turn.reg] += (sign * turn.per - 1) * step;
+    slice.view.offset += step * (sign * turn.first + down) / (int64_t)dt_dtype_size(slice.view.dtype);
+    return slice;
+}
+
+static DtPlace *place_operand(DtEmit *e, DtValue *value)
+{
+    if (!dt_place_find(e, value) && value->op && value->op->kind == DT_OP_PARAM)
+        dt_emit_op(e, value->op, 0);
+    return dt_emit_require(e, value);
+}
+
+/* The gathers of that iteration, into the slot that the ring's register says; in the scope around the loop. */
+static void emit_gathers(DtEmit *e, const DtAhead *chain, const DtOp *loop, Turn turn)
+{
+    const DtFunc *body = loop->func;
+    const uint32_t first_stacked = 1 + loop->loop->n_carried + loop->loop->n_invariant;
+    DtScope *outer = e->scope, *scope = dt_emit_scope(e, body, loop->loop, outer->path);
+    for (uint32_t i = 1; i < body->inputs.n; i++) {
+        if (!is_gathered(loop, i))
             continue;
-        if (!later) {
-            move(&wanted[i].place, DT_PLAN_REG_RING, fixed % ahead->depth);
-            wanted[i].place.reg[DT_PLAN_REG_RING] = 0;
-        }
-        scope->wanted[ahead->ops.at[i]->out[0]->id] = &wanted[i];
+        const DtPlace *place = place_operand(e, operand_of(loop, i));
+        scope->places[body->inputs.at[i]->id] = i < first_stacked ? *place : slice_at(e, loop, place, turn);
     }
-    dt_note_ahead(e, later ? NULL : loop, (uint32_t)iteration);
+    DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, body->ops.n);
     e->scope = scope;
-    for (uint32_t i = 0; i < ahead->ops.n; i++)
-        dt_exchange_emit(e, ahead->ops.at[i], 0);
+    for (uint32_t i = 0; i < body->ops.n; i++) {
+        if (!is_ahead(body->ops.at[i]))
+            continue;
+        const DtValue *value = body->ops.at[i]->out[0];
+        wanted[i] = (DtWanted){.set = true, .place = slot_of(e, chain, body, value)};
+        if (wanted[i].place.set)
+            scope->wanted[value->id] = &wanted[i];
+        dt_exchange_emit(e, body->ops.at[i], 0);
+    }
     dt_note_op(e, DT_NOTE_RETURN, NULL);
     e->scope = outer;
 }
 
-DtAhead *dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner)
+/* Those of the first iterations, before the loop; if the chain goes on with the next micro-batch, in the first one. */
+static void emit_first(DtEmit *e, const DtAhead *chain, const DtOp *loop, uint32_t reg)
 {
-    DtAhead *ahead = DT_NEW(e->scratch, DtAhead);
-    place_ring(e, ahead, loop->func);
-    for (uint32_t i = 0; i < ahead->ops.n; i++)
-        if (ahead->places[i].set)
-            inner->places[ahead->ops.at[i]->out[0]->id] = ahead->places[i];
-    for (int64_t i = 0; i + 1 < ahead->depth; i++)
-        emit_gathers(e, loop, ahead, inner, i, false);
-    return ahead;
+    if (chain->around)
+        push_when(e, 0, 0, 1, 1 + 2 * (uint32_t)chain->ahead);
+    push_slot(e, chain, true);
+    for (int64_t i = 0; i < chain->ahead; i++) {
+        dt_note_ahead(e, loop, (uint32_t)i);
+        emit_gathers(e, chain, loop, (Turn){reg, 0, i});
+        push_slot(e, chain, false);
+    }
 }
 
-void dt_ahead_iterate(DtEmit *e, const DtOp *loop, const DtAhead *ahead, const DtScope *inner)
+void dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner)
 {
-    if (ahead->ops.n == 0)
+    uint32_t number;
+    DtAhead *chain = chain_of(e->scope, loop, &number);
+    if (!chain)
         return;
-    const int64_t by = ahead->depth - 1, down = loop->loop->reverse ? by : 0;
-    DtPlanSchedule set = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RING, .body = inner->reg, .step = 1,
-                          .first = (int32_t)(by - 2 * down), .count = (int32_t)ahead->depth};
-    push_item(e, (DtPlanSchedule){.kind = DT_SCHED_WHEN, .reg = (uint8_t)inner->reg, .body = 2, .first = (int32_t)down,
-                                  .count = (int32_t)(loop->loop->count - by)});
-    push_item(e, set);
-    emit_gathers(e, loop, ahead, inner, by, true);
-    set.first = 0;
-    push_item(e, set);
+    if (number == 0) {
+        chain->buffer = dt_place_buffer(e, "gathered ahead", chain->bytes * (chain->ahead + 1));
+        if (chain->around) /* there in all of a micro-batch */
+            e->buffers.at[chain->buffer].first = e->buffers.at[chain->buffer].last = e->micro_loop - 1;
+        emit_first(e, chain, loop, inner->reg);
+    }
+    for (uint32_t i = 0; i < loop->func->ops.n; i++) {
+        const DtOp *op = loop->func->ops.at[i];
+        if (is_ahead(op) && is_kept(loop->func, op->out[0]))
+            inner->places[op->out[0]->id] = slot_of(e, chain, loop->func, op->out[0]);
+    }
+}
+
+void dt_ahead_iterate(DtEmit *e, const DtOp *loop, DtScope *inner)
+{
+    uint32_t number;
+    DtScope *outer = (DtScope *)(uintptr_t)inner->parent;
+    const DtAhead *chain = chain_of(outer, loop, &number);
+    if (!chain)
+        return;
+    const int64_t n = loop->loop->count, by = chain->ahead;
+    const bool down = loop->loop->reverse, is_last = number + 1 == chain->loops.n;
+    const Turn turn = {inner->reg, down ? -1 : 1, by + (down ? n - 1 : 0)}; /* that is so far ahead */
+    e->scope = outer;
+    push_when(e, inner->reg, down ? by : 0, n - by, 1);
+    dt_note_ahead(e, NULL, (uint32_t)by);
+    emit_gathers(e, chain, loop, turn);
+    if (!is_last || chain->around) {
+        const DtOp *next = chain->loops.at[is_last ? 0 : number + 1];
+        if (is_last)
+            push_when(e, 0, 0, e->n_micro - 1, 2);
+        push_when(e, inner->reg, down ? 0 : n - by, by, 1);
+        dt_note_ahead(e, next, 0);
+        emit_gathers(e, chain, next, (Turn){turn.reg, turn.per, turn.first - n});
+    }
+    e->scope = inner;
+    push_slot(e, chain, false);
 }
 
 bool dt_ahead_is_done(const DtOp *op) { return is_ahead(op); }

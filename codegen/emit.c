@@ -323,8 +323,7 @@ DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const 
     return scope;
 }
 
-/* One iteration's slice of a stacked place. */
-static DtPlace slice_of(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
+DtPlace dt_emit_slice(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
 {
     DtView *view = &place.view;
     for (uint32_t d = 0; d < view->rank; d++) {
@@ -444,20 +443,20 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     for (uint32_t i = 0; i < loop->n_invariant; i++, at++)
         inner->places[body->inputs.at[1 + at]->id] = *dt_emit_require(e, op->in[at]);
     for (uint32_t i = 0; i < loop->n_stacked; i++, at++)
-        inner->places[body->inputs.at[1 + at]->id] = slice_of(e, op, *dt_emit_require(e, op->in[at]), inner->reg);
+        inner->places[body->inputs.at[1 + at]->id] = dt_emit_slice(e, op, *dt_emit_require(e, op->in[at]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->scratch, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
         stacked[i] = dt_emit_apart(e, op->out[loop->n_carried + i], group);
         wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
-                                                 .place = slice_of(e, op, stacked[i].place, inner->reg)};
+                                                 .place = dt_emit_slice(e, op, stacked[i].place, inner->reg)};
     }
-    const DtAhead *ahead = dt_ahead_begin(e, op, inner);
+    dt_ahead_begin(e, op, inner);
     loop_event(e, op, inner->reg);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
         dt_emit_begin(e, &stacked[i].place);
     e->scope = inner;
-    dt_ahead_iterate(e, op, ahead, inner);
+    dt_ahead_iterate(e, op, inner);
     for (uint32_t i = 0; i < n_results; i++)
         want(inner, body->results.at[i], &wanted[i]);
     dt_emit_func(e);
@@ -604,6 +603,7 @@ void dt_emit_func(DtEmit *e)
         end[g + 1] += end[g];
     for (uint32_t i = 0; i < func->ops.n; i++)
         ops[end[group[i]]++] = func->ops.at[i];
+    dt_ahead_plan(e, ops, func->ops.n);
     for (uint32_t g = 0, first = 0; g < n_groups; first = end[g++]) {
         if (end[g] - first == 1)
             dt_emit_op(e, ops[first], g);

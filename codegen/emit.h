@@ -96,6 +96,7 @@ typedef struct DtScope {
     const DtOp *op;        /* the loop or call; NULL: an entry */
     uint32_t reg;          /* of the loop */
     const char *path;      /* instance path of rng sites */
+    struct DtAhead *chains;/* of its loops that gather ahead */
 } DtScope;
 
 typedef struct DtEInput {
@@ -145,6 +146,7 @@ typedef struct DtEmit {
     DtText notes, all_notes;           /* of the entry being emitted; of all */
     const DtValue *copied;             /* what the kernel being emitted copies; NULL: it computes ops */
     uint32_t entry_buffer;             /* first buffer of that entry */
+    uint32_t micro_loop;               /* 1 + position of the LOOP over micro-batches around us; 0: none */
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */
     int32_t class_first;               /* the stage that the loops of the entry being emitted are written for */
@@ -207,6 +209,9 @@ void dt_emit_zero(DtEmit *e, const DtPlace *place);
 void dt_emit_begin(DtEmit *e, const DtPlace *place);
 /* After a loop that began at event begin: what was there before lives until its end. */
 void dt_emit_extend(DtEmit *e, uint32_t begin);
+
+/* One iteration's slice of a value that is stacked for the loop op. */
+DtPlace dt_emit_slice(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg);
 
 uint32_t dt_emit_uses(DtEmit *e, const DtValue *value); /* how many operands in the present function are the value */
 
@@ -327,15 +332,19 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 /* layout.c: a temporary for value, with its axes in the order that suits the ops around it. */
 DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value);
 
-/* ahead.c: what a loop gathers ahead. dt_ahead_begin comes before its LOOP event, when its operands have their places;
- * dt_ahead_iterate begins its body. Then the gathered values have their places, and their ops are done. */
+/* ahead.c: loops that gather ahead, in slots of one ring. dt_ahead_plan: which of a function's do, its ops in the order of
+ * emission. dt_ahead_begin comes before a LOOP event, when the loop's operands have their places; dt_ahead_iterate begins
+ * its body. Then the gathered values have their places, and their ops are done. */
 typedef struct DtAhead {
-    DT_VEC(const DtOp *) ops;
-    DtPlace *places;  /* by op: of its result, in slot 0 of the ring; not set: only another gather reads it */
-    int64_t depth;    /* slots */
+    DT_VEC(const DtOp *) loops; /* in the order in which they run */
+    int64_t ahead, bytes;       /* iterations; bytes of a slot */
+    uint32_t buffer;            /* of all slots */
+    bool around;                /* behind the last loop comes the first one of the next micro-batch */
+    struct DtAhead *next;       /* another chain of the function */
 } DtAhead;
-DtAhead *dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner);
-void dt_ahead_iterate(DtEmit *e, const DtOp *loop, const DtAhead *ahead, const DtScope *inner);
+void dt_ahead_plan(DtEmit *e, const DtOp *const *ops, uint32_t n);
+void dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner);
+void dt_ahead_iterate(DtEmit *e, const DtOp *loop, DtScope *inner);
 bool dt_ahead_is_done(const DtOp *op);
 
 /* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
@@ -365,7 +374,8 @@ uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func);
 void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
 void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op);
 void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
-/* What follows, up to RETURN, is what the iteration of loop gathers; NULL: that so many behind the present one. */
+/* What follows, up to RETURN, is what that iteration of loop gathers, or the first ones in the last ones of the loop in
+ * front; NULL: what that so many behind the present one does. */
 void dt_note_ahead(DtEmit *e, const DtOp *loop, uint32_t iteration);
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */

@@ -407,11 +407,15 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
         DtEvent loop = {.kind = DT_EVENT_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
         DT_PUSH(e->arena, e->events, loop);
         dt_note_op(e, DT_NOTE_MICRO, NULL);
+        e->micro_loop = e->events.n;
     }
     dt_entry_reads(e, NULL, eval);
     dt_entry_body(e, entry, wanted);
-    if (e->n_micro > 1)
+    if (e->n_micro > 1) {
         DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END}}));
+        dt_emit_extend(e, e->micro_loop);
+        e->micro_loop = 0;
+    }
     dt_entry_complete(e, entry, wanted);
 }
 

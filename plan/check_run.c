@@ -7,7 +7,8 @@
  * The walk is one pass over the items. A register that is set inside a loop has no value when an
  * iteration begins, so nothing depends on the iteration before; then ranges follow from the loops
  * around a SET alone. What a WHEN guards sees its register within that range; a register that it sets has no
- * value behind it. */
+ * value behind it. The ring's register keeps its value: it is set modulo a count only, which bounds it before any SET
+ * around is looked at. */
 #include "plan/check_internal.h"
 
 #include "plan/kinds.h"
@@ -33,6 +34,7 @@ typedef struct Nest {
     uint32_t unset;                      /* bits of registers without a value */
     int64_t runs[DT_PLAN_MAX_DEPTH + 1]; /* how often we come here, by depth */
     int64_t total;
+    uint32_t n_when;     /* WHENs around us */
     bool called;         /* the items are another entry's, */
     uint32_t least_open; /* which may not end these loops */
 } Nest;
@@ -62,9 +64,14 @@ static bool is_open(const Nest *nest, uint32_t reg)
     return false;
 }
 
-/* Registers that items from the LOOP at index up to its END set; a CALL may set the ring. Ends that are missing are
- * found later. */
-static uint32_t set_within(const DtPlan *plan, uint32_t index, uint32_t end)
+static CheckRange hull_of(CheckRange a, CheckRange b)
+{
+    return (CheckRange){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+}
+
+/* Registers that items from the LOOP at index up to its END set, but for the ring, whose range becomes that of all
+ * iterations; a CALL may leave that without a value. Ends that are missing are found later. */
+static uint32_t set_within(const DtPlan *plan, uint32_t index, uint32_t end, CheckRange *ring)
 {
     uint32_t bits = 0;
     int64_t depth = 0;
@@ -74,7 +81,9 @@ static uint32_t set_within(const DtPlan *plan, uint32_t index, uint32_t end)
         depth -= item->kind == DT_SCHED_END;
         if (depth <= 0)
             break;
-        if (item->kind == DT_SCHED_SET && item->reg < DT_PLAN_REGS)
+        if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING)
+            *ring = hull_of(*ring, (CheckRange){0, item->count > 0 ? item->count - 1 : 0});
+        else if (item->kind == DT_SCHED_SET && item->reg < DT_PLAN_REGS)
             bits |= 1u << item->reg;
         if (item->kind == DT_SCHED_CALL)
             bits |= 1u << DT_PLAN_REG_RING;
@@ -99,7 +108,7 @@ static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, 
         return dt_check_fail(check, "SCHD", index, "counts to %lld", (long long)last);
     nest->reg[item->reg] = (CheckRange){item->first < last ? item->first : last,
                                         item->first < last ? last : item->first};
-    nest->unset |= set_within(check->plan, index, nest->end);
+    nest->unset |= set_within(check->plan, index, nest->end, &nest->reg[DT_PLAN_REG_RING]);
     nest->unset &= ~(1u << item->reg);
     nest->open[nest->n_open++] = item->reg;
     nest->runs[nest->n_open] = nest->runs[nest->n_open - 1] * item->count;
@@ -127,7 +136,7 @@ static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *ite
         return dt_check_fail(check, "SCHD", index, "sets register %u out of %u", item->reg,
                              item->body);
     if (item->count < 0 || item->count > limit || item->first < -limit || item->first > limit ||
-        item->step < -limit || item->step > limit)
+        item->step < -limit || item->step > limit || (item->reg == DT_PLAN_REG_RING && item->count == 0))
         return dt_check_fail(check, "SCHD", index, "%lld + %lld of a register, modulo %lld",
                              (long long)item->first, (long long)item->step, (long long)item->count);
     if ((item->step != 0 && nest->unset >> item->body & 1) ||
@@ -204,33 +213,48 @@ static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage)
     return true;
 }
 
+/* Behind a WHEN, what it guards has run or has not: registers that it set have no value, the ring has either. */
+static void leave_when(Nest *nest, uint32_t set, const CheckRange *ring)
+{
+    const uint32_t bit = 1u << DT_PLAN_REG_RING;
+    if (set & bit && ring)
+        nest->reg[DT_PLAN_REG_RING] = hull_of(*ring, nest->reg[DT_PLAN_REG_RING]);
+    nest->unset |= ring ? set & ~bit : set;
+}
+
 /* Items that run for a part of a register's values. */
 static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, Stage *stage)
 {
     const DtPlan *plan = check->plan;
     const DtPlanSchedule *item = &plan->schedule[index];
+    uint32_t set = 0;
     if (item->plus != 0 || item->step != 0 || item->reg >= DT_PLAN_REGS || item->body < 1 ||
         item->body >= end - index || item->count < 1)
         return dt_check_fail(check, "SCHD", index, "guards %u items by register %u", item->body, item->reg);
-    for (uint32_t i = index + 1; i <= index + item->body; i++)
-        if (plan->schedule[i].kind != DT_SCHED_RUN && plan->schedule[i].kind != DT_SCHED_SET)
-            return dt_check_fail(check, "SCHD", i, "only RUN and SET are guarded");
+    for (uint32_t i = index + 1; i <= index + item->body; i++) {
+        const DtPlanSchedule *inner = &plan->schedule[i];
+        if (inner->kind != DT_SCHED_RUN && inner->kind != DT_SCHED_SET && inner->kind != DT_SCHED_WHEN)
+            return dt_check_fail(check, "SCHD", i, "only RUN, SET and WHEN are guarded");
+        set |= inner->kind == DT_SCHED_SET ? 1u << (inner->reg & 31) : 0;
+    }
     if (nest->unset >> item->reg & 1)
         return dt_check_fail(check, "SCHD", index, "register %u has no value", item->reg);
-    CheckRange all = nest->reg[item->reg], part = {item->first, (int64_t)item->first + item->count - 1};
-    uint32_t set = 0;
+    if (nest->n_when == 2)
+        return dt_check_fail(check, "SCHD", index, "three guards in one another");
+    const CheckRange all = nest->reg[item->reg], part = {item->first, (int64_t)item->first + item->count - 1},
+                     ring = nest->reg[DT_PLAN_REG_RING];
+    const bool has_ring = !(nest->unset >> DT_PLAN_REG_RING & 1);
     nest->reg[item->reg] = (CheckRange){part.lo > all.lo ? part.lo : all.lo, part.hi < all.hi ? part.hi : all.hi};
     if (nest->reg[item->reg].lo > nest->reg[item->reg].hi)
         return dt_check_fail(check, "SCHD", index, "what it guards never runs");
-    for (uint32_t i = index + 1; i <= index + item->body; i++) {
-        set |= plan->schedule[i].kind == DT_SCHED_SET ? 1u << (plan->schedule[i].reg & 31) : 0;
-        if (!check_item(check, i, nest, stage))
-            return false;
-    }
+    nest->n_when++;
+    if (!check_items(check, index + 1, index + 1 + item->body, nest, stage))
+        return false;
     if (set >> item->reg & 1)
         return dt_check_fail(check, "SCHD", index, "register %u is set where it guards", item->reg);
+    nest->n_when--;
     nest->reg[item->reg] = all;
-    nest->unset |= set;
+    leave_when(nest, set, has_ring ? &ring : NULL);
     return true;
 }
 

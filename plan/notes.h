@@ -13,8 +13,9 @@
  *   CALL    op: what follows, up to RETURN, is the function that it calls
  *   CARRY   loop op, number: the next instruction makes the first value of that carried one
  *   LOOP    op: the LOOP item runs its body; MICRO: the micro-batches
- *   AHEAD   1 + loop op, j: what follows, up to RETURN, is what iteration j of that loop gathers; 0, j: what the
- *           iteration of this loop does that comes j later
+ *   AHEAD   1 + loop op, j: what follows, up to RETURN, is what iteration j of that loop gathers; in another loop (or
+ *           the same, for the next micro-batch), j = 0: what its first iterations do, one in each of the last of
+ *           this one. 0, j: what the iteration of this loop does that comes j later
  *   TILES   n loops: (value, axis) each; queries (value, axis); keys (value, axis); 1 if causal; n outputs: as
  *           written arguments in DO (ZEROED: it is all of the value in the end). Loops over these axes
  *           follow; inside are blocks, and what they read and write are the blocks of values

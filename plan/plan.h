@@ -25,7 +25,7 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 6, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 7, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
@@ -224,11 +224,13 @@ typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserv
  *   SET    register reg = step * register[body] + register[plus] + first, modulo count if that is not 0 (then
  *          0 .. count - 1); plus 0: nothing
  *   LOOP   register reg = first, first + step, ... count times
- *   WHEN   the next `body` items, of RUN and SET alone, only if first <= register reg < first + count
+ *   WHEN   the next `body` items, of RUN, SET and WHEN alone, only if first <= register reg < first + count; a WHEN that
+ *          another one guards guards none
  * Registers are 0 when an entry begins, a loop's after its END. Register 0 is the micro-batch, 1 to 4 are
  * iterations of loops by depth; schedules of pipelines use the others: for slots (a micro-batch modulo a
- * depth), for their period and for what repeats inside it. The ring is the slot of what a loop gathers ahead of its
- * iterations: an iteration modulo how many of them have memory. It has no value when a CALL begins or has ended. */
+ * depth), for their period and for what repeats inside it. The ring is the slot of what loops gather ahead of their
+ * iterations; it is set modulo how many of these have memory, and alone keeps what an iteration sets it to for the next
+ * one. It has no value when a CALL begins or has ended. */
 enum { DT_PLAN_REG_SLOTS = 5, DT_PLAN_N_SLOTS = 2, DT_PLAN_REG_RING = 7, DT_PLAN_REG_PERIOD = 8, DT_PLAN_REG_REPEAT = 9 };
 typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END, DT_SCHED_CALL, DT_SCHED_SET, DT_SCHED_WHEN,
                                   DT_SCHED_KINDS } DtPlanScheduleKind;

@@ -27,19 +27,23 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, in
 {
     int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
     const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
-    uint32_t depth = 0, behind = 0; /* behind: the first item that the last WHEN does not guard */
-    int64_t guarded = 0;
+    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item that a WHEN does not guard */
+    int64_t guarded[2];
     for (uint32_t i = e->first; i < e->first + e->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
+        while (n_when && i >= behind[n_when - 1])
+            n_when--;
+        const int64_t now = n_when ? guarded[n_when - 1] : by_depth[depth];
         if (s->kind == DT_SCHED_LOOP && depth < DT_PLAN_MAX_DEPTH) {
             by_depth[depth + 1] = by_depth[depth] * s->count;
             loops[depth++] = s;
-        } else if (s->kind == DT_SCHED_WHEN) {
-            behind = i + 1 + s->body;
-            guarded = by_depth[depth];
+        } else if (s->kind == DT_SCHED_WHEN && n_when < 2) {
+            behind[n_when] = i + 1 + s->body;
+            guarded[n_when] = now;
             for (uint32_t d = 0; d < depth; d++)
                 if (loops[d]->reg == s->reg)
-                    guarded = by_depth[depth] / loops[d]->count * times_when(s, loops[d]);
+                    guarded[n_when] = now / loops[d]->count * times_when(s, loops[d]);
+            n_when++;
         } else if (s->kind == DT_SCHED_END && depth) {
             depth--;
         } else if (s->kind == DT_SCHED_CALL) {
@@ -47,7 +51,7 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, in
         } else if (s->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[s->body];
             for (uint32_t k = 0; k < body->n_insts; k++)
-                runs[body->first_inst + k] += i < behind ? guarded : by_depth[depth];
+                runs[body->first_inst + k] += now;
         }
     }
 }

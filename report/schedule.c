@@ -71,14 +71,14 @@ static void print_set(const DtPlanSchedule *s, DtText *text)
 
 static void print_entry(const DtPlan *plan, const DtPlanEntry *entry, DtText *text)
 {
-    uint32_t depth = 0, behind = 0; /* behind: the first item that the last WHEN does not guard */
+    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item that a WHEN does not guard */
     dt_text_printf(text, "%s", dt_plan_str(plan, entry->name));
     if (dt_plan_stages(plan) > 1 && entry->stage >= 0)
         dt_text_printf(text, ", stage %d", entry->stage);
     dt_text_add(text, "\n");
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
-        if (i == behind && behind)
+        for (; n_when && i == behind[n_when - 1]; n_when--)
             depth--;
         if (s->kind == DT_SCHED_RUN) {
             print_body(plan, &plan->bodies[s->body], depth, text);
@@ -88,10 +88,10 @@ static void print_entry(const DtPlan *plan, const DtPlanEntry *entry, DtText *te
         } else if (s->kind == DT_SCHED_SET) {
             indent(text, depth);
             print_set(s, text);
-        } else if (s->kind == DT_SCHED_WHEN) {
+        } else if (s->kind == DT_SCHED_WHEN && n_when < 2) {
             indent(text, depth++);
             dt_text_printf(text, "if %d <= r%u < %lld:\n", s->first, s->reg, (long long)s->first + s->count);
-            behind = i + 1 + s->body;
+            behind[n_when++] = i + 1 + s->body;
         } else if (s->kind == DT_SCHED_LOOP) {
             indent(text, depth++);
             dt_text_printf(text, "%lld times: r%u = %lld, %lld, ...\n", (long long)s->count, s->reg,

@@ -1,36 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers ahead of their iterations, in slots of a ring (codegen/ahead.c says how they are emitted).
  *
- * An op that says `ahead=k` is never done in its own iteration i, but k iterations before it, or before the loop if there
- * is none. What an instruction gathers there is worked out in a frame of its own, of the loop's body in that
- * iteration: by the same rules, with operands that are the slices of that iteration. Then, as an induction over i:
+ * An op that says `ahead=k` is never done in its own iteration of a loop, but k iterations before it: in the loop, in
+ * the one that runs before it, or before both. What an instruction gathers there is worked out in a frame of its own,
+ * of the loop's body in that iteration: by the same rules, with operands that are the slices of that iteration.
  *
- *   before the loop   slots u(0) .. u(k-1) hold what iterations 0 .. k-1 gather: nobody has overwritten them
- *   in iteration i    if i + k is one, what it gathers goes to slot u(i + k); no other slot is touched, and nothing else
- *                     in the loop writes to the ring; then what i reads is in slot u(i)
+ * The ring's register r stands for the slot that is free. Between iterations, what comes next, q(0) .. q(k-1), lies in
+ * slots r + 1 .. r + k, modulo k + 1; each value of a loop at one place, which only that register moves. This
  *
- * u(i) = (a i + c) mod depth is what the schedule sets the ring's register to; any k + 1 iterations in a row have
- * different slots. Every iteration is gathered once: the guard lets through those i for which i + k is one, and no other. */
+ *   begins     with r = 0 and k times: gathers of q(j) into slot r, r + 1
+ *   stays      in an iteration, which is q(0): what it gathers, q(k), goes to slot r; r + 1 is its own slot, and
+ *              free when it ends. q(k) is of the loop, or, in its last k iterations, of the next one; guards
+ *              let through exactly those iterations for which it is. Nothing else is written to any slot
+ *   ends       with the loop behind which q has nothing: in its last k iterations nothing is gathered
+ *
+ * Over micro-batches: the beginning may be done in the first one alone. That takes for granted that each of the others
+ * finds there what the first iterations of the same loop read; so the last loop gathers this in all micro-batches
+ * but the last one, of operands that are the same in all of them, and nothing from there on to the loop is written to
+ * any slot. */
 #include "verify/plan_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What iteration `number` of a loop gathers, done before the loop. */
-typedef struct Fill {
-    int64_t number;
-    const PlanFrame *frame;
-} Fill;
+/* Where iterations of a loop have what they gather ahead: in the slot that the ring's register says. */
+typedef struct Kept {
+    const CertOp *loop;
+    DT_VEC(uint32_t) values;
+    DT_VEC(PlanPlace) places;
+} Kept;
+
+typedef enum Guard { NO_GUARD, FIRST_MICRO, OWN, NEXT } Guard;
 
 struct PlanRing {
-    DT_VEC(Fill) fills;   /* that no loop has taken yet */
-    PlanFrame *body;      /* the loop that has slots; NULL: none */
-    DT_VEC(uint32_t) kept;/* values of it that are in the ring */
-    DT_VEC(PlanPlace) first, /* those of the fills: k for each value, one behind the other */
-        place;            /* in the loop: they move with the ring's register */
-    int64_t ahead;
-    const DtPlanSchedule *when, *to, *at; /* the guard; what it sets for the gathers; what holds behind them */
-    bool guarded, gathered;
+    uint32_t micro;           /* 1 + item of the loop over micro-batches around us */
+    int64_t depth;            /* slots; 0: there is no ring, and all that follows is 0 */
+    const PlanFrame *frame;   /* of the function that has the loops */
+    PlanPlace slots;          /* all of them; bytes 0: not known yet */
+    int64_t step;             /* from one to the next */
+    DT_VEC(Kept *) kept;
+    const CertOp *first;      /* the loop that begins it, if that is done in the first micro-batch alone */
+    uint32_t begin;           /* the item that guards this */
+    const CertOp *next;       /* the loop whose first iterations are there, outside of loops that have slots */
+    int64_t n_next;           /* how many */
+    bool full;                /* so is the next of them, in slot r */
+    bool later;               /* they are those of the next micro-batch, if there is one */
+    PlanFrame *body;          /* the loop that has slots, NULL: outside of it */
+    bool own, crossed, at;    /* it has gathered: its own iterations; those of the next loop; r is its slot */
+    Guard guard;
+    bool but_last;            /* a guard lets through all micro-batches but the last */
 };
 
 static bool is_ahead(const CertOp *op) { return op && op->ahead > 0; }
@@ -42,67 +60,16 @@ static struct PlanRing *ring_of(PlanWalk *walk)
     return walk->ring;
 }
 
-void dt_certplan_forget_ahead(PlanWalk *walk) { *ring_of(walk) = (struct PlanRing){.body = NULL}; }
+void dt_certplan_forget_ahead(PlanWalk *walk) { *ring_of(walk) = (struct PlanRing){.depth = 0}; }
 
-bool dt_certplan_is_guarded(const PlanWalk *walk) { return walk->ring->guarded; }
+bool dt_certplan_is_guarded(const PlanWalk *walk)
+{
+    return walk->ring->guard || walk->ring->but_last;
+}
 
 bool dt_certplan_has_slot(const PlanWalk *walk, const DtPlanArg *arg)
 {
-    return arg->reg[DT_PLAN_REG_RING] == 0 || walk->count[DT_PLAN_REG_RING] > 0;
-}
-
-/* ---- a frame of another iteration ---- */
-
-bool dt_certplan_ahead(PlanWalk *walk)
-{
-    struct PlanRing *ring = ring_of(walk);
-    PlanFrame *back = walk->frame;
-    uint64_t loop = dt_certplan_word(walk), number = dt_certplan_word(walk);
-    const CertOp *op = loop ? dt_certplan_op(walk, loop - 1) : back->op;
-    if (loop ? ring->guarded : !ring->guarded || back != ring->body || !ring->to)
-        return dt_certplan_fail(walk, "a note of gathers ahead is out of place");
-    const CertFunc *func = op && op->loop && op->func ? dt_certtext_func(walk->program, op->func) : NULL;
-    if (!func || func->n_args != 1 + op->n_in || number >= (uint64_t)op->loop->count)
-        return dt_certplan_fail(walk, "gathers ahead are of no loop");
-    PlanFrame *frame = dt_certplan_push(walk, PLAN_AHEAD, func, op);
-    int64_t down = op->loop->reverse ? -1 : 1;
-    frame->back = back;
-    frame->number = (int64_t)number;
-    if (!loop) {
-        frame->outer = back->outer;
-        frame->reg = back->reg;
-        frame->shift = down * (int64_t)number;
-    } else {
-        frame->shift = op->loop->reverse ? op->loop->count - 1 - (int64_t)number : (int64_t)number;
-    }
-    return true;
-}
-
-/* The iteration has gathered all that it gathers ahead. */
-bool dt_certplan_gathered(PlanWalk *walk)
-{
-    struct PlanRing *ring = walk->ring;
-    const PlanFrame *frame = walk->frame;
-    walk->frame = frame->back;
-    for (uint32_t i = 0; i < frame->func->ops.n; i++)
-        if (is_ahead(frame->func->ops.at[i]) && !frame->done[frame->func->ops.at[i]->first_out])
-            return dt_certplan_fail(walk, "an iteration that is ahead leaves out a gather");
-    if (!ring->guarded) {
-        DT_PUSH(walk->arena, ring->fills, ((Fill){frame->number, frame}));
-        return true;
-    }
-    if (ring->gathered || frame->number != ring->ahead)
-        return dt_certplan_fail(walk, "gathers are %lld iterations ahead instead of %lld", (long long)frame->number,
-                                (long long)ring->ahead);
-    ring->gathered = true;
-    ring->place.n = 0;
-    for (uint32_t i = 0; i < ring->kept.n; i++) {
-        PlanFound found[PLAN_FINDS];
-        if (dt_certplan_find(walk, frame, ring->kept.at[i], found) != 1)
-            return dt_certplan_fail(walk, "what is gathered ahead does not stay");
-        DT_PUSH(walk->arena, ring->place, found[0].place);
-    }
-    return true;
+    return arg->reg[DT_PLAN_REG_RING] == 0 || walk->ring->depth > 0;
 }
 
 bool dt_certplan_may_do(PlanWalk *walk, const CertOp *op)
@@ -113,7 +80,87 @@ bool dt_certplan_may_do(PlanWalk *walk, const CertOp *op)
                                                : "`%s` is done ahead of its iteration", op->kind);
 }
 
-/* ---- the loop ---- */
+/* How far ahead the loop gathers, all of it alike, and not over its whole length; 0: it does not, -1: otherwise. */
+static int64_t ahead_of(const CertFunc *func, const CertLoop *loop)
+{
+    int64_t ahead = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const CertOp *op = func->ops.at[i];
+        if (!is_ahead(op))
+            continue;
+        if ((ahead && op->ahead != ahead) || op->n_out != 1 || op->ahead >= loop->count)
+            return -1;
+        ahead = op->ahead;
+    }
+    return ahead;
+}
+
+static void close_ring(PlanWalk *walk)
+{
+    struct PlanRing *ring = walk->ring;
+    dt_certplan_widen(walk, DT_PLAN_REG_RING);
+    walk->count[DT_PLAN_REG_RING] = 0;
+    *ring = (struct PlanRing){.micro = ring->micro};
+}
+
+/* ---- where it lies ---- */
+
+/* At an address that only the ring's register moves, inside of slot 0 if that is known. */
+static bool is_in_slot(const struct PlanRing *ring, const PlanPlace *place)
+{
+    const int64_t step = place->reg[DT_PLAN_REG_RING];
+    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
+        if (r != DT_PLAN_REG_RING && place->reg[r] != 0)
+            return false;
+    for (uint32_t m = 0; m < CERT_MESH; m++)
+        if (place->coord[m] != 0)
+            return false;
+    const int64_t at = place->base - ring->slots.base;
+    return step > 0 && (!ring->slots.bytes || (step == ring->step && place->arena == ring->slots.arena && at >= 0 &&
+                                               at + place->bytes <= step));
+}
+
+static bool spares_slots(PlanWalk *walk, const PlanPlace *written, const void *data)
+{
+    (void)data;
+    return !dt_certplan_meets(walk, &walk->ring->slots, written);
+}
+
+/* The first loop's values say where the slots are. In micro-batches that find them full, nothing has written there
+ * before. */
+static bool find_slots(PlanWalk *walk, const Kept *kept)
+{
+    struct PlanRing *ring = walk->ring;
+    PlanPlace slots = kept->places.at[0];
+    for (uint32_t v = 1; v < kept->places.n; v++)
+        slots.base = kept->places.at[v].base < slots.base ? kept->places.at[v].base : slots.base;
+    ring->step = slots.reg[DT_PLAN_REG_RING];
+    if (ring->step < 1 || ring->step > PLAN_BYTES / ring->depth)
+        return dt_certplan_fail(walk, "slots of %lld bytes", (long long)ring->step);
+    slots.bytes = ring->step * ring->depth;
+    slots.rank = 0;
+    slots.reg[DT_PLAN_REG_RING] = 0;
+    ring->slots = slots;
+    return ring->guard != FIRST_MICRO ||
+           dt_certplan_each_write(walk, ring->micro, ring->begin, spares_slots, NULL) ||
+           dt_certplan_fail(walk, "what a micro-batch gathers for the next one is overwritten before it is read");
+}
+
+bool dt_certplan_spares_ring(PlanWalk *walk, const DtPlanInst *inst)
+{
+    const struct PlanRing *ring = walk->ring;
+    bool gathers = walk->frame && walk->frame->kind == PLAN_AHEAD;
+    for (uint32_t a = 0; ring->slots.bytes && a < inst->n_args; a++) {
+        const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
+        PlanPlace place;
+        if (arg->kind != DT_ARG_ADDRESS || !arg->written)
+            continue;
+        dt_certplan_arg(walk, arg, &place);
+        if (!(gathers && is_in_slot(ring, &place)) && !spares_slots(walk, &place, NULL))
+            return dt_certplan_fail(walk, "what is gathered ahead is overwritten before it is read");
+    }
+    return true;
+}
 
 static bool is_kept(const CertFunc *func, uint32_t value)
 {
@@ -127,203 +174,314 @@ static bool is_kept(const CertFunc *func, uint32_t value)
     return false;
 }
 
-/* Before the loop is entered: what its first iterations read is there. */
-bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body)
+static Kept *kept_of(const struct PlanRing *ring, const CertOp *loop)
+{
+    for (uint32_t i = 0; i < ring->kept.n; i++)
+        if (ring->kept.at[i]->loop == loop)
+            return ring->kept.at[i];
+    return NULL;
+}
+
+/* Each value in its own part of a slot. */
+static bool lies_apart(const struct PlanRing *ring, const Kept *kept)
+{
+    for (uint32_t v = 0; v < kept->places.n; v++) {
+        const PlanPlace *place = &kept->places.at[v];
+        bool apart = is_in_slot(ring, place);
+        for (uint32_t w = 0; apart && w < v; w++) {
+            const PlanPlace *other = &kept->places.at[w];
+            apart = place->base >= other->base + other->bytes || other->base >= place->base + place->bytes;
+        }
+        if (!apart)
+            return false;
+    }
+    return kept->places.n > 0;
+}
+
+/* What this iteration gathered is where all of its loop have it. */
+static bool keeps(PlanWalk *walk, const PlanFrame *frame)
+{
+    struct PlanRing *ring = walk->ring;
+    Kept *kept = kept_of(ring, frame->op), *now = DT_NEW(walk->arena, Kept);
+    now->loop = frame->op;
+    for (uint32_t i = 0; i < frame->func->ops.n; i++) {
+        const CertOp *op = frame->func->ops.at[i];
+        PlanFound found[PLAN_FINDS];
+        if (!is_ahead(op) || !is_kept(frame->func, op->first_out))
+            continue;
+        if (dt_certplan_find(walk, frame, op->first_out, found) != 1)
+            return dt_certplan_fail(walk, "what is gathered ahead does not stay");
+        DT_PUSH(walk->arena, now->values, op->first_out);
+        DT_PUSH(walk->arena, now->places, found[0].place);
+    }
+    bool good = kept || (now->places.n && (ring->slots.bytes || find_slots(walk, now)) && lies_apart(ring, now));
+    for (uint32_t v = 0; good && kept && v < now->places.n; v++)
+        good = dt_certplan_alike(&now->places.at[v], &kept->places.at[v]);
+    if (good && !kept)
+        DT_PUSH(walk->arena, ring->kept, now);
+    return good || dt_certplan_fail(walk, "what is gathered ahead is not in its slot");
+}
+
+/* ---- a frame of another iteration ---- */
+
+/* Iteration number i = shift + sign * register, where the note stands; false: it has no business there. */
+static bool turn_of(const struct PlanRing *ring, const CertOp *op, uint64_t number, int64_t *ret_sign,
+                    int64_t *ret_shift)
+{
+    const CertLoop *loop = ring->body ? ring->body->op->loop : NULL;
+    const int64_t ahead = ring->depth - 1, sign = loop && loop->reverse ? -1 : 1;
+    const int64_t now = loop && loop->reverse ? loop->count - 1 : 0; /* present iteration: now + sign * register */
+    *ret_sign = loop ? sign : 0;
+    switch (ring->guard) {
+    case OWN: return *ret_shift = now + ahead, op == ring->body->op && number == (uint64_t)ahead;
+    case NEXT: return *ret_shift = now + ahead - loop->count, number == 0;
+    default: return *ret_shift = (int64_t)number, !loop && ring->depth && number < (uint64_t)ahead;
+    }
+}
+
+bool dt_certplan_ahead(PlanWalk *walk)
 {
     struct PlanRing *ring = ring_of(walk);
-    const CertFunc *func = body->func;
-    int64_t ahead = 0;
-    bool equal = true;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        if (is_ahead(func->ops.at[i])) {
-            equal = equal && (!ahead || func->ops.at[i]->ahead == ahead) && func->ops.at[i]->n_out == 1;
-            ahead = func->ops.at[i]->ahead;
-        }
-    if (!ahead)
-        return !ring->fills.n || dt_certplan_fail(walk, "what is gathered ahead is of another loop");
-    if (!equal || ring->body || ahead >= body->op->loop->count)
-        return dt_certplan_fail(walk, "gathers of one loop are not equally far ahead, or of loops in one another");
-    ring->body = body;
-    ring->ahead = ahead;
-    ring->when = ring->to = ring->at = NULL;
-    ring->gathered = false;
-    ring->kept.n = ring->first.n = 0;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        if (is_ahead(func->ops.at[i]) && is_kept(func, func->ops.at[i]->first_out))
-            DT_PUSH(walk->arena, ring->kept, func->ops.at[i]->first_out);
-    if (ring->fills.n != ahead)
-        return dt_certplan_fail(walk, "%u iterations are gathered before the loop instead of %lld", ring->fills.n,
-                                (long long)ahead);
-    for (uint32_t v = 0; v < ring->kept.n; v++)
-        for (int64_t j = 0; j < ahead; j++) {
-            const Fill *fill = &ring->fills.at[j];
-            PlanFound found[PLAN_FINDS];
-            if (fill->frame->op != body->op || fill->number != j ||
-                dt_certplan_find(walk, fill->frame, ring->kept.at[v], found) != 1)
-                return dt_certplan_fail(walk, "what iteration %lld of the loop reads is not gathered", (long long)j);
-            DT_PUSH(walk->arena, ring->first, found[0].place);
-        }
-    ring->fills.n = 0;
+    PlanFrame *back = walk->frame;
+    uint64_t named = dt_certplan_word(walk), number = dt_certplan_word(walk);
+    if (!ring->depth || back != (ring->body ? ring->body : ring->frame) || walk->tiles.open ||
+        (ring->guard == OWN) != (named == 0))
+        return dt_certplan_fail(walk, "a note of gathers ahead is out of place");
+    walk->frame = (PlanFrame *)(uintptr_t)ring->frame;
+    const CertOp *op = named ? dt_certplan_op(walk, named - 1) : back->op;
+    const CertFunc *func = op && op->loop && op->func ? dt_certtext_func(walk->program, op->func) : NULL;
+    int64_t sign, shift;
+    if (!func || func->n_args != 1 + op->n_in || ahead_of(func, op->loop) != ring->depth - 1)
+        return dt_certplan_fail(walk, "gathers ahead are of no loop");
+    if (!turn_of(ring, op, number, &sign, &shift))
+        return dt_certplan_fail(walk, "a note of gathers ahead is out of place");
+    PlanFrame *frame = dt_certplan_push(walk, PLAN_AHEAD, func, op);
+    frame->back = back;
+    frame->number = (int64_t)number;
+    frame->reg = ring->body ? ring->body->reg : 0;
+    frame->sign = op->loop->reverse ? -sign : sign; /* a loop that runs backwards counts its iterations down */
+    frame->shift = op->loop->reverse ? op->loop->count - 1 - shift : shift;
     return true;
+}
+
+/* Whether a value is the same in all micro-batches: a parameter as stored, or a part of it. */
+static bool is_still(const PlanFrame *frame, uint32_t value, const CertProgram *program)
+{
+    static const char *const views[] = {"relabel", "slice", "stop", "unpack"};
+    const CertOp *op = frame->maker[value];
+    if (!op) /* 1: the iteration's number comes first */
+        return frame->kind == PLAN_AHEAD && value > frame->op->loop->carried &&
+               is_still(frame->outer, frame->op->in[value - 1], program);
+    if (strcmp(op->kind, "param") == 0)
+        return op->store >= 0 && strcmp(program->stores.at[op->store].kind, "param") == 0;
+    bool view = is_ahead(op);
+    for (size_t i = 0; i < DT_COUNT(views); i++)
+        view = view || strcmp(op->kind, views[i]) == 0;
+    return view && is_still(frame, op->in[0], program);
+}
+
+/* What the last loop of a micro-batch gathers is the next one's. */
+static bool is_of_next_micro(PlanWalk *walk, const PlanFrame *frame)
+{
+    bool still = walk->ring->first == frame->op;
+    for (uint32_t i = 0; still && i < frame->func->ops.n; i++)
+        if (is_ahead(frame->func->ops.at[i]))
+            still = is_still(frame, frame->func->ops.at[i]->first_out, walk->program);
+    return still || dt_certplan_fail(walk, "what the next micro-batch reads first is not what is gathered for it");
+}
+
+/* The iteration has gathered all that it gathers ahead. */
+bool dt_certplan_gathered(PlanWalk *walk)
+{
+    struct PlanRing *ring = walk->ring;
+    PlanFrame *frame = walk->frame;
+    for (uint32_t i = 0; i < frame->func->ops.n; i++)
+        if (is_ahead(frame->func->ops.at[i]) && !frame->done[frame->func->ops.at[i]->first_out])
+            return dt_certplan_fail(walk, "an iteration that is ahead leaves out a gather");
+    walk->frame = frame->back;
+    if (!keeps(walk, frame))
+        return false;
+    if (!ring->body) {
+        if (ring->full || frame->number != ring->n_next || (ring->next && ring->next != frame->op))
+            return dt_certplan_fail(walk, "iteration %lld of a loop is gathered where %lld comes next",
+                                    (long long)frame->number, (long long)ring->n_next);
+        ring->next = frame->op;
+        ring->full = true;
+        return true;
+    }
+    if (ring->guard == OWN ? ring->own : ring->crossed)
+        return dt_certplan_fail(walk, "an iteration is gathered twice");
+    if (ring->guard == OWN)
+        return ring->own = true;
+    if (ring->but_last ? !is_of_next_micro(walk, frame) : ring->frame->done[frame->op->first_out])
+        return dt_certplan_fail(walk, "what is gathered for the next loop is of one that has run");
+    ring->next = frame->op;
+    ring->later = ring->but_last;
+    return ring->crossed = true;
+}
+
+/* ---- items of the schedule ---- */
+
+/* Slots are taken in turn. */
+bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item)
+{
+    struct PlanRing *ring = ring_of(walk);
+    if (item->reg != DT_PLAN_REG_RING)
+        return true;
+    dt_certplan_note(walk, DT_NOTE_RETURN);
+    if (walk->problem->len)
+        return false;
+    bool begins = item->step == 0, good = !item->plus && item->first == !begins && walk->frame && !walk->tiles.open;
+    if (begins) {
+        if (!good || ring->depth || item->count < 2 || walk->frame->kind == PLAN_AHEAD)
+            return dt_certplan_fail(walk, "a ring begins out of place");
+        ring->depth = walk->count[DT_PLAN_REG_RING] = item->count;
+        ring->frame = walk->frame;
+        return true;
+    }
+    if (!good || item->step != 1 || item->body != DT_PLAN_REG_RING || !ring->depth || item->count != ring->depth ||
+        walk->frame != (ring->body ? ring->body : ring->frame) || ring->but_last ||
+        (ring->guard && ring->guard != FIRST_MICRO) || (ring->body ? !ring->own || ring->at : !ring->full))
+        return dt_certplan_fail(walk, "a slot of the ring is set out of place");
+    if (!ring->body) {
+        ring->full = false;
+        ring->n_next++;
+        return true;
+    }
+    const Kept *kept = kept_of(ring, ring->body->op);
+    for (uint32_t v = 0; v < kept->values.n; v++)
+        dt_certplan_define(walk, ring->body, kept->values.at[v], &kept->places.at[v], false);
+    return ring->at = true;
+}
+
+/* Which iterations of the loop a guard lets through: those whose gathers are of the loop, or those of the next one. */
+static Guard guard_of(const struct PlanRing *ring, const DtPlanSchedule *item)
+{
+    const CertLoop *loop = ring->body->op->loop;
+    const int64_t ahead = ring->depth - 1, n_own = loop->count - ahead;
+    if (item->reg != ring->body->reg)
+        return NO_GUARD;
+    if (item->count == n_own && item->first == (loop->reverse ? ahead : 0))
+        return OWN;
+    return item->count == ahead && item->first == (loop->reverse ? 0 : n_own) ? NEXT : NO_GUARD;
+}
+
+/* Whether items between two leave the ring's register as it is. */
+static bool spares_register(const DtPlan *plan, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (plan->schedule[i].kind == DT_SCHED_CALL ||
+            (plan->schedule[i].kind == DT_SCHED_SET && plan->schedule[i].reg == DT_PLAN_REG_RING))
+            return false;
+    return true;
+}
+
+/* A guard by the micro-batch. */
+static bool guards_micro(PlanWalk *walk, const DtPlanSchedule *item)
+{
+    struct PlanRing *ring = walk->ring;
+    if (!ring->body) {
+        ring->begin = (uint32_t)(item - walk->plan->schedule);
+        if (ring->depth || item->first != 0 || item->count != 1 || !walk->frame || walk->frame->kind != PLAN_ENTRY ||
+            !spares_register(walk->plan, ring->micro, ring->begin))
+            return dt_certplan_fail(walk, "what is gathered in %d micro-batches from %d is no ring's beginning",
+                                    item->count, item->first);
+        ring->guard = FIRST_MICRO;
+        return true;
+    }
+    if (ring->but_last || item->first != 0 || item->count != walk->count[0] - 1)
+        return dt_certplan_fail(walk, "%d micro-batches from %d gather for the next one, of %lld", item->count,
+                                item->first, (long long)walk->count[0]);
+    return ring->but_last = true;
 }
 
 bool dt_certplan_when(PlanWalk *walk, const DtPlanSchedule *item)
 {
     struct PlanRing *ring = ring_of(walk);
     dt_certplan_note(walk, DT_NOTE_RETURN);
-    const CertLoop *loop = ring->body ? ring->body->op->loop : NULL;
-    if (!loop || walk->problem->len || walk->frame != ring->body || ring->when || walk->tiles.open)
+    if (walk->problem->len || ring->guard || ring->at || walk->tiles.open || (ring->body && walk->frame != ring->body))
         return dt_certplan_fail(walk, "a guard is out of place");
-    if (item->reg != ring->body->reg || item->first != (loop->reverse ? ring->ahead : 0) ||
-        item->count != loop->count - ring->ahead)
+    if (item->reg == 0 && ring->micro)
+        return guards_micro(walk, item);
+    ring->guard = ring->body ? guard_of(ring, item) : NO_GUARD;
+    if (!ring->guard || (ring->guard == OWN && ring->but_last))
         return dt_certplan_fail(walk, "%d iterations from %d gather ahead, of %lld by %lld", item->count, item->first,
-                                (long long)loop->count, (long long)ring->ahead);
-    ring->when = item;
-    ring->guarded = true;
+                                ring->body ? (long long)ring->body->op->loop->count : 0, (long long)ring->depth - 1);
     return true;
 }
 
 bool dt_certplan_end_when(PlanWalk *walk)
 {
+    struct PlanRing *ring = walk->ring;
     dt_certplan_note(walk, DT_NOTE_RETURN);
-    walk->ring->guarded = false;
-    return (!walk->problem->len && walk->ring->gathered && walk->frame == walk->ring->body) ||
-           dt_certplan_fail(walk, "a guard lets nothing gather");
-}
-
-/* The slot that SET chooses in iteration i. */
-static int64_t slot_of(const struct PlanRing *ring, const DtPlanSchedule *set, int64_t i)
-{
-    const CertLoop *loop = ring->body->op->loop;
-    int64_t number = loop->reverse ? loop->count - 1 - i : i, slot = (set->step * number + set->first) % set->count;
-    return slot < 0 ? slot + set->count : slot;
-}
-
-static bool has_slots_in_turn(const struct PlanRing *ring)
-{
-    int64_t n = ring->body->op->loop->count - ring->ahead, first = slot_of(ring, ring->at, 0);
-    bool good = ring->to->count == ring->at->count;
-    for (int64_t i = 0; good && i < n && i < 2; i++) /* then for all: both are affine */
-        good = slot_of(ring, ring->to, i) == slot_of(ring, ring->at, i + ring->ahead);
-    for (int64_t t = 1; good && t <= ring->ahead; t++)
-        good = slot_of(ring, ring->at, t) != first;
-    return good;
-}
-
-/* All slots of the ring, or one of its values in all slots. */
-static PlanPlace hull_of(const struct PlanRing *ring)
-{
-    PlanPlace hull = ring->place.at[0];
-    int64_t step = hull.reg[DT_PLAN_REG_RING];
-    for (uint32_t v = 1; v < ring->place.n; v++)
-        hull.base = ring->place.at[v].base < hull.base ? ring->place.at[v].base : hull.base;
-    hull.bytes = step * ring->at->count;
-    hull.rank = 0;
-    hull.reg[DT_PLAN_REG_RING] = 0;
-    return hull;
-}
-
-/* Each value in its own part of a slot, at an address that only the ring's register moves. */
-static bool lies_in_slots(const struct PlanRing *ring)
-{
-    const PlanPlace hull = hull_of(ring);
-    int64_t step = ring->place.at[0].reg[DT_PLAN_REG_RING];
-    for (uint32_t v = 0; v < ring->place.n; v++) {
-        const PlanPlace *place = &ring->place.at[v];
-        bool still = true;
-        for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
-            still = still && (r == DT_PLAN_REG_RING ? place->reg[r] == step : place->reg[r] == 0);
-        for (uint32_t m = 0; m < CERT_MESH; m++)
-            still = still && place->coord[m] == 0;
-        if (!still || step <= 0 || place->arena != hull.arena || place->base - hull.base + place->bytes > step)
-            return false;
-        for (uint32_t w = 0; w < v; w++) {
-            const PlanPlace *other = &ring->place.at[w];
-            if (place->base < other->base + other->bytes && other->base < place->base + place->bytes)
-                return false;
-        }
+    const Guard guard = ring->guard;
+    bool good = !walk->problem->len && walk->frame == (ring->body ? ring->body : ring->frame);
+    ring->guard = NO_GUARD;
+    if (guard == FIRST_MICRO) {
+        good = good && ring->depth && ring->n_next == ring->depth - 1 && !ring->full;
+        ring->first = ring->next;
+    } else {
+        good = good && (guard == OWN ? ring->own : ring->crossed);
+        ring->but_last = ring->but_last && guard;
     }
-    return true;
+    return good || dt_certplan_fail(walk, "a guard lets nothing gather");
 }
 
-/* What was gathered before the loop lies where its iterations look for it. */
-static bool has_first(const struct PlanRing *ring)
-{
-    for (uint32_t v = 0; v < ring->place.n; v++)
-        for (int64_t j = 0; j < ring->ahead; j++) {
-            PlanPlace want = ring->place.at[v];
-            want.base += want.reg[DT_PLAN_REG_RING] * slot_of(ring, ring->at, j);
-            want.reg[DT_PLAN_REG_RING] = 0;
-            if (!dt_certplan_alike(&want, &ring->first.at[v * ring->ahead + j]))
-                return false;
-        }
-    return true;
-}
+/* ---- loops ---- */
 
-bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item)
+/* Before a loop is entered: what its first iterations read is there. */
+bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body)
 {
-    if (item->reg != DT_PLAN_REG_RING)
-        return true;
-    dt_certplan_note(walk, DT_NOTE_RETURN);
     struct PlanRing *ring = ring_of(walk);
-    if (walk->problem->len)
-        return false;
-    if (!ring->body || walk->frame != ring->body || item->body != ring->body->reg || item->plus || item->count < 1)
-        return dt_certplan_fail(walk, "a slot of the ring is set out of place");
-    if (ring->guarded && !ring->to) {
-        ring->to = item;
-        walk->count[DT_PLAN_REG_RING] = item->count;
+    int64_t ahead = ahead_of(body->func, body->op->loop);
+    if (ahead == 0)
         return true;
-    }
-    if (ring->guarded || !ring->gathered || ring->at)
-        return dt_certplan_fail(walk, "a slot of the ring is set before its gathers, or twice");
-    ring->at = item;
-    if (!has_slots_in_turn(ring))
-        return dt_certplan_fail(walk, "a slot is used again before its iteration has ended");
-    if (ring->place.n && (!lies_in_slots(ring) || !has_first(ring)))
-        return dt_certplan_fail(walk, "what is gathered ahead is not in its slot");
-    for (uint32_t v = 0; v < ring->kept.n; v++)
-        dt_certplan_define(walk, ring->body, ring->kept.at[v], &ring->place.at[v], false);
+    if (ahead < 0 || ring->body || (ring->depth && ring->depth != ahead + 1))
+        return dt_certplan_fail(walk, "gathers of one loop are not equally far ahead, or of loops in one another");
+    if (!ring->depth || ring->guard || ring->frame != body->outer || ring->next != body->op || ring->n_next != ahead ||
+        ring->full || ring->later)
+        return dt_certplan_fail(walk, "what the first %lld iterations of the loop read is not gathered",
+                                (long long)ahead);
+    ring->body = body;
+    ring->next = NULL;
+    ring->n_next = 0;
+    ring->own = ring->crossed = ring->at = false;
     return true;
 }
 
-/* Whether a write leaves the ring alone. */
-static bool spares_ring(PlanWalk *walk, const PlanPlace *written, const void *data)
-{
-    const PlanPlace hull = hull_of(walk->ring);
-    (void)data;
-    return !dt_certplan_meets(walk, &hull, written);
-}
-
-/* A gather into the ring, or a write beside it. */
-static bool is_of_ring(PlanWalk *walk, const PlanPlace *written, const void *data)
-{
-    for (uint32_t v = 0; v < walk->ring->place.n; v++)
-        if (dt_certplan_same(written, &walk->ring->place.at[v]))
-            return true;
-    return spares_ring(walk, written, data);
-}
-
-bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body, uint32_t from, uint32_t to)
+bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body)
 {
     struct PlanRing *ring = ring_of(walk);
     if (ring->body != body)
         return true;
     if (!ring->at)
         return dt_certplan_fail(walk, "the loop gathers nothing ahead");
-    uint32_t when = (uint32_t)(ring->when - walk->plan->schedule), behind = when + 1 + ring->when->body;
-    bool good = !ring->place.n || (dt_certplan_each_write(walk, from, when, spares_ring, NULL) &&
-                                   dt_certplan_each_write(walk, when + 1, behind, is_of_ring, NULL) &&
-                                   dt_certplan_each_write(walk, behind, to, spares_ring, NULL));
-    if (!good)
-        return dt_certplan_fail(walk, "what is gathered ahead is overwritten before it is read");
-    dt_certplan_widen(walk, DT_PLAN_REG_RING);
-    walk->count[DT_PLAN_REG_RING] = 0;
     ring->body = NULL;
+    ring->at = false;
+    if (ring->crossed)
+        ring->n_next = ring->depth - 1;
+    else if (ring->first)
+        return dt_certplan_fail(walk, "what the next micro-batch reads first is not gathered");
+    else
+        close_ring(walk);
+    return true;
+}
+
+void dt_certplan_begin_micro(PlanWalk *walk, uint32_t loop) { ring_of(walk)->micro = 1 + loop; }
+
+bool dt_certplan_end_micro(PlanWalk *walk)
+{
+    struct PlanRing *ring = walk->ring;
+    ring->micro = 0;
+    if (!ring->depth)
+        return true;
+    if (!ring->first || !ring->later || ring->next != ring->first)
+        return dt_certplan_has_used(walk);
+    close_ring(walk);
     return true;
 }
 
 bool dt_certplan_has_used(PlanWalk *walk)
 {
-    return !ring_of(walk)->fills.n || dt_certplan_fail(walk, "what is gathered ahead is never read");
+    return !ring_of(walk)->depth || dt_certplan_fail(walk, "what is gathered ahead is never read");
 }

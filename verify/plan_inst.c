@@ -572,14 +572,14 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     if (dt_certplan_is_guarded(walk) && inst->kind != DT_INST_ALL_GATHER)
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
     switch (inst->kind) {
-    case DT_INST_ZERO: return zero(walk, inst);
-    case DT_INST_READ: return dt_certplan_read(walk, inst);
+    case DT_INST_ZERO: return zero(walk, inst) && dt_certplan_spares_ring(walk, inst);
+    case DT_INST_READ: return dt_certplan_read(walk, inst) && dt_certplan_spares_ring(walk, inst);
     case DT_INST_BARRIER: return true;
     default: break;
     }
     DtNoteKind kind = dt_certplan_note(walk, DT_NOTE_KINDS);
     const uint8_t *begin = walk->note - 1, *notes = walk->plan->blob + walk->plan->logical->notes;
-    bool good = dt_certplan_guards(walk, inst) && noted(walk, inst, kind);
+    bool good = dt_certplan_guards(walk, inst) && noted(walk, inst, kind) && dt_certplan_spares_ring(walk, inst);
     if (walk->spans) {
         DtCertSpan *span = &walk->spans[inst - walk->plan->insts];
         *span = (DtCertSpan){(uint32_t)(begin - notes), (uint32_t)(walk->note - notes),

@@ -79,7 +79,8 @@ typedef struct PlanFrame {
     bool *has_slot, finished;
     uint32_t reg; /* BODY: its register; AHEAD: the one that its iteration moves with, 0: with none */
     struct PlanFrame *back; /* AHEAD: where it was met */
-    int64_t number, shift;  /* AHEAD: as the note has it; of its iteration, on top of the register */
+    int64_t number;         /* AHEAD: as the note has it */
+    int64_t sign, shift;    /* slices of stacked inputs are number sign * register + shift */
     uint32_t depth;
 } PlanFrame;
 
@@ -192,10 +193,13 @@ bool dt_certplan_ahead(PlanWalk *walk);                        /* AHEAD */
 bool dt_certplan_gathered(PlanWalk *walk);                     /* its RETURN */
 bool dt_certplan_may_do(PlanWalk *walk, const CertOp *op);     /* here, or ahead of its iteration */
 bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body);  /* before a loop is entered */
-bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body, uint32_t from, uint32_t to); /* its items are walked */
+bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body); /* its items are walked */
+void dt_certplan_begin_micro(PlanWalk *walk, uint32_t loop);   /* item of the loop over micro-batches */
+bool dt_certplan_end_micro(PlanWalk *walk);
 bool dt_certplan_when(PlanWalk *walk, const DtPlanSchedule *item);
 bool dt_certplan_end_when(PlanWalk *walk);
-bool dt_certplan_is_guarded(const PlanWalk *walk);
+bool dt_certplan_is_guarded(const PlanWalk *walk);             /* by iterations or micro-batches: gathers alone are */
+bool dt_certplan_spares_ring(PlanWalk *walk, const DtPlanInst *inst); /* it writes no slot, but as a gather ahead */
 bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item);
 bool dt_certplan_has_slot(const PlanWalk *walk, const DtPlanArg *arg); /* if it depends on the ring's register */
 bool dt_certplan_has_used(PlanWalk *walk);                     /* an entry ends */

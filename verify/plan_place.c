@@ -462,7 +462,7 @@ static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t valu
         if (d < 0)
             return 0;
         if (frame->reg)
-            place->reg[frame->reg] += place->stride[d] * place->size;
+            place->reg[frame->reg] += frame->sign * place->stride[d] * place->size;
         place->base += frame->shift * place->stride[d] * place->size;
         drop_axis(place, d);
         dt_certplan_spans(place);

@@ -85,6 +85,7 @@ PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *
                          .func = func,
                          .op = op,
                          .outer = kind == PLAN_ENTRY ? NULL : walk->frame,
+                         .sign = 1,
                          .depth = walk->depth};
     frame->maker = DT_NEW_ARRAY(walk->arena, const CertOp *, func->n_values + 1);
     frame->made_anew = DT_NEW_ARRAY(walk->arena, uint8_t, func->n_values + 1);
@@ -343,9 +344,12 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
         item->count != walk->program->size[0])
         return dt_certplan_fail(walk, "the loop over micro-batches runs %d times", item->count);
     open_loop(walk, at, end);
+    dt_certplan_begin_micro(walk, at);
     if (!walk_items(walk, at + 1, end))
         return false;
     dt_certplan_note(walk, DT_NOTE_RETURN);
+    if (!dt_certplan_end_micro(walk))
+        return false;
     walk->depth--;
     close_loop(walk, item, true);
     return !walk->problem->len;
@@ -446,7 +450,7 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
         return dt_certplan_fail(walk, "a loop ends inside a call");
     Lefts lefts = {0};
     if (!leave_carried(walk, body, &lefts) || !leave_stacked(walk, body, at, end, &lefts) ||
-        !dt_certplan_end_ring(walk, body, at + 1, end))
+        !dt_certplan_end_ring(walk, body))
         return false;
     walk->depth--;
     walk->frame = outer;
@@ -507,7 +511,7 @@ static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to)
                 return false;
             i = end;
         } else if (item->kind == DT_SCHED_CALL) {
-            if (!dt_certplan_called(walk, item))
+            if (!dt_certplan_has_used(walk) || !dt_certplan_called(walk, item))
                 return false;
         } else if (item->kind == DT_SCHED_SET) {
             if (!dt_certplan_set(walk, item))

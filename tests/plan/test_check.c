@@ -299,6 +299,28 @@ Test(check, registers_are_set_before_they_are_read)
     dt_arena_free(arena);
 }
 
+/* Whether a plan with an entry of these items is read; message: what is wrong with it. */
+static void expect_entry(const DtPlanSchedule *items, uint32_t n, size_t row, const char *message)
+{
+    DtArena *arena = dt_arena_new();
+    DtPlanBuilder *b = fixture_plan(arena);
+    uint8_t *bytes;
+    size_t len;
+    DtPlan plan;
+    DtPlanEntry entry = {.name = dt_write_str(b, "ahead"), .first = b->schedule.n, .count = n, .stage = -1};
+    for (uint32_t k = 0; k < n; k++)
+        DT_PUSH(arena, b->schedule, items[k]);
+    DT_PUSH(arena, b->entries, entry);
+    DT_PUSH(arena, b->notes, ((DtPlanNote){0, 0}));
+    dt_write_bytes(b, &bytes, &len);
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    if (message)
+        cr_expect(strstr(status.message, message), "row %zu: '%s' lacks '%s'", row, status.message, message);
+    else
+        cr_expect(dt_status_ok(&status), "row %zu: %s", row, status.message);
+    dt_arena_free(arena);
+}
+
 /* What a WHEN guards sees its register within bounds only, and what it sets has no value behind it. */
 Test(check, guards_bound_registers)
 {
@@ -307,7 +329,7 @@ Test(check, guards_bound_registers)
         {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .count = 2},
         {.kind = DT_SCHED_SET, .reg = 7, .body = 1, .step = 1, .first = 1, .count = 2},
         {.kind = DT_SCHED_RUN, .body = 0}, /* not good for all values of register 1 */
-        {.kind = DT_SCHED_SET, .reg = 6, .body = 1, .step = 1},
+        {.kind = DT_SCHED_SET, .reg = 6, .body = 5, .step = 1},
         {.kind = DT_SCHED_END, .reg = 1},
     };
     static const struct {
@@ -322,33 +344,54 @@ Test(check, guards_bound_registers)
         {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .first = 100, .count = 1}, "never runs"},
         {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2}, "guards 2 items by register 1"},
         {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 9, .count = 2}, "guards 9 items"},
-        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 4, .count = 2}, "only RUN and SET"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 4, .count = 2}, "only RUN, SET and WHEN"},
         {1, {.kind = DT_SCHED_WHEN, .reg = 10, .body = 2, .count = 2}, "by register 10"},
-        {1, {.kind = DT_SCHED_WHEN, .reg = 7, .body = 2, .count = 2}, "register 7 has no value"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 7, .body = 2, .count = 2}, "register 7 is set where it guards"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 6, .body = 2, .count = 2}, "register 6 has no value"},
         {2, {.kind = DT_SCHED_SET, .reg = 1, .body = 0, .step = 1}, "sets register 1"},
-        {4, {.kind = DT_SCHED_SET, .reg = 6, .body = 7, .step = 1}, "register 7 or 0 has no value"},
+        {2, {.kind = DT_SCHED_SET, .reg = 7, .body = 7, .step = 1, .first = 1, .count = 2}, NULL},
+        {2, {.kind = DT_SCHED_SET, .reg = 7, .body = 1, .step = 1}, "modulo 0"},
+        {2, {.kind = DT_SCHED_SET, .reg = 5, .body = 1, .step = 1, .count = 2}, "register 5 or 0 has no value"},
+        {2, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 1, .first = 1, .count = 1}, NULL},
+        {2, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 1, .first = 2, .count = 1}, "never runs"},
+        {2, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .count = 1}, "guards 2 items"},
         {4, {.kind = DT_SCHED_CALL, .body = 0}, "two nested loops"},
         {5, {.kind = DT_SCHED_SET, .reg = 6, .body = 1, .step = 1}, "does not end"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        DtArena *arena = dt_arena_new();
-        DtPlanBuilder *b = fixture_plan(arena);
-        uint8_t *bytes;
-        size_t len;
-        DtPlan plan;
-        DtPlanEntry entry = {.name = dt_write_str(b, "ahead"), .first = b->schedule.n, .count = 6, .stage = -1};
-        for (uint32_t k = 0; k < 6; k++)
-            DT_PUSH(arena, b->schedule, k == rows[i].item ? rows[i].to : items[k]);
-        DT_PUSH(arena, b->entries, entry);
-        DT_PUSH(arena, b->notes, ((DtPlanNote){0, 0}));
-        dt_write_bytes(b, &bytes, &len);
-        DtStatus status = dt_read_bytes(bytes, len, &plan);
-        if (rows[i].message)
-            cr_expect(strstr(status.message, rows[i].message), "row %zu: '%s' lacks '%s'", i, status.message,
-                      rows[i].message);
-        else
-            cr_expect(dt_status_ok(&status), "row %zu: %s", i, status.message);
-        dt_arena_free(arena);
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        DtPlanSchedule changed[DT_COUNT(items)];
+        memcpy(changed, items, sizeof items);
+        changed[rows[i].item] = rows[i].to;
+        expect_entry(changed, DT_COUNT(items), i, rows[i].message);
+    }
+}
+
+/* What an iteration sets the ring to, the next one finds, also behind guards; no other register's value. */
+Test(check, the_ring_keeps_its_value)
+{
+    static const struct {
+        uint32_t reg;
+        int32_t count, slot;
+        const char *message;
+    } rows[] = {
+        {7, 3, 2, NULL},
+        {7, 3, 0, NULL},
+        {7, 3, 3, "never runs"},
+        {7, 2, 2, "never runs"},
+        {7, 0, 0, "modulo 0"},
+        {6, 3, 2, "register 6 has no value"},
+    };
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        const uint8_t reg = (uint8_t)rows[i].reg;
+        const DtPlanSchedule items[] = {
+            {.kind = DT_SCHED_LOOP, .reg = 1, .step = 1, .count = 100},
+            {.kind = DT_SCHED_WHEN, .reg = reg, .body = 1, .first = rows[i].slot, .count = 1},
+            {.kind = DT_SCHED_SET, .reg = 5, .body = 1, .step = 1},
+            {.kind = DT_SCHED_WHEN, .reg = 1, .body = 1, .first = 1, .count = 9},
+            {.kind = DT_SCHED_SET, .reg = reg, .body = reg, .step = 1, .first = 1, .count = rows[i].count},
+            {.kind = DT_SCHED_END, .reg = 1},
+        };
+        expect_entry(items, DT_COUNT(items), i, rows[i].message);
     }
 }
 

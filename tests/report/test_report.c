@@ -70,22 +70,26 @@ Test(report, guards_count_some_iterations)
         {.kind = DT_SCHED_RUN, .body = 0},
         {.kind = DT_SCHED_WHEN, .reg = 2, .first = 3, .count = 9, .body = 1}, /* 3, 4 */
         {.kind = DT_SCHED_RUN, .body = 1},
+        {.kind = DT_SCHED_WHEN, .reg = 2, .count = 1, .body = 2},                /* 0, */
+        {.kind = DT_SCHED_WHEN, .reg = 1, .first = 2, .count = 3, .body = 1}, /* and of that 4, 2 */
+        {.kind = DT_SCHED_RUN, .body = 2},
         {.kind = DT_SCHED_RUN, .body = 2},
         {.kind = DT_SCHED_END}, {.kind = DT_SCHED_END},
     };
-    static const DtPlanEntry entry = {.name = STEP, .count = 10};
+    static const DtPlanEntry entry = {.name = STEP, .count = DT_COUNT(items)};
     DtPlan plan = sample();
     DtText order = {0};
     int64_t runs[6];
-    plan.schedule = items, plan.n_schedule = 10, plan.entries = &entry;
+    plan.schedule = items, plan.n_schedule = DT_COUNT(items), plan.entries = &entry;
     dt_report_runs(&plan, 0, runs);
-    const int64_t wanted[6] = {10, 10, 8, 20, 20, 20};
+    const int64_t wanted[6] = {10, 10, 8, 22, 22, 22};
     for (int i = 0; i < 6; i++)
         cr_expect_eq(runs[i], wanted[i], "instruction %d runs %lld times", i, (long long)runs[i]);
     plan.n_spans = 0, plan.n_kernels = 0;
     dt_report_schedule(&plan, &order);
     cr_expect(strstr(order.at, "      if 1 <= r1 < 5:\n        r7 = (r1) mod 2\n") &&
-                  strstr(order.at, "      if 3 <= r2 < 12:\n"), "%s", order.at);
+                  strstr(order.at, "      if 3 <= r2 < 12:\n") &&
+                  strstr(order.at, "      if 0 <= r2 < 1:\n        if 2 <= r1 < 5:\n          "), "%s", order.at);
     dt_text_free(&order);
 }
 

@@ -56,6 +56,7 @@ LAYOUTS = {
     "two": (4, "mesh row = 2, column = 2; shard embed on row; shard heads, ffn on column"),
     "context": (4, "mesh context = 2, tensor = 2; %s; shard seq on context, tensor" % TENSOR),
     "zero": (4, "mesh data = 2, tensor = 2; shard batch on data; %s; zero 3 on data" % TENSOR),
+    "ahead": (4, "mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 1)"),
     "pipeline": (4, 'mesh pipe = 2, tensor = 2; %s; pipeline h on pipe (schedule = "1f1b"); micro batch = 4' % TENSOR),
     "ring": (4, "mesh context = 4; shard seq on context; shard kseq on context (ring = true)"),
     "zigzag": (4, "mesh context = 4; shard seq on context (order = zigzag); "

@@ -28,4 +28,6 @@ parallel tensor on four { mesh data = 2, tp = 2; shard ffn, vocab on tp; shard b
 parallel pipe on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe; zero 3 on data }
 parallel ahead1 on four { mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 1) }
 parallel ahead2 on four { mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 2) }
+parallel micro4 on four { mesh data = 2, rest = 2; shard batch on data; micro batch = 4; zero 3 on data, rest }
+parallel ahead_micro4 on four { mesh data = 2, rest = 2; shard batch on data; micro batch = 4; zero 3 on data, rest (prefetch = 2) }
 parallel pipe_ahead on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe; zero 3 on data (prefetch = 1) }

@@ -12,10 +12,11 @@ parallelism and in a pipeline. What is checked:
     section 5) over padded buckets; padding is less than a run of 64 bytes per rank and bucket.
   - Bytes received are those of a reduce_scatter and an all_gather of each bucket where the level has them, exactly, and at
     most the paper's 2 or 3 times the parameters per micro-batch.
-  - `prefetch` changes no bit of losses and norms and no byte of traffic; before the first iteration k buckets are
-    gathered, all_gather by all_gather into slots of their own, and in every iteration the one k behind it before anything
-    is computed; k + 1 slots and not more.
-  - IR after the pass: tests/golden/passes/zero1.txt, zero2.txt, zero3.txt (--bless writes them).
+  - `prefetch` changes no bit of losses and norms and no byte of traffic; before the first loop of the first micro-batch k
+    iterations are gathered, and in every iteration the one k behind it before anything is computed: behind the forward
+    loop comes the backward loop, behind that the next micro-batch's forward loop; k + 1 slots for all and not more.
+  - IR after the pass: tests/golden/passes/zero1.txt, zero2.txt, zero3.txt; the schedule with `prefetch`: zero_ahead.txt
+    (--bless writes them).
 """
 import array
 import json
@@ -130,52 +131,71 @@ def bodies(dump):
             for first, n in re.findall(r"^BODY [^\n]*?(?:first_inst=(\d+) )?n_insts=(\d+)", dump, re.M)]
 
 
-def check_ahead(ahead, dump, plain):
-    """Each loop over layers: prologue, guard, slot, gathers, slot, the rest, which gathers nothing any more."""
-    items = re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)
-    first, count = re.search(r'^ENTR name="step" (?:first=(\d+) )?count=(\d+)', dump, re.M).groups()
+def items_of(dump, entry):
+    """Items of the entry's schedule; those that a guard holds have it as `if`, (register, first, count) each."""
+    first, count = re.search(r'^ENTR name="%s" (?:first=(\d+) )?count=(\d+)' % entry, dump, re.M).groups()
     items = [dict(field.split("=") for field in item.split())
-             for item in items[int(first or 0):int(first or 0) + int(count)]]
-    insts, loops = bodies(dump), 0
+             for item in re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)[int(first or 0):int(first or 0) + int(count)]]
+    for item in items:
+        item["if"] = []
     for i, item in enumerate(items):
-        if item["kind"] != "loop" or int(item["count"]) != LAYERS:
-            continue
-        when, to, gathers, at, rest = items[i + 1:i + 6]
-        before, loops = insts[int(items[i - 1].get("body", 0))], loops + 1
-        n_buckets = len(insts[int(gathers["body"])])
-        check([x["kind"] for x in (when, to, gathers, at, rest)] == ["when", "set", "run", "set", "run"] and
-              int(when["count"]) == LAYERS - ahead and int(at["count"]) == int(to["count"]) == ahead + 1,
-              "ahead %d: the loop is no loop that gathers ahead: %s" % (ahead, items[i:i + 6]))
-        check(set(insts[int(gathers["body"])]) == {"all_gather"} and "all_gather" not in insts[int(rest["body"])] and
-              before[-ahead * n_buckets:] == ["all_gather"] * (ahead * n_buckets),
-              "ahead %d: gathers are not where they belong" % ahead)
-    check(loops == 2, "ahead %d: %d loops over layers" % (ahead, loops))
+        if item["kind"] == "when":
+            for inner in items[i + 1:i + 1 + int(item["body"])]:
+                inner["if"] = inner["if"] + [tuple(int(item.get(name, 0)) for name in ("reg", "first", "count"))]
+    return [item for item in items if item["kind"] != "when"]
+
+
+def check_ahead(ahead, dump, plain):
+    """The loops over layers, there and back: the first iterations are gathered in the first micro-batch, then each loop's
+    in itself and those of the loop behind it, into slots in turn; nothing else is gathered in a loop."""
+    items, insts = items_of(dump, "step"), bodies(dump)
+    gathers = [set(insts[int(item.get("body", 0))]) == {"all_gather"} if item["kind"] == "run" else False for item in items]
+    at = [i for i, item in enumerate(items) if item["kind"] == "loop" and int(item["count"]) == LAYERS]
+    check(len(at) == 2, "ahead %d: %d loops over layers" % (ahead, len(at)))
+    begin = items[at[0] - 1 - 2 * ahead:at[0]]
+    check([item["kind"] for item in begin] == ["set"] + ["run", "set"] * ahead and
+          all(item["if"] == [(0, 0, 1)] for item in begin) and
+          gathers[at[0] - 1 - 2 * ahead:at[0]] == [False] + [True, False] * ahead,
+          "ahead %d: the first gathers are not where they belong" % ahead)
+    own, behind = (1, 0, LAYERS - ahead), (1, LAYERS - ahead, ahead)
+    back_own, back_behind = (1, ahead, LAYERS - ahead), (1, 0, ahead)
+    for loop, guards in zip(at, ([[own], [behind]], [[back_own], [(0, 0, MICRO - 1), back_behind]])):
+        inside = items[loop + 1:next(i for i in range(loop, len(items)) if items[i]["kind"] == "end")]
+        check([item["kind"] for item in inside[:4]] == ["run", "run", "set", "run"] and
+              [item["if"] for item in inside[:2]] == guards and int(inside[2]["count"]) == ahead + 1 and
+              gathers[loop + 1:loop + 3] == [True, True] and
+              not any("all_gather" in insts[int(item["body"])] for item in inside[3:] if item["kind"] == "run"),
+              "ahead %d: the loop is no loop that gathers ahead: %s" % (ahead, inside))
     more = arena_bytes(dump)["activations"] - arena_bytes(plain)["activations"]
-    check(0 < more <= ahead * 4 * sum(extent for n, _, extent, _ in BUCKETS if n == LAYERS),
+    check(0 < more <= (ahead + 1) * 4 * sum(extent for n, _, extent, _ in BUCKETS if n == LAYERS),
           "ahead %d: %d bytes more" % (ahead, more))
 
 
-def check_golden(dtc, level, bless):
-    said = run([dtc, os.path.join(GOLDEN, "zero.dsl"), "--parallel", "z%d" % level, "--print-after=zero", "--no-kernels",
-                "-o", os.devnull])
-    text = re.sub(r" @\d+:\d+-\d+", "", said)
-    path = os.path.join(GOLDEN, "zero%d.txt" % level)
+def check_golden(name, text, bless):
+    path = os.path.join(GOLDEN, name + ".txt")
     if bless:
         with open(path, "w") as file:
             file.write(text)
     with open(path) as file:
-        check(file.read() == text, "%s is not what the pass makes now (--bless writes it)" % path)
+        check(file.read() == text, "%s is not what is made now (--bless writes it)" % path)
+
+
+def check_goldens(dtc, bless):
+    after = ["--print-after=zero", "-o", os.devnull]
+    for name, options in {"zero1": after, "zero2": after, "zero3": after, "zero_ahead": ["--emit=schedule"]}.items():
+        said = run([dtc, os.path.join(GOLDEN, "zero.dsl"), "--parallel", name, "--no-kernels"] + options)
+        check_golden(name, re.sub(r" @\d+:\d+-\d+|    # .*", "", said), bless)
 
 
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     program = os.path.join(HERE, "zero.dsl")
-    for level in 1, 2, 3:
-        check_golden(dtc, level, "--bless" in sys.argv or "DT_BLESS" in os.environ)
+    check_goldens(dtc, "--bless" in sys.argv or "DT_BLESS" in os.environ)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         runs = {}
-        for name in "z0", "z1", "z2", "z3", "small", "hybrid", "tensor", "pipe", "ahead1", "ahead2", "pipe_ahead":
+        for name in "z0", "z1", "z2", "z3", "small", "hybrid", "tensor", "pipe", "ahead1", "ahead2", "micro4", "ahead_micro4", \
+                "pipe_ahead":
             run([dtc, program, "--parallel", name, "-o", name + ".plan"])
             run([dtrun, name + ".plan", "--log", name + ".jsonl", "--save", name])
             runs[name] = read_log(name + ".jsonl")
@@ -185,7 +205,7 @@ def main():
             compare_runs(name, runs[name][0], runs["z0"][0])
             compare_tensors(name, read_checkpoint(name), tensors)
             if "ahead" in name:
-                same = "pipe" if name == "pipe_ahead" else "z3"
+                same = {"pipe_ahead": "pipe", "ahead_micro4": "micro4"}.get(name, "z3")
                 check(runs[name] == runs[same], "%s: other losses, norms or traffic than %s" % (name, same))
             if name in ("ahead1", "ahead2"):
                 check_ahead(int(name[5]), run([dtc, "dump", name + ".plan"]), run([dtc, "dump", "z3.plan"]))

@@ -116,27 +116,101 @@ static bool slot(void)
     return true;
 }
 
-/* What loops gather ahead: the slots, how many there are, for which iterations, of which iterations. */
+/* The LOOP around an item; 0: none. */
+static uint32_t loop_of(uint32_t item)
+{
+    for (uint32_t depth = 0; item > 0; item--) {
+        uint32_t kind = plan.schedule[item - 1].kind;
+        if (kind == DT_SCHED_LOOP && depth-- == 0)
+            return item - 1;
+        depth += kind == DT_SCHED_END;
+    }
+    return 0;
+}
+
+static bool same_place(const DtPlanArg *a, const DtPlanArg *b)
+{
+    return a->kind == DT_ARG_ADDRESS && a->arena == b->arena && a->base == b->base &&
+           memcmp(a->reg, b->reg, sizeof a->reg) == 0;
+}
+
+/* The first RUN behind an item, or the last item. */
+static uint32_t run_behind(uint32_t at)
+{
+    do
+        at++;
+    while (at + 1 < plan.n_schedule && plan.schedule[at].kind != DT_SCHED_RUN);
+    return at < plan.n_schedule ? at : plan.n_schedule - 1;
+}
+
+static uint32_t end_of(uint32_t loop)
+{
+    uint32_t depth = 0, at = loop;
+    do
+        depth += (plan.schedule[at].kind == DT_SCHED_LOOP) - (plan.schedule[at].kind == DT_SCHED_END);
+    while (depth && ++at < plan.n_schedule);
+    return at;
+}
+
+/* What some instruction of a micro-batch leaves is in slots all the time: there and wherever it is read. to: a gather's
+ * argument. */
+static bool squat(uint32_t guard, const DtPlanArg *to)
+{
+    uint32_t begin = loop_of(guard), end = end_of(begin), at = run_behind(begin + below(end - begin));
+    if (plan.schedule[at].kind != DT_SCHED_RUN)
+        return false;
+    const DtPlanBody *body = &plan.bodies[plan.schedule[at].body];
+    const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
+    const DtPlanArg *arg = &plan.args[inst->first_arg], old = *arg;
+    if (plan.schedule[begin].reg != 0 || at >= end || inst->n_args == 0 || arg->kind != DT_ARG_ADDRESS ||
+        !arg->written || arg->arena != to->arena || arg->reg[DT_PLAN_REG_RING])
+        return false;
+    for (uint32_t i = begin; i < end; i++) {
+        const DtPlanBody *each = &plan.bodies[plan.schedule[i].body];
+        for (uint32_t k = 0; plan.schedule[i].kind == DT_SCHED_RUN && k < each->n_insts; k++) {
+            const DtPlanInst *of = &plan.insts[each->first_inst + k];
+            for (uint32_t a = of->first_arg; a < of->first_arg + of->n_args; a++)
+                if (same_place(&plan.args[a], &old))
+                    RECORD(args, DtPlanArg, a)->base = to->base;
+        }
+    }
+    return true;
+}
+
+/* What loops gather ahead: the slots, how many there are, for which iterations and micro-batches, of which iterations
+ * of which loop. */
 static bool ring(void)
 {
     uint32_t at = below(plan.n_schedule);
     DtPlanSchedule *item = RECORD(schedule, DtPlanSchedule, at);
-    if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING) {
-        item->count -= below(2);
-        item->first += item->count == plan.schedule[at].count ? (below(2) ? 1 : -1) : 0;
-        return item->count > 0;
-    }
+    if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING && below(4) == 0)
+        switch (below(3)) {
+        case 0: return --item->count > 0;
+        case 1: item->first += below(2) ? 1 : -1; return true;
+        default: item->step = !item->step; return true;
+        }
     if (item->kind != DT_SCHED_WHEN)
         return false;
-    const DtPlanBody *body = &plan.bodies[plan.schedule[at + 2].body];
+    const DtPlanSchedule *run = &plan.schedule[run_behind(at)], *other = &plan.schedule[below(plan.n_schedule)];
+    if (run->kind != DT_SCHED_RUN)
+        return false;
+    const DtPlanBody *body = &plan.bodies[run->body];
     const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
     DtPlanArg *to = RECORD(args, DtPlanArg, inst->first_arg), *from = to + 1;
-    switch (below(5)) {
+    switch (below(8)) {
     case 0: item->first += below(2) ? 1 : -1; return true;
     case 1: return item->count -= below(2) ? 1 : -1, item->count > 0;
-    case 2: return change(&to->reg[DT_PLAN_REG_RING]);
-    case 3: from->base += from->reg[item->reg] * (below(2) ? 1 : -1); return true;
-    default: return change(&from->reg[item->reg]);
+    case 2: return item->body -= below(2) ? 1 : -1u, item->body > 0;
+    case 3: return change(&to->reg[DT_PLAN_REG_RING]);
+    case 4: from->base += from->bytes * (below(2) ? 1 : -1); return true;
+    case 5: return change(&from->reg[1]);
+    case 6: return squat(at, to);
+    default:
+        if (other->kind != DT_SCHED_WHEN)
+            return false;
+        other = &plan.schedule[run_behind((uint32_t)(other - plan.schedule))];
+        RECORD(schedule, DtPlanSchedule, run - plan.schedule)->body = other->body;
+        return other->kind == DT_SCHED_RUN && other->body != run->body;
     }
 }
 
@@ -478,24 +552,6 @@ static bool stage(void)
     arg->coord_axis[DT_PLAN_COORDS - 1] = (uint8_t)(plan.meta->pipeline - 1);
     arg->base -= 64 * (int64_t)first->stage;
     return true;
-}
-
-static bool same_place(const DtPlanArg *a, const DtPlanArg *b)
-{
-    return a->kind == DT_ARG_ADDRESS && a->arena == b->arena && a->base == b->base &&
-           memcmp(a->reg, b->reg, sizeof a->reg) == 0;
-}
-
-/* The LOOP around an item; 0: none. */
-static uint32_t loop_of(uint32_t item)
-{
-    for (uint32_t depth = 0; item > 0; item--) {
-        uint32_t kind = plan.schedule[item - 1].kind;
-        if (kind == DT_SCHED_LOOP && depth-- == 0)
-            return item - 1;
-        depth += kind == DT_SCHED_END;
-    }
-    return 0;
 }
 
 /* What is in the memory that an instruction zeroes lies, until other things lie there, in memory of its own. */

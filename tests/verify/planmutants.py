@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "sweep"))
 import plan  # noqa: E402
 
 CLASS = "quickstart none 1f1b 2 0 - f32"  # on four stages, of which two are alike
-LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", "quickstart d - 1 3+2 - f32", "moe none - 4 0 all f32",
+LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", "quickstart d - 2 3+2 - f32", "moe none - 4 0 all f32",
            "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32",
            CLASS]
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",

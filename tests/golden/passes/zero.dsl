@@ -17,6 +17,7 @@ train {
   steps = 1
 }
 cluster pair { gpus = 2; gpu = "cpu" }
-parallel z1 on pair { mesh data = 2; shard batch on data; zero 1 on data }
-parallel z2 on pair { mesh data = 2; shard batch on data; zero 2 on data }
-parallel z3 on pair { mesh data = 2; shard batch on data; zero 3 on data }
+parallel zero1 on pair { mesh data = 2; shard batch on data; zero 1 on data }
+parallel zero2 on pair { mesh data = 2; shard batch on data; zero 2 on data }
+parallel zero3 on pair { mesh data = 2; shard batch on data; zero 3 on data }
+parallel zero_ahead on pair { mesh data = 2; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 1) }

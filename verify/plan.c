@@ -543,7 +543,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->frame = NULL;
     walk->entries.n = walk->carried.n = 0;
     dt_certplan_forget_ahead(walk);
-    walk->depth = 0;
+    walk->depth = walk->actions = 0;
     walk->carries = walk->tiles.open = walk->moves = false;
     memset(walk->count, 0, sizeof walk->count);
     memset(walk->open, 0, sizeof walk->open);

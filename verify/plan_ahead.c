@@ -326,8 +326,12 @@ bool dt_certplan_gathered(PlanWalk *walk)
 bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item)
 {
     struct PlanRing *ring = ring_of(walk);
-    if (item->reg != DT_PLAN_REG_RING)
-        return true;
+    if (item->reg != DT_PLAN_REG_RING) /* for actions: plan_pipe.c */
+        return (walk->plan->meta->pipeline && (item->reg == 0 || item->reg >= DT_PLAN_REG_SLOTS) && walk->depth == 0 &&
+                !ring->depth && !ring->guard) ||
+               dt_certplan_fail(walk, "register %u is set", item->reg);
+    if (walk->actions)
+        return dt_certplan_fail(walk, "what a pipeline repeats has a ring");
     dt_certplan_note(walk, DT_NOTE_RETURN);
     if (walk->problem->len)
         return false;

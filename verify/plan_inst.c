@@ -567,6 +567,8 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     walk->inst = inst;
     if (!has_addresses(walk, inst))
         return false;
+    if (walk->actions && inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV)
+        return dt_certplan_fail(walk, "what a pipeline repeats is no transfer");
     if (inst->guards && inst->kind == DT_INST_ZERO)
         return dt_certplan_fail(walk, "memory is zeroed under guards");
     if (dt_certplan_is_guarded(walk) && inst->kind != DT_INST_ALL_GATHER)

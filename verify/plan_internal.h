@@ -141,6 +141,7 @@ struct PlanWalk {
     PlanFrame *frame;
     DT_VEC(PlanFrame *) entries; /* ENTRY frames of this plan entry */
     uint32_t depth;              /* loops open */
+    uint32_t actions;            /* and those over actions of a pipeline, of which plan_pipe.c knows every turn */
     int64_t count[DT_PLAN_REGS]; /* of open loops; slots: how many */
     uint32_t open[DT_PLAN_REGS]; /* the depth inside of its loop; 0: it is closed */
     const CertOp *carry_op;      /* the loop whose carried values get their first ones */

@@ -487,8 +487,14 @@ static bool walk_tiles(PlanWalk *walk, uint32_t at, uint32_t end)
 static bool walk_loop(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
-    if (item->reg >= DT_PLAN_REG_PERIOD) /* of actions, which are in order on their own */
-        return walk_items(walk, at + 1, end);
+    if (item->reg >= DT_PLAN_REG_PERIOD) { /* of actions, which are in order on their own */
+        walk->actions++;
+        bool good = walk_items(walk, at + 1, end);
+        walk->actions--;
+        return good;
+    }
+    if (walk->actions)
+        return dt_certplan_fail(walk, "a loop of register %u is among what a pipeline repeats", item->reg);
     if (walk->tiles.open && walk->tiles.n_open < walk->tiles.n_loops)
         return walk_tiles(walk, at, end);
     switch (dt_certplan_note(walk, DT_NOTE_KINDS)) {

@@ -6,11 +6,13 @@ Plans of the layouts below must hold; then planmutants puts single faults into t
 Faults of the kinds of STRICT change what ranks compute: every one must be rejected. Of the kinds of LOOSE some do not:
 without an instruction whose result nobody needs, with two that have nothing to do with each other in the other order,
 with another step in a loop of one iteration, with a slot more or a channel that is shorter. With DTRUN the plans that
-were accepted are run, and must compute the same losses and norms, bit for bit.
+were accepted are run, and must compute the same losses and norms, bit for bit. Into the schedule of one plan items are put
+that repeat, guard or move what they stand before: the certificate knows no use for them there, and rejects each.
 """
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,13 +22,17 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "sweep"))
 import plan  # noqa: E402
 
 CLASS = "quickstart none 1f1b 2 0 - f32"  # on four stages, of which two are alike
-LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", "quickstart d - 2 3+2 - f32", "moe none - 4 0 all f32",
+AHEAD = "quickstart d - 2 3+2 - f32"  # with guards and a ring
+LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD, "moe none - 4 0 all f32",
            "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32",
            CLASS]
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",
           "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
           "scratch", "prologue", "ring"]
 LOOSE = ["drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel"]
+INSERTED = [(["kind=loop reg=8 step=1 count=2"], ["kind=end reg=8"]), (["kind=set reg=4 first=1"], []),
+            (["kind=set reg=7 count=3"], []), (["kind=set reg=7 body=7 step=1 first=1 count=3"], []),
+            (["kind=when body=1 count=1"], []), (["kind=when reg=1 body=1 count=1"], [])]
 EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3
 
 
@@ -74,6 +80,46 @@ def run_accepted(dtrun, out, folder):
     return wrong
 
 
+def splice(dump, at, before, behind):
+    """The plan's text with more items around item number `at` of its schedules."""
+    lines, items, more = dump.split("\n"), 0, len(before) + len(behind)
+    for i, line in enumerate(lines):
+        if line.startswith("SCHD "):
+            if items == at:
+                lines[i] = "\n".join(["SCHD " + item for item in before] + [line] + ["SCHD " + item for item in behind])
+            items += 1
+        elif line.startswith("ENTR "):
+            first, count = (int((re.search(r" %s=(\d+)" % name, line) or [0, 0])[1]) for name in ("first", "count"))
+            line = re.sub(r" first=\d+| count=\d+", "", line.split(" # ")[0])
+            lines[i] = "%s first=%d count=%d" % (line, first + (more if first > at else 0),
+                                                 count + (more if first <= at < first + count else 0))
+    return "\n".join(lines)
+
+
+def insert(tools, totals):
+    """What is wrong with the certificate of a plan into whose step items are put, around each that runs unguarded."""
+    dtc, planmutants, _ = tools
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        out, final = compile_plan(dtc, folder, plan.parse(AHEAD), False)
+        dump = subprocess.run([dtc, "dump", out], capture_output=True, text=True, check=True).stdout
+        items = re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)
+        step = re.search(r'^ENTR name="step".* count=(\d+)', dump, re.M)
+        behind = 0
+        for at, item in enumerate(items[:int(step.group(1))]):
+            when = re.match(r"kind=when .*body=(\d+)", item)
+            behind = max(behind, at + 1 + int(when.group(1))) if when else behind
+            for before, after in INSERTED if item.startswith("kind=run") and at >= behind else []:
+                with open(os.path.join(folder, "spliced"), "w") as file:
+                    file.write(splice(dump, at, before, after))
+                made = subprocess.run([dtc, "asm", os.path.join(folder, "spliced"), "-o", out], capture_output=True)
+                done = subprocess.run([planmutants, out, final, "1", "0"], capture_output=True, text=True)
+                totals["insert"] += made.returncode == 0 and done.stdout.startswith("fails: ")
+                if made.returncode == 0 and done.returncode == 0:
+                    wrong.append("%s before item %d of `step` is accepted" % (before, at))
+    return wrong
+
+
 def mutate(tools, name, count, seed, totals):
     dtc, planmutants, dtrun = tools
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +147,8 @@ def main(arguments):
     totals, wrong = collections.Counter(), []
     for name in LAYOUTS:
         wrong += mutate((dtc, planmutants, dtrun), name, count, seed, totals)
-    for kind in STRICT + LOOSE:
+    wrong += insert((dtc, planmutants, dtrun), totals)
+    for kind in STRICT + LOOSE + ["insert"]:
         if totals[kind] < min(count, AT_LEAST) and kind != "channel":
             wrong.append("only %d of kind %s" % (totals[kind], kind))
     for what in wrong:

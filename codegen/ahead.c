@@ -19,7 +19,9 @@
  * counts its iterations down.
  *
  * A chain that has all such loops of a micro-batch goes on with the next one: its first gathers are done in the first
- * micro-batch alone, and behind its last loop comes the first, but for the last micro-batch. */
+ * micro-batch alone, and behind its last loop comes the first, but for the last micro-batch. In a pipeline, behind the
+ * last loop of a piece comes the first one of the piece that the stage runs next (pipeline.c); the ring lies where no
+ * piece has anything else. */
 #include "codegen/emit.h"
 
 #include "plan/notes.h"
@@ -38,11 +40,11 @@ static int64_t ahead_of(const DtFunc *func)
 }
 
 /* Whether it does, or any loop in it. */
-static bool uses_ring(const DtFunc *func)
+bool dt_ahead_uses(const DtFunc *func)
 {
     bool uses = ahead_of(func) > 0;
     for (uint32_t i = 0; !uses && i < func->ops.n; i++)
-        uses = func->ops.at[i]->func && uses_ring(func->ops.at[i]->func);
+        uses = func->ops.at[i]->func && dt_ahead_uses(func->ops.at[i]->func);
     return uses;
 }
 
@@ -90,33 +92,64 @@ static int64_t slot_bytes(DtEmit *e, const DtFunc *body)
     return bytes;
 }
 
-static DtAhead *new_chain(DtEmit *e, int64_t ahead)
+/* Chains of the loops among ops, the last one first. ret_whole: all loops that gather ahead are in it. */
+static DtAhead *list_chains(DtEmit *e, const DtOp *const *ops, uint32_t n, bool *ret_whole)
 {
-    DtAhead *chain = DT_NEW(e->scratch, DtAhead);
-    *chain = (DtAhead){.ahead = ahead, .next = e->scope->chains};
-    return e->scope->chains = chain;
+    DtAhead *chains = NULL;
+    bool goes_on = false;
+    *ret_whole = true;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t ahead = ops[i]->kind == DT_OP_LOOP ? ahead_of(ops[i]->func) : 0;
+        if (!ahead) { /* one in it takes the ring's register for itself */
+            bool takes = ops[i]->func && dt_ahead_uses(ops[i]->func);
+            *ret_whole = *ret_whole && !takes;
+            goes_on = goes_on && !takes;
+            continue;
+        }
+        goes_on = goes_on && chains->ahead == ahead && gathers_stored(ops[i]);
+        if (!goes_on) {
+            DtAhead *chain = DT_NEW(e->scratch, DtAhead);
+            *chain = (DtAhead){.ahead = ahead, .next = chains};
+            *ret_whole = *ret_whole && !chains && gathers_stored(ops[i]);
+            chains = chain;
+        }
+        DT_PUSH(e->scratch, chains->loops, ops[i]);
+        if (slot_bytes(e, ops[i]->func) > chains->bytes)
+            chains->bytes = slot_bytes(e, ops[i]->func);
+        goes_on = true;
+    }
+    return chains;
 }
 
 void dt_ahead_plan(DtEmit *e, const DtOp *const *ops, uint32_t n)
 {
-    DtAhead *last = NULL; /* may go on */
-    bool broken = false;
-    for (uint32_t i = 0; i < n; i++) {
-        int64_t ahead = ops[i]->kind == DT_OP_LOOP ? ahead_of(ops[i]->func) : 0;
-        if (ahead) {
-            broken = broken || (last && (last->ahead != ahead || !gathers_stored(ops[i])));
-            if (!last || last->ahead != ahead || !gathers_stored(ops[i]))
-                last = new_chain(e, ahead);
-            DT_PUSH(e->scratch, last->loops, ops[i]);
-            if (slot_bytes(e, ops[i]->func) > last->bytes)
-                last->bytes = slot_bytes(e, ops[i]->func);
-        } else if (ops[i]->func && uses_ring(ops[i]->func)) { /* takes the ring's register for loops of its own */
-            broken = true;
-            last = NULL;
-        }
+    bool whole;
+    DtAhead *last = e->scope->chains = list_chains(e, ops, n, &whole);
+    if (!last || !whole || e->scope->op)
+        return;
+    last->around = e->micro_loop > 0;
+    last->part = e->part;
+    if (e->part) {
+        last->buffer = e->part->buffer;
+        last->bytes = e->part->bytes;
     }
-    if (last && !broken)
-        last->around = e->micro_loop && !e->scope->op && gathers_stored(last->loops.at[0]);
+}
+
+bool dt_ahead_chain(DtEmit *e, const DtFunc *func, DtAhead *ret_chain)
+{
+    uint32_t *group = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
+    const DtOp **ops = DT_NEW_ARRAY(e->scratch, const DtOp *, func->ops.n + 1);
+    uint32_t n_groups = dt_group_func(e, func, group), n = 0;
+    bool whole;
+    for (uint32_t g = 0; g < n_groups; g++)
+        for (uint32_t i = 0; i < func->ops.n; i++)
+            if (group[i] == g && func->ops.at[i]->func)
+                ops[n++] = func->ops.at[i];
+    const DtAhead *chain = list_chains(e, ops, n, &whole);
+    if (!chain || !whole)
+        return false;
+    *ret_chain = *chain;
+    return true;
 }
 
 /* The chain of a loop in the function being emitted, NULL: it gathers nothing ahead. number: of it in the chain. */
@@ -240,7 +273,10 @@ void dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner)
     DtAhead *chain = chain_of(e->scope, loop, &number);
     if (!chain)
         return;
-    if (number == 0) {
+    if (number == 0 && chain->part) {
+        if (!chain->part->goes_on)
+            emit_first(e, chain, loop, inner->reg);
+    } else if (number == 0) {
         chain->buffer = dt_place_buffer(e, "gathered ahead", chain->bytes * (chain->ahead + 1));
         if (chain->around) /* there in all of a micro-batch */
             e->buffers.at[chain->buffer].first = e->buffers.at[chain->buffer].last = e->micro_loop - 1;
@@ -253,27 +289,43 @@ void dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner)
     }
 }
 
+/* In the last iterations of a loop: those of the next one, in the scope of the function that has it. */
+static void emit_next(DtEmit *e, const DtAhead *chain, const DtOp *loop, const DtOp *next, Turn turn)
+{
+    const int64_t n = loop->loop->count, by = chain->ahead;
+    push_when(e, turn.reg, loop->loop->reverse ? 0 : n - by, by, 1);
+    if (chain->part && chain->loops.at[chain->loops.n - 1] == loop)
+        dt_note_ahead_of(e, next, chain->part->next_piece, chain->part->next_kind);
+    else
+        dt_note_ahead(e, next, 0);
+    emit_gathers(e, chain, next, (Turn){turn.reg, turn.per, turn.first - n});
+}
+
 void dt_ahead_iterate(DtEmit *e, const DtOp *loop, DtScope *inner)
 {
     uint32_t number;
     DtScope *outer = (DtScope *)(uintptr_t)inner->parent;
     const DtAhead *chain = chain_of(outer, loop, &number);
+    DtAhead other;
     if (!chain)
         return;
     const int64_t n = loop->loop->count, by = chain->ahead;
-    const bool down = loop->loop->reverse, is_last = number + 1 == chain->loops.n;
+    const bool down = loop->loop->reverse;
     const Turn turn = {inner->reg, down ? -1 : 1, by + (down ? n - 1 : 0)}; /* that is so far ahead */
     e->scope = outer;
     push_when(e, inner->reg, down ? by : 0, n - by, 1);
     dt_note_ahead(e, NULL, (uint32_t)by);
     emit_gathers(e, chain, loop, turn);
-    if (!is_last || chain->around) {
-        const DtOp *next = chain->loops.at[is_last ? 0 : number + 1];
-        if (is_last)
-            push_when(e, 0, 0, e->n_micro - 1, 2);
-        push_when(e, inner->reg, down ? 0 : n - by, by, 1);
-        dt_note_ahead(e, next, 0);
-        emit_gathers(e, chain, next, (Turn){turn.reg, turn.per, turn.first - n});
+    if (number + 1 < chain->loops.n) {
+        emit_next(e, chain, loop, chain->loops.at[number + 1], turn);
+    } else if (chain->around) {
+        push_when(e, 0, 0, e->n_micro - 1, 2);
+        emit_next(e, chain, loop, chain->loops.at[0], turn);
+    } else if (chain->part && chain->part->next >= 0) {
+        const DtFunc *func = e->module->entries.at[chain->part->next].func;
+        dt_ahead_chain(e, func, &other);
+        e->scope = dt_emit_scope(e, func, NULL, outer->path);
+        emit_next(e, chain, loop, other.loops.at[0], turn);
     }
     e->scope = inner;
     push_slot(e, chain, false);

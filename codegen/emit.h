@@ -146,6 +146,7 @@ typedef struct DtEmit {
     DtText notes, all_notes;           /* of the entry being emitted; of all */
     const DtValue *copied;             /* what the kernel being emitted copies; NULL: it computes ops */
     uint32_t entry_buffer;             /* first buffer of that entry */
+    const struct DtPart *part;         /* that is emitted; NULL: of no pipeline, or one that gathers nothing for others */
     uint32_t micro_loop;               /* 1 + position of the LOOP over micro-batches around us; 0: none */
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */
@@ -340,12 +341,28 @@ typedef struct DtAhead {
     int64_t ahead, bytes;       /* iterations; bytes of a slot */
     uint32_t buffer;            /* of all slots */
     bool around;                /* behind the last loop comes the first one of the next micro-batch */
+    const struct DtPart *part;  /* of the pipeline, whose parts share the ring; NULL: none is around it */
     struct DtAhead *next;       /* another chain of the function */
 } DtAhead;
+
+/* An entry of a pipeline as some of its actions call it: which one comes next that gathers decides what its last loop
+ * gathers, and the first action of all begins with gathers of its own. */
+typedef struct DtPart {
+    int32_t entry, next; /* of the module; -1: none */
+    uint32_t next_piece, next_kind; /* that one's place among the pieces of the stage, and kind of action */
+    bool goes_on;        /* what its first iterations gather is there */
+    bool shares;         /* with others, a ring */
+    uint32_t buffer;     /* of the ring of all parts */
+    int64_t bytes;       /* of a slot */
+    uint32_t called;     /* number of the plan's entry */
+} DtPart;
+/* The loops of an entry that gather ahead, if they are one chain of stored parameters and nothing else does. */
+bool dt_ahead_chain(DtEmit *e, const DtFunc *func, DtAhead *ret_chain);
 void dt_ahead_plan(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner);
 void dt_ahead_iterate(DtEmit *e, const DtOp *loop, DtScope *inner);
 bool dt_ahead_is_done(const DtOp *op);
+bool dt_ahead_uses(const DtFunc *func);                      /* any loop in it gathers ahead */
 
 /* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
  * sums are in f32. */
@@ -377,6 +394,8 @@ void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
 /* What follows, up to RETURN, is what that iteration of loop gathers, or the first ones in the last ones of the loop in
  * front; NULL: what that so many behind the present one does. */
 void dt_note_ahead(DtEmit *e, const DtOp *loop, uint32_t iteration);
+/* The same for the first iterations of a loop of another entry: of which of the stage's pieces, and its kind of action. */
+void dt_note_ahead_of(DtEmit *e, const DtOp *loop, uint32_t piece, uint32_t kind);
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);

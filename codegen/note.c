@@ -104,6 +104,11 @@ void dt_note_ahead(DtEmit *e, const DtOp *loop, uint32_t iteration)
     word(e, iteration);
 }
 
+void dt_note_ahead_of(DtEmit *e, const DtOp *loop, uint32_t piece, uint32_t kind)
+{
+    dt_note_ahead(e, loop, 1 + DT_NOTE_PHASES * piece + kind);
+}
+
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store)
 {
     word(e, kind);

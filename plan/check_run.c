@@ -6,15 +6,21 @@
  *
  * The walk is one pass over the items. A register that is set inside a loop has no value when an
  * iteration begins, so nothing depends on the iteration before; then ranges follow from the loops
- * around a SET alone. What a WHEN guards sees its register within that range; a register that it sets has no
- * value behind it. The ring's register keeps its value: it is set modulo a count only, which bounds it before any SET
- * around is looked at. */
+ * around a SET and in front of it alone. What a WHEN guards sees its register within that range; a register that it
+ * sets has no value behind it. The ring's register keeps its value: it is set modulo a count only, which bounds it
+ * before any SET around is looked at. */
 #include "plan/check_internal.h"
 
 #include "plan/kinds.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* What an entry does to registers: those of its loops are 0 behind them; the most that it sets the ring modulo of. */
+typedef struct Leaves {
+    uint32_t looped;
+    int64_t slots;
+} Leaves;
 
 /* The bodies that one stage runs. */
 typedef struct Stage {
@@ -23,6 +29,7 @@ typedef struct Stage {
     uint32_t *list;   /* of those that run */
     uint32_t n;
     int64_t items; /* looked at so far, on all stages */
+    Leaves *leaves; /* by entry */
 } Stage;
 
 /* ---- schedules ---- */
@@ -34,6 +41,7 @@ typedef struct Nest {
     uint32_t unset;                      /* bits of registers without a value */
     int64_t runs[DT_PLAN_MAX_DEPTH + 1]; /* how often we come here, by depth */
     int64_t total;
+    Leaves leaves;
     uint32_t n_when;     /* WHENs around us */
     bool called;         /* the items are another entry's, */
     uint32_t least_open; /* which may not end these loops */
@@ -69,11 +77,21 @@ static CheckRange hull_of(CheckRange a, CheckRange b)
     return (CheckRange){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
 }
 
-/* Registers that items from the LOOP at index up to its END set, but for the ring, whose range becomes that of all
- * iterations; a CALL may leave that without a value. Ends that are missing are found later. */
-static uint32_t set_within(const DtPlan *plan, uint32_t index, uint32_t end, CheckRange *ring)
+/* Registers may have become 0, and the ring less than so many slots. */
+static void leave(Nest *nest, uint32_t looped, int64_t slots)
 {
-    uint32_t bits = 0;
+    for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
+        if (looped >> r & 1)
+            nest->reg[r] = hull_of(nest->reg[r], (CheckRange){0, 0});
+    if (slots > 0)
+        nest->reg[DT_PLAN_REG_RING] = hull_of(nest->reg[DT_PLAN_REG_RING], (CheckRange){0, slots - 1});
+}
+
+/* Registers that items from the LOOP at index up to its END set, but for the ring. That one's range, and those of other
+ * loops in it, become those of all iterations. Ends that are missing are found later. */
+static uint32_t set_within(const DtPlan *plan, uint32_t index, Nest *nest, const Stage *stage)
+{
+    uint32_t bits = 0, end = nest->end;
     int64_t depth = 0;
     for (uint32_t i = index; i < end; i++) {
         const DtPlanSchedule *item = &plan->schedule[i];
@@ -82,16 +100,18 @@ static uint32_t set_within(const DtPlan *plan, uint32_t index, uint32_t end, Che
         if (depth <= 0)
             break;
         if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING)
-            *ring = hull_of(*ring, (CheckRange){0, item->count > 0 ? item->count - 1 : 0});
+            leave(nest, 0, item->count);
         else if (item->kind == DT_SCHED_SET && item->reg < DT_PLAN_REGS)
             bits |= 1u << item->reg;
-        if (item->kind == DT_SCHED_CALL)
-            bits |= 1u << DT_PLAN_REG_RING;
+        if (item->kind == DT_SCHED_LOOP && i > index && item->reg < DT_PLAN_REGS)
+            leave(nest, 1u << item->reg, 0);
+        if (item->kind == DT_SCHED_CALL && item->body < nest->entry)
+            leave(nest, stage->leaves[item->body].looped, stage->leaves[item->body].slots);
     }
     return bits;
 }
 
-static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
+static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest, const Stage *stage)
 {
     if (item->reg >= DT_PLAN_REGS || nest->n_open == DT_PLAN_MAX_DEPTH)
         return dt_check_fail(check, "SCHD", index, "loop of register %u at depth %u", item->reg,
@@ -106,9 +126,10 @@ static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, 
     int64_t last = item->first + (int64_t)item->step * (item->count - 1); /* below 2^62 */
     if (last < -(limit << 9) || last > limit << 9)
         return dt_check_fail(check, "SCHD", index, "counts to %lld", (long long)last);
+    nest->unset |= set_within(check->plan, index, nest, stage);
+    nest->leaves.looped |= 1u << item->reg;
     nest->reg[item->reg] = (CheckRange){item->first < last ? item->first : last,
                                         item->first < last ? last : item->first};
-    nest->unset |= set_within(check->plan, index, nest->end, &nest->reg[DT_PLAN_REG_RING]);
     nest->unset &= ~(1u << item->reg);
     nest->open[nest->n_open++] = item->reg;
     nest->runs[nest->n_open] = nest->runs[nest->n_open - 1] * item->count;
@@ -154,6 +175,8 @@ static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *ite
     nest->reg[item->reg] =
         wraps ? (CheckRange){0, item->count - 1} : (CheckRange){(int64_t)sum.lo, (int64_t)sum.hi};
     nest->unset &= ~(1u << item->reg);
+    if (item->reg == DT_PLAN_REG_RING && item->count > nest->leaves.slots)
+        nest->leaves.slots = item->count;
     return true;
 }
 
@@ -172,11 +195,12 @@ static bool call_entry(Check *check, uint32_t index, const DtPlanSchedule *item,
     inner.called = true;
     inner.end = entry->first + entry->count;
     inner.least_open = nest->n_open;
-    inner.unset |= 1u << DT_PLAN_REG_RING;
     if (!check_items(check, entry->first, inner.end, &inner, stage))
         return false;
     nest->total = inner.total;
-    nest->unset |= 1u << DT_PLAN_REG_RING;
+    nest->leaves = inner.leaves;
+    memcpy(nest->reg, inner.reg, sizeof inner.reg);
+    nest->unset = inner.unset;
     return inner.n_open == nest->n_open ||
            dt_check_fail(check, "SCHD", index, "a loop of the called entry does not end");
 }
@@ -192,7 +216,7 @@ static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage)
     if (item->kind == DT_SCHED_LOOP) {
         if (item->body != 0)
             return dt_check_fail(check, "SCHD", index, "a loop names a body");
-        return open_loop(check, index, item, nest);
+        return open_loop(check, index, item, nest, stage);
     }
     if (item->kind == DT_SCHED_SET)
         return set_register(check, index, item, nest);
@@ -211,15 +235,6 @@ static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage)
         return dt_check_fail(check, "SCHD", index, "runs more than %d bodies", DT_CHECK_MAX_RUNS);
     widen(stage, item->body, nest);
     return true;
-}
-
-/* Behind a WHEN, what it guards has run or has not: registers that it set have no value, the ring has either. */
-static void leave_when(Nest *nest, uint32_t set, const CheckRange *ring)
-{
-    const uint32_t bit = 1u << DT_PLAN_REG_RING;
-    if (set & bit && ring)
-        nest->reg[DT_PLAN_REG_RING] = hull_of(*ring, nest->reg[DT_PLAN_REG_RING]);
-    nest->unset |= ring ? set & ~bit : set;
 }
 
 /* Items that run for a part of a register's values. */
@@ -243,7 +258,6 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
         return dt_check_fail(check, "SCHD", index, "three guards in one another");
     const CheckRange all = nest->reg[item->reg], part = {item->first, (int64_t)item->first + item->count - 1},
                      ring = nest->reg[DT_PLAN_REG_RING];
-    const bool has_ring = !(nest->unset >> DT_PLAN_REG_RING & 1);
     nest->reg[item->reg] = (CheckRange){part.lo > all.lo ? part.lo : all.lo, part.hi < all.hi ? part.hi : all.hi};
     if (nest->reg[item->reg].lo > nest->reg[item->reg].hi)
         return dt_check_fail(check, "SCHD", index, "what it guards never runs");
@@ -254,7 +268,9 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
         return dt_check_fail(check, "SCHD", index, "register %u is set where it guards", item->reg);
     nest->n_when--;
     nest->reg[item->reg] = all;
-    leave_when(nest, set, has_ring ? &ring : NULL);
+    nest->unset |= set & ~(1u << DT_PLAN_REG_RING); /* it has run or has not: the ring has either value */
+    if (set >> DT_PLAN_REG_RING & 1)
+        nest->reg[DT_PLAN_REG_RING] = hull_of(ring, nest->reg[DT_PLAN_REG_RING]);
     return true;
 }
 
@@ -305,6 +321,7 @@ static bool walk_entries(Check *check, Stage *stage)
             return false;
         if (nest.n_open != 0)
             return dt_check_fail(check, "ENTR", e, "a loop does not end within the entry");
+        stage->leaves[e] = nest.leaves;
     }
     return true;
 }
@@ -365,13 +382,15 @@ bool dt_check_run(Check *check)
 {
     const DtPlan *plan = check->plan;
     size_t n = (size_t)plan->n_bodies + 1;
-    Stage stage = {.hulls = calloc(n, sizeof(CheckHull)), .list = calloc(n, sizeof(uint32_t))};
+    Stage stage = {.hulls = calloc(n, sizeof(CheckHull)), .list = calloc(n, sizeof(uint32_t)),
+                   .leaves = calloc((size_t)plan->n_entries + 1, sizeof(Leaves))};
     bool *ran = calloc(n, sizeof *ran);
-    bool good = stage.hulls != NULL && stage.list != NULL && ran != NULL
+    bool good = stage.hulls != NULL && stage.list != NULL && stage.leaves != NULL && ran != NULL
                     ? check_all(check, &stage, ran)
                     : dt_check_fail(check, "BODY", plan->n_bodies, "no memory left for checking");
     free(stage.hulls);
     free(stage.list);
+    free(stage.leaves);
     free(ran);
     return good;
 }

@@ -15,7 +15,9 @@
  *   LOOP    op: the LOOP item runs its body; MICRO: the micro-batches
  *   AHEAD   1 + loop op, j: what follows, up to RETURN, is what iteration j of that loop gathers; in another loop (or
  *           the same, for the next micro-batch), j = 0: what its first iterations do, one in each of the last of
- *           this one. 0, j: what the iteration of this loop does that comes j later
+ *           this one; j > 0: the loop is in the entry of another piece of the stage, of number (j - 1) / 3 of these,
+ *           forward, backward or for gradients of parameters. 0, j: what the iteration of this loop does that comes j
+ *           later
  *   TILES   n loops: (value, axis) each; queries (value, axis); keys (value, axis); 1 if causal; n outputs: as
  *           written arguments in DO (ZEROED: it is all of the value in the end). Loops over these axes
  *           follow; inside are blocks, and what they read and write are the blocks of values
@@ -44,6 +46,7 @@ enum {
     DT_NOTE_DTYPE = 16,    /* written: lies in the dtype that follows, not its own */
     DT_NOTE_FLAGS = 32
 };
+enum { DT_NOTE_PHASES = 3 }; /* forward, backward, gradients of parameters */
 
 /* Integers. BASES: n, then per term: multiplier (signed), extent, number of mesh axes, these (time included). */
 typedef enum DtNoteInteger { DT_NOTE_BASES, DT_NOTE_STEP, DT_NOTE_ITERATION, DT_NOTE_INDEX } DtNoteInteger;

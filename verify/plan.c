@@ -107,8 +107,34 @@ static int64_t piece_of(const char *name)
     return strtol(name + strcspn(name, "0123456789"), NULL, 10);
 }
 
-/* The entry of the program that a plan entry is named after: of its stage or of a class of stages, whose pieces are
- * in the same order on each. */
+/* Of the stage, or of a class of stages, whose pieces are in the same order on each: the one of this number, from 0. */
+static const CertEntry *find_piece(const PlanWalk *walk, const char *prefix, size_t len, uint64_t number)
+{
+    const CertProgram *program = walk->program;
+    const CertEntry *found = NULL;
+    for (int64_t last = -1;; number--, last = piece_of(found->name)) {
+        found = NULL;
+        for (uint32_t i = 0; i < program->entries.n; i++) {
+            const CertEntry *entry = &program->entries.at[i];
+            if (strncmp(entry->name, prefix, len) == 0 && entry->stage >= 0 &&
+                dt_cert_on(entry->stage, entry->to, walk->stage) && piece_of(entry->name) > last &&
+                (!found || piece_of(entry->name) < piece_of(found->name)))
+                found = entry;
+        }
+        if (!found || number == 0)
+            return found;
+    }
+}
+
+const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t phase)
+{
+    const char *name = dt_plan_str(walk->plan, walk->at_entry->name);
+    char prefix[64];
+    int len = snprintf(prefix, sizeof prefix, "%.*s.%c", (int)strcspn(name, "."), name, "fbw"[phase]);
+    return len < (int)sizeof prefix ? find_piece(walk, prefix, (size_t)len, number) : NULL;
+}
+
+/* The entry of the program that a plan entry is named after. Several may be the same piece: "grad.f0", "grad.f0.1". */
 static const CertEntry *find_entry(PlanWalk *walk, uint64_t number)
 {
     const CertProgram *program = walk->program;
@@ -121,22 +147,9 @@ static const CertEntry *find_entry(PlanWalk *walk, uint64_t number)
         const DtPlanEntry *other = &walk->plan->entries[i];
         const char *their = dt_plan_str(walk->plan, other->name);
         rank += dt_plan_on_stage(other->stage, walk->stage) && strncmp(their, name, n) == 0 &&
-                piece_of(their) < number_of;
+                !strchr(their + n, '.') && piece_of(their) < number_of;
     }
-    const CertEntry *found = NULL;
-    for (int64_t last = -1;; rank--, last = piece_of(found->name)) {
-        found = NULL;
-        for (uint32_t i = 0; i < program->entries.n; i++) {
-            const CertEntry *entry = &program->entries.at[i];
-            if (strncmp(entry->name, name, n) == 0 && entry->stage >= 0 &&
-                dt_cert_on(entry->stage, entry->to, walk->stage) &&
-                piece_of(entry->name) > last &&
-                (!found || piece_of(entry->name) < piece_of(found->name)))
-                found = entry;
-        }
-        if (!found || rank == 0)
-            return found;
-    }
+    return find_piece(walk, name, n, rank);
 }
 
 /* A place that several entries know by a name or store is the same in all of them. */
@@ -241,7 +254,7 @@ bool dt_certplan_begin(PlanWalk *walk)
     for (uint32_t i = 0; i < entry->results.n && !walk->problem->len; i++)
         take_result(walk, frame, i);
     DT_PUSH(walk->arena, walk->entries, frame);
-    walk->seen[entry - walk->program->entries.at]++;
+    walk->seen[entry - walk->program->entries.at] += !dt_certplan_is_again(walk, entry);
     return !walk->problem->len;
 }
 
@@ -577,9 +590,10 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
     for (uint32_t i = 0; same && i < of->results.n; i++)
         same = of->results.at[i].store >= 0 &&
                !is(walk->program->stores.at[of->results.at[i].store].kind, "state");
+    bool again = dt_certplan_is_again(walk, of);
     if (!same || !dt_certplan_repeat(walk, number, before, of))
         return false;
-    walk->seen[of - walk->program->entries.at]++;
+    walk->seen[of - walk->program->entries.at] += !again;
     return true;
 }
 

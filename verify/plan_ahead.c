@@ -17,30 +17,28 @@
  * Over micro-batches: the beginning may be done in the first one alone. That takes for granted that each of the others
  * finds there what the first iterations of the same loop read; so the last loop gathers this in all micro-batches
  * but the last one, of operands that are the same in all of them, and nothing from there on to the loop is written to
- * any slot. */
+ * any slot.
+ *
+ * Over pieces of a pipeline: one may find the first iterations of its first loop there, and leave those of another
+ * piece's. What it takes for granted, and what it leaves, is compared where the schedules of all stages are run. */
 #include "verify/plan_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Where iterations of a loop have what they gather ahead: in the slot that the ring's register says. */
-typedef struct Kept {
-    const CertOp *loop;
-    DT_VEC(uint32_t) values;
-    DT_VEC(PlanPlace) places;
-} Kept;
-
 typedef enum Guard { NO_GUARD, FIRST_MICRO, OWN, NEXT } Guard;
 
 struct PlanRing {
     uint32_t micro;           /* 1 + item of the loop over micro-batches around us */
+    bool began;               /* a ring has, in this entry */
+    PlanShare *share;         /* what this entry, a piece, has of a ring that others have too */
     int64_t depth;            /* slots; 0: there is no ring, and all that follows is 0 */
     const PlanFrame *frame;   /* of the function that has the loops */
     PlanPlace slots;          /* all of them; bytes 0: not known yet */
     int64_t step;             /* from one to the next */
-    DT_VEC(Kept *) kept;
+    DT_VEC(PlanKept *) kept;
     const CertOp *first;      /* the loop that begins it, if that is done in the first micro-batch alone */
-    uint32_t begin;           /* the item that guards this */
+    uint32_t from, begin;     /* if it was there before: between these items it is not written to */
     const CertOp *next;       /* the loop whose first iterations are there, outside of loops that have slots */
     int64_t n_next;           /* how many */
     bool full;                /* so is the next of them, in slot r */
@@ -98,9 +96,25 @@ static int64_t ahead_of(const CertFunc *func, const CertLoop *loop)
 static void close_ring(PlanWalk *walk)
 {
     struct PlanRing *ring = walk->ring;
+    if (ring->share) {
+        ring->share->depth = ring->depth;
+        ring->share->step = ring->step;
+        ring->share->slots = ring->slots;
+        for (uint32_t i = 0; i < ring->kept.n; i++)
+            DT_PUSH(walk->arena, ring->share->kept, ring->kept.at[i]);
+    }
     dt_certplan_widen(walk, DT_PLAN_REG_RING);
     walk->count[DT_PLAN_REG_RING] = 0;
-    *ring = (struct PlanRing){.micro = ring->micro};
+    *ring = (struct PlanRing){.micro = ring->micro, .began = ring->began, .share = ring->share};
+}
+
+/* The piece's part of a ring that it has not alone, from now on. */
+static PlanShare *share_of(PlanWalk *walk)
+{
+    struct PlanRing *ring = walk->ring;
+    if (!ring->share)
+        ring->share = DT_NEW(walk->arena, PlanShare);
+    return ring->share;
 }
 
 /* ---- where it lies ---- */
@@ -126,9 +140,9 @@ static bool spares_slots(PlanWalk *walk, const PlanPlace *written, const void *d
     return !dt_certplan_meets(walk, &walk->ring->slots, written);
 }
 
-/* The first loop's values say where the slots are. In micro-batches that find them full, nothing has written there
+/* The first loop's values say where the slots are. Micro-batches and pieces that find them full have not written there
  * before. */
-static bool find_slots(PlanWalk *walk, const Kept *kept)
+static bool find_slots(PlanWalk *walk, const PlanKept *kept)
 {
     struct PlanRing *ring = walk->ring;
     PlanPlace slots = kept->places.at[0];
@@ -141,9 +155,8 @@ static bool find_slots(PlanWalk *walk, const Kept *kept)
     slots.rank = 0;
     slots.reg[DT_PLAN_REG_RING] = 0;
     ring->slots = slots;
-    return ring->guard != FIRST_MICRO ||
-           dt_certplan_each_write(walk, ring->micro, ring->begin, spares_slots, NULL) ||
-           dt_certplan_fail(walk, "what a micro-batch gathers for the next one is overwritten before it is read");
+    return !ring->from || dt_certplan_each_write(walk, ring->from - 1, ring->begin, spares_slots, NULL) ||
+           dt_certplan_fail(walk, "what a micro-batch or piece finds gathered is overwritten before it is read");
 }
 
 bool dt_certplan_spares_ring(PlanWalk *walk, const DtPlanInst *inst)
@@ -174,16 +187,21 @@ static bool is_kept(const CertFunc *func, uint32_t value)
     return false;
 }
 
-static Kept *kept_of(const struct PlanRing *ring, const CertOp *loop)
+static PlanKept *kept_in(PlanKept *const *at, uint32_t n, const CertOp *loop)
 {
-    for (uint32_t i = 0; i < ring->kept.n; i++)
-        if (ring->kept.at[i]->loop == loop)
-            return ring->kept.at[i];
+    for (uint32_t i = 0; i < n; i++)
+        if (at[i]->loop == loop)
+            return at[i];
     return NULL;
 }
 
+static PlanKept *kept_of(const struct PlanRing *ring, const CertOp *loop)
+{
+    return kept_in(ring->kept.at, ring->kept.n, loop);
+}
+
 /* Each value in its own part of a slot. */
-static bool lies_apart(const struct PlanRing *ring, const Kept *kept)
+static bool lies_apart(const struct PlanRing *ring, const PlanKept *kept)
 {
     for (uint32_t v = 0; v < kept->places.n; v++) {
         const PlanPlace *place = &kept->places.at[v];
@@ -202,7 +220,7 @@ static bool lies_apart(const struct PlanRing *ring, const Kept *kept)
 static bool keeps(PlanWalk *walk, const PlanFrame *frame)
 {
     struct PlanRing *ring = walk->ring;
-    Kept *kept = kept_of(ring, frame->op), *now = DT_NEW(walk->arena, Kept);
+    PlanKept *kept = kept_of(ring, frame->op), *now = DT_NEW(walk->arena, PlanKept);
     now->loop = frame->op;
     for (uint32_t i = 0; i < frame->func->ops.n; i++) {
         const CertOp *op = frame->func->ops.at[i];
@@ -239,6 +257,24 @@ static bool turn_of(const struct PlanRing *ring, const CertOp *op, uint64_t numb
     }
 }
 
+/* Only a piece shares a ring with others: the schedules call it. */
+static bool is_piece(const PlanWalk *walk)
+{
+    return walk->plan->meta->pipeline && strchr(dt_plan_str(walk->plan, walk->at_entry->name), '.') &&
+           !walk->ring->micro;
+}
+
+/* The function that has the loop that a note names: that of the present loops, or of another piece. */
+static bool enter_piece(PlanWalk *walk, uint64_t number)
+{
+    const CertEntry *entry = is_piece(walk) ? dt_certplan_piece(walk, (number - 1) / DT_NOTE_PHASES,
+                                                                (uint32_t)((number - 1) % DT_NOTE_PHASES)) : NULL;
+    if (!entry || !entry->func)
+        return dt_certplan_fail(walk, "gathers ahead are of no piece");
+    dt_certplan_push(walk, PLAN_ENTRY, entry->func, NULL)->entry = entry;
+    return true;
+}
+
 bool dt_certplan_ahead(PlanWalk *walk)
 {
     struct PlanRing *ring = ring_of(walk);
@@ -248,6 +284,11 @@ bool dt_certplan_ahead(PlanWalk *walk)
         (ring->guard == OWN) != (named == 0))
         return dt_certplan_fail(walk, "a note of gathers ahead is out of place");
     walk->frame = (PlanFrame *)(uintptr_t)ring->frame;
+    if (ring->guard == NEXT && number) {
+        if (!enter_piece(walk, number))
+            return false;
+        number = 0;
+    }
     const CertOp *op = named ? dt_certplan_op(walk, named - 1) : back->op;
     const CertFunc *func = op && op->loop && op->func ? dt_certtext_func(walk->program, op->func) : NULL;
     int64_t sign, shift;
@@ -280,14 +321,14 @@ static bool is_still(const PlanFrame *frame, uint32_t value, const CertProgram *
     return view && is_still(frame, op->in[0], program);
 }
 
-/* What the last loop of a micro-batch gathers is the next one's. */
-static bool is_of_next_micro(PlanWalk *walk, const PlanFrame *frame)
+/* What the last loop of a micro-batch gathers for the next one, or a piece for another, is the same in all of them. */
+static bool has_still(PlanWalk *walk, const PlanFrame *frame)
 {
-    bool still = walk->ring->first == frame->op;
+    bool still = true;
     for (uint32_t i = 0; still && i < frame->func->ops.n; i++)
         if (is_ahead(frame->func->ops.at[i]))
             still = is_still(frame, frame->func->ops.at[i]->first_out, walk->program);
-    return still || dt_certplan_fail(walk, "what the next micro-batch reads first is not what is gathered for it");
+    return still || dt_certplan_fail(walk, "what is gathered for the next micro-batch or piece may differ there");
 }
 
 /* The iteration has gathered all that it gathers ahead. */
@@ -313,10 +354,15 @@ bool dt_certplan_gathered(PlanWalk *walk)
         return dt_certplan_fail(walk, "an iteration is gathered twice");
     if (ring->guard == OWN)
         return ring->own = true;
-    if (ring->but_last ? !is_of_next_micro(walk, frame) : ring->frame->done[frame->op->first_out])
+    const bool other = frame->outer != ring->frame;
+    if (other || ring->but_last ? !has_still(walk, frame) : ring->frame->done[frame->op->first_out])
         return dt_certplan_fail(walk, "what is gathered for the next loop is of one that has run");
+    if (other ? ring->first != NULL : ring->but_last && ring->first != frame->op)
+        return dt_certplan_fail(walk, "what the next micro-batch reads first is not what is gathered for it");
+    if (other)
+        share_of(walk)->leaves = frame->op;
     ring->next = frame->op;
-    ring->later = ring->but_last;
+    ring->later = ring->but_last || other;
     return ring->crossed = true;
 }
 
@@ -337,11 +383,11 @@ bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item)
         return false;
     bool begins = item->step == 0, good = !item->plus && item->first == !begins && walk->frame && !walk->tiles.open;
     if (begins) {
-        if (!good || ring->depth || item->count < 2 || walk->frame->kind == PLAN_AHEAD)
+        if (!good || ring->depth || ring->share || item->count < 2 || walk->frame->kind == PLAN_AHEAD)
             return dt_certplan_fail(walk, "a ring begins out of place");
         ring->depth = walk->count[DT_PLAN_REG_RING] = item->count;
         ring->frame = walk->frame;
-        return true;
+        return ring->began = true;
     }
     if (!good || item->step != 1 || item->body != DT_PLAN_REG_RING || !ring->depth || item->count != ring->depth ||
         walk->frame != (ring->body ? ring->body : ring->frame) || ring->but_last ||
@@ -352,7 +398,7 @@ bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item)
         ring->n_next++;
         return true;
     }
-    const Kept *kept = kept_of(ring, ring->body->op);
+    const PlanKept *kept = kept_of(ring, ring->body->op);
     for (uint32_t v = 0; v < kept->values.n; v++)
         dt_certplan_define(walk, ring->body, kept->values.at[v], &kept->places.at[v], false);
     return ring->at = true;
@@ -385,12 +431,12 @@ static bool guards_micro(PlanWalk *walk, const DtPlanSchedule *item)
 {
     struct PlanRing *ring = walk->ring;
     if (!ring->body) {
-        ring->begin = (uint32_t)(item - walk->plan->schedule);
         if (ring->depth || item->first != 0 || item->count != 1 || !walk->frame || walk->frame->kind != PLAN_ENTRY ||
             !spares_register(walk->plan, ring->micro, ring->begin))
             return dt_certplan_fail(walk, "what is gathered in %d micro-batches from %d is no ring's beginning",
                                     item->count, item->first);
         ring->guard = FIRST_MICRO;
+        ring->from = 1 + ring->micro;
         return true;
     }
     if (ring->but_last || item->first != 0 || item->count != walk->count[0] - 1)
@@ -405,6 +451,7 @@ bool dt_certplan_when(PlanWalk *walk, const DtPlanSchedule *item)
     dt_certplan_note(walk, DT_NOTE_RETURN);
     if (walk->problem->len || ring->guard || ring->at || walk->tiles.open || (ring->body && walk->frame != ring->body))
         return dt_certplan_fail(walk, "a guard is out of place");
+    ring->begin = (uint32_t)(item - walk->plan->schedule);
     if (item->reg == 0 && ring->micro)
         return guards_micro(walk, item);
     ring->guard = ring->body ? guard_of(ring, item) : NO_GUARD;
@@ -433,8 +480,23 @@ bool dt_certplan_end_when(PlanWalk *walk)
 
 /* ---- loops ---- */
 
+/* A piece may take for granted that the first iterations of its first loop are there. */
+static void take_ring(PlanWalk *walk, const PlanFrame *body, uint32_t loop, int64_t ahead)
+{
+    struct PlanRing *ring = walk->ring;
+    if (ring->depth || ring->began || ring->share || walk->depth || !is_piece(walk) ||
+        body->outer->kind != PLAN_ENTRY || !spares_register(walk->plan, walk->at_entry->first, loop))
+        return;
+    ring->depth = walk->count[DT_PLAN_REG_RING] = ahead + 1;
+    ring->frame = body->outer;
+    ring->from = 1 + walk->at_entry->first;
+    ring->next = body->op;
+    ring->n_next = ahead;
+    share_of(walk)->finds = body->op;
+}
+
 /* Before a loop is entered: what its first iterations read is there. */
-bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body)
+bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body, uint32_t loop)
 {
     struct PlanRing *ring = ring_of(walk);
     int64_t ahead = ahead_of(body->func, body->op->loop);
@@ -442,6 +504,7 @@ bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body)
         return true;
     if (ahead < 0 || ring->body || (ring->depth && ring->depth != ahead + 1))
         return dt_certplan_fail(walk, "gathers of one loop are not equally far ahead, or of loops in one another");
+    take_ring(walk, body, loop, ahead);
     if (!ring->depth || ring->guard || ring->frame != body->outer || ring->next != body->op || ring->n_next != ahead ||
         ring->full || ring->later)
         return dt_certplan_fail(walk, "what the first %lld iterations of the loop read is not gathered",
@@ -487,5 +550,29 @@ bool dt_certplan_end_micro(PlanWalk *walk)
 
 bool dt_certplan_has_used(PlanWalk *walk)
 {
-    return !ring_of(walk)->depth || dt_certplan_fail(walk, "what is gathered ahead is never read");
+    const struct PlanRing *ring = ring_of(walk);
+    return !ring->depth || dt_certplan_fail(walk, "what is gathered ahead is never read");
+}
+
+/* An entry ends. */
+bool dt_certplan_leave_ring(PlanWalk *walk, PlanShare **ret_share, bool *ret_began)
+{
+    struct PlanRing *ring = ring_of(walk);
+    if (ring->depth && ring->later && ring->share && ring->share->leaves == ring->next && !ring->body)
+        close_ring(walk);
+    *ret_share = ring->share;
+    *ret_began = ring->began;
+    return dt_certplan_has_used(walk);
+}
+
+/* Whether what one piece leaves is what the other finds. */
+bool dt_certplan_shares(const PlanShare *left, const PlanShare *finds)
+{
+    const PlanKept *const a = kept_in(left->kept.at, left->kept.n, finds->finds),
+                   *const b = kept_in(finds->kept.at, finds->kept.n, finds->finds);
+    bool same = left->leaves == finds->finds && left->depth == finds->depth && left->step == finds->step &&
+                dt_certplan_same(&left->slots, &finds->slots) && a && b && a->places.n == b->places.n;
+    for (uint32_t v = 0; same && v < a->places.n; v++)
+        same = a->values.at[v] == b->values.at[v] && dt_certplan_alike(&a->places.at[v], &b->places.at[v]);
+    return same;
 }

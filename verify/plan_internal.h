@@ -127,6 +127,21 @@ typedef struct PlanTiles { /* attention in blocks */
     const DtPlanArg *guards;
 } PlanTiles;
 
+/* Where iterations of a loop have what they gather ahead: in the slot that the ring's register says. */
+typedef struct PlanKept {
+    const CertOp *loop;
+    DT_VEC(uint32_t) values;
+    DT_VEC(PlanPlace) places;
+} PlanKept;
+
+/* What a piece of a pipeline has of a ring that others have too. */
+typedef struct PlanShare {
+    const CertOp *finds, *leaves; /* loops whose first iterations are there, when it begins and has ended; NULL: none */
+    int64_t depth, step;          /* slots, and bytes from one to the next */
+    PlanPlace slots;              /* all of them */
+    DT_VEC(PlanKept *) kept;
+} PlanShare;
+
 typedef struct PlanWalk PlanWalk;
 struct PlanWalk {
     DtArena *arena;
@@ -193,7 +208,7 @@ void dt_certplan_forget_ahead(PlanWalk *walk);                 /* an entry begin
 bool dt_certplan_ahead(PlanWalk *walk);                        /* AHEAD */
 bool dt_certplan_gathered(PlanWalk *walk);                     /* its RETURN */
 bool dt_certplan_may_do(PlanWalk *walk, const CertOp *op);     /* here, or ahead of its iteration */
-bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body);  /* before a loop is entered */
+bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body, uint32_t loop);  /* before it, an item, is entered */
 bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body); /* its items are walked */
 void dt_certplan_begin_micro(PlanWalk *walk, uint32_t loop);   /* item of the loop over micro-batches */
 bool dt_certplan_end_micro(PlanWalk *walk);
@@ -203,7 +218,10 @@ bool dt_certplan_is_guarded(const PlanWalk *walk);             /* by iterations 
 bool dt_certplan_spares_ring(PlanWalk *walk, const DtPlanInst *inst); /* it writes no slot, but as a gather ahead */
 bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item);
 bool dt_certplan_has_slot(const PlanWalk *walk, const DtPlanArg *arg); /* if it depends on the ring's register */
-bool dt_certplan_has_used(PlanWalk *walk);                     /* an entry ends */
+bool dt_certplan_has_used(PlanWalk *walk);                     /* all that was gathered */
+/* An entry ends; ret_began: it began a ring itself. */
+bool dt_certplan_leave_ring(PlanWalk *walk, PlanShare **ret_share, bool *ret_began);
+bool dt_certplan_shares(const PlanShare *left, const PlanShare *finds);
 
 /* plan_place.c */
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis);
@@ -258,6 +276,8 @@ bool dt_certplan_stores(PlanWalk *walk);
 /* plan.c */
 bool dt_certplan_has_slots(const CertStore *store);
 bool dt_certplan_begin(PlanWalk *walk);                    /* ENTRY */
+/* Of the stage's pieces, in the run of the present entry: that of this number and phase. */
+const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t phase);
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame); /* its results are where they belong */
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place);
 bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst);
@@ -282,6 +302,7 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before,
                         const CertEntry *of); /* what does the same */
+bool dt_certplan_is_again(const PlanWalk *walk, const CertEntry *of); /* another entry of the stage is that piece */
 bool dt_certplan_queues(PlanWalk *walk);      /* all stages together */
 
 /* plan_comm.c: whether the instruction does the op between these places. */

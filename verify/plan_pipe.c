@@ -31,7 +31,10 @@ typedef struct Piece {
     const CertEntry *of;
     DT_VEC(Adds) adds;
     DT_VEC(Uses) uses;
-    uint8_t *ran; /* by micro-batch */
+    PlanShare *share; /* of a ring */
+    bool began;       /* it has one of its own */
+    struct Piece *main; /* the first entry of the stage that is this piece */
+    uint8_t *ran; /* main's, by micro-batch */
 } Piece;
 
 typedef struct Action {
@@ -63,6 +66,7 @@ struct PlanPipe {
     Queue *queues;    /* by channel */
     int32_t **held;   /* by store, by slot: the micro-batch that is there */
     uint32_t n_slots;
+    const PlanShare **left; /* by stage: what its last piece left in a ring */
 };
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
@@ -328,6 +332,29 @@ static bool spares(PlanWalk *walk, const PlanPlace *written, const void *place)
     return !dt_certplan_meets(walk, place, written);
 }
 
+/* What a piece leaves in the slots of a ring, no piece writes that does not look for it, nor a transfer. */
+static bool keeps_shared(PlanWalk *walk)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t p = 0; p < pipe->called.n; p++) {
+        const PlanShare *share = pipe->called.at[p]->share;
+        if (!share || !share->leaves)
+            continue;
+        bool spared = dt_certplan_each_write(walk, walk->at_entry->first, walk->at_entry->first + walk->at_entry->count,
+                                             spares, &share->slots);
+        for (uint32_t k = 0; spared && k < pipe->called.n; k++) {
+            const Piece *piece = pipe->called.at[k];
+            const DtPlanEntry *entry = &walk->plan->entries[piece->entry];
+            spared = piece->share || piece->began ||
+                     dt_certplan_each_write(walk, entry->first, entry->first + entry->count, spares, &share->slots);
+        }
+        if (!spared)
+            return dt_certplan_fail(walk, "what %s gathers for another piece is overwritten",
+                                    pipe->called.at[p]->of->name);
+    }
+    return true;
+}
+
 /* What pieces read of the stage's prologue, none of them writes: they run many times, in any order. */
 static bool keeps_named(PlanWalk *walk)
 {
@@ -369,8 +396,24 @@ static bool has_results(PlanWalk *walk)
     return true;
 }
 
+static Piece *main_of(const struct PlanPipe *pipe, const Piece *piece)
+{
+    for (uint32_t i = 0; i < pipe->pieces.n; i++)
+        if (pipe->pieces.at[i]->of == piece->of && pipe->pieces.at[i]->stage == piece->stage)
+            return pipe->pieces.at[i];
+    return NULL;
+}
+
+bool dt_certplan_is_again(const PlanWalk *walk, const CertEntry *of)
+{
+    return walk->pipe && main_of(walk->pipe, &(Piece){.of = of, .stage = walk->stage});
+}
+
 bool dt_certplan_leave(PlanWalk *walk)
 {
+    Piece alone, *now = pipelined(walk) ? walk->pipe->now : &alone;
+    if (!dt_certplan_leave_ring(walk, &now->share, &now->began))
+        return false;
     if (!pipelined(walk))
         return true;
     struct PlanPipe *pipe = walk->pipe;
@@ -378,12 +421,13 @@ bool dt_certplan_leave(PlanWalk *walk)
         pipe->places = DT_NEW_ARRAY(walk->arena, int32_t, walk->program->n_places + 1);
     if (!pipe->called.n) {
         pipe->now->of = walk->entries.n ? walk->entries.at[0]->entry : NULL;
+        pipe->now->main = main_of(pipe, pipe->now);
         return true;
     }
     for (uint32_t i = 0; i < pipe->slots.n; i++)
         pipe->places[dt_cert_place(&walk->program->stores.at[pipe->slots.at[i]], walk->stage)] =
             slot_reg(&walk->stores[pipe->slots.at[i]]);
-    return has_apart(walk) && keeps_named(walk) && has_results(walk);
+    return has_apart(walk) && keeps_named(walk) && keeps_shared(walk) && has_results(walk);
 }
 
 bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const CertEntry *of)
@@ -396,10 +440,12 @@ bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const C
     piece->stage = walk->stage;
     piece->entry = entry;
     piece->ran = NULL;
+    piece->main = NULL;
     for (uint32_t i = 0; i < piece->uses.n; i++)
         if (piece->uses.at[i].store >= 0)
             walk->stores[piece->uses.at[i].store] = piece->uses.at[i].place;
     DT_PUSH(walk->arena, walk->pipe->pieces, piece);
+    piece->main = main_of(walk->pipe, piece);
     walk->pipe->by_entry[entry] = piece;
     return true;
 }
@@ -484,8 +530,22 @@ static int32_t *slot_of(PlanWalk *walk, int64_t store, uint32_t stage, const Act
                                   : 0];
 }
 
+/* What its first iterations gather ahead is there, and nothing else is left behind. */
+static bool takes_ring(PlanWalk *walk, const Piece *piece)
+{
+    const PlanShare **left = &walk->pipe->left[piece->stage];
+    const bool finds = piece->share && piece->share->finds;
+    if (finds ? !*left || !dt_certplan_shares(*left, piece->share) : (piece->share || piece->began) && *left)
+        return dt_certplan_fail(walk, "%s does not find what was gathered ahead", piece->of->name);
+    if (piece->share || piece->began)
+        *left = piece->share && piece->share->leaves ? piece->share : NULL;
+    return true;
+}
+
 static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
 {
+    if (!takes_ring(walk, piece))
+        return false;
     for (uint32_t i = 0; i < piece->uses.n; i++) {
         const Uses *uses = &piece->uses.at[i];
         if (uses->name || uses->written)
@@ -498,9 +558,9 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
     for (uint32_t i = 0; i < piece->uses.n; i++)
         if (piece->uses.at[i].written)
             *slot_of(walk, piece->uses.at[i].store, piece->stage, action) = (int32_t)action->micro;
-    if (!piece->ran)
-        piece->ran = DT_NEW_ARRAY(walk->arena, uint8_t, n_micro(walk));
-    if (action->micro >= n_micro(walk) || piece->ran[action->micro]++)
+    if (!piece->main->ran)
+        piece->main->ran = DT_NEW_ARRAY(walk->arena, uint8_t, n_micro(walk));
+    if (action->micro >= n_micro(walk) || piece->main->ran[action->micro]++)
         return dt_certplan_fail(walk, "%s runs twice for micro-batch %u", piece->of->name,
                                 action->micro);
     return true;
@@ -578,6 +638,7 @@ static bool run_stages(PlanWalk *walk, const char *name)
             }
         }
     pipe->queues = DT_NEW_ARRAY(walk->arena, Queue, plan->n_channels + 1);
+    pipe->left = DT_NEW_ARRAY(walk->arena, const PlanShare *, n + 1);
     pipe->held = DT_NEW_ARRAY(walk->arena, int32_t *, walk->program->n_places + 1);
     for (bool moved = true; moved && done < n;) {
         moved = false;
@@ -598,6 +659,9 @@ static bool run_stages(PlanWalk *walk, const char *name)
     walk->stage = n; /* of all of them */
     if (done < n)
         return dt_certplan_fail(walk, "the stages of `%s` wait for each other", name);
+    for (uint32_t s = 0; s < n; s++)
+        if (pipe->left[s])
+            return dt_certplan_fail(walk, "what stage %u gathers ahead at the end of `%s` is never read", s, name);
     for (uint32_t c = 0; c < plan->n_channels; c++)
         if (pipe->queues[c].n)
             return dt_certplan_fail(walk, "channel %u of `%s` is never emptied", c, name);

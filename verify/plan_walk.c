@@ -436,7 +436,7 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
         walk->open[item->reg])
         return dt_certplan_fail(walk, "register %u runs %d times from %d, the loop %lld times",
                                 item->reg, item->count, item->first, (long long)loop->count);
-    if (!take_carried(walk, body) || !dt_certplan_begin_ring(walk, body))
+    if (!take_carried(walk, body) || !dt_certplan_begin_ring(walk, body, at))
         return false;
     open_loop(walk, at, end);
     for (uint32_t i = 0; i < loop->carried; i++)
@@ -547,6 +547,6 @@ bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote
     dt_certplan_note(walk, DT_NOTE_KINDS);
     if (walk->tiles.open)
         return dt_certplan_fail(walk, "the blocks of attention have no end");
-    return !walk->problem->len && dt_certplan_has_used(walk) &&
+    return !walk->problem->len &&
            (walk->note == walk->end || dt_certplan_fail(walk, "a note has no instruction"));
 }

@@ -395,6 +395,23 @@ Test(check, the_ring_keeps_its_value)
     }
 }
 
+/* A register is 0 behind its loop, and so when the next iteration of a loop around that begins. */
+Test(check, registers_of_loops_become_0)
+{
+    for (int32_t value = 0; value < 4; value++) {
+        const DtPlanSchedule items[] = {
+            {.kind = DT_SCHED_SET, .reg = 6, .first = 2},
+            {.kind = DT_SCHED_LOOP, .reg = 1, .step = 1, .count = 2},
+            {.kind = DT_SCHED_WHEN, .reg = 6, .body = 1, .first = value, .count = 1},
+            {.kind = DT_SCHED_SET, .reg = 5, .body = 1, .step = 1},
+            {.kind = DT_SCHED_LOOP, .reg = 6, .step = 1, .count = 9},
+            {.kind = DT_SCHED_END, .reg = 6},
+            {.kind = DT_SCHED_END, .reg = 1},
+        };
+        expect_entry(items, DT_COUNT(items), (size_t)value, value < 3 ? NULL : "never runs");
+    }
+}
+
 Test(check, a_valid_plan_is_walked)
 {
     DtArena *arena = dt_arena_new();

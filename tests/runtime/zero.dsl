@@ -31,3 +31,8 @@ parallel ahead2 on four { mesh data = 4; shard batch on data; micro batch = 2; z
 parallel micro4 on four { mesh data = 2, rest = 2; shard batch on data; micro batch = 4; zero 3 on data, rest }
 parallel ahead_micro4 on four { mesh data = 2, rest = 2; shard batch on data; micro batch = 4; zero 3 on data, rest (prefetch = 2) }
 parallel pipe_ahead on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe; zero 3 on data (prefetch = 1) }
+# Pieces of several layers, with -D layers=8:
+parallel chunks on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe (schedule = "interleaved_1f1b", chunks = 2); zero 3 on data }
+parallel chunks_ahead on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe (schedule = "interleaved_1f1b", chunks = 2); zero 3 on data (prefetch = 1) }
+parallel apart on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe (schedule = "zb_h1"); zero 3 on data }
+parallel apart_ahead on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe (schedule = "zb_h1"); zero 3 on data (prefetch = 2) }

@@ -12,11 +12,12 @@ parallelism and in a pipeline. What is checked:
     section 5) over padded buckets; padding is less than a run of 64 bytes per rank and bucket.
   - Bytes received are those of a reduce_scatter and an all_gather of each bucket where the level has them, exactly, and at
     most the paper's 2 or 3 times the parameters per micro-batch.
+  - In a pipeline a stage gathers once before its first piece, and then each piece for the next one.
   - `prefetch` changes no bit of losses and norms and no byte of traffic; before the first loop of the first micro-batch k
     iterations are gathered, and in every iteration the one k behind it before anything is computed: behind the forward
     loop comes the backward loop, behind that the next micro-batch's forward loop; k + 1 slots for all and not more.
-  - IR after the pass: tests/golden/passes/zero1.txt, zero2.txt, zero3.txt; the schedule with `prefetch`: zero_ahead.txt
-    (--bless writes them).
+  - IR after the pass: tests/golden/passes/zero1.txt, zero2.txt, zero3.txt; schedules with `prefetch`: zero_ahead.txt,
+    zero_pieces.txt (--bless writes them).
 """
 import array
 import json
@@ -133,9 +134,9 @@ def bodies(dump):
 
 def items_of(dump, entry):
     """Items of the entry's schedule; those that a guard holds have it as `if`, (register, first, count) each."""
-    first, count = re.search(r'^ENTR name="%s" (?:first=(\d+) )?count=(\d+)' % entry, dump, re.M).groups()
+    first, count = re.search(r'^ENTR name="%s"(?: first=(\d+))?(?: count=(\d+))?' % entry, dump, re.M).groups()
     items = [dict(field.split("=") for field in item.split())
-             for item in re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)[int(first or 0):int(first or 0) + int(count)]]
+             for item in re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)[int(first or 0):int(first or 0) + int(count or 0)]]
     for item in items:
         item["if"] = []
     for i, item in enumerate(items):
@@ -171,6 +172,21 @@ def check_ahead(ahead, dump, plain):
           "ahead %d: %d bytes more" % (ahead, more))
 
 
+def check_pieces(dtc, dtrun, program):
+    """Pieces of a pipeline that gather for each other: the same bits and bytes; one of each stage begins with gathers."""
+    for name in "chunks", "apart":
+        logs = {}
+        for layout in name, name + "_ahead":
+            run([dtc, program, "--parallel", layout, "-D", "layers=8", "-o", layout + ".plan"])
+            run([dtrun, layout + ".plan", "--steps", "8", "--log", layout + ".jsonl"])
+            logs[layout] = read_log(layout + ".jsonl")
+        check(logs[name] == logs[name + "_ahead"], "%s_ahead: other losses, norms or traffic than %s" % (name, name))
+        dump = run([dtc, "dump", name + "_ahead.plan"])
+        names = re.findall(r'^ENTR name="(grad[^"]*)"', dump, re.M)
+        begin = [entry for entry in names if any(item["kind"] == "set" and "step" not in item for item in items_of(dump, entry))]
+        check(len(begin) == 2, "%s: %s begin with gathers of their own" % (name, begin))
+
+
 def check_golden(name, text, bless):
     path = os.path.join(GOLDEN, name + ".txt")
     if bless:
@@ -182,7 +198,9 @@ def check_golden(name, text, bless):
 
 def check_goldens(dtc, bless):
     after = ["--print-after=zero", "-o", os.devnull]
-    for name, options in {"zero1": after, "zero2": after, "zero3": after, "zero_ahead": ["--emit=schedule"]}.items():
+    goldens = {"zero1": after, "zero2": after, "zero3": after, "zero_ahead": ["--emit=schedule"],
+               "zero_pieces": ["--emit=schedule", "-D", "layers=4"]}
+    for name, options in goldens.items():
         said = run([dtc, os.path.join(GOLDEN, "zero.dsl"), "--parallel", name, "--no-kernels"] + options)
         check_golden(name, re.sub(r" @\d+:\d+-\d+|    # .*", "", said), bless)
 
@@ -212,6 +230,7 @@ def main():
             if name in ("z1", "z2", "z3"):
                 check_memory(int(name[1]), run([dtc, "dump", name + ".plan"]))
                 check_traffic(int(name[1]), runs[name][1])
+        check_pieces(dtc, dtrun, program)
         for saved, resumed in ("z3", "z0"), ("z0", "z1"), ("z1", "hybrid"), ("tensor", "z3"), ("z2", "pipe"):
             half = "half_%s_%s" % (saved, resumed)
             run([dtrun, saved + ".plan", "--steps", str(SAVED), "--save", half])

@@ -177,12 +177,28 @@ static bool squat(uint32_t guard, const DtPlanArg *to)
     return true;
 }
 
+/* The same piece, which finds or leaves something else in the ring. */
+static bool call_other(DtPlanSchedule *item)
+{
+    uint32_t other = below(plan.n_entries);
+    const char *name = dt_plan_str(&plan, plan.entries[item->body].name);
+    size_t len = strcspn(name, ".");
+    len += name[len] ? 1 + strcspn(name + len + 1, ".") : 0;
+    if (other == item->body || plan.entries[other].stage != plan.entries[item->body].stage ||
+        strncmp(name, dt_plan_str(&plan, plan.entries[other].name), len) != 0)
+        return false;
+    item->body = other;
+    return true;
+}
+
 /* What loops gather ahead: the slots, how many there are, for which iterations and micro-batches, of which iterations
- * of which loop. */
+ * of which loop; which piece of a pipeline does it. */
 static bool ring(void)
 {
     uint32_t at = below(plan.n_schedule);
     DtPlanSchedule *item = RECORD(schedule, DtPlanSchedule, at);
+    if (item->kind == DT_SCHED_CALL)
+        return call_other(item);
     if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING && below(4) == 0)
         switch (below(3)) {
         case 0: return --item->count > 0;

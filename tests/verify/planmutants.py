@@ -23,7 +23,8 @@ import plan  # noqa: E402
 
 CLASS = "quickstart none 1f1b 2 0 - f32"  # on four stages, of which two are alike
 AHEAD = "quickstart d - 2 3+2 - f32"  # with guards and a ring
-LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD, "moe none - 4 0 all f32",
+LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD,
+           "quickstart d 1f1b 4 3+1 - f32", "moe none - 4 0 all f32",
            "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32",
            CLASS]
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",

@@ -45,8 +45,9 @@ void dt_diag_position(const DtDiags *diags, DtSpan span, uint32_t *ret_line, uin
 
 DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void dt_diag_caret(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));  /* text at the primary carets */
-void dt_diag_label(DtDiag *diag, DtSpan span, const char *format, ...) __attribute__((format(printf, 3, 4))); /* second place */
+/* Text at the primary carets; a second place. */
+void dt_diag_caret(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dt_diag_label(DtDiag *diag, DtSpan span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void dt_diag_note(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_diag_help(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A help that shows the source line with `insert` put in before byte at.lo (replacing at if at.hi > at.lo). */

@@ -155,8 +155,9 @@ static DtStatus version_of(DtArena *arena, const char **ret_version)
         ;
     close(pipes[0]);
     if (pid < 0 || !finished(pid) || n <= 0)
-        return dt_status_fail(DT_EXIT_IO, "cannot run the C compiler `%s`%s%s; install gcc or clang, or name one in DT_CC",
-                              argv[0], pid < 0 ? ": " : "", pid < 0 ? strerror(error) : "");
+        return dt_status_fail(DT_EXIT_IO,
+                              "cannot run the C compiler `%s`%s%s; install gcc or clang, or name one in DT_CC", argv[0],
+                              pid < 0 ? ": " : "", pid < 0 ? strerror(error) : "");
     text[strcspn(text, "\n")] = 0;
     *ret_version = dt_arena_strndup(arena, text, strlen(text));
     return DT_OK;
@@ -318,7 +319,8 @@ DtStatus dt_hostcc_compile(DtArena *arena, const char *target, uint32_t n, const
         if (!cache)
             continue;
         const char *code = without_comments(arena, texts[i]);
-        units[i].cached = dt_arena_printf(arena, "%s/%016llx%016llx", cache, (unsigned long long)dt_hash_text(code, seed),
+        units[i].cached = dt_arena_printf(arena, "%s/%016llx%016llx", cache,
+                                          (unsigned long long)dt_hash_text(code, seed),
                                           (unsigned long long)dt_hash_text(code, seed ^ 0x9E3779B97F4A7C15u));
         from_cache(arena, units[i].cached, &ret_binary[i], &ret_len[i]);
     }

@@ -226,7 +226,8 @@ static int certify_plan(const DtCli *cli, const DtPlan *plan, const DtText *fina
     DtArena *arena = dt_arena_new();
     int code = DT_EXIT_OK;
     if (!dt_certplan_prove(arena, plan, final->at ? final->at : "", &said)) {
-        code = dt_cli_fail(DT_EXIT_FAILED, "internal error: the plan is not proved to do what the program says: %s", said.at);
+        code = dt_cli_fail(DT_EXIT_FAILED,
+                           "internal error: the plan is not proved to do what the program says: %s", said.at);
     } else if (cli->verify) {
         dt_text_printf(&said, "proved: the plan's %u instructions are the layout's ops\n", plan->n_insts);
         code = dt_cli_print(&said);

@@ -146,7 +146,7 @@ typedef struct DtEmit {
     DtText notes, all_notes;           /* of the entry being emitted; of all */
     const DtValue *copied;             /* what the kernel being emitted copies; NULL: it computes ops */
     uint32_t entry_buffer;             /* first buffer of that entry */
-    const struct DtPart *part;         /* that is emitted; NULL: of no pipeline, or one that gathers nothing for others */
+    const struct DtPart *part;         /* that is emitted; NULL: of no pipeline, or it gathers nothing for others */
     uint32_t micro_loop;               /* 1 + position of the LOOP over micro-batches around us; 0: none */
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */
@@ -333,9 +333,9 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 /* layout.c: a temporary for value, with its axes in the order that suits the ops around it. */
 DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value);
 
-/* ahead.c: loops that gather ahead, in slots of one ring. dt_ahead_plan: which of a function's do, its ops in the order of
- * emission. dt_ahead_begin comes before a LOOP event, when the loop's operands have their places; dt_ahead_iterate begins
- * its body. Then the gathered values have their places, and their ops are done. */
+/* ahead.c: loops that gather ahead, in slots of one ring. dt_ahead_plan: which of a function's do, its ops in the order
+ * of emission. dt_ahead_begin comes before a LOOP event, when the loop's operands have their places; dt_ahead_iterate
+ * begins its body. Then the gathered values have their places, and their ops are done. */
 typedef struct DtAhead {
     DT_VEC(const DtOp *) loops; /* in the order in which they run */
     int64_t ahead, bytes;       /* iterations; bytes of a slot */
@@ -394,7 +394,7 @@ void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
 /* What follows, up to RETURN, is what that iteration of loop gathers, or the first ones in the last ones of the loop in
  * front; NULL: what that so many behind the present one does. */
 void dt_note_ahead(DtEmit *e, const DtOp *loop, uint32_t iteration);
-/* The same for the first iterations of a loop of another entry: of which of the stage's pieces, and its kind of action. */
+/* The same for the first iterations of a loop of another entry: of which of the stage's pieces, its kind of action. */
 void dt_note_ahead_of(DtEmit *e, const DtOp *loop, uint32_t piece, uint32_t kind);
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */

@@ -125,7 +125,8 @@ typedef struct DtKernelInput {
     const char *path;                            /* instance path of the function, for rng sites; "" at the top */
     const DtView *(*view)(void *context, const DtValue *value); /* of a value from outside the group */
     bool (*is_index)(void *context, const DtValue *value);      /* the iteration number of the innermost loop */
-    const DtAxis *(*origin)(void *context, const DtOp *iota);   /* split axis that a block's positions count in, or NULL */
+    /* Split axis that a block's positions count in, or NULL. */
+    const DtAxis *(*origin)(void *context, const DtOp *iota);
     void *context;
     const DtOp *const *ops;                      /* the group, in order */
     uint32_t n_ops;

@@ -270,8 +270,8 @@ static bool is_hidden(DtReach *r, Block block)
     return seen.known && seen.hi == 0;
 }
 
-/* Keys of each query in this half of them at the point that is set, if both halves of keys are seen by all of these queries
- * or by none; else 0: blocks differ. */
+/* Keys of each query in this half of them at the point that is set, if both halves of keys are seen by all of these
+ * queries or by none; else 0: blocks differ. */
 static int64_t keys_of_half(DtReach *r, uint32_t q)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};

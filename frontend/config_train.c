@@ -221,7 +221,8 @@ static void check_precision(const DtConfigHost *host, const DtConfigValues *v, c
         uint32_t end = params->expr ? params->expr->span.hi : params->span.hi;
         DtDiag *d = dt_diag_report(host->diags, L0463, params->span, "parameters in %s lose small updates",
                                    dt_dtype_name(p->params));
-        dt_diag_fix(d, (DtSpan){params->span.file, end, end}, ", master = f32", "let the optimizer work on a wide copy");
+        dt_diag_fix(d, (DtSpan){params->span.file, end, end}, ", master = f32",
+                    "let the optimizer work on a wide copy");
     }
     if (p->compute == DT_F16 && !p->dynamic_loss_scale && !v->at[DT_KEY_MIXED_loss_scale].given) {
         DtDiag *d = dt_diag_report(host->diags, L0462, v->at[DT_KEY_MIXED_compute].span,

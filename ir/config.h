@@ -8,7 +8,13 @@
 
 /* ---- train ---- */
 
-typedef enum DtSourceKind { DT_SOURCE_TEXT, DT_SOURCE_BIN, DT_SOURCE_NPY, DT_SOURCE_IMAGES, DT_SOURCE_SYNTHETIC } DtSourceKind;
+typedef enum DtSourceKind {
+    DT_SOURCE_TEXT,
+    DT_SOURCE_BIN,
+    DT_SOURCE_NPY,
+    DT_SOURCE_IMAGES,
+    DT_SOURCE_SYNTHETIC
+} DtSourceKind;
 typedef struct DtSource {
     DtSourceKind kind;
     const char *glob;     /* as written; relative to the folder of the .dsl file that says it */

@@ -84,7 +84,8 @@ bool dt_type_same_axis(const DtAxis *a, const DtAxis *b);      /* name, extent a
 bool dt_type_same_axes(const DtType *a, const DtType *b);      /* same set, extents and splits, any order */
 int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh);
 int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh);
-void dt_type_print(const DtType *type, const DtMesh *mesh, DtText *ret_text); /* bf16[batch/data, embed]{sum tensor}; no extents */
+/* bf16[batch/data, embed]{sum tensor}; no extents. */
+void dt_type_print(const DtType *type, const DtMesh *mesh, DtText *ret_text);
 void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *ret_text); /* bf16[batch=8/data, embed=4] */
 size_t dt_dtype_size(DtDtype dtype);
 const char *dt_dtype_name(DtDtype dtype);
@@ -142,7 +143,8 @@ typedef struct DtLoop {
     const char *label; /* as in paths */
     const char *axis;  /* name of the stacking axis */
     int64_t count;
-    int64_t first;     /* number of the first iteration (a range of a loop that pipeline stages share); slices count from 0 */
+    int64_t first;     /* number of the first iteration (a range of a loop that pipeline stages share); slices count
+                        * from 0 */
     int64_t first_step; /* in an entry of a class of stages (pipeline.h): from one stage to the next */
     bool reverse;
     uint32_t n_carried, n_invariant, n_stacked, n_stacked_out;
@@ -203,8 +205,8 @@ struct DtOp {
     DtLoop *loop;
     DtUpdate *update;
     uint16_t mesh;          /* communication: bits of mesh axes */
-    uint64_t stages;        /* all_reduce over the pipeline's mesh axis: bits of the stages that add, else 0 (pipeline.h) */
-    uint32_t ahead;         /* all_gather in the body of a loop: done so many iterations before its own (passes/zero.c) */
+    uint64_t stages;        /* all_reduce over the pipeline's mesh axis: the stages that add, else 0 (pipeline.h) */
+    uint32_t ahead;         /* all_gather in a loop's body: done so many iterations before its own (passes/zero.c) */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
 };
 
@@ -375,7 +377,8 @@ DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *cons
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);
 /* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per place of
  * the kept axes. unpack: the tensor of this type (without its pending sums, which are x's) from `offset` on. */
-DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n, DtValue *const *in, int64_t extent);
+DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n, DtValue *const *in,
+                       int64_t extent);
 DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset, const DtType *type);
 DtOp *dt_graph_update(DtBuilder *b, DtUpdate update, uint32_t n_in, DtValue *const *in);
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result);

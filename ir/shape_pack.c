@@ -46,7 +46,8 @@ static int64_t length(const DtShape *s, const DtType *type)
 /* The axes of a bucket of tensors like type behind the kept ones. */
 static bool add_bucket(DtShape *s, DtShapeType *t, const DtType *type, int64_t extent)
 {
-    DtAxis split = {.name = dt_intern("@split"), .extent = 1}, bucket = {.name = dt_intern("@bucket"), .extent = extent};
+    DtAxis split = {.name = dt_intern("@split"), .extent = 1};
+    DtAxis bucket = {.name = dt_intern("@bucket"), .extent = extent};
     uint16_t bits = all_splits(type);
     for (uint8_t m = 0; m < DT_MAX_MESH && s->mesh; m++) {
         if (!(bits >> m & 1))

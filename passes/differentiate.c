@@ -18,7 +18,8 @@
  *                                              return %l, %dw
  *
  * Gradients have the dtype that `precision` says for `grads` (f32 without it), and add up over
- * micro-batches; with `loss_scale` they are that many times as large, until the update. A parameter on which the loss does not depend has gradient zero.
+ * micro-batches; with `loss_scale` they are that many times as large, until the update. A parameter on which the
+ * loss does not depend has gradient zero.
  *
  * Requires: a verified serial module; if it has entry "loss", that starts with a float scalar.
  * Establishes: entry "grad" in the place of "loss"; stores of kind GRAD. Breaks: nothing. */

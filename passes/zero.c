@@ -73,7 +73,8 @@ static DtStore *owner_of(const DtStore *store)
 {
     if (store->kind == DT_STORE_PARAM)
         return (DtStore *)(uintptr_t)store;
-    bool belongs = store->of && store->of->kind == DT_STORE_PARAM && store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL;
+    bool belongs = store->of && store->of->kind == DT_STORE_PARAM && store->kind != DT_STORE_SAVED &&
+                   store->kind != DT_STORE_CHANNEL;
     return belongs ? store->of : NULL;
 }
 
@@ -101,8 +102,9 @@ static void mix_op(Member *m, const DtOp *op, uint32_t operand)
     mix(&m->key, words, sizeof words);
     mix(&m->key, &op->number, sizeof op->number);
     if (op->update) {
-        const double numbers[] = {op->update->beta1, op->update->beta2, op->update->eps, op->update->decay, op->update->momentum};
-        mix_number(&m->key, (uint64_t)op->update->kind);
+        const DtUpdate *u = op->update;
+        const double numbers[] = {u->beta1, u->beta2, u->eps, u->decay, u->momentum};
+        mix_number(&m->key, (uint64_t)u->kind);
         mix(&m->key, numbers, sizeof numbers);
     }
 }
@@ -110,7 +112,8 @@ static void mix_op(Member *m, const DtOp *op, uint32_t operand)
 /* What the update does with each parameter's tensors, as part of its key. */
 static void read_update(Zero *z, const DtFunc *func)
 {
-    Member **of = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1); /* by value: a tensor of this parameter */
+    /* By value: a tensor of this parameter. */
+    Member **of = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         Member *owner = NULL;
@@ -134,7 +137,8 @@ static void read_update(Zero *z, const DtFunc *func)
 static void read_gradients(Zero *z, uint32_t number)
 {
     const DtEntryPoint *entry = &z->buckets.module->entries.at[number];
-    uint32_t *number_of = DT_NEW_ARRAY(z->buckets.arena, uint32_t, entry->func->n_values + 1); /* by value: its op, from 1 */
+    /* By value: its op, from 1. */
+    uint32_t *number_of = DT_NEW_ARRAY(z->buckets.arena, uint32_t, entry->func->n_values + 1);
     for (uint32_t i = 0; i < entry->func->ops.n; i++)
         for (uint32_t k = 0; k < entry->func->ops.at[i]->n_out; k++)
             number_of[entry->func->ops.at[i]->out[k]->id] = i + 1;
@@ -228,7 +232,9 @@ static int by_completion(const void *a, const void *b)
         return x->entry < y->entry ? -1 : 1;
     if (x->op != y->op)
         return x->op < y->op ? -1 : 1;
-    return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->store->index < y->store->index ? -1 : x->store->index > y->store->index;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->store->index < y->store->index ? -1 : x->store->index > y->store->index;
 }
 
 /* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
@@ -292,7 +298,10 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
                 bucket = b->list.at[k];
         if (!bucket || bucket->bytes + bytes > limit_of(z)) {
             bucket = DT_NEW(b->arena, DtBucket);
-            *bucket = (DtBucket){.index = b->list.n, .pending = list[i]->pending, .n_loops = store->n_loops, .span = store->span};
+            *bucket = (DtBucket){.index = b->list.n,
+                                 .pending = list[i]->pending,
+                                 .n_loops = store->n_loops,
+                                 .span = store->span};
             choose_mesh(z, bucket, splits_of(store->type));
             if (bucket->n_mesh == 0)
                 continue; /* split over all of these mesh axes by its axes */
@@ -363,8 +372,16 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
     bucket->extent = (bucket->extent + unit - 1) / unit * unit;
     for (DtStore *like = z->tensors[bucket->members.at[0]->index]; like; like = z->next[like->index]) {
         DtStore *store = DT_NEW(module->arena, DtStore);
-        *store = (DtStore){.kind = like->kind, .type = store_type(z, bucket, like), .n_loops = like->n_loops, .stage = like->stage,
-                           .more = like->more, .first = like->first, .first_step = like->first_step, .whole = like->whole, .span = like->span, .index = module->stores.n};
+        *store = (DtStore){.kind = like->kind,
+                           .type = store_type(z, bucket, like),
+                           .n_loops = like->n_loops,
+                           .stage = like->stage,
+                           .more = like->more,
+                           .first = like->first,
+                           .first_step = like->first_step,
+                           .whole = like->whole,
+                           .span = like->span,
+                           .index = module->stores.n};
         store->path = bucket_path(bucket, like->pattern, number, false);
         store->pattern = bucket_path(bucket, like->pattern, number, true);
         bucket->stores[like->kind] = store;
@@ -391,7 +408,8 @@ static uint16_t mesh_bits(const Zero *z)
 
 static bool not_yet(const Zero *z, const char *what)
 {
-    DtDiag *diag = dt_diag_report(z->buckets.module->diags, E0592, z->config->zeros.at[0].span, "%s is not implemented yet", what);
+    DtDiag *diag = dt_diag_report(z->buckets.module->diags, E0592, z->config->zeros.at[0].span,
+                                  "%s is not implemented yet", what);
     dt_diag_help(diag, "leave `zero` out, or let `shard` lines split the parameters");
     return false;
 }
@@ -464,15 +482,18 @@ static void note_ahead(const Zero *z, bool any, bool nested)
         if (!line->has_prefetch || line->prefetch == 0)
             continue;
         if (line->level < 3 || !any) {
-            dt_diag_report(diags, L0595, line->span, line->level < 3 ? "only `zero 3` gathers what `prefetch` could begin sooner"
-                                                                     : "`prefetch` is for loops, and none gathers in two iterations or more");
+            dt_diag_report(diags, L0595, line->span,
+                           line->level < 3
+                               ? "only `zero 3` gathers what `prefetch` could begin sooner"
+                               : "`prefetch` is for loops, and none gathers in two iterations or more");
             continue;
         }
         DtDiag *diag = dt_diag_report(diags, L0595, line->span,
                                       "the plan is for the CPU, which works in order: `prefetch` takes memory for more "
                                       "buckets and saves no time");
         if (nested)
-            dt_diag_note(diag, "a loop that has one in it which gathers ahead gathers its own buckets where it needs them");
+            dt_diag_note(diag,
+                         "a loop that has one in it which gathers ahead gathers its own buckets where it needs them");
         dt_diag_help(diag, "without it, each iteration's parameters are gathered when it begins");
     }
 }

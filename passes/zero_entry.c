@@ -97,7 +97,8 @@ static DtValue *unpacked(Scope *s, const DtStore *store)
     uint32_t kept = bucket->n_loops - s->depth;
     Held *held = held_of(s, bucket);
     if (!held->whole) {
-        held->whole = dt_zero_move(&s->b, bucket, held->run, bucket->n_split[3], 0, dt_intern("parameters of `zero 3`"));
+        held->whole = dt_zero_move(&s->b, bucket, held->run, bucket->n_split[3], 0,
+                                   dt_intern("parameters of `zero 3`"));
         mark_ahead(s, held);
     }
     DtValue *value = dt_graph_unpack(&s->b, kept, held->whole, store->bucket_offset, slice_type(store->type, s->depth));
@@ -142,7 +143,8 @@ static bool of_one_loop(const Scope *s, const Job *job)
     if (!loop || loop->kind != DT_OP_LOOP || job->bucket->n_loops == s->depth || job->bucket->n_split[2] == 0)
         return false;
     for (uint32_t i = 0; i < job->bucket->members.n; i++)
-        if (job->values[i]->op != loop || job->values[i]->index < loop->loop->n_carried || uses_of(s->from, job->values[i]) != 1)
+        if (job->values[i]->op != loop || job->values[i]->index < loop->loop->n_carried ||
+            uses_of(s->from, job->values[i]) != 1)
             return false;
     return true;
 }

@@ -19,7 +19,8 @@ typedef struct DtBucket {
     uint16_t pending;                  /* mesh axes of devices over which a micro-batch's gradients are sums */
     uint32_t leader;                   /* the member whose ops in an update stand for all */
     uint32_t n_loops, index;           /* index: in the list of buckets */
-    int64_t extent, bytes;             /* of one iteration on one rank before the mesh axes split it; padded, not padded */
+    int64_t extent, bytes;             /* of one iteration on one rank before the mesh axes split it; padded, not
+                                        * padded */
     DtSpan span;
 } DtBucket;
 

@@ -67,7 +67,8 @@ static Now source(Update *u, const DtOp *op)
     DtStore *store = bucket->stores[op->store->kind];
     DtValue *x = dt_graph_source(&u->b, DT_OP_PARAM, store->type, NULL, store);
     x->name = store->path;
-    x = dt_zero_move(&u->b, bucket, x, bucket->n_split[dt_zero_level(store->kind)], bucket->n_mesh, dt_intern("gradients of `zero`"));
+    x = dt_zero_move(&u->b, bucket, x, bucket->n_split[dt_zero_level(store->kind)], bucket->n_mesh,
+                     dt_intern("gradients of `zero`"));
     return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket};
 }
 

@@ -224,16 +224,29 @@ typedef struct DtPlanBody { DtPlanStr name; uint32_t first_inst, n_insts, reserv
  *   SET    register reg = step * register[body] + register[plus] + first, modulo count if that is not 0 (then
  *          0 .. count - 1); plus 0: nothing
  *   LOOP   register reg = first, first + step, ... count times
- *   WHEN   the next `body` items, of RUN, SET and WHEN alone, only if first <= register reg < first + count; a WHEN that
- *          another one guards guards none
+ *   WHEN   the next `body` items, of RUN, SET and WHEN alone, only if first <= register reg < first + count; a WHEN
+ *          that another one guards guards none
  * Registers are 0 when an entry begins, a loop's after its END. Register 0 is the micro-batch, 1 to 4 are
  * iterations of loops by depth; schedules of pipelines use the others: for slots (a micro-batch modulo a
  * depth), for their period and for what repeats inside it. The ring is the slot of what loops gather ahead of their
- * iterations; it is set modulo how many of these have memory, and alone keeps what an iteration, or a called entry, sets it
- * to for the next one. */
-enum { DT_PLAN_REG_SLOTS = 5, DT_PLAN_N_SLOTS = 2, DT_PLAN_REG_RING = 7, DT_PLAN_REG_PERIOD = 8, DT_PLAN_REG_REPEAT = 9 };
-typedef enum DtPlanScheduleKind { DT_SCHED_RUN, DT_SCHED_LOOP, DT_SCHED_END, DT_SCHED_CALL, DT_SCHED_SET, DT_SCHED_WHEN,
-                                  DT_SCHED_KINDS } DtPlanScheduleKind;
+ * iterations; it is set modulo how many of these have memory, and alone keeps what an iteration, or a called entry,
+ * sets it to for the next one. */
+enum {
+    DT_PLAN_REG_SLOTS = 5,
+    DT_PLAN_N_SLOTS = 2,
+    DT_PLAN_REG_RING = 7,
+    DT_PLAN_REG_PERIOD = 8,
+    DT_PLAN_REG_REPEAT = 9
+};
+typedef enum DtPlanScheduleKind {
+    DT_SCHED_RUN,
+    DT_SCHED_LOOP,
+    DT_SCHED_END,
+    DT_SCHED_CALL,
+    DT_SCHED_SET,
+    DT_SCHED_WHEN,
+    DT_SCHED_KINDS
+} DtPlanScheduleKind;
 typedef struct DtPlanSchedule {
     uint8_t kind, reg, plus, reserved;
     uint32_t body;

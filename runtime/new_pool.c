@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks for oneDNN and OpenBLAS without the allocator. Executing a primitive makes and drops blocks each time; oneDNN's C
- * interface offers no way around that, whatever the scratchpad mode is. OpenBLAS does so for small products on AVX-512
- * (0.3.29). So this program supplies what they call, and after the first steps every request is served from what was
- * dropped before:
+/* Blocks for oneDNN and OpenBLAS without the allocator. Executing a primitive makes and drops blocks each time;
+ * oneDNN's C interface offers no way around that, whatever the scratchpad mode is. OpenBLAS does so for small products
+ * on AVX-512 (0.3.29). So this program supplies what they call, and after the first steps every request is served from
+ * what was dropped before:
  *
  *   operator new, operator delete   C++ objects of at most 224 bytes (replacing them is part of the C++
  *                                   standard): in lists by size, per thread. Larger ones go to malloc

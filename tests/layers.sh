@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Folders are layers: fails when a source file includes a header of a layer that its own may not see, or
-# when a header of an outside library appears in a second file. Run from the root of the tree, or with the
-# root as argument. `layers.sh --self-test` checks that each kind of violation is found.
+# when a header of an outside library appears in a second file; also when a line of C, tests included, is longer
+# than CONTRIBUTING.md allows. Run from the root of the tree, or with the root as argument. `layers.sh --self-test`
+# checks that each kind of violation is found.
 set -eu
 
 # layer: layers that it may include, besides itself
@@ -85,13 +86,20 @@ check() {
         }' $files
 }
 
+widths() { # tables (*.def) have one row a line, as wide as it is
+    cd "$1"
+    long=$(find . \( -name build -o -name out -o -name .git \) -prune -o -name '*.[ch]' -type f -exec \
+               awk 'length > 120 { print substr(FILENAME, 3) ":" FNR ": " length " columns; 120 are the most" }' {} +)
+    [ -z "$long" ] || { echo "$long"; exit 1; }
+}
+
 self_test() {
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     mkdir "$folder/base" "$folder/ir" "$folder/runtime" "$folder/odd"
     expect() { # text of the include, file, what must be said
         printf '#include %s\n' "$1" >"$folder/$2"
-        if out=$(check "$folder"); then
+        if out=$(check "$folder" && widths "$folder"); then
             echo "layers: accepted $1 in $2"
             exit 1
         fi
@@ -99,7 +107,10 @@ self_test() {
         rm "$folder/$2"
     }
     echo '#include "base/arena.h"' >"$folder/ir/good.c"
-    (check "$folder" >/dev/null) || { echo "layers: refused a good tree"; exit 1; }
+    printf '%0120d\n' 0 >"$folder/ir/wide.h"
+    (check "$folder" >/dev/null && widths "$folder") || { echo "layers: refused a good tree"; exit 1; }
+    mkdir "$folder/tests"
+    expect "$(printf '%0112d' 0)" tests/a.c 'tests/a.c:1: 121 columns'
     expect '"ir/ir.h"' base/a.c 'may not include'
     expect '"ir/ir.h"' runtime/a.c 'may not include'
     expect '"../base/arena.h"' ir/a.c 'from the root'
@@ -112,5 +123,6 @@ self_test() {
 if [ "${1:-}" = --self-test ]; then
     self_test
 else
-    check "${1:-.}"
+    (check "${1:-.}")
+    (widths "${1:-.}")
 fi

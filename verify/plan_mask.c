@@ -319,7 +319,10 @@ static Hidden of_hidden(const PlanTiles *tiles, const CertFunc *func, const Cert
     return ANYTHING;
 }
 
-static bool has_keys(const PlanTiles *tiles, const CertType *type) { return dt_certtext_axis(type, tiles->keys) != NULL; }
+static bool has_keys(const PlanTiles *tiles, const CertType *type)
+{
+    return dt_certtext_axis(type, tiles->keys) != NULL;
+}
 
 /* Whether what is done over keys, or sums queries into keys, is the same without hidden scores. */
 static bool leaves_out(const PlanTiles *tiles, const CertFunc *func, const CertOp *op, const Hidden *hidden)

@@ -31,7 +31,8 @@ DT_INLINE float dt_from_f16(unsigned short h)
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, body = (uint32_t)(h & 0x7fff) << 13;
     float magnitude = dt_bits_float((int)(body + 0x38000000u)); /* normal numbers: exponent from bias 15 to 127 */
     float tiny = (float)(h & 0x7fff) * 0x1p-24f;
-    uint32_t bits = (h & 0x7c00) == 0x7c00 ? body + 0x70000000u : (uint32_t)dt_float_bits((h & 0x7c00) ? magnitude : tiny);
+    uint32_t bits = (h & 0x7c00) == 0x7c00 ? body + 0x70000000u
+                                           : (uint32_t)dt_float_bits((h & 0x7c00) ? magnitude : tiny);
     return dt_bits_float((int)(bits | sign));
 }
 DT_INLINE unsigned short dt_to_f16(float x)
@@ -234,7 +235,8 @@ DT_INLINE float dt_pow(float x, float y)
     u.i = ((int64_t)n + 1023) << 52;
     float r = (float)(q * u.d);
     r = x == 0.0f ? (y == 0.0f ? 1.0f : y > 0.0f ? 0.0f : __builtin_inff()) : r;
-    return x < 0.0f || x != x || y != y ? __builtin_nanf("") : x == __builtin_inff() ? (y > 0.0f ? x : y == 0.0f ? 1.0f : 0.0f) : r;
+    r = x == __builtin_inff() ? (y > 0.0f ? x : y == 0.0f ? 1.0f : 0.0f) : r;
+    return x < 0.0f || x != x || y != y ? __builtin_nanf("") : r;
 }
 
 /* Philox-4x32-10, first word, as a multiple of 2^-24 in [0, 1). */

@@ -11,11 +11,13 @@ static const DtOptionRow rows[] = {
     {OUT, "output", 'o', "FILE", "Results", "where it goes"},
     {CHECK, "check", 'c', NULL, "Results", "only look"},
     {FORMAT, "format", 0, "[KIND]", "Results", "how it looks"},
-    {NAME, NULL, 'n', "NAME", "Names", "a name; a text so long that the help has to wrap it over several lines, which it "
-                                       "does at the width of a terminal"},
+    {NAME, NULL, 'n', "NAME", "Names",
+     "a name; a text so long that the help has to wrap it over several lines, which it does at the width of a "
+     "terminal"},
 };
 static const DtOptionTable table = {.program = "prog", .version = "1", .purpose = "does things",
-                                    .synopsis = "FILE [-o FILE]\n--check FILE", .epilogue = "Example:\n  prog x\nEnd.\n",
+                                    .synopsis = "FILE [-o FILE]\n--check FILE",
+                                    .epilogue = "Example:\n  prog x\nEnd.\n",
                                     .rows = rows, .n_rows = 4};
 
 static DtOptions open_words(int argc, const char *const *argv)

@@ -8,9 +8,9 @@
  * Tolerance: the interpreter computes in double. A gradient is a sum of products through some hundred roundings
  * of 2^-24 relative to the largest terms, 6e-6; cancellation in small models costs another factor of ten:
  * 1e-4 of the largest element of the tensor.
- * In 16 bits the interpreter rounds where the language says so, and a value in f32 that lies near the middle between two
- * 16-bit numbers may go either way: some of the roundings on the way differ by one unit, 2^-8 (bf16) or 2^-11 (f16) of
- * the value. Sixteen units of the largest element. */
+ * In 16 bits the interpreter rounds where the language says so, and a value in f32 that lies near the middle between
+ * two 16-bit numbers may go either way: some of the roundings on the way differ by one unit, 2^-8 (bf16) or 2^-11 (f16)
+ * of the value. Sixteen units of the largest element. */
 #include "bench.h"
 
 #include "base/file.h"

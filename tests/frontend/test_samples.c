@@ -58,7 +58,8 @@ Test(samples, means_and_sums_add_up)
     cr_expect(adds_up("", "2.0 * mean[batch](mean[seq](l)) + 1.0"));
     cr_expect(adds_up("x = x / (1 + max[embed](abs(x)))", "sum[batch, seq](where(labels < 3, l, 0))"));
     cr_expect(adds_up("x = softmax[seq](x)", "mean[batch, seq](l)"));
-    cr_expect(adds_up("", "sum[batch](sum[seq](l * (labels < 3)) / max(sum[seq](labels < 3), 1))"), "a quotient per sample");
+    cr_expect(adds_up("", "sum[batch](sum[seq](l * (labels < 3)) / max(sum[seq](labels < 3), 1))"),
+              "a quotient per sample");
     cr_expect(adds_up("", "mean[row](l[(batch, seq) -> row])"), "samples under another name");
 }
 
@@ -68,5 +69,6 @@ Test(samples, what_needs_several_samples_does_not)
     cr_expect_not(adds_up("", "log(mean[batch, seq](exp(l)))"));
     cr_expect_not(adds_up("", "max[batch](mean[seq](l))"));
     cr_expect_not(adds_up("x = x - mean[batch](x)", "mean[batch, seq](l)"));
-    cr_expect_not(adds_up("y = x[batch -> (pool, each)]; x = (y - mean[each](y))[(pool, each) -> batch]", "mean[batch, seq](l)"));
+    cr_expect_not(adds_up("y = x[batch -> (pool, each)]; x = (y - mean[each](y))[(pool, each) -> batch]",
+                          "mean[batch, seq](l)"));
 }

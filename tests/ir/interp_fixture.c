@@ -40,7 +40,10 @@ static DtValue *add_arg(Fixture *f, DtTensor *tensor)
     return dt_graph_arg(f->func, tensor->type, NULL);
 }
 
-DtValue *arg_random(Fixture *f, const DtType *type, int seed) { return add_arg(f, random_elements(f->arena, type, seed)); }
+DtValue *arg_random(Fixture *f, const DtType *type, int seed)
+{
+    return add_arg(f, random_elements(f->arena, type, seed));
+}
 
 DtValue *arg_values(Fixture *f, const DtType *type, const double *values)
 {

@@ -173,26 +173,28 @@ Test(irtext, faulty_texts)
 
 /* ---- buckets ---- */
 
-static const char in_bucket[] = "mesh data=2\n"
-                                "store 0 : param f32[l=2, a=3] path=h.w pattern=h.#.w loops=1 init=const(0, 0) bucket=2\n"
-                                "store 1 : param f32[l=2, b=2] path=h.b pattern=h.#.b loops=1 init=const(0, 0) bucket=2 at=3\n"
-                                "store 2 : param f32[l=2, \"@bucket\"=6/data] path=h.p pattern=h.#.p loops=1 init=const(0, 0)\n"
-                                "func e : entry {\n"
-                                "  %0 = param() : f32[l=2, \"@bucket\"=6/data] text=h.p store=2\n"
-                                "  return %0\n"
-                                "}\n"
-                                "entry update : e {\n"
-                                "  result store=2\n"
-                                "}\n";
+static const char in_bucket[] =
+    "mesh data=2\n"
+    "store 0 : param f32[l=2, a=3] path=h.w pattern=h.#.w loops=1 init=const(0, 0) bucket=2\n"
+    "store 1 : param f32[l=2, b=2] path=h.b pattern=h.#.b loops=1 init=const(0, 0) bucket=2 at=3\n"
+    "store 2 : param f32[l=2, \"@bucket\"=6/data] path=h.p pattern=h.#.p loops=1 init=const(0, 0)\n"
+    "func e : entry {\n"
+    "  %0 = param() : f32[l=2, \"@bucket\"=6/data] text=h.p store=2\n"
+    "  return %0\n"
+    "}\n"
+    "entry update : e {\n"
+    "  result store=2\n"
+    "}\n";
 
 Test(irtext, stores_in_buckets)
 {
-    static const char *const breaks[][3] = {{"at=3", "at=5", "`h.b` does not fit its bucket"},
-                                            {"bucket=2 at=3", "bucket=0 at=3", "`h.b` does not fit its bucket"},
-                                            {"bucket=2 at=3", "bucket=7 at=3", "one that does not exist"},
-                                            {"param f32[l=2, b=2]", "param bf16[l=2, b=2]", "`h.b` does not fit its bucket"},
-                                            {"%0 = param() : f32[l=2, \"@bucket\"=6/data] text=h.p store=2",
-                                             "%0 = param() : f32[l=2, a=3] text=h.w store=0", "whose elements lie in a bucket"}};
+    static const char *const breaks[][3] = {
+        {"at=3", "at=5", "`h.b` does not fit its bucket"},
+        {"bucket=2 at=3", "bucket=0 at=3", "`h.b` does not fit its bucket"},
+        {"bucket=2 at=3", "bucket=7 at=3", "one that does not exist"},
+        {"param f32[l=2, b=2]", "param bf16[l=2, b=2]", "`h.b` does not fit its bucket"},
+        {"%0 = param() : f32[l=2, \"@bucket\"=6/data] text=h.p store=2",
+         "%0 = param() : f32[l=2, a=3] text=h.w store=0", "whose elements lie in a bucket"}};
     DtArena *arena = dt_arena_new();
     DtModule *module = dt_irtext_read(arena, NULL, in_bucket, strlen(in_bucket));
     cr_assert(module);

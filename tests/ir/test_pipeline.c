@@ -54,9 +54,11 @@ static const char two_stages[] =
 static const char four_stages[] =
     "mesh micro=4 time, pipe=4\n"
     "store 0 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=0 whole=4\n"
-    "store 1 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=1 to=2 first=1 step=1 whole=4\n"
+    "store 1 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) "
+    "stage=1 to=2 first=1 step=1 whole=4\n"
     "store 2 : saved f32[e=2] path=y@0 pattern=y@0 init=const(0, 0) stage=0 depth=3\n"
-    "store 3 : channel f32[e=2] path=x@1 pattern=x@1 init=const(0, 0) of=2 within=4 stage=1 to=2 depth=2 depths=(2 -1 2)\n"
+    "store 3 : channel f32[e=2] path=x@1 pattern=x@1 init=const(0, 0) of=2 within=4 "
+    "stage=1 to=2 depth=2 depths=(2 -1 2)\n"
     "store 4 : saved f32[e=2] path=y@1 pattern=y@1 init=const(0, 0) stage=1 to=2 depth=1\n"
     "store 5 : channel f32[e=2] path=x@3 pattern=x@3 init=const(0, 0) of=4 stage=3 depth=1\n"
     "func body : body {\n"

@@ -244,7 +244,8 @@ Test(judge, layouts_in_16_bits)
 /* ---- sums over stages ---- */
 
 /* T5 on three stages: on the first alone, the norm of the gradients has a term that is in no bucket (`rel_d`, whose
- * gradient no other stage has terms of), so what that stage gives to the sum over stages is complete over the replicas. */
+ * gradient no other stage has terms of), so what that stage gives to the sum over stages is complete over the
+ * replicas. */
 Test(judge, stages_add_what_is_complete)
 {
     static const DtOption dims[] = {{.name = "batch", .value = "16"}, {.name = "src", .value = "8"},

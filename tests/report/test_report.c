@@ -14,14 +14,16 @@
 static const char strings[] = "\0step\0data\0m.dsl\0cpu-v3\0k0\0h.wq";
 enum { STEP = 1, DATA = 6, SOURCE = 11, TARGET = 17, KERNEL = 24, PATH = 27 };
 
-static const DtPlanMeta meta = {.source = SOURCE, .target = TARGET, .n_ranks = 2, .n_micro = 4, .batch = 64, .parameters = 1234};
+static const DtPlanMeta meta = {.source = SOURCE, .target = TARGET, .n_ranks = 2, .n_micro = 4, .batch = 64,
+                                .parameters = 1234};
 static const DtPlanMeshAxis mesh[] = {{.name = DATA, .size = 2}};
 static const DtPlanGroup groups[] = {{.mask = 1, .size = 2}, {.mask = 3, .size = 8}};
 static const DtPlanArena arenas[] = {{.kind = DT_ARENA_PARAMS, .bytes = 4096},
                                      {.kind = DT_ARENA_ACTIVATIONS, .bytes = 1000},
                                      {.kind = DT_ARENA_ACTIVATIONS, .bytes = 24}};
 static const DtPlanKernel kernels[] = {{.name = KERNEL, .flops = 50, .bytes = 7}};
-static const DtPlanGemm gemms[] = {{.n_batch = 2, .batch = {2, 3}, .m = 4, .n = 5, .k = 6}, {.m = 10, .n = 10, .k = 10}};
+static const DtPlanGemm gemms[] = {{.n_batch = 2, .batch = {2, 3}, .m = 4, .n = 5, .k = 6},
+                                   {.m = 10, .n = 10, .k = 10}};
 static const DtPlanInst insts[] = {
     {.kind = DT_INST_KERNEL},
     {.kind = DT_INST_GEMM, .ref = 0},
@@ -30,7 +32,9 @@ static const DtPlanInst insts[] = {
     {.kind = DT_INST_ALL_GATHER, .ref = 1, .dtype = DT_PLAN_I32, .count = 100},
     {.kind = DT_INST_BARRIER, .ref = 0},
 };
-static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 2}, {.first_inst = 2, .n_insts = 1}, {.first_inst = 3, .n_insts = 3}};
+static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 2},
+                                    {.first_inst = 2, .n_insts = 1},
+                                    {.first_inst = 3, .n_insts = 3}};
 static const DtPlanSchedule schedule[] = {
     {.kind = DT_SCHED_LOOP, .count = 4}, {.kind = DT_SCHED_RUN, .body = 0},
     {.kind = DT_SCHED_LOOP, .count = 3}, {.kind = DT_SCHED_RUN, .body = 1},
@@ -176,17 +180,20 @@ Test(report, parts_count_where_they_are_called)
     static const DtPlanArenaSize sizes[] = {{100}, {0}, {0}, {60}, {0}, {0}};
     static const DtPlanSchedule items[] = {
         {.kind = DT_SCHED_RUN, .body = 0},
-        {.kind = DT_SCHED_LOOP, .reg = 7, .count = 4}, {.kind = DT_SCHED_SET, .reg = 0, .body = 7, .step = 1, .first = 1},
+        {.kind = DT_SCHED_LOOP, .reg = 7, .count = 4},
+        {.kind = DT_SCHED_SET, .reg = 0, .body = 7, .step = 1, .first = 1},
         {.kind = DT_SCHED_SET, .reg = 5, .body = 7, .step = 1, .first = 1, .count = 2},
         {.kind = DT_SCHED_CALL, .body = 0}, {.kind = DT_SCHED_END},
     };
-    static const DtPlanEntry parts[] = {{.name = 6, .first = 0, .count = 1, .stage = -1}, {.name = 1, .first = 1, .count = 5, .stage = 0},
+    static const DtPlanEntry parts[] = {{.name = 6, .first = 0, .count = 1, .stage = -1},
+                                        {.name = 1, .first = 1, .count = 5, .stage = 0},
                                         {.name = 1, .first = 1, .count = 5, .stage = 1}};
     DtPlan plan = sample();
     DtText text = {0}, order = {0};
     int64_t runs[6];
     plan.meta = &two, plan.mesh = axis, plan.strings = names, plan.n_strings = sizeof names;
-    plan.sizes = sizes, plan.n_sizes = 6, plan.schedule = items, plan.n_schedule = 6, plan.entries = parts, plan.n_entries = 3;
+    plan.sizes = sizes, plan.n_sizes = 6, plan.schedule = items, plan.n_schedule = 6;
+    plan.entries = parts, plan.n_entries = 3;
     plan.n_spans = 0, plan.n_kernels = 0;
     dt_report_runs(&plan, 1, runs);
     cr_expect_eq(runs[0], 4);

@@ -838,6 +838,8 @@ int main(int argc, char **argv)
     spans = DT_NEW_ARRAY(arena, DtCertSpan, plan.n_insts + 1);
     if (!dt_certplan_trace(arena, &plan, final, spans, &problem)) {
         printf("fails: %s\n", problem.at);
+        dt_text_free(&problem);
+        dt_arena_free(arena);
         return 1;
     }
     state = strtoull(argv[3], NULL, 10);

@@ -293,7 +293,11 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
             dt_certplan_hold(walk, PLAN_INPUT, &place)->name = result->name;
         } else if (frame->has_slot[i] &&
                    is(walk->program->stores.at[result->store].kind, "state")) {
-            walk->shadows[result->store] = place;
+            PlanPlace *shadow = &walk->shadows[result->store];
+            if (shadow->bytes && !dt_certplan_same(shadow, &place)) /* of another entry of the same piece */
+                return dt_certplan_fail(walk, "the next value of state %s moves",
+                                        walk->program->stores.at[result->store].path);
+            *shadow = place;
         }
     }
     return true;

@@ -163,10 +163,14 @@ bool dt_certplan_spares_ring(PlanWalk *walk, const DtPlanInst *inst)
 {
     const struct PlanRing *ring = walk->ring;
     bool gathers = walk->frame && walk->frame->kind == PLAN_AHEAD;
-    for (uint32_t a = 0; ring->slots.bytes && a < inst->n_args; a++) {
+    for (uint32_t a = 0; a < inst->n_args; a++) {
         const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
         PlanPlace place;
         if (arg->kind != DT_ARG_ADDRESS || !arg->written)
+            continue;
+        if (arg->reg[DT_PLAN_REG_RING] && !gathers) /* the register moves on, and what is written would not */
+            return dt_certplan_fail(walk, "what is no gather ahead is written where the ring says");
+        if (!ring->slots.bytes)
             continue;
         dt_certplan_arg(walk, arg, &place);
         if (!(gathers && is_in_slot(ring, &place)) && !spares_slots(walk, &place, NULL))
@@ -383,7 +387,8 @@ bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item)
         return false;
     bool begins = item->step == 0, good = !item->plus && item->first == !begins && walk->frame && !walk->tiles.open;
     if (begins) {
-        if (!good || ring->depth || ring->share || item->count < 2 || walk->frame->kind == PLAN_AHEAD)
+        if (!good || ring->depth || ring->share || item->count < 2 || walk->frame->kind == PLAN_AHEAD ||
+            dt_certplan_has_called(walk)) /* the pieces that follow go on from where those before them left it */
             return dt_certplan_fail(walk, "a ring begins out of place");
         ring->depth = walk->count[DT_PLAN_REG_RING] = item->count;
         ring->frame = walk->frame;
@@ -534,7 +539,11 @@ bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body)
     return true;
 }
 
-void dt_certplan_begin_micro(PlanWalk *walk, uint32_t loop) { ring_of(walk)->micro = 1 + loop; }
+bool dt_certplan_begin_micro(PlanWalk *walk, uint32_t loop)
+{
+    ring_of(walk)->micro = 1 + loop;
+    return dt_certplan_has_used(walk); /* a ring that began before would be at another slot in each micro-batch */
+}
 
 bool dt_certplan_end_micro(PlanWalk *walk)
 {

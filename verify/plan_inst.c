@@ -482,6 +482,8 @@ static bool is_exchange(PlanWalk *walk, const Doing *doing)
     if (doing->n_ops != 1 || doing->n_read != 1 || doing->n_writes != 1 ||
         doing->read[0] != doing->ops[0]->in[0])
         return dt_certplan_fail(walk, "a collective is not of one value");
+    if (doing->writes[0].flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED))
+        return dt_certplan_fail(walk, "a collective writes its result, it adds to nothing");
     return dt_certplan_comm(walk, doing->ops[0], doing->inst, &doing->writes[0].place,
                             &doing->first);
 }

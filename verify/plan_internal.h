@@ -210,7 +210,7 @@ bool dt_certplan_gathered(PlanWalk *walk);                     /* its RETURN */
 bool dt_certplan_may_do(PlanWalk *walk, const CertOp *op);     /* here, or ahead of its iteration */
 bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body, uint32_t loop);  /* before it, an item, is entered */
 bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body); /* its items are walked */
-void dt_certplan_begin_micro(PlanWalk *walk, uint32_t loop);   /* item of the loop over micro-batches */
+bool dt_certplan_begin_micro(PlanWalk *walk, uint32_t loop);   /* item of the loop over micro-batches */
 bool dt_certplan_end_micro(PlanWalk *walk);
 bool dt_certplan_when(PlanWalk *walk, const DtPlanSchedule *item);
 bool dt_certplan_end_when(PlanWalk *walk);

@@ -344,8 +344,7 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
         item->count != walk->program->size[0])
         return dt_certplan_fail(walk, "the loop over micro-batches runs %d times", item->count);
     open_loop(walk, at, end);
-    dt_certplan_begin_micro(walk, at);
-    if (!walk_items(walk, at + 1, end))
+    if (!dt_certplan_begin_micro(walk, at) || !walk_items(walk, at + 1, end))
         return false;
     dt_certplan_note(walk, DT_NOTE_RETURN);
     if (!dt_certplan_end_micro(walk))

@@ -276,13 +276,15 @@ static int64_t keys_of_half(DtReach *r, uint32_t q)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
     Block block = {{r->axis[0], r->axis[1]}, {q ? half[0] : 0, half[1]}, {q ? r->n[0] - 1 : half[0] - 1, r->n[1] - 1}};
+    if (half[0] == 0 || half[1] < 2)
+        return 0;
     const Range upper = seen_in(r, block);
-    block.first[1] = 1, block.last[1] = half[1] - 1;
-    const Range lower = seen_in(r, block);
-    if (half[0] == 0 || half[1] < 2 || !upper.known || (upper.hi > 0 && upper.lo == 0))
+    if (!upper.known || (upper.hi > 0 && upper.lo == 0))
         return 0;
     if (upper.lo > 0)
         return r->n[1];
+    block.first[1] = 1, block.last[1] = half[1] - 1;
+    const Range lower = seen_in(r, block);
     const int64_t grains = (half[1] + r->grain - 1) / r->grain * r->grain;
     return !lower.known ? 0 : lower.hi == 0 ? 1 : lower.lo == 0 ? 0 : grains < r->n[1] ? grains : r->n[1];
 }
@@ -303,8 +305,9 @@ static int64_t keys_of(DtReach *r, int64_t p, int64_t at, int64_t rows)
 {
     Block block = {{r->axis[0], r->axis[1]}, {at, 1}, {at + rows - 1, r->n[1] - 1}};
     int64_t lo = 0, hi = (r->n[1] + r->grain - 1) / r->grain;
-    if (keys_of_whole(r, p, at, rows))
-        return keys_of_whole(r, p, at, rows);
+    const int64_t whole = keys_of_whole(r, p, at, rows);
+    if (whole)
+        return whole;
     if (r->n[1] == 1 || is_hidden(r, block))
         return 1;
     while (lo < hi) {

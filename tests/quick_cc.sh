@@ -4,9 +4,8 @@
 # only: it optimizes less, in a third of the time. Kernels are canonical C, whose bits do not depend on that (the tests of
 # codegen compile as dtc does, and so do the slow ones). The kernel cache tells them apart by the version.
 set -eu
-compiler=${QUICK_CC:-cc}
 if [ "$1" = --version ]; then
-    "$compiler" --version | sed '1s/^/quick /'
+    cc --version | sed '1s/^/quick /'
     exit
 fi
 for argument; do
@@ -14,4 +13,4 @@ for argument; do
     [ "$argument" = -O3 ] && argument=-O1
     set -- "$@" "$argument"
 done
-exec "$compiler" "$@"
+exec cc "$@"

@@ -16,10 +16,12 @@ typedef struct Block {
 
 struct DtArena {
     Block *first, *current;
+    Block *spare; /* zeroed, of children that were freed */
+    DtArena *parent;
     size_t used, peak;
 };
 
-enum { LARGE = 4 << 20, PAGE = 4096 };
+enum { FIRST = 16384, LARGE = 4 << 20, PAGE = 4096 };
 
 /* Large blocks come in large pages where the system has them: most of the time that new memory costs goes into single
  * pages. It is a hint, and may fail. */
@@ -43,32 +45,81 @@ static Block *block_new(size_t size)
     return block;
 }
 
-DtArena *dt_arena_new(void)
+/* A block for at least `need` bytes: of those that are spare the smallest that has as many as are wanted, or else the
+ * largest. */
+static Block *block_for(DtArena *arena, size_t need, size_t wanted)
+{
+    Block **best = NULL;
+    for (Block **at = &arena->spare; *at; at = &(*at)->next) {
+        const size_t size = (*at)->size, found = best ? (*best)->size : 0;
+        if (size >= need && (size < wanted ? size > found : found < wanted || size < found))
+            best = at;
+    }
+    if (!best)
+        return arena->parent ? block_for(arena->parent, need, wanted) : block_new(need > wanted ? need : wanted);
+    Block *block = *best;
+    *best = block->next;
+    block->next = NULL;
+    return block;
+}
+
+DtArena *dt_arena_child(DtArena *parent)
 {
     DtArena *arena = calloc(1, sizeof *arena);
     if (!arena) {
         fputs("out of memory\n", stderr);
         exit(1);
     }
-    arena->first = arena->current = block_new(16384);
+    arena->parent = parent;
+    arena->first = arena->current = block_for(arena, FIRST, FIRST);
     return arena;
+}
+
+DtArena *dt_arena_new(void) { return dt_arena_child(NULL); }
+
+static void free_blocks(Block *block)
+{
+    for (Block *next; block; block = next) {
+        next = block->next;
+        free(block);
+    }
+}
+
+static void clear(Block *block)
+{
+    memset(block->bytes, 0, block->used);
+    block->used = 0;
+}
+
+/* New blocks and spare ones. */
+static void give_back(DtArena *to, Block *block)
+{
+    for (Block *next; block; block = next) {
+        next = block->next;
+        clear(block);
+        block->next = to->spare;
+        to->spare = block;
+    }
 }
 
 void dt_arena_free(DtArena *arena)
 {
-    for (Block *block = arena ? arena->first : NULL, *next; block; block = next) {
-        next = block->next;
-        free(block);
+    if (!arena)
+        return;
+    if (arena->parent) {
+        give_back(arena->parent, arena->first);
+        give_back(arena->parent, arena->spare);
+    } else {
+        free_blocks(arena->first);
+        free_blocks(arena->spare);
     }
     free(arena);
 }
 
 void dt_arena_reset(DtArena *arena)
 {
-    for (Block *block = arena->first; block; block = block->next) {
-        memset(block->bytes, 0, block->used);
-        block->used = 0;
-    }
+    for (Block *block = arena->first; block; block = block->next)
+        clear(block);
     arena->current = arena->first;
     arena->used = 0;
 }
@@ -84,7 +135,7 @@ void *dt_arena_alloc(DtArena *arena, size_t bytes)
         if (!arena->current->next || arena->current->next->size < need) {
             size_t size =
                 arena->current->size < 8u << 20 ? arena->current->size * 2 : arena->current->size;
-            Block *block = block_new(size > need ? size : need);
+            Block *block = block_for(arena, need, size);
             block->next = arena->current->next;
             arena->current->next = block;
         }

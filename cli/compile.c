@@ -97,7 +97,7 @@ static int certify(DtCli *cli, const DtText *serial, const DtText *final)
 {
     DtText said = {0};
     DtCertCounts counts;
-    DtArena *arena = dt_arena_new();
+    DtArena *arena = dt_arena_child(cli->arena);
     int code = DT_EXIT_OK;
     if (!dt_cert_prove(arena, serial->at ? serial->at : "", final->at ? final->at : "", &counts, &said)) {
         const char *why = said.at ? said.at : "";
@@ -223,7 +223,7 @@ static int draw_schedule(const DtCli *cli, const DtModule *module)
 static int certify_plan(const DtCli *cli, const DtPlan *plan, const DtText *final)
 {
     DtText said = {0};
-    DtArena *arena = dt_arena_new();
+    DtArena *arena = dt_arena_child(cli->arena);
     int code = DT_EXIT_OK;
     if (!dt_certplan_prove(arena, plan, final->at ? final->at : "", &said)) {
         code = dt_cli_fail(DT_EXIT_FAILED,

@@ -57,6 +57,7 @@ typedef struct Tiling {
     int64_t at, rows, keys;
     DtValue **clone;           /* by value id: in the block's own function */
     DtValue **clone_outside;   /* the same of the caller's cheap values */
+    DtPlace *cuts, *scores, *here; /* by value id: scores and region values; scores; what products look at */
 } Tiling;
 
 static bool has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
@@ -497,14 +498,13 @@ static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
-    DtPlace *cuts = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);   /* scores and region values */
-    DtPlace *scores = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
-    DtPlace *kept = e->scope->places;
+    DtPlace *kept = e->scope->places, *cuts = g->cuts, *scores = g->scores, *here = g->here;
     DtFunc *block = block_func(g);
-    DtPlace *here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
-    for (uint32_t i = 0; i < func->n_values; i++)
+    for (uint32_t i = 0; i < func->n_values; i++) {
+        cuts[i].set = scores[i].set = here[i].set = false;
         if (kept[i].set)
             here[i] = cut(g, kept[i]);
+    }
     e->scope->places = here;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (g->part[i] == SCORE) {
@@ -604,6 +604,9 @@ static void emit_tiles(Tiling *g)
          *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
     uint32_t *flags = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
     const int64_t rows = rows_of_block(g->n_s);
+    g->cuts = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    g->scores = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    g->here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
         if (g->part[i] == SCORE)

@@ -130,7 +130,7 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
                   .options = options,
                   .plan = builder,
                   .arena = module->arena,
-                  .scratch = dt_arena_new(),
+                  .scratch = dt_arena_child(module->arena),
                   .seed = program->train ? program->train->seed : 0,
                   .n_micro = 1,
                   .trips = 1};

@@ -307,12 +307,13 @@ static void append(DtEmit *e, DtActions *list, const DtActions *more, int64_t la
     }
 }
 
-/* The place of a piece among those of its stage. */
-static uint32_t place_of(const DtPipelineSchedule *pipeline, uint32_t piece)
+/* The place of a piece among those of its stage that have an entry of this kind. */
+static uint32_t place_of(const DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint32_t kind)
 {
+    const DtPipelineSchedule *pipeline = e->module->pipeline;
     uint32_t place = 0;
     for (uint32_t g = 0; g < piece; g++)
-        place += pipeline->stage_of[g] == pipeline->stage_of[piece];
+        place += pipeline->stage_of[g] == pipeline->stage_of[piece] && dt_pipeline_entry(&run->pieces[g], kind) >= 0;
     return place;
 }
 
@@ -359,7 +360,7 @@ static void name_parts(DtEmit *e, const DtPipelineRun *run, DtActions *list, DtA
         const DtAction own = *action;
         if (part.shares) {
             part.next = next->kind < DT_NOTE_PHASES ? entry_of(run, next) : -1;
-            part.next_piece = part.next < 0 ? 0 : place_of(e->module->pipeline, next->unit);
+            part.next_piece = part.next < 0 ? 0 : place_of(e, run, next->unit, next->kind);
             part.next_kind = part.next < 0 ? 0 : next->kind;
             part.goes_on = true;
             part.buffer = e->pipeline->ring;

@@ -415,7 +415,7 @@ static void check_module(DtVerify *v)
 
 bool dt_verify_module(const DtModule *module, DtText *ret_problems)
 {
-    DtVerify v = {.module = module, .problems = ret_problems, .scratch = dt_arena_new()};
+    DtVerify v = {.module = module, .problems = ret_problems, .scratch = dt_arena_child(module->arena)};
     v.funcs.arena = v.types.arena = v.scratch;
     check_module(&v);
     if (v.n_problems > DT_VERIFY_MAX)

@@ -404,7 +404,7 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
 {
     const uint32_t p = pipeline->n_stages;
     const Ends ends = find_ends(arena, pipeline, run);
-    DtArena *scratch = dt_arena_new();
+    DtArena *scratch = dt_arena_child(arena);
     run->stages = DT_NEW_ARRAY(arena, DtStageActions, p);
     for (uint32_t s = 0; s < p; s++) {
         DtLister lister = {.arena = scratch,

@@ -561,7 +561,7 @@ void dt_pass_zero(DtModule *module, const DtPassContext *context)
 {
     if (!context->parallel || context->parallel->zeros.n == 0 || module->mesh.n == 0)
         return;
-    Zero zero = {.buckets = {.module = module, .arena = dt_arena_new()}, .config = context->parallel};
+    Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     zero.buckets.ahead = wanted_ahead(context->parallel);
     note_offload(&zero);

@@ -555,6 +555,7 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     const DtPlanEntry *entry = &walk->plan->entries[number];
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
         walk->memory[a].n = 0;
+    dt_arena_reset(walk->scratch);
     walk->at_entry = entry;
     walk->inst = NULL;
     walk->frame = NULL;
@@ -572,6 +573,19 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     }
     guard_scalars(walk);
     hold_inputs(walk, strncmp(dt_plan_str(walk->plan, entry->name), "predict", 7) == 0);
+}
+
+/* Whether a result has the same place on all stages of a class on which stores lie alike. */
+static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertResult *result)
+{
+    const DtPlan *plan = walk->plan;
+    if (result->store >= 0)
+        return !is(walk->program->stores.at[result->store].kind, "state");
+    for (uint32_t i = 0; !is_piece(entry) && i < plan->n_metrics; i++)
+        if (is(dt_plan_str(plan, plan->metrics[i].name), result->name) &&
+            is(dt_plan_str(plan, plan->metrics[i].entry), run_of(entry->name)))
+            return plan->metrics[i].stage < 0; /* the first one counts: place_metric */
+    return false;
 }
 
 /* Whether what this entry does was proved for an earlier stage of its class, on which its stores lie alike. */
@@ -592,8 +606,7 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
                 other->stage >= (int32_t)walk->alike_from && !walk->moving[before] && of &&
                 of->to > of->stage && dt_cert_on(of->stage, of->to, other->stage);
     for (uint32_t i = 0; same && i < of->results.n; i++)
-        same = of->results.at[i].store >= 0 &&
-               !is(walk->program->stores.at[of->results.at[i].store].kind, "state");
+        same = lies_alike(walk, of, &of->results.at[i]);
     bool again = dt_certplan_is_again(walk, of);
     if (!same || !dt_certplan_repeat(walk, number, before, of))
         return false;
@@ -656,29 +669,23 @@ static bool has_entries(PlanWalk *walk)
     return true;
 }
 
-bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes,
-                       DtText *ret_problem)
+static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
 {
-    CertProgram program;
-    PlanWalk *walk = DT_NEW(arena, PlanWalk);
-    *walk = (PlanWalk){.arena = arena,
-                       .plan = plan,
-                       .program = &program,
-                       .problem = ret_problem,
-                       .spans = ret_notes};
-    if (!dt_certtext_read(arena, final, &program, ret_problem) || !has_mesh(walk))
+    DtArena *arena = walk->arena;
+    const DtPlan *plan = walk->plan;
+    if (!dt_certtext_read(arena, final, program, walk->problem) || !has_mesh(walk))
         return false;
     if (!plan->n_logical || plan->n_notes != plan->n_entries)
         return dt_certplan_fail(walk, "the plan has no notes");
-    walk->stores = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
-    walk->shadows = DT_NEW_ARRAY(arena, PlanPlace, program.stores.n + 1);
-    walk->seen = DT_NEW_ARRAY(arena, uint32_t, program.entries.n + 1);
+    walk->stores = DT_NEW_ARRAY(arena, PlanPlace, program->stores.n + 1);
+    walk->shadows = DT_NEW_ARRAY(arena, PlanPlace, program->stores.n + 1);
+    walk->seen = DT_NEW_ARRAY(arena, uint32_t, program->entries.n + 1);
     walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
     walk->moving = DT_NEW_ARRAY(arena, bool, plan->n_entries + 1);
-    walk->taken = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
-    walk->is_result = DT_NEW_ARRAY(arena, bool, program.stores.n + 1);
-    walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program.stores.n + 1);
-    walk->kept = DT_NEW_ARRAY(arena, PlanRegion *, program.stores.n + 1);
+    walk->taken = DT_NEW_ARRAY(arena, bool, program->stores.n + 1);
+    walk->is_result = DT_NEW_ARRAY(arena, bool, program->stores.n + 1);
+    walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program->stores.n + 1);
+    walk->kept = DT_NEW_ARRAY(arena, PlanRegion *, program->stores.n + 1);
     for (walk->stage = 0; walk->stage < dt_plan_stages(plan); walk->stage++) {
         if (!dt_certplan_stores(walk))
             return false;
@@ -688,6 +695,18 @@ bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, Dt
     }
     walk->at_entry = NULL;
     return has_entries(walk) && dt_certplan_queues(walk);
+}
+
+bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes,
+                       DtText *ret_problem)
+{
+    CertProgram program;
+    PlanWalk *walk = DT_NEW(arena, PlanWalk);
+    *walk = (PlanWalk){.arena = arena, .scratch = dt_arena_child(arena), .plan = plan, .program = &program,
+                       .problem = ret_problem, .spans = ret_notes};
+    bool good = prove_plan(walk, final, &program);
+    dt_arena_free(walk->scratch);
+    return good;
 }
 
 bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem)

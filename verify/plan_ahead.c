@@ -37,6 +37,7 @@ struct PlanRing {
     PlanPlace slots;          /* all of them; bytes 0: not known yet */
     int64_t step;             /* from one to the next */
     DT_VEC(PlanKept *) kept;
+    DT_VEC(PlanPlace) early;  /* what gathers wrote before it was known where the slots are */
     const CertOp *first;      /* the loop that begins it, if that is done in the first micro-batch alone */
     uint32_t from, begin;     /* if it was there before: between these items it is not written to */
     const CertOp *next;       /* the loop whose first iterations are there, outside of loops that have slots */
@@ -155,13 +156,16 @@ static bool find_slots(PlanWalk *walk, const PlanKept *kept)
     slots.rank = 0;
     slots.reg[DT_PLAN_REG_RING] = 0;
     ring->slots = slots;
+    for (uint32_t i = 0; i < ring->early.n; i++)
+        if (!is_in_slot(ring, &ring->early.at[i]) && !spares_slots(walk, &ring->early.at[i], NULL))
+            return dt_certplan_fail(walk, "what is gathered ahead is overwritten before it is read");
     return !ring->from || dt_certplan_each_write(walk, ring->from - 1, ring->begin, spares_slots, NULL) ||
            dt_certplan_fail(walk, "what a micro-batch or piece finds gathered is overwritten before it is read");
 }
 
 bool dt_certplan_spares_ring(PlanWalk *walk, const DtPlanInst *inst)
 {
-    const struct PlanRing *ring = walk->ring;
+    struct PlanRing *ring = walk->ring;
     bool gathers = walk->frame && walk->frame->kind == PLAN_AHEAD;
     for (uint32_t a = 0; a < inst->n_args; a++) {
         const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
@@ -170,9 +174,12 @@ bool dt_certplan_spares_ring(PlanWalk *walk, const DtPlanInst *inst)
             continue;
         if (arg->reg[DT_PLAN_REG_RING] && !gathers) /* the register moves on, and what is written would not */
             return dt_certplan_fail(walk, "what is no gather ahead is written where the ring says");
-        if (!ring->slots.bytes)
-            continue;
         dt_certplan_arg(walk, arg, &place);
+        if (!ring->slots.bytes) {
+            if (gathers)
+                DT_PUSH(walk->arena, ring->early, place);
+            continue;
+        }
         if (!(gathers && is_in_slot(ring, &place)) && !spares_slots(walk, &place, NULL))
             return dt_certplan_fail(walk, "what is gathered ahead is overwritten before it is read");
     }
@@ -372,14 +379,30 @@ bool dt_certplan_gathered(PlanWalk *walk)
 
 /* ---- items of the schedule ---- */
 
+/* What lies where a register says lies elsewhere when it is set. */
+static bool sets_action(PlanWalk *walk, uint32_t reg)
+{
+    const struct PlanRing *ring = walk->ring;
+    if (!walk->plan->meta->pipeline || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || walk->depth || ring->depth ||
+        ring->guard)
+        return dt_certplan_fail(walk, "register %u is set", reg);
+    for (uint32_t a = 0; reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++)
+        for (uint32_t i = 0; i < walk->memory[a].n; i++) {
+            PlanRegion *region = walk->memory[a].at[i];
+            bool moves = region->place.reg[reg] != 0;
+            for (const PlanHole *hole = region->holes; hole; hole = hole->next)
+                moves = moves || hole->place.reg[reg] != 0;
+            region->alive = region->alive && !moves;
+        }
+    return true;
+}
+
 /* Slots are taken in turn. */
 bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item)
 {
     struct PlanRing *ring = ring_of(walk);
     if (item->reg != DT_PLAN_REG_RING) /* for actions: plan_pipe.c */
-        return (walk->plan->meta->pipeline && (item->reg == 0 || item->reg >= DT_PLAN_REG_SLOTS) && walk->depth == 0 &&
-                !ring->depth && !ring->guard) ||
-               dt_certplan_fail(walk, "register %u is set", item->reg);
+        return sets_action(walk, item->reg);
     if (walk->actions)
         return dt_certplan_fail(walk, "what a pipeline repeats has a ring");
     dt_certplan_note(walk, DT_NOTE_RETURN);

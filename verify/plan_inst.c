@@ -14,7 +14,7 @@ enum { MOST = 256 }; /* ops and arguments of an instruction */
 
 PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place)
 {
-    PlanRegion *region = DT_NEW(walk->arena, PlanRegion);
+    PlanRegion *region = DT_NEW(walk->scratch, PlanRegion);
     *region =
         (PlanRegion){.kind = kind, .place = *place, .alive = true, .depth = walk->depth, .id = -1};
     if (place->arena < DT_COUNT(walk->memory))
@@ -34,7 +34,7 @@ PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
 /* Zeros around what is written in them stay. */
 static void add_hole(PlanWalk *walk, PlanRegion *zeros, const PlanPlace *written)
 {
-    PlanHole *hole = DT_NEW(walk->arena, PlanHole);
+    PlanHole *hole = DT_NEW(walk->scratch, PlanHole);
     *hole = (PlanHole){*written, zeros->holes};
     zeros->holes = hole;
 }
@@ -238,7 +238,7 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     const uint32_t n_args = (uint32_t)inst->n_args - inst->guards;
     for (uint32_t a = 0; a < n_args; a++)
         n_written += walk->plan->args[inst->first_arg + a].written;
-    doing->writes = DT_NEW_ARRAY(walk->arena, Write, n_written + 1);
+    doing->writes = DT_NEW_ARRAY(walk->scratch, Write, n_written);
     for (uint32_t a = 0; a < n_args; a++) {
         const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
         if (arg->kind != DT_ARG_ADDRESS) {

@@ -144,7 +144,7 @@ typedef struct PlanShare {
 
 typedef struct PlanWalk PlanWalk;
 struct PlanWalk {
-    DtArena *arena;
+    DtArena *arena, *scratch; /* scratch: of the present plan entry */
     const DtPlan *plan;
     const CertProgram *program;
     DtText *problem;

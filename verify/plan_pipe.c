@@ -43,16 +43,13 @@ typedef struct Action {
     uint32_t micro;
     uint16_t slot[DT_PLAN_N_SLOTS];
 } Action;
-typedef struct Actions { /* at NULL: they are only counted */
-    Action *at;
-    uint32_t n;
-} Actions;
-
 enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MOST_ACTIONS = 1 << 24 };
 
 typedef struct Queue {
     uint32_t *micro, n, first;
 } Queue;
+
+typedef DT_VEC(int32_t) Held; /* by slot: the micro-batch that is there, -1: none */
 
 struct PlanPipe {
     DT_VEC(Piece *) pieces;
@@ -64,8 +61,7 @@ struct PlanPipe {
     int32_t *places; /* of stores with slots, by stage: the register of the slot, 0: there is one */
     Piece **by_entry; /* by plan entry */
     Queue *queues;    /* by channel */
-    int32_t **held;   /* by store, by slot: the micro-batch that is there */
-    uint32_t n_slots;
+    Held *held;       /* by store */
     const PlanShare **left; /* by stage: what its last piece left in a ring */
 };
 
@@ -452,82 +448,97 @@ bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const C
 
 /* ---- all stages together ---- */
 
-static void add_action(Actions *actions, Action action)
+/* A stage on its way through the schedule of an entry. */
+typedef struct Course {
+    uint32_t at, end, inst; /* items; instructions of the item's body behind us */
+    uint32_t n_open, n;     /* loops around us; actions so far */
+    struct {
+        uint32_t item;
+        int64_t left; /* iterations, with the present one */
+    } open[DT_PLAN_MAX_DEPTH];
+    int64_t reg[DT_PLAN_REGS];
+    bool waits; /* `now` is still to be done */
+    Action now;
+} Course;
+
+static bool set_register(PlanWalk *walk, Course *course, uint32_t reg, int64_t value)
 {
-    if (actions->at)
-        actions->at[actions->n] = action;
-    actions->n++;
+    course->reg[reg] = value;
+    bool is_slot = reg >= DT_PLAN_REG_SLOTS && reg < DT_PLAN_REG_SLOTS + DT_PLAN_N_SLOTS;
+    return !is_slot || (value >= 0 && value < DT_PLAN_MAX_SLOTS) ||
+           dt_certplan_fail(walk, "slot %lld", (long long)value);
 }
 
-/* Slots that are met: as many are kept account of. */
-static bool knows_slot(PlanWalk *walk, uint32_t reg, int64_t value)
+static bool act(PlanWalk *walk, Course *course, uint32_t kind, uint32_t index)
 {
-    if (reg < DT_PLAN_REG_SLOTS || reg >= DT_PLAN_REG_SLOTS + DT_PLAN_N_SLOTS)
+    Action *action = &course->now;
+    *action = (Action){.kind = kind & 255, .index = index & 0xffffff, .micro = (uint32_t)course->reg[0]};
+    for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
+        action->slot[g] = (uint16_t)course->reg[DT_PLAN_REG_SLOTS + g];
+    return ++course->n <= MOST_ACTIONS ||
+           dt_certplan_fail(walk, "the schedule has more than %d actions", MOST_ACTIONS);
+}
+
+/* The next iteration of the innermost loop, if there is one. */
+static bool end_iteration(PlanWalk *walk, Course *course)
+{
+    const DtPlanSchedule *loop = &walk->plan->schedule[course->open[course->n_open - 1].item];
+    if (--course->open[course->n_open - 1].left == 0) {
+        course->n_open--;
+        course->reg[loop->reg] = 0;
         return true;
-    if (value < 0 || value >= DT_PLAN_MAX_SLOTS)
-        return dt_certplan_fail(walk, "slot %lld", (long long)value);
-    if (value >= walk->pipe->n_slots)
-        walk->pipe->n_slots = (uint32_t)value + 1;
-    return true;
+    }
+    course->at = course->open[course->n_open - 1].item;
+    return set_register(walk, course, loop->reg, course->reg[loop->reg] + loop->step);
 }
 
-static bool run_items(PlanWalk *walk, uint32_t from, uint32_t to, int64_t *reg, Actions *actions)
+static bool set_by(PlanWalk *walk, Course *course, const DtPlanSchedule *item)
+{
+    int64_t value = item->step * course->reg[item->body] + (item->plus ? course->reg[item->plus] : 0) + item->first;
+    if (item->count)
+        value = (value % item->count + item->count) % item->count;
+    return set_register(walk, course, item->reg, value);
+}
+
+/* Goes on up to the next action; false: there is none, or a failure. */
+static bool go_on(PlanWalk *walk, Course *course)
 {
     const DtPlan *plan = walk->plan;
-    for (uint32_t i = from; i < to; i++) {
-        const DtPlanSchedule *item = &plan->schedule[i];
-        Action action = {.micro = (uint32_t)reg[0]};
-        for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
-            action.slot[g] = (uint16_t)reg[DT_PLAN_REG_SLOTS + g];
-        if (actions->n > MOST_ACTIONS)
-            return dt_certplan_fail(walk, "the schedule has more than %d actions", MOST_ACTIONS);
+    for (bool good = true; good && course->at < course->end; course->at++) {
+        const DtPlanSchedule *item = &plan->schedule[course->at];
         if (item->kind == DT_SCHED_SET) {
-            int64_t value =
-                item->step * reg[item->body] + (item->plus ? reg[item->plus] : 0) + item->first;
-            reg[item->reg] =
-                item->count ? (value % item->count + item->count) % item->count : value;
-            if (!knows_slot(walk, item->reg, reg[item->reg]))
-                return false;
-        } else if (item->kind == DT_SCHED_CALL) {
-            action.kind = DT_SCHED_CALL;
-            action.index = item->body & 0xffffff;
-            add_action(actions, action);
+            good = set_by(walk, course, item);
         } else if (item->kind == DT_SCHED_LOOP) {
-            uint32_t end = dt_certplan_end(plan, i);
-            for (int64_t k = 0; k < item->count; k++) {
-                reg[item->reg] = item->first + k * item->step;
-                if (!knows_slot(walk, item->reg, reg[item->reg]) ||
-                    !run_items(walk, i + 1, end, reg, actions))
-                    return false;
-            }
-            reg[item->reg] = 0;
-            i = end;
+            course->open[course->n_open].item = course->at;
+            course->open[course->n_open++].left = item->count;
+            good = set_register(walk, course, item->reg, item->first);
+        } else if (item->kind == DT_SCHED_END) {
+            good = end_iteration(walk, course);
+        } else if (item->kind == DT_SCHED_CALL) {
+            course->at++;
+            return act(walk, course, DT_SCHED_CALL, item->body);
         } else if (item->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[item->body];
-            for (uint32_t k = 0; k < body->n_insts; k++) {
-                const DtPlanInst *inst = &plan->insts[body->first_inst + k];
-                if (inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV)
-                    continue;
-                action.kind = (128u + inst->kind) & 255;
-                action.index = inst->ref & 0xffffff;
-                add_action(actions, action);
+            while (course->inst < body->n_insts) {
+                const DtPlanInst *inst = &plan->insts[body->first_inst + course->inst++];
+                if (inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
+                    return act(walk, course, 128u + inst->kind, inst->ref);
             }
+            course->inst = 0;
         }
     }
-    return true;
+    return false;
 }
 
 static int32_t *slot_of(PlanWalk *walk, int64_t store, uint32_t stage, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
     uint32_t place = dt_cert_place(&walk->program->stores.at[store], stage);
-    if (!pipe->held[place]) {
-        pipe->held[place] = DT_NEW_ARRAY(walk->arena, int32_t, pipe->n_slots + 1);
-        memset(pipe->held[place], 0xff, (pipe->n_slots + 1) * sizeof(int32_t));
-    }
-    return &pipe->held[place][pipe->places[place]
-                                  ? action->slot[pipe->places[place] - DT_PLAN_REG_SLOTS]
-                                  : 0];
+    Held *held = &pipe->held[place];
+    uint32_t slot = pipe->places[place] ? action->slot[pipe->places[place] - DT_PLAN_REG_SLOTS] : 0;
+    while (held->n <= slot)
+        DT_PUSH(walk->arena, *held, -1);
+    return &held->at[slot];
 }
 
 /* What its first iterations gather ahead is there, and nothing else is left behind. */
@@ -617,43 +628,48 @@ static Outcome run_action(PlanWalk *walk, uint32_t stage, const Action *action)
     return (sends ? send : receive)(walk, queue, channel->slots, to->path, slot, action->micro);
 }
 
+/* As far as the stage comes. DONE: to the end. */
+static Outcome run_stage(PlanWalk *walk, uint32_t stage, Course *course, bool *moved)
+{
+    walk->stage = stage;
+    for (;;) {
+        if (!course->waits && !go_on(walk, course))
+            return walk->problem->len ? WRONG : DONE;
+        const Outcome outcome = run_action(walk, stage, &course->now);
+        if (outcome == WRONG)
+            dt_certplan_fail(walk, "the schedule of stage %u runs what is not its own", stage);
+        course->waits = outcome == WAITS;
+        *moved = *moved || outcome == DONE;
+        if (outcome != DONE)
+            return outcome;
+    }
+}
+
 /* Runs the entries of this name on all stages. */
 static bool run_stages(PlanWalk *walk, const char *name)
 {
     const DtPlan *plan = walk->plan;
     struct PlanPipe *pipe = walk->pipe;
-    uint32_t n = dt_plan_stages(plan), done = 0, *next = DT_NEW_ARRAY(walk->arena, uint32_t, n + 1);
-    Actions *actions = DT_NEW_ARRAY(walk->arena, Actions, n + 1);
-    for (uint32_t s = 0; s < n; s++)
-        for (uint32_t i = 0; i < plan->n_entries; i++) {
-            const DtPlanEntry *entry = &plan->entries[i];
-            if (!dt_plan_on_stage(entry->stage, s) || !is(dt_plan_str(plan, entry->name), name))
-                continue;
-            for (int round = 0; round < 2; round++) {
-                int64_t reg[DT_PLAN_REGS] = {0};
-                actions[s] = (Actions){
-                    .at = round ? DT_NEW_ARRAY(walk->arena, Action, actions[s].n + 1) : NULL};
-                if (!run_items(walk, entry->first, entry->first + entry->count, reg, &actions[s]))
-                    return false;
-            }
-        }
+    const uint32_t n = dt_plan_stages(plan);
+    uint32_t done = 0;
+    Course *courses = DT_NEW_ARRAY(walk->arena, Course, n + 1);
+    for (uint32_t i = 0; i < plan->n_entries; i++) {
+        const DtPlanEntry *entry = &plan->entries[i];
+        for (uint32_t s = 0; s < n && is(dt_plan_str(plan, entry->name), name); s++)
+            if (dt_plan_on_stage(entry->stage, s))
+                courses[s] = (Course){.at = entry->first, .end = entry->first + entry->count};
+    }
     pipe->queues = DT_NEW_ARRAY(walk->arena, Queue, plan->n_channels + 1);
     pipe->left = DT_NEW_ARRAY(walk->arena, const PlanShare *, n + 1);
-    pipe->held = DT_NEW_ARRAY(walk->arena, int32_t *, walk->program->n_places + 1);
+    pipe->held = DT_NEW_ARRAY(walk->arena, Held, walk->program->n_places + 1);
     for (bool moved = true; moved && done < n;) {
         moved = false;
         done = 0;
         for (uint32_t s = 0; s < n; s++) {
-            Outcome outcome = DONE;
-            walk->stage = s;
-            while (next[s] < actions[s].n && outcome == DONE) {
-                outcome = run_action(walk, s, &actions[s].at[next[s]]);
-                next[s] += outcome == DONE;
-                moved = moved || outcome == DONE;
-            }
+            const Outcome outcome = run_stage(walk, s, &courses[s], &moved);
             if (outcome == WRONG)
-                return dt_certplan_fail(walk, "the schedule of stage %u runs what is not its own", s);
-            done += next[s] == actions[s].n;
+                return false;
+            done += outcome == DONE;
         }
     }
     walk->stage = n; /* of all of them */

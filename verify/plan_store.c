@@ -40,7 +40,7 @@ static uint32_t kind_of(const CertStore *store)
 static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
 {
     const DtPlan *plan = walk->plan;
-    Known *known = DT_NEW_ARRAY(walk->arena, Known, plan->n_stores + 1);
+    Known *known = DT_NEW_ARRAY(walk->scratch, Known, plan->n_stores + 1);
     *ret_n = 0;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];

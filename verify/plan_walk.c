@@ -80,17 +80,17 @@ const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value)
 PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *func,
                             const CertOp *op)
 {
-    PlanFrame *frame = DT_NEW(walk->arena, PlanFrame);
+    PlanFrame *frame = DT_NEW(walk->scratch, PlanFrame);
     *frame = (PlanFrame){.kind = kind,
                          .func = func,
                          .op = op,
                          .outer = kind == PLAN_ENTRY ? NULL : walk->frame,
                          .sign = 1,
                          .depth = walk->depth};
-    frame->maker = DT_NEW_ARRAY(walk->arena, const CertOp *, func->n_values + 1);
-    frame->made_anew = DT_NEW_ARRAY(walk->arena, uint8_t, func->n_values + 1);
-    frame->regions = DT_NEW_ARRAY(walk->arena, PlanRegion *, func->n_values + 1);
-    frame->done = DT_NEW_ARRAY(walk->arena, bool, func->n_values + 1);
+    frame->maker = DT_NEW_ARRAY(walk->scratch, const CertOp *, func->n_values + 1);
+    frame->made_anew = DT_NEW_ARRAY(walk->scratch, uint8_t, func->n_values + 1);
+    frame->regions = DT_NEW_ARRAY(walk->scratch, PlanRegion *, func->n_values + 1);
+    frame->done = DT_NEW_ARRAY(walk->scratch, bool, func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
             frame->maker[func->ops.at[i]->first_out + k] = func->ops.at[i];

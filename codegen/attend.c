@@ -581,6 +581,63 @@ static uint32_t list_blocks(Tiling *g, int64_t rows_of_all, Block *ret_blocks)
     return n;
 }
 
+/* All that the blocks' instructions depend on but iterations of loops: each piece of a pipeline has them. */
+static DtReplay key_of(Tiling *g, const Block *blocks, uint32_t n, const DtPlace *buffers, const DtPlace *outputs,
+                       const bool *accumulates)
+{
+    DtEmit *e = g->e;
+    const DtFunc *func = g->func;
+    DtReplay key = {.hash = 0};
+    const void *const owners[] = {func, g->outside, g->call};
+    const char *path = e->scope->path ? e->scope->path : "";
+    dt_replay_add(&key, owners, sizeof owners);
+    dt_replay_add(&key, &e->scope->reg, sizeof e->scope->reg);
+    dt_replay_add(&key, path, strlen(path) + 1);
+    for (uint32_t i = 0; i < func->n_values; i++) {
+        const bool parts[] = {e->scope->places[i].set, buffers[i].set};
+        dt_replay_add(&key, parts, sizeof parts);
+        if (parts[0])
+            dt_replay_place(e, &key, &e->scope->places[i]);
+        if (parts[1])
+            dt_replay_buffer(e, &key, buffers[i].view.buffer);
+    }
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        if (!is_output(g, i))
+            continue;
+        dt_replay_place(e, &key, &outputs[i]);
+        dt_replay_add(&key, &accumulates[i], sizeof accumulates[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t numbers[] = {blocks[i].at, blocks[i].rows, blocks[i].of.keys};
+        dt_replay_add(&key, numbers, sizeof numbers);
+        if (g->masked)
+            dt_reach_guard(&g->reach, &blocks[i].of);
+        dt_replay_guards(e, &key);
+        e->n_guards = 0;
+    }
+    return key;
+}
+
+static void emit_blocks(Tiling *g, int64_t rows, const DtPlace *buffers, const DtPlace *outputs, const bool *accumulates)
+{
+    DtEmit *e = g->e;
+    Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (MAX_TILES + 1) * DT_REACH_CASES);
+    const uint32_t n = list_blocks(g, rows, blocks);
+    DtReplay replay = key_of(g, blocks, n, buffers, outputs, accumulates);
+    if (dt_replay_again(e, &replay))
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        g->at = blocks[i].at, g->rows = blocks[i].rows, g->keys = blocks[i].of.keys;
+        if (g->masked)
+            dt_reach_guard(&g->reach, &blocks[i].of);
+        dt_note_op(e, DT_NOTE_BLOCK, NULL);
+        dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
+        emit_block(g, buffers, outputs, accumulates);
+        e->n_guards = 0;
+    }
+    dt_replay_end(e, &replay);
+}
+
 static void note_tiles(Tiling *g, const DtPlace *outputs, const uint32_t *flags)
 {
     int64_t n = 0;
@@ -609,9 +666,11 @@ static void emit_tiles(Tiling *g)
     g->here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
-        if (g->part[i] == SCORE)
+        if (g->part[i] == SCORE) {
+            buffers[value->id].set = true;
             buffers[value->id].view.buffer = dt_place_buffer(
                 e, value->name, rows * g->n_t * (int64_t)dt_dtype_size(value->type->dtype));
+        }
         if (!is_output(g, i))
             continue;
         wanted[i] = outputs[i] = dt_emit_output(e, value, i, &adds[i]);
@@ -641,17 +700,7 @@ static void emit_tiles(Tiling *g)
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (is_output(g, i))
             dt_emit_begin(e, &outputs[i]);
-    Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (MAX_TILES + 1) * DT_REACH_CASES);
-    const uint32_t n_blocks = list_blocks(g, rows, blocks);
-    for (uint32_t i = 0; i < n_blocks; i++) {
-        g->at = blocks[i].at, g->rows = blocks[i].rows, g->keys = blocks[i].of.keys;
-        if (g->masked)
-            dt_reach_guard(&g->reach, &blocks[i].of);
-        dt_note_op(e, DT_NOTE_BLOCK, NULL);
-        dt_note_words(e, 3, (int64_t[]){g->at, g->rows, g->keys});
-        emit_block(g, buffers, outputs, accumulates);
-        e->n_guards = 0;
-    }
+    emit_blocks(g, rows, buffers, outputs, accumulates);
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
     dt_note_words(e, 3, (int64_t[]){0, 0, 0});
     for (uint32_t k = g->n_loops; k-- > 0;)

@@ -148,6 +148,7 @@ DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *optio
     add_meta(e);
     add_train(e);
     dt_entry_emit_all(e);
+    dt_replay_free(e);
     dt_arena_free(e->scratch);
     return dt_finish_plan(e);
 }

@@ -36,12 +36,8 @@ void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, cons
     event.share = e->n_guards ? e->share : 1;
     for (uint32_t i = 0; i < n; i++) {
         DT_PUSH(e->arena, e->args, args[i]);
-        if (args[i].kind != DT_ARG_ADDRESS)
-            continue;
-        DtBuffer *buffer = &e->buffers.at[args[i].buffer];
-        if (buffer->first == UINT32_MAX)
-            buffer->first = e->events.n;
-        buffer->last = e->events.n;
+        if (args[i].kind == DT_ARG_ADDRESS)
+            dt_place_touch(e, args[i].buffer);
     }
     for (uint32_t i = 0; i < e->n_guards; i++)
         DT_PUSH(e->arena, e->args, e->guards[i]);

@@ -155,6 +155,7 @@ typedef struct DtEmit {
     double trips;                      /* how often a step runs the entry being emitted */
     DtPipelineEmit *pipeline;          /* NULL without one */
     DT_VEC(DtEBody) bodies;
+    DT_VEC(struct DtReplayed *) replayed; /* replay.c */
     DtPlace *stores;                   /* by store index */
     int32_t *store_record;             /* by store index: number in the plan */
     bool *is_bucket;                   /* by store index: others lie in it */
@@ -178,6 +179,7 @@ static inline uint32_t dt_emit_first_device(const DtMesh *mesh) { return mesh->n
 int64_t dt_place_bytes(const DtEmit *e, const DtType *type); /* of a rank's part */
 int64_t dt_place_aligned(int64_t bytes);                     /* up to a multiple of DT_PLAN_ALIGN */
 uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes);                      /* a temporary */
+void dt_place_touch(DtEmit *e, uint32_t buffer);             /* the next event does */
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes);/* at the end of an arena */
 DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer);
 DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
@@ -225,6 +227,23 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op);
 /* attend.c: a call of attend or attend.bwd in tiles, in the scope of the callee; false, with nothing
  * emitted, if the function has another shape. */
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope);
+
+/* replay.c: a stretch of instructions that may have been emitted before. First all that they depend on is added, where
+ * buffers count by which are the same; then `again` emits them, or says false: the caller does, and `end` remembers. */
+typedef struct DtReplay {
+    DtText key;
+    DT_VEC(uint32_t) buffers;          /* of the key */
+    uint64_t hash;
+    uint32_t event, arg, buffer;       /* the first ones of the stretch */
+    size_t note;
+} DtReplay;
+void dt_replay_add(DtReplay *replay, const void *bytes, size_t n);
+void dt_replay_buffer(DtEmit *e, DtReplay *replay, uint32_t buffer);
+void dt_replay_place(DtEmit *e, DtReplay *replay, const DtPlace *place);
+void dt_replay_guards(const DtEmit *e, DtReplay *replay); /* the present ones */
+bool dt_replay_again(DtEmit *e, DtReplay *replay);
+void dt_replay_end(DtEmit *e, DtReplay *replay);
+void dt_replay_free(DtEmit *e);
 
 /* reach.c: how many keys a mask leaves a block of queries, case by case of coordinates and steps. */
 enum { DT_REACH_REGS = DT_PLAN_REG_SLOTS, DT_REACH_CASES = 4, DT_REACH_NUMBERS = 8 };

@@ -20,6 +20,14 @@ uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes)
     return e->buffers.n - 1;
 }
 
+void dt_place_touch(DtEmit *e, uint32_t number)
+{
+    DtBuffer *buffer = &e->buffers.at[number];
+    if (buffer->first == UINT32_MAX)
+        buffer->first = e->events.n;
+    buffer->last = e->events.n;
+}
+
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes)
 {
     DtBuffer buffer = {.name = name, .bytes = bytes, .fixed = true, .arena = arena, .first = UINT32_MAX};

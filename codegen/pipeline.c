@@ -59,6 +59,7 @@ struct DtPipelineEmit {
     int64_t *bytes;      /* [stage * DT_EMIT_ARENAS + arena] */
     uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
     DT_VEC(DtPart) parts; /* of the run */
+    DtActions lists[3];   /* of the last course: their memory is for the next one */
     bool *gathers;       /* by entry of the module: a part of the run that shares the ring */
     uint32_t ring;       /* buffer of the stage's ring */
     int64_t slot;        /* bytes of a slot of it, in the run */
@@ -323,7 +324,10 @@ static uint32_t place_of(const DtEmit *e, const DtPipelineRun *run, uint32_t pie
 static DtStageActions list_turns(DtEmit *e, const DtPipelineRun *run)
 {
     const DtStageActions *all = &run->stages[e->stage];
-    DtStageActions list = {.count = all->count, .step = all->step};
+    const DtActions *old = e->pipeline->lists;
+    DtStageActions list = {.count = all->count, .step = all->step, .prologue = {.at = old[0].at, .cap = old[0].cap},
+                           .period = {.at = old[1].at, .cap = old[1].cap},
+                           .epilogue = {.at = old[2].at, .cap = old[2].cap}};
     bool first = strcmp(run->name, "predict") == 0;
     append(e, &list.prologue, &all->prologue, 0, first);
     append(e, &list.period, &all->period, 0, false);
@@ -392,6 +396,9 @@ static DtStageActions course_of(DtEmit *e, const DtPipelineRun *run)
         part.goes_on = false;
         first->unit = part_of(e, part);
     }
+    e->pipeline->lists[0] = course.prologue;
+    e->pipeline->lists[1] = course.period;
+    e->pipeline->lists[2] = course.epilogue;
     dt_arena_reset(e->scratch);
     return course;
 }

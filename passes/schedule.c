@@ -375,26 +375,34 @@ static Ends find_ends(DtArena *arena, const DtPipelineSchedule *pipeline, const 
     return ends;
 }
 
-static void transfer(DtArena *arena, DtActions *list, uint32_t kind, int32_t channel, int64_t micro)
+static uint32_t transfer(DtAction *to, uint32_t kind, int32_t channel, int64_t micro)
 {
-    if (channel >= 0)
-        DT_PUSH(arena, *list,
-                ((DtAction){.kind = kind, .unit = (uint32_t)channel, .micro = micro}));
+    if (channel < 0)
+        return 0;
+    *to = (DtAction){.kind = kind, .unit = (uint32_t)channel, .micro = micro};
+    return 1;
 }
+
+static bool moves(const DtAction *action) { return action->kind == DT_ACTION_F || action->kind == DT_ACTION_B; }
 
 static DtActions with_transfers(DtArena *arena, const Ends *ends, const DtActions *plain)
 {
-    DtActions list = {0};
+    DtActions list = {.cap = plain->n};
     for (uint32_t i = 0; i < plain->n; i++) {
         const DtAction *action = &plain->at[i];
-        const bool moves = action->kind == DT_ACTION_F || action->kind == DT_ACTION_B;
-        if (moves)
-            transfer(arena, &list, DT_ACTION_RECV, ends->receive[action->kind][action->unit],
-                     action->micro);
-        DT_PUSH(arena, list, *action);
-        if (moves)
-            transfer(arena, &list, DT_ACTION_SEND, ends->send[action->kind][action->unit],
-                     action->micro);
+        if (moves(action))
+            list.cap += (ends->receive[action->kind][action->unit] >= 0) + (ends->send[action->kind][action->unit] >= 0);
+    }
+    list.at = DT_NEW_ARRAY(arena, DtAction, list.cap);
+    for (uint32_t i = 0; i < plain->n; i++) {
+        const DtAction *action = &plain->at[i];
+        if (moves(action))
+            list.n += transfer(&list.at[list.n], DT_ACTION_RECV, ends->receive[action->kind][action->unit],
+                               action->micro);
+        list.at[list.n++] = *action;
+        if (moves(action))
+            list.n += transfer(&list.at[list.n], DT_ACTION_SEND, ends->send[action->kind][action->unit],
+                               action->micro);
     }
     return list;
 }
@@ -405,9 +413,11 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
     const uint32_t p = pipeline->n_stages;
     const Ends ends = find_ends(arena, pipeline, run);
     DtArena *scratch = dt_arena_child(arena);
+    DtActions list = {0};
     run->stages = DT_NEW_ARRAY(arena, DtStageActions, p);
     for (uint32_t s = 0; s < p; s++) {
         DtLister lister = {.arena = scratch,
+                           .list = list,
                            .run = run,
                            .p = p,
                            .v = pipeline->n_pieces / p,
@@ -423,7 +433,8 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
         actions->epilogue = with_transfers(arena, &ends, &plain.epilogue);
         actions->count = plain.count;
         actions->step = plain.step;
-        dt_arena_reset(scratch);
+        list = lister.list; /* its memory is for the next one */
+        list.n = 0;
     }
     dt_arena_free(scratch);
     for (int64_t slots = SLOTS;; slots *= 2) {

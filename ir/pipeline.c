@@ -47,8 +47,10 @@ DtActionTurns dt_pipeline_turns(const DtAction *actions, uint32_t n)
     DtActionTurns best = {.n = 1, .count = 1};
     int64_t step;
     for (uint32_t k = 1; k <= LONGEST && 2 * k <= n; k++) {
-        if (!dt_pipeline_same(&actions[0], &actions[k]))
-            continue;
+        const uint32_t most = best.count * best.n;
+        if (!dt_pipeline_same(&actions[0], &actions[k]) || n / k * k <= most ||
+            (most >= k && !dt_pipeline_same(&actions[most - k], &actions[most])))
+            continue; /* it cannot be longer */
         const uint32_t count = turns(actions, n, k, &step);
         if (count > 1 && count * k > best.count * best.n)
             best = (DtActionTurns){.n = k, .count = count, .step = step};

@@ -33,7 +33,9 @@ static bool arg_range(const CheckInst *at, uint32_t index, CheckWide *ret_range)
     const DtPlanArg *arg = &plan->args[index];
     CheckWide range = {arg->base, arg->base};
     for (int r = 0; r < DT_PLAN_ARG_REGS; r++) {
-        if (arg->reg[r] != 0 && at->hull->unset >> r & 1)
+        if (arg->reg[r] == 0)
+            continue;
+        if (at->hull->unset >> r & 1)
             return dt_check_fail(check, "ARGS", index, "register %d has no value", r);
         add_term(&range, arg->reg[r], at->hull->reg[r].lo, at->hull->reg[r].hi);
     }
@@ -61,6 +63,8 @@ static bool terms_fit(const CheckInst *at, uint32_t index)
     bool fits = arg->base <= most && arg->base >= -most;
     for (int r = 0; r < DT_PLAN_ARG_REGS; r++) {
         CheckWide term = {0, 0};
+        if (arg->reg[r] == 0)
+            continue;
         add_term(&term, arg->reg[r], at->hull->reg[r].lo, at->hull->reg[r].hi);
         fits = fits && term.lo >= -most && term.hi <= most;
     }
@@ -106,9 +110,9 @@ static bool check_address(const CheckInst *at, uint32_t i, DtWide need, int64_t 
                              "other ranks read arena %u, which is not shared", arg->arena);
     bool aligned = arg->base % unit == 0;
     for (int r = 0; r < DT_PLAN_ARG_REGS; r++)
-        aligned = aligned && arg->reg[r] % unit == 0;
+        aligned = aligned && (arg->reg[r] == 0 || arg->reg[r] % unit == 0);
     for (int c = 0; c < DT_PLAN_COORDS; c++)
-        aligned = aligned && arg->coord[c] % unit == 0;
+        aligned = aligned && (arg->coord[c] == 0 || arg->coord[c] % unit == 0);
     return aligned ||
            dt_check_fail(at->check, "ARGS", index, "is not aligned to %lld bytes", (long long)unit);
 }

@@ -19,7 +19,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { MAX_DEPTH = 64, MEMOS = 1 << 10 };
+enum { MEMOS = 1 << 10 };
 
 static const char part_kind[] = "part", behind_kind[] = "behind", total_kind[] = "total",
                   iteration_kind[] = "iteration";
@@ -614,13 +614,24 @@ static bool run_op(CertState *state, const CertOp *op, const char *context, cons
     return plain_op(state, op, context, in, out);
 }
 
+/* Memory for n values, zeroed, until the function at this depth returns. */
+static CertValue *values_of(CertState *state, uint32_t n)
+{
+    CertValues *values = &state->frames[state->depth];
+    if (values->n < n) {
+        values->n = 2 * n;
+        values->at = DT_NEW_ARRAY(state->arena, CertValue, values->n);
+    }
+    memset(values->at, 0, n * sizeof *values->at);
+    return values->at;
+}
+
 static bool run(CertState *state, const CertFunc *func, const char *context,
                 const CertValue *inputs, CertValue *ret_results)
 {
-    CertValue *values = DT_NEW_ARRAY(state->arena, CertValue, func->n_values),
-              *in = DT_NEW_ARRAY(state->arena, CertValue, func->most_in);
-    if (state->depth == MAX_DEPTH)
+    if (state->depth == CERT_DEPTH)
         return dt_certfunc_fail(state, NULL, "functions call each other too deeply");
+    CertValue *values = values_of(state, func->n_values + func->most_in + 1), *in = values + func->n_values;
     state->depth++;
     state->func = func;
     for (uint32_t i = 0; i < func->n_args; i++)

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum { CERT_RANK = 16, CERT_SPLIT = 4, CERT_MESH = 16, CERT_NAMES = 4, CERT_PADDED = 8,
-       CERT_STAGES = 64, CERT_FUNCS = 256 };
+       CERT_STAGES = 64, CERT_FUNCS = 256, CERT_DEPTH = 64 };
 
 /* ---- programs (cert_text.c); all names are interned ---- */
 
@@ -277,6 +277,11 @@ typedef struct CertValue {
     uint8_t fill[CERT_PADDED]; /* CertFill by padded axis; of a bucket: of all its members */
 } CertValue;
 
+typedef struct CertValues {
+    CertValue *at;
+    uint32_t n;
+} CertValues;
+
 typedef struct CertState CertState;
 struct CertState {
     DtArena *arena;
@@ -286,6 +291,7 @@ struct CertState {
     uint32_t values;
     const CertFunc *func; /* being evaluated */
     uint32_t depth;       /* of calls and loops */
+    CertValues frames[CERT_DEPTH]; /* memory of functions, by depth */
     int64_t stage;        /* -1: of every one */
     int64_t behind;       /* so many stages behind the first of its class */
     struct CertMemo **memo; /* functions done before, by hash */

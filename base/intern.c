@@ -16,13 +16,13 @@ typedef struct Slot {
     size_t len;
 } Slot;
 
-static struct {
+static _Thread_local struct {
     DtArena *arena;
     Slot *slots;
     size_t n, cap;
 } table;
 
-static void release(void)
+void dt_intern_forget(void)
 {
     free(table.slots);
     dt_arena_free(table.arena);
@@ -52,7 +52,7 @@ const char *dt_intern_n(const char *text, size_t len)
 {
     if (!table.arena) {
         table.arena = dt_arena_new();
-        atexit(release);
+        atexit(dt_intern_forget); /* the main thread's */
     }
     if (table.n * 2 >= table.cap)
         grow();

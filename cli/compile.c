@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/intern.h"
 #include "base/hostcc.h"
 #include "codegen/codegen.h"
 #include "frontend/config.h"
@@ -15,19 +16,28 @@
 #include "verify/cert.h"
 #include "verify/plan.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- passes ---- */
 
+/* The proof that what the passes made of the program means the same, whatever they did. It reads texts only, so it is
+ * found beside code generation, and nothing is written before it is. */
+typedef struct Proof {
+    DtText serial, placed; /* with gradients; as ranks have it, before what they do is written out */
+    DtText said;
+    DtCertCounts counts;
+    pthread_t thread;
+    bool runs, good;
+} Proof;
+
 typedef struct Watch {
     DtCli *cli;
     DtCliClock clock;
     DtText printed;
-    bool certifies;
-    DtText differentiated; /* for the certificate: the serial program with its gradients; */
-    DtText placed;         /* the program as ranks have it, before what they do is written out */
+    Proof *proof; /* NULL: none is wanted */
 } Watch;
 
 void dt_cli_list_passes(DtText *ret_text)
@@ -53,10 +63,10 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module)
         dt_text_printf(&watch->printed, "# after %s\n", pass->name);
         dt_irtext_print(module, &watch->printed);
     }
-    if (watch->certifies && !strcmp(pass->name, "cse"))
-        dt_irtext_print(module, &watch->differentiated);
-    if (watch->certifies && !strcmp(pass->name, "reduce"))
-        dt_irtext_print(module, &watch->placed);
+    if (watch->proof && !strcmp(pass->name, "cse"))
+        dt_irtext_print(module, &watch->proof->serial);
+    if (watch->proof && !strcmp(pass->name, "reduce"))
+        dt_irtext_print(module, &watch->proof->placed);
     watch->clock = dt_cli_clock(watch->cli);
 }
 
@@ -92,36 +102,75 @@ static const char *place_of(const DtCli *cli, const char *message)
     return dt_arena_printf(cli->arena, " (in %s:%u)", dt_diag_path(cli->diags, span.file), line);
 }
 
-/* Proves that what the passes made of the program means the same, whatever they did. */
-static int certify(DtCli *cli, const DtText *serial, const DtText *final)
+static void *prove(void *data)
 {
-    DtText said = {0};
-    DtCertCounts counts;
-    DtArena *arena = dt_arena_child(cli->arena);
+    Proof *proof = data;
+    DtArena *arena = dt_arena_new();
+    proof->good = dt_cert_prove(arena, proof->serial.at ? proof->serial.at : "",
+                                proof->placed.at ? proof->placed.at : "", &proof->counts, &proof->said);
+    dt_arena_free(arena);
+    return NULL;
+}
+
+static void *prove_beside(void *data)
+{
+    prove(data);
+    dt_intern_forget();
+    return NULL;
+}
+
+static void begin_proof(Proof *proof)
+{
+    proof->runs = pthread_create(&proof->thread, NULL, prove_beside, proof) == 0;
+    if (!proof->runs)
+        prove(proof);
+}
+
+/* Waits for it. */
+static void end_proof(Proof *proof)
+{
+    if (proof->runs)
+        pthread_join(proof->thread, NULL);
+    proof->runs = false;
+}
+
+static int certify(DtCli *cli, Proof *proof)
+{
+    DtCliClock clock = dt_cli_clock(cli);
     int code = DT_EXIT_OK;
-    if (!dt_cert_prove(arena, serial->at ? serial->at : "", final->at ? final->at : "", &counts, &said)) {
-        const char *why = said.at ? said.at : "";
+    end_proof(proof);
+    dt_cli_lap(cli, &clock, "certificate");
+    if (!proof->good) {
+        const char *why = proof->said.at ? proof->said.at : "";
         code = dt_cli_fail(DT_EXIT_FAILED,
                            "internal error: the layout is not proved to compute what the program says: %s%s",
                            why, place_of(cli, why));
     } else if (cli->verify) {
-        dt_text_printf(&said, "proved: %u results of the layout are those of the serial program (%u values)\n",
-                       counts.claims, counts.values);
-        code = dt_cli_print(&said);
+        DtText text = {0};
+        dt_text_printf(&text, "proved: %u results of the layout are those of the serial program (%u values)\n",
+                       proof->counts.claims, proof->counts.values);
+        code = dt_cli_print(&text);
+        dt_text_free(&text);
     }
-    dt_arena_free(arena);
-    dt_text_free(&said);
     return code;
 }
 
-static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *ret_serial, DtText *ret_final)
+static void free_proof(Proof *proof)
+{
+    end_proof(proof);
+    dt_text_free(&proof->serial);
+    dt_text_free(&proof->placed);
+    dt_text_free(&proof->said);
+}
+
+static int run_passes(DtCli *cli, DtProgram *program, Proof *proof, DtText *ret_serial, DtText *ret_final)
 {
     DtPassContext context = {.train = program->train,
                              .parallel = program->parallel,
                              .cluster = program->cluster,
                              .kernels = dt_codegen_kernels,
                              .n_kernels = dt_codegen_n_kernels};
-    Watch watch = {.cli = cli, .certifies = certifies};
+    Watch watch = {.cli = cli, .proof = proof};
     dt_verify_require(program->module, "lowering");
     dt_irtext_print(program->module, ret_serial);
     watch.clock = dt_cli_clock(cli);
@@ -130,14 +179,10 @@ static int run_passes(DtCli *cli, DtProgram *program, bool certifies, DtText *re
     dt_text_free(&watch.printed);
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
-    if (code == DT_EXIT_OK && certifies) {
-        watch.clock = dt_cli_clock(cli);
-        code = certify(cli, &watch.differentiated, &watch.placed);
+    if (code == DT_EXIT_OK && proof) {
+        begin_proof(proof);
         dt_irtext_print(program->module, ret_final);
-        dt_cli_lap(cli, &watch.clock, "certificate");
     }
-    dt_text_free(&watch.differentiated);
-    dt_text_free(&watch.placed);
     return code;
 }
 
@@ -306,7 +351,8 @@ static int says_no_plan(void)
     return code;
 }
 
-static int generate(DtCli *cli, DtProgram *program, const char *path, const DtText *serial, const DtText *final)
+static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *proof, const DtText *serial,
+                    const DtText *final)
 {
     if (program->train) {
         place_readers(cli, program->train->readers.at, program->train->readers.n);
@@ -329,7 +375,10 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
     DtStatus status = dt_codegen_plan(program, &options, builder);
     dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
                      options.no_kernels ? NULL : "host compiler");
-    int code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text, final)
+    int code = certify(cli, proof);
+    clock = dt_cli_clock(cli);
+    if (code == DT_EXIT_OK)
+        code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text, final)
                                      : dt_cli_fail(status.code, "%s", status.message);
     dt_cli_lap(cli, &clock, "write");
     dt_text_free(&c_text);
@@ -339,6 +388,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, const DtTe
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     DtText serial = {0}, final = {0};
+    Proof proof = {.good = false};
     bool makes_plan = writes_plan(cli) || (cli->verify && program->train);
     int code = check_pass_names(cli);
     if (code == DT_EXIT_OK)
@@ -347,15 +397,16 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         return code;
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
-    code = run_passes(cli, program, makes_plan || cli->verify, &serial, &final);
+    code = run_passes(cli, program, makes_plan || cli->verify ? &proof : NULL, &serial, &final);
     if (code == DT_EXIT_OK && program->train && !dt_codegen_check(program->module))
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && cli->emit == DT_EMIT_SCHEDULE_SVG)
         code = draw_schedule(cli, program->module);
     if (code == DT_EXIT_OK && makes_plan)
-        code = generate(cli, program, path, &serial, &final);
+        code = generate(cli, program, path, &proof, &serial, &final);
     else if (code == DT_EXIT_OK && cli->verify)
-        code = says_no_plan();
+        code = certify(cli, &proof) ? DT_EXIT_FAILED : says_no_plan();
+    free_proof(&proof);
     dt_text_free(&serial);
     dt_text_free(&final);
     return code;

@@ -373,6 +373,7 @@ typedef struct DtPart {
     bool shares;         /* with others, a ring */
     uint32_t buffer;     /* of the ring of all parts */
     int64_t bytes;       /* of a slot */
+    bool is_called;      /* by some action */
     uint32_t called;     /* number of the plan's entry */
 } DtPart;
 /* The loops of an entry that gather ahead, if they are one chain of stored parameters and nothing else does. */

@@ -375,6 +375,16 @@ static void name_parts(DtEmit *e, const DtPipelineRun *run, DtActions *list, DtA
     }
 }
 
+/* Which parts are called: the first action's may be the only one of its kind. */
+static void note_called(DtEmit *e, const DtStageActions *course)
+{
+    const DtActions *const lists[] = {&course->prologue, &course->period, &course->epilogue};
+    for (size_t k = 0; k < DT_COUNT(lists); k++)
+        for (uint32_t i = 0; (k != 1 || course->count > 0) && i < lists[k]->n; i++)
+            if (lists[k]->at[i].kind < DT_NOTE_PHASES)
+                e->pipeline->parts.at[lists[k]->at[i].unit].is_called = true;
+}
+
 /* The stage's actions in the run: units of those that are no transfers are numbers of parts. */
 static DtStageActions course_of(DtEmit *e, const DtPipelineRun *run)
 {
@@ -396,21 +406,12 @@ static DtStageActions course_of(DtEmit *e, const DtPipelineRun *run)
         part.goes_on = false;
         first->unit = part_of(e, part);
     }
+    note_called(e, &course);
     e->pipeline->lists[0] = course.prologue;
     e->pipeline->lists[1] = course.period;
     e->pipeline->lists[2] = course.epilogue;
     dt_arena_reset(e->scratch);
     return course;
-}
-
-static bool is_called(const DtStageActions *course, uint32_t part)
-{
-    const DtActions *const lists[] = {&course->prologue, &course->period, &course->epilogue};
-    for (size_t k = 0; k < DT_COUNT(lists); k++)
-        for (uint32_t i = 0; (k != 1 || course->count > 0) && i < lists[k]->n; i++)
-            if (lists[k]->at[i].kind < DT_NOTE_PHASES && lists[k]->at[i].unit == part)
-                return true;
-    return false;
 }
 
 /* ---- runs ---- */
@@ -543,14 +544,14 @@ static void emit_or_repeat(DtEmit *e, const DtPart *part, const DtPipelineRun *r
 }
 
 /* Each of the parts that are the entry of this kind of a piece; all of them together run it as often as one would. */
-static void emit_phase(DtEmit *e, const DtPipelineRun *run, const DtStageActions *course, uint32_t piece, uint32_t kind)
+static void emit_phase(DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint32_t kind)
 {
     const int32_t number = dt_pipeline_entry(&run->pieces[piece], kind);
     double *flops = &e->plan->meta.at[0].flops, after = 0;
     char name[64];
     uint32_t n = 0;
     for (uint32_t i = 0; number >= 0 && i < e->pipeline->parts.n; i++) {
-        if (e->pipeline->parts.at[i].entry != number || !is_called(course, i))
+        if (e->pipeline->parts.at[i].entry != number || !e->pipeline->parts.at[i].is_called)
             continue;
         int len = snprintf(name, sizeof name, "%.40s.%c%u", run->name, "fbw"[kind], piece);
         if (n)
@@ -655,7 +656,7 @@ static void emit_run(DtEmit *e, const DtPipelineRun *run)
         if (pipeline->stage_of[g] != (uint32_t)e->stage)
             continue;
         for (uint32_t kind = DT_ACTION_F; kind <= DT_ACTION_W; kind++)
-            emit_phase(e, run, &course, g, kind);
+            emit_phase(e, run, g, kind);
     }
     dt_entry_begin(e);
     Results *results = list_results(e, run);

@@ -26,6 +26,11 @@ typedef struct Uses {
     PlanPlace place;
 } Uses;
 
+typedef struct Slot { /* of a store: its place on the stage */
+    int store;
+    uint32_t place;
+} Slot;
+
 typedef struct Piece {
     uint32_t stage, entry;
     const CertEntry *of;
@@ -35,6 +40,8 @@ typedef struct Piece {
     bool began;       /* it has one of its own */
     struct Piece *main; /* the first entry of the stage that is this piece */
     uint8_t *ran; /* main's, by micro-batch */
+    bool listed;      /* once it has run: */
+    DT_VEC(Slot) reads, writes;
 } Piece;
 
 typedef struct Action {
@@ -530,15 +537,29 @@ static bool go_on(PlanWalk *walk, Course *course)
     return false;
 }
 
-static int32_t *slot_of(PlanWalk *walk, int64_t store, uint32_t stage, const Action *action)
+/* The slot of the store at this place that the registers say. */
+static int32_t *slot_at(PlanWalk *walk, uint32_t place, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
-    uint32_t place = dt_cert_place(&walk->program->stores.at[store], stage);
     Held *held = &pipe->held[place];
     uint32_t slot = pipe->places[place] ? action->slot[pipe->places[place] - DT_PLAN_REG_SLOTS] : 0;
     while (held->n <= slot)
         DT_PUSH(walk->arena, *held, -1);
     return &held->at[slot];
+}
+
+static void list_slots(PlanWalk *walk, Piece *piece)
+{
+    for (uint32_t i = 0; i < piece->uses.n; i++) {
+        const Uses *uses = &piece->uses.at[i];
+        if (uses->name)
+            continue;
+        Slot slot = {uses->store, dt_cert_place(&walk->program->stores.at[uses->store], piece->stage)};
+        if (uses->written)
+            DT_PUSH(walk->arena, piece->writes, slot);
+        else
+            DT_PUSH(walk->arena, piece->reads, slot);
+    }
 }
 
 /* What its first iterations gather ahead is there, and nothing else is left behind. */
@@ -557,18 +578,15 @@ static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
 {
     if (!takes_ring(walk, piece))
         return false;
-    for (uint32_t i = 0; i < piece->uses.n; i++) {
-        const Uses *uses = &piece->uses.at[i];
-        if (uses->name || uses->written)
-            continue;
-        if (*slot_of(walk, uses->store, piece->stage, action) != (int32_t)action->micro)
-            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another",
-                                    piece->of->name, action->micro,
-                                    walk->program->stores.at[uses->store].path);
-    }
-    for (uint32_t i = 0; i < piece->uses.n; i++)
-        if (piece->uses.at[i].written)
-            *slot_of(walk, piece->uses.at[i].store, piece->stage, action) = (int32_t)action->micro;
+    if (!piece->listed)
+        list_slots(walk, piece);
+    piece->listed = true;
+    for (uint32_t i = 0; i < piece->reads.n; i++)
+        if (*slot_at(walk, piece->reads.at[i].place, action) != (int32_t)action->micro)
+            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another", piece->of->name, action->micro,
+                                    walk->program->stores.at[piece->reads.at[i].store].path);
+    for (uint32_t i = 0; i < piece->writes.n; i++)
+        *slot_at(walk, piece->writes.at[i].place, action) = (int32_t)action->micro;
     if (!piece->main->ran)
         piece->main->ran = DT_NEW_ARRAY(walk->arena, uint8_t, n_micro(walk));
     if (action->micro >= n_micro(walk) || piece->main->ran[action->micro]++)
@@ -622,7 +640,8 @@ static Outcome run_action(PlanWalk *walk, uint32_t stage, const Action *action)
         return WRONG;
     const CertStore *to = &walk->program->stores.at[number];
     bool sends = action->kind == SENDS;
-    int32_t *slot = slot_of(walk, sends ? dt_cert_source(to, channel->from) : number, stage, action);
+    const CertStore *store = sends ? &walk->program->stores.at[dt_cert_source(to, channel->from)] : to;
+    int32_t *slot = slot_at(walk, dt_cert_place(store, stage), action);
     if (!queue->micro)
         queue->micro = DT_NEW_ARRAY(walk->arena, uint32_t, channel->slots + 1);
     return (sends ? send : receive)(walk, queue, channel->slots, to->path, slot, action->micro);

@@ -618,7 +618,8 @@ static DtReplay key_of(Tiling *g, const Block *blocks, uint32_t n, const DtPlace
     return key;
 }
 
-static void emit_blocks(Tiling *g, int64_t rows, const DtPlace *buffers, const DtPlace *outputs, const bool *accumulates)
+static void emit_blocks(Tiling *g, int64_t rows, const DtPlace *buffers, const DtPlace *outputs,
+                        const bool *accumulates)
 {
     DtEmit *e = g->e;
     Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (MAX_TILES + 1) * DT_REACH_CASES);

@@ -3,8 +3,8 @@
  *
  * The pieces of a pipeline hold layers of one body, and what attention does in blocks is most of its instructions. They
  * depend on what the caller puts into the key: where operands lie within their buffers, and which of these are one. So
- * an equal key gives the same instructions, notes and temporaries, with other buffers. The one thing that is not in a key
- * is the number of a loop's iteration: a stretch with an instruction that asks for it is not remembered. */
+ * an equal key gives the same instructions, notes and temporaries, with other buffers. The one thing that is not in a
+ * key is the number of a loop's iteration: a stretch with an instruction that asks for it is not remembered. */
 #include "codegen/emit.h"
 
 #include "base/hash.h"

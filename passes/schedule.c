@@ -391,7 +391,8 @@ static DtActions with_transfers(DtArena *arena, const Ends *ends, const DtAction
     for (uint32_t i = 0; i < plain->n; i++) {
         const DtAction *action = &plain->at[i];
         if (moves(action))
-            list.cap += (ends->receive[action->kind][action->unit] >= 0) + (ends->send[action->kind][action->unit] >= 0);
+            list.cap += (ends->receive[action->kind][action->unit] >= 0) +
+                        (ends->send[action->kind][action->unit] >= 0);
     }
     list.at = DT_NEW_ARRAY(arena, DtAction, list.cap);
     for (uint32_t i = 0; i < plain->n; i++) {

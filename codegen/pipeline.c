@@ -333,8 +333,8 @@ static DtStageActions list_turns(DtEmit *e, const DtPipelineRun *run)
     append(e, &list.period, &all->period, 0, false);
     if (first) {
         for (int64_t i = all->prologue.n; i < dt_pipeline_count(all); i++) {
-            const DtAction action = dt_pipeline_at(all, i);
-            append(e, &list.prologue, &(DtActions){.at = (DtAction *)(uintptr_t)&action, .n = 1}, 0, true);
+            DtAction action = dt_pipeline_at(all, i);
+            append(e, &list.prologue, &(DtActions){.at = &action, .n = 1}, 0, true);
         }
         list.count = 0;
         return list;

@@ -236,13 +236,18 @@ static void find_terms(Assigner *a, DtValue *value, Terms *ret_terms)
     const uint32_t number = number_of(a, value);
     DtOp *op = value->op;
     Terms inner = {0};
+    DtValue *rest = NULL; /* that no piece's gradient is part of */
     const bool is_sum = op->kind == DT_OP_ADD;
     const int32_t linear = is_sum ? -1 : linear_in(a, op);
     if (a->to->ops.at[number].home != DT_HOME_B)
         return;
-    for (uint32_t i = 0; i < op->n_in; i++)
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const uint32_t before = inner.n;
         if (is_sum || (int32_t)i == linear)
             find_terms(a, op->in[i], &inner);
+        if (is_sum && inner.n == before && !dt_stage_is_zero(op->in[i]))
+            rest = op->in[i];
+    }
     if (inner.n == 0 || in_one_piece(&inner)) {
         DT_PUSH(arena_of(a), *ret_terms, ((Term){value, a->to->ops.at[number].piece}));
         return;
@@ -255,6 +260,8 @@ static void find_terms(Assigner *a, DtValue *value, Terms *ret_terms)
             memcpy(in, op->in, op->n_in * sizeof *in);
             in[linear] = term.value;
             term.value = added(a, dt_graph_copy(&b, op, in), term.piece);
+        } else if (rest && i == 0) {
+            term.value = added(a, dt_graph_binary(&b, DT_OP_ADD, term.value, rest)->op, term.piece);
         }
         DT_PUSH(arena_of(a), *ret_terms, term);
     }

@@ -21,7 +21,7 @@
 
 enum { MEMOS = 1 << 10 };
 
-static const char part_kind[] = "part", behind_kind[] = "behind", total_kind[] = "total",
+static const char part_kind[] = "part", behind_kind[] = "behind",
                   iteration_kind[] = "iteration";
 
 /* A function evaluated for operands. */
@@ -411,7 +411,7 @@ static CertNode *accumulated(const Chains *c, uint32_t k, const CertLoop *loop, 
         if (is_own(c, term, k))
             continue;
         CertNode *stack = dt_certnode_of(nodes, dt_certkind_stack, context, term->shape, term);
-        terms[n++] = dt_certnode_make(nodes, (CertNode){.kind = total_kind,
+        terms[n++] = dt_certnode_make(nodes, (CertNode){.kind = dt_certkind_total,
                                                         .attributes = context,
                                                         .shape = term->shape,
                                                         .n_in = 1,

@@ -9,11 +9,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SHAPES = 1 << 10, SPREAD = 32 };
+enum { SHAPES = 1 << 10, SPREAD = 256 };
 
 const char dt_certkind_tuple[] = "bucket", dt_certkind_carried[] = "carried",
            dt_certkind_bound[] = "bound", dt_certkind_stack[] = "stack", dt_certkind_chain[] = "chain",
-           dt_certkind_at[] = "at";
+           dt_certkind_at[] = "at", dt_certkind_total[] = "total";
 
 struct CertNodes {
     DtArena *arena;
@@ -286,6 +286,14 @@ CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x)
         return x;
     if (floats && is(x, "cast") && x->in[0]->shape->dtype == dtype)
         return x->in[0]; /* there and back: only rounding lies between */
+    if (floats && x->kind == dt_certkind_total && x->in[0]->kind == dt_certkind_stack) { /* as a sum is */
+        CertNode total = *x, *term = dt_certnode_cast(nodes, dtype, x->in[0]->in[0]);
+        CertNode *stack = dt_certnode_of(nodes, dt_certkind_stack, x->in[0]->attributes,
+                                         dt_certnode_cast_shape(nodes, x->in[0]->shape, dtype), term);
+        total.shape = shape;
+        total.in = &stack;
+        return dt_certnode_make(nodes, total);
+    }
     if (!floats || x->kind != nodes->add)
         return dt_certnode_of(nodes, nodes->cast, nodes->none, shape, x);
     CertNode **terms = DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in);

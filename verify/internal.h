@@ -213,7 +213,7 @@ struct CertNode {
     CertNode *to, *next;
 };
 extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[], dt_certkind_stack[],
-    dt_certkind_chain[], dt_certkind_at[];
+    dt_certkind_chain[], dt_certkind_at[], dt_certkind_total[];
 
 typedef struct CertNodes CertNodes;
 CertNodes *dt_certnode_table(DtArena *arena);

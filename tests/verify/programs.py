@@ -53,6 +53,31 @@ PIPES = [f"mesh pipe = 2{data}; pipeline h on pipe (schedule = \"{schedule}\", c
          for data in ("", ", data = 2; shard batch on data; zero 2 on data")
          for schedule, chunks in [("1f1b", 1), ("interleaved_1f1b", 2), ("zb_h1", 1)]]
 
+# A parameter that every layer of a pipelined loop reads: in 16 bits each stage rounds its own sum of gradients. The
+# table of both ends has gradients of the loss alone beside them: constants, and what never travels.
+SHARED = """include "std.dsl"
+dim batch = 8, vocab = 16, embed = 8, layers = 8
+model m(i32 tokens[batch]) -> [batch, vocab], f32[] {{
+  param wte[vocab, embed], gain[embed] = normal(0.5)
+  x = wte[vocab = tokens]
+  y = x
+  repeat h in layers {{ x = x + gain * ln:layernorm[embed](x) }}
+  return x @embed wte, f32({})
+}}
+train {{
+  i32 tokens[batch] = synthetic(0, vocab)
+  i32 labels[batch] = synthetic(0, vocab)
+  z, more = m(tokens)
+  loss = mean[batch](xent[vocab](z, labels)) + more
+  optimizer = adamw(lr = 0.1, clip = 1.0)
+  precision = mixed(compute = {}, params = f32, grads = f32, reduce = f32)
+  steps = 2
+}}
+"""
+SHARED_PIPES = PIPES + [layout.replace("micro batch = 2", "micro batch = 1") for layout in PIPES]
+MORES = ["0", "sum[vocab, embed](wte)", "0.1 * sum[vocab, embed](wte * wte)",
+         "sum[embed](mean[batch](stop(x)) * mean[vocab](wte))", "sum[embed](mean[batch](stop(y)) * mean[vocab](wte))"]
+
 
 def ranks(layout):
     """The product of the sizes of its mesh."""
@@ -88,6 +113,8 @@ def main(dtc):
     cases = [("carried", read("carried"), layout, 0) for layout in CARRIED]
     cases += [("again", read("again"), AGAIN.format(names), saved) for names, saved in SAVED.items()]
     cases += [(", ".join(skip), SKIP.format(*skip), layout, 0) for skip in SKIPS for layout in PIPES]
+    cases += [(f"{more}, {dtype}", SHARED.format(more, dtype), layout, 0)
+              for more in MORES for dtype in ("bf16", "f16", "f32") for layout in SHARED_PIPES]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, program, layout, want in cases:

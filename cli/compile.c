@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/intern.h"
 #include "base/hostcc.h"
+#include "base/intern.h"
 #include "codegen/codegen.h"
 #include "frontend/config.h"
 #include "passes/passes.h"

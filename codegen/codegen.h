@@ -15,9 +15,11 @@ typedef struct DtCodegenOptions {
     uint64_t source_digest;
     bool no_kernels;         /* plan without machine code */
     bool unfused;            /* one kernel per op: the slow reference */
+    bool anew;               /* nothing of what was emitted before is used again: slower, and the same plan */
     const char *logical;     /* serial program as IR text */
     DtText *ret_c;           /* if not NULL: the C text of all kernels is appended */
     double *ret_host_seconds;/* if not NULL: time spent in the host compiler */
+    uint32_t *ret_replayed;  /* if not NULL: stretches of instructions that were emitted again */
 } DtCodegenOptions;
 
 /* Lowers entries "grad", "update", "eval", "predict" of program->module into builder. */

@@ -12,6 +12,7 @@
  *   gemm.c    contractions to GEMM descriptors
  *   attend.c  attention in tiles
  *   reach.c   how far its mask lets queries look
+ *   replay.c  what was emitted before, for other buffers
  *   group.c   which ops share a kernel
  *   launch.c  kernels to instructions
  *   note.c    what instructions stand for

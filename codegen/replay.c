@@ -91,12 +91,14 @@ bool dt_replay_again(DtEmit *e, DtReplay *replay)
     replay->arg = e->args.n;
     replay->buffer = e->buffers.n;
     replay->note = e->notes.len;
-    for (uint32_t i = 0; i < e->replayed.n; i++) {
+    for (uint32_t i = 0; !e->options->anew && i < e->replayed.n; i++) {
         const struct DtReplayed *old = e->replayed.at[i];
         if (old->hash != replay->hash || old->key.len != replay->key.len ||
             memcmp(old->key.at, replay->key.at, old->key.len) != 0)
             continue;
         emit_again(e, replay, old);
+        if (e->options->ret_replayed)
+            ++*e->options->ret_replayed;
         dt_text_free(&replay->key);
         return true;
     }

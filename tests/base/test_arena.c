@@ -5,6 +5,7 @@
 #include "base/intern.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,35 @@ Test(arena, zeroed_aligned_disjoint)
         cr_assert_eq(dt_arena_used(arena), 0);
     }
     cr_assert_geq(dt_arena_peak(arena), total / 3);
+    dt_arena_free(arena);
+}
+
+/* A child's memory is the parent's afterwards, and zeroed; what others still have is left alone. */
+Test(arena, children)
+{
+    DtArena *arena = dt_arena_new();
+    unsigned char *kept = dt_arena_alloc(arena, 1000);
+    memset(kept, 7, 1000);
+    for (int round = 0; round < 20; round++) {
+        DtArena *child = dt_arena_child(arena), *inner = dt_arena_child(child);
+        for (size_t size = 10; size < (size_t)1 << 21; size *= 3) {
+            unsigned char *a = dt_arena_alloc(child, size), *b = dt_arena_alloc(inner, size);
+            cr_assert(is_zero(a, size) && is_zero(b, size), "round %d, %zu bytes", round, size);
+            memset(a, 1, size);
+            memset(b, 2, size);
+            cr_assert(a + size <= b || b + size <= a);
+        }
+        dt_arena_free(inner);
+        unsigned char *again = dt_arena_alloc(child, 1 << 20), *own = dt_arena_alloc(arena, 1 << 18);
+        cr_assert(is_zero(again, 1 << 20) && is_zero(own, 1 << 18), "round %d", round);
+        memset(again, 3, 1 << 20);
+        memset(own, 4, 1 << 18);
+        dt_arena_free(child);
+        cr_assert_eq(own[0], 4);
+        cr_assert_eq(own[(1 << 18) - 1], 4);
+    }
+    for (int i = 0; i < 1000; i++)
+        cr_assert_eq(kept[i], 7);
     dt_arena_free(arena);
 }
 
@@ -94,4 +124,31 @@ Test(intern, one_pointer_per_text)
     cr_assert_eq(dt_intern_n("heads, head", 5), dt_intern("heads"));
     cr_assert_neq(dt_intern(""), NULL);
     cr_assert_neq(dt_intern_n("a\0b", 3), dt_intern("a"));
+}
+
+static void *intern_beside(void *data)
+{
+    const char **ret = data;
+    ret[0] = dt_intern("of a thread");
+    for (int i = 0; i < 5000; i++)
+        dt_intern_printf("name%d of a thread", i);
+    ret[1] = dt_intern("of a thread");
+    bool same = ret[0] == ret[1] && strcmp(ret[0], "of a thread") == 0;
+    dt_intern_forget();
+    return same ? data : NULL;
+}
+
+/* Two threads at once, each with its own table. */
+Test(intern, each_thread_its_own)
+{
+    const char *of_thread[2], *own = dt_intern("of a thread");
+    pthread_t thread;
+    void *good;
+    cr_assert_eq(pthread_create(&thread, NULL, intern_beside, of_thread), 0);
+    for (int i = 0; i < 5000; i++)
+        dt_intern_printf("name%d", i);
+    cr_assert_eq(pthread_join(thread, &good), 0);
+    cr_assert_not_null(good);
+    cr_assert_eq(dt_intern("of a thread"), own);
+    cr_assert_neq(of_thread[0], own);
 }

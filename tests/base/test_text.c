@@ -126,3 +126,28 @@ Test(text, nearest)
     const char *const hostile[] = {lengthy, "ab"};
     cr_assert_str_eq(dt_text_nearest("aa", hostile, 2), "ab");
 }
+
+/* Plain formats take another way than the others. */
+Test(text, printf_is_snprintf)
+{
+#define SAME(...)                                                                      \
+    do {                                                                               \
+        char want[200];                                                                \
+        DtText text = {0};                                                             \
+        snprintf(want, sizeof want, __VA_ARGS__);                                      \
+        dt_text_printf(&text, __VA_ARGS__);                                            \
+        cr_expect_str_eq(text.at, want);                                               \
+        cr_expect_eq(text.len, strlen(want));                                          \
+        dt_text_free(&text);                                                           \
+    } while (0)
+    const char *none = NULL;
+    SAME("%s", "");
+    SAME("nothing but this");
+    SAME("%%");
+    SAME("%s%s|%u %d%%%lld.", "ab", "", 4294967295u, INT32_MIN, (long long)INT64_MIN);
+    SAME("%d %d %u %lld %lld", 0, INT32_MAX, 0u, (long long)INT64_MAX, -1ll);
+    SAME("[%s] %d", none ? none : "x", -7);
+    SAME("%5d|%-4s|%c|%x|%g|%zu", 42, "ab", 'c', 255u, 1.5, (size_t)9);
+    SAME("%d %.3f %s", 1, 2.0 / 3, "end");
+#undef SAME
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is emitted again (codegen/replay.c) is what would be emitted anew: the same bytes of the plan, for layouts of the
+ * example programs whose pieces have attention in blocks. */
+#include "codegen/codegen.h"
+#include "frontend/lower.h"
+#include "passes/passes.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+typedef struct Layout {
+    const char *path, *parallel;
+    DtOption sets[3];
+    uint32_t n_sets;
+} Layout;
+
+static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **ret_bytes, size_t *ret_len,
+                    uint32_t *ret_replayed)
+{
+    DtDiags *diags = dt_diag_new(arena);
+    const DtLowerOptions lower = {.path = layout->path, .library = "lib", .parallel = layout->parallel,
+                                  .sets = layout->sets, .n_sets = layout->n_sets, .synthetic = true};
+    DtProgram *program = dt_lower(arena, diags, &lower);
+    if (!program)
+        dt_diag_print(diags, stderr, false);
+    cr_assert_not_null(program, "%s", layout->path);
+    const DtPassContext context = {.train = program->train, .parallel = program->parallel,
+                                   .cluster = program->cluster, .kernels = dt_codegen_kernels,
+                                   .n_kernels = dt_codegen_n_kernels};
+    const DtCodegenOptions options = {.target = "cpu", .source = layout->path, .source_folder = ".",
+                                      .compiler = "test", .no_kernels = true, .logical = "", .anew = anew,
+                                      .ret_replayed = ret_replayed};
+    dt_passes_run(program->module, &context, NULL, NULL);
+    cr_assert_eq(dt_diag_errors(diags), 0, "%s", layout->path);
+    DtPlanBuilder *builder = dt_write_new(arena);
+    DtStatus status = dt_codegen_plan(program, &options, builder);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    dt_write_bytes(builder, ret_bytes, ret_len);
+}
+
+static void compare(const Layout *layout)
+{
+    DtArena *arena = dt_arena_new();
+    uint8_t *again, *anew;
+    size_t n_again, n_anew;
+    uint32_t replayed = 0, none = 0;
+    compile(arena, layout, false, &again, &n_again, &replayed);
+    compile(arena, layout, true, &anew, &n_anew, &none);
+    cr_expect_gt(replayed, 0, "%s: nothing is emitted again", layout->path);
+    cr_expect_eq(none, 0);
+    cr_assert_eq(n_again, n_anew);
+    cr_expect_arr_eq(again, anew, n_anew, "%s", layout->path);
+    dt_arena_free(arena);
+}
+
+/* Causal masks, a ring, grouped queries, computed again in the backward pieces. */
+Test(replay, rings) { compare(&(Layout){"examples/llama3_8b.dsl", "d3", {{NULL, NULL}}, 0}); }
+
+Test(replay, stages_of_unequal_slots)
+{
+    compare(&(Layout){"examples/gpt_1t.dsl", NULL,
+                      {{"parallel.mesh.pipe", "16"}, {"cluster.nodes", "96"}, {"parallel.pipeline.chunks", "2"}}, 3});
+}
+
+/* Two loops, and attention across. */
+Test(replay, encoder_and_decoder) { compare(&(Layout){"examples/t5.dsl", NULL, {{NULL, NULL}}, 0}); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is emitted again (codegen/replay.c) is what would be emitted anew: the same bytes of the plan, for layouts of the
- * example programs whose pieces have attention in blocks. */
+/* What is emitted again (codegen/replay.c) is what would be emitted anew: the same bytes of the plan, for layouts of
+ * the example programs whose pieces have attention in blocks. */
 #include "codegen/codegen.h"
 #include "frontend/lower.h"
 #include "passes/passes.h"

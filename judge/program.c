@@ -21,10 +21,11 @@ static DtPassContext context_of(const DtJudgeProgram *task, const DtProgram *pro
                            .n_kernels = task->n_kernels};
 }
 
-static void after_pass(void *data, const DtPass *pass, const DtModule *module)
+static void after_pass(void *data, const DtPass *pass, const DtModule *module, bool changed)
 {
     (void)data;
-    dt_verify_require(module, pass->name);
+    if (changed)
+        dt_verify_require(module, pass->name);
 }
 
 DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,

@@ -261,7 +261,7 @@ static bool join_loops(DtFunc *func)
     return joined;
 }
 
-void dt_pass_cse(DtModule *module, const DtPassContext *context)
+bool dt_pass_cse(DtModule *module, const DtPassContext *context)
 {
     (void)context;
     bool twice = false;
@@ -270,10 +270,11 @@ void dt_pass_cse(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < module->entries.n; i++)
         twice = twice || hands_out_twice(module->entries.at[i].func);
     if (!twice)
-        return;
+        return true;
     dt_loops_own(module);
     for (uint32_t i = 0; i < module->entries.n; i++)
         while (join_loops(module->entries.at[i].func)) {
         }
     dt_inline_drop(module);
+    return true;
 }

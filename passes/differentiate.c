@@ -210,11 +210,11 @@ static bool has_ring(const DtPassContext *context)
     return any;
 }
 
-void dt_pass_differentiate(DtModule *module, const DtPassContext *context)
+bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
     DtEntryPoint *entry = dt_graph_entry(module, "loss");
     if (entry == NULL)
-        return; /* a model without train block */
+        return false; /* a model without train block */
     DtFunc *loss = entry->func;
     check_loss(loss);
     DtDiff diff = {.module = module, .arena = module->arena, .rings = has_ring(context)};
@@ -235,4 +235,5 @@ void dt_pass_differentiate(DtModule *module, const DtPassContext *context)
     entry->results.at[0].accumulate = true;
     return_gradients(&g, entry);
     dt_graph_renumber(g.b.func);
+    return true;
 }

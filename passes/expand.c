@@ -177,7 +177,7 @@ static bool expand(DtModule *module, Is *is, Make *make)
     return any;
 }
 
-void dt_pass_expand(DtModule *module, const DtPassContext *context)
+bool dt_pass_expand(DtModule *module, const DtPassContext *context)
 {
     (void)context;
     bool any =
@@ -186,4 +186,5 @@ void dt_pass_expand(DtModule *module, const DtPassContext *context)
     any = expand(module, dt_zigzag_is, make_zigzag) || any;
     if (any)
         dt_inline_drop(module);
+    return any;
 }

@@ -267,10 +267,11 @@ void dt_inline_drop(DtModule *module)
     }
 }
 
-void dt_pass_inline(DtModule *module, const DtPassContext *context)
+bool dt_pass_inline(DtModule *module, const DtPassContext *context)
 {
     Inliner inliner = {.context = context, .arena = module->arena};
     for (uint32_t i = 0; i < module->entries.n; i++)
         inline_func(&inliner, module->entries.at[i].func);
     dt_inline_drop(module);
+    return true;
 }

@@ -237,10 +237,10 @@ static Slot *make_slots(Update *u, uint32_t *ret_n)
     return slots;
 }
 
-void dt_pass_optimizer(DtModule *module, const DtPassContext *context)
+bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
 {
     if (context->train == NULL)
-        return;
+        return false;
     Update u = {.module = module,
                 .optimizer = &context->train->optimizer,
                 .precision = &context->train->precision};
@@ -271,4 +271,5 @@ void dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     u.b.func->n_returns = u.b.func->results.n;
     dt_graph_renumber(u.b.func);
     DT_PUSH(module->arena, module->entries, u.entry);
+    return true;
 }

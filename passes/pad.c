@@ -453,7 +453,7 @@ static bool add_axis(DtModule *module, const DtParallelConfig *c, const DtShard 
     return true;
 }
 
-void dt_pass_pad(DtModule *module, const DtPassContext *context)
+bool dt_pass_pad(DtModule *module, const DtPassContext *context)
 {
     Padder p = {.module = module, .arena = module->arena};
     const DtParallelConfig *c = context ? context->parallel : NULL;
@@ -461,12 +461,13 @@ void dt_pass_pad(DtModule *module, const DtPassContext *context)
         for (uint32_t k = 0; c->shards.at[i].pad && k < c->shards.at[i].n_axes; k++)
             if (!add_axis(module, c, &c->shards.at[i], c->shards.at[i].axes[k])) {
                 module->padded.n = 0; /* as it was */
-                return;
+                return true;
             }
     if (!module->padded.n)
-        return;
+        return false;
     for (uint32_t i = 0; i < module->stores.n; i++)
         module->stores.at[i]->type = physical(module, module->stores.at[i]->type);
     for (uint32_t i = 0; i < module->entries.n; i++)
         pad_ops(&p, module->entries.at[i].func, &module->entries.at[i]);
+    return true;
 }

@@ -37,8 +37,8 @@ void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserve
                    void *data)
 {
     for (uint32_t i = 0; i < dt_n_passes; i++) {
-        dt_passes[i].run(module, context);
+        const bool changed = dt_passes[i].run(module, context);
         if (observer != NULL)
-            observer(data, &dt_passes[i], module);
+            observer(data, &dt_passes[i], module, changed);
     }
 }

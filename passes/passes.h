@@ -22,7 +22,8 @@ typedef struct DtPassContext {
 /* The input of entries "grad" and "update" that holds the loss scale of the step, if it is dynamic. */
 #define DT_LOSS_SCALE_INPUT "@loss_scale"
 
-typedef void DtPassRun(DtModule *module, const DtPassContext *context);
+/* False: the module is as it was. */
+typedef bool DtPassRun(DtModule *module, const DtPassContext *context);
 
 typedef struct DtPass {
     const char *name;
@@ -33,8 +34,8 @@ typedef struct DtPass {
 extern const DtPass dt_passes[];
 extern const uint32_t dt_n_passes;
 
-/* Called after each pass: printing, timing, verifying. May be NULL. */
-typedef void DtPassObserver(void *data, const DtPass *pass, const DtModule *module);
+/* Called after each pass: printing, timing, verifying what it has changed. May be NULL. */
+typedef void DtPassObserver(void *data, const DtPass *pass, const DtModule *module, bool changed);
 
 /* Runs all passes in order. */
 void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserver *observer,

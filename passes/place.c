@@ -686,14 +686,14 @@ static bool check_zigzag(DtPlacer *p)
     return true;
 }
 
-void dt_pass_place(DtModule *module, const DtPassContext *context)
+bool dt_pass_place(DtModule *module, const DtPassContext *context)
 {
     DtPlacer place = {.module = module, .context = context}, *p = &place;
     if (!context->parallel)
-        return;
+        return false;
     if (!dt_placerule_read(p, context->parallel)) {
         module->mesh.n = 0;
-        return;
+        return true;
     }
     uint32_t n_funcs = module->funcs.n;
     DtFunc **entries = DT_NEW_ARRAY(module->arena, DtFunc *, module->entries.n + 1);
@@ -705,7 +705,7 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
     place_stores(p);
     if (!place_entries(p) || !dt_placerule_check_fits(p) || !check_zigzag(p)) {
         undo(module, n_funcs, entries, types);
-        return;
+        return true;
     }
     for (uint32_t i = 0; i < p->more.n; i++)
         DT_PUSH(module->arena, module->entries, p->more.at[i]);
@@ -716,4 +716,5 @@ void dt_pass_place(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (!dt_graph_find(module, dt_intern(module->entries.at[i].name)))
             module->entries.at[i].func->name = dt_intern(module->entries.at[i].name);
+    return true;
 }

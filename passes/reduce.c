@@ -120,15 +120,16 @@ static void keep_pending(const Reduce *r)
     }
 }
 
-void dt_pass_reduce(DtModule *module, const DtPassContext *context)
+bool dt_pass_reduce(DtModule *module, const DtPassContext *context)
 {
     if (context->train == NULL || context->parallel == NULL)
-        return;
+        return false;
     const DtPrecision *p = &context->train->precision;
     if (!dt_dtype_is_float(p->reduce) || p->reduce == p->grads)
-        return;
+        return false;
     const Reduce r = {.module = module, .dtype = p->reduce};
     keep_pending(&r);
     for (uint32_t i = 0; i < module->entries.n; i++)
         rewrite(&r, module->entries.at[i].func);
+    return true;
 }

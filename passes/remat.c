@@ -426,11 +426,11 @@ static void find_labels(Remat *remat, const DtModule *module)
                     remat->is_label[k] = true;
 }
 
-void dt_pass_remat(DtModule *module, const DtPassContext *context)
+bool dt_pass_remat(DtModule *module, const DtPassContext *context)
 {
     Remat remat = {.context = context, .arena = module->arena};
     if (context->parallel == NULL || context->parallel->remats.n == 0)
-        return;
+        return false;
     dt_loops_own(module);
     find_labels(&remat, module);
     for (uint32_t i = 0; i < module->entries.n; i++) {
@@ -440,4 +440,5 @@ void dt_pass_remat(DtModule *module, const DtPassContext *context)
         visit(&remat, NULL, func, func);
         dt_loops_prune(func);
     }
+    return true;
 }

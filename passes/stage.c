@@ -183,13 +183,13 @@ static bool cut_by_classes(DtModule *module, const DtPassContext *context, DtSta
     return cut_by(module, context, apart, true, ret_stager);
 }
 
-void dt_pass_stage(DtModule *module, const DtPassContext *context)
+bool dt_pass_stage(DtModule *module, const DtPassContext *context)
 {
     if (!context->parallel || context->parallel->pipelines.n == 0 || module->mesh.n == 0)
-        return;
+        return false;
     DtStager s;
     if (!cut_by_classes(module, context, &s))
-        return;
+        return true;
     dt_stage_settle_stores(&s);
     dt_stage_settle_classes(&s);
     module->entries.at = s.entries.at;
@@ -197,4 +197,5 @@ void dt_pass_stage(DtModule *module, const DtPassContext *context)
     module->entries.cap = s.entries.cap;
     module->pipeline = s.whole;
     dt_inline_drop(module);
+    return true;
 }

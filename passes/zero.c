@@ -557,10 +557,10 @@ static void make_buckets(Zero *z)
     note_cuts_nothing(z);
 }
 
-void dt_pass_zero(DtModule *module, const DtPassContext *context)
+bool dt_pass_zero(DtModule *module, const DtPassContext *context)
 {
     if (!context->parallel || context->parallel->zeros.n == 0 || module->mesh.n == 0)
-        return;
+        return false;
     Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     zero.buckets.ahead = wanted_ahead(context->parallel);
@@ -583,4 +583,5 @@ void dt_pass_zero(DtModule *module, const DtPassContext *context)
     if (zero.buckets.list.n)
         dt_inline_drop(module);
     dt_arena_free(zero.buckets.arena);
+    return true;
 }

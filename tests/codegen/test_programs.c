@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "frontend/lower.h"
+#include "ir/irtext.h"
 #include "passes/passes.h"
 
 #include <criterion/criterion.h>
@@ -98,12 +99,15 @@ static DtProgram *lower(DtArena *arena, const Program *p, const Variant *v)
     return program;
 }
 
-static void verify(void *data, const DtPass *pass, const DtModule *module)
+static void verify(void *data, const DtPass *pass, const DtModule *module, bool changed)
 {
-    (void)data;
-    DtText problems = {0};
+    DtText problems = {0}, now = {0}, *before = data;
     cr_assert(dt_verify_module(module, &problems), "after %s: %s", pass->name, problems.at);
+    dt_irtext_print(module, &now);
+    cr_assert(changed || !before->len || strcmp(before->at, now.at) == 0, "%s has changed the program", pass->name);
     dt_text_free(&problems);
+    dt_text_free(before);
+    *before = now;
 }
 
 static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant *v)
@@ -119,7 +123,9 @@ static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant 
     if (v->micro > 1 || v->drops)
         program->parallel = &parallel;
     context.parallel = program->parallel;
-    dt_passes_run(program->module, &context, verify, NULL);
+    DtText before = {0};
+    dt_passes_run(program->module, &context, verify, &before);
+    dt_text_free(&before);
     if (dt_diag_errors(program->module->diags))
         dt_diag_print(program->module->diags, stderr, false);
     cr_assert_eq(dt_diag_errors(program->module->diags), 0);

@@ -3,6 +3,7 @@
  * the example programs whose pieces have attention in blocks. */
 #include "codegen/codegen.h"
 #include "frontend/lower.h"
+#include "ir/irtext.h"
 #include "passes/passes.h"
 
 #include <criterion/criterion.h>
@@ -13,6 +14,16 @@ typedef struct Layout {
     DtOption sets[3];
     uint32_t n_sets;
 } Layout;
+
+/* A pass that says that it has left the module as it was has done so. */
+static void after_pass(void *data, const DtPass *pass, const DtModule *module, bool changed)
+{
+    DtText now = {0}, *before = data;
+    dt_irtext_print(module, &now);
+    cr_expect(changed || !before->len || strcmp(before->at, now.at) == 0, "%s has changed the program", pass->name);
+    dt_text_free(before);
+    *before = now;
+}
 
 static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **ret_bytes, size_t *ret_len,
                     uint32_t *ret_replayed)
@@ -30,7 +41,9 @@ static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **r
     const DtCodegenOptions options = {.target = "cpu", .source = layout->path, .source_folder = ".",
                                       .compiler = "test", .no_kernels = true, .logical = "", .anew = anew,
                                       .ret_replayed = ret_replayed};
-    dt_passes_run(program->module, &context, NULL, NULL);
+    DtText before = {0};
+    dt_passes_run(program->module, &context, after_pass, &before);
+    dt_text_free(&before);
     cr_assert_eq(dt_diag_errors(diags), 0, "%s", layout->path);
     DtPlanBuilder *builder = dt_write_new(arena);
     DtStatus status = dt_codegen_plan(program, &options, builder);

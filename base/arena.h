@@ -12,8 +12,8 @@ typedef struct DtArena DtArena;
 DtArena *dt_arena_new(void);
 void dt_arena_free(DtArena *arena);
 
-/* One that is freed before the parent, which keeps its memory for itself and for other children: memory that is used
- * again is cheaper than new memory. NULL: dt_arena_new. */
+/* One that is freed before the parent, by the same thread; the parent keeps its memory for itself and for other
+ * children: memory that is used again is cheaper than new memory. NULL: dt_arena_new. */
 DtArena *dt_arena_child(DtArena *parent);
 
 /* Forgets all blocks but keeps the pages: the scratch arena is reset after each pass. */

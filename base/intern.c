@@ -52,7 +52,7 @@ const char *dt_intern_n(const char *text, size_t len)
 {
     if (!table.arena) {
         table.arena = dt_arena_new();
-        atexit(dt_intern_forget); /* the main thread's */
+        atexit(dt_intern_forget); /* of the thread that ends the process */
     }
     if (table.n * 2 >= table.cap)
         grow();

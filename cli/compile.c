@@ -103,6 +103,7 @@ static const char *place_of(const DtCli *cli, const char *message)
     return dt_arena_printf(cli->arena, " (in %s:%u)", dt_diag_path(cli->diags, span.file), line);
 }
 
+/* In an arena of its own: those of others are not for several threads. */
 static void *prove(void *data)
 {
     Proof *proof = data;
@@ -120,9 +121,15 @@ static void *prove_beside(void *data)
     return NULL;
 }
 
+enum { PROOF_STACK = 1 << 28 }; /* the proof goes as deep as programs are long; memory is taken as it is used */
+
 static void begin_proof(Proof *proof)
 {
-    proof->runs = pthread_create(&proof->thread, NULL, prove_beside, proof) == 0;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, PROOF_STACK);
+    proof->runs = pthread_create(&proof->thread, &attributes, prove_beside, proof) == 0;
+    pthread_attr_destroy(&attributes);
     if (!proof->runs)
         prove(proof);
 }
@@ -401,12 +408,14 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     code = run_passes(cli, program, makes_plan || cli->verify ? &proof : NULL, &serial, &final);
     if (code == DT_EXIT_OK && program->train && !dt_codegen_check(program->module))
         code = DT_EXIT_DIAGNOSTICS;
-    if (code == DT_EXIT_OK && cli->emit == DT_EMIT_SCHEDULE_SVG)
-        code = draw_schedule(cli, program->module);
     if (code == DT_EXIT_OK && makes_plan)
         code = generate(cli, program, path, &proof, &serial, &final);
     else if (code == DT_EXIT_OK && cli->verify)
-        code = certify(cli, &proof) ? DT_EXIT_FAILED : says_no_plan();
+        code = certify(cli, &proof);
+    if (code == DT_EXIT_OK && cli->verify && !makes_plan)
+        code = says_no_plan();
+    if (code == DT_EXIT_OK && cli->emit == DT_EMIT_SCHEDULE_SVG)
+        code = draw_schedule(cli, program->module);
     free_proof(&proof);
     dt_text_free(&serial);
     dt_text_free(&final);

@@ -338,10 +338,17 @@ DtPlace dt_emit_slice(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
     fail(e, op, "a stacked value lacks the loop's axis");
 }
 
-static void want(DtScope *scope, const DtValue *value, const DtWanted *wanted)
+void dt_emit_want(DtScope *scope, uint32_t n, const DtWanted *wanted)
 {
-    if (!scope->wanted[value->id])
-        scope->wanted[value->id] = wanted;
+    DtValue *const *results = scope->func->results.at;
+    for (uint32_t i = 0; i < n; i++)
+        if (wanted[i].set && !scope->wanted[results[i]->id])
+            scope->wanted[results[i]->id] = &wanted[i];
+    for (uint32_t i = 0; i < n; i++) { /* what is added to holds more than the value that another result is, too */
+        const DtWanted **slot = &scope->wanted[results[i]->id];
+        if (*slot && *slot != &wanted[i] && (*slot)->accumulate)
+            *slot = NULL;
+    }
 }
 
 static bool is_delivered(DtEmit *e, const DtValue *value, const DtWanted *wanted)
@@ -453,8 +460,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
         dt_emit_begin(e, &stacked[i].place);
     e->scope = inner;
     dt_ahead_iterate(e, op, inner);
-    for (uint32_t i = 0; i < n_results; i++)
-        want(inner, body->results.at[i], &wanted[i]);
+    dt_emit_want(inner, n_results, wanted);
     dt_emit_func(e);
     dt_emit_deliver(e, n_results, wanted);
     e->scope = outer;
@@ -534,8 +540,8 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
     for (uint32_t i = 0; i < func->results.n; i++) {
         outputs[i] = dt_emit_apart(e, op->out[i], group);
         wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
-        want(inner, func->results.at[i], &wanted[i]);
     }
+    dt_emit_want(inner, func->results.n, wanted);
     bool tiled = !e->options->unfused && dt_attend_emit(e, op, inner);
     for (uint32_t i = 0; !tiled && i < op->n_in; i++)
         inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);

@@ -197,6 +197,8 @@ DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written);
 DtPlace *dt_emit_require(DtEmit *e, DtValue *value);         /* its place; computes inline values first */
 void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args, const DtOp *op);
 void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
+/* Where the first n results of the scope's function are wanted, before it is emitted. */
+void dt_emit_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
 void dt_emit_func(DtEmit *e);                                /* all ops of e->scope->func, results where wanted */
 uint32_t dt_emit_mesh_group(DtEmit *e, uint16_t mesh);       /* the plan's group for a set of mesh axes */
 /* Of some stages of the pipeline, whose mesh axis is in mesh; 0: of all. */

@@ -377,11 +377,7 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     e->scope = dt_emit_scope(e, entry->func, NULL, "");
     dt_note_entry(e, entry, wanted);
-    for (uint32_t i = 0; i < entry->results.n; i++) {
-        const DtWanted **slot = &e->scope->wanted[entry->func->results.at[i]->id];
-        if (!*slot && wanted[i].set)
-            *slot = &wanted[i];
-    }
+    dt_emit_want(e->scope, entry->results.n, wanted);
     dt_emit_func(e);
     dt_emit_deliver(e, entry->results.n, wanted);
     e->scope = NULL;

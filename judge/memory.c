@@ -209,6 +209,8 @@ DtTensor *dt_judge_whole(DtJudge *j, const DtStore *serial, const DtStore **ret_
         if (!add_range(j, store, part, whole, seen))
             return NULL;
     }
+    if (!*ret_placed && serial->kind == DT_STORE_GRAD)
+        return whole; /* zero all over: pieces of a pipeline do not keep it */
     for (int64_t i = 0; i < n; i++)
         if (!seen[i]) {
             dt_judge_problem(j, "no rank holds element %lld of `%s`%s", (long long)i, serial->path,

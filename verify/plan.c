@@ -581,6 +581,8 @@ static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertR
     const DtPlan *plan = walk->plan;
     if (result->store >= 0)
         return !is(walk->program->stores.at[result->store].kind, "state");
+    if (result->name[0] == '@') /* a note says where it is */
+        return false;
     for (uint32_t i = 0; !is_piece(entry) && i < plan->n_metrics; i++)
         if (is(dt_plan_str(plan, plan->metrics[i].name), result->name) &&
             is(dt_plan_str(plan, plan->metrics[i].entry), run_of(entry->name)))

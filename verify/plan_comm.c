@@ -155,6 +155,8 @@ bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
                                 dt_certplan_reduction(inst));
     if (!dt_certplan_group(walk, inst, (uint32_t)op->mesh >> walk->first_device, op->stages))
         return false;
+    if (!dt_certplan_across(walk, op))
+        return false;
     return rows[row].blocks ? exchanges(walk, op, inst, to, from)
                             : moves_all(walk, op, inst, to, from);
 }

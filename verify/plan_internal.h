@@ -293,6 +293,7 @@ void dt_certplan_needs(PlanWalk *walk, const char *name,
                        const PlanPlace *place); /* ... reads that of its prologue */
 void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store,
                       const CertType *type, bool adds); /* to a result; false: sets it */
+bool dt_certplan_across(PlanWalk *walk, const CertOp *op); /* a collective; stages meet in the order of the text */
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place);
 bool dt_certplan_has_called(const PlanWalk *walk);
 bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,

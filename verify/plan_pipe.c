@@ -2,7 +2,8 @@
 /* Pipelines. An entry that is a piece of a stage was walked for any micro-batch and slot; here is what that took for
  * granted: results that pieces add to begin at zero and are summed when all are done; slots are disjoint; and, with the
  * schedules of all stages run together, every piece runs once per micro-batch, finds in its slots what belongs to
- * that micro-batch, channels deliver what was sent, and no stage waits for ever. */
+ * that micro-batch, channels deliver what was sent, and no stage waits for ever. Stages also meet in sums over them:
+ * each of their entries has those in the order of the text, or of the scalars' records, so that the same ones meet. */
 #include "verify/plan_internal.h"
 
 #include "plan/kinds.h"
@@ -38,6 +39,7 @@ typedef struct Piece {
     DT_VEC(Uses) uses;
     PlanShare *share; /* of a ring */
     bool began;       /* it has one of its own */
+    bool meets;       /* other stages */
     struct Piece *main; /* the first entry of the stage that is this piece */
     uint8_t *ran; /* main's, by micro-batch */
     bool listed;      /* once it has run: */
@@ -46,11 +48,12 @@ typedef struct Piece {
 
 typedef struct Action {
     uint32_t kind : 8,
-        index : 24; /* DT_SCHED_CALL of an entry, or 128 + DtPlanInstKind of a channel */
+        index : 24; /* DT_SCHED_CALL of an entry, or 128 + DtPlanInstKind of a channel or group */
     uint32_t micro;
     uint16_t slot[DT_PLAN_N_SLOTS];
 } Action;
-enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MOST_ACTIONS = 1 << 24 };
+enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MEETS = 128 + DT_INST_ALL_REDUCE,
+       MOST_ACTIONS = 1 << 24, MOST_ITEMS = 1 << 27 };
 
 typedef struct Queue {
     uint32_t *micro, n, first;
@@ -58,12 +61,21 @@ typedef struct Queue {
 
 typedef DT_VEC(int32_t) Held; /* by slot: the micro-batch that is there, -1: none */
 
+typedef struct Met { /* of a function: sums over these stages, so far */
+    const PlanFrame *frame;
+    uint64_t stages;
+    uint32_t n;
+} Met;
+
 struct PlanPipe {
     DT_VEC(Piece *) pieces;
     Piece *now;
     DT_VEC(Piece *) called; /* by the schedule that is walked */
     DT_VEC(int) slots;      /* stores with slots in it, each once */
     uint8_t *shared;        /* by metric */
+    uint32_t n_shared;      /* metrics up to the last one of those */
+    DT_VEC(Met) met;        /* in the entry that is walked */
+    struct Course *courses; /* of the stages, as they run */
     int *carries;           /* by channel: the store that receives, -1: not known */
     int32_t *places; /* of stores with slots, by stage: the register of the slot, 0: there is one */
     Piece **by_entry; /* by plan entry */
@@ -104,7 +116,7 @@ bool dt_certplan_enter(PlanWalk *walk, uint32_t entry)
     *pipe->now = (Piece){.stage = walk->stage, .entry = entry};
     DT_PUSH(walk->arena, pipe->pieces, pipe->now);
     pipe->by_entry[entry] = pipe->now;
-    pipe->called.n = pipe->slots.n = 0;
+    pipe->called.n = pipe->slots.n = pipe->met.n = pipe->n_shared = 0;
     memset(pipe->shared, 0, walk->plan->n_metrics);
     walk->count[0] = n_micro(walk);
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
@@ -132,6 +144,30 @@ void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int 
                       const CertType *type, bool adds)
 {
     DT_PUSH(walk->arena, walk->pipe->now->adds, ((Adds){*place, sum, store, type, adds}));
+}
+
+static uint32_t *met_of(PlanWalk *walk, uint64_t stages)
+{
+    struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t i = 0; i < pipe->met.n; i++)
+        if (pipe->met.at[i].frame == walk->frame && pipe->met.at[i].stages == stages)
+            return &pipe->met.at[i].n;
+    DT_PUSH(walk->arena, pipe->met, ((Met){walk->frame, stages, 0}));
+    return &pipe->met.at[pipe->met.n - 1].n;
+}
+
+bool dt_certplan_across(PlanWalk *walk, const CertOp *op)
+{
+    const CertFunc *func = walk->frame->func;
+    uint32_t number = 0;
+    if (!pipelined(walk) || !(op->mesh & walk->program->pipe))
+        return true;
+    for (uint32_t i = 0; i < func->ops.n && func->ops.at[i] != op; i++)
+        number += (func->ops.at[i]->mesh & walk->program->pipe) && func->ops.at[i]->stages == op->stages;
+    walk->pipe->now->meets = true;
+    bool good = is(op->kind, "all_reduce") && walk->frame->kind == PLAN_ENTRY && !walk->pipe->n_shared;
+    return (good && number == (*met_of(walk, op->stages))++) ||
+           dt_certplan_fail(walk, "stages add up in another order than the program");
 }
 
 /* Slots are written only where a result goes. */
@@ -162,7 +198,7 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
 {
     struct PlanPipe *pipe = walk->pipe;
     Piece *piece = pipe ? pipe->by_entry[item->body] : NULL;
-    if (!piece || !piece->of || piece->stage != walk->stage)
+    if (!piece || !piece->of || piece->stage != walk->stage || piece->meets)
         return dt_certplan_fail(walk, "a schedule calls what is no piece of its stage");
     for (uint32_t f = 0; f < walk->entries.n; f++)
         if (!dt_certplan_finish(walk, walk->entries.at[f]))
@@ -239,6 +275,9 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
             walk->pipe->shared[i]++ ||
             !(dt_certplan_is_zero(walk, &place, walk->depth, false) || find_sum(walk, &place)))
             return dt_certplan_fail(walk, "a scalar is not added over stages as it should be");
+        if (i < walk->pipe->n_shared)
+            return dt_certplan_fail(walk, "stages add up in another order than the program");
+        walk->pipe->n_shared = i + 1;
         return dt_certplan_group(walk, inst, 1u << (plan->meta->pipeline - 1), 0);
     }
     return dt_certplan_fail(walk, "a sum over stages is of no scalar");
@@ -456,9 +495,10 @@ bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const C
 /* ---- all stages together ---- */
 
 /* A stage on its way through the schedule of an entry. */
-typedef struct Course {
+typedef struct Course Course;
+struct Course {
     uint32_t at, end, inst; /* items; instructions of the item's body behind us */
-    uint32_t n_open, n;     /* loops around us; actions so far */
+    uint32_t n_open, n, n_items; /* loops around us; actions and items so far */
     struct {
         uint32_t item;
         int64_t left; /* iterations, with the present one */
@@ -466,7 +506,7 @@ typedef struct Course {
     int64_t reg[DT_PLAN_REGS];
     bool waits; /* `now` is still to be done */
     Action now;
-} Course;
+};
 
 static bool set_register(PlanWalk *walk, Course *course, uint32_t reg, int64_t value)
 {
@@ -507,12 +547,21 @@ static bool set_by(PlanWalk *walk, Course *course, const DtPlanSchedule *item)
     return set_register(walk, course, item->reg, value);
 }
 
+/* It waits for, or sends to, other stages. */
+static bool is_between(const DtPlan *plan, const DtPlanInst *inst)
+{
+    return inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV ||
+           (inst->kind == DT_INST_ALL_REDUCE && plan->groups[inst->ref].mask >> (plan->meta->pipeline - 1) & 1);
+}
+
 /* Goes on up to the next action; false: there is none, or a failure. */
 static bool go_on(PlanWalk *walk, Course *course)
 {
     const DtPlan *plan = walk->plan;
     for (bool good = true; good && course->at < course->end; course->at++) {
         const DtPlanSchedule *item = &plan->schedule[course->at];
+        if (++course->n_items > MOST_ITEMS)
+            return dt_certplan_fail(walk, "the schedule has more than %d items", MOST_ITEMS);
         if (item->kind == DT_SCHED_SET) {
             good = set_by(walk, course, item);
         } else if (item->kind == DT_SCHED_LOOP) {
@@ -528,7 +577,7 @@ static bool go_on(PlanWalk *walk, Course *course)
             const DtPlanBody *body = &plan->bodies[item->body];
             while (course->inst < body->n_insts) {
                 const DtPlanInst *inst = &plan->insts[body->first_inst + course->inst++];
-                if (inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
+                if (is_between(plan, inst))
                     return act(walk, course, 128u + inst->kind, inst->ref);
             }
             course->inst = 0;
@@ -626,6 +675,23 @@ static Outcome receive(PlanWalk *walk, Queue *queue, uint32_t slots, const char 
     return DONE;
 }
 
+static bool is_of(uint64_t stages, uint32_t stage) { return !stages || (stage < 64 && stages >> stage & 1); }
+
+/* All stages of the group go on when the last of them comes. */
+static Outcome meet(PlanWalk *walk, uint32_t stage, uint32_t group)
+{
+    const DtPlan *plan = walk->plan;
+    Course *courses = walk->pipe->courses;
+    const uint64_t stages = plan->groups[group].stages;
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
+        if (s != stage && is_of(stages, s) &&
+            !(courses[s].waits && courses[s].now.kind == MEETS && courses[s].now.index == group))
+            return WAITS;
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
+        courses[s].waits = courses[s].waits && !is_of(stages, s);
+    return is_of(stages, stage) ? DONE : WRONG;
+}
+
 static Outcome run_action(PlanWalk *walk, uint32_t stage, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
@@ -633,6 +699,8 @@ static Outcome run_action(PlanWalk *walk, uint32_t stage, const Action *action)
         Piece *piece = pipe->by_entry[action->index];
         return piece && piece->stage == stage && run_piece(walk, piece, action) ? DONE : WRONG;
     }
+    if (action->kind == MEETS)
+        return meet(walk, stage, action->index);
     const DtPlanChannel *channel = &walk->plan->channels[action->index];
     Queue *queue = &pipe->queues[action->index];
     const int number = pipe->carries[action->index];
@@ -671,7 +739,7 @@ static bool run_stages(PlanWalk *walk, const char *name)
     struct PlanPipe *pipe = walk->pipe;
     const uint32_t n = dt_plan_stages(plan);
     uint32_t done = 0;
-    Course *courses = DT_NEW_ARRAY(walk->arena, Course, n + 1);
+    Course *courses = pipe->courses = DT_NEW_ARRAY(walk->arena, Course, n + 1);
     for (uint32_t i = 0; i < plan->n_entries; i++) {
         const DtPlanEntry *entry = &plan->entries[i];
         for (uint32_t s = 0; s < n && is(dt_plan_str(plan, entry->name), name); s++)
@@ -733,12 +801,12 @@ static bool ran_all(PlanWalk *walk, const char *run, const char *name)
 bool dt_certplan_queues(PlanWalk *walk)
 {
     static const char *const names[][2] = {
-        {"step", "grad"}, {"eval", "eval"}, {"predict", "predict"}};
+        {"step", "grad"}, {"eval", "eval"}, {"predict", "predict"}, {"update", ""}};
     for (size_t i = 0; pipelined(walk) && i < DT_COUNT(names); i++) {
         bool there = false;
         for (uint32_t e = 0; e < walk->plan->n_entries; e++)
             there = there || is(dt_plan_str(walk->plan, walk->plan->entries[e].name), names[i][0]);
-        if (there && (!run_stages(walk, names[i][0]) || !ran_all(walk, names[i][1], names[i][0])))
+        if (there && (!run_stages(walk, names[i][0]) || (names[i][1][0] && !ran_all(walk, names[i][1], names[i][0]))))
             return false;
     }
     return true;

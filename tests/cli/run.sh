@@ -416,6 +416,22 @@ run program.dsl --verify --parallel two --emit=ir -o text; exits 0; prints 'equa
 run program.dsl --verify --parallel staged --emit=schedule-svg -o picture; exits 0; prints 'equal'; holds grep -q '<svg' picture
 printf 'include "mini/model.dsl"\n' >untrained.dsl
 run untrained.dsl --verify; exits 0; prints 'no plan to prove'; prints 'equal to the serial program: 1 rank'
+if [ -w /dev/full ]; then
+    what='untrained.dsl --verify >/dev/full'
+    "$dtc" untrained.dsl --verify >/dev/full 2>err
+    code=$?
+    exits 5
+fi
+# The proof goes as deep as the program is long, in a thread, whatever its stack would be.
+awk 'BEGIN { print "include \"std.dsl\"\ndim batch = 4, embed = 4, layers = 2"
+    print "model m(x[batch, embed]) -> [batch, embed] {\n  param w[embed] = normal(0.5)\n  x = x * w\n  repeat h in layers {"
+    for (i = 0; i < 12000; i++) print "    x = -x"
+    print "  }\n  return x\n}\ntrain {\n  x[batch, embed] = synthetic(0, 1)\n  loss = mean[batch, embed](m(x))"
+    print "  optimizer = sgd(lr = 0.1)\n  steps = 1\n}" }' >deep.dsl
+what='deep.dsl'
+(ulimit -s unlimited 2>/dev/null; "$dtc" deep.dsl --parallel none --no-kernels -o deep.plan >out 2>err)
+code=$?
+exits 0; holds test -s deep.plan
 run "$root/tests/passes/programs/layouts.dsl" --verify --parallel padded_twice; exits 0; prints 'equal to the serial program: 4 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel data; exits 0; prints 'equal to the serial program: 2 ranks'
 run "$root/tests/passes/programs/frozen.dsl" --verify --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'

@@ -23,7 +23,27 @@ import plan  # noqa: E402
 
 CLASS = "quickstart none 1f1b 2 0 - f32"  # on four stages, of which two are alike
 AHEAD = "quickstart d - 2 3+2 - f32"  # with guards and a ring
-LAYOUTS = ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD,
+# Two tables at both ends: stages add up two gradients of one size, and two scalars.
+TIED = """include "std.dsl"
+dim batch = 8, vocab = 16, embed = 8, layers = 4, hidden = 8
+model m(i32 tokens[batch]) -> [batch, vocab], f32[] {
+  param wte[vocab, embed], wtf[vocab, embed] = normal(0.5)
+  x = wte[vocab = tokens] + wtf[vocab = tokens]
+  repeat h in layers { x = x + fc:linear[embed, hidden](x)[hidden -> embed] }
+  return x @embed (wte * wtf), sum[embed](mean[batch](x))
+}
+train {
+  i32 tokens[batch] = synthetic(0, vocab)
+  i32 labels[batch] = synthetic(0, vocab)
+  z, r = m(tokens)
+  loss = mean[batch](xent[vocab](z, labels)) + r
+  optimizer = adamw(lr = 0.1, clip = 1.0)
+  steps = 3
+}
+cluster c { gpus = 4; gpu = "cpu" }
+parallel p on c { mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = "1f1b"); micro batch = 2 }
+"""
+LAYOUTS = ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD,
            "quickstart d 1f1b 4 3+1 - f32", "moe none - 4 0 all f32",
            "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", "gpt2 r - 1 0 - f32",
            CLASS]
@@ -37,17 +57,18 @@ INSERTED = [(["kind=loop reg=8 step=1 count=2"], ["kind=end reg=8"]), (["kind=se
 EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3
 
 
-def compile_plan(dtc, folder, row, kernels):
+def compile_plan(dtc, folder, name, kernels):
     """Paths of the plan and of the text of its program."""
+    row = None if name == "tied" else plan.parse(name)
     source, out, final = (os.path.join(folder, name) for name in ("layout.dsl", "layout.plan", "final.ir"))
     with open(source, "w") as file:
-        text = plan.layout(row, ROOT)
-        if row == plan.parse(CLASS):
+        text = plan.layout(row, ROOT) if row else TIED
+        if name == CLASS:
             text = text.replace("pipe = 2", "pipe = 4").replace("gpus = 2", "gpus = 4")
         file.write(text)
     passes = subprocess.run([dtc, "--list-passes"], capture_output=True, text=True, check=True).stdout.split("\n")
     last = passes[-2].split()[0]
-    command = [dtc, source, "-o", out, "--data=synthetic", "--print-after=" + last] + plan.options(row)
+    command = [dtc, source, "-o", out, "--data=synthetic", "--print-after=" + last] + (plan.options(row) if row else [])
     done = subprocess.run(command + ([] if kernels else ["--no-kernels"]), capture_output=True, text=True, check=True)
     with open(final, "w") as file:
         file.write(done.stdout)
@@ -102,7 +123,7 @@ def insert(tools, totals):
     dtc, planmutants, _ = tools
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
-        out, final = compile_plan(dtc, folder, plan.parse(AHEAD), False)
+        out, final = compile_plan(dtc, folder, AHEAD, False)
         dump = subprocess.run([dtc, "dump", out], capture_output=True, text=True, check=True).stdout
         items = re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)
         step = re.search(r'^ENTR name="step".* count=(\d+)', dump, re.M)
@@ -124,7 +145,7 @@ def insert(tools, totals):
 def mutate(tools, name, count, seed, totals):
     dtc, planmutants, dtrun = tools
     with tempfile.TemporaryDirectory() as folder:
-        out, text = compile_plan(dtc, folder, plan.parse(name), dtrun is not None)
+        out, text = compile_plan(dtc, folder, name, dtrun is not None)
         done = subprocess.run([planmutants, out, text, str(seed), str(count), os.path.join(folder, "kept")],
                               capture_output=True, text=True)
         if done.returncode != 0:

@@ -58,7 +58,7 @@ PIPES = [f"mesh pipe = 2{data}; pipeline h on pipe (schedule = \"{schedule}\", c
 SHARED = """include "std.dsl"
 dim batch = 8, vocab = 16, embed = 8, layers = 8
 model m(i32 tokens[batch]) -> [batch, vocab], f32[] {{
-  param wte[vocab, embed], gain[embed] = normal(0.5)
+  param wte[vocab, embed], gain[embed], unused[embed] = normal(0.5)
   x = wte[vocab = tokens]
   y = x
   repeat h in layers {{ x = x + gain * ln:layernorm[embed](x) }}
@@ -77,6 +77,27 @@ train {{
 SHARED_PIPES = PIPES + [layout.replace("micro batch = 2", "micro batch = 1") for layout in PIPES]
 MORES = ["0", "sum[vocab, embed](wte)", "0.1 * sum[vocab, embed](wte * wte)",
          "sum[embed](mean[batch](stop(x)) * mean[vocab](wte))", "sum[embed](mean[batch](stop(y)) * mean[vocab](wte))"]
+
+# Parameters with equal gradients: two results are one value, and each is added to over micro-batches.
+TWICE = """include "std.dsl"
+dim batch = 8, vocab = 16, embed = 8, layers = 6
+model m(i32 tokens[batch]) -> [batch, vocab] {
+  param wte[vocab, embed], wtf[vocab, embed], last[embed], more[embed] = normal(0.5)
+  x = wte[vocab = tokens] + wtf[vocab = tokens]
+  repeat h in layers {
+    param a[embed], b[embed] = normal(0.5)
+    x = x + gelu(x + a + b)
+  }
+  return (x + last + more) @embed (wte * wtf)
+}
+train {
+  i32 tokens[batch] = synthetic(0, vocab)
+  i32 labels[batch] = synthetic(0, vocab)
+  loss = mean[batch](xent[vocab](m(tokens), labels))
+  optimizer = adamw(lr = 0.1, clip = 1.0)
+  steps = 2
+}
+"""
 
 
 def ranks(layout):
@@ -115,6 +136,7 @@ def main(dtc):
     cases += [(", ".join(skip), SKIP.format(*skip), layout, 0) for skip in SKIPS for layout in PIPES]
     cases += [(f"{more}, {dtype}", SHARED.format(more, dtype), layout, 0)
               for more in MORES for dtype in ("bf16", "f16", "f32") for layout in SHARED_PIPES]
+    cases += [("twice", TWICE, layout, 0) for layout in CARRIED + SHARED_PIPES]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, program, layout, want in cases:

@@ -7,7 +7,8 @@
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
  *   plan_ahead.c  gathers ahead of their iterations
  *   plan_mask.c   what a mask hides from them
- *   plan_pipe.c   slots, channels, queues */
+ *   plan_pipe.c   pieces, slots, sums over stages
+ *   plan_run.c    all stages' schedules, channels */
 #ifndef DT_VERIFY_PLAN_INTERNAL_H
 #define DT_VERIFY_PLAN_INTERNAL_H
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of a pipeline's pieces once their entries are walked (plan_pipe.c), for running them (plan_run.c). */
+#ifndef DT_VERIFY_PLAN_PIPE_H
+#define DT_VERIFY_PLAN_PIPE_H
+
+#include "verify/plan_internal.h"
+
+/* A result that a piece adds to. */
+typedef struct Adds {
+    PlanPlace place;
+    uint32_t sum;
+    int store;
+    const CertType *type;
+    bool adds; /* false: it sets it */
+} Adds;
+
+/* A slot that a piece reads or writes, or (name) a result of the stage's prologue that it reads. */
+typedef struct Uses {
+    int store;
+    bool written;
+    const char *name;
+    PlanPlace place;
+} Uses;
+
+typedef struct Slot { /* of a store: its place on the stage */
+    int store;
+    uint32_t place;
+} Slot;
+
+typedef struct Piece {
+    uint32_t stage, entry;
+    const CertEntry *of;
+    DT_VEC(Adds) adds;
+    DT_VEC(Uses) uses;
+    PlanShare *share; /* of a ring */
+    bool began;       /* it has one of its own */
+    bool meets;       /* other stages */
+    struct Piece *main; /* the first entry of the stage that is this piece */
+    uint8_t *ran; /* main's, by micro-batch */
+    bool listed;      /* once it has run: */
+    DT_VEC(Slot) reads, writes;
+} Piece;
+
+typedef struct Met { /* of a function: sums over these stages, so far */
+    const PlanFrame *frame;
+    uint64_t stages;
+    uint32_t n;
+} Met;
+
+struct PlanPipe {
+    DT_VEC(Piece *) pieces;
+    Piece *now;
+    DT_VEC(Piece *) called; /* by the schedule that is walked */
+    DT_VEC(int) slots;      /* stores with slots in it, each once */
+    uint8_t *shared;        /* by metric */
+    uint32_t n_shared;      /* metrics up to the last one of those */
+    DT_VEC(Met) met;        /* in the entry that is walked */
+    int *carries;           /* by channel: the store that receives, -1: not known */
+    int32_t *places; /* of stores with slots, by stage: the register of the slot, 0: there is one */
+    Piece **by_entry; /* by plan entry */
+    struct PlanRun *run; /* plan_run.c */
+};
+
+static inline uint32_t dt_certplan_n_micro(const PlanWalk *walk)
+{
+    return walk->first_device ? (uint32_t)walk->program->size[0] : 1;
+}
+
+#endif

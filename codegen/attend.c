@@ -651,20 +651,22 @@ static void note_tiles(Tiling *g, const DtPlace *outputs, const uint32_t *flags)
             dt_note_write(g->e, g->func->ops.at[i]->out[0], &outputs[i], flags[i]);
 }
 
-static void emit_tiles(Tiling *g)
+/* Places of what blocks leave, by position of the op. */
+typedef struct Left {
+    DtPlace *at, *wanted; /* where blocks put it; where it goes */
+    bool *adds;           /* to what is wanted */
+    bool *accumulates;    /* over blocks */
+    uint32_t *flags;      /* of notes */
+} Left;
+
+static Left place_outputs(Tiling *g, int64_t rows, DtPlace *buffers)
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
-    DtPlace *buffers = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
-    DtPlace *outputs = DT_NEW_ARRAY(e->scratch, DtPlace, func->ops.n + 1);
-    DtPlace *wanted = DT_NEW_ARRAY(e->scratch, DtPlace, func->ops.n + 1);
-    bool *accumulates = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1),
-         *adds = DT_NEW_ARRAY(e->arena, bool, func->ops.n + 1);
-    uint32_t *flags = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
-    const int64_t rows = rows_of_block(g->n_s);
-    g->cuts = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
-    g->scores = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
-    g->here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    const uint32_t n = func->ops.n + 1;
+    Left left = {DT_NEW_ARRAY(e->scratch, DtPlace, n), DT_NEW_ARRAY(e->scratch, DtPlace, n),
+                 DT_NEW_ARRAY(e->scratch, bool, n), DT_NEW_ARRAY(e->scratch, bool, n),
+                 DT_NEW_ARRAY(e->scratch, uint32_t, n)};
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtValue *value = func->ops.at[i]->n_out ? func->ops.at[i]->out[0] : NULL;
         if (g->part[i] == SCORE) {
@@ -674,20 +676,33 @@ static void emit_tiles(Tiling *g)
         }
         if (!is_output(g, i))
             continue;
-        wanted[i] = outputs[i] = dt_emit_output(e, value, i, &adds[i]);
-        accumulates[i] = adds[i];
-        flags[i] = adds[i] ? DT_NOTE_ADDS : 0;
+        left.wanted[i] = left.at[i] = dt_emit_output(e, value, i, &left.adds[i]);
+        left.accumulates[i] = left.adds[i];
+        left.flags[i] = left.adds[i] ? DT_NOTE_ADDS : 0;
         if (!sums(func->ops.at[i], g->s))
             continue;
         if (value->type->dtype != DT_F32) { /* the sum over blocks is in f32, and rounded once */
-            outputs[i] = dt_place_temporary(e, dt_type_with_dtype(value->type, DT_F32), value->name);
-            accumulates[i] = false;
+            left.at[i] = dt_place_temporary(e, dt_type_with_dtype(value->type, DT_F32), value->name);
+            left.accumulates[i] = false;
         }
-        flags[i] = accumulates[i] ? DT_NOTE_ADDS : DT_NOTE_ZEROED;
-        if (!accumulates[i])
-            dt_emit_zero(e, &outputs[i]);
-        accumulates[i] = true;
+        left.flags[i] = left.accumulates[i] ? DT_NOTE_ADDS : DT_NOTE_ZEROED;
+        if (!left.accumulates[i])
+            dt_emit_zero(e, &left.at[i]);
+        left.accumulates[i] = true;
     }
+    return left;
+}
+
+static void emit_tiles(Tiling *g)
+{
+    DtEmit *e = g->e;
+    const DtFunc *func = g->func;
+    DtPlace *buffers = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    const int64_t rows = rows_of_block(g->n_s);
+    g->cuts = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    g->scores = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    g->here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
+    const Left left = place_outputs(g, rows, buffers);
     for (uint32_t k = 0; k < g->n_loops; k++)
         DT_PUSH(e->arena, e->events,
                 ((DtEvent){.kind = DT_EVENT_LOOP,
@@ -696,12 +711,12 @@ static void emit_tiles(Tiling *g)
                                     .reg = e->scope->reg + 1 + k,
                                     .step = 1,
                                     .count = g->counts[k]}}));
-    note_tiles(g, outputs, flags);
+    note_tiles(g, left.at, left.flags);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (is_output(g, i))
-            dt_emit_begin(e, &outputs[i]);
-    emit_blocks(g, rows, buffers, outputs, accumulates);
+            dt_emit_begin(e, &left.at[i]);
+    emit_blocks(g, rows, buffers, left.at, left.accumulates);
     dt_note_op(e, DT_NOTE_BLOCK, NULL);
     dt_note_words(e, 3, (int64_t[]){0, 0, 0});
     for (uint32_t k = g->n_loops; k-- > 0;)
@@ -710,10 +725,10 @@ static void emit_tiles(Tiling *g)
                            .loop = {.kind = DT_SCHED_END, .reg = e->scope->reg + 1 + k}}));
     dt_emit_extend(e, begin);
     for (uint32_t i = 0; i < func->ops.n; i++)
-        if (g->part[i] == OUTPUT && outputs[i].view.dtype != wanted[i].view.dtype) {
-            dt_place_set(e, func->ops.at[i]->out[0], outputs[i]);
-            dt_emit_copy(e, func->ops.at[i]->out[0], &wanted[i], adds[i]);
-            dt_place_set(e, func->ops.at[i]->out[0], wanted[i]);
+        if (g->part[i] == OUTPUT && left.at[i].view.dtype != left.wanted[i].view.dtype) {
+            dt_place_set(e, func->ops.at[i]->out[0], left.at[i]);
+            dt_emit_copy(e, func->ops.at[i]->out[0], &left.wanted[i], left.adds[i]);
+            dt_place_set(e, func->ops.at[i]->out[0], left.wanted[i]);
         }
 }
 

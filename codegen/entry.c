@@ -192,11 +192,26 @@ static const DtEInput *find_input(const DtEmit *e, const char *name)
 
 /* ---- readers ---- */
 
+/* The type with which a rank has an input that no entry uses: its samples, as those of the reader's others. */
+static const DtType *unused_type(const DtEmit *e, const DtReader *reader, const DtType *type)
+{
+    DtAxis axes[DT_MAX_RANK];
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
+        const DtEInput *used = find_input(e, reader->inputs[i]);
+        if (!used)
+            continue;
+        memcpy(axes, type->axes, type->rank * sizeof axes[0]);
+        axes[0] = used->type->axes[0];
+        return dt_type_plain(type->dtype, type->rank, axes);
+    }
+    return type;
+}
+
 /* Inputs that no entry uses still get a place: the reader fills all of its own. */
 static void add_reader_inputs(DtEmit *e, const DtReader *reader)
 {
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
-        DtValue value = {.type = reader->types[i]};
+        DtValue value = {.type = unused_type(e, reader, reader->types[i])};
         DtValue *out = &value;
         DtOp op = {.kind = DT_OP_INPUT, .text = reader->inputs[i], .out = &out, .n_out = 1};
         add_input(e, &op);

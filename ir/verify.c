@@ -315,7 +315,7 @@ static bool result_fits(const DtEntryResult *result, const DtType *type)
 {
     if (!result->store || type == result->store->type)
         return true;
-    return (result->accumulate || result->store->kind == DT_STORE_STATE) &&
+    return (result->accumulate || result->store->kind == DT_STORE_STATE || result->store->kind == DT_STORE_NEXT) &&
            dt_verify_may_be_stored(type, result->store->type);
 }
 

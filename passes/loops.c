@@ -135,6 +135,7 @@ DtValue *dt_loops_hand_out(DtFunc *func, DtOp *op, DtValue *inside)
     op->loop->n_stacked_out++;
     DT_PUSH(arena_of(op), body->results, inside);
     body->n_returns = body->results.n;
+    body->writes.n = 0;
     return value;
 }
 
@@ -155,6 +156,7 @@ static bool prune_results(DtOp *op, const bool *used)
     const bool any = n < op->n_out;
     op->loop->n_stacked_out -= op->n_out - n;
     op->n_out = body->results.n = body->n_returns = n;
+    body->writes.n = 0;
     return any;
 }
 

@@ -445,7 +445,7 @@ static void add_term(Work *w, const DtOp *op, Group *group, DtValue *value, cons
     if (made)
         made->recomputed = op->recomputed;
     group->sum = made ? made->out[0] : value;
-    group->old = old;
+    group->old = made ? op->out[0] : old;
 }
 
 /* `x + a + b` with a and b pending: they are added, the sum is completed once, then x is added. */

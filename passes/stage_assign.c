@@ -10,6 +10,8 @@
  *    the cotangents that it reads. It goes further down where that is the home of a forward value
  *    or a parameter that it reads: to where the op is that it differentiates, so that neither has
  *    to travel.
+ *  - What backward ops of later pieces read, and what depends on no cotangent (a forward value that is made a second
+ *    time), is made in F of the pieces that have what it depends on, and travels forwards.
  *  - A parameter's gradient that adds up over several pieces is not brought together: each piece
  *    adds its terms to the gradient of its own stage, and the stages' gradients are added once per
  *    step, in "update". */
@@ -26,7 +28,12 @@ typedef struct Assigner {
     uint8_t *again;        /* per op: Again */
     uint64_t *value_homes; /* per value: the pieces whose forward part has it */
     uint64_t *store_homes; /* per store: the pieces whose forward part reads it */
+    uint8_t *known;        /* per op: Known */
+    bool *early;           /* per op: a backward one that is done in F */
+    bool begin_again;      /* more of them were found */
 } Assigner;
+
+typedef enum Known { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES } Known; /* whether it depends on no cotangent */
 
 typedef enum Again {
     AGAIN_NO,
@@ -145,21 +152,72 @@ static uint32_t lowest_cotangent(const Assigner *a, const DtOp *op)
     return piece;
 }
 
+static bool is_known(Assigner *a, uint32_t i)
+{
+    const DtOp *op = op_at(a, i);
+    if (a->again[i] != AGAIN_NO || a->forward[i])
+        return true;
+    if (a->known[i] == KNOWN_NOT_ASKED) {
+        bool known = !a->e->fixed.at[i];
+        for (uint32_t k = 0; known && k < op->n_in; k++)
+            known = is_known(a, number_of(a, op->in[k]));
+        a->known[i] = known ? KNOWN_YES : KNOWN_NO;
+    }
+    return a->known[i] == KNOWN_YES;
+}
+
+/* The op, and what it depends on. */
+static void make_early(Assigner *a, uint32_t i)
+{
+    if (a->again[i] != AGAIN_NO || a->forward[i] || a->early[i])
+        return;
+    a->early[i] = a->begin_again = true;
+    for (uint32_t k = 0; k < op_at(a, i)->n_in; k++)
+        make_early(a, number_of(a, op_at(a, i)->in[k]));
+}
+
+/* Whether all that the op reads from lower pieces than its own can be made early. */
+static bool reads_early(Assigner *a, const DtOp *op, uint32_t piece)
+{
+    bool good = true;
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        const uint32_t of = number_of(a, op->in[k]);
+        if (a->to->ops.at[of].home != DT_HOME_B || a->to->ops.at[of].piece >= piece)
+            continue;
+        good = good && is_known(a, of);
+        if (good)
+            make_early(a, of);
+    }
+    return good;
+}
+
+/* The last piece that makes something of what an early op reads, else the one that it would be pulled down to. */
+static uint32_t early_piece(const Assigner *a, const DtOp *op)
+{
+    int64_t piece = -1;
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        const DtOpHome of = a->to->ops.at[number_of(a, op->in[k])];
+        if (of.home == DT_HOME_F && of.piece > piece)
+            piece = of.piece;
+    }
+    return piece >= 0 ? (uint32_t)piece : pull_down(a, op, a->s->pipeline->n_pieces - 1);
+}
+
 static bool assign_op(Assigner *a, uint32_t i, bool live)
 {
     const DtOp *op = op_at(a, i);
     const uint32_t place = a->e->place.at[i];
     DtOpHome home = {live ? DT_HOME_ANY : DT_HOME_NONE, place};
     a->again[i] = (uint8_t)again_of(a, op);
-    if (live && a->again[i] == AGAIN_NO && a->forward[i]) {
-        home.home = DT_HOME_F;
-        read_forward(a, op, place);
+    if (live && a->again[i] == AGAIN_NO && (a->forward[i] || a->early[i])) {
+        home = (DtOpHome){DT_HOME_F, a->early[i] ? early_piece(a, op) : place};
+        read_forward(a, op, home.piece);
         for (uint32_t k = 0; k < op->n_out; k++)
-            add_home(a, a->value_homes, op->out[k]->id, place);
+            add_home(a, a->value_homes, op->out[k]->id, home.piece);
     } else if (live && a->again[i] == AGAIN_NO) {
         const uint32_t lowest = lowest_cotangent(a, op);
         home = (DtOpHome){DT_HOME_B, a->e->fixed.at[i] ? place : pull_down(a, op, lowest)};
-        if (home.piece > lowest) {
+        if (home.piece > lowest && !reads_early(a, op, home.piece)) {
             dt_stage_refuse(a->s, E0592, op->span,
                             "a pipeline whose gradients go forwards (here to piece %u from piece "
                             "%u) is not implemented yet",
@@ -348,6 +406,19 @@ static void settle_results(Assigner *a)
     a->e->results.cap = settled.results.cap;
 }
 
+static bool assign_all(Assigner *a, const bool *live)
+{
+    const uint32_t n = a->e->func->ops.n;
+    a->begin_again = false;
+    a->to->ops.n = a->to->op_of.n = 0;
+    memset(a->value_homes, 0, (size_t)a->e->func->n_values * a->words * sizeof *a->value_homes);
+    memset(a->store_homes, 0, (size_t)a->s->module->stores.n * a->words * sizeof *a->store_homes);
+    for (uint32_t i = 0; i < n; i++)
+        if (!assign_op(a, i, live[i]))
+            return false;
+    return true;
+}
+
 bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned)
 {
     DtFunc *func = e->func;
@@ -366,10 +437,12 @@ bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned)
     a.again = DT_NEW_ARRAY(s->arena, uint8_t, func->ops.n + 1);
     a.value_homes = DT_NEW_ARRAY(s->arena, uint64_t, (size_t)func->n_values * a.words + 1);
     a.store_homes = DT_NEW_ARRAY(s->arena, uint64_t, (size_t)s->module->stores.n * a.words + 1);
-    const uint32_t n = func->ops.n;
-    for (uint32_t i = 0; i < n; i++)
-        if (!assign_op(&a, i, live[i]))
+    a.known = DT_NEW_ARRAY(s->arena, uint8_t, func->ops.n + 1);
+    a.early = DT_NEW_ARRAY(s->arena, bool, func->ops.n + 1);
+    do
+        if (!assign_all(&a, live))
             return false;
+    while (a.begin_again);
     settle_results(&a);
     drop_dead(&a);
     return true;

@@ -12,8 +12,8 @@
 
 static CertFill fill_of_number(const char *dtype, double number)
 {
-    double least = dtype[0] == 'i' ? INT32_MIN : -INFINITY,
-           most = dtype[0] == 'i' ? INT32_MAX : INFINITY;
+    double least = dtype[0] == 'i' ? (double)INT32_MIN : (double)-INFINITY,
+           most = dtype[0] == 'i' ? (double)INT32_MAX : (double)INFINITY;
     return number == 0       ? CERT_ZERO
            : number == least ? CERT_LOWEST
            : number == most  ? CERT_HIGHEST

@@ -323,7 +323,8 @@ static bool needs_reads(PlanWalk *walk, const Doing *doing)
 static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
 {
     if (doing->n_ops ? op_of(doing, walk->frame->maker[value]) != NULL
-                     : is_read(doing, value) || dt_certplan_is_inline(walk->frame, value))
+                     : is_read(doing, value) || dt_certplan_is_inline(walk->frame, value) ||
+                           (walk->frame->kind == PLAN_BODY && value == 0)) /* the number of the iteration */
         return true;
     return dt_certplan_fail(walk, "value %u is written, which the ops do not make", value);
 }

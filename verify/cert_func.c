@@ -165,7 +165,10 @@ static bool plain_op(CertState *state, const CertOp *op, const char *context, co
         (program->n_padded && !dt_certpad_check(state, op, in)))
         return false;
     for (uint32_t i = 0; i < op->n_in; i++) {
-        nodes[i] = in[i].node;
+        CertValue x = in[i];
+        if (i && in[0].loop && dt_cert_is(op->kind, "update") && dt_certtext_axis(x.type, in[0].loop))
+            dt_certfunc_cover(state, in[0].loop, in[0].first, &x); /* element by element: zeros of any iterations */
+        nodes[i] = x.node;
         buckets = buckets || dt_certpack_is(nodes[i]);
     }
     bool moves = op->rule->moves || dt_cert_is(op->kind, "bind");

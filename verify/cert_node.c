@@ -358,9 +358,27 @@ static int linear_in(const CertNodes *nodes, const CertOp *op, const CertNode *x
     return linear ? found : -1;
 }
 
+/* Whether it is zero whatever its extents are: a product or sum of zeros. */
+static bool stays_zero(const CertOp *op, const CertNode *x)
+{
+    bool zero = is(x, "mul") || (is(x, "reduce") && dt_cert_is(op->reduce, "sum"));
+    for (uint32_t i = 0; zero && i < x->n_in; i++)
+        zero = dt_certnode_is_zero(x->in[i]);
+    return zero;
+}
+
+static CertNode *zero_of(CertNodes *nodes, const CertShape *shape, CertNode *zero)
+{
+    while (zero->n_in)
+        zero = zero->in[0];
+    return shape == zero->shape ? zero : dt_certnode_of(nodes, dt_intern("expand"), nodes->none, shape, zero);
+}
+
 CertNode *dt_certnode_linear(CertNodes *nodes, const CertOp *op, CertNode parts)
 {
     CertNode *in[3], *terms[SPREAD];
+    if (stays_zero(op, &parts))
+        return zero_of(nodes, parts.shape, parts.in[0]);
     int spread = linear_in(nodes, op, &parts);
     if (spread < 0)
         return dt_certnode_make(nodes, parts);

@@ -82,18 +82,32 @@ static int64_t pad_for(int64_t extent, int64_t ranks)
     return ranks;
 }
 
-static void report_shard(Extents *e, const DtAxis *axis, const DtShard *line, const char *mesh,
-                         int64_t ranks)
+/* How an axis of a value is cut. */
+typedef struct Cut {
+    int64_t extent, unit;  /* with its padding; what that is a multiple of */
+    int64_t ranks;         /* that it is split over */
+    const char *mesh;      /* their names, for messages */
+    const DtShard *line;   /* the last one that splits it */
+    bool zigzag, padded;
+} Cut;
+
+static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
 {
+    const DtShard *line = cut->line;
+    const int64_t blocks = cut->zigzag ? 2 * cut->ranks : cut->ranks;
     if (was_reported(e, axis->name))
         return;
     DtSpan span = dt_configcheck_operand(e->items, line->span, axis->name);
-    DtDiag *d = dt_diag_report(
-        e->host->diags, E0502, span, "`%s` (%lld) does not divide over %s (%lld %s)", axis->name,
-        (long long)axis->extent, mesh, (long long)ranks, line->zigzag ? "blocks" : "ranks");
+    DtDiag *d = dt_diag_report(e->host->diags, E0502, span, "`%s` (%lld%s) does not divide over %s (%lld %s)",
+                               axis->name, (long long)cut->extent, cut->padded ? " with its padding" : "", cut->mesh,
+                               (long long)blocks, cut->zigzag ? "blocks" : "ranks");
     dt_diag_caret(d, "split requested here");
     label_dim(e, d, axis);
-    int64_t unit = pad_for(axis->extent, ranks), padded = (axis->extent + unit - 1) / unit * unit;
+    int64_t unit = pad_for(axis->extent, blocks), padded = (axis->extent + unit - 1) / unit * unit;
+    if (cut->padded) {
+        dt_diag_help(d, "`pad = %lld`", (long long)unit);
+        return;
+    }
     size_t len;
     const char *source = dt_diag_source(e->host->diags, line->span.file, &len);
     bool has_options =
@@ -135,50 +149,74 @@ static bool applies(const DtShard *line, const char *place)
     return !strcmp(dot ? dot + 1 : place, last);
 }
 
-/* The mesh axes that one line gives to one axis of a value; taken: bits of those gone already. */
-static int64_t give(const Extents *e, const DtShard *line, uint32_t *taken, const char **ret_names)
+/* Least common multiple; INT64_MAX if it is larger. */
+static int64_t lcm(int64_t a, int64_t b)
 {
-    int64_t ranks = 1;
+    int64_t multiple;
+    return __builtin_mul_overflow(a / gcd(a, b), b, &multiple) ? INT64_MAX : multiple;
+}
+
+/* Parts that a line alone cuts an axis into: padding is for them, too. */
+static int64_t blocks_of(const Extents *e, const DtShard *line)
+{
+    int64_t blocks = line->zigzag ? 2 : 1;
+    for (uint32_t m = 0; m < line->n_mesh; m++) {
+        int index = mesh_index(&e->parallel->mesh, line->mesh[m]);
+        blocks *= index < 0 ? 1 : e->parallel->mesh.axes[index].size;
+    }
+    return blocks;
+}
+
+/* Gives the axis the mesh axes of the line that no earlier axis took; taken: bits of those. */
+static void give(const Extents *e, const DtShard *line, uint32_t *taken, Cut *cut)
+{
     for (uint32_t m = 0; m < line->n_mesh; m++) {
         int index = mesh_index(&e->parallel->mesh, line->mesh[m]);
         if (index < 0 || *taken >> index & 1)
             continue;
         *taken |= 1u << index;
-        ranks *= e->parallel->mesh.axes[index].size;
-        *ret_names = dt_arena_printf(e->host->arena, "%s%s`%s`", *ret_names,
-                                     **ret_names ? ", " : "", line->mesh[m]);
+        cut->ranks *= e->parallel->mesh.axes[index].size;
+        cut->mesh = dt_arena_printf(e->host->arena, "%s%s`%s`", cut->mesh, *cut->mesh ? ", " : "", line->mesh[m]);
+        cut->line = line;
+        cut->zigzag = cut->zigzag || line->zigzag;
     }
-    return ranks;
 }
 
+/* Padding counts wherever the axis is split: it is the axis's, not the line's. */
 static void check_type(Extents *e, const DtType *type, const char *place)
 {
     uint32_t taken = 0;
-    int64_t splits[DT_MAX_RANK];
+    Cut cuts[DT_MAX_RANK];
     for (uint32_t a = 0; a < type->rank; a++)
-        splits[a] = 1;
+        cuts[a] = (Cut){.extent = type->axes[a].extent, .unit = 1, .ranks = 1, .mesh = ""};
     for (uint32_t i = 0; i < e->parallel->shards.n; i++) {
         const DtShard *line = &e->parallel->shards.at[i];
-        if (!applies(line, place))
-            continue;
         for (uint32_t k = 0; k < line->n_axes; k++) {
             int at = dt_type_find(type, line->axes[k]);
-            const char *mesh = "";
             if (at < 0 || type->axes[at].extent == 1)
                 continue;
-            splits[at] *= give(e, line, &taken, &mesh);
-            int64_t blocks = line->zigzag && *mesh ? 2 * splits[at] : splits[at];
-            if (!line->pad && type->axes[at].extent % blocks)
-                report_shard(e, &type->axes[at], line, mesh, blocks);
+            if (line->pad) {
+                cuts[at].unit = lcm(cuts[at].unit, lcm(line->pad, blocks_of(e, line)));
+                cuts[at].padded = true;
+            }
+            if (applies(line, place))
+                give(e, line, &taken, &cuts[at]);
         }
     }
+    for (uint32_t a = 0; a < type->rank; a++)
+        cuts[a].extent = cuts[a].unit >= INT32_MAX - cuts[a].extent
+                             ? 0 /* the pass says that it is too much */
+                             : (cuts[a].extent + cuts[a].unit - 1) / cuts[a].unit * cuts[a].unit;
+    for (uint32_t a = 0; a < type->rank; a++)
+        if (cuts[a].line && cuts[a].extent % (cuts[a].zigzag ? 2 * cuts[a].ranks : cuts[a].ranks))
+            report_shard(e, &type->axes[a], &cuts[a]);
     int at = e->parallel->micro_axis ? dt_type_find(type, e->parallel->micro_axis) : -1;
     int64_t parts;
     if (at < 0 || type->axes[at].extent == 1)
         return;
-    if (__builtin_mul_overflow(e->parallel->micro, splits[at], &parts) ||
+    if (__builtin_mul_overflow(e->parallel->micro, cuts[at].ranks, &parts) ||
         type->axes[at].extent % parts)
-        report_micro(e, &type->axes[at], splits[at]);
+        report_micro(e, &type->axes[at], cuts[at].ranks);
 }
 
 /* For sums over the mesh sizes to stay in 64 bits. */

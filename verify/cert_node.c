@@ -367,7 +367,7 @@ static bool stays_zero(const CertOp *op, const CertNode *x)
     return zero;
 }
 
-static CertNode *zero_of(CertNodes *nodes, const CertShape *shape, CertNode *zero)
+CertNode *dt_certnode_zeros(CertNodes *nodes, const CertShape *shape, CertNode *zero)
 {
     while (zero->n_in)
         zero = zero->in[0];
@@ -378,7 +378,7 @@ CertNode *dt_certnode_linear(CertNodes *nodes, const CertOp *op, CertNode parts)
 {
     CertNode *in[3], *terms[SPREAD];
     if (stays_zero(op, &parts))
-        return zero_of(nodes, parts.shape, parts.in[0]);
+        return dt_certnode_zeros(nodes, parts.shape, parts.in[0]);
     int spread = linear_in(nodes, op, &parts);
     if (spread < 0)
         return dt_certnode_make(nodes, parts);

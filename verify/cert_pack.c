@@ -187,9 +187,13 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
     for (uint32_t i = 0; i < bucket->n_in / 2; i++) {
         CertNode *member = bucket->in[2 * i + 1];
         DtText text = {0};
-        if (!dt_cert_is(member->kind, "mul") || !dt_certpad_is_zero(state, &in[0]))
+        bool zero = dt_certnode_is_zero(member);
+        if (!(zero || dt_cert_is(member->kind, "mul")) || !dt_certpad_is_zero(state, &in[0]))
             return dt_certfunc_fail(state, op,
                                     "a bucket is reduced whose padding may be other than 0");
+        terms[i] = zero ? dt_certnode_zeros(state->nodes, shape, member) : NULL;
+        if (zero)
+            continue;
         dt_text_add(&text, "");
         for (uint32_t a = 0; a < member->shape->rank; a++)
             dt_text_printf(&text, " [%s]", member->shape->axes[a]);

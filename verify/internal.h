@@ -249,6 +249,8 @@ CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *sh
 /* Whether every element of node is one number, which it is. */
 bool dt_certnode_number(const CertNode *node, double *ret_number);
 bool dt_certnode_is_zero(const CertNode *node);
+/* Zeros of this shape, of a node that is zero. */
+CertNode *dt_certnode_zeros(CertNodes *nodes, const CertShape *shape, CertNode *zero);
 /* Notes in ret_needs which carried symbols of a loop x depends on; fresh: forget what was walked. */
 void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool fresh,
                          bool *ret_needs);

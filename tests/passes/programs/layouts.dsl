@@ -57,7 +57,7 @@ parallel zigzag on two { mesh context = 2; shard seq on context (order = zigzag)
 parallel ulysses on two { mesh context = 2; shard attend.heads on context; shard seq on context }
 parallel vocabulary on two { mesh part = 2; shard vocab on part }
 parallel padded on two { mesh part = 2; shard vocab, ffn on part (pad = 6) }
-parallel padded_twice on four { mesh part = 2, rest = 2; shard wte.vocab on rest (pad = 6); shard vocab on part (pad = 9) }
+parallel padded_twice on four { mesh part = 2, rest = 2; shard wte.vocab on rest (pad = 6); shard vocab on part (pad = 4) }
 parallel everything on eight {
   mesh data = 2, context = 2, tensor = 2
   shard attend.heads on tensor, context

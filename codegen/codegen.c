@@ -104,18 +104,49 @@ static bool is_too_deep(const DtModule *module, const DtFunc *func, uint32_t ope
     return false;
 }
 
+/* An input has one place in memory, for all entries. */
+static bool is_elsewhere(const DtModule *module, const DtOp *input)
+{
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        for (uint32_t k = 0; k < module->entries.at[i].func->ops.n; k++) {
+            const DtOp *op = module->entries.at[i].func->ops.at[k];
+            if (op->kind != DT_OP_INPUT || op->text != input->text || op->text[0] == '@' ||
+                op->out[0]->type == input->out[0]->type)
+                continue;
+            DtDiag *diag = dt_diag_report(module->diags, E0592, input->span,
+                                          "input `%s`, which is split otherwise for training than for `eval` or "
+                                          "`predict`, is not implemented yet", input->text);
+            dt_diag_help(diag, "a `shard` line for its samples' axis fixes how it is split");
+            return true;
+        }
+    return false;
+}
+
+static bool runs(const DtModule *module, const DtOp *op)
+{
+    const bool waits = dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->mesh & 1 && module->mesh.n &&
+                       module->mesh.axes[0].is_time && op->kind != DT_OP_SHARD;
+    if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
+        return lacks(module, op->span,
+                     dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
+    return !waits || lacks(module, op->span, "a value of one micro-batch that needs all of them");
+}
+
 bool dt_codegen_check(const DtModule *module)
 {
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        for (uint32_t k = 0; k < module->entries.at[i].func->ops.n; k++) {
+            const DtOp *op = module->entries.at[i].func->ops.at[k];
+            if (op->kind == DT_OP_INPUT && is_elsewhere(module, op))
+                return false;
+        }
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (is_too_deep(module, module->entries.at[i].func, 0))
             return false;
     for (uint32_t i = 0; i < module->funcs.n; i++)
         for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
-            const DtOp *op = module->funcs.at[i]->ops.at[k];
-            if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
-                return lacks(
-                    module, op->span,
-                    dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
+            if (!runs(module, module->funcs.at[i]->ops.at[k]))
+                return false;
         }
     return true;
 }

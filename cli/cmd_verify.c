@@ -15,7 +15,9 @@ static void print_verdict(const DtJudgement *judgement, const char *shrunk, bool
         dt_text_printf(ret_text, "made smaller for the interpreter:%s\n", shrunk);
     dt_judge_print(judgement, ret_text);
     dt_text_printf(ret_text, "%s: %u rank%s, %u micro-batch%s, %d steps\n",
-                   equal ? "equal to the serial program" : "NOT equal to the serial program",
+                   equal                   ? "equal to the serial program"
+                   : judgement->not_finite ? "not compared, since the serial program is not finite"
+                                           : "NOT equal to the serial program",
                    judgement->ranks, judgement->ranks == 1 ? "" : "s", judgement->micro,
                    judgement->micro == 1 ? "" : "es", STEPS);
 }
@@ -39,7 +41,9 @@ int dt_cli_verify(DtCli *cli, const DtLowerOptions *options)
         code = dt_cli_print(&text);
     }
     if (verdict == DT_JUDGE_DIFFERS)
-        code = dt_cli_fail(DT_EXIT_FAILED, "the layout does not compute what the program says\n%s",
+        code = dt_cli_fail(DT_EXIT_FAILED, "%s\n%s",
+                           judgement.not_finite ? "the values of the program itself are not finite"
+                                                : "the layout does not compute what the program says",
                            judgement.problem.at ? judgement.problem.at : "");
     dt_text_free(&judgement.problem);
     dt_text_free(&shrunk);

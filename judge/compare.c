@@ -57,7 +57,7 @@ static DtTensor *source(void *context, const DtOp *op)
     if (!dt_judge_input(j->of->train, op->text, j->step, tensor))
         return NULL;
     dt_judge_round(j, tensor);
-    return tensor;
+    return j->shakes && dt_dtype_is_float(tensor->type->dtype) ? shaken(j, tensor) : tensor;
 }
 
 static DtTensor **run_serial(DtJudge *j, const DtEntryPoint *entry)
@@ -172,9 +172,9 @@ static double norm_of_all(const DtJudge *j)
 }
 
 /* Some values are zero but for rounding, the mean of what was centred, say; their norm is no measure then. Such a
- * value changes as a whole where parameters change in their last digits. So it is if the difference is below the
- * roundings of what the program holds, and the serial program itself, run again on changed parameters, differs from
- * itself like that. */
+ * value changes as a whole where parameters and samples change in their last digits. So it is if the difference is
+ * below the roundings of what the program holds, and the serial program itself, run again on changed ones, differs
+ * from itself like that. */
 static bool is_rounding(DtJudge *j, const Pair *p, double difference)
 {
     const DtEntryPoint *entry = j->entry;
@@ -211,6 +211,7 @@ static bool compare(DtJudge *j, DtJudgeRow *row, const Pair *p)
     }
     if (isfinite(reference) && difference <= tolerance * scale)
         return true;
+    j->out->not_finite = !isfinite(reference);
     if (!isfinite(reference))
         return dt_judge_problem(
             j,

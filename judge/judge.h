@@ -34,6 +34,7 @@ typedef struct DtJudgement {
     DT_VEC(DtJudgeRow) rows;
     uint32_t ranks, micro; /* that were evaluated */
     DtText problem; /* the first value that differs, with its DSL line and ranks; empty: none */
+    bool not_finite; /* it is not finite in the serial program, which proves nothing */
 } DtJudgement;
 
 /* Two modules of one program. train: of both; NULL if the program has none ("predict" is compared). */

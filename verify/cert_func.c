@@ -330,15 +330,18 @@ static CertNode *make_chain(Chains *c, uint32_t k, CertNode *const *from, const 
         (CertNode){.kind = dt_certkind_chain, .attributes = attributes, .n_in = 2 * n, .in = in});
 }
 
+/* As the end of a loop, if it is. */
+static CertNode *end_of(CertNode *x) { return x->behind ? x->behind : x; }
+
 static CertNode *chain_of(Chains *c, uint32_t k)
 {
     CertNode **from = DT_NEW_ARRAY(c->state->arena, CertNode *, c->n);
-    CertNode *first = c->from[k].node;
+    CertNode *first = end_of(c->from[k].node);
     bool goes_on = true; /* every value that k depends on comes from the end of the same loop */
     if (c->chain[k])
         return c->chain[k];
     for (uint32_t i = 0; i < c->n; i++) {
-        CertNode *x = c->from[i].node;
+        CertNode *x = end_of(c->from[i].node);
         bool behind = x->kind == behind_kind && x->lo == c->start;
         goes_on = goes_on && (behind || !c->needs[k * c->n + i]);
         from[i] = behind ? x->in[0]->in[0] : x;
@@ -502,15 +505,21 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
     return true;
 }
 
+/* Whether another carried value, or what leaves the loop stacked, depends on k. */
+static bool is_needed(const Chains *c, uint32_t k)
+{
+    bool needed = c->needs[c->n * c->n + k];
+    for (uint32_t i = 0; i < c->n; i++)
+        needed = needed || (i != k && c->needs[i * c->n + k]);
+    return needed;
+}
+
 /* The body of chains where another carried value, or what leaves the loop, depends on them. */
 static const Memo *evaluate_inside(Chains *c, const CertFunc *body, const char *context,
                                    CertValue *inputs)
 {
     for (uint32_t k = 0; k < c->n; k++) {
-        bool used = c->needs[c->n * c->n + k];
-        for (uint32_t i = 0; i < c->n; i++)
-            used = used || (i != k && c->needs[i * c->n + k]);
-        if (!used)
+        if (!is_needed(c, k))
             continue;
         inputs[1 + k].node = dt_certnode_of(c->state->nodes, dt_certkind_at, c->symbols,
                                             inputs[1 + k].node->shape, chain_of(c, k));
@@ -519,6 +528,16 @@ static const Memo *evaluate_inside(Chains *c, const CertFunc *body, const char *
     const Memo *memo = evaluate(c->state, body, context, inputs);
     c->state->values = values;
     return memo;
+}
+
+/* Carried value k behind the loop. */
+static CertNode *behind_of(Chains *c, uint32_t k, const CertLoop *loop, const CertType *type)
+{
+    CertNode *chain = chain_of(c, k);
+    return dt_certnode_make(c->state->nodes,
+                            (CertNode){.kind = behind_kind, .attributes = c->symbols,
+                                       .shape = dt_certnode_shape(c->state->nodes, type, NULL), .n_in = 1,
+                                       .in = &chain, .lo = loop->reverse ? loop->first : loop->first + loop->count});
 }
 
 static bool loop_results(Chains *c, const CertOp *op, Stack *stack, const Memo *inside,
@@ -541,17 +560,11 @@ static bool loop_results(Chains *c, const CertOp *op, Stack *stack, const Memo *
             !same_types(state, op, made->type, 0, op->types[k], "a result"))
             return false;
         out[k].node = accumulated(c, k, loop, stack->context, made->node);
+        if (out[k].node && is_needed(c, k)) /* the same loop may go on from there, elsewhere */
+            out[k].node->behind = behind_of(c, k, loop, op->types[k]);
         if (out[k].node)
             continue;
-        CertNode *chain = chain_of(c, k);
-        out[k].node = dt_certnode_make(
-            state->nodes,
-            (CertNode){.kind = behind_kind,
-                       .attributes = c->symbols,
-                       .shape = dt_certnode_shape(state->nodes, op->types[k], NULL),
-                       .n_in = 1,
-                       .in = &chain,
-                       .lo = loop->reverse ? loop->first : loop->first + loop->count});
+        out[k].node = behind_of(c, k, loop, op->types[k]);
     }
     return true;
 }

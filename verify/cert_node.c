@@ -90,6 +90,7 @@ CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts)
     node->in = in;
     node->id = ++nodes->n;
     node->mark = 0;
+    node->behind = NULL;
     node->given = CERT_UNKNOWN;
     node->next = *slot;
     *slot = node;

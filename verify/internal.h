@@ -211,6 +211,7 @@ struct CertNode {
     uint32_t id, mark; /* set by the table */
     CertGiven given;   /* noted by the table: whether cheap ops make it of sources */
     CertNode *to, *next;
+    CertNode *behind; /* what a loop has added up, as it stands behind the loop; NULL: it is none such */
 };
 extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[], dt_certkind_stack[],
     dt_certkind_chain[], dt_certkind_at[], dt_certkind_total[];

@@ -422,6 +422,10 @@ if [ -w /dev/full ]; then
     code=$?
     exits 5
 fi
+printf '%s\n' 'dim batch = 4, wide = 4' 'model net(x[batch, wide]) -> [batch, wide] { param w[wide] = ones; return x * w / 0 }' \
+    'train {' '  x[batch, wide] = synthetic(0, 1)' '  loss = sum[batch, wide](net(x))' '  optimizer = sgd(lr = 0.01)' \
+    '  steps = 2' '}' >infinite.dsl
+run infinite.dsl --parallel none --verify --no-kernels; exits 1; prints 'not compared'; says 'not finite'
 # The proof goes as deep as the program is long, in a thread, whatever its stack would be.
 awk 'BEGIN { print "include \"std.dsl\"\ndim batch = 4, embed = 4, layers = 2"
     print "model m(x[batch, embed]) -> [batch, embed] {\n  param w[embed] = normal(0.5)\n  x = x * w\n  repeat h in layers {"

@@ -67,15 +67,12 @@ static void label_dim(const Extents *e, DtDiag *d, const DtAxis *axis)
                      factors(e->host->arena, axis->extent));
 }
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 /* A multiple of ranks to pad to: a round number if that wastes little. */
 static int64_t pad_for(int64_t extent, int64_t ranks)
 {
     static const int64_t round[] = {128, 64, 8};
     for (size_t i = 0; i < DT_COUNT(round); i++) {
-        int64_t unit = ranks / gcd(ranks, round[i]) * round[i],
-                padded = (extent + unit - 1) / unit * unit;
+        int64_t unit = dt_config_lcm(ranks, round[i]), padded = (extent + unit - 1) / unit * unit;
         if ((padded - extent) * 100 <= extent)
             return unit;
     }
@@ -84,7 +81,7 @@ static int64_t pad_for(int64_t extent, int64_t ranks)
 
 /* How an axis of a value is cut. */
 typedef struct Cut {
-    int64_t extent, unit;  /* with its padding; what that is a multiple of */
+    int64_t extent;        /* with its padding */
     int64_t ranks;         /* that it is split over */
     const char *mesh;      /* their names, for messages */
     const DtShard *line;   /* the last one that splits it */
@@ -106,6 +103,10 @@ static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
     int64_t unit = pad_for(axis->extent, blocks), padded = (axis->extent + unit - 1) / unit * unit;
     if (cut->padded) {
         dt_diag_help(d, "`pad = %lld`", (long long)unit);
+        return;
+    }
+    if (padded > INT32_MAX) { /* positions are i32 */
+        dt_diag_help(d, "an extent that is a multiple of %lld", (long long)blocks);
         return;
     }
     size_t len;
@@ -149,24 +150,6 @@ static bool applies(const DtShard *line, const char *place)
     return !strcmp(dot ? dot + 1 : place, last);
 }
 
-/* Least common multiple; INT64_MAX if it is larger. */
-static int64_t lcm(int64_t a, int64_t b)
-{
-    int64_t multiple;
-    return __builtin_mul_overflow(a / gcd(a, b), b, &multiple) ? INT64_MAX : multiple;
-}
-
-/* Parts that a line alone cuts an axis into: padding is for them, too. */
-static int64_t blocks_of(const Extents *e, const DtShard *line)
-{
-    int64_t blocks = line->zigzag ? 2 : 1;
-    for (uint32_t m = 0; m < line->n_mesh; m++) {
-        int index = mesh_index(&e->parallel->mesh, line->mesh[m]);
-        blocks *= index < 0 ? 1 : e->parallel->mesh.axes[index].size;
-    }
-    return blocks;
-}
-
 /* Gives the axis the mesh axes of the line that no earlier axis took; taken: bits of those. */
 static void give(const Extents *e, const DtShard *line, uint32_t *taken, Cut *cut)
 {
@@ -182,31 +165,32 @@ static void give(const Extents *e, const DtShard *line, uint32_t *taken, Cut *cu
     }
 }
 
-/* Padding counts wherever the axis is split: it is the axis's, not the line's. */
+/* Before any line splits it. Padding counts wherever the axis is split: it is the axis's, not the line's. */
+static Cut cut_of(const Extents *e, const DtAxis *axis)
+{
+    const int64_t unit = dt_config_pad_unit(e->parallel, axis->name);
+    return (Cut){.extent = unit > 1 && unit >= INT32_MAX - axis->extent
+                               ? 0 /* the pass says that it is too much */
+                               : (axis->extent + unit - 1) / unit * unit,
+                 .ranks = 1, .mesh = "", .padded = unit > 1};
+}
+
 static void check_type(Extents *e, const DtType *type, const char *place)
 {
     uint32_t taken = 0;
     Cut cuts[DT_MAX_RANK];
     for (uint32_t a = 0; a < type->rank; a++)
-        cuts[a] = (Cut){.extent = type->axes[a].extent, .unit = 1, .ranks = 1, .mesh = ""};
+        cuts[a] = cut_of(e, &type->axes[a]);
     for (uint32_t i = 0; i < e->parallel->shards.n; i++) {
         const DtShard *line = &e->parallel->shards.at[i];
         for (uint32_t k = 0; k < line->n_axes; k++) {
             int at = dt_type_find(type, line->axes[k]);
             if (at < 0 || type->axes[at].extent == 1)
                 continue;
-            if (line->pad) {
-                cuts[at].unit = lcm(cuts[at].unit, lcm(line->pad, blocks_of(e, line)));
-                cuts[at].padded = true;
-            }
             if (applies(line, place))
                 give(e, line, &taken, &cuts[at]);
         }
     }
-    for (uint32_t a = 0; a < type->rank; a++)
-        cuts[a].extent = cuts[a].unit >= INT32_MAX - cuts[a].extent
-                             ? 0 /* the pass says that it is too much */
-                             : (cuts[a].extent + cuts[a].unit - 1) / cuts[a].unit * cuts[a].unit;
     for (uint32_t a = 0; a < type->rank; a++)
         if (cuts[a].line && cuts[a].extent % (cuts[a].zigzag ? 2 * cuts[a].ranks : cuts[a].ranks))
             report_shard(e, &type->axes[a], &cuts[a]);

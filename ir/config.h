@@ -142,6 +142,13 @@ typedef struct DtParallelConfig {
     DtSpan span;
 } DtParallelConfig;
 
+/* Least common multiple of two positive numbers; INT64_MAX if it is larger. */
+int64_t dt_config_lcm(int64_t a, int64_t b);
+
+/* What the padded extent of the axis is a multiple of: the `pad` and the blocks of every line that pads it;
+ * 1: no line does. axis: interned. The product of the mesh's sizes is below 2^31. */
+int64_t dt_config_pad_unit(const DtParallelConfig *config, const char *axis);
+
 /* ---- a whole program ---- */
 
 /* A dim of the program's files, or of the library. */

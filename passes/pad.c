@@ -357,44 +357,6 @@ static void pad_func(Padder *p, DtFunc *func)
 
 /* ---- the lines ---- */
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* Least common multiple; INT64_MAX if it is larger. */
-static int64_t lcm(int64_t a, int64_t b)
-{
-    int64_t multiple;
-    return __builtin_mul_overflow(a / gcd(a, b), b, &multiple) ? INT64_MAX : multiple;
-}
-
-static int64_t unit_of(const DtParallelConfig *c, const DtShard *line)
-{
-    int64_t ranks = line->zigzag ? 2 : 1; /* blocks */
-    for (uint32_t i = 0; i < line->n_mesh; i++)
-        for (uint32_t m = 0; m < c->mesh.n; m++)
-            if (c->mesh.axes[m].name == line->mesh[i])
-                ranks *= c->mesh.axes[m].size;
-    return lcm(line->pad, ranks);
-}
-
-/* What all lines that pad the axis ask for. */
-static int64_t unit_of_axis(const DtParallelConfig *c, const char *axis)
-{
-    int64_t unit = 1;
-    for (uint32_t i = 0; i < c->shards.n; i++)
-        for (uint32_t k = 0; c->shards.at[i].pad && k < c->shards.at[i].n_axes; k++)
-            if (c->shards.at[i].axes[k] == axis)
-                unit = lcm(unit, unit_of(c, &c->shards.at[i]));
-    return unit;
-}
-
 /* Whether some value has an axis of that name and extent. */
 static bool occurs(const DtModule *module, const char *name, int64_t extent)
 {
@@ -436,7 +398,7 @@ static int64_t extent_of(const DtModule *module, const char *name)
 static bool add_axis(DtModule *module, const DtParallelConfig *c, const DtShard *line,
                      const char *axis)
 {
-    const int64_t unit = unit_of_axis(c, axis), extent = extent_of(module, axis);
+    const int64_t unit = dt_config_pad_unit(c, axis), extent = extent_of(module, axis);
     if (extent <= 1 || extent % unit == 0)
         return true;
     if (c->micro > 1 && c->micro_axis == axis)

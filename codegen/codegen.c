@@ -105,21 +105,28 @@ static bool is_too_deep(const DtModule *module, const DtFunc *func, uint32_t ope
 }
 
 /* An input has one place in memory, for all entries. */
-static bool is_elsewhere(const DtModule *module, const DtOp *input)
+static bool splits_agree(const DtModule *module)
 {
+    DT_VEC(const DtOp *) inputs = {0}; /* the first of each name */
     for (uint32_t i = 0; i < module->entries.n; i++)
         for (uint32_t k = 0; k < module->entries.at[i].func->ops.n; k++) {
             const DtOp *op = module->entries.at[i].func->ops.at[k];
-            if (op->kind != DT_OP_INPUT || op->text != input->text || op->text[0] == '@' ||
-                op->out[0]->type == input->out[0]->type)
+            if (op->kind != DT_OP_INPUT || op->text[0] == '@')
                 continue;
-            DtDiag *diag = dt_diag_report(module->diags, E0592, input->span,
-                                          "input `%s`, which is split otherwise for training than for `eval` or "
-                                          "`predict`, is not implemented yet", input->text);
-            dt_diag_help(diag, "a `shard` line for its samples' axis fixes how it is split");
-            return true;
+            uint32_t j = 0;
+            while (j < inputs.n && inputs.at[j]->text != op->text)
+                j++;
+            if (j == inputs.n) {
+                DT_PUSH(module->arena, inputs, op);
+            } else if (inputs.at[j]->out[0]->type != op->out[0]->type) {
+                DtDiag *diag = dt_diag_report(module->diags, E0592, inputs.at[j]->span,
+                                              "input `%s`, which is split otherwise for training than for `eval` or "
+                                              "`predict`, is not implemented yet", op->text);
+                dt_diag_help(diag, "a `shard` line for its samples' axis fixes how it is split");
+                return false;
+            }
         }
-    return false;
+    return true;
 }
 
 static bool runs(const DtModule *module, const DtOp *op)
@@ -134,12 +141,8 @@ static bool runs(const DtModule *module, const DtOp *op)
 
 bool dt_codegen_check(const DtModule *module)
 {
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        for (uint32_t k = 0; k < module->entries.at[i].func->ops.n; k++) {
-            const DtOp *op = module->entries.at[i].func->ops.at[k];
-            if (op->kind == DT_OP_INPUT && is_elsewhere(module, op))
-                return false;
-        }
+    if (!splits_agree(module))
+        return false;
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (is_too_deep(module, module->entries.at[i].func, 0))
             return false;

@@ -91,7 +91,7 @@ static void clear(Block *block)
     block->used = 0;
 }
 
-/* New blocks and spare ones. */
+/* The blocks of the list become spare ones of another arena. */
 static void give_back(DtArena *to, Block *block)
 {
     for (Block *next; block; block = next) {

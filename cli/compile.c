@@ -104,14 +104,12 @@ static const char *place_of(const DtCli *cli, const char *message)
 }
 
 /* In an arena of its own: those of others are not for several threads. */
-static void *prove(void *data)
+static void prove(Proof *proof)
 {
-    Proof *proof = data;
     DtArena *arena = dt_arena_new();
     proof->good = dt_cert_prove(arena, proof->serial.at ? proof->serial.at : "",
                                 proof->placed.at ? proof->placed.at : "", &proof->counts, &proof->said);
     dt_arena_free(arena);
-    return NULL;
 }
 
 static void *prove_beside(void *data)

@@ -11,14 +11,13 @@
  * In 16 bits the interpreter rounds where the language says so, and a value in f32 that lies near the middle between
  * two 16-bit numbers may go either way: some of the roundings on the way differ by one unit, 2^-8 (bf16) or 2^-11 (f16)
  * of the value. Sixteen units of the largest element. */
+#include "after_pass.h"
 #include "bench.h"
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/intern.h"
 #include "frontend/lower.h"
-#include "ir/irtext.h"
-#include "passes/passes.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -99,17 +98,6 @@ static DtProgram *lower(DtArena *arena, const Program *p, const Variant *v)
     return program;
 }
 
-static void verify(void *data, const DtPass *pass, const DtModule *module, bool changed)
-{
-    DtText problems = {0}, now = {0}, *before = data;
-    cr_assert(dt_verify_module(module, &problems), "after %s: %s", pass->name, problems.at);
-    dt_irtext_print(module, &now);
-    cr_assert(changed || !before->len || strcmp(before->at, now.at) == 0, "%s has changed the program", pass->name);
-    dt_text_free(&problems);
-    dt_text_free(before);
-    *before = now;
-}
-
 static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant *v)
 {
     DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = v->micro};
@@ -124,7 +112,7 @@ static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant 
         program->parallel = &parallel;
     context.parallel = program->parallel;
     DtText before = {0};
-    dt_passes_run(program->module, &context, verify, &before);
+    dt_passes_run(program->module, &context, after_pass, &before);
     dt_text_free(&before);
     if (dt_diag_errors(program->module->diags))
         dt_diag_print(program->module->diags, stderr, false);

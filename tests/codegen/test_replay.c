@@ -1,29 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is emitted again (codegen/replay.c) is what would be emitted anew: the same bytes of the plan, for layouts of
  * the example programs whose pieces have attention in blocks. */
+#include "after_pass.h"
+
 #include "codegen/codegen.h"
 #include "frontend/lower.h"
-#include "ir/irtext.h"
-#include "passes/passes.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 typedef struct Layout {
     const char *path, *parallel;
     DtOption sets[3];
     uint32_t n_sets;
 } Layout;
-
-/* A pass that says that it has left the module as it was has done so. */
-static void after_pass(void *data, const DtPass *pass, const DtModule *module, bool changed)
-{
-    DtText now = {0}, *before = data;
-    dt_irtext_print(module, &now);
-    cr_expect(changed || !before->len || strcmp(before->at, now.at) == 0, "%s has changed the program", pass->name);
-    dt_text_free(before);
-    *before = now;
-}
 
 static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **ret_bytes, size_t *ret_len,
                     uint32_t *ret_replayed)

@@ -212,7 +212,7 @@ static const char a_module[] =
     "  %%9 = const() : f32[] number=1\n"
     "  %%10 = mul(%%9, %%%s) : f32[]\n"
     "  %%11 = expand(%%10) : f32[e=2]\n"
-    "  %%12, %%13 = loop(%%11, %%w.3, %%5) : f32[e=2], f32[h=2, e=2] func=back loop(label=h axis=h count=2 reverse "
+    "  %%12, %%13 = loop(%%11, %%w.3, %%5) : f32[e=2], f32[h=2, e=2] func=back loop(label=h axis=h count=2%s "
     "carried=1 stacked=2 stacked_out=1)\n"
     "  return %%loss.8, %%13\n"
     "}\n"
@@ -222,16 +222,19 @@ static const char a_module[] =
     "}\n";
 
 static const struct {
-    const char *ops, *cotangent, *message;
+    const char *ops, *cotangent, *order, *message;
 } refused[] = {{"  %6 = reduce[e](%y.4) : f32[]\n"
                 "  %7 = const() : f32[] number=1\n",
-                "7", NULL},
+                "7", " reverse", NULL},
                {"  %6 = reduce[e](%y.4) : f32[]\n" /* the cotangent depends on a value of piece 0 alone: it travels */
                 "  %7 = const() : f32[] number=1\n",
-                "v.1", NULL},
+                "v.1", " reverse", NULL},
                {"  %6 = reduce[e](%y.4) : f32[]\n"
                 "  %7 = reduce[h, e](%w.3) : f32[]\n",
-                "6", "a parameter of loop `h`, which the pipeline cuts, outside of it"}};
+                "6", " reverse", "a parameter of loop `h`, which the pipeline cuts, outside of it"},
+               {"  %6 = reduce[e](%y.4) : f32[]\n" /* each iteration's cotangent depends on that of the one before */
+                "  %7 = const() : f32[] number=1\n",
+                "7", "", "gradients go forwards (here to piece 1 from piece 0)"}};
 
 Test(stage, refusals_of_modules)
 {
@@ -239,7 +242,7 @@ Test(stage, refusals_of_modules)
         DtArena *arena = dt_arena_new();
         DtDiags *diags = dt_diag_new(arena);
         char text[4000];
-        snprintf(text, sizeof text, a_module, refused[i].ops, refused[i].cotangent);
+        snprintf(text, sizeof text, a_module, refused[i].ops, refused[i].cotangent, refused[i].order);
         DtModule *module = dt_irtext_read(arena, diags, text, strlen(text));
         if (!module)
             dt_diag_print(diags, stderr, false);

@@ -14,7 +14,7 @@ list=no
 purpose=${1:-build}
 
 packages='gcc libc6-dev meson ninja-build pkg-config flex bison
-          libdnnl-dev libopenblas-dev libjansson-dev libxxhash-dev'
+          libdnnl-dev libopenblas-dev libjansson-dev libxxhash-dev libsodium-dev libzstd-dev'
 case $purpose in
 build) ;;
 check) packages="$packages libcriterion-dev clang libclang-rt-dev" ;;
@@ -33,7 +33,7 @@ elsewhere() {
     for program in cc meson ninja pkg-config flex bison; do
         command -v $program >/dev/null 2>&1 || missing="$missing $program"
     done
-    for module in jansson libxxhash; do
+    for module in jansson libxxhash libsodium libzstd; do
         pkg-config --exists $module 2>/dev/null || missing="$missing $module"
     done
     header() { echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1 || missing="$missing $2"; }

@@ -23,7 +23,7 @@ runtime: base plan
 cli: base ir plan cost frontend passes search judge verify report codegen
 '
 # headers of outside libraries that one file of the tree may include
-single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h'
+single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h'
 
 check() {
     cd "$1"

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/compress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+enum { LEVEL = 9 };
+
+void dt_compress(DtArena *arena, const void *bytes, size_t len, uint8_t **ret_bytes, size_t *ret_len)
+{
+    size_t room = ZSTD_compressBound(len);
+    *ret_bytes = dt_arena_alloc(arena, room);
+    *ret_len = ZSTD_compress(*ret_bytes, room, bytes, len, LEVEL);
+    if (ZSTD_isError(*ret_len)) { /* with all the room that there may be: only without memory */
+        fprintf(stderr, "internal error: %s\n", ZSTD_getErrorName(*ret_len));
+        abort();
+    }
+}
+
+bool dt_decompress(DtArena *arena, const void *bytes, size_t len, size_t most, uint8_t **ret_bytes, size_t *ret_len)
+{
+    unsigned long long size = ZSTD_getFrameContentSize(bytes, len);
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > most)
+        return false;
+    if (ZSTD_findFrameCompressedSize(bytes, len) != len) /* one frame, and nothing behind it */
+        return false;
+    *ret_bytes = dt_arena_alloc(arena, (size_t)size + 1);
+    *ret_len = ZSTD_decompress(*ret_bytes, (size_t)size, bytes, len);
+    if (*ret_len != size) /* errors are larger */
+        return false;
+    (*ret_bytes)[size] = 0;
+    return true;
+}

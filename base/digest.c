@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/digest.h"
+
+#include <sodium.h>
+#include <stdio.h>
+
+_Static_assert(sizeof(DtDigest) >= sizeof(crypto_generichash_state), "the library's state fits");
+
+static crypto_generichash_state *state_of(DtDigest *digest)
+{
+    return (crypto_generichash_state *)(void *)digest->state;
+}
+
+void dt_digest_begin(DtDigest *ret_digest)
+{
+    crypto_generichash_init(state_of(ret_digest), NULL, 0, DT_DIGEST_BYTES);
+}
+
+void dt_digest_add(DtDigest *digest, const void *bytes, size_t len)
+{
+    uint8_t length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (uint8_t)((uint64_t)len >> (8 * i));
+    crypto_generichash_update(state_of(digest), length, sizeof length);
+    crypto_generichash_update(state_of(digest), bytes ? bytes : (const void *)"", len);
+}
+
+void dt_digest_end(DtDigest *digest, uint8_t ret_bytes[DT_DIGEST_BYTES])
+{
+    crypto_generichash_final(state_of(digest), ret_bytes, DT_DIGEST_BYTES);
+}
+
+void dt_digest_of(const void *bytes, size_t len, uint8_t ret_bytes[DT_DIGEST_BYTES])
+{
+    DtDigest digest;
+    dt_digest_begin(&digest);
+    dt_digest_add(&digest, bytes, len);
+    dt_digest_end(&digest, ret_bytes);
+}
+
+void dt_digest_text(const uint8_t bytes[DT_DIGEST_BYTES], char ret_text[DT_DIGEST_TEXT])
+{
+    for (int i = 0; i < DT_DIGEST_BYTES; i++)
+        snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+}

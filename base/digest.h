@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cryptographic digests (BLAKE2b of 256 bits, from libsodium): where equal digests must mean equal bytes even if
+ * somebody wants them not to. base/hash.h is for everything else. */
+#ifndef DT_BASE_DIGEST_H
+#define DT_BASE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DT_DIGEST_BYTES = 32, DT_DIGEST_TEXT = 2 * DT_DIGEST_BYTES + 1 };
+
+typedef struct DtDigest {
+    _Alignas(64) uint8_t state[384];
+} DtDigest;
+
+void dt_digest_begin(DtDigest *ret_digest);
+/* Parts are told apart: "ab", "c" and "a", "bc" have different digests. */
+void dt_digest_add(DtDigest *digest, const void *bytes, size_t len);
+void dt_digest_end(DtDigest *digest, uint8_t ret_bytes[DT_DIGEST_BYTES]);
+
+/* Of one part. */
+void dt_digest_of(const void *bytes, size_t len, uint8_t ret_bytes[DT_DIGEST_BYTES]);
+/* As 64 digits, base 16. */
+void dt_digest_text(const uint8_t bytes[DT_DIGEST_BYTES], char ret_text[DT_DIGEST_TEXT]);
+
+#endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host C compiler: kernels go in by standard input and come out as shared objects that name no path,
- * time or build id, so that equal texts give equal bytes. Results are kept in a private cache (0700, owner
+ * time or build id, so that equal texts give equal bytes. The objects are written to files without a name, so that
+ * nothing is left behind however this program ends; other linkers than GNU's put theirs in place by a rename, which
+ * such files do not have. Results are kept in a private cache (0700, owner
  * checked), each entry with its digest; an entry that does not verify is compiled again. */
 #include "base/hostcc.h"
 
@@ -22,7 +24,8 @@ extern char **environ;
 
 static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-O3", "-w", "-shared", "-fPIC", "-fno-math-errno",
                                     "-fno-trapping-math", "-ffp-contract=off", "-fno-asynchronous-unwind-tables",
-                                    "-fno-ident", "-fvisibility=default", "-nostdlib", "-Wl,--build-id=none", "-Wl,-s"};
+                                    "-fno-ident", "-fvisibility=default", "-nostdlib", "-fuse-ld=bfd",
+                                    "-Wl,--build-id=none", "-Wl,-s"};
 
 static const char *compiler(void)
 {
@@ -114,7 +117,8 @@ static int text_file(const char *text)
     return fd;
 }
 
-static pid_t start(const char *const *argv, int in, int out)
+/* kept: a descriptor that the program has too, under its number; -1: none. */
+static pid_t start(const char *const *argv, int in, int out, int kept)
 {
     posix_spawn_file_actions_t actions;
     pid_t pid = -1;
@@ -123,6 +127,8 @@ static pid_t start(const char *const *argv, int in, int out)
         posix_spawn_file_actions_adddup2(&actions, in, 0);
     if (out >= 0)
         posix_spawn_file_actions_adddup2(&actions, out, 1);
+    if (kept >= 0)
+        posix_spawn_file_actions_adddup2(&actions, kept, kept);
     int error = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     errno = error;
@@ -146,7 +152,7 @@ static DtStatus version_of(DtArena *arena, const char **ret_version)
     int pipes[2];
     if (pipe2(pipes, O_CLOEXEC) != 0)
         return dt_status_fail(DT_EXIT_IO, "cannot make a pipe: %s", strerror(errno));
-    pid_t pid = start(argv, -1, pipes[1]);
+    pid_t pid = start(argv, -1, pipes[1], -1);
     close(pipes[1]);
     ssize_t n = pid < 0 ? -1 : read(pipes[0], text, sizeof text - 1);
     int error = errno;
@@ -228,12 +234,20 @@ static const char *without_comments(DtArena *arena, const char *text)
 /* ---- units ---- */
 
 typedef struct Unit {
-    const char *text, *cached, *object;
+    const char *text, *cached;
     pid_t pid;
-    int in;
+    int in, object;
 } Unit;
 
-static DtStatus begin(DtArena *arena, const char *target, const char *folder, Unit *unit, uint32_t number)
+static void close_files(const Unit *unit)
+{
+    if (unit->in >= 0)
+        close(unit->in);
+    if (unit->object >= 0)
+        close(unit->object);
+}
+
+static DtStatus begin(DtArena *arena, const char *target, Unit *unit)
 {
     const char *argv[DT_COUNT(flags) + 6];
     uint32_t n = 0;
@@ -243,43 +257,56 @@ static DtStatus begin(DtArena *arena, const char *target, const char *folder, Un
         argv[n++] = it->flags[i];
     for (uint32_t i = 0; i < DT_COUNT(flags); i++)
         argv[n++] = flags[i];
-    argv[n++] = "-o";
-    argv[n++] = unit->object = dt_arena_printf(arena, "%s/unit%u.so", folder, number);
-    argv[n] = NULL;
     unit->in = text_file(unit->text);
-    unit->pid = unit->in < 0 ? -1 : start(argv, unit->in, 2);
-    if (unit->pid < 0)
-        return dt_status_fail(DT_EXIT_IO, "cannot start the C compiler `%s`: %s", argv[0], strerror(errno));
+    unit->object = unit->in < 0 ? -1 : memfd_create("dtc-object", MFD_CLOEXEC);
+    argv[n++] = "-o";
+    argv[n++] = dt_arena_printf(arena, "/proc/self/fd/%d", unit->object);
+    argv[n] = NULL;
+    unit->pid = unit->object < 0 ? -1 : start(argv, unit->in, 2, unit->object);
+    if (unit->pid >= 0)
+        return DT_OK;
+    DtStatus status =
+        dt_status_fail(DT_EXIT_IO, "cannot start the C compiler `%s`: %s", argv[0], strerror(errno));
+    close_files(unit);
+    return status;
+}
+
+/* What the compiler has written. */
+static DtStatus take(DtArena *arena, const Unit *unit, uint8_t **ret_binary, size_t *ret_len)
+{
+    struct stat stat_of;
+    size_t len = fstat(unit->object, &stat_of) == 0 ? (size_t)stat_of.st_size : 0, got = 0;
+    uint8_t *bytes = dt_arena_alloc(arena, len + 1);
+    for (ssize_t n = 1; got < len && n > 0; got += n > 0 ? (size_t)n : 0)
+        n = pread(unit->object, bytes + got, len - got, (off_t)got);
+    if (!len || got < len)
+        return dt_status_fail(DT_EXIT_IO, "the C compiler `%s` has written no object", compiler());
+    *ret_binary = bytes;
+    *ret_len = len;
     return DT_OK;
 }
 
 static DtStatus end(DtArena *arena, Unit *unit, uint8_t **ret_binary, size_t *ret_len)
 {
-    char *text;
-    bool good = finished(unit->pid);
-    close(unit->in);
-    if (!good)
-        return dt_status_fail(DT_EXIT_FAILED, "the C compiler `%s` refused a generated unit; `dtc --emit=c` prints it",
-                              compiler());
-    DtStatus status = dt_file_read(arena, unit->object, 256u << 20, &text, ret_len);
-    *ret_binary = (uint8_t *)text;
-    unlink(unit->object);
+    DtStatus status = finished(unit->pid)
+                          ? take(arena, unit, ret_binary, ret_len)
+                          : dt_status_fail(DT_EXIT_FAILED,
+                                           "the C compiler `%s` refused a generated unit; `dtc --emit=c` prints it",
+                                           compiler());
+    close_files(unit);
     return status;
 }
 
 static DtStatus compile_missing(DtArena *arena, const char *target, uint32_t n, Unit *units, uint8_t **ret_binary,
                                 size_t *ret_len)
 {
-    char folder[] = "/tmp/dtc-XXXXXX";
     DtStatus status = DT_OK, other;
-    if (!mkdtemp(folder))
-        return dt_status_fail(DT_EXIT_IO, "cannot make a temporary folder in /tmp: %s", strerror(errno));
     for (uint32_t i = 0; dt_status_ok(&status) && i < n;) {
         uint32_t running[2], n_running = 0;
         for (; dt_status_ok(&status) && i < n && n_running < 2; i++) {
             if (ret_binary[i])
                 continue;
-            status = begin(arena, target, folder, &units[i], i);
+            status = begin(arena, target, &units[i]);
             if (dt_status_ok(&status))
                 running[n_running++] = i;
         }
@@ -292,7 +319,6 @@ static DtStatus compile_missing(DtArena *arena, const char *target, uint32_t n, 
                 to_cache(arena, units[u].cached, ret_binary[u], ret_len[u]);
         }
     }
-    rmdir(folder);
     return status;
 }
 

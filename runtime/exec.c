@@ -4,7 +4,7 @@
  * usually takes, so that the supervisor can name it; after it, its duration goes into a running
  * mean and the trace. Nothing is allocated here, and nothing checked: the reader has done that for
  * all values of the registers. */
-#include "runtime/runtime.h"
+#include "runtime/traffic.h"
 
 #include <string.h>
 
@@ -138,12 +138,14 @@ static bool run_watched(Exec *exec, uint32_t index)
     atomic_store_explicit(&slot->began_ns, began, memory_order_relaxed);
     atomic_store_explicit(&slot->inst, index, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->progress, 1, memory_order_release);
-    if (!run_inst(exec, &rank->plan->insts[index]))
+    const DtPlanInst *inst = &rank->plan->insts[index];
+    const uint64_t before = rank->trace ? dt_traffic_of(rank, inst) : 0;
+    if (!run_inst(exec, inst))
         return false;
     uint64_t ended = dt_now_ns(), took = ended - began, usual = rank->usual_ns[index];
     rank->usual_ns[index] = usual == 0 ? took + 1 : usual + took / 8 - usual / 8 + 1;
     if (rank->trace)
-        dt_trace_inst(rank->trace, index, began, ended);
+        dt_trace_inst(rank->trace, index, began, ended, dt_traffic_of(rank, inst) - before);
     return true;
 }
 

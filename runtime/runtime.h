@@ -430,7 +430,7 @@ DtStatus dt_log_close(DtLog *log); /* whether all of it was written */
 
 /* trace.c: Chrome trace events of the instructions of the first steps. */
 DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace);
-void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns);
+void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns, uint64_t received);
 void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns,
                    uint64_t ended_ns);
 DtStatus dt_trace_write(const DtTrace *trace); /* this rank's part */

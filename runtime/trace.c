@@ -4,7 +4,11 @@
  * allocate nothing; the last ones before the end are what is written. Every rank writes a part
  * beside the file, which is made at load, so that a place where none can be is an error then; rank 0 joins
  * them. Of a run that fails nothing is left: ranks remove their parts, the supervisor those of ranks that were killed.
- * Lanes: compute, communication, entries; a slice names the DSL line it stands for. */
+ * Lanes: entries, compute, communication; a slice names the DSL line it stands for, one of communication also the
+ * ranks and the bytes that this one received. Perfetto takes numbers of threads for those of a whole machine, the first
+ * thread of a process for the one with the number of the process, and 0 for the kernel's: so no two are equal, and
+ * none is 0. */
+#include "runtime/rank.h"
 #include "runtime/train.h"
 
 #include "base/file.h"
@@ -18,7 +22,7 @@ enum { MAX_SLICES = 1 << 17, MAX_STEPS = 1 << 10, MAX_PATH = 4000 };
 typedef struct Slice {
     uint32_t inst;
     uint32_t took_ns;
-    uint64_t began_ns;
+    uint64_t began_ns, received;
 } Slice;
 typedef struct Step {
     const char *entry;
@@ -62,11 +66,11 @@ DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace
     return DT_OK;
 }
 
-void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns)
+void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns, uint64_t received)
 {
     uint64_t took = ended_ns - began_ns;
     trace->slices[trace->n_slices++ % MAX_SLICES] =
-        (Slice){inst, took > UINT32_MAX ? UINT32_MAX : (uint32_t)took, began_ns};
+        (Slice){inst, took > UINT32_MAX ? UINT32_MAX : (uint32_t)took, began_ns, received};
 }
 
 void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns,
@@ -91,6 +95,17 @@ static void add_json_string(DtText *text, const char *string)
     dt_text_add(text, "\"");
 }
 
+/* Lanes of a rank, from top to bottom: the threads of a process. */
+typedef enum Lane { ENTRIES, COMPUTE, COMMUNICATION, LANES } Lane;
+
+static uint32_t process_of(const DtTrace *trace) { return trace->rank->rank * (LANES + 1) + 1; }
+static uint32_t thread_of(const DtTrace *trace, Lane lane) { return process_of(trace) + 1 + (uint32_t)lane; }
+
+static bool is_message(const DtPlanInst *inst)
+{
+    return inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV;
+}
+
 static bool is_communication(const DtPlanInst *inst)
 {
     return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BARRIER;
@@ -113,6 +128,38 @@ static void add_inst_name(DtText *text, const DtPlan *plan, const DtPlanInst *in
     add_json_string(text, name);
 }
 
+/* Of a collective: the mesh axes it runs over, and the ranks. */
+static void add_group(DtText *text, const DtRank *rank, const DtPlanInst *inst)
+{
+    const DtPlan *plan = rank->plan;
+    const DtRankGroup *group = &rank->groups[inst->ref];
+    DtText axes = {0};
+    dt_text_add(&axes, "");
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        if (plan->groups[inst->ref].mask >> m & 1)
+            dt_text_printf(&axes, "%s%s", axes.len ? " " : "", dt_plan_str(plan, plan->mesh[m].name));
+    dt_text_add(text, ",\"group\":");
+    add_json_string(text, axes.at);
+    dt_text_free(&axes);
+    dt_text_add(text, ",\"ranks\":[");
+    for (uint32_t m = 0; m < group->size; m++)
+        dt_text_printf(text, "%s%u", m ? "," : "", group->ranks[m]);
+    dt_text_add(text, "]");
+}
+
+/* Of a message: its channel and the other end. */
+static void add_channel(DtText *text, const DtRank *rank, const DtPlanInst *inst)
+{
+    const DtPlanChannel *channel = &rank->plan->channels[inst->ref];
+    bool sends = inst->kind == DT_INST_SEND;
+    dt_text_add(text, ",\"channel\":");
+    add_json_string(text, dt_plan_str(rank->plan, channel->name));
+    dt_text_printf(text, ",\"%s\":%u", sends ? "to" : "from",
+                   dt_rank_at_stage(rank, sends ? channel->to : channel->from));
+    if (sends)
+        dt_text_printf(text, ",\"sent\":%lld", (long long)(inst->count * dt_kinds_size(inst->dtype)));
+}
+
 static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
 {
     const DtPlan *plan = trace->rank->plan;
@@ -120,10 +167,16 @@ static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
     dt_text_add(text, "{\"name\":");
     add_inst_name(text, plan, inst);
     dt_text_printf(
-        text, ",\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"inst\":%u",
-        trace->rank->rank, is_communication(inst) ? 2 : 1, (double)slice->began_ns * 1e-3,
-        (double)slice->took_ns * 1e-3, slice->inst);
-    if (inst->span < plan->n_spans) {
+        text, ",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"inst\":%u",
+        process_of(trace), thread_of(trace, is_communication(inst) ? COMMUNICATION : COMPUTE),
+        (double)slice->began_ns * 1e-3, (double)slice->took_ns * 1e-3, slice->inst);
+    if (is_message(inst))
+        add_channel(text, trace->rank, inst);
+    else if (is_communication(inst))
+        add_group(text, trace->rank, inst);
+    if (is_communication(inst) && inst->kind != DT_INST_SEND && inst->kind != DT_INST_BARRIER)
+        dt_text_printf(text, ",\"received\":%llu", (unsigned long long)slice->received);
+    if (inst->span < plan->n_spans && plan->spans[inst->span].line > 0) {
         const DtPlanSpan *span = &plan->spans[inst->span];
         char line[400];
         snprintf(line, sizeof line, "%.300s:%u:%u", dt_plan_str(plan, span->file), span->line,
@@ -138,26 +191,45 @@ static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
     dt_text_add(text, "}},\n");
 }
 
+/* thread 0: of the process. */
+static void add_metadata(DtText *text, const DtTrace *trace, uint32_t thread, const char *name, const char *what)
+{
+    dt_text_printf(text, "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%u,", name, process_of(trace));
+    if (thread)
+        dt_text_printf(text, "\"tid\":%u,", thread);
+    dt_text_printf(text, "\"args\":{%s}},\n", what);
+}
+
+static void add_names(DtText *text, const DtTrace *trace)
+{
+    static const char *const lanes[LANES] = {"entries", "compute", "communication"};
+    const DtRank *rank = trace->rank;
+    char what[64], stage[32] = "";
+    if (rank->plan->meta->pipeline > 0)
+        snprintf(stage, sizeof stage, ", stage %u", rank->stage);
+    snprintf(what, sizeof what, "\"name\":\"rank %u%s\"", rank->rank, stage);
+    add_metadata(text, trace, 0, "process_name", what);
+    snprintf(what, sizeof what, "\"sort_index\":%u", rank->rank);
+    add_metadata(text, trace, 0, "process_sort_index", what);
+    for (Lane lane = 0; lane < LANES; lane++) {
+        snprintf(what, sizeof what, "\"name\":\"%s\"", lanes[lane]);
+        add_metadata(text, trace, thread_of(trace, lane), "thread_name", what);
+        snprintf(what, sizeof what, "\"sort_index\":%u", (uint32_t)lane);
+        add_metadata(text, trace, thread_of(trace, lane), "thread_sort_index", what);
+    }
+}
+
 static void add_events(DtText *text, const DtTrace *trace)
 {
-    static const char *const lanes[] = {"entries", "compute", "communication"};
-    uint32_t rank = trace->rank->rank;
-    dt_text_printf(
-        text,
-        "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"rank %u\"}},\n",
-        rank, rank);
-    for (int lane = 0; lane < 3; lane++)
-        dt_text_printf(text,
-                       "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"args\":{"
-                       "\"name\":\"%s\"}},\n",
-                       rank, lane, lanes[lane]);
+    add_names(text, trace);
     uint64_t first = trace->n_steps > MAX_STEPS ? trace->n_steps - MAX_STEPS : 0;
     for (uint64_t i = first; i < trace->n_steps; i++) {
         const Step *step = &trace->steps[i % MAX_STEPS];
         dt_text_printf(
             text,
-            "{\"name\":\"%s %lld\",\"ph\":\"X\",\"pid\":%u,\"tid\":0,\"ts\":%.3f,\"dur\":%.3f},\n",
-            step->entry, (long long)step->step, rank, (double)step->began_ns * 1e-3,
+            "{\"name\":\"%s %lld\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f},\n",
+            step->entry, (long long)step->step, process_of(trace), thread_of(trace, ENTRIES),
+            (double)step->began_ns * 1e-3,
             (double)(step->ended_ns - step->began_ns) * 1e-3);
     }
     first = trace->n_slices > MAX_SLICES ? trace->n_slices - MAX_SLICES : 0;

@@ -15,6 +15,13 @@ static uint64_t received(const DtRank *rank, uint32_t i)
                       : rank->comm_ops->channel_received(rank->comm, i - groups);
 }
 
+uint64_t dt_traffic_of(const DtRank *rank, const DtPlanInst *inst)
+{
+    if (inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
+        return received(rank, rank->plan->n_groups + inst->ref);
+    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BARRIER ? received(rank, inst->ref) : 0;
+}
+
 void dt_traffic_open(DtTraffic *traffic, const DtRank *rank)
 {
     *traffic = (DtTraffic){.n = count(rank->plan),

@@ -136,7 +136,8 @@ for text in '"traceEvents"' '"name":"rank 1"' '"all_reduce"' 'small.dsl:' '"name
 done
 holds test ! -e trace.json.rank1
 if command -v python3 >/dev/null; then
-    holds python3 -m json.tool trace.json
+    run d4.plan -q --steps 3 --set eval.every=0 --trace trace.json --log trace.jsonl; exits 0
+    holds python3 "$root/tests/runtime/trace.py" 4 trace.json trace.jsonl # tracks and bytes
 else
     echo 'SKIP no python3: trace.json not parsed'
 fi

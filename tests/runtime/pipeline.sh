@@ -51,6 +51,13 @@ run p4.plan -q --steps 20 --set eval.every=10 --log again.jsonl; exits 0
 numbers again.jsonl >again.losses
 holds cmp again.losses p4.losses
 
+if command -v python3 >/dev/null; then
+    run p2d2.plan -q --steps 2 --set eval.every=0 --trace trace.json --log trace.jsonl; exits 0
+    holds python3 "$root/tests/runtime/trace.py" 4 trace.json trace.jsonl
+else
+    echo 'SKIP no python3: the trace is not looked at'
+fi
+
 # ---- what a piece's loop saves for its backward loop is counted once, however many pieces there are ----
 saved() { "$dtc" dump "$1.plan" | sed -n 's/^SAVE.* saved=\([0-9]*\).*/\1/p'; }
 what='saved bytes'

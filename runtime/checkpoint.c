@@ -91,6 +91,16 @@ static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlan
     return copy;
 }
 
+/* Whether two stores are the same logical tensors. */
+static bool same_axes(const DtPlan *plan, const DtPlanStore *x, const DtPlanStore *y)
+{
+    bool equal = x->n_axes == y->n_axes && x->n_loops == y->n_loops;
+    for (uint32_t a = 0; equal && a < x->n_axes; a++)
+        equal = plan->axes[x->first_axis + a].extent == plan->axes[y->first_axis + a].extent &&
+                (a >= x->n_loops || plan->axes[x->first_axis + a].local == plan->axes[y->first_axis + a].local);
+    return equal;
+}
+
 static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *store)
 {
     const DtPlan *plan = wanted->rank->plan;
@@ -99,6 +109,9 @@ static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *st
     for (uint32_t a = 0; a < tensor.n_axes; a++)
         tensor.extents[a] = axes[store->n_loops + a].extent;
     tensor.bytes = dt_safetensors_bytes(tensor.dtype, tensor.extents, tensor.n_axes);
+    if (tensor.bytes < 0 || (store->kind == DT_PLAN_MASTER && !same_axes(plan, store, &plan->stores[store->of])))
+        return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: `%.200s` has a shape that cannot be",
+                              dt_plan_str(plan, store->path));
     for (int64_t i = 0; i < iterations_of(plan, store); i++) {
         tensor.name = tensor_name(memory, plan, store, i);
         if (tensor.name == NULL)
@@ -168,16 +181,20 @@ static const void *bytes_of(void *context, uint32_t i, DtStatus *ret_status)
     return wanted->logical;
 }
 
-/* Memory for the largest tensor that is not whole on this rank, and for a part of it. */
+/* Memory for the largest tensor that is not whole on this rank, and for the largest part of one. */
 static void prepare(Wanted *wanted, DtArena *memory)
 {
-    int64_t most = 0;
-    for (uint32_t i = 0; i < wanted->n; i++)
-        if (!dt_pack_whole(wanted->rank, wanted->homes[i].store, wanted->homes[i].iteration) &&
-            wanted->tensors[i].bytes > most)
-            most = wanted->tensors[i].bytes;
+    int64_t most = 0, part = 0;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        const Home *home = &wanted->homes[i];
+        if (dt_pack_whole(wanted->rank, home->store, home->iteration))
+            continue;
+        int64_t bytes = dt_pack_bytes(wanted->rank->plan, home->store);
+        most = wanted->tensors[i].bytes > most ? wanted->tensors[i].bytes : most;
+        part = bytes > part ? bytes : part;
+    }
     wanted->logical = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
-    wanted->part = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
+    wanted->part = part > 0 ? dt_arena_alloc(memory, (size_t)part) : NULL;
 }
 
 static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, DtManifest *manifest)

@@ -35,7 +35,7 @@ DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const Dt
 typedef struct Part {
     uint32_t n;
     int64_t at[DT_PLAN_MAX_RANK], local[DT_PLAN_MAX_RANK], start[DT_PLAN_MAX_RANK], extent[DT_PLAN_MAX_RANK];
-    bool whole; /* the part is the tensor */
+    bool whole; /* the part is the tensor, without padding; other ranks have the same, or padding alone */
 } Part;
 
 static Part part_open(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store)
@@ -46,7 +46,7 @@ static Part part_open(const DtPlan *plan, const int64_t coord[16], const DtPlanS
         p.local[a] = axis->local;
         p.extent[a] = axis->extent;
         p.start[a] = dt_rank_axis_start(plan, coord, axis);
-        p.whole = p.whole && axis->local == axis->extent;
+        p.whole = p.whole && axis->local == axis->extent && p.start[a] == 0;
     }
     return p;
 }
@@ -120,9 +120,10 @@ static uint32_t mesh_of(const DtPlan *plan, const DtPlanStore *store)
 
 const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t iteration)
 {
-    if (mesh_of(rank->plan, store) || !dt_plan_on_stage(store->stage, rank->stage))
-        return NULL;
     DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    if (range.n < range.length || !part_open(rank->plan, rank->coord, store).whole ||
+        !dt_plan_on_stage(store->stage, rank->stage))
+        return NULL;
     return rank->arenas[store->arena] + offset_of(store, &range, iteration);
 }
 
@@ -144,6 +145,14 @@ static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t
             return false;
     }
     return true;
+}
+
+int64_t dt_pack_bytes(const DtPlan *plan, const DtPlanStore *store)
+{
+    int64_t n = 1;
+    for (uint32_t a = store->n_loops; a < store->n_axes; a++)
+        n *= plan->axes[store->first_axis + a].local;
+    return n * dt_kinds_size(store->dtype);
 }
 
 bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, char *scratch, char *ret_logical)

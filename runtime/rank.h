@@ -35,8 +35,10 @@ DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const Dt
 const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t iteration);
 /* This rank's elements from the logical tensor. */
 void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical);
-/* The logical tensor from the ranks that hold parts of it, which must not write meanwhile. scratch: as large. False
- * after dt_rank_fail. */
+/* Bytes of the largest part of one iteration that a rank holds. With padding that may be more than the tensor has. */
+int64_t dt_pack_bytes(const DtPlan *plan, const DtPlanStore *store);
+/* The logical tensor from the ranks that hold parts of it, which must not write meanwhile. scratch: dt_pack_bytes.
+ * False after dt_rank_fail. */
 bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, char *scratch, char *ret_logical);
 
 #endif

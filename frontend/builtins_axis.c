@@ -24,8 +24,7 @@ bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxi
     return true;
 }
 
-/* All axes of all brackets as one list. */
-static DtAxisList all_axes(DtLower *l, const DtBuiltinCall *c)
+DtAxisList dt_builtin_all_axes(DtLower *l, const DtBuiltinCall *c)
 {
     DtAxisList all = {.span = c->axes.n ? c->axes.at[0].span : c->span};
     for (uint32_t i = 0; i < c->axes.n; i++) {
@@ -55,7 +54,7 @@ static DtVal reduce(DtLower *l, DtBuiltinCall *c, DtReduce kind)
 {
     if (!dt_val_check(l, &c->val[0], c->arg[0]))
         return dt_val_error();
-    DtAxisList axes = all_axes(l, c);
+    DtAxisList axes = dt_builtin_all_axes(l, c);
     if (!dt_builtin_has_axes(l, c, 0, &axes))
         return dt_val_error();
     DtValue *x = number(l, &c->val[0]);
@@ -71,7 +70,7 @@ DtVal dt_builtin_cumsum(DtLower *l, DtBuiltinCall *c)
 {
     if (!dt_val_check(l, &c->val[0], c->arg[0]))
         return dt_val_error();
-    DtAxisList axes = all_axes(l, c);
+    DtAxisList axes = dt_builtin_all_axes(l, c);
     if (!dt_builtin_has_axes(l, c, 0, &axes))
         return dt_val_error();
     DtValue *x = number(l, &c->val[0]);
@@ -108,7 +107,7 @@ DtVal dt_builtin_iota(DtLower *l, DtBuiltinCall *c)
 
 DtVal dt_builtin_size(DtLower *l, DtBuiltinCall *c)
 {
-    DtAxisList axes = all_axes(l, c);
+    DtAxisList axes = dt_builtin_all_axes(l, c);
     int64_t product = 1;
     for (uint32_t i = 0; i < axes.names.n; i++) {
         int64_t extent = dt_axes_extent(l, axes.names.at[i], axes.span, "`size`");

@@ -223,8 +223,20 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         func->n_returns = func->results.n;
 }
 
+/* The train block and the models that it calls have no path. So that they do not draw the same numbers, the sites of
+ * the block begin with "train.", and those of every model but the first with its name. */
+static const char *site_home(DtLower *l, const DtFrame *layer)
+{
+    if (layer->is_entry)
+        return "train.";
+    if (layer->func->kind != DT_FUNC_MODEL)
+        return "";
+    if (!l->first_model)
+        l->first_model = layer->def;
+    return layer->def == l->first_model ? "" : dt_intern_printf("%s.", layer->def->name.text);
+}
+
 const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op)
 {
-    (void)l;
-    return dt_intern_printf("%s%s#%u", frame->prefix, op, frame->random->n_random++);
+    return dt_intern_printf("%s%s%s#%u", site_home(l, frame->random), frame->prefix, op, frame->random->n_random++);
 }

@@ -147,6 +147,7 @@ struct DtFrame {
     DtFunc *func;
     DtBuilder b;
     bool is_entry, is_loop;
+    const DtDef *def; /* the layer or model; NULL: the train block, a loop */
     DtFrame *random; /* the frame that counts random sites: the layer's */
     uint32_t n_random;
     const char *prefix; /* of paths, from unrolled loops: "" or "t.0." */
@@ -237,6 +238,7 @@ struct DtLower {
     DT_VEC(const DtDef *) seen; /* definitions that were evaluated */
     const DtDef *stop_at_model; /* "predict": set to the model when its call is done */
     bool wants_model, has_model;
+    const DtDef *first_model; /* that drew random numbers */
     DtVal model_results;
 };
 
@@ -481,7 +483,10 @@ DtBuiltinRun dt_builtin_exp, dt_builtin_log, dt_builtin_sqrt, dt_builtin_rsqrt, 
     dt_builtin_min_over, dt_builtin_cumsum, dt_builtin_iota, dt_builtin_size, dt_builtin_stack,
     dt_builtin_unstack, dt_builtin_concat, dt_builtin_window, dt_builtin_topk, dt_builtin_onehot,
     dt_builtin_scatter, dt_builtin_stop, dt_builtin_dropout, dt_builtin_zeros, dt_builtin_ones,
-    dt_builtin_normal, dt_builtin_uniform;
+    dt_builtin_normal, dt_builtin_uniform, dt_builtin_normal_over, dt_builtin_uniform_over,
+    dt_builtin_bernoulli;
+/* All axes of all brackets as one list. */
+DtAxisList dt_builtin_all_axes(DtLower *l, const DtBuiltinCall *c);
 /* Every axis of the lists is an axis of x? Reports otherwise. */
 bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
 /* The one axis that bracket entry i names, or NULL after a report. */

@@ -266,7 +266,7 @@ static void check_draws(DtLower *l, const DtDef *def, const DtFunc *func)
         return;
     DtDiag *d = dt_report_error(
         l, E0592, draw->span,
-        "a `shard` line for calls of `%s`, an `fn` with `dropout`, is not implemented yet",
+        "a `shard` line for calls of `%s`, an `fn` that draws random numbers, is not implemented yet",
         def->name.text);
     const DtShard *shard = shard_of(l, def->name.text);
     if (shard)
@@ -279,6 +279,7 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
     const DtDef *def = c->s.function->def;
     DtFrame *frame = dt_frame_new(l, parent, func_name(l, def), func_kind(def),
                                   def->head.file ? def->head : def->span);
+    frame->def = def;
     if (dt_scope_in_library(l, def->span))
         frame->func->library = def->name.text;
     enter_function(l, c, frame);

@@ -6,7 +6,8 @@
  * every op makes of that, and look at the loss. If the rules refuse an op, it needs several samples at once
  * (a maximum over the batch, a quotient of two sums, statistics over groups of samples). If the loss comes out
  * as a pending sum, each rank holds the term of its sample. A term that no sample changes (a penalty on the
- * parameters) may stand beside the sum. */
+ * parameters) may stand beside the sum. With random numbers no sum is one: where a sample stands in its batch decides
+ * what is drawn for it. */
 #include "ir/shape.h"
 
 typedef struct Samples {
@@ -129,6 +130,8 @@ static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
 /* Types of op's results if its operands have the types that draft->in say. */
 static bool type_op(Samples *s, DtOp *draft, const DtType **out)
 {
+    if (draft->kind == DT_OP_RNG) /* a sample in another place of a batch would meet other numbers */
+        return false;
     if (draft->kind == DT_OP_LOOP)
         return type_loop(s, draft, out);
     if (draft->kind == DT_OP_CALL || draft->kind == DT_OP_FUSED) {

@@ -122,7 +122,7 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
 
 static bool is_plain(const DtOp *op)
 {
-    return op->kind != DT_OP_PARAM && op->kind != DT_OP_RNG &&
+    return op->kind != DT_OP_PARAM &&
            !(op->kind == DT_OP_INPUT && op->text[0] == '@') &&
            dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
 }

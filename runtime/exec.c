@@ -17,7 +17,7 @@ static int64_t value_of(const Exec *exec, uint32_t index)
 {
     const DtPlanArg *arg = &exec->rank->plan->args[index];
     if (arg->kind == DT_ARG_STEP)
-        return exec->rank->step;
+        return exec->rank->evaluates ? DT_EVAL_DRAWS + exec->rank->eval_batch : exec->rank->step;
     int64_t value = exec->rank->arg_base[index];
     for (int r = 0; r < DT_PLAN_ARG_REGS; r++)
         value += arg->reg[r] * exec->reg[r];

@@ -193,12 +193,14 @@ bool dt_generate_text(DtRank *rank)
     if (!read_prompt(&g, options->generate))
         return false;
     bool writes = rank->rank == 0;
+    rank->evaluates = true;
     if (writes)
         fputs(options->generate, stdout);
     if (writes && !g.bytes)
         putchar(' ');
     for (int64_t i = 0; i < options->tokens; i++) {
         write_input(&g);
+        rank->eval_batch = i;
         if (!dt_exec_entry(rank, "predict"))
             return false;
         int64_t token = dt_plan_on_stage(g.output->stage, rank->stage) ? choose(&g, i) : -1;

@@ -260,6 +260,9 @@ typedef struct DtScale {
     int64_t updates, skipped;     /* steps that were applied, that were skipped */
 } DtScale;
 
+/* Random numbers of batch k of an evaluation, or of token k that is generated, are those of this step + k. */
+#define DT_EVAL_DRAWS ((int64_t)1 << 31)
+
 struct DtRank {
     const DtRunOptions *options;
     const DtPlan *plan;
@@ -287,6 +290,7 @@ struct DtRank {
     int64_t step;       /* being run; part of data and random numbers */
     DtScale scale;
     int64_t eval_batch; /* readers with is_eval read this batch */
+    bool evaluates;     /* random numbers are those of eval_batch, not of step */
     DtTrace *trace;     /* NULL: none */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
     DtStatus failure;   /* first failure */

@@ -130,7 +130,10 @@ static const DtPlanReader *eval_reader(const DtPlan *plan, uint32_t *ret_index)
 static bool eval_batch(DtRun *run, const DtPlanMetric *metric, int64_t batch, double *ret_loss)
 {
     run->rank.eval_batch = batch;
-    if (!dt_exec_entry(&run->rank, "eval"))
+    run->rank.evaluates = true;
+    bool ok = dt_exec_entry(&run->rank, "eval");
+    run->rank.evaluates = false;
+    if (!ok)
         return false;
     *ret_loss = dt_exec_scalar(&run->rank, metric);
     return true;

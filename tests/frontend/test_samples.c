@@ -60,6 +60,7 @@ Test(samples, means_and_sums_add_up)
     cr_expect(adds_up("x = softmax[seq](x)", "mean[batch, seq](l)"));
     cr_expect(adds_up("", "sum[batch](sum[seq](l * (labels < 3)) / max(sum[seq](labels < 3), 1))"),
               "a quotient per sample");
+    cr_expect(adds_up("if training { x = x + uniform[batch]() }", "mean[batch, seq](dropout(l, 0.1))"), "no draw");
     cr_expect(adds_up("", "mean[row](l[(batch, seq) -> row])"), "samples under another name");
 }
 
@@ -68,6 +69,7 @@ Test(samples, what_needs_several_samples_does_not)
     cr_expect_not(adds_up("", "sum[batch, seq](l * (labels < 3)) / sum[batch, seq](labels < 3)"));
     cr_expect_not(adds_up("", "log(mean[batch, seq](exp(l)))"));
     cr_expect_not(adds_up("", "max[batch](mean[seq](l))"));
+    cr_expect_not(adds_up("x = x + normal[batch, seq, embed](0, 0.1)", "mean[batch, seq](l)"), "by place in the batch");
     cr_expect_not(adds_up("x = x - mean[batch](x)", "mean[batch, seq](l)"));
     cr_expect_not(adds_up("y = x[batch -> (pool, each)]; x = (y - mean[each](y))[(pool, each) -> batch]",
                           "mean[batch, seq](l)"));

@@ -539,6 +539,52 @@ class States(Model):
         return cross_entropy(results[0][0], self.ids("label")).mean()
 
 
+class Draws(Model):
+    """tests/passes/programs/draws.dsl: random numbers in the train block, a model and its loop."""
+
+    adamw = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+    decays_all = True
+    loops = {"i": "layers"}
+    stds = {".w": 0.2, "w": 0.5, "b": 0.5}
+
+    def uniform(self, order, site, iteration=0):
+        order = order.split()
+        return torch.tensor(
+            counter.uniform(
+                counter.key(site, self.seed),
+                counter.elements(order, tuple(getattr(self, name) for name in order)),
+                self.step,
+                iteration,
+            )
+        )
+
+    def normal(self, order, site, first, iteration=0):
+        u, v = (self.uniform(order, f"{site}#{first + k}", iteration) for k in (0, 1))
+        return torch.sqrt(-2 * torch.log(1 - u)) * torch.cos(2 * math.pi * v)
+
+    def results(self):
+        self.row = self.wide
+        x, t = self.input["x"], self.uniform("batch", "train.uniform#0")[:, None]
+        h = torch.sqrt(1 - t) * x + torch.sqrt(t) * self.normal("batch wide", "normal", 0)
+        lo = torch.clamp(h, max=0)
+        h = h + (lo + (1 - lo) * self.uniform("batch row", "uniform#2")) * self.p("b", "wide")
+        for i in range(self.layers):
+            mean = self.linear(h, "i.noisy.m", "wide", "latent", i)
+            std = torch.exp(0.5 * torch.tanh(self.linear(h, "i.noisy.s", "wide", "latent", i)))
+            z = mean + std * self.normal("batch latent", "i.noisy.normal", 0, i)
+            z = z * (self.uniform("batch latent", "i.noisy.bernoulli#2", i) < 0.7)
+            gate = -0.1 + 1.1 * self.uniform("wide", "i.noisy.uniform#3", i)
+            h = h + self.linear(z, "i.noisy.down", "latent", "wide", i) * gate
+        return [(h @ self.p("w", "wide"), "batch")]
+
+    def loss(self, results):
+        other = self.input["x"] + 0.5 * self.normal("batch wide", "other.normal", 0)
+        y = results[0][0] + 0.1 * other.sum(1)
+        p = 0.4 + 0.2 * self.uniform("batch", "train.uniform#0")
+        mask = self.uniform("batch", "train.bernoulli#1") < p
+        return (y * y * mask).sum() / max(mask.sum(), 1)
+
+
 MODELS = {
     "gpt2": Gpt2,
     "quickstart": Quickstart,
@@ -550,5 +596,6 @@ MODELS = {
     "vit": Vit,
     "vgg16": Vgg16,
     "states": States,
+    "draws": Draws,
 }
 DEFAULTS = {"vit": {"rgb": 3}}

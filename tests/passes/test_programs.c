@@ -185,7 +185,7 @@ ParameterizedTest(Program *p, programs, library) { check_program(p); }
 
 ParameterizedTestParameters(programs, structure)
 {
-    static Program cases[] = {OWN("loops"), OWN("moving")};
+    static Program cases[] = {OWN("loops"), OWN("moving"), OWN("draws")};
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
 

@@ -11,6 +11,7 @@ form: four all-reduces of batch * seq * embed per layer.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,7 @@ train {
   steps = %d
 }
 """ % (BATCH, SEQ, LAYERS, EMBED, STEPS)
+DRAWS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../passes/programs/draws.dsl")
 TENSOR = "shard heads, ffn on tensor; shard vocab on tensor (pad = 8)"
 LAYOUTS = {
     "tensor": (2, "mesh tensor = 2; " + TENSOR),
@@ -181,6 +183,21 @@ def check_images(dtc, dtrun):
                   [e for e in serial if e["event"] == "step" and e["step"] <= 2])
 
 
+def check_draws(dtc, dtrun):
+    """Random numbers as values are those of one rank, also in an evaluation, whenever it is made."""
+    with open(DRAWS) as file:
+        names = re.findall(r"^parallel (\w+)", file.read(), re.M)
+    for name in ["none"] + names:
+        run(dtc, DRAWS, "--parallel", name, "-o", name + ".plan")
+        run(dtrun, name + ".plan", "--quiet", "--log", name + ".jsonl", "--save", "of_" + name)
+        log = events(name + ".jsonl")
+        serial = log if name == "none" else serial
+        check_numbers("draws, " + name, log, serial)
+    run(dtrun, "both.plan", "--quiet", "--eval", "--resume", "of_none", "--log", "later.jsonl")
+    check_numbers("evaluation", events("later.jsonl"), [e for e in serial if e["event"] == "eval" and e["step"] == 6])
+    return len(names)
+
+
 def check_megatron(report, ranks):
     """Of one rank in a step, without the embedding and the head."""
     size, n = 4 * BATCH * SEQ * EMBED, ranks
@@ -198,7 +215,8 @@ def main():
         check_megatron(reports["tensor"], 2)
         check_handing_over(dtc, dtrun, serial)
         check_images(dtc, dtrun)
-    print("%d passed, 0 failed" % (len(LAYOUTS) + len(IMAGE_LAYOUTS) + 2))
+        draws = check_draws(dtc, dtrun)
+    print("%d passed, 0 failed" % (len(LAYOUTS) + len(IMAGE_LAYOUTS) + draws + 2))
 
 
 main()

@@ -49,9 +49,18 @@ void dt_print_c_line(DtPrintC *c, const char *format, ...)
 
 #define line dt_print_c_line
 
+enum { UNROLLED = 16 }; /* loops that are as short as this may become straight code */
+
+/* How often a loop over the whole axis runs: "7", or "e2" if a check of the code may shorten it. */
+const char *dt_print_c_extent(DtPrintC *c, uint32_t axis)
+{
+    return c->trips[axis] ? dt_arena_printf(c->arena, "e%u", axis)
+                          : dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
+}
+
 void dt_print_c_open_loop(DtPrintC *c, uint32_t axis)
 {
-    line(c, "for (int64_t i%u = 0; i%u < %lld; i%u++) { /* %s */", axis, axis, (long long)c->k->extent[axis], axis,
+    line(c, "for (int64_t i%u = 0; i%u < %s; i%u++) { /* %s */", axis, axis, dt_print_c_extent(c, axis), axis,
          c->k->axis[axis]);
     c->depth++;
 }
@@ -125,6 +134,10 @@ static const char *index_line(DtPrintC *c, uint32_t k, uint32_t d, const DtKInde
     return guard ? dt_arena_printf(c->arena, "%s && %s", guard, range) : range;
 }
 
+/* The choice of one of two values without a branch, so that no load can be moved behind one: gcc 12 reads the wrong
+ * elements where it makes masked loads of some of the neighbours that an unrolled loop reads. */
+static const char *pick_name(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "dt_pick" : "dt_ipick"; }
+
 static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
 {
     const char *guard = NULL;
@@ -137,11 +150,16 @@ static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
     }
     const char *type = register_type(node->dtype);
     const char *widen = node->dtype == DT_BF16 ? "dt_from_bf16" : node->dtype == DT_F16 ? "dt_from_f16" : "";
-    if (guard)
-        line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, widen, node->pointer, address,
-             dt_print_c_number(c, node->dtype, node->number));
-    else
+    const char *outside = guard ? dt_print_c_number(c, node->dtype, node->number) : NULL;
+    if (!guard) {
         line(c, "const %s n%u = %s(p%u[%s]);", type, k, widen, node->pointer, address);
+    } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a condition */
+        line(c, "const int g%u = %s;", k, guard);
+        line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k, pick_name(node->dtype), k, widen,
+             node->pointer, k, address, outside);
+    } else {
+        line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, widen, node->pointer, address, outside);
+    }
 }
 
 static const char *float_call(DtOpKind kind)
@@ -210,7 +228,8 @@ static const char *map_text(DtPrintC *c, const DtKNode *node)
     case DT_OP_NOT: return dt_arena_printf(c->arena, "!n%u", a[0]);
     case DT_OP_STOP: return dt_arena_printf(c->arena, "n%u", a[0]);
     case DT_OP_CAST: return cast_text(c, in, node->dtype, a[0]);
-    case DT_OP_WHERE: return dt_arena_printf(c->arena, "n%u ? n%u : n%u", a[0], a[1], a[2]);
+    case DT_OP_WHERE:
+        return dt_arena_printf(c->arena, "%s(n%u, n%u, n%u)", pick_name(node->dtype), a[0], a[1], a[2]);
     default: break;
     }
     if (integers && (node->map == DT_OP_ADD || node->map == DT_OP_SUB || node->map == DT_OP_MUL))
@@ -392,6 +411,7 @@ static void inner_loops(DtPrintC *c, uint32_t phase, uint32_t first_inner, uint3
     long long n = (long long)c->k->extent[last];
     for (uint32_t a = first_inner; a < last; a++)
         dt_print_c_open_loop(c, a);
+    c->narrow = n <= UNROLLED;
     if (!reduces) {
         line(c, "DT_LANES");
         dt_print_c_open_loop(c, last);
@@ -399,7 +419,7 @@ static void inner_loops(DtPrintC *c, uint32_t phase, uint32_t first_inner, uint3
         dt_print_c_close(c, 1);
     } else {
         if (n >= lanes) {
-            line(c, "for (int64_t j = 0; j + %u <= %lld; j += %u) {", lanes, n, lanes);
+            line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, last), lanes);
             c->depth++;
             line(c, "DT_LANES");
             line(c, "for (int l = 0; l < %u; l++) {", lanes);
@@ -412,7 +432,11 @@ static void inner_loops(DtPrintC *c, uint32_t phase, uint32_t first_inner, uint3
             line(c, "DT_LANES");
             line(c, "for (int l = 0; l < %lld; l++) {", n % lanes);
             c->depth++;
-            line(c, "const int64_t i%u = %lld + l;", last, n - n % lanes);
+            if (c->trips[last])
+                line(c, "const int64_t i%u = e%u - %lld + l;", last, last, n % lanes);
+            else
+                line(c, "const int64_t i%u = %lld + l;", last, n - n % lanes);
+            c->narrow = n % lanes <= UNROLLED;
             point(c, phase, inner, true);
             dt_print_c_close(c, 1);
         }
@@ -535,6 +559,7 @@ static void column_lanes(DtPrintC *c, uint32_t v, const char *width)
 static void column_chunk(DtPrintC *c, uint32_t v, const char *width, uint32_t lanes)
 {
     const DtKernel *k = c->k;
+    c->narrow = lanes <= UNROLLED;
     lanes_begin(c, 0, lanes);
     for (uint32_t a = k->n_outer; a < k->n_axes; a++)
         dt_print_c_open_loop(c, a);
@@ -568,7 +593,7 @@ static void print_column(DtPrintC *c)
     for (uint32_t a = 0; a < v; a++)
         dt_print_c_open_loop(c, a);
     if (n >= lanes) {
-        line(c, "for (int64_t j = 0; j + %u <= %lld; j += %u) {", lanes, n, lanes);
+        line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, v), lanes);
         c->depth++;
         column_chunk(c, v, dt_arena_printf(c->arena, "%u", lanes), lanes);
         dt_print_c_close(c, 1);
@@ -576,11 +601,67 @@ static void print_column(DtPrintC *c)
     if (n % lanes) {
         line(c, "{");
         c->depth++;
-        line(c, "const int64_t j = %lld;", n - n % lanes);
+        if (c->trips[v])
+            line(c, "const int64_t j = e%u - %lld;", v, n % lanes);
+        else
+            line(c, "const int64_t j = %lld;", n - n % lanes);
         column_chunk(c, v, dt_arena_printf(c->arena, "%lld", n % lanes), (uint32_t)(n % lanes));
         dt_print_c_close(c, 1);
     }
     dt_print_c_close(c, v);
+}
+
+/* ---- long axes ---- */
+
+/* A check of machine code (base/hostcc.c) runs it with dt_most = SHORT. A kernel with more than FULL points takes from
+ * dt_trips how often its longest loops run, in steps of LANES along the axis that is vectorised, which keeps what the
+ * compiler knows of the rest; so what is checked is the code that will run. */
+enum { FULL = 1 << 16, LANES = 64, SHORT = 2 };
+
+static int64_t vector_axis(const DtKernel *k)
+{
+    return k->form == DT_KFORM_ROW ? (int64_t)k->n_axes - 1 : k->form == DT_KFORM_COLUMN ? (int64_t)k->n_outer - 1 : -1;
+}
+
+static int64_t trips_of(const DtKernel *k, uint32_t axis)
+{
+    return axis == vector_axis(k) ? k->extent[axis] / LANES : k->extent[axis] > UNROLLED ? k->extent[axis] : 0;
+}
+
+static void choose_trips(DtPrintC *c)
+{
+    const DtKernel *k = c->k;
+    double points = 1;
+    if (k->form == DT_KFORM_TOPK)
+        points = (double)dt_type_extent(k->special->out[0]->type, k->special->axes[1]);
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        points *= (double)k->extent[a];
+    while (points > FULL) {
+        uint32_t best = k->n_axes;
+        for (uint32_t a = 0; a < k->n_axes; a++)
+            if (!c->trips[a] && trips_of(k, a) > SHORT && (best == k->n_axes || trips_of(k, a) > trips_of(k, best)))
+                best = a;
+        if (best == k->n_axes)
+            return;
+        points *= SHORT / (double)trips_of(k, best);
+        c->trips[best] = true;
+    }
+}
+
+static void trips_lines(DtPrintC *c)
+{
+    const DtKernel *k = c->k;
+    for (uint32_t a = 0; a < k->n_axes; a++) {
+        const long long trips = (long long)trips_of(k, a), rest = k->extent[a] % LANES;
+        if (!c->trips[a])
+            continue;
+        if (a != vector_axis(k))
+            line(c, "const int64_t e%u = dt_trips(%lld); /* %s */", a, trips, k->axis[a]);
+        else if (rest)
+            line(c, "const int64_t e%u = %d * dt_trips(%lld) + %lld; /* %s */", a, LANES, trips, rest, k->axis[a]);
+        else
+            line(c, "const int64_t e%u = %d * dt_trips(%lld); /* %s */", a, LANES, trips, k->axis[a]);
+    }
 }
 
 /* ---- a whole kernel ---- */
@@ -656,7 +737,10 @@ size_t dt_print_c_kernel(const DtKernel *kernel, const DtDiags *diags, DtText *r
             c->store_axes[s] |= (uint32_t)(store->stride[a] != 0) << a;
         c->store_phase[s] = kernel->nodes.at[store->node].phase;
     }
+    c->narrow = kernel->n_axes && kernel->extent[kernel->n_axes - 1] <= UNROLLED;
+    choose_trips(c);
     size_t body = head(c, diags);
+    trips_lines(c);
     switch (kernel->form) {
     case DT_KFORM_ROW: print_row(c); break;
     case DT_KFORM_COLUMN: print_column(c); break;

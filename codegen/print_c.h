@@ -17,10 +17,13 @@ typedef struct DtPrintC {
     uint32_t *store_axes;  /* space axes that a store runs over */
     uint32_t *store_phase;
     uint32_t last_phase;
+    bool trips[DT_MAX_RANK]; /* of a long axis: e<a> says how often its loops run */
+    bool narrow;           /* the innermost loop is so short that it may be unrolled, and one around it vectorised */
 } DtPrintC;
 
 void dt_print_c_line(DtPrintC *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_print_c_open_loop(DtPrintC *c, uint32_t axis);
+const char *dt_print_c_extent(DtPrintC *c, uint32_t axis);
 void dt_print_c_close(DtPrintC *c, uint32_t n);
 void dt_print_c_node(DtPrintC *c, uint32_t k);
 void dt_print_c_store(DtPrintC *c, const DtKStore *store);

@@ -15,8 +15,7 @@ static const char *type_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "f
 
 static void open_reverse(DtPrintC *c, uint32_t axis)
 {
-    line(c, "for (int64_t i%u = %lld; i%u-- > 0;) { /* %s */", axis, (long long)c->k->extent[axis], axis,
-         c->k->axis[axis]);
+    line(c, "for (int64_t i%u = %s; i%u-- > 0;) { /* %s */", axis, dt_print_c_extent(c, axis), axis, c->k->axis[axis]);
     c->depth++;
 }
 

@@ -498,3 +498,30 @@ Test(kernels, updates)
     bench_check(t);
     bench_free(t);
 }
+
+/* ---- what gcc 12.2 compiled wrongly ---- */
+
+/* Loads of neighbours in loops that are unrolled, all behind one condition of the loop around: where the condition
+ * became a branch, the vectoriser (-O3, x86-64-v3 and v4) made masked loads at half the stride. Sums that are
+ * chosen, and loads that pads guard; as few neighbours as are unrolled, and more. */
+Test(kernels, conditions_around_unrolled_loops)
+{
+    Bench *t = bench_new();
+    const char *choice[] = {name("c")};
+    for (int64_t route = 2; route <= 16; route *= 2)
+        for (int64_t n = 2; n <= 4; n += 2) {
+            char text[64];
+            snprintf(text, sizeof text, "a=4 b=8 c=%lld d=%lld", (long long)n, (long long)route);
+            DtValue *x = bench_random(t, type_of(DT_F32, text), (int)(route + n));
+            DtValue *before = dt_graph_binary(&t->b, DT_OP_LT, dt_graph_iota(&t->b, axis_of("b", 8)),
+                                              dt_graph_constant(&t->b, DT_I32, 5));
+            DtValue *sum = dt_graph_reduce(&t->b, DT_REDUCE_SUM, x, 1, choice);
+            bench_out(t, dt_graph_where(&t->b, before, sum, dt_graph_constant(&t->b, DT_F32, 0)), 0);
+            DtValue *padded = dt_graph_pad(&t->b, x, name("b"), 1, 2, 1, 0);
+            bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, padded, 1, choice), 0);
+            DtValue *chosen = dt_graph_where(&t->b, before, x, dt_graph_constant(&t->b, DT_F32, 0.5));
+            bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, chosen, 1, choice), 0);
+        }
+    bench_check(t);
+    bench_free(t);
+}

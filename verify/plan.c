@@ -270,22 +270,22 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
         const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
         const char *what =
             result->store >= 0 ? walk->program->stores.at[result->store].path : result->name;
-        PlanFound found[PLAN_FINDS];
+        PlanFinds found;
         PlanPlace place;
         if (!place_result(walk, frame, i, &place))
             return false;
         bool later = (walk->plan->meta->pipeline && is_piece(frame->entry)) ||
                      strncmp(frame->entry->name, "update", 6) == 0;
         uint32_t sum = later ? 0 : sum_of(walk, type, result->store);
-        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], found);
+        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], &found);
         bool there = false;
         for (uint32_t k = 0; k < n; k++)
-            there = there || (found[k].added == accumulates(walk, result) &&
-                              found[k].summed == sum && dt_certplan_alike(&found[k].place, &place));
+            there = there || (found.at[k].added == accumulates(walk, result) &&
+                              found.at[k].summed == sum && dt_certplan_alike(&found.at[k].place, &place));
         if (!there)
             return dt_certplan_fail(walk, "result `%s` is not where it belongs%s", what,
                                     !n                       ? ", nor elsewhere"
-                                    : found[0].summed != sum ? ", or not summed over its ranks"
+                                    : found.at[0].summed != sum ? ", or not summed over its ranks"
                                                              : "");
         if (result->store < 0 && result->name[0] == '@') {
             if (!agree(walk, result->name, &place))

@@ -235,13 +235,13 @@ static bool keeps(PlanWalk *walk, const PlanFrame *frame)
     now->loop = frame->op;
     for (uint32_t i = 0; i < frame->func->ops.n; i++) {
         const CertOp *op = frame->func->ops.at[i];
-        PlanFound found[PLAN_FINDS];
+        PlanFinds found;
         if (!is_ahead(op) || !is_kept(frame->func, op->first_out))
             continue;
-        if (dt_certplan_find(walk, frame, op->first_out, found) != 1)
+        if (dt_certplan_find(walk, frame, op->first_out, &found) != 1)
             return dt_certplan_fail(walk, "what is gathered ahead does not stay");
         DT_PUSH(walk->arena, now->values, op->first_out);
-        DT_PUSH(walk->arena, now->places, found[0].place);
+        DT_PUSH(walk->arena, now->places, found.at[0].place);
     }
     bool good = kept || (now->places.n && (ring->slots.bytes || find_slots(walk, now)) && lies_apart(ring, now));
     for (uint32_t v = 0; good && kept && v < now->places.n; v++)

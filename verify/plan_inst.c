@@ -141,17 +141,17 @@ static bool is_block(const PlanWalk *walk, uint32_t value)
 
 static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place)
 {
-    PlanFound found[PLAN_FINDS];
+    PlanFinds found;
     PlanPlace place;
-    uint32_t n = dt_certplan_find(walk, walk->frame, value, found);
+    uint32_t n = dt_certplan_find(walk, walk->frame, value, &found);
     dt_certplan_arg(walk, arg, &place);
     for (uint32_t i = 0; i < n; i++) {
         if (walk->tiles.open && walk->tiles.mark[value] && !is_block(walk, value))
             continue; /* of an earlier block */
         if (walk->tiles.open && !is_block(walk, value))
-            dt_certplan_cut(walk, &found[i].place);
-        if (!found[i].added && !found[i].summed && dt_certplan_same(&found[i].place, &place)) {
-            *ret_place = found[i].place;
+            dt_certplan_cut(walk, &found.at[i].place);
+        if (!found.at[i].added && !found.at[i].summed && dt_certplan_same(&found.at[i].place, &place)) {
+            *ret_place = found.at[i].place;
             return true;
         }
     }

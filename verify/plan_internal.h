@@ -16,7 +16,6 @@
 #include "verify/internal.h"
 #include "verify/plan.h"
 
-enum { PLAN_FINDS = 8 };              /* places of one value that are looked at */
 #define PLAN_BYTES (INT64_C(1) << 48) /* more than any memory has */
 
 /* Memory of a rank: an address that is affine in registers and device coordinates, and how a tensor lies there. */
@@ -90,6 +89,12 @@ typedef struct PlanFound {
     bool added;
     uint32_t summed;
 } PlanFound;
+
+/* Places of one value; more than a few of them lie in the walk's scratch memory. Not to be copied. */
+typedef struct PlanFinds {
+    uint32_t n, cap;
+    PlanFound *at, few[8];
+} PlanFinds;
 
 /* Where entries keep what others read by name. */
 struct PlanNamed {
@@ -245,9 +250,8 @@ uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n);
 bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
                        const PlanPlace *b); /* may overlap */
 bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);
-/* Where the value lies now; at most PLAN_FINDS places. */
-uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
-                          PlanFound *ret_found);
+/* All places where the value lies now; how many. */
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *ret_found);
 
 /* plan_inst.c */
 PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place);

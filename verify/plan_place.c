@@ -396,116 +396,129 @@ static bool has_rest(const PlanWalk *walk, const PlanPlace *bucket, int64_t used
     return dt_certplan_is_zero(walk, &rest, walk->depth, false);
 }
 
-/* A bucket is where its parts are, if all of them are in one. */
-static uint32_t find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op,
-                          PlanFound *ret_found)
+/* A place more, not filled in. */
+static PlanFound *another(PlanWalk *walk, PlanFinds *found)
 {
-    PlanFound first[PLAN_FINDS], part[PLAN_FINDS];
-    uint32_t n_first = dt_certplan_find(walk, frame, op->in[0], first), n = 0;
-    for (uint32_t i = 0; i < n_first; i++) {
-        PlanFound bucket = first[i];
+    if (found->n == found->cap) {
+        PlanFound *more = DT_NEW_ARRAY(walk->scratch, PlanFound, 2 * (size_t)found->cap);
+        memcpy(more, found->at, found->n * sizeof *more);
+        found->at = more;
+        found->cap *= 2;
+    }
+    return &found->at[found->n++];
+}
+
+/* A bucket is where its parts are, if all of them are in one. */
+static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, PlanFinds *found)
+{
+    PlanFinds first, part;
+    dt_certplan_find(walk, frame, op->in[0], &first);
+    for (uint32_t i = 0; i < first.n; i++) {
+        PlanFound bucket = first.at[i];
         int64_t offset = 0;
         bool all = true;
         dt_certplan_dense(walk, op->types[0], &bucket.place);
-        for (uint32_t k = 0; k < op->n_axes && k < first[i].place.rank; k++)
-            bucket.place.stride[k] = first[i].place.stride[k];
+        for (uint32_t k = 0; k < op->n_axes && k < first.at[i].place.rank; k++)
+            bucket.place.stride[k] = first.at[i].place.stride[k];
         dt_certplan_spans(&bucket.place);
         for (uint32_t k = 0; all && k < op->n_in; k++) {
             const CertType *type = dt_certplan_type(frame, op->in[k]);
             PlanPlace want = bucket.place;
-            uint32_t n_part = dt_certplan_find(walk, frame, op->in[k], part);
+            dt_certplan_find(walk, frame, op->in[k], &part);
             part_of(walk, type, op->n_axes, offset, &want);
             want.dtype = type->dtype;
             offset += type->rank == op->n_axes ? 1 : want.stride[op->n_axes] * want.extent[op->n_axes];
             all = false;
-            for (uint32_t f = 0; !all && f < n_part; f++)
-                all = part[f].added == bucket.added && dt_certplan_alike(&part[f].place, &want);
+            for (uint32_t f = 0; !all && f < part.n; f++)
+                all = part.at[f].added == bucket.added && dt_certplan_alike(&part.at[f].place, &want);
         }
         if (all && has_rest(walk, &bucket.place, offset))
-            ret_found[n++] = bucket;
+            *another(walk, found) = bucket;
     }
-    return n;
 }
 
-static uint32_t find_source(PlanWalk *walk, const CertOp *op, PlanFound *ret_found)
+static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
 {
-    uint32_t n = 0;
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
-        for (uint32_t i = 0; i < walk->memory[a].n && n < PLAN_FINDS; i++) {
+        for (uint32_t i = 0; i < walk->memory[a].n; i++) {
             const PlanRegion *region = walk->memory[a].at[i];
             if (!region->alive || (region->kind == PLAN_STORE
                                        ? region->id != op->store || op->store < 0
                                        : region->kind != PLAN_INPUT || region->name != op->text))
                 continue;
-            ret_found[n] = (PlanFound){.place = region->place};
-            dt_certplan_dense(walk, op->types[0], &ret_found[n].place);
-            n += ret_found[n].place.bytes == region->place.bytes;
+            PlanPlace place = region->place;
+            dt_certplan_dense(walk, op->types[0], &place);
+            if (place.bytes == region->place.bytes)
+                *another(walk, found) = (PlanFound){.place = place};
         }
-    return n;
 }
 
+static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found);
+
 /* What an input of a body or of a called function is outside. */
-static uint32_t find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
-                           PlanFound *ret_found)
+static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found)
 {
-    if (frame->kind == PLAN_CALL)
-        return dt_certplan_find(walk, frame->outer, frame->op->in[value], ret_found);
+    const uint32_t from = found->n;
+    if (frame->kind == PLAN_CALL) {
+        find_all(walk, frame->outer, frame->op->in[value], found);
+        return;
+    }
     const CertLoop *loop = frame->op->loop;
     if (frame->kind == PLAN_ENTRY || value < 1 + loop->carried)
-        return 0; /* lies in memory of its own */
-    uint32_t n = dt_certplan_find(walk, frame->outer, frame->op->in[value - 1], ret_found);
+        return; /* lies in memory of its own */
+    find_all(walk, frame->outer, frame->op->in[value - 1], found);
     if (value < 1 + loop->carried + loop->invariant)
-        return n;
-    for (uint32_t i = 0; i < n; i++) {
-        PlanPlace *place = &ret_found[i].place;
+        return;
+    for (uint32_t i = from; i < found->n; i++) {
+        PlanPlace *place = &found->at[i].place;
         int d = dt_certplan_axis(place, loop->axis);
-        if (d < 0)
-            return 0;
+        if (d < 0) {
+            found->n = from;
+            return;
+        }
         if (frame->reg)
             place->reg[frame->reg] += frame->sign * place->stride[d] * place->size;
         place->base += frame->shift * place->stride[d] * place->size;
         drop_axis(place, d);
         dt_certplan_spans(place);
     }
-    return n;
 }
 
 /* Where the value lies without having been written as itself: where a store or the outer function has it, or in the
  * memory of what it is a view of. */
-static uint32_t find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
-                            PlanFound *ret_found)
+static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found)
 {
     const CertOp *op = frame->maker[value];
-    if (!op)
-        return find_input(walk, frame, value, ret_found);
-    if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0)
-        return find_source(walk, op, ret_found);
-    if (strcmp(op->kind, "pack") == 0)
-        return find_pack(walk, frame, op, ret_found);
-    View *view = view_of(op);
-    uint32_t n = 0, n_in = view ? dt_certplan_find(walk, frame, op->in[0], ret_found) : 0;
-    for (uint32_t i = 0; i < n_in; i++)
-        if (view(walk, op, dt_certplan_type(frame, op->in[0]), &ret_found[i].place))
-            ret_found[n++] = ret_found[i];
-    return n;
+    if (!op) {
+        find_input(walk, frame, value, found);
+    } else if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0) {
+        find_source(walk, op, found);
+    } else if (strcmp(op->kind, "pack") == 0) {
+        find_pack(walk, frame, op, found);
+    } else if (view_of(op)) {
+        uint32_t n = found->n, from = n;
+        find_all(walk, frame, op->in[0], found);
+        for (uint32_t i = from; i < found->n; i++)
+            if (view_of(op)(walk, op, dt_certplan_type(frame, op->in[0]), &found->at[i].place))
+                found->at[n++] = found->at[i];
+        found->n = n;
+    }
 }
 
 /* A copy of a value leaves it where it was, too: each place counts until something else is written there. */
-uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
-                          PlanFound *ret_found)
+static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found)
 {
-    uint32_t n = 0;
-    PlanFound behind[PLAN_FINDS];
-    for (const PlanRegion *region = frame->regions[value]; region && n < PLAN_FINDS;
-         region = region->next)
+    for (const PlanRegion *region = frame->regions[value]; region; region = region->next)
         if (region->alive)
-            ret_found[n++] = (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed};
-    if (n == PLAN_FINDS)
-        return n;
-    uint32_t n_behind = find_behind(walk, frame, value, n ? behind : ret_found);
-    if (n == 0)
-        return n_behind;
-    for (uint32_t i = 0; i < n_behind && n < PLAN_FINDS; i++)
-        ret_found[n++] = behind[i];
-    return n;
+            *another(walk, found) = (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed};
+    find_behind(walk, frame, value, found);
+}
+
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *ret_found)
+{
+    ret_found->n = 0;
+    ret_found->cap = DT_COUNT(ret_found->few);
+    ret_found->at = ret_found->few;
+    find_all(walk, frame, value, ret_found);
+    return ret_found->n;
 }

@@ -126,11 +126,11 @@ static bool leave(PlanWalk *walk)
         return dt_certplan_fail(walk, "a note returns from no call");
     walk->frame = frame->outer;
     for (uint32_t i = 0; i < frame->func->results.n; i++) {
-        PlanFound found[PLAN_FINDS];
-        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], found);
+        PlanFinds found;
+        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], &found);
         for (uint32_t k = 0; k < n; k++)
-            dt_certplan_define(walk, frame->outer, frame->op->first_out + i, &found[k].place,
-                               found[k].added);
+            dt_certplan_define(walk, frame->outer, frame->op->first_out + i, &found.at[k].place,
+                               found.at[k].added);
     }
     return true;
 }
@@ -365,12 +365,12 @@ typedef DT_VEC(Left) Lefts;
 static bool leave_carried(PlanWalk *walk, PlanFrame *body, Lefts *lefts)
 {
     for (uint32_t i = 0; i < body->op->loop->carried; i++) {
-        PlanFound found[PLAN_FINDS];
-        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], found);
+        PlanFinds found;
+        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], &found);
         bool there = false;
         for (uint32_t k = 0; k < n; k++)
-            there = there || (!found[k].added &&
-                              dt_certplan_alike(&found[k].place, &body->carried[i]->place));
+            there = there || (!found.at[k].added &&
+                              dt_certplan_alike(&found.at[k].place, &body->carried[i]->place));
         if (!there)
             return dt_certplan_fail(
                 walk, "carried result %u of the loop is not where the next iteration reads it", i);
@@ -384,10 +384,10 @@ static bool leave_stacked(PlanWalk *walk, PlanFrame *body, uint32_t at, uint32_t
 {
     const CertLoop *loop = body->op->loop;
     for (uint32_t i = loop->carried; i < body->func->results.n; i++) {
-        PlanFound found[PLAN_FINDS];
-        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], found);
+        PlanFinds found;
+        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], &found);
         for (uint32_t k = 0; k < n; k++) {
-            PlanPlace *place = &found[k].place;
+            PlanPlace *place = &found.at[k].place;
             int64_t step = place->reg[body->reg];
             Slice slice = {place, body->reg};
             if (step < place->bytes || step % place->size || place->rank == CERT_RANK ||
@@ -402,7 +402,7 @@ static bool leave_stacked(PlanWalk *walk, PlanFrame *body, uint32_t at, uint32_t
             place->stride[0] = step / place->size;
             place->rank++;
             dt_certplan_spans(place);
-            DT_PUSH(walk->arena, *lefts, ((Left){body->op->first_out + i, *place, found[k].added}));
+            DT_PUSH(walk->arena, *lefts, ((Left){body->op->first_out + i, *place, found.at[k].added}));
         }
     }
     return true;

@@ -4,14 +4,15 @@
  * A rank's windows reach into the parts of its neighbours: its `halo`. It gets these edges by two
  * shifts, one from each side; what it gets around the ends of the mesh is replaced by the fill:
  *
- *     %y = window[a, w](%x)          %p = relabel(%x) a -> (@a, a)   rank by rank
- *       lo = 1, stride = 1, n = 3    %l = shift(slice[a](%p, last))
+ *     %y = window[a, w](%x)          %p = relabel(%x) a -> (@a, @a.part)   rank by rank
+ *       lo = 1, stride = 1, n = 3    %l = shift(slice[@a.part](%p, last))
  *                                    %b = where(@a == 0, fill, %l)
- *                               ->   %r = shift reverse(slice[a](%p, 0))
+ *                               ->   %r = shift reverse(slice[@a.part](%p, 0))
  *                                    %e = where(@a == last, fill, %r)
- *                                    %c = concat[a](%b, %p, %e)
- *                                    %y = relabel(window[a, w](%c)) (@a, a) -> a
+ *                                    %c = concat[@a.part](%b, %p, %e)
+ *                                    %y = relabel(window[@a.part, w](%c)) (@a, @a.part) -> a
  *
+ * (A part has a name of its own: with its edges it may be as long as `a` is elsewhere, where `pad` rounds it up.)
  * `fold` adds up in a part that is longer at both ends; the ends go home and are added there. A
  * part must hold whole strides, the windows as many as there are strides, and a halo must not reach
  * beyond the neighbours. A window for which that is not so is an error (E0597) where its result is
@@ -22,7 +23,7 @@
 #include "ir/shape.h"
 
 typedef struct Halo {
-    const char *axis, *block; /* block: "@axis", one place per rank */
+    const char *axis, *block, *part; /* block: "@axis", one place per rank; part: "@axis.part", a rank's rows */
     uint16_t mesh;
     int64_t parts, rows, windows; /* rows, windows: of one part */
     int64_t before, behind;       /* rows of the neighbours; behind < 0: so many are not read */
@@ -75,6 +76,7 @@ static const Why *measure(const DtPlacer *p, const DtOp *op, const DtAxis *axis,
     int64_t n = dt_type_extent(lengths->type, axis->name),
             count = dt_type_extent(windows->type, axis->name);
     Halo h = {.axis = axis->name, .block = dt_intern_printf("@%s", axis->name), .parts = 1};
+    h.part = dt_intern_printf("%s.part", h.block);
     for (uint32_t i = 0; i < axis->n_split; i++) {
         h.parts *= mesh->axes[axis->split[i]].size;
         h.mesh |= (uint16_t)(1u << axis->split[i]);
@@ -133,9 +135,9 @@ const char *dt_placehalo_derive(const DtPlacer *p, const DtOp *op, const DtType 
 
 static DtValue *cut(DtPlaceScope *s, const Halo *h, DtValue *x, int64_t lo, int64_t n)
 {
-    return lo == 0 && n == dt_type_extent(x->type, h->axis)
+    return lo == 0 && n == dt_type_extent(x->type, h->part)
                ? x
-               : dt_graph_slice(&s->b, x, h->axis, lo, 1, n);
+               : dt_graph_slice(&s->b, x, h->part, lo, 1, n);
 }
 
 /* x with the axis cut into one part per rank, or (merge) put together again; `rows`: of a part. */
@@ -144,12 +146,12 @@ static DtValue *parts(DtPlaceScope *s, const Halo *h, DtValue *x, bool merge, in
     DtRelabel entry = {.n_from = 1,
                        .n_to = 2,
                        .from = {h->axis},
-                       .to = {h->block, h->axis},
+                       .to = {h->block, h->part},
                        .to_extent = {h->parts, rows}};
     if (merge)
         entry = (DtRelabel){.n_from = 2,
                             .n_to = 1,
-                            .from = {h->block, h->axis},
+                            .from = {h->block, h->part},
                             .to = {h->axis},
                             .to_extent = {h->parts * rows}};
     return dt_graph_relabel(&s->b, x, 1, &entry, NULL);
@@ -187,8 +189,8 @@ static DtValue *make_window(DtPlaceScope *s, const DtOp *op, const Halo *h, DtVa
     in[n++] = h->behind < 0 ? cut(s, h, part, 0, h->rows + h->behind) : part;
     if (h->behind > 0)
         in[n++] = but_at(s, h, shift(s, h, cut(s, h, part, 0, h->behind), true), true, op->number);
-    DtValue *longer = n > 1 ? dt_graph_concat(&s->b, h->axis, n, in) : in[0];
-    DtValue *y = dt_graph_window(&s->b, longer, h->axis, op->axes[1], inside, 0);
+    DtValue *longer = n > 1 ? dt_graph_concat(&s->b, h->part, n, in) : in[0];
+    DtValue *y = dt_graph_window(&s->b, longer, h->part, op->axes[1], inside, 0);
     return parts(s, h, y, true, h->windows);
 }
 
@@ -197,7 +199,7 @@ static DtValue *home(DtPlaceScope *s, const Halo *h, DtValue *edge, bool back, i
                      int64_t hi)
 {
     edge = shift(s, h, but_at(s, h, edge, !back, 0), back);
-    return lo + hi ? dt_graph_pad(&s->b, edge, h->axis, lo, hi, 1, 0) : edge;
+    return lo + hi ? dt_graph_pad(&s->b, edge, h->part, lo, hi, 1, 0) : edge;
 }
 
 static DtValue *make_fold(DtPlaceScope *s, const DtOp *op, const Halo *h, DtValue *x)
@@ -206,10 +208,10 @@ static DtValue *make_fold(DtPlaceScope *s, const DtOp *op, const Halo *h, DtValu
     int64_t own = h->behind < 0 ? h->rows + h->behind : h->rows;
     DtValue *part = parts(s, h, x, false, h->windows);
     DtValue *sum =
-        dt_graph_fold(&s->b, part, h->axis, op->axes[1], inside, h->before + h->rows + h->behind);
+        dt_graph_fold(&s->b, part, h->part, op->axes[1], inside, h->before + h->rows + h->behind);
     DtValue *y = cut(s, h, sum, h->before, own);
     if (own < h->rows)
-        y = dt_graph_pad(&s->b, y, h->axis, 0, h->rows - own, 1, 0);
+        y = dt_graph_pad(&s->b, y, h->part, 0, h->rows - own, 1, 0);
     if (h->before > 0) {
         DtValue *edge = home(s, h, cut(s, h, sum, 0, h->before), true, h->rows - h->before, 0);
         y = dt_graph_binary(&s->b, DT_OP_ADD, y, edge);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows over an axis that ranks share. The placed program cuts the axis into one part per rank (a new axis
- * "@axis"), moves edges of parts to neighbours by `shift`, joins and selects, takes windows of each part, and puts
- * the parts together again. All this is a map along one axis that is linear but for constants, so what it computes
- * is decided by its matrix: it is evaluated here on one vector of random numbers of the field modulo 2^61 - 1, and so
- * is the window (or fold) of the whole axis that it is to be. If the matrices differ, the results agree by chance with
- * a probability of less than 2^-50; if they agree, the value is given the number of that window. */
+/* Windows over an axis that ranks share. The placed program cuts the axis into one part per rank (new axes "@axis",
+ * "@axis.part"), moves edges of parts to neighbours by `shift`, joins and selects, takes windows of each part, and
+ * puts the parts together again. All this is a map along one axis that is linear but for constants, so what it
+ * computes is decided by its matrix: it is evaluated here on one vector of random numbers of the field modulo 2^61 -
+ * 1, and so is the window (or fold) of the whole axis that it is to be. If the matrices differ, the results agree by
+ * chance with a probability of less than 2^-50; if they agree, the value is given the number of that window. */
 #include "verify/internal.h"
 
 #include "base/hash.h"
@@ -45,7 +45,8 @@ typedef struct Step {
 } Step;
 
 typedef struct Halo {
-    const char *block, *axis, *w; /* "@axis", axis, and that of a window's elements (NULL: not met yet) */
+    const char *block, *part, *axis; /* "@axis", "@axis.part", axis */
+    const char *w;                   /* the axis of a window's elements; NULL: not met yet */
     CertNode *source;             /* what is cut into parts; NULL: not met yet */
     const CertNode *moves;        /* the one window or fold */
     const char *fill;             /* what is put where there is no neighbour, NULL: nothing */
@@ -138,7 +139,7 @@ static bool passes(const Halo *h, const CertNode *node)
     uint32_t n = 0;
     for (uint32_t i = 0; i < shape->rank; i++) {
         const char *axis = shape->axes[i];
-        if (axis == h->block || axis == h->axis || axis == h->w)
+        if (axis == h->block || axis == h->part || axis == h->w)
             continue;
         if (extent(h->source, axis) != shape->extents[i])
             return false;
@@ -152,8 +153,8 @@ static bool passes(const Halo *h, const CertNode *node)
 static bool is_source(Halo *h, CertNode *node)
 {
     const char *text = dt_intern_printf(" relabel(%s -> %s=%lld, %s=%lld)", h->axis, h->block,
-                                        (long long)extent(node, h->block), h->axis,
-                                        (long long)extent(node, h->axis));
+                                        (long long)extent(node, h->block), h->part,
+                                        (long long)extent(node, h->part));
     bool first = !h->source;
     h->source = first ? node->in[0] : h->source;
     return same_unquoted(node->attributes, text) && h->source == node->in[0] &&
@@ -175,7 +176,7 @@ static bool inner(Halo *h, const CertNode *node, Step *step)
 {
     const Step *x = &h->steps[step->in[0]];
     const bool ranged = range_in(node->attributes, &step->range), add = is(node, "add"),
-               along = names_axis(node->attributes, h->axis);
+               along = names_axis(node->attributes, h->part);
     int64_t joined = 0;
     for (uint32_t i = 0; i < step->n_in; i++)
         joined += h->steps[step->in[i]].length;
@@ -221,7 +222,7 @@ static int look(Halo *h, CertNode *node)
     if (!good)
         return -1;
     step.parts = extent(node, h->block);
-    step.length = extent(node, h->axis) < 0 ? 1 : extent(node, h->axis);
+    step.length = extent(node, h->part) < 0 ? 1 : extent(node, h->part);
     if (is(node, "const")) {
         step.number = constant(number_in(node->attributes));
         good = node->shape->rank == 0;
@@ -326,11 +327,11 @@ CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, con
 {
     const CertRelabel *r = &op->relabels[0];
     Range range;
-    if (op->n_relabels != 1 || r->n_from != 2 || r->n_to != 1 || r->from[1] != r->to[0] ||
-        r->from[0][0] != '@' || !dt_cert_is(r->from[0] + 1, r->to[0]))
+    if (op->n_relabels != 1 || r->n_from != 2 || r->n_to != 1 ||
+        r->from[0] != dt_intern_printf("@%s", r->to[0]) || r->from[1] != dt_intern_printf("@%s.part", r->to[0]))
         return NULL;
     Halo *h = DT_NEW(state->arena, Halo);
-    *h = (Halo){.block = r->from[0], .axis = r->to[0]};
+    *h = (Halo){.block = r->from[0], .part = r->from[1], .axis = r->to[0]};
     if (look(h, x) < 0 || !h->moves || !h->source || !range_in(h->moves->attributes, &range))
         return NULL;
     const Step *last = &h->steps[h->n - 1];

@@ -140,7 +140,7 @@ static DtOp *copy_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
     for (uint32_t i = 0; i < op->n_out; i++) {
         wished[i] = DT_NEW(arena, DtValue);
         *wished[i] = *op->out[i];
-        wished[i]->type = dt_placerule_wish(s->p, op, i, types);
+        wished[i]->type = dt_placechoose_wish(s->p, s->like, op, i, types);
     }
     DtOp draft = *op;
     draft.out = wished; /* their types are the wishes of the copy */
@@ -200,7 +200,9 @@ static DtFunc *place_called(DtPlacer *p, const DtFunc *func, const DtType **type
             memcmp(p->made.at[i].types, types, func->inputs.n * sizeof *types) == 0)
             return p->made.at[i].to;
     Work w;
+    const DtPlaceLike like = {types, func->inputs.n};
     begin(&w, p, func, types, DT_NEW_ARRAY(p->module->arena, bool, func->n_values + 1), "");
+    w.s.like = &like;
     if (!place_ops(&w))
         return NULL;
     for (uint32_t i = 0; i < func->results.n; i++)
@@ -256,6 +258,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
         w.s.why = carried ? "carried by the loop" : "complete behind the loop";
         w.s.b.span = op->span;
         w.s.b.path = NULL;
+        const DtType *state =
+            i < func->n_returns ? NULL : types[func->n_args + func->writes.at[i - func->n_returns]];
         uint16_t more =
             carried ? value->type->partial & keep & (uint16_t)~types[1 + i]->partial : 0;
         if (more) {
@@ -264,6 +268,9 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
             stable = false;
         } else if (carried) {
             value = dt_placeconvert_to(&w.s, value, types[1 + i]);
+        } else if (state) { /* where its state lies; what is pending elsewhere may wait for the step's end */
+            value = dt_placeconvert_to(
+                &w.s, value, settled(&w.s, value, state, keep & (uint16_t)~dt_placerule_bits(state)));
         } else if (value->type->partial & (uint16_t)~keep) {
             value = dt_placeconvert_to(
                 &w.s, value, settled(&w.s, value, dt_placeconvert_rule(&w.s, value), keep));

@@ -38,14 +38,8 @@ void dt_placechoose_tell_call(DtDiag *diag, const DtOp *op)
 
 /* ---- the oracle ---- */
 
-/* In a library function new axes are split as those of its arguments. */
-typedef struct Like {
-    const DtType *const *types;
-    uint32_t n;
-} Like;
-
-static const DtType *wish_like(const DtPlacer *p, const DtOp *op, uint32_t i,
-                               const DtType *const *in, const Like *like)
+const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op, uint32_t i,
+                                  const DtType *const *in)
 {
     const DtType *plain = op->out[i]->type;
     if (!like || (op->n_in && op->kind != DT_OP_EXPAND))
@@ -64,7 +58,7 @@ static const DtType *wish_like(const DtPlacer *p, const DtOp *op, uint32_t i,
 }
 
 static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
-                          const Like *like, const DtType **ret_out);
+                          const DtPlaceLike *like, const DtType **ret_out);
 
 static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *const *in,
                                const DtType **ret_out)
@@ -72,7 +66,7 @@ static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *
     const DtFunc *func = op->func;
     DtArena *arena = p->module->arena;
     const DtType **types = DT_NEW_ARRAY(arena, const DtType *, func->n_values + 1);
-    const Like like = {in, op->n_in};
+    const DtPlaceLike like = {in, op->n_in};
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (in[i]->partial)
             return "an argument of a library function is a pending sum";
@@ -97,7 +91,7 @@ static const char *derive_call(const DtPlacer *p, const DtOp *op, const DtType *
 }
 
 static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
-                          const Like *like, const DtType **ret_out)
+                          const DtPlaceLike *like, const DtType **ret_out)
 {
     if (op->kind == DT_OP_CALL)
         return derive_call(p, op, in, ret_out);
@@ -123,14 +117,15 @@ static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const
     DtOp draft = *op;
     draft.in = list;
     for (uint32_t i = 0; i < op->n_out; i++)
-        wish[i] = wish_like(p, op, i, in, like);
+        wish[i] = dt_placechoose_wish(p, like, op, i, in);
     return dt_shape_derive(&draft, &p->module->mesh, wish, ret_out);
 }
 
-const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
-                                  const DtType **ret_out)
+/* Why the op is refused in this scope on operands of these types, or NULL and its result types. */
+static const char *derive_here(const DtPlaceScope *s, const DtOp *op, const DtType *const *in,
+                               const DtType **ret_out)
 {
-    return derive(p, op, in, NULL, ret_out);
+    return derive(s->p, op, in, s->like, ret_out);
 }
 
 /* ---- one mesh axis ---- */
@@ -212,7 +207,7 @@ static void consider(Choice *c, const int *states)
         cost += dt_placeconvert_cost(c->s, c->in[i], c->m, states[i]);
         by_rule += states[i] == dt_placerule_state(dt_placeconvert_rule(c->s, c->in[i]), c->m);
     }
-    if (dt_placechoose_derive(c->s->p, c->op, c->types, c->out))
+    if (derive_here(c->s, c->op, c->types, c->out))
         return;
     const bool is_bound = c->op->kind == DT_OP_DOT && gives_rule(c);
     cost += behind(c);
@@ -337,7 +332,7 @@ static bool accepts_now(Choice *c)
 {
     for (uint32_t i = 0; i < c->op->n_in; i++)
         c->types[i] = dt_placerule_project(c->in[i]->type, c->m);
-    return !dt_placechoose_derive(c->s->p, c->op, c->types, c->out);
+    return !derive_here(c->s, c->op, c->types, c->out);
 }
 
 /* Over time nothing is exchanged: whole terms of sums are kept for the first micro-batch, what was
@@ -397,7 +392,7 @@ static bool choose_axis(Choice *c, DtValue **in)
 static const char *reason_for(DtPlaceScope *s, const DtOp *op, const DtType *const *types,
                               const DtType **out)
 {
-    const char *reason = dt_placechoose_derive(s->p, op, types, out);
+    const char *reason = derive_here(s, op, types, out);
     return reason ? dt_arena_strndup(s->p->module->arena, reason, strlen(reason)) : NULL;
 }
 
@@ -448,7 +443,7 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPl
     ret_ring->axis = NULL;
     Choice c = start(s, op, in);
     const DtType **wanted = c.wanted;
-    if (!dt_placechoose_derive(p, op, wanted, c.out) &&
+    if (!derive_here(s, op, wanted, c.out) &&
         dt_op_info[op->kind].op_class != DT_CLASS_INDEX)
         return true;
     for (uint32_t m = 0; m < p->module->mesh.n; m++) {

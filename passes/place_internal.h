@@ -71,9 +71,16 @@ typedef struct DtPlacer {
     DT_VEC(DtPlaceMade) made;
 } DtPlacer;
 
+/* The arguments of a library function: its new axes are split as theirs are. */
+typedef struct DtPlaceLike {
+    const DtType *const *types;
+    uint32_t n;
+} DtPlaceLike;
+
 /* A function being made. */
 typedef struct DtPlaceScope {
     DtPlacer *p;
+    const DtPlaceLike *like; /* of a library function, otherwise NULL */
     DtBuilder b;
     DT_VEC(DtPlaceInfo) info; /* by id of the new values */
     const bool *lazy;         /* by id of the old values */
@@ -189,9 +196,9 @@ const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
  * the call is to be, axis NULL if none: then operands that travel stay in their blocks. */
 bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPlaceRing *ret_ring);
 
-/* Why the op is refused on operands of these types, or NULL and its result types. */
-const char *dt_placechoose_derive(const DtPlacer *p, const DtOp *op, const DtType *const *in,
-                                  const DtType **ret_out);
+/* The wanted type of result i of op: by the rules (dt_placerule_wish), or as in the library function `like` is of. */
+const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op, uint32_t i,
+                                  const DtType *const *in);
 
 /* Where the function of a library that op stands in is called. */
 void dt_placechoose_tell_call(DtDiag *diag, const DtOp *op);

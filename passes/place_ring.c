@@ -37,13 +37,14 @@ static bool is_any_written(const DtPlacer *p, const char *axis, uint32_t m)
 }
 
 /* The mesh axes over which lines with `ring` make operand type `now` travel along its axis d where `wanted` is
- * gathered. */
+ * gathered. One rank has all the keys there are. */
 static uint16_t ring_of(const DtPlacer *p, const DtType *now, uint32_t d, const DtType *wanted)
 {
     uint16_t bits = 0;
     for (uint32_t s = 0; s < now->axes[d].n_split; s++) {
         const uint32_t m = now->axes[d].split[s];
-        if (dt_placerule_state(wanted, m) == DT_PLACE_WHOLE && is_any_written(p, now->axes[d].name, m))
+        if (p->module->mesh.axes[m].size > 1 && dt_placerule_state(wanted, m) == DT_PLACE_WHOLE &&
+            is_any_written(p, now->axes[d].name, m))
             bits |= (uint16_t)(1u << m);
     }
     return bits;
@@ -96,19 +97,28 @@ static const DtType *with_axis(const DtType *type, const DtAxis *block)
 }
 
 /* The mesh axes over which the keys of some operand are to travel, and over which queries are split, too: 0 if there
- * are none. ret_block: how they lie. */
-static uint16_t find_blocks(const DtPlacer *p, const DtOp *op, DtValue *const *in, const DtType **wanted,
+ * are none. What is made of positions is made anew for every block and has no say. ret_block: how they lie. */
+static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
                             DtAxis *ret_block)
 {
     uint16_t split = 0, ring = 0;
     for (uint32_t i = 0; i < op->n_in; i++)
         split |= dt_placerule_bits(wanted[i]);
     for (uint32_t i = 0; i < op->n_in; i++)
-        for (uint32_t d = 0; !ring && d < in[i]->type->rank; d++) {
-            ring = ring_of(p, in[i]->type, d, wanted[i]) & split;
+        for (uint32_t d = 0; !ring && !dt_placeconvert_info(s, in[i])->is_free && d < in[i]->type->rank; d++) {
+            ring = ring_of(s->p, in[i]->type, d, wanted[i]) & split;
             *ret_block = in[i]->type->axes[d];
         }
     return ring;
+}
+
+/* type with this axis whole: the function does all keys of a block. */
+static const DtType *without_splits(const DtPlacer *p, const DtType *type, const char *axis)
+{
+    const int d = dt_type_find(type, axis);
+    while (d >= 0 && type->axes[d].n_split)
+        type = dt_placerule_with(p, type, type->axes[d].split[0], DT_PLACE_WHOLE);
+    return type;
 }
 
 /* Whether an operand of type `now` travels in these blocks: some of what splits its axis is to be gathered. */
@@ -125,13 +135,13 @@ bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, cons
     DtPlacer *p = s->p;
     DtAxis keys;
     ret_ring->axis = NULL;
-    const uint16_t ring = find_blocks(p, op, in, wanted, &keys);
+    const uint16_t ring = find_blocks(s, op, in, wanted, &keys);
     if (!ring)
         return true;
     const DtAxis block = block_of(&keys, ring);
     const DtType **types = DT_NEW_ARRAY(p->module->arena, const DtType *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
-        types[i] = wanted[i];
+        types[i] = wanted[i] = without_splits(p, wanted[i], keys.name);
     const char *why = dt_ring_refuses(op->func, keys.name, types, ring, p->module->arena);
     if (why)
         return refuse(s, op, keys.name, why);

@@ -103,7 +103,7 @@ train {
 # Programs with layouts of their own.
 OWN = ["outer_number", "aux_from_zero", "state_scaled", "state_again", "unused_labels", "padded_max",
        "padded_first", "frozen_layers", "unread_loop", "forward_again", "padded_lines", "running_sum", "zero_noise",
-       "draws"]
+       "draws", "ring_lines", "padded_halo", "state_split"]
 
 
 def ranks(layout):
@@ -140,11 +140,13 @@ def verify(dtc, folder, program, layout):
     command = [dtc, path, "--no-kernels", "--report=json", "-o", report]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     with open(report) as file:
-        return "", json.load(file)["saved"][0]["saved"]
+        loops = json.load(file)["saved"]
+    return "", loops[0]["saved"] if loops else 0
 
 
 def main(dtc):
     cases = [("carried", read("carried"), layout, 0) for layout in CARRIED]
+    cases += [("equal_gradients", read("equal_gradients"), layout, 0) for layout in CARRIED[:2]]
     cases += [("again", read("again"), AGAIN.format(names), saved) for names, saved in SAVED.items()]
     cases += [(", ".join(skip), SKIP.format(*skip), layout, 0) for skip in SKIPS for layout in PIPES]
     cases += [(f"{more}, {dtype}", SHARED.format(more, dtype), layout, 0)

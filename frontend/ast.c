@@ -40,7 +40,9 @@ static void add_names(Printer *p, const DtNames *names)
 static void add_group(Printer *p, const DtGroup *group)
 {
     dt_text_add(p->text, group->parens ? "(" : "");
-    add_names(p, &group->names);
+    for (uint32_t i = 0; i < group->names.n; i++)
+        dt_text_printf(p->text, "%s%s%s", i ? ", " : "", group->names.at[i].text,
+                       group->extents.n && group->extents.at[i] ? " =" : "");
     dt_text_add(p->text, group->parens ? ")" : "");
 }
 
@@ -127,6 +129,9 @@ static void print_sub(Printer *p, const DtSub *sub)
                          : sub->kind == DT_SUB_RANGE ? " = ..]\n"
                                                      : "]\n");
     p->level++;
+    for (uint32_t i = 0; i < sub->to.extents.n; i++)
+        if (sub->to.extents.at[i])
+            print_expr(p, "extent", sub->to.extents.at[i]);
     if (sub->index)
         print_expr(p, NULL, sub->index);
     if (sub->end)

@@ -39,11 +39,12 @@ typedef struct DtAstType {
     DtSpan span;
 } DtAstType;
 
-/* A name or a parenthesised list of names: `embed`, `(heads, head)`. */
+/* A name or a parenthesised list of names: `embed`, `(heads, head)`, behind an arrow `(height = 4, width)`, too. */
 typedef struct DtGroup {
     DtNames names;
     bool parens;
     DtSpan span;
+    DtExprs extents; /* one per name, NULL where none is written; empty: not behind an arrow */
 } DtGroup;
 
 /* One entry of square brackets after a value:

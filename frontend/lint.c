@@ -48,6 +48,8 @@ static void use_expr(DtLower *l, const DtExpr *expr)
         for (uint32_t i = 0; i < expr->subs.n; i++) {
             use_names(l, &expr->subs.at[i].from.names);
             use_names(l, &expr->subs.at[i].to.names);
+            for (uint32_t k = 0; k < expr->subs.at[i].to.extents.n; k++)
+                use_expr(l, expr->subs.at[i].to.extents.at[k]);
             use_expr(l, expr->subs.at[i].index);
             use_expr(l, expr->subs.at[i].end);
         }

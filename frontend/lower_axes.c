@@ -184,8 +184,15 @@ static bool add_axis(DtLower *l, DtDeclared *t, const DtAstAxis *written, const 
 }
 
 /* `kh = k`: the extent of an `axis` for this tensor; of a dim it must be its own. */
-static int64_t written_extent(DtLower *l, const DtAstAxis *written, const char *name)
+int64_t dt_axes_written(DtLower *l, const DtAstAxis *written, const DtAxisNames *names)
 {
+    if (names->n != 1) {
+        dt_report_error(l, E0307, written->extent->span,
+                        "`%s` stands for %u axes, so one extent cannot be given",
+                        written->name.text, names->n);
+        return -1;
+    }
+    const char *name = names->at[0];
     int64_t extent;
     const char *what = dt_arena_printf(l->arena, "the extent of `%s`", name);
     if (!dt_expr_int(l, written->extent, what, &extent))
@@ -215,18 +222,12 @@ static bool declared_axis(DtLower *l, const DtAstAxis *written, bool sizes, DtDe
     DtAxisNames names = {0};
     if (!dt_axes_name(l, written->name, &names))
         return false;
-    if (written->extent && names.n != 1) {
-        dt_report_error(l, E0307, written->extent->span,
-                        "`%s` stands for %u axes, so one extent cannot be given",
-                        written->name.text, names.n);
-        return false;
-    }
     for (uint32_t i = 0; i < names.n; i++) {
         const char *name = names.at[i];
         DtGlobal *global = dt_scope_axis(l, name);
         int64_t extent = 0;
         if (written->extent)
-            extent = written_extent(l, written, name);
+            extent = dt_axes_written(l, written, &names);
         else if (sizes)
             extent = dt_axes_extent(l, name, written->name.span, NULL);
         else if (global && global->kind == DT_GLOBAL_DIM)

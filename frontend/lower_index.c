@@ -280,19 +280,39 @@ static bool wrong_extent(DtLower *l, const DtSub *sub, const DtAxisList *from, c
     return false;
 }
 
+/* Into r: extents that are written, `(height = 4, width)`; 0 for the others. */
+static bool written_extents(DtLower *l, const DtGroup *group, DtRelabel *r)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < group->names.n; i++) {
+        DtAxisNames names = {0};
+        const DtAstAxis written = {group->names.at[i], group->extents.n ? group->extents.at[i] : NULL};
+        if (!dt_axes_name(l, written.name, &names))
+            return false;
+        int64_t extent = written.extent ? dt_axes_written(l, &written, &names) : 0;
+        if (extent < 0)
+            return false;
+        for (uint32_t k = 0; k < names.n; k++)
+            r->to_extent[at++] = extent;
+    }
+    return true;
+}
+
 /* Extents of the new axes: dims have theirs; at most one `axis` name takes what is left. */
 static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to,
                        int64_t elements, DtRelabel *r)
 {
     int64_t known = 1;
     int free_axis = -1;
+    if (!written_extents(l, &sub->to, r))
+        return false;
     for (uint32_t i = 0; i < to->names.n; i++) {
         DtGlobal *global = dt_scope_axis(l, to->names.at[i]);
-        r->to_extent[i] = 0;
-        if (global && global->kind == DT_GLOBAL_DIM) {
+        if (global && global->kind == DT_GLOBAL_DIM && !r->to_extent[i])
             r->to_extent[i] = dt_scope_extent(l, global);
-            if (r->to_extent[i] < 0)
-                return false;
+        if (r->to_extent[i] < 0)
+            return false;
+        if (r->to_extent[i]) {
             if (__builtin_mul_overflow(known, r->to_extent[i], &known))
                 known = INT64_MAX;
         } else if (free_axis >= 0) {
@@ -300,8 +320,9 @@ static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, con
                 dt_report_error(l, E0306, sub->span, "the extents of `%s` and `%s` are both open",
                                 r->to[free_axis], to->names.at[i]);
             dt_diag_note(
-                d, "an `axis` takes what is left of %lld elements; the other names must be dims",
+                d, "an `axis` takes what is left of %lld elements; the others are dims, or have an extent here",
                 (long long)elements);
+            dt_diag_help(d, "write one of them: `(%s = N, %s)`", r->to[free_axis], to->names.at[i]);
             return false;
         } else {
             free_axis = (int)i;

@@ -306,6 +306,8 @@ bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what);
  * current call. Reports if there is none; -1. what: "`iota`" for the message; NULL: a declared
  * type. */
 int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *what);
+/* The extent that is written for a name (which stands for names). Reports what cannot be; -1. */
+int64_t dt_axes_written(DtLower *l, const DtAstAxis *written, const DtAxisNames *names);
 /* The axis type list of a declaration. sizes: every axis must have an extent (else extent 0 =
  * any). */
 typedef struct DtDeclared {

@@ -107,6 +107,8 @@ static void check_expr(const Names *n, const DtExpr *expr)
         for (uint32_t i = 0; i < expr->subs.n; i++) {
             check_axes(n, &expr->subs.at[i].from.names);
             check_axes(n, &expr->subs.at[i].to.names);
+            for (uint32_t k = 0; k < expr->subs.at[i].to.extents.n; k++)
+                check_expr(n, expr->subs.at[i].to.extents.at[k]);
             check_expr(n, expr->subs.at[i].index);
             check_expr(n, expr->subs.at[i].end);
         }

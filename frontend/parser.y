@@ -115,7 +115,7 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 %type <expr> expr pipe or and not cmp sum prod unary postfix primary operand_value tuple
 %type <subs> subs
 %type <sub> sub
-%type <group> group
+%type <group> group target_group parts
 
 %code {
 #define YYLLOC_DEFAULT(ret, rhs, n)                                                                \
@@ -335,8 +335,14 @@ static DtExpr *new_name(DtParser *p, DtSpan span, const DtToken *label, const Dt
 static DtGroup *new_group(DtParser *p, DtSpan span, DtNames names, bool parens)
 {
     DtGroup *group = DT_NEW(p->arena, DtGroup);
-    *group = (DtGroup){names, parens, span};
+    *group = (DtGroup){.names = names, .parens = parens, .span = span};
     return group;
+}
+
+static void add_part(DtParser *p, DtGroup *group, const DtToken *name, DtExpr *extent)
+{
+    DT_PUSH(p->arena, group->names, name_of(name));
+    DT_PUSH(p->arena, group->extents, extent);
 }
 
 static DtNames one_name(DtParser *p, const DtToken *name)
@@ -570,10 +576,16 @@ primary: ID            { $$ = new_name(p, @$, NULL, $1); }
                             : new_tuple(p, @$, $2); } ;
 group: ID                 { $$ = new_group(p, @$, one_name(p, $1), false); }
      | LPAREN ids RPAREN  { $$ = new_group(p, @$, $2, true); } ;
+target_group: ID                  { $$ = new_group(p, @$, one_name(p, $1), false); }
+            | LPAREN parts RPAREN { $$ = $2; $$->span = @$; } ;
+parts: ID                        { $$ = new_group(p, @$, (DtNames){0}, true); add_part(p, $$, $1, NULL); }
+     | ID ASSIGN expr             { $$ = new_group(p, @$, (DtNames){0}, true); add_part(p, $$, $1, $3); }
+     | parts COMMA ID             { $$ = $1; add_part(p, $$, $3, NULL); }
+     | parts COMMA ID ASSIGN expr { $$ = $1; add_part(p, $$, $3, $5); } ;
 subs: sub             { $$ = (DtSubList){0}; DT_PUSH(p->arena, $$, *$1); }
     | subs COMMA sub  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
 sub: group                      { $$ = new_relabel(p, @$, $1, NULL); }
-   | group ARROW group          { $$ = new_relabel(p, @$, $1, $3); }
+   | group ARROW target_group   { $$ = new_relabel(p, @$, $1, $3); }
    | ID ASSIGN expr             { $$ = new_index(p, @$, $1, $3, NULL); }
    | ID ASSIGN expr RANGE expr  { $$ = new_index(p, @$, $1, $3, $5); } ;
 opt_args: %empty { $$ = (DtArgList){0}; } | args ;

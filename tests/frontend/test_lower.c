@@ -190,7 +190,7 @@ static void check_laws(const char *model, uint32_t n_laws)
 }
 
 Test(laws, indexing) { check_laws("indexing", 9); }
-Test(laws, shapes) { check_laws("shapes", 8); }
+Test(laws, shapes) { check_laws("shapes", 9); }
 Test(laws, windows) { check_laws("windows", 6); }
 Test(laws, sums) { check_laws("sums", 8); }
 Test(laws, arithmetic) { check_laws("arithmetic", 10); }

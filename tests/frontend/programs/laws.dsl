@@ -55,7 +55,8 @@ model shapes(x[batch, seq, embed]) {
   joined = concat[tok](r[tok = 0 .. 2], r[tok = 2 .. 6])[tok -> seq]
   wide2 = concat[tok](sum[batch](r), r)[tok = 6 .. 12][tok -> seq]  # the first part broadcasts
   return gap(u, picked), gap(x, back), gap(x, again), gap(u, swapped), gap(turned[heads = 1, two = 0, two2 = 1],
-         square[two = 1, heads = 0, two2 = 1]), gap(x, joined), gap(x, wide2), gap(x[embed = 5], u[heads = 1, head = 1])
+         square[two = 1, heads = 0, two2 = 1]), gap(x, joined), gap(x, wide2), gap(x[embed = 5], u[heads = 1, head = 1]),
+         gap(x[embed -> (tok = 2, part)][tok = 1], x[embed -> (two, part = 4)][two = 1])
 }
 dim two2 = 2
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random layouts of a random program: any mesh of up to eight ranks, any lines. Most that dtc refuses are refused for a reason;
+what it accepts must train as the serial program does."""
+import math
+
+SCHEDULES = ("1f1b", "gpipe", "zb_h1", "zb_v", "dualpipe_v", "interleaved_1f1b")
+CHUNKS = {"interleaved_1f1b": 2, "zb_v": 2, "dualpipe_v": 2}
+
+
+def shard_lines(rng, program, axes, sizes):
+    lines, names = [], [d for d in program.dims if d != "batch" and not d.startswith("layers")]
+    for axis in axes:
+        fits = [d for d in names if program.dims[d] % sizes[axis] == 0] or ["batch"]
+        way = rng.random()
+        if way < 0.3:
+            lines.append("shard batch on " + axis)
+        elif way < 0.6:
+            lines.append("shard %s on %s" % (", ".join(rng.sample(fits, min(len(fits), rng.choice((1, 2, 3))))), axis))
+        elif way < 0.72 and program.has_keys:
+            zigzag = rng.random() < 0.5 and program.dims["seq"] % (2 * sizes[axis]) == 0
+            lines.append("shard seq on %s%s" % (axis, " (order = zigzag)" if zigzag else ""))
+            lines.append("shard kseq on %s (ring = true%s)" % (axis, ", order = zigzag" if zigzag else ""))
+        elif way < 0.82:
+            lines.append("shard %s on %s (pad = %d)" % (rng.choice(names), axis, rng.choice((2, 3, 4, 6, 8, 16))))
+        elif way < 0.92 and program.places:
+            lines.append("shard %s.%s on %s" % (rng.choice(program.places), rng.choice(fits), axis))
+            lines.append("shard %s on %s" % (rng.choice(fits + ["batch"]), axis))
+        else:
+            lines.append("shard %s on %s" % (rng.choice(fits), axis))
+            lines.append("shard %s on %s" % (rng.choice(fits + ["batch"]), axis))
+    if len(axes) > 1 and rng.random() < 0.15:
+        lines.append("shard %s on %s" % (rng.choice(names + ["batch"]), ", ".join(rng.sample(axes, 2))))
+    rng.shuffle(lines)
+    return lines
+
+
+def make(rng, program):
+    """(lines of the parallel block, ranks)"""
+    ranks = rng.choice((1, 2, 2, 2, 4, 4, 4, 3, 8))
+    left, sizes = ranks, {}
+    for axis in rng.sample(("data", "tensor", "context", "expert"), rng.choice((1, 1, 2, 2, 3))):
+        sizes[axis] = rng.choice([d for d in (1, 2, 3, 4, 8) if left % d == 0])
+        left //= sizes[axis]
+    if left > 1:
+        sizes["rest"] = left
+    axes, staged = list(sizes), None
+    if program.loops and rng.random() < 0.35:
+        staged = rng.choice(axes)
+        axes.remove(staged)
+    lines = ["mesh " + ", ".join("%s = %d" % item for item in sizes.items())] + shard_lines(rng, program, axes, sizes)
+    if staged:
+        schedule = rng.choice(SCHEDULES)
+        chunks = ", chunks = %d" % CHUNKS[schedule] if schedule in CHUNKS else ""
+        loops = program.loops if rng.random() < 0.7 else [rng.choice(program.loops)]
+        lines.append('pipeline %s on %s (schedule = "%s"%s)' % (", ".join(loops), staged, schedule, chunks))
+    if staged or rng.random() < 0.3:
+        lines.append("micro batch = %d" % rng.choice((2, 4) if staged else (2, 2, 4)))
+    if axes and rng.random() < 0.4:
+        level = rng.choice((1, 2, 3))
+        more = rng.choice(("", "", " (bucket = 256B)", " (prefetch = 1)" if level == 3 else ""))
+        lines.append("zero %d on %s%s" % (level, ", ".join(rng.sample(axes, rng.choice((1, len(axes))))), more))
+    for loop in program.loops:
+        if rng.random() < 0.25:
+            lines.append("remat " + loop)
+    return lines, math.prod(sizes.values())
+
+
+def text(lines, ranks):
+    return 'cluster odd_machine { gpus = %d; gpu = "cpu" }\nparallel odd on odd_machine {\n%s\n}\n' % (
+        ranks, "\n".join("  " + line for line in lines))

@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Odd programs on real ranks: random programs under random layouts, against the serial run of the same program.
+
+  ranks.py DTC DTRUN FIRST COUNT [--state FILE] [--layouts N]    the programs of seeds FIRST .. FIRST + COUNT - 1
+  ranks.py DTC DTRUN SEED --show                                 one program, its layouts, and what became of each
+  ranks.py DTC DTRUN SEED --minimise LAYOUT                      lines that are not needed for the failure are left out
+
+A program is compiled serially three times: as usual, with --unfused, and by a second compiler (DT_SECOND_CC, clang by
+default, else none). The second compiler must give the same bits: kernels are canonical C. Layouts, and --unfused, add in
+other orders; they must agree within the tolerances below in the loss and the gradient's norm of two steps, and in every tensor of both
+checkpoints. With --state, what became of each program is appended to FILE, and programs that are there are not run
+again: a long run goes on where it was.
+
+Tolerances. Two right runs differ by rounding alone. What a step changes of a tensor is its update, u. In float32 with unit
+roundoff 2^-24, sums of up to 10^3 terms pass some ten layers, each of which may double an error: 2^-24 * 2^12 = 2.4e-4 of
+the largest |u| of the tensor, or of a thousandth of the largest of all tensors where gradients cancel (a bias before a
+softmax), and the rounding of the parameter itself, 2^-22 of the largest. In 16 bits a run is compared with the serial run of its
+precision, which itself differs from float32's by e: both differ from the exact values by about as much, so 4 e is
+allowed, and 32 roundoffs of u (as in tests/oracle). Some programs are badly conditioned: what the serial run changes when its
+data change by a millionth (16 roundoffs) is allowed too. Where a decision (a maximum, a kink) lies within rounding of its edge two right runs may take
+different sides. That does not come again with other random numbers: only what differs with two of three values of the seed is wrong.
+"""
+import concurrent.futures
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from array import array
+
+import layouts
+import programs
+
+OPTIMIZERS = ("sgd(lr = 0.1)", "sgd(lr = 0.3, momentum = 0.9, clip = 1.0)",
+              "adamw(lr = 0.01, eps = 1e-2, decay = 0.1, decay_if = rank > 1)", "adamw(lr = 0.01, eps = 1e-2, clip = 0.5)")
+PRECISIONS = {
+    "bf16": "mixed(compute = bf16, params = f32, grads = f32, reduce = f32)",
+    "master": "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)",
+    "f16": "mixed(compute = f16, params = f32, grads = f32, reduce = f32, loss_scale = 256)",
+}
+ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-9, "master": 2.0**-9, "f16": 2.0**-12}
+STEPS, SEEDS = 2, (1, 2, 3)
+JOBS = int(os.environ.get("DT_ODD_JOBS", os.cpu_count() or 2))
+SECOND = os.environ.get("DT_SECOND_CC", "clang")
+
+
+class Failed(Exception):
+    """verdict, output"""
+
+
+def execute(command, what, environment=None, seconds=300):
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=seconds, env=environment)
+    except subprocess.TimeoutExpired:
+        raise Failed("%s hangs" % what, " ".join(command)) from None
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    if done.returncode:
+        code = re.search(r"error\[(E\d+)\]", said)
+        if what == "dtc" and done.returncode == 3 and code and "internal" not in said and "prove" not in said:
+            raise Failed(code.group(1), said)
+        raise Failed("%s ended with %d" % (what, done.returncode), said)
+    return said
+
+
+# ---- what a run leaves ----
+
+def read_tensors(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    size = struct.unpack("<Q", data[:8])[0]
+    tensors = {}
+    for name, entry in json.loads(data[8:8 + size]).items():
+        if entry.get("dtype") == "F32":
+            begin, end = entry["data_offsets"]
+            tensors[name] = array("f", data[8 + size + begin:8 + size + end])
+    return tensors
+
+
+class Run:
+    """steps: (loss, norm) of each; saved: tensors after each; bits: what the second compiler must give, too."""
+
+    def __init__(self, log, folder):
+        with open(log) as file:
+            self.steps = [(e["loss"], e["grad_norm"]) for e in map(json.loads, file) if e["event"] == "step"]
+        self.saved, self.bits = [], [self.steps]
+        for name in sorted(name for name in os.listdir(folder) if name.startswith("step-")):
+            self.saved.append(read_tensors(os.path.join(folder, name, "model.safetensors")))
+            for part in ("model", "optimizer"):
+                with open(os.path.join(folder, name, part + ".safetensors"), "rb") as file:
+                    self.bits.append(file.read())
+
+
+class Case:
+    """A program with one optimizer, precision and seed in a folder of its own."""
+
+    def __init__(self, tools, folder, text):
+        self.dtc, self.dtrun = tools
+        self.folder, self.text = folder, text
+
+    def run(self, name, block="", options=(), compiler=None):
+        base = os.path.join(self.folder, name)
+        environment = dict(os.environ, DT_CC=compiler) if compiler else None
+        with open(base + ".dsl", "w") as file:
+            file.write(self.text + block)
+        parallel = ["--parallel", "odd"] if block else []
+        execute([self.dtc, base + ".dsl", "-o", base + ".plan"] + parallel + list(options), "dtc", environment)
+        shutil.rmtree(base + ".saved", ignore_errors=True)
+        if os.path.exists(base + ".log"):
+            os.remove(base + ".log")
+        execute([self.dtrun, base + ".plan", "--quiet", "--steps", str(STEPS), "--log", base + ".log", "--save", base + ".saved",
+                 "--set", "save.every=1", "--set", "save.keep=0", "--timeout", "100"], "dtrun")
+        return Run(base + ".log", base + ".saved")
+
+
+# ---- comparing ----
+
+def largest(values):
+    return max(map(abs, values), default=0.0)
+
+
+def difference(x, y):
+    return max((abs(a - b) if a == a and b == b else 0.0 if (a != a) == (b != b) else float("inf") for a, b in zip(x, y)), default=0.0)
+
+
+def compare(got, want, near, precision):
+    """None, or what differs. near: see above, the run in float32 or that of nudged data."""
+    roundoff = ROUNDOFF[precision]
+    slack, times = (2.0**12, 1) if precision == "f32" else (32, 4)
+    if len(got.steps) != len(want.steps) or len(got.saved) != len(want.saved):
+        return "%d steps, %d checkpoints" % (len(got.steps), len(got.saved))
+    for i, (mine, serial) in enumerate(zip(got.steps, want.steps)):
+        for what, a, b, other in zip(("loss", "norm"), mine, serial, near.steps[i]):
+            if not abs(a - b) <= slack * roundoff * max(abs(b), 0.1) + times * abs(b - other):
+                return "%s of step %d is %.9g, serially %.9g" % (what, i + 1, a, b)
+    for i, (mine, serial) in enumerate(zip(got.saved, want.saved)):
+        if set(mine) != set(serial):
+            return "tensors %s" % sorted(set(mine) ^ set(serial))
+        before = want.saved[i - 1 if i else 1]  # the update: also of the first step, about that of the second
+        update = {name: difference(serial[name], before[name]) for name in serial}
+        most = max(update.values(), default=0.0)
+        for name in serial:
+            if len(mine[name]) != len(serial[name]):
+                return "extent of " + name
+            rounding = times * difference(serial[name], near.saved[i][name])
+            allowed = slack * roundoff * max(update[name], 1e-3 * most) + 2.0**-22 * largest(serial[name]) + rounding
+            off = difference(mine[name], serial[name])
+            if not off <= allowed:
+                return "%s after step %d is off by %.3g of an update of %.3g (allowed: %.3g)" % (name, i + 1, off, update[name], allowed)
+    return None
+
+
+# ---- one program ----
+
+class Odd:
+    def __init__(self, tools, seed, n_layouts):
+        rng = random.Random(seed)
+        self.tools, self.seed = tools, seed
+        self.program = programs.make(rng)
+        self.optimizer = rng.choice(OPTIMIZERS)
+        self.precision = rng.choice(("f32",) * 4 + tuple(PRECISIONS)) if rng.random() < 0.5 else "f32"
+        self.layouts = [layouts.make(rng, self.program) for _ in range(n_layouts)]
+
+    def text(self, seed, precision=None, nudged=False):
+        precision = precision or self.precision
+        text = re.sub(r"NUDGE (\w+)\n", r"  \1 = \1 * 1.000001\n" if nudged else "", self.program.text)
+        text = text.replace("OPTIMIZER", self.optimizer).replace("SEED", str(seed))
+        return text.replace("  seed =", "  precision = %s\n  seed =" % PRECISIONS[precision], 1) if precision != "f32" else text
+
+    def serial(self, folder, seed):
+        """The run, and the one whose distance from it measures what rounding does."""
+        want = Case(self.tools, folder, self.text(seed)).run("serial")
+        return want, Case(self.tools, folder, self.text(seed, "f32", self.precision == "f32")).run("near")
+
+    def differs(self, folder, seed, run):
+        """What run(case) gives under this seed against the serial run, None: nothing; why it was refused is raised."""
+        want, near = self.serial(folder, seed)
+        return compare(run(Case(self.tools, folder, self.text(seed))), want, near, self.precision)
+
+    def judge(self, folder, run):
+        """(verdict, what was said)"""
+        try:
+            found = [self.differs(folder, SEEDS[0], run)]
+            for seed in SEEDS[1:] if found[0] else ():
+                found.append(self.differs(folder, seed, run))
+        except Failed as failure:
+            return failure.args
+        wrong = [text for text in found if text]
+        return ("different", "\n".join(wrong)) if len(wrong) > 1 else ("equal", "")
+
+    def check_serial(self, folder):
+        """Verdicts of the serial program's other builds."""
+        yield "unfused", self.judge(folder, lambda case: case.run("unfused", options=["--unfused"]))
+        if shutil.which(SECOND):
+            try:
+                mine = Case(self.tools, folder, self.text(SEEDS[0])).run("serial")
+                other = Case(self.tools, folder, self.text(SEEDS[0])).run("second", compiler=SECOND)
+                yield SECOND, ("equal", "") if mine.bits == other.bits else ("different", "bits of %s" % SECOND)
+            except Failed as failure:
+                yield SECOND, failure.args
+
+    def check(self):
+        """[(what, verdict, said)]"""
+        found = []
+        with tempfile.TemporaryDirectory(prefix="odd-") as folder:
+            try:
+                self.serial(folder, SEEDS[0])
+            except Failed as failure:
+                return [("serial",) + failure.args]
+            found = [(what,) + verdict for what, verdict in self.check_serial(folder)]
+            for lines, ranks in self.layouts:
+                block = layouts.text(lines, ranks)
+                found.append(("; ".join(lines),) + self.judge(folder, lambda case, block=block: case.run("layout", block)))
+        return found
+
+
+def is_bad(what, verdict):
+    """Refused is good for a layout; for a serial program it only says that the generator made nonsense."""
+    return verdict != "equal" and not re.fullmatch(r"E\d+", verdict)
+
+
+def show(odd, what, verdict, said):
+    print("---- seed %d, %s, %s: %s : %s" % (odd.seed, odd.precision, odd.optimizer, what, verdict))
+    print("\n".join(line[:300] for line in said.splitlines()[-8:]))
+    sys.stdout.flush()
+
+
+def run_all(tools, first, count, n_layouts, state):
+    done, tally, bad = set(), {}, 0
+    if state and os.path.exists(state):
+        with open(state) as file:
+            for line in file:
+                seed, found = json.loads(line)
+                done.add(seed)
+                for what, verdict in found:
+                    tally[verdict] = tally.get(verdict, 0) + 1
+                    bad += is_bad(what, verdict)
+    seeds = [seed for seed in range(first, first + count) if seed not in done]
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        odds = [Odd(tools, seed, n_layouts) for seed in seeds]
+        for odd, found in zip(odds, pool.map(Odd.check, odds)):
+            for what, verdict, said in found:
+                tally[verdict] = tally.get(verdict, 0) + 1
+                if is_bad(what, verdict):
+                    bad += 1
+                    show(odd, what, verdict, said)
+            if state:
+                with open(state, "a") as file:
+                    file.write(json.dumps([odd.seed, [(what, verdict) for what, verdict, _ in found]]) + "\n")
+    print(", ".join("%d %s" % (n, verdict) for verdict, n in sorted(tally.items(), key=lambda item: -item[1])))
+    total = sum(tally.values())
+    print("%d passed, %d failed" % (total - bad, bad))
+    return bad == 0
+
+
+def minimise(odd, number):
+    """Layout lines, then program lines, that can go while the verdict stays of its kind."""
+    lines, ranks = odd.layouts[number]
+
+    def verdict(text, kept):
+        odd.program.text = text
+        with tempfile.TemporaryDirectory(prefix="odd-") as folder:
+            block = layouts.text(kept, ranks)
+            return odd.judge(folder, lambda case: case.run("layout", block))[0]
+
+    text, goal = odd.program.text, verdict(odd.program.text, lines)
+    changed = True
+    while changed:
+        changed = False
+        for i in reversed(range(1, len(lines))):
+            if verdict(text, lines[:i] + lines[i + 1:]) == goal:
+                lines, changed = lines[:i] + lines[i + 1:], True
+        rows = text.split("\n")
+        for i in reversed(range(1, len(rows))):
+            shorter = "\n".join(rows[:i] + rows[i + 1:])
+            name = re.match(r"\s*(\w+) = (.*)", rows[i])
+            uses = re.search(r"\b[a-z]+\d+\b", name.group(2)) if name else None
+            tries = [shorter] + ([re.sub(r"\b%s\b" % name.group(1), uses.group(0), shorter)] if uses else [])
+            for other in tries:
+                if verdict(other, lines) == goal:
+                    text, changed = other, True
+                    break
+    odd.program.text = text
+    print(goal, odd.precision)
+    print(odd.text(SEEDS[0]) + layouts.text(lines, ranks))
+
+
+def main(arguments):
+    flags = {}
+    for flag in ("--state", "--layouts", "--minimise"):
+        if flag in arguments:
+            at = arguments.index(flag)
+            flags[flag] = arguments[at + 1]
+            del arguments[at:at + 2]
+    tools, n_layouts = [os.path.abspath(path) for path in arguments[:2]], int(flags.get("--layouts", 3))
+    first = int(arguments[2])
+    if "--minimise" in flags:
+        minimise(Odd(tools, first, n_layouts), int(flags["--minimise"]))
+        return 0
+    if "--show" in arguments:
+        odd = Odd(tools, first, n_layouts)
+        print(odd.text(SEEDS[0]))
+        for what, verdict, said in odd.check():
+            show(odd, what, verdict, said)
+        return 0
+    return 0 if run_all(tools, first, int(arguments[3]), n_layouts, flags.get("--state")) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -9,7 +9,7 @@
 A program is compiled serially three times: as usual, with --unfused, and by a second compiler (DT_SECOND_CC, clang by
 default, else none). The second compiler must give the same bits: kernels are canonical C. Layouts, and --unfused, add in
 other orders; they must agree within the tolerances below in the loss and the gradient's norm of two steps, and in every tensor of both
-checkpoints. With --state, what became of each program is appended to FILE, and programs that are there are not run
+checkpoints. With --state (or ODD_STATE), what became of each program is appended to FILE, and programs that are there are not run
 again: a long run goes on where it was.
 
 Tolerances. Two right runs differ by rounding alone. What a step changes of a tensor is its update, u. In float32 with unit
@@ -307,7 +307,7 @@ def main(arguments):
         for what, verdict, said in odd.check():
             show(odd, what, verdict, said)
         return 0
-    return 0 if run_all(tools, first, int(arguments[3]), n_layouts, flags.get("--state")) else 1
+    return 0 if run_all(tools, first, int(arguments[3]), n_layouts, flags.get("--state", os.environ.get("ODD_STATE"))) else 1
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of the language: odd on purpose, well typed, and tame in their numbers.
 
-make(rng) gives a Program, whose text has places for OPTIMIZER and SEED, and a line `NUDGE x`. A value is a name with its axes; a statement takes values of a pool to a new one. Numbers stay
-near 1 (what could grow goes through a norm or a bounded function), so that the gradients of two right runs differ by
+make(rng) gives a Program, whose text has places for OPTIMIZER and SEED, and a line `NUDGE x`. A value is a name with its axes; a
+statement takes values of a pool to a new one. Numbers stay near 1 (what could grow goes through a norm or a bounded function), so that the gradients of two right runs differ by
 rounding only; decisions (`where`, `topk`, scatter positions) rest on positions and data, which no layout rounds.
 """
 import math

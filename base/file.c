@@ -247,27 +247,37 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
     return DT_OK;
 }
 
+/* A folder that is new lasts once the one above it is synced. */
+static DtStatus make_one_folder(const char *path)
+{
+    if (mkdir(path, 0777) != 0)
+        return errno == EEXIST ? DT_OK : failed("make the folder", path);
+    DtStatus status = sync_folder_of(path);
+    if (!dt_status_ok(&status))
+        rmdir(path); /* else the next attempt would not sync it */
+    return status;
+}
+
 DtStatus dt_file_make_folder(const char *path)
 {
     char copy[4096];
+    DtStatus status = DT_OK;
     if ((size_t)snprintf(copy, sizeof copy, "%s", path) >= sizeof copy)
         return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
     if (!copy[0])
         return dt_status_fail(DT_EXIT_IO, "cannot make a folder without a name");
-    for (char *at = copy + 1; *at; at++)
+    for (char *at = copy + 1; *at && dt_status_ok(&status); at++)
         if (*at == '/') {
             *at = 0;
-            if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-                return failed("make the folder", copy);
+            status = make_one_folder(copy);
             *at = '/';
         }
-    if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-        return failed("make the folder", copy);
+    if (dt_status_ok(&status))
+        status = make_one_folder(copy);
     struct stat stat_of;
-    if (stat(copy, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
-        return dt_status_fail(DT_EXIT_IO, "cannot make the folder %s: something else has that name",
-                              copy);
-    return DT_OK;
+    if (dt_status_ok(&status) && (stat(copy, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode)))
+        status = dt_status_fail(DT_EXIT_IO, "cannot make the folder %s: something else has that name", copy);
+    return status;
 }
 
 static int exchange(const char *from, const char *to)
@@ -297,14 +307,12 @@ DtStatus dt_file_move_folder(const char *from, const char *to)
     return error == 0 ? sync_folder_of(to) : failed("put in place", to);
 }
 
-DtStatus dt_file_remove_folder(const char *path, const char *first)
+DtStatus dt_file_remove_folder(const char *path)
 {
     DIR *folder = opendir(path);
     if (folder == NULL)
         return errno == ENOENT ? DT_OK : failed("open", path);
     DtStatus status = DT_OK;
-    if (first && unlinkat(dirfd(folder), first, 0) != 0 && errno != ENOENT)
-        status = failed("remove", path);
     for (struct dirent *entry; dt_status_ok(&status) && (entry = readdir(folder)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
             unlinkat(dirfd(folder), entry->d_name, 0) != 0)

@@ -45,7 +45,7 @@ void dt_file_writer_abandon(DtFileWriter *writer);
  * where the file system has no locks. */
 DtStatus dt_file_lock(const char *path, int *ret_fd);
 
-/* mkdir -p. */
+/* mkdir -p; syncs the folders above what is new. */
 DtStatus dt_file_make_folder(const char *path);
 
 /* Puts folder `from` in the place of `to`, which may be a folder that is not empty and is then under the
@@ -53,9 +53,8 @@ DtStatus dt_file_make_folder(const char *path);
  * that can exchange names; else for the time between two renames). */
 DtStatus dt_file_move_folder(const char *from, const char *to);
 
-/* Removes the files in a folder and the folder, `first` (or NULL) before the others; not deeper. A folder that
- * does not exist is removed already. */
-DtStatus dt_file_remove_folder(const char *path, const char *first);
+/* Removes the files in a folder and the folder; not deeper. A folder that does not exist is removed already. */
+DtStatus dt_file_remove_folder(const char *path);
 
 /* path if absolute, else folder-of(base) + "/" + path. */
 char *dt_file_beside(DtArena *arena, const char *base, const char *path);

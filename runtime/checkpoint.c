@@ -266,7 +266,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
     if (dt_status_ok(&status))
         status = dt_file_move_folder(temporary, path);
     /* Fails or not: what lies there now is unfinished, or an older one of the same step. */
-    DtStatus removed = dt_file_remove_folder(temporary, DT_MANIFEST_NAME);
+    DtStatus removed = dt_file_remove_folder(temporary);
     if (dt_status_ok(&status))
         status = removed;
     if (dt_status_ok(&status))

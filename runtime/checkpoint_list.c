@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of a run: step-00001000/, step-00002000/, ... and `latest`, the name of the newest for
- * people and scripts. A checkpoint comes into being by one rename, so a folder step-N without a
- * manifest is one whose removal was interrupted. Which one is the newest is told by serial numbers
+ * people and scripts. A checkpoint comes into being by one rename and goes by one, so a folder step-N
+ * without a manifest is damaged. Which one is the newest is told by serial numbers
  * and not by steps: a run that went back to an earlier checkpoint saves under smaller numbers than
  * what lies there already. */
 #include "runtime/checkpoint.h"
@@ -39,18 +39,29 @@ static DtStatus check_sizes(DtArena *arena, const char *path, const DtManifest *
     return DT_OK;
 }
 
-static DtCheckpointEntry look_at(DtArena *arena, const char *path)
+static DtStatus look_once(DtArena *arena, const char *path, DtManifest *ret_manifest)
 {
+    DtStatus status = dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
+    return dt_status_ok(&status) ? check_sizes(arena, path, ret_manifest) : status;
+}
+
+/* False if it is gone: a run that saves beside may remove it, or put another in its place, while it is looked at.
+ * So one that seems damaged is looked at again. */
+static bool look_at(DtArena *arena, const char *path, DtCheckpointEntry *ret_entry)
+{
+    enum { LOOKS = 3 };
     DtManifest manifest;
     DtCheckpointEntry entry = {.path = path};
-    entry.why =
-        dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), &manifest);
-    if (dt_status_ok(&entry.why))
-        entry.why = check_sizes(arena, path, &manifest);
-    entry.good = dt_status_ok(&entry.why);
+    for (int i = 0; i < LOOKS && !entry.good; i++) {
+        entry.why = look_once(arena, path, &manifest);
+        entry.good = dt_status_ok(&entry.why);
+        if (!entry.good && access(path, F_OK) != 0 && errno == ENOENT)
+            return false;
+    }
     entry.steps = manifest.steps;
     entry.serial = manifest.serial;
-    return entry;
+    *ret_entry = entry;
+    return true;
 }
 
 static bool has_manifest(DtArena *arena, const char *path)
@@ -68,9 +79,11 @@ static int64_t steps_of(const char *name)
 DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpointList *ret_list)
 {
     DT_VEC(DtCheckpointEntry) entries = {0};
+    DtCheckpointEntry entry;
     *ret_list = (DtCheckpointList){0};
     if (has_manifest(arena, folder)) {
-        DT_PUSH(arena, entries, look_at(arena, dt_arena_strndup(arena, folder, strlen(folder))));
+        if (look_at(arena, dt_arena_strndup(arena, folder, strlen(folder)), &entry))
+            DT_PUSH(arena, entries, entry);
         *ret_list = (DtCheckpointList){entries.at, entries.n};
         return DT_OK;
     }
@@ -81,9 +94,8 @@ DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpoint
     for (struct dirent *found; (found = readdir(listing)) != NULL;) {
         int64_t steps = steps_of(found->d_name);
         const char *path = dt_arena_printf(arena, "%s/%s", folder, found->d_name);
-        if (steps < 0 || !has_manifest(arena, path))
+        if (steps < 0 || !has_manifest(arena, path) || !look_at(arena, path, &entry))
             continue;
-        DtCheckpointEntry entry = look_at(arena, path);
         if (!entry.good)
             entry.steps = steps;
         DT_PUSH(arena, entries, entry);
@@ -111,11 +123,20 @@ DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder)
                               strerror(errno));
     for (struct dirent *found; dt_status_ok(&status) && (found = readdir(listing)) != NULL;) {
         if (strncmp(found->d_name, ".step-", 6) == 0)
-            status = dt_file_remove_folder(dt_arena_printf(arena, "%s/%s", folder, found->d_name),
-                                           DT_MANIFEST_NAME);
+            status = dt_file_remove_folder(dt_arena_printf(arena, "%s/%s", folder, found->d_name));
     }
     closedir(listing);
     return status;
+}
+
+/* A folder step-N is whole or gone, at every moment. */
+static DtStatus remove_entry(const char *folder, const DtCheckpointEntry *entry)
+{
+    char path[4096], aside[4096];
+    DtStatus status = dt_checkpointlist_paths(folder, entry->steps, path, aside);
+    if (dt_status_ok(&status))
+        status = dt_file_move_folder(entry->path, aside);
+    return dt_status_ok(&status) ? dt_file_remove_folder(aside) : status;
 }
 
 DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep)
@@ -129,7 +150,7 @@ DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep
          dt_status_ok(&status) && (newest = dt_checkpointlist_newest(&list)) != NULL; kept++) {
         newest->good = false; /* the next round finds the one before it */
         if (kept >= keep)
-            status = dt_file_remove_folder(newest->path, DT_MANIFEST_NAME);
+            status = remove_entry(folder, newest);
     }
     return status;
 }

@@ -2,7 +2,7 @@
 /* Checkpoints: names and bytes, what is kept, what is said about one that does not fit or is
  * damaged, and that no failure of the disk loses an older one. Where faults are injected, every
  * access to files happens in a child process, which reads DT_FAULT at its first access. */
-#include "runtime/checkpoint.h"
+#include "checkpoint_fixture.h"
 
 #include "base/half.h"
 #include "base/hash.h"
@@ -15,125 +15,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ARENA_BYTES = 4096 };
-
-/* A rank that has stores and nothing else. */
-static struct {
-    char folder[64], text[4096];
-    uint32_t n_text;
-    DtPlanMeta meta;
-    DtPlanStore stores[16];
-    DtPlanAxis axes[32];
-    DtPlan plan;
-    DtSlot slot;
-    DtRank rank;
-    char *arenas[2];
-    char memory[2][ARENA_BYTES];
-} f;
-
-static DtPlanStr str(const char *text)
-{
-    size_t len = strlen(text) + 1;
-    cr_assert_lt(f.n_text + len, sizeof f.text);
-    memcpy(f.text + f.n_text, text, len);
-    f.n_text += (uint32_t)len;
-    return f.n_text - (uint32_t)len;
-}
-
-/* extents end with 0. */
-static void add_store(const char *path, const char *pattern, uint32_t kind, uint32_t dtype,
-                      uint32_t n_loops, const int64_t *extents)
-{
-    DtPlanStore *store = &f.stores[f.plan.n_stores++];
-    *store = (DtPlanStore){.path = str(path),
-                           .pattern = str(pattern),
-                           .kind = kind,
-                           .dtype = dtype,
-                           .first_axis = f.plan.n_axes,
-                           .n_loops = n_loops,
-                           .of = DT_PLAN_NONE,
-                           .saved = kind != DT_PLAN_GRAD,
-                           .arena = kind == DT_PLAN_PARAM || kind == DT_PLAN_STATE ? 0 : 1};
-    store->bytes = dt_kinds_size(dtype);
-    for (; *extents; extents++, store->n_axes++) {
-        f.axes[f.plan.n_axes++] = (DtPlanAxis){.name = str("axis"), .extent = *extents, .local = *extents};
-        store->bytes *= *extents;
-    }
-    for (uint32_t s = 0; s + 1 < f.plan.n_stores; s++)
-        if (f.stores[s].arena == store->arena)
-            store->offset = (f.stores[s].offset + f.stores[s].bytes + 63) / 64 * 64;
-    cr_assert_leq(store->offset + store->bytes, ARENA_BYTES);
-}
-
-#define AXES(...) ((const int64_t[]){__VA_ARGS__, 0})
-
-static void setup(void)
-{
-    memset(&f, 0, sizeof f);
-    strcpy(f.folder, "/tmp/dt_checkXXXXXX");
-    cr_assert_not_null(mkdtemp(f.folder));
-    f.n_text = 1;
-    f.plan = (DtPlan){.meta = &f.meta,
-                      .n_meta = 1,
-                      .stores = f.stores,
-                      .axes = f.axes,
-                      .strings = f.text,
-                      .digest = 77};
-    f.meta = (DtPlanMeta){
-        .model = str("tiny"), .compiler = str("by hand"), .n_ranks = 1, .batch = 6, .seed = ~0ull};
-    add_store("wte", "wte", DT_PLAN_PARAM, DT_PLAN_F32, 0, AXES(5, 3));
-    add_store("h.w", "h.#.w", DT_PLAN_PARAM, DT_PLAN_F32, 1, AXES(3, 2, 4));
-    add_store("h.g.b", "h.#.g.#.b", DT_PLAN_PARAM, DT_PLAN_BF16, 2, AXES(2, 3, 7));
-    add_store("count", "count", DT_PLAN_STATE, DT_PLAN_I64, 0, AXES(0));
-    add_store("h.w", "h.#.w", DT_PLAN_GRAD, DT_PLAN_F32, 1, AXES(3, 2, 4));
-    add_store("h.w", "h.#.w", DT_PLAN_MOMENT1, DT_PLAN_F32, 1, AXES(3, 2, 4));
-    add_store("h.w", "h.#.w", DT_PLAN_MOMENT2, DT_PLAN_F32, 1, AXES(3, 2, 4));
-    f.arenas[0] = f.memory[0], f.arenas[1] = f.memory[1];
-    f.rank = (DtRank){
-        .plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .slot = &f.slot};
-}
-
-static void teardown(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", f.folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(checkpoint, .init = setup, .fini = teardown);
-
-/* All saved stores get bytes that depend on the mark. */
-static void fill(uint8_t mark)
-{
-    for (uint32_t s = 0; s < f.plan.n_stores; s++)
-        for (int64_t i = 0; f.stores[s].saved && i < f.stores[s].bytes; i++)
-            f.arenas[f.stores[s].arena][f.stores[s].offset + i] =
-                (char)(mark + 3 * s + 7 * (uint32_t)i);
-}
-
-static bool holds(uint8_t mark)
-{
-    for (uint32_t s = 0; s < f.plan.n_stores; s++)
-        for (int64_t i = 0; f.stores[s].saved && i < f.stores[s].bytes; i++)
-            if (f.arenas[f.stores[s].arena][f.stores[s].offset + i] !=
-                (char)(mark + 3 * s + 7 * (uint32_t)i))
-                return false;
-    return true;
-}
+TestSuite(checkpoint, .init = fixture_open, .fini = fixture_close);
 
 static void save(int64_t steps)
 {
-    fill((uint8_t)steps);
+    fixture_fill((uint8_t)steps);
     cr_assert(dt_checkpoint_save(&f.rank, f.folder, steps), "%s", f.rank.failure.message);
 }
 
 static void expect_loads(const char *folder, int64_t want)
 {
     int64_t steps = -1;
-    fill(255);
+    fixture_fill(255);
     cr_assert(dt_checkpoint_load(&f.rank, folder, false, &steps), "%s", f.rank.failure.message);
     cr_assert_eq(steps, want);
-    cr_assert(holds((uint8_t)want));
+    cr_assert(fixture_holds((uint8_t)want));
 }
 
 static void expect_refused(const char *folder, const char *said)
@@ -231,9 +127,9 @@ Test(checkpoint, manifest_says_where_the_run_stands)
 Test(checkpoint, weights_only_leaves_moments)
 {
     int64_t steps;
-    char moments[ARENA_BYTES];
+    char moments[FIXTURE_ARENA_BYTES];
     save(3);
-    fill(100);
+    fixture_fill(100);
     memcpy(moments, f.memory[1], sizeof moments);
     cr_assert(dt_checkpoint_load(&f.rank, f.folder, true, &steps), "%s", f.rank.failure.message);
     cr_assert_arr_eq(f.memory[1], moments, sizeof moments);
@@ -274,13 +170,13 @@ Test(checkpoint, a_run_that_went_back_continues_from_its_own)
         save(steps);
     expect_loads(inside("step-00000010"), 10);
     f.rank.meta.save_keep = 3;
-    fill(99);
+    fixture_fill(99);
     cr_assert(dt_checkpoint_save(&f.rank, f.folder, 20)); /* in place of another of that step */
     int64_t steps;
-    fill(0);
+    fixture_fill(0);
     cr_assert(dt_checkpoint_load(&f.rank, f.folder, false, &steps));
     cr_assert_eq(steps, 20);
-    cr_assert(holds(99));
+    cr_assert(fixture_holds(99));
     cr_assert_eq(n_entries(f.folder, "step-"), 3);
     cr_assert_eq(n_entries(f.folder, ".step-"), 0);
     expect_loads(inside("step-00000030"), 30);
@@ -333,11 +229,11 @@ Test(checkpoint, knows_the_folder_above)
 Test(checkpoint, missing_and_foreign_tensors_are_named_with_the_nearest)
 {
     save(1);
-    f.stores[1].pattern = str("h.#.ww");
+    f.stores[1].pattern = fixture_str("h.#.ww");
     expect_refused(f.folder,
                    "3 missing: `h.0.ww` (nearest: `h.0.w`), `h.1.ww` (nearest: `h.1.w`), ...");
     expect_refused(f.folder, "3 not in the plan: `h.0.w` (nearest: `h.0.ww`)");
-    cr_assert(holds(1));
+    cr_assert(fixture_holds(1));
 }
 
 Test(checkpoint, other_shapes_and_dtypes_are_named)
@@ -365,7 +261,7 @@ Test(checkpoint, floats_are_widened_and_rounded)
     for (int64_t i = 0; i < n; i++)
         floats(0)[i] = 1 + (float)i / 977;
     cr_assert(dt_checkpoint_save(&f.rank, f.folder, 1), "%s", f.rank.failure.message);
-    add_store("wte", "wte", DT_PLAN_MASTER, DT_PLAN_F32, 0, AXES(5, 3));
+    fixture_store("wte", "wte", DT_PLAN_MASTER, DT_PLAN_F32, 0, AXES(5, 3));
     const uint32_t master = f.plan.n_stores - 1;
     f.stores[master].of = 0;
     f.stores[0].dtype = DT_PLAN_BF16, f.stores[0].bytes = 2 * n;
@@ -404,13 +300,13 @@ Test(checkpoint, loss_scale_goes_on)
 
 Test(checkpoint, misnamed_stores_are_refused)
 {
-    f.stores[1].pattern = str("h.w");
+    f.stores[1].pattern = fixture_str("h.w");
     cr_assert(!dt_checkpoint_save(&f.rank, f.folder, 1));
     cr_assert(strstr(f.rank.failure.message, "`h.w` with 1 loops is called `h.w`"), "%s",
               f.rank.failure.message);
     f.rank.failure = DT_OK;
-    f.stores[1].pattern = str("h.#.w");
-    f.stores[3].pattern = str("wte");
+    f.stores[1].pattern = fixture_str("h.#.w");
+    f.stores[3].pattern = fixture_str("wte");
     cr_assert(!dt_checkpoint_save(&f.rank, f.folder, 1));
     cr_assert(strstr(f.rank.failure.message, "two tensors are called `wte`"), "%s",
               f.rank.failure.message);
@@ -498,7 +394,7 @@ static int save_with_fault(const char *fault, int64_t steps)
     if (child == 0) {
         if (fault)
             setenv("DT_FAULT", fault, 1);
-        fill((uint8_t)steps);
+        fixture_fill((uint8_t)steps);
         if (dt_checkpoint_save(&f.rank, f.folder, steps))
             _exit(0);
         bool clear = f.rank.failure.code == DT_EXIT_IO &&
@@ -519,7 +415,7 @@ static int load_in_child(void)
     pid_t child = fork();
     if (child == 0) {
         int64_t steps = 200;
-        bool good = dt_checkpoint_load(&f.rank, f.folder, false, &steps) && holds((uint8_t)steps);
+        bool good = dt_checkpoint_load(&f.rank, f.folder, false, &steps) && fixture_holds((uint8_t)steps);
         _exit(good ? (int)steps : 255);
     }
     int status;
@@ -549,8 +445,8 @@ static void expect_survives(const char *kind, int at_least)
         unharmed = 0;
         cr_assert_eq(code, 1, "%s: wrong failure", fault);
         cr_assert(loads == before || loads == before + 1, "%s: %d loads", fault, loads);
-        cr_assert_eq(n_entries(f.folder, ".step-"), 0, "%s leaves litter", fault);
         cr_assert_eq(save_with_fault(NULL, before + 2), 0);
+        cr_assert_eq(n_entries(f.folder, ".step-"), 0, "%s leaves litter for ever", fault);
         cr_assert_eq(load_in_child(), before + 2, "%s: the next save is bad", fault);
         cr_assert_eq(n_entries(f.folder, "step-"), 1, "%s", fault);
         faults++;
@@ -572,7 +468,7 @@ Test(checkpoint, survives_being_killed)
         pid_t child = fork();
         if (child == 0)
             for (int64_t steps = 2;; steps = steps % 100 + 1) {
-                fill((uint8_t)steps);
+                fixture_fill((uint8_t)steps);
                 dt_checkpoint_save(&f.rank, f.folder, steps);
             }
         usleep(1000 + delay);

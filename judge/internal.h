@@ -38,6 +38,7 @@ typedef struct DtJudge {
     DtTensor **before; /* the same before the entry at hand */
     const DtEntryPoint *entry; /* of the serial program, at hand */
     uint32_t shakes;   /* not 0: parameters are read a little changed, differently for each number */
+    DtTensor ***again; /* results of the entry at hand by number of shakes - 1; NULL: not asked for yet */
     DtTensor ***parts; /* by number of the placed store: parts by rank; NULL: not yet written */
     DtSlot **slots;    /* by number of the placed store: its `depth` slots, or NULL */
     int64_t micro;     /* of the action of a pipeline; -1: all at once */

@@ -7,9 +7,11 @@
  * The measure of a tensor: |difference| <= 1e-10 max(|serial|, 1e-3 |all gradients|), in Euclidean norms
  * (the second term for gradients only: some true gradients are zero). Doubles carry 53 bits, so rounding
  * gives about 1e-16 times the square root of the number of terms; a gradient counted twice, a missing
- * reduction or a wrong random draw gives 1e-3 or more. A value that is zero but for rounding (the mean of
- * what was centred) counts as zero, on evidence: the serial program, run again on parameters changed in
- * their last digits, must miss itself by as much.
+ * reduction or a wrong random draw gives 1e-3 or more. A program that magnifies roundings (a deep stack of
+ * normalisations over few samples) may exceed that, on evidence: by what the serial program, run again on
+ * parameters and samples changed in their last digits, misses itself, up to 1e-5. A value that is zero but
+ * for rounding (the mean of what was centred) counts as zero on the same evidence. Steps begin alike on both
+ * sides, so that nothing is magnified from one to the next.
  *
  * With `rounds` both sides round every result to its dtype, as generated code does or may do. A sum over
  * ranks is then rounded where the serial one is not, so values may differ by 16 units of the roundoff of
@@ -28,6 +30,8 @@ typedef struct DtJudgeRow {
     int64_t elements;
     double worst;      /* largest relative difference */
     const char *where; /* of which value; NULL if there is no difference at all */
+    uint32_t magnified; /* that differ by more than 1e-10, and by less than the serial program on changed parameters */
+    double most;        /* by how much at most */
 } DtJudgeRow;
 
 typedef struct DtJudgement {
@@ -35,6 +39,7 @@ typedef struct DtJudgement {
     uint32_t ranks, micro; /* that were evaluated */
     DtText problem; /* the first value that differs, with its DSL line and ranks; empty: none */
     bool not_finite; /* it is not finite in the serial program, which proves nothing */
+    bool not_stable; /* it moves as far in the serial program where parameters change in their last digits */
 } DtJudgement;
 
 /* Two modules of one program. train: of both; NULL if the program has none ("predict" is compared). */

@@ -143,23 +143,36 @@ Test(judge, a_constant_of_the_backward_part)
     dt_arena_free(pair.arena);
 }
 
-/* ---- roundings of zero ---- */
+/* ---- roundings ---- */
 
-/* centred.dsl keeps the mean of what was centred in a state: 1e-17, another 1e-17 in every order of additions. */
-static DtJudgement judge_centred(Pair *pair, double added)
+/* The first constant of this value in a function of this entry, loops included. */
+static DtOp *find_constant(const DtFunc *func, double number)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i], *inner = op->func ? find_constant(op->func, number) : NULL;
+        if (inner || (op->kind == DT_OP_CONST && op->number == number))
+            return inner ? inner : op;
+    }
+    return NULL;
+}
+
+/* A program under its layout `both`, with something added to a factor in what the ranks do. layers: NULL or text. */
+static DtJudgement judge_changed(Pair *pair, const char *path, const char *layers, double factor, double added)
 {
     DtJudgement judgement;
     const DtJudgeProgram task = {.steps = 2};
-    DtLowerOptions options = {
-        .path = "tests/judge/centred.dsl", .library = "lib", .parallel = "both", .synthetic = true};
+    const DtOption dims[] = {{"layers", layers}};
+    DtLowerOptions options = {.path = path,
+                              .library = "lib",
+                              .dims = dims,
+                              .n_dims = layers != NULL,
+                              .parallel = "both",
+                              .synthetic = true};
     pair->arena = dt_arena_new();
     DtProgram *program = dt_judge_place(pair->arena, dt_diag_new(pair->arena), &task, &options);
     cr_assert(program != NULL);
     DtModule *serial = dt_judge_serial(pair->arena, &task, &options);
-    DtOp *op = find_op(dt_graph_entry(program->module, "grad")->func, DT_OP_MUL);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        if (op->in[i]->op && op->in[i]->op->kind == DT_OP_CONST)
-            op->in[i]->op->number += added;
+    find_constant(dt_graph_entry(program->module, "grad")->func, factor)->number += added;
     pair->c = (DtJudgeCase){.arena = pair->arena,
                             .serial = serial,
                             .placed = program->module,
@@ -169,16 +182,38 @@ static DtJudgement judge_centred(Pair *pair, double added)
     return judgement;
 }
 
+/* centred.dsl keeps the mean of what was centred in a state: 1e-17, another 1e-17 in every order of additions. */
 Test(judge, roundings_of_zero)
 {
     Pair pair;
-    DtJudgement judgement = judge_centred(&pair, 0);
+    DtJudgement judgement = judge_changed(&pair, "tests/judge/centred.dsl", NULL, 1.5, 0);
     cr_expect_eq(judgement.problem.len, 0, "%s", judgement.problem.at);
     cr_expect_eq(judgement.rows.at[0].zeros, 2, "the state in both steps: %u", judgement.rows.at[0].zeros);
     cr_expect(judgement.rows.at[0].worst < 1e-13);
     dt_arena_free(pair.arena);
-    judgement = judge_centred(&pair, 1e-9);
+    judgement = judge_changed(&pair, "tests/judge/centred.dsl", NULL, 1.5, 1e-9);
     cr_expect(judgement.problem.len && strstr(judgement.problem.at, "differs by"), "a wrong factor");
+    dt_text_free(&judgement.problem);
+    dt_arena_free(pair.arena);
+}
+
+/* deep.dsl magnifies roundings: what differs is held against what the serial program does itself. A factor that is
+ * wrong by 1e-7 is found all the same, and where the program magnifies too much nothing is said to be equal. */
+Test(judge, roundings_that_are_magnified)
+{
+    Pair pair;
+    DtJudgement judgement = judge_changed(&pair, "tests/judge/deep.dsl", NULL, 0.25, 0);
+    cr_expect_eq(judgement.problem.len, 0, "%s", judgement.problem.at);
+    cr_expect(judgement.rows.at[0].magnified > 0 && judgement.rows.at[0].most > 1e-10);
+    cr_expect(judgement.rows.at[0].worst <= 1e-10);
+    dt_arena_free(pair.arena);
+    judgement = judge_changed(&pair, "tests/judge/deep.dsl", NULL, 0.25, 1e-7);
+    cr_expect(judgement.problem.len && strstr(judgement.problem.at, "differs by"), "a wrong factor");
+    cr_expect(!judgement.not_stable, "%s", judgement.problem.at);
+    dt_text_free(&judgement.problem);
+    dt_arena_free(pair.arena);
+    judgement = judge_changed(&pair, "tests/judge/deep.dsl", "240", 0.25, 0);
+    cr_expect(judgement.not_stable && strstr(judgement.problem.at, "proves nothing"), "%s", judgement.problem.at);
     dt_text_free(&judgement.problem);
     dt_arena_free(pair.arena);
 }

@@ -238,6 +238,8 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
     DtStatus status = dt_read_file(run->plan_path, &file);
     if (dt_status_ok(&status)) {
         status = dt_settings_apply(run, &file.plan, &meta, &train);
+        if (dt_status_ok(&status))
+            status = dt_ready_check(run, &file.plan, &meta);
         if (dt_status_ok(&status)) {
             int code = dt_supervisor_run(run, &file.plan, argc, argv);
             dt_read_close(&file);

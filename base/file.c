@@ -247,6 +247,41 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
     return DT_OK;
 }
 
+/* What is there must be a folder (if that is asked for) in which one may write, or a file. */
+static DtStatus may_write(const char *path, const struct stat *stat_of, bool folder)
+{
+    if (folder && !S_ISDIR(stat_of->st_mode))
+        return dt_status_fail(DT_EXIT_IO, "%.300s: something else has that name, a folder is wanted", path);
+    if (!folder && S_ISDIR(stat_of->st_mode))
+        return dt_status_fail(DT_EXIT_IO, "%.300s is a folder; name a file", path);
+    return access(path, folder ? W_OK | X_OK : W_OK) == 0 ? DT_OK : failed("write to", path);
+}
+
+DtStatus dt_file_may_make(const char *path, bool folder)
+{
+    char above[4096];
+    struct stat stat_of;
+    if ((size_t)snprintf(above, sizeof above, "%s", path) >= sizeof above)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    if (!above[0])
+        return dt_status_fail(DT_EXIT_IO, "wants a name");
+    if (stat(above, &stat_of) == 0)
+        return may_write(above, &stat_of, folder);
+    do { /* a folder is made with those above it, a file needs the one above */
+        size_t len = strlen(above);
+        while (len > 1 && above[len - 1] == '/')
+            above[--len] = '\0';
+        char *slash = strrchr(above, '/');
+        if (slash == NULL)
+            strcpy(above, ".");
+        else
+            slash[slash == above] = '\0';
+        if (stat(above, &stat_of) == 0)
+            return may_write(above, &stat_of, true);
+    } while (folder && errno == ENOENT);
+    return failed("write to", path);
+}
+
 /* A folder that is new lasts once the one above it is synced. */
 static DtStatus make_one_folder(const char *path)
 {

@@ -45,6 +45,10 @@ void dt_file_writer_abandon(DtFileWriter *writer);
  * where the file system has no locks. */
 DtStatus dt_file_lock(const char *path, int *ret_fd);
 
+/* Whether a file (or a folder, with those above it) of that name could be written, as far as names and rights tell;
+ * nothing is made. */
+DtStatus dt_file_may_make(const char *path, bool folder);
+
 /* mkdir -p; syncs the folders above what is new. */
 DtStatus dt_file_make_folder(const char *path);
 

@@ -122,16 +122,21 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     DtStatus status = check_inputs(data);
     if (dt_status_ok(&status))
         status = check_whole_rows(data);
-    int width = reader->source == DT_PLAN_TEXT ? 1 : (int)dt_kinds_size(reader->dtype);
-    if (dt_status_ok(&status) && reader->source == DT_PLAN_BIN && reader->dtype != DT_PLAN_U16 &&
-        reader->dtype != DT_PLAN_U32)
-        status = dt_status_fail(DT_EXIT_FAILED, "`bin` reads u16 or u32, not %s",
+    DtTokenFormat format = {.text = reader->source == DT_PLAN_TEXT,
+                            .width = (int)dt_kinds_size(reader->dtype),
+                            .is_signed = reader->dtype == DT_PLAN_I32};
+    bool known = format.text || reader->dtype == DT_PLAN_U8 || reader->dtype == DT_PLAN_U16 ||
+                 reader->dtype == DT_PLAN_U32 || format.is_signed;
+    if (dt_status_ok(&status) && !known)
+        status = dt_status_fail(DT_EXIT_FAILED, "`bin` reads u8, u16, u32 or i32, not %s",
                                 dt_kinds_name(reader->dtype));
+    if (format.text)
+        format.width = 1;
     if (dt_status_ok(&status))
         status = dt_datapaths_list(data->memory, place, &files);
     if (dt_status_ok(&status))
         status =
-            dt_datatext_open(data->memory, &files, width, reader->from, reader->to, &data->tokens);
+            dt_datatext_open(data->memory, &files, &format, reader->from, reader->to, &data->tokens);
     return dt_status_ok(&status) ? cut_windows(data, place) : status;
 }
 

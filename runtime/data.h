@@ -2,7 +2,8 @@
 /* Between the files of the readers.
  *
  *   data.c         reader of a plan -> rows of a batch    data_paths.c  which files
- *   data_text.c    a stream of tokens over many files     data_bin.c    files of 16, 32 bit tokens
+ *   data_text.c    a stream of tokens over many files     data_bin.c    files of tokens
+ *   data_known.c   files that hold no plain tokens
  *   permutation.c  order of the windows                   synthetic.c  numbers in place of files */
 #ifndef DT_RUNTIME_DATA_H
 #define DT_RUNTIME_DATA_H
@@ -35,6 +36,13 @@ DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFile
 
 /* ---- streams of tokens (data_text.c, data_bin.c) ---- */
 
+/* How tokens lie in files: bytes of text, or integers of 1, 2 or 4 bytes. */
+typedef struct DtTokenFormat {
+    bool text;
+    int width;
+    bool is_signed; /* 4 bytes */
+} DtTokenFormat;
+
 /* The tokens of one file. */
 typedef struct DtTokenFile {
     DtFileView view;
@@ -50,20 +58,26 @@ typedef struct DtTokens {
     uint32_t n_files;
     int64_t first, n; /* the part, in tokens of the whole stream */
     int64_t total;
-    int width; /* bytes of a token: 1, 2, 4 */
+    DtTokenFormat format;
 } DtTokens;
 
-/* Maps all files. width 1: bytes of text. from < to are parts of the whole, 0..1. */
-DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, int width, double from,
+/* Maps all files. from < to are parts of the whole, 0..1. */
+DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format, double from,
                           double to, DtTokens *ret_tokens);
 void dt_datatext_close(DtTokens *tokens);
+/* The file of token `at` of the part, which token of it that is (from 0), and where it begins. */
+const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number, int64_t *ret_byte);
 /* Tokens at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n. Fails if one is not below
  * 2^31. */
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, int32_t *ret_ids);
 
-/* Finds the tokens in a mapped file of that width: all of it, or what follows llm.c's header. Fills
- * skip and n. */
-DtStatus dt_databin_layout(int width, DtTokenFile *file);
+/* Finds the tokens in a mapped file: all of it, or what follows llm.c's header. Fills skip and n. Fails for files that
+ * begin as those of other formats do; bytes that are no text (width 1) may be any. */
+DtStatus dt_databin_layout(const DtTokenFormat *format, DtTokenFile *file);
+
+/* Refuses a file that begins as those of another format do, and says what to use (data_known.c). text: it was to be
+ * read as text. */
+DtStatus dt_dataknown_refuse(bool text, const DtTokenFile *file);
 
 /* ---- order (permutation.c) ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of 16 or 32 bit little-endian tokens: nothing but tokens, or with the header of llm.c, 256
+/* What lies in a file of tokens. Little-endian tokens of 16 or 32 bits: nothing else, or with the header of llm.c, 256
  * 32-bit integers that begin with a magic number, a version and the count of tokens (20240520, 1:
  * 16 bit; 20240801, 7: 32 bit; llm.c, dev/data/data_common.py). */
 #include "runtime/data.h"
@@ -50,16 +50,19 @@ static DtStatus after_header(int width, const Format *format, const uint32_t wor
     return DT_OK;
 }
 
-DtStatus dt_databin_layout(int width, DtTokenFile *file)
+DtStatus dt_databin_layout(const DtTokenFormat *how, DtTokenFile *file)
 {
     uint32_t words[3];
-    const Format *format = find_format(file, words);
+    const Format *format = how->width > 1 ? find_format(file, words) : NULL;
+    DtStatus status = how->text || how->width > 1 ? dt_dataknown_refuse(how->text, file) : DT_OK;
+    if (!dt_status_ok(&status))
+        return status;
     if (format != NULL)
-        return after_header(width, format, words, file);
-    if (file->view.len % (size_t)width != 0)
+        return after_header(how->width, format, words, file);
+    if (file->view.len % (size_t)how->width != 0)
         return dt_status_fail(DT_EXIT_IO, "%.200s has %zu bytes, no whole number of %d-bit tokens",
-                              file->path, file->view.len, 8 * width);
+                              file->path, file->view.len, 8 * how->width);
     file->skip = 0;
-    file->n = (int64_t)(file->view.len / (size_t)width);
+    file->n = (int64_t)(file->view.len / (size_t)how->width);
     return DT_OK;
 }

@@ -6,26 +6,21 @@
 
 #include <string.h>
 
-static DtStatus map_file(const char *path, int width, int64_t start, DtTokenFile *ret_file)
+static DtStatus map_file(const char *path, const DtTokenFormat *format, int64_t start, DtTokenFile *ret_file)
 {
     *ret_file = (DtTokenFile){.path = path, .start = start};
     DtStatus status = dt_file_map(path, &ret_file->view);
-    if (!dt_status_ok(&status))
-        return status;
-    if (width > 1)
-        return dt_databin_layout(width, ret_file);
-    ret_file->n = (int64_t)ret_file->view.len;
-    return DT_OK;
+    return dt_status_ok(&status) ? dt_databin_layout(format, ret_file) : status;
 }
 
-DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, int width, double from,
+DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format, double from,
                           double to, DtTokens *ret_tokens)
 {
     DtTokens *t = ret_tokens;
-    *t = (DtTokens){.files = DT_NEW_ARRAY(memory, DtTokenFile, files->n + 1), .width = width};
+    *t = (DtTokens){.files = DT_NEW_ARRAY(memory, DtTokenFile, files->n + 1), .format = *format};
     for (uint32_t i = 0; i < files->n; i++) {
         DtTokenFile *file = &t->files[t->n_files++];
-        DtStatus status = map_file(files->at[i], width, t->total, file);
+        DtStatus status = map_file(files->at[i], format, t->total, file);
         if (dt_status_ok(&status) && file->n == 0 && files->n == 1)
             status = dt_status_fail(DT_EXIT_IO, "%.300s is empty", file->path);
         if (!dt_status_ok(&status)) {
@@ -62,20 +57,29 @@ static uint32_t find_file(const DtTokens *tokens, int64_t at)
     return lo;
 }
 
-/* False if an id does not fit; *ret_bad is then its index. */
-static bool widen(const uint8_t *from, int width, int64_t n, int32_t *ret_ids, int64_t *ret_bad)
+const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number, int64_t *ret_byte)
 {
-    if (width == 1)
+    at += tokens->first;
+    const DtTokenFile *file = &tokens->files[find_file(tokens, at)];
+    *ret_number = at - file->start;
+    *ret_byte = (int64_t)file->skip + *ret_number * tokens->format.width;
+    return file;
+}
+
+/* False if an id does not fit; *ret_bad is then its index. */
+static bool widen(const uint8_t *from, const DtTokenFormat *format, int64_t n, int32_t *ret_ids, int64_t *ret_bad)
+{
+    if (format->width == 1)
         for (int64_t i = 0; i < n; i++)
             ret_ids[i] = from[i];
-    else if (width == 2)
+    else if (format->width == 2)
         for (int64_t i = 0; i < n; i++)
             ret_ids[i] = from[2 * i] | from[2 * i + 1] << 8;
     else
         for (int64_t i = 0; i < n; i++) {
             uint32_t id;
             memcpy(&id, from + 4 * i, sizeof id);
-            if (id > INT32_MAX) {
+            if (id > INT32_MAX && !format->is_signed) {
                 *ret_bad = i;
                 return false;
             }
@@ -93,8 +97,8 @@ DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, int32_t
                 bad = 0;
         if (take <= 0)
             continue; /* an empty file */
-        const uint8_t *from = file->view.at + file->skip + inside * tokens->width;
-        if (!widen(from, tokens->width, take, ret_ids, &bad))
+        const uint8_t *from = file->view.at + file->skip + inside * tokens->format.width;
+        if (!widen(from, &tokens->format, take, ret_ids, &bad))
             return dt_status_fail(
                 DT_EXIT_IO,
                 "token number %lld of %.300s is not below 2^31: is it a file of 16-bit "

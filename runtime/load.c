@@ -220,17 +220,16 @@ static void place_in_mesh(DtRank *rank)
     }
 }
 
-static DtStatus choose_tables(DtRank *rank)
+DtStatus dt_load_choose(const DtRunOptions *options, const DtDeviceOps **ret_device, const DtCommOps **ret_comm)
 {
-    const DtRunOptions *options = rank->options;
     if (options->device != NULL && strcmp(options->device, dt_device_cpu.name) != 0)
-        return dt_status_fail(DT_EXIT_USAGE, "this program has no device `%s`, only `cpu`",
+        return dt_status_fail(DT_EXIT_USAGE, "this program has no device `%.60s`, only `cpu`",
                               options->device);
     if (options->comm != NULL && strcmp(options->comm, dt_comm_shm.name) != 0)
-        return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%s`, only `shm`",
+        return dt_status_fail(DT_EXIT_USAGE, "this program has no communicator `%.60s`, only `shm`",
                               options->comm);
-    rank->device_ops = &dt_device_cpu;
-    rank->comm_ops = &dt_comm_shm;
+    *ret_device = &dt_device_cpu;
+    *ret_comm = &dt_comm_shm;
     return DT_OK;
 }
 
@@ -245,7 +244,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     atomic_store(&rank->slot->pid, (int32_t)getpid());
     atomic_store(&rank->slot->phase, DT_PHASE_LOADING);
     place_in_mesh(rank);
-    status = choose_tables(rank);
+    status = dt_load_choose(rank->options, &rank->device_ops, &rank->comm_ops);
     if (dt_status_ok(&status))
         status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->train);
     if (dt_status_ok(&status))

@@ -85,6 +85,12 @@ uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
                            DtPlanTrain *ret_train);
 
+/* ready.c: what a user can have got wrong, looked at before any rank starts: names of devices and communicators,
+ * data, folders and files to be written. meta: with the settings. */
+DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta);
+/* Whether a run with these options and numbers uses the reader. */
+bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
+
 /* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
 DtStatus dt_load_fits(const DtPlan *plan);
 
@@ -320,6 +326,8 @@ static inline bool dt_rank_aborted(const DtRank *rank)
 DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t rank, int shared_fd,
                       DtRank *ret_rank);
 void dt_load_close(DtRank *rank);
+/* The tables that options->device and comm name. */
+DtStatus dt_load_choose(const DtRunOptions *options, const DtDeviceOps **ret_device, const DtCommOps **ret_comm);
 
 /* init.c: values of all stores before step 0. */
 bool dt_init_stores(DtRank *rank);

@@ -305,11 +305,8 @@ static bool open_readers(DtRun *run)
 {
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
-    if (options->generate)
-        return true;
     for (uint32_t i = 0; i < rank->plan->n_readers; i++) {
-        bool is_eval = rank->plan->readers[i].is_eval != 0;
-        if (options->eval ? !is_eval : is_eval && rank->meta.eval_every == 0)
+        if (!dt_ready_reads(options, &rank->meta, &rank->plan->readers[i]))
             continue;
         DtStatus status = dt_data_open(options, rank->plan, i, &rank->readers[i]);
         if (!dt_status_ok(&status))

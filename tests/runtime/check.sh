@@ -21,6 +21,7 @@ run() { # arguments of dtrun
 }
 exits() { if [ "$code" -eq "$1" ]; then pass; else fail "exit code $code instead of $1"; fi; }
 says() { if grep -aqF -- "$1" err; then pass; else fail "stderr lacks: $1"; fi; }
+spares() { if grep -aqF -- "$1" err; then fail "stderr has: $1"; else pass; fi; }
 says_like() { if grep -aqE -- "$1" err; then pass; else fail "stderr lacks: $1"; fi; }
 prints() { if grep -aqF -- "$1" out; then pass; else fail "stdout lacks: $1"; fi; }
 holds() { if "$@" >/dev/null 2>&1; then pass; else fail "does not hold: $*"; fi; }

@@ -160,11 +160,20 @@ run one.plan -q --steps 2 --data numbers.txt=other.txt --log other.jsonl; exits 
 losses other.jsonl >a.txt; losses one.jsonl | head -2 >b.txt
 if cmp -s a.txt b.txt; then fail 'other data, same losses'; else pass; fi
 run one.plan -q --steps 2 --data synthetic; exits 0
-run one.plan -q --data numbers.txt=absent.txt; exits 5; says 'absent.txt'
+run one.plan -q --data numbers.txt=absent.txt; exits 5; says 'small.dsl:28:3: cannot read absent.txt'; spares rank
+gzip -c numbers.txt >packed.gz
+run one.plan -q --data numbers.txt=packed.gz; exits 5; says 'packed.gz is compressed (gzip): unpack it first (gunzip)'; spares rank
+run d2.plan -q --data numbers.txt=packed.gz --set eval.every=0; exits 5; spares rank
+
+# ---- places to write to ----
+run d2.plan -q --log absent/log.jsonl; exits 5; says '--log cannot write to absent/log.jsonl'; spares rank
+run d2.plan -q --log "$work"; exits 5; says 'is a folder; name a file'; spares rank
+run d2.plan -q --save numbers.txt; exits 5; says '--save numbers.txt: something else has that name'; spares rank
+run d2.plan -q --save numbers.txt/deeper; exits 5; says 'something else has that name'; spares rank
 
 # ---- what there is not ----
-run one.plan -q --device cuda; exits 2; says 'no device `cuda`'
-run one.plan -q --comm nccl; exits 2; says 'no communicator `nccl`'
+run one.plan -q --device cuda; exits 2; says 'no device `cuda`'; spares rank
+run one.plan -q --comm nccl; exits 2; says 'no communicator `nccl`'; spares rank
 
 # ---- damaged plans ----
 head -c 3000 one.plan >cut.plan
@@ -260,7 +269,7 @@ code=$(cat code); exits 5; says 'cannot write the text: Broken pipe'
 what='dtrun 2>&1 | true'
 { timeout 60 "$dtrun" d2.plan --steps 3 --log unread.jsonl 2>&1 </dev/null; echo $? >code; } | true
 code=$(cat code); exits 0; holds test "$(losses unread.jsonl | wc -l)" -eq 3
-run d2.plan -q --trace absent/trace.json; exits 5; says 'absent/trace.json.rank'; says 'before its first step'
+run d2.plan -q --trace absent/trace.json; exits 5; says '--trace cannot write to absent/trace.json'; spares rank
 mkdir full
 if unshare -rm mount -t tmpfs -o size=200k full full 2>/dev/null; then
     what='dtrun on a full disk'

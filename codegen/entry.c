@@ -218,6 +218,22 @@ static void add_reader_inputs(DtEmit *e, const DtReader *reader)
     }
 }
 
+_Static_assert((int)DT_INTSET_PIECES == (int)DT_PLAN_RANGES, "sets fit into records");
+
+static void plan_values(DtEmit *e, const DtInputRange *range, DtPlanInput *input)
+{
+    input->draw_lo = range->lo;
+    input->draw_hi = range->hi;
+    if (!range->axis)
+        return;
+    input->n_ranges = range->allowed.n ? range->allowed.n : 1; /* 0 .. -1: no value is allowed */
+    memcpy(input->lo, range->allowed.lo, sizeof input->lo);
+    memcpy(input->hi, range->allowed.hi, sizeof input->hi);
+    input->indexed = dt_write_str(e->plan, range->axis);
+    input->extent = range->extent;
+    input->span = dt_finish_span(e, range->span, NULL, "index");
+}
+
 static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
 {
     const DtSource *source = &reader->source;
@@ -236,6 +252,7 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
                              .row_elements = dt_type_elements(in->type) / in->type->axes[0].extent,
                              .arena = buffer->arena, .offset = buffer->offset};
         plan_axes(e, in->type, &input.first_axis, &input.n_axes);
+        plan_values(e, &reader->ranges[i], &input);
         DT_PUSH(e->plan->arena, e->plan->inputs, input);
     }
     DT_PUSH(e->plan->arena, e->plan->readers, record);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data against the program: a sampler fills a fixed number of inputs with fixed types. With synthetic data
- * every source is replaced by random numbers of the same types, within the range that the program can use
- * as an index. */
+/* Data against the program: a sampler fills a fixed number of inputs with fixed types, and with values that the
+ * program can use as an index (ir/ranges.c). With synthetic data every source is replaced by random numbers of the
+ * same types and of that range. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- inputs ---- */
@@ -23,9 +24,13 @@ static const DtType *input_type(const DtProgram *program, const char *name)
 
 static void fill_types(const DtProgram *program, DtReader *reader)
 {
-    for (uint32_t i = 0; i < reader->n_inputs; i++)
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
         if (!reader->types[i] && reader->inputs[i])
             reader->types[i] = input_type(program, reader->inputs[i]);
+        reader->ranges[i] = (DtInputRange){.allowed = dt_intset_all};
+        if (reader->types[i] && reader->types[i]->dtype == DT_I32)
+            reader->ranges[i] = dt_ranges_input(program->module, reader->inputs[i]);
+    }
 }
 
 /* What a sampler fills: one letter per input, i integer, b bool, f float or integer; and its rank. */
@@ -125,87 +130,112 @@ static void check_reader(const DtConfigHost *host, const DtReader *reader)
                        "a source by itself fills one input, not %u", reader->n_inputs);
 }
 
+/* ---- ranges ---- */
+
+static int64_t whole_bound(double number)
+{
+    return (int64_t)fmin(fmax(number, -0x1p62), 0x1p62);
+}
+
+/* The values that a source surely has; those of other files are looked at when they are read. Text holds the
+ * letters of ASCII, and perhaps bytes above. */
+static DtIntSet sure_values(const DtSource *source)
+{
+    if (source->kind == DT_SOURCE_TEXT)
+        return dt_intset_range(0, 128);
+    if (source->kind == DT_SOURCE_SYNTHETIC)
+        return dt_intset_range(whole_bound(source->lo), whole_bound(source->hi));
+    return dt_intset_none;
+}
+
+/* Whether the reader fills an i32 input with values that the program cannot use: which one, and the largest of them. */
+static bool first_fault(const DtReader *reader, uint32_t *ret_input, int64_t *ret_value)
+{
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
+        if (!reader->types[i] || reader->types[i]->dtype != DT_I32)
+            continue;
+        DtIntSet values = sure_values(&reader->source), outside = dt_intset_others(&reader->ranges[i].allowed);
+        outside = dt_intset_common(&values, &outside);
+        if (!outside.n)
+            continue;
+        if (ret_input)
+            *ret_input = i;
+        if (ret_value)
+            *ret_value = outside.hi[outside.n - 1] - 1;
+        return true;
+    }
+    return false;
+}
+
+static void check_range(const DtConfigHost *host, const DtReader *reader)
+{
+    uint32_t input;
+    int64_t value;
+    if (!first_fault(reader, &input, &value))
+        return;
+    const DtInputRange *range = &reader->ranges[input];
+    bool text = reader->source.kind == DT_SOURCE_TEXT;
+    DtDiag *d = dt_diag_report(host->diags, E0811, reader->source.span, "%s, such as %lld, are outside `%s` of %lld",
+                               text ? "bytes of text" : "values of this source", (long long)value, range->axis,
+                               (long long)range->extent);
+    dt_diag_label(d, range->span, "`%s` is the index here", reader->inputs[input]);
+    dt_diag_note(d, "an index outside the axis reads 0, and nothing would be learned from it");
+    if (text)
+        dt_diag_help(d, "text needs an axis of 256 (ASCII: 128); `bin(..., u8)` reads bytes that are no text");
+    else
+        dt_diag_help(d, "`synthetic(0, %s)` draws indices of that axis", range->axis);
+}
+
 /* ---- synthetic data ---- */
 
-typedef struct Follow {
-    int64_t bound;   /* smallest extent that is indexed */
-    uint32_t budget; /* ops still to look at */
-} Follow;
+/* Where nothing says which integers an input may have. */
+enum { USUAL_END = 256 };
 
-static bool passes_index(DtOpKind kind)
+/* range: of the integers. */
+static DtSource random_source(const DtSource *old, const DtType *type, const DtInputRange *range)
 {
-    return kind == DT_OP_RELABEL || kind == DT_OP_SLICE || kind == DT_OP_EXPAND ||
-           kind == DT_OP_WHERE || kind == DT_OP_STOP || kind == DT_OP_CAST ||
-           kind == DT_OP_CONCAT || kind == DT_OP_PAD;
-}
-
-/* Follows a value to the gathers whose index it is. */
-static void follow(Follow *f, const DtFunc *func, const DtValue *value, uint32_t depth)
-{
-    if (depth > 64)
-        return;
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        for (uint32_t k = 0; k < op->n_in; k++) {
-            if (op->in[k] != value)
-                continue;
-            if (!f->budget)
-                return;
-            f->budget--;
-            if (op->kind == DT_OP_GATHER && k > 0 && k - 1 < op->n_axes) {
-                int64_t extent = dt_type_extent(op->in[0]->type, op->axes[k - 1]);
-                if (extent > 0 && extent < f->bound)
-                    f->bound = extent;
-            } else if (op->kind == DT_OP_CALL && k < op->func->inputs.n) {
-                follow(f, op->func, op->func->inputs.at[k], depth + 1);
-            } else if (op->kind == DT_OP_LOOP && k + 1 < op->func->inputs.n) {
-                follow(f, op->func, op->func->inputs.at[k + 1], depth + 1);
-            } else if (passes_index(op->kind) && op->n_out &&
-                       !dt_dtype_is_float(op->out[0]->type->dtype)) {
-                follow(f, func, op->out[0], depth + 1);
-            }
-        }
-    }
-}
-
-static int64_t index_bound(const DtProgram *program, const char *name)
-{
-    Follow f = {.bound = INT32_MAX, .budget = 100000};
-    for (uint32_t i = 0; i < program->module->funcs.n; i++) {
-        const DtFunc *func = program->module->funcs.at[i];
-        for (uint32_t k = 0; func->kind == DT_FUNC_ENTRY && k < func->ops.n; k++)
-            if (func->ops.at[k]->kind == DT_OP_INPUT && !strcmp(func->ops.at[k]->text, name))
-                follow(&f, func, func->ops.at[k]->out[0], 0);
-    }
-    return f.bound == INT32_MAX ? 256 : f.bound;
-}
-
-static DtSource random_source(const DtProgram *program, const DtSource *old, const char *input,
-                              const DtType *type)
-{
-    DtSource source = {
-        .kind = DT_SOURCE_SYNTHETIC, .folder = old->folder, .to = 1, .span = old->span};
+    DtSource source = {.kind = DT_SOURCE_SYNTHETIC, .folder = old->folder, .to = 1, .span = old->span};
     DtDtype dtype = type ? type->dtype : DT_I32;
-    source.lo = dt_dtype_is_float(dtype) ? -1 : 0;
-    source.hi = dt_dtype_is_float(dtype) ? 1
-                : dtype == DT_BOOL       ? 2
-                                         : (double)index_bound(program, input);
+    bool bounded = range->lo < range->hi;
+    source.lo = dt_dtype_is_float(dtype) ? -1 : dtype == DT_BOOL || !bounded ? 0 : (double)range->lo;
+    source.hi = dt_dtype_is_float(dtype) ? 1 : dtype == DT_BOOL ? 2 : bounded ? (double)range->hi : USUAL_END;
     return source;
+}
+
+/* What all inputs of a stream can use. */
+static DtInputRange common_range(const DtReader *reader)
+{
+    DtInputRange all = {.lo = 0, .hi = 0};
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
+        const DtInputRange *range = &reader->ranges[i];
+        if (range->lo == range->hi)
+            continue;
+        bool first = all.lo == all.hi;
+        all.lo = first || range->lo > all.lo ? range->lo : all.lo;
+        all.hi = first || range->hi < all.hi ? range->hi : all.hi;
+    }
+    return all.lo < all.hi ? all : reader->ranges[0];
+}
+
+/* Random numbers of the program that it can use stay. */
+static bool usable(const DtReader *reader)
+{
+    return reader->source.kind == DT_SOURCE_SYNTHETIC && !first_fault(reader, NULL, NULL);
 }
 
 typedef DT_VEC(DtReader) Readers;
 
 /* A token stream stays one; other samplers become one random source per input. */
-static void add_synthetic(DtArena *arena, const DtProgram *program, const DtReader *old,
-                          Readers *readers)
+static void add_synthetic(DtArena *arena, const DtReader *old, Readers *readers)
 {
+    if (usable(old)) {
+        DT_PUSH(arena, *readers, *old);
+        return;
+    }
     if (old->kind == DT_SAMPLE_NEXT_TOKEN && old->n_inputs) {
         DtReader reader = *old;
-        for (uint32_t i = 0; i < old->n_inputs; i++) {
-            DtSource source = random_source(program, &old->source, old->inputs[i], old->types[i]);
-            if (!i || source.hi < reader.source.hi)
-                reader.source = source;
-        }
+        DtInputRange range = common_range(old);
+        reader.source = random_source(&old->source, old->types[0], &range);
         DT_PUSH(arena, *readers, reader);
         return;
     }
@@ -213,20 +243,19 @@ static void add_synthetic(DtArena *arena, const DtProgram *program, const DtRead
         DtReader reader = {.kind = DT_SAMPLE_RAW, .n_inputs = 1, .span = old->span};
         reader.inputs[0] = old->inputs[i];
         reader.types[0] = old->types[i];
-        reader.source = old->source.kind == DT_SOURCE_SYNTHETIC
-                            ? old->source
-                            : random_source(program, &old->source, old->inputs[i], old->types[i]);
+        reader.ranges[0] = old->ranges[i];
+        reader.source = random_source(&old->source, old->types[i], &old->ranges[i]);
         DT_PUSH(arena, *readers, reader);
     }
 }
 
-static void make_synthetic(DtArena *arena, const DtProgram *program, DtTrainConfig *train)
+static void make_synthetic(DtArena *arena, DtTrainConfig *train)
 {
     Readers readers = {0}, eval_readers = {0};
     for (uint32_t i = 0; i < train->readers.n; i++)
-        add_synthetic(arena, program, &train->readers.at[i], &readers);
+        add_synthetic(arena, &train->readers.at[i], &readers);
     for (uint32_t i = 0; i < train->eval_readers.n; i++)
-        add_synthetic(arena, program, &train->eval_readers.at[i], &eval_readers);
+        add_synthetic(arena, &train->eval_readers.at[i], &eval_readers);
     memcpy(&train->readers, &readers, sizeof readers);
     memcpy(&train->eval_readers, &eval_readers, sizeof eval_readers);
 }
@@ -244,5 +273,9 @@ void dt_configdata_check(const DtConfigHost *host, DtProgram *program)
         fill_types(program, &train->eval_readers.at[i]);
     check_samples(host, train);
     if (host->options->synthetic)
-        make_synthetic(host->arena, program, train);
+        make_synthetic(host->arena, train);
+    for (uint32_t i = 0; i < train->readers.n; i++)
+        check_range(host, &train->readers.at[i]);
+    for (uint32_t i = 0; i < train->eval_readers.n; i++)
+        check_range(host, &train->eval_readers.at[i]);
 }

@@ -4,7 +4,7 @@
 #ifndef DT_IR_CONFIG_H
 #define DT_IR_CONFIG_H
 
-#include "ir/ir.h"
+#include "ir/ranges.h"
 
 /* ---- train ---- */
 
@@ -38,6 +38,7 @@ typedef struct DtReader {
     uint32_t n_inputs;
     const char *inputs[8];  /* names of `input` ops */
     const DtType *types[8];
+    DtInputRange ranges[8]; /* i32 inputs: what the program can do with */
     DtSpan span;
 } DtReader;
 

@@ -446,6 +446,21 @@ static bool check_gemms(Check *check)
     return true;
 }
 
+/* Intervals in rising order; they and what random numbers are drawn from are of integers, and i32 alone has them. */
+static bool check_values(Check *check, uint32_t index, const DtPlanInput *input)
+{
+    bool good = input->n_ranges <= DT_PLAN_RANGES && input->draw_lo <= input->draw_hi && input->extent >= 0 &&
+                input->extent <= DT_PLAN_MAX_BYTES;
+    if (input->dtype != DT_PLAN_I32)
+        good &= input->n_ranges == 0 && input->draw_lo == 0 && input->draw_hi == 0;
+    for (uint32_t r = 0; good && r < DT_PLAN_RANGES; r++)
+        good = r >= input->n_ranges ? input->lo[r] == 0 && input->hi[r] == 0
+                                    : input->lo[r] <= input->hi[r] && (r == 0 || input->lo[r] > input->hi[r - 1]);
+    if (!good)
+        return dt_check_fail(check, "INPT", index, "the %u ranges of its values", input->n_ranges);
+    return check_span(check, "INPT", index, input->span);
+}
+
 static bool check_inputs(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -463,6 +478,8 @@ static bool check_inputs(Check *check)
         if (elements != input->row_elements)
             return dt_check_fail(check, "INPT", i, "%lld elements a row do not fit its axes",
                                  (long long)input->row_elements);
+        if (!check_values(check, i, input))
+            return false;
         if (!check_place(check, "INPT", i, input->arena, -1, input->offset,
                          input->row_elements * dt_kinds_size(input->dtype), input->dtype))
             return false;

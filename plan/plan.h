@@ -25,8 +25,8 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 7, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
-       DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6,
+enum { DT_PLAN_VERSION = 8, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+       DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
        DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
@@ -274,6 +274,14 @@ typedef struct DtPlanInput {
     int64_t row_elements;
     uint32_t arena, reserved;
     int64_t offset; /* of a micro-batch of it */
+    /* i32: what the program can do with. Random numbers are drawn from draw_lo .. draw_hi - 1; equal: nothing says. A
+     * value must lie in one of n_ranges intervals lo .. hi - 1, in rising order; elsewhere it would be outside
+     * `indexed`, an axis of `extent` elements, at span. n_ranges 0: any value may stand. */
+    int64_t draw_lo, draw_hi, lo[DT_PLAN_RANGES], hi[DT_PLAN_RANGES];
+    uint32_t n_ranges, span;
+    DtPlanStr indexed;
+    uint32_t reserved2;
+    int64_t extent;
 } DtPlanInput;
 
 /* SCAL: scalars that the runtime writes before "step". LOSS_SCALE: the loss is multiplied by it before it is

@@ -140,15 +140,33 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     return dt_status_ok(&status) ? cut_windows(data, place) : status;
 }
 
-/* Range of an input when the plan says none: bytes for ids, two kinds of segments and ten classes
- * where those samplers put them, floats in -1 .. 1. */
-static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t input, uint32_t dtype)
+/* Range of an input in place of files: what the program can use as an index. Where nothing says: bytes for ids, two
+ * kinds of segments and ten classes where those samplers put them, floats in -1 .. 1. */
+static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number, const DtPlanInput *input)
 {
-    if (dtype >= DT_PLAN_F16)
+    if (input->dtype >= DT_PLAN_F16)
         return (DtSynthetic){.lo = -1, .hi = 1};
-    bool classes = reader->sample == DT_PLAN_SAMPLE_IMAGES && input == 1;
-    bool segments = reader->sample == DT_PLAN_MLM && input == 1;
-    return (DtSynthetic){.lo = 0, .hi = classes ? 10 : segments || dtype == DT_PLAN_BOOL ? 2 : 256};
+    if (input->draw_lo < input->draw_hi)
+        return (DtSynthetic){.lo = (double)input->draw_lo, .hi = (double)input->draw_hi};
+    bool classes = reader->sample == DT_PLAN_SAMPLE_IMAGES && number == 1;
+    bool segments = reader->sample == DT_PLAN_MLM && number == 1;
+    return (DtSynthetic){.lo = 0, .hi = classes ? 10 : segments || input->dtype == DT_PLAN_BOOL ? 2 : 256};
+}
+
+/* Of a stream that fills all inputs: what each of those that say something can use. */
+static DtSynthetic stream_range(const DtData *data)
+{
+    DtSynthetic range = usual_range(data->reader, 0, &data->inputs[0]);
+    bool said = data->inputs[0].draw_lo < data->inputs[0].draw_hi;
+    for (uint32_t i = 1; i < data->reader->n_inputs; i++) {
+        const DtPlanInput *input = &data->inputs[i];
+        if (input->draw_lo >= input->draw_hi)
+            continue;
+        range.lo = said && range.lo > (double)input->draw_lo ? range.lo : (double)input->draw_lo;
+        range.hi = said && range.hi < (double)input->draw_hi ? range.hi : (double)input->draw_hi;
+        said = true;
+    }
+    return range;
 }
 
 static DtStatus open_synthetic(DtData *data)
@@ -161,9 +179,9 @@ static DtStatus open_synthetic(DtData *data)
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtPlanInput *input = &data->inputs[i];
         DtSynthetic *made = &data->synthetic[i];
-        *made = reader->source == DT_PLAN_SYNTHETIC
-                    ? (DtSynthetic){.lo = reader->lo, .hi = reader->hi}
-                    : usual_range(reader, i, input->dtype);
+        *made = reader->source == DT_PLAN_SYNTHETIC        ? (DtSynthetic){.lo = reader->lo, .hi = reader->hi}
+                : reader->sample == DT_PLAN_NEXT_TOKEN ? stream_range(data)
+                                                       : usual_range(reader, i, input);
         const char *site = dt_arena_printf(data->memory, "%s.%s", reader->is_eval ? "eval" : "data",
                                            dt_plan_str(data->plan, input->name));
         made->key = dt_hash_text(site, data->plan->meta->seed);
@@ -244,6 +262,42 @@ static void read_synthetic(const DtData *data, int64_t sample, int64_t row, char
     }
 }
 
+/* The first of n values that the input may not have, -1 if there is none. */
+static int64_t first_outside(const DtPlanInput *input, const int32_t *values, int64_t n)
+{
+    int64_t lo = input->lo[0] > INT32_MIN ? input->lo[0] : INT32_MIN;
+    int64_t last = input->hi[0] - 1 < INT32_MAX ? input->hi[0] - 1 : INT32_MAX;
+    if (input->n_ranges == 0)
+        return -1;
+    bool outside = false;
+    for (int64_t i = 0; i < n; i++)
+        outside |= values[i] < lo || values[i] > last;
+    for (int64_t i = 0; outside && i < n; i++) {
+        bool good = false;
+        for (uint32_t r = 0; r < input->n_ranges; r++)
+            good |= values[i] >= input->lo[r] && values[i] < input->hi[r];
+        if (!good)
+            return i;
+    }
+    return -1;
+}
+
+/* Where the token lies that is outside, and what it would have indexed. */
+static DtStatus refuse_value(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value)
+{
+    const DtPlan *plan = data->plan;
+    int64_t number, byte;
+    const DtTokenFile *file = dt_datatext_find(&data->tokens, at, &number, &byte);
+    char place[140] = "";
+    if (input->span < plan->n_spans && plan->spans[input->span].line > 0)
+        snprintf(place, sizeof place, " at %.100s:%u:%u", dt_plan_str(plan, plan->spans[input->span].file),
+                 plan->spans[input->span].line, plan->spans[input->span].column);
+    return dt_status_fail(DT_EXIT_IO,
+                          "token %lld (byte %lld) of %.120s is %d: outside `%.40s` of %lld, which `%.40s` indexes%s",
+                          (long long)number, (long long)byte, file->path, value, dt_plan_str(plan, input->indexed),
+                          (long long)input->extent, dt_plan_str(plan, input->name), place);
+}
+
 static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)
 {
     if (data->synthetic) {
@@ -252,9 +306,13 @@ static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *
     }
     int64_t start = sample_start(data, sample);
     DtStatus status = DT_OK;
-    for (uint32_t i = 0; i < data->reader->n_inputs && dt_status_ok(&status); i++)
-        status = dt_datatext_read(&data->tokens, start + i, data->row,
-                                  (int32_t *)(void *)inputs[i] + row * data->row);
+    for (uint32_t i = 0; i < data->reader->n_inputs && dt_status_ok(&status); i++) {
+        int32_t *values = (int32_t *)(void *)inputs[i] + row * data->row;
+        status = dt_datatext_read(&data->tokens, start + i, data->row, values);
+        int64_t bad = dt_status_ok(&status) ? first_outside(&data->inputs[i], values, data->row) : -1;
+        if (bad >= 0)
+            status = refuse_value(data, &data->inputs[i], start + i + bad, values[bad]);
+    }
     return dt_status_ok(&status) ? status : located(data->plan, data->reader, status);
 }
 

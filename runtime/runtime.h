@@ -361,7 +361,8 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
                       DtData **ret_data);
 void dt_data_close(DtData *data);
 /* Rows first .. first + rows - 1 of batch number `step`: sample step * batch + row. inputs[i]:
- * rows x row_elements of the input's dtype. eval readers: file order, batches counted from 0. */
+ * rows x row_elements of the input's dtype. eval readers: file order, batches counted from 0. Fails for a value that
+ * the program cannot use, and says where it lies. */
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs);
 /* Whole batches of the split (0: less than one); for evaluation over everything. */
 int64_t dt_data_batches(const DtData *data);

@@ -149,7 +149,14 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .first_axis = 3,
                  .n_axes = 2,
                  .row_elements = 8,
-                 .arena = INPUTS});
+                 .arena = INPUTS,
+                 .draw_hi = 10,
+                 .lo = {0, 99},
+                 .hi = {10, 100},
+                 .n_ranges = 2,
+                 .indexed = STR("vocab"),
+                 .extent = 10,
+                 .span = 1});
     ADD(inputs, {.name = STR("labels"),
                  .dtype = DT_PLAN_I32,
                  .first_axis = 3,

@@ -52,6 +52,8 @@ static const char *const harmless[] = {
     "INST seconds",       "READ sample",     "READ source",     "READ dtype",
     "READ from",          "READ to",         "READ lo",         "READ hi",
     "READ rate",          "READ mean_span",  "READ mask_id",    "SCAL kind",
+    "INPT draw_lo",       "INPT draw_hi",    "INPT lo",         "INPT hi",
+    "INPT extent",
     "SPAN line",          "SPAN column",
 };
 
@@ -213,6 +215,13 @@ static const Break breaks[] = {
     {"AXIS", "split", 2, 1, 2, "split by 2"},
     {"READ", "from", 0, 0, 0x3ff0000000000000, "part 1 to"},
     {"INPT", "row_elements", 0, 0, 9, "do not fit its axes"},
+    {"INPT", "n_ranges", 0, 0, 5, "ranges of its values"},
+    {"INPT", "lo", 0, 1, 9, "ranges of its values"},
+    {"INPT", "hi", 0, 0, 99, "ranges of its values"},
+    {"INPT", "hi", 0, 1, 98, "ranges of its values"},
+    {"INPT", "draw_lo", 0, 0, 11, "ranges of its values"},
+    {"INPT", "extent", 0, 0, (uint64_t)1 << 62, "ranges of its values"},
+    {"INPT", "span", 0, 0, 1000, "span 1000"},
     {"SCAL", "offset", 0, 0, 62, "offset 62"},
     {"METR", "bytes", 0, 0, 8, "do not fit"},
     {"SAVE", "iterations", 0, 0, 0, "out of range"},

@@ -77,17 +77,17 @@ Test(planfile, text_errors_name_the_line)
     static const char *const wrong[][2] = {
         {"plan 1\n", "first line"},
         {"plan 7a\n", "first line"},
-        {"plan 7\nXXXX a=1\n", "line 2"},
-        {"plan 7\n\nMETA model=\"a\n", "does not end"},
-        {"plan 7\nMETA n_ranks=1 n_ranks=1\n", "twice"},
-        {"plan 7\nMETA n_ranks=5000000000\n", "no number"},
-        {"plan 7\nMETA reserved=1\n", "no field"},
-        {"plan 7\nINST kind=jump\n", "no value"},
-        {"plan 7\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9)\n", "at most 8"},
-        {"plan 7\nMETA flops=nan\n", "finite"},
-        {"plan 7\nLOGI text=text\n|a\n", "does not end"},
-        {"plan 7\nLOGI text=text\n:a\n.\n", "base64"},
-        {"plan 7\n", "one META"},
+        {"plan 8\nXXXX a=1\n", "line 2"},
+        {"plan 8\n\nMETA model=\"a\n", "does not end"},
+        {"plan 8\nMETA n_ranks=1 n_ranks=1\n", "twice"},
+        {"plan 8\nMETA n_ranks=5000000000\n", "no number"},
+        {"plan 8\nMETA reserved=1\n", "no field"},
+        {"plan 8\nINST kind=jump\n", "no value"},
+        {"plan 8\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9)\n", "at most 8"},
+        {"plan 8\nMETA flops=nan\n", "finite"},
+        {"plan 8\nLOGI text=text\n|a\n", "does not end"},
+        {"plan 8\nLOGI text=text\n:a\n.\n", "base64"},
+        {"plan 8\n", "one META"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         uint8_t *made;

@@ -329,6 +329,78 @@ Test(data, files_that_only_resemble_known_formats_are_read)
     }
 }
 
+/* ---- values that the program can use ---- */
+
+static void bound(uint32_t input, uint32_t n, const int64_t lo[], const int64_t hi[])
+{
+    DtPlanInput *in = &f.inputs[input];
+    in->n_ranges = n;
+    memcpy(in->lo, lo, n * sizeof *lo);
+    memcpy(in->hi, hi, n * sizeof *hi);
+    in->indexed = fixture_str(&f, "vocab");
+    in->extent = 20;
+}
+
+static void expect_outside(int64_t row, const char *said)
+{
+    char *inputs[] = {(char *)tokens, (char *)labels};
+    DtData *data = fixture_data(&f);
+    DtStatus status = dt_data_read(data, 0, row, 1, inputs);
+    dt_data_close(data);
+    if (said == NULL)
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+    else
+        cr_assert(strstr(status.message, said), "said: %s\nexpected: %s", status.message, said);
+}
+
+Test(data, values_outside_are_named_with_their_place)
+{
+    /* rows of 4: tokens 0..3, labels 1..4; then 4..7, 5..8 */
+    uint16_t narrow[] = {0, 19, 2, 3, 4, 5, 6, 7, 20, 9, 10, 11, 12};
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U16, "*.bin");
+    fixture_file(&f, "a.bin", narrow, 4);
+    fixture_file(&f, "b.bin", narrow + 2, sizeof narrow - 4);
+    f.reader.is_eval = 1;
+    expect_outside(2, NULL);
+    bound(0, 1, (int64_t[]){0}, (int64_t[]){20});
+    expect_outside(0, NULL);
+    expect_outside(1, NULL); /* the label after them is outside, and may be */
+    expect_outside(2, "b.bin is 20: outside `vocab` of 20, which `tokens` indexes");
+    expect_outside(2, "tiny.dsl:12:3: token 6 (byte 12) of ");
+    expect_outside(2, " at tiny.dsl:12:3");
+    bound(1, 1, (int64_t[]){0}, (int64_t[]){20});
+    expect_outside(1, "b.bin is 20: outside `vocab` of 20, which `labels` indexes");
+    bound(1, 2, (int64_t[]){0, 20}, (int64_t[]){8, 21}); /* 20: what a loss ignores */
+    expect_outside(1, NULL);
+    bound(0, 2, (int64_t[]){0, 20}, (int64_t[]){9, 21});
+    expect_outside(2, "token 7 (byte 14)");
+    expect_outside(2, "is 9: ");
+    bound(0, 1, (int64_t[]){0}, (int64_t[]){0}); /* nothing is allowed */
+    expect_outside(0, "token 0 (byte 0)");
+    bound(0, 1, (int64_t[]){INT64_MIN}, (int64_t[]){INT64_MAX});
+    f.inputs[1].n_ranges = 0;
+    expect_outside(2, NULL);
+}
+
+Test(data, values_behind_a_header_and_of_all_widths)
+{
+    uint16_t narrow[9] = {1, 2, 3, 60, 5, 6, 7, 8, 9};
+    int32_t wide[9] = {1, 2, 3, -60, 5, 6, 7, 8, 9};
+    f.reader.is_eval = 1;
+    bound(0, 1, (int64_t[]){0}, (int64_t[]){20});
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U16, "data.bin");
+    header_file(20240520, 1, 9, narrow, sizeof narrow);
+    expect_outside(0, "token 3 (byte 1030) of");
+    f.reader.dtype = DT_PLAN_I32;
+    fixture_file(&f, "data.bin", wide, sizeof wide);
+    expect_outside(0, "token 3 (byte 12) of");
+    expect_outside(0, "is -60");
+    fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "data.bin");
+    file("data.bin", "\1\2\3 a text");
+    expect_outside(0, "token 3 (byte 3) of");
+    expect_outside(0, "is 32");
+}
+
 /* ---- what cannot be read ---- */
 
 Test(data, missing_empty_and_short_files_name_the_line)
@@ -480,6 +552,38 @@ Test(data, synthetic_stands_in_for_every_sampler)
     f.options.n_redirects = 1;
     f.options.redirects[0] = (DtRedirect){"data.bin", "synthetic"};
     dt_data_close(fixture_data(&f));
+}
+
+/* The program's own range, in place of files. */
+Test(data, synthetic_draws_what_the_program_can_index)
+{
+    char *inputs[] = {(char *)tokens, (char *)labels};
+    f.options.data_synthetic = true;
+    f.inputs[0].draw_hi = 3;
+    for (int labelled = 0; labelled < 2; labelled++) {
+        bool seen[3] = {0};
+        f.inputs[1].draw_lo = labelled;
+        f.inputs[1].draw_hi = labelled ? 1000 : 0;
+        DtData *data = fixture_data(&f);
+        for (int64_t step = 0; step < 10; step++) {
+            read_more(data, step, inputs);
+            for (int i = 0; i < 4; i++) {
+                cr_assert(tokens[i] >= labelled && tokens[i] < 3, "token %d", tokens[i]);
+                cr_assert(labels[i] >= labelled && labels[i] < 3, "one stream fills both");
+                seen[tokens[i]] = true;
+            }
+        }
+        dt_data_close(data);
+        cr_assert(seen[1] && seen[2] && seen[0] == !labelled);
+    }
+    f.reader.sample = DT_PLAN_RAW;
+    f.reader.n_inputs = 1;
+    f.inputs[0].draw_lo = 1000;
+    f.inputs[0].draw_hi = 1001;
+    DtData *data = fixture_data(&f);
+    read_more(data, 0, inputs);
+    cr_assert_eq(tokens[0], 1000);
+    dt_data_close(data);
 }
 
 Test(data, held_out_random_data_is_other_data)

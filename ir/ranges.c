@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which values the program can use of an input: tokens that are read at an index outside the axis would give
+ * zeros without a word.
+ *
+ * An index out of range is legal, and reads 0. Whether that is meant, the program says: where the value so
+ * read is only used under a condition on the same index (`where(y >= 0 and y < size[c], ... z[c = y], 0)`, as in
+ * xent; a product with such a condition), or where the index itself is chosen or bounded first (`where(t < n, t, 0)`,
+ * `min(t, n - 1)`). Where it is used otherwise, a value outside the axis is a fault of the data. So each value v of
+ * the program is given, in terms of the input's element that stands at the same place ("root"),
+ *
+ *   is       for which roots v may be the root itself (plus a constant)
+ *   yes, no  for which roots v may be different from 0, and 0: of conditions
+ *   bad      for which roots something was read outside that v hangs on
+ *
+ * and ops are taken in order: a gather at index v adds "is, outside of the axis" to bad, `where(c, a, b)` has
+ * the bad of a where c may be true and that of b where it may be false. What is left in bad where the places
+ * get lost (a sum, a product of matrices, the loss) is not allowed. Where places change but values do not
+ * (slices, renamed axes, iterations), the result is a root of its own, whose elements are some of the
+ * first one's. */
+#include "ir/ranges.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BUDGET = 1 << 21, ROUNDS = 8 };
+
+/* What a value says of one root. */
+typedef struct Fact {
+    uint32_t root;
+    bool exact;         /* it is the root's element plus shift, always */
+    int64_t shift;
+    DtIntSet is;        /* in elements of the root; none: it is not the root */
+    DtIntSet yes, no, bad;
+    const DtOp *by;     /* the index that made bad, and which one of its */
+    uint32_t index;
+} Fact;
+
+/* A root is the input, or values of other roots at other places. */
+typedef struct Root {
+    const DtOp *made_by; /* NULL: the input */
+    uint32_t n_parents;
+    const Fact *parents; /* of made_by's operands */
+    DtIntSet bad, used;  /* not allowed; what all axes that it indexes have */
+    const DtOp *by;
+    uint32_t index;
+} Root;
+
+/* A call of a function with these facts says this. */
+typedef struct Seen {
+    const DtFunc *func;
+    Fact *const *in, *const *results;
+} Seen;
+
+typedef struct Walk {
+    DtArena *scratch;
+    DT_VEC(Root) roots; /* number 0 is the input */
+    DT_VEC(Seen) seen;
+    uint32_t budget;    /* ops; a program that needs more has its other calls unchecked */
+} Walk;
+
+static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in);
+
+/* ---- facts ---- */
+
+static Fact nothing(uint32_t root)
+{
+    return (Fact){.root = root, .is = dt_intset_none, .yes = dt_intset_all, .no = dt_intset_all,
+                  .bad = dt_intset_none};
+}
+
+static bool says_nothing(const Fact *f)
+{
+    return !f->is.n && !f->bad.n && dt_intset_equal(&f->yes, &dt_intset_all) &&
+           dt_intset_equal(&f->no, &dt_intset_all);
+}
+
+static bool same_fact(const Fact *a, const Fact *b)
+{
+    if (!a || !b)
+        return a == b;
+    return a->root == b->root && a->exact == b->exact && a->shift == b->shift && dt_intset_equal(&a->is, &b->is) &&
+           dt_intset_equal(&a->yes, &b->yes) && dt_intset_equal(&a->no, &b->no) && dt_intset_equal(&a->bad, &b->bad);
+}
+
+static bool same_facts(uint32_t n, Fact *const *a, Fact *const *b)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!same_fact(a[i], b[i]))
+            return false;
+    return true;
+}
+
+/* A copy that lasts; NULL if it says nothing. What is not allowed anyway need not be said again. */
+static Fact *keep(Walk *w, Fact fact)
+{
+    DtIntSet new = dt_intset_others(&w->roots.at[fact.root].bad);
+    fact.bad = dt_intset_common(&fact.bad, &new);
+    if (says_nothing(&fact))
+        return NULL;
+    Fact *kept = DT_NEW(w->scratch, Fact);
+    *kept = fact;
+    return kept;
+}
+
+static void add_bad(Fact *fact, const DtIntSet *bad, const DtOp *by, uint32_t index)
+{
+    if (!fact->bad.n) {
+        fact->by = by;
+        fact->index = index;
+    }
+    fact->bad = dt_intset_union(&fact->bad, bad);
+}
+
+/* ---- roots ---- */
+
+/* A value that is the root itself. */
+static Fact *the_root(Walk *w, uint32_t root)
+{
+    Fact fact = nothing(root);
+    fact.is = dt_intset_all;
+    fact.exact = true;
+    return keep(w, fact);
+}
+
+static int64_t indexed_extent(const DtOp *op, uint32_t index)
+{
+    return dt_type_extent(op->kind == DT_OP_GATHER ? op->in[0]->type : op->out[0]->type, op->axes[index]);
+}
+
+/* These elements of the root are not allowed. */
+static void forbid(Walk *w, uint32_t root, const DtIntSet *bad, const DtOp *by, uint32_t index)
+{
+    Root *r = &w->roots.at[root];
+    if (dt_intset_within(bad, &r->bad))
+        return;
+    r->bad = dt_intset_union(&r->bad, bad);
+    if (!r->by || indexed_extent(by, index) < indexed_extent(r->by, r->index)) {
+        r->by = by;
+        r->index = index;
+    }
+    for (uint32_t i = 0; i < r->n_parents; i++) {
+        const Fact *parent = &w->roots.at[root].parents[i];
+        DtIntSet theirs = dt_intset_shift(bad, -parent->shift);
+        theirs = dt_intset_common(&theirs, &parent->is);
+        if (theirs.n)
+            forbid(w, parent->root, &theirs, by, index);
+    }
+}
+
+/* The root indexes an axis that has these elements. */
+static void use(Walk *w, uint32_t root, const DtIntSet *inside)
+{
+    Root *r = &w->roots.at[root];
+    r->used = dt_intset_common(&r->used, inside);
+    for (uint32_t i = 0; i < r->n_parents; i++) {
+        const Fact *parent = &w->roots.at[root].parents[i];
+        DtIntSet theirs = dt_intset_shift(inside, -parent->shift);
+        use(w, parent->root, &theirs);
+    }
+}
+
+/* The value is used where places do not count: whatever is bad about it is a fault. */
+static void settle(Walk *w, const Fact *fact)
+{
+    if (fact && fact->bad.n)
+        forbid(w, fact->root, &fact->bad, fact->by, fact->index);
+}
+
+/* op moves values to other places: its result is a root. NULL if no operand is one. */
+static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
+{
+    Fact *parents = DT_NEW_ARRAY(w->scratch, Fact, n + 1);
+    uint32_t n_parents = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        settle(w, in[i]);
+        if (in[i] && in[i]->is.n)
+            parents[n_parents++] = *in[i];
+    }
+    if (!n_parents)
+        return NULL;
+    uint32_t root = 1;
+    for (; root < w->roots.n; root++) {
+        const Root *r = &w->roots.at[root];
+        bool same = r->made_by == op && r->n_parents == n_parents;
+        for (uint32_t i = 0; same && i < n_parents; i++)
+            same = same_fact(&r->parents[i], &parents[i]);
+        if (same)
+            break;
+    }
+    if (root == w->roots.n) {
+        Root made = {.made_by = op, .n_parents = n_parents, .parents = parents, .used = dt_intset_all};
+        DT_PUSH(w->scratch, w->roots, made);
+    }
+    return the_root(w, root);
+}
+
+/* ---- constants ---- */
+
+static bool constant_of(const DtValue *value, double *ret_number)
+{
+    const DtOp *op = value->op;
+    for (; op && (op->kind == DT_OP_CAST || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP); op = op->in[0]->op) {}
+    if (!op || op->kind != DT_OP_CONST)
+        return false;
+    *ret_number = op->number;
+    return true;
+}
+
+/* A whole constant of a size with which one can calculate. */
+static bool whole_of(const DtValue *value, int64_t *ret_whole)
+{
+    double number;
+    if (!constant_of(value, &number) || number != floor(number) || fabs(number) > 0x1p53)
+        return false;
+    *ret_whole = (int64_t)number;
+    return true;
+}
+
+/* ---- maps ---- */
+
+/* Facts of a map's operands, of one root: a constant knows whether it is 0, anything else says nothing. */
+static Fact operand(const DtValue *value, const Fact *fact, uint32_t root)
+{
+    Fact result = fact && fact->root == root ? *fact : nothing(root);
+    double number;
+    if (!fact && constant_of(value, &number)) {
+        result.yes = number != 0 ? dt_intset_all : dt_intset_none;
+        result.no = number != 0 ? dt_intset_none : dt_intset_all;
+    }
+    return result;
+}
+
+/* Rules of maps: out begins with what is bad about the operands, and says nothing else. */
+typedef void Rule(const DtOp *op, const Fact *in, Fact *out);
+
+static void rule_same(const DtOp *op, const Fact *in, Fact *out)
+{
+    DtDtype from = op->in[0]->type->dtype, to = op->out[0]->type->dtype;
+    bool whole = !dt_dtype_is_float(to) && to != DT_BOOL;
+    if (whole || from == to) {
+        out->is = in->is;
+        out->exact = in->exact;
+        out->shift = in->shift;
+    }
+    if (from == DT_BOOL || from == to) {
+        out->yes = in->yes;
+        out->no = in->no;
+    }
+}
+
+static void rule_not(const DtOp *op, const Fact *in, Fact *out)
+{
+    (void)op;
+    out->yes = in->no;
+    out->no = in->yes;
+}
+
+static void rule_and(const DtOp *op, const Fact *in, Fact *out)
+{
+    (void)op;
+    out->yes = dt_intset_common(&in[0].yes, &in[1].yes);
+    out->no = dt_intset_union(&in[0].no, &in[1].no);
+}
+
+static void rule_or(const DtOp *op, const Fact *in, Fact *out)
+{
+    (void)op;
+    out->yes = dt_intset_union(&in[0].yes, &in[1].yes);
+    out->no = dt_intset_common(&in[0].no, &in[1].no);
+}
+
+/* A product is 0 where one factor is, and then does not hang on the other. */
+static void rule_mul(const DtOp *op, const Fact *in, Fact *out)
+{
+    (void)op;
+    DtIntSet first = dt_intset_common(&in[0].bad, &in[1].yes), second = dt_intset_common(&in[1].bad, &in[0].yes);
+    out->bad = dt_intset_union(&first, &second);
+    out->yes = dt_intset_common(&in[0].yes, &in[1].yes);
+}
+
+static DtIntSet chosen(const DtIntSet *a, const DtIntSet *where_a, const DtIntSet *b, const DtIntSet *where_b)
+{
+    DtIntSet first = dt_intset_common(a, where_a), second = dt_intset_common(b, where_b);
+    return dt_intset_union(&first, &second);
+}
+
+static void rule_where(const DtOp *op, const Fact *in, Fact *out)
+{
+    (void)op;
+    const Fact *c = &in[0], *a = &in[1], *b = &in[2];
+    DtIntSet bad = chosen(&a->bad, &c->yes, &b->bad, &c->no);
+    out->bad = dt_intset_union(&c->bad, &bad);
+    out->yes = chosen(&a->yes, &c->yes, &b->yes, &c->no);
+    out->no = chosen(&a->no, &c->yes, &b->no, &c->no);
+    bool same = !a->is.n || !b->is.n || a->shift == b->shift; /* else b's part is lost */
+    out->is = chosen(&a->is, &c->yes, same ? &b->is : &dt_intset_none, &c->no);
+    out->shift = a->is.n ? a->shift : b->shift;
+    out->exact = a->exact && b->exact && same;
+}
+
+/* The root plus or minus a constant. */
+static void rule_add(const DtOp *op, const Fact *in, Fact *out)
+{
+    bool minus = op->kind == DT_OP_SUB;
+    uint32_t x = in[0].is.n || minus ? 0 : 1;
+    int64_t by;
+    if (!in[x].is.n || !whole_of(op->in[1 - x], &by) ||
+        __builtin_add_overflow(in[x].shift, minus ? -by : by, &out->shift))
+        return;
+    out->is = in[x].is;
+    out->exact = in[x].exact;
+}
+
+/* max(x, c) and min(x, c) are x on one side of c. */
+static void rule_bound(const DtOp *op, const Fact *in, Fact *out)
+{
+    uint32_t x = in[0].is.n ? 0 : 1;
+    int64_t bound;
+    if (!in[x].is.n)
+        return;
+    DtIntSet side = dt_intset_all;
+    if (whole_of(op->in[1 - x], &bound)) {
+        bound -= in[x].shift;
+        side = op->kind == DT_OP_MAX ? dt_intset_range(bound, INT64_MAX) : dt_intset_range(INT64_MIN, bound + 1);
+    }
+    out->is = dt_intset_common(&in[x].is, &side);
+    out->shift = in[x].shift;
+}
+
+/* Roots for which x < c (x <= c: `most` 1), x being the root plus shift; c < x if x is the second operand. */
+static DtIntSet side_of(bool second, int64_t most, double constant, int64_t shift)
+{
+    double c = second ? floor(constant) : ceil(constant);
+    int64_t bound = (int64_t)c - shift;
+    if (second) /* c < x: from c + 1 on; c <= x: from the least integer that is not below c */
+        return dt_intset_range(most && c == constant ? bound : bound + 1, INT64_MAX);
+    return dt_intset_range(INT64_MIN, most && c == constant ? bound + 1 : bound);
+}
+
+static void rule_compare(const DtOp *op, const Fact *in, Fact *out)
+{
+    uint32_t x = in[0].exact ? 0 : 1;
+    double c;
+    if (!in[x].exact || !constant_of(op->in[1 - x], &c) || !(fabs(c) <= 0x1p53))
+        return;
+    DtIntSet yes;
+    if (op->kind == DT_OP_LT || op->kind == DT_OP_LE)
+        yes = side_of(x == 1, op->kind == DT_OP_LE, c, in[x].shift);
+    else if (c == floor(c))
+        yes = dt_intset_range((int64_t)c - in[x].shift, (int64_t)c - in[x].shift + 1);
+    else
+        yes = dt_intset_none;
+    DtIntSet no = dt_intset_others(&yes);
+    out->yes = op->kind == DT_OP_NE ? no : yes;
+    out->no = op->kind == DT_OP_NE ? yes : no;
+}
+
+static Rule *const rules[DT_OP_COUNT] = {
+    [DT_OP_STOP] = rule_same, [DT_OP_BIND] = rule_same,   [DT_OP_CAST] = rule_same,  [DT_OP_EXPAND] = rule_same,
+    [DT_OP_NOT] = rule_not,   [DT_OP_AND] = rule_and,     [DT_OP_OR] = rule_or,      [DT_OP_MUL] = rule_mul,
+    [DT_OP_ADD] = rule_add,   [DT_OP_SUB] = rule_add,     [DT_OP_MAX] = rule_bound,  [DT_OP_MIN] = rule_bound,
+    [DT_OP_LT] = rule_compare, [DT_OP_LE] = rule_compare, [DT_OP_EQ] = rule_compare, [DT_OP_NE] = rule_compare,
+    [DT_OP_WHERE] = rule_where,
+};
+
+static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
+{
+    Fact facts[3], out;
+    uint32_t root = UINT32_MAX;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (in[i] && root == UINT32_MAX)
+            root = in[i]->root;
+        else if (in[i] && in[i]->root != root)
+            settle(w, in[i]);
+    out = nothing(root);
+    for (uint32_t i = 0; i < op->n_in && i < DT_COUNT(facts); i++) {
+        facts[i] = operand(op->in[i], in[i], root);
+        if (facts[i].bad.n)
+            add_bad(&out, &facts[i].bad, facts[i].by, facts[i].index);
+    }
+    if (rules[op->kind])
+        rules[op->kind](op, facts, &out);
+    return keep(w, out);
+}
+
+/* ---- indices ---- */
+
+/* What an index says: which axis it needs, and for which roots it misses it. */
+static DtIntSet missed(Walk *w, const DtOp *op, uint32_t index, const Fact *fact)
+{
+    DtIntSet inside = dt_intset_range(-fact->shift, indexed_extent(op, index) - fact->shift);
+    use(w, fact->root, &inside);
+    DtIntSet outside = dt_intset_others(&inside);
+    return dt_intset_common(&outside, &fact->is);
+}
+
+static Fact *gather(Walk *w, const DtOp *op, Fact *const *in)
+{
+    Fact *table = moved(w, op, 1, in);
+    Fact out = nothing(0);
+    bool first = true;
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        const Fact *index = in[i + 1];
+        if (!index)
+            continue;
+        if (first)
+            out = nothing(index->root);
+        Fact own = nothing(index->root);
+        if (index->bad.n)
+            add_bad(&own, &index->bad, index->by, index->index);
+        if (index->is.n) {
+            DtIntSet bad = missed(w, op, i, index);
+            add_bad(&own, &bad, op, i);
+        }
+        if (own.root != out.root || table)
+            settle(w, &own);
+        else if (own.bad.n)
+            add_bad(&out, &own.bad, own.by, own.index);
+        first = false;
+    }
+    return table ? table : first ? NULL : keep(w, out);
+}
+
+/* An element that is scattered outside is lost, wherever the result is used. */
+static void scatter(Walk *w, const DtOp *op, Fact *const *in)
+{
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        settle(w, in[i]);
+        if (i == 0 || i > op->n_axes || !in[i] || !in[i]->is.n)
+            continue;
+        DtIntSet bad = missed(w, op, i - 1, in[i]);
+        if (bad.n)
+            forbid(w, in[i]->root, &bad, op, i - 1);
+    }
+}
+
+/* ---- functions and loops ---- */
+
+static Fact *joined(Walk *w, Fact *a, Fact *b)
+{
+    if (!a || !b || same_fact(a, b))
+        return a ? a : b;
+    if (a->root != b->root || (a->is.n && b->is.n && a->shift != b->shift)) {
+        settle(w, a);
+        settle(w, b);
+        return NULL;
+    }
+    Fact out = *a;
+    if (b->bad.n)
+        add_bad(&out, &b->bad, b->by, b->index);
+    out.shift = a->is.n ? a->shift : b->shift;
+    out.is = dt_intset_union(&a->is, &b->is);
+    out.yes = dt_intset_union(&a->yes, &b->yes);
+    out.no = dt_intset_union(&a->no, &b->no);
+    out.exact = a->exact && b->exact;
+    return keep(w, out);
+}
+
+/* What one end says and the other does not is true of neither. */
+static Fact *met(Walk *w, Fact *a, Fact *b)
+{
+    Fact *out = joined(w, a, b);
+    if (!out || (a && b))
+        return out;
+    Fact weak = *out;
+    weak.exact = false;
+    weak.yes = weak.no = dt_intset_all;
+    return keep(w, weak);
+}
+
+static bool any(uint32_t n, Fact *const *facts)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (facts[i])
+            return true;
+    return false;
+}
+
+static void walk_loop(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
+{
+    const DtLoop *loop = op->loop;
+    Fact **inner = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + 2);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        inner[1 + i] = i < loop->n_carried + loop->n_invariant ? in[i] : moved(w, op, 1, &in[i]);
+    for (uint32_t round = 0;; round++) {
+        Fact **results = walk_func(w, op->func, inner);
+        bool stable = true;
+        for (uint32_t i = 0; i < loop->n_carried; i++) {
+            Fact *next = met(w, inner[1 + i], results[i]);
+            if (same_fact(next, inner[1 + i]))
+                continue;
+            if (round >= ROUNDS && next) { /* it counts up, say: no bound is known */
+                settle(w, next);
+                next = NULL;
+            }
+            stable = false;
+            inner[1 + i] = next;
+        }
+        for (uint32_t i = 0; i < op->n_out; i++)
+            out[i] = i < loop->n_carried ? inner[1 + i] : moved(w, op, 1, &results[i]);
+        if (stable || round > 2 * ROUNDS)
+            return;
+    }
+}
+
+static bool only_moves(const DtOp *op)
+{
+    return op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE || op->kind == DT_OP_CONCAT ||
+           op->kind == DT_OP_PAD || op->kind == DT_OP_WINDOW ||
+           (op->kind == DT_OP_REDUCE && op->reduce != DT_REDUCE_SUM);
+}
+
+static void walk_op(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
+{
+    if (op->kind == DT_OP_LOOP)
+        walk_loop(w, op, in, out);
+    else if (op->func)
+        memcpy(out, walk_func(w, op->func, in), op->n_out * sizeof *out);
+    else if (op->kind == DT_OP_GATHER)
+        out[0] = gather(w, op, in);
+    else if (op->kind == DT_OP_SCATTER_ADD)
+        scatter(w, op, in);
+    else if (dt_op_info[op->kind].op_class == DT_CLASS_MAP || op->kind == DT_OP_EXPAND)
+        out[0] = map(w, op, in);
+    else if (only_moves(op))
+        out[0] = moved(w, op, op->n_in, in);
+    else
+        for (uint32_t i = 0; i < op->n_in; i++)
+            settle(w, in[i]);
+}
+
+/* facts: by value. input: the name of the `input` that is the root; NULL: none is. */
+static void walk_ops(Walk *w, const DtFunc *func, const char *input, Fact **facts)
+{
+    for (uint32_t i = 0; i < func->ops.n && w->budget; i++, w->budget--) {
+        const DtOp *op = func->ops.at[i];
+        Fact **in = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + op->n_out + 1), **out = in + op->n_in;
+        for (uint32_t k = 0; k < op->n_in; k++)
+            in[k] = facts[op->in[k]->id];
+        if (input && op->kind == DT_OP_INPUT && op->text == input)
+            out[0] = the_root(w, 0);
+        else if (any(op->n_in, in))
+            walk_op(w, op, in, out);
+        for (uint32_t k = 0; k < op->n_out; k++)
+            facts[op->out[k]->id] = out[k];
+    }
+}
+
+/* in: of func's inputs. Returns what its results say. */
+static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in)
+{
+    for (uint32_t i = 0; i < w->seen.n; i++)
+        if (w->seen.at[i].func == func && same_facts(func->inputs.n, w->seen.at[i].in, in))
+            return (Fact **)w->seen.at[i].results;
+    Fact **results = DT_NEW_ARRAY(w->scratch, Fact *, func->results.n + 1);
+    if (!any(func->inputs.n, in))
+        return results;
+    Fact **facts = DT_NEW_ARRAY(w->scratch, Fact *, func->n_values + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        facts[func->inputs.at[i]->id] = in[i];
+    walk_ops(w, func, NULL, facts);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        results[i] = facts[func->results.at[i]->id];
+    Fact **given = DT_NEW_ARRAY(w->scratch, Fact *, func->inputs.n + 1);
+    memcpy(given, in, func->inputs.n * sizeof *given);
+    Seen seen = {.func = func, .in = given, .results = results};
+    DT_PUSH(w->scratch, w->seen, seen);
+    return results;
+}
+
+/* ---- inputs ---- */
+
+static void walk_entry(Walk *w, const DtFunc *entry, const char *input)
+{
+    Fact **facts = DT_NEW_ARRAY(w->scratch, Fact *, entry->n_values + 1);
+    walk_ops(w, entry, input, facts);
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        settle(w, facts[entry->results.at[i]->id]);
+}
+
+DtInputRange dt_ranges_input(const DtModule *module, const char *input)
+{
+    Walk w = {.scratch = dt_arena_new(), .budget = BUDGET};
+    Root first = {.used = dt_intset_all};
+    DT_PUSH(w.scratch, w.roots, first);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        walk_entry(&w, module->entries.at[i].func, input);
+    const Root *root = &w.roots.at[0];
+    DtInputRange range = {.allowed = dt_intset_others(&root->bad)};
+    const DtIntSet drawn = dt_intset_common(&root->used, &range.allowed), *from = drawn.n ? &drawn : &range.allowed;
+    if (from->n && from->lo[0] != INT64_MIN && from->hi[0] != INT64_MAX) {
+        range.lo = from->lo[0];
+        range.hi = from->hi[0];
+    }
+    if (root->by) {
+        range.axis = root->by->axes[root->index];
+        range.extent = indexed_extent(root->by, root->index);
+        range.span = root->by->span;
+    }
+    dt_arena_free(w.scratch);
+    return range;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which values an integer input may have (ranges.c). */
+#ifndef DT_IR_RANGES_H
+#define DT_IR_RANGES_H
+
+#include "ir/intset.h"
+#include "ir/ir.h"
+
+typedef struct DtInputRange {
+    DtIntSet allowed;    /* any other value would be read, or written, outside an axis, unasked */
+    int64_t lo, hi;      /* what random values are drawn from: lo .. hi - 1 are allowed, and lie in every axis that is
+                          * indexed if such values there are; lo = hi: no axis says */
+    const char *axis;    /* the narrowest axis that makes some value one that is not allowed; NULL: every value is */
+    int64_t extent;      /* its */
+    DtSpan span;         /* of the index */
+} DtInputRange;
+
+/* Of the input of that name (interned), over all entries of a program as it was lowered. */
+DtInputRange dt_ranges_input(const DtModule *module, const char *input);
+
+#endif

@@ -2,6 +2,10 @@
 /* dtc: the compiler. The first word may be a command; otherwise it is the program to compile. */
 #include "cli/cli.h"
 
+#include "base/intern.h"
+#include "base/stack.h"
+
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,18 +21,38 @@ static const Command commands[] = {
     {"asm", dt_cmd_asm},
 };
 
-int main(int argc, char **argv)
+typedef struct Main {
+    int argc;
+    char **argv;
+    int code;
+} Main;
+
+static void *run(void *data)
 {
+    Main *all = data;
     const Command *command = NULL;
-    for (size_t i = 0; argc > 1 && i < DT_COUNT(commands); i++)
-        if (!strcmp(argv[1], commands[i].name))
+    for (size_t i = 0; all->argc > 1 && i < DT_COUNT(commands); i++)
+        if (!strcmp(all->argv[1], commands[i].name))
             command = &commands[i];
     DtCli cli = {.arena = dt_arena_new()};
     bool done = false;
-    int code = dt_cli_parse(&cli, argc, argv, command ? 2 : 1, &done);
+    all->code = dt_cli_parse(&cli, all->argc, all->argv, command ? 2 : 1, &done);
     if (!done)
-        code = command ? command->run(&cli) : dt_cmd_build(&cli);
+        all->code = command ? command->run(&cli) : dt_cmd_build(&cli);
     dt_text_free(&cli.timing);
     dt_arena_free(cli.arena);
-    return code;
+    dt_intern_forget();
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    Main all = {argc, argv, DT_EXIT_FAILED};
+    pthread_t thread;
+    signal(SIGXFSZ, SIG_IGN); /* files that may not grow (ulimit -f) are a full disk */
+    if (dt_stack_start(run, &all, &thread))
+        pthread_join(thread, NULL);
+    else
+        run(&all);
+    return all.code;
 }

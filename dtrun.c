@@ -227,6 +227,12 @@ static bool read_line(CommandLine *line, int argc, char **argv)
     return line->done || check_combination(line);
 }
 
+static void say(const char *message)
+{
+    fputs("dtrun: ", stderr);
+    dt_text_say(stderr, message);
+}
+
 /* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank.
  */
 static int supervise(const DtRunOptions *run, int argc, char **argv)
@@ -234,7 +240,8 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
     DtPlanFile file;
     DtPlanMeta meta;
     DtPlanTrain train;
-    signal(SIGPIPE, SIG_IGN); /* here and in the ranks: who stops reading what is shown does not end the run */
+    signal(SIGPIPE, SIG_IGN); /* here and in the ranks: who stops reading what is shown does not end the run, */
+    signal(SIGXFSZ, SIG_IGN); /* and files that may not grow (ulimit -f) are a full disk */
     DtStatus status = dt_read_file(run->plan_path, &file);
     if (dt_status_ok(&status)) {
         status = dt_settings_apply(run, &file.plan, &meta, &train);
@@ -247,7 +254,7 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
         }
         dt_read_close(&file);
     }
-    fprintf(stderr, "dtrun: %s\n", status.message);
+    say(status.message);
     return status.code;
 }
 
@@ -256,7 +263,7 @@ int main(int argc, char **argv)
     static CommandLine line = {
         .run = {.steps = -1, .tokens = 200, .temperature = 0.8}, .rank = -1, .shared = -1};
     if (!read_line(&line, argc, argv)) {
-        fprintf(stderr, "dtrun: %s\n", line.status.message);
+        say(line.status.message);
         return line.status.code;
     }
     if (line.done)

@@ -33,13 +33,17 @@ static void prefer_large_pages(Block *block, size_t size)
         (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
 }
 
+void dt_arena_exhausted(size_t bytes)
+{
+    fprintf(stderr, "out of memory: the system refused %zu bytes (see `ulimit -v` too)\n", bytes);
+    exit(1);
+}
+
 static Block *block_new(size_t size)
 {
     Block *block = calloc(1, sizeof(Block) + size);
-    if (!block) {
-        fprintf(stderr, "out of memory: the system refused %zu bytes\n", size);
-        exit(1);
-    }
+    if (!block)
+        dt_arena_exhausted(size);
     prefer_large_pages(block, size);
     block->size = size;
     return block;
@@ -66,10 +70,8 @@ static Block *block_for(DtArena *arena, size_t need, size_t wanted)
 DtArena *dt_arena_child(DtArena *parent)
 {
     DtArena *arena = calloc(1, sizeof *arena);
-    if (!arena) {
-        fputs("out of memory\n", stderr);
-        exit(1);
-    }
+    if (!arena)
+        dt_arena_exhausted(sizeof *arena);
     arena->parent = parent;
     arena->first = arena->current = block_for(arena, FIRST, FIRST);
     return arena;

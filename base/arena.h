@@ -46,4 +46,7 @@ size_t dt_arena_peak(const DtArena *arena);
 /* Doubles *cap (8 at first) and returns a copy of items with room for that many. */
 void *dt_arena_grow(DtArena *arena, void *items, uint32_t *cap, size_t item_bytes);
 
+/* Ends the process with a message: the system has refused that many bytes. */
+_Noreturn void dt_arena_exhausted(size_t bytes);
+
 #endif

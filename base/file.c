@@ -37,6 +37,7 @@ static bool fault(const char *kind, int error)
 static DtStatus failed(const char *what, const char *path)
 {
     const char *hint = errno == ENOSPC                     ? "; free some space on that disk"
+                       : errno == EFBIG                    ? "; `ulimit -f` allows no larger files"
                        : errno == EACCES || errno == EPERM ? "; check the permissions"
                                                            : "";
     return dt_status_fail(DT_EXIT_IO, "cannot %s %s: %s%s", what, path, strerror(errno), hint);

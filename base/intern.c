@@ -34,7 +34,7 @@ static void grow(void)
     size_t cap = table.cap ? table.cap * 2 : 1024;
     Slot *slots = calloc(cap, sizeof *slots);
     if (!slots)
-        abort();
+        dt_arena_exhausted(cap * sizeof *slots);
     for (size_t i = 0; i < table.cap; i++) {
         if (!table.slots[i].text)
             continue;

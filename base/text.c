@@ -13,10 +13,8 @@ static void reserve(DtText *text, size_t more)
     while (cap - text->len <= more)
         cap *= 2;
     text->at = realloc(text->at, cap);
-    if (!text->at) {
-        fprintf(stderr, "out of memory: the system refused %zu bytes\n", cap);
-        exit(1);
-    }
+    if (!text->at)
+        dt_arena_exhausted(cap);
     text->cap = cap;
 }
 
@@ -152,6 +150,30 @@ void dt_text_add_visible(DtText *text, const char *from, size_t len)
         else
             dt_text_add_n(text, from + i, n);
     }
+}
+
+void dt_text_add_escaped(DtText *text, const char *from, size_t len, bool lines)
+{
+    uint32_t point = 0;
+    dt_text_add(text, "");
+    for (size_t at = 0, n; at < len; at += n) {
+        n = character((const unsigned char *)from + at, len - at, &point);
+        bool plain = n > 0 && (shows(point) || (lines && point == '\n'));
+        n = n > 0 ? n : 1;
+        if (plain)
+            dt_text_add_n(text, from + at, n);
+        for (size_t i = 0; !plain && i < n; i++)
+            dt_text_printf(text, "\\x%02x", (unsigned char)from[at + i]);
+    }
+}
+
+void dt_text_say(FILE *to, const char *message)
+{
+    DtText text = {0};
+    dt_text_add_escaped(&text, message, strlen(message), true);
+    dt_text_add(&text, "\n");
+    fwrite(text.at, 1, text.len, to);
+    dt_text_free(&text);
 }
 
 void dt_text_free(DtText *text)

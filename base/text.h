@@ -30,6 +30,12 @@ void dt_text_double(DtText *text, double value);
  * question marks. */
 void dt_text_add_visible(DtText *text, const char *from, size_t len);
 
+/* The same with every byte kept: what would not show as itself is written \\xNN. lines: newlines stay. */
+void dt_text_add_escaped(DtText *text, const char *from, size_t len, bool lines);
+
+/* A message and a newline in one write, so escaped; it may hold names out of files of strangers. */
+void dt_text_say(FILE *to, const char *message);
+
 /* "1.5 GiB", "320 B" ; "12.3 ms" ; into buf, returned. */
 const char *dt_text_bytes(char buf[32], double bytes);
 const char *dt_text_seconds(char buf[32], double seconds);

@@ -55,12 +55,14 @@ const DtOptionTable dt_cli_table = {
 
 int dt_cli_fail(int code, const char *format, ...)
 {
+    DtText text = {0};
     va_list args;
+    dt_text_add(&text, "dtc: ");
     va_start(args, format);
-    fputs("dtc: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    dt_text_vprintf(&text, format, args);
     va_end(args);
+    dt_text_say(stderr, text.at);
+    dt_text_free(&text);
     return code;
 }
 

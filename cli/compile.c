@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/hostcc.h"
 #include "base/intern.h"
+#include "base/stack.h"
 #include "codegen/codegen.h"
 #include "frontend/config.h"
 #include "passes/passes.h"
@@ -119,15 +120,9 @@ static void *prove_beside(void *data)
     return NULL;
 }
 
-enum { PROOF_STACK = 1 << 28 }; /* the proof goes as deep as programs are long; memory is taken as it is used */
-
 static void begin_proof(Proof *proof)
 {
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, PROOF_STACK);
-    proof->runs = pthread_create(&proof->thread, &attributes, prove_beside, proof) == 0;
-    pthread_attr_destroy(&attributes);
+    proof->runs = dt_stack_start(prove_beside, proof, &proof->thread);
     if (!proof->runs)
         prove(proof);
 }

@@ -65,6 +65,8 @@ static bool read_number(const DtConfigReading *r, DtConfigNumber *ret_number)
     return true;
 }
 
+static const int64_t MOST = (int64_t)1 << 46; /* as plans can say; nobody counts so far */
+
 static bool read_integer(const DtConfigReading *r, int64_t least)
 {
     DtConfigNumber n;
@@ -76,7 +78,7 @@ static bool read_integer(const DtConfigReading *r, int64_t least)
         return wrong_kind(r, "an integer");
     if (n.whole < least)
         return out_of_range(r, least ? "at least 1" : "at least 0");
-    return true;
+    return n.whole <= MOST || out_of_range(r, "at most 2^46");
 }
 
 /* Every iteration ahead is one more bucket in memory and one more gather in front of a loop; a few hide what can be

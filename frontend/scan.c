@@ -410,7 +410,7 @@ static void scan_words(Scan *s, uint32_t start)
     DtLexer lexer = {.lo = start, .hi = start};
     yyscan_t scanner;
     if (dt_lexer_lex_init_extra(&lexer, &scanner))
-        abort(); /* out of memory */
+        dt_arena_exhausted(sizeof lexer);
     dt_lexer__scan_bytes(s->source + start, (int)(s->len - start), scanner);
     for (int word; (word = dt_lexer_lex(scanner)) != 0;) {
         DtToken token = {.span = span_of(s, lexer.lo, lexer.hi), .lines = lexer.lines};

@@ -67,7 +67,7 @@ static void number_values(Numbers *numbers, const DtFunc *func)
     numbers->value = calloc((size_t)func->n_values + 1, sizeof numbers->value[0]);
     numbers->number = calloc((size_t)func->n_values + 1, sizeof numbers->number[0]);
     if (!numbers->value || !numbers->number)
-        abort();
+        dt_arena_exhausted(((size_t)func->n_values + 1) * sizeof numbers->value[0]);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         define(numbers, func->inputs.at[i]);
     for (uint32_t i = 0; i < func->ops.n; i++) {

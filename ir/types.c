@@ -106,10 +106,8 @@ static void grow_table(void)
 {
     size_t n_slots = table.n_slots ? table.n_slots * 2 : 256;
     const DtType **slots = calloc(n_slots, sizeof *slots);
-    if (!slots) {
-        fprintf(stderr, "dtc: out of memory in the table of types\n");
-        abort();
-    }
+    if (!slots)
+        dt_arena_exhausted(n_slots * sizeof *slots);
     for (size_t i = 0; i < table.n_slots; i++) {
         if (!table.slots[i])
             continue;

@@ -54,10 +54,15 @@ static bool check_meta(Check *check)
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         if (sizes[i] < 0 || sizes[i] > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);
+    if (plan->n_train == 0 && plan->n_scalars > 0)
+        return dt_check_fail(check, "SCAL", 0, "a learning rate, but no TRAN record to say which");
     if (plan->n_train == 1) {
         const DtPlanTrain *train = plan->train;
-        if (train->warmup < 0 || train->total < 0 || train->every < 0)
-            return dt_check_fail(check, "TRAN", 0, "negative number of steps");
+        const int64_t most = DT_PLAN_MAX_BYTES;
+        if (train->warmup < 0 || train->total < 0 || train->every < 0 || train->warmup > most || train->total > most ||
+            train->every > most)
+            return dt_check_fail(check, "TRAN", 0, "%lld, %lld or %lld is no number of steps", (long long)train->warmup,
+                                 (long long)train->total, (long long)train->every);
         if (train->schedule == DT_PLAN_LR_STEP_DECAY && train->every == 0)
             return dt_check_fail(check, "TRAN", 0, "the learning rate decays every 0 steps");
     }

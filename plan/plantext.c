@@ -23,14 +23,11 @@
 static void print_string(DtText *text, const char *string)
 {
     dt_text_add(text, "\"");
-    for (const char *at = string; *at; at++) {
-        unsigned char c = (unsigned char)*at;
-        if (c == '"' || c == '\\')
-            dt_text_printf(text, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            dt_text_printf(text, "\\x%02x", c);
-        else
-            dt_text_add_n(text, at, 1);
+    for (size_t n; *string; string += n) {
+        n = strcspn(string, "\"\\");
+        dt_text_add_escaped(text, string, n, false);
+        if (string[n])
+            dt_text_printf(text, "\\%c", string[n++]);
     }
     dt_text_add(text, "\"");
 }

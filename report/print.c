@@ -160,7 +160,7 @@ static void print_entries(const DtPlan *plan, DtText *text)
 {
     bool *done = calloc(plan->n_entries + 1, sizeof *done);
     if (!done)
-        abort();
+        dt_arena_exhausted((plan->n_entries + 1) * sizeof *done);
     for (uint32_t i = 0; i < plan->n_entries; i++) {
         DtReportEntry counts;
         int32_t stage = plan->entries[i].stage;
@@ -241,7 +241,7 @@ static Line *list_lines(const DtPlan *plan, DtPlanInstKind kind, uint32_t n_reco
 {
     Line *lines = calloc(n_records + 1, sizeof *lines);
     if (!lines)
-        abort();
+        dt_arena_exhausted((n_records + 1) * sizeof *lines);
     uint32_t n = gather_lines(plan, kind, n_records, lines);
     if (n)
         dt_text_printf(text, "\n%s%s%s\n", title,

@@ -117,7 +117,7 @@ void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entr
     int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
     *ret_entry = (DtReportEntry){.name = dt_plan_str(plan, plan->entries[entry].name)};
     if (!runs)
-        abort();
+        dt_arena_exhausted((plan->n_insts + 1) * sizeof *runs);
     dt_report_runs(plan, entry, runs);
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const DtPlanInst *inst = &plan->insts[i];
@@ -132,7 +132,7 @@ void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *contex
 {
     int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
     if (!runs)
-        abort();
+        dt_arena_exhausted((plan->n_insts + 1) * sizeof *runs);
     for (uint32_t e = 0; e < plan->n_entries; e++) {
         const char *name = dt_plan_str(plan, plan->entries[e].name);
         if (strcmp(name, "step") && strcmp(name, "update"))

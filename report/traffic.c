@@ -73,7 +73,7 @@ static void add_row(void *context, const DtPlanInst *inst, int64_t runs, double 
         rows->room = rows->room ? 2 * rows->room : 256;
         rows->at = realloc(rows->at, rows->room * sizeof *rows->at);
         if (!rows->at)
-            abort();
+            dt_arena_exhausted(rows->room * sizeof *rows->at);
     }
     rows->at[rows->n++] = (Row){inst, runs, (double)runs * dt_report_received(rows->plan, inst)};
 }
@@ -134,7 +134,7 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
     DtReportTraffic *groups = calloc(plan->n_groups + plan->n_channels + 1, sizeof *groups);
     char buf[32];
     if (!groups)
-        abort();
+        dt_arena_exhausted((plan->n_groups + plan->n_channels + 1) * sizeof *groups);
     Rows rows = collectives_of(plan);
     dt_report_traffic(plan, groups, groups + plan->n_groups);
     const char *stages = dt_plan_stages(plan) > 1 ? ", operations of one rank of each stage" : "";
@@ -179,7 +179,7 @@ json_t *dt_traffic_json(const DtPlan *plan)
     DtReportTraffic *groups = calloc(plan->n_groups + plan->n_channels + 1, sizeof *groups);
     json_t *by_group = json_array(), *by_channel = json_array(), *list = json_array();
     if (!groups)
-        abort();
+        dt_arena_exhausted((plan->n_groups + plan->n_channels + 1) * sizeof *groups);
     Rows rows = collectives_of(plan);
     dt_report_traffic(plan, groups, groups + plan->n_groups);
     for (uint32_t g = 0; g < plan->n_groups; g++)

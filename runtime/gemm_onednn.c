@@ -126,11 +126,15 @@ static void close_library(DtGemmLibrary *library)
 
 /* Its name is libdnnl.so.MAJOR, or, where a distribution counts minor versions as incompatible (Debian 13),
  * libdnnl.so.MAJOR.MINOR of the headers' version or a little before. */
-static void *find_library(void)
+static void *find_library(const char **ret_why)
 {
     char name[40];
     snprintf(name, sizeof name, "libdnnl.so.%d", DNNL_VERSION_MAJOR);
+    static char why[200];
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!handle)
+        snprintf(why, sizeof why, "%s", dlerror());
+    *ret_why = why;
     for (int minor = DNNL_VERSION_MINOR; !handle && minor >= 0; minor--) {
         snprintf(name, sizeof name, "libdnnl.so.%d.%d", DNNL_VERSION_MAJOR, minor);
         handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -141,13 +145,12 @@ static void *find_library(void)
 static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **ret_library)
 {
     DtGemmLibrary *library = DT_NEW(memory, DtGemmLibrary);
+    const char *why = NULL;
     dt_new_pool_link();
-    library->handle = find_library();
+    library->handle = find_library(&why);
     if (library->handle == NULL)
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "oneDNN is not installed (libdnnl.so.%d; package libdnnl-dev, or "
-                              "choose --gemm=openblas)",
-                              DNNL_VERSION_MAJOR);
+        return dt_status_fail(DT_EXIT_FAILED, "oneDNN cannot be used: %.120s (package libdnnl-dev; or --gemm=openblas)",
+                              why);
     DtStatus status = find_symbols(library);
     if (!dt_status_ok(&status))
         return status;

@@ -33,7 +33,7 @@ static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **
 {
     void *handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
-        return dt_status_fail(DT_EXIT_FAILED, "OpenBLAS is not installed (package libopenblas0)");
+        return dt_status_fail(DT_EXIT_FAILED, "OpenBLAS cannot be used: %.120s (package libopenblas0)", dlerror());
     DtGemmLibrary *library = DT_NEW(memory, DtGemmLibrary);
     SetThreads *set_threads = NULL;
     *(void **)&library->sgemm = dlsym(handle, "cblas_sgemm");

@@ -8,6 +8,7 @@
 #include "base/hostcc.h"
 #include "plan/stages.h"
 #include "runtime/blocks.h"
+#include "runtime/memory.h"
 #include "runtime/rank.h"
 
 #include <dlfcn.h>
@@ -54,10 +55,11 @@ static uint64_t arena_bytes(const DtPlan *plan, uint32_t stage)
     return bytes;
 }
 
-/* More than the machine has would end in a kill somewhere later. */
+/* More than the machine has, or this container may use, would end in a kill somewhere later. */
 DtStatus dt_load_fits(const DtPlan *plan)
 {
-    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    bool contained = false;
+    uint64_t machine = dt_memory_limit("", &contained);
     uint64_t left = machine, most = 0;
     uint32_t n_ranks = plan->meta->n_ranks, stages = dt_plan_stages(plan);
     char need[32], have[32];
@@ -72,9 +74,9 @@ DtStatus dt_load_fits(const DtPlan *plan)
         return DT_OK;
     return dt_status_fail(
         DT_EXIT_DOES_NOT_FIT,
-        "%u ranks need %s each; this machine has %s. Compile with more micro-batches, a smaller "
-        "batch, or run on more machines",
-        n_ranks, dt_text_bytes(need, (double)most), dt_text_bytes(have, (double)machine));
+        "%u ranks need %s each; this %s %s. Compile with more micro-batches, a smaller batch, or run on more machines",
+        n_ranks, dt_text_bytes(need, (double)most), contained ? "container (control group) may use" : "machine has",
+        dt_text_bytes(have, (double)machine));
 }
 
 static DtStatus load_arenas(DtRank *rank, int shared_fd)

@@ -107,10 +107,13 @@ bool dt_progress_line(DtProgress *progress, const char *format, ...)
         return true;
     if (progress->terminal)
         fputs("\r\033[K", progress->out);
+    DtText line = {0};
+    dt_text_add(&line, "");
     va_start(args, format);
-    vfprintf(progress->out, format, args);
+    dt_text_vprintf(&line, format, args);
     va_end(args);
-    fputc('\n', progress->out);
+    dt_text_say(progress->out, line.at);
+    dt_text_free(&line);
     return fflush(progress->out) == 0;
 }
 

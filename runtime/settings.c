@@ -75,7 +75,7 @@ static DtStatus set(const Setting *setting, const char *text, DtPlanMeta *meta, 
         return DT_OK;
     }
     int64_t count = strtoll(text, &end, 10);
-    if (end == text || *end || errno || count < 0)
+    if (end == text || *end || errno || count < 0 || count > DT_PLAN_MAX_BYTES)
         return dt_status_fail(DT_EXIT_USAGE, "--set %s: `%.60s` is no count", setting->key, text);
     memcpy(base + setting->offset, &count, sizeof count);
     return DT_OK;
@@ -117,6 +117,8 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
         if (!dt_status_ok(&status))
             return status;
     }
+    if (options->steps > DT_PLAN_MAX_BYTES)
+        return dt_status_fail(DT_EXIT_USAGE, "--steps can be at most 2^46");
     if (options->steps >= 0)
         meta.steps = options->steps;
     if (train.schedule == DT_PLAN_LR_STEP_DECAY && train.every == 0)

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,17 +55,16 @@ typedef struct Supervisor {
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...)
 {
-    char line[4096];
+    DtText line = {0};
     va_list args;
-    /* On a terminal over the progress line. */
-    size_t n =
-        (size_t)snprintf(line, sizeof line, "%sdtrun: ", isatty(STDERR_FILENO) ? "\r\033[K" : "");
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr); /* over the progress line */
+    dt_text_add(&line, "dtrun: ");
     va_start(args, format);
-    n += (size_t)vsnprintf(line + n, sizeof line - n, format, args);
+    dt_text_vprintf(&line, format, args);
     va_end(args);
-    n = n < sizeof line - 1 ? n : sizeof line - 1;
-    line[n] = '\n';
-    fwrite(line, 1, n + 1, stderr);
+    dt_text_say(stderr, line.at);
+    dt_text_free(&line);
 }
 
 static const char *const inst_names[DT_INST_KINDS] = {
@@ -84,26 +84,40 @@ static const char *const inst_names[DT_INST_KINDS] = {
     [DT_INST_RECV] = "receive",
     [DT_INST_BARRIER] = "barrier"};
 
+/* before, then a string of the plan, which may be anything. */
+static void add_name(DtText *text, const char *before, const DtPlan *plan, DtPlanStr name)
+{
+    const char *string = dt_plan_str(plan, name);
+    dt_text_add(text, before);
+    dt_text_add_escaped(text, string, strlen(string), false);
+}
+
 static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
 {
     const DtPlanInst *inst = &plan->insts[index];
     dt_text_printf(text, ", instruction %u (%s", index,
                    inst->kind < DT_INST_KINDS ? inst_names[inst->kind] : "unknown");
-    if (inst->kind == DT_INST_KERNEL && inst->ref < plan->n_kernels)
-        dt_text_printf(text, " `%s`", dt_plan_str(plan, plan->kernels[inst->ref].name));
-    if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) && inst->ref < plan->n_channels)
-        dt_text_printf(text, " `%s`, stage %u to %u",
-                       dt_plan_str(plan, plan->channels[inst->ref].name),
-                       plan->channels[inst->ref].from, plan->channels[inst->ref].to);
+    if (inst->kind == DT_INST_KERNEL && inst->ref < plan->n_kernels) {
+        add_name(text, " `", plan, plan->kernels[inst->ref].name);
+        dt_text_add(text, "`");
+    }
+    if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) && inst->ref < plan->n_channels) {
+        add_name(text, " `", plan, plan->channels[inst->ref].name);
+        dt_text_printf(text, "`, stage %u to %u", plan->channels[inst->ref].from, plan->channels[inst->ref].to);
+    }
     dt_text_add(text, ")");
     if (inst->span >= plan->n_spans)
         return;
     const DtPlanSpan *span = &plan->spans[inst->span];
-    if (span->line > 0)
-        dt_text_printf(text, "\n  %s:%u:%u: %s", dt_plan_str(plan, span->file), span->line,
-                       span->column, dt_plan_str(plan, span->text));
-    if (*dt_plan_str(plan, span->path))
-        dt_text_printf(text, "  [%s]", dt_plan_str(plan, span->path));
+    if (span->line > 0) {
+        add_name(text, "\n  ", plan, span->file);
+        dt_text_printf(text, ":%u:%u", span->line, span->column);
+        add_name(text, ": ", plan, span->text);
+    }
+    if (*dt_plan_str(plan, span->path)) {
+        add_name(text, "  [", plan, span->path);
+        dt_text_add(text, "]");
+    }
 }
 
 /* "in step 12, instruction 4 (all-reduce)", line and path of the model. */
@@ -169,12 +183,23 @@ static bool is_permanent(int signal)
            signal == SIGABRT || signal == SIGSYS || signal == SIGTRAP;
 }
 
+/* "; ..." if processes have less memory than they may ask for: libraries end the process where they get none. */
+static void add_limit(char *ret_text, size_t size)
+{
+    struct rlimit limit;
+    char bytes[32];
+    ret_text[0] = '\0';
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(ret_text, size, "; perhaps for lack of memory: `ulimit -v` allows it %s",
+                 dt_text_bytes(bytes, (double)limit.rlim_cur));
+}
+
 static void fail_by_signal(Supervisor *all, uint32_t rank, int signal)
 {
-    char what[200];
-    snprintf(
-        what, sizeof what, "rank %u was ended by signal %d (%s)%s", rank, signal, strsignal(signal),
-        signal == SIGKILL ? "; somebody killed it, perhaps the kernel for lack of memory" : "");
+    char what[300], limit[100];
+    add_limit(limit, sizeof limit);
+    snprintf(what, sizeof what, "rank %u was ended by signal %d (%s)%s", rank, signal, strsignal(signal),
+             signal == SIGKILL ? "; somebody killed it, perhaps the kernel for lack of memory" : limit);
     fail(all, rank, is_permanent(signal) ? DT_EXIT_FAILED : DT_EXIT_RETRY, what);
 }
 
@@ -192,9 +217,9 @@ static void note_end(Supervisor *all, uint32_t rank, int status)
     else if (atomic_load(&slot->phase) == DT_PHASE_FAILED)
         fail_by_message(all, rank);
     else if (atomic_load(&slot->phase) != DT_PHASE_DONE) {
-        char what[100];
-        snprintf(what, sizeof what, "rank %u ended by itself with exit code %d", rank,
-                 WEXITSTATUS(status));
+        char what[200], limit[100];
+        add_limit(limit, sizeof limit);
+        snprintf(what, sizeof what, "rank %u ended by itself with exit code %d%s", rank, WEXITSTATUS(status), limit);
         fail(all, rank, WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : DT_EXIT_FAILED, what);
     } else if (!all->failed && WEXITSTATUS(status) != DT_EXIT_OK)
         all->code = WEXITSTATUS(status);

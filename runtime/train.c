@@ -515,7 +515,8 @@ int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd)
     dt_supervisor_bind(shared_fd);
     DtStatus status = dt_read_file(options->plan_path, &file);
     if (!dt_status_ok(&status)) {
-        fprintf(stderr, "dtrun: %s\n", status.message);
+        fputs("dtrun: ", stderr);
+        dt_text_say(stderr, status.message);
         return status.code;
     }
     status = dt_load_rank(options, &file.plan, rank, shared_fd, &run.rank);

@@ -8,8 +8,8 @@
  * as slow after ten times the usual duration of its instruction (and at least three seconds, so that the
  * noise of a busy machine is no news), and again the run goes on; --timeout is there to end it.
  *
- * Time is what the watcher has seen: if it was itself stopped (Ctrl-Z, a suspended laptop), that gap does
- * not count. The rules work on samples, so that tests can play any history. */
+ * Time is what the watcher has seen: if it was itself stopped (Ctrl-Z, a suspended laptop), that gap does not
+ * count, nor for an instruction that was under way. The rules work on samples, so that tests can play any history. */
 #include "runtime/watch.h"
 
 #include <stdlib.h>
@@ -24,6 +24,7 @@ typedef struct Seen {
     DtWatchSample last;
     uint64_t still_ns; /* since its last progress */
     uint64_t idle_ns;  /* since it last used processor time */
+    uint64_t lost_ns;  /* of its instruction, in gaps */
     DtWatchKind named; /* in this standstill */
 } Seen;
 
@@ -52,12 +53,13 @@ static bool is_stopped(const DtWatchSample *sample)
     return sample->state == 'T' || sample->state == 't';
 }
 
-static void look(Seen *seen, const DtWatchSample *now, uint64_t since_ns)
+static void look(Seen *seen, const DtWatchSample *now, uint64_t since_ns, uint64_t gap_ns)
 {
     const DtWatchSample *last = &seen->last;
     bool moved = now->progress != last->progress || now->phase != last->phase;
     seen->still_ns = moved ? 0 : seen->still_ns + since_ns;
     seen->idle_ns = now->cpu_ticks != last->cpu_ticks ? 0 : seen->idle_ns + since_ns;
+    seen->lost_ns = now->began_ns != last->began_ns ? 0 : seen->lost_ns + gap_ns;
     if (moved)
         seen->named = DT_WATCH_NOTHING;
     seen->last = *now;
@@ -101,12 +103,18 @@ static DtWatchKind judge_idle(const DtWatch *watch, uint32_t rank)
     return now->state == 'D' || now->reads_or_writes ? DT_WATCH_OUTSIDE : DT_WATCH_IDLE;
 }
 
-static bool is_slow(const DtWatchSample *now, uint64_t now_ns)
+/* How long its instruction runs. */
+static uint64_t runs_ns(const Seen *seen, uint64_t now_ns)
 {
-    if (now->waiting || now->usual_ns == 0 || now->began_ns == 0 || now_ns < now->began_ns)
-        return false;
-    uint64_t took = now_ns - now->began_ns;
-    return took > QUIET_NS && took / TIMES_USUAL > now->usual_ns;
+    uint64_t since = seen->last.began_ns + seen->lost_ns;
+    return seen->last.began_ns == 0 || now_ns < since ? 0 : now_ns - since;
+}
+
+static bool is_slow(const Seen *seen, uint64_t now_ns)
+{
+    uint64_t took = runs_ns(seen, now_ns);
+    return !seen->last.waiting && seen->last.usual_ns > 0 && took > QUIET_NS &&
+           took / TIMES_USUAL > seen->last.usual_ns;
 }
 
 static DtWatchKind judge(const DtWatch *watch, uint32_t rank, uint32_t waiter, uint64_t now_ns)
@@ -118,7 +126,7 @@ static DtWatchKind judge(const DtWatch *watch, uint32_t rank, uint32_t waiter, u
     DtWatchKind kind = DT_WATCH_NOTHING;
     if (waiter != UINT32_MAX && seen->still_ns >= QUIET_NS && seen->idle_ns >= QUIET_NS)
         kind = judge_idle(watch, rank);
-    else if (waiter != UINT32_MAX && seen->idle_ns < COMPUTES_NS && is_slow(&seen->last, now_ns))
+    else if (waiter != UINT32_MAX && seen->idle_ns < COMPUTES_NS && is_slow(seen, now_ns))
         kind = DT_WATCH_SLOW;
     bool innocent = seen->last.waiting && !is_stopped(&seen->last);
     if (kind < DT_WATCH_STOPPED && watch->timeout_ns > 0 && seen->still_ns >= watch->timeout_ns &&
@@ -130,17 +138,18 @@ static DtWatchKind judge(const DtWatch *watch, uint32_t rank, uint32_t waiter, u
 DtWatchEvent dt_watch_step(DtWatch *watch, const DtWatchSample *samples, uint64_t now_ns)
 {
     uint64_t since = watch->last_ns > 0 ? now_ns - watch->last_ns : 0;
-    since = since < LONGEST_LOOK_NS ? since : LONGEST_LOOK_NS;
+    uint64_t gap = since > LONGEST_LOOK_NS ? since - LONGEST_LOOK_NS : 0;
+    since -= gap;
     watch->last_ns = now_ns;
     for (uint32_t r = 0; r < watch->n_ranks; r++)
-        look(&watch->seen[r], &samples[r], since);
+        look(&watch->seen[r], &samples[r], since, gap);
     for (uint32_t r = 0; r < watch->n_ranks; r++) {
         uint32_t waiter = find_waiter(watch, r);
         DtWatchKind kind = judge(watch, r, waiter, now_ns);
         if (kind == DT_WATCH_NOTHING)
             continue;
         Seen *seen = &watch->seen[r];
-        uint64_t ns = kind == DT_WATCH_SLOW ? now_ns - seen->last.began_ns : seen->still_ns;
+        uint64_t ns = kind == DT_WATCH_SLOW ? runs_ns(seen, now_ns) : seen->still_ns;
         seen->named = kind;
         return (DtWatchEvent){kind, r, waiter, (double)ns * 1e-9};
     }

@@ -56,4 +56,30 @@ os.execv(sys.argv[1], sys.argv[1:])' "$dtc" small.dsl -o plan >out 2>err &
     holds test ! -e plan
 done
 
+# ---- numbers that no plan holds ----
+for steps in 9223372036854775807 70368744177665; do
+    run "$dtc" small.dsl --check --set train.steps=$steps; exits 3; says 'error[E0452]'; says 'at most 2^46'
+done
+run "$dtc" small.dsl --check --set train.steps=70368744177664; exits 0
+
+# ---- programs that are long: each statement uses the one before ----
+for statement in 'y = tanh(y)' 'y = y * w'; do
+    { sed '/return/,$d' small.dsl; echo '  y = x * w'; for i in $(seq 20000); do echo "  $statement"; done
+      echo '  return sum[d](y)'; sed '1,/return/d' small.dsl; } >long.dsl
+    run sh -c 'ulimit -s 512; "$0" long.dsl' "$dtc"; exits 0 # as 100,000 would with 8 MiB
+done
+
+# ---- a file that may not grow is like a full disk, memory that is not there is said ----
+run sh -c 'ulimit -f 1; "$0" small.dsl --no-kernels -o plan' "$dtc"; exits 5; says 'File too large'; says 'ulimit -f'
+holds test ! -e plan
+if sh -c 'ulimit -v 1000000; "$0" --version' "$dtc" >out 2>&1; then
+    for size in 1000000 20000 10000 8000 7000 6000 5000; do # it is not ended by a signal
+        run sh -c "ulimit -c 0; ulimit -v $size"' && exec "$0" small.dsl --no-kernels -o plan' "$dtc"
+        holds test "$code" -lt 128
+        [ "$code" -eq 0 ] || holds test -s err
+    done
+else
+    skip 'ulimit -v: this build needs a large address space'
+fi
+
 finish

@@ -142,6 +142,26 @@ else
     echo 'SKIP no python3: trace.json not parsed'
 fi
 
+# ---- limits of the shell ----
+run one.plan -q --steps 9223372036854775807; exits 2; says 'at most 2^46'
+run one.plan -q --set train.steps=9223372036854775807; exits 2; says 'is no count'
+what='ulimit -f 1; dtrun'
+sh -c 'ulimit -f 1; "$0" one.plan -q --steps 2 --save limited' "$dtrun" >out 2>err </dev/null; code=$?
+holds test "$code" -lt 128; holds test "$code" -gt 0; says 'ulimit -f'
+
+# ---- what a plan's strings may hold does not reach the terminal ----
+"$dtc" dump one.plan >one.text
+sed 's/"numbers.txt"/"\\x1b[31mnumb\\xc2\\x9bers\\x0adtrun: all is well.txt"/' one.text >wicked.text
+holds sh -c '! cmp -s one.text wicked.text'
+"$dtc" asm wicked.text -o wicked.plan; "$dtc" dump wicked.plan >wicked.dump
+holds cmp wicked.text wicked.dump
+run wicked.plan -q --steps 1; exits 5
+holds sh -c '! LC_ALL=C grep -q "$(printf "[\033\233]")" err'; says '\x1b[31mnumb\xc2\x9bers'
+
+what='dtc asm of a plan that trains without TRAN'
+grep -v '^TRAN' one.text >norate.text
+"$dtc" asm norate.text -o norate.plan 2>err; code=$?; holds test "$code" -ne 0; says 'no TRAN record'
+
 # ---- settings and data ----
 run one.plan -q --steps 2 --set lr.base=0.5 --set lr.warmup=0 --log set.jsonl; exits 0
 holds grep -q '"step":1,.*"lr":0.5' set.jsonl

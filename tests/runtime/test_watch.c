@@ -72,6 +72,19 @@ Test(watch, a_stopped_rank_is_named_even_if_it_was_stopped_in_a_wait)
     cr_expect_eq(event.rank, 0);
 }
 
+/* Stopped with all others for a minute, and going on: what it did meanwhile took no time. */
+Test(watch, an_instruction_that_was_stopped_with_the_watcher_is_not_slow)
+{
+    wait_for(1, 0);
+    ranks[0].state = 'R';
+    cr_expect_eq(play(1).kind, DT_WATCH_NOTHING);
+    now_ns += 60000000000u;
+    cr_expect_eq(play(1.5).kind, DT_WATCH_NOTHING);
+    DtWatchEvent event = play(5);
+    cr_expect_eq(event.kind, DT_WATCH_SLOW);
+    cr_expect_lt(event.seconds, 5);
+}
+
 Test(watch, nobody_is_named_who_holds_up_nobody)
 {
     ranks[0].state = 'T';

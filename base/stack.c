@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program of a hundred thousand statements, each using the one before, is that deep for whatever follows uses. The
+ * stack of a thread is only asked for: memory is taken as it is used. */
+#include "base/stack.h"
+
+#include <stddef.h>
+
+bool dt_stack_start(void *(*run)(void *data), void *data, pthread_t *ret_thread)
+{
+    static const size_t sizes[] = {(size_t)1 << 30, (size_t)1 << 28, (size_t)1 << 26, (size_t)1 << 23};
+    bool runs = false;
+    for (size_t i = 0; !runs && i < sizeof sizes / sizeof sizes[0]; i++) {
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        runs = pthread_attr_setstacksize(&attributes, sizes[i]) == 0 &&
+               pthread_create(ret_thread, &attributes, run, data) == 0;
+        pthread_attr_destroy(&attributes);
+    }
+    return runs;
+}

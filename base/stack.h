@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads for what goes as deep as programs are long (stack.c). */
+#ifndef DT_BASE_STACK_H
+#define DT_BASE_STACK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* Starts run(data) in a thread with a stack of 1 GiB, or of less where so much may not be asked for (ulimit -v). False
+ * if there is no thread to be had. */
+bool dt_stack_start(void *(*run)(void *data), void *data, pthread_t *ret_thread);
+
+#endif

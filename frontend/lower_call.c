@@ -59,7 +59,9 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
     dt_report_nearest(l, d, expr->name.span, expr->name.text, names, n);
     static const char *const standard[] = {"relu",      "silu",    "gelu", "gelu_tanh", "mean",
                                            "lse",       "softmax", "xent", "attend",    "linear",
-                                           "layernorm", "rmsnorm", "conv", "maxpool"};
+                                           "layernorm", "rmsnorm", "conv", "maxpool",
+                                           "log1p", "sigmoid", "softplus", "round", "batchnorm", "ghostnorm",
+                                           "groupnorm", "conv1d", "avgpool", "avgpool_to"};
     for (size_t i = 0; i < DT_COUNT(standard); i++) {
         if (!strcmp(standard[i], expr->name.text))
             dt_diag_help(d, "it is in the library: begin the file with `include \"std.dsl\"`");

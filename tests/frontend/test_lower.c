@@ -195,4 +195,5 @@ Test(laws, windows) { check_laws("windows", 6); }
 Test(laws, sums) { check_laws("sums", 8); }
 Test(laws, arithmetic) { check_laws("arithmetic", 10); }
 Test(laws, library) { check_laws("library", 7); }
+Test(laws, numbers) { check_laws("numbers", 9); }
 Test(laws, structure) { check_laws("structure", 7); }

@@ -585,6 +585,71 @@ class Draws(Model):
         return (y * y * mask).sum() / max(mask.sum(), 1)
 
 
+class Layers(Model):
+    """tests/passes/programs/layers.dsl: layers of the library for images and signals, as torch.nn has them."""
+
+    sgd, clip, decays_all = {"momentum": 0.9, "weight_decay": 0.0}, None, True
+
+    def std(self, path):
+        if not path.endswith(".w") or path in ("head.w", "tail.w"):
+            return {"head.w": 0.5, "tail.w": 1.0}.get(path)
+        groups = {"c1": 2, "c2": 8, "d0": 4, "d2": 4}.get(path.split(".")[0], 1)
+        have = dict(zip(self.axes["param/" + path].split(), self.leaf[path].shape))
+        return math.sqrt(2 * groups / (have.get("kh", 1) * have["kw"] * have["out"]))
+
+    def weight(self, path, order):
+        bias = path + ".b"
+        b = self.p(bias, "out") if bias in self.leaf else None
+        return self.p(path + ".w", order), b
+
+    def conv(self, x, path, **how):
+        return F.conv2d(x, *self.weight(path, "out chan kh kw"), **how)
+
+    def conv1d(self, x, path, **how):
+        return F.conv1d(x, *self.weight(path, "out chan kw"), **how)
+
+    def batchnorm(self, x, path):
+        """Channels are the second axis."""
+        mean, var = (self.states[path + name].clone() for name in (".mu", ".var"))
+        gain, shift = self.p(path + ".gain", "chan"), self.p(path + ".shift", "chan")
+        y = F.batch_norm(x, mean, var, gain, shift, self.training, 0.1, 1e-5)
+        self.new_states.update({path + ".mu": mean.detach(), path + ".var": var.detach()})
+        return y
+
+    def ghostnorm(self, x, path):
+        """By pools; their running statistics are averages over what each pool alone would have left."""
+        new, parts = [], []
+        for part in x.split(self.batch // self.pool):
+            parts.append(self.batchnorm(part, path))
+            new.append([self.new_states[path + name] for name in (".mu", ".var")])
+        for name, values in zip((".mu", ".var"), zip(*new)):
+            self.new_states[path + name] = sum(values) / len(values)
+        return torch.cat(parts)
+
+    def results(self):
+        self.new_states = {}
+        x, s = self.input["x"].permute(0, 3, 1, 2), self.input["s"].permute(0, 2, 1)
+        y = torch.relu(self.batchnorm(self.conv(x, "c0", padding=1), "batchnorm"))
+        z = self.conv(y, "c1", padding=2, dilation=2, groups=2)
+        gain, shift = self.p("groupnorm.gain", "chan"), self.p("groupnorm.shift", "chan")
+        y = y + F.softplus(F.group_norm(z, 4, gain, shift, 1e-5))
+        y = y + torch.sigmoid(self.conv(y, "c2", padding=1, groups=8))
+        y = self.conv(y, "c3", stride=2, padding=4, dilation=3)
+        y = y + F.max_pool2d(F.avg_pool2d(y, 3, 1, 1), 3, 1, 1)
+        z = F.adaptive_avg_pool2d(y, (self.rows, self.cols)).permute(0, 2, 3, 1)
+        t = self.conv1d(F.pad(s, (6, 0)), "d0", dilation=2, groups=4)
+        t = self.conv1d(t, "d1", stride=2, padding=2).mean(-1)
+        v = self.conv1d(self.ghostnorm(s, "ghostnorm"), "d2", padding=1, groups=4)
+        w = self.p("head.w", "rows cols chan classes")
+        y = torch.einsum("brkc,rkcn->bn", z + t[:, None, None], w)
+        y = y + self.p("head.b0", "classes")
+        y = y + self.linear((torch.round(3 * s) * v).mean(2), "tail", "chan", "classes")
+        return [(y, "batch classes")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("label")).mean()
+
+
 MODELS = {
     "gpt2": Gpt2,
     "quickstart": Quickstart,
@@ -597,5 +662,6 @@ MODELS = {
     "vgg16": Vgg16,
     "states": States,
     "draws": Draws,
+    "layers": Layers,
 }
 DEFAULTS = {"vit": {"rgb": 3}}

@@ -161,6 +161,7 @@ ParameterizedTestParameters(programs, library)
     static Program cases[] = {
         OWN("relu"),
         OWN("silu"),
+        OWN("far"),
         OWN("gelu"),
         OWN("gelu_tanh"),
         OWN("mean"),
@@ -185,7 +186,7 @@ ParameterizedTest(Program *p, programs, library) { check_program(p); }
 
 ParameterizedTestParameters(programs, structure)
 {
-    static Program cases[] = {OWN("loops"), OWN("moving"), OWN("draws")};
+    static Program cases[] = {OWN("loops"), OWN("moving"), OWN("draws"), OWN("layers")};
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
 

@@ -117,6 +117,18 @@ model library(x[batch, seq, embed], y[batch, seq, embed], i32 ids[batch, seq]) {
          gap(silu(x), x / (1 + exp(-x)))
 }
 
+# Ties of round go to the even neighbour; what log1p has lost by rounding 1 + x; sigmoid and softplus from both sides.
+model numbers(x[batch, seq, embed]) {
+  h = (iota[seq] - 3) * 0.5                                      # -1.5 -1 -0.5 0 0.5 1
+  even = where(iota[seq] < 2, iota[seq] % 2 - 2, where(iota[seq] == 5, 1, 0))
+  small = exp(-40 - abs(x))
+  e = exp(x)
+  far = 800 * (iota[seq] - 2)
+  return gap(round(h), even), gap(round(x), floor(x + 0.5)), gap(round(2 * iota[seq]), 2 * iota[seq]),
+         gap(log1p(small) / small, 1), gap(log1p(e), log(1 + e)), gap(sigmoid(x), e / (1 + e)),
+         gap(softplus(x), log(1 + e)), gap(softplus(-40 - abs(x)) / small, 1), gap(silu(far), max(far, 0))
+}
+
 model structure(x[batch, seq, embed]) {
   y, total, n = x, f32(0), 0
   repeat h in layers {

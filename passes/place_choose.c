@@ -121,9 +121,8 @@ static const char *derive(const DtPlacer *p, const DtOp *op, const DtType *const
     return dt_shape_derive(&draft, &p->module->mesh, wish, ret_out);
 }
 
-/* Why the op is refused in this scope on operands of these types, or NULL and its result types. */
-static const char *derive_here(const DtPlaceScope *s, const DtOp *op, const DtType *const *in,
-                               const DtType **ret_out)
+const char *dt_placechoose_derive(const DtPlaceScope *s, const DtOp *op, const DtType *const *in,
+                                  const DtType **ret_out)
 {
     return derive(s->p, op, in, s->like, ret_out);
 }
@@ -207,7 +206,7 @@ static void consider(Choice *c, const int *states)
         cost += dt_placeconvert_cost(c->s, c->in[i], c->m, states[i]);
         by_rule += states[i] == dt_placerule_state(dt_placeconvert_rule(c->s, c->in[i]), c->m);
     }
-    if (derive_here(c->s, c->op, c->types, c->out))
+    if (dt_placechoose_derive(c->s, c->op, c->types, c->out))
         return;
     const bool is_bound = c->op->kind == DT_OP_DOT && gives_rule(c);
     cost += behind(c);
@@ -332,7 +331,7 @@ static bool accepts_now(Choice *c)
 {
     for (uint32_t i = 0; i < c->op->n_in; i++)
         c->types[i] = dt_placerule_project(c->in[i]->type, c->m);
-    return !derive_here(c->s, c->op, c->types, c->out);
+    return !dt_placechoose_derive(c->s, c->op, c->types, c->out);
 }
 
 /* Over time nothing is exchanged: whole terms of sums are kept for the first micro-batch, what was
@@ -392,7 +391,7 @@ static bool choose_axis(Choice *c, DtValue **in)
 static const char *reason_for(DtPlaceScope *s, const DtOp *op, const DtType *const *types,
                               const DtType **out)
 {
-    const char *reason = derive_here(s, op, types, out);
+    const char *reason = dt_placechoose_derive(s, op, types, out);
     return reason ? dt_arena_strndup(s->p->module->arena, reason, strlen(reason)) : NULL;
 }
 
@@ -443,7 +442,7 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPl
     ret_ring->axis = NULL;
     Choice c = start(s, op, in);
     const DtType **wanted = c.wanted;
-    if (!derive_here(s, op, wanted, c.out) &&
+    if (!dt_placechoose_derive(s, op, wanted, c.out) &&
         dt_op_info[op->kind].op_class != DT_CLASS_INDEX)
         return true;
     for (uint32_t m = 0; m < p->module->mesh.n; m++) {

@@ -196,6 +196,10 @@ const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
  * the call is to be, axis NULL if none: then operands that travel stay in their blocks. */
 bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPlaceRing *ret_ring);
 
+/* Why the op is refused in this scope on operands of these types, or NULL and its result types. */
+const char *dt_placechoose_derive(const DtPlaceScope *s, const DtOp *op, const DtType *const *in,
+                                  const DtType **ret_out);
+
 /* The wanted type of result i of op: by the rules (dt_placerule_wish), or as in the library function `like` is of. */
 const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op, uint32_t i,
                                   const DtType *const *in);

@@ -96,22 +96,6 @@ static const DtType *with_axis(const DtType *type, const DtAxis *block)
     return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* The mesh axes over which the keys of some operand are to travel, and over which queries are split, too: 0 if there
- * are none. What is made of positions is made anew for every block and has no say. ret_block: how they lie. */
-static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
-                            DtAxis *ret_block)
-{
-    uint16_t split = 0, ring = 0;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        split |= dt_placerule_bits(wanted[i]);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        for (uint32_t d = 0; !ring && !dt_placeconvert_info(s, in[i])->is_free && d < in[i]->type->rank; d++) {
-            ring = ring_of(s->p, in[i]->type, d, wanted[i]) & split;
-            *ret_block = in[i]->type->axes[d];
-        }
-    return ring;
-}
-
 /* type with this axis whole: the function does all keys of a block. */
 static const DtType *without_splits(const DtPlacer *p, const DtType *type, const char *axis)
 {
@@ -119,6 +103,37 @@ static const DtType *without_splits(const DtPlacer *p, const DtType *type, const
     while (d >= 0 && type->axes[d].n_split)
         type = dt_placerule_with(p, type, type->axes[d].split[0], DT_PLACE_WHOLE);
     return type;
+}
+
+/* The mesh axes that every result uses: then no rank does for nothing what another one does. 0 if the function does not
+ * take these operands. */
+static uint16_t used_by_results(DtPlaceScope *s, const DtOp *op, const DtType *const *types)
+{
+    uint16_t used = UINT16_MAX;
+    const DtType **out = DT_NEW_ARRAY(s->p->module->arena, const DtType *, op->n_out + 1);
+    if (dt_placechoose_derive(s, op, types, out))
+        return 0;
+    for (uint32_t i = 0; i < op->n_out; i++)
+        used &= dt_placerule_bits(out[i]) | out[i]->partial;
+    return used;
+}
+
+/* The mesh axes over which the keys of some operand are to travel: queries, and so all results, are split over them. 0
+ * if there are none. What is made of positions is made anew for every block and has no say. ret_block: how they lie;
+ * ret_types: what the function takes. */
+static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
+                            DtAxis *ret_block, const DtType **ret_types)
+{
+    uint16_t ring = 0;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        for (uint32_t d = 0; !ring && !dt_placeconvert_info(s, in[i])->is_free && d < in[i]->type->rank; d++) {
+            ring = ring_of(s->p, in[i]->type, d, wanted[i]);
+            *ret_block = in[i]->type->axes[d];
+            for (uint32_t k = 0; ring && k < op->n_in; k++)
+                ret_types[k] = without_splits(s->p, wanted[k], ret_block->name);
+            ring &= ring ? used_by_results(s, op, ret_types) : 0;
+        }
+    return ring;
 }
 
 /* Whether an operand of type `now` travels in these blocks: some of what splits its axis is to be gathered. */
@@ -135,13 +150,13 @@ bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, cons
     DtPlacer *p = s->p;
     DtAxis keys;
     ret_ring->axis = NULL;
-    const uint16_t ring = find_blocks(s, op, in, wanted, &keys);
+    const DtType **types = DT_NEW_ARRAY(p->module->arena, const DtType *, op->n_in + 1);
+    const uint16_t ring = find_blocks(s, op, in, wanted, &keys, types);
     if (!ring)
         return true;
     const DtAxis block = block_of(&keys, ring);
-    const DtType **types = DT_NEW_ARRAY(p->module->arena, const DtType *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
-        types[i] = wanted[i] = without_splits(p, wanted[i], keys.name);
+        wanted[i] = types[i];
     const char *why = dt_ring_refuses(op->func, keys.name, types, ring, p->module->arena);
     if (why)
         return refuse(s, op, keys.name, why);

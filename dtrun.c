@@ -233,6 +233,16 @@ static void say(const char *message)
     dt_text_say(stderr, message);
 }
 
+static DtStatus look_ahead(const DtRunOptions *run, const DtPlan *plan, const DtPlanMeta *meta)
+{
+    DtText notes = {0};
+    DtStatus status = dt_ready_check(run, plan, meta, &notes);
+    if (dt_status_ok(&status) && notes.len > 0 && !run->quiet)
+        say(notes.at);
+    dt_text_free(&notes);
+    return status;
+}
+
 /* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank.
  */
 static int supervise(const DtRunOptions *run, int argc, char **argv)
@@ -246,7 +256,7 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
     if (dt_status_ok(&status)) {
         status = dt_settings_apply(run, &file.plan, &meta, &train);
         if (dt_status_ok(&status))
-            status = dt_ready_check(run, &file.plan, &meta);
+            status = look_ahead(run, &file.plan, &meta);
         if (dt_status_ok(&status)) {
             int code = dt_supervisor_run(run, &file.plan, argc, argv);
             dt_read_close(&file);

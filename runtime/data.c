@@ -14,7 +14,11 @@
 
 #include <stdio.h>
 
-enum { SYNTHETIC_BATCHES = 100 }; /* of a whole evaluation on random numbers */
+enum {
+    SYNTHETIC_BATCHES = 100, /* of a whole evaluation on random numbers */
+    LOOK_BYTES = 1 << 26,    /* of a stream that is looked at as a whole: a fifth of a second */
+    LOOK_BLOCK = 4096        /* tokens */
+};
 
 struct DtData {
     DtArena *memory;
@@ -296,6 +300,80 @@ static DtStatus refuse_value(const DtData *data, const DtPlanInput *input, int64
                           "token %lld (byte %lld) of %.120s is %d: outside `%.40s` of %lld, which `%.40s` indexes%s",
                           (long long)number, (long long)byte, file->path, value, dt_plan_str(plan, input->indexed),
                           (long long)input->extent, dt_plan_str(plan, input->name), place);
+}
+
+/* Values of one input that lie outside of what it indexes but are allowed: labels to be ignored, say. */
+typedef struct Aside {
+    int64_t n, first; /* first: number in the part */
+    int32_t value;
+} Aside;
+
+static void count_aside(const DtPlanInput *input, const int32_t *values, int64_t n, int64_t at, Aside *aside)
+{
+    if (input->draw_lo >= input->draw_hi)
+        return;
+    for (int64_t i = 0; i < n; i++) {
+        if (values[i] >= input->draw_lo && values[i] < input->draw_hi)
+            continue;
+        if (aside->n++ == 0) {
+            aside->first = at + i;
+            aside->value = values[i];
+        }
+    }
+}
+
+/* All values that the input can ever get. */
+static DtStatus look_at_input(const DtData *data, uint32_t number, int64_t reach, Aside *aside)
+{
+    const DtPlanInput *input = &data->inputs[number];
+    int32_t values[LOOK_BLOCK];
+    for (int64_t at = number; at < number + reach; at += LOOK_BLOCK) {
+        int64_t n = number + reach - at < LOOK_BLOCK ? number + reach - at : LOOK_BLOCK;
+        DtStatus status = dt_datatext_read(&data->tokens, at, n, values);
+        if (!dt_status_ok(&status))
+            return status;
+        int64_t bad = first_outside(input, values, n);
+        if (bad >= 0)
+            return refuse_value(data, input, at + bad, values[bad]);
+        count_aside(input, values, n, at, aside);
+    }
+    return DT_OK;
+}
+
+static void note_aside(const DtData *data, uint32_t number, int64_t reach, const Aside *aside, DtText *ret_notes)
+{
+    const DtPlanInput *input = &data->inputs[number];
+    const DtPlanSpan *span = &data->plan->spans[data->reader->span];
+    int64_t token, byte;
+    const DtTokenFile *file = dt_datatext_find(&data->tokens, aside->first, &token, &byte);
+    if (ret_notes->len > 0)
+        dt_text_add(ret_notes, "\ndtrun: ");
+    if (data->reader->span < data->plan->n_spans)
+        dt_text_printf(ret_notes, "%s:%u:%u: ", dt_plan_str(data->plan, span->file), span->line, span->column);
+    dt_text_printf(ret_notes,
+                   "%lld of %lld values for `%s` are outside %lld .. %lld, where it is an index; the program says what "
+                   "happens to them (the first: token %lld of %s, %d)",
+                   (long long)aside->n, (long long)reach, dt_plan_str(data->plan, input->name),
+                   (long long)input->draw_lo, (long long)input->draw_hi - 1, (long long)token, file->path,
+                   aside->value);
+}
+
+DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
+{
+    if (data->synthetic)
+        return DT_OK;
+    int64_t reach = data->offsets - 1 + data->windows * data->row;
+    if (reach > LOOK_BYTES / data->tokens.format.width)
+        return DT_OK;
+    for (uint32_t i = 0; i < data->reader->n_inputs; i++) {
+        Aside aside = {0};
+        DtStatus status = look_at_input(data, i, reach, &aside);
+        if (!dt_status_ok(&status))
+            return located(data->plan, data->reader, status);
+        if (aside.n > 0)
+            note_aside(data, i, reach, &aside, ret_notes);
+    }
+    return DT_OK;
 }
 
 static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)

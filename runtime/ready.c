@@ -14,16 +14,14 @@ bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const D
     return options->eval ? reader->is_eval : !reader->is_eval || meta->eval_every > 0;
 }
 
-static DtStatus check_names(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta)
+static DtStatus check_names(const DtRunOptions *options)
 {
     const DtDeviceOps *device;
     const DtCommOps *comm;
-    (void)plan;
-    (void)meta;
     return dt_load_choose(options, &device, &comm);
 }
 
-static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta)
+static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
 {
     DtStatus status = DT_OK;
     for (uint32_t i = 0; i < plan->n_readers && dt_status_ok(&status); i++) {
@@ -31,21 +29,21 @@ static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, cons
         if (!dt_ready_reads(options, meta, &plan->readers[i]))
             continue;
         status = dt_data_open(options, plan, i, &data);
-        if (dt_status_ok(&status))
+        if (dt_status_ok(&status)) {
+            status = dt_data_look(data, ret_notes);
             dt_data_close(data);
+        }
     }
     return status;
 }
 
-static DtStatus check_outputs(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta)
+static DtStatus check_outputs(const DtRunOptions *options)
 {
     const struct { const char *option, *path; bool folder; } outputs[] = {
         {"--save", options->save, true},
         {"--log", options->log, false},
         {"--trace", options->trace, false},
     };
-    (void)plan;
-    (void)meta;
     for (size_t i = 0; i < DT_COUNT(outputs); i++) {
         DtStatus status = outputs[i].path ? dt_file_may_make(outputs[i].path, outputs[i].folder) : DT_OK;
         if (!dt_status_ok(&status))
@@ -54,12 +52,10 @@ static DtStatus check_outputs(const DtRunOptions *options, const DtPlan *plan, c
     return DT_OK;
 }
 
-DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta)
+DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
 {
-    DtStatus (*const checks[])(const DtRunOptions *, const DtPlan *, const DtPlanMeta *) = {
-        check_names, check_data, check_outputs};
-    DtStatus status = DT_OK;
-    for (size_t i = 0; i < DT_COUNT(checks) && dt_status_ok(&status); i++)
-        status = checks[i](options, plan, meta);
-    return status;
+    DtStatus status = check_names(options);
+    if (dt_status_ok(&status))
+        status = check_data(options, plan, meta, ret_notes);
+    return dt_status_ok(&status) ? check_outputs(options) : status;
 }

@@ -86,8 +86,8 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
                            DtPlanTrain *ret_train);
 
 /* ready.c: what a user can have got wrong, looked at before any rank starts: names of devices and communicators,
- * data, folders and files to be written. meta: with the settings. */
-DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta);
+ * data, folders and files to be written. meta: with the settings. ret_notes: lines that are worth to be read. */
+DtStatus dt_ready_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes);
 /* Whether a run with these options and numbers uses the reader. */
 bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const DtPlanReader *reader);
 
@@ -360,6 +360,9 @@ double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
 DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
                       DtData **ret_data);
 void dt_data_close(DtData *data);
+/* Checks all values of a stream of files, unless it is a large one: those are checked when they are read. Adds a line
+ * for each input with values that are no index where the program uses it as one, and says what happens then. */
+DtStatus dt_data_look(const DtData *data, DtText *ret_notes);
 /* Rows first .. first + rows - 1 of batch number `step`: sample step * batch + row. inputs[i]:
  * rows x row_elements of the input's dtype. eval readers: file order, batches counted from 0. Fails for a value that
  * the program cannot use, and says where it lies. */

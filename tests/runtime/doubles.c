@@ -47,6 +47,13 @@ int64_t dt_data_samples(const DtData *data)
     return TINY_HELD_OUT;
 }
 
+DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
+{
+    (void)data;
+    (void)ret_notes;
+    return DT_OK;
+}
+
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs)
 {
     memset(inputs[0], 0, (size_t)rows * TINY_WINDOW * 4);

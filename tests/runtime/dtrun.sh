@@ -183,7 +183,7 @@ run one.plan -q --steps 2 --data synthetic; exits 0
 run one.plan -q --data numbers.txt=absent.txt; exits 5; says 'small.dsl:28:3: cannot read absent.txt'; spares rank
 head -c 400 numbers.txt >outside.txt; printf '\310' >>outside.txt; head -c 300 numbers.txt >>outside.txt
 run one.plan -q --data numbers.txt=outside.txt; exits 5
-says 'small.dsl:28:3: token 400 (byte 400) of outside.txt is 200: outside `vocab` of 128, which `tokens` indexes at small.dsl:20'
+says 'small.dsl:28:3: token 400 (byte 400) of outside.txt is 200: outside `vocab` of 128, which `tokens` indexes at small.dsl:20'; spares rank
 gzip -c numbers.txt >packed.gz
 run one.plan -q --data numbers.txt=packed.gz; exits 5; says 'packed.gz is compressed (gzip): unpack it first (gunzip)'; spares rank
 run d2.plan -q --data numbers.txt=packed.gz --set eval.every=0; exits 5; spares rank

@@ -382,6 +382,58 @@ Test(data, values_outside_are_named_with_their_place)
     expect_outside(2, NULL);
 }
 
+static void expect_look(const char *said, const char *noted)
+{
+    DtText notes = {0};
+    DtData *data = fixture_data(&f);
+    DtStatus status = dt_data_look(data, &notes);
+    dt_data_close(data);
+    if (said == NULL)
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+    else
+        cr_assert(strstr(status.message, said), "said: %s\nexpected: %s", status.message, said);
+    cr_assert(noted ? notes.at && strstr(notes.at, noted) : notes.len == 0, "noted: %s\nexpected: %s", notes.at, noted);
+    dt_text_free(&notes);
+}
+
+/* Everything that can ever be read is looked at before the run, and nothing else. */
+Test(data, values_are_looked_at_before_the_run)
+{
+    /* 3 windows of 4 to train on, behind offsets 0 .. 2, or 4 held out ones; and what is left */
+    uint16_t narrow[19] = {0};
+    fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U16, "data.bin");
+    bound(0, 1, (int64_t[]){0}, (int64_t[]){20});
+    for (int at = 0; at < 19; at++) {
+        char said[40];
+        snprintf(said, sizeof said, "token %d (byte %d)", at, 2 * at);
+        narrow[at] = 99;
+        fixture_file(&f, "data.bin", narrow, sizeof narrow);
+        for (uint32_t is_eval = 0; is_eval < 2; is_eval++) {
+            char *inputs[] = {(char *)tokens, (char *)labels};
+            f.reader.is_eval = is_eval;
+            DtData *data = fixture_data(&f);
+            bool bad = false; /* by reading everything */
+            for (int64_t step = 0; step < 40; step++) {
+                DtStatus status = dt_data_read(data, step, 0, 3, inputs);
+                bad |= !dt_status_ok(&status);
+            }
+            dt_data_close(data);
+            expect_look(bad ? said : NULL, NULL);
+        }
+        narrow[at] = 0;
+    }
+    f.reader.is_eval = 0;
+    narrow[7] = narrow[9] = 99;
+    fixture_file(&f, "data.bin", narrow, sizeof narrow);
+    expect_look("token 7 (byte 14)", NULL);
+    f.inputs[0].n_ranges = 0;
+    expect_look(NULL, NULL); /* no index, or nothing is known of it */
+    f.inputs[1].draw_hi = 20;
+    expect_look(NULL, "tiny.dsl:12:3: 2 of ");
+    expect_look(NULL, "values for `labels` are outside 0 .. 19, where it is an index");
+    expect_look(NULL, "(the first: token 7 of ");
+}
+
 Test(data, values_behind_a_header_and_of_all_widths)
 {
     uint16_t narrow[9] = {1, 2, 3, 60, 5, 6, 7, 8, 9};

@@ -146,6 +146,8 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_STEPS: return read_count(line, "steps", value, &run->steps);
     case OPTION_SAVE: run->save = value; return true;
     case OPTION_RESUME: run->resume = value; return true;
+    case OPTION_OR_START: run->or_start = true; return true;
+    case OPTION_OVERWRITE: run->overwrite = true; return true;
     case OPTION_DATA: return read_redirect(line, value);
     case OPTION_SET:
         if (run->n_settings == DT_COUNT(run->settings))
@@ -200,6 +202,8 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--eval and --generate exclude each other");
     if ((run->eval || run->generate) && run->save)
         return wrong(line, "--save belongs to training, not to --eval or --generate");
+    if (run->or_start && (!run->resume || run->eval || run->generate))
+        return wrong(line, "--or-start belongs to --resume and training");
     if (line->of_generate && !run->generate)
         return wrong(line, "--%s belongs to --generate", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))

@@ -14,24 +14,39 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* True if the n-th call of this kind is to fail; sets errno. */
-static bool fault(const char *kind, int error)
+typedef struct Fault {
+    bool read;
+    char kind[16];
+    long left;
+} Fault;
+
+static Fault *planned(void)
 {
-    static struct {
-        bool read;
-        char kind[16];
-        long left;
-    } plan;
+    static Fault plan;
     if (!plan.read) {
         plan.read = true;
         const char *text = getenv("DT_FAULT");
         if (text && sscanf(text, "%15[a-z]:%ld", plan.kind, &plan.left) != 2)
             plan.kind[0] = 0;
     }
-    if (strcmp(plan.kind, kind) != 0 || --plan.left != 0)
+    return &plan;
+}
+
+/* True if the n-th call of this kind is to fail; sets errno. */
+static bool fault(const char *kind, int error)
+{
+    Fault *plan = planned();
+    if (strcmp(plan->kind, kind) != 0 || --plan->left != 0)
         return false;
     errno = error;
     return true;
+}
+
+void dt_file_be_late(uint32_t rank)
+{
+    const Fault *plan = planned();
+    if (strcmp(plan->kind, "late") == 0 && plan->left == (long)rank)
+        usleep(1000000);
 }
 
 static DtStatus failed(const char *what, const char *path)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* File input and output. All of the project's file access goes through here, so that tests can
  * inject faults (full disk, short read, failing fsync) in one place: set DT_FAULT=write:3 and the
- * third write of the process fails with ENOSPC; kinds are open, read, write, fsync, rename, mmap. */
+ * third write of the process fails with ENOSPC; kinds are open, read, write, fsync, rename, mmap.
+ * DT_FAULT=late:3 makes rank 3 late where dt_file_be_late is called. */
 #ifndef DT_BASE_FILE_H
 #define DT_BASE_FILE_H
 
@@ -62,5 +63,8 @@ DtStatus dt_file_remove_folder(const char *path);
 
 /* path if absolute, else folder-of(base) + "/" + path. */
 char *dt_file_beside(DtArena *arena, const char *base, const char *path);
+
+/* Sleeps a second if the tests want this rank to be late. */
+void dt_file_be_late(uint32_t rank);
 
 #endif

@@ -60,7 +60,7 @@ def measure(build, source, layout, ranks, options=()):
     """Operations and milliseconds of attention's products by rank, and bytes received, of one step."""
     run(os.path.join(build, "dtc"), source, "--parallel", layout, "-o", "plan", *options)
     run(os.path.join(build, "dtrun"), "plan", "--quiet", "--steps", str(STEPS), "--trace", "trace.json",
-        "--log", "log.jsonl")
+        "--overwrite", "--log", "log.jsonl")
     flops, times, received = [0] * ranks, [0.0] * ranks, 0
     with open("trace.json") as file:
         for event in json.load(file)["traceEvents"]:

@@ -10,7 +10,7 @@ trap 'rm -rf "$out"' EXIT
 for seed in 1 2 3; do
     "$build/dtc" "$here/examples/shakespeare.dsl" --set train.seed=$seed -o "$out/$seed.plan"
     begin=$(date +%s.%N)
-    "$build/dtrun" "$out/$seed.plan" --data "tinyshakespeare.txt=$text" --steps "$steps" --log "$out/$seed.jsonl" --quiet >"$out/$seed.txt"
+    "$build/dtrun" "$out/$seed.plan" --data "tinyshakespeare.txt=$text" --steps "$steps" --overwrite --log "$out/$seed.jsonl" --quiet >"$out/$seed.txt"
     end=$(date +%s.%N)
     loss=$(sed -n 's/.*"event":"eval".*"loss":\([0-9.]*\).*/\1/p' "$out/$seed.jsonl" | tail -n 1)
     echo "seed $seed: held-out loss $loss, $(echo "$end $begin" | awk '{ printf "%.1f", $1 - $2 }') s"

@@ -16,7 +16,7 @@ ninja -C "$build" dtc dtrun bench/gemm_floor >/dev/null
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)]; else print "-" }'; }
 ours() { # PLAN FILE
     rm -f "$out/log"
-    "$build/dtrun" "$1" --steps 15 --log "$out/log" --quiet >/dev/null
+    "$build/dtrun" "$1" --steps 15 --overwrite --log "$out/log" --quiet >/dev/null
     sed -n 's/.*"event":"step","step":\([0-9]*\),.*"seconds":\([0-9.e-]*\).*/\1 \2/p' "$out/log" |
         awk '$1 > 3 { print $2 * 1000 }' >"$out/steps"
     median "$out/steps" >>"$2"

@@ -6,10 +6,11 @@
  * widened, or rounded, to what it has.
  *
  * A checkpoint is written into a folder of another name, synced file by file, and put in place by
- * one rename. Older ones are removed only after that, so whatever fails leaves at least what was
- * there before. Rank 0 writes, from its own stores and from what it asks other ranks for: those of
- * other stages of a pipeline, and the parts of tensors that ranks share. Every rank loads for itself what
- * it holds. */
+ * one rename. Older ones are removed only after that, and after a step from the new one had a finite
+ * loss (train.c), so whatever fails leaves at least what was there before. Rank 0 writes, from its own
+ * stores and from what it asks other ranks for: those of other stages of a pipeline, and the parts of
+ * tensors that ranks share. Every rank loads for itself what
+ * it holds, of the checkpoint that rank 0 chose for all (resume.c). */
 #include "runtime/checkpoint.h"
 
 #include "runtime/rank.h"
@@ -38,6 +39,11 @@ typedef struct Wanted {
 } Wanted;
 
 /* ---- stores as tensors ---- */
+
+static bool is_float(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16;
+}
 
 /* The store whose rounding a parameter is, or NULL. */
 static const DtPlanStore *master_of(const DtPlan *plan, const DtPlanStore *param)
@@ -165,6 +171,29 @@ static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wan
 
 /* ---- saving ---- */
 
+/* Whether one of n floats is infinite or no number: all bits of its exponent are set. */
+static bool is_spoilt(uint32_t dtype, const void *at, int64_t n)
+{
+    const uint32_t mask = dtype == DT_PLAN_F32 ? 0x7f800000u : dtype == DT_PLAN_BF16 ? 0x7f80u : 0x7c00u;
+    uint32_t any = 0;
+    for (int64_t i = 0; i < n && dtype == DT_PLAN_F32; i++)
+        any |= (((const uint32_t *)at)[i] & mask) == mask;
+    for (int64_t i = 0; i < n && dtype != DT_PLAN_F32; i++)
+        any |= (((const uint16_t *)at)[i] & mask) == mask;
+    return any != 0;
+}
+
+/* Parameters and moments that an update has spoilt do not take the place of good ones. A state may be what it likes. */
+static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, const void *bytes)
+{
+    if (store->kind == DT_PLAN_STATE || !is_float(tensor->dtype) ||
+        !is_spoilt(tensor->dtype, bytes, tensor->bytes / dt_kinds_size(tensor->dtype)))
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_FAILED,
+                          "`%.100s` has numbers that are not finite; go on from an earlier checkpoint with a lower "
+                          "learning rate, a longer warm-up or `clip`", tensor->name);
+}
+
 static const void *bytes_of(void *context, uint32_t i, DtStatus *ret_status)
 {
     Wanted *wanted = context;
@@ -172,13 +201,15 @@ static const void *bytes_of(void *context, uint32_t i, DtStatus *ret_status)
     const Home *home = &wanted->homes[i];
     const char *own = dt_pack_whole(rank, home->store, home->iteration);
     atomic_fetch_add(&rank->slot->progress, 1);
-    if (own)
-        return own;
-    if (!dt_pack_gather(rank, home->store, home->iteration, wanted->part, wanted->logical))
+    if (own == NULL && !dt_pack_gather(rank, home->store, home->iteration, wanted->part, wanted->logical)) {
         *ret_status = dt_status_ok(&rank->failure)
                           ? dt_status_fail(DT_EXIT_FAILED, "the run is being ended")
                           : rank->failure;
-    return wanted->logical;
+        return NULL;
+    }
+    const void *bytes = own ? own : wanted->logical;
+    *ret_status = check_finite(home->store, &wanted->tensors[i], bytes);
+    return bytes;
 }
 
 /* Memory for the largest tensor that is not whole on this rank, and for the largest part of one. */
@@ -269,30 +300,44 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
     DtStatus removed = dt_file_remove_folder(temporary);
     if (dt_status_ok(&status))
         status = removed;
-    if (dt_status_ok(&status))
-        status = write_latest(memory, folder, path);
-    return dt_status_ok(&status) ? dt_checkpointlist_trim(memory, folder, rank->meta.save_keep)
-                                 : status;
+    return dt_status_ok(&status) ? write_latest(memory, folder, path) : status;
 }
 
-bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps)
+bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatus *ret_status)
 {
+    DtStatus status = DT_OK;
+    *ret_status = DT_OK;
     /* What rank 0 reads elsewhere is complete. */
     if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
         return false;
-    if (rank->rank != 0)
-        return rank->comm_ops->serve(rank->comm, 0);
+    if (rank->rank != 0) {
+        if (!rank->comm_ops->serve(rank->comm, 0))
+            return false;
+        ret_status->code = atomic_load(&rank->shared->save_code);
+        return true;
+    }
     DtArena *memory = dt_arena_new();
-    DtStatus status = save(rank, memory, folder, steps);
+    status = save(rank, memory, folder, steps);
     dt_arena_free(memory);
     if (!dt_status_ok(&status))
-        return dt_rank_fail(rank, status.code,
-                            "the checkpoint after step %lld was not saved (earlier ones are "
-                            "untouched): %.380s",
-                            (long long)steps, status.message);
+        *ret_status = dt_status_fail(status.code,
+                                     "the checkpoint after step %lld was not saved (earlier ones are "
+                                     "untouched): %.380s", (long long)steps, status.message);
+    /* A disk may have room again, or be there again, at the next save. */
+    if (!dt_status_ok(&status) && status.code != DT_EXIT_IO)
+        return dt_rank_fail_status(rank, ret_status);
+    atomic_store(&rank->shared->save_code, status.code);
     if (rank->n_ranks > 1)
         rank->comm_ops->release(rank->comm);
     return true;
+}
+
+DtStatus dt_checkpoint_trim(const DtRank *rank, const char *folder)
+{
+    DtArena *memory = dt_arena_new();
+    DtStatus status = dt_checkpointlist_trim(memory, folder, rank->meta.save_keep);
+    dt_arena_free(memory);
+    return status;
 }
 
 /* ---- loading ---- */
@@ -303,11 +348,6 @@ static void add_type(DtText *text, const DtTensor *tensor)
     for (uint32_t a = 0; a < tensor->n_axes; a++)
         dt_text_printf(text, "%s%lld", a ? ", " : "", (long long)tensor->extents[a]);
     dt_text_add(text, "]");
-}
-
-static bool is_float(uint32_t dtype)
-{
-    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16;
 }
 
 /* Whether one can be stored as the other. */
@@ -518,103 +558,14 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     return status;
 }
 
-/* Adds the way out to the message about a damaged checkpoint: the newest good one but that. */
-static DtStatus propose(const DtCheckpointList *list, const char *damaged, DtStatus status)
+DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int64_t serial, bool weights_only,
+                            DtManifest *ret_manifest)
 {
-    for (uint32_t i = 0; i < list->n; i++)
-        if (strcmp(list->at[i].path, damaged) == 0)
-            list->at[i].good = false;
-    const DtCheckpointEntry *other =
-        status.code == DT_EXIT_IO ? dt_checkpointlist_newest(list) : NULL;
-    return other == NULL
-               ? status
-               : dt_status_fail(status.code, "%.300s. The one before it is whole: --resume %.150s",
-                                status.message, other->path);
-}
-
-static DtStatus choose(const DtCheckpointList *list, const char *folder,
-                       const DtCheckpointEntry **ret_entry)
-{
-    const DtCheckpointEntry *newest = dt_checkpointlist_newest(list);
-    for (uint32_t i = 0; i < list->n; i++)
-        if (!list->at[i].good && (newest == NULL || list->at[i].steps > newest->steps))
-            return propose(list, list->at[i].path, list->at[i].why);
-    if (newest == NULL)
-        return dt_status_fail(DT_EXIT_IO, "there is no checkpoint in %.300s", folder);
-    *ret_entry = newest;
-    return DT_OK;
-}
-
-static DtStatus load(DtRank *rank, DtArena *memory, const char *folder, bool weights_only,
-                     int64_t *ret_steps)
-{
-    DtManifest manifest;
-    DtCheckpointList list;
-    const DtCheckpointEntry *entry = NULL;
-    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
-    if (dt_status_ok(&status))
-        status = choose(&list, folder, &entry);
-    if (dt_status_ok(&status))
-        status = dt_manifest_read(
-            memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, entry->path), &manifest);
-    if (!dt_status_ok(&status))
-        return status;
-    for (int f = 0;
-         f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
-        status = load_file(rank, memory, entry->path, f, &manifest);
-    if (!dt_status_ok(&status))
-        return propose(&list, entry->path, status);
-    dt_scale_resume(&rank->scale, &manifest.scale);
-    if (!weights_only && rank->rank == 0 &&
-        (manifest.seed != rank->meta.seed || manifest.batch != rank->meta.batch))
-        fprintf(stderr,
-                "dtrun: note: %s was trained with another %s: the data goes on in another order\n",
-                entry->path, manifest.seed != rank->meta.seed ? "seed" : "batch size");
-    *ret_steps = manifest.steps;
-    return DT_OK;
-}
-
-bool dt_checkpoint_load(DtRank *rank, const char *folder, bool weights_only, int64_t *ret_steps)
-{
-    DtArena *memory = dt_arena_new();
-    DtStatus status = load(rank, memory, folder, weights_only, ret_steps);
-    dt_arena_free(memory);
-    return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
-}
-
-bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_steps)
-{
-    DtArena *memory = dt_arena_new();
-    DtCheckpointList list;
-    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
-    const DtCheckpointEntry *newest =
-        dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
-    if (newest) {
-        snprintf(ret_path, 4096, "%s", newest->path);
-        *ret_steps = newest->steps;
-    }
-    dt_arena_free(memory);
-    return newest != NULL;
-}
-
-bool dt_checkpoint_above(const char *path, char ret_folder[4096])
-{
-    char manifest[4096];
-    size_t len = strlen(path);
-    if (len > 3000)
-        return false;
-    snprintf(manifest, sizeof manifest, "%s/" DT_MANIFEST_NAME, path);
-    if (access(manifest, F_OK) != 0)
-        return false;
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    snprintf(ret_folder, 4096, "%.*s", (int)len, path);
-    char *slash = strrchr(ret_folder, '/'), *name = slash ? slash + 1 : ret_folder;
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        strcat(ret_folder, "/..");
-    else if (slash == NULL)
-        strcpy(ret_folder, ".");
-    else
-        slash[slash == ret_folder] = '\0';
-    return true;
+    DtStatus status =
+        dt_manifest_read(memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
+    if (dt_status_ok(&status) && ret_manifest->serial != serial)
+        status = dt_status_fail(DT_EXIT_IO, "%.300s was replaced while it was read", path);
+    for (int f = 0; f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
+        status = load_file(rank, memory, path, f, ret_manifest);
+    return status;
 }

@@ -36,6 +36,11 @@ DtStatus dt_manifest_write(const char *path, const DtManifest *manifest);
 /* Checks the manifest's own digest and every field. */
 DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_manifest);
 
+/* checkpoint.c: copies one checkpoint into this rank's stores; fails with DT_EXIT_IO if it is damaged or, by its
+ * serial number, another one now. */
+DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int64_t serial, bool weights_only,
+                            DtManifest *ret_manifest);
+
 /* ---- the folder ---- */
 
 typedef struct DtCheckpointEntry {
@@ -45,8 +50,8 @@ typedef struct DtCheckpointEntry {
     DtStatus why; /* if not good */
 } DtCheckpointEntry;
 
-/* A folder with a manifest is one checkpoint; other folders hold checkpoints step-N. In no order.
- * */
+/* A folder with a manifest is one checkpoint; other folders hold checkpoints step-N, also those without a manifest.
+ * In no order. What a run beside removes meanwhile is not in the list. */
 typedef struct DtCheckpointList {
     DtCheckpointEntry *at;
     uint32_t n;
@@ -62,6 +67,8 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
 
 /* Removes what interrupted saves left. */
 DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder);
+/* Removes all, good or not. */
+DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder);
 /* Removes all but the newest `keep` good ones (0: none). */
 DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep);
 

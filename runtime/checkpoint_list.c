@@ -94,7 +94,7 @@ DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpoint
     for (struct dirent *found; (found = readdir(listing)) != NULL;) {
         int64_t steps = steps_of(found->d_name);
         const char *path = dt_arena_printf(arena, "%s/%s", folder, found->d_name);
-        if (steps < 0 || !has_manifest(arena, path) || !look_at(arena, path, &entry))
+        if (steps < 0 || !look_at(arena, path, &entry))
             continue;
         if (!entry.good)
             entry.steps = steps;
@@ -139,6 +139,15 @@ static DtStatus remove_entry(const char *folder, const DtCheckpointEntry *entry)
     return dt_status_ok(&status) ? dt_file_remove_folder(aside) : status;
 }
 
+DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder)
+{
+    DtCheckpointList list;
+    DtStatus status = dt_checkpointlist_read(arena, folder, &list);
+    for (uint32_t i = 0; i < list.n && dt_status_ok(&status); i++)
+        status = remove_entry(folder, &list.at[i]);
+    return dt_status_ok(&status) ? dt_checkpointlist_clean(arena, folder) : status;
+}
+
 DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep)
 {
     DtCheckpointList list;
@@ -153,4 +162,39 @@ DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep
             status = remove_entry(folder, newest);
     }
     return status;
+}
+
+bool dt_checkpoint_is_name(const char *path)
+{
+    char name[64];
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    size_t from = len;
+    while (from > 0 && path[from - 1] != '/')
+        from--;
+    return (size_t)snprintf(name, sizeof name, "%.*s", (int)(len - from), path + from) < sizeof name &&
+           steps_of(name) >= 0;
+}
+
+bool dt_checkpoint_above(const char *path, char ret_folder[4096])
+{
+    char manifest[4096];
+    size_t len = strlen(path);
+    if (len > 3000)
+        return false;
+    snprintf(manifest, sizeof manifest, "%s/" DT_MANIFEST_NAME, path);
+    if (access(manifest, F_OK) != 0)
+        return false;
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    snprintf(ret_folder, 4096, "%.*s", (int)len, path);
+    char *slash = strrchr(ret_folder, '/'), *name = slash ? slash + 1 : ret_folder;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        strcat(ret_folder, "/..");
+    else if (slash == NULL)
+        strcpy(ret_folder, ".");
+    else
+        slash[slash == ret_folder] = '\0';
+    return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log: one JSON object a line, flushed, so that it is whole up to the last line at any time.
- * Nobody else writes to the file meanwhile. A full disk ends the log, not the run, which fails when it is through.
+ * Nobody else writes to the file meanwhile (outputs.c). A full disk ends the log, not the run, which fails when it is
+ * through.
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
@@ -8,8 +9,6 @@
  *     {"event": "traffic", "step": 200, "steps": 200,
  *      "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
-
-#include "base/file.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -20,31 +19,25 @@
 
 struct DtLog {
     FILE *file;
-    int lock; /* descriptor, or -1 */
     const char *path;
     DtStatus failure; /* of the first line that could not be written */
 };
 
-DtStatus dt_log_open(const char *path, bool append, DtLog **ret_log)
+DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log)
 {
     FILE *file = fopen(path, "ae");
-    int lock = -1;
     if (file == NULL)
         return dt_status_fail(DT_EXIT_IO, "cannot write the log %.300s: %s", path, strerror(errno));
-    DtStatus status = dt_file_lock(path, &lock);
-    /* EINVAL: a pipe or a device */
-    if (dt_status_ok(&status) && !append && ftruncate(fileno(file), 0) != 0 && errno != EINVAL)
-        status = dt_status_fail(DT_EXIT_IO, "cannot empty the log %.300s: %s", path, strerror(errno));
-    DtLog *log = dt_status_ok(&status) ? malloc(sizeof *log) : NULL;
-    if (dt_status_ok(&status) && log == NULL)
-        status = dt_status_fail(DT_EXIT_RETRY, "no memory for the log");
-    if (!dt_status_ok(&status)) {
+    if (empties && ftruncate(fileno(file), 0) != 0 && errno != EINVAL) { /* EINVAL: a pipe or a device */
         fclose(file);
-        if (lock >= 0)
-            close(lock);
-        return status;
+        return dt_status_fail(DT_EXIT_IO, "cannot empty the log %.300s: %s", path, strerror(errno));
     }
-    *log = (DtLog){.file = file, .lock = lock, .path = path, .failure = DT_OK};
+    DtLog *log = malloc(sizeof *log);
+    if (log == NULL) {
+        fclose(file);
+        return dt_status_fail(DT_EXIT_RETRY, "no memory for the log");
+    }
+    *log = (DtLog){.file = file, .path = path, .failure = DT_OK};
     *ret_log = log;
     return DT_OK;
 }
@@ -134,8 +127,6 @@ DtStatus dt_log_close(DtLog *log)
 {
     const DtStatus failure = log->failure;
     fclose(log->file);
-    if (log->lock >= 0)
-        close(log->lock);
     free(log);
     return failure;
 }

@@ -14,7 +14,7 @@
  *   device_cpu.c, gemm*.c   the work itself
  *   init.c         initial parameters
  *   data.c         readers of training data
- *   checkpoint.c   save and load
+ *   checkpoint.c   save and load; resume.c: which one; outputs.c: whose folder and log it is
  *   train.c        steps, evaluation, saving; scale.c: the loss scale
  *   generate.c     --generate
  *   progress.c, log.c, trace.c, traffic.c   what is shown
@@ -59,6 +59,8 @@ typedef struct DtRunOptions {
     const char *device;        /* "cpu" */
     const char *comm;          /* "shm" */
     const char *save, *resume; /* folders, or NULL */
+    bool or_start;             /* if there is no checkpoint to resume */
+    bool overwrite;            /* what other runs left in `save` and `log` */
     const char *log, *trace;   /* files, or NULL */
     bool eval;                 /* only evaluate */
     bool data_synthetic;       /* --data=synthetic */
@@ -125,7 +127,8 @@ typedef struct DtSlot {
     _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
     _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
     _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
-    char message[500];          /* written before phase FAILED is stored with release */
+    _Atomic int32_t load_code;  /* of the checkpoint that was chosen */
+    char message[500];          /* written before phase FAILED is stored with release, or load_code */
 } DtSlot;
 
 /* Start of the mapping. */
@@ -142,6 +145,11 @@ typedef struct DtShared {
     _Alignas(64) _Atomic uint32_t stop;
     _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
     _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
+    _Atomic uint32_t has_saved; /* whether this run, in this attempt or before, has saved one */
+    _Atomic int32_t save_code;  /* of the last save, for the other ranks */
+    /* The checkpoint that all ranks load (resume.c); -1: none. */
+    _Atomic int64_t chosen_serial;
+    char chosen[3200];
 } DtShared;
 
 /* Offsets in the mapping, all multiples of the page size from comm on. */
@@ -372,17 +380,27 @@ int64_t dt_data_batches(const DtData *data);
 /* Samples of the split; 0: without end. Held-out data repeats its last sample behind them. */
 int64_t dt_data_samples(const DtData *data);
 
-/* ---- checkpoints (checkpoint.c) ---- */
+/* ---- checkpoints (checkpoint.c, resume.c, checkpoint_list.c) ---- */
 
 /* Collective over all ranks. Saves stores with `saved` set after `steps` finished steps as logical
- * tensors under folder/step-N, atomically, keeps the newest meta.save_keep (0: all). */
-bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps);
-/* Loads the newest complete checkpoint of folder (or folder itself if it is one). weights_only:
- * parameters and states, not moments (for --eval, --generate). ret_steps: steps finished. */
-bool dt_checkpoint_load(DtRank *rank, const char *folder, bool weights_only, int64_t *ret_steps);
-/* Path of the newest complete checkpoint in folder into ret_path, and its steps; false if there is
- * none. */
-bool dt_checkpoint_find(const char *folder, char ret_path[4096], int64_t *ret_steps);
+ * tensors under folder/step-N, atomically; older ones stay. False: the run ends. Else ret_status has the same code on
+ * all ranks, DT_EXIT_IO if a disk did not take it: the run may go on and save later. Its message is rank 0's. */
+bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatus *ret_status);
+/* Removes all but the newest meta.save_keep (0: none). By rank 0 alone. */
+DtStatus dt_checkpoint_trim(const DtRank *rank, const char *folder);
+
+/* Where a run begins: with the newest good checkpoint of the first of the folders that has one, or is one. Without
+ * one the run fails, unless it may_fail (then it begins at step 0), or may_lack one and there is none in the last
+ * folder, not even a damaged one. weights_only: parameters and states, not moments (for --eval, --generate). */
+typedef struct DtCheckpointFrom {
+    const char *folders[2];
+    uint32_t n;
+    bool weights_only, may_lack, may_fail;
+} DtCheckpointFrom;
+/* Collective over all ranks. ret_steps: steps finished; -1: nothing is loaded, the run begins at step 0. */
+bool dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps);
+/* Whether the path ends in step-N. */
+bool dt_checkpoint_is_name(const char *path);
 /* True if path is a checkpoint itself; then ret_folder is the folder that it lies in. */
 bool dt_checkpoint_above(const char *path, char ret_folder[4096]);
 
@@ -435,8 +453,8 @@ typedef struct DtTraffic {
     int64_t steps;
 } DtTraffic;
 
-/* log.c: JSON lines. */
-DtStatus dt_log_open(const char *path, bool append, DtLog **ret_log);
+/* log.c: JSON lines, added to those that are there, unless it empties the file. */
+DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log);
 void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step);
 void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens);
 void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t samples);

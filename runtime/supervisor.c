@@ -12,6 +12,7 @@
  * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all processes, but
  * the supervisor alone decides. */
 #include "base/hostcc.h"
+#include "runtime/outputs.h"
 #include "runtime/train.h"
 #include "runtime/watch.h"
 
@@ -43,6 +44,8 @@ typedef struct Supervisor {
     uint32_t n_alive;
     DtWatch *watch;
     DtWatchSample *samples;
+    DtOutputs outputs;
+    bool has_saved; /* in an attempt before */
     uint32_t stops; /* requests to stop, over all attempts */
     int code;       /* of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
     bool failed;
@@ -221,7 +224,7 @@ static void note_end(Supervisor *all, uint32_t rank, int status)
         add_limit(limit, sizeof limit);
         snprintf(what, sizeof what, "rank %u ended by itself with exit code %d%s", rank, WEXITSTATUS(status), limit);
         fail(all, rank, WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : DT_EXIT_FAILED, what);
-    } else if (!all->failed && WEXITSTATUS(status) != DT_EXIT_OK)
+    } else if (!all->failed && WEXITSTATUS(status) != DT_EXIT_OK && all->code != DT_EXIT_IO)
         all->code = WEXITSTATUS(status);
 }
 
@@ -340,7 +343,8 @@ static void take_signals(Supervisor *all)
 
 /* ---- starting ---- */
 
-/* Every child gets the mapping, default signal actions, and the signals of a terminal blocked. */
+/* Every child gets the mapping, the locks of what the run writes to, default signal actions, and the signals of a
+ * terminal blocked. */
 static int spawn_with(const Supervisor *all, char **argv, pid_t *ret_pid)
 {
     extern char **environ;
@@ -351,6 +355,9 @@ static int spawn_with(const Supervisor *all, char **argv, pid_t *ret_pid)
     posix_spawn_file_actions_init(&files);
     posix_spawnattr_init(&how);
     posix_spawn_file_actions_adddup2(&files, all->fd, all->fd); /* clears close-on-exec */
+    for (int i = 0; i < DT_OUTPUTS; i++)
+        if (all->outputs.fds[i] >= 0)
+            posix_spawn_file_actions_adddup2(&files, all->outputs.fds[i], all->outputs.fds[i]);
     posix_spawnattr_setsigmask(&how, &blocked);
     posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
     int error = posix_spawn(ret_pid, "/proc/self/exe", &files, &how, argv, environ);
@@ -436,6 +443,7 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
     if (dt_status_ok(&status))
         status = dt_shared_map(all->plan, all->fd, &all->shared);
     if (dt_status_ok(&status)) {
+        atomic_store(&all->shared->has_saved, all->has_saved);
         status = spawn_ranks(all);
         if (!dt_status_ok(&status)) {
             all->failed = true;
@@ -454,8 +462,10 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
 
 static void end_attempt(Supervisor *all)
 {
-    if (all->shared)
+    if (all->shared) {
+        all->has_saved = atomic_load(&all->shared->has_saved) != 0;
         dt_shared_unmap(all->plan, all->shared);
+    }
     if (all->fd >= 0)
         close(all->fd);
     all->shared = NULL;
@@ -499,6 +509,8 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
                       .argv = argv,
                       .n_ranks = plan->meta->n_ranks};
     DtStatus status = check_machine(options, plan);
+    if (dt_status_ok(&status))
+        status = dt_outputs_hold(options, &all.outputs);
     if (!dt_status_ok(&status)) {
         say("%s", status.message);
         return status.code;
@@ -521,6 +533,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
     }
     free(all.pids);
     free(all.samples);
+    dt_outputs_release(&all.outputs);
     return all.code;
 }
 

@@ -8,6 +8,7 @@
  * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
  * reads after it. */
 #include "base/file.h"
+#include "runtime/outputs.h"
 #include "runtime/traffic.h"
 #include "runtime/train.h"
 
@@ -74,13 +75,43 @@ static bool check_loss(DtRun *run, double loss)
     if (isfinite(loss))
         return true;
     int64_t saved = atomic_load(&rank->shared->saved_step);
-    char hint[100] = "";
+    char hint[120] = "";
     if (saved >= 0)
-        snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps", (long long)saved);
+        snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps%s", (long long)saved,
+                 saved == rank->step ? " and gives that loss: go on from an older one" : "");
     return dt_rank_fail(rank, DT_EXIT_FAILED,
                         "the loss of step %lld is %s; parameters are as before it. Try a lower "
                         "learning rate, a longer warm-up or `clip`%s",
                         (long long)rank->step + 1, isnan(loss) ? "not a number" : "infinite", hint);
+}
+
+/* A disk may have room again, or be there again, later. */
+static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, const char *further)
+{
+    run->not_saved++;
+    if (run->rank.rank != 0)
+        return;
+    char line[sizeof status->message + 120];
+    snprintf(line, sizeof line, "dtrun: %s; %s", status->message, further);
+    if (run->progress.terminal)
+        fputs("\r\033[K", stderr);
+    dt_text_say(stderr, line);
+    if (run->log)
+        dt_log_event(run->log, "not_saved", steps, status->message);
+}
+
+/* Older checkpoints go once a step from the new one had a finite loss, or there is no further step. */
+static void trim(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    if (!run->unproven)
+        return;
+    run->unproven = false;
+    atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
+    DtStatus status = dt_checkpoint_trim(rank, dt_outputs_folder(rank->options));
+    if (!dt_status_ok(&status))
+        note_failed_save(run, rank->step, &status, "older checkpoints are not removed, the run goes on");
+    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
 }
 
 static bool run_step(DtRun *run, DtStepReport *ret_report)
@@ -94,6 +125,7 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     double loss = run->loss ? dt_exec_scalar(rank, run->loss) : 0;
     if (!check_loss(run, loss))
         return false;
+    trim(run);
     if (!dt_exec_entry(rank, "update"))
         return false;
     dt_traffic_end(&run->traffic, rank);
@@ -200,6 +232,9 @@ static bool evaluate_and_show(DtRun *run, int64_t steps)
     int64_t samples = 0;
     if (!evaluate(run, &loss, &samples))
         return false;
+    if (run->rank.options->eval && !isfinite(loss))
+        return dt_rank_fail(&run->rank, DT_EXIT_FAILED, "the loss over %lld samples after %lld steps is %s",
+                            (long long)samples, (long long)steps, isnan(loss) ? "not a number" : "infinite");
     if (run->rank.rank != 0)
         return true;
     bool written = dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld samples",
@@ -213,25 +248,27 @@ static bool evaluate_and_show(DtRun *run, int64_t steps)
 
 /* ---- saving ---- */
 
-static const char *save_folder(const DtRunOptions *options)
-{
-    return options->save ? options->save : options->resume;
-}
-
 static bool save(DtRun *run, int64_t steps)
 {
     DtRank *rank = &run->rank;
+    const char *folder = dt_outputs_folder(rank->options);
+    DtStatus status;
     atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
-    if (!dt_checkpoint_save(rank, save_folder(rank->options), steps))
+    if (!dt_checkpoint_save(rank, folder, steps, &status))
         return false;
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    if (!dt_status_ok(&status)) {
+        note_failed_save(run, steps, &status, "the run goes on and tries again at its next save");
+        return true;
+    }
     run->saved = steps;
     if (rank->rank == 0) {
+        run->unproven = true;
         atomic_store(&rank->shared->saved_step, steps);
-        dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps,
-                         save_folder(rank->options));
+        atomic_store(&rank->shared->has_saved, 1);
+        dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, folder);
         if (run->log)
-            dt_log_event(run->log, "save", steps, save_folder(rank->options));
+            dt_log_event(run->log, "save", steps, folder);
     }
     return true;
 }
@@ -263,7 +300,7 @@ static bool after_step(DtRun *run, const DtStepReport *report)
     if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) &&
         !evaluate_and_show(run, steps))
         return false;
-    if (save_folder(rank->options) && every(rank->meta.save_every, steps) && !save(run, steps))
+    if (dt_outputs_folder(rank->options) && every(rank->meta.save_every, steps) && !save(run, steps))
         return false;
     return true;
 }
@@ -288,9 +325,10 @@ static bool train(DtRun *run)
             break;
         }
     }
-    if (save_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step &&
+    if (dt_outputs_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step &&
         !save(run, rank->step))
         return false;
+    trim(run);
     if (rank->options->log && !dt_traffic_join(&run->traffic, rank))
         return false;
     if (run->log)
@@ -315,52 +353,52 @@ static bool open_readers(DtRun *run)
     return true;
 }
 
+/* After a restart the newest checkpoint of this run counts, not the one it began with; without either it begins at
+ * step 0 again. */
+static DtCheckpointFrom begin_with(const DtRank *rank)
+{
+    const DtRunOptions *options = rank->options;
+    const char *folder = dt_outputs_folder(options);
+    DtCheckpointFrom from = {.weights_only = options->eval || options->generate};
+    if (folder && atomic_load(&rank->shared->has_saved))
+        from.folders[from.n++] = folder;
+    if (options->resume && (from.n == 0 || strcmp(options->resume, folder) != 0))
+        from.folders[from.n++] = options->resume;
+    from.may_fail = options->resume == NULL;
+    from.may_lack = folder && (options->or_start || options->restarts > 0);
+    return from;
+}
+
 static bool load_parameters(DtRun *run)
 {
     DtRank *rank = &run->rank;
-    const DtRunOptions *options = rank->options;
-    char path[4096];
-    int64_t steps;
+    const DtCheckpointFrom from = begin_with(rank);
+    int64_t steps = -1;
     run->saved = -1;
     dt_scale_begin(rank->plan, &rank->scale);
     if (!dt_init_stores(rank))
         return false;
-    /* After a restart the newest checkpoint of this run counts, not the one it began with. */
-    const char *from = options->resume;
-    if (rank->shared->attempt > 0 && save_folder(options) &&
-        dt_checkpoint_find(save_folder(options), path, &steps))
-        from = save_folder(options);
-    if (from == NULL)
-        return true;
-    if (!dt_checkpoint_load(rank, from, options->eval || options->generate, &run->first_step))
+    if (from.n > 0 && !dt_checkpoint_load(rank, &from, &steps))
         return false;
-    run->saved = run->first_step;
+    if (steps < 0)
+        return true;
+    run->first_step = run->saved = steps;
     if (rank->rank == 0)
-        atomic_store(&rank->shared->saved_step, run->first_step);
+        atomic_store(&rank->shared->saved_step, steps);
     return true;
-}
-
-/* Two runs that save into one folder would remove each other's unfinished checkpoints. */
-static DtStatus hold_folder(DtRun *run)
-{
-    const DtRunOptions *options = run->rank.options;
-    const char *folder = save_folder(options);
-    if (run->rank.rank != 0 || folder == NULL || options->eval || options->generate)
-        return DT_OK;
-    DtStatus status = dt_file_make_folder(folder);
-    return dt_status_ok(&status) ? dt_file_lock(folder, &run->lock) : status;
 }
 
 static bool open_outputs(DtRun *run)
 {
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
-    DtStatus status = hold_folder(run);
-    if (dt_status_ok(&status) && options->trace)
+    DtStatus status = DT_OK;
+    if (options->trace)
         status = dt_trace_open(rank, options->trace, &rank->trace);
     if (dt_status_ok(&status) && options->log && rank->rank == 0)
-        status =
-            dt_log_open(options->log, run->first_step > 0 || rank->shared->attempt > 0, &run->log);
+        status = dt_log_open(options->log, options->overwrite && rank->shared->attempt == 0, &run->log);
+    if (dt_status_ok(&status) && rank->rank == 0 && !atomic_load(&rank->shared->has_saved))
+        status = dt_outputs_overwrite(options);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     /* The loss that --eval asks for is a result, not progress. */
@@ -431,10 +469,23 @@ static void add_command(DtText *text, const DtRunOptions *options, const char *f
     add_word(text, " --resume ", folder);
 }
 
+/* Exit code 5 says it too. */
+static void say_what_is_not_saved(const DtRun *run)
+{
+    if (run->rank.rank != 0 || run->not_saved == 0)
+        return;
+    fprintf(stderr, "dtrun: %lld checkpoint%s not saved; ", (long long)run->not_saved,
+            run->not_saved > 1 ? "s were" : " was");
+    if (run->saved >= 0)
+        fprintf(stderr, "the newest has %lld of %lld steps\n", (long long)run->saved, (long long)run->rank.step);
+    else
+        fprintf(stderr, "there is none\n"); /* of this run */
+}
+
 static void say_how_to_go_on(DtRun *run)
 {
     const DtRunOptions *options = run->rank.options;
-    const char *folder = save_folder(options);
+    const char *folder = dt_outputs_folder(options);
     if (run->rank.rank != 0 || !run->interrupted)
         return;
     if (folder) {
@@ -478,8 +529,6 @@ static bool close_outputs(DtRun *run, bool good)
         if (!dt_status_ok(&status))
             good = dt_rank_fail_status(rank, &status);
     }
-    if (run->lock >= 0)
-        close(run->lock);
     return good;
 }
 
@@ -490,6 +539,7 @@ static int finish(DtRun *run, bool good)
     DtRank *rank = &run->rank;
     int code = !dt_status_ok(&rank->failure) ? rank->failure.code
                : !good                       ? DT_EXIT_RETRY
+               : run->not_saved > 0          ? DT_EXIT_IO
                : run->interrupted            ? DT_EXIT_INTERRUPTED
                                              : DT_EXIT_OK;
     if (dt_status_ok(&rank->failure)) {
@@ -501,10 +551,11 @@ static int finish(DtRun *run, bool good)
 
 int dt_train_loaded(DtRun *run)
 {
-    run->lock = -1;
     bool good = run_all(run);
-    if (good)
+    if (good) {
+        say_what_is_not_saved(run);
         say_how_to_go_on(run);
+    }
     return finish(run, close_outputs(run, good));
 }
 

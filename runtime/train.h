@@ -9,10 +9,11 @@ typedef struct DtRun {
     DtRank rank;
     DtProgress progress;
     DtLog *log; /* rank 0 */
-    int lock;   /* rank 0: descriptor that holds the folder of the checkpoints, or -1 */
     const DtPlanMetric *loss, *grad_norm;
     int64_t first_step; /* steps done before this run */
     int64_t saved;      /* steps in the last checkpoint of this run, or -1 */
+    int64_t not_saved;  /* saves that failed */
+    bool unproven;      /* rank 0: no step has begun with what the last checkpoint holds; older ones are kept */
     bool interrupted;
     DtTraffic traffic;
 } DtRun;

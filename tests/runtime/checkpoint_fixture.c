@@ -63,7 +63,7 @@ void fixture_open(void)
     fixture_store("h.w", "h.#.w", DT_PLAN_MOMENT2, DT_PLAN_F32, 1, AXES(3, 2, 4));
     f.arenas[0] = f.memory[0], f.arenas[1] = f.memory[1];
     f.rank = (DtRank){
-        .plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .slot = &f.slot};
+        .plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .slot = &f.slot, .shared = &f.shared};
 }
 
 void fixture_close(void)
@@ -94,4 +94,21 @@ bool fixture_holds(uint8_t mark)
             if (f.arenas[f.stores[s].arena][f.stores[s].offset + i] != byte_of(mark, s, i))
                 return false;
     return true;
+}
+
+bool fixture_load(const char *folder, bool weights_only, int64_t *ret_steps)
+{
+    const DtCheckpointFrom from = {.folders = {folder}, .n = 1, .weights_only = weights_only};
+    return dt_checkpoint_load(&f.rank, &from, ret_steps);
+}
+
+bool fixture_save(const char *folder, int64_t steps)
+{
+    DtStatus status;
+    if (!dt_checkpoint_save(&f.rank, folder, steps, &status))
+        return false;
+    f.trims = dt_status_ok(&status);
+    if (f.trims)
+        status = dt_checkpoint_trim(&f.rank, folder);
+    return dt_status_ok(&status) || dt_rank_fail_status(&f.rank, &status);
 }

@@ -15,6 +15,8 @@ typedef struct CheckpointFixture {
     DtPlanAxis axes[32];
     DtPlan plan;
     DtSlot slot;
+    DtShared shared;
+    bool trims; /* it has saved, and removes older ones */
     DtRank rank;
     char *arenas[2];
     char memory[2][FIXTURE_ARENA_BYTES];
@@ -35,5 +37,9 @@ void fixture_store(const char *path, const char *pattern, uint32_t kind, uint32_
 /* All saved stores get bytes that depend on the mark. */
 void fixture_fill(uint8_t mark);
 bool fixture_holds(uint8_t mark);
+
+/* As a run does; a failure is in f.rank.failure. */
+bool fixture_save(const char *folder, int64_t steps);
+bool fixture_load(const char *folder, bool weights_only, int64_t *ret_steps);
 
 #endif

@@ -211,12 +211,12 @@ run empty.plan --rebuild --log rebuilt.jsonl; exits 0; says 'compiling the kerne
 losses one.jsonl >a.txt; losses rebuilt.jsonl >b.txt; holds cmp a.txt b.txt
 plan level2 --parallel d2 --target=cpu-v2
 run level2.plan -q --log level2.jsonl; exits 0
-run level2.plan -q --rebuild --log rebuilt.jsonl; exits 0
+run level2.plan -q --rebuild --overwrite --log rebuilt.jsonl; exits 0
 losses level2.jsonl >a.txt; losses rebuilt.jsonl >b.txt; holds cmp a.txt b.txt
 other=cpu-arm64; [ "$(uname -m)" = x86_64 ] || other=cpu-v2
 "$dtc" dump level2.plan | sed "s/cpu-v2/$other/" >other.txt
 "$dtc" asm other.txt -o other.plan || fail 'cannot write a plan for another processor'
-run other.plan -q --log rebuilt.jsonl; exits 0
+run other.plan -q --overwrite --log rebuilt.jsonl; exits 0
 losses rebuilt.jsonl >b.txt; holds cmp a.txt b.txt
 what='dtrun level2.plan --rebuild without a compiler'
 DT_CC=/nonexistent/cc timeout 60 "$dtrun" level2.plan --rebuild >out 2>err </dev/null; code=$?

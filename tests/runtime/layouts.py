@@ -110,7 +110,7 @@ def numbers(log):
 
 def execute(dtc, dtrun, program, name):
     run(dtc, program, "--parallel", name, "-o", name + ".plan")
-    run(dtrun, name + ".plan", "--quiet", "--log", name + ".jsonl")
+    run(dtrun, name + ".plan", "--quiet", "--overwrite", "--log", name + ".jsonl")
     return events(name + ".jsonl")
 
 
@@ -192,7 +192,7 @@ def check_own(dtc, dtrun):
             names = re.findall(r"^parallel (\w+)", file.read(), re.M)
         for name in ["none"] + names:
             run(dtc, path, "--parallel", name, "-o", name + ".plan")
-            run(dtrun, name + ".plan", "--quiet", "--log", name + ".jsonl", "--save", "%s_%s" % (program, name))
+            run(dtrun, name + ".plan", "--quiet", "--overwrite", "--log", name + ".jsonl", "--save", "%s_%s" % (program, name))
             log = events(name + ".jsonl")
             serial = log if name == "none" else serial
             check_numbers("%s, %s" % (program, name), log, serial)

@@ -124,7 +124,7 @@ parallel both on four {
 END
 losses_of() { # PROGRAM LAYOUT: LAYOUT.losses
     "$dtc" "$1" --parallel "$2" -o "$2.plan" 2>err || { what="dtc $1 $2"; fail 'cannot compile'; }
-    run "$2.plan" -q --log "$2.jsonl"; exits 0; numbers "$2.jsonl" >"$2.losses"
+    run "$2.plan" -q --overwrite --log "$2.jsonl"; exits 0; numbers "$2.jsonl" >"$2.losses"
 }
 losses_of state.dsl none
 for layout in loop both; do

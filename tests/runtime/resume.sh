@@ -37,10 +37,8 @@ done
 # Killed at some moment, again and again, until the run is through.
 tries=0
 while [ ! -e killed/$last/manifest.json ] && [ $tries -lt 60 ]; do
-    resume='--save killed'
-    [ -e killed/latest ] && resume='--resume killed'
-    # shellcheck disable=SC2086
-    "$dtrun" small.plan -q --set eval.every=0 --set save.every=1 $resume --steps $steps >out 2>err </dev/null &
+    "$dtrun" small.plan -q --set eval.every=0 --set save.every=1 --resume killed --or-start --steps $steps \
+        >out 2>err </dev/null &
     pid=$!
     sleep 0.$((1 + tries % 8))
     if [ $tries -lt 40 ]; then kill -9 $pid 2>/dev/null; fi
@@ -49,7 +47,7 @@ while [ ! -e killed/$last/manifest.json ] && [ $tries -lt 60 ]; do
 done
 same killed "killed $tries times: other bits"
 
-# The disk is full at the n-th write of a rank: the run ends and says so, the older checkpoint goes on.
+# The disk is full at the n-th write of a rank: the run goes on, saves later, and says so, also by its exit code.
 for n in 1 2 9 30 60; do
     rm -rf full
     run --save full --steps 5 || fail 'the run before the disk is full'
@@ -57,17 +55,21 @@ for n in 1 2 9 30 60; do
     code=$?
     what="write $n fails"
     exits 5; says 'was not saved (earlier ones are untouched)'; says 'free some space'
-    run --resume full --steps $steps || fail "resuming after failed write $n"
-    same full "resumed after failed write $n: other bits"
+    says 'the run goes on and tries again'; says "1 checkpoint was not saved; the newest has 12 of 12 steps"
+    same full "saved after failed write $n: other bits"
 done
 
-# A damaged one is reported, the one before it goes on.
+# A damaged one is named and passed over, the one before it goes on.
 run --save hurt --steps $steps --set save.every=6 --set save.keep=2 || fail 'the run to be damaged'
 printf 'x' | dd of=hurt/$last/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
-if run --resume hurt --steps $((steps + 1)); then fail 'a damaged checkpoint loads'; else pass; fi
-if grep -q "is damaged: .*--resume hurt/step-00000006" err; then pass; else fail 'the one before is not proposed'; fi
-run --resume hurt/step-00000006 --save healed --steps $steps || fail 'resuming from the one before'
+if run --resume hurt/$last --steps $((steps + 1)); then fail 'a damaged checkpoint loads'; else pass; fi
+run --resume hurt --save healed --steps $steps || fail 'resuming from the one before'
+if grep -q "note: the checkpoint hurt/$last is passed over: .* is damaged: tensor" err; then pass; else fail 'it is not named'; fi
 same healed 'resumed from the one before: other bits'
+cp -r hurt mended
+run --resume mended --steps $steps --restarts 1 || fail 'resuming with --restarts from the one before'
+if grep -q 'is passed over: .* is damaged: tensor' err; then pass; else fail 'it is not named'; fi
+same mended 'a damaged checkpoint is not replaced'
 
 # Resuming one certain checkpoint saves beside it.
 run --resume hurt/step-00000006 --steps $steps || fail 'resuming one of several'

@@ -233,7 +233,7 @@ static void record(int n_saves)
     recording = true;
     for (int i = 0; i < n_saves; i++) {
         fixture_fill((uint8_t)(i + 1));
-        cr_assert(dt_checkpoint_save(&f.rank, run, steps[i]), "%s", f.rank.failure.message);
+        cr_assert(fixture_save(run, steps[i]), "%s", f.rank.failure.message);
         op_new(OP_SAVED, -1, NULL)->x = i + 1;
     }
     recording = false;
@@ -398,7 +398,7 @@ static int load_state(const char *base)
     write_out(0, base);
     fixture_fill(200);
     f.rank.failure = DT_OK;
-    if (dt_checkpoint_load(&f.rank, run, false, &steps)) {
+    if (fixture_load(run, false, &steps)) {
         found = -1;
         for (int i = 1; i < n_ops && found < 0; i++)
             if (ops[i].kind == OP_SAVED && fixture_holds((uint8_t)ops[i].x))

@@ -93,7 +93,7 @@ def train(dtc, dtrun, folder, row, options):
     with open(source, "w") as file:
         file.write(plan.layout(row, sweep.ROOT))
     execute([dtc, source, "-o", out, "--data=synthetic", "--set", "train.optimizer=" + OPTIMIZER] + options, "dtc")
-    execute([dtrun, out, "--steps", str(STEPS), "--log", log, "--quiet", "--timeout", "60"], "dtrun")
+    execute([dtrun, out, "--steps", str(STEPS), "--overwrite", "--log", log, "--quiet", "--timeout", "60"], "dtrun")
     with open(log) as file:
         events = [json.loads(line) for line in file]
     return [(event["loss"], event["grad_norm"]) for event in events if event["event"] == "step"]

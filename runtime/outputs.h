@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files that a run writes (outputs.c). */
+#ifndef DT_RUNTIME_OUTPUTS_H
+#define DT_RUNTIME_OUTPUTS_H
+
+#include "runtime/runtime.h"
+
+enum { DT_OUTPUT_FOLDER, DT_OUTPUT_LOG, DT_OUTPUTS };
+
+typedef struct DtOutputs {
+    int fds[DT_OUTPUTS]; /* that hold the locks, or -1 */
+    bool made_log;
+} DtOutputs;
+
+/* Of checkpoints to be written; NULL: none are. */
+const char *dt_outputs_folder(const DtRunOptions *options);
+
+/* Makes folder and log, and holds them. Errors: another run holds them; they have contents of another run and the
+ * options do not say what is to become of it (DT_EXIT_USAGE). Removes nothing. */
+DtStatus dt_outputs_hold(const DtRunOptions *options, DtOutputs *ret_outputs);
+/* Removes the checkpoints that --overwrite gives up; by rank 0, once everything is there that the run needs. */
+DtStatus dt_outputs_overwrite(const DtRunOptions *options);
+void dt_outputs_release(DtOutputs *outputs);
+
+#endif

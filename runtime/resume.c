@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which checkpoint a run begins with. Rank 0 chooses it and writes path and serial number into the mapping; every
+ * rank loads its part of that one and no other. If one of them finds it damaged, or gone since a run beside removed
+ * it or put another in its place, all of them load another that rank 0 chooses: a rank that is late cannot take a
+ * newer one than the others.
+ *
+ * The newest is the good one with the highest serial number. One that is damaged and newer, or of which that cannot
+ * be told, is named and passed over. */
+#include "runtime/checkpoint.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS = 100, NAMED = 3 }; /* NAMED: of those that are passed over, before only their number is told */
+
+/* What rank 0 knows. */
+typedef struct Chooser {
+    const DtCheckpointFrom *from;
+    DtArena *memory;
+    DT_VEC(DtCheckpointEntry) damaged; /* found while they were loaded */
+    DT_VEC(const char *) named;        /* paths */
+} Chooser;
+
+/* Names of tensors come out of files and may be anything. */
+static void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void note(const char *format, ...)
+{
+    DtText line = {0};
+    va_list args;
+    va_start(args, format);
+    dt_text_add(&line, "dtrun: note: ");
+    dt_text_vprintf(&line, format, args);
+    va_end(args);
+    dt_text_say(stderr, line.at);
+    dt_text_free(&line);
+}
+
+/* ---- passing over ---- */
+
+static void name_damaged(Chooser *chooser, const DtCheckpointEntry *entry)
+{
+    for (uint32_t i = 0; i < chooser->named.n; i++)
+        if (strcmp(chooser->named.at[i], entry->path) == 0)
+            return;
+    DT_PUSH(chooser->memory, chooser->named, entry->path);
+    if (chooser->named.n <= NAMED)
+        note("the checkpoint %s is passed over: %s", entry->path, entry->why.message);
+    else if (chooser->named.n == NAMED + 1)
+        note("more checkpoints of that folder are passed over");
+}
+
+/* What a rank found out while it loaded one. The list knows sizes and manifests only. */
+static void mark_damaged(const Chooser *chooser, DtCheckpointList *list)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        for (uint32_t d = 0; d < chooser->damaged.n; d++)
+            if (list->at[i].good && list->at[i].serial == chooser->damaged.at[d].serial &&
+                strcmp(list->at[i].path, chooser->damaged.at[d].path) == 0) {
+                list->at[i].good = false;
+                list->at[i].why = chooser->damaged.at[d].why;
+            }
+}
+
+/* ---- choosing ---- */
+
+/* The newest good one of a folder, NULL if it has none: then ret_why says what the one with most steps lacks, or is
+ * DT_OK if there is none at all. */
+static DtStatus newest_of(Chooser *chooser, const char *folder, const DtCheckpointEntry **ret_entry, DtStatus *ret_why)
+{
+    DtCheckpointList list;
+    *ret_entry = NULL;
+    *ret_why = DT_OK;
+    if (access(folder, F_OK) != 0 && errno == ENOENT && chooser->from->may_lack && !dt_checkpoint_is_name(folder))
+        return DT_OK;
+    DtStatus status = dt_checkpointlist_read(chooser->memory, folder, &list);
+    if (!dt_status_ok(&status))
+        return status;
+    mark_damaged(chooser, &list);
+    const DtCheckpointEntry *newest = dt_checkpointlist_newest(&list), *last = NULL;
+    for (uint32_t i = 0; i < list.n; i++) {
+        const DtCheckpointEntry *entry = &list.at[i];
+        bool unread = entry->serial == 0;
+        if (!entry->good && newest && (unread || entry->serial > newest->serial))
+            name_damaged(chooser, entry);
+        if (!entry->good && (last == NULL || entry->steps > last->steps))
+            last = entry;
+    }
+    *ret_entry = newest;
+    if (newest == NULL && last != NULL)
+        *ret_why = last->why;
+    return DT_OK;
+}
+
+/* NULL in ret_entry: no checkpoint, the run begins at step 0. */
+static DtStatus choose(Chooser *chooser, const DtCheckpointEntry **ret_entry)
+{
+    const DtCheckpointFrom *from = chooser->from;
+    DtStatus why = DT_OK;
+    for (uint32_t i = 0; i < from->n; i++) {
+        DtStatus status = newest_of(chooser, from->folders[i], ret_entry, &why);
+        if (!dt_status_ok(&status) || *ret_entry != NULL)
+            return status;
+        if (!dt_status_ok(&why) && (i + 1 < from->n || from->may_fail))
+            note("no checkpoint in %s is whole: %s", from->folders[i], why.message);
+    }
+    if (from->may_fail || (from->may_lack && dt_status_ok(&why)))
+        return DT_OK;
+    return dt_status_ok(&why) ? dt_status_fail(DT_EXIT_IO,
+                                               "there is no checkpoint in %.300s (with --or-start the run would "
+                                               "begin at step 0)", from->folders[from->n - 1])
+                              : why;
+}
+
+static DtStatus publish(Chooser *chooser, DtShared *shared)
+{
+    const DtCheckpointEntry *entry = NULL;
+    DtStatus status = choose(chooser, &entry);
+    if (!dt_status_ok(&status))
+        return status;
+    atomic_store(&shared->chosen_serial, entry ? entry->serial : -1);
+    if ((size_t)snprintf(shared->chosen, sizeof shared->chosen, "%s", entry ? entry->path : "") >=
+        sizeof shared->chosen)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", entry->path);
+    return DT_OK;
+}
+
+/* ---- loading ---- */
+
+static bool meet(DtRank *rank)
+{
+    return rank->n_ranks == 1 || rank->comm_ops->barrier(rank->comm, &rank->world);
+}
+
+/* Every rank's outcome is in its slot now: whether all of them have it. Else rank 0 notes why not. */
+static bool all_loaded(DtRank *rank, Chooser *chooser)
+{
+    for (uint32_t r = 0; r < rank->n_ranks; r++) {
+        DtSlot *slot = rank->n_ranks == 1 ? rank->slot : dt_shared_slot(rank->plan, rank->shared, r);
+        if (atomic_load(&slot->load_code) == DT_EXIT_OK)
+            continue;
+        if (rank->rank == 0) {
+            const char *path = rank->shared->chosen;
+            DtCheckpointEntry entry = {.path = dt_arena_strndup(chooser->memory, path, strlen(path)),
+                                       .serial = atomic_load(&rank->shared->chosen_serial),
+                                       .why = dt_status_fail(DT_EXIT_IO, "%.*s", (int)sizeof slot->message - 1,
+                                                             slot->message)};
+            DT_PUSH(chooser->memory, chooser->damaged, entry);
+        }
+        return false;
+    }
+    return true;
+}
+
+static void note_changes(const DtRank *rank, const DtManifest *manifest)
+{
+    if (rank->rank == 0 && (manifest->seed != rank->meta.seed || manifest->batch != rank->meta.batch))
+        note("%s was trained with another %s: the data goes on in another order", rank->shared->chosen,
+             manifest->seed != rank->meta.seed ? "seed" : "batch size");
+}
+
+/* One attempt at the checkpoint that was chosen. False after a failure that ends the run. */
+static bool load_chosen(DtRank *rank, DtArena *memory, Chooser *chooser, DtManifest *ret_manifest, bool *ret_loaded)
+{
+    const DtShared *shared = rank->shared;
+    DtStatus status = dt_checkpoint_read(rank, memory, shared->chosen, atomic_load(&shared->chosen_serial),
+                                         chooser->from->weights_only, ret_manifest);
+    if (!dt_status_ok(&status) && status.code != DT_EXIT_IO)
+        return dt_rank_fail_status(rank, &status);
+    snprintf(rank->slot->message, sizeof rank->slot->message, "%s", status.message);
+    atomic_store(&rank->slot->load_code, status.code);
+    if (!meet(rank))
+        return false;
+    *ret_loaded = all_loaded(rank, chooser);
+    return true;
+}
+
+static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_steps)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        DtManifest manifest;
+        bool loaded = false;
+        DtStatus status = rank->rank == 0 ? publish(chooser, rank->shared) : DT_OK;
+        if (!dt_status_ok(&status))
+            return dt_rank_fail_status(rank, &status);
+        if (!meet(rank))
+            return false;
+        *ret_steps = -1;
+        if (atomic_load(&rank->shared->chosen_serial) < 0)
+            return true;
+        if (round == 0)
+            dt_file_be_late(rank->rank);
+        if (!load_chosen(rank, memory, chooser, &manifest, &loaded))
+            return false;
+        if (!loaded)
+            continue;
+        dt_scale_resume(&rank->scale, &manifest.scale);
+        note_changes(rank, &manifest);
+        *ret_steps = manifest.steps;
+        return true;
+    }
+    return dt_rank_fail(rank, DT_EXIT_RETRY, "the checkpoints in %.300s are replaced faster than they can be read",
+                        chooser->from->folders[0]);
+}
+
+bool dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps)
+{
+    Chooser chooser = {.from = from, .memory = dt_arena_new()};
+    bool good = load(rank, chooser.memory, &chooser, ret_steps);
+    dt_arena_free(chooser.memory);
+    return good;
+}

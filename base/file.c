@@ -73,6 +73,27 @@ static int open_regular(const char *path, struct stat *ret_stat, DtStatus *ret_s
     return fd;
 }
 
+/* At most len bytes of an open file. */
+static DtStatus read_all(DtArena *arena, int fd, const char *path, size_t len, char **ret_text, size_t *ret_len)
+{
+    char *text = dt_arena_alloc(arena, len + 1);
+    size_t got = 0;
+    while (got < len) {
+        ssize_t n = fault("read", EIO) ? -1 : read(fd, text + got, len - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return failed("read", path);
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    text[got] = 0;
+    *ret_text = text;
+    *ret_len = got;
+    return DT_OK;
+}
+
 DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_text,
                       size_t *ret_len)
 {
@@ -86,26 +107,9 @@ DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_t
         return dt_status_fail(DT_EXIT_IO, "%s has %lld bytes; at most %zu can be read", path,
                               (long long)stat.st_size, max);
     }
-    size_t len = (size_t)stat.st_size, got = 0;
-    char *text = dt_arena_alloc(arena, len + 1);
-    while (got < len) {
-        ssize_t n = fault("read", EIO) ? -1 : read(fd, text + got, len - got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            status = failed("read", path);
-            close(fd);
-            return status;
-        }
-        if (n == 0)
-            break;
-        got += (size_t)n;
-    }
+    status = read_all(arena, fd, path, (size_t)stat.st_size, ret_text, ret_len);
     close(fd);
-    text[got] = 0;
-    *ret_text = text;
-    *ret_len = got;
-    return DT_OK;
+    return status;
 }
 
 DtStatus dt_file_map(const char *path, DtFileView *ret_view)
@@ -181,19 +185,24 @@ DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path)
     return DT_OK;
 }
 
-DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t len)
+static DtStatus write_all(int fd, const char *path, const void *bytes, size_t len)
 {
     const char *at = bytes;
     while (len > 0) {
-        ssize_t n = fault("write", ENOSPC) ? -1 : write(writer->fd, at, len);
+        ssize_t n = fault("write", ENOSPC) ? -1 : write(fd, at, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return failed("write", writer->path);
+            return failed("write", path);
         at += n;
         len -= (size_t)n;
     }
     return DT_OK;
+}
+
+DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t len)
+{
+    return write_all(writer->fd, writer->path, bytes, len);
 }
 
 DtStatus dt_file_writer_commit(DtFileWriter *writer)
@@ -328,6 +337,76 @@ DtStatus dt_file_make_folder(const char *path)
     struct stat stat_of;
     if (dt_status_ok(&status) && (stat(copy, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode)))
         status = dt_status_fail(DT_EXIT_IO, "cannot make the folder %s: something else has that name", copy);
+    return status;
+}
+
+/* ---- what nobody else can write ---- */
+
+static DtStatus not_alone(const char *path, const struct stat *stat_of)
+{
+    if (stat_of->st_uid != geteuid())
+        return dt_status_fail(DT_EXIT_IO, "%s belongs to another user (number %u, this is number %u)", path,
+                              (unsigned)stat_of->st_uid, (unsigned)geteuid());
+    if (stat_of->st_mode & 0022)
+        return dt_status_fail(DT_EXIT_IO, "others may write to %s; look at what is in it, then remove it", path);
+    return DT_OK;
+}
+
+DtStatus dt_file_own_folder(const char *path, int *ret_folder)
+{
+    struct stat stat_of;
+    char above[4096];
+    *ret_folder = -1;
+    if ((size_t)snprintf(above, sizeof above, "%s", path) >= sizeof above)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    DtStatus status = dt_file_make_folder(dirname(above));
+    if (!dt_status_ok(&status))
+        return status;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return failed("make the folder", path);
+    int folder = fault("open", EACCES) ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0)
+        return errno == ELOOP || errno == ENOTDIR ? dt_status_fail(DT_EXIT_IO, "%s is a link, or no folder", path)
+                                                  : failed("open", path);
+    status = fstat(folder, &stat_of) != 0 ? failed("look at", path) : not_alone(path, &stat_of);
+    if (dt_status_ok(&status))
+        *ret_folder = folder;
+    else
+        close(folder);
+    return status;
+}
+
+DtStatus dt_file_own_read(DtArena *arena, int folder, const char *name, size_t max, char **ret_text, size_t *ret_len)
+{
+    struct stat stat_of;
+    int fd = fault("open", EACCES) ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return failed("open", name);
+    DtStatus status = fstat(fd, &stat_of) != 0 ? failed("look at", name) : not_alone(name, &stat_of);
+    if (dt_status_ok(&status) && (!S_ISREG(stat_of.st_mode) || (uint64_t)stat_of.st_size > max))
+        status = dt_status_fail(DT_EXIT_IO, "%s is no file of at most %zu bytes", name, max);
+    if (dt_status_ok(&status))
+        status = read_all(arena, fd, name, (size_t)stat_of.st_size, ret_text, ret_len);
+    close(fd);
+    return status;
+}
+
+DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size_t len)
+{
+    char temporary[300];
+    static unsigned number;
+    snprintf(temporary, sizeof temporary, ".%.200s.%ld.%u", name, (long)getpid(), number++);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = fault("open", EACCES) ? -1 : openat(folder, temporary, flags, 0600);
+    if (fd < 0)
+        return failed("create", name);
+    DtStatus status = write_all(fd, name, bytes, len);
+    if (close(fd) != 0 && dt_status_ok(&status))
+        status = failed("close", name);
+    if (dt_status_ok(&status) && (fault("rename", EIO) || renameat(folder, temporary, folder, name) != 0))
+        status = failed("put in place", name);
+    if (!dt_status_ok(&status))
+        unlinkat(folder, temporary, 0);
     return status;
 }
 

@@ -50,6 +50,14 @@ DtStatus dt_file_lock(const char *path, int *ret_fd);
  * nothing is made. */
 DtStatus dt_file_may_make(const char *path, bool folder);
 
+/* A folder that is ours alone to write: made (0700) if it is not there, refused if it is a link, belongs to
+ * another user, or lets others write. Files in it by name: read only if they are files of ours, no links, that
+ * others cannot write; written for us alone (0600), atomically, not synced (for caches, whose content carries a
+ * digest). */
+DtStatus dt_file_own_folder(const char *path, int *ret_folder);
+DtStatus dt_file_own_read(DtArena *arena, int folder, const char *name, size_t max, char **ret_text, size_t *ret_len);
+DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size_t len);
+
 /* mkdir -p; syncs the folders above what is new. */
 DtStatus dt_file_make_folder(const char *path);
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host C compiler: kernels go in by standard input and come out as shared objects that name no path,
- * time or build id, so that equal texts give equal bytes. The objects are written to files without a name, so that
- * nothing is left behind however this program ends; other linkers than GNU's put theirs in place by a rename, which
- * such files do not have. Results are kept in a private cache (0700, owner
- * checked), each entry with its digest; an entry that does not verify is compiled again. */
+/* The host C compiler: kernels go in by standard input and come out as shared objects that name no path, time or
+ * build id, so that equal texts give equal bytes. The objects are written to files without a name, so that
+ * nothing is left behind however this program ends; other linkers than GNU's put theirs in place by a rename,
+ * which such files do not have. Results are kept in a cache (hostcache.c).
+ *
+ * * Compilers have faults, and the text of a kernel fixes its bits; so each text is built twice, as it will run
+ * and plainly (not optimized, by another compiler if there is one), and both builds are run beside each other
+ * (hostrun.c). Where they differ, the unit is built without vectorisation, which must agree with the plain
+ * build; the caller says so. That happens once: the cache keeps what came out. */
 #include "base/hostcc.h"
 
-#include "base/file.h"
-#include "base/hash.h"
+#include "base/digest.h"
+#include "base/hostcache.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -22,10 +26,18 @@
 
 extern char **environ;
 
-static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-O3", "-w", "-shared", "-fPIC", "-fno-math-errno",
+/* Behind those of the target and of the flavour. */
+static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-w", "-shared", "-fPIC", "-fno-math-errno",
                                     "-fno-trapping-math", "-ffp-contract=off", "-fno-asynchronous-unwind-tables",
                                     "-fno-ident", "-fvisibility=default", "-nostdlib", "-fuse-ld=bfd",
                                     "-Wl,--build-id=none", "-Wl,-s"};
+
+/* As it will run; to compare with; what takes the place of a wrong one. */
+typedef enum Flavour { FAST, PLAIN, SAFE } Flavour;
+static const char *const flavour_flags[][4] = {
+    [FAST] = {"-O3"},
+    [PLAIN] = {"-O0"},
+    [SAFE] = {"-O2", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-DDT_LANES="}};
 
 static const char *compiler(void)
 {
@@ -145,9 +157,9 @@ static bool finished(pid_t pid)
 }
 
 /* First line of `cc --version`. */
-static DtStatus version_of(DtArena *arena, const char **ret_version)
+static DtStatus version_of(DtArena *arena, const char *cc, const char **ret_version)
 {
-    const char *argv[] = {compiler(), "--version", NULL};
+    const char *argv[] = {cc, "--version", NULL};
     char text[256] = {0};
     int pipes[2];
     if (pipe2(pipes, O_CLOEXEC) != 0)
@@ -169,52 +181,7 @@ static DtStatus version_of(DtArena *arena, const char **ret_version)
     return DT_OK;
 }
 
-/* ---- cache ---- */
-
-/* The cache folder, or NULL if there is none that is ours alone. */
-static const char *cache_folder(DtArena *arena)
-{
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const char *path = base && base[0] == '/' ? dt_arena_printf(arena, "%s/dtc", base)
-                       : home && home[0] == '/' ? dt_arena_printf(arena, "%s/.cache/dtc", home) : NULL;
-    struct stat stat_of;
-    if (!path)
-        return NULL;
-    DtStatus status = dt_file_make_folder(path);
-    if (!dt_status_ok(&status) || stat(path, &stat_of) != 0 || stat_of.st_uid != geteuid())
-        return NULL;
-    if ((stat_of.st_mode & 0077) && chmod(path, 0700) != 0)
-        return NULL;
-    return path;
-}
-
-static bool from_cache(DtArena *arena, const char *path, uint8_t **ret_binary, size_t *ret_len)
-{
-    char *text;
-    size_t len;
-    if (access(path, R_OK) != 0)
-        return false;
-    DtStatus status = dt_file_read(arena, path, 256u << 20, &text, &len);
-    uint64_t digest;
-    if (!dt_status_ok(&status) || len < sizeof digest)
-        return false;
-    memcpy(&digest, text, sizeof digest);
-    if (digest != dt_hash_bytes(text + sizeof digest, len - sizeof digest, 1))
-        return false;
-    *ret_binary = (uint8_t *)text + sizeof digest;
-    *ret_len = len - sizeof digest;
-    return true;
-}
-
-/* A full or read-only disk only costs the next compilation its time. */
-static void to_cache(DtArena *arena, const char *path, const uint8_t *binary, size_t len)
-{
-    uint64_t digest = dt_hash_bytes(binary, len, 1);
-    uint8_t *bytes = dt_arena_alloc(arena, len + sizeof digest);
-    memcpy(bytes, &digest, sizeof digest);
-    memcpy(bytes + sizeof digest, binary, len);
-    (void)dt_file_write(path, bytes, len + sizeof digest);
-}
+/* ---- texts ---- */
 
 /* Comments, which name source lines, make no other binary: a file that moved, or lines that shifted, are found again.
  * Generated units have no strings. */
@@ -231,124 +198,413 @@ static const char *without_comments(DtArena *arena, const char *text)
     return code;
 }
 
-/* ---- units ---- */
-
-typedef struct Unit {
-    const char *text, *cached;
-    pid_t pid;
-    int in, object;
-} Unit;
-
-static void close_files(const Unit *unit)
+const char *dt_hostcc_name(DtArena *arena, const DtHostTask *task, const char *symbol)
 {
-    if (unit->in >= 0)
-        close(unit->in);
-    if (unit->object >= 0)
-        close(unit->object);
+    const char *mark = dt_arena_printf(arena, " */\nvoid %s(", symbol);
+    for (uint32_t i = 0; i < task->n; i++) {
+        const char *end = strstr(task->texts[i], mark), *from = end;
+        while (from && from > task->texts[i] && from[-1] != '\n')
+            from--;
+        if (from && end - from > 3)
+            return dt_arena_strndup(arena, from + 3, (size_t)(end - from - 3));
+    }
+    return symbol;
 }
 
-static DtStatus begin(DtArena *arena, const char *target, Unit *unit)
+/* ---- builds ---- */
+
+typedef struct Build {
+    uint32_t unit;
+    Flavour flavour;
+    const char *cc;
+    pid_t pid;
+    int in, object;
+    bool refused;
+    DtHostBytes out;
+} Build;
+
+typedef struct Unit {
+    uint8_t key[DT_DIGEST_BYTES];
+    DtHostBytes fast, plain;
+    uint8_t *verdicts;              /* by call of the task */
+    uint32_t n_wrong, n_not_compared;
+} Unit;
+
+typedef struct Work {
+    DtArena *arena;
+    const DtHostTask *task;
+    DtHostResult *result;
+    const Target *target;
+    bool compares;
+    const char *plain_cc, *plain_version; /* of the plain builds */
+    int cache;
+    Unit *units;
+    DT_VEC(const char *) wrong;
+} Work;
+
+static void close_files(const Build *build)
 {
-    const char *argv[DT_COUNT(flags) + 6];
+    if (build->in >= 0)
+        close(build->in);
+    if (build->object >= 0)
+        close(build->object);
+}
+
+static DtStatus begin(const Work *work, Build *build)
+{
+    const char *argv[DT_COUNT(flags) + 12];
     uint32_t n = 0;
-    argv[n++] = compiler();
-    const Target *it = find_target(target);
-    for (size_t i = 0; it && i < DT_COUNT(it->flags) && it->flags[i]; i++)
-        argv[n++] = it->flags[i];
+    argv[n++] = build->cc;
+    for (size_t i = 0; i < DT_COUNT(work->target->flags) && work->target->flags[i]; i++)
+        argv[n++] = work->target->flags[i];
+    for (size_t i = 0; i < DT_COUNT(flavour_flags[0]) && flavour_flags[build->flavour][i]; i++)
+        argv[n++] = flavour_flags[build->flavour][i];
     for (uint32_t i = 0; i < DT_COUNT(flags); i++)
         argv[n++] = flags[i];
-    unit->in = text_file(unit->text);
-    unit->object = unit->in < 0 ? -1 : memfd_create("dtc-object", MFD_CLOEXEC);
+    build->in = text_file(work->task->texts[build->unit]);
+    build->object = build->in < 0 ? -1 : memfd_create("dtc-object", MFD_CLOEXEC);
     argv[n++] = "-o";
-    argv[n++] = dt_arena_printf(arena, "/proc/self/fd/%d", unit->object);
+    argv[n++] = dt_arena_printf(work->arena, "/proc/self/fd/%d", build->object);
     argv[n] = NULL;
-    unit->pid = unit->object < 0 ? -1 : start(argv, unit->in, 2, unit->object);
-    if (unit->pid >= 0)
+    build->pid = build->object < 0 ? -1 : start(argv, build->in, 2, build->object);
+    if (build->pid >= 0)
         return DT_OK;
-    DtStatus status =
-        dt_status_fail(DT_EXIT_IO, "cannot start the C compiler `%s`: %s", argv[0], strerror(errno));
-    close_files(unit);
+    DtStatus status = dt_status_fail(DT_EXIT_IO, "cannot start the C compiler `%s`: %s", argv[0], strerror(errno));
+    close_files(build);
     return status;
 }
 
 /* What the compiler has written. */
-static DtStatus take(DtArena *arena, const Unit *unit, uint8_t **ret_binary, size_t *ret_len)
+static DtStatus take(DtArena *arena, Build *build)
 {
     struct stat stat_of;
-    size_t len = fstat(unit->object, &stat_of) == 0 ? (size_t)stat_of.st_size : 0, got = 0;
+    size_t len = fstat(build->object, &stat_of) == 0 ? (size_t)stat_of.st_size : 0, got = 0;
     uint8_t *bytes = dt_arena_alloc(arena, len + 1);
     for (ssize_t n = 1; got < len && n > 0; got += n > 0 ? (size_t)n : 0)
-        n = pread(unit->object, bytes + got, len - got, (off_t)got);
+        n = pread(build->object, bytes + got, len - got, (off_t)got);
     if (!len || got < len)
-        return dt_status_fail(DT_EXIT_IO, "the C compiler `%s` has written no object", compiler());
-    *ret_binary = bytes;
-    *ret_len = len;
+        return dt_status_fail(DT_EXIT_IO, "the C compiler `%s` has written no object", build->cc);
+    build->out = (DtHostBytes){bytes, len};
     return DT_OK;
 }
 
-static DtStatus end(DtArena *arena, Unit *unit, uint8_t **ret_binary, size_t *ret_len)
+static DtStatus end(const Work *work, Build *build)
 {
-    DtStatus status = finished(unit->pid)
-                          ? take(arena, unit, ret_binary, ret_len)
+    DtStatus status = finished(build->pid)
+                          ? take(work->arena, build)
                           : dt_status_fail(DT_EXIT_FAILED,
                                            "the C compiler `%s` refused a generated unit; `dtc --emit=c` prints it",
-                                           compiler());
-    close_files(unit);
-    return status;
+                                           build->cc);
+    close_files(build);
+    build->refused = !dt_status_ok(&status);
+    return build->flavour == PLAIN ? DT_OK : status; /* another compiler may do as well */
 }
 
-static DtStatus compile_missing(DtArena *arena, const char *target, uint32_t n, Unit *units, uint8_t **ret_binary,
-                                size_t *ret_len)
+/* At most two at once, in order. */
+static DtStatus run_builds(const Work *work, Build *builds, uint32_t n)
 {
     DtStatus status = DT_OK, other;
-    for (uint32_t i = 0; dt_status_ok(&status) && i < n;) {
-        uint32_t running[2], n_running = 0;
-        for (; dt_status_ok(&status) && i < n && n_running < 2; i++) {
-            if (ret_binary[i])
-                continue;
-            status = begin(arena, target, &units[i]);
-            if (dt_status_ok(&status))
-                running[n_running++] = i;
-        }
-        for (uint32_t r = 0; r < n_running; r++) {
-            uint32_t u = running[r];
-            other = end(arena, &units[u], &ret_binary[u], &ret_len[u]);
-            if (dt_status_ok(&status))
-                status = other;
-            if (dt_status_ok(&other) && units[u].cached)
-                to_cache(arena, units[u].cached, ret_binary[u], ret_len[u]);
-        }
+    uint32_t begun = 0;
+    for (uint32_t ended = 0; ended < n; ended++) {
+        for (; dt_status_ok(&status) && begun < n && begun < ended + 2; begun++)
+            status = begin(work, &builds[begun]);
+        if (ended >= begun || builds[ended].pid < 0)
+            break;
+        other = end(work, &builds[ended]);
+        if (dt_status_ok(&status))
+            status = other;
     }
     return status;
 }
 
-DtStatus dt_hostcc_compile(DtArena *arena, const char *target, uint32_t n, const char *const *texts,
-                           uint8_t **ret_binary, size_t *ret_len, const char **ret_version)
+static void add_build(Build *list, uint32_t *n, uint32_t unit, Flavour flavour, const char *cc)
 {
-    DtStatus status = version_of(arena, ret_version);
+    list[(*n)++] = (Build){.unit = unit, .flavour = flavour, .cc = cc, .pid = -1, .in = -1, .object = -1};
+}
+
+/* ---- comparing ---- */
+
+/* DT_CC_CHECK, or clang beside gcc and gcc beside clang, if it is there; else the compiler itself. */
+static void choose_other(Work *work)
+{
+    const char *named = getenv("DT_CC_CHECK"), *version = work->result->version;
+    const char *other = named && named[0] ? named : strstr(version, "clang") ? "gcc" : "clang";
+    DtStatus status = version_of(work->arena, other, &work->plain_version);
+    work->plain_cc = other;
+    if (!dt_status_ok(&status)) {
+        work->plain_cc = compiler();
+        work->plain_version = version;
+    }
+}
+
+static bool is_wanted(const char *target)
+{
+    const char *named = getenv("DT_CC_CHECK");
+    return dt_hostcc_runs(target) && !(named && strcmp(named, "none") == 0);
+}
+
+static DtStatus compare(const Work *work, const uint32_t *units, uint32_t n, bool safe, const Build *safes,
+                        bool *ret_unloadable)
+{
+    DtHostPair *pairs = DT_NEW_ARRAY(work->arena, DtHostPair, n + 1);
+    *ret_unloadable = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const Unit *unit = &work->units[units[i]];
+        pairs[i] = (DtHostPair){.text = work->task->texts[units[i]],
+                                .plain = unit->plain,
+                                .fast = safe ? safes[i].out : unit->fast,
+                                .calls = work->task->calls,
+                                .n_calls = work->task->n_calls,
+                                .unit = units[i],
+                                .verdicts = unit->verdicts};
+    }
+    DtStatus status = dt_hostrun_compare(pairs, n);
+    for (uint32_t i = 0; i < n; i++)
+        *ret_unloadable = *ret_unloadable || pairs[i].unloadable;
+    return status;
+}
+
+/* How many kernels of the unit have the verdict; the first of them. */
+static uint32_t count(const Work *work, uint32_t unit, DtHostVerdict verdict, const char **ret_first)
+{
+    uint32_t n = 0;
+    *ret_first = NULL;
+    for (uint32_t i = 0; i < work->task->n_calls; i++)
+        if (work->task->calls[i].unit == unit && work->units[unit].verdicts[i] == verdict) {
+            if (!*ret_first)
+                *ret_first = work->task->calls[i].symbol;
+            n++;
+        }
+    return n;
+}
+
+static void note_wrong(Work *work, uint32_t unit)
+{
+    for (uint32_t i = 0; i < work->task->n_calls; i++) {
+        const DtHostCall *call = &work->task->calls[i];
+        if (call->unit != unit || work->units[unit].verdicts[i] != DT_HOST_DIFFERS)
+            continue;
+        bool known = false; /* a kernel may be called in two ways */
+        for (uint32_t k = 0; k < work->wrong.n; k++)
+            known = known || strcmp(work->wrong.at[k], call->symbol) == 0;
+        if (known)
+            continue;
+        DT_PUSH(work->arena, work->wrong, dt_arena_strndup(work->arena, call->symbol, strlen(call->symbol)));
+        work->units[unit].n_wrong++;
+    }
+}
+
+/* Units with a wrong kernel are built without vectorisation, and compared again. */
+static DtStatus mend(Work *work, const uint32_t *units, uint32_t n)
+{
+    Build *builds = DT_NEW_ARRAY(work->arena, Build, n + 1);
+    uint32_t *wrong = DT_NEW_ARRAY(work->arena, uint32_t, n + 1), n_wrong = 0, made = 0;
+    const char *first;
+    bool unloadable;
+    for (uint32_t i = 0; i < n; i++)
+        if (count(work, units[i], DT_HOST_DIFFERS, &first)) {
+            note_wrong(work, units[i]);
+            add_build(builds, &made, units[i], SAFE, compiler());
+            wrong[n_wrong++] = units[i];
+        }
+    DtStatus status = run_builds(work, builds, made);
+    if (dt_status_ok(&status))
+        status = compare(work, wrong, n_wrong, true, builds, &unloadable);
+    for (uint32_t i = 0; dt_status_ok(&status) && i < n_wrong; i++) {
+        work->units[wrong[i]].fast = builds[i].out;
+        if (count(work, wrong[i], DT_HOST_DIFFERS, &first))
+            status = dt_status_fail(DT_EXIT_FAILED,
+                                    "kernel `%s` computes one thing as `%s` builds it and another as `%s` does, and "
+                                    "not only where it is vectorised; name another compiler in DT_CC",
+                                    dt_hostcc_name(work->arena, work->task, first), work->result->version,
+                                    work->plain_version);
+    }
+    return status;
+}
+
+static DtStatus look_at_faults(Work *work, const uint32_t *units, uint32_t n)
+{
+    const char *first;
+    for (uint32_t i = 0; i < n; i++) {
+        if (count(work, units[i], DT_HOST_FAULT, &first))
+            return dt_status_fail(DT_EXIT_FAILED, "internal error: kernel `%s` touches memory that is not its own",
+                                  dt_hostcc_name(work->arena, work->task, first));
+        work->units[units[i]].n_not_compared = count(work, units[i], DT_HOST_NO_ROOM, &first);
+    }
+    return DT_OK;
+}
+
+/* Plain builds by the compiler itself, where the other one has made none that can be used. */
+static DtStatus build_plain_here(Work *work, const uint32_t *units, uint32_t n)
+{
+    Build *builds = DT_NEW_ARRAY(work->arena, Build, n + 1);
+    uint32_t made = 0;
+    work->plain_cc = compiler();
+    work->plain_version = work->result->version;
+    for (uint32_t i = 0; i < n; i++)
+        add_build(builds, &made, units[i], PLAIN, work->plain_cc);
+    DtStatus status = run_builds(work, builds, made);
+    for (uint32_t i = 0; dt_status_ok(&status) && i < made; i++) {
+        work->units[builds[i].unit].plain = builds[i].out;
+        if (builds[i].refused)
+            status =
+                dt_status_fail(DT_EXIT_FAILED, "the C compiler `%s` refused a generated unit with -O0", builds[i].cc);
+    }
+    return status;
+}
+
+static DtStatus compare_missing(Work *work, const uint32_t *units, uint32_t n)
+{
+    bool unloadable = false;
+    DtStatus status = DT_OK;
+    for (uint32_t i = 0; i < n; i++)
+        unloadable = unloadable || !work->units[units[i]].plain.at;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        if (unloadable)
+            status = build_plain_here(work, units, n);
+        if (dt_status_ok(&status))
+            status = compare(work, units, n, false, NULL, &unloadable);
+        if (!dt_status_ok(&status) || !unloadable)
+            break;
+    }
+    if (dt_status_ok(&status) && unloadable)
+        status = dt_status_fail(DT_EXIT_FAILED, "generated kernels as `%s` builds them cannot be loaded",
+                                work->plain_version);
+    if (dt_status_ok(&status))
+        status = look_at_faults(work, units, n);
+    return dt_status_ok(&status) ? mend(work, units, n) : status;
+}
+
+/* ---- what the cache keeps: this, the other compiler, symbols of wrong kernels, the object ---- */
+
+typedef struct Kept {
+    uint32_t compared, n_not_compared, n_wrong, names; /* names: bytes */
+} Kept;
+
+static void find_key(Work *work, uint32_t unit)
+{
+    DtDigest digest;
+    const char *code = without_comments(work->arena, work->task->texts[unit]);
+    dt_digest_begin(&digest);
+    dt_digest_add(&digest, "kernels 2", 9);
+    dt_digest_add(&digest, work->result->version, strlen(work->result->version));
+    dt_digest_add(&digest, work->target->name, strlen(work->target->name));
+    for (uint32_t i = 0; i < DT_COUNT(flags); i++)
+        dt_digest_add(&digest, flags[i], strlen(flags[i]));
+    dt_digest_add(&digest, code, strlen(code));
+    dt_digest_end(&digest, work->units[unit].key);
+}
+
+static bool from_cache(Work *work, uint32_t number)
+{
+    Unit *unit = &work->units[number];
+    const char *at, *name;
+    uint32_t texts = 0;
+    size_t len;
+    Kept kept;
+    if (!dt_hostcache_find(work->arena, work->cache, unit->key, &at, &len) || len < sizeof kept)
+        return false;
+    memcpy(&kept, at, sizeof kept);
+    if ((work->compares && !kept.compared) || kept.names > len - sizeof kept)
+        return false;
+    name = at + sizeof kept;
+    for (uint32_t i = 0; i < kept.names; i++) /* texts, each with its end */
+        texts += name[i] == 0;
+    if (texts != (kept.n_wrong ? kept.n_wrong + 1 : 0))
+        return false;
+    if (kept.n_wrong)
+        work->plain_version = name;
+    for (uint32_t i = 0; i < kept.n_wrong; i++)
+        DT_PUSH(work->arena, work->wrong, name += strlen(name) + 1);
+    unit->n_not_compared = kept.n_not_compared;
+    unit->fast = (DtHostBytes){(const uint8_t *)at + sizeof kept + kept.names, len - sizeof kept - kept.names};
+    return true;
+}
+
+static void to_cache(Work *work, uint32_t number, uint32_t first_wrong)
+{
+    const Unit *unit = &work->units[number];
+    DtText text = {0};
+    Kept kept = {work->compares, unit->n_not_compared, unit->n_wrong, 0};
+    dt_text_add_n(&text, (const char *)&kept, sizeof kept);
+    if (unit->n_wrong)
+        dt_text_add_n(&text, work->plain_version, strlen(work->plain_version) + 1);
+    for (uint32_t i = 0; i < unit->n_wrong; i++)
+        dt_text_add_n(&text, work->wrong.at[first_wrong + i], strlen(work->wrong.at[first_wrong + i]) + 1);
+    kept.names = (uint32_t)(text.len - sizeof kept);
+    memcpy(text.at, &kept, sizeof kept);
+    dt_text_add_n(&text, (const char *)unit->fast.at, unit->fast.len);
+    dt_hostcache_keep(work->arena, work->cache, unit->key, text.at, text.len);
+    dt_text_free(&text);
+}
+
+/* ---- all of it ---- */
+
+static DtStatus compile_missing(Work *work, const uint32_t *units, uint32_t n)
+{
+    Build *builds = DT_NEW_ARRAY(work->arena, Build, 2 * n + 1);
+    uint32_t made = 0, first_wrong = work->wrong.n;
+    if (work->compares)
+        choose_other(work);
+    for (uint32_t i = 0; i < n; i++) {
+        add_build(builds, &made, units[i], FAST, compiler());
+        if (work->compares)
+            add_build(builds, &made, units[i], PLAIN, work->plain_cc);
+        work->units[units[i]].verdicts = dt_arena_alloc(work->arena, work->task->n_calls + 1);
+    }
+    DtStatus status = run_builds(work, builds, made);
+    for (uint32_t i = 0; dt_status_ok(&status) && i < made; i++)
+        *(builds[i].flavour == FAST ? &work->units[builds[i].unit].fast : &work->units[builds[i].unit].plain) =
+            builds[i].out;
+    if (dt_status_ok(&status) && work->compares)
+        status = compare_missing(work, units, n);
+    for (uint32_t i = 0; dt_status_ok(&status) && i < n; i++) {
+        to_cache(work, units[i], first_wrong);
+        first_wrong += work->units[units[i]].n_wrong;
+    }
+    return status;
+}
+
+static void tell(Work *work)
+{
+    DtHostResult *result = work->result;
+    result->wrong = work->wrong.at;
+    result->n_wrong = work->wrong.n;
+    result->other = work->wrong.n ? work->plain_version : NULL;
+    for (uint32_t i = 0; i < work->task->n; i++) {
+        result->units[i] = work->units[i].fast;
+        result->n_not_compared += work->units[i].n_not_compared;
+    }
+    if (result->n_not_compared)
+        result->why_not = "this process may not have the address space that they reach over";
+    if (!dt_hostcc_runs(work->task->target)) {
+        result->n_not_compared = work->task->n_calls;
+        result->why_not = dt_arena_printf(work->arena, "this processor, %s, cannot run code for %s", dt_hostcc_native(),
+                                          work->target->name);
+    }
+}
+
+DtStatus dt_hostcc_compile(DtArena *arena, const DtHostTask *task, DtHostResult *ret_result)
+{
+    Work work = {.arena = arena, .task = task, .result = ret_result, .target = find_target(task->target)};
+    uint32_t *missing = DT_NEW_ARRAY(arena, uint32_t, task->n + 1), n_missing = 0;
+    *ret_result = (DtHostResult){.units = DT_NEW_ARRAY(arena, DtHostBytes, task->n + 1)};
+    DtStatus status = version_of(arena, compiler(), &ret_result->version);
     if (!dt_status_ok(&status))
         return status;
-    const Target *it = find_target(target);
-    if (!it)
-        return dt_status_fail(DT_EXIT_FAILED, "there is no target %s", target);
-    Unit *units = DT_NEW_ARRAY(arena, Unit, n + 1);
-    const char *cache = cache_folder(arena);
-    DtText key = {0};
-    dt_text_printf(&key, "%s\n%s\n", *ret_version, it->name);
-    for (uint32_t i = 0; i < DT_COUNT(flags); i++)
-        dt_text_printf(&key, "%s ", flags[i]);
-    uint64_t seed = dt_hash_text(key.at, 0);
-    dt_text_free(&key);
-    for (uint32_t i = 0; i < n; i++) {
-        units[i].text = texts[i];
-        ret_binary[i] = NULL;
-        if (!cache)
-            continue;
-        const char *code = without_comments(arena, texts[i]);
-        units[i].cached = dt_arena_printf(arena, "%s/%016llx%016llx", cache,
-                                          (unsigned long long)dt_hash_text(code, seed),
-                                          (unsigned long long)dt_hash_text(code, seed ^ 0x9E3779B97F4A7C15u));
-        from_cache(arena, units[i].cached, &ret_binary[i], &ret_len[i]);
+    if (!work.target)
+        return dt_status_fail(DT_EXIT_FAILED, "there is no target %s", task->target);
+    work.compares = is_wanted(task->target);
+    work.units = DT_NEW_ARRAY(arena, Unit, task->n + 1);
+    dt_hostcache_open(arena, &work.cache, &ret_result->no_cache);
+    for (uint32_t i = 0; i < task->n; i++) {
+        find_key(&work, i);
+        if (!from_cache(&work, i))
+            missing[n_missing++] = i;
     }
-    return compile_missing(arena, target, n, units, ret_binary, ret_len);
+    status = n_missing ? compile_missing(&work, missing, n_missing) : DT_OK;
+    dt_hostcache_close(work.cache);
+    if (dt_status_ok(&status))
+        tell(&work);
+    return status;
 }

@@ -4,6 +4,7 @@
 #define DT_BASE_HOSTCC_H
 
 #include "base/arena.h"
+#include "base/hostrun.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -19,9 +20,33 @@ uint32_t dt_hostcc_targets(const char **ret_names);
 bool dt_hostcc_known(const char *target);
 bool dt_hostcc_runs(const char *target); /* whether code for it runs on this processor */
 
-/* Compiles n C texts into shared objects (at most two at once), each found in the private cache if it was
- * compiled before. ret_binary[i], ret_len[i] in the arena. */
-DtStatus dt_hostcc_compile(DtArena *arena, const char *target, uint32_t n, const char *const *texts,
-                           uint8_t **ret_binary, size_t *ret_len, const char **ret_version);
+/* What to compile: n C texts of kernels, and how these are called. */
+typedef struct DtHostTask {
+    const char *target;
+    uint32_t n;
+    const char *const *texts;
+    uint32_t n_calls;
+    const DtHostCall *calls;
+} DtHostTask;
+
+typedef struct DtHostResult {
+    DtHostBytes *units;       /* shared objects */
+    const char *version;      /* first line of the compiler's --version */
+    /* Kernels whose machine code differed from that of an independent build, as symbols: their units are built
+     * without vectorisation, which agrees with it. */
+    const char *const *wrong;
+    uint32_t n_wrong;
+    const char *other;        /* what built the other side, for messages; NULL if nothing is wrong */
+    uint32_t n_not_compared;  /* kernels whose code could not be run beside another build, and why */
+    const char *why_not;
+    const char *no_cache;     /* why the cache is not used; NULL: it is, or there is none */
+} DtHostResult;
+
+/* Compiles the texts (at most two compilers at once), or finds them in the cache. What is compiled anew is
+ * compiled twice and compared, if it can run here: docs/kernels.md. Everything of the result lies in the arena. */
+DtStatus dt_hostcc_compile(DtArena *arena, const DtHostTask *task, DtHostResult *ret_result);
+
+/* The comment before a kernel of the text, "gelu: model.dsl:7", or its symbol. */
+const char *dt_hostcc_name(DtArena *arena, const DtHostTask *task, const char *symbol);
 
 #endif

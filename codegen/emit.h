@@ -167,6 +167,7 @@ typedef struct DtEmit {
     DT_VEC(DtOrigin) origins;          /* of iotas made for blocks of attention */
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */
     DT_VEC(const char *) kernel_texts;
+    DT_VEC(DtSpan) kernel_spans;
     uint32_t like;                     /* 1 + number of the kernel that the next launch has too, 0: unknown */
     uint32_t launched;                 /* the same of the last launch */
     uint32_t *span_slots, n_span_slots; /* finish.c: finds equal spans */

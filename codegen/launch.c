@@ -162,6 +162,7 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
         }
     DT_PUSH(e->arena, e->kernel_hashes, hash);
     DT_PUSH(e->arena, e->kernel_texts, dt_arena_strndup(e->arena, text.at, text.len));
+    DT_PUSH(e->arena, e->kernel_spans, k->span);
     dt_text_free(&text);
     DtPlanKernel record = {.symbol = dt_write_str(e->plan, k->symbol), .name = dt_write_str(e->plan, k->name),
                            .n_pointers = k->pointers.n, .n_integers = k->ints.n, .flops = k->flops, .bytes = k->bytes};

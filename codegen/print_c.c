@@ -613,9 +613,9 @@ static void print_column(DtPrintC *c)
 
 /* ---- long axes ---- */
 
-/* A check of machine code (base/hostcc.c) runs it with dt_most = SHORT. A kernel with more than FULL points takes from
- * dt_trips how often its longest loops run, in steps of LANES along the axis that is vectorised, which keeps what the
- * compiler knows of the rest; so what is checked is the code that will run. */
+/* A check of machine code (base/hostcc.c) runs it with dt_most = SHORT. A kernel with more than FULL points
+ * takes from dt_trips how often its longest loops run, in steps of LANES along the axis that is vectorised,
+ * which keeps what the compiler knows of the rest; so what is checked is the code that will run. */
 enum { FULL = 1 << 16, LANES = 64, SHORT = 2 };
 
 static int64_t vector_axis(const DtKernel *k)

@@ -187,10 +187,10 @@ static DtStatus load_codes(DtRank *rank)
         rank->code_fds[i] = -1;
     for (uint32_t i = 0; i < plan->n_codes; i++) {
         const DtPlanCode *code = &plan->codes[i];
-        if (!rebuilt.bytes)
+        if (!rebuilt.units)
             status = check_target(dt_plan_str(plan, code->target));
-        if (dt_status_ok(&status) && rebuilt.bytes)
-            status = load_code(rank, i, rebuilt.bytes[i], rebuilt.lens[i]);
+        if (dt_status_ok(&status) && rebuilt.units)
+            status = load_code(rank, i, rebuilt.units[i].at, rebuilt.units[i].len);
         else if (dt_status_ok(&status))
             status = load_code(rank, i, plan->blob + code->binary, code->binary_len);
         if (!dt_status_ok(&status))

@@ -26,6 +26,7 @@
 #define DT_RUNTIME_RUNTIME_H
 
 #include "base/arena.h"
+#include "base/hostrun.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "plan/kinds.h"
@@ -97,7 +98,7 @@ bool dt_ready_reads(const DtRunOptions *options, const DtPlanMeta *meta, const D
 DtStatus dt_load_fits(const DtPlan *plan);
 
 /* rebuild.c: whether the kernels are to be compiled for this processor; and their machine code, per unit. */
-typedef struct DtRebuilt { uint8_t **bytes; size_t *lens; } DtRebuilt;
+typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt; /* said: warnings, lines; or NULL */
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan);
 DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_codes);
 

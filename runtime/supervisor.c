@@ -426,6 +426,8 @@ static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
     DtArena *scratch = dt_arena_new();
     DtRebuilt codes;
     status = dt_rebuild_codes(plan, scratch, &codes);
+    if (dt_status_ok(&status) && codes.said)
+        fprintf(stderr, "%s", codes.said);
     dt_arena_free(scratch);
     return status;
 }

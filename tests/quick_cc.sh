@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The C compiler for kernels of tests that compile many programs to see that they are right, each running for a few steps
 # only: it optimizes less, in a third of the time. Kernels are canonical C, whose bits do not depend on that (the tests of
-# codegen compile as dtc does, and so do the slow ones). The kernel cache tells them apart by the version.
+# codegen compile as dtc does, and so do the slow ones). The kernel cache tells them apart by the version. Tests that use it
+# set DT_CC_CHECK=none too: nothing is vectorised that could be compared.
 set -eu
 if [ "$1" = --version ]; then
     cc --version | sed '1s/^/quick /'

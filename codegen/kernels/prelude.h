@@ -7,7 +7,8 @@ typedef long int64_t;
 typedef unsigned long uint64_t;
 typedef unsigned int uint32_t;
 
-#if defined(__clang__)
+#if defined(DT_LANES)
+#elif defined(__clang__)
 #define DT_LANES _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define DT_LANES _Pragma("GCC ivdep")

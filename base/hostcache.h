@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was compiled once, on disk. The code in it will run, so nothing is taken from a folder or a file that
+ * somebody else owns or could write (hostcache.c). */
+#ifndef DT_BASE_HOSTCACHE_H
+#define DT_BASE_HOSTCACHE_H
+
+#include "base/arena.h"
+#include "base/digest.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ret_folder is -1 if there is no cache; ret_why then says why if there could be one, else it is NULL. */
+void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why);
+void dt_hostcache_close(int folder);
+
+/* What was kept under the key, in the arena. */
+bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const char **ret_bytes,
+                       size_t *ret_len);
+/* A full or read-only disk only costs the next compilation its time. */
+void dt_hostcache_keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const void *bytes, size_t len);
+
+#endif

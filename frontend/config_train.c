@@ -89,7 +89,7 @@ static void unknown_setting(const DtConfigHost *host, DtName name)
     if (nearest)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else
-        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `eval` and "
+        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `metrics`, `eval` and "
                         "`save`; other names are values");
 }
 
@@ -118,6 +118,7 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
         DtDiag *d = dt_diag_report(host->diags, L0464, name.span, "`%s` is computed and never used",
                                    name.text);
         dt_diag_note(d, "a `train` block optimises `loss`; other values only serve to compute it");
+        dt_diag_help(d, "to see it beside the loss: `metrics = %s`", name.text);
     }
 }
 
@@ -298,6 +299,34 @@ static void read_eval(const DtConfigHost *host, const DtConfigValue *value, DtTr
     }
 }
 
+static void read_metrics(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n = 0;
+    if (value->expr)
+        dt_configargs_items(value->expr, &items, &n, &single);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = dt_configargs_path(items[i]);
+        const char *wrong = NULL;
+        for (uint32_t k = 0; k < train->n_metrics; k++)
+            if (train->metrics[k] == name)
+                wrong = "is named twice";
+        if (name && !strcmp(name, "loss"))
+            wrong = "is always shown";
+        else if (name && strchr(name, '.'))
+            wrong = "is a path; a metric is a value of this block";
+        else if (train->n_metrics == DT_COUNT(train->metrics))
+            wrong = "is one metric too many: there are at most 16";
+        if (wrong)
+            dt_diag_report(host->diags, E0408, items[i]->span, "`%s` %s", name, wrong);
+        if (!name || wrong)
+            continue;
+        train->metric_spans[train->n_metrics] = items[i]->span;
+        train->metrics[train->n_metrics++] = name;
+    }
+}
+
 static void read_save(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train)
 {
     DtConfigValues v;
@@ -354,6 +383,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
+    read_metrics(host, &v.at[DT_KEY_TRAIN_metrics], train);
     if (ret_decay_if)
         *ret_decay_if = decay_if;
     return train;

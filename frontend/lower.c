@@ -217,16 +217,55 @@ static DtValue *loss_value(DtLower *l, const DtItem *train)
     return dt_val_use(l, &loss->val, DT_F32);
 }
 
+/* The value of metric i as an f32 scalar, or NULL after a report. */
+static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
+{
+    const char *name = train->metrics[i];
+    const DtBinding *binding = dt_expr_find(l, name);
+    if (!binding) {
+        DtDiag *d = dt_report_error(l, E0201, train->metric_spans[i], "there is no value `%s`", name);
+        const char *names[64];
+        size_t n = 0;
+        for (uint32_t k = 0; k < l->now->scope->names.n && n < DT_COUNT(names); k++)
+            names[n++] = l->now->scope->names.at[k].name;
+        dt_report_nearest(l, d, train->metric_spans[i], name, names, n);
+        dt_diag_note(d, "`metrics` names values that this block assigns");
+        return NULL;
+    }
+    if (dt_val_is_error(&binding->val) || !dt_val_check(l, &binding->val, binding->made))
+        return NULL;
+    bool tensor = binding->val.kind == DT_VAL_TENSOR;
+    const DtType *type = tensor ? binding->val.tensor.value->type : NULL;
+    if (tensor && type->rank) {
+        DtDiag *d = dt_report_error(l, E0408, train->metric_spans[i], "a metric is one number, and this is %s",
+                                    dt_report_type(l, &binding->val));
+        dt_diag_label(d, binding->span, "assigned here");
+        dt_diag_help(d, "take the mean: `mean%s(...)`", dt_report_axes(l, type, false));
+        return NULL;
+    }
+    l->now->frame->b.span = binding->made ? binding->made->span : binding->span;
+    return dt_val_use(l, &binding->val, DT_F32);
+}
+
 static void lower_loss(DtLower *l, const DtItem *train, const char *name, bool training)
 {
     Entry *e = begin_entry(l, name, training, train->span);
     run_train(l, train);
     DtValue *loss = loss_value(l, train);
-    if (loss) {
+    const DtTrainConfig *config = l->program->train;
+    const char *names[1 + DT_COUNT(config->metrics)] = {"loss"};
+    if (loss)
         dt_graph_return(e->frame->func, loss);
-        const char *const names[1] = {"loss"};
-        finish_entry(l, e, name, 1, names);
+    for (uint32_t i = 0; loss && config && i < config->n_metrics; i++) {
+        DtValue *value = metric_value(l, config, i);
+        if (!value)
+            loss = NULL;
+        else
+            dt_graph_return(e->frame->func, value);
+        names[1 + i] = config->metrics[i];
     }
+    if (loss)
+        finish_entry(l, e, name, 1 + (config ? config->n_metrics : 0), names);
     l->now = NULL;
 }
 

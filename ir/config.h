@@ -78,6 +78,8 @@ typedef struct DtTrainConfig {
     DtPrecision precision;
     int64_t steps;
     uint64_t seed;
+    const char *metrics[16]; uint32_t n_metrics; /* names of values beside the loss */
+    DtSpan metric_spans[16];
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, same inputs */
     bool eval_rest;                      /* samples behind the last whole batch count: dt_samples_add_up */

@@ -202,8 +202,8 @@ bool dt_samples_add_up(const DtFunc *entry)
     const DtType **results = DT_NEW_ARRAY(s.scratch, const DtType *, entry->results.n + 1);
     DT_PUSH(s.scratch, s.axes, axis->name);
     bool sums = type_func(&s, entry, NULL, results);
-    if (sums)
-        sums = is_whole(results[0]) || (results[0]->partial && results[0]->pending == DT_REDUCE_SUM);
+    for (uint32_t i = 0; sums && i < entry->results.n; i++)
+        sums = is_whole(results[i]) || (results[i]->partial && results[i]->pending == DT_REDUCE_SUM);
     dt_arena_free(s.scratch);
     return sums;
 }

@@ -268,3 +268,22 @@ double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric)
     memcpy(&value, at, sizeof value);
     return value;
 }
+
+void dt_exec_shown(const DtRank *rank, const char *entry, DtShown *ret_shown)
+{
+    const DtPlan *plan = rank->plan;
+    const DtPlanMetric *loss = dt_exec_metric(plan, entry, "loss");
+    *ret_shown = (DtShown){.n = loss ? 1 : 0};
+    if (loss) {
+        ret_shown->name[0] = "loss";
+        ret_shown->value[0] = dt_exec_scalar(rank, loss);
+    }
+    for (uint32_t m = 0; m < plan->n_metrics && ret_shown->n < DT_MAX_SHOWN; m++) {
+        const DtPlanMetric *metric = &plan->metrics[m];
+        const char *name = dt_plan_str(plan, metric->name);
+        if (strcmp(dt_plan_str(plan, metric->entry), entry) != 0 || metric->n_axes || !strcmp(name, "loss"))
+            continue;
+        ret_shown->name[ret_shown->n] = name;
+        ret_shown->value[ret_shown->n++] = dt_exec_scalar(rank, metric);
+    }
+}

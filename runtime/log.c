@@ -5,7 +5,7 @@
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02, ...}
- *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742}
+ *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742, "metrics": {"accuracy": 0.43}}
  *     {"event": "traffic", "step": 200, "steps": 200,
  *      "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
@@ -73,10 +73,20 @@ void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step)
                   "gemm", rank->gemm_library, "plain_gemms", (json_int_t)rank->n_plain_gemms));
 }
 
+static void put_metrics(json_t *object, const DtShown *shown)
+{
+    json_t *metrics = shown->n > 1 ? json_object() : NULL;
+    for (uint32_t i = 1; i < shown->n; i++)
+        json_object_set_new(metrics, shown->name[i], real(shown->value[i]));
+    if (metrics)
+        json_object_set_new(object, "metrics", metrics);
+}
+
 void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
 {
     json_t *object = json_pack("{s:s, s:I, s:o}", "event", "step", "step", (json_int_t)report->step,
                                "loss", real(report->loss));
+    put_metrics(object, &report->shown);
     if (report->grad_norm >= 0)
         json_object_set_new(object, "grad_norm", real(report->grad_norm));
     json_object_set_new(object, "lr", real(report->lr));
@@ -91,10 +101,12 @@ void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens)
     put(log, object);
 }
 
-void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t samples)
+void dt_log_eval(DtLog *log, int64_t step, const DtShown *shown, int64_t samples)
 {
-    put(log, json_pack("{s:s, s:I, s:o, s:I}", "event", "eval", "step", (json_int_t)step, "loss",
-                       real(loss), "samples", (json_int_t)samples));
+    json_t *object = json_pack("{s:s, s:I, s:o, s:I}", "event", "eval", "step", (json_int_t)step, "loss",
+                               real(shown->value[0]), "samples", (json_int_t)samples);
+    put_metrics(object, shown);
+    put(log, object);
 }
 
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text)

@@ -71,6 +71,12 @@ static void print_rate(char buf[40], double rate)
         snprintf(buf, 40, "%.1f ", rate);
 }
 
+void dt_progress_shown(const DtShown *shown, const char *between, DtText *ret_text)
+{
+    for (uint32_t i = 0; i < shown->n; i++)
+        dt_text_printf(ret_text, "%s%s %.4f", i ? between : "", shown->name[i], shown->value[i]);
+}
+
 void dt_progress_step(DtProgress *progress, const DtStepReport *report)
 {
     char memory[32], eta[40], rate[40], norm[40] = "", skipped[60] = "";
@@ -83,18 +89,21 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
         return;
     progress->shown_ns = now;
     progress->shown_step = report->step;
+    DtText shown = {0};
+    dt_progress_shown(&report->shown, "  ", &shown);
     print_duration(eta, (double)(progress->last_step - report->step) * *mean);
     print_rate(rate, (double)progress->tokens_per_step / (*mean > 0 ? *mean : 1));
     if (report->grad_norm >= 0)
         snprintf(norm, sizeof norm, "  norm %.3g", report->grad_norm);
     if (report->scale.skipped > 0)
         snprintf(skipped, sizeof skipped, "  skipped %lld", (long long)report->scale.skipped);
-    fprintf(progress->out, "%s%sstep %lld/%lld%s  loss %.4f%s%s  lr %.2e  %stokens/s  %s  ETA %s%s",
+    fprintf(progress->out, "%s%sstep %lld/%lld%s  %s%s%s  lr %.2e  %stokens/s  %s  ETA %s%s",
             progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "",
             (long long)report->step, (long long)progress->last_step,
-            progress->color ? "\033[0m" : "", report->loss, norm, skipped, report->lr, rate,
+            progress->color ? "\033[0m" : "", shown.at, norm, skipped, report->lr, rate,
             dt_text_bytes(memory, (double)report->memory), eta,
             progress->terminal ? "\033[K" : "\n");
+    dt_text_free(&shown);
     if (progress->terminal && report->step == progress->last_step)
         fputc('\n', progress->out);
     fflush(progress->out);

@@ -358,6 +358,14 @@ bool dt_exec_entry(DtRank *rank, const char *entry);
 bool dt_exec_has(const DtRank *rank, const char *entry);
 
 /* Metric `name` of `entry`: its record, or NULL. Scalars as double. */
+/* Scalars of an entry that are shown: its loss first, then the metrics of the program. */
+enum { DT_MAX_SHOWN = 1 + 16 };
+typedef struct DtShown {
+    uint32_t n;
+    const char *name[DT_MAX_SHOWN];
+    double value[DT_MAX_SHOWN];
+} DtShown;
+void dt_exec_shown(const DtRank *rank, const char *entry, DtShown *ret_shown);
 const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);
 double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
 
@@ -435,12 +443,15 @@ typedef struct DtProgress {
 typedef struct DtStepReport {
     int64_t step;               /* finished steps */
     double loss, grad_norm, lr; /* grad_norm < 0: the plan has none */
+    DtShown shown;              /* the loss and the metrics */
     double seconds;             /* of this step */
     uint64_t memory;            /* bytes per rank, the largest */
     DtScale scale;              /* after this step */
 } DtStepReport;
 void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step,
                       int64_t last_step);
+/* "loss 2.4931, accuracy 0.4312" with this between them. */
+void dt_progress_shown(const DtShown *shown, const char *between, DtText *ret_text);
 void dt_progress_step(DtProgress *progress, const DtStepReport *report);
 /* False if it could not be written. */
 bool dt_progress_line(DtProgress *progress, const char *format, ...)
@@ -458,7 +469,7 @@ typedef struct DtTraffic {
 DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log);
 void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step);
 void dt_log_step(DtLog *log, const DtStepReport *report, int64_t tokens);
-void dt_log_eval(DtLog *log, int64_t step, double loss, int64_t samples);
+void dt_log_eval(DtLog *log, int64_t step, const DtShown *shown, int64_t samples);
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text);
 void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic); /* sums of all ranks */
 DtStatus dt_log_close(DtLog *log); /* whether all of it was written */

@@ -143,6 +143,7 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
                                  .seconds = (double)(dt_now_ns() - began) * 1e-9,
                                  .memory = largest_memory(run),
                                  .scale = rank->scale};
+    dt_exec_shown(rank, "step", &ret_report->shown);
     return true;
 }
 
@@ -159,7 +160,7 @@ static const DtPlanReader *eval_reader(const DtPlan *plan, uint32_t *ret_index)
 }
 
 /* Loss of one batch of the held-out data. */
-static bool eval_batch(DtRun *run, const DtPlanMetric *metric, int64_t batch, double *ret_loss)
+static bool eval_batch(DtRun *run, int64_t batch, DtShown *ret_shown)
 {
     run->rank.eval_batch = batch;
     run->rank.evaluates = true;
@@ -167,7 +168,7 @@ static bool eval_batch(DtRun *run, const DtPlanMetric *metric, int64_t batch, do
     run->rank.evaluates = false;
     if (!ok)
         return false;
-    *ret_loss = dt_exec_scalar(&run->rank, metric);
+    dt_exec_shown(&run->rank, "eval", ret_shown);
     return true;
 }
 
@@ -175,25 +176,25 @@ static bool eval_batch(DtRun *run, const DtPlanMetric *metric, int64_t batch, do
  * if a batch held nothing else. Batch `whole` holds them and then the last one over and over; the batch
  * after it holds nothing but the last one, which tells its loss. Exact if the loss of a batch is a sum (or
  * mean) of one term per sample, and a constant. */
-static bool eval_rest(DtRun *run, const DtPlanMetric *metric, int64_t whole, int64_t rest,
-                      double *ret_sum)
+static bool eval_rest(DtRun *run, int64_t whole, int64_t rest, DtShown *sums)
 {
-    double mixed, last, batch = (double)run->rank.meta.batch;
-    if (!eval_batch(run, metric, whole, &mixed) || !eval_batch(run, metric, whole + 1, &last))
+    DtShown mixed, last;
+    double batch = (double)run->rank.meta.batch;
+    if (!eval_batch(run, whole, &mixed) || !eval_batch(run, whole + 1, &last))
         return false;
-    *ret_sum = batch * mixed - (batch - (double)rest) * last;
+    for (uint32_t i = 0; i < mixed.n; i++)
+        sums->value[i] += batch * mixed.value[i] - (batch - (double)rest) * last.value[i];
     return true;
 }
 
 /* Mean of the losses of eval_steps batches of the held-out data, or of all of it. If the loss is a sum over
  * samples that includes the samples behind the last whole batch. Otherwise (a quotient of two sums over
  * the batch, say) a part of a batch has no loss that could be compared, and whole batches count only. */
-static bool evaluate(DtRun *run, double *ret_loss, int64_t *ret_samples)
+static bool evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
 {
     DtRank *rank = &run->rank;
     uint32_t index = 0;
-    const DtPlanMetric *metric = dt_exec_metric(rank->plan, "eval", "loss");
-    if (metric == NULL || eval_reader(rank->plan, &index) == NULL)
+    if (dt_exec_metric(rank->plan, "eval", "loss") == NULL || eval_reader(rank->plan, &index) == NULL)
         return dt_rank_fail(rank, DT_EXIT_USAGE,
                             "the plan has no held-out data: write "
                             "`eval = every(200, data = ...)` in `train`");
@@ -209,40 +210,44 @@ static bool evaluate(DtRun *run, double *ret_loss, int64_t *ret_samples)
                             "a sum over samples: compile with a smaller batch",
                             (long long)samples, (long long)batch);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
-    double sum = 0, loss = 0;
+    DtShown one;
+    dt_exec_shown(rank, "eval", ret_shown);
+    memset(ret_shown->value, 0, sizeof ret_shown->value);
     for (int64_t i = 0; i < whole; i++) {
-        if (!eval_batch(run, metric, i, &loss))
+        if (!eval_batch(run, i, &one))
             return false;
-        sum += loss * (double)batch;
+        for (uint32_t k = 0; k < one.n; k++)
+            ret_shown->value[k] += one.value[k] * (double)batch;
     }
-    if (rest > 0) {
-        if (!eval_rest(run, metric, whole, rest, &loss))
-            return false;
-        sum += loss;
-    }
+    if (rest > 0 && !eval_rest(run, whole, rest, ret_shown))
+        return false;
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     *ret_samples = whole * batch + rest;
-    *ret_loss = sum / (double)*ret_samples;
+    for (uint32_t k = 0; k < ret_shown->n; k++)
+        ret_shown->value[k] /= (double)*ret_samples;
     return true;
 }
 
 static bool evaluate_and_show(DtRun *run, int64_t steps)
 {
-    double loss = 0;
+    DtShown shown;
     int64_t samples = 0;
-    if (!evaluate(run, &loss, &samples))
+    if (!evaluate(run, &shown, &samples))
         return false;
     if (run->rank.options->eval && !isfinite(loss))
         return dt_rank_fail(&run->rank, DT_EXIT_FAILED, "the loss over %lld samples after %lld steps is %s",
                             (long long)samples, (long long)steps, isnan(loss) ? "not a number" : "infinite");
     if (run->rank.rank != 0)
         return true;
-    bool written = dt_progress_line(&run->progress, "eval after %lld steps: loss %.4f over %lld samples",
-                                    (long long)steps, loss, (long long)samples);
+    DtText text = {0};
+    dt_progress_shown(&shown, ", ", &text);
+    bool written = dt_progress_line(&run->progress, "eval after %lld steps: %s over %lld samples",
+                                    (long long)steps, text.at, (long long)samples);
+    dt_text_free(&text);
     if (!written && run->rank.options->eval)
         return dt_rank_fail(&run->rank, DT_EXIT_IO, "cannot write the loss: %s", strerror(errno));
     if (run->log)
-        dt_log_eval(run->log, steps, loss, samples);
+        dt_log_eval(run->log, steps, &shown, samples);
     return true;
 }
 

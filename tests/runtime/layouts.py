@@ -104,8 +104,9 @@ def events(path):
 
 
 def numbers(log):
-    return [(e["event"], e["step"], key, e[key]) for e in log if e["event"] in ("step", "eval")
-            for key in ("loss", "grad_norm") if key in e]
+    of = [(e, dict(e.get("metrics", {}), **e)) for e in log if e["event"] in ("step", "eval")]
+    return [(e["event"], e["step"], key, values[key]) for e, values in of
+            for key in ("loss", "grad_norm", *e.get("metrics", {})) if key in values]
 
 
 def execute(dtc, dtrun, program, name):
@@ -186,7 +187,7 @@ def check_images(dtc, dtrun):
 def check_own(dtc, dtrun):
     """Programs that bring their layouts along. Random numbers of an evaluation are those of whenever it is made."""
     done = 0
-    for program in ("draws", "layers", "ghost"):
+    for program in ("draws", "layers", "ghost", "metrics"):
         path = os.path.join(PROGRAMS, program + ".dsl")
         with open(path) as file:
             names = re.findall(r"^parallel (\w+)", file.read(), re.M)

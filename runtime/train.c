@@ -132,8 +132,8 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     double grad_norm = run->grad_norm ? dt_exec_scalar(rank, run->grad_norm) : -1;
     if (!dt_scale_step(&rank->scale, grad_norm))
         return dt_rank_fail(rank, DT_EXIT_FAILED,
-                            "the gradient norm of step %lld is %g%s; go on from a checkpoint with a "
-                            "lower learning rate",
+                            "the gradient norm of step %lld is %g%s; nothing of that step is saved: go on from a "
+                            "checkpoint with a lower learning rate",
                             (long long)rank->step + 1, grad_norm,
                             rank->scale.is_dynamic ? " with a loss scale of 1" : "");
     *ret_report = (DtStepReport){.step = rank->step + 1,

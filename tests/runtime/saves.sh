@@ -126,6 +126,12 @@ holds test -e good/step-00000003/manifest.json
 run spoilt.plan --resume good/step-00000003 --eval; exits 0
 run spoilt.plan --resume good --eval; exits 1; says 'the loss over 8 samples after 4 steps is'
 run spoilt.plan -q --resume good/step-00000003 --steps 9; exits 0; holds test "$(count good)" -eq 1
+# the loss is finite, the norm of its gradients is not: what the update made of the parameters goes with the run
+sed 's/x \* w \* w/1e25 * x * w/' spoilt.dsl >steep.dsl
+what='dtc steep.dsl'
+"$dtc" steep.dsl --parallel none -o steep.plan 2>err || fail 'cannot compile'
+run steep.plan -q --save steep --steps 9; exits 1; says 'the gradient norm of step 1 is inf'
+says 'nothing of that step is saved'; holds test "$(count steep)" -eq 0
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -234,9 +234,9 @@ static bool evaluate_and_show(DtRun *run, int64_t steps)
     int64_t samples = 0;
     if (!evaluate(run, &shown, &samples))
         return false;
-    if (run->rank.options->eval && !isfinite(loss))
+    if (run->rank.options->eval && !isfinite(shown.value[0]))
         return dt_rank_fail(&run->rank, DT_EXIT_FAILED, "the loss over %lld samples after %lld steps is %s",
-                            (long long)samples, (long long)steps, isnan(loss) ? "not a number" : "infinite");
+                            (long long)samples, (long long)steps, isnan(shown.value[0]) ? "not a number" : "infinite");
     if (run->rank.rank != 0)
         return true;
     DtText text = {0};

@@ -19,6 +19,7 @@ static const Command commands[] = {
     {"explain", dt_cmd_explain},
     {"dump", dt_cmd_dump},
     {"asm", dt_cmd_asm},
+    {"verify", dt_cmd_verify},
 };
 
 typedef struct Main {

@@ -13,8 +13,8 @@ void dt_compress(DtArena *arena, const void *bytes, size_t len, uint8_t **ret_by
     *ret_bytes = dt_arena_alloc(arena, room);
     *ret_len = ZSTD_compress(*ret_bytes, room, bytes, len, LEVEL);
     if (ZSTD_isError(*ret_len)) { /* with all the room that there may be: only without memory */
-        fprintf(stderr, "internal error: %s\n", ZSTD_getErrorName(*ret_len));
-        abort();
+        fprintf(stderr, "out of memory: %s (see `ulimit -v` too)\n", ZSTD_getErrorName(*ret_len));
+        exit(1);
     }
 }
 

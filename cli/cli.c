@@ -34,6 +34,7 @@ const DtOptionTable dt_cli_table = {
                 "fmt [--check | -w] FILE.dsl...\n"
                 "dump PLAN\n"
                 "asm TEXT -o PLAN\n"
+                "verify PLAN [--program FILE.dsl]\n"
                 "explain CODE | NAME | settings",
     .epilogue =
         "Examples:\n"
@@ -214,6 +215,7 @@ static int read_option(DtCli *cli, int id, const char *value)
                                               "the plan runs: dtrun --data OLD=NEW");
         break;
     case OPTION_LIBRARY: cli->library = value; break;
+    case OPTION_PROGRAM: cli->program = value; break;
     case OPTION_TARGET: cli->target = value; break;
     case OPTION_NO_KERNELS: cli->no_kernels = true; break;
     case OPTION_UNFUSED: cli->unfused = true; break;

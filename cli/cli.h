@@ -29,13 +29,14 @@ typedef struct DtCli {
     const char *target;
     DT_VEC(const char *) print_after;
     DT_VEC(DtOption) dims, sets;
-    const char *train, *parallel, *cluster, *library;
+    const char *train, *parallel, *cluster, *library, *program;
     bool synthetic;
     bool color; /* of messages */
     /* of one compilation */
     DtDiags *diags;
     DtAst *ast;
     DtText timing; /* lines of --time-passes */
+    const struct DtPlan *against; /* of dtc verify --program: the new plan is compared with it, and not written */
 } DtCli;
 
 extern const DtOptionTable dt_cli_table;
@@ -50,6 +51,7 @@ int dt_cmd_fmt(DtCli *cli);
 int dt_cmd_explain(DtCli *cli);
 int dt_cmd_dump(DtCli *cli);
 int dt_cmd_asm(DtCli *cli);
+int dt_cmd_verify(DtCli *cli);
 
 /* ---- parts ---- */
 
@@ -67,6 +69,12 @@ int dt_cli_report(const DtCli *cli);
 
 /* params.c */
 void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text);
+
+/* cmd_build.c: lowers the program and compiles it. */
+int dt_cli_build(DtCli *cli, const char *path);
+
+/* cmd_prove.c: whether the plan of a program, just compiled, means what cli->against does. */
+int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
 
 /* library.c: the folder of std.dsl; NULL if it cannot be found. */
 const char *dt_cli_library(DtArena *arena);

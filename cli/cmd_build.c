@@ -88,7 +88,7 @@ static bool is_open(const DtCli *cli, const DtProgram *program)
 static bool wants_passes(const DtCli *cli, const DtProgram *program)
 {
     if (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report || cli->print_after.n ||
-        cli->time_passes || cli->verify)
+        cli->time_passes || cli->verify || cli->against)
         return true;
     return !cli->params && !cli->emit && program->train && !is_open(cli, program);
 }
@@ -112,9 +112,24 @@ static int build(DtCli *cli, const char *path)
     return code != DT_EXIT_OK ? code : reported;
 }
 
+int dt_cli_build(DtCli *cli, const char *path)
+{
+    if (access(path, R_OK))
+        return dt_cli_fail(DT_EXIT_IO, "cannot read %s: %s", path, strerror(errno));
+    if (cli->list_passes)
+        return list_passes();
+    cli->diags = dt_diag_new(cli->arena);
+    int code = cli->emit == DT_EMIT_AST ? emit_ast(cli, path) : build(cli, path);
+    if (cli->time_passes && cli->timing.len)
+        fputs(cli->timing.at, stderr);
+    return code;
+}
+
 /* Options of which one would be ignored. */
 static int check_combination(const DtCli *cli)
 {
+    if (cli->program)
+        return dt_cli_fail(DT_EXIT_USAGE, "--program belongs to `dtc verify`");
     if (cli->write)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
     if (cli->emit && cli->report)
@@ -141,14 +156,5 @@ int dt_cmd_build(DtCli *cli)
         return dt_cli_fail(DT_EXIT_USAGE,
                            "one program at a time, not also %s (files include one another)",
                            cli->words.at[1]);
-    const char *path = cli->words.at[0];
-    if (access(path, R_OK))
-        return dt_cli_fail(DT_EXIT_IO, "cannot read %s: %s", path, strerror(errno));
-    if (cli->list_passes)
-        return list_passes();
-    cli->diags = dt_diag_new(cli->arena);
-    int code = cli->emit == DT_EMIT_AST ? emit_ast(cli, path) : build(cli, path);
-    if (cli->time_passes && cli->timing.len)
-        fputs(cli->timing.at, stderr);
-    return code;
+    return dt_cli_build(cli, cli->words.at[0]);
 }

@@ -10,12 +10,12 @@
 #include "base/stack.h"
 #include "codegen/codegen.h"
 #include "frontend/config.h"
+#include "frontend/facts.h"
 #include "passes/passes.h"
 #include "passes/schedule.h"
 #include "plan/read.h"
 #include "report/report.h"
-#include "verify/cert.h"
-#include "verify/plan.h"
+#include "verify/file.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 /* The proof that what the passes made of the program means the same, whatever they did. It reads texts only, so it is
  * found beside code generation, and nothing is written before it is. */
 typedef struct Proof {
-    DtText serial, placed; /* with gradients; as ranks have it, before what they do is written out */
+    DtText serial, placed, final; /* with gradients; as ranks have it, and once what they do is written out */
     DtText said;
     DtCertCounts counts;
     pthread_t thread;
@@ -104,12 +104,13 @@ static const char *place_of(const DtCli *cli, const char *message)
     return dt_arena_printf(cli->arena, " (in %s:%u)", dt_diag_path(cli->diags, span.file), line);
 }
 
+static const char *text_of(const DtText *text) { return text->at ? text->at : ""; }
+
 /* In an arena of its own: those of others are not for several threads. */
 static void prove(Proof *proof)
 {
     DtArena *arena = dt_arena_new();
-    proof->good = dt_cert_prove(arena, proof->serial.at ? proof->serial.at : "",
-                                proof->placed.at ? proof->placed.at : "", &proof->counts, &proof->said);
+    proof->good = dt_cert_prove(arena, text_of(&proof->serial), text_of(&proof->placed), &proof->counts, &proof->said);
     dt_arena_free(arena);
 }
 
@@ -161,10 +162,11 @@ static void free_proof(Proof *proof)
     end_proof(proof);
     dt_text_free(&proof->serial);
     dt_text_free(&proof->placed);
+    dt_text_free(&proof->final);
     dt_text_free(&proof->said);
 }
 
-static int run_passes(DtCli *cli, DtProgram *program, Proof *proof, DtText *ret_serial, DtText *ret_final)
+static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
 {
     DtPassContext context = {.train = program->train,
                              .parallel = program->parallel,
@@ -173,7 +175,6 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof, DtText *ret_
                              .n_kernels = dt_codegen_n_kernels};
     Watch watch = {.cli = cli, .proof = proof};
     dt_verify_require(program->module, "lowering");
-    dt_irtext_print(program->module, ret_serial);
     watch.clock = dt_cli_clock(cli);
     dt_passes_run(program->module, &context, after_pass, &watch);
     int code = dt_cli_print(&watch.printed);
@@ -182,7 +183,7 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof, DtText *ret_
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && proof) {
         begin_proof(proof);
-        dt_irtext_print(program->module, ret_final);
+        dt_irtext_print(program->module, &proof->final);
     }
     return code;
 }
@@ -265,13 +266,20 @@ static int draw_schedule(const DtCli *cli, const DtModule *module)
     return code;
 }
 
-/* Proves that the plan does what the final program says: whatever code generation did. */
-static int certify_plan(const DtCli *cli, const DtPlan *plan, const DtText *final)
+/* Proves that the plan does what the final program says: whatever code generation did. It reads the texts that the plan
+ * has, which are those of the other proof. */
+static int certify_plan(const DtCli *cli, const DtPlan *plan, const Proof *proof)
 {
     DtText said = {0};
     DtArena *arena = dt_arena_child(cli->arena);
+    DtLogicalTexts texts;
     int code = DT_EXIT_OK;
-    if (!dt_certplan_prove(arena, plan, final->at ? final->at : "", &said)) {
+    bool good = dt_certfile_open(arena, plan, &texts, &said) && dt_certfile_plan(arena, plan, &texts, &said);
+    if (good && (strcmp(texts.serial, text_of(&proof->serial)) || strcmp(texts.placed, text_of(&proof->placed)))) {
+        dt_text_add(&said, "it has other programs than were proved");
+        good = false;
+    }
+    if (!good) {
         code = dt_cli_fail(DT_EXIT_FAILED,
                            "internal error: the plan is not proved to do what the program says: %s", said.at);
     } else if (cli->verify) {
@@ -285,7 +293,7 @@ static int certify_plan(const DtCli *cli, const DtPlan *plan, const DtText *fina
 
 /* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
 static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder *builder,
-                         const DtText *c_text, const DtText *final)
+                         const DtText *c_text, const Proof *proof)
 {
     uint8_t *bytes;
     size_t len;
@@ -299,9 +307,11 @@ static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder
     if (!dt_status_ok(&status))
         return dt_cli_fail(DT_EXIT_FAILED, "internal error: the plan fails its checks: %s",
                            status.message);
-    code = certify_plan(cli, &plan, final);
+    code = certify_plan(cli, &plan, proof);
     if (code != DT_EXIT_OK)
         return code;
+    if (cli->against)
+        return dt_cli_compare(cli, &plan);
     if (cli->emit == DT_EMIT_PLAN)
         dt_plantext_dump(&plan, &text);
     if (cli->emit == DT_EMIT_SCHEDULE && module->pipeline)
@@ -323,6 +333,9 @@ static int write_results(const DtCli *cli, const DtModule *module, DtPlanBuilder
     return code;
 }
 
+/* Where the plan is, or will be. */
+static const char *plan_path(const DtCli *cli) { return cli->against ? cli->words.at[0] : cli->output; }
+
 /* Relative names of data count from the folder of the file that says them; the plan keeps that folder as seen
  * from its own, so that both may be moved together. */
 static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
@@ -331,14 +344,14 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
         DtSource *source = &readers[i].source;
         const char *inside =
             dt_arena_printf(cli->arena, "%s/.", source->folder ? source->folder : ".");
-        source->folder = folder_from(cli->arena, inside, cli->output);
+        source->folder = folder_from(cli->arena, inside, plan_path(cli));
     }
 }
 
 /* Whether a plan, or something about it, was asked for. */
 static bool writes_plan(const DtCli *cli)
 {
-    return (cli->output && !cli->emit) || cli->report ||
+    return cli->against || (cli->output && !cli->emit) || cli->report ||
            (cli->emit >= DT_EMIT_PLAN && cli->emit != DT_EMIT_SCHEDULE_SVG);
 }
 
@@ -352,23 +365,25 @@ static int says_no_plan(void)
     return code;
 }
 
-static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *proof, const DtText *serial,
-                    const DtText *final)
+static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *proof)
 {
     if (program->train) {
         place_readers(cli, program->train->readers.at, program->train->readers.n);
         place_readers(cli, program->train->eval_readers.at, program->train->eval_readers.n);
     }
-    DtText c_text = {0};
+    DtText c_text = {0}, facts = {0};
+    dt_facts_print(program, &facts);
+    const DtLogicalTexts texts = {.serial = text_of(&proof->serial), .facts = text_of(&facts),
+                                  .placed = text_of(&proof->placed), .final = text_of(&proof->final)};
     double host_seconds = 0;
     DtCodegenOptions options = {.target = cli->target,
                                 .source = path,
-                                .source_folder = folder_from(cli->arena, path, cli->output),
+                                .source_folder = folder_from(cli->arena, path, plan_path(cli)),
                                 .compiler = "dtc " DT_VERSION,
                                 .source_digest = source_digest(cli->diags),
                                 .no_kernels = cli->no_kernels || cli->emit == DT_EMIT_C || !writes_plan(cli),
                                 .unfused = cli->unfused,
-                                .logical = serial->at ? serial->at : "",
+                                .logical = &texts,
                                 .ret_c = cli->emit == DT_EMIT_C ? &c_text : NULL,
                                 .ret_host_seconds = &host_seconds};
     DtPlanBuilder *builder = dt_write_new(cli->arena);
@@ -379,16 +394,16 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     int code = certify(cli, proof);
     clock = dt_cli_clock(cli);
     if (code == DT_EXIT_OK)
-        code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text, final)
+        code = dt_status_ok(&status) ? write_results(cli, program->module, builder, &c_text, proof)
                                      : dt_cli_fail(status.code, "%s", status.message);
     dt_cli_lap(cli, &clock, "write");
     dt_text_free(&c_text);
+    dt_text_free(&facts);
     return code;
 }
 
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
-    DtText serial = {0}, final = {0};
     Proof proof = {.good = false};
     bool makes_plan = writes_plan(cli) || (cli->verify && program->train);
     int code = check_pass_names(cli);
@@ -398,11 +413,11 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         return code;
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
-    code = run_passes(cli, program, makes_plan || cli->verify ? &proof : NULL, &serial, &final);
+    code = run_passes(cli, program, makes_plan || cli->verify ? &proof : NULL);
     if (code == DT_EXIT_OK && program->train && !dt_codegen_check(program->module))
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && makes_plan)
-        code = generate(cli, program, path, &proof, &serial, &final);
+        code = generate(cli, program, path, &proof);
     else if (code == DT_EXIT_OK && cli->verify)
         code = certify(cli, &proof);
     if (code == DT_EXIT_OK && cli->verify && !makes_plan)
@@ -410,7 +425,5 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (code == DT_EXIT_OK && cli->emit == DT_EMIT_SCHEDULE_SVG)
         code = draw_schedule(cli, program->module);
     free_proof(&proof);
-    dt_text_free(&serial);
-    dt_text_free(&final);
     return code;
 }

@@ -5,7 +5,7 @@
 
 #include "base/hostcc.h"
 #include "ir/config.h"
-#include "plan/write.h"
+#include "plan/logical.h"
 
 typedef struct DtCodegenOptions {
     const char *target;      /* "cpu" (this machine) or another name of base/hostcc.h */
@@ -16,7 +16,7 @@ typedef struct DtCodegenOptions {
     bool no_kernels;         /* plan without machine code */
     bool unfused;            /* one kernel per op: the slow reference */
     bool anew;               /* nothing of what was emitted before is used again: slower, and the same plan */
-    const char *logical;     /* serial program as IR text */
+    const DtLogicalTexts *logical; /* for the certificate */
     DtText *ret_c;           /* if not NULL: the C text of all kernels is appended */
     double *ret_host_seconds;/* if not NULL: time spent in the host compiler */
     uint32_t *ret_replayed;  /* if not NULL: stretches of instructions that were emitted again */

@@ -420,16 +420,6 @@ static DtStatus check_arenas(const DtEmit *e)
                           dt_text_bytes(need, total), dt_text_bytes(most, (double)DT_PLAN_MAX_BYTES));
 }
 
-/* For the certificate: the serial program and the notes of all entries. */
-static void add_logical(DtEmit *e)
-{
-    DtPlanLogical logical = {.text_len = strlen(e->options->logical)};
-    logical.text = dt_write_blob(e->plan, e->options->logical, logical.text_len);
-    logical.notes_len = e->all_notes.len;
-    logical.notes = dt_write_blob(e->plan, e->all_notes.at, logical.notes_len);
-    DT_PUSH(e->plan->arena, e->plan->logical, logical);
-}
-
 DtStatus dt_finish_plan(DtEmit *e)
 {
     add_arenas(e);
@@ -437,14 +427,15 @@ DtStatus dt_finish_plan(DtEmit *e)
     if (e->module->pipeline)
         share_args(e);
     dt_saved_plan(e);
-    if (e->options->logical)
-        add_logical(e);
-    dt_text_free(&e->notes);
-    dt_text_free(&e->all_notes);
-    if (!dt_status_ok(&status))
-        return status;
-    if (e->options->ret_c)
+    if (dt_status_ok(&status) && e->options->ret_c)
         for (uint32_t i = 0; i < e->kernel_texts.n; i++)
             dt_text_add(e->options->ret_c, e->kernel_texts.at[i]);
-    return add_code(e);
+    if (dt_status_ok(&status))
+        status = add_code(e);
+    if (dt_status_ok(&status) && e->options->logical &&
+        !dt_logical_write(e->plan, e->options->logical, &e->all_notes))
+        status = dt_status_fail(DT_EXIT_DOES_NOT_FIT, "the program's text is too long for a plan");
+    dt_text_free(&e->notes);
+    dt_text_free(&e->all_notes);
+    return status;
 }

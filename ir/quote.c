@@ -27,7 +27,7 @@ bool dt_quote_is_bare(const char *name)
     return true;
 }
 
-static void add_string(DtText *text, const char *name)
+void dt_quote_add_string(DtText *text, const char *name)
 {
     dt_text_add_n(text, "\"", 1);
     for (const char *c = name; *c; c++) {
@@ -49,13 +49,13 @@ void dt_quote_add(DtText *text, const char *name)
     else if (dt_quote_is_bare(name))
         dt_text_add(text, name);
     else
-        add_string(text, name);
+        dt_quote_add_string(text, name);
 }
 
 void dt_quote_add_part(DtText *text, const char *name)
 {
     if (name && strchr(name, '.'))
-        add_string(text, name);
+        dt_quote_add_string(text, name);
     else
         dt_quote_add(text, name);
 }

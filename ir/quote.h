@@ -9,7 +9,9 @@
 bool dt_quote_is_bare(const char *name);
 /* Adds name bare if it can be, else quoted ("a b", "1x", "", "\x0a"). NULL is added as "?". */
 void dt_quote_add(DtText *text, const char *name);
-/* The same where a dot is a separator: a name that holds one is quoted. */
+/* Between quotes always. */
+void dt_quote_add_string(DtText *text, const char *name);
+/* As dt_quote_add where a dot is a separator: a name that holds one is quoted. */
 void dt_quote_add_part(DtText *text, const char *name);
 
 #endif

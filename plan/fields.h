@@ -6,7 +6,10 @@
 #ifndef DT_PLAN_FIELDS_H
 #define DT_PLAN_FIELDS_H
 
+#include "base/text.h"
 #include "plan/plan.h"
+
+#include <stdbool.h>
 
 typedef enum DtPlanFieldKind {
     DT_FIELD_U8,
@@ -59,5 +62,10 @@ uint32_t dt_fields_count(const DtPlan *plan, const DtPlanRecord *record);
 /* Element number index of a field as an integer (doubles: not allowed). */
 uint64_t dt_fields_get(const DtPlanField *field, const void *record, uint32_t index);
 void dt_fields_set(const DtPlanField *field, void *record, uint32_t index, uint64_t value);
+
+/* plantext.c: appends the value of the field with this name as `dtc dump` prints it, zeros too; all elements of an
+ * array, with commas between. False: the record has no such field. */
+bool dt_plantext_value(const DtPlan *plan, const DtPlanRecord *record, const void *at, const char *name, size_t len,
+                       DtText *ret_text);
 
 #endif

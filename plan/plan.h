@@ -308,9 +308,10 @@ typedef struct DtPlanSpan {
  * iteration of one micro-batch on one rank; for reports. */
 typedef struct DtPlanSaved { DtPlanStr loop; uint32_t span; int64_t iterations, saved, recomputed; } DtPlanSaved;
 
-/* LOGI: one record, for the certificate; the runtime skips it: the serial program as IR text, and the notes
- * of all entries (plan/notes.h). NOTE: where those of an entry are; entries that do the same share them. */
-typedef struct DtPlanLogical { uint64_t text, text_len, notes, notes_len; } DtPlanLogical; /* in BLOB */
+/* LOGI: one record, for the certificate; the runtime skips it: the programs that it reads (plan/logical.h), the notes
+ * of all entries (plan/notes.h), and a digest of the kernels that these speak of. NOTE: where the notes of an entry
+ * are; entries that do the same share them. */
+typedef struct DtPlanLogical { uint64_t programs, programs_len, notes, notes_len; uint64_t code[4]; } DtPlanLogical;
 typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                          /* bytes of the notes */
 
 #define DT_PLAN_SECTIONS(X)                                                                                  \

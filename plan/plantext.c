@@ -163,6 +163,24 @@ static void print_blobs(const DtPlan *plan, DtText *text, const DtPlanRecord *re
     }
 }
 
+bool dt_plantext_value(const DtPlan *plan, const DtPlanRecord *record, const void *at, const char *name, size_t len,
+                       DtText *ret_text)
+{
+    for (uint32_t f = 0; f < record->n_fields; f++) {
+        const DtPlanField *field = &record->fields[f];
+        if (strncmp(field->name, name, len) != 0 || field->name[len] || field->kind >= DT_FIELD_BLOB)
+            continue;
+        if (field->kind == DT_FIELD_STR)
+            print_string(ret_text, dt_plan_str(plan, (DtPlanStr)dt_fields_get(field, at, 0)));
+        for (uint32_t i = 0; i < field->count && field->kind != DT_FIELD_STR; i++) {
+            dt_text_add(ret_text, i ? "," : "");
+            print_number(ret_text, field, at, i);
+        }
+        return true;
+    }
+    return false;
+}
+
 void dt_plantext_dump(const DtPlan *plan, DtText *ret_text)
 {
     dt_text_printf(ret_text, "plan %d\n", DT_PLAN_VERSION);

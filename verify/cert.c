@@ -580,6 +580,32 @@ static void sort_left(Proof *p)
         qsort(p->left.at, p->left.n, sizeof p->left.at[0], by_key);
 }
 
+static int by_store(const void *a, const void *b)
+{
+    const char *x = (*(const CertStore *const *)a)->key, *y = (*(const CertStore *const *)b)->key;
+    return x == y ? 0 : (uintptr_t)x < (uintptr_t)y ? -1 : 1;
+}
+
+/* What the first step finds in stores, and later ones what was left there: the same ones, beginning with the same. */
+static bool begins_alike(Proof *final, const Proof *serial)
+{
+    uint32_t n = serial->program.stores.n;
+    const CertStore **known = DT_NEW_ARRAY(final->state.arena, const CertStore *, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        known[i] = &serial->program.stores.at[i];
+    qsort(known, n, sizeof known[0], by_store);
+    for (uint32_t i = 0; i < final->program.stores.n; i++) {
+        const CertStore *store = &final->program.stores.at[i];
+        if (is_passed(store) || is_total(store) || store->members >= 0)
+            continue;
+        const CertStore *const *found = bsearch(&store, known, n, sizeof known[0], by_store);
+        if (!found || (*found)->init != store->init || (*found)->pattern != store->pattern)
+            return dt_certfunc_fail(&final->state, NULL, "`%s` begins otherwise than in the serial program",
+                                    store->key);
+    }
+    return true;
+}
+
 /* Gradients, and what the next step's states add up to, are compared where the update uses them: stages hold parts of a
  * tied one's. What pieces and prologues leave to others is none of the program's results. */
 bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
@@ -596,5 +622,5 @@ bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCert
         if (a->left.at[i].key[0] != '@' && !claim(b, &a->left.at[i], ret_counts))
             return false;
     ret_counts->values = b->state.values;
-    return leaves_no_more(b, a);
+    return leaves_no_more(b, a) && begins_alike(b, a);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate's own reader of IR text (ir/irtext.c says what it looks like). What a line says of patterns,
- * initial values and spans is passed over. A type, and a function, whose text was read before is not read again. */
+/* The certificate's own reader of IR text (ir/irtext.c says what it looks like). What a line says of spans is passed
+ * over. A type, and a function, whose text was read before is not read again. */
 #include "verify/internal.h"
 
 #include "base/hash.h"
@@ -287,7 +287,7 @@ static const CertType *type_of(Reader *r)
 
 /* ---- fields ---- */
 
-typedef enum How { NAME, INTEGER, FLAG, NUMBER, MESH, STAGES, LOOP, RELABEL, RANGES } How;
+typedef enum How { NAME, INTEGER, FLAG, NUMBER, TEXT, MESH, STAGES, LOOP, RELABEL, RANGES } How;
 
 /* key=value or key(...): into which member. meaning: its text is part of what an op means. */
 typedef struct Field {
@@ -369,6 +369,7 @@ static void ranges_of(Reader *r, CertOp *op)
 
 static void value_into(Reader *r, How how, void *to)
 {
+    const char *begin = r->at;
     switch (how) {
     case NAME: *(const char **)to = name_of(r); break;
     case INTEGER: *(int64_t *)to = integer(r); break;
@@ -376,6 +377,10 @@ static void value_into(Reader *r, How how, void *to)
     case NUMBER:
         *(double *)to = strtod(r->at, NULL);
         pass_over(r);
+        break;
+    case TEXT:
+        pass_over(r);
+        *(const char **)to = dt_intern_n(begin, (size_t)(r->at - begin));
         break;
     case MESH: *(uint16_t *)to = mesh_set(r); break;
     case STAGES: stage_set(r, to); break;
@@ -568,6 +573,8 @@ static void func_of(Reader *r)
 /* ---- the rest ---- */
 
 static const Field store_fields[] = {FIELD(CertStore, path, NAME),
+                                     FIELD(CertStore, pattern, NAME),
+                                     FIELD(CertStore, init, TEXT),
                                      FIELD(CertStore, loops, INTEGER),
                                      FIELD(CertStore, of, INTEGER),
                                      FIELD(CertStore, within, INTEGER),

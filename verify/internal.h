@@ -96,6 +96,7 @@ typedef struct CertFunc {
 /* Stores and entries are of every stage (stage -1), of one, or of a class: stages stage .. to. */
 typedef struct CertStore {
     const char *kind, *path, *key; /* key: both */
+    const char *pattern, *init;    /* init: as text; NULL: none is written */
     const CertType *type;
     int64_t loops, first, step, at, stage, to, of, within, bucket;
     int members;    /* of a bucket: its last member, or -1 */

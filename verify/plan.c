@@ -35,7 +35,7 @@ static const char *run_of(const char *entry)
     return entry;
 }
 
-static bool place_metric(PlanWalk *walk, const char *run, const char *name, PlanPlace *ret_place)
+static bool place_metric(PlanWalk *walk, const char *run, const char *name, const CertType *type, PlanPlace *ret_place)
 {
     const DtPlan *plan = walk->plan;
     for (uint32_t i = 0; i < plan->n_metrics; i++) {
@@ -44,6 +44,9 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, Plan
             !is(dt_plan_str(plan, metric->name), name) ||
             !is(dt_plan_str(plan, metric->entry), run))
             continue;
+        if (!is(dt_kinds_name(metric->dtype), type->dtype) ||
+            !dt_certplan_axes(walk, type, metric->first_axis, metric->n_axes, 0))
+            return dt_certplan_fail(walk, "the record of result `%s` has another type", name);
         *ret_place = dt_certplan_metric(metric);
         return true;
     }
@@ -54,14 +57,15 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, Plan
 static bool place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, PlanPlace *ret_place)
 {
     const CertResult *result = &frame->entry->results.at[i];
+    const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
     PlanPlace address = frame->slots[i];
     if (!frame->has_slot[i] && result->store < 0 &&
-        !place_metric(walk, run_of(frame->entry->name), result->name, &address))
+        !place_metric(walk, run_of(frame->entry->name), result->name, type, &address))
         return false;
     if (!frame->has_slot[i] && result->store >= 0)
         address = walk->stores[result->store];
     *ret_place = (PlanPlace){.rank = 0};
-    dt_certplan_dense(walk, dt_certplan_type(frame, frame->func->results.at[i]), ret_place);
+    dt_certplan_dense(walk, type, ret_place);
     if (result->store >= 0 && ret_place->bytes != address.bytes && address.bytes)
         return dt_certplan_fail(walk, "store %s has %lld bytes, its result %lld",
                                 walk->program->stores.at[result->store].path,
@@ -414,7 +418,7 @@ bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst)
     return true;
 }
 
-static const CertType *input_type(const PlanWalk *walk, const char *name)
+const CertType *dt_certplan_input(const PlanWalk *walk, const char *name)
 {
     for (uint32_t e = 0; e < walk->program->entries.n; e++) {
         const CertFunc *func = walk->program->entries.at[e].func;
@@ -455,7 +459,7 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtPlanInput *input = &plan->inputs[reader->first_input + i];
         const char *name = dt_intern(dt_plan_str(plan, input->name));
-        const CertType *type = input_type(walk, name);
+        const CertType *type = dt_certplan_input(walk, name);
         PlanPlace place, want = {.arena = input->arena, .base = input->offset};
         dt_certplan_arg(walk, &plan->args[inst->first_arg + i], &place);
         want.bytes = place.bytes;
@@ -487,7 +491,7 @@ static void hold_inputs(PlanWalk *walk, bool all)
     }
     for (uint32_t i = 0; all && i < plan->n_inputs; i++) {
         const char *name = dt_intern(dt_plan_str(plan, plan->inputs[i].name));
-        const CertType *type = input_type(walk, name);
+        const CertType *type = dt_certplan_input(walk, name);
         PlanPlace place = {.arena = plan->inputs[i].arena, .base = plan->inputs[i].offset};
         if (!type)
             continue;
@@ -684,6 +688,7 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     walk->seen = DT_NEW_ARRAY(arena, uint32_t, program->entries.n + 1);
     walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
     walk->moving = DT_NEW_ARRAY(arena, bool, plan->n_entries + 1);
+    walk->has_record = DT_NEW_ARRAY(arena, bool, plan->n_stores + 1);
     walk->taken = DT_NEW_ARRAY(arena, bool, program->stores.n + 1);
     walk->is_result = DT_NEW_ARRAY(arena, bool, program->stores.n + 1);
     walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program->stores.n + 1);
@@ -696,7 +701,7 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
                 return false;
     }
     walk->at_entry = NULL;
-    return has_entries(walk) && dt_certplan_queues(walk);
+    return has_entries(walk) && dt_certplan_records(walk) && dt_certplan_queues(walk);
 }
 
 bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes,

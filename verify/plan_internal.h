@@ -8,7 +8,8 @@
  *   plan_ahead.c  gathers ahead of their iterations
  *   plan_mask.c   what a mask hides from them
  *   plan_pipe.c   pieces, slots, sums over stages
- *   plan_run.c    all stages' schedules, channels */
+ *   plan_run.c    all stages' schedules, channels
+ *   plan_facts.c  what records say of training, data, initial values */
 #ifndef DT_VERIFY_PLAN_INTERNAL_H
 #define DT_VERIFY_PLAN_INTERNAL_H
 
@@ -172,6 +173,7 @@ struct PlanWalk {
     const DtPlanInst *inst;
     PlanPlace *stores;  /* by number in the text; bytes 0: none on this stage */
     PlanPlace *shadows; /* by number: next values of states, once known */
+    bool *has_record; /* by record of a store: some stage's store has it */
     bool *taken,
         *is_result; /* by number, in this plan entry: it took its next value; it is a result */
     PlanRegion *regions,
@@ -277,6 +279,13 @@ static inline PlanPlace dt_certplan_metric(const DtPlanMetric *metric)
 
 /* plan_store.c: where all stores of the stage are */
 bool dt_certplan_stores(PlanWalk *walk);
+extern const char *const dt_certplan_kinds[]; /* of stores, by DtPlanStoreKind */
+/* Whether records of axes are those of the type; of the first `shared` ones it may have a part. */
+bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first, uint32_t n, uint32_t shared);
+
+/* plan_facts.c */
+bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record); /* as the program says */
+bool dt_certplan_records(PlanWalk *walk); /* no store, input or result but the program's, each with its axes */
 
 /* plan.c */
 bool dt_certplan_has_slots(const CertStore *store);
@@ -285,6 +294,7 @@ bool dt_certplan_begin(PlanWalk *walk);                    /* ENTRY */
 const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t phase);
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame); /* its results are where they belong */
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place);
+const CertType *dt_certplan_input(const PlanWalk *walk, const char *name); /* NULL: no entry reads it */
 bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);

@@ -27,12 +27,13 @@ static int by_path(const void *a, const void *b)
     return x->kind < y->kind ? -1 : x->kind > y->kind;
 }
 
+const char *const dt_certplan_kinds[DT_PLAN_STORES] = {"param", "state",   "grad",   "moment1", "moment2",
+                                                       "saved", "channel", "master", "next"};
+
 static uint32_t kind_of(const CertStore *store)
 {
-    static const char *const kinds[] = {"param", "state",   "grad",   "moment1", "moment2",
-                                        "saved", "channel", "master", "next"};
     uint32_t kind = 0;
-    while (kind < DT_COUNT(kinds) && !is(kinds[kind], store->kind))
+    while (kind < DT_PLAN_STORES && !is(dt_certplan_kinds[kind], store->kind))
         kind++;
     return kind;
 }
@@ -63,24 +64,33 @@ static const DtPlanStore *find_record(const PlanWalk *walk, const Known *known, 
     return found ? &walk->plan->stores[found->record] : NULL;
 }
 
-/* The record says the store's dtype and axes: initial values and checkpoints are cut by them. */
-static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
+bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first, uint32_t n, uint32_t shared)
 {
     const DtPlan *plan = walk->plan;
-    bool good = record->n_axes == store->type->rank && record->n_loops == store->loops &&
-                is(dt_kinds_name(record->dtype), store->type->dtype);
-    for (uint32_t i = 0; good && i < store->type->rank; i++) {
-        const CertAxis *axis = &store->type->axes[i];
-        const DtPlanAxis *at = &plan->axes[record->first_axis + i];
-        good = is(dt_plan_str(plan, at->name), axis->name) &&
-               at->local == dt_certplan_local(walk, store->type, i) &&
-               (store->stage >= 0 && i < store->loops
-                    ? at->extent >= axis->logical /* stages share the loop */
-                    : at->extent == axis->logical);
-        for (uint32_t s = 0; good && s < DT_PLAN_SPLITS; s++)
-            good = at->split[s] == (s < axis->n ? axis->split[s] - walk->first_device + 1 : 0);
+    bool good = n == type->rank;
+    for (uint32_t i = 0; good && i < n; i++) {
+        const CertAxis *axis = &type->axes[i];
+        const DtPlanAxis *at = &plan->axes[first + i];
+        good = is(dt_plan_str(plan, at->name), axis->name) && at->local == dt_certplan_local(walk, type, i) &&
+               (i < shared ? at->extent >= axis->logical : at->extent == axis->logical);
+        uint32_t s = 0; /* records say nothing of time */
+        for (uint32_t k = 0; good && k < axis->n; k++)
+            if (axis->split[k] >= walk->first_device)
+                good = at->split[s++] == axis->split[k] - walk->first_device + 1;
+        good = good && (s == DT_PLAN_SPLITS || !at->split[s]);
     }
-    return good || dt_certplan_fail(walk, "the record of store %s has other axes", store->path);
+    return good;
+}
+
+/* The record says the store's dtype and axes: initial values and checkpoints are cut by them. Stages share a loop. */
+static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
+{
+    const uint32_t shared = store->stage >= 0 ? (uint32_t)store->loops : 0;
+    const bool good = record->n_loops == store->loops && is(dt_kinds_name(record->dtype), store->type->dtype) &&
+                      dt_certplan_axes(walk, store->type, record->first_axis, record->n_axes, shared);
+    walk->has_record[record - walk->plan->stores] = true;
+    return good ? dt_certplan_begins(walk, store, record)
+                : dt_certplan_fail(walk, "the record of store %s has other axes", store->path);
 }
 
 /* The memory of a store: its own record's, or its first member's. */

@@ -26,6 +26,9 @@ exits() {
 prints() {
     if grep -aqF -- "$1" out; then passed=$((passed + 1)); else fail "stdout lacks: $1"; fi
 }
+lacks() {
+    if grep -aqF -- "$1" out; then fail "stdout has: $1"; else passed=$((passed + 1)); fi
+}
 says() {
     if grep -aqF -- "$1" err; then passed=$((passed + 1)); else fail "stderr lacks: $1"; fi
 }

@@ -25,8 +25,9 @@ static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **r
     const DtPassContext context = {.train = program->train, .parallel = program->parallel,
                                    .cluster = program->cluster, .kernels = dt_codegen_kernels,
                                    .n_kernels = dt_codegen_n_kernels};
+    const DtLogicalTexts texts = {"", "", "", ""};
     const DtCodegenOptions options = {.target = "cpu", .source = layout->path, .source_folder = ".",
-                                      .compiler = "test", .no_kernels = true, .logical = "", .anew = anew,
+                                      .compiler = "test", .no_kernels = true, .logical = &texts, .anew = anew,
                                       .ret_replayed = ret_replayed};
     DtText before = {0};
     dt_passes_run(program->module, &context, after_pass, &before);

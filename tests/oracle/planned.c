@@ -156,7 +156,7 @@ static void compile(Planned *p, const Case *c, bool unfused)
                                       .source_folder = ".",
                                       .compiler = "oracle",
                                       .unfused = unfused,
-                                      .logical = ""};
+                                      .logical = &(DtLogicalTexts){"", "", "", ""}};
     uint8_t *bytes;
     size_t len;
     dt_passes_run(program->module, &context, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "plan/fields.h"
 #include "plan/kinds.h"
+#include "plan/logical.h"
 #include "tests/plan/records.h"
 
 #include <stdio.h>
@@ -173,10 +174,9 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                   .dtype = DT_PLAN_F32,
                   .bytes = 4,
                   .stage = 1});
-    ADD(logical, {.text = dt_write_blob(b, "module\n", 7),
-                  .text_len = 7,
-                  .notes = dt_write_blob(b, "\1\2\3", 3),
-                  .notes_len = 3});
+    char notes[] = "\1\2\3";
+    const DtLogicalTexts texts = {"module\n", "META\n", "placed\n", "placed\n"};
+    dt_logical_write(b, &texts, &(DtText){.at = notes, .len = 3});
 }
 
 /* Stage 0 sends five messages out of two slots, stage 1 receives them: the part "piece" is called with

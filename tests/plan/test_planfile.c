@@ -36,7 +36,7 @@ Test(planfile, reads_back_what_was_written)
     cr_assert_str_eq(dt_plan_str(&plan, plan.stores[0].pattern), "h.#.w");
     cr_assert_eq(plan.stores[0].key, 0x1234567890abcdef);
     cr_assert_eq(plan.blob[plan.codes[0].binary + 7], 255);
-    cr_assert_eq(memcmp(plan.blob + plan.logical[0].text, "module\n", 7), 0);
+    cr_assert_eq(memcmp(plan.blob + plan.logical[0].notes, "\1\2\3", 3), 0);
     for (uint32_t i = 0; i + 8 < plan.n_strings; i++)
         cr_assert_neq(memcmp(plan.strings + i, "dropped", 7), 0,
                       "a string that nothing names was kept");
@@ -76,7 +76,7 @@ Test(planfile, text_errors_name_the_line)
 {
     static const char *const wrong[][2] = {
         {"plan 1\n", "first line"},
-        {"plan 7a\n", "first line"},
+        {"plan 8a\n", "first line"},
         {"plan 8\nXXXX a=1\n", "line 2"},
         {"plan 8\n\nMETA model=\"a\n", "does not end"},
         {"plan 8\nMETA n_ranks=1 n_ranks=1\n", "twice"},
@@ -85,8 +85,8 @@ Test(planfile, text_errors_name_the_line)
         {"plan 8\nINST kind=jump\n", "no value"},
         {"plan 8\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9)\n", "at most 8"},
         {"plan 8\nMETA flops=nan\n", "finite"},
-        {"plan 8\nLOGI text=text\n|a\n", "does not end"},
-        {"plan 8\nLOGI text=text\n:a\n.\n", "base64"},
+        {"plan 8\nLOGI programs=text\n|a\n", "does not end"},
+        {"plan 8\nLOGI programs=text\n:a\n.\n", "base64"},
         {"plan 8\n", "one META"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* planmutants PLAN FINAL.ir SEED COUNT [KEEP]: the plan certificate against single faults in a plan's records.
+/* planmutants PLAN SEED COUNT [KEEP]: the certificate of a plan file against single faults in it.
  *
  * For each kind of fault, COUNT mutants that the plan's reader still takes go to the certificate. Instructions that are
  * dropped, doubled or swapped take their notes along: such a plan is what a wrong compiler would write. A line per kind
- * says how many were rejected and how many were accepted; the latter are written to KEEP-KIND-N.plan, to be run.
- * 1 if the plan itself does not hold. */
+ * says how many were rejected and how many were accepted; the latter are written to KEEP-KIND-N.plan, to be run, and
+ * the first that was rejected to KEEP-KIND.plan. 1 if the plan itself does not hold. */
 #include "base/file.h"
 #include "plan/read.h"
 #include "plan_fixture.h"
-#include "verify/plan.h"
+#include "planmutants.h"
+#include "verify/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ static DtPlan plan;          /* as read */
 static const uint8_t *bytes; /* of the file */
 static uint8_t *copy;        /* of them, to be changed */
 static DtCertSpan *spans;    /* by instruction: its note */
+static DtLogicalTexts proved; /* of the plan as read */
 static uint64_t state;
 
 static uint32_t below(uint64_t n)
@@ -739,6 +741,10 @@ static bool hoist(void)
     return false;
 }
 
+static bool record(void) { return mutant_of_record(&plan, bytes, copy, below); }
+static bool code(void) { return mutant_of_code(&plan, bytes, copy, below); }
+static bool text(void) { return mutant_of_text(&plan, bytes, copy, below); }
+
 static const struct {
     const char *name;
     bool (*make)(void);
@@ -774,10 +780,13 @@ static const struct {
              {"hoist", hoist},
              {"scratch", scratch},
              {"prologue", prologue},
-             {"ring", ring}};
+             {"ring", ring},
+             {"record", record},
+             {"code", code},
+             {"text", text}};
 
 /* Whether the certificate rejects what lies in copy; false with *ret_read false: the reader refuses it already. */
-static bool rejects(size_t len, const char *final, bool *ret_read)
+static bool rejects(size_t len, bool *ret_read)
 {
     DtPlan mutant;
     DtText problem = {0};
@@ -787,13 +796,18 @@ static bool rejects(size_t len, const char *final, bool *ret_read)
     if (!*ret_read)
         return false;
     DtArena *arena = dt_arena_new();
-    bool rejected = !dt_certplan_prove(arena, &mutant, final, &problem);
+    DtLogicalTexts texts;
+    DtCertCounts counts;
+    bool rejected = !dt_certfile_open(arena, &mutant, &texts, &problem);
+    if (!rejected && (strcmp(texts.serial, proved.serial) != 0 || strcmp(texts.placed, proved.placed) != 0))
+        rejected = !dt_cert_prove(arena, texts.serial, texts.placed, &counts, &problem);
+    rejected = rejected || !dt_certfile_plan(arena, &mutant, &texts, &problem);
     dt_text_free(&problem);
     dt_arena_free(arena);
     return rejected;
 }
 
-static void try_kind(size_t kind, size_t len, const char *final, uint32_t wanted, const char *keep)
+static void try_kind(size_t kind, size_t len, uint32_t wanted, const char *keep)
 {
     uint32_t rejected = 0, accepted = 0, refused = 0;
     for (uint32_t i = 0; i < wanted * TRIES && rejected + accepted < wanted; i++) {
@@ -801,15 +815,17 @@ static void try_kind(size_t kind, size_t len, const char *final, uint32_t wanted
         memcpy(copy, bytes, len);
         if (!kinds[kind].make() || memcmp(copy, bytes, len) == 0)
             continue;
-        bool bad = rejects(len, final, &read);
+        bool bad = rejects(len, &read);
         refused += !read;
         rejected += bad;
-        if (bad || !read)
+        if (!read)
             continue;
         char path[512];
-        snprintf(path, sizeof path, "%s-%s-%u.plan", keep ? keep : "", kinds[kind].name,
-                 accepted++);
-        if (keep)
+        if (bad)
+            snprintf(path, sizeof path, "%s-%s.plan", keep ? keep : "", kinds[kind].name);
+        else
+            snprintf(path, sizeof path, "%s-%s-%u.plan", keep ? keep : "", kinds[kind].name, accepted++);
+        if (keep && (!bad || rejected == 1))
             (void)dt_file_write(path, copy, len);
     }
     printf("%s rejected %u accepted %u unreadable %u\n", kinds[kind].name, rejected, accepted,
@@ -819,14 +835,13 @@ static void try_kind(size_t kind, size_t len, const char *final, uint32_t wanted
 int main(int argc, char **argv)
 {
     DtArena *arena = dt_arena_new();
-    char *file, *final;
-    size_t len, text_len;
+    char *file;
+    size_t len;
     DtText problem = {0};
-    if (argc < 5)
+    DtCertCounts counts;
+    if (argc < 4)
         return 2;
     DtStatus status = dt_file_read(arena, argv[1], MAX, &file, &len);
-    if (dt_status_ok(&status))
-        status = dt_file_read(arena, argv[2], MAX, &final, &text_len);
     bytes = (const uint8_t *)file;
     if (dt_status_ok(&status))
         status = dt_read_bytes(bytes, len, &plan);
@@ -836,15 +851,17 @@ int main(int argc, char **argv)
     }
     copy = dt_arena_alloc(arena, len);
     spans = DT_NEW_ARRAY(arena, DtCertSpan, plan.n_insts + 1);
-    if (!dt_certplan_trace(arena, &plan, final, spans, &problem)) {
+    if (!dt_certfile_open(arena, &plan, &proved, &problem) ||
+        !dt_certfile_prove(arena, &plan, &proved, &counts, &problem) ||
+        !dt_certplan_trace(arena, &plan, proved.final, spans, &problem)) {
         printf("fails: %s\n", problem.at);
         dt_text_free(&problem);
         dt_arena_free(arena);
         return 1;
     }
-    state = strtoull(argv[3], NULL, 10);
+    state = strtoull(argv[2], NULL, 10);
     for (size_t k = 0; k < DT_COUNT(kinds); k++)
-        try_kind(k, len, final, (uint32_t)strtoul(argv[4], NULL, 10), argc > 5 ? argv[5] : NULL);
+        try_kind(k, len, (uint32_t)strtoul(argv[3], NULL, 10), argc > 4 ? argv[4] : NULL);
     dt_text_free(&problem);
     dt_arena_free(arena);
     return 0;

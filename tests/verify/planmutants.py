@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The plan certificate against seeded bugs in plans: planmutants.py DTC PLANMUTANTS [DTRUN] [COUNT [SEED]].
+"""The certificate of plan files against seeded bugs in plans: planmutants.py DTC PLANMUTANTS [DTRUN] [COUNT [SEED]].
 
 Plans of the layouts below must hold; then planmutants puts single faults into their records, COUNT of each kind.
 Faults of the kinds of STRICT change what ranks compute: every one must be rejected. Of the kinds of LOOSE some do not:
 without an instruction whose result nobody needs, with two that have nothing to do with each other in the other order,
-with another step in a loop of one iteration, with a slot more or a channel that is shorter. With DTRUN the plans that
-were accepted are run, and must compute the same losses and norms, bit for bit. Into the schedule of one plan items are put
+with another step in a loop of one iteration, with a slot more or a channel that is shorter, with a span that reads
+otherwise in the text. With DTRUN the plans that
+were accepted are run, and must compute the same losses and norms, bit for bit. `dtc verify` accepts the plan, and refuses
+a mutant of each kind as a file. Into the schedule of one plan items are put
 that repeat, guard or move what they stand before: the certificate knows no use for them there, and rejects each.
 """
 import collections
@@ -49,8 +51,8 @@ LAYOUTS = ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quicksta
            CLASS]
 STRICT = ["offset", "reuse", "length", "peer", "double", "group", "count", "reduce", "dtype", "blocks", "product",
           "accumulate", "kernel", "operands", "guard", "store", "loop", "integer", "metric", "axis", "stage", "hoist",
-          "scratch", "prologue", "ring"]
-LOOSE = ["drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel"]
+          "scratch", "prologue", "ring", "record", "code"]
+LOOSE = ["drop", "entry", "stride", "coordinate", "slot", "swap", "actions", "channel", "text"]
 INSERTED = [(["kind=loop reg=8 step=1 count=2"], ["kind=end reg=8"]), (["kind=set reg=4 first=1"], []),
             (["kind=set reg=7 count=3"], []), (["kind=set reg=7 body=7 step=1 first=1 count=3"], []),
             (["kind=when body=1 count=1"], []), (["kind=when reg=1 body=1 count=1"], [])]
@@ -58,21 +60,27 @@ EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3
 
 
 def compile_plan(dtc, folder, name, kernels):
-    """Paths of the plan and of the text of its program."""
+    """The path of the plan."""
     row = None if name == "tied" else plan.parse(name)
-    source, out, final = (os.path.join(folder, name) for name in ("layout.dsl", "layout.plan", "final.ir"))
+    source, out = (os.path.join(folder, name) for name in ("layout.dsl", "layout.plan"))
     with open(source, "w") as file:
         text = plan.layout(row, ROOT) if row else TIED
         if name == CLASS:
             text = text.replace("pipe = 2", "pipe = 4").replace("gpus = 2", "gpus = 4")
         file.write(text)
-    passes = subprocess.run([dtc, "--list-passes"], capture_output=True, text=True, check=True).stdout.split("\n")
-    last = passes[-2].split()[0]
-    command = [dtc, source, "-o", out, "--data=synthetic", "--print-after=" + last] + (plan.options(row) if row else [])
-    done = subprocess.run(command + ([] if kernels else ["--no-kernels"]), capture_output=True, text=True, check=True)
-    with open(final, "w") as file:
-        file.write(done.stdout)
-    return out, final
+    command = [dtc, source, "-o", out, "--data=synthetic"] + (plan.options(row) if row else [])
+    subprocess.run(command + ([] if kernels else ["--no-kernels"]), capture_output=True, text=True, check=True)
+    return out
+
+
+def refuses(dtc, out, folder, kinds):
+    """What is wrong with `dtc verify`: it accepts the plan, and none of the mutants that planmutants left as rejected."""
+    wrong = []
+    for path, want in [(out, 0)] + [(os.path.join(folder, "kept-%s.plan" % kind), 1) for kind in kinds]:
+        done = subprocess.run([dtc, "verify", path], capture_output=True, text=True)
+        if done.returncode != want or (want and "is not proved to do what it says: " not in done.stderr):
+            wrong.append("dtc verify %s ends with %d: %s" % (os.path.basename(path), done.returncode, done.stderr[:200]))
+    return wrong
 
 
 def losses(dtrun, path, folder):
@@ -92,7 +100,7 @@ def run_accepted(dtrun, out, folder):
     wrong, seen = [], collections.Counter()
     want = losses(dtrun, out, folder)
     for name in sorted(os.listdir(folder)):
-        kind = name.split("-")[1] if name.startswith("kept-") else None
+        kind = name.split("-")[1] if re.match(r"kept-\w+-\d", name) else None
         if kind is None or seen[kind] == RUNS:
             continue
         seen[kind] += 1
@@ -123,7 +131,7 @@ def insert(tools, totals):
     dtc, planmutants, _ = tools
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
-        out, final = compile_plan(dtc, folder, AHEAD, False)
+        out = compile_plan(dtc, folder, AHEAD, False)
         dump = subprocess.run([dtc, "dump", out], capture_output=True, text=True, check=True).stdout
         items = re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)
         step = re.search(r'^ENTR name="step".* count=(\d+)', dump, re.M)
@@ -135,7 +143,7 @@ def insert(tools, totals):
                 with open(os.path.join(folder, "spliced"), "w") as file:
                     file.write(splice(dump, at, before, after))
                 made = subprocess.run([dtc, "asm", os.path.join(folder, "spliced"), "-o", out], capture_output=True)
-                done = subprocess.run([planmutants, out, final, "1", "0"], capture_output=True, text=True)
+                done = subprocess.run([planmutants, out, "1", "0"], capture_output=True, text=True)
                 totals["insert"] += made.returncode == 0 and done.stdout.startswith("fails: ")
                 if made.returncode == 0 and done.returncode == 0:
                     wrong.append("%s before item %d of `step` is accepted" % (before, at))
@@ -145,17 +153,19 @@ def insert(tools, totals):
 def mutate(tools, name, count, seed, totals):
     dtc, planmutants, dtrun = tools
     with tempfile.TemporaryDirectory() as folder:
-        out, text = compile_plan(dtc, folder, name, dtrun is not None)
-        done = subprocess.run([planmutants, out, text, str(seed), str(count), os.path.join(folder, "kept")],
+        out = compile_plan(dtc, folder, name, dtrun is not None)
+        done = subprocess.run([planmutants, out, str(seed), str(count), os.path.join(folder, "kept")],
                               capture_output=True, text=True)
         if done.returncode != 0:
             return ["%s: %s" % (name, done.stdout + done.stderr)]
-        wrong = []
+        wrong, kinds = [], []
         for line in done.stdout.splitlines():
             kind, _, rejected, _, accepted, _, unreadable = line.split()
             totals[kind] += int(rejected)
+            kinds += [kind] if int(rejected) else []
             if kind in STRICT and int(accepted):
                 wrong.append("%s: %s of kind %s accepted" % (name, accepted, kind))
+        wrong += ["%s: %s" % (name, what) for what in refuses(dtc, out, folder, kinds)]
         if dtrun:
             wrong += ["%s: %s" % (name, what) for what in run_accepted(dtrun, out, folder)]
         return wrong

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtc verify PLAN [--program FILE.dsl]: proves a plan file from what it says of itself (verify/file.h), and compares it
+ * with what FILE compiles to. The plan is data, whoever wrote it: its code is not loaded. */
+#include "cli/cli.h"
+
+#include "base/status.h"
+#include "ir/irtext.h"
+#include "passes/passes.h"
+#include "plan/read.h"
+#include "verify/file.h"
+
+#include <pthread.h>
+#include <string.h>
+
+typedef struct Prove {
+    const DtPlan *plan;
+    DtArena *arena;
+    DtLogicalTexts texts;
+    DtCertCounts counts;
+    const char *other; /* a serial program */
+    DtText said;
+    bool good, expands;
+} Prove;
+
+/* ---- rings and the zigzag order ---- */
+
+/* What pass expand makes of the placed program. */
+static bool expand(Prove *p, DtText *ret_final)
+{
+    DtDiags *diags = dt_diag_new(p->arena);
+    const DtPass *pass = dt_passes_find("expand");
+    const DtPassContext context = {.train = NULL};
+    DtModule *module = dt_irtext_read(p->arena, diags, p->texts.placed, strlen(p->texts.placed));
+    if (!module)
+        return false;
+    pass->run(module, &context);
+    dt_irtext_print(module, ret_final);
+    return true;
+}
+
+/* Between the placed and the final program is nothing but that pass. */
+static bool is_expanded(Prove *p)
+{
+    DtText final = {0};
+    p->expands = strcmp(p->texts.placed, p->texts.final) != 0;
+    bool same = !p->expands || (expand(p, &final) && strcmp(final.at ? final.at : "", p->texts.final) == 0);
+    if (!same)
+        dt_text_add(&p->said, "what ranks do for rings and the zigzag order is not what this compiler writes for them");
+    dt_text_free(&final);
+    return same;
+}
+
+/* ---- the proof ---- */
+
+static void *prove(void *data)
+{
+    Prove *p = data;
+    p->good = dt_certfile_prove(p->arena, p->plan, &p->texts, &p->counts, &p->said) && is_expanded(p);
+    return NULL;
+}
+
+/* Whether the placed program means this other serial one. */
+static void *prove_other(void *data)
+{
+    Prove *p = data;
+    p->good = dt_cert_prove(p->arena, p->other, p->texts.placed, &p->counts, &p->said);
+    return NULL;
+}
+
+enum { STACK = 1 << 28, STACK_PER_BYTE = 256 };
+
+/* A proof goes as deep as a program is long; of a stack, memory is taken as it is used. */
+static void run_deep(Prove *p, void *(*work)(void *data))
+{
+    size_t texts = strlen(p->texts.serial) + strlen(p->texts.placed);
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK + STACK_PER_BYTE * texts);
+    if (pthread_create(&thread, &attributes, work, p) == 0)
+        pthread_join(thread, NULL);
+    else
+        work(p);
+    pthread_attr_destroy(&attributes);
+}
+
+static int print_proof(const Prove *p)
+{
+    DtText text = {0};
+    dt_text_printf(&text, "proved: %u results of the layout are those of the serial program (%u values)\n",
+                   p->counts.claims, p->counts.values);
+    dt_text_printf(&text, "proved: the plan's %u instructions are the layout's ops\n", p->plan->n_insts);
+    dt_text_add(&text, "proved: data, batch, seed, rates, initial values and what is saved are the program's\n");
+    if (p->expands)
+        dt_text_add(&text, "not proved, but what this compiler writes: the functions of rings and of the zigzag order; "
+                           "`dtc FILE.dsl --verify` tests them\n");
+    int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    return code;
+}
+
+/* ---- against a program ---- */
+
+/* Where two texts begin to differ: a line of each. */
+static int differ(const DtCli *cli, const char *what, const char *plan, const char *program)
+{
+    const char *have = plan, *want = program;
+    for (size_t i = 0; plan[i] && plan[i] == program[i]; i++)
+        if (plan[i] == '\n') {
+            have = plan + i + 1;
+            want = program + i + 1;
+        }
+    return dt_cli_fail(DT_EXIT_FAILED, "%s is not a plan of %s: %s\n  plan:    %.*s\n  program: %.*s", cli->words.at[0],
+                       cli->program, what, (int)strcspn(have, "\n"), have, (int)strcspn(want, "\n"), want);
+}
+
+static bool same_bytes(const DtPlan *a, uint64_t at, uint64_t len, const DtPlan *b, uint64_t b_at, uint64_t b_len)
+{
+    return len == b_len && (!len || memcmp(a->blob + at, b->blob + b_at, len) == 0);
+}
+
+/* "PLAN is not a plan of FILE: why" */
+static int other(const DtCli *cli, const char *why)
+{
+    return dt_cli_fail(DT_EXIT_FAILED, "%s is not a plan of %s: %s", cli->words.at[0], cli->program, why);
+}
+
+static bool same_kernels(const DtPlan *a, const DtPlan *b)
+{
+    bool same = a->n_kernels == b->n_kernels && a->n_codes == b->n_codes;
+    for (uint32_t i = 0; same && i < a->n_kernels; i++)
+        same = a->kernels[i].code == b->kernels[i].code &&
+               strcmp(dt_plan_str(a, a->kernels[i].symbol), dt_plan_str(b, b->kernels[i].symbol)) == 0;
+    for (uint32_t i = 0; same && i < a->n_codes; i++)
+        same = same_bytes(a, a->codes[i].source, a->codes[i].source_len, b, b->codes[i].source, b->codes[i].source_len);
+    return same;
+}
+
+/* The kernels are what their ops are compiled to here, and their machine code what the host compiler makes of them. */
+static int compare_code(const DtCli *cli, const DtPlan *have, const DtPlan *want)
+{
+    if (!same_kernels(have, want))
+        return other(cli, "its kernels are not what the program's ops are compiled to");
+    DtText text = {0};
+    dt_text_printf(&text, "the same: %u kernels and the ops of %s\n", have->n_kernels, cli->program);
+    for (uint32_t i = 0; i < have->n_codes; i++) {
+        const DtPlanCode *a = &have->codes[i], *b = &want->codes[i];
+        const char *by = dt_plan_str(have, a->compiler), *here = dt_plan_str(want, b->compiler);
+        const bool compiled = a->binary_len && b->binary_len && strcmp(by, here) == 0;
+        if (compiled && !same_bytes(have, a->binary, a->binary_len, want, b->binary, b->binary_len)) {
+            dt_text_free(&text);
+            return other(cli, "its machine code is not what the host compiler makes of its kernels");
+        }
+        if (i > 0)
+            continue;
+        if (compiled)
+            dt_text_printf(&text, "the same: machine code and what %s makes of the kernels\n", by);
+        else
+            dt_text_printf(&text, "not compared: machine code, which is of `%s`; here it is of `%s`\n", by, here);
+    }
+    int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    return code;
+}
+
+/* Equal texts, or another proof: what a layout asks for shows in the serial program too (names that it limits). */
+static bool means(const DtCli *cli, const DtLogicalTexts *have, const char *serial)
+{
+    Prove p = {.arena = cli->arena, .texts = *have, .other = serial, .good = strcmp(have->serial, serial) == 0};
+    if (!p.good)
+        run_deep(&p, prove_other);
+    if (!p.good)
+        other(cli, p.said.at ? p.said.at : "");
+    dt_text_free(&p.said);
+    return p.good;
+}
+
+int dt_cli_compare(const DtCli *cli, const DtPlan *plan)
+{
+    DtLogicalTexts have, want;
+    DtText text = {0};
+    if (!dt_logical_read(cli->arena, cli->against, &have) || !dt_logical_read(cli->arena, plan, &want))
+        return dt_cli_fail(DT_EXIT_FAILED, "internal error: a plan that was proved has no logical section");
+    if (!means(cli, &have, want.serial))
+        return DT_EXIT_FAILED;
+    if (strcmp(have.facts, want.facts) != 0)
+        return differ(cli, "it has other data or training", have.facts, want.facts);
+    dt_text_printf(&text, "the same: serial program, data and training are those of %s\n", cli->program);
+    int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    if (code != DT_EXIT_OK || cli->no_kernels)
+        return code;
+    if (strcmp(have.final, want.final) != 0)
+        return dt_cli_fail(DT_EXIT_FAILED,
+                           "the kernels are not compared, since %s is laid out otherwise here than in the plan: give "
+                           "--parallel, --cluster and --set as for the plan, or --no-kernels to leave kernels out",
+                           cli->program);
+    return compare_code(cli, cli->against, plan);
+}
+
+/* ---- the command ---- */
+
+static int run(DtCli *cli, const DtPlan *plan)
+{
+    Prove p = {.plan = plan, .arena = dt_arena_new()};
+    if (dt_certfile_open(p.arena, plan, &p.texts, &p.said))
+        run_deep(&p, prove);
+    int code = p.good ? print_proof(&p)
+                      : dt_cli_fail(DT_EXIT_FAILED, "%s is not proved to do what it says: %s", cli->words.at[0],
+                                    p.said.at ? p.said.at : "");
+    dt_text_free(&p.said);
+    dt_arena_free(p.arena);
+    if (code != DT_EXIT_OK || !cli->program)
+        return code;
+    cli->against = plan;
+    cli->target = dt_plan_str(plan, plan->meta->target);
+    return dt_cli_build(cli, cli->program);
+}
+
+int dt_cmd_verify(DtCli *cli)
+{
+    DtPlanFile file;
+    if (cli->words.n != 1)
+        return dt_cli_fail(DT_EXIT_USAGE, "verify needs one plan: dtc verify PLAN [--program FILE.dsl]");
+    DtStatus status = dt_read_file(cli->words.at[0], &file);
+    if (!dt_status_ok(&status))
+        return dt_cli_fail(status.code, "%s", status.message);
+    int code = run(cli, &file.plan);
+    dt_read_close(&file);
+    return code;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts: made of the checked blocks alone, so that the certificate can hold against them what the back end wrote:
+ *
+ *   META seed=1 steps=1000 batch=16 tokens=1024 eval_rest=1 eval_every=500 eval_steps=50 save_every=500 save_keep=2
+ *   TRAN schedule=warmup_cosine optimizer=adamw base=0.002 floor=0.0002 ...
+ *   READ sample=next_token source=text glob="fortunes.txt" folder="." dtype=u8 is_eval=0 n_inputs=2 from=0 to=0.9 ...
+ *   INPT name="tokens" dtype=i32 n_axes=2 draw_lo=0 draw_hi=256 lo=0,0,0,0 hi=256,0,0,0 n_ranges=1 indexed="vocab" ...
+ *   AXIS name="batch" extent=16
+ *
+ * The words are those of plan/fields.def, whose names of samples, sources and schedules are repeated here. */
+#include "frontend/facts.h"
+
+#include "ir/irtext.h"
+#include "ir/quote.h"
+
+#include <math.h>
+
+static const char *const samples[] = {[DT_SAMPLE_NEXT_TOKEN] = "next_token",
+                                      [DT_SAMPLE_MLM] = "mlm",
+                                      [DT_SAMPLE_SPAN_CORRUPTION] = "span_corruption",
+                                      [DT_SAMPLE_IMAGES] = "images",
+                                      [DT_SAMPLE_RAW] = "raw"};
+static const char *const sources[] = {[DT_SOURCE_TEXT] = "text",
+                                      [DT_SOURCE_BIN] = "bin",
+                                      [DT_SOURCE_NPY] = "npy",
+                                      [DT_SOURCE_IMAGES] = "images",
+                                      [DT_SOURCE_SYNTHETIC] = "synthetic"};
+static const char *const schedules[] = {[DT_SCHEDULE_CONSTANT] = "constant",
+                                        [DT_SCHEDULE_WARMUP_COSINE] = "warmup_cosine",
+                                        [DT_SCHEDULE_WARMUP_LINEAR] = "warmup_linear",
+                                        [DT_SCHEDULE_STEP_DECAY] = "step_decay",
+                                        [DT_SCHEDULE_INVERSE_SQRT] = "inverse_sqrt"};
+
+static void word(DtText *text, const char *key, const char *value) { dt_text_printf(text, " %s=%s", key, value); }
+
+static void string(DtText *text, const char *key, const char *value)
+{
+    dt_text_printf(text, " %s=", key);
+    dt_quote_add_string(text, value ? value : "");
+}
+
+static void integer(DtText *text, const char *key, int64_t value)
+{
+    dt_text_printf(text, " %s=%lld", key, (long long)value);
+}
+
+static void number(DtText *text, const char *key, double value)
+{
+    dt_text_printf(text, " %s=", key);
+    if (value == 0)
+        dt_text_add(text, signbit(value) ? "-0" : "0");
+    else
+        dt_text_double(text, value);
+}
+
+static void add_meta(const DtTrainConfig *train, DtText *text)
+{
+    const DtType *first = train->readers.n ? train->readers.at[0].types[0] : NULL;
+    dt_text_add(text, "META");
+    dt_text_printf(text, " seed=%llu", (unsigned long long)train->seed);
+    integer(text, "steps", train->steps);
+    integer(text, "batch", first ? first->axes[0].extent : 0);
+    integer(text, "tokens", first ? dt_type_elements(first) : 0);
+    integer(text, "eval_rest", train->eval_rest);
+    integer(text, "eval_every", train->eval_every);
+    integer(text, "eval_steps", train->eval_steps);
+    integer(text, "save_every", train->save_every);
+    integer(text, "save_keep", train->save_keep);
+    dt_text_add(text, "\n");
+}
+
+static void add_train(const DtOptimizer *optimizer, DtText *text)
+{
+    const DtLrSchedule *lr = &optimizer->lr;
+    dt_text_add(text, "TRAN");
+    word(text, "schedule", schedules[lr->kind]);
+    word(text, "optimizer", dt_irtext_updates[optimizer->update.kind]);
+    number(text, "base", lr->base);
+    number(text, "floor", lr->floor);
+    number(text, "factor", lr->factor);
+    number(text, "beta1", optimizer->update.beta1);
+    number(text, "beta2", optimizer->update.beta2);
+    integer(text, "warmup", lr->warmup);
+    integer(text, "total", lr->total);
+    integer(text, "every", lr->every);
+    dt_text_add(text, "\n");
+}
+
+static void list(DtText *text, const char *key, const int64_t *values, uint32_t n, uint32_t of)
+{
+    for (uint32_t i = 0; i < of; i++) {
+        if (i)
+            dt_text_add(text, ",");
+        else
+            dt_text_printf(text, " %s=", key);
+        dt_text_integer(text, i < n ? values[i] : 0);
+    }
+}
+
+/* Which values the program can do with: any, if no axis says. If none will do, the record has one interval, 0 .. -1. */
+static void add_values(const DtInputRange *range, DtText *text)
+{
+    const DtIntSet *allowed = &range->allowed;
+    const uint32_t n = range->axis ? allowed->n : 0;
+    integer(text, "draw_lo", range->lo);
+    integer(text, "draw_hi", range->hi);
+    list(text, "lo", allowed->lo, n, DT_INTSET_PIECES);
+    list(text, "hi", allowed->hi, n, DT_INTSET_PIECES);
+    integer(text, "n_ranges", range->axis && !n ? 1 : n);
+    string(text, "indexed", range->axis);
+    integer(text, "extent", range->axis ? range->extent : 0);
+}
+
+static void add_input(const char *name, const DtType *type, const DtInputRange *range, DtText *text)
+{
+    dt_text_add(text, "INPT");
+    string(text, "name", name);
+    word(text, "dtype", dt_dtype_name(type->dtype));
+    integer(text, "n_axes", type->rank);
+    add_values(range, text);
+    dt_text_add(text, "\n");
+    for (uint32_t i = 0; i < type->rank; i++) {
+        dt_text_add(text, "AXIS");
+        string(text, "name", type->axes[i].name);
+        integer(text, "extent", type->axes[i].extent);
+        dt_text_add(text, "\n");
+    }
+}
+
+static void add_reader(const DtReader *reader, bool is_eval, DtText *text)
+{
+    const DtSource *source = &reader->source;
+    dt_text_add(text, "READ");
+    word(text, "sample", samples[reader->kind]);
+    word(text, "source", sources[source->kind]);
+    string(text, "glob", source->glob);
+    string(text, "folder", source->folder);
+    word(text, "dtype", dt_dtype_name(source->dtype));
+    integer(text, "is_eval", is_eval);
+    integer(text, "n_inputs", reader->n_inputs);
+    number(text, "from", source->from);
+    number(text, "to", source->to);
+    number(text, "lo", source->lo);
+    number(text, "hi", source->hi);
+    number(text, "rate", reader->rate);
+    number(text, "mean_span", reader->mean_span);
+    integer(text, "mask_id", reader->mask_id);
+    dt_text_add(text, "\n");
+    for (uint32_t i = 0; i < reader->n_inputs; i++)
+        add_input(reader->inputs[i], reader->types[i], &reader->ranges[i], text);
+}
+
+void dt_facts_print(const DtProgram *program, DtText *ret_text)
+{
+    const DtTrainConfig *train = program->train;
+    if (!train)
+        return;
+    add_meta(train, ret_text);
+    add_train(&train->optimizer, ret_text);
+    for (uint32_t i = 0; i < train->readers.n; i++)
+        add_reader(&train->readers.at[i], false, ret_text);
+    for (uint32_t i = 0; i < train->eval_readers.n; i++)
+        add_reader(&train->eval_readers.at[i], true, ret_text);
+}

@@ -1,0 +1,132 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# dtc verify:  verify.sh DTC EDITLOGICAL
+# Plans of a pipeline, of a bucketed layout and of a ring are proved; each edit of a record, of a kernel or of a text of
+# the logical section is refused with its reason; --program tells the plan's program from others.
+set -u
+dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+edit=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
+. "$(dirname "$0")/cases.sh"
+
+cat >program.dsl <<'END'
+include "std.dsl"
+dim batch = 8, seq = 8, kseq = seq, vocab = 16, embed = 8, layers = 2, heads = 2, head = 4
+layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
+  q = wq:linear[embed, (heads, head)](x)
+  k = wk:linear[embed, (heads, head)](x)[seq -> kseq]
+  o = attend[seq, kseq, head](q, k, k, scale = 0.5, mask = iota[kseq] <= iota[seq])
+  return wo:linear[(heads, head), embed](o)
+}
+model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed] = normal(0.5)
+  x = wte[vocab = tokens]
+  repeat h in layers { x = x + attention(x) }
+  return x @embed wte
+}
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = mean[batch, seq](xent[vocab](m(tokens), labels))
+  optimizer = adamw(lr = warmup_cosine(0.1, warmup = 2, total = 10, floor = 0.01), clip = 1.0)
+  eval = every(2, steps = 3, data = next_token(synthetic(0, vocab)))
+  save = every(2, keep = 3)
+  seed = 7
+  steps = 4
+}
+cluster two { gpus = 2; gpu = "cpu" }
+cluster four { gpus = 4; gpu = "cpu" }
+parallel zeros on two { mesh data = 2; shard batch on data; zero 3 on data }
+parallel rings on two { mesh context = 2; shard seq on context; shard kseq on context (ring = true) }
+parallel staged on four {
+  mesh pipe = 2, data = 2
+  shard batch on data
+  pipeline h on pipe
+  micro batch = 2
+}
+END
+for layout in zeros rings staged; do
+    run "$dtc" program.dsl --parallel $layout --no-kernels -o $layout.plan; exits 0
+    run "$dtc" verify $layout.plan; exits 0; prints 'proved: '; prints 'rates, initial values and what is saved'
+    run "$dtc" verify $layout.plan --program program.dsl --parallel $layout --no-kernels
+    exits 0; prints 'the same: serial program, data and training'
+done
+run "$dtc" verify rings.plan; prints 'not proved, but what this compiler writes'
+run "$dtc" verify zeros.plan; lacks 'not proved'
+run "$dtc" verify; exits 2
+run "$dtc" verify missing; exits 5
+run "$dtc" verify program.dsl; exits 5; says 'not a plan'
+run "$dtc" program.dsl --program program.dsl; exits 2; says 'dtc verify'
+
+# ---- of which program ----
+run "$dtc" verify zeros.plan --program program.dsl --parallel none --no-kernels; exits 0
+run "$dtc" verify zeros.plan --program program.dsl --parallel none; exits 1; says 'laid out otherwise'
+run "$dtc" verify zeros.plan --program program.dsl --parallel zeros
+exits 0; prints 'kernels and the ops of program.dsl'; prints 'not compared: machine code'
+for other in '-D embed=16' '-D batch=16' '--set train.seed=8' '--set train.optimizer.lr=0.1' '--set train.steps=5' \
+    '--set train.optimizer.clip=2.0' '--set train.optimizer.decay=0.5'; do
+    # shellcheck disable=SC2086
+    run "$dtc" verify zeros.plan --program program.dsl --parallel none --no-kernels $other
+    exits 1; says 'zeros.plan is not a plan of program.dsl'
+done
+other() { # what, sed expression that makes another program
+    sed "$2" program.dsl >other.dsl
+    run "$dtc" verify zeros.plan --program other.dsl --parallel none --no-kernels
+    exits 1; says "$1"
+}
+other 'is not what the serial program computes' 's/return wo:linear/return 2 * wo:linear/'
+other 'begins otherwise' 's/normal(0.5)/normal(0.25)/'
+other 'data or training' 's/synthetic(0, vocab))$/synthetic(1, vocab))/'
+
+# ---- records ----
+"$dtc" dump zeros.plan >text
+edited() { # reason, sed expression
+    what="the plan, edited by $2"
+    sed "$2" text >edited
+    if cmp -s text edited; then fail "nothing is edited"; fi
+    "$dtc" asm edited -o edited.plan >out 2>err || { fail "the reader refuses it"; return; }
+    run "$dtc" verify edited.plan; exits 1; says "edited.plan is not proved to do what it says: "; says "$1"
+}
+field() { # reason, a record's first words, field, value
+    edited "$1" "/^$2/{
+        / $3=/!s/ # / $3=$4 # /
+        s/ $3=[^ ]*/ $3=$4/
+    }"
+}
+for name in steps batch tokens parameters eval_every eval_steps save_every save_keep; do
+    field "META record has $name" META $name 9
+done
+field 'random numbers' META seed 8
+for name in floor factor beta1 beta2 warmup total every; do
+    field "TRAN record has $name" TRAN $name 3
+done
+field 'TRAN record has base' TRAN base 0.2
+field 'TRAN record has schedule' TRAN schedule warmup_linear
+field 'TRAN record has optimizer' TRAN optimizer sgd
+field 'READ record has sample' READ sample raw
+field 'READ record has hi' READ hi 15
+field 'READ record has glob' READ glob '"x"'
+field 'initial value' 'STOR path="wte"' init_a 0.25
+field 'place in checkpoints' 'STOR path="wte"' saved 0
+edited 'kernels (KERN, CODE)' 's/^KERN symbol="dt_k0"/KERN symbol="dt_kX"/;s/^KERN symbol="dt_k1"/KERN symbol="dt_k0"/
+    s/^KERN symbol="dt_kX"/KERN symbol="dt_k1"/'
+edited 'kernels (KERN, CODE)' 's/fmaf(/fmaf (/'
+
+# ---- texts, with their checksums right ----
+rewritten() { # plan, text, from, to, reason
+    what="$1 with $4 for $3 in $2"
+    if "$edit" "$1" "$2" "$3" "$4" edited.plan; then
+        run "$dtc" verify edited.plan; exits 1; says "edited.plan is not proved to do what it says: $5"
+    else
+        fail "nothing is edited"
+    fi
+}
+rewritten zeros.plan serial 'normal(0.5, 0)' 'normal(0.25, 0)' '`param wte` begins otherwise'
+rewritten zeros.plan serial 'exp(' 'log(' ''
+rewritten zeros.plan placed 'exp(' 'log(' ''
+rewritten zeros.plan final 'exp(' 'log(' ''
+rewritten zeros.plan facts 'seed=7' 'seed=8' "the plan's META record has seed"
+rewritten zeros.plan facts 'warmup=2' 'warmup=3' "the plan's TRAN record has warmup"
+rewritten zeros.plan facts 'READ sample' 'XXXX sample' "the plan's XXXX"
+rewritten zeros.plan facts 'INPT' 'AXIS' "the plan's"
+rewritten rings.plan final 'exp(' 'neg(' ''
+rewritten staged.plan final 'slots=2' 'slots=1' ''
+finish

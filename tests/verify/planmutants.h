@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults that planmutants.c takes from planmutants_record.c: copy is changed, the bytes of the file that plan was read
+ * from. False: there was nothing to change, or it is as it was. below(n): a random number less than n. */
+#ifndef DT_TESTS_PLANMUTANTS_H
+#define DT_TESTS_PLANMUTANTS_H
+
+#include "plan/plan.h"
+
+#include <stdbool.h>
+
+bool mutant_of_record(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n));
+bool mutant_of_code(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n));
+bool mutant_of_text(const DtPlan *plan, const uint8_t *bytes, uint8_t *copy, uint32_t (*below)(uint64_t n));
+
+#endif

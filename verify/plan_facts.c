@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What records say that no instruction does: how stores begin and which are saved, and (facts, see plan/logical.h) the
+ * data, its batches, the seed, the schedule of rates. */
+#include "verify/file.h"
+#include "verify/plan_internal.h"
+
+#include "base/hash.h"
+#include "base/intern.h"
+#include "plan/fields.h"
+#include "plan/kinds.h"
+
+#include <stdlib.h>
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+/* ---- stores ---- */
+
+/* "normal(0.02, 0)", as IR text has it. */
+static bool has_init(const DtPlanStore *record, const char *want)
+{
+    static const char *const kinds[DT_PLAN_INITS] = {"const", "normal", "uniform"};
+    DtText text = {0};
+    dt_text_printf(&text, "%s(", kinds[record->init]);
+    dt_text_double(&text, record->init_a);
+    dt_text_add(&text, ", ");
+    dt_text_double(&text, record->init_b);
+    dt_text_add(&text, ")");
+    bool same = want && is(text.at, want);
+    dt_text_free(&text);
+    return same;
+}
+
+static bool has_owner(const PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
+{
+    if (store->of < 0 || record->of < 0)
+        return store->of < 0 && record->of < 0;
+    if (store->of >= walk->program->stores.n)
+        return false;
+    const CertStore *of = &walk->program->stores.at[store->of];
+    const DtPlanStore *owner = &walk->plan->stores[record->of];
+    return is(dt_certplan_kinds[owner->kind], of->kind) && is(dt_plan_str(walk->plan, owner->path), of->path);
+}
+
+bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
+{
+    const DtPlan *plan = walk->plan;
+    const bool saved = !is(store->kind, "grad") && !is(store->kind, "next");
+    const char *what = !has_init(record, store->init)                             ? "initial value"
+                       : record->key != dt_hash_text(store->path, plan->meta->seed) ? "random numbers"
+                       : record->saved != saved                                   ? "place in checkpoints"
+                       : !is(dt_plan_str(plan, record->pattern), store->pattern ? store->pattern : "") ? "name"
+                       : !has_owner(walk, store, record)                          ? "owner"
+                                                                                  : NULL;
+    return !what || dt_certplan_fail(walk, "the record of store %s has another %s", store->path, what);
+}
+
+bool dt_certplan_records(PlanWalk *walk)
+{
+    const DtPlan *plan = walk->plan;
+    for (uint32_t i = 0; i < plan->n_stores; i++)
+        if (!walk->has_record[i])
+            return dt_certplan_fail(walk, "the record of %s is of no store of the program",
+                                    dt_plan_str(plan, plan->stores[i].path));
+    for (uint32_t i = 0; i < plan->n_inputs; i++) {
+        const DtPlanInput *input = &plan->inputs[i];
+        const CertType *type = dt_certplan_input(walk, dt_plan_str(plan, input->name));
+        if (type && (!is(dt_kinds_name(input->dtype), type->dtype) ||
+                     !dt_certplan_axes(walk, type, input->first_axis, input->n_axes, 0)))
+            return dt_certplan_fail(walk, "the record of input %s has another type", dt_plan_str(plan, input->name));
+    }
+    return true;
+}
+
+/* ---- facts ---- */
+
+typedef struct Facts {
+    const DtPlan *plan;
+    const char *at;       /* in the text */
+    uint32_t readers, inputs, axes; /* met; inputs of this reader, axes of this input */
+    bool meta, train;
+    DtText *problem;
+} Facts;
+
+static bool refuse(Facts *f, const char *tag, const char *what)
+{
+    dt_text_printf(f->problem, "the plan's %.4s record%s", tag, what);
+    return false;
+}
+
+static bool is_tag(const char *at, const char *tag) { return strncmp(at, tag, 4) == 0; }
+
+/* The reader and the input that were met last had all of theirs. */
+static bool is_whole(Facts *f, bool inputs)
+{
+    const DtPlanReader *reader = f->readers ? &f->plan->readers[f->readers - 1] : NULL;
+    const DtPlanInput *input = reader && f->inputs ? &f->plan->inputs[reader->first_input + f->inputs - 1] : NULL;
+    if (input && input->n_axes != f->axes)
+        return refuse(f, "INPT", " has other axes than the program's");
+    return !inputs || !reader || reader->n_inputs == f->inputs ||
+           refuse(f, "READ", " has other inputs than the program's");
+}
+
+/* The record that the line is about; NULL: there is none. */
+static const void *record_of(Facts *f)
+{
+    const DtPlan *plan = f->plan;
+    const DtPlanReader *reader = f->readers ? &plan->readers[f->readers - 1] : NULL;
+    if (is_tag(f->at, "META") && !f->meta) {
+        f->meta = true;
+        return plan->meta;
+    }
+    if (is_tag(f->at, "TRAN") && !f->train && plan->n_train) {
+        f->train = true;
+        return plan->train;
+    }
+    if (is_tag(f->at, "READ") && is_whole(f, true) && f->readers < plan->n_readers) {
+        f->inputs = f->axes = 0;
+        return &plan->readers[f->readers++];
+    }
+    if (is_tag(f->at, "INPT") && is_whole(f, false) && reader && f->inputs < reader->n_inputs) {
+        f->axes = 0;
+        return &plan->inputs[reader->first_input + f->inputs++];
+    }
+    if (is_tag(f->at, "AXIS") && reader && f->inputs) {
+        const DtPlanInput *input = &plan->inputs[reader->first_input + f->inputs - 1];
+        return f->axes < input->n_axes ? &plan->axes[input->first_axis + f->axes++] : NULL;
+    }
+    return NULL;
+}
+
+/* Behind a value: blanks end it, but not between quotes. */
+static const char *behind_value(const char *at)
+{
+    bool quoted = *at == '"';
+    for (at += quoted; *at && *at != '\n' && (quoted ? *at != '"' : *at != ' '); at++)
+        if (quoted && *at == '\\' && at[1])
+            at++;
+    return at + (quoted && *at == '"');
+}
+
+static bool fact(Facts *f)
+{
+    const DtPlanRecord *kind = strlen(f->at) > 4 ? dt_fields_find(f->at) : NULL;
+    const char *tag = f->at;
+    const void *record = kind ? record_of(f) : NULL;
+    if (!record)
+        return f->problem->len ? false : refuse(f, strlen(tag) > 4 ? tag : "?", "s are not those that the program has");
+    for (f->at += 4; *f->at == ' ';) {
+        const char *key = f->at + 1, *value = key + strcspn(key, "= \n");
+        if (*value != '=')
+            return refuse(f, tag, " is not compared: the facts are damaged");
+        const char *end = behind_value(value + 1);
+        DtText have = {0};
+        bool known = dt_plantext_value(f->plan, kind, record, key, (size_t)(value - key), &have);
+        bool same = known && have.len == (size_t)(end - value - 1) && memcmp(have.at, value + 1, have.len) == 0;
+        if (!same)
+            dt_text_printf(f->problem, "the plan's %.4s record has %.*s = %s, the program %.*s", tag,
+                           (int)(value - key), key, known ? have.at : "nothing", (int)(end - value - 1), value + 1);
+        dt_text_free(&have);
+        if (!same)
+            return false;
+        f->at = end;
+    }
+    return *f->at == '\n' || refuse(f, tag, " is not compared: the facts are damaged");
+}
+
+/* Elements of all parameters. */
+static bool has_parameters(const DtPlan *plan, const CertProgram *serial, DtText *problem)
+{
+    int64_t all = 0;
+    for (uint32_t i = 0; i < serial->stores.n; i++) {
+        const CertType *type = serial->stores.at[i].type;
+        int64_t n = is(serial->stores.at[i].kind, "param");
+        for (uint32_t k = 0; k < type->rank; k++)
+            if (__builtin_mul_overflow(n, type->axes[k].extent, &n))
+                n = -1;
+        if (__builtin_add_overflow(all, n, &all))
+            all = -1;
+    }
+    if (all != plan->meta->parameters)
+        dt_text_printf(problem, "the plan's META record has parameters = %lld, the program %lld",
+                       (long long)plan->meta->parameters, (long long)all);
+    return all == plan->meta->parameters;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const char *x = (*(const CertStore *const *)a)->key, *y = (*(const CertStore *const *)b)->key;
+    return x == y ? 0 : (uintptr_t)x < (uintptr_t)y ? -1 : 1;
+}
+
+/* Stores that stages share are whole in the serial program: so long are the loops that their records speak of. */
+static bool has_loops(DtArena *arena, const DtPlan *plan, const CertProgram *serial, DtText *problem)
+{
+    const CertStore **known = DT_NEW_ARRAY(arena, const CertStore *, serial->stores.n + 1);
+    for (uint32_t i = 0; i < serial->stores.n; i++)
+        known[i] = &serial->stores.at[i];
+    qsort(known, serial->stores.n, sizeof known[0], by_key);
+    for (uint32_t i = 0; i < plan->n_stores; i++) {
+        const DtPlanStore *record = &plan->stores[i];
+        const char *path = dt_plan_str(plan, record->path);
+        const CertStore want = {.key = dt_intern_printf("%s %s", dt_certplan_kinds[record->kind], path)}, *at = &want;
+        const CertStore *const *found = bsearch(&at, known, serial->stores.n, sizeof known[0], by_key);
+        for (uint32_t k = 0; found && k < record->n_loops && k < (*found)->type->rank; k++)
+            if (plan->axes[record->first_axis + k].extent != (*found)->type->axes[k].extent) {
+                dt_text_printf(problem, "the record of store %s has a loop of another length than the program", path);
+                return false;
+            }
+    }
+    return true;
+}
+
+bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts, DtText *ret_problem)
+{
+    Facts f = {.plan = plan, .at = texts->facts, .problem = ret_problem};
+    for (; *f.at; f.at++)
+        if (!fact(&f))
+            return false;
+    if (!is_whole(&f, true))
+        return false;
+    if (!f.meta || f.train != (plan->n_train > 0) || f.readers != plan->n_readers)
+        return refuse(&f, !f.meta ? "META" : f.readers != plan->n_readers ? "READ" : "TRAN",
+                      "s are not those that the program has");
+    CertProgram *serial = DT_NEW(arena, CertProgram);
+    return dt_certtext_read(arena, texts->serial, serial, ret_problem) && has_parameters(plan, serial, ret_problem) &&
+           has_loops(arena, plan, serial, ret_problem);
+}

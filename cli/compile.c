@@ -402,6 +402,21 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     return code;
 }
 
+/* Between the two proofs lies what rings and the zigzag order are written out as. */
+static void hint_at_verify(DtCli *cli, const DtProgram *program, const Proof *proof)
+{
+    const DtParallelConfig *parallel = program->parallel;
+    if (cli->verify || cli->against || strcmp(text_of(&proof->placed), text_of(&proof->final)) == 0)
+        return;
+    DtSpan span = parallel ? parallel->span : (DtSpan){0};
+    for (uint32_t i = parallel ? parallel->shards.n : 0; i-- > 0;)
+        if (parallel->shards.at[i].ring || parallel->shards.at[i].zigzag)
+            span = parallel->shards.at[i].span;
+    DtDiag *diag = dt_diag_report(cli->diags, L0523, span, "what ranks do for this line is tested, not proved");
+    dt_diag_help(diag, "`dtc --verify` compares the layout with the serial program, in about four times the time of "
+                       "compiling");
+}
+
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     Proof proof = {.good = false};
@@ -414,6 +429,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
     code = run_passes(cli, program, makes_plan || cli->verify ? &proof : NULL);
+    if (code == DT_EXIT_OK && makes_plan)
+        hint_at_verify(cli, program, &proof);
     if (code == DT_EXIT_OK && program->train && !dt_codegen_check(program->module))
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && makes_plan)

@@ -15,10 +15,12 @@ trap 'rmdir "$folder" 2>/dev/null || true' EXIT
 for program in "$build"/tests/fuzz/fuzz_*; do
     [ -f "$program" ] && [ -x "$program" ] || continue
     left=$runs seed=$first
+    set -- "$program"_*.plan # what some damage
+    [ -e "$1" ] || shift
     echo "$(basename "$program"): $runs runs from seed $seed"
     while [ "$left" -gt 0 ]; do
         piece=$((left < 50000 ? left : 50000))
-        if ! DT_FUZZ_KEEP=$folder "$program" "$piece" "$seed" >/dev/null; then
+        if ! DT_FUZZ_KEEP=$folder "$program" "$piece" "$seed" "$@" >/dev/null; then
             echo "$(basename "$program"): finding with seed $seed; its input may be in $folder" >&2
             exit 1
         fi

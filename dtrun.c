@@ -40,9 +40,9 @@ static const DtOptionTable table = {
         "Exit codes: 0 done, 1 failed, 2 wrong command line, 4 does not fit into memory, 5 input "
         "or output, 75 "
         "failed but trying again may help, 130 interrupted.\n"
-        "Example:\n"
+        "Example, with the manual as the text to learn from:\n"
         "  dtc examples/quickstart.dsl -o out/plan\n"
-        "  dtrun out/plan --save out/checkpoint --log out/log.jsonl\n"
+        "  dtrun out/plan --data 'fortunes.txt=docs/*.md' --steps 40 --save out/checkpoint --log out/log.jsonl\n"
         "  dtrun out/plan --resume out/checkpoint --generate \"Once\" --tokens 200",
     .rows = rows,
     .n_rows = DT_COUNT(rows),

@@ -28,6 +28,7 @@ uint32_t dt_diag_add_file(DtDiags *diags, const char *path, const char *text, si
         if (text[i] == '\n')
             DT_PUSH(diags->arena, file.starts, (uint32_t)i + 1);
     DT_PUSH(diags->arena, diags->files, file);
+    dt_diag_read_allowed(diags, diags->files.n);
     return diags->files.n;
 }
 
@@ -92,6 +93,8 @@ DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char 
     *diag = (DtDiag){.diags = diags, .code = code, .span = span};
     diag->order = diags->counts[DT_SEVERITY_ERROR] + diags->counts[DT_SEVERITY_LINT];
     FORMATTED(diags->arena, format, diag->message);
+    if (severity == DT_SEVERITY_LINT && dt_diag_is_allowed(diags, code, span))
+        return diag; /* nobody sees it */
     diags->counts[severity]++;
     if (diags->held[severity] < DT_DIAG_KEPT) {
         DT_PUSH(diags->arena, diags->kept, diag);

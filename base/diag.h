@@ -57,6 +57,9 @@ void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format
 /* Errors so far; lints so far. After 100 errors further ones are counted, not kept. */
 uint32_t dt_diag_errors(const DtDiags *diags);
 uint32_t dt_diag_lints(const DtDiags *diags);
+/* Reports (L0204) comments of the first file that allow what is no lint; complete: the program was looked at to the
+ * end, so those too that silenced nothing. */
+void dt_diag_check_allowed(DtDiags *diags, bool complete);
 
 /* All kept diagnostics in order of file and position (equal ones once), then a line of counts. */
 void dt_diag_print(const DtDiags *diags, FILE *out, bool color);

@@ -46,8 +46,17 @@ struct DtDiag {
     uint32_t order; /* of reporting */
 };
 
+/* A comment `# lint: allow L0301`: where it stands, the line (from 0) for which it counts. */
+typedef struct DtDiagAllow {
+    DtSpan span; /* of the code */
+    const char *code;
+    uint32_t line;
+    bool used;
+} DtDiagAllow;
+
 struct DtDiags {
     DtArena *arena;
+    DT_VEC(DtDiagAllow) allowed;
     DT_VEC(DtDiagFile) files;
     DT_VEC(DtDiag *) kept;
     uint32_t counts[DT_SEVERITY_COUNT]; /* reported */
@@ -59,6 +68,10 @@ const DtDiagFile *dt_diag_file(const DtDiags *diags, uint32_t file);
 
 /* 0-based line that holds byte at, which may be the end of the text. */
 uint32_t dt_diag_line(const DtDiagFile *file, uint32_t at);
+
+/* diag_allow.c: the comments of a file that is added; whether one of them allows a lint, which is then used. */
+void dt_diag_read_allowed(DtDiags *diags, uint32_t file);
+bool dt_diag_is_allowed(DtDiags *diags, DtDiagCode code, DtSpan span);
 
 /* The kept diagnostics by file and position, equal ones once; ret_n of them. */
 DtDiag **dt_diag_sorted(const DtDiags *diags, uint32_t *ret_n);

@@ -177,6 +177,13 @@ DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path)
         return writer->fd < 0 ? failed("open", path) : DT_OK;
     }
     writer->fd = fault("open", EACCES) ? -1 : mkostemp(writer->temporary, O_CLOEXEC);
+    if (writer->fd < 0 && errno == ENOENT) {
+        DtStatus status = dt_file_make_folder_of(path);
+        if (!dt_status_ok(&status))
+            return status;
+        snprintf(writer->temporary, sizeof writer->temporary, "%s.XXXXXX", path);
+        writer->fd = mkostemp(writer->temporary, O_CLOEXEC);
+    }
     if (writer->fd < 0)
         return failed("create a file beside", path);
     mode_t mask = umask(0);
@@ -292,7 +299,7 @@ DtStatus dt_file_may_make(const char *path, bool folder)
         return dt_status_fail(DT_EXIT_IO, "wants a name");
     if (stat(above, &stat_of) == 0)
         return may_write(above, &stat_of, folder);
-    do { /* a folder is made with those above it, a file needs the one above */
+    do { /* those above it are made */
         size_t len = strlen(above);
         while (len > 1 && above[len - 1] == '/')
             above[--len] = '\0';
@@ -303,7 +310,7 @@ DtStatus dt_file_may_make(const char *path, bool folder)
             slash[slash == above] = '\0';
         if (stat(above, &stat_of) == 0)
             return may_write(above, &stat_of, true);
-    } while (folder && errno == ENOENT);
+    } while (errno == ENOENT);
     return failed("write to", path);
 }
 
@@ -408,6 +415,14 @@ DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size
     if (!dt_status_ok(&status))
         unlinkat(folder, temporary, 0);
     return status;
+}
+
+DtStatus dt_file_make_folder_of(const char *path)
+{
+    char folder[4096];
+    if ((size_t)snprintf(folder, sizeof folder, "%s", path) >= sizeof folder)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    return dt_file_make_folder(dirname(folder));
 }
 
 static int exchange(const char *from, const char *to)

@@ -25,7 +25,8 @@ DtStatus dt_file_map(const char *path, DtFileView *ret_view);
 void dt_file_unmap(DtFileView *view);
 
 /* Writes path atomically: temporary file beside it, fsync, rename, fsync of the folder. What is there and is no
- * file (a device, a pipe) is not replaced but written to. On failure the old file is untouched and no temporary is
+ * file (a device, a pipe) is not replaced but written to.
+ * A folder that is missing is made. On failure the old file is untouched and no temporary is
  * left (only when syncing the folder fails, the last step, the new file is in place but might not survive a loss of
  * power). */
 DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
@@ -46,7 +47,8 @@ void dt_file_writer_abandon(DtFileWriter *writer);
  * where the file system has no locks. */
 DtStatus dt_file_lock(const char *path, int *ret_fd);
 
-/* Whether a file (or a folder, with those above it) of that name could be written, as far as names and rights tell;
+/* Whether a file (or a folder) of that name could be written, with the folders above it, as far as names and
+ * rights tell;
  * nothing is made. */
 DtStatus dt_file_may_make(const char *path, bool folder);
 
@@ -60,6 +62,8 @@ DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size
 
 /* mkdir -p; syncs the folders above what is new. */
 DtStatus dt_file_make_folder(const char *path);
+/* Of the folder that the file lies in. */
+DtStatus dt_file_make_folder_of(const char *path);
 
 /* Puts folder `from` in the place of `to`, which may be a folder that is not empty and is then under the
  * name `from` afterwards; syncs the folder above. At no moment is `to` gone if it was there (on file systems

@@ -39,8 +39,8 @@ const DtOptionTable dt_cli_table = {
     .epilogue =
         "Examples:\n"
         "  dtc examples/gpt2.dsl --params\n"
-        "  dtc examples/quickstart.dsl -o out/plan && dtrun out/plan\n"
-        "  dtc model.dsl -o plan --parallel none -D batch=8 --set train.steps=100\n"
+        "  dtc examples/quickstart.dsl -o out/plan\n"
+        "  dtc examples/quickstart.dsl -o out/small.plan --parallel none -D batch=8 --set train.steps=100\n"
         "\n"
         "Data goes to standard output, messages to standard error. NO_COLOR is honoured.\n"
         "Exit codes: 0 done, 2 usage, 3 the program has errors, 4 it does not fit the devices,\n"

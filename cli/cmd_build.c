@@ -108,6 +108,7 @@ static int build(DtCli *cli, const char *path)
     DtLowerOptions options = lower_options(cli, path);
     if (code == DT_EXIT_OK && cli->verify)
         code = dt_cli_verify(cli, &options);
+    dt_diag_check_allowed(cli->diags, program->module->entries.n > 0 && !dt_diag_errors(cli->diags));
     int reported = dt_cli_report(cli);
     return code != DT_EXIT_OK ? code : reported;
 }

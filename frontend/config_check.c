@@ -380,8 +380,9 @@ static void check_kept(const Check *c, const DtRemat *remat, const char *label, 
 
 static void check_remat(const Check *c, const DtRemat *remat)
 {
-    const DtConfigLoop *loop = find_loop(c, remat->loop);
-    if (!loop) {
+    const char *dot = strrchr(remat->loop, '.');
+    const DtConfigLoop *loop = find_loop(c, dot ? dt_intern(dot + 1) : remat->loop);
+    if (!loop || (dot && !dt_configpipeline_knows(c->host, c->program, remat->loop))) {
         unknown_loop(c, remat->span, remat->loop);
         return;
     }

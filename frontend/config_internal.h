@@ -184,6 +184,8 @@ typedef struct DtConfigFacts {
 
 /* Where an axis stands in a directive line (the operand `a` or `place.a`), or the line if it is not found. */
 DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name);
+/* Whether a loop that no other one surrounds has this path, or one that ends so. */
+bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program, const char *path);
 /* The loops that a pipeline cuts, which get their whole paths as names, and its pieces. */
 void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items, const DtProgram *program,
                              const DtConfigFacts *facts, const DtParallelConfig *parallel,

@@ -396,11 +396,11 @@ static void read_remat(Block *b, const DtEntry *entry)
         malformed(b, entry->span, DT_SCHEMA_REMAT, "`remat` names no loop");
     for (uint32_t i = 0; i < entry->operands.n; i++) {
         const DtOperand *operand = &entry->operands.at[i];
-        if (operand->path.n != 1 || operand->value) {
-            malformed(b, operand->span, DT_SCHEMA_REMAT, "a loop is named by its label");
+        if (!operand->path.n || operand->value) {
+            malformed(b, operand->span, DT_SCHEMA_REMAT, "a loop is named by its label or path");
             continue;
         }
-        remat.loop = operand->path.at[0].text;
+        remat.loop = path_of(operand);
         for (uint32_t k = 0; k < b->parallel->remats.n; k++)
             if (b->parallel->remats.at[k].loop == remat.loop) {
                 DtDiag *d = dt_diag_report(b->host->diags, E0512, operand->span,

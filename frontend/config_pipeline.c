@@ -269,6 +269,17 @@ static bool names_model(const Check *c)
     return model;
 }
 
+bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program, const char *path)
+{
+    Check c = {.host = host, .program = program};
+    for (uint32_t i = 0; i < program->module->entries.n; i++)
+        list_loops(&c, program->module->entries.at[i].func, "", NULL, 0);
+    for (uint32_t i = 0; i < c.loops.n; i++)
+        if (!c.loops.at[i].around && match(&c.loops.at[i], path) >= END)
+            return true;
+    return false;
+}
+
 void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
                              const DtProgram *program, const DtConfigFacts *facts,
                              const DtParallelConfig *p, DtPipeline *line)

@@ -314,6 +314,19 @@ static bool has_full_signature(const DtDef *def)
     return def->axes.n == 0;
 }
 
+/* Whether the extents of all axes in the signature are known without a call. */
+static bool has_extents(DtLower *l, const DtDef *def)
+{
+    for (uint32_t i = 0; i < def->formals.n; i++)
+        for (uint32_t k = 0; k < def->formals.at[i].type.axes.n; k++) {
+            const DtAstAxis *axis = &def->formals.at[i].type.axes.at[k];
+            const DtGlobal *global = axis->name.text ? dt_scope_axis(l, axis->name.text) : NULL;
+            if (!axis->extent && (!global || global->kind != DT_GLOBAL_DIM))
+                return false;
+        }
+    return true;
+}
+
 static bool is_typed(const DtDef *def)
 {
     return def->kind == DT_DEF_MODEL && has_full_signature(def);
@@ -390,19 +403,33 @@ static void evaluate_dims(DtLower *l)
     }
 }
 
-/* After errors: layers and models that no call has reached are checked alone, if their
- * signature says all. */
+/* Of a file to be included: a dim without extent gets it from the file that includes this one, or from -D. */
+static bool has_open_dims(const DtLower *l)
+{
+    for (uint32_t i = 0; i < l->globals.n; i++)
+        if (l->globals.at[i]->kind == DT_GLOBAL_DIM && !l->globals.at[i]->value && !l->globals.at[i]->option)
+            return true;
+    return false;
+}
+
+/* After errors, and in files without a model: layers and models that no call has reached are checked alone, if their
+ * signature says all. What is made for that is dropped. */
 static void check_rest(DtLower *l)
 {
+    DtModule *module = l->module;
+    uint32_t funcs = module->funcs.n, stores = module->stores.n, entries = module->entries.n;
     for (uint32_t i = 0; i < l->items.n && !l->gave_up; i++) {
         const DtDef *def = l->items.at[i]->kind == DT_ITEM_DEF ? l->items.at[i]->def : NULL;
         bool alone = def && def->kind != DT_DEF_FN && !dt_scope_in_library(l, def->span) &&
-                     has_full_signature(def);
+                     has_full_signature(def) && has_extents(l, def);
         for (uint32_t k = 0; alone && k < l->seen.n; k++)
             alone = l->seen.at[k] != def;
         if (alone)
             predict_model(l, def, false);
     }
+    module->funcs.n = funcs;
+    module->stores.n = stores;
+    module->entries.n = entries;
 }
 
 /* What a model without a train block would do in training: assigned states, branches on `training`. The
@@ -468,13 +495,11 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                 "internal error: the train block was not lowered, and no diagnostic says why\n");
         abort();
     }
-    if (dt_diag_errors(diags))
+    if (dt_diag_errors(diags) || (fragment && !has_open_dims(l)))
         check_rest(l);
-    if (!fragment) {
-        dt_names_check(l);
-        if (!dt_diag_errors(diags)) /* an error often is why a name seems unused */
-            dt_lint_unused(l);
-    }
+    dt_names_check(l);
+    if (!fragment && !dt_diag_errors(diags)) /* an error often is why a name seems unused */
+        dt_lint_unused(l);
     if (dt_diag_errors(diags))
         return NULL;
     dt_configcheck_program(&host, items, l->program);

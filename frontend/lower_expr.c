@@ -91,6 +91,19 @@ static DtVal named_constant(DtLower *l, const DtExpr *expr, const char *name, bo
     return dt_val_error();
 }
 
+/* All reads in a step see the value from before it, also those behind the assignment. */
+static void warn_of_old_value(DtLower *l, const DtExpr *expr, const DtBinding *binding)
+{
+    const DtFrame *home = binding->state > 0 ? binding->val.tensor.frame : NULL;
+    if (!home || !home->params.at[binding->state - 1].written.file)
+        return;
+    DtDiag *d = dt_diag_report(l->diags, L0411, expr->span, 
+                               "the state `%s` has its old value here, from before the step", binding->name);
+    dt_diag_label(d, home->params.at[binding->state - 1].written, "what is assigned counts from the next step on");
+    dt_diag_help(d, "give the new value a name and read that: `next = ...; %s = next`; or read the old one before",
+                 binding->name);
+}
+
 DtVal dt_expr_name(DtLower *l, const DtExpr *expr)
 {
     const char *name = expr->name.text;
@@ -98,8 +111,10 @@ DtVal dt_expr_name(DtLower *l, const DtExpr *expr)
         return dt_val_error();
     if (!expr->label.text) {
         const DtBinding *binding = dt_expr_find(l, name);
-        if (binding)
+        if (binding) {
+            warn_of_old_value(l, expr, binding);
             return binding->val;
+        }
     }
     DtGlobal *global = dt_scope_value(l, name);
     if (global && global->kind == DT_GLOBAL_DIM && !expr->label.text) {

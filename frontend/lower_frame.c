@@ -94,6 +94,8 @@ static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
         DtDiag *d = dt_report_error(l, E0212, formal->span, "the parameter `%s` is declared twice",
                                     formal->path);
         dt_diag_label(d, old->formal.span, "first declared here");
+        if (old->formal.span.file == formal->span.file && old->formal.span.lo == formal->span.lo)
+            dt_report_calls(l, d, formal->span); /* one line, reached twice */
         return -1;
     }
     if (old->value->type != type) {

@@ -258,6 +258,8 @@ bool dt_scope_in_library(const DtLower *l, DtSpan span);
  * the label. */
 DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Adds the user's call that led to the definition around span, if one did. */
+void dt_report_calls(DtLower *l, DtDiag *d, DtSpan span);
 /* "[batch, seq]", "[tok = 197]": extents shown for `axis` names or always. In the arena. */
 const char *dt_report_axes(DtLower *l, const DtType *type, bool extents);
 const char *dt_report_names(DtLower *l, const DtAxisNames *names); /* `a`, or `(a, b)` */

@@ -80,6 +80,18 @@ DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *fo
     return d;
 }
 
+void dt_report_calls(DtLower *l, DtDiag *d, DtSpan span)
+{
+    const DtActivation *a = around(l, span), *outer = a;
+    while (outer && outer->caller && outer->caller->call.file && outer->caller->def)
+        outer = outer->caller;
+    const DtSpan call = outer && outer->call.file ? outer->call : l->now && !a ? l->now->frame->b.span : (DtSpan){0};
+    if (!call.file)
+        return;
+    dt_diag_label(d, call, "by this call");
+    dt_diag_help(d, "to use the same parameters twice, make the instance once: `f = name`, then `f(...)` and `f(...)`");
+}
+
 /* ---- texts ---- */
 
 const char *dt_report_axes(DtLower *l, const DtType *type, bool extents)

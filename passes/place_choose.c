@@ -411,14 +411,64 @@ static const char *gather_until(DtPlaceScope *s, const DtOp *op, const DtType **
     return reason ? first : NULL;
 }
 
-static bool fail(DtPlaceScope *s, const DtOp *op, const char *why)
+/* Ops that are written otherwise than they are called in the program as compiled. */
+static const char *as_written(const DtOp *op)
 {
+    static const struct {
+        DtOpKind kind;
+        const char *text;
+    } words[] = {{DT_OP_DOT, "@"}, {DT_OP_SCAN, "cumsum"}, {DT_OP_RELABEL, "->"}};
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        if (words[i].kind == op->kind)
+            return words[i].text;
+    return dt_op_info[op->kind].text;
+}
+
+/* The axis that time cuts in a value, NULL if there is none. */
+static const char *cut_by_time(const DtPlacer *p, const DtType *type)
+{
+    for (uint32_t m = 0; m < p->module->mesh.n; m++) {
+        const int state = p->time >> m & 1 ? dt_placerule_state(type, m) : DT_PLACE_WHOLE;
+        if (state >= 0)
+            return type->axes[state].name;
+    }
+    return NULL;
+}
+
+/* Samples of a micro-batch that meet those of others, which are cut by another name of the batch. */
+static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
+{
+    const char *first = NULL, *other = NULL;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const char *axis = cut_by_time(s->p, in[i]->type);
+        first = first ? first : axis;
+        other = axis && axis != first ? axis : other;
+    }
+    if (!other)
+        return false;
+    DtDiag *diag = dt_placechoose_refuse(
+        s->p, E0591, op->span,
+        dt_arena_printf(s->p->module->arena,
+                        "each sample of `%s` meets all of `%s` here, and `micro` runs parts of the batch one "
+                        "after the other",
+                        first, other));
+    dt_placechoose_tell_call(diag, op);
+    dt_diag_note(diag, "a micro-batch cannot see the samples of others");
+    dt_diag_help(diag,
+                 "drop `micro`, or let samples meet within groups: `x[batch -> (pool, each)]`, then `each` alone");
+    return true;
+}
+
+static bool fail(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const char *why)
+{
+    if (fail_meeting(s, op, in))
+        return false;
     DtDiag *diag = dt_placechoose_refuse(
         s->p, E0591, op->span,
         dt_arena_printf(s->p->module->arena, "`%s` cannot be computed in this layout: %s",
-                        dt_op_info[op->kind].text, why));
+                        as_written(op), why));
     dt_placechoose_tell_call(diag, op);
-    dt_diag_note(diag, "no placement of its operands was found that its local rule accepts");
+    dt_diag_note(diag, "no way to split its operands was found that it accepts");
     return false;
 }
 
@@ -459,7 +509,7 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPl
     }
     const char *reason = gather_until(s, op, wanted, c.out);
     if (reason)
-        return fail(s, op, reason);
+        return fail(s, op, in, reason);
     if (op->n_in && !dt_placehalo_check(s, op, in[0]->type, wanted[0]))
         return false;
     if (op->kind == DT_OP_CALL && !dt_placering_find(s, op, in, wanted, ret_ring))

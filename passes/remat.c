@@ -369,10 +369,12 @@ static void redo(const Remat *remat, const Pair *pair, const DtRemat *line)
 
 /* ---- the pass ---- */
 
+/* Whether the name is the loop's label, or ends its path: `h`, `student.h`. */
 static bool has_label(const DtOp *loop, const char *name)
 {
-    const char *dot = strrchr(loop->loop->label, '.');
-    return strcmp(dot != NULL ? dot + 1 : loop->loop->label, name) == 0;
+    const size_t n = strlen(name), len = strlen(loop->loop->label);
+    return len >= n && strcmp(loop->loop->label + len - n, name) == 0 &&
+           (len == n || loop->loop->label[len - n - 1] == '.');
 }
 
 /* A line names loops by their label, or by their axis if none is labelled so. */

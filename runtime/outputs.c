@@ -81,6 +81,12 @@ static DtStatus hold_log(const DtRunOptions *options, DtOutputs *outputs)
     if (options->log == NULL || (was_there && !S_ISREG(stat_of.st_mode)))
         return DT_OK;
     int made = open(options->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (made < 0 && errno == ENOENT) {
+        DtStatus folder = dt_file_make_folder_of(options->log);
+        if (!dt_status_ok(&folder))
+            return folder;
+        made = open(options->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    }
     if (made < 0)
         return dt_status_fail(DT_EXIT_IO, "cannot write the log %.300s: %s", options->log, strerror(errno));
     DtStatus status = dt_file_lock(options->log, fd);

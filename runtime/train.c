@@ -315,7 +315,8 @@ static bool train(DtRun *run)
     DtRank *rank = &run->rank;
     run->interrupted = false;
     dt_traffic_open(&run->traffic, rank);
-    if (rank->rank == 0 && run->first_step >= rank->meta.steps)
+    const bool initial = rank->meta.steps == 0 && run->first_step == 0; /* --steps 0: what training begins with */
+    if (rank->rank == 0 && run->first_step >= rank->meta.steps && !initial)
         dt_progress_line(&run->progress,
                          "the checkpoint has %lld steps already; ask for more with --steps",
                          (long long)run->first_step);
@@ -330,7 +331,7 @@ static bool train(DtRun *run)
             break;
         }
     }
-    if (dt_outputs_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step &&
+    if (dt_outputs_folder(rank->options) && run->saved != rank->step && (rank->step > run->first_step || initial) &&
         !save(run, rank->step))
         return false;
     trim(run);

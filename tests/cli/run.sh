@@ -141,6 +141,26 @@ run program.dsl --check -D batch=x; exits 3; says 'E0216'
 run program.dsl --check -D bach=8; exits 3; says 'E0216'; says '-D batch='
 run program.dsl --check --library "$work/mini"; exits 0
 
+# a loop of one of two instances, by its path
+cat >twins.dsl <<'END'
+include "std.dsl"
+dim batch = 4, d = 3, layers = 2
+layer net(x[batch, d]) -> [batch, d] {
+  repeat h in layers { param w[d] = ones; x = tanh(gelu(x * w)) * x }
+  return x
+}
+model both(x[batch, d]) -> [batch, d] { return teacher:net(x) - student:net(x) }
+train { x[batch, d] = synthetic(0, 1); loss = mean[batch, d](both(x)); optimizer = sgd(0.1); steps = 2 }
+cluster one { gpus = 1; gpu = "cpu" }
+parallel p on one { mesh data = 1; remat student.h }
+END
+run twins.dsl --parallel p --print-after=remat; exits 0; cp out one.text
+run twins.dsl --parallel p --print-after=differentiate; exits 0
+sed -i 's/student.h/h/' twins.dsl
+run twins.dsl --parallel p --print-after=remat; exits 0; holds sh -c '! cmp -s out one.text'
+sed -i 's/remat h/remat pupil.h/' twins.dsl
+run twins.dsl --check --parallel p; exits 3; says 'the program has no loop `pupil.h`'
+
 # two train blocks: the layout of the other one is not checked against this one
 cat >trains.dsl <<'END'
 dim batch = 8, d = 4, e = 4, f = 4
@@ -230,7 +250,9 @@ run program.dsl --parallel two --report --no-kernels; exits 0; prints 'memory of
 run program.dsl --parallel two --report=json --no-kernels -o report; exits 0; silent out
 holds sh -c 'python3 -m json.tool report || ! command -v python3'
 run program.dsl --parallel none --report --no-kernels; exits 0; holds sh -c '! grep -q all_reduce out'
-run program.dsl --parallel two --no-kernels -o nowhere/plan; exits 5; holds test ! -e nowhere
+run program.dsl --parallel two --no-kernels -o made/here/plan; exits 0; holds test -s made/here/plan
+run faulty.dsl --no-kernels -o nowhere/plan; exits 3; holds test ! -e nowhere
+run program.dsl --parallel two --no-kernels -o first/plan; exits 5; says 'first'
 run program.dsl --parallel two -o plan --time-passes; exits 0; says 'host compiler'; says 'emit'
 run program.dsl --parallel two -o plan; exits 0
 for cache in cold warm; do # kernels compiled again, and found again: the same bytes

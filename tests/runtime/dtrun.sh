@@ -189,7 +189,7 @@ run one.plan -q --data numbers.txt=packed.gz; exits 5; says 'packed.gz is compre
 run d2.plan -q --data numbers.txt=packed.gz --set eval.every=0; exits 5; spares rank
 
 # ---- places to write to ----
-run d2.plan -q --log absent/log.jsonl; exits 5; says '--log cannot write to absent/log.jsonl'; spares rank
+run d2.plan -q --log one.plan/log.jsonl; exits 5; says '--log one.plan: something else has that name'; spares rank
 run d2.plan -q --log "$work"; exits 5; says 'is a folder; name a file'; spares rank
 run d2.plan -q --save numbers.txt; exits 5; says '--save numbers.txt: something else has that name'; spares rank
 run d2.plan -q --save numbers.txt/deeper; exits 5; says 'something else has that name'; spares rank
@@ -292,7 +292,12 @@ code=$(cat code); exits 5; says 'cannot write the text: Broken pipe'
 what='dtrun 2>&1 | true'
 { timeout 60 "$dtrun" d2.plan --steps 3 --log unread.jsonl 2>&1 </dev/null; echo $? >code; } | true
 code=$(cat code); exits 0; holds test "$(losses unread.jsonl | wc -l)" -eq 3
-run d2.plan -q --trace absent/trace.json; exits 5; says '--trace cannot write to absent/trace.json'; spares rank
+run d2.plan -q --trace one.plan/trace.json; exits 5; says '--trace one.plan: something else has that name'; spares rank
+run d2.plan -q --steps 1 --trace absent/1/trace.json --log absent/2/log.jsonl; exits 0
+holds test -s absent/1/trace.json -a -s absent/2/log.jsonl
+run one.plan --steps 0 --save initial; exits 0; says 'saved 0 steps in initial'
+run one.plan -q --resume initial --steps 3 --log from0.jsonl; exits 0
+run one.plan -q --steps 3 --log begun.jsonl; exits 0; losses_alike from0.jsonl begun.jsonl 0 3
 mkdir full
 if unshare -rm mount -t tmpfs -o size=200k full full 2>/dev/null; then
     what='dtrun on a full disk'

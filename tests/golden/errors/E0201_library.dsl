@@ -1,0 +1,3 @@
+fn f(x) {
+  return x + nosuch(zz)
+}

@@ -19,6 +19,7 @@ typedef struct Known { /* a text, and what was made of it */
 } Known;
 
 enum { TEXTS = 1 << 12 };
+#define MOST_ELEMENTS (INT64_C(1) << 59) /* their bytes can be counted */
 
 typedef struct Reader {
     const char *at;
@@ -265,6 +266,7 @@ static const CertType *type_of(Reader *r)
         return *made;
     }
     CertType *type = DT_NEW(r->program->arena, CertType);
+    int64_t elements = 1;
     type->dtype = name_of(r);
     expect(r, "[");
     while (!r->failed && !take(r, "]")) {
@@ -273,6 +275,8 @@ static const CertType *type_of(Reader *r)
             break;
         }
         axis_of(r, type);
+        if (__builtin_mul_overflow(elements, type->axes[type->rank - 1].extent, &elements) || elements > MOST_ELEMENTS)
+            fail(r, "a type of fewer elements");
         take(r, ",");
     }
     if (*r->at == '{') {

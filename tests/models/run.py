@@ -6,7 +6,8 @@
   run.py DTC DTRUN --record [NAME...]   writes what PyTorch says to recorded/NAME.json; needs torch, numpy and xxhash
 
 A model is NAME.dsl at its published size, an entry of models.json, and NAME.py, which computes its loss in PyTorch. The entry
-has `parameters`, the published number; `dims`, a small size for the test; `layouts`, parallel blocks that give the same.
+has `parameters`, the published number; `dims`, a small size for the test; `layouts`, parallel blocks that give the same; perhaps
+`lr`, where training goes apart from rounding alone (batch norm of few elements).
 
 PyTorch computes in float64 from the parameters that dtrun drew and the numbers that `synthetic` draws (written here again from
 docs/language.md). Recorded are the loss of 20 steps of adamw, and of each parameter the gradient of the first step and the
@@ -30,7 +31,6 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BETAS, LR, EPS, CLIP = 20, (0.9, 0.95), 3e-3, 1e-3, 1.0
-OPTIMIZER = "adamw(lr = %g, betas = (%g, %g), eps = %g, decay = 0, clip = %g)" % (LR, *BETAS, EPS, CLIP)
 OF_GRADIENT, OF_LOSS, OF_CHANGE = 2.0**-12, 1e-4, 1e-2
 PROJECTIONS = 3
 
@@ -61,6 +61,10 @@ def saved(folder, part):
         return tensors_of(os.path.join(folder, file.read().strip(), part + ".safetensors"))
 
 
+def optimizer(entry):
+    return "adamw(lr = %g, betas = (%g, %g), eps = %g, decay = 0, clip = %g)" % (entry.get("lr", LR), *BETAS, EPS, CLIP)
+
+
 def compile_plan(tools, folder, name, entry, layout):
     """Of the model at its small size."""
     source, plan = os.path.join(folder, "model.dsl"), os.path.join(folder, "plan")
@@ -73,7 +77,7 @@ def compile_plan(tools, folder, name, entry, layout):
             file.write('cluster test_machine { gpus = %d; gpu = "cpu" }\nparallel test on test_machine { %s }\n' % (ranks, layout))
     dims = [word for dim in entry["dims"].split() for word in ("-D", dim)]
     execute([tools[0], source, "-o", plan, "--parallel", "test" if layout else "none", "--data=synthetic",
-             "--set", "train.optimizer=" + OPTIMIZER] + dims)
+             "--set", "train.optimizer=" + optimizer(entry)] + dims)
     return plan
 
 
@@ -227,7 +231,7 @@ def record(tools, name, entry):
                 m.mul_(BETAS[0]).add_((1 - BETAS[0]) * scale * grad)
                 v.mul_(BETAS[1]).add_((1 - BETAS[1]) * (scale * grad)**2)
                 c1, c2 = 1 / (1 - BETAS[0]**(step + 1)), 1 / (1 - BETAS[1]**(step + 1))
-                values[path] -= LR * m * c1 / ((v * c2).sqrt() + EPS)
+                values[path] -= entry.get("lr", LR) * m * c1 / ((v * c2).sqrt() + EPS)
             for path, value in new_states.items():
                 values[path] = value.detach().clone()
     frozen = sorted(path for path in values if path not in trained and torch.equal(values[path], begin[path]))

@@ -87,11 +87,11 @@ class Trained:
     def __init__(self, tools, name, entry, layout):
         with tempfile.TemporaryDirectory() as folder:
             plan = compile_plan(tools, folder, name, entry, layout)
-            first, last, log = (os.path.join(folder, part) for part in ("first", "last", "log"))
-            # a rate of 0 leaves the parameters as they were drawn
-            execute([tools[1], plan, "--quiet", "--steps", "1", "--set", "lr.base=0", "--save", first])
+            zero, first, last, log = (os.path.join(folder, part) for part in ("zero", "first", "last", "log"))
+            execute([tools[1], plan, "--quiet", "--steps", "0", "--save", zero])
+            execute([tools[1], plan, "--quiet", "--steps", "1", "--save", first])
             execute([tools[1], plan, "--quiet", "--steps", str(STEPS), "--log", log, "--save", last, "--timeout", "100"])
-            self.begin, self.end = saved(first, "model"), saved(last, "model")
+            self.begin, self.end = saved(zero, "model"), saved(last, "model")
             self.moments = saved(first, "optimizer")
             with open(log) as file:
                 self.events = [json.loads(line) for line in file]

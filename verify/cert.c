@@ -419,6 +419,8 @@ static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret
             continue;
         if (store && store->loops && !is_passed(store))
             dt_certfunc_cover(&p->state, loop_of(store), dt_cert_first(store, stage), &results[i]);
+        else if (store && !is_passed(store))
+            dt_certrange_close(&p->program, &results[i]);
         if (!settle(p, entry, result, &results[i]))
             return false;
         if (store && is_passed(store))
@@ -486,13 +488,14 @@ static bool find_channels(Proof *p)
     return true;
 }
 
-static bool begin(Proof *p, DtArena *arena, CertNodes *nodes, const char *text, DtText *problem)
+static bool begin(Proof *p, const Proof *serial, DtArena *arena, CertNodes *nodes, const char *text, DtText *problem)
 {
     p->state = (CertState){.arena = arena, .nodes = nodes, .program = &p->program,
                            .problem = problem, .stage = -1, .source = source, .across = across,
                            .data = p};
     if (!dt_certtext_read(arena, text, &p->program, problem))
         return false;
+    p->program.whole = &serial->program;
     p->stored = DT_NEW_ARRAY(arena, CertValue, p->program.n_places);
     p->run = DT_NEW_ARRAY(arena, const char *, p->program.n_places);
     return find_writers(p) && find_channels(p) && run_entries(p);
@@ -549,7 +552,8 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
             return dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` stays pending",
                                     serial->entry, serial->key);
         counts->claims++;
-        const CertAxis *part = axis && have->loop ? dt_certtext_axis(have->type, have->loop) : NULL;
+        const bool ranges = axis && have->loop && have->first != CERT_ANY;
+        const CertAxis *part = ranges ? dt_certtext_axis(have->type, have->loop) : NULL;
         int64_t lo = part ? have->first : 0, hi = part ? lo + part->extent : need;
         reached = lo <= reached && hi > reached ? hi : reached;
     }
@@ -614,7 +618,7 @@ bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCert
     CertNodes *nodes = dt_certnode_table(arena);
     Proof *a = DT_NEW(arena, Proof), *b = DT_NEW(arena, Proof);
     *ret_counts = (DtCertCounts){0};
-    if (!begin(a, arena, nodes, serial, ret_problem) || !begin(b, arena, nodes, final, ret_problem))
+    if (!begin(a, a, arena, nodes, serial, ret_problem) || !begin(b, a, arena, nodes, final, ret_problem))
         return false;
     sort_left(a);
     sort_left(b);

@@ -40,6 +40,8 @@ struct CertMemo {
 void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertValue *value)
 {
     CertNode *number = value->node;
+    if (value->loop == loop && value->first == CERT_ANY)
+        value->first = first;
     bool zeros = dt_certpack_is(number) && value->loop == loop; /* a bucket of them is stacked when it is packed */
     for (uint32_t i = 1; zeros && i < number->n_in; i += 2)
         zeros = dt_certnode_is_zero(number->in[i]);
@@ -100,20 +102,6 @@ static CertNode *kept_on_first(const CertOp *op, const CertValue *in)
     return where->in[1];
 }
 
-/* Iterations that the result covers: those of the operands, which agree. */
-static bool range_of(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value)
-{
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        if (!in[i].loop || !dt_certtext_axis(ret_value->type, in[i].loop))
-            continue;
-        if (ret_value->loop && (ret_value->loop != in[i].loop || ret_value->first != in[i].first))
-            return dt_certfunc_fail(state, op, "`%s` of values of different iterations", op->kind);
-        ret_value->loop = in[i].loop;
-        ret_value->first = in[i].first;
-    }
-    return true;
-}
-
 /* The node of a result where more than its operands and attributes matters: random draws have the place of their
  * loops, reductions over iterations say which. */
 static CertNode *node_of(CertState *state, const CertOp *op, const char *context,
@@ -143,13 +131,19 @@ static CertNode *node_of(CertState *state, const CertOp *op, const char *context
         if (merged)
             return merged;
     }
-    for (uint32_t i = 0; loop && dt_cert_is(op->kind, "reduce") && i < op->n_axes; i++)
+    bool sums = dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum");
+    for (uint32_t i = 0; loop && sums && i < op->n_axes; i++)
         if (op->axes[i] == in[0].loop) {
-            parts.lo = in[0].first;
-            parts.hi = in[0].first + loop->extent;
+            parts.lo = in[0].first == CERT_ANY ? 0 : in[0].first;
+            parts.hi = parts.lo + loop->extent;
             return dt_certnode_linear(state->nodes, op, parts);
         }
-    return dt_certnode_op(state->nodes, op, shape, nodes, index);
+    const char *attributes = dt_certrange_attributes(state->program, op, in);
+    if (attributes == op->attributes)
+        return dt_certnode_op(state->nodes, op, shape, nodes, index);
+    CertOp along = *op;
+    along.attributes = attributes;
+    return dt_certnode_op(state->nodes, &along, shape, nodes, index);
 }
 
 static bool plain_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
@@ -177,16 +171,21 @@ static bool plain_op(CertState *state, const CertOp *op, const char *context, co
                                             : kept_on_first(op, in);
     if (!same && !buckets && op->n_in)
         same = dt_certpad_identity(op, in);
+    if (op->n_in && op->n_out == 1 && dt_certrange_cut(program, op, in, &out[0])) {
+        if (program->n_padded)
+            dt_certpad_fill(state, op, in, &out[0]);
+        return true;
+    }
     for (uint32_t i = 0; i < op->n_out; i++) {
-        if (!range_of(state, op, in, &out[i]))
+        if (!dt_certrange_of(state, op, in, &out[i]))
             return false;
+        dt_certrange_repeat(program, op, in, &out[i]);
         out[i].node = same;
         if (!same && buckets && !dt_certpack_map(state, op, in, i, &out[i]))
             return false;
         if (!same && !buckets)
             out[i].node =
-                node_of(state, op, context, in,
-                        dt_certnode_shape(state->nodes, op->types[i], out[i].loop), nodes, i);
+                node_of(state, op, context, in, dt_certrange_shape(state, op, in, &out[i]), nodes, i);
         if (program->n_padded)
             dt_certpad_fill(state, op, in, &out[i]);
     }
@@ -481,15 +480,17 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
         CertValue *to = &inputs[1 + i];
         const CertType *type = body->args.at[1 + i];
         *to = in[i];
+        if (i >= loop->carried + loop->invariant)
+            dt_certfunc_cover(state, loop->axis, loop->first, to);
         to->type = type;
         if (i >= loop->carried + loop->invariant) {
-            int64_t first = in[i].loop == loop->axis ? in[i].first : 0;
+            int64_t first = to->loop == loop->axis ? to->first : 0;
             if (!is_stacked(state, op, in[i].type, type))
                 return false;
             if (first != loop->first)
                 return dt_certfunc_fail(
                     state, op, "a stacked operand does not hold the iterations of the loop");
-            to->node = dt_certpack_each(state, in[i].node, part_of, stack);
+            to->node = dt_certpack_each(state, to->node, part_of, stack);
             to->loop = NULL;
             to->first = 0;
             continue;

@@ -124,17 +124,20 @@ static int64_t local_elements(const CertState *state, const CertType *type, cons
     return n;
 }
 
-/* in, zeros among them as what the others are stacked over. */
+/* in, zeros among them as what the others are stacked over; what is stacked over nothing has all iterations of what
+ * it is. */
 static const CertValue *covered(CertState *state, const CertOp *op, const char *stack,
                                 const CertValue *in)
 {
     CertValue *copy = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
     int64_t first = 0;
     for (uint32_t i = 0; i < op->n_in; i++)
-        first = in[i].loop == stack ? in[i].first : first;
+        first = stack && in[i].loop == stack ? in[i].first : first;
     memcpy(copy, in, op->n_in * sizeof *in);
-    for (uint32_t i = 0; i < op->n_in; i++)
+    for (uint32_t i = 0; stack && i < op->n_in; i++)
         dt_certfunc_cover(state, stack, first, &copy[i]);
+    for (uint32_t i = 0; !stack && i < op->n_in; i++)
+        dt_certrange_close(state->program, &copy[i]);
     return copy;
 }
 
@@ -147,7 +150,7 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
     state->values++;
     if (op->n_in < 1 || op->n_out != 1 || (!packs && op->n_in > 1))
         return dt_certfunc_fail(state, op, "a bucket of nothing");
-    if (packs && stack)
+    if (packs)
         in = covered(state, op, stack, in);
     *out = (CertValue){.type = op->types[0], .loop = stack, .first = in[0].first};
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -231,6 +234,8 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
         const CertShape *shape = dt_certnode_cast_shape(state->nodes, first->in[k]->shape,
                                                         op->types[index]->dtype);
         shape = dt_certnode_closed(state->nodes, shape, op->types[index], out->loop);
+        if (!out->loop)
+            shape = dt_certrange_all(state, shape);
         nodes[k - 1] = first->in[k - 1];
         nodes[k] = dt_certnode_op(state->nodes, op, shape, parts, index);
     }

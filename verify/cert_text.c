@@ -350,6 +350,8 @@ static void loop_of(Reader *r, CertLoop **ret_loop)
     if (!loop->label || !loop->axis || (loop->carried | loop->invariant | loop->stacked |
                                         loop->stacked_out | loop->count | loop->first) >> 31)
         fail(r, "a loop of this size");
+    else
+        dt_certrange_add(r->program, loop);
 }
 
 static void stage_set(Reader *r, uint64_t *ret_stages)
@@ -744,7 +746,7 @@ bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program
                  {"func ", func_of}, {"entry ", entry_of},   {"pipeline ", pipeline_of}};
     Reader *r = DT_NEW(arena, Reader);
     *r = (Reader){.at = text, .program = ret_program, .problem = ret_problem, .sum = dt_intern("sum")};
-    *ret_program = (CertProgram){.arena = arena, .text = text};
+    *ret_program = (CertProgram){.arena = arena, .text = text, .whole = ret_program};
     for (; !r->failed && *r->at; end_of_line(r))
         for (size_t i = 0; i < DT_COUNT(parts); i++)
             if (take(r, parts[i].word)) {

@@ -5,7 +5,7 @@
  *   cert_rule.c  placements of one op         cert_func.c  functions and loops
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
  *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
- *   cert_again.c loops that are run again
+ *   cert_again.c loops that are run again    cert_range.c iterations
  *   cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
@@ -157,6 +157,12 @@ typedef struct CertPadded {
     int64_t logical, extent;
 } CertPadded;
 
+/* A loop's axis, and the most iterations that a loop of it has. */
+typedef struct CertLoopAxis {
+    const char *name;
+    int64_t count;
+} CertLoopAxis;
+
 typedef struct CertProgram {
     DtArena *arena;
     const char *text;
@@ -169,6 +175,8 @@ typedef struct CertProgram {
     const CertFunc *funcs[CERT_FUNCS]; /* by name */
     DT_VEC(CertEntry) entries;
     DT_VEC(CertChannel) channels;
+    DT_VEC(CertLoopAxis) loop_axes;
+    const struct CertProgram *whole; /* whose loops have all their iterations: the serial program */
     uint32_t n_places; /* stores of all stages */
 } CertProgram;
 
@@ -272,7 +280,9 @@ void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_
 typedef enum CertFill { CERT_ANYTHING, CERT_ZERO, CERT_LOWEST, CERT_HIGHEST } CertFill;
 
 /* A value: what it is, how it lies, and for one that is stacked along a loop which iterations it covers:
- * first .. first + extent of that axis. Nodes of stacked values say nothing of the range. */
+ * first .. first + extent of that axis; CERT_ANY: of any, since all are equal. Nodes of stacked values say nothing of
+ * the range. */
+#define CERT_ANY INT64_MIN
 typedef struct CertValue {
     CertNode *node; /* NULL: not known yet */
     const CertType *type;
@@ -313,6 +323,25 @@ bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 /* Evaluates the function of an entry. ret_results: one per result. */
 bool dt_certfunc_run(CertState *state, const CertFunc *func, CertValue *ret_results);
+
+/* ---- iterations (cert_range.c) ---- */
+
+void dt_certrange_add(CertProgram *program, const CertLoop *loop);
+/* Iterations that the result covers: those of the operands, which agree. */
+bool dt_certrange_of(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value);
+/* The attributes of op, and along which iterations of its operands it works, unless all. */
+const char *dt_certrange_attributes(const CertProgram *program, const CertOp *op, const CertValue *in);
+/* Notes of an expansion by a loop's axis that all iterations are equal. */
+void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out);
+/* The shape of the node that a result of op is; where it is a range of what is made of whole values, that of all. */
+const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const CertValue *in, const CertValue *value);
+/* shape with all iterations of its loops. */
+const CertShape *dt_certrange_all(CertState *state, const CertShape *shape);
+/* A value of all iterations is one without: as what a store holds that is stacked along no loop. */
+void dt_certrange_close(const CertProgram *program, CertValue *value);
+/* Whether op, of one result, only cuts a range of iterations out of a value or puts ranges together: then out is that
+ * value, with its range. */
+bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out);
 
 /* ---- buckets (cert_pack.c) ---- */
 

@@ -95,6 +95,41 @@ AGAIN = [  # holds, the body of a loop that reads what sin gave in the first one
     (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=g"),
     (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h reverse"),
 ]
+# A loop of four iterations; the same as two of two. What either makes of what the loop leaves stacked.
+RANGE = """func first : body @1:1-2 {
+  arg %i.0 : i32[]
+  arg %x.1 : f32[e=3]
+  %2 = sin(%x.1) : f32[e=3] @1:1-2
+  return %2, %2
+}
+func predict : entry @1:1-2 {
+  %x.0 = input() : f32[e=3] text=x @1:1-2
+LOOPS}
+entry predict : predict {
+  result name=y
+}
+"""
+ALL = "  %1, %2 = loop(%x.0) : f32[e=3], f32[h=4, e=3] func=first loop(label=h axis=h count=4 carried=1 stacked_out=1) @1:1-2\n"
+HALVES = """  %1, %2 = loop(%x.0) : f32[e=3], f32[h=2, e=3] func=first loop(label=h axis=h count=2 carried=1 stacked_out=1) @1:1-2
+  %3, %4 = loop(%1) : f32[e=3], f32[h=2, e=3] func=first loop(label=h axis=h count=2 first=2 carried=1 stacked_out=1) @1:1-2
+"""
+TO_S = "relabel({}) : f32[s={}, e=3] relabel(h -> s={}) @1:1-2"
+CUT = "slice[h](%2) : f32[h=2, e=3] ranges=({} {} 1 2) @1:1-2"
+JOIN = "concat[h]({}) : f32[h=4, e=3] @1:1-2"
+MOST = "reduce[h]({}) : f32[e=3] {} @1:1-2"
+RANGES = [  # holds, ops on %2, ops on %2 and %4
+    (True, [TO_S.format("%2", 4, 4)], [JOIN.format("%2, %4"), TO_S.format("%5", 4, 4)]),
+    (False, [TO_S.format("%2", 4, 4)], [JOIN.format("%4, %2"), TO_S.format("%5", 4, 4)]),
+    (False, [TO_S.format("%2", 4, 4)], [JOIN.format("%2, %2"), TO_S.format("%5", 4, 4)]),
+    (True, [CUT.format(0, 2), TO_S.format("%3", 2, 2)], [TO_S.format("%2", 2, 2)]),
+    (True, [CUT.format(2, 0), TO_S.format("%3", 2, 2)], [TO_S.format("%4", 2, 2)]),
+    (False, [CUT.format(1, 1), TO_S.format("%3", 2, 2)], [TO_S.format("%2", 2, 2)]),
+    (False, [CUT.format(2, 0), TO_S.format("%3", 2, 2)], [TO_S.format("%2", 2, 2)]),
+    (True, [MOST.format("%2", "")], [MOST.format("%2", ""), MOST.format("%4", ""), "add(%5, %6) : f32[e=3] @1:1-2"]),
+    (False, [MOST.format("%2", "reduce=max")],
+     [MOST.format("%2", "reduce=max"), MOST.format("%4", "reduce=max"), "add(%5, %6) : f32[e=3] @1:1-2"]),
+    (True, [MOST.format("%2", "reduce=max")], [JOIN.format("%2, %4"), MOST.format("%5", "reduce=max")]),
+]
 # Rings: queries p, keys q, and what the function makes of them, a result and a gradient of keys. holds, how keys,
 # values, and the gradient lie, how queries do, what is pending in the function, the ring's mesh axes, and whether m is
 # time
@@ -195,6 +230,15 @@ def loops(row):
     return text.replace("RETURN", "%1, %2"), text.replace("RETURN", "%5, %6")
 
 
+def ranges(row):
+    """One loop, and two that share its iterations."""
+    texts = []
+    for head, number, ops in ((ALL, 3, row[1]), (HALVES, 5, row[2])):
+        lines = "".join("  %%%d = %s\n" % (number + i, op) for i, op in enumerate(ops))
+        texts.append(RANGE.replace("LOOPS", "%s%s  return %%%d\n" % (head, lines, number + len(ops) - 1)))
+    return texts
+
+
 def main(prover):
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -211,6 +255,12 @@ def main(prover):
             if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
                 failed += 1
                 print("FAIL %s: %s" % (" ".join(row[1:]), verdict))
+        for row in RANGES:
+            verdict = prove(prover, folder, *ranges(row))
+            refused = "is not what" in verdict or "of different iterations" in verdict
+            if (verdict == "holds") != row[0] or refused == row[0]:
+                failed += 1
+                print("FAIL %s for %s: %s" % ("; ".join(row[2]), "; ".join(row[1]), verdict))
         for row in RINGS:
             verdict = prove(prover, folder, *ring(row))
             if (verdict == "holds") != row[0]:
@@ -223,7 +273,7 @@ def main(prover):
         if "does not" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + RINGS) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + RANGES + RINGS) + 1 - failed, failed))
     return 1 if failed else 0
 
 

@@ -55,6 +55,14 @@ static DtVal unknown_name(DtLower *l, DtName name)
                         "bound before it");
         return dt_val_error();
     }
+    const DtCollected *collected = dt_sequence_find(l, name.text);
+    if (collected) {
+        DtDiag *d = dt_report_error(l, E0220, name.span, "the loop is still putting `%s` together", name.text);
+        dt_diag_label(d, collected->span, "one iteration's part");
+        dt_diag_note(d, "it has a value after the loop. What the next iteration needs is carried: bind a name "
+                        "before the loop, and assign it in it");
+        return dt_val_error();
+    }
     const char **names = DT_NEW_ARRAY(l->arena, const char *, 4096);
     size_t n = 0;
     add_scope_names(l, names, &n, 4096);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* IR functions under construction. Inputs are found while the body is evaluated: arguments
- * first, then values captured from enclosing functions, then parameters; dt_frame_finish puts
- * them in this order.
+ * first, then values captured from enclosing functions, then the elements that a loop takes, then
+ * parameters; dt_frame_finish puts them in this order.
  *
  * A parameter lives in the function of the layer that declares it and, with the labels of
  * instances and loops before its path, in every function around it up to the entry function,
@@ -27,7 +27,7 @@ DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind 
     return frame;
 }
 
-static DtValue *new_input(DtLower *l, DtFrame *frame, const DtType *type, const char *name)
+DtValue *dt_frame_input(DtLower *l, DtFrame *frame, const DtType *type, const char *name)
 {
     DtValue *value = DT_NEW(l->arena, DtValue);
     *value = (DtValue){.type = type, .name = name, .id = frame->func->n_values++};
@@ -36,7 +36,7 @@ static DtValue *new_input(DtLower *l, DtFrame *frame, const DtType *type, const 
 
 DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char *name)
 {
-    DtValue *value = new_input(l, frame, type, name);
+    DtValue *value = dt_frame_input(l, frame, type, name);
     DT_PUSH(l->arena, frame->args, value);
     return value;
 }
@@ -70,7 +70,7 @@ DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *ho
         if (frame->captures.at[i].outer == value)
             return frame->captures.at[i].inner;
     }
-    DtValue *inner = new_input(l, frame, value->type, value->name);
+    DtValue *inner = dt_frame_input(l, frame, value->type, value->name);
     DtCapture capture = {.outer = value, .inner = inner, .frame = home};
     DT_PUSH(l->arena, frame->captures, capture);
     return inner;
@@ -134,7 +134,7 @@ int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const D
         frame->b.span = span;
         frame->b.path = path;
     } else {
-        param.value = new_input(l, frame, type, formal.path);
+        param.value = dt_frame_input(l, frame, type, formal.path);
     }
     DT_PUSH(l->arena, frame->params, param);
     return (int32_t)frame->params.n - 1;
@@ -207,6 +207,8 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         push_input(l, func, frame->args.at[i]);
     for (uint32_t i = 0; i < frame->captures.n; i++)
         push_input(l, func, frame->captures.at[i].inner);
+    for (uint32_t i = 0; i < frame->elements.n; i++)
+        push_input(l, func, frame->elements.at[i].inner);
     func->n_args = func->inputs.n;
     func->n_returns = func->results.n;
     for (uint32_t i = 0; i < frame->params.n; i++) {

@@ -112,46 +112,63 @@ static DtValue *apply_constant(DtLower *l, const DtExpr *expr, const Index *inde
 
 /* ---- tensor indices ---- */
 
-/* value = mul * iota[axis] + add ? Looks through a few ops with constants. */
-static bool affine(const DtValue *value, int depth, const char **axis, int64_t *mul, int64_t *add)
+static bool is_constant(const DtValue *value) { return value->op && value->op->kind == DT_OP_CONST; }
+
+/* value = mul * (its first or second operand) + add; through one op. */
+static DtValue *affine_step(const DtValue *value, int64_t *mul, int64_t *add)
 {
     const DtOp *op = value->op;
-    if (!op || depth > 8 || value->type->rank != 1)
-        return false;
-    if (op->kind == DT_OP_IOTA) {
-        *axis = value->type->axes[0].name;
-        *mul = 1;
-        *add = 0;
-        return true;
+    if (!op || (op->kind != DT_OP_NEG && op->n_in != 2))
+        return NULL;
+    if (op->kind == DT_OP_NEG) {
+        *mul = -1;
+        return op->in[0];
     }
-    if (op->kind == DT_OP_NEG && affine(op->in[0], depth + 1, axis, mul, add)) {
-        *mul = -*mul;
-        *add = -*add;
-        return true;
+    const bool left = is_constant(op->in[1]);
+    if (left == is_constant(op->in[0]))
+        return NULL;
+    const int64_t c = (int64_t)op->in[left ? 1 : 0]->op->number;
+    switch (op->kind) {
+    case DT_OP_MUL: *mul = c; break;
+    case DT_OP_ADD: *add = c; break;
+    case DT_OP_SUB:
+        *add = left ? -c : c;
+        *mul = left ? 1 : -1;
+        break;
+    default: return NULL;
     }
-    if (op->n_in != 2)
-        return false;
-    bool left = op->in[1]->op && op->in[1]->op->kind == DT_OP_CONST;
-    bool right = op->in[0]->op && op->in[0]->op->kind == DT_OP_CONST;
-    if (left == right || !affine(op->in[left ? 0 : 1], depth + 1, axis, mul, add))
-        return false;
-    int64_t c = (int64_t)op->in[left ? 1 : 0]->op->number;
-    if (op->kind == DT_OP_MUL)
-        return !__builtin_mul_overflow(*mul, c, mul) && !__builtin_mul_overflow(*add, c, add);
-    if (op->kind == DT_OP_ADD)
-        return !__builtin_add_overflow(*add, c, add);
-    if (op->kind == DT_OP_SUB && left)
-        return !__builtin_sub_overflow(*add, c, add);
-    return false;
+    return op->in[left ? 0 : 1];
+}
+
+bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64_t *ret_add)
+{
+    *ret_mul = 1;
+    *ret_add = 0;
+    for (int depth = 0; depth < 8; depth++) {
+        int64_t mul = 1, add = 0, product;
+        DtValue *in = affine_step(value, &mul, &add);
+        if (!in)
+            break;
+        /* ret_mul * (mul * in + add) + ret_add */
+        if (__builtin_mul_overflow(*ret_mul, add, &product) ||
+            __builtin_add_overflow(*ret_add, product, ret_add) ||
+            __builtin_mul_overflow(*ret_mul, mul, ret_mul))
+            return false;
+        value = in;
+    }
+    *ret_base = value;
+    return true;
 }
 
 /* An index affine in one iota, all of it in range, is a slice. NULL: it is none. */
 static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue *x)
 {
-    const char *along;
+    DtValue *base;
     int64_t mul, add, last, extent = dt_type_extent(x->type, axis);
-    if (!affine(index, 0, &along, &mul, &add) || mul < 1 || add < 0)
+    if (index->type->rank != 1 || !dt_index_affine(index, &base, &mul, &add) || mul < 1 || add < 0 || !base->op ||
+        base->op->kind != DT_OP_IOTA)
         return NULL;
+    const char *along = base->type->axes[0].name;
     int64_t n = index->type->axes[0].extent;
     if (along != axis && dt_type_find(x->type, along) >= 0)
         return NULL; /* aligned with an axis of x: a diagonal */
@@ -213,31 +230,56 @@ static DtValue *apply_gather(DtLower *l, const DtExpr *expr, uint32_t n, const I
     return dt_graph_gather(&l->now->frame->b, x, n, axes, values);
 }
 
-static DtValue *apply_indices(DtLower *l, const DtExpr *expr, DtValue *x)
+static bool names_range(const DtExpr *expr, const char *axis)
 {
-    Index *tensors = DT_NEW_ARRAY(l->arena, Index, expr->subs.n + 1);
-    uint32_t n = 0;
     for (uint32_t i = 0; i < expr->subs.n; i++) {
         const DtSub *sub = &expr->subs.at[i];
-        if (sub->kind == DT_SUB_RANGE && !(x = apply_range(l, expr, sub, x)))
-            return NULL;
+        if (sub->kind == DT_SUB_RANGE && sub->from.names.n && sub->from.names.at[0].text == axis)
+            return true;
+    }
+    return false;
+}
+
+/* The index entries in order, evaluated; false after a report. Those in a loop's variable are done with: x is one
+ * iteration's element then. */
+static bool read_indices(DtLower *l, const DtExpr *expr, DtVal *x, Index *ret, uint32_t *ret_n)
+{
+    for (uint32_t i = 0; i < expr->subs.n; i++) {
+        const DtSub *sub = &expr->subs.at[i];
         if (sub->kind != DT_SUB_INDEX)
             continue;
-        Index index = {.axis = indexed_axis(l, expr, sub, x),
+        Index index = {.axis = indexed_axis(l, expr, sub, x->tensor.value),
                        .val = dt_expr_eval(l, sub->index),
                        .expr = sub->index};
         if (!index.axis || !dt_val_check(l, &index.val, sub->index))
-            return NULL;
-        l->now->frame->b.span = expr->span;
-        for (uint32_t k = 0; k < n; k++) {
-            if (tensors[k].axis == index.axis) {
+            return false;
+        for (uint32_t k = 0; k < *ret_n; k++) {
+            if (ret[k].axis == index.axis) {
                 dt_report_error(l, E0305, sub->span, "`%s` is indexed twice", index.axis);
-                return NULL;
+                return false;
             }
         }
-        if (index.val.kind == DT_VAL_TENSOR)
-            tensors[n++] = index;
-        else if (!(x = apply_constant(l, expr, &index, x)))
+        if (!names_range(expr, index.axis) && dt_sequence_element(l, x, index.axis, &index.val))
+            continue;
+        dt_sequence_lint(l, x, &index.val, sub->span);
+        ret[(*ret_n)++] = index;
+    }
+    return true;
+}
+
+static DtValue *apply_indices(DtLower *l, const DtExpr *expr, const Index *indices, uint32_t n_indices, DtValue *x)
+{
+    Index *tensors = DT_NEW_ARRAY(l->arena, Index, n_indices + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < expr->subs.n; i++) {
+        if (expr->subs.at[i].kind == DT_SUB_RANGE && !(x = apply_range(l, expr, &expr->subs.at[i], x)))
+            return NULL;
+    }
+    for (uint32_t i = 0; i < n_indices; i++) {
+        l->now->frame->b.span = expr->span;
+        if (indices[i].val.kind == DT_VAL_TENSOR)
+            tensors[n++] = indices[i];
+        else if (!(x = apply_constant(l, expr, &indices[i], x)))
             return NULL;
     }
     return n ? apply_gather(l, expr, n, tensors, x) : x;
@@ -464,9 +506,12 @@ DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x)
                         dt_report_subject(l, expr->a), dt_report_type(l, &x));
         return dt_val_error();
     }
+    Index *indices = DT_NEW_ARRAY(l->arena, Index, expr->subs.n + 1);
+    uint32_t n = 0;
     l->now->frame->b.span = expr->span;
-    DtValue *value = dt_val_tensor(l, &x);
-    value = apply_indices(l, expr, value);
+    if (!read_indices(l, expr, &x, indices, &n))
+        return dt_val_error();
+    DtValue *value = apply_indices(l, expr, indices, n, dt_val_tensor(l, &x));
     l->now->frame->b.span = expr->span;
     if (value)
         value = apply_relabels(l, expr, value);

@@ -21,6 +21,7 @@
  *   lower_memo.c    functions made by calls, instances, results
  *   lower_stmt.c    statements
  *   lower_repeat.c  repeat
+ *   lower_sequence.c  what a loop reads and makes position by position
  *   builtins*.c     built-in functions
  *   names.c         names in definitions that nothing calls
  *   lint.c          names that nothing uses */
@@ -142,6 +143,23 @@ typedef struct DtLabel {
     DtSpan span;
 } DtLabel;
 
+/* `x[seq = mul * t + add]` in `repeat t`, x from outside: iteration t gets its element. */
+typedef struct DtElement {
+    DtValue *outer, *inner; /* in home; in the body: without the axis */
+    DtFrame *home;
+    const char *axis;
+    int64_t mul, add;
+} DtElement;
+
+/* `y[seq = t] = h`: y after the loop. */
+typedef struct DtCollected {
+    const char *name, *axis;
+    bool backwards; /* `y[seq = count - 1 - t]` */
+    DtValue *inner; /* one iteration's */
+    DtSpan span;
+    const DtExpr *made;
+} DtCollected;
+
 struct DtFrame {
     DtFrame *parent; /* values of which may be captured; NULL: none */
     DtFunc *func;
@@ -155,6 +173,9 @@ struct DtFrame {
     DT_VEC(DtCapture) captures;
     DT_VEC(DtFrameParam) params;
     DT_VEC(DtLabel) labels;
+    int64_t count; /* a loop's: iterations */
+    DT_VEC(DtElement) elements;
+    DT_VEC(DtCollected) collected;
 };
 
 struct DtInstance {
@@ -290,6 +311,8 @@ typedef enum DtLabelKind { DT_LABEL_DEFAULT, DT_LABEL_WRITTEN, DT_LABEL_LOOP } D
 bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label, DtLabelKind kind);
 /* The new value of a state. */
 void dt_frame_write(DtLower *l, DtFrame *frame, uint32_t param, DtValue *value, DtSpan span);
+/* An input that is not known yet where it stands among them. */
+DtValue *dt_frame_input(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
 /* Orders inputs, appends the writes to the results. */
 void dt_frame_finish(DtLower *l, DtFrame *frame);
 const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op);
@@ -388,6 +411,26 @@ DtVal dt_expr_power(DtLower *l, const DtExpr *expr, DtVal x, DtVal n);
 DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x);
 /* The value of x with one axis dropped by taking element at. */
 DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at);
+
+/* Whether value is mul * base + add, with base of the same type (value itself if it is nothing else). */
+bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64_t *ret_add);
+
+/* ---- lower_sequence.c ---- */
+
+/* x becomes x[axis = index], one iteration's element of a loop around, which takes x apart before it begins. False:
+ * it does not, since x is made in the loop or index is not affine in the loop's variable. */
+bool dt_sequence_element(DtLower *l, DtVal *x, const char *axis, const DtVal *index);
+/* A lint if x, which is no such element, is made anew in the loop whose variable the index is. */
+void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan span);
+/* Whether the target is `y[seq = t]`, with t a variable that is no constant. */
+bool dt_sequence_is_target(DtLower *l, const DtTarget *target);
+void dt_sequence_assign(DtLower *l, const DtTarget *target, const DtVal *val, const DtExpr *value);
+/* The loop around that makes name, which is whole only after it; or NULL. */
+const DtCollected *dt_sequence_find(const DtLower *l, const char *name);
+/* Before the loop: what element is taken from with the loop's axis, `axis`, first; one place per iteration. */
+DtValue *dt_sequence_stack(DtLower *l, DtFrame *body, const DtElement *element, const char *axis);
+/* After it: names get what the loop's results are. results NULL: there was an error. */
+void dt_sequence_bind(DtLower *l, const DtFrame *body, DtValue *const *results, const char *axis);
 
 /* ---- lower_call.c ---- */
 

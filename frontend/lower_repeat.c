@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `repeat h in layers { ... }` becomes one loop op over a body function:
  *
- *   inputs of the body    iteration number, carried values, invariants (captured), parameters
- *   (one slice)
+ *   inputs of the body    iteration number, carried values, invariants (captured), elements,
+ *                         parameters (one slice)
  *   carried               names bound before the loop and assigned in it; they keep their type
- *   parameters            of the body, stacked along the loop axis in the function around it
+ *   stacked               elements of outer values at the iteration's position, and parameters of the
+ *                         body, which the function around it has with the loop axis
+ *   results               carried, then what names put together position by position, then states
  *
  * Over a tuple it is unrolled: types may change, and paths have the position. */
 #include "frontend/lower_internal.h"
@@ -158,6 +160,19 @@ static bool finish_carried(DtLower *l, Repeat *r)
     return ok;
 }
 
+/* What names put together are results behind the carried ones. */
+static bool finish_collected(Repeat *r)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < r->body->collected.n; i++) {
+        DtValue *inner = r->body->collected.at[i].inner;
+        ok = ok && inner;
+        if (ok)
+            dt_graph_return(r->body->func, inner);
+    }
+    return ok;
+}
+
 /* ---- around the loop ---- */
 
 static bool type_has(const DtValue *value, const char *axis)
@@ -197,17 +212,30 @@ static bool body_has_axis(DtLower *l, const Repeat *r, const char *axis)
     return has_axis(l, r->body->func, axis, &seen);
 }
 
-/* The dim that was written, or else the label, made different from every axis of the program and
- * of the body. */
+/* Whether what the loop takes apart, or puts together, has the axis beside its own. */
+static bool clashes(const Repeat *r, const char *axis)
+{
+    for (uint32_t i = 0; i < r->body->elements.n; i++) {
+        const DtElement *e = &r->body->elements.at[i];
+        if (e->axis != axis && type_has(e->outer, axis))
+            return true;
+    }
+    return false;
+}
+
+/* The dim that was written if the loop has parameters, which are in checkpoints under it, or takes nothing apart;
+ * a loop over positions has an axis of its own, since `shard` lines split positions. Else the label, made different
+ * from every axis of the program and of the body. */
 static const char *loop_axis(DtLower *l, const Repeat *r)
 {
     const DtExpr *bare = dt_report_bare(r->stmt->value);
     const DtGlobal *dim = bare->kind == DT_EXPR_NAME ? dt_scope_value(l, bare->name.text) : NULL;
+    const bool is_sequence = r->body->elements.n || r->body->collected.n;
     if (dim && dim->kind == DT_GLOBAL_DIM && !dt_expr_find(l, dim->name) &&
-        !body_has_axis(l, r, dim->name))
+        (r->body->params.n || !is_sequence) && !body_has_axis(l, r, dim->name) && !clashes(r, dim->name))
         return dim->name;
     const char *axis = r->label;
-    while (dt_scope_axis(l, axis) || body_has_axis(l, r, axis))
+    while (dt_scope_axis(l, axis) || body_has_axis(l, r, axis) || clashes(r, axis))
         axis = dt_intern_printf("%s_", axis);
     return axis;
 }
@@ -238,6 +266,7 @@ static int32_t stack_param(DtLower *l, const Repeat *r, const DtFrameParam *p, c
 
 static void bind_results(DtLower *l, const Repeat *r, const DtOp *op)
 {
+    dt_sequence_bind(l, r->body, op ? op->out + r->carried.n : NULL, op ? op->loop->axis : NULL);
     for (uint32_t i = 0; i < r->carried.n; i++) {
         const Carried *c = &r->carried.at[i];
         const DtBinding *last = &r->scope.names.at[i];
@@ -252,11 +281,14 @@ static DtOp *emit_loop(DtLower *l, Repeat *r)
     DtFunc *func = body->func;
     const char *axis = loop_axis(l, r);
     DtValue **in = DT_NEW_ARRAY(l->arena, DtValue *, func->inputs.n + 1);
+    outer->b.span = r->stmt->span;
     uint32_t n = 0, *map = DT_NEW_ARRAY(l->arena, uint32_t, body->params.n + 1);
     for (uint32_t i = 0; i < r->carried.n; i++)
         in[n++] = r->carried.at[i].initial;
     for (uint32_t i = 0; i < body->captures.n; i++)
         in[n++] = dt_frame_import(l, outer, body->captures.at[i].outer, body->captures.at[i].frame);
+    for (uint32_t i = 0; i < body->elements.n; i++)
+        in[n++] = dt_sequence_stack(l, body, &body->elements.at[i], axis);
     for (uint32_t i = 0; i < body->params.n; i++) {
         int32_t index = stack_param(l, r, &body->params.at[i], axis);
         if (index < 0)
@@ -269,13 +301,42 @@ static DtOp *emit_loop(DtLower *l, Repeat *r)
                    .count = r->count,
                    .n_carried = r->carried.n,
                    .n_invariant = body->captures.n,
-                   .n_stacked = body->params.n,
-                   .n_stacked_out = func->writes.n};
-    outer->b.span = r->stmt->span;
+                   .n_stacked = body->elements.n + body->params.n,
+                   .n_stacked_out = body->collected.n + func->writes.n};
     DtOp *op = dt_graph_loop(&outer->b, func, loop, in);
     for (uint32_t i = 0; i < func->writes.n; i++)
-        dt_frame_write(l, outer, map[func->writes.at[i]], op->out[r->carried.n + i], r->stmt->span);
+        dt_frame_write(l, outer, map[func->writes.at[i]], op->out[r->carried.n + body->collected.n + i],
+                       r->stmt->span);
     return op;
+}
+
+/* Whether the loop takes something apart that is no parameter, nor a part of one. */
+static bool takes_data(const DtFrame *body)
+{
+    for (uint32_t i = 0; i < body->elements.n; i++) {
+        const DtValue *value = body->elements.at[i].outer;
+        const DtFrame *home = body->elements.at[i].home;
+        bool is_param = value->op && value->op->kind == DT_OP_PARAM;
+        while (value->op && value->op->n_in == 1)
+            value = value->op->in[0];
+        for (uint32_t k = 0; k < home->params.n; k++)
+            is_param = is_param || home->params.at[k].value == value;
+        if (!is_param)
+            return true;
+    }
+    return false;
+}
+
+static void lint_instances(DtLower *l, const Repeat *r)
+{
+    const DtFrameParam *param = r->body->params.n ? &r->body->params.at[0] : NULL;
+    if (!param || !takes_data(r->body))
+        return;
+    const DtSpan span = param->owner ? param->owner->span : param->formal.span;
+    DtDiag *d = dt_diag_report(l->diags, L0206, span, "each of the %lld iterations has its own `%s`",
+                               (long long)r->count, param->owner ? param->owner->label.text : param->formal.path);
+    dt_diag_label(d, r->stmt->name.span, "this loop goes along a value, position by position");
+    dt_diag_help(d, "if one set of parameters is meant, make it before the loop and use it in it");
 }
 
 static void end_scope(DtLower *l, const DtScope *scope, uint32_t from)
@@ -291,6 +352,7 @@ static void loop_stmt(DtLower *l, Repeat *r)
     start_carried(l, r);
     const char *name = dt_arena_printf(l->arena, "%s.%s", r->outer->func->name, r->label);
     r->body = dt_frame_new(l, r->outer, name, DT_FUNC_BODY, r->stmt->span);
+    r->body->count = r->count;
     r->scope =
         (DtScope){.parent = l->now->scope, .frame = r->body, .is_loop = true, .label = r->label};
     l->now->frame = r->body;
@@ -298,10 +360,12 @@ static void loop_stmt(DtLower *l, Repeat *r)
     l->now->scope = &r->scope;
     dt_stmt_block(l, &r->stmt->body);
     bool ok = finish_carried(l, r);
+    ok = ok && finish_collected(r);
     dt_frame_finish(l, r->body);
     l->now->frame = r->outer;
     l->now->scope = r->scope.parent;
     end_scope(l, &r->scope, r->carried.n + 1);
+    lint_instances(l, r);
     bind_results(l, r, ok && !l->gave_up ? emit_loop(l, r) : NULL);
 }
 

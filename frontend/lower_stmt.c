@@ -96,8 +96,19 @@ static void assign_state(DtLower *l, const DtBinding *state, const DtTarget *tar
 
 /* ---- assignment ---- */
 
-/* `f32 x[batch] = ...`: what is written must hold. */
-static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value)
+/* `h[batch, hidden] = 0.0`: a number is a tensor of these axes. */
+static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
+{
+    DtDeclared want;
+    if (!dt_axes_declared(l, &target->type, true, &want) ||
+        !dt_axes_type(l, target->span, DT_F32, want.n, want.axes))
+        return false;
+    *val = dt_val_expand(l, *val, want.n, want.axes);
+    return !dt_val_is_error(val);
+}
+
+/* `f32 x[batch] = ...`: what is written must hold; is_sequence: but for the axes. */
+static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value, bool is_sequence)
 {
     DtDtype dtype;
     if (target->type.dtype) {
@@ -114,8 +125,10 @@ static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const D
         }
         *val = dt_val_cast(l, val, dtype);
     }
-    if (!target->type.has_axes)
+    if (!target->type.has_axes || is_sequence)
         return true;
+    if (dt_val_is_constant(val) && target->type.axes.n)
+        return fill_target(l, target, val);
     DtDeclared want;
     if (!dt_axes_declared(l, &target->type, false, &want) || !dt_val_check(l, val, value))
         return false;
@@ -143,7 +156,8 @@ static void assign_one(DtLower *l, const DtTarget *target, DtVal val, const DtEx
                         "a text cannot be assigned to; names of files occur in `names` blocks");
         return;
     }
-    if (!dt_val_is_error(&val) && !check_target(l, target, &val, value))
+    const bool is_sequence = dt_sequence_is_target(l, target);
+    if (!dt_val_is_error(&val) && !check_target(l, target, &val, value, is_sequence))
         val = dt_val_error();
     if (val.kind == DT_VAL_NOTHING) {
         dt_report_error(l, E0214, value->span, "this call returns nothing that `%s` could be",
@@ -155,6 +169,8 @@ static void assign_one(DtLower *l, const DtTarget *target, DtVal val, const DtEx
     const DtBinding *old = dt_expr_find(l, name);
     if (old && old->state)
         assign_state(l, old, target, &val, value);
+    else if (is_sequence)
+        dt_sequence_assign(l, target, &val, value);
     else
         dt_stmt_bind(l, name, val, target->name.span, value);
 }

@@ -308,6 +308,33 @@ static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
     return dt_placeconvert_to(s, value, type);
 }
 
+static bool refuse_samples(DtPlacer *p, const DtOp *op)
+{
+    DtDiag *diag = dt_placechoose_refuse(
+        p, E0590, op->span,
+        dt_arena_printf(p->module->arena,
+                        "the loop `%s` goes along the samples, but `micro` cuts the batch in time", op->loop->label));
+    dt_diag_note(diag, "a micro-batch has a part of the samples only, so the loop would need those of others");
+    dt_diag_help(diag, "loop over another axis, or drop `micro`");
+    return false;
+}
+
+/* What a loop takes apart is whole along the loop's axis: iterations run one after the other, on every rank. False
+ * after a diagnostic. */
+static bool put_in_order(DtPlaceScope *s, const DtOp *op, DtValue **value)
+{
+    const DtType *type = (*value)->type;
+    for (uint32_t m = 0; m < s->p->module->mesh.n; m++) {
+        if (dt_placerule_state(type, m) != 0)
+            continue;
+        if (s->p->time >> m & 1)
+            return refuse_samples(s->p, op);
+        type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
+    }
+    *value = dt_placeconvert_to(s, *value, type);
+    return true;
+}
+
 /* Carried values are bound. One may be pending if nothing waits for it, an accumulator; or over
  * time. Then it is so from the start, which is a fixed point: mesh axes are only ever added. */
 static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
@@ -327,6 +354,8 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
         uint16_t keep = i < loop->n_carried && waits[i] ? UINT16_MAX : p->time;
         if (i >= loop->n_carried && i < loop->n_carried + loop->n_invariant)
             in[i] = unsplit(s, in[i], rule);
+        if (i >= loop->n_carried + loop->n_invariant && !put_in_order(s, op, &in[i]))
+            return NULL;
         if (i < loop->n_carried || in[i]->type->partial & (uint16_t)~keep)
             in[i] = dt_placeconvert_to(s, in[i], settled(s, in[i], rule, keep));
         types[1 + i] = i < loop->n_carried + loop->n_invariant

@@ -7,6 +7,7 @@
  *            shard batch on expert, data                    shard batch on data, expert
  *   L0521  an argument is renamed and gathered, and then becomes smaller
  *            wk:linear[embed, kv](x[seq -> kseq])           wk:linear[embed, kv](x)[seq -> kseq]
+ *   L0524  a loop goes along an axis that a line splits: every rank runs all iterations
  *
  * Each lint is drawn once per line of the program. */
 #include "passes/place_internal.h"
@@ -312,6 +313,58 @@ static void check_func(Lint *lint, const DtFunc *func, const DtStore *const *inp
         check_op(lint, &s, func->ops.at[i]);
 }
 
+/* ---- L0524 ---- */
+
+/* What stood for the axis before op renamed it; the axis itself if op did not. */
+static const char *renamed_from(const DtOp *op, const char *axis)
+{
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        if (op->relabels[i].n_from == 1 && op->relabels[i].n_to == 1 && op->relabels[i].to[0] == axis)
+            return op->relabels[i].from[0];
+    return axis;
+}
+
+/* The axis of the program that a loop's own one is on what it takes apart. */
+static const char *taken_along(const DtValue *value, const char *axis)
+{
+    const DtOp *op = value->op;
+    for (int depth = 0; op && op->n_in && depth < 16; depth++) {
+        if (op->kind == DT_OP_GATHER && op->n_axes == 1 && op->in[1]->type->rank == 1 &&
+            op->in[1]->type->axes[0].name == axis)
+            axis = op->axes[0]; /* put in another order */
+        else if (op->kind != DT_OP_RELABEL && op->kind != DT_OP_SLICE && op->kind != DT_OP_PAD && !is_comm(op))
+            break;
+        axis = renamed_from(op, axis);
+        op = op->in[0]->op;
+    }
+    return axis;
+}
+
+static void check_loop(Lint *lint, const DtOp *op)
+{
+    const DtLoop *loop = op->loop;
+    const DtMesh *mesh = &lint->p->module->mesh;
+    for (uint32_t i = loop->n_carried + loop->n_invariant; i < op->n_in; i++) {
+        const char *axis = taken_along(op->in[i], loop->axis);
+        for (uint32_t m = 0; m < mesh->n; m++) {
+            const bool divides = !mesh->axes[m].is_time && mesh->axes[m].size > 1;
+            const DtPlaceLine *line = divides ? line_of(lint->p, axis, m) : NULL;
+            if (!line || !is_new(lint, L0524, op->span))
+                continue;
+            DtDiag *d = dt_diag_report(lint->p->module->diags, L0524, op->span,
+                                       "the loop `%s` goes along `%s`, which `%s` splits: every rank runs all %lld "
+                                       "iterations",
+                                       loop->label, axis, mesh->axes[m].name, (long long)loop->count);
+            dt_diag_label(d, line->span, "split here");
+            dt_diag_note(d,
+                         "an iteration needs what the one before it leaves, so ranks cannot share them; what is split "
+                         "along `%s` is gathered before the loop",
+                         axis);
+            dt_diag_help(d, "split another axis of the values in the loop, as that of the samples or channels");
+        }
+    }
+}
+
 /* A value that is a parameter still, but elsewhere or in another dtype. */
 static bool is_same(const DtOp *op)
 {
@@ -329,6 +382,7 @@ static void check_op(Lint *lint, Scope *s, const DtOp *op)
             DT_NEW_ARRAY(op->func->module->arena, const DtStore *, op->n_in + 2);
         for (uint32_t i = op->loop->n_carried; i < op->n_in; i++)
             inputs[1 + i] = s->stores[op->in[i]->id];
+        check_loop(lint, op);
         check_func(lint, op->func, inputs);
         return;
     }

@@ -70,6 +70,8 @@ static const struct {
     {"examples/t5.dsl", 222903552, 3},
     {"examples/vit.dsl", 86567656, 3},
     {"examples/vgg16.dsl", 138357544, 3},
+    {"examples/mamba.dsl", 129135360, 3},
+    {"examples/lstm.dsl", 0, 3},
     {"tests/frontend/programs/laws.dsl", 0, 1},
     {"tests/frontend/programs/states.dsl", 0, 3},
     {"tests/frontend/programs/dtypes.dsl", 0, 3},

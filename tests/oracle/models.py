@@ -650,6 +650,105 @@ class Layers(Model):
         return cross_entropy(results[0][0], self.ids("label")).mean()
 
 
+class Lstm(Model):
+    """PyTorch's own nn.LSTM, whose second bias is zero."""
+
+    adamw = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+    decays_all = True
+    stds = {"wte": 0.1, "out.w": 0.02}
+
+    def lstm(self, x, path, a, h):
+        size = getattr(self, h)
+        weights = {
+            "weight_ih_l0": self.p(path + ".w", f"gate {h} {a}").reshape(4 * size, -1),
+            "weight_hh_l0": self.p(path + ".u", f"gate {h} row").reshape(4 * size, size),
+            "bias_ih_l0": self.p(path + ".b", f"gate {h}").reshape(4 * size),
+            "bias_hh_l0": torch.zeros(4 * size),
+        }
+        module = torch.nn.LSTM(getattr(self, a), size, batch_first=True)
+        return torch.func.functional_call(module, weights, (x,))[0]
+
+    def results(self):
+        x = self.p("wte", "vocab embed")[self.ids("tokens")]
+        x = self.lstm(self.lstm(x, "first", "embed", "hidden"), "second", "hidden", "embed")
+        return [(self.linear(x, "out", "embed", "vocab"), "batch seq vocab")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("labels")).mean()
+
+
+class Gru(Model):
+    """PyTorch's own nn.GRU, forwards and over the reversed sequence."""
+
+    adamw = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+    decays_all = True
+    stds = {".w": 0.3, ".u": 0.3, ".b": 0.1, ".d": 0.1, "out.w": 0.02}
+
+    def gru(self, x, path):
+        n = 3 * self.hidden
+        weights = {
+            "weight_ih_l0": self.p(path + ".w", "gate hidden embed").reshape(n, -1),
+            "weight_hh_l0": self.p(path + ".u", "gate hidden row").reshape(n, -1),
+            "bias_ih_l0": self.p(path + ".b", "gate hidden").reshape(n),
+            "bias_hh_l0": self.p(path + ".d", "gate hidden").reshape(n),
+        }
+        module = torch.nn.GRU(self.embed, self.hidden, batch_first=True)
+        return torch.func.functional_call(module, weights, (x,))[0]
+
+    def results(self):
+        x = self.input["x"]
+        y = self.gru(x, "gru") * self.gru(x.flip(1), "back").flip(1)
+        return [(self.linear(y, "out", "hidden", "classes"), "batch seq classes")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("label")).mean()
+
+
+class Mamba(Model):
+    """The recurrence of the paper, one position after the other."""
+
+    loops = {"h": "layers"}
+    stds = {"wte": 0.02, ".w": 0.02, "out.w": lambda m: 0.02 / math.sqrt(m.layers)}
+
+    def std(self, path):
+        uniform = path.endswith((".conv.w", ".conv.b", ".dt.w", ".dt.b"))
+        return None if uniform else super().std(path)
+
+    def mixer(self, x, i):
+        at, scan = "h.mixer", "h.mixer.selective_scan"
+        inner, cell = 2 * self.embed, self.cell
+        low = (self.embed + 15) // 16
+        u = x @ self.p(at + ".signal.w", "embed inner", i)
+        taps = self.p(at + ".conv.w", "inner tap", i)[:, None, :]
+        u = F.conv1d(F.pad(u.transpose(1, 2), (3, 0)), taps, groups=inner).transpose(1, 2)
+        u = F.silu(u + self.p(at + ".conv.b", "inner", i))
+        step = u @ self.p(scan + ".down.w", "inner low", i) @ self.p(scan + ".dt.w", "low inner", i)
+        step = F.softplus(step + self.p(scan + ".dt.b", "inner", i), threshold=100)
+        assert step.shape == (self.batch, self.seq, inner) and low > 0
+        b = u @ self.p(scan + ".b.w", "inner cell", i)
+        c = u @ self.p(scan + ".c.w", "inner cell", i)
+        start = torch.arange(1, cell + 1).to(u.dtype)
+        a = -start * torch.exp(self.p(scan + ".log_a", "inner cell", i))
+        h, ys = torch.zeros(self.batch, inner, cell), []
+        for t in range(self.seq):
+            decay = torch.exp(step[:, t, :, None] * a)
+            h = decay * h + (step[:, t] * u[:, t])[:, :, None] * b[:, t, None, :]
+            ys.append((h * c[:, t, None, :]).sum(-1))
+        y = torch.stack(ys, 1) + u * self.p(scan + ".d", "inner", i)
+        y = y * F.silu(x @ self.p(at + ".gate.w", "embed inner", i))
+        return y @ self.p(at + ".out.w", "inner embed", i)
+
+    def results(self):
+        wte = self.p("wte", "vocab embed")
+        x = wte[self.ids("tokens")]
+        for i in range(self.layers):
+            x = x + self.mixer(self.rmsnorm(x, "h.norm", 1e-5, i), i)
+        return [(self.rmsnorm(x, "ln_f", 1e-5) @ wte.T, "batch seq vocab")]
+
+    def loss(self, results):
+        return cross_entropy(results[0][0], self.ids("labels")).mean()
+
+
 MODELS = {
     "gpt2": Gpt2,
     "quickstart": Quickstart,
@@ -663,5 +762,8 @@ MODELS = {
     "states": States,
     "draws": Draws,
     "layers": Layers,
+    "lstm": Lstm,
+    "gru": Gru,
+    "mamba": Mamba,
 }
 DEFAULTS = {"vit": {"rgb": 3}}

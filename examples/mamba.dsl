@@ -22,6 +22,7 @@ layer selective_scan(u[batch, seq, inner]) -> [batch, seq, inner] {
   a = -(1 + iota[cell]) * exp(log_a)
   h[batch, inner, cell] = 0.0
   repeat t in seq {
+    # lint: allow L0301 - a state of `cell` numbers for every channel
     h = exp(delta[seq = t] * a) * h + delta[seq = t] * u[seq = t] * b[seq = t]
     y[seq = t] = h @cell c[seq = t]
   }

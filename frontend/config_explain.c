@@ -25,6 +25,7 @@ static const char *const kind_names[] = {
     [DT_KIND_CONDITION] = "condition",
     [DT_KIND_AUGMENT] = "augmentation",
     [DT_KIND_PATHS] = "names",
+    [DT_KIND_TEXTS] = "texts",
     [DT_KIND_CUTS] = "numbers or names",
     [DT_KIND_SAMPLERS] = "sources",
     [DT_KIND_CHOICE_ORDER] = "word",

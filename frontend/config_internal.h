@@ -40,6 +40,7 @@ typedef enum DtConfigKind {
     DT_KIND_CONDITION,
     DT_KIND_AUGMENT,
     DT_KIND_PATHS,
+    DT_KIND_TEXTS,
     DT_KIND_CUTS,
     DT_KIND_SAMPLERS,
     DT_KIND_CHOICE_ORDER,

@@ -252,6 +252,20 @@ static bool read_paths(const DtConfigReading *r)
     return true;
 }
 
+static bool read_texts(const DtConfigReading *r)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n;
+    dt_configargs_items(r->expr, &items, &n, &single);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtExpr *item = dt_configargs_bare(items[i]);
+        if (!item || item->kind != DT_EXPR_STRING)
+            return wrong_kind(r, "a text or a list of texts, such as (\"wte\", \"h.*\")");
+    }
+    return true;
+}
+
 /* A value that a class of functions gives: only its shape is checked here; the reader of the block goes on. */
 static bool read_class(const DtConfigReading *r, DtConfigClass config_class)
 {
@@ -323,6 +337,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_CUTS:
     case DT_KIND_SAMPLERS: return true;
     case DT_KIND_PATHS: return read_paths(r);
+    case DT_KIND_TEXTS: return read_texts(r);
     case DT_KIND_CHOICE_ORDER:
     case DT_KIND_CHOICE_SCHEDULE:
     case DT_KIND_CHOICE_OFFLOAD:

@@ -89,7 +89,7 @@ static void unknown_setting(const DtConfigHost *host, DtName name)
     if (nearest)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else
-        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `metrics`, `eval` and "
+        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `metrics`, `frozen`, `eval` and "
                         "`save`; other names are values");
 }
 
@@ -327,6 +327,24 @@ static void read_metrics(const DtConfigHost *host, const DtConfigValue *value, D
     }
 }
 
+static void read_frozen(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n = 0;
+    if (value->expr)
+        dt_configargs_items(value->expr, &items, &n, &single);
+    if (n > DT_COUNT(train->frozen))
+        dt_diag_report(host->diags, E0452, value->expr->span, "`frozen` takes at most 64 texts; `*` stands for many");
+    for (uint32_t i = 0; i < n && n <= DT_COUNT(train->frozen); i++) {
+        const DtExpr *item = dt_configargs_bare(items[i]);
+        if (!item || item->kind != DT_EXPR_STRING)
+            continue;
+        train->frozen[train->n_frozen].pattern = dt_intern_n(item->string, item->string_len);
+        train->frozen[train->n_frozen++].span = item->span;
+    }
+}
+
 static void read_save(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train)
 {
     DtConfigValues v;
@@ -383,6 +401,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
+    read_frozen(host, &v.at[DT_KEY_TRAIN_frozen], train);
     read_metrics(host, &v.at[DT_KEY_TRAIN_metrics], train);
     if (ret_decay_if)
         *ret_decay_if = decay_if;

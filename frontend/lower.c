@@ -444,6 +444,64 @@ static void check_training(DtLower *l, const DtDef *model)
     module->entries.n = entries;
 }
 
+/* Does pattern, in which `*` is any run of characters, stand for this path? */
+static bool path_matches(const char *pattern, const char *path)
+{
+    for (; *pattern != '*'; pattern++, path++) {
+        if (*pattern != *path)
+            return false;
+        if (!*path)
+            return true;
+    }
+    pattern++;
+    do {
+        const char *star = strchr(pattern, '*');
+        size_t n = star ? (size_t)(star - pattern) : strlen(pattern);
+        if (!star) {
+            size_t rest = strlen(path);
+            return rest >= n && !strcmp(path + rest - n, pattern);
+        }
+        while (*path && strncmp(path, pattern, n) != 0)
+            path++;
+        if (strncmp(path, pattern, n) != 0)
+            return false;
+        path += n;
+        pattern = star + 1;
+    } while (true);
+}
+
+static void unknown_frozen(DtLower *l, const char *pattern, DtSpan span)
+{
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->module->stores.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->module->stores.n; i++)
+        if (l->module->stores.at[i]->kind == DT_STORE_PARAM)
+            names[n++] = l->module->stores.at[i]->path;
+    DtDiag *d = dt_diag_report(l->diags, E0201, span, "no parameter has the path `%s`", pattern);
+    const char *near = dt_text_nearest(pattern, names, n);
+    if (near)
+        dt_diag_help(d, "did you mean \"%s\"?", near);
+    dt_diag_note(d, "`dtc --params` lists the paths; those of a loop have no number here: its iterations are one "
+                    "tensor, frozen together");
+}
+
+static void mark_frozen(DtLower *l)
+{
+    const DtTrainConfig *train = l->program->train;
+    for (uint32_t i = 0; train && i < train->n_frozen; i++) {
+        bool any = false;
+        for (uint32_t k = 0; k < l->module->stores.n; k++) {
+            DtStore *store = l->module->stores.at[k];
+            if (store->kind != DT_STORE_PARAM || !path_matches(train->frozen[i].pattern, store->path))
+                continue;
+            any = store->frozen = true;
+            store->decays = false;
+        }
+        if (!any)
+            unknown_frozen(l, train->frozen[i].pattern, train->frozen[i].span);
+    }
+}
+
 static void lower_entries(DtLower *l, const DtItem *train)
 {
     if (train) {
@@ -453,6 +511,8 @@ static void lower_entries(DtLower *l, const DtItem *train)
             lower_loss(l, train, "eval", false);
         if (dt_diag_errors(l->diags) == before)
             predict_train(l, train);
+        if (dt_diag_errors(l->diags) == before)
+            mark_frozen(l);
         return;
     }
     const DtDef *model = typed_model(l);

@@ -80,6 +80,8 @@ typedef struct DtTrainConfig {
     uint64_t seed;
     const char *metrics[16]; uint32_t n_metrics; /* names of values beside the loss */
     DtSpan metric_spans[16];
+    struct { const char *pattern; DtSpan span; } frozen[64];
+    uint32_t n_frozen;
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, same inputs */
     bool eval_rest;                      /* samples behind the last whole batch count: dt_samples_add_up */

@@ -277,6 +277,7 @@ struct DtStore {
     uint8_t n_loops;
     uint8_t written_rank;
     bool decays;          /* decay_if held */
+    bool frozen;          /* a parameter without gradient and moments, which no step changes */
     DtInit init;
     DtStore *of;          /* the parameter that a gradient or moment belongs to; what a CHANNEL store receives */
     int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without DtModule.pipeline */

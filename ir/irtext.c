@@ -467,6 +467,7 @@ static void print_store(Printer *p, const DtModule *module, const DtStore *store
     print_count(p, "loops", store->n_loops);
     print_count(p, "rank", store->written_rank);
     print_flag(p, "decays", store->decays);
+    print_flag(p, "frozen", store->frozen);
     print_init(p, &store->init);
     if (store->of)
         dt_text_printf(p->text, " of=%u", store->of->index);

@@ -169,7 +169,7 @@ static void return_gradients(Grad *g, DtEntryPoint *entry)
     const uint32_t n_stores = g->module->stores.n;
     for (uint32_t i = 0; i < n_stores; i++) {
         DtStore *store = g->module->stores.at[i];
-        if (store->kind != DT_STORE_PARAM)
+        if (store->kind != DT_STORE_PARAM || store->frozen)
             continue;
         DtStore *to = gradient_store(g, store);
         DtValue *gradient = gradient_of(g, store);
@@ -188,7 +188,8 @@ static const DtDerivative *derive_step(DtDiff *diff, const Step *step)
     bool *seeded = DT_NEW_ARRAY(diff->arena, bool, step->func->results.n + 1);
     for (uint32_t i = 0; i < step->sources.n; i++)
         active[i] = step->sources.at[i]->kind == DT_OP_PARAM &&
-                    step->sources.at[i]->store->kind == DT_STORE_PARAM;
+                    step->sources.at[i]->store->kind == DT_STORE_PARAM &&
+                    !step->sources.at[i]->store->frozen;
     seeded[0] = dt_activity_of(diff, step->func, active, NULL)->active_out[0];
     return seeded[0] ? dt_diff_derive(diff, step->func, NULL, active, seeded) : NULL;
 }

@@ -12,4 +12,4 @@ train {
   steps = 2
 }
 cluster pair { gpus = 2; gpu = "cpu" }
-parallel tensor on pair { mesh tp = 2; shard vocab on tp (pad = 70368744177664) }
+parallel tensor on pair { mesh tp = 2; shard vocab on tp (pad = 4294967296) }

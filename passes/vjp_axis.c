@@ -5,8 +5,6 @@
  *   slice <-> pad    concat -> slices    window <-> fold    expand -> sum    relabel -> relabel */
 #include "passes/diff.h"
 
-#include "base/intern.h"
-
 void dt_vjp_relabel(DtVjp *v)
 {
     const DtOp *op = v->op;
@@ -26,30 +24,13 @@ void dt_vjp_relabel(DtVjp *v)
     v->ret[0] = dt_graph_relabel(&v->b, v->cotangent[0], op->n_relabels, back, type);
 }
 
-/* A slice that runs backwards or stands still: its elements are added to where they came from. */
-static DtValue *slice_scatter(DtVjp *v, DtValue *g, const char *axis, DtRange range, int64_t extent)
-{
-    const char *from = dt_intern_printf("%s.from", axis);
-    g = dt_graph_rename(&v->b, g, axis, from, NULL);
-    DtValue *at = dt_graph_iota(&v->b, (DtAxis){.name = from, .extent = range.n});
-    at =
-        dt_graph_binary(&v->b, DT_OP_MUL, at, dt_graph_constant(&v->b, DT_I32, (double)range.step));
-    at = dt_graph_binary(&v->b, DT_OP_ADD, at, dt_graph_constant(&v->b, DT_I32, (double)range.lo));
-    DtAxis target = {.name = axis, .extent = extent};
-    return dt_graph_scatter_add(&v->b, g, 1, &target, &at, 1, &from, NULL);
-}
-
 void dt_vjp_slice(DtVjp *v)
 {
     DtValue *g = v->cotangent[0];
     for (uint32_t i = 0; i < v->op->n_axes; i++) {
         const DtRange r = v->op->ranges[i];
         const int64_t extent = dt_type_extent(v->op->in[0]->type, v->op->axes[i]);
-        if (r.step > 0)
-            g = dt_graph_pad(&v->b, g, v->op->axes[i], r.lo, extent - r.lo - (r.n - 1) * r.step - 1,
-                             r.step, 0);
-        else
-            g = slice_scatter(v, g, v->op->axes[i], r, extent);
+        g = dt_graph_pad(&v->b, g, v->op->axes[i], r.lo, extent - r.lo - (r.n - 1) * r.step - 1, r.step, 0);
     }
     v->ret[0] = g;
 }

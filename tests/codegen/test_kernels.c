@@ -351,6 +351,22 @@ Test(kernels, reductions)
     bench_free(t);
 }
 
+/* Axes so long that kernels take their trips from a variable (codegen/print_c.c), with a rest behind whole lanes. */
+Test(kernels, reductions_of_long_axes)
+{
+    static const DtReduce reduces[] = {DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN};
+    Bench *t = bench_new();
+    DtValue *row = bench_random(t, type_of(DT_F32, "b=70015"), 1),
+            *rows = bench_random(t, type_of(DT_F32, "a=2 b=70015"), 2);
+    for (uint32_t r = 0; r < DT_COUNT(reduces); r++) {
+        bench_out(t, dt_graph_reduce(&t->b, reduces[r], row, AXES(name("b"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, reduces[r], rows, AXES(name("b"))), 0);
+        bench_out(t, dt_graph_reduce(&t->b, reduces[r], rows, AXES(name("a"))), 0);
+    }
+    bench_check(t);
+    bench_free(t);
+}
+
 Test(kernels, scans)
 {
     Bench *t = bench_new();
@@ -450,7 +466,7 @@ static void half_floats(Bench *t, DtDtype dtype)
     bench_out(t, dt_graph_pad(&t->b, x, name("b"), 1, 2, 2, -1.5), 0);
     DtValue *parts[2] = {x, dt_graph_slice(&t->b, x, name("b"), 3, 1, 9)};
     bench_out(t, dt_graph_concat(&t->b, name("b"), 2, parts), 0);
-    const double at[] = {2, 0, 1, 7, -1};
+    const double at[] = {2, 0, 2, 7, -1}; /* two rows meet */
     DtValue *index = bench_values(t, type_of(DT_I32, "s=5"), 5, at);
     bench_out(t, dt_graph_gather(&t->b, x, AXES(name("a")), &index), 0);
     DtAxis target = axis_of("t", 4);

@@ -15,7 +15,7 @@ again: a long run goes on where it was.
 Tolerances. Two right runs differ by rounding alone. What a step changes of a tensor is its update, u. In float32 with unit
 roundoff 2^-24, sums of up to 10^3 terms pass some ten layers, each of which may double an error: 2^-24 * 2^12 = 2.4e-4 of
 the largest |u| of the tensor, or of a thousandth of the largest of all tensors where gradients cancel (a bias before a
-softmax), and the rounding of the parameter itself, 2^-22 of the largest. In 16 bits a run is compared with the serial run of its
+softmax), and the rounding of the parameter itself, a unit of its dtype's last place (float32: two) of the largest. In 16 bits a run is compared with the serial run of its
 precision, which itself differs from float32's by e: both differ from the exact values by about as much, so 4 e is
 allowed, and 32 roundoffs of u (as in tests/oracle). Some programs are badly conditioned: what the serial run changes when its
 data change by a millionth (16 roundoffs) is allowed too. Where a decision (a maximum, a kink) lies within rounding of its edge two right runs may take
@@ -69,15 +69,33 @@ def execute(command, what, environment=None, seconds=300):
 
 # ---- what a run leaves ----
 
+STORED = {"F32": 2.0**-22, "BF16": 2.0**-8, "F16": 2.0**-11}  # one unit of the last place of what is saved; f32: two
+
+
+class Values(array):
+    """A saved tensor as floats. unit: of its dtype, relative to the largest value."""
+    unit = STORED["F32"]
+
+
+def widen(dtype, data):
+    if dtype == "F32":
+        return Values("f", data)
+    if dtype == "F16":
+        return Values("f", struct.unpack("<%de" % (len(data) // 2), data))
+    halves = array("H", data)
+    return Values("f", struct.pack("<%dI" % len(halves), *(half << 16 for half in halves)))
+
+
 def read_tensors(path):
     with open(path, "rb") as file:
         data = file.read()
     size = struct.unpack("<Q", data[:8])[0]
     tensors = {}
     for name, entry in json.loads(data[8:8 + size]).items():
-        if entry.get("dtype") == "F32":
-            begin, end = entry["data_offsets"]
-            tensors[name] = array("f", data[8 + size + begin:8 + size + end])
+        if entry.get("dtype") in STORED:
+            begin, end = (8 + size + offset for offset in entry["data_offsets"])
+            tensors[name] = widen(entry["dtype"], data[begin:end])
+            tensors[name].unit = STORED[entry["dtype"]]
     return tensors
 
 
@@ -147,7 +165,7 @@ def compare(got, want, near, precision):
             if len(mine[name]) != len(serial[name]):
                 return "extent of " + name
             rounding = times * difference(serial[name], near.saved[i][name])
-            allowed = slack * roundoff * max(update[name], 1e-3 * most) + 2.0**-22 * largest(serial[name]) + rounding
+            allowed = slack * roundoff * max(update[name], 1e-3 * most) + serial[name].unit * largest(serial[name]) + rounding
             off = difference(mine[name], serial[name])
             if not off <= allowed:
                 return "%s after step %d is off by %.3g of an update of %.3g (allowed: %.3g)" % (name, i + 1, off, update[name], allowed)

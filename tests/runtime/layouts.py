@@ -184,6 +184,15 @@ def check_images(dtc, dtrun):
                   [e for e in serial if e["event"] == "step" and e["step"] <= 2])
 
 
+def check_counts(log):
+    """metrics.dsl counts samples: its metrics are whole numbers of 12, over two batches where it evaluates."""
+    for e in (e for e in log if e["event"] in ("step", "eval")):
+        batches, values = 2 if e["event"] == "eval" else 1, e["metrics"]
+        for count in batches * values["seen"], 12 * batches * values["accuracy"]:
+            assert 0 <= count <= 12 * batches and abs(count - round(count)) < 1e-4, "metrics count %r" % e
+        assert values["seen"] > 0, "no sample counts: %r" % e
+
+
 def check_own(dtc, dtrun):
     """Programs that bring their layouts along. Random numbers of an evaluation are those of whenever it is made."""
     done = 0
@@ -197,6 +206,8 @@ def check_own(dtc, dtrun):
             log = events(name + ".jsonl")
             serial = log if name == "none" else serial
             check_numbers("%s, %s" % (program, name), log, serial)
+            if program == "metrics":
+                check_counts(log)
         run(dtrun, name + ".plan", "--quiet", "--eval", "--resume", program + "_none", "--log", program + ".jsonl")
         check_numbers("evaluation", events(program + ".jsonl"), [e for e in serial if e["event"] == "eval"][-1:])
         done += len(names)

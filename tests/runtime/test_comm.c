@@ -103,6 +103,40 @@ Test(comm, sums_of_16_bit_floats_are_rounded_once)
     }
 }
 
+/* All members, over whole blocks and what is behind them: powers of two, so that sums are exact in any order. */
+Test(comm, reductions_of_16_bit_floats_take_every_element)
+{
+    enum { MOST = 1031, MEMBERS = 8 };
+    static const DtPlanReduce reduces[] = {DT_PLAN_SUM, DT_PLAN_MAX, DT_PLAN_MIN};
+    static const int64_t counts[] = {1, 3, 511, 512, 513, 1024, MOST};
+    static uint16_t x[MEMBERS][MOST], to[MOST + 1];
+    const void *from[MEMBERS];
+    for (uint32_t m = 0; m < MEMBERS; m++)
+        from[m] = x[m];
+    for (int f16 = 0; f16 < 2; f16++)
+        for (uint32_t n = 2; n <= MEMBERS; n++)
+            for (size_t c = 0; c < DT_COUNT(counts); c++)
+                for (size_t r = 0; r < DT_COUNT(reduces); r++) {
+                    for (uint32_t m = 0; m < n; m++)
+                        for (int64_t i = 0; i < counts[c]; i++) {
+                            float value = (float)(1u << (m + (uint32_t)i) % MEMBERS) * (i % 3 ? 1.0f : -1.0f);
+                            x[m][i] = f16 ? dt_half_to_f16(value) : dt_half_to_bf16(value);
+                        }
+                    memset(to, 0x55, sizeof to);
+                    dt_reduce_buffers(f16 ? DT_PLAN_F16 : DT_PLAN_BF16, reduces[r], to, from, n, counts[c]);
+                    cr_assert_eq(to[counts[c]], 0x5555, "written behind the end");
+                    for (int64_t i = 0; i < counts[c]; i++) {
+                        float want = f16 ? dt_half_from_f16(x[0][i]) : dt_half_from_bf16(x[0][i]);
+                        for (uint32_t m = 1; m < n; m++) {
+                            float next = f16 ? dt_half_from_f16(x[m][i]) : dt_half_from_bf16(x[m][i]);
+                            want = r == 0 ? want + next : (r == 1) == (next > want) ? next : want;
+                        }
+                        cr_assert_eq(f16 ? dt_half_from_f16(to[i]) : dt_half_from_bf16(to[i]), want,
+                                     "element %lld of %lld, %u members", (long long)i, (long long)counts[c], n);
+                    }
+                }
+}
+
 /* Every 16-bit number through float and back; and what lies between two of them goes to the nearest. */
 Test(comm, halves_are_exact)
 {

@@ -274,7 +274,7 @@ Test(gemm, tiles_of_16_bits_equal_plain)
                                          {DT_PLAN_BF16, DT_PLAN_BF16, DT_PLAN_F32},
                                          {DT_PLAN_F16, DT_PLAN_F16, DT_PLAN_F16},
                                          {DT_PLAN_F16, DT_PLAN_F16, DT_PLAN_F32}};
-    static const int64_t sizes[][3] = {{5, 7, 3}, {1, 530, 20}, {515, 3, 9}, {30, 40, 1100}, {1, 1, 1}};
+    static const int64_t sizes[][3] = {{5, 7, 3}, {1, 530, 20}, {515, 3, 9}, {30, 40, 1100}, {515, 3, 1100}, {1, 1, 1}};
     for (size_t d = 0; d < DT_COUNT(dtypes); d++)
         for (size_t i = 0; i < DT_COUNT(sizes); i++)
             for (int how = 0; how < 8; how++) {

@@ -59,6 +59,34 @@ Test(rank, schedule_sets_registers_in_order)
                          micro * 10 + layer);
 }
 
+/* A register set modulo a count is never negative; a loop's is 0 behind its END (SCHD in plan/plan.h). */
+Test(rank, registers_are_set_as_the_plan_says)
+{
+    static const DtPlanSchedule items[] = {
+        {.kind = DT_SCHED_LOOP, .reg = 1, .first = 2, .step = -1, .count = 3},
+        {.kind = DT_SCHED_SET, .reg = 0, .body = 1, .step = 1, .first = -4, .count = 3},
+        {.kind = DT_SCHED_RUN, .body = 2},
+        {.kind = DT_SCHED_END},
+        {.kind = DT_SCHED_SET, .reg = 0, .body = 1, .step = 1, .first = 5},
+        {.kind = DT_SCHED_RUN, .body = 2},
+    };
+    static const int64_t expected[4][2] = {{1, 2}, {0, 1}, {2, 0}, {5, 0}};
+    load();
+    DtPlanEntry entry = *tiny.plan.entries;
+    entry.first = 0, entry.count = DT_COUNT(items);
+    DtPlan plan = tiny.plan;
+    plan.schedule = items, plan.n_schedule = DT_COUNT(items);
+    plan.entries = &entry, plan.n_entries = 1;
+    tiny.run.rank.plan = &plan;
+    cr_assert(dt_exec_entry(&tiny.run.rank, dt_plan_str(&plan, entry.name)));
+    const int64_t *journal = (const int64_t *)(const void *)(tiny.run.rank.arenas[2] + 32768);
+    cr_assert_eq(journal[0], 4);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 2; k++)
+            cr_assert_eq(journal[2 + 3 * i + k], expected[i][k], "run %d register %d", i, k);
+    tiny.run.rank.plan = &tiny.plan;
+}
+
 /* The same training in plain arithmetic: returns the loss of the last step. */
 static double reference(float w[TINY_IN][TINY_OUT], int64_t steps, double lr)
 {
@@ -204,7 +232,10 @@ Test(rank, initial_values_do_not_depend_on_the_layout)
                 cr_assert_eq(all[l][z][a],
                              (float)(-1 + 3 * dt_philox_uniform(dt_philox(5, a * 5 + z, 0, l))));
     store.bytes = 4 * 3 * 3 * 4;
-    for (int r = 0; r < 2; r++) {
+    static const uint32_t kinds[] = {DT_PLAN_PARAM, DT_PLAN_STATE, DT_PLAN_MASTER};
+    for (int k = 0; k < 6; k++) {
+        int r = k % 2;
+        store.kind = kinds[k / 2];
         rank = (DtRank){.plan = &two, .coord = {r}};
         dt_init_store(&rank, &store, part);
         for (int l = 0; l < 3; l++)
@@ -213,6 +244,23 @@ Test(rank, initial_values_do_not_depend_on_the_layout)
                     cr_assert_eq(part[l][z][a], 3 * r + z < 5 ? all[l][3 * r + z][a] : 0.0f);
     }
     (void)arena;
+}
+
+/* The iteration counts all loops that stack a store: no two layers share numbers, and padding does not count. */
+Test(rank, initial_values_of_stacked_loops)
+{
+    char strings[] = "\0outer\0inner\0aa";
+    DtPlanAxis axes[3] = {{1, {0}, 3, 3, 0, 0}, {7, {0}, 4, 4, 0, 0}, {13, {0}, 2, 2, 0, 0}};
+    DtPlan plan = {.axes = axes, .n_axes = 3, .strings = strings};
+    DtPlanStore store = {.dtype = DT_PLAN_F32, .n_axes = 3, .n_loops = 2, .init = DT_PLAN_NORMAL, .init_a = 2, .key = 7,
+                         .bytes = 3 * 4 * 2 * 4};
+    float values[3][4][2];
+    DtRank rank = {.plan = &plan};
+    dt_init_store(&rank, &store, values);
+    for (uint32_t o = 0; o < 3; o++)
+        for (uint32_t i = 0; i < 4; i++)
+            for (uint32_t a = 0; a < 2; a++)
+                cr_assert_eq(values[o][i][a], (float)(2 * dt_philox_normal(dt_philox(7, a, 0, o * 4 + i))));
 }
 
 Test(rank, generates)

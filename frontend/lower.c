@@ -12,6 +12,7 @@
 #include "base/intern.h"
 
 #include <stdlib.h>
+#include <fnmatch.h>
 #include <string.h>
 
 /* ---- limits ---- */
@@ -444,30 +445,10 @@ static void check_training(DtLower *l, const DtDef *model)
     module->entries.n = entries;
 }
 
-/* Does pattern, in which `*` is any run of characters, stand for this path? */
-static bool path_matches(const char *pattern, const char *path)
+/* A loop's parameters are called by their pattern (h.#.up.w), as --params and checkpoints do, or without the number. */
+static bool is_called(const DtStore *store, const char *pattern)
 {
-    for (; *pattern != '*'; pattern++, path++) {
-        if (*pattern != *path)
-            return false;
-        if (!*path)
-            return true;
-    }
-    pattern++;
-    do {
-        const char *star = strchr(pattern, '*');
-        size_t n = star ? (size_t)(star - pattern) : strlen(pattern);
-        if (!star) {
-            size_t rest = strlen(path);
-            return rest >= n && !strcmp(path + rest - n, pattern);
-        }
-        while (*path && strncmp(path, pattern, n) != 0)
-            path++;
-        if (strncmp(path, pattern, n) != 0)
-            return false;
-        path += n;
-        pattern = star + 1;
-    } while (true);
+    return fnmatch(pattern, store->pattern, FNM_NOESCAPE) == 0 || fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
 }
 
 static void unknown_frozen(DtLower *l, const char *pattern, DtSpan span)
@@ -476,13 +457,12 @@ static void unknown_frozen(DtLower *l, const char *pattern, DtSpan span)
     size_t n = 0;
     for (uint32_t i = 0; i < l->module->stores.n; i++)
         if (l->module->stores.at[i]->kind == DT_STORE_PARAM)
-            names[n++] = l->module->stores.at[i]->path;
+            names[n++] = l->module->stores.at[i]->pattern;
     DtDiag *d = dt_diag_report(l->diags, E0201, span, "no parameter has the path `%s`", pattern);
     const char *near = dt_text_nearest(pattern, names, n);
     if (near)
         dt_diag_help(d, "did you mean \"%s\"?", near);
-    dt_diag_note(d, "`dtc --params` lists the paths; those of a loop have no number here: its iterations are one "
-                    "tensor, frozen together");
+    dt_diag_note(d, "`dtc --params` lists the paths; a loop's iterations (#) are frozen together");
 }
 
 static void mark_frozen(DtLower *l)
@@ -492,7 +472,7 @@ static void mark_frozen(DtLower *l)
         bool any = false;
         for (uint32_t k = 0; k < l->module->stores.n; k++) {
             DtStore *store = l->module->stores.at[k];
-            if (store->kind != DT_STORE_PARAM || !path_matches(train->frozen[i].pattern, store->path))
+            if (store->kind != DT_STORE_PARAM || !is_called(store, train->frozen[i].pattern))
                 continue;
             any = store->frozen = true;
             store->decays = false;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """BYOL in PyTorch."""
+
 import torch.nn.functional as F
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CoAtNet in PyTorch."""
+
 import torch
 import torch.nn.functional as F
 
@@ -25,10 +26,13 @@ def loss(p, draw, d, states):
 
     def attention(x, name):
         n = x.shape[1]
-        q = [torch.einsum("brse,ehd->bhrsd", x, p[name + ".w%s.w" % c]) + p[name + ".w%s.b0" % c][None, :, None, None] for c in "qkv"]
+        q = [
+            torch.einsum("brse,ehd->bhrsd", x, p[name + ".w%s.w" % c]) + p[name + ".w%s.b0" % c][None, :, None, None]
+            for c in "qkv"
+        ]
         at = torch.arange(n)[:, None] - torch.arange(n)[None, :] + n - 1
         near = p[name + ".table"][:, at[:, None, :, None], at[None, :, None, :]]
-        z = torch.einsum("bhrsd,bhuvd->bhrsuv", q[0], q[1]) * d["head"]**-0.5 + near
+        z = torch.einsum("bhrsd,bhuvd->bhrsuv", q[0], q[1]) * d["head"] ** -0.5 + near
         a = torch.softmax(z.flatten(-2), -1).reshape(z.shape)
         o = torch.einsum("bhrsuv,bhuvd->bhrsd", a, q[2])
         return torch.einsum("bhrsd,hde->brse", o, p[name + ".wo.w"]) + p[name + ".wo.b0"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DeepSeek-V2-Lite in PyTorch: every expert computes every token, and gates of those not chosen are 0."""
+
 import torch
 import torch.nn.functional as F
 
@@ -15,7 +16,7 @@ def attention(q, n, d):
     v = torch.einsum("bsl,lhv->bshv", c, q("wv.w"))
     k2 = turn((n @ q("wt.w"))[:, :, None, :])[:, :, 0]
     z = torch.einsum("bshn,bthn->bhst", q1, k1) + torch.einsum("bsht,but->bhsu", q2, k2)
-    z = (z * (d["nope"] + d["turned"])**-0.5).masked_fill(~llm.window(d["seq"], d["seq"]), float("-inf"))
+    z = (z * (d["nope"] + d["turned"]) ** -0.5).masked_fill(~llm.window(d["seq"], d["seq"]), float("-inf"))
     o = torch.einsum("bhst,bthv->bshv", torch.softmax(z, -1), v)
     return torch.einsum("bshv,hve->bse", o, q("wo.w"))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DiT in PyTorch."""
+
 import torch
 import torch.nn.functional as F
 
@@ -28,7 +29,10 @@ def loss(p, draw, d, states):
         ada = torch.einsum("be,exo->xbo", c, q("ada.w")) + q("ada.b0")[:, None]
         s1, c1, g1, s2, c2, g2 = (v[:, None] for v in ada)
         n = norm(x) * (1 + c1) + s1
-        k3 = [torch.einsum("bse,ehd->bhsd", n, q("attention.w%s.w" % w)) + q("attention.w%s.b0" % w)[None, :, None] for w in "qkv"]
+        k3 = [
+            torch.einsum("bse,ehd->bhsd", n, q("attention.w%s.w" % w)) + q("attention.w%s.b0" % w)[None, :, None]
+            for w in "qkv"
+        ]
         o = F.scaled_dot_product_attention(*k3)
         x = x + g1 * (torch.einsum("bhsd,hde->bse", o, q("attention.wo.w")) + q("attention.wo.b0"))
         n = norm(x) * (1 + c2) + s2
@@ -37,4 +41,4 @@ def loss(p, draw, d, states):
     s, r = (torch.einsum("be,exo->xbo", c, p["last_ada.w"]) + p["last_ada.b0"][:, None]).unsqueeze(2)
     y = torch.einsum("bse,epqr->bspqr", norm(x) * (1 + r) + s, p["last.w"]) + p["last.b0"]
     y = y.reshape(b, gh, gw, d["ph"], d["pw"], -1).permute(0, 1, 3, 2, 4, 5)
-    return F.mse_loss(y[..., :d["chan4"]], noise)
+    return F.mse_loss(y[..., : d["chan4"]], noise)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gemma 2 in PyTorch."""
+
 import torch
 import torch.nn.functional as F
 
@@ -8,7 +9,7 @@ import llm
 
 def loss(p, draw, d, states):
     tokens, labels = llm.next_token(draw, d)
-    x = p["wte"][tokens] * d["embed"]**0.5
+    x = p["wte"][tokens] * d["embed"] ** 0.5
     for i in range(2 * d["pairs"]):
         q = lambda name: p["h.%d.%s.%s" % (i // 2, "far" if i % 2 else "near", name)]
         norm = lambda v, name: llm.rms(v, 1 + q(name + ".gain"), 1e-6)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What convolutional models share, in PyTorch: tensors are [batch, height, width, chan], weights [kh, kw, chan, out]."""
+
 import torch
 import torch.nn.functional as F
 

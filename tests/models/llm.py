@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What decoders share, in PyTorch."""
+
 import torch
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mamba-2 in PyTorch, by its dual form: a masked product of c and b."""
+
 import torch
 import torch.nn.functional as F
 
@@ -15,7 +16,9 @@ def loss(p, draw, d, states):
 
         def causal(v, name):  # w: [win, chan]
             w = q(name + ".w").T[:, None]
-            return F.silu(F.conv1d(F.pad(v.transpose(1, 2), (3, 0)), w, q(name + ".b"), groups=w.shape[0]).transpose(1, 2))
+            return F.silu(
+                F.conv1d(F.pad(v.transpose(1, 2), (3, 0)), w, q(name + ".b"), groups=w.shape[0]).transpose(1, 2)
+            )
 
         u = llm.rms(x, p["h.%d.n.gain" % i])
         z, v = u @ q("wz.w"), causal(u @ q("wx.w"), "cx")

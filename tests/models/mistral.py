@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistral in PyTorch."""
+
 import torch.nn.functional as F
 import torch
 

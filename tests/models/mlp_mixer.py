@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MLP-Mixer in PyTorch."""
+
 import torch
 import torch.nn.functional as F
 
@@ -14,9 +15,15 @@ def loss(p, draw, d, states):
     for i in range(d["layers"]):
         q = lambda name: p["h.%d.%s" % (i, name)]
         n = F.layer_norm(x, (e,), q("n1.gain"), q("n1.shift"), 1e-5).transpose(1, 2)
-        n = F.gelu(n @ q("mix_patches.up.w") + q("mix_patches.up.b0")) @ q("mix_patches.down.w") + q("mix_patches.down.b0")
+        n = F.gelu(n @ q("mix_patches.up.w") + q("mix_patches.up.b0")) @ q("mix_patches.down.w") + q(
+            "mix_patches.down.b0"
+        )
         x = x + n.transpose(1, 2)
         n = F.layer_norm(x, (e,), q("n2.gain"), q("n2.shift"), 1e-5)
-        x = x + F.gelu(n @ q("mix_channels.up.w") + q("mix_channels.up.b0")) @ q("mix_channels.down.w") + q("mix_channels.down.b0")
+        x = (
+            x
+            + F.gelu(n @ q("mix_channels.up.w") + q("mix_channels.up.b0")) @ q("mix_channels.down.w")
+            + q("mix_channels.down.b0")
+        )
     x = F.layer_norm(x, (e,), p["norm.gain"], p["norm.shift"], 1e-5).mean(1)
     return F.cross_entropy(x @ p["head.w"] + p["head.b0"], label)

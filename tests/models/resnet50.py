@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ResNet-50 in PyTorch."""
+
 import torch.nn.functional as F
 
 from images import batchnorm, conv, pool

@@ -5,20 +5,20 @@
   run.py DTC DTRUN [NAME...]            trains each for 20 steps, serially and under its layouts
   run.py DTC DTRUN --record [NAME...]   writes what PyTorch says to recorded/NAME.json; needs torch, numpy and xxhash
 
-A model is NAME.dsl at its published size, an entry of models.json, and NAME.py, which computes its loss in PyTorch. The entry
-has `parameters`, the published number; `dims`, a small size for the test; `layouts`, parallel blocks that give the same; perhaps
-`lr`, where training goes apart from rounding alone (batch norm of few elements).
+A model is NAME.dsl at its published size, an entry of models.json, and NAME.py, which computes its loss in PyTorch.
+The entry has `parameters`, the published number; `dims`, a small size for the test; `layouts`, parallel blocks that
+give the same; perhaps `lr`, where training goes apart from rounding alone (batch norm of few elements).
 
-PyTorch computes in float64 from the parameters that dtrun drew and the numbers that `synthetic` draws (written here again from
-docs/language.md). Recorded are the loss of 20 steps of adamw, and of each parameter the gradient of the first step and the
-change that the 20 steps made, as a norm and three random projections; states likewise. The gradient is read from the first
-moment, which after one step is (1 - beta1) times it.
+PyTorch computes in float64 from the parameters that dtrun drew and the numbers that `synthetic` draws (written here
+again from docs/language.md). Recorded are the loss of 20 steps of adamw, and of each parameter the gradient of the
+first step and the change that the 20 steps made, as a norm and three random projections; states likewise. The
+gradient is read from the first moment, which after one step is (1 - beta1) times it.
 
-Tolerances. dtrun computes in float32, with unit roundoff 2^-24; sums of up to 10^3 terms pass some ten layers, each of which
-may double an error: 2^-24 * 2^12 = 2.4e-4 of a gradient's norm (of a thousandth of the norm of all gradients where one
-cancels). adamw turns an error of g into one of g / (sqrt(v) + eps), for which eps = 1e-3 is far above the errors; 20 steps let it
-grow. The change of the parameters may be 1 % off, the loss of any step 1e-4.
-"""
+Tolerances. dtrun computes in float32, with unit roundoff 2^-24; sums of up to 10^3 terms pass some ten layers, each
+of which may double an error: 2^-24 * 2^12 = 2.4e-4 of a gradient's norm (of a thousandth of the norm of all gradients
+where one cancels). adamw turns an error of g into one of g / (sqrt(v) + eps), for which eps = 1e-3 is far above the
+errors; 20 steps let it grow. The change of the parameters may be 1 % off, the loss of any step 1e-4."""
+
 import array
 import importlib
 import json
@@ -37,10 +37,13 @@ PROJECTIONS = 3
 
 # ---- runs ----
 
+
 def execute(command):
     done = subprocess.run(command, capture_output=True, timeout=300)
     if done.returncode:
-        raise AssertionError("%s: exit code %d\n%s" % (" ".join(command), done.returncode, done.stderr.decode(errors="replace")[-2000:]))
+        raise AssertionError(
+            "%s: exit code %d\n%s" % (" ".join(command), done.returncode, done.stderr.decode(errors="replace")[-2000:])
+        )
     return done.stdout.decode()
 
 
@@ -48,11 +51,11 @@ def tensors_of(path):
     with open(path, "rb") as file:
         data = file.read()
     size, found = struct.unpack("<Q", data[:8])[0], {}
-    for name, entry in json.loads(data[8:8 + size]).items():
+    for name, entry in json.loads(data[8 : 8 + size]).items():
         if name != "__metadata__":
             assert entry["dtype"] == "F32", name
             begin, end = entry["data_offsets"]
-            found[name] = entry["shape"], array.array("f", data[8 + size + begin:8 + size + end])
+            found[name] = entry["shape"], array.array("f", data[8 + size + begin : 8 + size + end])
     return found
 
 
@@ -74,10 +77,25 @@ def compile_plan(tools, folder, name, entry, layout):
     with open(source, "w") as file:
         file.write('include "%s/%s.dsl"\n' % (HERE, name))
         if layout:
-            file.write('cluster test_machine { gpus = %d; gpu = "cpu" }\nparallel test on test_machine { %s }\n' % (ranks, layout))
+            file.write(
+                'cluster test_machine { gpus = %d; gpu = "cpu" }\nparallel test on test_machine { %s }\n'
+                % (ranks, layout)
+            )
     dims = [word for dim in entry["dims"].split() for word in ("-D", dim)]
-    execute([tools[0], source, "-o", plan, "--parallel", "test" if layout else "none", "--data=synthetic",
-             "--set", "train.optimizer=" + optimizer(entry)] + dims)
+    execute(
+        [
+            tools[0],
+            source,
+            "-o",
+            plan,
+            "--parallel",
+            "test" if layout else "none",
+            "--data=synthetic",
+            "--set",
+            "train.optimizer=" + optimizer(entry),
+        ]
+        + dims
+    )
     return plan
 
 
@@ -90,7 +108,9 @@ class Trained:
             zero, first, last, log = (os.path.join(folder, part) for part in ("zero", "first", "last", "log"))
             execute([tools[1], plan, "--quiet", "--steps", "0", "--save", zero])
             execute([tools[1], plan, "--quiet", "--steps", "1", "--save", first])
-            execute([tools[1], plan, "--quiet", "--steps", str(STEPS), "--log", log, "--save", last, "--timeout", "100"])
+            execute(
+                [tools[1], plan, "--quiet", "--steps", str(STEPS), "--log", log, "--save", last, "--timeout", "100"]
+            )
             self.begin, self.end = saved(zero, "model"), saved(last, "model")
             self.moments = saved(first, "optimizer")
             with open(log) as file:
@@ -102,15 +122,22 @@ class Trained:
         """By path. The moment is of the clipped gradient."""
         norm = next(event["grad_norm"] for event in self.events if event["event"] == "step")
         scale = max(1.0, norm / CLIP) / (1 - BETAS[0])
-        return {name[len("moment1."):]: [x * scale for x in values] for name, (_, values) in self.moments.items()
-                if name.startswith("moment1.")}
+        return {
+            name[len("moment1.") :]: [x * scale for x in values]
+            for name, (_, values) in self.moments.items()
+            if name.startswith("moment1.")
+        }
 
     def changes(self, frozen):
-        return {name: [b - a for a, b in zip(self.begin[name][1], values)] for name, (_, values) in self.end.items()
-                if name not in frozen}
+        return {
+            name: [b - a for a, b in zip(self.begin[name][1], values)]
+            for name, (_, values) in self.end.items()
+            if name not in frozen
+        }
 
 
 # ---- tensors as a few numbers ----
+
 
 def signs(n, k):
     """Of projection k: a linear congruential generator (Knuth's MMIX), its top bit."""
@@ -123,14 +150,16 @@ def signs(n, k):
 
 def summary(values):
     """[norm, projections ...]"""
-    return [sum(x * x for x in values)**0.5] + [sum(x * s for x, s in zip(values, signs(len(values), k))) for k in range(PROJECTIONS)]
+    return [sum(x * x for x in values) ** 0.5] + [
+        sum(x * s for x, s in zip(values, signs(len(values), k))) for k in range(PROJECTIONS)
+    ]
 
 
 def compare(what, got, want, tolerance):
     """Lines for what is not within tolerance of the norm. A projection of n numbers that are off by d in norm is off by d
     times about 1, at most a few."""
     wrong = ["%s: %s" % (what, name) for name in sorted(set(got) ^ set(want))]
-    everything = sum(numbers[0]**2 for numbers in want.values())**0.5
+    everything = sum(numbers[0] ** 2 for numbers in want.values()) ** 0.5
     for name in sorted(set(got) & set(want)):
         scale = max(want[name][0], 1e-3 * everything)
         mine = summary(got[name])
@@ -143,6 +172,7 @@ def compare(what, got, want, tolerance):
 
 # ---- the test ----
 
+
 def check_parameters(tools, name, entry):
     table = json.loads(execute([tools[0], os.path.join(HERE, name + ".dsl"), "--params", "--json"]))
     total = table["total"]
@@ -151,8 +181,11 @@ def check_parameters(tools, name, entry):
 
 def check(tools, name, entry, layout, want):
     run = Trained(tools, name, entry, layout)
-    wrong = ["loss of step %d: %.9g, PyTorch says %.9g" % (i + 1, a, b) for i, (a, b) in enumerate(zip(run.losses, want["losses"]))
-             if not abs(a - b) <= OF_LOSS * max(abs(b), 0.1)]
+    wrong = [
+        "loss of step %d: %.9g, PyTorch says %.9g" % (i + 1, a, b)
+        for i, (a, b) in enumerate(zip(run.losses, want["losses"]))
+        if not abs(a - b) <= OF_LOSS * max(abs(b), 0.1)
+    ]
     wrong += ["%d steps" % len(run.losses)] if len(run.losses) != STEPS else []
     wrong += compare("gradient", run.gradients(), want["gradients"], OF_GRADIENT)
     wrong += compare("change", run.changes(want["frozen"]), want["changes"], OF_CHANGE)
@@ -182,18 +215,23 @@ def test(tools, names, table):
 
 # ---- recording ----
 
+
 def record(tools, name, entry):
     import torch
+
     sys.path[:0] = [HERE, os.path.join(HERE, os.pardir, "oracle")]
     import counter
     import numpy as np
+
     torch.set_default_dtype(torch.float64)
     model = importlib.import_module(name)
     run = Trained(tools, name, entry, None)
     dims = {key: int(value) for key, value in (dim.split("=") for dim in entry["dims"].split())}
-    values = {path: torch.tensor(numbers, dtype=torch.float64).reshape(shape) for path, (shape, numbers) in run.begin.items()}
+    values = {
+        path: torch.tensor(numbers, dtype=torch.float64).reshape(shape) for path, (shape, numbers) in run.begin.items()
+    }
     begin = {path: value.clone() for path, value in values.items()}
-    trained = {moment[len("moment1."):] for moment in run.moments if moment.startswith("moment1.")}
+    trained = {moment[len("moment1.") :] for moment in run.moments if moment.startswith("moment1.")}
     for path in trained:
         values[path].requires_grad_(True)
 
@@ -203,7 +241,9 @@ def record(tools, name, entry):
         rows = []
         for row in range(shape[0]):
             sample = step * shape[0] + row
-            words = counter.words(site, np.arange(int(np.prod(shape[1:])), dtype=np.uint64), sample & 0xFFFFFFFF, sample >> 32)
+            words = counter.words(
+                site, np.arange(int(np.prod(shape[1:])), dtype=np.uint64), sample & 0xFFFFFFFF, sample >> 32
+            )
             if isinstance(lo, int) and isinstance(hi, int):
                 bits = [(int(a) << 32 | int(b)) for a, b in zip(words[0], words[1])]
                 rows.append(np.array([lo + b % (hi - lo) for b in bits]).reshape(shape[1:]))
@@ -221,30 +261,47 @@ def record(tools, name, entry):
         loss = model.loss(values, lambda *words, at=step: synthetic(at, *words), dims, new_states)
         loss.backward()
         losses.append(loss.item())
-        grads = {path: values[path].grad if values[path].grad is not None else torch.zeros_like(values[path]) for path in trained}
+        grads = {
+            path: values[path].grad if values[path].grad is not None else torch.zeros_like(values[path])
+            for path in trained
+        }
         gradients = gradients or {path: summary(grad.flatten().tolist()) for path, grad in grads.items()}
-        norm = sum(float((grad**2).sum()) for grad in grads.values())**0.5
+        norm = sum(float((grad**2).sum()) for grad in grads.values()) ** 0.5
         scale = min(1.0, CLIP / norm)
         with torch.no_grad():
             for path, grad in grads.items():
                 m, v = moments[path]
                 m.mul_(BETAS[0]).add_((1 - BETAS[0]) * scale * grad)
-                v.mul_(BETAS[1]).add_((1 - BETAS[1]) * (scale * grad)**2)
-                c1, c2 = 1 / (1 - BETAS[0]**(step + 1)), 1 / (1 - BETAS[1]**(step + 1))
+                v.mul_(BETAS[1]).add_((1 - BETAS[1]) * (scale * grad) ** 2)
+                c1, c2 = 1 / (1 - BETAS[0] ** (step + 1)), 1 / (1 - BETAS[1] ** (step + 1))
                 values[path] -= entry.get("lr", LR) * m * c1 / ((v * c2).sqrt() + EPS)
             for path, value in new_states.items():
                 values[path] = value.detach().clone()
     frozen = sorted(path for path in values if path not in trained and torch.equal(values[path], begin[path]))
-    changes = {path: summary((values[path].detach() - begin[path]).flatten().tolist()) for path in values if path not in frozen}
+    changes = {
+        path: summary((values[path].detach() - begin[path]).flatten().tolist()) for path in values if path not in frozen
+    }
     with open(os.path.join(HERE, "recorded", name + ".json"), "w") as file:
-        json.dump({"torch": torch.__version__, "losses": losses, "frozen": frozen, "gradients": gradients, "changes": changes}, file, indent=0)
+        json.dump(
+            {
+                "torch": torch.__version__,
+                "losses": losses,
+                "frozen": frozen,
+                "gradients": gradients,
+                "changes": changes,
+            },
+            file,
+            indent=0,
+        )
         file.write("\n")
 
 
 def main(arguments):
     with open(os.path.join(HERE, "models.json")) as file:
         table = json.load(file)
-    tools, names = [os.path.abspath(path) for path in arguments[:2]], [a for a in arguments[2:] if not a.startswith("--")]
+    tools, names = [os.path.abspath(path) for path in arguments[:2]], [
+        a for a in arguments[2:] if not a.startswith("--")
+    ]
     if "--record" in arguments:
         for name in names or sorted(table):
             record(tools, name, table[name])

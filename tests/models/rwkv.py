@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """RWKV in PyTorch; the recurrence as sums over all positions before."""
+
 import torch
 import torch.nn.functional as F
 
@@ -25,6 +26,6 @@ def loss(p, draw, d, states):
         x = x + (r * torch.einsum("bije,bje->bie", w, v)) @ q("wo.w")
         q = lambda name: p["h.%d.channel_mix.%s" % (layer, name)]
         y = norm(x, "h.%d.n2" % layer)
-        k = F.relu(mixed(y, q("mk")) @ q("wk.w"))**2
+        k = F.relu(mixed(y, q("mk")) @ q("wk.w")) ** 2
         x = x + torch.sigmoid(mixed(y, q("mr")) @ q("wr.w")) * (k @ q("wv.w"))
     return llm.cross_entropy(norm(x, "last") @ p["head.w"], labels)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """wav2vec 2.0 in PyTorch."""
+
 import torch
 import torch.nn.functional as F
 
@@ -21,8 +22,13 @@ def loss(p, draw, d, states):
     x = norm(x + F.gelu(y).transpose(1, 2), "n1")
     for i in range(d["layers"]):
         q = lambda name: p["h.%d.%s" % (i, name)]
-        a = [torch.einsum("bse,ehd->bhsd", x, q("attention.w%s.w" % c)) + q("attention.w%s.b0" % c)[None, :, None] for c in "qkv"]
-        o = torch.einsum("bhsd,hde->bse", F.scaled_dot_product_attention(*a), q("attention.wo.w")) + q("attention.wo.b0")
+        a = [
+            torch.einsum("bse,ehd->bhsd", x, q("attention.w%s.w" % c)) + q("attention.w%s.b0" % c)[None, :, None]
+            for c in "qkv"
+        ]
+        o = torch.einsum("bhsd,hde->bse", F.scaled_dot_product_attention(*a), q("attention.wo.w")) + q(
+            "attention.wo.b0"
+        )
         x = norm(x + o, "h.%d.n1" % i)
         y = F.gelu(x @ q("mlp.up.w") + q("mlp.up.b0")) @ q("mlp.down.w") + q("mlp.down.b0")
         x = norm(x + y, "h.%d.n2" % i)

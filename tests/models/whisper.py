@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whisper in PyTorch."""
+
 import torch
 import torch.nn.functional as F
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random layouts of a random program: any mesh of up to eight ranks, any lines. Most that dtc refuses are refused for a reason;
-what it accepts must train as the serial program does."""
+"""Random layouts of a random program: any mesh of up to eight ranks, any lines. Most that dtc refuses are refused for
+a reason; what it accepts must train as the serial program does."""
+
 import math
 
 SCHEDULES = ("1f1b", "gpipe", "zb_h1", "zb_v", "dualpipe_v", "interleaved_1f1b")
@@ -67,4 +68,6 @@ def make(rng, program):
 
 def text(lines, ranks):
     return 'cluster odd_machine { gpus = %d; gpu = "cpu" }\nparallel odd on odd_machine {\n%s\n}\n' % (
-        ranks, "\n".join("  " + line for line in lines))
+        ranks,
+        "\n".join("  " + line for line in lines),
+    )

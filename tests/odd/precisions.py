@@ -12,6 +12,7 @@ layouts that add gradients among two, three and four ranks, in buckets, and stag
   - the serial run in 16 bits makes the step of the one in float32, but for roundoff: the steps of all tensors together
     differ by at most 32 roundoffs of their norm (as tests/oracle allows), or what a bf16 parameter without a master copy loses.
 """
+
 import concurrent.futures
 import json
 import math
@@ -57,14 +58,32 @@ PRECISIONS = {
     "adam": (ADAM, None, "f32", ("three", "buckets")),
     "bf16": (ADAM, "mixed(compute = bf16, params = f32, grads = f32, reduce = f32)", "bf16", ("three", "staged")),
     "narrow": (SGD, "mixed(compute = bf16, params = bf16, grads = bf16, reduce = bf16)", "bf16", ("buckets", "whole")),
-    "master": (SGD, "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)", "master", ("three", "whole")),
-    "f16": (SGD, "mixed(compute = f16, params = f32, grads = f32, reduce = f16, loss_scale = 256)", "f16", ("four", "buckets")),
-    "scaled": (ADAM, "mixed(compute = f16, params = f16, master = f32, grads = f32, loss_scale = dynamic)", "f16", ("three", "staged")),
+    "master": (
+        SGD,
+        "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)",
+        "master",
+        ("three", "whole"),
+    ),
+    "f16": (
+        SGD,
+        "mixed(compute = f16, params = f32, grads = f32, reduce = f16, loss_scale = 256)",
+        "f16",
+        ("four", "buckets"),
+    ),
+    "scaled": (
+        ADAM,
+        "mixed(compute = f16, params = f16, master = f32, grads = f32, loss_scale = dynamic)",
+        "f16",
+        ("three", "staged"),
+    ),
 }
 LAYOUTS = {
     "three": (3, "mesh data = 3; shard batch on data"),
     "four": (4, "mesh data = 4; shard batch on data"),
-    "buckets": (4, "mesh data = 2, tensor = 2; shard batch on data; shard vocab, hidden on tensor (pad = 4); zero 1 on data"),
+    "buckets": (
+        4,
+        "mesh data = 2, tensor = 2; shard batch on data; shard vocab, hidden on tensor (pad = 4); zero 1 on data",
+    ),
     "whole": (4, "mesh data = 4; shard batch on data; micro batch = 3; zero 3 on data"),
     "staged": (2, "mesh pipe = 2; pipeline h on pipe; micro batch = 3"),
 }
@@ -88,8 +107,22 @@ def resumes(case, name):
     base, first = os.path.join(case.folder, name), "step-%08d" % 1
     part = base + ".part"
     shutil.copytree(os.path.join(base + ".saved", first), os.path.join(part, first))
-    ranks.execute([case.dtrun, base + ".plan", "--quiet", "--steps", str(ranks.STEPS), "--resume", part, "--save", part,
-                   "--timeout", "100"], "dtrun")
+    ranks.execute(
+        [
+            case.dtrun,
+            base + ".plan",
+            "--quiet",
+            "--steps",
+            str(ranks.STEPS),
+            "--resume",
+            part,
+            "--save",
+            part,
+            "--timeout",
+            "100",
+        ],
+        "dtrun",
+    )
     same = bits(part, ranks.STEPS) == bits(base + ".saved", ranks.STEPS)
     return None if same else "resumed after a step: other bits"
 
@@ -105,7 +138,11 @@ def check_step(serial, wide, precision):
     norm = math.sqrt(sum(b * b for name in want for b in want[name]))
     lost = math.sqrt(sum((v * values.unit) ** 2 for values in serial.saved[1].values() for v in values))
     allowed = 32 * ranks.ROUNDOFF[precision] * norm + lost
-    return None if off <= allowed else "its step is off by %.3g of %.3g from float32's (allowed: %.3g)" % (off, norm, allowed)
+    return (
+        None
+        if off <= allowed
+        else "its step is off by %.3g of %.3g from float32's (allowed: %.3g)" % (off, norm, allowed)
+    )
 
 
 def check_precision(tools, name):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of the language: odd on purpose, well typed, and tame in their numbers.
 
-make(rng) gives a Program, whose text has places for OPTIMIZER and SEED, and a line `NUDGE x`. A value is a name with its axes; a
-statement takes values of a pool to a new one. Numbers stay near 1 (what could grow goes through a norm or a bounded function), so that the gradients of two right runs differ by
-rounding only; decisions (`where`, `topk`, scatter positions) rest on positions and data, which no layout rounds.
-"""
+make(rng) gives a Program, whose text has places for OPTIMIZER and SEED, and a line `NUDGE x`. A value is a name with
+its axes; a statement takes values of a pool to a new one. Numbers stay near 1 (what could grow goes through a norm or
+a bounded function), so that the gradients of two right runs differ by rounding only; decisions (`where`, `topk`,
+scatter positions) rest on positions and data, which no layout rounds."""
+
 import math
 import re
 
@@ -12,7 +13,7 @@ IMAGE = ("height", "width", "chan")
 
 
 class Program:
-    """text: model and train block; dims: name -> extent of what lines may split; loops: labels at the model's top level."""
+    """text: model and train block; dims: name -> extent of what may be split; loops: labels at the top level."""
 
     def __init__(self, text, dims, loops, places, has_keys):
         self.text, self.dims, self.loops, self.places, self.has_keys = text, dims, loops, places, has_keys
@@ -22,14 +23,14 @@ class Maker:
     def __init__(self, rng):
         self.rng = rng
         self.dims = {}
-        self.axes = {}       # of `axis` names: extent now
+        self.axes = {}  # of `axis` names: extent now
         self.lines = []
         self.indent = "  "
         self.count = 0
         self.loops, self.places, self.layers = [], [], []
         self.has_keys = False
         self.depth = 0
-        self.tokens = None   # name and axes of the i32 input, if there is one
+        self.tokens = None  # name and axes of the i32 input, if there is one
         self.in_loop = False
 
     # ---- names and extents ----
@@ -74,14 +75,33 @@ class Maker:
         label = self.fresh("l")
         std = 1.0 / math.sqrt(self.extent(a))
         self.places.append(label)
-        return self.let([b if axis == a else axis for axis in axes],
-                        "%s:linear[%s, %s](%s, std = %.3f%s)" % (label, a, b, name, std, bias))
+        return self.let(
+            [b if axis == a else axis for axis in axes],
+            "%s:linear[%s, %s](%s, std = %.3f%s)" % (label, a, b, name, std, bias),
+        )
 
     def pointwise(self, x):
         name, axes = x
-        form = self.rng.choice(("tanh(%s)", "sin(%s)", "gelu_tanh(%s)", "gelu(%s)", "silu(%s)", "erf(%s)", "0.7 * %s + 0.1",
-                                "%s / (1 + abs(%s))", "rsqrt(1 + %s * %s)", "log(1 + exp(%s))", "cos(%s) * 0.8",
-                                "sqrt(1 + %s ** 2) - 1", "where(%s > 2.5, 2.5, %s)", "-%s", "max(%s, -0.513)", "exp(0.3 * tanh(%s))"))
+        form = self.rng.choice(
+            (
+                "tanh(%s)",
+                "sin(%s)",
+                "gelu_tanh(%s)",
+                "gelu(%s)",
+                "silu(%s)",
+                "erf(%s)",
+                "0.7 * %s + 0.1",
+                "%s / (1 + abs(%s))",
+                "rsqrt(1 + %s * %s)",
+                "log(1 + exp(%s))",
+                "cos(%s) * 0.8",
+                "sqrt(1 + %s ** 2) - 1",
+                "where(%s > 2.5, 2.5, %s)",
+                "-%s",
+                "max(%s, -0.513)",
+                "exp(0.3 * tanh(%s))",
+            )
+        )
         return self.let(axes, form.replace("%s", name))
 
     def norm(self, x):
@@ -166,7 +186,9 @@ class Maker:
         p = self.fresh("p")
         before = self.rng.choice(range(k))
         self.say("param %s[win = %d] = normal(0.5)" % (p, k))
-        return self.let(axes, "window[%s, win](%s, %d, pad = (%d, %d)) @win %s" % (axis, name, k, before, k - 1 - before, p))
+        return self.let(
+            axes, "window[%s, win](%s, %d, pad = (%d, %d)) @win %s" % (axis, name, k, before, k - 1 - before, p)
+        )
 
     def regrouped(self, x):
         """Split in two and merged again, with something in between."""
@@ -215,8 +237,11 @@ class Maker:
         n = self.extent(axis)
         cut = self.rng.choice(range(1, n))
         e = self.let(axes, "%s[%s -> piece]" % (name, axis))
-        return self.let(axes, "concat[piece](%s[piece = %d .. %d], %s[piece = 0 .. %d])[piece -> %s]"
-                        % (e[0], cut, n, self.pointwise(e)[0], cut, axis))
+        return self.let(
+            axes,
+            "concat[piece](%s[piece = %d .. %d], %s[piece = 0 .. %d])[piece -> %s]"
+            % (e[0], cut, n, self.pointwise(e)[0], cut, axis),
+        )
 
     def attended(self, x):
         name, axes = x
@@ -229,11 +254,20 @@ class Maker:
         self.places += [q, "attend"]
         std = 1.0 / math.sqrt(self.extent("embed"))
         part = lambda w: "%s:linear[embed, (%s, %s)](%s, std = %.3f, bias = false)" % (w, heads, head, name, std)
-        mask = self.rng.choice((", mask = iota[%s] <= iota[seq]" % kseq, ", mask = iota[%s] <= iota[seq]" % kseq, "",
-                                ", mask = iota[seq] - iota[%s] < 3 and iota[%s] <= iota[seq]" % (kseq, kseq),
-                                ", bias = 0.1 * (iota[%s] - iota[seq])" % kseq))
-        o = self.let(axes, "attend[seq, %s, %s](%s, %s[seq -> %s], %s[seq -> %s], scale = 0.5%s)"
-                     % (kseq, head, part(q), part(k), kseq, part(v), kseq, mask))
+        mask = self.rng.choice(
+            (
+                ", mask = iota[%s] <= iota[seq]" % kseq,
+                ", mask = iota[%s] <= iota[seq]" % kseq,
+                "",
+                ", mask = iota[seq] - iota[%s] < 3 and iota[%s] <= iota[seq]" % (kseq, kseq),
+                ", bias = 0.1 * (iota[%s] - iota[seq])" % kseq,
+            )
+        )
+        o = self.let(
+            axes,
+            "attend[seq, %s, %s](%s, %s[seq -> %s], %s[seq -> %s], scale = 0.5%s)"
+            % (kseq, head, part(q), part(k), kseq, part(v), kseq, mask),
+        )
         out = self.fresh("wo")
         return self.let(axes, "%s:linear[(%s, %s), embed](%s, std = 0.3)" % (out, heads, head, o[0]))
 
@@ -263,8 +297,10 @@ class Maker:
         self.say("%s = onehot[%s](%s %% 4)" % (hot, route, self.tokens[0]))
         pos = self.fresh("pos")
         self.say("%s = cumsum[seq](%s)[%s = %s %% 4] - 1" % (pos, hot, route, self.tokens[0]))
-        xe = self.let(("batch", experts, slot, "embed"), "scatter[seq](%s, %s = %s %% 4, %s = %s)"
-                      % (name, experts, self.tokens[0], slot, pos))
+        xe = self.let(
+            ("batch", experts, slot, "embed"),
+            "scatter[seq](%s, %s = %s %% 4, %s = %s)" % (name, experts, self.tokens[0], slot, pos),
+        )
         w = self.fresh("w")
         self.say("param %s[%s, embed, mid] = normal(0.4)" % (w, experts))
         self.dim("mid", self.dims.get("mid", 8))
@@ -314,7 +350,10 @@ class Maker:
             return self.pointwise(x)
         scale = 1.0 / math.sqrt(math.prod(self.extent(a) for a in inner))
         over = inner[0] if len(inner) == 1 else "(" + ", ".join(inner) + ")"
-        y = self.let([a for a in axes if a not in inner] + [other], "tanh(%.4f * (%s @%s %s[%s -> %s]))" % (scale, name, over, name, axis, other))
+        y = self.let(
+            [a for a in axes if a not in inner] + [other],
+            "tanh(%.4f * (%s @%s %s[%s -> %s]))" % (scale, name, over, name, axis, other),
+        )
         return self.let(axes, "tanh(0.5 * (%s @%s %s[%s -> %s]))" % (y[0], other, name, axis, other))
 
     def copied(self, x):
@@ -327,10 +366,27 @@ class Maker:
     def step(self, x):
         """One random statement or a few; the value after them."""
         rng = self.rng
-        options = [(self.pointwise, 3), (self.norm, 2), (self.scaled, 3), (self.narrowed, 2), (self.scanned, 1), (self.shifted, 1),
-                   (self.masked, 1), (self.windowed, 1), (self.regrouped, 1), (self.joined, 1), (self.joined_ends, 1),
-                   (self.attended, 2), (self.looked_up, 1), (self.routed, 1), (self.best, 1), (self.dropped, 0.5),
-                   (self.stated, 0.5), (self.multiplied, 1), (self.copied, 1)]
+        options = [
+            (self.pointwise, 3),
+            (self.norm, 2),
+            (self.scaled, 3),
+            (self.narrowed, 2),
+            (self.scanned, 1),
+            (self.shifted, 1),
+            (self.masked, 1),
+            (self.windowed, 1),
+            (self.regrouped, 1),
+            (self.joined, 1),
+            (self.joined_ends, 1),
+            (self.attended, 2),
+            (self.looked_up, 1),
+            (self.routed, 1),
+            (self.best, 1),
+            (self.dropped, 0.5),
+            (self.stated, 0.5),
+            (self.multiplied, 1),
+            (self.copied, 1),
+        ]
         if any(a in self.feature for a in x[1]):
             options.append((self.linear, 4))
         if len(x[1]) > 5:
@@ -343,7 +399,7 @@ class Maker:
         return self.let(x[1], "1.5 * tanh(0.7 * %s)" % x[0])
 
     def back_to(self, x, axes):
-        """The value with exactly these axes: reduced over what is new, linear back to a feature, spread over what is gone."""
+        """The value with exactly these axes: what is new is reduced or made a feature, what is gone is spread."""
         for a in [a for a in x[1] if a not in axes]:
             gone = [b for b in axes if b not in x[1] and b in self.feature]
             if a in self.feature and gone:
@@ -517,12 +573,28 @@ def make(rng, steps=None):
     if xent:
         loss = "mean[batch, seq](xent[vocab](y, labels))"
     else:
-        loss = rng.choice(("mean[%s]((y - 0.3) ** 2)", "mean[%s](sin(y) * y)", "mean[%s](log(1 + exp(y - 0.2)))")) % result
+        loss = (
+            rng.choice(("mean[%s]((y - 0.3) ** 2)", "mean[%s](sin(y) * y)", "mean[%s](log(1 + exp(y - 0.2)))")) % result
+        )
     names = ["y"] + ["e%d" % i for i in range(len(extras))]
     loss += "".join(" + 0.1 * %s" % e for e in names[1:])
-    text = ["include \"std.dsl\"", "", "axis win, piece"] + maker.layers
-    text += [head % (result, ", f32[]" * len(extras))] + maker.lines + ["}", "train {", "  " + inputs,
-             "  %s = %s" % (", ".join(names), call), "  loss = " + loss, "  optimizer = OPTIMIZER", "  seed = SEED", "  steps = 3", "}", ""]
+    text = ['include "std.dsl"', "", "axis win, piece"] + maker.layers
+    text += (
+        [head % (result, ", f32[]" * len(extras))]
+        + maker.lines
+        + [
+            "}",
+            "train {",
+            "  " + inputs,
+            "  %s = %s" % (", ".join(names), call),
+            "  loss = " + loss,
+            "  optimizer = OPTIMIZER",
+            "  seed = SEED",
+            "  steps = 3",
+            "}",
+            "",
+        ]
+    )
     body = "\n".join(text[2:])
     shards = {name: n for name, n in maker.dims.items() if re.search(r"\b%s\b" % name, body)}
     text[1] = "dim " + ", ".join("%s = %d" % item for item in shards.items())

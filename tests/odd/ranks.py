@@ -7,20 +7,22 @@
   ranks.py DTC DTRUN SEED --minimise LAYOUT                      lines that are not needed for the failure are left out
 
 A program is compiled serially three times: as usual, with --unfused, and by a second compiler (DT_SECOND_CC, clang by
-default, else none). The second compiler must give the same bits: kernels are canonical C. Layouts, and --unfused, add in
-other orders; they must agree within the tolerances below in the loss and the gradient's norm of two steps, and in every tensor of both
-checkpoints. With --state (or ODD_STATE), what became of each program is appended to FILE, and programs that are there are not run
-again: a long run goes on where it was.
+default, else none). The second compiler must give the same bits: kernels are canonical C. Layouts, and --unfused, add
+in other orders; they must agree within the tolerances below in the loss and the gradient's norm of two steps, and in
+every tensor of both checkpoints. With --state (or ODD_STATE), what became of each program is appended to FILE, and
+programs that are there are not run again: a long run goes on where it was.
 
-Tolerances. Two right runs differ by rounding alone. What a step changes of a tensor is its update, u. In float32 with unit
-roundoff 2^-24, sums of up to 10^3 terms pass some ten layers, each of which may double an error: 2^-24 * 2^12 = 2.4e-4 of
-the largest |u| of the tensor, or of a thousandth of the largest of all tensors where gradients cancel (a bias before a
-softmax), and the rounding of the parameter itself, a unit of its dtype's last place (float32: two) of the largest. In 16 bits a run is compared with the serial run of its
-precision, which itself differs from float32's by e: both differ from the exact values by about as much, so 4 e is
-allowed, and 32 roundoffs of u (as in tests/oracle). Some programs are badly conditioned: what the serial run changes when its
-data change by a millionth (16 roundoffs) is allowed too. Where a decision (a maximum, a kink) lies within rounding of its edge two right runs may take
-different sides. That does not come again with other random numbers: only what differs with two of three values of the seed is wrong.
-"""
+Tolerances. Two right runs differ by rounding alone. What a step changes of a tensor is its update, u. In float32 with
+unit roundoff 2^-24, sums of up to 10^3 terms pass some ten layers, each of which may double an error: 2^-24 * 2^12 =
+2.4e-4 of the largest |u| of the tensor, or of a thousandth of the largest of all tensors where gradients cancel (a
+bias before a softmax), and the rounding of the parameter itself, a unit of its dtype's last place (float32: two) of
+the largest. In 16 bits a run is compared with the serial run of its precision, which itself differs from float32's by
+e: both differ from the exact values by about as much, so 4 e is allowed, and 32 roundoffs of u (as in tests/oracle).
+Some programs are badly conditioned: what the serial run changes when its data change by a millionth (16 roundoffs) is
+allowed too. Where a decision (a maximum, a kink) lies within rounding of its edge two right runs may take different
+sides. That does not come again with other random numbers: only what differs with two of three values of the seed is
+wrong."""
+
 import concurrent.futures
 import json
 import os
@@ -36,8 +38,12 @@ from array import array
 import layouts
 import programs
 
-OPTIMIZERS = ("sgd(lr = 0.1)", "sgd(lr = 0.3, momentum = 0.9, clip = 1.0)",
-              "adamw(lr = 0.01, eps = 1e-2, decay = 0.1, decay_if = rank > 1)", "adamw(lr = 0.01, eps = 1e-2, clip = 0.5)")
+OPTIMIZERS = (
+    "sgd(lr = 0.1)",
+    "sgd(lr = 0.3, momentum = 0.9, clip = 1.0)",
+    "adamw(lr = 0.01, eps = 1e-2, decay = 0.1, decay_if = rank > 1)",
+    "adamw(lr = 0.01, eps = 1e-2, clip = 0.5)",
+)
 PRECISIONS = {
     "bf16": "mixed(compute = bf16, params = f32, grads = f32, reduce = f32)",
     "master": "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)",
@@ -74,6 +80,7 @@ STORED = {"F32": 2.0**-22, "BF16": 2.0**-8, "F16": 2.0**-11}  # one unit of the 
 
 class Values(array):
     """A saved tensor as floats. unit: of its dtype, relative to the largest value."""
+
     unit = STORED["F32"]
 
 
@@ -91,7 +98,7 @@ def read_tensors(path):
         data = file.read()
     size = struct.unpack("<Q", data[:8])[0]
     tensors = {}
-    for name, entry in json.loads(data[8:8 + size]).items():
+    for name, entry in json.loads(data[8 : 8 + size]).items():
         if entry.get("dtype") in STORED:
             begin, end = (8 + size + offset for offset in entry["data_offsets"])
             tensors[name] = widen(entry["dtype"], data[begin:end])
@@ -130,19 +137,41 @@ class Case:
         shutil.rmtree(base + ".saved", ignore_errors=True)
         if os.path.exists(base + ".log"):
             os.remove(base + ".log")
-        execute([self.dtrun, base + ".plan", "--quiet", "--steps", str(STEPS), "--log", base + ".log", "--save", base + ".saved",
-                 "--set", "save.every=1", "--set", "save.keep=0", "--timeout", "100"], "dtrun")
+        execute(
+            [
+                self.dtrun,
+                base + ".plan",
+                "--quiet",
+                "--steps",
+                str(STEPS),
+                "--log",
+                base + ".log",
+                "--save",
+                base + ".saved",
+                "--set",
+                "save.every=1",
+                "--set",
+                "save.keep=0",
+                "--timeout",
+                "100",
+            ],
+            "dtrun",
+        )
         return Run(base + ".log", base + ".saved")
 
 
 # ---- comparing ----
+
 
 def largest(values):
     return max(map(abs, values), default=0.0)
 
 
 def difference(x, y):
-    return max((abs(a - b) if a == a and b == b else 0.0 if (a != a) == (b != b) else float("inf") for a, b in zip(x, y)), default=0.0)
+    return max(
+        (abs(a - b) if a == a and b == b else 0.0 if (a != a) == (b != b) else float("inf") for a, b in zip(x, y)),
+        default=0.0,
+    )
 
 
 def compare(got, want, near, precision):
@@ -165,14 +194,23 @@ def compare(got, want, near, precision):
             if len(mine[name]) != len(serial[name]):
                 return "extent of " + name
             rounding = times * difference(serial[name], near.saved[i][name])
-            allowed = slack * roundoff * max(update[name], 1e-3 * most) + serial[name].unit * largest(serial[name]) + rounding
+            allowed = (
+                slack * roundoff * max(update[name], 1e-3 * most) + serial[name].unit * largest(serial[name]) + rounding
+            )
             off = difference(mine[name], serial[name])
             if not off <= allowed:
-                return "%s after step %d is off by %.3g of an update of %.3g (allowed: %.3g)" % (name, i + 1, off, update[name], allowed)
+                return "%s after step %d is off by %.3g of an update of %.3g (allowed: %.3g)" % (
+                    name,
+                    i + 1,
+                    off,
+                    update[name],
+                    allowed,
+                )
     return None
 
 
 # ---- one program ----
+
 
 class Odd:
     def __init__(self, tools, seed, n_layouts):
@@ -187,7 +225,11 @@ class Odd:
         precision = precision or self.precision
         text = re.sub(r"NUDGE (\w+)\n", r"  \1 = \1 * 1.000001\n" if nudged else "", self.program.text)
         text = text.replace("OPTIMIZER", self.optimizer).replace("SEED", str(seed))
-        return text.replace("  seed =", "  precision = %s\n  seed =" % PRECISIONS[precision], 1) if precision != "f32" else text
+        return (
+            text.replace("  seed =", "  precision = %s\n  seed =" % PRECISIONS[precision], 1)
+            if precision != "f32"
+            else text
+        )
 
     def serial(self, folder, seed):
         """The run, and the one whose distance from it measures what rounding does."""
@@ -232,7 +274,9 @@ class Odd:
             found = [(what,) + verdict for what, verdict in self.check_serial(folder)]
             for lines, ranks in self.layouts:
                 block = layouts.text(lines, ranks)
-                found.append(("; ".join(lines),) + self.judge(folder, lambda case, block=block: case.run("layout", block)))
+                found.append(
+                    ("; ".join(lines),) + self.judge(folder, lambda case, block=block: case.run("layout", block))
+                )
         return found
 
 
@@ -290,11 +334,11 @@ def minimise(odd, number):
     while changed:
         changed = False
         for i in reversed(range(1, len(lines))):
-            if verdict(text, lines[:i] + lines[i + 1:]) == goal:
-                lines, changed = lines[:i] + lines[i + 1:], True
+            if verdict(text, lines[:i] + lines[i + 1 :]) == goal:
+                lines, changed = lines[:i] + lines[i + 1 :], True
         rows = text.split("\n")
         for i in reversed(range(1, len(rows))):
-            shorter = "\n".join(rows[:i] + rows[i + 1:])
+            shorter = "\n".join(rows[:i] + rows[i + 1 :])
             name = re.match(r"\s*(\w+) = (.*)", rows[i])
             uses = re.search(r"\b[a-z]+\d+\b", name.group(2)) if name else None
             tries = [shorter] + ([re.sub(r"\b%s\b" % name.group(1), uses.group(0), shorter)] if uses else [])
@@ -313,7 +357,7 @@ def main(arguments):
         if flag in arguments:
             at = arguments.index(flag)
             flags[flag] = arguments[at + 1]
-            del arguments[at:at + 2]
+            del arguments[at : at + 2]
     tools, n_layouts = [os.path.abspath(path) for path in arguments[:2]], int(flags.get("--layouts", 3))
     first = int(arguments[2])
     if "--minimise" in flags:
@@ -325,7 +369,11 @@ def main(arguments):
         for what, verdict, said in odd.check():
             show(odd, what, verdict, said)
         return 0
-    return 0 if run_all(tools, first, int(arguments[3]), n_layouts, flags.get("--state", os.environ.get("ODD_STATE"))) else 1
+    return (
+        0
+        if run_all(tools, first, int(arguments[3]), n_layouts, flags.get("--state", os.environ.get("ODD_STATE")))
+        else 1
+    )
 
 
 if __name__ == "__main__":

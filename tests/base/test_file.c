@@ -178,11 +178,21 @@ Test(file, fault_mmap)
     cr_assert_eq(view.len, 0);
 }
 
-Test(file, writer_in_missing_folder)
+Test(file, writer_makes_folders)
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s/none/data", folder);
-    expect_failed(dt_file_write(path, "x", 1), "No such file");
+    char path[128], in_the_way[160];
+    struct stat made;
+    snprintf(path, sizeof path, "%s/none/deep/data", folder);
+    DtStatus written = dt_file_write(path, "x", 1);
+    cr_assert(dt_status_ok(&written), "%s", written.message);
+    cr_assert_eq(stat(path, &made), 0);
+    snprintf(in_the_way, sizeof in_the_way, "%s/more", path);
+    expect_failed(dt_file_write(in_the_way, "x", 1), "Not a directory");
+    unlink(path);
+    for (int up = 0; up < 2; up++) {
+        *strrchr(path, '/') = 0;
+        rmdir(path);
+    }
     char lengthy[PATH_MAX + 10];
     memset(lengthy, 'a', sizeof lengthy - 1);
     lengthy[sizeof lengthy - 1] = 0;

@@ -3,6 +3,8 @@
  * with what FILE compiles to. The plan is data, whoever wrote it: its code is not loaded. */
 #include "cli/cli.h"
 
+#include "base/intern.h"
+#include "base/stack.h"
 #include "base/status.h"
 #include "ir/irtext.h"
 #include "passes/passes.h"
@@ -67,21 +69,28 @@ static void *prove_other(void *data)
     return NULL;
 }
 
-enum { STACK = 1 << 28, STACK_PER_BYTE = 256 };
+typedef struct Deep {
+    Prove *p;
+    void *(*work)(void *data);
+} Deep;
 
-/* A proof goes as deep as a program is long; of a stack, memory is taken as it is used. */
+static void *work_apart(void *data)
+{
+    Deep *deep = data;
+    deep->work(deep->p);
+    dt_intern_forget(); /* a thread has its own */
+    return NULL;
+}
+
+/* A proof goes as deep as a program is long. */
 static void run_deep(Prove *p, void *(*work)(void *data))
 {
-    size_t texts = strlen(p->texts.serial) + strlen(p->texts.placed);
+    Deep deep = {p, work};
     pthread_t thread;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK + STACK_PER_BYTE * texts);
-    if (pthread_create(&thread, &attributes, work, p) == 0)
+    if (dt_stack_start(work_apart, &deep, &thread))
         pthread_join(thread, NULL);
     else
         work(p);
-    pthread_attr_destroy(&attributes);
 }
 
 static int print_proof(const Prove *p)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # CoAtNet-0 (Dai et al., "CoAtNet: Marrying Convolution and Attention for All Data Sizes", 2021): a stem, two stages of inverted
 # bottlenecks with squeeze and excitation, two of attention with a bias by relative place. The paper says 25 million
-# parameters; with this text's squeezes (a quarter of a block's input) they are 26,328,084.
+# parameters; with this text's squeezes (a quarter of what they weigh) they are 26,328,084.
 include "std.dsl"
 dim batch = 64, side = 224, c0 = 64, c1 = 96, c2 = 192, c3 = 384, c4 = 768, classes = 1000, n1 = 1, n2 = 2, n3 = 4, n4 = 1
 dim head = 32, heads3 = c3 // head, heads4 = c4 // head, g3 = side // 16, g4 = side // 32, f3 = 4 * c3, f4 = 4 * c4

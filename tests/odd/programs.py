@@ -9,6 +9,8 @@ scatter positions) rest on positions and data, which no layout rounds."""
 import math
 import re
 
+import blocks
+
 IMAGE = ("height", "width", "chan")
 
 
@@ -19,7 +21,7 @@ class Program:
         self.text, self.dims, self.loops, self.places, self.has_keys = text, dims, loops, places, has_keys
 
 
-class Maker:
+class Maker(blocks.Blocks):
     def __init__(self, rng):
         self.rng = rng
         self.dims = {}
@@ -32,6 +34,7 @@ class Maker:
         self.depth = 0
         self.tokens = None  # name and axes of the i32 input, if there is one
         self.in_loop = False
+        self.going = False  # along an axis
 
     # ---- names and extents ----
 
@@ -386,6 +389,12 @@ class Maker:
             (self.stated, 0.5),
             (self.multiplied, 1),
             (self.copied, 1),
+            (self.drawn, 0.8),
+            (self.along, 2),
+            (self.convolved, 1),
+            (self.normed, 1),
+            (self.bent, 1),
+            (self.cut_by_extent, 0.7),
         ]
         if any(a in self.feature for a in x[1]):
             options.append((self.linear, 4))
@@ -470,7 +479,7 @@ class Maker:
         self.lines, self.indent, self.tokens, self.extra = saved
         self.places.append(layer)
         label = self.fresh("b")
-        has_state = "state " in self.layers[-1]
+        has_state = re.search("state |batchnorm|ghostnorm", self.layers[-1])
         if set(y[1]) == set(axes) and not has_state and self.rng.random() < 0.3:  # one instance, twice
             self.say("%s = %s:%s" % (label + "f", label, layer))
             z = self.let(axes, "%sf(%s)" % (label, name))
@@ -494,6 +503,32 @@ class Maker:
                 x = self.let(x[1], "%s + 0.4 * %s" % (x[0], self.rng.choice(near)[0]))
             side.append(x)
         return x
+
+
+def metrics(rng, axes, xent):
+    """Lines of the train block: some numbers beside the loss."""
+    over = ", ".join(axes)
+    forms = ["mean[%s](y * tanh(y))" % over, "sum[%s](sin(y)) / 16" % over]
+    forms += ["sum[batch](f32(bernoulli[batch](0.4)))", "mean[batch](mean[%s](y))" % ", ".join(axes[1:])] * (len(axes) > 1)
+    if xent:
+        forms.append("mean[batch, seq](y[vocab = labels])")
+    if rng.random() < 0.6:
+        return []
+    chosen = rng.sample(forms, min(len(forms), rng.choice((1, 2))))
+    names = ["metric%d" % i for i in range(len(chosen))]
+    lines = ["  %s = %s" % item for item in zip(names, chosen)]
+    return lines + ["  metrics = " + (names[0] if len(names) == 1 else "(%s)" % ", ".join(names))]
+
+
+def frozen(rng, text):
+    """Lines of the train block: at most a third of the names that make parameters."""
+    names = re.findall(r"param (\w+)\[", text)
+    names += [name + rng.choice((".*", ".w")) for name in re.findall(r"\b(\w+):linear", text)]
+    if len(names) < 3 or rng.random() < 0.7:
+        return []
+    chosen = rng.sample(names, rng.choice(range(1, len(names) // 3 + 1)))
+    paths = ", ".join('"*%s"' % name for name in chosen)
+    return ["  frozen = " + (paths if len(chosen) == 1 else "(%s)" % paths)]
 
 
 def make(rng, steps=None):
@@ -547,6 +582,8 @@ def make(rng, steps=None):
             maker.axes["chan"] = n
             if rng.random() < 0.2:
                 x = maker.pointwise(x)
+            if rng.random() < 0.5:
+                x = maker.image_layer(x)
         if rng.random() < 0.5 and maker.axes["height"] % 2 == 0:
             x = maker.let(x[1], "maxpool(%s)" % x[0])
             maker.axes["height"] //= 2
@@ -577,8 +614,9 @@ def make(rng, steps=None):
             rng.choice(("mean[%s]((y - 0.3) ** 2)", "mean[%s](sin(y) * y)", "mean[%s](log(1 + exp(y - 0.2)))")) % result
         )
     names = ["y"] + ["e%d" % i for i in range(len(extras))]
+    more = metrics(rng, x[1], xent) + frozen(rng, "\n".join(maker.layers + maker.lines))
     loss += "".join(" + 0.1 * %s" % e for e in names[1:])
-    text = ['include "std.dsl"', "", "axis win, piece"] + maker.layers
+    text = ['include "std.dsl"', "", "axis win, piece, major, minor"] + maker.layers
     text += (
         [head % (result, ", f32[]" * len(extras))]
         + maker.lines
@@ -588,6 +626,9 @@ def make(rng, steps=None):
             "  " + inputs,
             "  %s = %s" % (", ".join(names), call),
             "  loss = " + loss,
+        ]
+        + more
+        + [
             "  optimizer = OPTIMIZER",
             "  seed = SEED",
             "  steps = 3",

@@ -107,11 +107,13 @@ def read_tensors(path):
 
 
 class Run:
-    """steps: (loss, norm) of each; saved: tensors after each; bits: what the second compiler must give, too."""
+    """steps: loss, norm and metrics of each; saved: tensors after each; bits: what the second compiler must give, too."""
 
     def __init__(self, log, folder):
         with open(log) as file:
-            self.steps = [(e["loss"], e["grad_norm"]) for e in map(json.loads, file) if e["event"] == "step"]
+            steps = [e for e in map(json.loads, file) if e["event"] == "step"]
+        self.names = ["loss", "grad_norm"] + sorted(steps[0].get("metrics", {}))
+        self.steps = [[e[name] if name in e else e["metrics"][name] for name in self.names] for e in steps]
         self.saved, self.bits = [], [self.steps]
         for name in sorted(name for name in os.listdir(folder) if name.startswith("step-")):
             self.saved.append(read_tensors(os.path.join(folder, name, "model.safetensors")))
@@ -178,10 +180,10 @@ def compare(got, want, near, precision):
     """None, or what differs. near: see above, the run in float32 or that of nudged data."""
     roundoff = ROUNDOFF[precision]
     slack, times = (2.0**12, 1) if precision == "f32" else (32, 4)
-    if len(got.steps) != len(want.steps) or len(got.saved) != len(want.saved):
+    if got.names != want.names or len(got.steps) != len(want.steps) or len(got.saved) != len(want.saved):
         return "%d steps, %d checkpoints" % (len(got.steps), len(got.saved))
     for i, (mine, serial) in enumerate(zip(got.steps, want.steps)):
-        for what, a, b, other in zip(("loss", "norm"), mine, serial, near.steps[i]):
+        for what, a, b, other in zip(want.names, mine, serial, near.steps[i]):
             if not abs(a - b) <= slack * roundoff * max(abs(b), 0.1) + times * abs(b - other):
                 return "%s of step %d is %.9g, serially %.9g" % (what, i + 1, a, b)
     for i, (mine, serial) in enumerate(zip(got.saved, want.saved)):

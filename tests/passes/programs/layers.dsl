@@ -12,7 +12,7 @@ model net(x[batch, height = 12, width = 12, chan = 4], s[batch, time, chan = 4])
   t = s[time -> frame] |> d0:conv1d[frame, chan](8, k = 4, groups = 4, causal = true, dilation = 2)
   t = t |> d1:conv1d[frame, chan](6, k = 5, stride = 2)
   u = s[batch -> (pool, each)] |> ghostnorm[pool, (each, time), chan]()
-  v = u[(pool, each) -> batch] |> d2:conv1d[time, chan](4, groups = 4)
+  v = u[(pool, each) -> batch] |> d2:conv1d[time, chan](4, groups = 4, dilation = 2)
   return head:linear[(rows, cols, chan), classes](z + mean[frame](t), std = 0.5)
          + tail:linear[chan, classes](mean[time](round(3 * s) * v), std = 1.0)
 }

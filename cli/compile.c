@@ -65,9 +65,9 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         dt_text_printf(&watch->printed, "# after %s\n", pass->name);
         dt_irtext_print(module, &watch->printed);
     }
-    if (watch->proof && !strcmp(pass->name, "cse"))
+    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_SERIAL)
         dt_irtext_print(module, &watch->proof->serial);
-    if (watch->proof && !strcmp(pass->name, "reduce"))
+    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_PROVED)
         dt_irtext_print(module, &watch->proof->placed);
     watch->clock = dt_cli_clock(watch->cli);
 }

@@ -22,12 +22,11 @@
  * let one run. A function that does not have this shape is emitted op by op. */
 #include "codegen/emit.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 #include "plan/notes.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef enum Part { BEFORE, SCORE, REGION, OUTPUT, AFTER } Part;
@@ -475,10 +474,8 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
         done = dt_launch_kernel(e, ops, n_ops, outputs, n_all);
         e->like = 0;
     }
-    if (!done) {
-        fprintf(stderr, "dtc: internal error: the region between attention's products is no kernel\n");
-        abort();
-    }
+    if (!done)
+        DT_BUG("the region between attention's products is no kernel");
     g->like_rows = g->rows, g->like_keys = g->keys, g->like = 1 + e->launched; /* equal blocks share a text */
     e->scope = (DtScope *)(uintptr_t)kept;
     for (uint32_t k = 0; k < n; k++)
@@ -488,10 +485,8 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
 /* A block's matrix product; `settle` has made sure that its operands allow one. */
 static void product(Tiling *g, const DtOp *op, const DtPlace *to, bool accumulates)
 {
-    if (dt_gemm_emit(g->e, op, to, accumulates))
-        return;
-    fprintf(stderr, "dtc: internal error: a product of attention's blocks is no matrix product\n");
-    abort();
+    if (!dt_gemm_emit(g->e, op, to, accumulates))
+        DT_BUG("a product of attention's blocks is no matrix product");
 }
 
 static void emit_block(Tiling *g, const DtPlace *buffers, const DtPlace *outputs, const bool *accumulates)

@@ -133,9 +133,6 @@ static bool runs(const DtModule *module, const DtOp *op)
 {
     const bool waits = dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->mesh & 1 && module->mesh.n &&
                        module->mesh.axes[0].is_time && op->kind != DT_OP_SHARD;
-    if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
-        return lacks(module, op->span,
-                     dt_arena_printf(module->arena, "executing `%s`", dt_op_info[op->kind].text));
     return !waits || lacks(module, op->span, "a value of one micro-batch that needs all of them");
 }
 

@@ -5,12 +5,12 @@
  * copied there at the end otherwise. */
 #include "codegen/emit.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 #include "ir/pipeline.h"
 #include "plan/notes.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 _Noreturn static void fail(const DtEmit *e, const DtOp *op, const char *why)
@@ -18,8 +18,7 @@ _Noreturn static void fail(const DtEmit *e, const DtOp *op, const char *why)
     uint32_t row = 0, column = 0;
     if (e->module->diags && op->span.file)
         dt_diag_position(e->module->diags, op->span, &row, &column);
-    fprintf(stderr, "dtc: internal error: cannot lower `%s` (line %u): %s\n", dt_op_info[op->kind].text, row, why);
-    abort();
+    DT_BUG("cannot lower `%s` (line %u): %s", dt_op_info[op->kind].text, row, why);
 }
 
 void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args, const DtOp *op)

@@ -13,10 +13,9 @@
  * view goes through a dense copy if adjacent elements would not be adjacent on both sides. */
 #include "codegen/emit.h"
 
+#include "base/bug.h"
 #include "plan/notes.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Dim {
@@ -233,11 +232,8 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
             from = dense_copy(e, op->in[0]);
         if (!dt_place_is_dense(&output.place, y, mesh))
             dt_emit_refuse(e, &output);
-        if (!blocks_of(e, op, &from.view, &output.place.view, false, &blocks)) {
-            fprintf(stderr, "dtc: internal error: `%s` over more than %d mesh axes\n",
-                    dt_op_info[op->kind].text, DT_PLAN_COORDS);
-            abort();
-        }
+        if (!blocks_of(e, op, &from.view, &output.place.view, false, &blocks))
+            DT_BUG("`%s` over more than %d mesh axes", dt_op_info[op->kind].text, DT_PLAN_COORDS);
     }
     blocks.group = dt_emit_mesh_group(e, op->mesh);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};

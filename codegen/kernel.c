@@ -7,6 +7,7 @@
  * that load, so that no padding, window or gather is ever a copy of its own unless somebody keeps it. */
 #include "codegen/kernel.h"
 
+#include "base/bug.h"
 #include "base/hash.h"
 #include "codegen/kernel_internal.h"
 #include "plan/plan.h"
@@ -21,9 +22,7 @@ _Noreturn void dt_kernel_fail(const DtKBuild *b, const DtOp *op, const char *why
 {
     const char *path = op && b->in->module->diags && op->span.file
                            ? dt_diag_path(b->in->module->diags, op->span.file) : "";
-    fprintf(stderr, "dtc: internal error: kernel of `%s` (%s): %s\n",
-            op ? dt_op_info[op->kind].text : "?", path, why);
-    abort();
+    DT_BUG("kernel of `%s` (%s): %s", op ? dt_op_info[op->kind].text : "?", path, why);
 }
 
 uint32_t dt_kernel_node(DtKBuild *b, DtKNode node)

@@ -3,13 +3,13 @@
  * kernels, and makes the instruction's arguments. */
 #include "codegen/emit.h"
 
+#include "base/bug.h"
 #include "base/hash.h"
 #include "base/intern.h"
 #include "ir/pipeline.h"
 #include "plan/notes.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Views { /* context of the kernel builder's questions */
@@ -92,10 +92,8 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
             uint32_t c = 0;
             while (c < n_coords && arg.coord_axis[c] != m - first_device)
                 c++;
-            if (c == DT_PLAN_COORDS) {
-                fprintf(stderr, "dtc: internal error: an index depends on more than %d mesh axes\n", DT_PLAN_COORDS);
-                abort();
-            }
+            if (c == DT_PLAN_COORDS)
+                DT_BUG("an index depends on more than %d mesh axes", DT_PLAN_COORDS);
             if (c == n_coords)
                 arg.coord_axis[n_coords++] = (uint8_t)(m - first_device);
             arg.coord[c] += value->multiplier[i] * block;

@@ -9,6 +9,8 @@
  * reduction k, c<k> = a row of node k kept for later phases. */
 #include "codegen/print_c.h"
 
+#include "base/bug.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +19,7 @@
 /* What has no C text is not left out: a text without it would not compile, or mean something else. */
 static _Noreturn void no_text(const DtPrintC *c, const char *what)
 {
-    fprintf(stderr, "dtc: internal error: kernel `%s`: `%s` has no C text\n", c->k->name, what);
-    abort();
+    DT_BUG("kernel `%s`: `%s` has no C text", c->k->name, what);
 }
 
 static const char *c_type(const DtPrintC *c, DtDtype dtype)

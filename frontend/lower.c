@@ -9,9 +9,9 @@
  *             first model whose inputs are all typed */
 #include "frontend/lower_internal.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 
-#include <stdlib.h>
 #include <fnmatch.h>
 #include <string.h>
 
@@ -530,11 +530,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         l->params = l->program->train->precision.params;
     }
     lower_entries(l, train);
-    if (train && !l->module->entries.n && !dt_diag_errors(diags)) {
-        fprintf(stderr,
-                "internal error: the train block was not lowered, and no diagnostic says why\n");
-        abort();
-    }
+    if (train && !l->module->entries.n && !dt_diag_errors(diags))
+        DT_BUG("the train block was not lowered, and no diagnostic says why");
     if (dt_diag_errors(diags) || (fragment && !has_open_dims(l)))
         check_rest(l);
     dt_names_check(l);

@@ -8,9 +8,9 @@
  * where it is a store. */
 #include "frontend/lower_internal.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind kind, DtSpan span)
@@ -61,11 +61,8 @@ DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *ho
     DtValue *made = remake(frame, value);
     if (made)
         return made;
-    if (!frame->parent) {
-        fprintf(stderr, "internal error: `%s` uses a value of `%s`, which does not enclose it\n",
-                frame->func->name, home->func->name);
-        abort();
-    }
+    if (!frame->parent)
+        DT_BUG("`%s` uses a value of `%s`, which does not enclose it", frame->func->name, home->func->name);
     for (uint32_t i = 0; i < frame->captures.n; i++) {
         if (frame->captures.at[i].outer == value)
             return frame->captures.at[i].inner;

@@ -6,6 +6,7 @@
  * where a user's program may be wrong. */
 #include "ir/ir.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 #include "ir/shape.h"
 
@@ -76,8 +77,7 @@ DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind)
 
 static _Noreturn void misuse(const DtFunc *func, const char *problem)
 {
-    fprintf(stderr, "dtc: internal error in function `%s`: %s\n", func->name, problem);
-    abort();
+    DT_BUG("in function `%s`: %s", func->name, problem);
 }
 
 static DtValue *new_value(DtFunc *func, const DtType *type, DtOp *op, uint32_t index,
@@ -130,7 +130,7 @@ void dt_graph_write(DtFunc *func, uint32_t param, DtValue *value)
 
 /* ---- making ops ---- */
 
-static void print_place(const DtModule *module, DtSpan span)
+static void describe_place(const DtModule *module, DtSpan span, DtText *text)
 {
     if (span.file == 0)
         return;
@@ -138,28 +138,26 @@ static void print_place(const DtModule *module, DtSpan span)
     const char *path = module->diags ? dt_diag_path(module->diags, span.file) : NULL;
     if (path)
         dt_diag_position(module->diags, span, &line, &column);
-    fprintf(stderr, "  at %s:%u:%u (bytes %u-%u of file %u)\n", path ? path : "?", line, column,
-            span.lo, span.hi, span.file);
+    dt_text_printf(text, "\n  at %s:%u:%u (bytes %u-%u of file %u)", path ? path : "?", line, column, span.lo, span.hi,
+                   span.file);
 }
 
 static _Noreturn void broken(const DtBuilder *b, const DtOp *op, const char *reason)
 {
-    fprintf(stderr, "dtc: internal error: %s\n  in `%s` of function `%s`%s%s\n", reason,
-            dt_op_info[op->kind].text, b->func->name, op->path ? ", layer " : "",
-            op->path ? op->path : "");
-    print_place(b->func->module, op->span);
+    DtText text = {0};
+    dt_text_printf(&text, "%s\n  in `%s` of function `%s`%s%s", reason, dt_op_info[op->kind].text, b->func->name,
+                   op->path ? ", layer " : "", op->path ? op->path : "");
+    describe_place(b->func->module, op->span, &text);
     for (uint32_t i = 0; i < op->n_in && i < 32; i++) {
-        DtText text = {0};
+        dt_text_printf(&text, "\n  operand %u: %s ", i, op->in[i] && op->in[i]->name ? op->in[i]->name : "");
         if (op->in[i])
             dt_type_print_extents(op->in[i]->type, &b->func->module->mesh, &text);
-        fprintf(stderr, "  operand %u: %s %s\n", i,
-                op->in[i] && op->in[i]->name ? op->in[i]->name : "", text.at ? text.at : "missing");
-        dt_text_free(&text);
+        else
+            dt_text_printf(&text, "missing");
     }
-    DtText text = {0};
+    dt_text_printf(&text, "\n");
     dt_irtext_print_func(b->func, &text);
-    fprintf(stderr, "%s", text.at ? text.at : "");
-    abort();
+    DT_BUG("%s", text.at);
 }
 
 static const char **copy_names(DtArena *arena, uint32_t n, const char *const *names)
@@ -272,7 +270,7 @@ DtValue *dt_graph_rng(DtBuilder *b, const DtType *type, const char *site)
     return make_one(b, &op, 0, NULL, type);
 }
 
-/* kind: DT_OP_PARAM (store; text NULL = its path), DT_OP_INPUT (text = its name), DT_OP_RECV. */
+/* kind: DT_OP_PARAM (store; text NULL = its path), DT_OP_INPUT (text = its name). */
 DtValue *dt_graph_source(DtBuilder *b, DtOpKind kind, const DtType *type, const char *text,
                          DtStore *store)
 {
@@ -526,7 +524,6 @@ DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offs
                                                (DtReduce)x->type->pending));
 }
 
-/* NULL for DT_OP_SEND, which has no result (and no result type). */
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result)
 {
     DtOp op = {.kind = kind, .mesh = mesh};
@@ -549,12 +546,9 @@ DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in)
 
 static bool is_used(const DtOp *op, const unsigned char *used)
 {
-    if (op->kind == DT_OP_SEND)
-        return true;
-    for (uint32_t i = 0; i < op->n_out; i++) {
+    for (uint32_t i = 0; i < op->n_out; i++)
         if (used[op->out[i]->id])
             return true;
-    }
     return false;
 }
 

@@ -5,11 +5,11 @@
  * interp_map.c, interp_axis.c, interp_contract.c, interp_index.c and interp_struct.c. */
 #include "ir/interp_eval.h"
 
+#include "base/bug.h"
 #include "base/hash.h"
 #include "base/philox.h"
 #include "ir/round.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A row of the table that names a missing handler does not compile. */
@@ -22,45 +22,40 @@ static DtEval *const handlers[DT_OP_COUNT] = {
 
 /* ---- failures ---- */
 
-static void describe_values(const char *what, DtValue *const *values, uint32_t n)
+static void describe_values(DtText *text, const char *what, DtValue *const *values, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        DtText text = {0};
-        dt_type_print_extents(values[i]->type, NULL, &text);
-        fprintf(stderr, "  %s %u: %s\n", what, i, text.at ? text.at : "");
-        dt_text_free(&text);
+        dt_text_printf(text, "\n  %s %u: ", what, i);
+        dt_type_print_extents(values[i]->type, NULL, text);
     }
 }
 
 void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, ...)
 {
+    DtText text = {0};
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "internal error: interpreter: ");
-    vfprintf(stderr, format, args);
+    dt_text_vprintf(&text, format, args);
     va_end(args);
     const DtFunc *func = interp->func;
-    fprintf(stderr, "\n  in %s, instance path `%s`\n", func ? func->name : "no function",
-            interp->path ? interp->path : "");
+    dt_text_printf(&text, "\n  in %s, instance path `%s`", func ? func->name : "no function",
+                   interp->path ? interp->path : "");
     if (op) {
-        fprintf(stderr, "  op %s, layer path `%s`\n", dt_op_info[op->kind].text,
-                op->path ? op->path : "");
-        describe_values("operand", op->in, op->n_in);
-        describe_values("result", op->out, op->n_out);
+        dt_text_printf(&text, "\n  op %s, layer path `%s`", dt_op_info[op->kind].text, op->path ? op->path : "");
+        describe_values(&text, "operand", op->in, op->n_in);
+        describe_values(&text, "result", op->out, op->n_out);
         DtDiags *diags = func && func->module ? func->module->diags : NULL;
         if (diags && op->span.file) {
             uint32_t line, column;
             dt_diag_position(diags, op->span, &line, &column);
-            fprintf(stderr, "  --> %s:%u:%u\n", dt_diag_path(diags, op->span.file), line, column);
+            dt_text_printf(&text, "\n  --> %s:%u:%u", dt_diag_path(diags, op->span.file), line, column);
         }
     }
     if (func) {
-        DtText dump = {0};
-        dt_irtext_print_func(func, &dump);
-        fprintf(stderr, "%s", dump.at ? dump.at : "");
-        dt_text_free(&dump);
+        dt_text_printf(&text, "\n");
+        dt_irtext_print_func(func, &text);
     }
-    abort();
+    DT_BUG("interpreter: %s", text.at);
 }
 
 /* ---- helpers of all handlers ---- */
@@ -68,11 +63,8 @@ void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, 
 DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type)
 {
     int64_t elements = dt_type_elements(type);
-    if (elements < 0 || (uint64_t)elements > SIZE_MAX / sizeof(double)) {
-        fprintf(stderr,
-                "internal error: interpreter: a tensor with more elements than memory can hold\n");
-        abort();
-    }
+    if (elements < 0 || (uint64_t)elements > SIZE_MAX / sizeof(double))
+        DT_BUG("interpreter: a tensor with more elements than memory can hold");
     DtTensor *tensor = DT_NEW(arena, DtTensor);
     tensor->type = type;
     tensor->at = DT_NEW_ARRAY(arena, double, elements);
@@ -150,7 +142,6 @@ static bool makes_values(const DtOp *op)
     switch (op->kind) {
     case DT_OP_CALL:
     case DT_OP_LOOP:
-    case DT_OP_FUSED:
     case DT_OP_PARAM:
     case DT_OP_INPUT: return false;
     default: return true;
@@ -315,18 +306,14 @@ static double draw_initial(const DtInit *init, DtPhilox random)
     case DT_INIT_NORMAL: return init->a * dt_philox_normal(random);
     case DT_INIT_UNIFORM: return init->a + (init->b - init->a) * dt_philox_uniform(random);
     }
-    fprintf(stderr, "internal error: no initialiser %d\n", (int)init->kind);
-    abort();
+    DT_BUG("no initialiser %d", (int)init->kind);
 }
 
 void dt_interp_init(const DtStore *store, uint64_t seed, DtTensor *ret_tensor)
 {
     const DtType *type = store->type;
-    if (ret_tensor->type != type || store->n_loops > type->rank) {
-        fprintf(stderr, "internal error: initial value of `%s`: the tensor is not of its type\n",
-                store->path);
-        abort();
-    }
+    if (ret_tensor->type != type || store->n_loops > type->rank)
+        DT_BUG("initial value of `%s`: the tensor is not of its type", store->path);
     uint64_t key = dt_hash_text(store->path, seed);
     DtWalk walk = {0};
     dt_walk_add(&walk, type);

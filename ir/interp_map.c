@@ -6,10 +6,10 @@
  * which is the same as wrapping at every step. Corner cases are listed in interp.h. */
 #include "ir/interp_eval.h"
 
+#include "base/bug.h"
 #include "ir/round.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static double unary_float(const DtInterp *interp, const DtOp *op, double x)
 {
@@ -84,9 +84,7 @@ static double floor_modulo(double x, double y, DtDtype dtype)
 
 _Noreturn static void refuse(DtOpKind kind, DtDtype dtype)
 {
-    fprintf(stderr, "internal error: interpreter: `%s` is not defined on %s\n",
-            dt_op_info[kind].text, dt_dtype_name(dtype));
-    abort();
+    DT_BUG("interpreter: `%s` is not defined on %s", dt_op_info[kind].text, dt_dtype_name(dtype));
 }
 
 static double binary_float(DtOpKind kind, DtDtype dtype, double x, double y)

@@ -254,8 +254,6 @@ static DtTensor *received(Run *run, const DtOp *op, DtTensor *const *parts, uint
 
 static void run_comm(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
-    if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV)
-        dt_interp_fail(&run->interp, op, "stages talk through stores, not by ops");
     for (uint32_t m = 0; m < DT_MAX_MESH; m++)
         if ((op->mesh >> m & 1) && (m >= run->mesh->n || run->mesh->axes[m].is_time))
             dt_interp_fail(&run->interp, op, "mesh axis %u is time, or does not exist", m);
@@ -371,7 +369,7 @@ static void run_op(Run *run, const DtOp *op, DtTensor **values)
         memcpy(in + i * n, values + op->in[i]->id * n, sizeof *in * n);
     if (dt_op_info[op->kind].op_class == DT_CLASS_COMM)
         run_comm(run, op, in, out);
-    else if (op->kind == DT_OP_CALL || op->kind == DT_OP_FUSED)
+    else if (op->kind == DT_OP_CALL)
         run_call(run, op, in, out);
     else if (op->kind == DT_OP_LOOP)
         run_loop(run, op, in, out);

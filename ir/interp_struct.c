@@ -192,7 +192,7 @@ static int64_t ranks_of(const DtInterp *interp, const DtOp *op)
 
 void dt_eval_comm(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
-    if (op->kind == DT_OP_SEND || op->kind == DT_OP_RECV || op->kind == DT_OP_SHIFT)
+    if (op->kind == DT_OP_SHIFT)
         dt_interp_fail(interp, op, "the serial interpreter has no other rank to talk to");
     if (op->stages && interp->across) {
         const DtTensor *sum = interp->across(interp->context, op, in[0]);

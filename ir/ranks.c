@@ -3,10 +3,10 @@
  * back. The one place, beside the types themselves, that knows the order of blocks. */
 #include "ir/interp_ranks.h"
 
+#include "base/bug.h"
 #include "ir/interp_eval.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- ranks ---- */
@@ -53,18 +53,13 @@ static int64_t parts_of(const DtAxis *axis, const DtMesh *mesh)
 {
     int64_t parts = 1;
     for (uint32_t i = 0; i < axis->n_split; i++) {
-        if (axis->split[i] >= mesh->n) {
-            fprintf(stderr, "internal error: ranks: `%s` is split over mesh axis %u of %u\n",
-                    axis->name, axis->split[i], mesh->n);
-            abort();
-        }
+        if (axis->split[i] >= mesh->n)
+            DT_BUG("ranks: `%s` is split over mesh axis %u of %u", axis->name, axis->split[i], mesh->n);
         parts *= mesh->axes[axis->split[i]].size;
     }
-    if (axis->extent % (axis->zigzag ? 2 * parts : parts) != 0) {
-        fprintf(stderr, "internal error: ranks: `%s` (%lld) does not divide into %lld parts\n",
-                axis->name, (long long)axis->extent, (long long)parts);
-        abort();
-    }
+    if (axis->extent % (axis->zigzag ? 2 * parts : parts) != 0)
+        DT_BUG("ranks: `%s` (%lld) does not divide into %lld parts", axis->name, (long long)axis->extent,
+               (long long)parts);
     return parts;
 }
 

@@ -7,10 +7,10 @@
  * step. */
 #include "ir/round.h"
 
+#include "base/bug.h"
+
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static double round_binary(double value, int bits, int least, double largest)
 {
@@ -56,8 +56,7 @@ double dt_round_to(DtDtype dtype, double value)
     case DT_F64: return value;
     case DT_DTYPE_COUNT: break;
     }
-    fprintf(stderr, "internal error: no rounding to dtype %d\n", (int)dtype);
-    abort();
+    DT_BUG("no rounding to dtype %d", (int)dtype);
 }
 
 double dt_round_wrap(DtDtype dtype, uint64_t bits)
@@ -71,6 +70,5 @@ double dt_round_wrap(DtDtype dtype, uint64_t bits)
     case DT_I64: return (double)(int64_t)bits;
     default: break;
     }
-    fprintf(stderr, "internal error: dtype %d does not wrap\n", (int)dtype);
-    abort();
+    DT_BUG("dtype %d does not wrap", (int)dtype);
 }

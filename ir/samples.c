@@ -134,7 +134,7 @@ static bool type_op(Samples *s, DtOp *draft, const DtType **out)
         return false;
     if (draft->kind == DT_OP_LOOP)
         return type_loop(s, draft, out);
-    if (draft->kind == DT_OP_CALL || draft->kind == DT_OP_FUSED) {
+    if (draft->kind == DT_OP_CALL) {
         const DtType **in = DT_NEW_ARRAY(s->scratch, const DtType *, draft->n_in + 1);
         for (uint32_t i = 0; i < draft->n_in; i++)
             in[i] = draft->in[i]->type;

@@ -22,15 +22,13 @@ static bool (*const rules[DT_OP_COUNT])(DtShape *s) = {
 uint32_t dt_shape_results(const DtOp *op)
 {
     switch (op->kind) {
-    case DT_OP_CALL:
-    case DT_OP_FUSED: return op->func ? op->func->results.n : 0;
+    case DT_OP_CALL: return op->func ? op->func->results.n : 0;
     case DT_OP_LOOP: return op->loop ? op->loop->n_carried + op->loop->n_stacked_out : 0;
     case DT_OP_UPDATE:
         if (!op->update)
             return 0;
         return op->update->kind == DT_UPDATE_ADAMW ? 3 : op->update->momentum != 0 ? 2 : 1;
     case DT_OP_TOPK: return 2;
-    case DT_OP_SEND: return 0;
     default: return 1;
     }
 }
@@ -448,7 +446,7 @@ bool dt_shape_declared(DtShape *s)
     const char *name = dt_op_info[s->op->kind].text;
     if (!type)
         return dt_shape_fail(s, "`%s` needs a result type", name);
-    if (type->partial && s->op->kind != DT_OP_RECV && s->op->kind != DT_OP_PARAM) /* a gradient may wait for its sum */
+    if (type->partial && s->op->kind != DT_OP_PARAM) /* a gradient may wait for its sum */
         return dt_shape_fail(s, "`%s` cannot have a pending reduction", name);
     s->out[0] = type;
     switch (s->op->kind) {

@@ -223,16 +223,14 @@ static bool comm_fail(DtShape *s, const DtType *x, const DtType *y)
  *   all_gather      drops minor splits            shard           adds minor splits
  *   all_reduce      completes a reduction         reduce_scatter  completes it and adds minor splits
  *   all_to_all      moves minor splits to other axes
- *   all_reduce over pipeline stages, shift, send
- *                   the operand's type (send has no result) */
+ *   all_reduce over pipeline stages, shift
+ *                   the operand's type */
 bool dt_shape_comm(DtShape *s)
 {
     const DtType *x = s->op->in[0]->type, *y = dt_shape_wish(s, 0);
     uint16_t lost = 0, gained = 0, mesh = s->op->mesh;
     if (mesh == 0 || (s->mesh && mesh >> s->mesh->n))
         return dt_shape_fail(s, "`%s` names no mesh axes, or some that do not exist", op_name(s));
-    if (s->op->kind == DT_OP_SEND)
-        return true;
     if (s->op->stages) { /* the parts of a sum that stages hold, which types do not know */
         s->out[0] = x;
         return s->op->kind == DT_OP_ALL_REDUCE || comm_fail(s, x, y);

@@ -4,6 +4,7 @@
  * as long as the process and is not thread-safe, like the table of interned names that it points
  * into. */
 #include "base/arena.h"
+#include "base/bug.h"
 #include "base/hash.h"
 #include "base/intern.h"
 #include "ir/ir.h"
@@ -143,11 +144,10 @@ static const DtType *intern(const DtType *type)
 
 static _Noreturn void broken(const char *problem, DtDtype dtype, uint32_t rank, const DtAxis *axes)
 {
-    fprintf(stderr, "dtc: internal error: broken type: %s\n  dtype %d, axes", problem, (int)dtype);
+    DtText text = {0};
     for (uint32_t i = 0; i < rank && i < DT_MAX_RANK; i++)
-        fprintf(stderr, " %s=%lld", axes[i].name ? axes[i].name : "?", (long long)axes[i].extent);
-    fprintf(stderr, "\n");
-    abort();
+        dt_text_printf(&text, " %s=%lld", axes[i].name ? axes[i].name : "?", (long long)axes[i].extent);
+    DT_BUG("broken type: %s\n  dtype %d, axes%s", problem, (int)dtype, text.at ? text.at : "");
 }
 
 /* Axis names must be interned; aborts if dt_type_check finds a problem. Splits beyond n_split,

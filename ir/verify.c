@@ -6,11 +6,11 @@
  *   function `f`, 1:120-134: result 0 is f32[b=8] where its rule gives f32[b=4]: %2 = exp ... */
 #include "ir/verify_internal.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 #include "ir/irtext.h"
 #include "ir/map.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- helpers ---- */
@@ -440,10 +440,7 @@ static bool is_without_marks(const DtModule *module, DtText *ret_problems)
 void dt_verify_require(const DtModule *module, const char *after)
 {
     DtText problems = {0};
-    if (!dt_verify_module(module, &problems) || !is_without_marks(module, &problems)) {
-        fprintf(stderr, "internal error: the program is broken after %s\n%s", after,
-                problems.at ? problems.at : "");
-        abort();
-    }
+    if (!dt_verify_module(module, &problems) || !is_without_marks(module, &problems))
+        DT_BUG("the program is broken after %s\n%s", after, problems.at ? problems.at : "");
     dt_text_free(&problems);
 }

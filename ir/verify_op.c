@@ -51,7 +51,6 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_SCATTER_ADD] = AXES | AXES2,
     [DT_OP_CALL] = TEXT | FUNC | AXES | MESH,
     [DT_OP_LOOP] = FUNC | LOOP,
-    [DT_OP_FUSED] = TEXT | FUNC,
     [DT_OP_PACK] = AXES,
     [DT_OP_UNPACK] = AXES | NUMBER,
     [DT_OP_UPDATE] = UPDATE,
@@ -61,8 +60,6 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_ALL_TO_ALL] = MESH | TEXT,
     [DT_OP_SHIFT] = MESH | TEXT | REVERSE,
     [DT_OP_SHARD] = MESH | TEXT,
-    [DT_OP_SEND] = MESH | TEXT,
-    [DT_OP_RECV] = MESH | TEXT,
 };
 
 static const char *const attribute_names[] = {"axes",     "a second list of axes",

@@ -3,10 +3,10 @@
  * passes. */
 #include "judge/internal.h"
 
+#include "base/bug.h"
 #include "ir/pipeline.h"
 #include "passes/passes.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const double too_much = 2e8; /* multiplications: some seconds */
@@ -46,13 +46,11 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *
 DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)
 {
     DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
-    if (!program) {
-        fprintf(stderr, "internal error: a program is accepted once and refused the second time\n");
-        abort();
-    }
+    if (!program)
+        DT_BUG("a program is accepted once and refused the second time");
     program->parallel = NULL;
     DtPassContext context = context_of(task, program);
-    for (uint32_t i = 0; i < dt_n_passes && strcmp(dt_passes[i].name, "inline") != 0; i++)
+    for (uint32_t i = 0; dt_passes[i].proof == DT_PASS_MEANING; i++)
         dt_passes[i].run(program->module, &context);
     dt_verify_require(program->module, "differentiation");
     return program->module;

@@ -27,9 +27,7 @@ static bool may_merge(const DtOp *op)
     switch (op->kind) {
     case DT_OP_RNG:
     case DT_OP_LOOP:
-    case DT_OP_UPDATE:
-    case DT_OP_SEND:
-    case DT_OP_RECV: return false;
+    case DT_OP_UPDATE: return false;
     case DT_OP_CALL: return op->func->library != NULL;
     default: return true;
     }

@@ -25,10 +25,10 @@
  * Establishes: entry "grad" in the place of "loss"; stores of kind GRAD. Breaks: nothing. */
 #include "passes/diff.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* An entry whose sources have become inputs, each store and name once, so that it is a function
@@ -199,8 +199,7 @@ static void check_loss(const DtFunc *loss)
     if (loss->results.n > 0 && loss->results.at[0]->type->rank == 0 &&
         dt_dtype_is_float(loss->results.at[0]->type->dtype))
         return;
-    fprintf(stderr, "dtc: internal error: entry \"loss\" does not start with a float scalar\n");
-    abort();
+    DT_BUG("entry \"loss\" does not start with a float scalar");
 }
 
 static bool has_ring(const DtPassContext *context)

@@ -179,8 +179,7 @@ static bool has_rule(const Scope *s, const DtOp *op)
     const DtType *in = op->n_in ? s->now[op->in[0]->id]->type : NULL;
     switch (op->kind) {
     case DT_OP_INPUT:
-    case DT_OP_CALL:
-    case DT_OP_FUSED: return false;
+    case DT_OP_CALL: return false;
     case DT_OP_FLOORDIV:
     case DT_OP_MOD: return dt_dtype_is_float(out->dtype); /* padding may divide by 0 */
     case DT_OP_RELABEL: return !relabels_padded(module, op, in, out);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define DT_PASS(NAME, FUNCTION, PURPOSE) {NAME, FUNCTION, PURPOSE},
+#define DT_PASS(NAME, FUNCTION, PROOF, PURPOSE) {NAME, FUNCTION, DT_PASS_##PROOF, PURPOSE},
 const DtPass dt_passes[] = {
 #include "passes/passes.def"
 };
@@ -31,6 +31,11 @@ const DtPass *dt_passes_find(const char *name)
         if (strcmp(dt_passes[i].name, name) == 0)
             return &dt_passes[i];
     return NULL;
+}
+
+bool dt_pass_is_last(const DtPass *pass)
+{
+    return pass + 1 == dt_passes + dt_n_passes || pass[1].proof != pass->proof;
 }
 
 void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserver *observer,

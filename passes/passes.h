@@ -25,9 +25,13 @@ typedef struct DtPassContext {
 /* False: the module is as it was. */
 typedef bool DtPassRun(DtModule *module, const DtPassContext *context);
 
+/* What the certificate says of a pass; passes of one kind stand together, in this order. See passes.def. */
+typedef enum DtPassProof { DT_PASS_MEANING, DT_PASS_SERIAL, DT_PASS_PROVED, DT_PASS_TESTED } DtPassProof;
+
 typedef struct DtPass {
     const char *name;
     DtPassRun *run;
+    DtPassProof proof;
     const char *purpose; /* one line, for --list-passes */
 } DtPass;
 
@@ -44,7 +48,10 @@ void dt_passes_run(DtModule *module, const DtPassContext *context, DtPassObserve
 /* The pass of that name, or NULL. */
 const DtPass *dt_passes_find(const char *name);
 
-#define DT_PASS(NAME, FUNCTION, PURPOSE) DtPassRun FUNCTION;
+/* Whether pass is the last one of its kind: then what it has made is what its column speaks of. */
+bool dt_pass_is_last(const DtPass *pass);
+
+#define DT_PASS(NAME, FUNCTION, PROOF, PURPOSE) DtPassRun FUNCTION;
 #include "passes/passes.def"
 #undef DT_PASS
 

@@ -20,13 +20,13 @@
  * belongs to queries adds up in place, what belongs to keys travels along with them and goes one
  * step further, home, at the end. */
 #include "passes/ring_internal.h"
+#include "base/bug.h"
 #include "passes/zigzag.h"
 
 #include "base/intern.h"
 #include "ir/shape.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_IN = 32 };
@@ -225,7 +225,7 @@ static DtValue *add_argument(Round *round, Role role, DtValue *value, const DtTy
                              const char *name)
 {
     if (round->n_args == MAX_IN)
-        abort(); /* dt_ring_refuses counts */
+        DT_BUG("a ring's round takes more than %d operands, which dt_ring_refuses should have counted", MAX_IN);
     round->args[round->n_args++] = (Argument){role, value, type, NULL};
     return dt_graph_arg(round->block, type, name);
 }
@@ -623,10 +623,8 @@ DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
                  .form = &form,
                  .t = call->axes[0]},
          *g = &ring;
-    if (!dt_ring_form(func, g->t, g->arena, &form)) {
-        fprintf(stderr, "dtc: internal error: a ring call of `%s`: %s\n", func->name, form.reason);
-        abort();
-    }
+    if (!dt_ring_form(func, g->t, g->arena, &form))
+        DT_BUG("a ring call of `%s`: %s", func->name, form.reason);
     g->ranks = dt_ringpart_ranks(&module->mesh, call->mesh);
     g->n = g->ranks.axis.extent;
     g->blocks = travelling_axis(call);

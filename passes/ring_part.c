@@ -12,11 +12,11 @@
  * block of seq, but that matters to nobody, since positions are taken apart in the same way. */
 #include "passes/ring_internal.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 #include "ir/shape.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 DtRingRanks dt_ringpart_ranks(const DtMesh *mesh, uint16_t bits)
@@ -208,10 +208,8 @@ static DtValue *sum_parts(const DtRingRanks *r, DtBuilder *b, DtValue *x, const 
         const char *part = part_axis(r, m).name;
         if (dt_type_find(x->type, part) < 0)
             continue;
-        if (!(type->partial >> m & 1)) {
-            fprintf(stderr, "dtc: internal error: a ring leaves what it splits over some of its mesh axes only\n");
-            abort();
-        }
+        if (!(type->partial >> m & 1))
+            DT_BUG("a ring leaves what it splits over some of its mesh axes only");
         axes[n++] = part;
     }
     return n ? dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes) : x;

@@ -3,9 +3,6 @@
  * and dw = dy @m x; batch axes stay batch axes. */
 #include "passes/diff.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* The cotangent of one operand of a dot, given the other: contracts over the axes that only `other`
  * has. */
 static DtValue *dot_operand(DtVjp *v, const DtType *type, DtValue *other)
@@ -29,24 +26,19 @@ void dt_vjp_dot(DtVjp *v)
         v->ret[1] = dot_operand(v, v->op->in[1]->type, dt_diff_in(v, 0));
 }
 
-/* Positions are counted in i32. */
-static void check_countable(const DtVjp *v)
+/* Positions are i32, and the largest one means none. */
+static bool is_countable(const DtType *type, uint32_t n, const char *const *axes)
 {
-    double n = 1;
-    for (uint32_t i = 0; i < v->op->n_axes; i++)
-        n *= (double)dt_type_extent(v->op->in[0]->type, v->op->axes[i]);
-    if (n < 2147483647.0)
-        return;
-    fprintf(stderr,
-            "dtc: the derivative of a maximum or minimum over %.0f elements is not supported\n", n);
-    abort();
+    double elements = 1;
+    for (uint32_t i = 0; i < n; i++)
+        elements *= (double)dt_type_extent(type, axes[i]);
+    return elements < INT32_MAX;
 }
 
 /* Position of each element in the row-major order of the listed axes, as i32. */
 static DtValue *position(DtVjp *v, const DtType *type, uint32_t n, const char *const *axes)
 {
     DtValue *at = NULL;
-    check_countable(v);
     for (uint32_t i = 0; i < n; i++) {
         DtAxis axis = {.name = axes[i], .extent = dt_type_extent(type, axes[i])};
         DtValue *iota = dt_graph_iota(&v->b, axis);
@@ -60,16 +52,21 @@ static DtValue *position(DtVjp *v, const DtType *type, uint32_t n, const char *c
     return at;
 }
 
-/* True at the first element, in row-major order of the reduced axes, that equals the result. */
-static DtValue *first_equal(DtVjp *v)
+/* True at the first element of x, in row-major order of the axes, that equals `extreme`, the maximum or minimum
+ * over them. More elements than can be counted: the first along the first axis whose own extreme is that one, and
+ * there the first along the rest. */
+static DtValue *first_equal(DtVjp *v, DtValue *x, DtValue *extreme, uint32_t n, const char *const *axes)
 {
-    const DtOp *op = v->op;
-    DtValue *x = dt_diff_in(v, 0);
-    DtValue *equal = dt_graph_binary(&v->b, DT_OP_EQ, x, dt_diff_out(v, 0));
-    DtValue *at = position(v, x->type, op->n_axes, op->axes);
-    DtValue *last = dt_graph_constant(&v->b, DT_I32, 2147483647.0);
+    if (n > 1 && !is_countable(x->type, n, axes)) {
+        DtValue *inner = dt_graph_reduce(&v->b, v->op->reduce, x, n - 1, axes + 1);
+        return dt_graph_binary(&v->b, DT_OP_AND, first_equal(v, inner, extreme, 1, axes),
+                               first_equal(v, x, inner, n - 1, axes + 1));
+    }
+    DtValue *equal = dt_graph_binary(&v->b, DT_OP_EQ, x, extreme);
+    DtValue *at = position(v, x->type, n, axes);
+    DtValue *last = dt_graph_constant(&v->b, DT_I32, INT32_MAX);
     DtValue *candidates = dt_graph_where(&v->b, equal, at, last);
-    DtValue *first = dt_graph_reduce(&v->b, DT_REDUCE_MIN, candidates, op->n_axes, op->axes);
+    DtValue *first = dt_graph_reduce(&v->b, DT_REDUCE_MIN, candidates, n, axes);
     return dt_graph_binary(&v->b, DT_OP_AND, equal,
                            dt_graph_binary(&v->b, DT_OP_EQ, candidates, first));
 }
@@ -79,7 +76,8 @@ void dt_vjp_reduce(DtVjp *v)
     v->ret[0] = v->cotangent[0]; /* a sum: constant along the axes that the driver adds */
     if (v->op->reduce != DT_REDUCE_SUM) {
         DtValue *zero = dt_graph_constant(&v->b, v->cotangent[0]->type->dtype, 0);
-        v->ret[0] = dt_graph_where(&v->b, first_equal(v), v->cotangent[0], zero);
+        DtValue *first = first_equal(v, dt_diff_in(v, 0), dt_diff_out(v, 0), v->op->n_axes, v->op->axes);
+        v->ret[0] = dt_graph_where(&v->b, first, v->cotangent[0], zero);
     }
 }
 

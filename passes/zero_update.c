@@ -13,11 +13,10 @@
  * What came of the other members' tensors is *absent*: where such a scalar was added to another, the other remains. */
 #include "passes/zero_internal.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 #include "ir/shape.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 
 typedef enum Shape { PLAIN, RUN, ABSENT } Shape;
 
@@ -36,8 +35,7 @@ typedef struct Update {
 
 _Noreturn static void fail(const DtOp *op, const char *why)
 {
-    fprintf(stderr, "dtc: internal error: zero: `%s` in an update: %s\n", dt_op_info[op->kind].text, why);
-    abort();
+    DT_BUG("zero: `%s` in an update: %s", dt_op_info[op->kind].text, why);
 }
 
 /* ---- sums that are pending over the ranks that share a bucket ---- */

@@ -306,8 +306,6 @@ static bool check_collective(const CheckInst *at)
         return wants(at, inst->n_args == 2 ? 2 : 1, 0, 1) &&
                check_address(at, 0, part, unit, true, true) &&
                (inst->n_args == 1 || check_address(at, 1, part, unit, false, true));
-    case DT_INST_BROADCAST:
-        return wants(at, 1, 0, 1) && check_address(at, 0, part, unit, true, true);
     case DT_INST_ALL_GATHER:
     case DT_INST_REDUCE_SCATTER:
     case DT_INST_ALL_TO_ALL: return check_exchange(at);

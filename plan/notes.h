@@ -2,7 +2,7 @@
 /* What the instructions of an entry stand for: for the certificate only (verify/plan.c); the runtime skips it.
  *
  * A sequence of words (LEB128, low bits first; signed ones are folded: 0, -1, 1, -2 ...) that is read along
- * with the entry's schedule, one note for each LOOP and each instruction but READ, ZERO and BARRIER. Values are
+ * with the entry's schedule, one note for each LOOP and each instruction but READ and ZERO. Values are
  * numbers in the function that is worked on, as the text of the final program counts them; an op is named
  * by its first result, entries and stores by their number in that text.
  *

@@ -200,9 +200,7 @@ typedef enum DtPlanInstKind {
     DT_INST_ALL_TO_ALL,     /* ref: group; to, from; count elements of a block; blocks */
     DT_INST_SHIFT,          /* ref: group; to, from; count elements, of the member before; member 0: of the last */
     DT_INST_SHIFT_BACK,     /* the same, of the member behind; the last: of member 0 */
-    DT_INST_BROADCAST,      /* ref: group; buffer; from member 0 */
     DT_INST_SEND, DT_INST_RECV, /* ref: channel; buffer, integer tag (micro-batch): both ends must name the same */
-    DT_INST_BARRIER,        /* ref: group */
     DT_INST_KINDS
 } DtPlanInstKind;
 typedef struct DtPlanInst {

@@ -80,7 +80,7 @@ double dt_report_gemm_flops(const DtPlanGemm *gemm)
 
 bool dt_report_is_collective(const DtPlanInst *inst)
 {
-    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BROADCAST;
+    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_SHIFT_BACK;
 }
 
 double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
@@ -94,7 +94,6 @@ double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
     case DT_INST_ALL_TO_ALL: return bytes * n * (n - 1);
     case DT_INST_SHIFT:
     case DT_INST_SHIFT_BACK: return n > 1 ? bytes * n : 0;
-    case DT_INST_BROADCAST: return bytes * (n - 1);
     case DT_INST_RECV: return bytes;
     default: return 0;
     }

@@ -30,8 +30,7 @@ static void print_inst(const DtPlan *plan, const DtPlanInst *inst, DtText *text)
         const DtPlanChannel *c = &plan->channels[inst->ref];
         dt_text_printf(text, " %s, stage %u to %u, %lld elements", dt_plan_str(plan, c->name), c->from,
                        c->to, (long long)inst->count);
-    } else if (inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BARRIER &&
-               inst->ref < plan->n_groups) {
+    } else if (dt_report_is_collective(inst) && inst->ref < plan->n_groups) {
         for (uint32_t i = 0; i < plan->n_mesh; i++)
             if (plan->groups[inst->ref].mask >> i & 1)
                 dt_text_printf(text, " %s", dt_plan_str(plan, plan->mesh[i].name));

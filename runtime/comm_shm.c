@@ -31,7 +31,6 @@ typedef enum Kind {
     ALL_TO_ALL,
     SHIFT,
     SHIFT_BACK,
-    BROADCAST,
     BARRIER
 } Kind;
 
@@ -533,31 +532,6 @@ static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceA
     return exchange(comm, known, piece, to, from, NULL, count, 1);
 }
 
-static bool broadcast(DtComm *comm, const DtRankGroup *known, DtPlaceAt buffer, int64_t count,
-                      DtPlanDtype dtype)
-{
-    Group *group = find_group(comm, known);
-    if (group == NULL)
-        return false;
-    Piece piece = new_piece(comm, BROADCAST, buffer, dtype, DT_PLAN_SUM);
-    int64_t e = piece.element, done = 0;
-    do {
-        int64_t n = piece.notice.count = piece_count(&piece, count - done, 1);
-        if (group->me == 0 && piece.notice.arena == BOUNCED)
-            memcpy(bounce_of(comm, comm->rank->rank), buffer.at + done * e, (size_t)(n * e));
-        if (!meet(comm, group, &piece.notice))
-            return false;
-        if (group->me != 0) {
-            memcpy(buffer.at + done * e, buffer_of(comm, group, 0), (size_t)(n * e));
-            group->received += (uint64_t)(n * e);
-        }
-        if (!part(comm, group))
-            return false;
-        done += n;
-    } while (done < count);
-    return true;
-}
-
 static bool barrier(DtComm *comm, const DtRankGroup *known)
 {
     Group *group = find_group(comm, known);
@@ -602,7 +576,6 @@ const DtCommOps dt_comm_shm = {
     .reduce_scatter = reduce_scatter,
     .all_to_all = all_to_all,
     .shift = shift,
-    .broadcast = broadcast,
     .send = send,
     .recv = recv,
     .barrier = barrier,

@@ -97,10 +97,7 @@ static bool run_collective(Exec *exec, const DtPlanInst *inst)
     case DT_INST_SHIFT_BACK:
         return ops->shift(rank->comm, group, first, from, inst->count, dtype,
                           inst->kind == DT_INST_SHIFT_BACK);
-    case DT_INST_ALL_TO_ALL:
-        return ops->all_to_all(rank->comm, group, first, from, blocks, inst->count, dtype);
-    case DT_INST_BROADCAST: return ops->broadcast(rank->comm, group, first, inst->count, dtype);
-    default: return ops->barrier(rank->comm, group);
+    default: return ops->all_to_all(rank->comm, group, first, from, blocks, inst->count, dtype);
     }
 }
 

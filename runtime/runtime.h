@@ -231,8 +231,6 @@ typedef struct DtCommOps {
      * back: what the member behind holds; the last: member 0 */
     bool (*shift)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
                   DtPlanDtype dtype, bool back);
-    bool (*broadcast)(DtComm *comm, const DtRankGroup *group, DtPlaceAt buffer, int64_t count,
-                      DtPlanDtype dtype);
     /* A message of `bytes` bytes through a channel of the plan, from or to the rank of the other stage
      * whose other coordinates are equal. send waits for a free slot only. The two ends must agree on
      * bytes and tag. */

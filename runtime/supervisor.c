@@ -82,10 +82,8 @@ static const char *const inst_names[DT_INST_KINDS] = {
     [DT_INST_ALL_TO_ALL] = "all-to-all",
     [DT_INST_SHIFT] = "shift",
     [DT_INST_SHIFT_BACK] = "shift back",
-    [DT_INST_BROADCAST] = "broadcast",
     [DT_INST_SEND] = "send",
-    [DT_INST_RECV] = "receive",
-    [DT_INST_BARRIER] = "barrier"};
+    [DT_INST_RECV] = "receive"};
 
 /* before, then a string of the plan, which may be anything. */
 static void add_name(DtText *text, const char *before, const DtPlan *plan, DtPlanStr name)

@@ -108,7 +108,7 @@ static bool is_message(const DtPlanInst *inst)
 
 static bool is_communication(const DtPlanInst *inst)
 {
-    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BARRIER;
+    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_RECV;
 }
 
 static void add_inst_name(DtText *text, const DtPlan *plan, const DtPlanInst *inst)
@@ -174,7 +174,7 @@ static void add_slice(DtText *text, const DtTrace *trace, const Slice *slice)
         add_channel(text, trace->rank, inst);
     else if (is_communication(inst))
         add_group(text, trace->rank, inst);
-    if (is_communication(inst) && inst->kind != DT_INST_SEND && inst->kind != DT_INST_BARRIER)
+    if (is_communication(inst) && inst->kind != DT_INST_SEND)
         dt_text_printf(text, ",\"received\":%llu", (unsigned long long)slice->received);
     if (inst->span < plan->n_spans && plan->spans[inst->span].line > 0) {
         const DtPlanSpan *span = &plan->spans[inst->span];

@@ -19,7 +19,7 @@ uint64_t dt_traffic_of(const DtRank *rank, const DtPlanInst *inst)
 {
     if (inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
         return received(rank, rank->plan->n_groups + inst->ref);
-    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_BARRIER ? received(rank, inst->ref) : 0;
+    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_SHIFT_BACK ? received(rank, inst->ref) : 0;
 }
 
 void dt_traffic_open(DtTraffic *traffic, const DtRank *rank)

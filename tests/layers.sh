@@ -11,16 +11,14 @@ allowed='
 base:
 ir: base
 plan: base
-cost: base ir
 frontend: base ir
-passes: base ir cost
-search: base ir passes cost
+passes: base ir
 judge: base ir frontend passes
 verify: base plan
 report: base plan
 codegen: base ir plan
 runtime: base plan
-cli: base ir plan cost frontend passes search judge verify report codegen
+cli: base ir plan frontend passes judge verify report codegen
 '
 # headers of outside libraries that one file of the tree may include
 single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h'

@@ -579,7 +579,6 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
     switch (inst->kind) {
     case DT_INST_ZERO: return zero(walk, inst) && dt_certplan_spares_ring(walk, inst);
     case DT_INST_READ: return dt_certplan_read(walk, inst) && dt_certplan_spares_ring(walk, inst);
-    case DT_INST_BARRIER: return true;
     default: break;
     }
     DtNoteKind kind = dt_certplan_note(walk, DT_NOTE_KINDS);

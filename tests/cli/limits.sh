@@ -62,6 +62,20 @@ for steps in 9223372036854775807 70368744177665; do
 done
 run "$dtc" small.dsl --check --set train.steps=70368744177664; exits 0
 
+# ---- a maximum over more elements than i32 counts has a gradient, too ----
+cat >vast.dsl <<'END'
+dim batch = 2, a = 100_000, b = 100_000
+model m(x[batch]) -> [] {
+  param w[a, b] = normal(1.0)
+  return sum[batch](x * max[a, b](w))
+}
+train { x[batch] = synthetic(0, 2); loss = m(x); optimizer = sgd(lr = 0.1); steps = 5 }
+cluster c { gpus = 2; gpu = "cpu" }
+parallel cut on c { mesh t = 2; shard b on t }
+END
+run "$dtc" vast.dsl --parallel cut --no-kernels -o plan; exits 0
+run "$dtc" vast.dsl --parallel cut --no-kernels --verify -o plan; exits 0; says 'equal to the serial program'
+
 # ---- programs that are long: each statement uses the one before ----
 for statement in 'y = tanh(y)' 'y = y * w'; do
     { sed '/return/,$d' small.dsl; echo '  y = x * w'; for i in $(seq 20000); do echo "  $statement"; done

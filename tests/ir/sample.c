@@ -146,19 +146,18 @@ static void add_communication(DtBuilder *b)
     DtAxis moved[] = {sample_axis("a", 4), sample_split("b", 6, DATA)};
     DtAxis whole[] = {sample_axis("a", 4), sample_axis("b", 6)};
     const DtType *splits = sample_type(DT_F32, 2, split), *wholes = sample_type(DT_F32, 2, whole);
-    const DtType *pending = dt_type_make(DT_F32, 2, whole, 1 << DATA, DT_REDUCE_SUM);
     DtValue *x = dt_graph_source(b, DT_OP_INPUT, splits, "x", NULL);
-    dt_graph_comm(b, DT_OP_ALL_GATHER, x, 1 << DATA, wholes);
+    DtValue *gathered = dt_graph_comm(b, DT_OP_ALL_GATHER, x, 1 << DATA, wholes);
     dt_graph_comm(b, DT_OP_ALL_TO_ALL, x, 1 << DATA, sample_type(DT_F32, 2, moved));
     dt_graph_comm(b, DT_OP_SHIFT, x, 1 << DATA, splits);
-    dt_graph_comm(b, DT_OP_SEND, x, 1 << TENSOR, NULL);
-    DtValue *part = dt_graph_source(b, DT_OP_RECV, pending, "x", NULL);
-    part->op->mesh = 1 << TENSOR;
-    DtValue *sum = dt_graph_comm(b, DT_OP_ALL_REDUCE, part, 1 << DATA, wholes);
-    dt_graph_comm(b, DT_OP_REDUCE_SCATTER, part, 1 << DATA, splits);
-    dt_graph_comm(b, DT_OP_SHARD, sum, 1 << DATA, splits);
-    const char *kept = dt_intern("a");
-    DtValue *bucket = dt_graph_pack(b, 1, &kept, 2, (DtValue *[]){sum, sum}, 16);
+    const char *a = dt_intern("a");
+    DtAxis rest[] = {sample_axis("b", 6)}, cut[] = {sample_split("b", 6, DATA)};
+    DtValue *part = dt_graph_reduce(b, DT_REDUCE_SUM, x, 1, &a);
+    const DtType *cuts = sample_type(DT_F32, 1, cut);
+    DtValue *sum = dt_graph_comm(b, DT_OP_ALL_REDUCE, part, 1 << DATA, sample_type(DT_F32, 1, rest));
+    dt_graph_comm(b, DT_OP_REDUCE_SCATTER, part, 1 << DATA, cuts);
+    dt_graph_comm(b, DT_OP_SHARD, sum, 1 << DATA, cuts);
+    DtValue *bucket = dt_graph_pack(b, 1, &a, 2, (DtValue *[]){gathered, gathered}, 16);
     dt_graph_unpack(b, 1, bucket, 6, wholes);
 }
 
@@ -228,9 +227,7 @@ static DtFunc *make_kernel(DtModule *module)
     kernel->library = dt_intern("gelu");
     DtValue *x = dt_graph_arg(kernel, ab(), "x"), *y = dt_graph_arg(user, ab(), NULL);
     dt_graph_return(kernel, dt_graph_unary(&b, DT_OP_TANH, x));
-    DtOp *call = dt_graph_call(&u, kernel, NULL, &y);
-    call->kind = DT_OP_FUSED; /* what fusion makes of a call */
-    dt_graph_return(user, call->out[0]);
+    dt_graph_return(user, dt_graph_call(&u, kernel, NULL, &y)->out[0]);
     return kernel;
 }
 

@@ -304,8 +304,6 @@ static const struct {
     {"= relabel(%ks) : f32[\"@ring\"=4/t.d, q=2] relabel(q -> \"@ring\"=4, q=2)", NULL},
     {"= relabel(%kz) : f32[\"@ring\"=4/d, q=2] relabel(q -> \"@ring\"=4, q=2)", "takes `q` apart"},
     {"= relabel(%kz) : f32[r=2/d, q=4] relabel(q -> r=2, q=4)", "zigzag"},
-    {"= fused(%x) : f32[a=3, b=4] func=g", NULL},
-    {"= fused(%x) : f32[a=3, b=5] func=g", "where its rule gives"},
     {", %9 = loop(%x, %l) : f32[a=3, b=4], f32[l=2, b=4] func=body "
      "loop(label=h axis=l count=2 carried=1 stacked=1 stacked_out=1)",
      NULL},
@@ -375,10 +373,6 @@ static const struct {
     {"= shard(%e) : f32[p=4/d.t, q=6] mesh={d t}", NULL},
     {"= shard(%s) : f32[p=4/d.t, q=6] mesh={t}", NULL},
     {"= shard(%r) : f32[p=4/d, q=6] mesh={d}", "does not lead"},
-    {"() = send(%s) mesh={t}", NULL},
-    {"() = send(%s)", "no mesh axes"},
-    {"= recv() : f32[p=4, q=6]{sum d} mesh={t}", NULL},
-    {"= recv(%x) : f32[a=3, b=4] mesh={t}", "takes 0 operands"},
 };
 
 static const char *kind_of(const char *line, char buf[32])

@@ -183,12 +183,12 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
  * register 5 = micro-batch modulo 2. */
 static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
 {
-    ADD(bodies, {.name = STR("send"), .first_inst = 15, .n_insts = 2});
+    ADD(bodies, {.name = STR("send"), .first_inst = 13, .n_insts = 2});
     INST(SET(.kind = DT_INST_SEND, .dtype = DT_PLAN_F32, .count = 16),
          AT(ACTS, 12288, 64, .reg = {0, 0, 0, 0, 0, 512}), NUMBER(0, .reg = {1}));
     INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 8, .ref = 2),
          AT(ACTS, 0, 32, .written = 1));
-    ADD(bodies, {.name = STR("recv"), .first_inst = 17, .n_insts = 1});
+    ADD(bodies, {.name = STR("recv"), .first_inst = 15, .n_insts = 1});
     INST(SET(.kind = DT_INST_RECV, .dtype = DT_PLAN_F32, .count = 16),
          AT(ACTS, 11000, 64, .reg = {0, 0, 0, 0, 0, 512}, .coord_axis = {2}, .coord = {200},
             .written = 1),
@@ -224,7 +224,7 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
     INST(SET(.kind = DT_INST_COPY, .count = 200, .guards = 1), AT(ACTS, 9000, 200, .written = 1),
          AT(ACTS, 12, 200), NUMBER(-1, .reg = {0, 1}, .coord_axis = {1}, .coord = {1}));
     INST(SET(.kind = DT_INST_ZERO, .count = 100), AT(GRADS, 8, 100, .written = 1));
-    ADD(bodies, {.name = STR("reduce"), .first_inst = 5, .n_insts = 10});
+    ADD(bodies, {.name = STR("reduce"), .first_inst = 5, .n_insts = 8});
     INST(SET(.kind = DT_INST_ALL_REDUCE, .dtype = DT_PLAN_F32, .count = 64),
          AT(GRADS, 0, 256, .written = 1));
     INST(SET(.kind = DT_INST_ALL_GATHER, .dtype = DT_PLAN_F32, .count = 16, .ref = 1),
@@ -241,9 +241,6 @@ static void add_program(DtArena *arena, DtPlanBuilder *b)
          AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 32));
     INST(SET(.kind = DT_INST_SHIFT_BACK, .dtype = DT_PLAN_F32, .count = 8),
          AT(ACTS, 0, 32, .written = 1), AT(ACTS, 512, 32));
-    INST(SET(.kind = DT_INST_BROADCAST, .dtype = DT_PLAN_F32, .count = 8),
-         AT(ACTS, 0, 32, .written = 1));
-    add_inst(arena, b, (DtPlanInst){.kind = DT_INST_BARRIER, .ref = 1}, NULL, 0);
     ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 0, .step = 1, .count = 2});
     ADD(schedule, {.kind = DT_SCHED_LOOP, .reg = 1, .first = 1, .step = -1, .count = 2});
     ADD(schedule, {.kind = DT_SCHED_RUN, .body = 0});
@@ -414,7 +411,6 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
     case DT_INST_ALL_REDUCE:
     case DT_INST_SHIFT:
     case DT_INST_SHIFT_BACK:
-    case DT_INST_BROADCAST:
         for (uint32_t i = 0; i < inst->n_args; i++)
             touch(walk, &args[i], part);
         break;

@@ -156,7 +156,7 @@ Test(planfile, files)
     DtPlanFile file;
     status = dt_read_file(path, &file);
     cr_assert(dt_status_ok(&status), "%s", status.message);
-    cr_assert_eq(file.plan.n_insts, 18);
+    cr_assert_eq(file.plan.n_insts, 16);
     dt_read_close(&file);
     unlink(path);
     status = dt_read_file(path, &file);

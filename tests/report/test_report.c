@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Two ranks. "step": 4 micro-batches, each: body 0 (kernel, gemm), 3 layers of body 1 (gemm); then body 2
- * (all_reduce of 1000 f32, all_gather of 100 i32, barrier). */
+ * (all_reduce of 1000 f32, all_gather of 100 i32). */
 static const char strings[] = "\0step\0data\0m.dsl\0cpu-v3\0k0\0h.wq";
 enum { STEP = 1, DATA = 6, SOURCE = 11, TARGET = 17, KERNEL = 24, PATH = 27 };
 
@@ -30,11 +30,10 @@ static const DtPlanInst insts[] = {
     {.kind = DT_INST_GEMM, .ref = 1, .span = 1},
     {.kind = DT_INST_ALL_REDUCE, .ref = 0, .dtype = DT_PLAN_F32, .count = 1000},
     {.kind = DT_INST_ALL_GATHER, .ref = 1, .dtype = DT_PLAN_I32, .count = 100},
-    {.kind = DT_INST_BARRIER, .ref = 0},
 };
 static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 2},
                                     {.first_inst = 2, .n_insts = 1},
-                                    {.first_inst = 3, .n_insts = 3}};
+                                    {.first_inst = 3, .n_insts = 2}};
 static const DtPlanSchedule schedule[] = {
     {.kind = DT_SCHED_LOOP, .count = 4}, {.kind = DT_SCHED_RUN, .body = 0},
     {.kind = DT_SCHED_LOOP, .count = 3}, {.kind = DT_SCHED_RUN, .body = 1},
@@ -48,7 +47,7 @@ static DtPlan sample(void)
 {
     return (DtPlan){.meta = &meta, .n_meta = 1, .mesh = mesh, .n_mesh = 1, .groups = groups, .n_groups = 2,
                     .arenas = arenas, .n_arenas = 3, .kernels = kernels, .n_kernels = 1, .gemms = gemms, .n_gemms = 2,
-                    .insts = insts, .n_insts = 6, .bodies = bodies, .n_bodies = 3, .schedule = schedule,
+                    .insts = insts, .n_insts = 5, .bodies = bodies, .n_bodies = 3, .schedule = schedule,
                     .n_schedule = 7, .entries = entries, .n_entries = 1, .spans = spans, .n_spans = 2,
                     .strings = strings, .n_strings = sizeof strings};
 }
@@ -56,10 +55,10 @@ static DtPlan sample(void)
 Test(report, runs_multiply_through_loops)
 {
     DtPlan plan = sample();
-    int64_t runs[6];
+    int64_t runs[5];
     dt_report_runs(&plan, 0, runs);
-    const int64_t wanted[6] = {4, 4, 12, 1, 1, 1};
-    for (int i = 0; i < 6; i++)
+    const int64_t wanted[5] = {4, 4, 12, 1, 1};
+    for (int i = 0; i < 5; i++)
         cr_expect_eq(runs[i], wanted[i], "instruction %d runs %lld times", i, (long long)runs[i]);
 }
 
@@ -83,11 +82,11 @@ Test(report, guards_count_some_iterations)
     static const DtPlanEntry entry = {.name = STEP, .count = DT_COUNT(items)};
     DtPlan plan = sample();
     DtText order = {0};
-    int64_t runs[6];
+    int64_t runs[5];
     plan.schedule = items, plan.n_schedule = DT_COUNT(items), plan.entries = &entry;
     dt_report_runs(&plan, 0, runs);
     const int64_t wanted[6] = {10, 10, 8, 22, 22, 22};
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 5; i++)
         cr_expect_eq(runs[i], wanted[i], "instruction %d runs %lld times", i, (long long)runs[i]);
     plan.n_spans = 0, plan.n_kernels = 0;
     dt_report_schedule(&plan, &order);
@@ -107,11 +106,9 @@ Test(report, work_and_traffic)
     cr_expect_eq(e.flops[DT_INST_GEMM], 4 * 2.0 * 2 * 3 * 4 * 5 * 6 + 12 * 2000.0);
     cr_expect_eq(e.received[DT_INST_ALL_REDUCE], 4000); /* 2 v (n-1)/n with v = 4000, n = 2 */
     cr_expect_eq(e.received[DT_INST_ALL_GATHER], 2800); /* 7 other parts of 400 bytes */
-    cr_expect_eq(e.received[DT_INST_BARRIER], 0);
-    cr_expect_eq(e.runs[DT_INST_BARRIER], 1);
 }
 
-/* Closed forms, of all members: 2 v (n-1), v (n-1), v (n-1), v (n-1)/n, v and v (n-1) for a tensor of v bytes. */
+/* Closed forms, of all members: 2 v (n-1), v (n-1), v (n-1), v (n-1)/n and v for a tensor of v bytes. */
 Test(report, closed_forms_of_collectives)
 {
     enum { RANKS = 4, ELEMENTS = 64, V = 4 * ELEMENTS };
@@ -123,7 +120,6 @@ Test(report, closed_forms_of_collectives)
         {DT_INST_ALL_TO_ALL, ELEMENTS / RANKS / RANKS, V * (RANKS - 1) / RANKS},
         {DT_INST_SHIFT, ELEMENTS / RANKS, V},
         {DT_INST_SHIFT_BACK, ELEMENTS / RANKS, V},
-        {DT_INST_BROADCAST, ELEMENTS, V * (RANKS - 1)},
     };
     DtPlan plan = sample();
     plan.groups = &four;
@@ -166,7 +162,7 @@ Test(report, json)
     cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "memory"), "total")), 5120);
     cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "mesh"), "data")), 2);
     const json_t *entry = json_array_get(json_object_get(root, "entries"), 0);
-    cr_expect_eq(json_array_size(json_object_get(entry, "instructions")), 5);
+    cr_expect_eq(json_array_size(json_object_get(entry, "instructions")), 4);
     json_decref(root);
     dt_text_free(&text);
 }
@@ -190,7 +186,7 @@ Test(report, parts_count_where_they_are_called)
                                         {.name = 1, .first = 1, .count = 5, .stage = 1}};
     DtPlan plan = sample();
     DtText text = {0}, order = {0};
-    int64_t runs[6];
+    int64_t runs[5];
     plan.meta = &two, plan.mesh = axis, plan.strings = names, plan.n_strings = sizeof names;
     plan.sizes = sizes, plan.n_sizes = 6, plan.schedule = items, plan.n_schedule = 6;
     plan.entries = parts, plan.n_entries = 3;

@@ -94,7 +94,7 @@ static const DtPlanArg args[] = {
 static const DtPlanInst insts[] = {
     {.kind = DT_INST_ZERO, .n_args = 1, .count = 4096, .span = 1},
     {.kind = DT_INST_ALL_REDUCE, .n_args = 1, .count = 1024, .dtype = DT_PLAN_F32, .span = 1},
-    {.kind = DT_INST_BARRIER}};
+    {.kind = DT_INST_ALL_REDUCE, .n_args = 1, .count = 1, .dtype = DT_PLAN_F32}};
 static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 2},
                                     {.first_inst = 2, .n_insts = 1}};
 static const DtPlanSchedule schedule[] = {{.kind = DT_SCHED_RUN, .body = 0},

@@ -166,7 +166,6 @@ enum {
     BY_REDUCE_SCATTER,
     BY_ALL_TO_ALL,
     BY_SHIFT,
-    BY_BROADCAST,
     BY_SEND,
     BY_RECV,
     BY_SERVE,
@@ -174,7 +173,7 @@ enum {
     N_OPERATIONS
 };
 static const char *const names[N_OPERATIONS] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift",
-                                                "broadcast",  "send",       "receive",        "serve",      "barrier"};
+                                                "send",       "receive",    "serve",          "barrier"};
 static int operation; /* of the test that runs */
 
 /* Runs the operation with rank 0 as the other side. */
@@ -191,7 +190,6 @@ static bool operate(DtRank *rank)
         return ops->reduce_scatter(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32, DT_PLAN_SUM);
     case BY_ALL_TO_ALL: return ops->all_to_all(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32);
     case BY_SHIFT: return ops->shift(rank->comm, group, b, a, 100, DT_PLAN_F32, false);
-    case BY_BROADCAST: return ops->broadcast(rank->comm, group, a, 100, DT_PLAN_F32);
     case BY_SEND: /* one message more than there are slots */
         for (uint32_t m = 0; m <= RANKS_SLOTS; m++)
             if (!ops->send(rank->comm, stages + rank->stage, a, 400, m))

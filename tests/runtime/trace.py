@@ -36,15 +36,14 @@ received = collections.Counter()
 slices = [e for e in events if e["ph"] == "X"]
 for e in slices:
     lane, args = lanes.get((e["pid"], e["tid"])), e.get("args", {})
-    moves = e["name"] in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "shift", "shift_back", "broadcast",
-                          "send", "recv", "barrier")
+    moves = e["name"] in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "shift", "shift_back", "send", "recv")
     check(lane == ("entries" if "inst" not in args else "communication" if moves else "compute"), f"{e} in lane {lane}")
     if not moves:
         continue
     check("channel" in args if e["name"] in ("send", "recv") else len(args["ranks"]) > 1, f"no peers: {e}")
     if e["name"] == "send":
         check(args["sent"] > 0 and 0 <= args["to"] < ranks, f"send: {e}")
-    elif e["name"] != "barrier":
+    else:
         received[args.get("group", "messages")] += args["received"]
 counted = collections.Counter()
 for group in traffic["groups"]:

@@ -73,8 +73,8 @@ train { x[batch] = synthetic(0, 2); loss = m(x); optimizer = sgd(lr = 0.1); step
 cluster c { gpus = 2; gpu = "cpu" }
 parallel cut on c { mesh t = 2; shard b on t }
 END
-run "$dtc" vast.dsl --parallel cut --no-kernels -o plan; exits 0
-run "$dtc" vast.dsl --parallel cut --no-kernels --verify -o plan; exits 0; says 'equal to the serial program'
+run "$dtc" vast.dsl --parallel cut --no-kernels -o vast; exits 0
+run "$dtc" vast.dsl --parallel cut --no-kernels --verify -o vast; exits 0; prints 'equal to the serial program'
 
 # ---- programs that are long: each statement uses the one before ----
 for statement in 'y = tanh(y)' 'y = y * w'; do

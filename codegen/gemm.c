@@ -2,7 +2,9 @@
 /* A contraction as a strided batched matrix product. Its axes fall into four groups: batch (in both
  * operands and the result), rows m (first operand and result), columns n (second operand and result), and
  * k (summed). Each of m, n, k must be one strided run in both tensors that hold it, or all but one of its
- * axes become batch axes (m and n only) with stride 0 in the operand that lacks them. */
+ * axes become batch axes (m and n only) with stride 0 in the operand that lacks them. Where what is summed is no
+ * such run, one operand is copied first, or both: the gradient that a loop along an axis leaves has that axis
+ * outermost, the values around it do not; a patch of an image is two axes with others between. */
 #include "codegen/emit.h"
 
 #include "plan/notes.h"
@@ -165,17 +167,15 @@ bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c)
     return a == b && (a == DT_F32 || a == DT_BF16 || a == DT_F16) && (c == a || c == DT_F32);
 }
 
-bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate)
+/* The product of views a and b into c; false if no library does it as they lie. ret_swapped: b comes first. */
+static bool product(const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
+                    DtPlanGemm *ret_gemm, bool *ret_swapped)
 {
-    const DtPlace *a = dt_emit_require(e, op->in[0]), *b = dt_emit_require(e, op->in[1]);
-    DtPlanGemm g = {.accumulate = accumulate,
-                    .dtype_a = a->view.dtype,
-                    .dtype_b = b->view.dtype,
-                    .dtype_c = out->view.dtype};
+    DtPlanGemm g = {.dtype_a = a->dtype, .dtype_b = b->dtype, .dtype_c = c->dtype};
     Runs m = {.n = 0}, n = {.n = 0}, k = {.n = 0};
-    if (!dt_gemm_has_dtypes(a->view.dtype, b->view.dtype, out->view.dtype))
+    if (!dt_gemm_has_dtypes(a->dtype, b->dtype, c->dtype))
         return false;
-    if (!classify(op, &a->view, &b->view, &out->view, &m, &n, &k, &g) || k.n > 1)
+    if (!classify(op, a, b, c, &m, &n, &k, &g) || k.n > 1)
         return false;
     Run rows = take_largest(&m), columns = take_largest(&n), sums = take_largest(&k);
     for (uint32_t i = 0; i < m.n; i++)
@@ -189,12 +189,156 @@ bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate
     g.a_col = sums.s1, g.b_row = sums.s2;
     if ((g.k > 1 && (!g.a_col || !g.b_row)) || (g.m > 1 && !g.a_row) || (g.n > 1 && !g.b_col))
         return false; /* an expanded operand: a kernel reads it where it is */
-    bool swapped = columns.extent > 1 && g.c_col != 1;
-    if (swapped)
+    *ret_swapped = columns.extent > 1 && g.c_col != 1;
+    if (*ret_swapped)
         transpose(&g);
     tidy(&g);
-    DtEArg args[3] = {dt_place_arg(e, swapped ? b : a, false), dt_place_arg(e, swapped ? a : b, false),
-                      dt_place_arg(e, out, true)};
+    *ret_gemm = g;
+    return true;
+}
+
+/* ---- operands in another order ---- */
+
+/* Of how many products each element of an operand must be part for a copy of it to be little beside them. */
+enum { PAYS = 4 };
+
+typedef struct Axes { /* outermost first */
+    const char *at[DT_MAX_RANK];
+    uint32_t n;
+} Axes;
+
+static void add(Axes *axes, uint32_t first, const DtView *view, uint32_t d)
+{
+    uint32_t at = axes->n++;
+    for (; at > first && stride_of(view, axes->at[at - 1]) < view->stride[d]; at--)
+        axes->at[at] = axes->at[at - 1];
+    axes->at[at] = view->axis[d];
+}
+
+/* Appends the axes of view that are summed, as they lie in memory. */
+static void add_summed(const DtOp *op, const DtView *view, Axes *ret_axes)
+{
+    for (uint32_t d = 0, first = ret_axes->n; d < view->rank; d++)
+        if (contracted(op, view->axis[d]))
+            add(ret_axes, first, view, d);
+}
+
+/* Appends the axes of the result c that x has, and the other operand too or not, as they lie in c. */
+static void add_kept(const DtView *c, const DtView *x, const DtView *other, bool in_other,
+                     Axes *ret_axes)
+{
+    for (uint32_t d = 0, first = ret_axes->n; d < c->rank; d++)
+        if (has(x, c->axis[d]) && has(other, c->axis[d]) == in_other)
+            add(ret_axes, first, c, d);
+}
+
+/* Whether the neighbours in memory are summed. */
+static bool sums_neighbours(const DtOp *op, const DtView *view)
+{
+    uint32_t best = view->rank;
+    for (uint32_t d = 0; d < view->rank; d++)
+        if (view->extent[d] > 1 && (best == view->rank || view->stride[d] < view->stride[best]))
+            best = d;
+    return best < view->rank && contracted(op, view->axis[best]);
+}
+
+/* The view of a copy of x in which what is summed lies in the given order, neighbours in memory staying near. */
+static DtView straight(const DtOp *op, const DtView *x, const DtView *other, const DtView *c,
+                       const Axes *sums)
+{
+    DtView view = *x;
+    Axes order = {.n = 0};
+    bool inner = sums_neighbours(op, x);
+    int64_t stride = 1;
+    add_kept(c, x, other, true, &order);
+    if (inner)
+        add_kept(c, x, other, false, &order);
+    for (uint32_t i = 0; i < sums->n; i++)
+        order.at[order.n++] = sums->at[i];
+    if (!inner)
+        add_kept(c, x, other, false, &order);
+    view.offset = 0;
+    for (uint32_t i = order.n; i-- > 0;)
+        for (uint32_t d = 0; d < view.rank; d++)
+            if (view.axis[d] == order.at[i]) {
+                view.stride[d] = stride;
+                stride *= view.extent[d];
+            }
+    return view;
+}
+
+/* Elements of operand x if copying it pays and keeps its values (what lies in a wider dtype than its own would be
+ * rounded), else -1. */
+static int64_t copied(const DtValue *value, const DtView *x, const DtView *c)
+{
+    int64_t elements = 1, uses = 1;
+    for (uint32_t d = 0; d < x->rank; d++)
+        elements *= x->extent[d];
+    for (uint32_t d = 0; d < c->rank; d++)
+        uses *= has(x, c->axis[d]) ? 1 : c->extent[d];
+    return x->dtype == value->type->dtype && uses >= PAYS ? elements : -1;
+}
+
+/* Whether every summed axis moves both operands. */
+static bool moves_both(const DtOp *op, const DtView *a, const DtView *b)
+{
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->extent[d] > 1 && contracted(op, a->axis[d]) &&
+            (!a->stride[d] || !stride_of(b, a->axis[d])))
+            return false;
+    return true;
+}
+
+/* Copies the operands, as few elements as suffice, into orders in which a library does the product. */
+static bool straighten(DtEmit *e, const DtOp *op, const DtView *c, DtPlace places[2],
+                       DtPlanGemm *ret_gemm, bool *ret_swapped)
+{
+    const DtView now[2] = {places[0].view, places[1].view};
+    DtView best[2] = {now[0], now[1]};
+    int64_t least = INT64_MAX;
+    uint32_t chosen = 0;
+    if (!moves_both(op, &now[0], &now[1]))
+        return false;
+    for (uint32_t copies = 1; copies < 4; copies++) { /* bit i: operand i */
+        Axes sums = {.n = 0};
+        int64_t elements = 0;
+        add_summed(op, &now[copies == 1], &sums);
+        DtView view[2] = {now[0], now[1]};
+        for (uint32_t i = 0; i < 2 && elements >= 0; i++)
+            if (copies >> i & 1) {
+                int64_t more = copied(op->in[i], &now[i], c);
+                elements = more < 0 ? -1 : elements + more;
+                view[i] = straight(op, &now[i], &now[1 - i], c, &sums);
+            }
+        if (elements < 0 || elements >= least ||
+            !product(op, &view[0], &view[1], c, ret_gemm, ret_swapped))
+            continue;
+        least = elements;
+        chosen = copies;
+        best[0] = view[0], best[1] = view[1];
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        if (chosen >> i & 1) {
+            DtPlace copy = dt_place_temporary(e, op->in[i]->type, op->in[i]->name);
+            best[i].buffer = copy.view.buffer;
+            copy.view = best[i];
+            dt_emit_copy(e, op->in[i], &copy, false);
+            places[i] = copy;
+        }
+    return chosen && product(op, &places[0].view, &places[1].view, c, ret_gemm, ret_swapped);
+}
+
+bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate)
+{
+    DtPlace places[2] = {*dt_emit_require(e, op->in[0]), *dt_emit_require(e, op->in[1])};
+    DtPlanGemm g;
+    bool swapped;
+    if (!product(op, &places[0].view, &places[1].view, &out->view, &g, &swapped) &&
+        (e->options->unfused || !straighten(e, op, &out->view, places, &g, &swapped)))
+        return false;
+    g.accumulate = accumulate;
+    DtEArg args[3] = {dt_place_arg(e, &places[swapped], false),
+                      dt_place_arg(e, &places[!swapped], false), dt_place_arg(e, out, true)};
     dt_emit_inst(e, DT_INST_GEMM, descriptor(e, g), 3, args, op);
     dt_note_do(e, &op, 1);
     dt_note_read(e, op->in[swapped]);

@@ -168,7 +168,6 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
     if (dt_emit_first_device(&module->mesh))
         e->n_micro = (uint32_t)module->mesh.axes[0].size;
     e->stores = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
-    e->shadows = DT_NEW_ARRAY(e->arena, DtPlace, module->stores.n + 1);
     e->store_record = DT_NEW_ARRAY(e->arena, int32_t, module->stores.n + 1);
 }
 

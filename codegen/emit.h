@@ -162,7 +162,6 @@ typedef struct DtEmit {
     bool *is_bucket;                   /* by store index: others lie in it */
     bool *is_again;                    /* by store index: it is the copy of an earlier stage's parameter */
     DT_VEC(DtEAxes) axes;              /* records of axes, to use them for equal types */
-    DtPlace *shadows;                  /* by store index: the next value of a state */
     DT_VEC(DtEInput) inputs;
     DT_VEC(DtOrigin) origins;          /* of iotas made for blocks of attention */
     DT_VEC(uint64_t) kernel_hashes;    /* of texts, to use one kernel for equal texts */

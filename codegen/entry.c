@@ -35,7 +35,8 @@ static DtPlanArenaKind arena_of(const DtStore *store)
 {
     switch (store->kind) {
     case DT_STORE_GRAD: return DT_ARENA_GRADS;
-    case DT_STORE_MOMENT1: case DT_STORE_MOMENT2: case DT_STORE_MASTER: return DT_ARENA_OPTIMIZER;
+    case DT_STORE_MOMENT1: case DT_STORE_MOMENT2: case DT_STORE_MASTER: case DT_STORE_NEXT:
+        return DT_ARENA_OPTIMIZER;
     default: return DT_ARENA_PARAMS;
     }
 }
@@ -316,17 +317,6 @@ static const DtValue *param_value(const DtFunc *func, const DtStore *store)
     return NULL;
 }
 
-/* A state's new value waits beside it until the step's update is applied. */
-static DtPlace shadow_of(DtEmit *e, const DtStore *store)
-{
-    if (!e->shadows[store->index].set) {
-        int64_t bytes = dt_place_bytes(e, store->type);
-        e->shadows[store->index] = dt_place_dense(
-            e, store->type, dt_place_fixed(e, store->path, DT_ARENA_OPTIMIZER, bytes));
-    }
-    return e->shadows[store->index];
-}
-
 /* Where each result of the entry goes. */
 void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted)
 {
@@ -337,9 +327,7 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
         DtWanted *wanted = &ret_wanted[i];
         wanted->set = true;
         wanted->accumulate = result->accumulate && (e->n_micro > 1 || e->module->pipeline);
-        if (result->store && result->store->kind == DT_STORE_STATE && strcmp(name, "update") != 0) {
-            wanted->place = shadow_of(e, result->store);
-        } else if (result->name && result->name[0] == '@') {
+        if (result->name && result->name[0] == '@') {
             wanted->place = find_input(e, result->name)->place;
         } else if (result->store) {
             wanted->place = e->stores[result->store->index];
@@ -465,13 +453,6 @@ void dt_entry_update(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
     dt_entry_begin(e);
-    for (uint32_t i = 0; i < e->module->stores.n; i++)
-        if (e->shadows[i].set && dt_pipeline_is_here(e, e->module->stores.at[i])) {
-            DtEArg args[2] = {dt_place_arg(e, &e->stores[i], true), dt_place_arg(e, &e->shadows[i], false)};
-            dt_emit_inst(e, DT_INST_COPY, 0, 2, args, NULL);
-            e->events.at[e->events.n - 1].inst.count = args[0].bytes;
-            dt_note_store(e, DT_NOTE_NEXT, e->module->stores.at[i]);
-        }
     dt_entry_wanted(e, entry, "update", wanted);
     dt_entry_body(e, entry, wanted);
     dt_finish_entry(e, "update");

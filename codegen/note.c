@@ -62,7 +62,6 @@ static bool has_slots(const DtStore *store)
 void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     uint32_t index = (uint32_t)(entry - e->module->entries.at);
-    bool updates = strncmp(entry->name, "update", 6) == 0;
     word(e, DT_NOTE_ENTRY);
     word(e, e->module->pipeline && !strstr(entry->name, ".prologue")
                 ? 0
@@ -78,8 +77,7 @@ void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     }
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtEntryResult *result = &entry->results.at[i];
-        if (has_slots(result->store) || (result->name && result->name[0] == '@') ||
-            (result->store && result->store->kind == DT_STORE_STATE && !updates))
+        if (has_slots(result->store) || (result->name && result->name[0] == '@'))
             slot(e, &wanted[i].place);
     }
 }

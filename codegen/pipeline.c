@@ -454,7 +454,7 @@ static DtWanted *wanted_of(DtEmit *e, const DtEntryPoint *entry, const char *nam
 static bool has_own_places(const DtEntryPoint *entry)
 {
     for (uint32_t i = 0; i < entry->results.n; i++)
-        if (!entry->results.at[i].store || entry->results.at[i].store->kind == DT_STORE_STATE)
+        if (!entry->results.at[i].store)
             return true;
     return false;
 }
@@ -687,26 +687,13 @@ static void name_scalars(DtEmit *e)
     }
 }
 
-/* States that take their new values are copied at its beginning, which is not in the entry's key. */
-static bool has_shadows(const DtEmit *e)
-{
-    const Stores *stores = &e->pipeline->stores[e->stage];
-    for (uint32_t i = 0; i < stores->n; i++)
-        if (e->shadows[stores->at[i]->index].set)
-            return true;
-    return false;
-}
-
 static void emit_update(DtEmit *e)
 {
     const DtEntryPoint *entry = entry_here(e, "update.");
     if (!entry)
         return;
     set_class(e, entry);
-    if (has_shadows(e))
-        dt_entry_update(e, entry);
-    else
-        emit_or_repeat(e, &(DtPart){.entry = (int32_t)(entry - e->module->entries.at), .next = -1}, NULL, "update");
+    emit_or_repeat(e, &(DtPart){.entry = (int32_t)(entry - e->module->entries.at), .next = -1}, NULL, "update");
 }
 
 /* A store of every stage is on all lists. */
@@ -746,8 +733,6 @@ static void place_stores(DtEmit *e)
     bool again = false;
     for (uint32_t i = 0; i < stores->n; i++)
         again = again || (stores->at[i]->more && e->stage > stores->at[i]->stage);
-    for (uint32_t i = 0; i < stores->n; i++)
-        e->shadows[stores->at[i]->index].set = false; /* comes behind them on every stage */
     for (uint32_t i = 0; !again && i < stores->n; i++)
         dt_entry_store(e, stores->at[i]);
     for (uint32_t a = 0; a < DT_EMIT_ARENAS; a++) {

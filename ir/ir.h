@@ -268,7 +268,7 @@ struct DtFunc {
 typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2,
                            DT_STORE_SAVED, DT_STORE_CHANNEL, /* pipeline.h */
                            DT_STORE_MASTER, /* the wide copy of a parameter, which the optimizer works on */
-                           DT_STORE_NEXT }  /* what a state will be, if the step is not skipped */ DtStoreKind;
+                           DT_STORE_NEXT }  /* what a state will be once the step's update is applied */ DtStoreKind;
 struct DtStore {
     DtStoreKind kind;
     const char *path;     /* h.attention.wq.w */

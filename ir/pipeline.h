@@ -26,6 +26,8 @@
  *    and result's types are equal, only the members take part, and they add in order of their
  *    stages. The sum of squares of the global norm is added in the same way over all stages; of a
  *    parameter on several stages the lowest one counts.
+ *  - A state that several stages use is a STATE store on each. The piece that makes its next value leaves it in a
+ *    NEXT store; update.<s> gets it from there by the same kind of sum, to which the other stages give zeros.
  *  - A *class* is consecutive stages whose pieces are equal but for numbers that grow evenly from stage
  *    to stage. Its stores and entries exist once, for `stage` .. `stage` + `more`: iterations begin
  *    first_step later (DtLoop, DtStore) on each, slots are as many as depths[] says, a CHANNEL store

@@ -9,17 +9,17 @@
  *   %s = min(clip / (%n + 1e-6), 1)     as torch.nn.utils.clip_grad_norm_ does; 1 if clip is 0
  *   %p', %m', %v' = update adamw(%p, %g, %m, %v, @lr, %s, @bias1, @bias2)
  *
- * Results: parameters and moments, each to its store, then the metric "grad_norm" (before
- * clipping). The scalars of the step are inputs: "@lr" the learning rate, "@bias1" = 1/(1 -
- * beta1^t), "@bias2" = 1/(1 - beta2^t), t counting applied updates from 1. Parameters for which
- * `decay_if` does not hold, get decay 0.
+ * Results: parameters and moments, each to its store, then states, then the metric "grad_norm" (before
+ * clipping). What entry "grad" assigns to a state waits in a store NEXT until here: all reads of a step see the
+ * value from before it, in whatever order micro-batches and pipeline stages run. The scalars of the step are
+ * inputs: "@lr" the learning rate, "@bias1" = 1/(1 - beta1^t), "@bias2" = 1/(1 - beta2^t), t counting applied
+ * updates from 1. Parameters for which `decay_if` does not hold, get decay 0.
  *
  * `precision` adds to that:
  *   master       where it is wider than the parameter, the optimizer works on a copy of that dtype (store
  *                MASTER), and the parameter is the copy, rounded
  *   loss_scale   gradients are divided by it, in the norm and where they are used. If it is dynamic and the
- *                norm is not finite, all stores keep what they had: parameters, moments, and states, whose
- *                new values entry "grad" leaves in stores NEXT until then
+ *                norm is not finite, all stores keep what they had: parameters, moments, states
  *
  *   %k = lt(%n, inf) ; %w = where(%k, %w', %w) ; %p = cast(%w)
  *
@@ -195,7 +195,7 @@ static void read_loss_scale(Update *u)
 }
 
 /* States take the values that "grad" made for them, unless the step is skipped. */
-static void defer_states(Update *u)
+static void update_states(Update *u)
 {
     DtEntryPoint *grad = dt_graph_entry(u->module, "grad");
     for (uint32_t i = 0; grad != NULL && i < grad->results.n; i++) {
@@ -206,7 +206,9 @@ static void defer_states(Update *u)
         next->init = (DtInit){.kind = DT_INIT_CONST};
         grad->results.at[i].store = next;
         DtValue *new = read_store(u, next, "next_");
-        give(u, unless_skipped(u, new, read_store(u, state, "")), state, NULL);
+        if (u->applies != NULL)
+            new = dt_graph_where(&u->b, u->applies, new, read_store(u, state, ""));
+        give(u, new, state, NULL);
     }
 }
 
@@ -264,8 +266,7 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     }
     for (uint32_t i = 0; i < n; i++)
         update_one(&u, &slots[i]);
-    if (u.applies != NULL)
-        defer_states(&u);
+    update_states(&u);
     u.b.span = u.optimizer->span;
     give(&u, norm, NULL, dt_intern("grad_norm"));
     u.b.func->n_returns = u.b.func->results.n;

@@ -100,22 +100,6 @@ static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
     }
 }
 
-/* A state is read and written on one stage, else its copies would differ. */
-static bool check_states(DtStager *s)
-{
-    for (uint32_t i = 0; i < s->module->stores.n; i++) {
-        const DtStore *store = s->module->stores.at[i];
-        if (store->kind != DT_STORE_STATE || s->loop_of[i] >= 0 || s->copies[i].n < 2)
-            continue;
-        DtDiag *diag = dt_stage_refuse(
-            s, E0592, store->span, "state `%s` on several pipeline stages is not implemented yet",
-            store->path);
-        dt_diag_help(diag, "use it inside of one stage only");
-        return false;
-    }
-    return true;
-}
-
 /* ---- the pass ---- */
 
 static bool cut_entry(DtStager *s, const DtEntryPoint *entry)
@@ -148,7 +132,7 @@ static bool cut_entries(DtStager *s)
             keep_prologue(s, entry);
     }
     const DtEntryPoint *update = dt_graph_entry(s->module, "update");
-    return check_states(s) && (!update || dt_stage_update(s, update));
+    return !update || dt_stage_update(s, update);
 }
 
 /* Cuts everything, stages of one class as one. What there is to complain about is said when every

@@ -164,8 +164,9 @@ static DtValue *read_param(Build *w, const DtValue *value)
     const bool is_cut = w->s->loop_of[from->index] >= 0;
     if (is_cut && from->stage != (int32_t)dt_stage_of(w->s, w->piece)) {
         DtDiag *diag = dt_stage_refuse(w->s, E0592, value->op->span,
-                                       "a parameter of loop `%s`, which the pipeline cuts, outside "
-                                       "of it is not implemented yet",
+                                       "a %s of loop `%s`, which the pipeline cuts, outside of it is not "
+                                       "implemented yet",
+                                       from->kind == DT_STORE_STATE ? "state" : "parameter",
                                        w->s->loops.at[w->s->loop_of[from->index]].label);
         dt_diag_help(diag, "name another loop in the `pipeline` line");
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts entry "update" into one per stage. What belongs to one parameter (its gradient's squares,
  * its update) is copied for every copy of it that the stage holds, with the copy's iterations; the
- * rest (learning rate, clipping) is copied once. Two things need other stages:
+ * rest (learning rate, clipping) is copied once. Three things need other stages:
  *
  *   %g = all_reduce[pipe; stages 0, 3](%d_w)   a parameter on several stages: its gradient is the sum of theirs
+ *   %s = all_reduce[pipe; stages 0, 3](%next)  a state on several stages: one makes its next value, the others add 0
  *   %n = all_reduce[pipe](%squares)            the sum of squares behind the global norm, to which each stage gives
  *                                              those of its own parameters (of a shared one, the
  *                                              lowest stage does)
@@ -24,8 +25,8 @@ typedef struct Updater {
     const DtFunc *func;
     const DtValue *squares; /* of all gradients; NULL: no norm */
     int32_t *owner;         /* per value: the parameter store that it depends on, NOBODY, SEVERAL */
-    uint64_t *stages;       /* per parameter store that is not cut: where it is */
-    bool *has_terms;        /* per parameter store: some stage computes its gradient */
+    uint64_t *stages;       /* per parameter or state store that is not cut: where it is */
+    bool *has_terms;        /* per parameter or state store: some stage makes its gradient or next value */
     /* of the stage being built */
     uint32_t stage, turn;
     DtBuilder b;
@@ -34,10 +35,13 @@ typedef struct Updater {
         **own; /* per value: the copy on this stage, for the copy of a parameter at hand */
     uint32_t *own_turn;
     int32_t range;  /* of that copy */
-    DtValue **sums; /* per parameter store: its gradient, added over stages */
+    DtValue **sums; /* per parameter or state store: its gradient or next value, added over stages */
 } Updater;
 
 static const DtStore *param_of(const DtStore *store) { return store->of ? store->of : store; }
+
+/* What the stages leave for the update, each its terms. */
+static bool is_total(const DtStore *store) { return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT; }
 
 static void find_owners(Updater *u)
 {
@@ -108,13 +112,13 @@ static DtValue *read_store(Updater *u, const DtOp *op)
 {
     const DtStore *param = param_of(op->store);
     const uint32_t piece = u->range < 0 ? 0 : (uint32_t)u->range;
-    const bool is_grad = op->store->kind == DT_STORE_GRAD;
-    if (is_grad && u->sums[param->index])
+    const bool total = is_total(op->store);
+    if (total && u->sums[param->index])
         return u->sums[param->index];
     u->b.span = op->span;
     u->b.path = op->path;
-    DtStore *store = is_grad ? dt_stage_find_copy(u->s, op->store, u->stage, u->range)
-                             : dt_stage_copy(u->s, op->store, u->stage, piece);
+    DtStore *store = total ? dt_stage_find_copy(u->s, op->store, u->stage, u->range)
+                           : dt_stage_copy(u->s, op->store, u->stage, piece);
     DtValue *value;
     if (store) {
         value = dt_graph_source(&u->b, DT_OP_PARAM, store->type, op->text, store);
@@ -162,20 +166,20 @@ static void begin_copy(Updater *u, const DtStageCopy *copy)
     u->range = copy->range;
 }
 
-/* Gradients of parameters on several stages are added first, on all stages in the order of the
- * parameters, so that no two stages wait for each other. */
-static void add_gradients(Updater *u)
+/* Gradients of parameters and next values of states on several stages are added first, on all stages in the
+ * order of the program, so that no two stages wait for each other. */
+static void add_totals(Updater *u)
 {
     for (uint32_t i = 0; i < u->func->ops.n; i++) {
         const DtOp *op = u->func->ops.at[i];
-        if (op->kind != DT_OP_PARAM || op->store->kind != DT_STORE_GRAD ||
+        if (op->kind != DT_OP_PARAM || !is_total(op->store) ||
             u->sums[op->store->of->index] || !u->has_terms[op->store->of->index] ||
             u->s->loop_of[op->store->of->index] >= 0 ||
             !(u->stages[op->store->of->index] >> u->stage & 1))
             continue;
         u->range = -1;
         u->sums[op->store->of->index] =
-            across(u, read_store(u, op), u->stages[op->store->of->index], true);
+            across(u, read_store(u, op), u->stages[op->store->of->index], op->store->kind == DT_STORE_GRAD);
     }
 }
 
@@ -259,7 +263,7 @@ static void update_stage(Updater *u, uint32_t stage)
     u->stage = stage;
     memset(u->shared, 0, (u->func->n_values + 1) * sizeof *u->shared);
     memset(u->sums, 0, (u->s->module->stores.n + 1) * sizeof *u->sums);
-    add_gradients(u);
+    add_totals(u);
     u->norm = NULL;
     if (u->squares) {
         DtValue *mine = part_of_sum(u, u->squares);
@@ -267,7 +271,7 @@ static void update_stage(Updater *u, uint32_t stage)
         u->norm = across(u, mine ? mine : zeros(u, u->squares->type), all, false);
     }
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
-        const DtStore *param = u->s->module->stores.at[i]; /* or a state, which a skipped step leaves */
+        const DtStore *param = u->s->module->stores.at[i]; /* or a state */
         const bool is_updated = param->kind == DT_STORE_PARAM || param->kind == DT_STORE_STATE;
         for (uint32_t k = 0; is_updated && k < u->s->copies[i].n; k++)
             if (u->s->copies[i].at[k].store->stage == (int32_t)stage)
@@ -282,17 +286,17 @@ static void update_stage(Updater *u, uint32_t stage)
     DT_PUSH(u->s->arena, u->s->entries, entry);
 }
 
-/* Parameters that no piece reads are updated on the first stage, too: they may decay. */
+/* Parameters and states that no piece uses are on the first stage: they are saved, and parameters may decay. */
 static void find_stages(Updater *u)
 {
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
         const DtStore *store = u->s->module->stores.at[i];
         const DtStageCopies *copies = &u->s->copies[i];
-        if (store->kind == DT_STORE_PARAM && copies->n == 0)
+        if ((store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE) && copies->n == 0)
             dt_stage_copy(u->s, store, 0, 0);
         for (uint32_t k = 0; k < copies->n; k++)
             u->stages[param_of(store)->index] |= (uint64_t)1 << copies->at[k].store->stage;
-        if (store->kind == DT_STORE_GRAD && copies->n > 0)
+        if (is_total(store) && copies->n > 0)
             u->has_terms[store->of->index] = true;
     }
 }

@@ -27,14 +27,13 @@
  *           copy of the value
  *   SUM     n, then 1 + store (0: a named result) each: the sum over ranks of what they hold
  *   SHARE   the sum of a named scalar over stages
- *   NEXT    store: the state takes its next value
  *   MOVE    store: what the channel carries, as the receiving stage calls it */
 #ifndef DT_PLAN_NOTES_H
 #define DT_PLAN_NOTES_H
 
 typedef enum DtNoteKind {
     DT_NOTE_ENTRY, DT_NOTE_CALL, DT_NOTE_RETURN, DT_NOTE_CARRY, DT_NOTE_LOOP, DT_NOTE_MICRO, DT_NOTE_TILES,
-    DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_NEXT, DT_NOTE_MOVE, DT_NOTE_AHEAD,
+    DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_MOVE, DT_NOTE_AHEAD,
     DT_NOTE_KINDS
 } DtNoteKind;
 

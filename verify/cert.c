@@ -7,8 +7,9 @@
  * what they read is known. The order in which a schedule runs them is checked elsewhere (queues, slots). An entry
  * of a class of stages is evaluated for each of them: the functions in it have been, so it costs little.
  *
- * A parameter, moment or state read is a source: the same in both programs. A gradient read by the update is what the
- * gradient entry left. */
+ * A parameter, moment or state read is a source: the same in both programs. So only the update stores them, when all of
+ * the step have read them, and where stages have copies, all of these. A gradient read by the update is what the
+ * gradient entry left, as is the next value of a state. */
 #include "verify/internal.h"
 
 #include "base/intern.h"
@@ -333,9 +334,10 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
              (value->loop != store->type->axes[0].name ||
               value->first != dt_cert_first(store, p->state.stage)))
         why = "gets other iterations than its store holds";
-    else if (store && !dt_certrule_same(type, 0, partial, store->type) &&
-             !(is(store->kind, "state") && !is(p->base, "update")))
+    else if (store && !dt_certrule_same(type, 0, partial, store->type))
         why = "lies otherwise than its store says";
+    else if (store && !passes && !is_total(store) && !is(p->base, "update"))
+        why = "is stored before all of the step have read it";
     else if (store ? !passes && !dt_certpad_is_zero(&p->state, value) : type->padded != 0)
         why = "has padding that is not zero, or goes to the user with it";
     return !why ||
@@ -610,6 +612,32 @@ static bool begins_alike(Proof *final, const Proof *serial)
     return true;
 }
 
+/* Stages have copies of a store: the update stores all or none. No two entries store one, and what it stores is the
+ * serial program's. */
+static bool keeps_copies(Proof *final)
+{
+    const CertProgram *program = &final->program;
+    uint32_t n = 0;
+    const CertStore **by_key = DT_NEW_ARRAY(final->state.arena, const CertStore *, program->stores.n + 1);
+    for (uint32_t i = 0; i < program->stores.n; i++)
+        if (!is_passed(&program->stores.at[i]) && !is_total(&program->stores.at[i]))
+            by_key[n++] = &program->stores.at[i];
+    qsort(by_key, n, sizeof by_key[0], by_store);
+    for (uint32_t i = 0, next; i < n; i = next) {
+        int64_t copies = 0, left = 0;
+        for (next = i; next < n && by_key[next]->key == by_key[i]->key; next++)
+            copies += by_key[next]->stage < 0 ? n_stages(program) : by_key[next]->to - by_key[next]->stage + 1;
+        const Left like = {.entry = dt_intern("update"), .key = by_key[i]->key};
+        for (uint32_t k = find_left(final, &like); k < final->left.n && final->left.at[k].key == like.key &&
+                                                   final->left.at[k].entry == like.entry; k++)
+            left++;
+        if (left && left != copies)
+            return dt_certfunc_fail(&final->state, NULL, "`%s` is stored on %lld of %lld stages that have it", like.key,
+                                    (long long)left, (long long)copies);
+    }
+    return true;
+}
+
 /* Gradients, and what the next step's states add up to, are compared where the update uses them: stages hold parts of a
  * tied one's. What pieces and prologues leave to others is none of the program's results. */
 bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
@@ -626,5 +654,5 @@ bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCert
         if (a->left.at[i].key[0] != '@' && !claim(b, &a->left.at[i], ret_counts))
             return false;
     ret_counts->values = b->state.values;
-    return leaves_no_more(b, a) && begins_alike(b, a);
+    return leaves_no_more(b, a) && keeps_copies(b) && begins_alike(b, a);
 }

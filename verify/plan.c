@@ -214,8 +214,7 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
     const CertResult *result = &frame->entry->results.at[i];
     const CertStore *store = result->store >= 0 ? &walk->program->stores.at[result->store] : NULL;
     bool slots = store && dt_certplan_has_slots(store), named = !store && result->name[0] == '@';
-    bool state = store && is(store->kind, "state") && strncmp(frame->entry->name, "update", 6) != 0;
-    frame->has_slot[i] = slots || named || state;
+    frame->has_slot[i] = slots || named;
     if (frame->has_slot[i])
         read_slot(walk, &frame->slots[i]);
     if (slots && (!take_store(walk, result->store, &frame->slots[i]) ||
@@ -295,13 +294,6 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
             if (!agree(walk, result->name, &place))
                 return false;
             dt_certplan_hold(walk, PLAN_INPUT, &place)->name = result->name;
-        } else if (frame->has_slot[i] &&
-                   is(walk->program->stores.at[result->store].kind, "state")) {
-            PlanPlace *shadow = &walk->shadows[result->store];
-            if (shadow->bytes && !dt_certplan_same(shadow, &place)) /* of another entry of the same piece */
-                return dt_certplan_fail(walk, "the next value of state %s moves",
-                                        walk->program->stores.at[result->store].path);
-            *shadow = place;
         }
     }
     return true;
@@ -398,24 +390,6 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
     return all.base + all.bytes - end < DT_PLAN_ALIGN && all.base + all.bytes >= end
                ? true
                : dt_certplan_fail(walk, "a sum over ranks ends where its results do not");
-}
-
-bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst)
-{
-    uint64_t store = dt_certplan_word(walk);
-    PlanPlace to, from;
-    if (store >= walk->program->stores.n || inst->kind != DT_INST_COPY)
-        return dt_certplan_fail(walk, "a note names no state");
-    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &to);
-    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg + 1], &from);
-    if (!walk->shadows[store].bytes || !dt_certplan_same(&to, &walk->stores[store]) ||
-        inst->count != to.bytes || !dt_certplan_same(&from, &walk->shadows[store]))
-        return dt_certplan_fail(walk, "state %s does not take its next value",
-                                walk->program->stores.at[store].path);
-    dt_certplan_spoil(walk, &to, false);
-    dt_certplan_hold(walk, PLAN_STORE, &walk->stores[store])->id = (int64_t)store;
-    walk->taken[store] = true;
-    return true;
 }
 
 const CertType *dt_certplan_input(const PlanWalk *walk, const char *name)
@@ -537,17 +511,12 @@ static bool keeps_scalars(PlanWalk *walk)
     return true;
 }
 
-/* Stores that are no results hold what they held; every state took its next value. */
+/* Stores that are no results hold what they held. */
 static bool keeps_stores(PlanWalk *walk)
 {
-    bool updates = strncmp(dt_plan_str(walk->plan, walk->at_entry->name), "update", 6) == 0;
-    for (uint32_t i = 0; updates && i < walk->program->stores.n; i++)
-        if (walk->shadows[i].bytes && !walk->taken[i])
-            return dt_certplan_fail(walk, "state %s keeps its old value",
-                                    walk->program->stores.at[i].path);
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         const PlanRegion *region = walk->kept[i];
-        if (!region->alive && !walk->is_result[region->id] && !(updates && walk->taken[region->id]))
+        if (!region->alive && !walk->is_result[region->id])
             return dt_certplan_fail(walk, "store %s is overwritten",
                                     walk->program->stores.at[region->id].path);
     }
@@ -569,7 +538,6 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->carries = walk->tiles.open = walk->moves = false;
     memset(walk->count, 0, sizeof walk->count);
     memset(walk->open, 0, sizeof walk->open);
-    memset(walk->taken, 0, walk->program->stores.n);
     memset(walk->is_result, 0, walk->program->stores.n);
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         walk->kept[i]->alive = true;
@@ -584,7 +552,7 @@ static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertR
 {
     const DtPlan *plan = walk->plan;
     if (result->store >= 0)
-        return !is(walk->program->stores.at[result->store].kind, "state");
+        return true;
     if (result->name[0] == '@') /* a note says where it is */
         return false;
     for (uint32_t i = 0; !is_piece(entry) && i < plan->n_metrics; i++)
@@ -684,12 +652,10 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     if (!plan->n_logical || plan->n_notes != plan->n_entries)
         return dt_certplan_fail(walk, "the plan has no notes");
     walk->stores = DT_NEW_ARRAY(arena, PlanPlace, program->stores.n + 1);
-    walk->shadows = DT_NEW_ARRAY(arena, PlanPlace, program->stores.n + 1);
     walk->seen = DT_NEW_ARRAY(arena, uint32_t, program->entries.n + 1);
     walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
     walk->moving = DT_NEW_ARRAY(arena, bool, plan->n_entries + 1);
     walk->has_record = DT_NEW_ARRAY(arena, bool, plan->n_stores + 1);
-    walk->taken = DT_NEW_ARRAY(arena, bool, program->stores.n + 1);
     walk->is_result = DT_NEW_ARRAY(arena, bool, program->stores.n + 1);
     walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program->stores.n + 1);
     walk->kept = DT_NEW_ARRAY(arena, PlanRegion *, program->stores.n + 1);

@@ -534,7 +534,6 @@ static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
     case DT_NOTE_DO: return do_inst(walk, inst);
     case DT_NOTE_SUM: return dt_certplan_sum(walk, inst);
     case DT_NOTE_SHARE: return dt_certplan_share(walk, inst);
-    case DT_NOTE_NEXT: return dt_certplan_next(walk, inst);
     case DT_NOTE_MOVE: return dt_certplan_move(walk, inst);
     default: return dt_certplan_fail(walk, "an instruction has no note");
     }

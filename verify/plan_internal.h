@@ -172,10 +172,8 @@ struct PlanWalk {
     PlanTiles tiles;
     const DtPlanInst *inst;
     PlanPlace *stores;  /* by number in the text; bytes 0: none on this stage */
-    PlanPlace *shadows; /* by number: next values of states, once known */
     bool *has_record; /* by record of a store: some stage's store has it */
-    bool *taken,
-        *is_result; /* by number, in this plan entry: it took its next value; it is a result */
+    bool *is_result;  /* by number, in this plan entry */
     PlanRegion *regions,
         **kept; /* stores of the stage as an entry finds them: by number; by address */
     uint32_t n_kept;
@@ -296,7 +294,6 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame); /* its results are wh
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place);
 const CertType *dt_certplan_input(const PlanWalk *walk, const char *name); /* NULL: no entry reads it */
 bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst);
-bool dt_certplan_next(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
 
 /* plan_pipe.c */

@@ -150,7 +150,7 @@ bool dt_certplan_stores(PlanWalk *walk)
     for (uint32_t i = 0; i < program->stores.n; i++) {
         const CertStore *store = &program->stores.at[i];
         const PlanPlace before = walk->stores[i];
-        walk->stores[i].bytes = walk->shadows[i].bytes = 0;
+        walk->stores[i].bytes = 0;
         if (dt_certplan_has_slots(store) || store->bucket >= 0 ||
             !dt_cert_has(store, walk->stage))
             continue;

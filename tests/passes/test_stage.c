@@ -27,6 +27,7 @@
     "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=4 embed=4 heads=2 head=2 ffn=5", 2, "h"
 #define SHARED "tests/passes/programs/shared_layer.dsl", "", 5, "h"
 #define TOWERS "tests/passes/programs/towers.dsl", "", 5, "first.h second.h"
+#define STATES "tests/sweep/shared_states.dsl", "batch=4 pool=2 embed=3 ffn=4 layers=4 classes=3", 3, "h"
 #define VGG    "examples/vgg16.dsl", "batch=1 side=32 c0=1 classes=3 fc=2", 3, "vgg16"
 
 static const Layout layouts[] = {
@@ -66,6 +67,9 @@ static const Layout layouts[] = {
     {SHARED, "interleaved_1f1b", 2, 2, 2, {0}, {0}, false},
     {TOWERS, "1f1b", 2, 1, 3, {0}, {0}, false},
     {TOWERS, "zb_v", 2, 2, 4, {0}, {0}, false},
+    {STATES, "1f1b", 4, 1, 4, {0}, {0}, false},
+    {STATES, "zb_v", 2, 2, 4, {0}, {0}, false},
+    {STATES, "interleaved_1f1b", 2, 2, 3, {1, 2, 3}, {0}, false},
 };
 
 Test(stage, equals_the_program_in_one_piece, .timeout = 300)

@@ -35,7 +35,7 @@ PROGRAMS = {
                 tensor="heads, ffn, classes", loops=["h"], heads="heads"),
     "vgg16": dict(file="examples/vgg16.dsl", dims="batch=16 side=32 c0=2 classes=8 fc=8", tensor="fc, fd, classes",
                   cuts={2: ["f1"], 4: ["t.0.c1", "t.2.c1", "f1"]}),
-    "states": dict(file="tests/sweep/states.dsl", dims="batch=16 pool=8 embed=8 ffn=8 layers=8 classes=8",
+    "states": dict(file="tests/sweep/shared_states.dsl", dims="batch=16 pool=8 embed=8 ffn=8 layers=8 classes=8",
                    tensor="ffn, classes", loops=["h"]),
 }
 

@@ -171,6 +171,81 @@ entry predict : predict {{
   result name=g
 }}
 """
+STATE = """store 0 : state f32[h=8] path=s
+store 1 : next f32[h=8] path=s of=0
+func grad : entry @1:1-2 {
+  %0 = param() : f32[h=8] text=s store=0 @1:1-2
+  %1 = exp(%0) : f32[h=8] @1:1-2
+  return %1
+}
+func update : entry @1:1-2 {
+  %0 = param() : f32[h=8] text=s store=1 @1:1-2
+  return %0
+}
+entry grad : grad {
+  result store=1
+}
+entry update : update {
+  result store=0
+}
+"""
+STATE_STAGES = """mesh pipe=2
+store 0 : state f32[h=8] path=s stage=0
+store 1 : state f32[h=8] path=s stage=1
+store 2 : next f32[h=8] path=s of=1 stage=1
+func grad.f0 : entry @1:1-2 {
+}
+func grad.f1 : entry @1:1-2 {
+  %0 = param() : f32[h=8] text=s store=1 @1:1-2
+  %1 = exp(%0) : f32[h=8] @1:1-2
+  return %1
+}
+func update.0 : entry @1:1-2 {
+  %0 = param() : f32[h=8] text=s store=0 @1:1-2
+  %1 = const() : f32[] @1:1-2
+  %2 = expand(%1) : f32[h=8] @1:1-2
+  %3 = all_reduce(%2) : f32[h=8] mesh={pipe} stages=(0, 1) @1:1-2
+  return %3
+}
+func update.1 : entry @1:1-2 {
+  %0 = param() : f32[h=8] text=s store=2 @1:1-2
+  %1 = all_reduce(%0) : f32[h=8] mesh={pipe} stages=(0, 1) @1:1-2
+  return %1
+}
+entry grad.f0 : grad.f0 stage=0 {
+}
+entry grad.f1 : grad.f1 stage=1 {
+  result store=2
+}
+entry update.0 : update.0 stage=0 {
+  result store=0
+}
+entry update.1 : update.1 stage=1 {
+  result store=1
+}
+pipeline "1f1b" mesh=pipe stages=(0, 1) micro=1 {
+  run grad {
+    piece 0 : f=grad.f0
+    piece 1 : f=grad.f1
+    stage 0 : "0F0"
+    stage 1 : "1F0"
+  }
+}
+"""
+STATES = [  # what is said of the stages' update of a state, and what is changed in it
+    ("holds",),
+    ("stored on 1 of 2 stages", "  return %3\n", "", "stage=0 {\n  result store=0\n", "stage=0 {\n"),
+    ("stored on 1 of 2 stages", "  return %1\n}\nentry", "}\nentry",
+     "stage=1 {\n  result store=1\n", "stage=1 {\n"),
+    ("is not what", "return %3", "return %0"),  # stage 0 keeps its old value,
+    ("is not what", "return %3", "return %2"),  # takes 0,
+    ("is not what", "all_reduce(%2)", "all_reduce(%0)"),  # or adds something
+    ("is not what", "%1 = all_reduce(%0) : f32[h=8]", "%1 = exp(%0) : f32[h=8] @1:1-2\n  %2 = all_reduce(%1) : f32[h=8]",
+     "  return %1\n}\nentry", "  return %2\n}\nentry"),
+    ("before all of the step", "  result store=2", "  result store=1", "  return %1\n}\nentry", "}\nentry",
+     "update.1 stage=1 {\n  result store=1\n", "update.1 stage=1 {\n"),
+    ("reads what no entry leaves", "  return %1\n}\nfunc update.0", "}\nfunc update.0", "  result store=2\n", ""),
+]
 STORE = "store 0 : param f32[h=8] path=p\n"
 
 
@@ -266,14 +341,23 @@ def main(prover):
             if (verdict == "holds") != row[0]:
                 failed += 1
                 print("FAIL ring of %s: %s" % (", ".join(map(str, row[1:])), verdict))
+        for row in STATES:
+            text = STATE_STAGES
+            for old, new in zip(row[1::2], row[2::2]):
+                assert text.count(old) == 1, old
+                text = text.replace(old, new)
+            verdict = prove(prover, folder, STATE, text)
+            if row[0] not in verdict:
+                failed += 1
+                print("FAIL state on two stages, %s: %s" % (row, verdict))
         keeps = STORE + program(ROWS[0], "")
         writes = keeps.replace("  return %1", "  %2 = param() : f32[h=8] text=p store=0 @1:1-2\n  %3 = neg(%2) : f32[h=8] @1:1-2\n"
                                "  return %1, %3").replace("name=y\n", "name=y\n  result store=0\n")
         verdict = prove(prover, folder, serial(keeps), serial(writes))
-        if "does not" not in verdict:
+        if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + RANGES + RINGS) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + RANGES + RINGS + STATES) + 1 - failed, failed))
     return 1 if failed else 0
 
 

@@ -8,6 +8,10 @@
  *   %n = sqrt(sum over all gradients of reduce(mul(%g, %g)))
  *   %s = min(clip / (%n + 1e-6), 1)     as torch.nn.utils.clip_grad_norm_ does; 1 if clip is 0
  *   %p', %m', %v' = update adamw(%p, %g, %m, %v, @lr, %s, @bias1, @bias2)
+ *   %k = lt(%n, inf) ; where(%k, %p', %p), where(%k, %m', %m) ...
+ *
+ * So a step whose norm is not finite changes nothing: neither parameters and moments nor states. All ranks know the
+ * whole norm and decide alike, on the device.
  *
  * Results: parameters and moments, each to its store, then states, then the metric "grad_norm" (before
  * clipping). What entry "grad" assigns to a state waits in a store NEXT until here: all reads of a step see the
@@ -18,10 +22,9 @@
  * `precision` adds to that:
  *   master       where it is wider than the parameter, the optimizer works on a copy of that dtype (store
  *                MASTER), and the parameter is the copy, rounded
- *   loss_scale   gradients are divided by it, in the norm and where they are used. If it is dynamic and the
- *                norm is not finite, all stores keep what they had: parameters, moments, states
+ *   loss_scale   gradients are divided by it, in the norm and where they are used
  *
- *   %k = lt(%n, inf) ; %w = where(%k, %w', %w) ; %p = cast(%w)
+ *   %w = where(%k, %w', %w) ; %p = cast(%w)
  *
  * Requires: stores of kind GRAD, each `of` its parameter. Establishes: entry "update". Breaks:
  * nothing. */
@@ -47,7 +50,7 @@ typedef struct Update {
     DtEntryPoint entry;
     DtValue *lr, *scale, *bias[2];
     DtValue *unscale; /* 1 / loss scale; NULL: 1 */
-    DtValue *applies; /* whether the step is not skipped; NULL: it never is */
+    DtValue *applies; /* whether the norm is finite: the step is not skipped */
 } Update;
 
 static uint32_t n_moments(const DtUpdate *update)
@@ -154,7 +157,7 @@ static void give(Update *u, DtValue *value, DtStore *store, const char *name)
 /* The new value, or the old one if the step is skipped. */
 static DtValue *unless_skipped(Update *u, DtValue *new, DtValue *old)
 {
-    return u->applies != NULL ? dt_graph_where(&u->b, u->applies, new, old) : new;
+    return dt_graph_where(&u->b, u->applies, new, old);
 }
 
 static void update_one(Update *u, const Slot *slot)
@@ -206,9 +209,7 @@ static void update_states(Update *u)
         next->init = (DtInit){.kind = DT_INIT_CONST};
         grad->results.at[i].store = next;
         DtValue *new = read_store(u, next, "next_");
-        if (u->applies != NULL)
-            new = dt_graph_where(&u->b, u->applies, new, read_store(u, state, ""));
-        give(u, new, state, NULL);
+        give(u, unless_skipped(u, new, read_store(u, state, "")), state, NULL);
     }
 }
 
@@ -256,9 +257,7 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     read_loss_scale(&u);
     DtValue *norm = global_norm(&u, n, slots);
     u.scale = gradient_scale(&u, norm);
-    if (u.precision->dynamic_loss_scale)
-        u.applies = dt_graph_binary(&u.b, DT_OP_LT, norm,
-                                    dt_graph_constant(&u.b, DT_F32, INFINITY));
+    u.applies = dt_graph_binary(&u.b, DT_OP_LT, norm, dt_graph_constant(&u.b, DT_F32, INFINITY));
     u.lr = scalar(&u, "@lr");
     if (u.optimizer->update.kind == DT_UPDATE_ADAMW) {
         u.bias[0] = scalar(&u, "@bias1");

@@ -7,10 +7,10 @@
  *
  * A checkpoint is written into a folder of another name, synced file by file, and put in place by
  * one rename. Older ones are removed only after that, and after a step from the new one had a finite
- * loss (train.c), so whatever fails leaves at least what was there before. Rank 0 writes, from its own
- * stores and from what it asks other ranks for: those of other stages of a pipeline, and the parts of
- * tensors that ranks share. Every rank loads for itself what
- * it holds, of the checkpoint that rank 0 chose for all (resume.c). */
+ * loss and norm (train.c), so whatever fails leaves at least what was there before. Rank 0 writes, from
+ * its own stores and from what it asks other ranks for: those of other stages of a pipeline, and the
+ * parts of tensors that ranks share. Every rank loads for itself what it holds, of the checkpoint that
+ * rank 0 chose for all (resume.c). */
 #include "runtime/checkpoint.h"
 
 #include "runtime/rank.h"

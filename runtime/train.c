@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of one rank: load, initial or saved parameters, then steps. A step is the entry "step"
  * (loss and gradients over all micro-batches and ranks), three scalars, and the entry "update". In
- * between the loss is looked at: one that is not finite ends the run before it spoils the
- * parameters.
+ * between the loss is looked at: one that is not finite ends the run before anything changes. So does
+ * a norm of gradients that is not finite: the update itself then keeps what there was.
  *
- * All ranks take the same decisions: losses are equal on all of them, and the wish to stop
+ * All ranks take the same decisions: losses and norms are equal on all of them, and the wish to stop
  * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
  * reads after it. */
 #include "base/file.h"
@@ -69,21 +69,9 @@ static uint64_t largest_memory(const DtRun *run)
     return most;
 }
 
-static bool check_loss(DtRun *run, double loss)
-{
-    DtRank *rank = &run->rank;
-    if (isfinite(loss))
-        return true;
-    int64_t saved = atomic_load(&rank->shared->saved_step);
-    char hint[120] = "";
-    if (saved >= 0)
-        snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps%s", (long long)saved,
-                 saved == rank->step ? " and gives that loss: go on from an older one" : "");
-    return dt_rank_fail(rank, DT_EXIT_FAILED,
-                        "the loss of step %lld is %s; parameters are as before it. Try a lower "
-                        "learning rate, a longer warm-up or `clip`%s",
-                        (long long)rank->step + 1, isnan(loss) ? "not a number" : "infinite", hint);
-}
+/* ---- saving ---- */
+
+static const char will_try_again[] = "the run goes on and tries again at its next save";
 
 /* A disk may have room again, or be there again, later. */
 static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, const char *further)
@@ -100,7 +88,7 @@ static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, 
         dt_log_event(run->log, "not_saved", steps, status->message);
 }
 
-/* Older checkpoints go once a step from the new one had a finite loss, or there is no further step. */
+/* Older checkpoints go once a step from the new one had a finite loss and norm, or there is no further step. */
 static void trim(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -114,6 +102,55 @@ static void trim(DtRun *run)
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
 }
 
+static bool save(DtRun *run, int64_t steps, const char *if_not)
+{
+    DtRank *rank = &run->rank;
+    const char *folder = dt_outputs_folder(rank->options);
+    DtStatus status;
+    atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
+    if (!dt_checkpoint_save(rank, folder, steps, &status))
+        return false;
+    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    if (!dt_status_ok(&status)) {
+        note_failed_save(run, steps, &status, if_not);
+        return true;
+    }
+    run->saved = steps;
+    if (rank->rank == 0) {
+        run->unproven = true;
+        atomic_store(&rank->shared->saved_step, steps);
+        atomic_store(&rank->shared->has_saved, 1);
+        dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, folder);
+        if (run->log)
+            dt_log_event(run->log, "save", steps, folder);
+    }
+    return true;
+}
+
+/* ---- a step ---- */
+
+/* The loss or the norm is not finite. Nothing has changed: the update keeps what there was. The steps before are
+ * saved, if they are not yet; older checkpoints stay, since the newest leads to the same end. */
+static bool end_before_update(DtRun *run, const char *what, double value, const char *more)
+{
+    DtRank *rank = &run->rank;
+    if (dt_outputs_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step) {
+        if (!save(run, rank->step, "the run ends"))
+            return false;
+        /* The first that fails ends all: rank 0 has said what it saved. */
+        if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
+            return false;
+    }
+    char hint[120] = "";
+    if (run->saved >= 0)
+        snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps%s", (long long)run->saved,
+                 run->saved == rank->step ? " and leads there: go on from an older one" : "");
+    return dt_rank_fail(rank, DT_EXIT_FAILED,
+                        "the %s of step %lld is %s%s; parameters are as before it. Try a lower learning rate, a longer "
+                        "warm-up or `clip`%s",
+                        what, (long long)rank->step + 1, isnan(value) ? "not a number" : "infinite", more, hint);
+}
+
 static bool run_step(DtRun *run, DtStepReport *ret_report)
 {
     DtRank *rank = &run->rank;
@@ -123,19 +160,16 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     if (!dt_exec_entry(rank, "step"))
         return false;
     double loss = run->loss ? dt_exec_scalar(rank, run->loss) : 0;
-    if (!check_loss(run, loss))
-        return false;
-    trim(run);
+    if (!isfinite(loss))
+        return end_before_update(run, "loss", loss, "");
     if (!dt_exec_entry(rank, "update"))
         return false;
     dt_traffic_end(&run->traffic, rank);
     double grad_norm = run->grad_norm ? dt_exec_scalar(rank, run->grad_norm) : -1;
     if (!dt_scale_step(&rank->scale, grad_norm))
-        return dt_rank_fail(rank, DT_EXIT_FAILED,
-                            "the gradient norm of step %lld is %g%s; nothing of that step is saved: go on from a "
-                            "checkpoint with a lower learning rate",
-                            (long long)rank->step + 1, grad_norm,
-                            rank->scale.is_dynamic ? " with a loss scale of 1" : "");
+        return end_before_update(run, "gradient norm", grad_norm,
+                                 rank->scale.is_dynamic ? " with a loss scale of 1" : "");
+    trim(run);
     *ret_report = (DtStepReport){.step = rank->step + 1,
                                  .loss = loss,
                                  .grad_norm = grad_norm,
@@ -251,33 +285,6 @@ static bool evaluate_and_show(DtRun *run, int64_t steps)
     return true;
 }
 
-/* ---- saving ---- */
-
-static bool save(DtRun *run, int64_t steps)
-{
-    DtRank *rank = &run->rank;
-    const char *folder = dt_outputs_folder(rank->options);
-    DtStatus status;
-    atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
-    if (!dt_checkpoint_save(rank, folder, steps, &status))
-        return false;
-    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
-    if (!dt_status_ok(&status)) {
-        note_failed_save(run, steps, &status, "the run goes on and tries again at its next save");
-        return true;
-    }
-    run->saved = steps;
-    if (rank->rank == 0) {
-        run->unproven = true;
-        atomic_store(&rank->shared->saved_step, steps);
-        atomic_store(&rank->shared->has_saved, 1);
-        dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, folder);
-        if (run->log)
-            dt_log_event(run->log, "save", steps, folder);
-    }
-    return true;
-}
-
 /* ---- training ---- */
 
 static bool every(int64_t n, int64_t steps) { return n > 0 && steps % n == 0; }
@@ -305,7 +312,7 @@ static bool after_step(DtRun *run, const DtStepReport *report)
     if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) &&
         !evaluate_and_show(run, steps))
         return false;
-    if (dt_outputs_folder(rank->options) && every(rank->meta.save_every, steps) && !save(run, steps))
+    if (dt_outputs_folder(rank->options) && every(rank->meta.save_every, steps) && !save(run, steps, will_try_again))
         return false;
     return true;
 }
@@ -332,7 +339,7 @@ static bool train(DtRun *run)
         }
     }
     if (dt_outputs_folder(rank->options) && run->saved != rank->step && (rank->step > run->first_step || initial) &&
-        !save(run, rank->step))
+        !save(run, rank->step, will_try_again))
         return false;
     trim(run);
     if (rank->options->log && !dt_traffic_join(&run->traffic, rank))

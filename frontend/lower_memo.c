@@ -3,7 +3,7 @@
  * functions, made once per combination of definition, axis arguments, constants and argument
  * types, and are called; other functions are evaluated in place. A function that takes
  * instances or functions as arguments is made for its call alone, since it may use values of
- * its caller. */
+ * its caller; so is an `fn` that draws random numbers, since each call draws others. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -244,34 +244,15 @@ static const DtShard *shard_of(const DtLower *l, const char *name)
     return NULL;
 }
 
-/* The first random draw of a function, in its loops too; or NULL. */
-static const DtOp *find_draw(const DtFunc *func)
+/* In its loops too. */
+static bool draws(const DtFunc *func)
 {
-    const DtOp *draw = NULL;
-    for (uint32_t i = 0; i < func->ops.n && !draw; i++) {
+    for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        draw = op->kind == DT_OP_RNG    ? op
-               : op->kind == DT_OP_LOOP ? find_draw(op->func)
-                                        : NULL;
+        if (op->kind == DT_OP_RNG || (op->func && draws(op->func)))
+            return true;
     }
-    return draw;
-}
-
-/* Random draws of an `fn` are numbered among those of the layer that calls it: it is no function of
- * its own. */
-static void check_draws(DtLower *l, const DtDef *def, const DtFunc *func)
-{
-    const DtOp *draw = find_draw(func);
-    if (!draw)
-        return;
-    DtDiag *d = dt_report_error(
-        l, E0592, draw->span,
-        "a `shard` line for calls of `%s`, an `fn` that draws random numbers, is not implemented yet",
-        def->name.text);
-    const DtShard *shard = shard_of(l, def->name.text);
-    if (shard)
-        dt_diag_label(d, shard->span, "the line");
-    dt_diag_help(d, "make `%s` a `layer`", def->name.text);
+    return false;
 }
 
 static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent)
@@ -283,9 +264,13 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
     if (dt_scope_in_library(l, def->span))
         frame->func->library = def->name.text;
     enter_function(l, c, frame);
+    if (def->kind == DT_DEF_FN) { /* its random draws are numbered among those of the layer that calls it */
+        frame->random = c->act.caller->frame->random;
+        frame->prefix = c->act.caller->frame->prefix;
+    }
     dt_stmt_block(l, &def->body);
-    if (def->kind == DT_DEF_FN)
-        check_draws(l, def, frame->func);
+    if (def->kind == DT_DEF_FN && draws(frame->func))
+        memo->key = NULL; /* and each call has its own */
     bool ok = take_results(l, c, &memo->results, &memo->n_results, &memo->is_tuple);
     for (uint32_t i = 0; ok && i < memo->n_results; i++) {
         DtVal *v = &memo->results[i];

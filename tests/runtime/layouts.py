@@ -196,7 +196,7 @@ def check_counts(log):
 def check_own(dtc, dtrun):
     """Programs that bring their layouts along. Random numbers of an evaluation are those of whenever it is made."""
     done = 0
-    for program in ("draws", "layers", "ghost", "metrics", "frozen_paths"):
+    for program in ("draws", "layers", "ghost", "metrics", "frozen_paths", "drawing_fns"):
         path = os.path.join(PROGRAMS, program + ".dsl")
         with open(path) as file:
             names = re.findall(r"^parallel (\w+)", file.read(), re.M)

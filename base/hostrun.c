@@ -27,9 +27,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, MAX_POINTERS = 256, MOST_PAGES = 1 << 17, TRIALS = 3, GROWTHS = 4, SHORT = 2, SECONDS = 20,
-       CRASHES = 4 };
+enum { MAX_POINTERS = 256, MOST_TOUCHED = 1 << 29, TRIALS = 3, GROWTHS = 4, SHORT = 2, SECONDS = 20, CRASHES = 4 };
 static const int64_t most_bytes = (int64_t)1 << 40;
+static uint64_t page_bytes; /* of this machine */
 
 typedef void Kernel(char *const *pointers, const int64_t *integers);
 typedef enum Type { FLOAT, BF16, F16, INT, BOOL } Type;
@@ -61,7 +61,7 @@ typedef struct Run {
 static char *address(const Piece *piece, int build, int64_t at)
 {
     const char *map = piece->maps[piece->written ? build : 0];
-    return (char *)(uintptr_t)map + PAGE + piece->lo % PAGE + (at - piece->lo);
+    return (char *)(uintptr_t)map + page_bytes + (uint64_t)piece->lo % page_bytes + (at - piece->lo);
 }
 
 static bool overlap(const Piece *piece, const DtHostRange *range)
@@ -94,14 +94,14 @@ static void find_pieces(Run *run)
     }
 }
 
-static uint64_t map_bytes(const Piece *piece) { return (piece->n_pages + 2) * PAGE; }
+static uint64_t map_bytes(const Piece *piece) { return (piece->n_pages + 2) * page_bytes; }
 
 static char *map_piece(const Piece *piece)
 {
     char *map = mmap(NULL, map_bytes(piece), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
-    if (piece->n_pages && mprotect(map + PAGE, piece->n_pages * PAGE, PROT_READ | PROT_WRITE) != 0) {
+    if (piece->n_pages && mprotect(map + page_bytes, piece->n_pages * page_bytes, PROT_READ | PROT_WRITE) != 0) {
         munmap(map, map_bytes(piece));
         return NULL;
     }
@@ -116,7 +116,8 @@ static bool map_pieces(Run *run)
         Piece *piece = &run->pieces[i];
         if (piece->hi - piece->lo > most_bytes)
             return false;
-        piece->n_pages = (uint64_t)(piece->lo % PAGE + (piece->hi - piece->lo) + PAGE - 1) / PAGE;
+        const uint64_t bytes = (uint64_t)piece->lo % page_bytes + (uint64_t)(piece->hi - piece->lo);
+        piece->n_pages = (bytes + page_bytes - 1) / page_bytes;
         piece->known = calloc(piece->n_pages + 1, 1);
         for (int build = 0; build < (piece->written ? 2 : 1); build++)
             if (!piece->known || !(piece->maps[build] = map_piece(piece)))
@@ -147,7 +148,7 @@ static void unmap_pieces(Run *run)
 static bool add_page(Run *run, Piece *piece, uint64_t page)
 {
     piece->known[page] = 1;
-    if (run->n_pages++ >= MOST_PAGES)
+    if (run->n_pages++ >= MOST_TOUCHED / page_bytes)
         return false;
     if (piece->n == piece->cap) {
         piece->cap = piece->cap ? 2 * piece->cap : 64;
@@ -166,10 +167,10 @@ static bool find_touched(Run *run, int build, bool *ret_more)
     static unsigned char resident[1 << 16];
     for (uint32_t i = 0; i < run->n_pieces; i++) {
         Piece *piece = &run->pieces[i];
-        const char *map = piece->maps[piece->written ? build : 0] + PAGE;
+        const char *map = piece->maps[piece->written ? build : 0] + page_bytes;
         for (uint64_t first = 0; first < piece->n_pages; first += sizeof resident) {
             const uint64_t left = piece->n_pages - first, n = left < sizeof resident ? left : sizeof resident;
-            if (mincore((void *)(uintptr_t)(map + first * PAGE), n * PAGE, resident) != 0)
+            if (mincore((void *)(uintptr_t)(map + first * page_bytes), n * page_bytes, resident) != 0)
                 return false;
             for (uint64_t k = 0; k < n; k++)
                 if ((resident[k] & 1) && !piece->known[first + k]) {
@@ -224,18 +225,18 @@ static int32_t any_int(uint64_t bits, int trial)
 static void fill_page(char *page, Type type, uint64_t seed, int trial)
 {
     uint64_t state = seed;
-    for (int i = 0; type <= INT && type != BF16 && type != F16 && i < PAGE / 4; i++) {
+    for (uint64_t i = 0; type <= INT && type != BF16 && type != F16 && i < page_bytes / 4; i++) {
         const uint64_t bits = next(&state);
         const uint32_t word =
             type == FLOAT ? dt_half_bits_of_float(any_float(bits, trial)) : (uint32_t)any_int(bits, trial);
         memcpy(page + 4 * i, &word, sizeof word);
     }
-    for (int i = 0; (type == BF16 || type == F16) && i < PAGE / 2; i++) {
+    for (uint64_t i = 0; (type == BF16 || type == F16) && i < page_bytes / 2; i++) {
         const float value = any_float(next(&state), trial);
         const uint16_t half = type == BF16 ? dt_half_to_bf16(value) : dt_half_to_f16(value);
         memcpy(page + 2 * i, &half, sizeof half);
     }
-    for (int i = 0; type == BOOL && i < PAGE; i++)
+    for (uint64_t i = 0; type == BOOL && i < page_bytes; i++)
         page[i] = next(&state) >> 63 ? 1 : 0;
 }
 
@@ -244,11 +245,11 @@ static void fill(Run *run)
     for (uint32_t i = 0; i < run->n_pieces; i++) {
         Piece *piece = &run->pieces[i];
         for (uint32_t k = 0; k < piece->n; k++) {
-            const uint64_t at = PAGE * ((uint64_t)piece->pages[k] + 1);
+            const uint64_t at = page_bytes * ((uint64_t)piece->pages[k] + 1);
             const uint64_t seed = ((uint64_t)run->trial << 56) + ((uint64_t)i << 40) + piece->pages[k];
             fill_page(piece->maps[0] + at, piece->type, seed * 0x2545F4914F6CDD1Du, run->trial);
             if (piece->written)
-                memcpy(piece->maps[1] + at, piece->maps[0] + at, PAGE);
+                memcpy(piece->maps[1] + at, piece->maps[0] + at, page_bytes);
         }
     }
 }
@@ -269,11 +270,11 @@ static bool is_nan(Type type, const char *at)
 
 static bool same_page(Type type, const char *a, const char *b)
 {
-    const int step = type == FLOAT || type == INT ? 4 : type == BOOL ? 1 : 2;
-    if (memcmp(a, b, PAGE) == 0)
+    const uint64_t step = type == FLOAT || type == INT ? 4 : type == BOOL ? 1 : 2;
+    if (memcmp(a, b, page_bytes) == 0)
         return true;
-    for (int i = 0; i < PAGE; i += step)
-        if (memcmp(a + i, b + i, (size_t)step) != 0 &&
+    for (uint64_t i = 0; i < page_bytes; i += step)
+        if (memcmp(a + i, b + i, step) != 0 &&
             (type == INT || type == BOOL || !is_nan(type, a + i) || !is_nan(type, b + i)))
             return false;
     return true;
@@ -284,7 +285,7 @@ static bool same(const Run *run)
     for (uint32_t i = 0; i < run->n_pieces; i++) {
         const Piece *piece = &run->pieces[i];
         for (uint32_t k = 0; piece->written && k < piece->n; k++) {
-            const uint64_t at = PAGE * ((uint64_t)piece->pages[k] + 1);
+            const uint64_t at = page_bytes * ((uint64_t)piece->pages[k] + 1);
             if (!same_page(piece->type, piece->maps[0] + at, piece->maps[1] + at))
                 return false;
         }
@@ -401,6 +402,7 @@ static _Noreturn void child(const DtHostPair *pair, uint32_t first, volatile uin
     if (getppid() != parent)
         _exit(1);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     void *units[2] = {load(&pair->plain), NULL};
     if (!units[0])
         _exit(PLAIN_UNLOADABLE);

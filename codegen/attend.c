@@ -74,8 +74,7 @@ static bool is_region_op(const Tiling *g, const DtOp *op)
 {
     if (op->n_out != 1)
         return false;
-    if (dt_op_info[op->kind].op_class == DT_CLASS_MAP || op->kind == DT_OP_EXPAND ||
-        (op->kind == DT_OP_RELABEL && op->n_relabels == 0))
+    if (dt_op_is_pointwise(op->kind) || (op->kind == DT_OP_RELABEL && op->n_relabels == 0))
         return true;
     return op->kind == DT_OP_REDUCE && op->n_axes == 1 && op->axes[0] == g->t;
 }

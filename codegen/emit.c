@@ -103,11 +103,7 @@ DtPlace *dt_emit_require(DtEmit *e, DtValue *value)
 
 /* ---- who reads what ---- */
 
-static bool is_view(const DtOp *op)
-{
-    return op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP ||
-           op->kind == DT_OP_SHARD || op->kind == DT_OP_UNPACK;
-}
+static bool is_view(const DtOp *op) { return dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in == 1; }
 
 /* The value whose memory value may share. */
 static const DtValue *root_of(const DtValue *value)

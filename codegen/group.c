@@ -44,15 +44,16 @@ typedef struct Fusion {
 
 static bool is_index_map(const DtOp *op)
 {
-    return op->kind == DT_OP_GATHER || op->kind == DT_OP_PAD || op->kind == DT_OP_WINDOW || op->kind == DT_OP_CONCAT;
+    const DtOpInfo *info = &dt_op_info[op->kind];
+    return info->data == DT_DATA_MOVE && (info->op_class == DT_CLASS_AXIS || info->op_class == DT_CLASS_INDEX);
 }
 
 static bool is_fusable(const DtOp *op)
 {
     if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_kernel_is_inline(op->out[0]))
         return false;
-    return dt_op_info[op->kind].op_class == DT_CLASS_MAP || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
-           op->kind == DT_OP_EXPAND || op->kind == DT_OP_UPDATE || is_index_map(op);
+    return dt_op_is_pointwise(op->kind) || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
+           op->kind == DT_OP_UPDATE || is_index_map(op);
 }
 
 static bool listed(const char *axis, const char *const *list, uint32_t n)

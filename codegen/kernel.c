@@ -403,7 +403,7 @@ bool dt_kernel_is_inline(const DtValue *value)
         return false;
     if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
         return true;
-    if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
+    if (!dt_op_is_pointwise(op->kind))
         return false;
     bool is = value->made_anew != 1;
     for (uint32_t i = 0; is && value->made_anew == 0 && i < op->n_in; i++)

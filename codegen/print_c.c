@@ -163,51 +163,40 @@ static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
     }
 }
 
-static const char *float_call(DtOpKind kind)
-{
-    switch (kind) {
-    case DT_OP_ABS: return "__builtin_fabsf";
-    case DT_OP_FLOOR: return "__builtin_floorf";
-    case DT_OP_EXP: return "dt_exp";
-    case DT_OP_LOG: return "dt_log";
-    case DT_OP_SQRT: return "__builtin_sqrtf";
-    case DT_OP_RSQRT: return "dt_rsqrt";
-    case DT_OP_SIN: return "dt_sin";
-    case DT_OP_COS: return "dt_cos";
-    case DT_OP_TANH: return "dt_tanh";
-    case DT_OP_ERF: return "dt_erf";
-    case DT_OP_POW: return "dt_pow";
-    case DT_OP_MAX: return "dt_max";
-    case DT_OP_MIN: return "dt_min";
-    case DT_OP_FLOORDIV: return "dt_floordiv";
-    case DT_OP_MOD: return "dt_mod";
-    default: return NULL;
-    }
-}
+/* How a map is written that is a call, or a sign between its operands. */
+typedef struct MapText {
+    const char *call, *sign;
+    bool whole; /* integers have the call, too: dt_i<name of the op> */
+    bool dear;  /* computing it again costs more than a register */
+} MapText;
 
-/* Those of them that the prelude has for integers too. */
-static bool is_integer_call(DtOpKind kind)
-{
-    return kind == DT_OP_ABS || kind == DT_OP_FLOOR || kind == DT_OP_MAX || kind == DT_OP_MIN ||
-           kind == DT_OP_FLOORDIV || kind == DT_OP_MOD;
-}
-
-static const char *infix(DtOpKind kind)
-{
-    switch (kind) {
-    case DT_OP_ADD: return "+";
-    case DT_OP_SUB: return "-";
-    case DT_OP_MUL: return "*";
-    case DT_OP_DIV: return "/";
-    case DT_OP_LT: return "<";
-    case DT_OP_LE: return "<=";
-    case DT_OP_EQ: return "==";
-    case DT_OP_NE: return "!=";
-    case DT_OP_AND: return "&";
-    case DT_OP_OR: return "|";
-    default: return NULL;
-    }
-}
+static const MapText map_texts[DT_OP_COUNT] = {
+    [DT_OP_ABS] = {.call = "__builtin_fabsf", .whole = true},
+    [DT_OP_FLOOR] = {.call = "__builtin_floorf", .whole = true},
+    [DT_OP_EXP] = {.call = "dt_exp", .dear = true},
+    [DT_OP_LOG] = {.call = "dt_log", .dear = true},
+    [DT_OP_SQRT] = {.call = "__builtin_sqrtf"},
+    [DT_OP_RSQRT] = {.call = "dt_rsqrt"},
+    [DT_OP_SIN] = {.call = "dt_sin", .dear = true},
+    [DT_OP_COS] = {.call = "dt_cos", .dear = true},
+    [DT_OP_TANH] = {.call = "dt_tanh", .dear = true},
+    [DT_OP_ERF] = {.call = "dt_erf", .dear = true},
+    [DT_OP_POW] = {.call = "dt_pow", .dear = true},
+    [DT_OP_MAX] = {.call = "dt_max", .whole = true},
+    [DT_OP_MIN] = {.call = "dt_min", .whole = true},
+    [DT_OP_FLOORDIV] = {.call = "dt_floordiv", .whole = true},
+    [DT_OP_MOD] = {.call = "dt_mod", .whole = true},
+    [DT_OP_ADD] = {.sign = "+"},
+    [DT_OP_SUB] = {.sign = "-"},
+    [DT_OP_MUL] = {.sign = "*"},
+    [DT_OP_DIV] = {.sign = "/"},
+    [DT_OP_LT] = {.sign = "<"},
+    [DT_OP_LE] = {.sign = "<="},
+    [DT_OP_EQ] = {.sign = "=="},
+    [DT_OP_NE] = {.sign = "!="},
+    [DT_OP_AND] = {.sign = "&"},
+    [DT_OP_OR] = {.sign = "|"},
+};
 
 static const char *cast_text(DtPrintC *c, DtDtype from, DtDtype to, uint32_t arg)
 {
@@ -235,17 +224,12 @@ static const char *map_text(DtPrintC *c, const DtKNode *node)
     }
     if (integers && (node->map == DT_OP_ADD || node->map == DT_OP_SUB || node->map == DT_OP_MUL))
         return dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0], a[1]);
-    const char *sign = infix(node->map);
-    if (sign)
-        return dt_arena_printf(c->arena, "n%u %s n%u", a[0], sign, a[1]);
-    const char *call = float_call(node->map);
-    if (!call || (integers && !is_integer_call(node->map)))
+    const MapText *text = &map_texts[node->map];
+    if (text->sign)
+        return dt_arena_printf(c->arena, "n%u %s n%u", a[0], text->sign, a[1]);
+    if (!text->call || (integers && !text->whole))
         no_text(c, dt_op_info[node->map].text);
-    if (integers)
-        return node->n_args == 1
-                   ? dt_arena_printf(c->arena, "dt_i%s(n%u)", dt_op_info[node->map].text, a[0])
-                   : dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0],
-                                     a[1]);
+    const char *call = integers ? dt_arena_printf(c->arena, "dt_i%s", dt_op_info[node->map].text) : text->call;
     return node->n_args == 1 ? dt_arena_printf(c->arena, "%s(n%u)", call, a[0])
                              : dt_arena_printf(c->arena, "%s(n%u, n%u)", call, a[0], a[1]);
 }
@@ -447,13 +431,7 @@ static void inner_loops(DtPrintC *c, uint32_t phase, uint32_t first_inner, uint3
 
 static bool is_dear(const DtKNode *node)
 {
-    if (node->kind == DT_KNODE_RNG)
-        return true;
-    switch (node->kind == DT_KNODE_MAP ? node->map : DT_OP_ADD) {
-    case DT_OP_EXP: case DT_OP_LOG: case DT_OP_TANH: case DT_OP_ERF: case DT_OP_POW: case DT_OP_SIN: case DT_OP_COS:
-        return true;
-    default: return false;
-    }
+    return node->kind == DT_KNODE_RNG || (node->kind == DT_KNODE_MAP && map_texts[node->map].dear);
 }
 
 /* Marks what node k needs at all phases up to its own, noting in which phases a dear node is used. */

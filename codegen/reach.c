@@ -198,7 +198,7 @@ static Range of_op(DtReach *r, const Inside *in, const DtOp *op, const Block *bl
         return of_iota(r, op, block);
     if (op->kind == DT_OP_RELABEL)
         return of_relabel(r, in, op, block);
-    if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
+    if (!dt_op_is_pointwise(op->kind))
         return any;
     Range x[3] = {any, any, any};
     for (uint32_t i = 0; i < op->n_in && i < 3; i++)

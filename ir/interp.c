@@ -14,7 +14,7 @@
 
 /* A row of the table that names a missing handler does not compile. */
 static DtEval *const handlers[DT_OP_COUNT] = {
-#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, interpret, emit, cost) \
+#define DT_OP(NAME, text, inputs, class, shape, gradient, interpret, ...) \
     [DT_OP_##NAME] = dt_eval_##interpret,
 #include "ir/ops.def"
 #undef DT_OP

@@ -104,13 +104,35 @@ typedef enum DtOpKind {
 typedef enum DtOpClass { DT_CLASS_SOURCE, DT_CLASS_MAP, DT_CLASS_AXIS, DT_CLASS_CONTRACT, DT_CLASS_INDEX,
                          DT_CLASS_STRUCT, DT_CLASS_COMM } DtOpClass;
 
+typedef enum DtOpData { DT_DATA_VIEW, DT_DATA_MOVE, DT_DATA_MAKE } DtOpData;
+
+typedef enum DtOpTraits { DT_TRAIT_AGAIN = 1, DT_TRAIT_ZERO = 2, DT_TRAIT_OWN = 4 } DtOpTraits;
+
+/* A row of ops.def, where the columns are explained. */
 typedef struct DtOpInfo {
     const char *text;
     int inputs;
     DtOpClass op_class;
-    const char *factors;
+    uint8_t linear; /* a bit per operand, the last one for all behind it; but see dt_op_is_linear */
+    uint8_t data;   /* DtOpData */
+    uint8_t traits; /* DtOpTraits */
 } DtOpInfo;
 extern const DtOpInfo dt_op_info[DT_OP_COUNT];
+
+/* Each element of the result depends on those of equal index in the operands, as far as these have its axes. */
+static inline bool dt_op_is_pointwise(DtOpKind kind)
+{
+    return dt_op_info[kind].op_class == DT_CLASS_MAP || kind == DT_OP_EXPAND;
+}
+
+/* Computing such an op again is better than keeping what it made. */
+static inline bool dt_op_is_cheap(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_AGAIN; }
+
+/* Whether op is linear in that operand, the others given. */
+bool dt_op_is_linear(const DtOp *op, uint32_t operand);
+
+/* Whether op gives zero where its operands (where: its branches) do. */
+bool dt_op_keeps_zero(const DtOp *op);
 
 struct DtValue {
     const DtType *type;

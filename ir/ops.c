@@ -2,9 +2,34 @@
 /* The columns of ops.def that every layer needs. */
 #include "ir/ir.h"
 
+enum { NO = 0, FIRST = 1, ALL = UINT8_MAX, BRANCHES = ALL - FIRST };
+enum { VIEW = DT_DATA_VIEW, MOVE = DT_DATA_MOVE, MAKE = DT_DATA_MAKE };
+enum { AGAIN = DT_TRAIT_AGAIN, ZERO = DT_TRAIT_ZERO, OWN = DT_TRAIT_OWN };
+
 const DtOpInfo dt_op_info[DT_OP_COUNT] = {
-#define DT_OP(NAME, text, inputs, class, shape, factors, ...) \
-    [DT_OP_##NAME] = {text, inputs, DT_CLASS_##class, factors},
+#define DT_OP(NAME, text, inputs, class, shape, gradient, interpret, linear, data, traits) \
+    [DT_OP_##NAME] = {text, inputs, DT_CLASS_##class, linear, data, traits},
 #include "ops.def"
 #undef DT_OP
 };
+
+bool dt_op_is_linear(const DtOp *op, uint32_t operand)
+{
+    const uint8_t linear = dt_op_info[op->kind].linear;
+    if (linear != ALL && !(linear >> (operand < 7 ? operand : 7) & 1))
+        return false;
+    switch (op->kind) {
+    case DT_OP_PAD:
+    case DT_OP_WINDOW: return op->number == 0;
+    case DT_OP_REDUCE:
+    case DT_OP_ALL_REDUCE:
+    case DT_OP_REDUCE_SCATTER: return op->reduce == DT_REDUCE_SUM;
+    case DT_OP_CAST: return dt_dtype_is_float(op->in[0]->type->dtype) && dt_dtype_is_float(op->out[0]->type->dtype);
+    default: return true;
+    }
+}
+
+bool dt_op_keeps_zero(const DtOp *op)
+{
+    return dt_op_info[op->kind].traits & DT_TRAIT_ZERO && (op->kind != DT_OP_REDUCE || op->reduce == DT_REDUCE_SUM);
+}

@@ -505,8 +505,7 @@ static void walk_loop(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
 
 static bool only_moves(const DtOp *op)
 {
-    return op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE || op->kind == DT_OP_CONCAT ||
-           op->kind == DT_OP_PAD || op->kind == DT_OP_WINDOW ||
+    return (dt_op_info[op->kind].op_class == DT_CLASS_AXIS && dt_op_info[op->kind].data != DT_DATA_MAKE) ||
            (op->kind == DT_OP_REDUCE && op->reduce != DT_REDUCE_SUM);
 }
 
@@ -520,7 +519,7 @@ static void walk_op(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
         out[0] = gather(w, op, in);
     else if (op->kind == DT_OP_SCATTER_ADD)
         scatter(w, op, in);
-    else if (dt_op_info[op->kind].op_class == DT_CLASS_MAP || op->kind == DT_OP_EXPAND)
+    else if (dt_op_is_pointwise(op->kind))
         out[0] = map(w, op, in);
     else if (only_moves(op))
         out[0] = moved(w, op, op->n_in, in);

@@ -24,13 +24,7 @@
 
 static bool may_merge(const DtOp *op)
 {
-    switch (op->kind) {
-    case DT_OP_RNG:
-    case DT_OP_LOOP:
-    case DT_OP_UPDATE: return false;
-    case DT_OP_CALL: return op->func->library != NULL;
-    default: return true;
-    }
+    return op->kind == DT_OP_CALL ? op->func->library != NULL : !(dt_op_info[op->kind].traits & DT_TRAIT_OWN);
 }
 
 static bool same_names(const char *const *a, const char *const *b, uint32_t n)

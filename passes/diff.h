@@ -132,7 +132,7 @@ void dt_stream_rewrite(DtReverse *r);
 /* NULL: no derivative. */
 DtVjpRun *dt_diff_handler(DtOpKind kind);
 
-#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, ...) DtVjpRun dt_vjp_##gradient;
+#define DT_OP(NAME, text, inputs, class, shape, gradient, ...) DtVjpRun dt_vjp_##gradient;
 #define dt_vjp_none                                                     dt_vjp_unused_
 #include "ir/ops.def"
 #undef dt_vjp_none

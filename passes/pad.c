@@ -212,29 +212,6 @@ static DtValue *operand(Scope *s, const DtOp *op, uint32_t k)
     return zero && fill == DT_REDUCE_SUM ? value : masked(s, value, axes, fill);
 }
 
-/* Ops that give zero where their operands (where: both branches) do. The update of a parameter has
- * no other, so it stays free of masks. */
-static bool keeps_zero(const DtOp *op)
-{
-    switch (op->kind) {
-    case DT_OP_NEG:
-    case DT_OP_ABS:
-    case DT_OP_STOP:
-    case DT_OP_BIND:
-    case DT_OP_CAST:
-    case DT_OP_ADD:
-    case DT_OP_SUB:
-    case DT_OP_MUL:
-    case DT_OP_RELABEL:
-    case DT_OP_SLICE:
-    case DT_OP_DOT:
-    case DT_OP_WHERE:
-    case DT_OP_UPDATE: return true;
-    case DT_OP_REDUCE: return op->reduce == DT_REDUCE_SUM;
-    default: return false;
-    }
-}
-
 /* Maps repeat an operand along the axes that it lacks: then it is not zero in their padding, but for
  * a scalar factor. */
 static bool is_zero_operand(const Scope *s, const DtOp *op, uint32_t k, const DtType *out)
@@ -259,7 +236,7 @@ static bool is_zero(const Scope *s, const DtOp *op, const DtValue *out)
 {
     if (op->kind == DT_OP_PARAM || !padded_axes(s->p->module, out->type))
         return true;
-    bool zero = keeps_zero(op);
+    bool zero = dt_op_keeps_zero(op);
     for (uint32_t k = op->kind == DT_OP_WHERE; k < op->n_in; k++) /* its branches */
         zero = zero && is_zero_operand(s, op, k, out->type);
     return zero;

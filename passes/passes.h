@@ -61,10 +61,6 @@ bool dt_pass_is_last(const DtPass *pass);
  * float results that depend on them. Returns bwd, NULL if no result depends on a float input. */
 DtFunc *dt_differentiate_func(DtFunc *func);
 
-/* Whether computing such an op again is better than saving what it made: scalar maps and axis
- * operations that a kernel can read through. See saved.c. */
-bool dt_saved_is_cheap(DtOpKind kind);
-
 /* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see split.c. is_weight[i]: the cotangent of
  * input i of the primal belongs to bwd_w. */
 void dt_split_func(DtFunc *bwd, const bool *is_weight);

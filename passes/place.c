@@ -121,7 +121,7 @@ static bool is_made_of_positions(DtPlaceScope *s, const DtOp *op)
     case DT_OP_RNG: return true;
     default: break;
     }
-    if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
+    if (!dt_op_is_pointwise(op->kind))
         return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!dt_placeconvert_info(s, op->in[i])->is_free)

@@ -17,29 +17,16 @@
 
 /* ---- sums that may wait ---- */
 
-static bool is_linear(const DtOp *op, uint32_t operand)
+/* A sum waits through what is linear in it, but not where each of its elements is read many times: fewer are exchanged
+ * before. (`expand` repeats what is a scalar of the loss, mostly.) */
+static bool may_wait(const DtOp *op, uint32_t operand)
 {
     switch (op->kind) {
-    case DT_OP_NEG:
-    case DT_OP_STOP:
-    case DT_OP_BIND:
-    case DT_OP_ADD:
-    case DT_OP_SUB:
-    case DT_OP_MUL:
-    case DT_OP_RELABEL:
-    case DT_OP_SLICE:
-    case DT_OP_CONCAT:
-    case DT_OP_EXPAND:
-    case DT_OP_FOLD: return true;
-    case DT_OP_PAD: return op->number == 0;
-    case DT_OP_DIV: return operand == 0;
-    case DT_OP_WHERE: return operand > 0;
-    case DT_OP_SCATTER_ADD: return operand == 0;
-    case DT_OP_REDUCE: return op->reduce == DT_REDUCE_SUM;
-    case DT_OP_CAST:
-        return dt_dtype_is_float(op->in[0]->type->dtype) &&
-               dt_dtype_is_float(op->out[0]->type->dtype);
-    default: return false;
+    case DT_OP_DOT:
+    case DT_OP_GATHER:
+    case DT_OP_SCAN:
+    case DT_OP_WINDOW: return false;
+    default: return dt_op_is_linear(op, operand);
     }
 }
 
@@ -90,7 +77,7 @@ bool *dt_placelazy_of(const DtFunc *func, const bool *results, DtArena *arena)
             continue;
         }
         for (uint32_t k = 0; k < op->n_in; k++)
-            if (!lazy[op->out[0]->id] || !is_linear(op, k))
+            if (!lazy[op->out[0]->id] || !may_wait(op, k))
                 lazy[op->in[k]->id] = false;
     }
     return lazy;

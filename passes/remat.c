@@ -193,7 +193,7 @@ static bool is_cheaply_made(Redo *r, const DtValue *value)
     if (r->cheap[id] != 0)
         return r->cheap[id] > 0;
     bool cheap = is_given(r, value) || (r->choice.is_saved[id] && r->choice.kept[id]);
-    if (!cheap && value->op != NULL && dt_saved_is_cheap(value->op->kind)) {
+    if (!cheap && value->op != NULL && dt_op_is_cheap(value->op->kind)) {
         cheap = true;
         for (uint32_t i = 0; cheap && i < value->op->n_in; i++)
             cheap = is_cheaply_made(r, value->op->in[i]);

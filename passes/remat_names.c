@@ -107,7 +107,7 @@ static Roots find_roots(const DtRematChoice *choice, const DtFunc *body, const D
         r.several[body->inputs.at[1 + i]->id] = true;
     for (uint32_t i = 0; i < body->ops.n; i++) {
         const DtOp *op = body->ops.at[i];
-        bool several = !dt_saved_is_cheap(op->kind);
+        bool several = !dt_op_is_cheap(op->kind);
         const DtValue *root = NULL;
         for (uint32_t k = 0; k < op->n_in; k++) {
             const DtValue *of = r.root[op->in[k]->id];

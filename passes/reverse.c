@@ -15,7 +15,7 @@
 
 static DtCell *cell_of(const DtReverse *r, const DtValue *value) { return r->cells.at[value->id]; }
 
-#define DT_OP(NAME, text, inputs, class, shape, factors, gradient, ...) \
+#define DT_OP(NAME, text, inputs, class, shape, gradient, ...) \
     [DT_OP_##NAME] = dt_vjp_##gradient,
 #define dt_vjp_none NULL
 static DtVjpRun *const handlers[DT_OP_COUNT] = {

@@ -33,7 +33,7 @@ static bool is_positional(const DtValue *value, uint32_t *left)
     --*left;
     if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
         return true;
-    if (op->kind != DT_OP_EXPAND && dt_op_info[op->kind].op_class != DT_CLASS_MAP)
+    if (!dt_op_is_pointwise(op->kind))
         return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!is_positional(op->in[i], left))
@@ -185,10 +185,8 @@ static bool follows(const DtValue *value, const DtValue *root)
 
 static bool is_supported(DtRingForm *f, const DtOp *op)
 {
-    DtOpClass kind = dt_op_info[op->kind].op_class;
     bool known =
-        kind == DT_CLASS_MAP || op->kind == DT_OP_CONST || op->kind == DT_OP_EXPAND ||
-        op->kind == DT_OP_DOT || op->kind == DT_OP_REDUCE ||
+        dt_op_is_pointwise(op->kind) || op->kind == DT_OP_CONST || op->kind == DT_OP_DOT || op->kind == DT_OP_REDUCE ||
         (op->kind == DT_OP_RELABEL && op->n_relabels == 0) ||
         (op->kind == DT_OP_IOTA && op->axes[0] != f->t && !op->out[0]->type->axes[0].n_split);
     return known && op->n_out == 1;

@@ -24,21 +24,6 @@
 
 static DtCell *cell_of(const DtReverse *r, const DtValue *value) { return r->cells.at[value->id]; }
 
-bool dt_saved_is_cheap(DtOpKind kind)
-{
-    switch (kind) {
-    case DT_OP_CONST:
-    case DT_OP_IOTA:
-    case DT_OP_RNG:
-    case DT_OP_RELABEL:
-    case DT_OP_SLICE:
-    case DT_OP_PAD:
-    case DT_OP_EXPAND:
-    case DT_OP_WINDOW: return true;
-    default: return dt_op_info[kind].op_class == DT_CLASS_MAP;
-    }
-}
-
 static double bytes_of(const DtCell *cell)
 {
     const DtType *type = cell->primal->type;
@@ -47,7 +32,7 @@ static double bytes_of(const DtCell *cell)
 
 static void root_of_op(DtReverse *r, const DtOp *op)
 {
-    bool shared = r->whole || dt_saved_is_cheap(op->kind);
+    bool shared = r->whole || dt_op_is_cheap(op->kind);
     DtCell *root = NULL;
     for (uint32_t i = 0; i < op->n_in; i++) {
         DtCell *in = cell_of(r, op->in[i]);
@@ -94,7 +79,7 @@ static void choose_saved(DtReverse *r)
             r->cells.at[i]->root->saved = true;
     for (uint32_t i = 0; i < r->func->ops.n; i++) { /* what can be had from other saved values */
         const DtOp *op = r->func->ops.at[i];
-        bool derivable = !r->whole && dt_saved_is_cheap(op->kind);
+        bool derivable = !r->whole && dt_op_is_cheap(op->kind);
         for (uint32_t k = 0; derivable && k < op->n_in; k++) {
             const DtCell *in = cell_of(r, op->in[k]);
             derivable = in->is_free || in->root->saved || in->root->derived;

@@ -52,10 +52,10 @@ struct Slice {
 
 /* ---- deciding ---- */
 
-static bool is_view(DtOpKind kind)
+/* Costs nothing in either part. */
+static bool is_free(DtOpKind kind)
 {
-    return kind == DT_OP_CONST || kind == DT_OP_IOTA || kind == DT_OP_INPUT || kind == DT_OP_RELABEL ||
-           kind == DT_OP_EXPAND || kind == DT_OP_SLICE;
+    return kind == DT_OP_CONST || kind == DT_OP_IOTA || (dt_op_info[kind].data == DT_DATA_VIEW && kind != DT_OP_PARAM);
 }
 
 static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool *early_result,
@@ -124,7 +124,7 @@ static void slice_op(Slice *s, uint32_t index)
         demand_of_loop(s, op, sub);
         return;
     }
-    const bool both = early && late && is_view(op->kind);
+    const bool both = early && late && is_free(op->kind);
     s->part[index] = both ? PART_BOTH : early ? PART_EARLY : late ? PART_LATE : PART_DEAD;
     if (early)
         demand(s->early, op);

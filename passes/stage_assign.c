@@ -76,11 +76,9 @@ static Again again_of(const Assigner *a, const DtOp *op)
             return AGAIN_NO;
     if (all == AGAIN_FREE)
         return is_cheap(op) ? all : AGAIN_NO;
-    const bool is_view = op->kind == DT_OP_CAST || op->kind == DT_OP_STOP ||
-                         op->kind == DT_OP_RELABEL || op->kind == DT_OP_SLICE ||
-                         op->kind == DT_OP_EXPAND ||
-                         (dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->n_in == 1);
-    return is_view && op->n_in == 1 ? all : AGAIN_NO;
+    const bool of_param = op->kind == DT_OP_CAST || dt_op_info[op->kind].data == DT_DATA_VIEW ||
+                          dt_op_info[op->kind].op_class == DT_CLASS_COMM;
+    return of_param && op->n_in == 1 ? all : AGAIN_NO;
 }
 
 /* ---- sets of pieces ---- */

@@ -434,7 +434,7 @@ static bool own_shift(const Rule *r)
 /* ---- the table ---- */
 
 static const CertRule rules[] = {
-    {"param input call fused loop pack unpack", 0, 0, .more = true, .pending = P_OWN},
+    {"param input call loop pack unpack", 0, 0, .more = true, .pending = P_OWN},
     {"const iota rng", 0, 1, .made = N_ANY},
     {"mul", 2, 1, .map = true, .pending = P_PRODUCT, .pads = F_PRODUCT},
     {"add sub", 2, 1, .map = true, .pending = P_SUMS, .pads = F_ZERO},

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-enum { LEVEL = 9 };
+enum { LEVEL = 1 };
 
 void dt_compress(DtArena *arena, const void *bytes, size_t len, uint8_t **ret_bytes, size_t *ret_len)
 {

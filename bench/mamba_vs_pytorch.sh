@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # One float32 training step of examples/mamba.dsl (2 layers, width 64, 16 cells, batch 4) over more and more positions,
 # beside PyTorch: its loop over positions, and its scan of all positions at once (peer_mamba_step.py), eager and
-# compiled; alternating in one run, one thread each; medians in milliseconds.
+# compiled; alternating in one run, one thread each. A table in Markdown: medians in milliseconds, beside the step of
+# dtrun; by how much each has grown since the number of positions before (2 for twice as many is linear); the largest
+# peak memory of a process, with all that it loads.
 #
 #   bench/mamba_vs_pytorch.sh BUILD [ROUNDS] [POSITIONS ...]        PYTHON=python with torch (default python3)
 set -eu
@@ -15,23 +17,36 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 ninja -C "$build" dtc dtrun >/dev/null
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)]; else print "-" }'; }
+cat >"$out/peak.py" <<'EOF'
+import resource, subprocess, sys  # FILE COMMAND...: appends the peak MiB of the largest process to FILE
+code = subprocess.run(sys.argv[2:]).returncode
+with open(sys.argv[1], "a") as file:
+    print(round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024), file=file)
+sys.exit(code)
+EOF
 ours() { # PLAN FILE
     rm -f "$out/log"
-    "$build/dtrun" "$1" --steps 8 --log "$out/log" --quiet >/dev/null
+    "$python" "$out/peak.py" "$2.peak" "$build/dtrun" "$1" --steps 8 --log "$out/log" --quiet >/dev/null
     sed -n 's/.*"event":"step","step":\([0-9]*\),.*"seconds":\([0-9.e-]*\).*/\1 \2/p' "$out/log" |
         awk '$1 > 2 { print $2 * 1000 }' >"$out/steps"
     median "$out/steps" >>"$2"
 }
 peer() { # FILE ARGS...
-    file=$1; shift
-    "$python" "$here/bench/peer_mamba_step.py" "$@" >>"$file" 2>"$out/err" || tail -n 1 "$out/err" >&2
+    file=$1
+    shift
+    "$python" "$out/peak.py" "$file.peak" "$python" "$here/bench/peer_mamba_step.py" "$@" >>"$file" 2>"$out/err" ||
+        tail -n 1 "$out/err" >&2
 }
-row() { # NAME FILE OURS
-    [ -s "$2" ] || { printf '  %-34s %10s\n' "$1" "failed"; return; }
-    value=$(median "$2")
-    printf '  %-34s %10s ms   %5.2f x ours\n' "$1" "$value" "$(echo "$value $3" | awk '{ print $1 / $2 }')"
+row() { # POSITIONS NAME FILE
+    value=$(median "$3") before=$(cat "$3.before" 2>/dev/null || echo -)
+    echo "$1 $value $before $(median "$out/ours") $(sort -n "$3.peak" | tail -n 1)" | awk -v name="$2" '{
+        if ($2 == "-") { printf "| %d | %s | failed | | | |\n", $1, name; exit }
+        printf "| %d | %s | %.1f | %.2f | %s | %d |\n", $1, name, $2, $2 / $4,
+               $3 == "-" ? "" : sprintf("%.2f", $2 / $3), $5 }'
+    [ "$value" = - ] || echo "$value" >"$3.before"
 }
-before=
+echo "| positions | one core | ms | to dtrun | grown | peak MiB |"
+echo "|---|---|---|---|---|---|"
 for seq; do
     "$build/dtc" "$here/examples/mamba.dsl" -D batch=4 -D seq="$seq" -D layers=2 -D embed=64 -D vocab=256 \
         --data=synthetic --parallel none -o "$out/1.plan" 2>/dev/null
@@ -41,13 +56,12 @@ for seq; do
         peer "$out/scan" --seq "$seq" --scan
         peer "$out/compiled" --seq "$seq" --scan --compile
     done
-    o=$(median "$out/ours")
-    echo "$seq positions, one core"
-    row "dtrun, 1 rank" "$out/ours" "$o"
-    row "PyTorch, loop over positions" "$out/loop" "$o"
-    row "PyTorch, scan of all positions" "$out/scan" "$o"
-    row "PyTorch, that with torch.compile" "$out/compiled" "$o"
-    [ -z "$before" ] || echo "$seq $before $o" | awk '{ printf "  grown %.2f times for %.2f times the positions\n", $4 / $3, $1 / $2 }'
-    before="$seq $o"
-    rm -f "$out/ours" "$out/loop" "$out/scan" "$out/compiled"
+    row "$seq" "dtrun, 1 rank" "$out/ours"
+    row "$seq" "PyTorch, loop over positions" "$out/loop"
+    row "$seq" "PyTorch, scan of all positions" "$out/scan"
+    row "$seq" "PyTorch, that with \`torch.compile\`" "$out/compiled"
+    for file in ours loop scan compiled; do
+        rm -f "$out/$file" "$out/$file.peak"
+        : >"$out/$file"
+    done
 done

@@ -135,6 +135,29 @@ static void round_tensor(DtTensor *tensor)
         tensor->at[i] = dt_round_to(tensor->type->dtype, tensor->at[i]);
 }
 
+double dt_interp_roundoff(DtDtype dtype)
+{
+    return dtype == DT_BF16 ? 0x1p-9 : dtype == DT_F16 ? 0x1p-12 : dtype == DT_F32 ? 0x1p-24 : 0;
+}
+
+/* far: in roundoffs. exact: also what rounding leaves as it is. */
+static void move(DtInterp *interp, DtTensor *tensor, double far, bool exact)
+{
+    const DtDtype dtype = tensor->type->dtype;
+    const double unit = dt_interp_roundoff(dtype) * far;
+    const int64_t elements = dt_type_elements(tensor->type);
+    const uint64_t key = ++interp->n_moved;
+    for (int64_t i = 0; unit > 0 && i < elements; i++) {
+        const double value = tensor->at[i];
+        if (!exact && dt_round_to(dtype, value) == value)
+            continue;
+        const double u = dt_philox_uniform(dt_philox(key, (uint64_t)i, interp->noise, 0));
+        tensor->at[i] = dt_round_to(dtype, value * (1 + unit * (2 * u - 1)));
+    }
+}
+
+void dt_interp_move(DtInterp *interp, DtTensor *tensor) { move(interp, tensor, 2, true); }
+
 /* Calls and loops have rounded inside, and `param` and `input` give tensors that belong to the
  * caller. */
 static bool makes_values(const DtOp *op)
@@ -176,6 +199,8 @@ void dt_interp_op(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
     handlers[op->kind](interp, op, in, out);
     for (uint32_t i = 0; interp->rounds && makes_values(op) && i < op->n_out; i++)
         round_tensor(out[i]);
+    for (uint32_t i = 0; interp->noise && makes_values(op) && i < op->n_out; i++)
+        move(interp, out[i], 1, false);
 }
 
 static void run_op(DtInterp *interp, const DtOp *op, DtTensor **values)

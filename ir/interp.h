@@ -37,11 +37,19 @@ typedef struct DtInterp {
     DtTensor *(*across)(void *context, const DtOp *op, const DtTensor *in);
     void *context;
     bool rounds; /* round every float result to its dtype, as the language says (f32, bf16, f16) */
+    /* not 0: floats that have to be rounded, to their dtype, are moved by chance by up to a roundoff before, otherwise
+     * for each number, and sums are added up in f32: what rounding as ranks do, at whatever places, may come to */
+    uint32_t noise;
     /* where we are; kept by the interpreter */
     const char *path;   /* instance path; NULL or "" at the top */
     uint32_t iteration; /* row-major over the enclosing loops */
     const DtFunc *func; /* being run, for messages */
+    uint64_t n_moved;   /* tensors that noise has moved */
 } DtInterp;
+
+/* With noise: moves each element by up to two roundoffs of its dtype, as if it had just been computed. */
+void dt_interp_move(DtInterp *interp, DtTensor *tensor);
+double dt_interp_roundoff(DtDtype dtype); /* relative; 0: not a float that is rounded */
 
 DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type); /* zeros */
 

@@ -63,7 +63,7 @@ void dt_eval_dot(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor
         for (int64_t k = 0; k < terms; k++) {
             double a = x[offsets[0][k]], b = y[offsets[1][k]];
             if (is_float)
-                sum += a * b;
+                sum = dt_interp_partial(interp, dtype, sum + a * b);
             else
                 sum = dt_interp_binary(DT_OP_ADD, dtype, sum,
                                        dt_interp_binary(DT_OP_MUL, dtype, a, b));
@@ -97,7 +97,7 @@ void dt_eval_reduce(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
         const double *x = in[0]->at + dt_walk_offset(&walk, strides);
         double value = x[offsets[0]];
         for (int64_t k = 1; k < terms; k++)
-            value = dt_interp_binary(combine, dtype, value, x[offsets[k]]);
+            value = dt_interp_partial(interp, dtype, dt_interp_binary(combine, dtype, value, x[offsets[k]]));
         *result++ = value;
     } while (dt_walk_next(&walk));
 }
@@ -127,6 +127,7 @@ void dt_eval_scan(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
         for (int64_t i = 0; i < terms; i++) {
             int64_t k = op->reverse ? terms - 1 - i : i;
             sum = dt_interp_binary(DT_OP_ADD, types[1]->dtype, sum, from[offsets[0][k]]);
+            sum = dt_interp_partial(interp, types[1]->dtype, sum);
             to[offsets[1][k]] = sum;
         }
     } while (dt_walk_next(&walk));

@@ -45,6 +45,12 @@ double dt_interp_binary(DtOpKind kind, DtDtype dtype, double x, double y);
 /* The map by which a reduction combines two elements; by DtReduce. */
 extern const DtOpKind dt_interp_combining[3];
 
+/* What a sum has come to: with noise, in f32, as generated code adds up. */
+static inline double dt_interp_partial(const DtInterp *interp, DtDtype dtype, double sum)
+{
+    return interp->noise && dt_dtype_is_float(dtype) ? (double)(float)sum : sum;
+}
+
 /* Aborts with the message, the op, its types and its span. For broken invariants only: a verified
  * serial module never gets here. */
 _Noreturn void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, ...)

@@ -84,5 +84,6 @@ void dt_eval_scatter_add(DtInterp *interp, const DtOp *op, DtTensor *const *in, 
         double *to = &out[0]->at[offset + dt_walk_offset(&walk, strides)];
         *to = dt_interp_binary(DT_OP_ADD, type->dtype, *to,
                                in[0]->at[dt_walk_offset(&walk, x_strides)]);
+        *to = dt_interp_partial(interp, type->dtype, *to);
     } while (dt_walk_next(&walk));
 }

@@ -3,6 +3,7 @@
  * per rank. */
 #include "base/options.h"
 #include "runtime/runtime.h"
+#include "runtime/trial.h"
 
 #include <errno.h>
 #include <math.h>
@@ -22,7 +23,7 @@ static const DtOptionRow rows[] = {
 #undef O
 };
 
-enum { N_HIDDEN = 2 }; /* the last rows: --rank, --shared */
+enum { N_HIDDEN = 3 }; /* the last rows: --trial, --rank, --shared */
 
 static const DtOptionTable table = {
     .program = "dtrun",
@@ -178,6 +179,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_REBUILD: run->rebuild = true; return true;
     case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);
     case OPTION_TIMEOUT: return read_real(line, "timeout", value, &run->timeout);
+    case OPTION_TRIAL: run->trial = value; return true;
     case OPTION_RANK: return read_count(line, "rank", value, &line->rank);
     case OPTION_SHARED: return read_count(line, "shared", value, &line->shared);
     default: return print_table(line, id);
@@ -208,6 +210,8 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--%s belongs to --generate", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))
         return wrong(line, "--rank and --shared belong together");
+    if (run->trial && (run->eval || run->generate || run->save || run->resume || run->restarts))
+        return wrong(line, "--trial is a run of its own: nothing is loaded, saved, or tried again");
     choose_save_folder(&line->run);
     return true;
 }
@@ -254,6 +258,8 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
     DtPlanFile file;
     DtPlanMeta meta;
     DtPlanTrain train;
+    if (run->trial)
+        dt_trial_bind(run->trial);
     signal(SIGPIPE, SIG_IGN); /* here and in the ranks: who stops reading what is shown does not end the run, */
     signal(SIGXFSZ, SIG_IGN); /* and files that may not grow (ulimit -f) are a full disk */
     DtStatus status = dt_read_file(run->plan_path, &file);

@@ -135,6 +135,13 @@ void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteratio
          (char *)(uintptr_t)logical, false);
 }
 
+void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical)
+{
+    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    move(rank->plan, rank->coord, store, range.first, range.n,
+         rank->arenas[store->arena] + offset_of(store, &range, iteration), logical, true);
+}
+
 /* Whether the rank there has the part that it has for all ranks that hold the same. */
 static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t coord[16])
 {

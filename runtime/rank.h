@@ -35,6 +35,8 @@ DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const Dt
 const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t iteration);
 /* This rank's elements from the logical tensor. */
 void dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration, const char *logical);
+/* This rank's elements into the logical tensor, whose others stay. */
+void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical);
 /* Bytes of the largest part of one iteration that a rank holds. With padding that may be more than the tensor has. */
 int64_t dt_pack_bytes(const DtPlan *plan, const DtPlanStore *store);
 /* The logical tensor from the ranks that hold parts of it, which must not write meanwhile. scratch: dt_pack_bytes.

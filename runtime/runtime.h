@@ -17,6 +17,7 @@
  *   checkpoint.c   save and load; resume.c: which one; outputs.c: whose folder and log it is
  *   train.c        steps, evaluation, saving; scale.c: the loss scale
  *   generate.c     --generate
+ *   trial.c        a run that dtc --verify looks at
  *   progress.c, log.c, trace.c, traffic.c   what is shown
  *
  * The checker has bounded everything in the plan, so nothing here checks indices again.
@@ -77,6 +78,7 @@ typedef struct DtRunOptions {
     DtGemmKind gemm;
     bool rebuild;         /* kernels from the plan's C text */
     bool quiet;
+    const char *trial;    /* file of a trial (plan/trial.h), or NULL */
     const char *settings[16]; /* --set block.key=value */
     uint32_t n_settings;
 } DtRunOptions;

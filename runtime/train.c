@@ -11,6 +11,7 @@
 #include "runtime/outputs.h"
 #include "runtime/traffic.h"
 #include "runtime/train.h"
+#include "runtime/trial.h"
 
 #include <errno.h>
 #include <math.h>
@@ -46,7 +47,8 @@ double dt_train_lr(const DtPlanTrain *train, int64_t step)
 static double write_scalars(DtRun *run)
 {
     DtRank *rank = &run->rank;
-    double t = (double)rank->scale.updates + 1, lr = dt_train_lr(&rank->train, rank->step);
+    double t = (double)rank->scale.updates + 1;
+    double lr = run->trial ? dt_trial_lr(run->trial) : dt_train_lr(&rank->train, rank->step);
     for (uint32_t i = 0; i < rank->plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &rank->plan->scalars[i];
         double value[] = {[DT_SCALAR_LR] = lr,
@@ -160,13 +162,13 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     if (!dt_exec_entry(rank, "step"))
         return false;
     double loss = run->loss ? dt_exec_scalar(rank, run->loss) : 0;
-    if (!isfinite(loss))
+    if (!isfinite(loss) && !run->trial)
         return end_before_update(run, "loss", loss, "");
     if (!dt_exec_entry(rank, "update"))
         return false;
     dt_traffic_end(&run->traffic, rank);
     double grad_norm = run->grad_norm ? dt_exec_scalar(rank, run->grad_norm) : -1;
-    if (!dt_scale_step(&rank->scale, grad_norm))
+    if (!dt_scale_step(&rank->scale, grad_norm) && !run->trial)
         return end_before_update(run, "gradient norm", grad_norm,
                                  rank->scale.is_dynamic ? " with a loss scale of 1" : "");
     trim(run);
@@ -303,6 +305,8 @@ static bool after_step(DtRun *run, const DtStepReport *report)
 {
     DtRank *rank = &run->rank;
     int64_t steps = report->step;
+    if (run->trial)
+        return dt_trial_show(run->trial, rank->step);
     if (rank->rank == 0) {
         dt_progress_step(&run->progress, report);
         if (run->log)
@@ -389,6 +393,8 @@ static bool load_parameters(DtRun *run)
     int64_t steps = -1;
     run->saved = -1;
     dt_scale_begin(rank->plan, &rank->scale);
+    if (rank->options->trial)
+        return dt_trial_open(rank, &run->trial) && dt_trial_begin(run->trial);
     if (!dt_init_stores(rank))
         return false;
     if (from.n > 0 && !dt_checkpoint_load(rank, &from, &steps))
@@ -536,6 +542,8 @@ static bool close_outputs(DtRun *run, bool good)
         dt_trace_close(rank->trace);
         rank->trace = NULL;
     }
+    if (run->trial)
+        dt_trial_close(run->trial);
     dt_progress_close(&run->progress);
     if (run->log) {
         DtStatus status = dt_log_close(run->log);

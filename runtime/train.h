@@ -5,6 +5,8 @@
 
 #include "runtime/runtime.h"
 
+struct DtTrialRun;
+
 typedef struct DtRun {
     DtRank rank;
     DtProgress progress;
@@ -16,6 +18,7 @@ typedef struct DtRun {
     bool unproven;      /* rank 0: no step has begun with what the last checkpoint holds; older ones are kept */
     bool interrupted;
     DtTraffic traffic;
+    struct DtTrialRun *trial; /* NULL: none */
 } DtRun;
 
 /* Everything after dt_load_rank and before dt_load_close; returns the exit code of the rank. */

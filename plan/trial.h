@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A trial: the ranks of a plan begin with values that they are given, in place of their own, and show what they hold
+ * after each step. `dtc --verify` gives and compares, `dtrun --trial FILE` runs. FILE is one piece of memory that both
+ * map; where things are in it follows from the plan:
+ *
+ *   DtTrial | values to begin with | per step: values, which bytes of them were shown, scalars, which of these
+ *
+ * Values are logical tensors, all iterations of their loops, row-major, in the dtype of the store: one for each kind
+ * and path of what checkpoints hold, whatever ranks and stages have parts of it. */
+#ifndef DT_PLAN_TRIAL_H
+#define DT_PLAN_TRIAL_H
+
+#include "base/arena.h"
+#include "plan/plan.h"
+
+#include <stdbool.h>
+
+#define DT_TRIAL_MAGIC "DTTRIAL1"
+enum { DT_TRIAL_STEPS = 16 };
+
+/* Of ranks that hold the same thing, one with another value than those before it. */
+typedef struct DtTrialCopies {
+    uint32_t found, step, rank, reserved;
+    int64_t tensor, byte; /* tensor -1: scalar number `byte` */
+} DtTrialCopies;
+
+typedef struct DtTrial {
+    char magic[8];
+    uint64_t digest;        /* of the plan */
+    uint64_t bytes;         /* of all */
+    uint32_t steps;
+    int32_t owner;          /* process that waits for the run, which ends with it */
+    double lr, loss_scale;  /* of all steps, in place of the plan's */
+    uint32_t began;         /* not 0: a rank has loaded everything and begins */
+    uint32_t done;          /* steps that all ranks have shown */
+    DtTrialCopies copies;
+} DtTrial;
+
+typedef struct DtTrialTensor {
+    const DtPlanStore *store; /* one of those that are parts of it */
+    int64_t elements, bytes;
+    int64_t at;               /* in a set of values */
+} DtTrialTensor;
+
+typedef struct DtTrialLayout {
+    DtTrialTensor *tensors;
+    uint32_t n;
+    int64_t *of_store;  /* by store: its tensor, or -1 */
+    int64_t values;     /* bytes of a set */
+    int64_t scalars;    /* bytes of the scalars, one double per metric of the plan (others than scalars: unused) */
+    uint64_t begin;     /* offset of what ranks begin with */
+    uint64_t bytes;
+} DtTrialLayout;
+
+/* plan: with one record per stage (plan/stages.h). False: too large. */
+bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t steps, DtTrialLayout *ret_layout);
+
+/* Offsets of step 0, 1 ... */
+static inline uint64_t dt_trial_values(const DtTrialLayout *layout, uint32_t step)
+{
+    const uint64_t one = 2 * (uint64_t)layout->values + 2 * (uint64_t)layout->scalars;
+    return layout->begin + (uint64_t)layout->values + step * one;
+}
+static inline uint64_t dt_trial_scalars(const DtTrialLayout *layout, uint32_t step)
+{
+    return dt_trial_values(layout, step) + 2 * (uint64_t)layout->values;
+}
+
+/* Number of the logical iteration that is iteration `local` of what a stage has of the store. */
+int64_t dt_trial_iteration(const DtPlan *plan, const DtPlanStore *store, int64_t local);
+/* Of the store's loops: as a stage has them. */
+int64_t dt_trial_iterations(const DtPlan *plan, const DtPlanStore *store);
+
+#endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtc FILE --verify: evaluates the program as it would be laid out, all ranks in lockstep and in double
- * precision, against the serial program. */
-#include "cli/cli.h"
+ * precision, against the serial program; then runs its machine code beside that. */
+#include "cli/machine.h"
 
 #include "codegen/codegen.h"
-#include "judge/judge.h"
 
 enum { STEPS = 2 };
 
@@ -21,6 +20,51 @@ static void print_verdict(const DtJudgement *judgement, const char *shrunk, bool
                                            : "NOT equal to the serial program",
                    judgement->ranks, judgement->ranks == 1 ? "" : "s", judgement->micro,
                    judgement->micro == 1 ? "" : "es", STEPS);
+}
+
+static void print_machine(const DtJudgeMachine *judged, DtText *ret_text)
+{
+    const char *ranks = judged->ranks == 1 ? "" : "s";
+    if (judged->vague == judged->values) {
+        dt_text_printf(ret_text,
+                       "machine code: %u steps on %u rank%s show nothing: each value moves by a tenth and more if "
+                       "roundings change\n",
+                       judged->steps, judged->ranks, ranks);
+        return;
+    }
+    dt_text_printf(ret_text,
+                   "machine code: equal to the interpreter but for roundings: %u steps on %u rank%s, %u values, "
+                   "largest difference %.2g%s%s\n", judged->steps, judged->ranks, ranks, judged->values, judged->worst,
+                   judged->where ? " of the norm of " : "", judged->where ? judged->where : "");
+    if (judged->vague)
+        dt_text_printf(ret_text,
+                       "              and %u of them move by a tenth and more if roundings change: they prove little\n",
+                       judged->vague);
+}
+
+/* The layout is right; so what differs now is code generation, the host compiler, or the runtime. */
+static int verify_machine(DtCli *cli, const DtJudgeProgram *task, const DtLowerOptions *options)
+{
+    DtCliMachine machine;
+    DtJudgeMachine judged;
+    DtText text = {0};
+    const DtJudgeVerdict verdict = dt_cli_machine(cli, task, options, &machine, &judged);
+    if (verdict == DT_JUDGE_EQUAL)
+        print_machine(&judged, &text);
+    else if (machine.why_not)
+        dt_text_printf(&text, "machine code: not run: %s\n", machine.why_not);
+    else if (verdict == DT_JUDGE_REJECTED && !machine.wrong)
+        dt_text_add(&text, "machine code: there is none: the program has no `train` block\n");
+    else
+        dt_text_printf(&text, "machine code: NOT equal to the interpreter\n");
+    int code = dt_cli_print(&text);
+    if (verdict == DT_JUDGE_DIFFERS || machine.wrong)
+        code = dt_cli_fail(DT_EXIT_FAILED,
+                           "the layout is right, but the plan's machine code does not compute what it says\n%s",
+                           machine.wrong ? machine.wrong : judged.problem.at);
+    dt_text_free(&judged.problem);
+    dt_text_free(&text);
+    return code;
 }
 
 int dt_cli_verify(DtCli *cli, const DtLowerOptions *options)
@@ -41,6 +85,8 @@ int dt_cli_verify(DtCli *cli, const DtLowerOptions *options)
         print_verdict(&judgement, shrunk.at, verdict == DT_JUDGE_EQUAL, &text);
         code = dt_cli_print(&text);
     }
+    if (verdict == DT_JUDGE_EQUAL && code == DT_EXIT_OK)
+        code = verify_machine(cli, &task, judgement.options);
     if (verdict == DT_JUDGE_DIFFERS)
         code = dt_cli_fail(DT_EXIT_FAILED, "%s\n%s",
                            judgement.not_finite   ? "the values of the program itself are not finite"

@@ -122,17 +122,16 @@ static int64_t worst_element(const DtTensor *got, const DtTensor *want)
     return worst;
 }
 
-/* "[batch 3, seq 0]" */
-static const char *coordinates(DtJudge *j, const DtType *type, int64_t element)
+const char *dt_judge_coordinates(DtArena *arena, const DtType *type, int64_t element)
 {
     const char *text = "";
     for (uint32_t i = type->rank; i-- > 0;) {
         text =
-            dt_arena_printf(j->arena, "%s %lld%s%s", type->axes[i].name,
+            dt_arena_printf(arena, "%s %lld%s%s", type->axes[i].name,
                             (long long)(element % type->axes[i].extent), *text ? ", " : "", text);
         element /= type->axes[i].extent;
     }
-    return *text ? dt_arena_printf(j->arena, "[%s]", text) : "";
+    return *text ? dt_arena_printf(arena, "[%s]", text) : "";
 }
 
 /* The first rank that holds an element of a value of this placed type. */
@@ -255,7 +254,7 @@ static bool compare(DtJudge *j, DtJudgeRow *row, const Pair *p)
         j,
         "entry %s, step %u: %s differs by %.3g of its norm: %.17g%s on rank %s, serially %.17g%s",
         row->entry, j->step, p->what, relative, p->got->at[element],
-        coordinates(j, p->want->type, element), dt_judge_rank(j, holder_of(j, p->placed, element)),
+        dt_judge_coordinates(j->arena, p->want->type, element), dt_judge_rank(j, holder_of(j, p->placed, element)),
         p->want->at[element], dt_judge_line(j, p->span));
 }
 
@@ -268,7 +267,7 @@ static DtJudgeRow *row_of(DtJudge *j, const char *entry)
     return &j->out->rows.at[j->out->rows.n - 1];
 }
 
-static const char *describe(DtJudge *j, const DtEntryResult *result)
+const char *dt_judge_describe(DtArena *arena, const DtStore *store)
 {
     static const char *const kinds[] = {[DT_STORE_PARAM] = "parameter",
                                         [DT_STORE_STATE] = "state",
@@ -277,9 +276,7 @@ static const char *describe(DtJudge *j, const DtEntryResult *result)
                                         [DT_STORE_MOMENT2] = "second moment of",
                                         [DT_STORE_MASTER] = "master copy of",
                                         [DT_STORE_NEXT] = "next value of"};
-    if (!result->store)
-        return result->name;
-    return dt_arena_printf(j->arena, "%s `%s`", kinds[result->store->kind], result->store->path);
+    return dt_arena_printf(arena, "%s `%s`", kinds[store->kind], store->path);
 }
 
 /* ---- entries ---- */
@@ -326,7 +323,7 @@ static bool run_entry(DtJudge *j, const char *name)
     DtJudgeRow *row = row_of(j, serial->name);
     for (uint32_t i = 0; i < serial->results.n; i++) {
         const DtEntryResult *result = &serial->results.at[i];
-        Pair pair = {.what = describe(j, result),
+        Pair pair = {.what = result->store ? dt_judge_describe(j->arena, result->store) : result->name,
                      .span = result->store ? result->store->span : serial->func->span,
                      .want = results[i],
                      .number = i,

@@ -102,6 +102,7 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *
 /* The same program with gradients and update, and nothing else done to it. */
 DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task,
                           const DtLowerOptions *options);
+DtProgram *dt_judge_serial_program(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options);
 /* About how many multiplications, or moved elements, all ranks together need for one step. */
 double dt_judge_work(const DtModule *module);
 

@@ -13,6 +13,9 @@
  * for rounding (the mean of what was centred) counts as zero on the same evidence. Steps begin alike on both
  * sides, so that nothing is magnified from one to the next.
  *
+ * Then machine code: what real ranks hold after each step against the interpreter (machine.c), within a multiple of
+ * what roundings by chance do to the serial program.
+ *
  * With `rounds` both sides round every result to its dtype, as generated code does or may do. A sum over
  * ranks is then rounded where the serial one is not, so values may differ by 16 units of the roundoff of
  * what the program computes in (bf16: 2^-9), gradients by as much of 1/20 of all gradients. */
@@ -39,6 +42,7 @@ typedef struct DtJudgement {
     uint32_t ranks, micro; /* that were evaluated */
     DtText problem; /* the first value that differs, with its DSL line and ranks; empty: none */
     bool not_finite; /* it is not finite in the serial program, which proves nothing */
+    const DtLowerOptions *options; /* of the program that was compared, perhaps a smaller one */
     bool not_stable; /* it moves as far in the serial program where parameters change in their last digits */
 } DtJudgement;
 
@@ -80,16 +84,53 @@ typedef enum DtJudgeVerdict {
 DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
                                 DtJudgement *ret_judgement, DtText *ret_shrunk);
 
+/* "first moment of `h.attention.wq.w`"; "[batch 3, seq 0]" */
+const char *dt_judge_describe(DtArena *arena, const DtStore *store);
+const char *dt_judge_coordinates(DtArena *arena, const DtType *type, int64_t element);
+
 /* The table, for people. */
 void dt_judge_print(const DtJudgement *judgement, DtText *ret_text);
+
+/* ---- machine code (machine.c) ---- */
+
+/* Steps that real ranks make from given values. */
+typedef struct DtJudgeTrial {
+    const DtModule *serial; /* whose stores have these values, in their own dtypes: */
+    DtTensor **initial;     /* by number of the store; NULL: no step begins with it */
+    double lr, loss_scale;  /* of all steps */
+    uint32_t steps;
+    /* results */
+    uint32_t ranks;
+    DtTensor ***after; /* [step][number of the store]; NULL: the plan has none */
+    bool (*scalar)(const struct DtJudgeTrial *trial, uint32_t step, const char *name, double *ret_value);
+    void *data; /* of `scalar` */
+} DtJudgeTrial;
+
+/* Compiles the program of the options to a plan and runs it, with synthetic data. False: it was not run, or failed. */
+typedef struct DtJudgeRunner {
+    bool (*run)(struct DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options, DtJudgeTrial *trial);
+} DtJudgeRunner;
+
+typedef struct DtJudgeMachine {
+    uint32_t ranks, steps, values; /* that were compared, per value and step */
+    uint32_t vague;                /* of them that roundings move by a tenth and more: these prove little */
+    double worst;                  /* largest difference, of a value's norm; of others than these */
+    const char *where;             /* of which value; NULL: no difference at all */
+    DtText problem;                /* free it */
+} DtJudgeMachine;
+
+/* Whether the machine code of a program that dt_judge_program found equal computes what the serial program does.
+ * REJECTED: the runner said no. */
+DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options,
+                                DtJudgeRunner *runner, DtJudgeMachine *ret_machine);
 
 /* ---- values (values.c) ---- */
 
 /* What a store holds before the first step: its initial value, and noise, so that no gain is 1 and no bias
- * 0. Depends on the kind, path and extents of the store only. */
-void dt_judge_initial(const DtStore *store, uint64_t seed, DtTensor *ret_tensor);
+ * 0. Depends on the kind, path and extents of the store, and on draw, only. */
+void dt_judge_initial(const DtStore *store, uint64_t seed, uint32_t draw, DtTensor *ret_tensor);
 
-/* The whole batch of an input in a step, drawn like synthetic data. False: no reader fills it. */
+/* The whole batch of an input in a step: what the runtime draws as synthetic data. False: no reader fills it. */
 bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
                     DtTensor *ret_tensor);
 

@@ -51,7 +51,7 @@ static DtTensor *initial(DtJudge *j, const DtStore *store)
     DtStore logical = *store;
     logical.type = dt_module_logical_type(j->of->placed, store->type);
     DtTensor *tensor = dt_interp_tensor(j->arena, logical.type);
-    dt_judge_initial(&logical, j->seed, tensor);
+    dt_judge_initial(&logical, j->seed, 0, tensor);
     dt_judge_round(j, tensor);
     return logical.type == store->type ? tensor : resized(j, tensor, store->type);
 }

@@ -43,7 +43,7 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *
     return program;
 }
 
-DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)
+DtProgram *dt_judge_serial_program(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)
 {
     DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
     if (!program)
@@ -53,7 +53,12 @@ DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLo
     for (uint32_t i = 0; dt_passes[i].proof == DT_PASS_MEANING; i++)
         dt_passes[i].run(program->module, &context);
     dt_verify_require(program->module, "differentiation");
-    return program->module;
+    return program;
+}
+
+DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)
+{
+    return dt_judge_serial_program(arena, task, options)->module;
 }
 
 /* ---- work ---- */
@@ -123,5 +128,9 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
                      .train = program->train,
                      .steps = task->steps,
                      .rounds = task->rounds};
-    return dt_judge_compare(&c, ret_judgement) ? DT_JUDGE_EQUAL : DT_JUDGE_DIFFERS;
+    const bool equal = dt_judge_compare(&c, ret_judgement);
+    DtLowerOptions *compared = DT_NEW(arena, DtLowerOptions);
+    *compared = options;
+    ret_judgement->options = compared;
+    return equal ? DT_JUDGE_EQUAL : DT_JUDGE_DIFFERS;
 }

@@ -5,11 +5,12 @@
 
 #include "base/hash.h"
 #include "base/philox.h"
+#include "ir/round.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { NOISE = 77, DATA = 78 }; /* apart from initialisers (iteration words) and dropout (steps) */
+enum { NOISE = 77 }; /* apart from initialisers (iteration words) and dropout (steps) */
 
 /* u is uniform in [0, 1). Second moments are positive, and large enough that the update is smooth. */
 static double noise(DtStoreKind kind, double u)
@@ -22,9 +23,9 @@ static double noise(DtStoreKind kind, double u)
     }
 }
 
-void dt_judge_initial(const DtStore *store, uint64_t seed, DtTensor *ret_tensor)
+void dt_judge_initial(const DtStore *store, uint64_t seed, uint32_t draw, DtTensor *ret_tensor)
 {
-    uint64_t key = dt_hash_text(store->path, 0);
+    uint64_t key = dt_hash_text(store->path, draw);
     int64_t n = dt_type_elements(store->type);
     int64_t first = store->first ? store->first * (n / store->type->axes[0].extent) : 0;
     DtStoreKind kind = store->kind == DT_STORE_MASTER ? DT_STORE_PARAM : store->kind;
@@ -44,22 +45,35 @@ static const DtReader *reader_of(const DtTrainConfig *train, const char *name)
     return NULL;
 }
 
+/* Element number `element` of a sample. The same numbers as runtime/synthetic.c draws, written a second time. */
+static double drawn(DtDtype dtype, uint64_t key, double lo, double hi, int64_t element, int64_t sample)
+{
+    const DtPhilox r = dt_philox(key, (uint64_t)element, (uint32_t)sample, (uint32_t)((uint64_t)sample >> 32));
+    if (dtype == DT_BOOL)
+        return r.word[0] & 1;
+    if (dt_dtype_is_float(dtype))
+        return dt_round_to(dtype, lo + (hi - lo) * dt_philox_uniform(r));
+    const uint64_t range = (uint64_t)((int64_t)hi - (int64_t)lo), bits = (uint64_t)r.word[0] << 32 | r.word[1];
+    return floor(lo) + (range ? (double)(bits % range) : 0);
+}
+
+/* Labels are the stream of the tokens, one later. */
 bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
                     DtTensor *ret_tensor)
 {
     const DtReader *reader = reader_of(train, name);
-    DtDtype dtype = ret_tensor->type->dtype;
-    double lo = dt_dtype_is_float(dtype) ? -1 : 0, hi = dtype == DT_BOOL ? 2 : 1;
-    uint64_t key = dt_hash_text(name, 0);
-    if (reader && reader->source.kind == DT_SOURCE_SYNTHETIC) {
-        lo = reader->source.lo;
-        hi = reader->source.hi;
-    }
-    for (int64_t i = 0; i < dt_type_elements(ret_tensor->type); i++) {
-        double u = dt_philox_uniform(dt_philox(key, (uint64_t)i, step, DATA));
-        double value = lo + (hi - lo) * u;
-        ret_tensor->at[i] = dt_dtype_is_float(dtype) ? value : floor(value);
-    }
+    const DtType *type = ret_tensor->type;
+    const bool synthetic = reader && reader->source.kind == DT_SOURCE_SYNTHETIC;
+    const double lo = synthetic ? reader->source.lo : dt_dtype_is_float(type->dtype) ? -1 : 0;
+    const double hi = synthetic ? reader->source.hi : 1;
+    const bool shifted = reader && reader->kind == DT_SAMPLE_NEXT_TOKEN && strcmp(reader->inputs[0], name) != 0;
+    DtText site = {0};
+    dt_text_printf(&site, "data.%s", shifted ? reader->inputs[0] : name);
+    const uint64_t key = dt_hash_text(site.at, train ? train->seed : 0);
+    dt_text_free(&site);
+    const int64_t samples = type->rank ? type->axes[0].extent : 1, row = dt_type_elements(type) / samples;
+    for (int64_t i = 0; i < samples * row; i++)
+        ret_tensor->at[i] = drawn(type->dtype, key, lo, hi, i % row + (shifted ? 1 : 0), step * samples + i / row);
     return reader != NULL || !train;
 }
 

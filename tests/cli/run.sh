@@ -430,14 +430,14 @@ if [ -w /dev/full ]; then
 fi
 
 # ---- --verify ----
-run program.dsl --verify --parallel two; exits 0; prints ' results of the layout are those of the serial program'; prints "instructions are the layout's ops"; prints 'equal to the serial program: 2 ranks'; prints 'grad'; prints 'update'
+run program.dsl --verify --no-kernels --parallel two; exits 0; prints ' results of the layout are those of the serial program'; prints "instructions are the layout's ops"; prints 'equal to the serial program: 2 ranks'; prints 'grad'; prints 'update'; prints 'machine code: not run: --no-kernels'
 run program.dsl --verify --parallel two -o verified --no-kernels; exits 0; prints 'equal'; holds test -e verified
 run program.dsl --verify --check; exits 2
 run program.dsl --verify; exits 3; says 'error[E0003]'; says '--parallel two'
-run program.dsl --verify --parallel two --emit=ir -o text; exits 0; prints 'equal'; holds grep -q '^func ' text
-run program.dsl --verify --parallel staged --emit=schedule-svg -o picture; exits 0; prints 'equal'; holds grep -q '<svg' picture
+run program.dsl --verify --no-kernels --parallel two --emit=ir -o text; exits 0; prints 'equal'; holds grep -q '^func ' text
+run program.dsl --verify --no-kernels --parallel staged --emit=schedule-svg -o picture; exits 0; prints 'equal'; holds grep -q '<svg' picture
 printf 'include "mini/model.dsl"\n' >untrained.dsl
-run untrained.dsl --verify; exits 0; prints 'no plan to prove'; prints 'equal to the serial program: 1 rank'
+run untrained.dsl --verify; exits 0; prints 'no plan to prove'; prints 'equal to the serial program: 1 rank'; prints 'machine code: there is none'
 if [ -w /dev/full ]; then
     what='untrained.dsl --verify >/dev/full'
     "$dtc" untrained.dsl --verify >/dev/full 2>err
@@ -458,21 +458,21 @@ what='deep.dsl'
 (ulimit -s unlimited 2>/dev/null; "$dtc" deep.dsl --parallel none --no-kernels -o deep.plan >out 2>err)
 code=$?
 exits 0; holds test -s deep.plan
-run "$root/tests/passes/programs/layouts.dsl" --verify --parallel padded_twice; exits 0; prints 'equal to the serial program: 4 ranks'
-run "$root/tests/passes/programs/frozen.dsl" --verify --parallel data; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/frozen.dsl" --verify --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/frozen.dsl" --verify --parallel cut; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/frozen.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 4 ranks'
-run "$root/tests/passes/programs/unlearned.dsl" --verify --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/alone.dsl" --verify --train shares --parallel shared; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/alone.dsl" --verify --train shares --parallel zero; exits 0; prints 'equal to the serial program: 4 ranks'
-run "$root/tests/passes/programs/alone.dsl" --verify --parallel shared --train looped; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/stopped.dsl" --verify --parallel again; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/twice.dsl" --verify --parallel data; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/towers.dsl" --verify --parallel both; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/towers.dsl" --verify --parallel label; exits 0; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/nested.dsl" --verify --parallel zero1; exits 0; prints 'proved'; prints 'equal to the serial program: 2 ranks'
-run "$root/tests/passes/programs/nested.dsl" --verify --parallel zero3; exits 0; prints 'proved'; prints 'equal to the serial program: 4 ranks'
+run "$root/tests/passes/programs/layouts.dsl" --verify --no-kernels --parallel padded_twice; exits 0; prints 'equal to the serial program: 4 ranks'
+run "$root/tests/passes/programs/frozen.dsl" --verify --no-kernels --parallel data; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/frozen.dsl" --verify --no-kernels --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/frozen.dsl" --verify --no-kernels --parallel cut; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/frozen.dsl" --verify --no-kernels --parallel both; exits 0; prints 'equal to the serial program: 4 ranks'
+run "$root/tests/passes/programs/unlearned.dsl" --verify --no-kernels --parallel staged; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/alone.dsl" --verify --no-kernels --train shares --parallel shared; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/alone.dsl" --verify --no-kernels --train shares --parallel zero; exits 0; prints 'equal to the serial program: 4 ranks'
+run "$root/tests/passes/programs/alone.dsl" --verify --no-kernels --parallel shared --train looped; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/stopped.dsl" --verify --no-kernels --parallel again; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/twice.dsl" --verify --no-kernels --parallel data; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/towers.dsl" --verify --no-kernels --parallel both; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/towers.dsl" --verify --no-kernels --parallel label; exits 0; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/nested.dsl" --verify --no-kernels --parallel zero1; exits 0; prints 'proved'; prints 'equal to the serial program: 2 ranks'
+run "$root/tests/passes/programs/nested.dsl" --verify --no-kernels --parallel zero3; exits 0; prints 'proved'; prints 'equal to the serial program: 4 ranks'
 run faulty.dsl --verify; exits 3
 echo 'dim n = 2' >empty.dsl
 run empty.dsl --verify; exits 2; says 'nothing to verify'

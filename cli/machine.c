@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --verify, its last part: the program is compiled to a plan, whose own machine code runs on real ranks: dtrun's, from
+ * the folder that this program is in. A kernel that is built wrongly takes a process of its own down, not this one.
+ *
+ * Plan and values are pieces of memory with a descriptor, as are dtrun's messages; no file is made, so nothing is left
+ * behind however this ends. dtrun ends with the process that started it (PR_SET_PDEATHSIG). */
+#include "cli/machine.h"
+
+#include "base/half.h"
+#include "base/hostcc.h"
+#include "codegen/codegen.h"
+#include "passes/passes.h"
+#include "plan/kinds.h"
+#include "plan/read.h"
+#include "plan/stages.h"
+#include "plan/trial.h"
+#include "plan/write.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Ranks are processes; and they share this machine's processors. */
+enum { MOST_RANKS = 64 };
+
+typedef struct Run {
+    DtArena *arena;
+    const DtPlan *plan; /* with one record per stage */
+    DtTrialLayout layout;
+    DtJudgeTrial *trial;
+    int plan_fd, trial_fd, said_fd;
+    DtTrial *memory;
+} Run;
+
+static bool not_run(DtCliMachine *machine, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool not_run(DtCliMachine *machine, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    machine->why_not = dt_arena_vprintf(machine->cli->arena, format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- the plan ---- */
+
+static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions *options, uint8_t **ret_bytes,
+                    size_t *ret_len)
+{
+    DtDiags *diags = dt_diag_new(arena);
+    DtProgram *program = dt_lower(arena, diags, options);
+    if (!program)
+        return not_run(machine, "the program is refused the third time");
+    DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
+                             .kernels = dt_codegen_kernels, .n_kernels = dt_codegen_n_kernels};
+    dt_passes_run(program->module, &context, NULL, NULL);
+    if (dt_diag_errors(diags) || !dt_codegen_check(program->module))
+        return not_run(machine, "there is no plan for this layout");
+    const DtCodegenOptions how = {.target = machine->cli->target, .source = options->path, .source_folder = ".",
+                                  .compiler = "dtc", .unfused = machine->cli->unfused};
+    DtPlanBuilder *builder = dt_write_new(arena);
+    DtStatus status = dt_codegen_plan(program, &how, builder);
+    if (!dt_status_ok(&status))
+        return not_run(machine, "%s", status.message);
+    dt_write_bytes(builder, ret_bytes, ret_len);
+    return true;
+}
+
+/* ---- values as bytes ---- */
+
+static void encode(uint32_t dtype, double value, char *to)
+{
+    const int64_t integer = dtype < DT_PLAN_F16 ? (int64_t)value : 0;
+    const float narrow = (float)value;
+    const uint16_t half = dtype == DT_PLAN_BF16 ? dt_half_to_bf16(narrow) : dt_half_to_f16(narrow);
+    switch (dtype) {
+    case DT_PLAN_F64: memcpy(to, &value, 8); break;
+    case DT_PLAN_F32: memcpy(to, &narrow, 4); break;
+    case DT_PLAN_BF16:
+    case DT_PLAN_F16: memcpy(to, &half, 2); break;
+    default: memcpy(to, &integer, (size_t)dt_kinds_size(dtype)); break; /* low bytes first */
+    }
+}
+
+static double decode(uint32_t dtype, const char *from)
+{
+    double wide = 0;
+    float narrow;
+    uint16_t half;
+    int64_t integer = 0;
+    int32_t signed_one;
+    switch (dtype) {
+    case DT_PLAN_F64: memcpy(&wide, from, 8); return wide;
+    case DT_PLAN_F32: memcpy(&narrow, from, 4); return (double)narrow;
+    case DT_PLAN_BF16: memcpy(&half, from, 2); return (double)dt_half_from_bf16(half);
+    case DT_PLAN_F16: memcpy(&half, from, 2); return (double)dt_half_from_f16(half);
+    case DT_PLAN_I32: memcpy(&signed_one, from, 4); return signed_one;
+    default: memcpy(&integer, from, (size_t)dt_kinds_size(dtype)); return (double)integer;
+    }
+}
+
+/* The program's store that a tensor of the plan is, by kind, path and extents; NULL: none. */
+static const DtStore *store_of(const Run *run, const DtTrialTensor *tensor)
+{
+    const DtModule *serial = run->trial->serial;
+    for (uint32_t i = 0; i < serial->stores.n; i++) {
+        const DtStore *store = serial->stores.at[i];
+        bool same = (uint32_t)store->kind == tensor->store->kind &&
+                    (uint32_t)store->type->dtype == tensor->store->dtype &&
+                    strcmp(store->path, dt_plan_str(run->plan, tensor->store->path)) == 0 &&
+                    store->type->rank == tensor->store->n_axes;
+        for (uint32_t a = 0; same && a < store->type->rank; a++) {
+            const DtPlanAxis *axis = &run->plan->axes[tensor->store->first_axis + a];
+            same = axis->extent == store->type->axes[a].extent &&
+                   strcmp(dt_plan_str(run->plan, axis->name), store->type->axes[a].name) == 0;
+        }
+        if (same)
+            return store;
+    }
+    return NULL;
+}
+
+/* ---- the trial ---- */
+
+static bool fill(DtCliMachine *machine, Run *run)
+{
+    char *values = (char *)run->memory + run->layout.begin;
+    for (uint32_t i = 0; i < run->layout.n; i++) {
+        const DtTrialTensor *tensor = &run->layout.tensors[i];
+        const DtStore *store = store_of(run, tensor);
+        const DtTensor *from = store ? run->trial->initial[store->index] : NULL;
+        if (!from) {
+            machine->wrong = dt_arena_printf(machine->cli->arena, "the plan has `%s`, which the serial program has not",
+                                             dt_plan_str(run->plan, tensor->store->path));
+            return false;
+        }
+        for (int64_t k = 0; k < tensor->elements; k++)
+            encode(tensor->store->dtype, from->at[k],
+                   values + tensor->at + k * dt_kinds_size(tensor->store->dtype));
+    }
+    return true;
+}
+
+/* A piece of memory with a descriptor; bytes NULL: zeros. */
+static int memory_with(const char *name, const void *bytes, uint64_t len)
+{
+    const int fd = memfd_create(name, MFD_CLOEXEC);
+    bool good = fd >= 0 && (bytes || ftruncate(fd, (off_t)len) == 0);
+    for (uint64_t done = 0; good && bytes && done < len;) {
+        const ssize_t n = write(fd, (const char *)bytes + done, len - done);
+        good = n > 0 || (n < 0 && errno == EINTR);
+        done += n > 0 ? (uint64_t)n : 0;
+    }
+    if (good || fd < 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool open_trial(DtCliMachine *machine, Run *run, const uint8_t *bytes, size_t len)
+{
+    if (!dt_trial_layout(run->arena, run->plan, run->trial->steps, &run->layout))
+        return not_run(machine, "its values are too many");
+    run->plan_fd = memory_with("dtc-plan", bytes, len);
+    run->trial_fd = memory_with("dtc-trial", NULL, run->layout.bytes);
+    run->said_fd = memory_with("dtc-said", NULL, 0);
+    if (run->plan_fd < 0 || run->trial_fd < 0 || run->said_fd < 0)
+        return not_run(machine, "no memory for plan and values: %s", strerror(errno));
+    run->memory = mmap(NULL, run->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, run->trial_fd, 0);
+    if (run->memory == MAP_FAILED)
+        return not_run(machine, "no memory for its values: %s", strerror(errno));
+    *run->memory = (DtTrial){.magic = DT_TRIAL_MAGIC, .digest = run->plan->digest, .bytes = run->layout.bytes,
+                             .steps = run->trial->steps, .owner = (int32_t)getpid(), .lr = run->trial->lr,
+                             .loss_scale = run->trial->loss_scale};
+    return fill(machine, run);
+}
+
+static void close_trial(Run *run)
+{
+    if (run->memory && run->memory != MAP_FAILED)
+        munmap(run->memory, run->layout.bytes);
+    const int fds[] = {run->plan_fd, run->trial_fd, run->said_fd};
+    for (size_t i = 0; i < DT_COUNT(fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+/* ---- dtrun ---- */
+
+static const char *dtrun_path(DtArena *arena)
+{
+    char self[4096];
+    const ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    const char *slash = len > 0 ? memrchr(self, '/', (size_t)len) : NULL;
+    const char *path = slash ? dt_arena_printf(arena, "%.*s/dtrun", (int)(slash - self), self) : NULL;
+    return path && access(path, X_OK) == 0 ? path : NULL;
+}
+
+/* Its exit code, 128 and more: the signal that ended it; -1: it could not be started. */
+static int run_dtrun(const Run *run, const char *path)
+{
+    extern char **environ;
+    const char *plan = dt_arena_printf(run->arena, "/proc/self/fd/%d", run->plan_fd);
+    const char *trial = dt_arena_printf(run->arena, "/proc/self/fd/%d", run->trial_fd);
+    const char *most = dt_arena_printf(run->arena, "%d", MOST_RANKS);
+    const char *argv[] = {path, plan, "--trial", trial, "--quiet", "--timeout", "100", "--max-ranks", most, NULL};
+    posix_spawn_file_actions_t files;
+    pid_t pid = -1;
+    int state;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, run->plan_fd, run->plan_fd); /* clears close-on-exec */
+    posix_spawn_file_actions_adddup2(&files, run->trial_fd, run->trial_fd);
+    posix_spawn_file_actions_adddup2(&files, run->said_fd, 1);
+    posix_spawn_file_actions_adddup2(&files, run->said_fd, 2);
+    const int error = posix_spawn(&pid, path, &files, NULL, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    while (waitpid(pid, &state, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+}
+
+/* What it said, without the name before it. */
+static const char *said(const Run *run)
+{
+    char text[2000];
+    const ssize_t n = pread(run->said_fd, text, sizeof text - 1, 0);
+    const char *at = text;
+    text[n > 0 ? n : 0] = 0;
+    if (strncmp(at, "dtrun: ", 7) == 0)
+        at += 7;
+    size_t len = strlen(at);
+    while (len && at[len - 1] == '\n')
+        len--;
+    return dt_arena_strndup(run->arena, at, len);
+}
+
+/* ---- what it left ---- */
+
+/* "parameter `w`", element 12 */
+static const char *copies_of(const Run *run, const DtTrialCopies *copies)
+{
+    if (copies->tensor < 0 || (uint64_t)copies->tensor >= run->layout.n) {
+        const uint64_t metric = (uint64_t)copies->byte / 8;
+        return metric < run->plan->n_metrics ? dt_plan_str(run->plan, run->plan->metrics[metric].name) : "a scalar";
+    }
+    const DtTrialTensor *tensor = &run->layout.tensors[copies->tensor];
+    const DtStore *store = store_of(run, tensor);
+    return dt_arena_printf(run->arena, "%s%s",
+                           store ? dt_judge_describe(run->arena, store) : dt_plan_str(run->plan, tensor->store->path),
+                           store ? dt_judge_coordinates(run->arena, store->type,
+                                                        copies->byte / dt_kinds_size(tensor->store->dtype)) : "");
+}
+
+static bool scalar(const DtJudgeTrial *trial, uint32_t step, const char *name, double *ret_value)
+{
+    const Run *run = trial->data;
+    const char *at = (const char *)run->memory + dt_trial_scalars(&run->layout, step);
+    for (uint32_t m = 0; m < run->plan->n_metrics; m++)
+        if (at[run->layout.scalars + m * 8] && strcmp(dt_plan_str(run->plan, run->plan->metrics[m].name), name) == 0) {
+            memcpy(ret_value, at + m * 8, 8);
+            return true;
+        }
+    return false;
+}
+
+static bool collect_tensor(DtCliMachine *machine, Run *run, uint32_t step, const DtTrialTensor *tensor)
+{
+    const DtStore *store = store_of(run, tensor);
+    const int64_t size = dt_kinds_size(tensor->store->dtype);
+    const char *from = (const char *)run->memory + dt_trial_values(&run->layout, step) + tensor->at;
+    DtTensor *made = run->trial->after[step][store->index] = DT_NEW(run->arena, DtTensor);
+    *made = (DtTensor){store->type, DT_NEW_ARRAY(run->arena, double, tensor->elements)};
+    for (int64_t i = 0; i < tensor->elements; i++) {
+        if (!from[run->layout.values + i * size]) {
+            machine->wrong = dt_arena_printf(machine->cli->arena, "no rank of the plan holds %s%s",
+                                             dt_judge_describe(run->arena, store),
+                                             dt_judge_coordinates(run->arena, store->type, i));
+            return false;
+        }
+        made->at[i] = decode(tensor->store->dtype, from + i * size);
+    }
+    return true;
+}
+
+static bool collect(DtCliMachine *machine, Run *run)
+{
+    const DtTrialCopies *copies = &run->memory->copies;
+    DtJudgeTrial *trial = run->trial;
+    if (run->memory->done != trial->steps) {
+        machine->wrong = "the ranks ended before their last step, without a word";
+        return false;
+    }
+    if (copies->found) {
+        machine->wrong = dt_arena_printf(machine->cli->arena,
+                                         "step %u: rank %u has another copy of %s than the ranks before it",
+                                         copies->step + 1, copies->rank, copies_of(run, copies));
+        return false;
+    }
+    trial->ranks = run->plan->meta->n_ranks;
+    trial->scalar = scalar;
+    trial->data = run;
+    trial->after = DT_NEW_ARRAY(run->arena, DtTensor **, trial->steps + 1);
+    for (uint32_t step = 0; step < trial->steps; step++) {
+        trial->after[step] = DT_NEW_ARRAY(run->arena, DtTensor *, trial->serial->stores.n + 1);
+        for (uint32_t i = 0; i < run->layout.n; i++)
+            if (!collect_tensor(machine, run, step, &run->layout.tensors[i]))
+                return false;
+    }
+    return true;
+}
+
+/* Whether this machine cannot run the plan, and the plan need not be wrong: no step was begun. */
+static bool is_lack(const Run *run, int code)
+{
+    return !run->memory->began && (code == DT_EXIT_USAGE || code == DT_EXIT_DOES_NOT_FIT || code == DT_EXIT_RETRY ||
+                                   code == DT_EXIT_IO);
+}
+
+static bool run_plan(DtCliMachine *machine, Run *run, const uint8_t *bytes, size_t len)
+{
+    const char *path = dtrun_path(run->arena);
+    if (!path)
+        return not_run(machine, "there is no dtrun beside dtc");
+    if (run->plan->meta->n_ranks > MOST_RANKS)
+        return not_run(machine, "%u ranks are more processes than the %d that it starts", run->plan->meta->n_ranks,
+                       MOST_RANKS);
+    if (!open_trial(machine, run, bytes, len))
+        return false;
+    const int code = run_dtrun(run, path);
+    if (code < 0)
+        return not_run(machine, "%s cannot be started: %s", path, strerror(errno));
+    if (is_lack(run, code))
+        return not_run(machine, "%s", said(run));
+    if (code != DT_EXIT_OK) {
+        machine->wrong = dt_arena_printf(machine->cli->arena, "the ranks failed: %s",
+                                         code >= 128 ? strsignal(code - 128) : said(run));
+        return false;
+    }
+    return collect(machine, run);
+}
+
+static bool run_trial(DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options, DtJudgeTrial *trial)
+{
+    DtCliMachine *machine = (DtCliMachine *)runner;
+    Run *run = DT_NEW(arena, Run);
+    *run = (Run){.arena = arena, .trial = trial, .plan_fd = -1, .trial_fd = -1, .said_fd = -1};
+    if (!machine->plan && !compile(machine, machine->cli->arena, options, &machine->plan, &machine->len))
+        return false;
+    DtPlan *plan = DT_NEW(arena, DtPlan);
+    DtStatus status = dt_read_bytes(machine->plan, machine->len, plan);
+    if (!dt_status_ok(&status))
+        return not_run(machine, "internal error: the plan fails its checks: %s", status.message);
+    run->plan = dt_stages_expand(arena, plan);
+    DT_PUSH(machine->cli->arena, machine->runs, run);
+    return run_plan(machine, run, machine->plan, machine->len);
+}
+
+DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtLowerOptions *options,
+                              DtCliMachine *ret_machine, DtJudgeMachine *ret_judged)
+{
+    *ret_machine = (DtCliMachine){.runner = {run_trial}, .cli = cli};
+    *ret_judged = (DtJudgeMachine){0};
+    if (cli->no_kernels)
+        not_run(ret_machine, "--no-kernels");
+    else if (!dt_hostcc_runs(cli->target))
+        not_run(ret_machine, "this processor (%s) does not run code for %s", dt_hostcc_native(), cli->target);
+    if (ret_machine->why_not)
+        return DT_JUDGE_REJECTED;
+    DtJudgeVerdict verdict = dt_judge_machine(cli->arena, task, options, &ret_machine->runner, ret_judged);
+    for (uint32_t i = 0; i < ret_machine->runs.n; i++)
+        close_trial(ret_machine->runs.at[i]);
+    return verdict;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtrun with a bug, for machine.sh: linked with --wrap. DT_FAULT_IN says which: "sum" (the last element of what ranks
+ * add up is that of the first rank alone), "copies" (rank 1 has another parameter than the others after a step), "data"
+ * (the last random number of a sample is another one), or none. */
+#include "runtime/data.h"
+#include "runtime/reduce.h"
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void __real_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
+                              int64_t count);
+void __wrap_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
+                              int64_t count);
+bool __real_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
+                              void *ret_values);
+bool __wrap_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
+                              void *ret_values);
+
+bool __real_dt_exec_entry(DtRank *rank, const char *entry);
+bool __wrap_dt_exec_entry(DtRank *rank, const char *entry);
+
+static bool is_fault_in(const char *place)
+{
+    const char *wanted = getenv("DT_FAULT_IN");
+    return wanted && strcmp(wanted, place) == 0;
+}
+
+void __wrap_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
+                              int64_t count)
+{
+    __real_dt_reduce_buffers(dtype, reduce, to, from, n, count);
+    if (dtype != DT_PLAN_F32 || count == 0)
+        return;
+    if (is_fault_in("sum"))
+        memcpy((float *)to + count - 1, (const float *)from[0] + count - 1, sizeof(float));
+}
+
+bool __wrap_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
+                              void *ret_values)
+{
+    const bool good = __real_dt_synthetic_fill(synthetic, dtype, sample, first, n, ret_values);
+    if (good && n > 0 && dtype == DT_PLAN_I32 && is_fault_in("data"))
+        ((int32_t *)ret_values)[n - 1] ^= 1;
+    return good;
+}
+
+bool __wrap_dt_exec_entry(DtRank *rank, const char *entry)
+{
+    const DtPlanStore *store = rank->plan->stores;
+    const bool good = __real_dt_exec_entry(rank, entry);
+    if (good && rank->rank == 1 && strcmp(entry, "update") == 0 && store->kind == DT_PLAN_PARAM &&
+        is_fault_in("copies"))
+        rank->arenas[store->arena][store->offset] ^= 1;
+    return good;
+}

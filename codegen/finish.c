@@ -28,17 +28,11 @@ static int larger_first(const void *a, const void *b)
     return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
-static int by_offset(const void *a, const void *b)
-{
-    const DtBuffer *x = &sorting->buffers.at[*(const uint32_t *)a], *y = &sorting->buffers.at[*(const uint32_t *)b];
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
 static void place_temporaries(DtEmit *e)
 {
     uint32_t most = e->buffers.n - e->entry_buffer;
     uint32_t *list = DT_NEW_ARRAY(e->arena, uint32_t, most + 1), n = 0;
-    uint32_t *near = DT_NEW_ARRAY(e->arena, uint32_t, most + 1);
+    uint32_t *placed = DT_NEW_ARRAY(e->arena, uint32_t, most + 1); /* in the order of their offsets */
     for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++)
         if (!e->buffers.at[i].fixed && e->buffers.at[i].first != UINT32_MAX)
             list[n++] = i;
@@ -46,22 +40,20 @@ static void place_temporaries(DtEmit *e)
     qsort(list, n, sizeof *list, larger_first);
     for (uint32_t i = 0; i < n; i++) {
         DtBuffer *buffer = &e->buffers.at[list[i]];
-        uint32_t n_near = 0;
-        for (uint32_t j = 0; j < i; j++) {
-            const DtBuffer *other = &e->buffers.at[list[j]];
-            if (other->first <= buffer->last && buffer->first <= other->last)
-                near[n_near++] = list[j];
-        }
-        qsort(near, n_near, sizeof *near, by_offset);
         int64_t at = 0;
-        for (uint32_t j = 0; j < n_near; j++) {
-            const DtBuffer *other = &e->buffers.at[near[j]];
+        for (uint32_t j = 0; j < i; j++) {
+            const DtBuffer *other = &e->buffers.at[placed[j]];
             if (other->offset >= at + buffer->bytes)
                 break;
-            if (dt_place_aligned(other->offset + other->bytes) > at)
+            const bool together = other->first <= buffer->last && buffer->first <= other->last;
+            if (together && dt_place_aligned(other->offset + other->bytes) > at)
                 at = dt_place_aligned(other->offset + other->bytes);
         }
         buffer->offset = at;
+        uint32_t slot = i;
+        for (; slot > 0 && e->buffers.at[placed[slot - 1]].offset > at; slot--)
+            placed[slot] = placed[slot - 1];
+        placed[slot] = list[i];
         if (dt_place_aligned(at + buffer->bytes) > e->arena_bytes[DT_ARENA_ACTIVATIONS])
             e->arena_bytes[DT_ARENA_ACTIVATIONS] = dt_place_aligned(at + buffer->bytes);
     }

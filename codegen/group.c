@@ -16,6 +16,7 @@
  * slow reference. */
 #include "codegen/emit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_GROUP = 48 }; /* ops: bounds the registers and pointers of a kernel */
@@ -30,6 +31,11 @@ typedef struct Group {
     uint32_t due;              /* what is due first comes first, once it can */
 } Group;
 
+typedef struct Placed {
+    uint64_t label;
+    uint32_t group;
+} Placed;
+
 typedef struct Fusion {
     DtEmit *e;
     const DtFunc *func;
@@ -38,8 +44,12 @@ typedef struct Fusion {
     uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
     uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
     bool *is_result;           /* by value id */
+    uint32_t *tree, *below;    /* by position: number in the tree of latest operands, and how many are below */
+    uint32_t *next, *before;   /* by group: a list in an order in which each comes after what it reads; its head is */
+    uint64_t *label;           /* the number of ops. Ascending along the list */
     uint32_t *stamp, now;      /* by group: visited in search number */
-    uint32_t *stack;
+    uint32_t *found, n_found;  /* by the last search */
+    Placed *placed;
 } Fusion;
 
 static bool is_index_map(const DtOp *op)
@@ -175,42 +185,154 @@ static bool column_is_closed(const Fusion *f, const Group *joined, uint32_t a, u
     return true;
 }
 
-/* Pushes the groups outside the union that group g reads from. */
-static uint32_t push_sources(Fusion *f, uint32_t g, uint32_t n, bool *ret_found, uint32_t a, uint32_t b)
+/* ---- cycles ----
+ * Groups are kept in an order in which each comes after all that it reads (a list whose members have ascending labels),
+ * and a search looks at those between the two only. Most paths are long: forward, and back as derivatives. Those are
+ * seen without a search, since a tree in which each op hangs on its latest operand has them. */
+
+/* Numbers the tree's nodes so that those below an op are the numbers from its own up to the end of its range. */
+static void number_tree(Fusion *f)
+{
+    const uint32_t n = f->func->ops.n, none = UINT32_MAX;
+    uint32_t *parent = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1), *used = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
+    uint32_t roots = 0;
+    f->tree = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
+    f->below = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1); /* of the op itself and those below */
+    for (uint32_t i = 0; i < n; i++) {
+        parent[i] = none;
+        for (uint32_t j = 0; j < f->func->ops.at[i]->n_in; j++) {
+            const uint32_t position = f->position[f->func->ops.at[i]->in[j]->id];
+            if (position != none && (parent[i] == none || position > parent[i]))
+                parent[i] = position;
+        }
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        f->below[i]++;
+        if (parent[i] != none)
+            f->below[parent[i]] += f->below[i];
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t *from = parent[i] == none ? &roots : &used[parent[i]];
+        f->tree[i] = (parent[i] == none ? 0 : f->tree[parent[i]] + 1) + *from;
+        *from += f->below[i];
+    }
+}
+
+/* Whether one of b's operands outside a and b hangs below an op of a. */
+static bool hangs_below(const Fusion *f, uint32_t a, uint32_t b)
+{
+    const Group *above = &f->groups[a], *group = &f->groups[b];
+    for (uint32_t i = 0; i < group->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[group->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++) {
+            const uint32_t position = f->position[op->in[j]->id];
+            if (position == UINT32_MAX || in_union(f, position, a, b))
+                continue;
+            for (uint32_t k = 0; k < above->ops.n; k++)
+                if (f->tree[position] - f->tree[above->ops.at[k]] < f->below[above->ops.at[k]])
+                    return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the groups that g reads from and that come after a, but b, to those that are to be searched; true: it reads
+ * a. */
+static bool add_sources(Fusion *f, uint32_t g, uint32_t a, uint32_t b)
 {
     const Group *group = &f->groups[g];
     for (uint32_t i = 0; i < group->ops.n; i++) {
         const DtOp *op = f->func->ops.at[group->ops.at[i]];
         for (uint32_t j = 0; j < op->n_in; j++) {
-            uint32_t position = f->position[op->in[j]->id];
-            if (position == UINT32_MAX)
+            const uint32_t position = f->position[op->in[j]->id];
+            const uint32_t source = position == UINT32_MAX ? b : f->group_of[position];
+            if (source == a && g != b)
+                return true;
+            if (source == b || f->stamp[source] == f->now || f->label[source] <= f->label[a])
                 continue;
-            uint32_t source = f->group_of[position];
-            if (source == a || source == b) {
-                *ret_found = *ret_found || (g != a && g != b);
-                continue;
-            }
-            if (f->stamp[source] != f->now) {
-                f->stamp[source] = f->now;
-                f->stack[n++] = source;
-            }
+            f->stamp[source] = f->now;
+            f->found[f->n_found++] = source;
         }
     }
-    return n;
+    return false;
 }
 
-/* Whether a path from the union passes through another group and comes back. */
+/* Whether a path from a, which b reads, leads to b through another group; else found has all between them that b
+ * depends on. */
 static bool makes_cycle(Fusion *f, uint32_t a, uint32_t b)
 {
-    bool found = false;
     f->now++;
-    uint32_t n = push_sources(f, a, 0, &found, a, b);
-    n = push_sources(f, b, n, &found, a, b);
-    while (n > 0 && !found)
-        n = push_sources(f, f->stack[n - 1], n - 1, &found, a, b);
-    return found;
+    f->n_found = 0;
+    if (hangs_below(f, a, b) || add_sources(f, b, a, b))
+        return true;
+    for (uint32_t i = 0; i < f->n_found; i++)
+        if (add_sources(f, f->found[i], a, b))
+            return true;
+    return false;
 }
 
+static void number_all(Fusion *f)
+{
+    uint64_t label = 0;
+    for (uint32_t g = f->next[f->func->ops.n]; g != f->func->ops.n; g = f->next[g])
+        f->label[g] = label += UINT64_C(1) << 40;
+}
+
+static void begin_order(Fusion *f)
+{
+    const uint32_t n = f->func->ops.n; /* also the list's head */
+    f->label = DT_NEW_ARRAY(f->e->arena, uint64_t, n + 1);
+    f->next = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
+    f->before = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
+    for (uint32_t i = 0; i <= n; i++) {
+        f->next[i] = i == n ? 0 : i + 1;
+        f->before[i] = i == 0 ? n : i - 1;
+    }
+    number_all(f);
+}
+
+static void take_out(Fusion *f, uint32_t g)
+{
+    f->next[f->before[g]] = f->next[g];
+    f->before[f->next[g]] = f->before[g];
+}
+
+/* b stands where a stood. */
+static void take_place(Fusion *f, uint32_t b, uint32_t a)
+{
+    f->next[b] = f->next[a];
+    f->before[b] = f->before[a];
+    f->label[b] = f->label[a];
+    f->next[f->before[b]] = f->before[f->next[b]] = b;
+}
+
+static int by_label(const void *x, const void *y)
+{
+    const Placed *a = x, *b = y;
+    return a->label < b->label ? -1 : a->label > b->label;
+}
+
+/* What b depends on behind a goes before a, in its order. */
+static void reorder(Fusion *f, uint32_t a)
+{
+    Placed *placed = f->placed;
+    for (uint32_t i = 0; i < f->n_found; i++)
+        placed[i] = (Placed){f->label[f->found[i]], f->found[i]};
+    qsort(placed, f->n_found, sizeof *placed, by_label);
+    for (uint32_t i = 0; i < f->n_found; i++) {
+        const uint32_t g = placed[i].group, last = f->before[a];
+        const uint64_t from = last == f->func->ops.n ? 0 : f->label[last];
+        take_out(f, g);
+        f->next[g] = a;
+        f->before[g] = last;
+        f->next[last] = f->before[a] = g;
+        f->label[g] = from + (f->label[a] - from) / (f->n_found - i + 1);
+        if (f->label[g] == from)
+            number_all(f);
+    }
+}
+
+/* b reads a. */
 static void try_merge(Fusion *f, uint32_t a, uint32_t b)
 {
     Group joined;
@@ -228,6 +350,10 @@ static void try_merge(Fusion *f, uint32_t a, uint32_t b)
     }
     *to = joined;
     memset(from, 0, sizeof *from);
+    reorder(f, a);
+    take_out(f, b);
+    if (keep == b)
+        take_place(f, b, a);
 }
 
 /* ---- order ---- */
@@ -359,13 +485,16 @@ uint32_t dt_group_func(DtEmit *e, const DtFunc *func, uint32_t *ret_group)
     f->groups = DT_NEW_ARRAY(e->arena, Group, n + 1);
     f->group_of = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
     f->stamp = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
-    f->stack = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
+    f->found = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
+    f->placed = DT_NEW_ARRAY(e->arena, Placed, n + 1);
     f->position = DT_NEW_ARRAY(e->arena, uint32_t, func->n_values + 1);
     memset(f->position, 0xff, (func->n_values + 1) * sizeof *f->position);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
             f->position[func->ops.at[i]->out[r]->id] = i;
     index_readers(f);
+    number_tree(f);
+    begin_order(f);
     for (uint32_t i = 0; i < n; i++)
         start(f, i);
     for (uint32_t i = 0; i < n; i++) {

@@ -64,12 +64,10 @@ static bool decays(DtLower *l, const DtFormalParam *formal)
 
 DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *type)
 {
-    for (uint32_t i = 0; i < l->module->stores.n; i++) {
-        DtStore *old = l->module->stores.at[i];
-        if (old->path != formal->path)
-            continue;
-        if (old->type == type)
-            return old;
+    DtStore *old = dt_map_find_pointer(&l->store_at, formal->path);
+    if (old && old->type == type)
+        return old;
+    if (old) {
         DtDiag *d = dt_report_error(
             l, E0212, formal->span,
             "the parameter `%s` has another type in training than in evaluation", formal->path);
@@ -89,6 +87,7 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
                        .span = formal->span,
                        .index = l->module->stores.n};
     DT_PUSH(l->arena, l->module->stores, store);
+    dt_map_add_pointer(&l->store_at, store->path, store);
     return store;
 }
 
@@ -506,8 +505,12 @@ static void lower_entries(DtLower *l, const DtItem *train)
 DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *options)
 {
     DtLower *l = DT_NEW(arena, DtLower);
-    *l = (DtLower){
-        .arena = arena, .diags = diags, .options = options, .compute = DT_F32, .params = DT_F32};
+    *l = (DtLower){.arena = arena,
+                   .diags = diags,
+                   .options = options,
+                   .compute = DT_F32,
+                   .params = DT_F32,
+                   .store_at.arena = arena};
     l->program = DT_NEW(arena, DtProgram);
     l->program->module = l->module = dt_graph_module(arena, diags);
     dt_scope_load(l);

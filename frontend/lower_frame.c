@@ -24,6 +24,7 @@ DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind 
     frame->is_loop = kind == DT_FUNC_BODY;
     frame->random = frame->is_loop ? parent->random : frame;
     frame->prefix = "";
+    frame->capture_at.arena = frame->param_at.arena = frame->label_at.arena = l->arena;
     return frame;
 }
 
@@ -39,6 +40,17 @@ DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char
     DtValue *value = dt_frame_input(l, frame, type, name);
     DT_PUSH(l->arena, frame->args, value);
     return value;
+}
+
+/* 1 + the number of an item of a list; 0: it is not there */
+static uint32_t number_of(const DtMap *map, const void *key)
+{
+    return (uint32_t)(uintptr_t)dt_map_find_pointer(map, key);
+}
+
+static void set_number(DtMap *map, const void *key, uint32_t number)
+{
+    dt_map_add_pointer(map, key, (void *)(uintptr_t)number);
 }
 
 /* ---- captures ---- */
@@ -63,26 +75,17 @@ DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *ho
         return made;
     if (!frame->parent)
         DT_BUG("`%s` uses a value of `%s`, which does not enclose it", frame->func->name, home->func->name);
-    for (uint32_t i = 0; i < frame->captures.n; i++) {
-        if (frame->captures.at[i].outer == value)
-            return frame->captures.at[i].inner;
-    }
+    const uint32_t known = number_of(&frame->capture_at, value);
+    if (known)
+        return frame->captures.at[known - 1].inner;
     DtValue *inner = dt_frame_input(l, frame, value->type, value->name);
     DtCapture capture = {.outer = value, .inner = inner, .frame = home};
     DT_PUSH(l->arena, frame->captures, capture);
+    set_number(&frame->capture_at, value, frame->captures.n);
     return inner;
 }
 
 /* ---- parameters ---- */
-
-static int32_t find_param(const DtFrame *frame, const char *path)
-{
-    for (uint32_t i = 0; i < frame->params.n; i++) {
-        if (frame->params.at[i].formal.path == path)
-            return (int32_t)i;
-    }
-    return -1;
-}
 
 static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
                           const DtFormalParam *formal, const DtType *type, const DtInstance *owner)
@@ -115,7 +118,7 @@ int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const D
 {
     formal.path = dt_intern(formal.path);
     formal.pattern = dt_intern(formal.pattern);
-    int32_t index = find_param(frame, formal.path);
+    const int32_t index = (int32_t)number_of(&frame->param_at, formal.path) - 1;
     if (index >= 0)
         return same_param(l, &frame->params.at[index], index, &formal, type, owner);
     DtFrameParam param = {.formal = formal, .owner = owner};
@@ -134,6 +137,7 @@ int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const D
         param.value = dt_frame_input(l, frame, type, formal.path);
     }
     DT_PUSH(l->arena, frame->params, param);
+    set_number(&frame->param_at, formal.path, frame->params.n);
     return (int32_t)frame->params.n - 1;
 }
 
@@ -157,13 +161,12 @@ static void suggest_label(DtLower *l, DtDiag *d, DtName label, DtLabelKind kind)
 bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label, DtLabelKind kind)
 {
     path = dt_intern(path);
-    for (uint32_t i = 0; i < frame->labels.n; i++) {
-        if (frame->labels.at[i].path != path)
-            continue;
+    const uint32_t known = number_of(&frame->label_at, path);
+    if (known) {
         DtDiag *d =
             dt_report_error(l, E0207, label.span, "two %s are called `%s` here",
                             kind == DT_LABEL_LOOP ? "loops or instances" : "instances", path);
-        dt_diag_label(d, frame->labels.at[i].span, "the first one");
+        dt_diag_label(d, frame->labels.at[known - 1].span, "the first one");
         dt_diag_note(
             d, "a label is part of the names of parameters, so it must be unique in its layer");
         suggest_label(l, d, label, kind);
@@ -171,6 +174,7 @@ bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label, 
     }
     DtLabel entry = {.path = path, .span = label.span};
     DT_PUSH(l->arena, frame->labels, entry);
+    set_number(&frame->label_at, path, frame->labels.n);
     return true;
 }
 

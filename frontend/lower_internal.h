@@ -32,6 +32,7 @@
 #include "frontend/config.h"
 #include "frontend/lower.h"
 #include "ir/ir.h"
+#include "ir/map.h"
 
 typedef struct DtLower DtLower;
 typedef struct DtFrame DtFrame;
@@ -173,6 +174,7 @@ struct DtFrame {
     DT_VEC(DtCapture) captures;
     DT_VEC(DtFrameParam) params;
     DT_VEC(DtLabel) labels;
+    DtMap capture_at, param_at, label_at; /* 1 + number, by the outer value and by path */
     int64_t count; /* a loop's: iterations */
     DT_VEC(DtElement) elements;
     DT_VEC(DtCollected) collected;
@@ -252,6 +254,7 @@ struct DtLower {
     bool training;
     bool in_init; /* evaluating an initialiser */
     DtDtype compute, params;
+    DtMap store_at; /* by path */
     const int64_t *rank; /* value of `rank` in decay_if, else NULL */
     const DtExpr *decay_if;
     uint32_t depth, steps;

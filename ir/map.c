@@ -40,3 +40,15 @@ void dt_map_add(DtMap *map, const char *key, size_t len, void *value)
     *probe(map, key, len) = (DtMapSlot){key, len, value};
     map->n++;
 }
+
+void *dt_map_find_pointer(const DtMap *map, const void *key)
+{
+    return dt_map_find(map, (const char *)&key, sizeof key);
+}
+
+void dt_map_add_pointer(DtMap *map, const void *key, void *value)
+{
+    const void **kept = DT_NEW(map->arena, const void *);
+    *kept = key;
+    dt_map_add(map, (const char *)kept, sizeof key, value);
+}

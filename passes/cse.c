@@ -101,7 +101,8 @@ static uint64_t hash_op(const DtOp *op)
         h = dt_hash_bytes(&op->in[i], sizeof op->in[i], h);
     for (uint32_t i = 0; i < op->n_axes; i++)
         h = dt_hash_bytes(&op->axes[i], sizeof op->axes[i], h);
-    return h;
+    h = dt_hash_bytes(&op->store, sizeof op->store, h);
+    return dt_hash_bytes(&op->func, sizeof op->func, h);
 }
 
 typedef struct Table {

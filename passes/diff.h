@@ -14,6 +14,7 @@
 #ifndef DT_PASSES_DIFF_H
 #define DT_PASSES_DIFF_H
 
+#include "ir/map.h"
 #include "passes/passes.h"
 
 typedef struct DtDiff DtDiff;
@@ -81,6 +82,12 @@ struct DtCell {
     bool derived; /* a needed root that other saved values give */
 };
 
+/* What names a made-up value: the k-th result beyond op's own. */
+typedef struct DtExtra {
+    const DtOp *op;
+    uint64_t k;
+} DtExtra;
+
 /* State of differentiating one function. */
 struct DtReverse {
     DtDiff *diff;
@@ -91,6 +98,7 @@ struct DtReverse {
     const DtValue *kept[3]; /* stream.c: of func */
     uint32_t n_kept;
     DT_VEC(DtCell *) cells; /* by id of the primal value, then made-up ones */
+    DtMap extras;           /* of these, by DtExtra */
     DtDerivative **of_op;   /* per op of func: derivative of the callee or body, NULL if not used */
     uint32_t n_seeds;
     DT_VEC(DtCell *) placeholders; /* of inputs n_seeds, ... of bwd */

@@ -21,13 +21,14 @@
 #include "passes/bound.h"
 
 #include "base/intern.h"
+#include "ir/map.h"
 
 #include <string.h>
 
 typedef struct Inliner {
     const DtPassContext *context;
     DtArena *arena;
-    DT_VEC(DtFunc *) done; /* callees before callers */
+    DtMap done; /* functions */
 } Inliner;
 
 static const char *join(const char *prefix, const char *name)
@@ -83,22 +84,20 @@ static const DtCaller *new_caller(Inliner *inliner, const DtOp *call, const DtCa
 /* The callers of one callee's ops, as seen in the callee and outside. */
 typedef struct Callers {
     const DtCaller *call;
-    DT_VEC(const DtCaller *) inside;
-    DT_VEC(const DtCaller *) outside;
+    DtMap outside; /* by the one inside */
 } Callers;
 
 static const DtCaller *caller_outside(Inliner *inliner, Callers *callers, const DtCaller *inside)
 {
     if (inside == NULL)
         return callers->call;
-    for (uint32_t i = callers->inside.n; i-- > 0;)
-        if (callers->inside.at[i] == inside)
-            return callers->outside.at[i];
-    DtCaller *copy = DT_NEW(inliner->arena, DtCaller);
+    DtCaller *copy = dt_map_find_pointer(&callers->outside, inside);
+    if (copy != NULL)
+        return copy;
+    copy = DT_NEW(inliner->arena, DtCaller);
     *copy = *inside;
     copy->outer = caller_outside(inliner, callers, inside->outer);
-    DT_PUSH(inliner->arena, callers->inside, inside);
-    DT_PUSH(inliner->arena, callers->outside, copy);
+    dt_map_add_pointer(&callers->outside, inside, copy);
     return copy;
 }
 
@@ -126,7 +125,7 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
     const char *prefix = join(call->path, call->text);
     const bool bound = dt_bound_is_wanted(inliner->context, call);
     DtBuilder b = {.func = func};
-    Callers callers = {.call = new_caller(inliner, call, call->caller)};
+    Callers callers = {.call = new_caller(inliner, call, call->caller), .outside.arena = inliner->arena};
     for (uint32_t i = 0; i < callee->inputs.n; i++)
         map[callee->inputs.at[i]->id] = bound && dt_bound_input(call, i)
                                             ? dt_bound_value(func, call, call->in[i])
@@ -205,9 +204,8 @@ static void inline_ops(Inliner *inliner, DtFunc *func)
 
 static void inline_func(Inliner *inliner, DtFunc *func)
 {
-    for (uint32_t i = 0; i < inliner->done.n; i++)
-        if (inliner->done.at[i] == func)
-            return;
+    if (dt_map_find_pointer(&inliner->done, func) != NULL)
+        return;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->func != NULL)
             inline_func(inliner, func->ops.at[i]->func);
@@ -220,56 +218,51 @@ static void inline_func(Inliner *inliner, DtFunc *func)
         dt_graph_sweep(func);
         dt_graph_renumber(func);
     }
-    DT_PUSH(inliner->arena, inliner->done, func);
+    dt_map_add_pointer(&inliner->done, func, func);
 }
 
 void dt_inline_calls(DtFunc *func, const DtPassContext *context)
 {
-    Inliner inliner = {.context = context, .arena = func->module->arena};
+    Inliner inliner = {.context = context, .arena = func->module->arena, .done.arena = func->module->arena};
     inline_func(&inliner, func);
 }
 
-static void mark(DtFunc *func, DtArena *arena, DtFunc ***ret_at, uint32_t *ret_n, uint32_t *cap)
+typedef struct Reached {
+    DT_VEC(DtFunc *) at; /* callees before callers */
+    DtMap known;
+} Reached;
+
+static void mark(DtFunc *func, Reached *reached)
 {
-    for (uint32_t i = 0; i < *ret_n; i++)
-        if ((*ret_at)[i] == func)
-            return;
+    if (dt_map_find_pointer(&reached->known, func) != NULL)
+        return;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->func != NULL)
-            mark(func->ops.at[i]->func, arena, ret_at, ret_n, cap);
-    if (*ret_n == *cap)
-        *ret_at = dt_arena_grow(arena, *ret_at, cap, sizeof **ret_at);
-    (*ret_at)[(*ret_n)++] = func;
-}
-
-static DtFunc *if_kept(const DtModule *module, DtFunc *func)
-{
-    for (uint32_t i = 0; i < module->funcs.n; i++)
-        if (module->funcs.at[i] == func)
-            return func;
-    return NULL;
+            mark(func->ops.at[i]->func, reached);
+    dt_map_add_pointer(&reached->known, func, func);
+    DT_PUSH(reached->known.arena, reached->at, func);
 }
 
 void dt_inline_drop(DtModule *module)
 {
-    DtFunc **at = NULL;
-    uint32_t n = 0, cap = 0;
+    Reached reached = {.known.arena = module->arena};
     for (uint32_t i = 0; i < module->entries.n; i++)
-        mark(module->entries.at[i].func, module->arena, &at, &n, &cap);
-    module->funcs.at = at;
-    module->funcs.n = n;
-    module->funcs.cap = cap;
-    for (uint32_t i = 0; i < n; i++) {
-        at[i]->fwd = if_kept(module, at[i]->fwd);
-        at[i]->bwd = if_kept(module, at[i]->bwd);
-        at[i]->bwd_x = if_kept(module, at[i]->bwd_x);
-        at[i]->bwd_w = if_kept(module, at[i]->bwd_w);
+        mark(module->entries.at[i].func, &reached);
+    module->funcs.at = reached.at.at;
+    module->funcs.n = reached.at.n;
+    module->funcs.cap = reached.at.cap;
+    for (uint32_t i = 0; i < reached.at.n; i++) {
+        DtFunc *func = reached.at.at[i];
+        func->fwd = dt_map_find_pointer(&reached.known, func->fwd);
+        func->bwd = dt_map_find_pointer(&reached.known, func->bwd);
+        func->bwd_x = dt_map_find_pointer(&reached.known, func->bwd_x);
+        func->bwd_w = dt_map_find_pointer(&reached.known, func->bwd_w);
     }
 }
 
 bool dt_pass_inline(DtModule *module, const DtPassContext *context)
 {
-    Inliner inliner = {.context = context, .arena = module->arena};
+    Inliner inliner = {.context = context, .arena = module->arena, .done.arena = module->arena};
     for (uint32_t i = 0; i < module->entries.n; i++)
         inline_func(&inliner, module->entries.at[i].func);
     dt_inline_drop(module);

@@ -77,15 +77,16 @@ static DtCell *new_cell(DtReverse *r, DtValue *primal)
 DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k)
 {
     DtReverse *r = v->reverse;
-    for (uint32_t i = r->func->n_values; i < r->cells.n; i++) {
-        const DtValue *known = r->cells.at[i]->primal;
-        if (known->op == v->op && known->index == v->op->n_out + k)
-            return placeholder(r, r->cells.at[i]);
+    DtExtra *key = DT_NEW(r->diff->arena, DtExtra);
+    *key = (DtExtra){v->op, k};
+    DtCell *cell = dt_map_find(&r->extras, (const char *)key, sizeof *key);
+    if (cell == NULL) {
+        DtValue *extra = DT_NEW(r->diff->arena, DtValue);
+        *extra = (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k, .id = r->cells.n};
+        cell = new_cell(r, extra);
+        dt_map_add(&r->extras, (const char *)key, sizeof *key, cell);
     }
-    DtValue *extra = DT_NEW(r->diff->arena, DtValue);
-    *extra =
-        (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k, .id = r->cells.n};
-    return placeholder(r, new_cell(r, extra));
+    return placeholder(r, cell);
 }
 
 /* ---- one function ---- */
@@ -181,7 +182,7 @@ static void differentiate(DtDiff *diff, DtDerivative *d)
 {
     DtFunc *func = d->func;
     const DtLibraryFunc *library = dt_library_find(func);
-    DtReverse r = {.diff = diff, .derivative = d, .func = func};
+    DtReverse r = {.diff = diff, .derivative = d, .func = func, .extras.arena = diff->arena};
     dt_graph_renumber(func);
     r.activity = dt_activity_of(diff, func, d->active_in, d->seeded);
     r.whole = library != NULL;

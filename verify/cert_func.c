@@ -657,8 +657,11 @@ static bool run(CertState *state, const CertFunc *func, const char *context,
         const CertOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_in; k++)
             in[k] = values[op->in[k]];
-        if (!run_op(state, op, context, in, &values[op->first_out]))
+        CertValue *out = &values[op->first_out];
+        if (!run_op(state, op, context, in, out))
             return false;
+        if (op->n_out == 1 && !op->alone && out->node)
+            out->node = dt_certnode_close(state->nodes, out->node);
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         ret_results[i] = values[func->results.at[i]];

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SHAPES = 1 << 10, SPREAD = 256 };
+enum { SHAPES = 1 << 10, SPREAD = 256, LONG = 32 };
 
 const char dt_certkind_tuple[] = "bucket", dt_certkind_carried[] = "carried",
            dt_certkind_bound[] = "bound", dt_certkind_stack[] = "stack", dt_certkind_chain[] = "chain",
@@ -91,6 +91,7 @@ CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts)
     node->id = ++nodes->n;
     node->mark = 0;
     node->behind = NULL;
+    node->room = 0;
     node->given = CERT_UNKNOWN;
     node->next = *slot;
     *slot = node;
@@ -279,6 +280,71 @@ CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, 
                                               .in = terms});
 }
 
+void dt_certnode_mark_sums(CertFunc *func)
+{
+    enum { NONE, ONE_SUM, OTHERS };
+    const char *add = dt_intern("add");
+    uint8_t *reader = calloc(func->n_values + 1, 1);
+    const CertOp **by = calloc(func->n_values + 1, sizeof *by);
+    if (!reader || !by)
+        dt_arena_exhausted(func->n_values);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const CertOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            reader[op->in[k]] = reader[op->in[k]] == NONE && op->kind == add && op->n_out == 1 ? ONE_SUM : OTHERS;
+            by[op->in[k]] = op;
+        }
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        reader[func->results.at[i]] = OTHERS;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        CertOp *op = func->ops.at[i];
+        op->alone = op->kind == add && op->n_out == 1 && reader[op->first_out] == ONE_SUM &&
+                    by[op->first_out]->types[0]->dtype == op->types[0]->dtype;
+    }
+    free(reader);
+    free(by);
+}
+
+/* The operands' terms as an open sum: the longest open operand, with those of the others. */
+static CertNode *open_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, CertNode *const *in)
+{
+    CertNode *sum = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (in[i]->room && (!sum || in[i]->n_in > sum->n_in))
+            sum = in[i];
+    const CertNode *taken = sum;
+    if (!sum) {
+        sum = DT_NEW(nodes->arena, CertNode);
+        *sum = (CertNode){.kind = nodes->add, .attributes = nodes->none};
+    }
+    sum->shape = shape;
+    for (uint32_t i = 0; i < n; i++) {
+        const bool inner = in[i]->kind == nodes->add && in[i]->shape->dtype == shape->dtype;
+        if (in[i] == taken || dt_certnode_is_zero(in[i]))
+            continue;
+        for (uint32_t k = 0; k < (inner ? in[i]->n_in : 1); k++) {
+            if (sum->n_in == sum->room)
+                sum->in = dt_arena_grow(nodes->arena, (void *)(uintptr_t)sum->in, &sum->room, sizeof sum->in[0]);
+            ((CertNode **)(uintptr_t)sum->in)[sum->n_in++] = inner ? in[i]->in[k] : in[i];
+        }
+    }
+    return sum;
+}
+
+CertNode *dt_certnode_close(CertNodes *nodes, CertNode *x)
+{
+    return x->room ? dt_certnode_sum(nodes, x->shape, 1, &x) : x;
+}
+
+static bool is_long(const CertNodes *nodes, uint32_t n, CertNode *const *in)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < n; i++)
+        most += in[i]->kind == nodes->add ? in[i]->n_in : 1;
+    return most > LONG;
+}
+
 CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x)
 {
     const CertShape *shape = dt_certnode_cast_shape(nodes, x->shape, dtype);
@@ -396,6 +462,8 @@ CertNode *dt_certnode_linear(CertNodes *nodes, const CertOp *op, CertNode parts)
 CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *shape,
                          CertNode *const *in, uint32_t index)
 {
+    if (op->alone && is_long(nodes, op->n_in, in))
+        return open_sum(nodes, shape, op->n_in, in);
     if (op->kind == nodes->add)
         return dt_certnode_sum(nodes, shape, op->n_in, in);
     if (op->kind == nodes->cast)

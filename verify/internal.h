@@ -81,6 +81,7 @@ typedef struct CertOp {
     CertRange *ranges; /* of a slice, pad, window or fold; the first CERT_RANK */
     uint16_t mesh;
     uint64_t stages;
+    bool alone; /* a sum that one other sum reads, and nothing else */
 } CertOp;
 
 typedef struct CertFunc {
@@ -219,6 +220,7 @@ struct CertNode {
     CertNode *const *in;
     uint32_t id, mark; /* set by the table */
     CertGiven given;   /* noted by the table: whether cheap ops make it of sources */
+    uint32_t room; /* of a sum to which terms are still added: of its operands, in any order; else 0 */
     CertNode *to, *next;
     CertNode *behind; /* what a loop has added up, as it stands behind the loop; NULL: it is none such */
 };
@@ -246,6 +248,10 @@ const CertShape *dt_certnode_closed(CertNodes *nodes, const CertShape *shape, co
 const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape);
 /* The sum of terms: chains of + are one multiset of terms, in which reductions over ranges of iterations that
  * adjoin are one. */
+void dt_certnode_mark_sums(CertFunc *func); /* which sums are alone */
+/* A sum that is alone may be open, if it is long: not in the table yet, and the next sum takes its terms over, since
+ * one node for each of n partial sums would hold n * n terms. This closes it. */
+CertNode *dt_certnode_close(CertNodes *nodes, CertNode *x);
 CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n,
                           CertNode *const *in);
 /* x in another dtype; between floats, of a sum the sum of the terms so. */

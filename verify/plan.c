@@ -185,7 +185,7 @@ static bool hold_param(PlanWalk *walk, const CertOp *op)
     read_slot(walk, &place);
     if (!take_store(walk, op->store, &place))
         return false;
-    dt_certplan_hold(walk, PLAN_STORE, &place)->id = op->store;
+    dt_certplan_hold_store(walk, op->store, &place);
     return dt_certplan_uses(walk, op->store, false);
 }
 
@@ -197,7 +197,7 @@ static bool hold_input(PlanWalk *walk, const CertOp *op)
     if (!agree(walk, op->text, &place))
         return false;
     if (walk->entries.n == 0) { /* else an entry before this one in the plan's has left it there */
-        dt_certplan_hold(walk, PLAN_INPUT, &place)->name = op->text;
+        dt_certplan_hold_input(walk, op->text, &place);
         dt_certplan_needs(walk, op->text, &place);
     }
     return true;
@@ -293,7 +293,7 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
         if (result->store < 0 && result->name[0] == '@') {
             if (!agree(walk, result->name, &place))
                 return false;
-            dt_certplan_hold(walk, PLAN_INPUT, &place)->name = result->name;
+            dt_certplan_hold_input(walk, result->name, &place);
         }
     }
     return true;
@@ -301,12 +301,9 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
 
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place)
 {
-    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
-        for (uint32_t i = 0; i < walk->memory[a].n; i++)
-            if (walk->memory[a].at[i]->alive && walk->memory[a].at[i]->kind == PLAN_INPUT &&
-                walk->memory[a].at[i]->name == name &&
-                dt_certplan_same(&walk->memory[a].at[i]->place, place))
-                return true;
+    for (const PlanRegion *region = walk->inputs; region; region = region->next)
+        if (region->alive && region->name == name && dt_certplan_same(&region->place, place))
+            return true;
     return false;
 }
 
@@ -337,8 +334,9 @@ static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlac
 static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 {
     bool there = false;
-    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
-        PlanRegion *region = walk->memory[place->arena].at[i];
+    const PlanList *near = dt_certplan_near(walk, place);
+    for (uint32_t i = 0; i < near->n; i++) {
+        PlanRegion *region = near->at[i];
         if (!region->alive || !dt_certplan_meets(walk, &region->place, place))
             continue;
         if ((region->kind == PLAN_VALUE || region->kind == PLAN_ADDED) && !region->summed &&
@@ -444,7 +442,7 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
         if (type && !reads_rows(walk, &plan->args[inst->first_arg + reader->n_inputs], type))
             return false;
         dt_certplan_spoil(walk, &want, false);
-        dt_certplan_hold(walk, PLAN_INPUT, &want)->name = name;
+        dt_certplan_hold_input(walk, name, &want);
     }
     return true;
 }
@@ -460,8 +458,7 @@ static void hold_inputs(PlanWalk *walk, bool all)
                            .base = plan->scalars[i].offset,
                            .bytes = 4,
                            .size = 1};
-        dt_certplan_hold(walk, PLAN_INPUT, &place)->name =
-            dt_intern(scalars[plan->scalars[i].kind]);
+        dt_certplan_hold_input(walk, dt_intern(scalars[plan->scalars[i].kind]), &place);
     }
     for (uint32_t i = 0; all && i < plan->n_inputs; i++) {
         const char *name = dt_intern(dt_plan_str(plan, plan->inputs[i].name));
@@ -470,7 +467,7 @@ static void hold_inputs(PlanWalk *walk, bool all)
         if (!type)
             continue;
         dt_certplan_dense(walk, type, &place);
-        dt_certplan_hold(walk, PLAN_INPUT, &place)->name = name;
+        dt_certplan_hold_input(walk, name, &place);
     }
 }
 
@@ -526,8 +523,7 @@ static bool keeps_stores(PlanWalk *walk)
 static void begin_entry(PlanWalk *walk, uint32_t number)
 {
     const DtPlanEntry *entry = &walk->plan->entries[number];
-    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
-        walk->memory[a].n = 0;
+    dt_certplan_forget_regions(walk);
     dt_arena_reset(walk->scratch);
     walk->at_entry = entry;
     walk->inst = NULL;
@@ -539,9 +535,13 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     memset(walk->count, 0, sizeof walk->count);
     memset(walk->open, 0, sizeof walk->open);
     memset(walk->is_result, 0, walk->program->stores.n);
+    memset(walk->of_store, 0, walk->program->stores.n * sizeof walk->of_store[0]);
+    walk->inputs = NULL;
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         walk->kept[i]->alive = true;
-        DT_PUSH(walk->arena, walk->memory[walk->kept[i]->place.arena], walk->kept[i]);
+        walk->kept[i]->next = NULL;
+        walk->of_store[walk->kept[i]->id] = walk->kept[i];
+        dt_certplan_push_region(walk, walk->kept[i]);
     }
     guard_scalars(walk);
     hold_inputs(walk, strncmp(dt_plan_str(walk->plan, entry->name), "predict", 7) == 0);
@@ -657,6 +657,7 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     walk->moving = DT_NEW_ARRAY(arena, bool, plan->n_entries + 1);
     walk->has_record = DT_NEW_ARRAY(arena, bool, plan->n_stores + 1);
     walk->is_result = DT_NEW_ARRAY(arena, bool, program->stores.n + 1);
+    walk->of_store = DT_NEW_ARRAY(arena, PlanRegion *, program->stores.n + 1);
     walk->regions = DT_NEW_ARRAY(arena, PlanRegion, program->stores.n + 1);
     walk->kept = DT_NEW_ARRAY(arena, PlanRegion *, program->stores.n + 1);
     for (walk->stage = 0; walk->stage < dt_plan_stages(plan); walk->stage++) {

@@ -17,8 +17,24 @@ PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlac
     PlanRegion *region = DT_NEW(walk->scratch, PlanRegion);
     *region =
         (PlanRegion){.kind = kind, .place = *place, .alive = true, .depth = walk->depth, .id = -1};
-    if (place->arena < DT_COUNT(walk->memory))
-        DT_PUSH(walk->arena, walk->memory[place->arena], region);
+    dt_certplan_push_region(walk, region);
+    return region;
+}
+
+void dt_certplan_hold_store(PlanWalk *walk, int64_t store, const PlanPlace *place)
+{
+    PlanRegion *region = dt_certplan_hold(walk, PLAN_STORE, place);
+    region->id = store;
+    region->next = walk->of_store[store];
+    walk->of_store[store] = region;
+}
+
+PlanRegion *dt_certplan_hold_input(PlanWalk *walk, const char *name, const PlanPlace *place)
+{
+    PlanRegion *region = dt_certplan_hold(walk, PLAN_INPUT, place);
+    region->name = name;
+    region->next = walk->inputs;
+    walk->inputs = region;
     return region;
 }
 
@@ -50,12 +66,9 @@ static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPla
 /* Sums stand on zeros that were there before: those stay `ahead` of a loop, and its instructions look again. */
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
 {
-    if (written->arena >= DT_COUNT(walk->memory))
-        return;
-    uint32_t n = 0, n_old = walk->memory[written->arena].n;
-    PlanRegion **at = walk->memory[written->arena].at;
-    for (uint32_t i = 0; i < n_old; i++) {
-        PlanRegion *region = at[i];
+    const PlanList *near = dt_certplan_near(walk, written);
+    for (uint32_t i = 0; i < near->n; i++) {
+        PlanRegion *region = near->at[i];
         if (region->alive &&
             !(ahead && (region->kind == PLAN_ZERO || region->kind == PLAN_ADDED)) &&
             dt_certplan_meets(walk, &region->place, written)) {
@@ -64,10 +77,7 @@ void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
             if (region->alive)
                 add_hole(walk, region, written);
         }
-        if (region->alive)
-            at[n++] = region;
     }
-    walk->memory[written->arena].n = n;
 }
 
 /* Whether iterations of the loops between two depths have memory of their own there. */
@@ -83,10 +93,11 @@ static bool has_iterations(const PlanWalk *walk, const PlanPlace *place, uint32_
     return true;
 }
 
-bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh)
+bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh)
 {
-    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
-        const PlanRegion *region = walk->memory[place->arena].at[i];
+    const PlanList *near = dt_certplan_near(walk, place);
+    for (uint32_t i = 0; i < near->n; i++) {
+        const PlanRegion *region = near->at[i];
         if (region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
             dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place) &&
             (!fresh || has_iterations(walk, place, region->depth, depth)))
@@ -95,10 +106,11 @@ bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t 
     return false;
 }
 
-bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place, uint32_t depth)
+bool dt_certplan_is_added(PlanWalk *walk, const PlanPlace *place, uint32_t depth)
 {
-    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
-        const PlanRegion *region = walk->memory[place->arena].at[i];
+    const PlanList *near = dt_certplan_near(walk, place);
+    for (uint32_t i = 0; i < near->n; i++) {
+        const PlanRegion *region = near->at[i];
         if (region->alive && region->kind == PLAN_ADDED && region->depth <= depth &&
             dt_certplan_meets(walk, &region->place, place))
             return true;

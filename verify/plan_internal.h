@@ -7,6 +7,7 @@
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
  *   plan_ahead.c  gathers ahead of their iterations
  *   plan_mask.c   what a mask hides from them
+ *   plan_memory.c what memory holds: which regions may be near a place
  *   plan_pipe.c   pieces, slots, sums over stages
  *   plan_run.c    all stages' schedules, channels
  *   plan_facts.c  what records say of training, data, initial values */
@@ -56,11 +57,20 @@ typedef struct PlanRegion {
     bool alive;
     uint32_t depth;          /* loops that were open when it was written */
     uint32_t summed;         /* device axes over which SUM completed it */
+    uint64_t met;            /* the last search that came by */
     int64_t id;              /* STORE: number in the text */
     const char *name;        /* INPUT */
     PlanHole *holes;         /* ZERO */
-    struct PlanRegion *next; /* of the same value */
+    struct PlanRegion *next; /* of the same value or store, or of another input */
 } PlanRegion;
+
+typedef DT_VEC(PlanRegion *) PlanList;
+
+/* The regions of an arena by cells of 2^shift bytes, and those that may be anywhere. */
+typedef struct PlanCells {
+    uint32_t shift, most; /* regions, when the cells are made anew */
+    PlanList *cell, everywhere;
+} PlanCells;
 
 typedef enum PlanFrameKind { PLAN_ENTRY, PLAN_CALL, PLAN_BODY, PLAN_AHEAD } PlanFrameKind;
 
@@ -159,7 +169,10 @@ struct PlanWalk {
     uint32_t stage;
     const DtPlanEntry *at_entry;
     const uint8_t *note, *end; /* what is left of the notes */
-    DT_VEC(PlanRegion *) memory[DT_ARENA_KINDS + DT_PLAN_N_SLOTS];
+    PlanList memory[DT_ARENA_KINDS + DT_PLAN_N_SLOTS];
+    PlanCells *cells[DT_ARENA_KINDS + DT_PLAN_N_SLOTS]; /* NULL: its regions are few */
+    PlanList near;               /* what the last search found */
+    uint64_t meeting;            /* its number */
     PlanFrame *frame;
     DT_VEC(PlanFrame *) entries; /* ENTRY frames of this plan entry */
     uint32_t depth;              /* loops open */
@@ -174,6 +187,7 @@ struct PlanWalk {
     PlanPlace *stores;  /* by number in the text; bytes 0: none on this stage */
     bool *has_record; /* by record of a store: some stage's store has it */
     bool *is_result;  /* by number, in this plan entry */
+    PlanRegion **of_store, *inputs; /* in this plan entry, also those that are gone: by number; all of them */
     PlanRegion *regions,
         **kept; /* stores of the stage as an entry finds them: by number; by address */
     uint32_t n_kept;
@@ -253,8 +267,16 @@ bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const Pl
 /* All places where the value lies now; how many. */
 uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *ret_found);
 
+/* plan_memory.c */
+void dt_certplan_push_region(PlanWalk *walk, PlanRegion *region);
+void dt_certplan_forget_regions(PlanWalk *walk); /* an entry begins */
+/* All regions that are there and may meet the place, and perhaps others; until the next call. */
+const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place);
+
 /* plan_inst.c */
 PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place);
+void dt_certplan_hold_store(PlanWalk *walk, int64_t store, const PlanPlace *place);
+PlanRegion *dt_certplan_hold_input(PlanWalk *walk, const char *name, const PlanPlace *place);
 PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
                                const PlanPlace *place, bool added);
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written,
@@ -265,8 +287,8 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
 /* Zeros from outside of loops deeper than that; fresh: that every iteration of the others finds there. */
-bool dt_certplan_is_zero(const PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh);
-bool dt_certplan_is_added(const PlanWalk *walk, const PlanPlace *place,
+bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh);
+bool dt_certplan_is_added(PlanWalk *walk, const PlanPlace *place,
                           uint32_t depth); /* loops deeper than that */
 
 /* Where a named result is. */

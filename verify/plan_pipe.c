@@ -170,8 +170,9 @@ bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace
 
 static PlanRegion *find_sum(PlanWalk *walk, const PlanPlace *place)
 {
-    for (uint32_t i = 0; i < walk->memory[place->arena].n; i++) {
-        PlanRegion *region = walk->memory[place->arena].at[i];
+    const PlanList *near = dt_certplan_near(walk, place);
+    for (uint32_t i = 0; i < near->n; i++) {
+        PlanRegion *region = near->at[i];
         if (region->alive && region->kind == PLAN_ADDED && dt_certplan_same(&region->place, place))
             return region;
     }

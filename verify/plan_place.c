@@ -381,7 +381,7 @@ static View *view_of(const CertOp *op)
 }
 
 /* Behind its parts a bucket is zero: zeroed here, or a store's, which are zero where nothing is packed. */
-static bool has_rest(const PlanWalk *walk, const PlanPlace *bucket, int64_t used)
+static bool has_rest(PlanWalk *walk, const PlanPlace *bucket, int64_t used)
 {
     PlanPlace rest = *bucket;
     uint32_t flat = rest.rank - 1;
@@ -439,18 +439,15 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
 
 static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
 {
-    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
-        for (uint32_t i = 0; i < walk->memory[a].n; i++) {
-            const PlanRegion *region = walk->memory[a].at[i];
-            if (!region->alive || (region->kind == PLAN_STORE
-                                       ? region->id != op->store || op->store < 0
-                                       : region->kind != PLAN_INPUT || region->name != op->text))
-                continue;
-            PlanPlace place = region->place;
-            dt_certplan_dense(walk, op->types[0], &place);
-            if (place.bytes == region->place.bytes)
-                *another(walk, found) = (PlanFound){.place = place};
-        }
+    const PlanRegion *region = op->store >= 0 ? walk->of_store[op->store] : walk->inputs;
+    for (; region; region = region->next) {
+        if (!region->alive || (op->store < 0 && region->name != op->text))
+            continue;
+        PlanPlace place = region->place;
+        dt_certplan_dense(walk, op->types[0], &place);
+        if (place.bytes == region->place.bytes)
+            *another(walk, found) = (PlanFound){.place = place};
+    }
 }
 
 static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found);

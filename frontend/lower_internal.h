@@ -527,14 +527,9 @@ DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr
                       const DtVal *first, const DtExpr *first_expr);
 /* `iota[a]`, `size[a]`: no call. */
 DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *expr);
-DtBuiltinRun dt_builtin_exp, dt_builtin_log, dt_builtin_sqrt, dt_builtin_rsqrt, dt_builtin_abs,
-    dt_builtin_floor, dt_builtin_sin, dt_builtin_cos, dt_builtin_tanh, dt_builtin_erf,
-    dt_builtin_max, dt_builtin_min, dt_builtin_where, dt_builtin_sum, dt_builtin_max_over,
-    dt_builtin_min_over, dt_builtin_cumsum, dt_builtin_iota, dt_builtin_size, dt_builtin_stack,
-    dt_builtin_unstack, dt_builtin_concat, dt_builtin_window, dt_builtin_topk, dt_builtin_onehot,
-    dt_builtin_scatter, dt_builtin_stop, dt_builtin_dropout, dt_builtin_zeros, dt_builtin_ones,
-    dt_builtin_normal, dt_builtin_uniform, dt_builtin_normal_over, dt_builtin_uniform_over,
-    dt_builtin_bernoulli;
+#define DT_BUILTIN(name, min, max, formals, handler, help) DtBuiltinRun dt_builtin_##handler;
+#include "frontend/builtins.def"
+#undef DT_BUILTIN
 /* All axes of all brackets as one list. */
 DtAxisList dt_builtin_all_axes(DtLower *l, const DtBuiltinCall *c);
 /* Every axis of the lists is an axis of x? Reports otherwise. */

@@ -17,7 +17,7 @@ packages='gcc libc6-dev meson ninja-build pkg-config flex bison
           libdnnl-dev libopenblas-dev libjansson-dev libxxhash-dev libsodium-dev libzstd-dev'
 case $purpose in
 build) ;;
-check) packages="$packages libcriterion-dev clang libclang-rt-dev" ;;
+check) packages="$packages libcriterion-dev clang libclang-rt-dev patch" ;;
 quickstart) packages="$packages fortunes fortunes-min" ;;
 *) echo "setup.sh: unknown purpose \`$purpose'; there are build, check, quickstart" >&2; exit 2 ;;
 esac

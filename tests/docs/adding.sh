@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What docs/adding.md tells to change is changed in a copy of the tree, which then builds, passes the tests it speaks
+# of, and compiles and trains a program that uses what was added:  adding.sh
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+(cd "$root" && tar cf - --exclude=./build --exclude=./out --exclude=./.git .) | tar xf - -C "$work" || exit 1
+cd "$work" || exit 1
+failed=0 passed=0
+
+# WHAT COMMAND...
+check() {
+    what=$1
+    shift
+    if "$@" >log 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $what"
+        sed 's/^/    /' log | tail -20
+    fi
+}
+
+awk '/^```/ { inside = $0 == "```diff"; next } inside' docs/adding.md >changes.patch
+check 'docs/adding.md holds changes' test -s changes.patch
+check 'the changes fit the tree' patch -p1 --fuzz=0 --batch -i changes.patch
+check 'the tree is set up' meson setup build -Dbuildtype=debug -Db_pch=false -Doptimization=0 -Ddebug=false -Dtests=enabled
+check 'it builds' ninja -C build dtc dtrun tests/ir/test_interp_map tests/ir/test_shape tests/passes/test_vjp \
+    tests/codegen/test_kernels tests/verify/test_op_table
+for test in ir/test_interp_map ir/test_shape passes/test_vjp codegen/test_kernels verify/test_op_table; do
+    check "$test passes" "build/tests/$test"
+done
+check 'the manual is complete' sh tests/docs/check_examples.sh build/dtc
+
+cat >soft.dsl <<'END'
+dim batch = 8, a = 6, b = 4
+model m(x[batch, a]) -> [] {
+  param w[a, b] = normal(1.0)
+  return sum[batch, b](softsign(x @a w))
+}
+train { x[batch, a] = synthetic(0, 2); loss = m(x); optimizer = sgd(lr = 0.1); steps = 3 }
+cluster two { gpus = 2; gpu = "cpu" }
+parallel cut on two { mesh t = 2; shard a on t }
+END
+check 'a program with it is equal on two ranks' build/dtc soft.dsl --parallel cut --verify -o soft.plan
+check 'it trains' build/dtrun soft.plan
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]

@@ -308,17 +308,6 @@ static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
     return dt_placeconvert_to(s, value, type);
 }
 
-static bool refuse_samples(DtPlacer *p, const DtOp *op)
-{
-    DtDiag *diag = dt_placechoose_refuse(
-        p, E0590, op->span,
-        dt_arena_printf(p->module->arena,
-                        "the loop `%s` goes along the samples, but `micro` cuts the batch in time", op->loop->label));
-    dt_diag_note(diag, "a micro-batch has a part of the samples only, so the loop would need those of others");
-    dt_diag_help(diag, "loop over another axis, or drop `micro`");
-    return false;
-}
-
 /* What a loop takes apart is whole along the loop's axis: iterations run one after the other, on every rank. False
  * after a diagnostic. */
 static bool put_in_order(DtPlaceScope *s, const DtOp *op, DtValue **value)
@@ -328,7 +317,7 @@ static bool put_in_order(DtPlaceScope *s, const DtOp *op, DtValue **value)
         if (dt_placerule_state(type, m) != 0)
             continue;
         if (s->p->time >> m & 1)
-            return refuse_samples(s->p, op);
+            return dt_placechoose_refuse_samples(s->p, op);
         type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
     }
     *value = dt_placeconvert_to(s, *value, type);

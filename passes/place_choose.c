@@ -459,9 +459,89 @@ static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return true;
 }
 
+bool dt_placechoose_refuse_samples(DtPlacer *p, const DtOp *op)
+{
+    DtDiag *diag = dt_placechoose_refuse(
+        p, E0590, op->span,
+        dt_arena_printf(p->module->arena,
+                        "the loop `%s` goes along the samples, but `micro` cuts the batch in time", op->loop->label));
+    dt_diag_note(diag, "a micro-batch has a part of the samples only, so the loop would need those of others");
+    dt_diag_help(diag, "loop over another axis, or drop `micro`");
+    return false;
+}
+
+/* The loop along this axis that made the value, or what it was made of; or NULL. In it, the axis has its own name. */
+static const DtOp *loop_along(const DtValue *value, const char *axis)
+{
+    while (value && axis && value->op && dt_type_find(value->type, axis) >= 0) {
+        const DtOp *op = value->op;
+        if (op->kind == DT_OP_LOOP && op->loop->axis == axis && value->index >= op->loop->n_carried)
+            return op;
+        axis = op->n_in == 1 ? dt_placeconvert_name_before(op, axis) : axis;
+        value = NULL;
+        for (uint32_t i = 0; op->kind != DT_OP_LOOP && i < op->n_in && !value; i++)
+            value = axis && dt_type_find(op->in[i]->type, axis) >= 0 ? op->in[i] : NULL;
+    }
+    return NULL;
+}
+
+/* Samples of a micro-batch that meet what a loop along all samples gave. */
+static bool fail_loop(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
+{
+    const char *axis = NULL;
+    const DtOp *loop = NULL;
+    for (uint32_t i = 0; i < op->n_in && !axis; i++)
+        axis = cut_by_time(s->p, in[i]->type);
+    for (uint32_t i = 0; i < op->n_in && axis && !loop; i++)
+        loop = loop_along(in[i], axis);
+    if (loop)
+        dt_placechoose_refuse_samples(s->p, loop);
+    return loop != NULL;
+}
+
+/* Groups of samples that micro-batches would cut: `batch -> (pool, each)`, and their number does not divide `pool`. */
+static bool fail_groups(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
+{
+    DtArena *arena = s->p->module->arena;
+    const char *axis = op->kind == DT_OP_RELABEL && s->p->time ? cut_by_time(s->p, in[0]->type) : NULL;
+    const DtRelabel *r = NULL;
+    for (uint32_t i = 0; axis && i < op->n_relabels; i++)
+        if (op->relabels[i].n_from == 1 && op->relabels[i].n_to > 1 && op->relabels[i].from[0] == axis)
+            r = &op->relabels[i];
+    const int64_t groups = r ? dt_type_extent(op->out[0]->type, r->to[0]) : 0, n = s->p->module->mesh.axes[0].size;
+    if (!r || groups % n == 0)
+        return false;
+    DtDiag *diag = dt_placechoose_refuse(
+        s->p, E0591, op->span,
+        dt_arena_printf(arena, "%lld micro-batches cannot cut the groups of `%s` evenly: `%s` is %lld",
+                        (long long)n, axis, r->to[0], (long long)groups));
+    dt_placechoose_tell_call(diag, op);
+    dt_diag_note(diag, "`micro` runs parts of the batch one after the other, each of whole groups");
+    dt_diag_help(diag, "a number of micro-batches that divides `%s`, or a multiple of %lld for `%s`", r->to[0],
+                 (long long)n, r->to[0]);
+    return true;
+}
+
+/* Padding behind samples, by a line or an op: only the last micro-batch would have it. */
+static bool fail_padding(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
+{
+    const char *axis = op->kind == DT_OP_PAD ? cut_by_time(s->p, in[0]->type) : NULL;
+    const int64_t now = axis ? dt_type_extent(op->out[0]->type, axis) : 0;
+    if (!axis || now == dt_type_extent(in[0]->type, axis))
+        return false;
+    DtDiag *diag = dt_placechoose_refuse(
+        s->p, E0591, op->span,
+        dt_arena_printf(s->p->module->arena, "`%s` becomes %lld long here, but micro-batches cut it", axis,
+                        (long long)now));
+    dt_placechoose_tell_call(diag, op);
+    dt_diag_note(diag, "only the last micro-batch would have the padding");
+    dt_diag_help(diag, "choose an extent of `%s` that needs no `pad`, or drop `micro`", axis);
+    return true;
+}
+
 static bool fail(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const char *why)
 {
-    if (fail_meeting(s, op, in))
+    if (fail_meeting(s, op, in) || fail_loop(s, op, in) || fail_groups(s, op, in) || fail_padding(s, op, in))
         return false;
     DtDiag *diag = dt_placechoose_refuse(
         s->p, E0591, op->span,

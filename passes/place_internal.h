@@ -183,6 +183,9 @@ void dt_placering_check_used(const DtPlacer *p);
 /* ---- place_convert.c ---- */
 
 DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value);
+/* The name that the first operand of an op, an expansion or a renaming say, has for an axis of the result; NULL: a new
+ * axis. */
+const char *dt_placeconvert_name_before(const DtOp *op, const char *axis);
 /* Seconds to get value, or one of its copies, into this state on mesh axis m. */
 double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, int state);
 /* value in this placement; the same value if it has it. */
@@ -206,6 +209,8 @@ const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, co
 
 /* Where the function of a library that op stands in is called. */
 void dt_placechoose_tell_call(DtDiag *diag, const DtOp *op);
+/* E0590 of a loop along what `micro` cuts; false. */
+bool dt_placechoose_refuse_samples(DtPlacer *p, const DtOp *op);
 
 DtDiag *dt_placechoose_refuse(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
 

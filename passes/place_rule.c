@@ -226,6 +226,18 @@ bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m)
     return false;
 }
 
+/* The line of `micro` holds for what the samples are called now, too. */
+static void learn_time(DtPlacer *p, const DtAxis *axis)
+{
+    DtPlaceLine *line = &p->lines.at[0];
+    const bool cut = p->time && axis->n_split > 0 && p->time >> axis->split[0] & 1;
+    for (uint32_t i = 0; cut && i < line->n_axes; i++)
+        if (line->axes[i] == axis->name)
+            return;
+    if (cut && line->n_axes < DT_COUNT(line->axes))
+        line->axes[line->n_axes++] = axis->name;
+}
+
 void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type)
 {
     if (op->kind != DT_OP_RELABEL)
@@ -234,6 +246,8 @@ void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type)
         const DtRelabel *r = &op->relabels[e];
         for (uint32_t i = 0; r->n_from + r->n_to > 2 && i < r->n_to; i++) {
             int d = dt_type_find(type, r->to[i]);
+            if (d >= 0 && is_named(p, r->to[i]))
+                learn_time(p, &type->axes[d]);
             if (d < 0 || type->axes[d].n_split == 0 || is_named(p, r->to[i]))
                 continue;
             DtPlaceLine line = {.axes = {r->to[i]}, .n_axes = 1, .n_mesh = type->axes[d].n_split};

@@ -27,6 +27,9 @@ check() { # what is wrong if the command fails, command...
         sed 's/^/    /' out err | tail -5 | cut -c1-300
     fi
 }
+ranks() { # processes of the dtrun beside dtc
+    ls -l /proc/[0-9]*/exe 2>/dev/null | grep -F "$work/bin/dtrun" >ranks
+}
 verify() { # folder of dtc, layout, options
     folder=$1 layout=$2
     shift 2
@@ -165,7 +168,7 @@ DT_BREAK="hang-$(echo "$kernels" | head -1)"
 "$work/bin/dtc" program.dsl --parallel two --verify >out 2>err &
 dtc=$!
 tries=0
-while ! pgrep -f "$work/bin/dtrun" >ranks && [ $tries -lt 300 ]; do
+while ! ranks && [ $tries -lt 300 ]; do
     sleep 0.1
     tries=$((tries + 1))
 done
@@ -174,7 +177,7 @@ check 'no ranks are running' test -s ranks
 kill -TERM $dtc
 wait $dtc 2>/dev/null
 tries=0
-while pgrep -f "$work/bin/dtrun" >ranks && [ $tries -lt 50 ]; do
+while ranks && [ $tries -lt 50 ]; do
     sleep 0.1
     tries=$((tries + 1))
 done

@@ -31,7 +31,7 @@ bool dt_call_denotes(DtLower *l, const DtExpr *expr)
     const DtBinding *binding = dt_expr_find(l, expr->name.text);
     if (binding)
         return is_function(&binding->val);
-    const DtGlobal *global = dt_scope_value(l, expr->name.text);
+    const DtGlobal *global = dt_scope_meant(l, expr);
     if (global)
         return global->kind == DT_GLOBAL_DEF;
     return dt_builtin_find(expr->name.text, -1) != NULL;
@@ -94,7 +94,7 @@ static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
         f.span = expr->span;
         return function_val(l, &f);
     }
-    const DtGlobal *global = dt_scope_value(l, expr->name.text);
+    const DtGlobal *global = dt_scope_meant(l, expr);
     if (global && global->kind == DT_GLOBAL_DEF)
         f.def = global->def;
     else if (!global)
@@ -415,7 +415,7 @@ static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal 
 static DtVal not_callable(DtLower *l, const DtExpr *callee)
 {
     if (callee->kind == DT_EXPR_NAME && callee->name.text && !dt_expr_find(l, callee->name.text) &&
-        !dt_scope_value(l, callee->name.text))
+        !dt_scope_meant(l, callee))
         return unknown_function(l, callee);
     DtVal v = dt_expr_eval(l, callee);
     if (dt_val_is_error(&v))
@@ -447,7 +447,7 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
         result = dt_val_is_error(&inner) ? inner : dt_index_eval(l, expr, inner);
     } else if (name->kind == DT_EXPR_SUBS && name->a->kind == DT_EXPR_NAME && name->a->name.text &&
                !name->a->label.text && !dt_expr_find(l, name->a->name.text) &&
-               !dt_scope_value(l, name->a->name.text) && !dt_builtin_find(name->a->name.text, -1)) {
+               !dt_scope_meant(l, name->a) && !dt_builtin_find(name->a->name.text, -1)) {
         result = unknown_function(l, name->a);
         evaluate_arguments(l, expr);
     } else if (!dt_call_denotes(l, name)) {

@@ -124,7 +124,7 @@ DtVal dt_expr_name(DtLower *l, const DtExpr *expr)
             return binding->val;
         }
     }
-    DtGlobal *global = dt_scope_value(l, name);
+    DtGlobal *global = dt_scope_meant(l, expr);
     if (global && global->kind == DT_GLOBAL_DIM && !expr->label.text) {
         int64_t extent = dt_scope_extent(l, global);
         return extent < 0 ? dt_val_error() : dt_val_int(extent);

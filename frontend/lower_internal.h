@@ -248,6 +248,8 @@ struct DtLower {
     DT_VEC(DtItem *) items;
     DT_VEC(DtGlobal *) globals;
     DtGlobal **value_table, **axis_table; /* hashed by name: dims and definitions; dims and axes */
+    DtGlobal **library_table;             /* the library's definitions: value_table has them as far as no file
+                                             defines the name itself */
     uint32_t table_size;
     DT_VEC(DtMemo *) memos;
     DtActivation *now;
@@ -271,6 +273,8 @@ struct DtLower {
 /* Reads the main file and its includes, fills files, items, globals and applies -D. */
 void dt_scope_load(DtLower *l);
 DtGlobal *dt_scope_value(const DtLower *l, const char *name); /* dim or definition, or NULL */
+/* What a name means where it is written: in the library, its own definitions come first. */
+DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name);
 DtGlobal *dt_scope_axis(const DtLower *l, const char *name);  /* dim or axis, or NULL */
 /* Extent of a dim; reports what is wrong with it (once) and returns -1. */
 int64_t dt_scope_extent(DtLower *l, DtGlobal *dim);

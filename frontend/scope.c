@@ -165,6 +165,12 @@ DtGlobal *dt_scope_value(const DtLower *l, const char *name)
     return *slot_of(l, l->value_table, name);
 }
 
+DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name)
+{
+    DtGlobal *own = *slot_of(l, l->library_table, name->name.text);
+    return own && dt_scope_in_library(l, name->span) ? own : dt_scope_value(l, name->name.text);
+}
+
 DtGlobal *dt_scope_axis(const DtLower *l, const char *name)
 {
     return *slot_of(l, l->axis_table, name);
@@ -206,7 +212,7 @@ static void add_global(DtLower *l, DtGlobalKind kind, DtName name, const DtExpr 
     }
     bool ok = true;
     if (kind != DT_GLOBAL_AXIS)
-        ok = enter(l, l->value_table, global);
+        ok = enter(l, kind == DT_GLOBAL_DEF && global->is_library ? l->library_table : l->value_table, global);
     if (ok && kind != DT_GLOBAL_DEF)
         ok = enter(l, l->axis_table, global);
     if (ok)
@@ -228,6 +234,7 @@ static void collect_names(DtLower *l)
         l->table_size *= 2;
     l->value_table = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
     l->axis_table = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
+    l->library_table = DT_NEW_ARRAY(l->arena, DtGlobal *, l->table_size);
     for (uint32_t i = 0; i < l->items.n; i++) {
         const DtItem *item = l->items.at[i];
         for (uint32_t k = 0; k < item->binds.n; k++)
@@ -237,6 +244,9 @@ static void collect_names(DtLower *l)
         if (item->kind == DT_ITEM_DEF && item->def)
             add_global(l, DT_GLOBAL_DEF, item->def->name, NULL, item->def);
     }
+    for (uint32_t i = 0; i < l->table_size; i++) /* what the files name themselves hides the library's */
+        if (l->library_table[i] && !dt_scope_value(l, l->library_table[i]->name))
+            *slot_of(l, l->value_table, l->library_table[i]->name) = l->library_table[i];
 }
 
 /* ---- -D ---- */

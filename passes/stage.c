@@ -113,19 +113,20 @@ static bool cut_entry(DtStager *s, const DtEntryPoint *entry)
 static bool cut_entries(DtStager *s)
 {
     static const char *const names[] = {"grad", "eval", "predict"};
-    bool any = false;
-    for (size_t i = 0; i < DT_COUNT(names); i++) {
-        const DtEntryPoint *entry = dt_graph_entry(s->module, names[i]);
-        if (!entry)
-            continue;
-        if (!any && !dt_stage_cut(s, entry))
+    const DtEntryPoint *entries[DT_COUNT(names)];
+    uint32_t n = 0;
+    for (size_t i = 0; i < DT_COUNT(names); i++)
+        if ((entries[n] = dt_graph_entry(s->module, names[i])))
+            n++;
+    if (n > 0 && !dt_stage_cut(s, entries[0]))
+        return false;
+    if (n > 0)
+        dt_stage_classes(s);
+    for (uint32_t i = 0; i < n; i++)
+        dt_stage_find_stacked(s, entries[i]);
+    for (uint32_t i = 0; i < n; i++)
+        if (!cut_entry(s, entries[i]) || s->unequal)
             return false;
-        if (!any)
-            dt_stage_classes(s);
-        if (!cut_entry(s, entry) || s->unequal)
-            return false;
-        any = true;
-    }
     for (uint32_t i = 0; i < s->module->entries.n; i++) {
         const DtEntryPoint *entry = &s->module->entries.at[i];
         if (strstr(entry->name, ".prologue"))

@@ -108,6 +108,9 @@ typedef struct DtExpanded {
     DT_VEC(DtExpandedResult) results;
 } DtExpanded;
 
+/* Sets loop_of of what the named loops of an entry read range by range. Before any entry is cut: one may have a
+ * gradient for a parameter that only another reads, and all cut it alike. */
+void dt_stage_find_stacked(DtStager *s, const DtEntryPoint *entry);
 bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
 /* A constant 0 of any shape and dtype. */
 bool dt_stage_is_zero(const DtValue *value);

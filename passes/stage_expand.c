@@ -28,7 +28,7 @@ typedef struct Expander {
     uint32_t place; /* of what is made now */
     bool fixed;
     DtValue **whole;  /* per value of func */
-    DtValue ***parts; /* per value of func: per piece; NULL: not cut so far */
+    DtValue ***parts; /* per value of func: per named loop and piece; NULL: not cut so far */
 } Expander;
 
 /* ---- making ops ---- */
@@ -114,7 +114,6 @@ static DtValue *make_part(Expander *x, const DtValue *value, int32_t number, uin
     if (!has_axis(value->type, loop))
         return whole(x, value);
     if (is_stacked_param(op, loop)) {
-        x->s->loop_of[op->store->index] = number;
         DtStore *store = dt_stage_copy(x->s, op->store, dt_stage_of(x->s, piece), piece);
         x->b.span = op->span;
         DtValue *made = dt_graph_source(&x->b, DT_OP_PARAM, store->type, op->text, store);
@@ -131,12 +130,20 @@ static DtValue *make_part(Expander *x, const DtValue *value, int32_t number, uin
     return dt_stage_copy_range(&x->b, op, in, loop->axis, loop->count, n)->out[value->index];
 }
 
-static DtValue *part(Expander *x, const DtValue *value, int32_t loop, uint32_t piece)
+/* Where the part of a piece of a loop is kept: one value may be of several loops, as a gradient of zeros. */
+static DtValue **part_at(Expander *x, const DtValue *value, int32_t loop, uint32_t piece)
 {
     DtValue ***parts = &x->parts[value->id];
+    const uint32_t n = x->s->pipeline->n_pieces;
     if (!*parts)
-        *parts = DT_NEW_ARRAY(arena_of(x), DtValue *, x->s->pipeline->n_pieces);
-    if (!(*parts)[piece]) {
+        *parts = DT_NEW_ARRAY(arena_of(x), DtValue *, (size_t)x->s->loops.n * n);
+    return *parts + (size_t)loop * n + piece;
+}
+
+static DtValue *part(Expander *x, const DtValue *value, int32_t loop, uint32_t piece)
+{
+    DtValue **at = part_at(x, value, loop, piece);
+    if (!*at) {
         const uint32_t place = x->place;
         const bool fixed = x->fixed;
         stamp(x);
@@ -146,9 +153,9 @@ static DtValue *part(Expander *x, const DtValue *value, int32_t loop, uint32_t p
         stamp(x);
         x->place = place;
         x->fixed = fixed;
-        (*parts)[piece] = made;
+        *at = made;
     }
-    return (*parts)[piece];
+    return *at;
 }
 
 static DtValue *whole(Expander *x, const DtValue *value)
@@ -160,11 +167,12 @@ static DtValue *whole(Expander *x, const DtValue *value)
     uint32_t n = 0;
     for (uint32_t i = 0; i < x->s->pipeline->n_pieces; i++) {
         const uint32_t class = dt_stage_of(x->s, i);
-        if (!x->parts[value->id][i])
+        DtValue *made = *part_at(x, value, number, i);
+        if (!made)
             continue;
         for (uint32_t k = 0; k <= x->s->class_more[class];
              k++) /* if it is used, the stages differ */
-            in[n++] = x->parts[value->id][i];
+            in[n++] = made;
     }
     x->whole[value->id] =
         n == 1 ? in[0] : dt_graph_concat(&x->b, x->s->loops.at[number].axis, n, in);
@@ -262,18 +270,18 @@ static void expand_range(Expander *x, const DtOp *op, int32_t number, uint32_t p
     for (uint32_t i = 0; i < op->n_out; i++) {
         made->out[i]->name = op->out[i]->name;
         if (i >= loop.n_carried || anew[i])
-            x->parts[op->out[i]->id][piece] = made->out[i];
+            *part_at(x, op->out[i], number, piece) = made->out[i];
         else
             carried[i] = made->out[i];
     }
 }
 
 /* The sum of what the ranges added, each from zero. */
-static DtValue *sum_of_parts(Expander *x, const DtValue *value, uint32_t n)
+static DtValue *sum_of_parts(Expander *x, const DtValue *value, int32_t number, uint32_t n)
 {
     DtValue *sum = NULL;
     for (uint32_t i = n; i-- > 0;) {
-        DtValue *term = x->parts[value->id][i];
+        DtValue *term = *part_at(x, value, number, i);
         if (term)
             sum = sum ? dt_graph_binary(&x->b, DT_OP_ADD, sum, term) : term;
     }
@@ -291,8 +299,6 @@ static void expand_loop(Expander *x, uint32_t index, int32_t number)
         carried[i] = whole(x, op->in[i]);
         anew[i] = starts_anew(x, index, i);
     }
-    for (uint32_t i = 0; i < op->n_out; i++)
-        x->parts[op->out[i]->id] = DT_NEW_ARRAY(arena_of(x), DtValue *, n);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t piece = op->loop->reverse ? n - 1 - i : i;
         if (cut->hi[piece] > cut->lo[piece])
@@ -301,7 +307,7 @@ static void expand_loop(Expander *x, uint32_t index, int32_t number)
     x->fixed = false;
     x->place = op->loop->reverse ? place : x->s->segment_piece[number + 1];
     for (uint32_t i = 0; i < n_carried; i++)
-        x->whole[op->out[i]->id] = anew[i] ? sum_of_parts(x, op->out[i], n) : carried[i];
+        x->whole[op->out[i]->id] = anew[i] ? sum_of_parts(x, op->out[i], number, n) : carried[i];
     stamp(x);
 }
 
@@ -359,6 +365,33 @@ static void expand_results(Expander *x)
         if (number < 0)
             DT_PUSH(arena_of(x), x->to->results, ((DtExpandedResult){whole(x, value), to, -1, 0}));
         stamp(x);
+    }
+}
+
+/* The parameters that value is made of range by range. seen: per value. */
+static void find_stacked(DtStager *s, const DtValue *value, int32_t number, bool *seen)
+{
+    const DtStageLoop *loop = &s->loops.at[number];
+    if (seen[value->id] || !has_axis(value->type, loop))
+        return;
+    seen[value->id] = true;
+    if (is_stacked_param(value->op, loop))
+        s->loop_of[value->op->store->index] = number;
+    else if (is_alike(value->op, loop))
+        for (uint32_t i = 0; i < value->op->n_in; i++)
+            find_stacked(s, value->op->in[i], number, seen);
+}
+
+void dt_stage_find_stacked(DtStager *s, const DtEntryPoint *entry)
+{
+    DtFunc *func = entry->func;
+    dt_graph_renumber(func);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        const int32_t number = dt_stage_loop(s, op);
+        bool *seen = number >= 0 ? DT_NEW_ARRAY(s->arena, bool, func->n_values + 1) : NULL;
+        for (uint32_t k = 0; number >= 0 && k < op->n_in; k++)
+            find_stacked(s, op->in[k], number, seen);
     }
 }
 

@@ -176,7 +176,7 @@ static void check_laws(const char *model, uint32_t n_laws)
     fclose(file);
     Lowered low = lower(path);
     unlink(path);
-    DtEntryPoint *point = dt_graph_entry(low.program->module, "predict");
+    DtEntryPoint *point = dt_entry_named(low.program->module, "predict");
     cr_assert(point);
     cr_assert_eq(point->results.n, n_laws);
     DtTensor *results[16];

@@ -44,7 +44,7 @@ static const DtOptionTable table = {
         "Example, with the manual as the text to learn from:\n"
         "  dtc examples/quickstart.dsl -o out/plan\n"
         "  dtrun out/plan --data 'fortunes.txt=docs/*.md' --steps 40 --save out/checkpoint --log out/log.jsonl\n"
-        "  dtrun out/plan --resume out/checkpoint --generate \"Once\" --tokens 200",
+        "  dtrun out/plan --resume out/checkpoint --generate \"Once\" --tokens 200\n",
     .rows = rows,
     .n_rows = DT_COUNT(rows),
 };

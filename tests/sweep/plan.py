@@ -84,6 +84,9 @@ FACTORS = {
     "remat": ["-", "all", "keep"],
     "precision": ["f32", "bf16", "master", "f16"],
 }
+# A program of rows made by hand: a loop along an axis.
+PROGRAMS["along"] = dict(file="tests/sweep/along.dsl", dims="batch=16 seq=8 embed=8 wide=8 layers=8 classes=8",
+                         tensor="wide, classes", seq="seq", loops=["h"])
 # Kinds of rows made by hand: windows along split axes, and lines for places. Such rows may also have a value of zero
 # with what `prefetch` is behind a plus: 3+2.
 KINDS.update({

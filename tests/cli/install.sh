@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What `meson install` leaves works away from the build, and the examples of both helps and manual pages run as they
+# are printed, in a folder that has a clone's examples/ and docs/:  install.sh BUILD
+set -u
+build=$(cd "$1" && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
+unset DTC_LIBRARY
+. "$root/tests/cli/cases.sh"
+
+run env DESTDIR="$work/dest" meson install --no-rebuild --quiet -C "$build"
+exits 0
+dtc=$(find "$work/dest" -type f -path '*/bin/dtc')
+dtrun=$(find "$work/dest" -type f -path '*/bin/dtrun')
+std=$(find "$work/dest" -type f -path '*/share/dtc/std.dsl')
+what='what is installed'
+holds test -x "$dtc"
+holds test -x "$dtrun"
+holds test -f "$std"
+holds cmp "$std" "$root/lib/std.dsl"
+for page in dtc dtrun; do
+    found=$(find "$work/dest" -type f -path "*/man/man1/$page.1")
+    what="$page.1"
+    holds grep -q '^\.TH' "$found"
+    holds grep -q '^\.SH' "$found"
+done
+
+# The library is the installed one.
+cp "$root/examples/quickstart.dsl" model.dsl
+run "$dtc" model.dsl --check; exits 0
+mv "$std" "$std.away"
+printf 'fn mean[d...](x[d..., ...]) -> [...] { return nosuch(x) }\n' >"$std"
+run "$dtc" model.dsl --check; exits 3; says 'std.dsl'
+mv "$std.away" "$std"
+
+# The examples: two spaces, then one of the programs, at the end of the help or between .nf and .fi of the page.
+mkdir clone
+cp -r "$root/examples" "$root/docs" clone
+PATH=$(dirname "$dtc"):$PATH
+examples() { sed -n '/^Example/,$p' | sed -n 's/\\-/-/g; s/^  \(dtc\|dtrun\) /\1 /p'; }
+for program in dtc dtrun; do
+    for form in --help --man; do
+        "$program" $form | examples >lines
+        what="$program $form"
+        holds test "$(wc -l <lines)" -ge 3
+        rm -rf clone/out
+        while IFS= read -r line; do
+            run timeout 200 sh -c "cd clone && $line"
+            exits 0
+        done <lines
+    done
+done
+finish

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What `meson install` leaves works away from the build, and the examples of both helps and manual pages run as they
-# are printed, in a folder that has a clone's examples/ and docs/:  install.sh BUILD
+# What `meson install` leaves works away from the build, and the examples of both helps, which the pages have too,
+# run as they are printed, in a folder that has a clone's examples/ and docs/:  install.sh BUILD
 set -u
 build=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -39,15 +39,15 @@ cp -r "$root/examples" "$root/docs" clone
 PATH=$(dirname "$dtc"):$PATH
 examples() { sed -n '/^Example/,$p' | sed -n 's/\\-/-/g; s/^  \(dtc\|dtrun\) /\1 /p'; }
 for program in dtc dtrun; do
-    for form in --help --man; do
-        "$program" $form | examples >lines
-        what="$program $form"
-        holds test "$(wc -l <lines)" -ge 3
-        rm -rf clone/out
-        while IFS= read -r line; do
-            run timeout 200 sh -c "cd clone && $line"
-            exits 0
-        done <lines
-    done
+    what="the examples of $program"
+    "$program" --help | examples >lines
+    "$program" --man | examples >page
+    holds test "$(wc -l <lines)" -ge 3
+    holds cmp lines page
+    rm -rf clone/out
+    while IFS= read -r line; do
+        run timeout 200 sh -c "cd clone && $line"
+        exits 0
+    done <lines
 done
 finish

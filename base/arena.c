@@ -2,6 +2,8 @@
 /* A bump allocator over a list of blocks. Blocks grow with the arena, so that a compilation makes few. */
 #include "base/arena.h"
 
+#include "base/page.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +23,14 @@ struct DtArena {
     size_t used, peak;
 };
 
-enum { FIRST = 16384, LARGE = 4 << 20, PAGE = 4096 };
+enum { FIRST = 16384, LARGE = 4 << 20 };
 
 /* Large blocks come in large pages where the system has them: most of the time that new memory costs goes into single
  * pages. It is a hint, and may fail. */
 static void prefer_large_pages(Block *block, size_t size)
 {
-    uintptr_t first = ((uintptr_t)block + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-    uintptr_t end = ((uintptr_t)block + sizeof *block + size) & ~(uintptr_t)(PAGE - 1);
+    uintptr_t first = dt_page_up((uintptr_t)block);
+    uintptr_t end = ((uintptr_t)block + sizeof *block + size) & ~(uintptr_t)(dt_page_bytes() - 1);
     if (size >= LARGE)
         (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
 }

@@ -145,6 +145,90 @@ void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format
 uint32_t dt_diag_errors(const DtDiags *diags) { return diags->counts[DT_SEVERITY_ERROR]; }
 uint32_t dt_diag_lints(const DtDiags *diags) { return diags->counts[DT_SEVERITY_LINT]; }
 
+/* ---- trials ---- */
+
+DtDiags *dt_diag_aside(const DtDiags *diags)
+{
+    DtDiags *aside = dt_diag_new(diags->arena);
+    aside->files = diags->files; /* shared: a trial adds none */
+    return aside;
+}
+
+static bool has_place(const DtDiags *diags, const DtDiag *diag)
+{
+    for (uint32_t i = 0; i < diags->kept.n; i++) {
+        const DtDiag *other = diags->kept.at[i];
+        if (other->code == diag->code && other->span.file == diag->span.file && other->span.lo == diag->span.lo &&
+            other->span.hi == diag->span.hi)
+            return true;
+    }
+    return false;
+}
+
+static DtDiag *keep(DtDiags *diags, const DtDiag *diag)
+{
+    DtDiag *copy = DT_NEW(diags->arena, DtDiag);
+    *copy = *diag;
+    copy->diags = diags;
+    copy->order = diags->counts[DT_SEVERITY_ERROR] + diags->counts[DT_SEVERITY_LINT];
+    DtSeverity severity = dt_diag_rows[diag->code].severity;
+    diags->counts[severity]++;
+    if (diags->held[severity] < DT_DIAG_KEPT) {
+        DT_PUSH(diags->arena, diags->kept, copy);
+        diags->held[severity]++;
+    }
+    return copy;
+}
+
+DtDiags *dt_diag_common(const DtDiags *a, const DtDiags *b)
+{
+    DtDiags *common = dt_diag_aside(a);
+    for (uint32_t i = 0; i < a->kept.n; i++)
+        if (dt_diag_rows[a->kept.at[i]->code].severity == DT_SEVERITY_ERROR && has_place(b, a->kept.at[i]))
+            keep(common, a->kept.at[i]);
+    return common;
+}
+
+uint32_t dt_diag_take(DtDiags *diags, const DtDiags *from, DtDiagCode code, const char *note)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < from->kept.n; i++) {
+        if (from->kept.at[i]->code != code || dt_diag_rows[code].severity != DT_SEVERITY_ERROR)
+            continue;
+        n++;
+        if (has_place(diags, from->kept.at[i]))
+            continue;
+        DtDiag *diag = keep(diags, from->kept.at[i]);
+        if (note)
+            dt_diag_note(diag, "%s", note);
+    }
+    return n;
+}
+
+bool dt_diag_has(const DtDiags *diags, DtDiagCode code)
+{
+    for (uint32_t i = 0; i < diags->kept.n; i++)
+        if (diags->kept.at[i]->code == code)
+            return true;
+    return false;
+}
+
+bool dt_diag_only(const DtDiags *diags, DtDiagCode code)
+{
+    for (uint32_t i = 0; i < diags->kept.n; i++)
+        if (diags->kept.at[i]->code != code && dt_diag_rows[diags->kept.at[i]->code].severity == DT_SEVERITY_ERROR)
+            return false;
+    return true;
+}
+
+DtDiagFirst dt_diag_first(const DtDiags *diags)
+{
+    uint32_t i = 0;
+    while (dt_diag_rows[diags->kept.at[i]->code].severity != DT_SEVERITY_ERROR)
+        i++;
+    return (DtDiagFirst){.span = diags->kept.at[i]->span, .message = diags->kept.at[i]->message};
+}
+
 static int compare(const void *a, const void *b)
 {
     const DtDiag *x = *(DtDiag *const *)a, *y = *(DtDiag *const *)b;

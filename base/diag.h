@@ -57,6 +57,23 @@ void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format
 /* Errors so far; lints so far. After 100 errors further ones are counted, not kept. */
 uint32_t dt_diag_errors(const DtDiags *diags);
 uint32_t dt_diag_lints(const DtDiags *diags);
+
+/* For a trial: the same files, no diagnostics, of which none is shown. */
+DtDiags *dt_diag_aside(const DtDiags *diags);
+/* The errors of a, at places where b has one of that code. */
+DtDiags *dt_diag_common(const DtDiags *a, const DtDiags *b);
+/* Takes over the errors of that code, with a note (or NULL), but for places that have one; how many there were. */
+uint32_t dt_diag_take(DtDiags *diags, const DtDiags *from, DtDiagCode code, const char *note);
+/* Whether an error has that code; whether all have. */
+bool dt_diag_has(const DtDiags *diags, DtDiagCode code);
+bool dt_diag_only(const DtDiags *diags, DtDiagCode code);
+/* The error that was reported first; there is one. */
+typedef struct DtDiagFirst {
+    DtSpan span;
+    const char *message;
+} DtDiagFirst;
+DtDiagFirst dt_diag_first(const DtDiags *diags);
+
 /* Reports (L0204) comments of the first file that allow what is no lint; complete: the program was looked at to the
  * end, so those too that silenced nothing. */
 void dt_diag_check_allowed(DtDiags *diags, bool complete);

@@ -11,6 +11,7 @@
 #include "base/hostrun.h"
 
 #include "base/half.h"
+#include "base/page.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -402,7 +403,7 @@ static _Noreturn void child(const DtHostPair *pair, uint32_t first, volatile uin
     if (getppid() != parent)
         _exit(1);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    page_bytes = dt_page_bytes();
     void *units[2] = {load(&pair->plain), NULL};
     if (!units[0])
         _exit(PLAIN_UNLOADABLE);

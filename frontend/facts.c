@@ -13,7 +13,6 @@
 #include "ir/irtext.h"
 #include "ir/quote.h"
 
-#include <math.h>
 
 static const char *const samples[] = {[DT_SAMPLE_NEXT_TOKEN] = "next_token",
                                       [DT_SAMPLE_MLM] = "mlm",
@@ -47,10 +46,7 @@ static void integer(DtText *text, const char *key, int64_t value)
 static void number(DtText *text, const char *key, double value)
 {
     dt_text_printf(text, " %s=", key);
-    if (value == 0)
-        dt_text_add(text, signbit(value) ? "-0" : "0");
-    else
-        dt_text_double(text, value);
+    dt_text_double(text, value);
 }
 
 static void add_meta(const DtTrainConfig *train, DtText *text)

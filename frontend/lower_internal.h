@@ -23,6 +23,7 @@
  *   lower_repeat.c  repeat
  *   lower_sequence.c  what a loop reads and makes position by position
  *   builtins*.c     built-in functions
+ *   lower_alone.c   definitions of a library, which nothing calls
  *   names.c         names in definitions that nothing calls
  *   lint.c          names that nothing uses */
 #ifndef DT_FRONTEND_LOWER_INTERNAL_H
@@ -251,6 +252,7 @@ struct DtLower {
     DtGlobal **library_table;             /* the library's definitions: value_table has them as far as no file
                                              defines the name itself */
     uint32_t table_size;
+    DT_VEC(DtGlobal *) made_up;           /* axes of a definition that is checked alone */
     DT_VEC(DtMemo *) memos;
     DtActivation *now;
     bool training;
@@ -540,6 +542,11 @@ DtAxisList dt_builtin_all_axes(DtLower *l, const DtBuiltinCall *c);
 bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
 /* The one axis that bracket entry i names, or NULL after a report. */
 const char *dt_builtin_sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i);
+
+/* ---- lower_alone.c ---- */
+
+/* The definitions of a main file without a model, which no call has reached. */
+void dt_alone_check(DtLower *l);
 
 /* ---- names.c ---- */
 

@@ -173,7 +173,11 @@ DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name)
 
 DtGlobal *dt_scope_axis(const DtLower *l, const char *name)
 {
-    return *slot_of(l, l->axis_table, name);
+    DtGlobal *global = *slot_of(l, l->axis_table, name);
+    for (uint32_t i = 0; !global && i < l->made_up.n; i++)
+        if (l->made_up.at[i]->name == name)
+            global = l->made_up.at[i];
+    return global;
 }
 
 static bool enter(DtLower *l, DtGlobal **table, DtGlobal *global)

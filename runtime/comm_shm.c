@@ -13,6 +13,8 @@
  *
  * A collective whose members disagree about what is being done fails instead of computing nonsense. */
 #include "runtime/blocks.h"
+
+#include "base/page.h"
 #include "runtime/channel.h"
 #include "runtime/comm_sync.h"
 #include "runtime/fetch.h"
@@ -20,7 +22,7 @@
 
 #include <string.h>
 
-enum { LINE = 64, PAGE = 4096, BOUNCE = 1 << 16, BLOCK = 4096 };
+enum { LINE = 64, BOUNCE = 1 << 16, BLOCK = 4096 };
 /* arena of a buffer that goes through the bounce buffer */
 static const uint32_t BOUNCED = UINT32_MAX;
 
@@ -76,8 +78,6 @@ struct DtComm {
 
 /* ---- layout ---- */
 
-static uint64_t up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 /* Size of group number g; the one after the last is that of all ranks. */
 static uint32_t group_size(const DtPlan *plan, uint32_t g)
 {
@@ -106,7 +106,7 @@ static uint64_t bounces_at(const DtPlan *plan)
     uint64_t at = 0;
     for (uint32_t g = 0; g <= plan->n_groups; g++)
         at = dt_sync_area((DtSyncWide)at + areas_bytes(plan, g));
-    return up(at, PAGE);
+    return dt_page_up(at);
 }
 
 static uint64_t channels_at(const DtPlan *plan)

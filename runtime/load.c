@@ -6,6 +6,8 @@
  * rank and for all its peers. Code units come out of the plan through sealed memory files: what
  * dlopen sees cannot change afterwards, and nothing is written to a disk. */
 #include "base/hostcc.h"
+
+#include "base/page.h"
 #include "plan/stages.h"
 #include "runtime/blocks.h"
 #include "runtime/memory.h"
@@ -19,26 +21,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, HUGE = 2 << 20 };
-
-static uint64_t page_up(uint64_t bytes) { return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1); }
+enum { HUGE = 2 << 20 };
 
 /* ---- memory ---- */
 
 /* bytes of zeroed memory between guard pages; from fd at offset if fd >= 0. */
 static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
 {
-    uint64_t inner = page_up(bytes);
+    const uint64_t inner = dt_page_up(bytes), page = dt_page_bytes();
     char *outer =
-        mmap(NULL, inner + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(NULL, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (outer == MAP_FAILED)
         return NULL;
-    rank->maps[rank->n_maps++] = (struct DtRankMap){outer, inner + 2 * PAGE};
+    rank->maps[rank->n_maps++] = (struct DtRankMap){outer, inner + 2 * page};
     if (inner == 0)
-        return outer + PAGE;
+        return outer + page;
     int flags = MAP_FIXED | (fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
     char *at =
-        mmap(outer + PAGE, inner, PROT_READ | PROT_WRITE, flags, fd, fd >= 0 ? (off_t)offset : 0);
+        mmap(outer + page, inner, PROT_READ | PROT_WRITE, flags, fd, fd >= 0 ? (off_t)offset : 0);
     if (at == MAP_FAILED)
         return NULL;
     if (fd < 0 && inner >= 2 * HUGE)

@@ -5,6 +5,8 @@
  * and the root of the tree, which is then the container's own group, is looked at in any case. */
 #include "runtime/memory.h"
 
+#include "base/page.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +60,7 @@ static uint64_t limit_in(const char *root, char *line)
 uint64_t dt_memory_limit(const char *root, bool *ret_contained)
 {
     char path[PATH], line[PATH];
-    const uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * dt_page_bytes();
     uint64_t least = machine;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *from = fopen(path, "re");

@@ -7,27 +7,29 @@
  * Arenas start on pages; load.c maps each of them by itself, between guard pages. */
 #include "runtime/runtime.h"
 
+#include "base/page.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE = 4096 };
 static const char magic[8] = "DTSHARED";
 
-static uint64_t page_up(uint64_t bytes) { return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1); }
+/* Of the header: whole pages. */
+static uint64_t header_bytes(void) { return dt_page_up(sizeof(DtShared)); }
 
 void dt_shared_layout(const DtPlan *plan, DtSharedLayout *ret_layout)
 {
-    DtSharedLayout layout = {.slots = PAGE};
-    layout.comm = page_up(layout.slots + (uint64_t)plan->meta->n_ranks * sizeof(DtSlot));
-    layout.comm_bytes = page_up(dt_comm_shm_bytes(plan));
+    DtSharedLayout layout = {.slots = header_bytes()};
+    layout.comm = dt_page_up(layout.slots + (uint64_t)plan->meta->n_ranks * sizeof(DtSlot));
+    layout.comm_bytes = dt_page_up(dt_comm_shm_bytes(plan));
     layout.arenas = layout.comm + layout.comm_bytes;
     for (uint32_t a = 0; a < plan->n_arenas; a++) {
         layout.arena[a] = layout.rank_bytes;
         if (plan->arenas[a].shared)
-            layout.rank_bytes += page_up((uint64_t)plan->arenas[a].bytes);
+            layout.rank_bytes += dt_page_up((uint64_t)plan->arenas[a].bytes);
     }
     layout.total = layout.arenas + layout.rank_bytes * plan->meta->n_ranks;
     *ret_layout = layout;
@@ -57,7 +59,7 @@ DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared)
 
 static DtStatus fill(const DtPlan *plan, int fd, uint64_t total, uint32_t attempt)
 {
-    void *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, header_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         return dt_status_fail(DT_EXIT_RETRY, "cannot map the memory shared by the ranks: %s",
                               strerror(errno));
@@ -70,7 +72,7 @@ static DtStatus fill(const DtPlan *plan, int fd, uint64_t total, uint32_t attemp
     shared->supervisor = (int32_t)getpid();
     atomic_store(&shared->last_step, INT64_MAX);
     atomic_store(&shared->saved_step, -1);
-    munmap(at, PAGE);
+    munmap(at, header_bytes());
     return DT_OK;
 }
 
@@ -107,7 +109,7 @@ void dt_shared_unmap(const DtPlan *plan, DtShared *shared)
 DtSlot *dt_shared_slot(const DtPlan *plan, DtShared *shared, uint32_t rank)
 {
     (void)plan;
-    return (DtSlot *)(void *)((char *)shared + PAGE) + rank;
+    return (DtSlot *)(void *)((char *)shared + header_bytes()) + rank;
 }
 
 char *dt_shared_comm(const DtPlan *plan, DtShared *shared)
@@ -128,5 +130,3 @@ int64_t dt_shared_aborter(DtShared *shared)
     uint32_t word = atomic_load(&shared->abort);
     return word >= 2 ? (int64_t)word - 2 : DT_BY_SUPERVISOR;
 }
-
-_Static_assert(sizeof(DtShared) <= PAGE, "the header has a page");

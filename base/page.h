@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pages of this machine: 4096 bytes on x86-64, up to 65536 on others. */
+#ifndef DT_BASE_PAGE_H
+#define DT_BASE_PAGE_H
+
+#include <stdint.h>
+
+/* A power of two. */
+uint64_t dt_page_bytes(void);
+/* The smallest multiple of it that is no less. */
+uint64_t dt_page_up(uint64_t bytes);
+
+#endif

@@ -64,6 +64,8 @@ static bool run_read(Exec *exec, const DtPlanInst *inst)
     DtStatus status =
         dt_data_read(rank->readers[inst->ref], reader->is_eval ? rank->eval_batch : rank->step,
                      first, rows, inputs);
+    if (!dt_status_ok(&status) && rank->slot)
+        atomic_store(&rank->slot->by_data, 1);
     return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
 }
 

@@ -130,6 +130,7 @@ typedef struct DtSlot {
     _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
     _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
     _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
+    _Atomic uint32_t by_data;   /* once phase is FAILED: 1 if it is what a file holds, and no rank's fault */
     _Atomic int32_t load_code;  /* of the checkpoint that was chosen */
     char message[500];          /* written before phase FAILED is stored with release, or load_code */
 } DtSlot;

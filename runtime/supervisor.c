@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 static const uint64_t GRACE_NS = 2000000000u;
-enum { LOOK_NS = 100000000, PAGE = 4096 };
+enum { LOOK_NS = 100000000 };
 
 typedef struct Supervisor {
     const DtRunOptions *options;
@@ -140,7 +140,7 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank)
         dt_text_add(text, "before its first step");
     else
         dt_text_printf(text, "in step %lld", step);
-    if (inst < all->plan->n_insts)
+    if (inst < all->plan->n_insts && !atomic_load(&slot->by_data))
         add_instruction(text, all->plan, inst);
 }
 
@@ -166,14 +166,16 @@ static void fail(Supervisor *all, uint32_t rank, int code, const char *what)
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
 }
 
-/* A rank said itself why it failed. */
+/* A rank said itself why it failed; what a file holds is nobody's fault there. */
 static void fail_by_message(Supervisor *all, uint32_t rank)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
     char what[sizeof slot->message + 64];
     int code = atomic_load(&slot->exit_code);
-    snprintf(what, sizeof what, "rank %u failed: %.*s", rank, (int)sizeof slot->message - 1,
-             slot->message);
+    if (atomic_load(&slot->by_data))
+        snprintf(what, sizeof what, "%.*s", (int)sizeof slot->message - 1, slot->message);
+    else
+        snprintf(what, sizeof what, "rank %u failed: %.*s", rank, (int)sizeof slot->message - 1, slot->message);
     fail(all, rank, code != DT_EXIT_OK ? code : DT_EXIT_FAILED, what);
 }
 
@@ -544,14 +546,14 @@ void dt_supervisor_bind(int shared_fd)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "dtrun"); /* else `exe`, by which it was started */
     /* The supervisor may have died before that: then somebody else is the parent now. */
-    DtShared *shared = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, shared_fd, 0);
+    DtShared *shared = mmap(NULL, sizeof *shared, PROT_READ, MAP_SHARED, shared_fd, 0);
     if (shared == MAP_FAILED) {
         fprintf(stderr,
                 "dtrun: --rank and --shared are set by dtrun itself when it starts the ranks\n");
         _exit(DT_EXIT_USAGE);
     }
     bool orphan = shared->supervisor != (int32_t)getppid();
-    munmap(shared, PAGE);
+    munmap(shared, sizeof *shared);
     if (orphan)
         _exit(DT_EXIT_RETRY);
 }

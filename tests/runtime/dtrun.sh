@@ -184,6 +184,14 @@ run one.plan -q --data numbers.txt=absent.txt; exits 5; says 'small.dsl:28:3: ca
 head -c 400 numbers.txt >outside.txt; printf '\310' >>outside.txt; head -c 300 numbers.txt >>outside.txt
 run one.plan -q --data numbers.txt=outside.txt; exits 5
 says 'small.dsl:28:3: token 400 (byte 400) of outside.txt is 200: outside `vocab` of 128, which `tokens` indexes at small.dsl:20'; spares rank
+# more than is looked at before the ranks start: found by a rank, said as if it had been seen before
+head -c 70000000 /dev/zero | tr '\0' '\310' >large.txt
+for ranks in one d2; do
+    run $ranks.plan -q --data numbers.txt=large.txt --set eval.every=0; exits 5; spares rank; spares instruction
+    says 'of large.txt is 200: outside `vocab` of 128, which `tokens` indexes at small.dsl:20'
+    holds grep -q 'small.dsl:28:3: token \([0-9]*\) (byte \1) of' err
+done
+rm large.txt
 gzip -c numbers.txt >packed.gz
 run one.plan -q --data numbers.txt=packed.gz; exits 5; says 'packed.gz is compressed (gzip): unpack it first (gunzip)'; spares rank
 run d2.plan -q --data numbers.txt=packed.gz --set eval.every=0; exits 5; spares rank

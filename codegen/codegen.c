@@ -15,9 +15,14 @@ static const char *model_name(const DtEmit *e)
     const DtTrainConfig *train = e->program->train;
     if (train && train->name)
         return train->name;
-    const DtEntryPoint *predict = dt_entry_whole(e->module, DT_ENTRY_PREDICT);
-    const char *name = predict && predict->results.n ? predict->results.at[0].name : NULL;
-    return name ? dt_arena_strndup(e->arena, name, strcspn(name, ".")) : "";
+    for (uint32_t i = 0; i < e->module->entries.n; i++) {
+        const DtEntryPoint *entry = &e->module->entries.at[i];
+        if (strcmp(entry->name, "predict") == 0 && entry->results.n && entry->results.at[0].name) {
+            const char *name = entry->results.at[0].name;
+            return dt_arena_strndup(e->arena, name, strcspn(name, "."));
+        }
+    }
+    return "";
 }
 
 static void add_meta(DtEmit *e)
@@ -124,11 +129,29 @@ static bool splits_agree(const DtModule *module)
     return true;
 }
 
+/* Of a value that is wanted whole: micro-batches put their parts together along the axis of the samples only. */
+static bool lacks_all_micro(const DtModule *module, const DtOp *op)
+{
+    const DtType *type = op->in[0]->type;
+    const char *cut = NULL;
+    for (uint32_t i = 0; i < type->rank; i++)
+        for (uint32_t k = 0; k < type->axes[i].n_split; k++)
+            cut = type->axes[i].split[k] == 0 ? type->axes[i].name : cut;
+    if (!cut)
+        return lacks(module, op->span, "a value of one micro-batch that needs all of them");
+    DtDiag *diag = dt_diag_report(module->diags, E0592, op->span,
+                                  "a result whose samples are called `%s`, of which each micro-batch has a part, is "
+                                  "not implemented yet", cut);
+    dt_diag_help(diag, "return it with the axis that counts the samples of the data, merged or split inside of the "
+                       "program as needed; or leave `micro` out");
+    return false;
+}
+
 static bool runs(const DtModule *module, const DtOp *op)
 {
     const bool waits = dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->mesh & 1 && module->mesh.n &&
                        module->mesh.axes[0].is_time && op->kind != DT_OP_SHARD;
-    return !waits || lacks(module, op->span, "a value of one micro-batch that needs all of them");
+    return !waits || lacks_all_micro(module, op);
 }
 
 bool dt_codegen_check(const DtModule *module)

@@ -123,7 +123,9 @@ static void add_loop(DtStager *s, const DtOp *op)
         DtDiag *diag = dt_stage_refuse(
             s, E0592, op->span,
             "cutting loop `%s`, which runs twice, into stages is not implemented yet", loop.label);
-        dt_diag_help(diag, "name another loop in the `pipeline` line");
+        dt_diag_help(diag, "one call runs it once: with `dim view = 2`, `f(stack[view](x, y))` in place of `f(x)` and "
+                           "`f(y)`, then `[view = 0]` and `[view = 1]` of its result; or name another loop in the "
+                           "`pipeline` line");
         return;
     }
     DT_PUSH(s->arena, s->loops, loop);

@@ -17,7 +17,6 @@
 #include "plan/read.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 static void print_string(DtText *text, const char *string)
@@ -84,10 +83,7 @@ static void print_number(DtText *text, const DtPlanField *field, const uint8_t *
     switch (field->kind) {
     case DT_FIELD_F64:
         memcpy(&number, &value, sizeof number);
-        if (number == 0)
-            dt_text_add(text, signbit(number) ? "-0" : "0");
-        else
-            dt_text_double(text, number);
+        dt_text_double(text, number);
         break;
     case DT_FIELD_HEX: dt_text_printf(text, "0x%016" PRIx64, value); break;
     case DT_FIELD_I32:

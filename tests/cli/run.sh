@@ -118,6 +118,42 @@ run program.dsl --check -D batch=x; exits 3; says 'E0216'
 run program.dsl --check -D bach=8; exits 3; says 'E0216'; says '-D batch='
 run program.dsl --check --library "$work/mini"; exits 0
 
+# a library: the language's own has no error and nothing that is not checked; one planted in a body of free axes is found
+library=$(cd "$(dirname "$0")/../.." && pwd)/lib/std.dsl
+run "$library" --check; exits 0; silent out; silent err
+for fault in 's/u = x - mean\[d\](x)/u = x - mean[a](x)/' 's/q @d k/q @kh k/' 's/win @(kh, kw, chan) w/win @(kh, chan) w/' \
+    's/mean\[phase\](x\[a -> (b, phase)\])/mean[phase](x)/' 's/return max(x, 0)/return max(x)/'; do
+    sed "$fault" "$library" >faulty_std.dsl
+    run faulty_std.dsl --check; exits 3; says 'faulty_std.dsl:'
+done
+run faulty_std.dsl --check --json; exits 3; says '"code":"E0'
+printf '%s\n' 'fn apply(f, x[...]) { return f(x) }' >apply.dsl
+run apply.dsl --check --json; exits 0; says '"code":"L0207"'; says '`apply` is not checked'
+
+# a loop that runs twice cannot be cut; what the help says can
+sed 's/^dim batch = 4/dim view = 2, batch = 4/' "$root/tests/golden/errors/E0592_pipeline_twice.dsl" >views.dsl
+run views.dsl --parallel two --no-kernels --report; exits 3; says 'E0592'; says '`f(stack[view](x, y))`'
+cat >joined.dsl <<'END'
+dim view = 2, batch = 8, embed = 8, layers = 4
+layer student(x[..., embed]) -> [..., embed] {
+  param w[embed] = ones
+  repeat h in layers { x = x + tanh(x * w) }
+  return x
+}
+model m(x[batch, embed], y[batch, embed]) -> [batch] {
+  f = student
+  z = f(stack[view](x, y))
+  return sum[embed](z[view = 0] * z[view = 1])
+}
+train {
+  x[batch, embed] = synthetic(0, 1); y[batch, embed] = synthetic(0, 1)
+  loss = sum[batch](m(x, y)); optimizer = sgd(lr = 0.1); steps = 1
+}
+cluster c { gpus = 2; gpu = "cpu" }
+parallel p on c { mesh pipe = 2; pipeline h on pipe; micro batch = 2 }
+END
+run joined.dsl --verify --no-kernels; exits 0; prints 'equal to the serial program: 2 ranks, 2 micro-batches'
+
 # a loop of one of two instances, by its path
 cat >twins.dsl <<'END'
 include "std.dsl"

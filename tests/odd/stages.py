@@ -155,7 +155,7 @@ def main(dtc, dtrun):
                 failed, passed = failed + bool(wrong), passed + (not wrong)
                 if wrong:
                     print("FAIL %s, %s: %s" % (precision, what, wrong))
-    print("%d passed, %d failed" % (passed, failed))
+    print("%d passed, %d failed, 0 skipped" % (passed, failed))
     return failed > 0
 
 

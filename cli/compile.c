@@ -413,8 +413,7 @@ static void hint_at_verify(DtCli *cli, const DtProgram *program, const Proof *pr
         if (parallel->shards.at[i].ring || parallel->shards.at[i].zigzag)
             span = parallel->shards.at[i].span;
     DtDiag *diag = dt_diag_report(cli->diags, L0523, span, "what ranks do for this line is tested, not proved");
-    dt_diag_help(diag, "`dtc --verify` compares the layout with the serial program; with `--no-kernels` in about four "
-                       "times the time of compiling");
+    dt_diag_help(diag, "`dtc --verify` compares the layout with the serial program, by numbers");
 }
 
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)

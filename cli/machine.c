@@ -6,6 +6,7 @@
  * behind however this ends. dtrun ends with the process that started it (PR_SET_PDEATHSIG). */
 #include "cli/machine.h"
 
+#include "base/bug.h"
 #include "base/half.h"
 #include "base/hostcc.h"
 #include "codegen/codegen.h"
@@ -53,7 +54,7 @@ static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions 
     DtDiags *diags = dt_diag_new(arena);
     DtProgram *program = dt_lower(arena, diags, options);
     if (!program)
-        return not_run(machine, "the program is refused the third time");
+        DT_BUG("a program is accepted twice and refused the third time");
     DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
                              .kernels = dt_codegen_kernels, .n_kernels = dt_codegen_n_kernels};
     dt_passes_run(program->module, &context, NULL, NULL);
@@ -357,7 +358,7 @@ static bool run_trial(DtJudgeRunner *runner, DtArena *arena, const DtLowerOption
     DtPlan *plan = DT_NEW(arena, DtPlan);
     DtStatus status = dt_read_bytes(machine->plan, machine->len, plan);
     if (!dt_status_ok(&status))
-        return not_run(machine, "internal error: the plan fails its checks: %s", status.message);
+        DT_BUG("the plan fails its checks: %s", status.message);
     run->plan = dt_stages_expand(arena, plan);
     DT_PUSH(machine->cli->arena, machine->runs, run);
     return run_plan(machine, run, machine->plan, machine->len);

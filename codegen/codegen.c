@@ -15,14 +15,9 @@ static const char *model_name(const DtEmit *e)
     const DtTrainConfig *train = e->program->train;
     if (train && train->name)
         return train->name;
-    for (uint32_t i = 0; i < e->module->entries.n; i++) {
-        const DtEntryPoint *entry = &e->module->entries.at[i];
-        if (strcmp(entry->name, "predict") == 0 && entry->results.n && entry->results.at[0].name) {
-            const char *name = entry->results.at[0].name;
-            return dt_arena_strndup(e->arena, name, strcspn(name, "."));
-        }
-    }
-    return "";
+    const DtEntryPoint *predict = dt_entry_whole(e->module, DT_ENTRY_PREDICT);
+    const char *name = predict && predict->results.n ? predict->results.at[0].name : NULL;
+    return name ? dt_arena_strndup(e->arena, name, strcspn(name, ".")) : "";
 }
 
 static void add_meta(DtEmit *e)

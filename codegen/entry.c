@@ -343,7 +343,7 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
                 wanted->place = dt_pipeline_named(e, name, result->name, type);
                 continue;
             }
-            bool predicts = strcmp(entry->name, "predict") == 0; /* tensors, which lie among the activations */
+            bool predicts = entry->kind == DT_ENTRY_PREDICT; /* tensors, which lie among the activations */
             uint32_t buffer = predicts && type->rank ? dt_place_buffer(e, result->name, bytes)
                                      : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
             wanted->place = dt_place_dense(e, type, buffer);
@@ -444,12 +444,9 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
 static void emit_batch(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
 {
     dt_entry_begin(e);
-    for (uint32_t i = 0; i < e->module->entries.n; i++) {
-        const DtEntryPoint *other = &e->module->entries.at[i];
-        size_t len = strlen(entry->name);
-        if (strncmp(other->name, entry->name, len) == 0 && strcmp(other->name + len, ".prologue") == 0)
-            dt_entry_pass(e, other, other->name, eval);
-    }
+    const DtEntryPoint *prologue = dt_entry_find(e->module, entry->kind, DT_PART_PROLOGUE, -1);
+    if (prologue)
+        dt_entry_pass(e, prologue, prologue->name, eval);
     dt_entry_pass(e, entry, name, eval);
     dt_finish_entry(e, name);
 }
@@ -507,13 +504,15 @@ void dt_entry_emit_all(DtEmit *e)
     }
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtEntryPoint *entry = &e->module->entries.at[i];
-        if (strcmp(entry->name, "grad") == 0)
+        if (entry->part != DT_PART_WHOLE)
+            continue; /* a prologue: with its entry */
+        if (entry->kind == DT_ENTRY_GRAD)
             emit_batch(e, entry, "step", false);
-        else if (strcmp(entry->name, "update") == 0)
+        else if (entry->kind == DT_ENTRY_UPDATE)
             dt_entry_update(e, entry);
-        else if (strcmp(entry->name, "eval") == 0 && train && train->eval_readers.n)
+        else if (entry->kind == DT_ENTRY_EVAL && train && train->eval_readers.n)
             emit_batch(e, entry, "eval", true);
-        else if (strcmp(entry->name, "predict") == 0)
+        else if (entry->kind == DT_ENTRY_PREDICT)
             emit_predict(e, entry);
     }
 }

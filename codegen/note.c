@@ -63,7 +63,7 @@ void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 {
     uint32_t index = (uint32_t)(entry - e->module->entries.at);
     word(e, DT_NOTE_ENTRY);
-    word(e, e->module->pipeline && !strstr(entry->name, ".prologue")
+    word(e, e->module->pipeline && entry->part != DT_PART_PROLOGUE
                 ? 0
                 : 1 + index); /* pieces may be shared */
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {

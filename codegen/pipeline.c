@@ -82,12 +82,15 @@ int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage)
     return common ? e->arena_bytes[arena] : e->pipeline->bytes[stage * DT_EMIT_ARENAS + arena];
 }
 
-static const char *plan_name(const DtPipelineRun *run) { return strcmp(run->name, "grad") == 0 ? "step" : run->name; }
+static const char *plan_name(const DtPipelineRun *run)
+{
+    return run->kind == DT_ENTRY_GRAD ? "step" : dt_entry_kind_name(run->kind);
+}
 
 /* "eval" needs held-out data. */
 static bool is_wanted(const DtEmit *e, const DtPipelineRun *run)
 {
-    return strcmp(run->name, "eval") != 0 || (e->program->train && e->program->train->eval_readers.n);
+    return run->kind != DT_ENTRY_EVAL || (e->program->train && e->program->train->eval_readers.n);
 }
 
 /* ---- named results ---- */
@@ -328,7 +331,7 @@ static DtStageActions list_turns(DtEmit *e, const DtPipelineRun *run)
     DtStageActions list = {.count = all->count, .step = all->step, .prologue = {.at = old[0].at, .cap = old[0].cap},
                            .period = {.at = old[1].at, .cap = old[1].cap},
                            .epilogue = {.at = old[2].at, .cap = old[2].cap}};
-    bool first = strcmp(run->name, "predict") == 0;
+    bool first = run->kind == DT_ENTRY_PREDICT;
     append(e, &list.prologue, &all->prologue, 0, first);
     append(e, &list.period, &all->period, 0, false);
     if (first) {
@@ -420,8 +423,8 @@ static void emit_piece(DtEmit *e, const DtPipelineRun *run, const DtEntryPoint *
                        const DtWanted *wanted, const char *name)
 {
     dt_entry_begin(e);
-    if (strcmp(run->name, "predict") != 0)
-        dt_entry_reads(e, entry->func, strcmp(run->name, "eval") == 0);
+    if (run->kind != DT_ENTRY_PREDICT)
+        dt_entry_reads(e, entry->func, run->kind == DT_ENTRY_EVAL);
     dt_entry_body(e, entry, wanted);
     dt_finish_entry(e, name);
 }
@@ -553,7 +556,7 @@ static void emit_phase(DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint
     for (uint32_t i = 0; number >= 0 && i < e->pipeline->parts.n; i++) {
         if (e->pipeline->parts.at[i].entry != number || !e->pipeline->parts.at[i].is_called)
             continue;
-        int len = snprintf(name, sizeof name, "%.40s.%c%u", run->name, "fbw"[kind], piece);
+        int len = snprintf(name, sizeof name, "%s", dt_entry_new(run->kind, DT_PART_F + kind, (int32_t)piece).name);
         if (n)
             snprintf(name + len, sizeof name - (size_t)len, ".%u", n);
         emit_or_repeat(e, &e->pipeline->parts.at[i], run, name);
@@ -586,7 +589,8 @@ static Results *list_results(DtEmit *e, const DtPipelineRun *run)
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     Results *results = &e->pipeline->results;
     results->wanted.n = results->entry.results.n = results->func.results.n = 0;
-    results->entry.name = run->name;
+    results->entry.kind = run->kind;
+    results->entry.name = dt_entry_kind_name(run->kind);
     results->entry.func = &results->func;
     for (uint32_t g = 0; g < pipeline->n_pieces; g++) {
         if (pipeline->stage_of[g] != (uint32_t)e->stage)
@@ -626,12 +630,12 @@ static void share_scalars(DtEmit *e, const char *name)
     }
 }
 
-/* The entry of this stage, or of its class, whose name begins like that; NULL: there is none. */
-static const DtEntryPoint *entry_here(const DtEmit *e, const char *name)
+/* The part of an entry that this stage, or its class, has; NULL: none. */
+static const DtEntryPoint *entry_here(const DtEmit *e, DtEntryKind kind, DtEntryPart part)
 {
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtEntryPoint *entry = &e->module->entries.at[i];
-        if (dt_pipeline_on(entry->stage, entry->more, e->stage) && strncmp(entry->name, name, strlen(name)) == 0)
+        if (entry->kind == kind && entry->part == part && dt_pipeline_on(entry->stage, entry->more, e->stage))
             return entry;
     }
     return NULL;
@@ -639,12 +643,12 @@ static const DtEntryPoint *entry_here(const DtEmit *e, const char *name)
 
 static void emit_prologue(DtEmit *e, const DtPipelineRun *run)
 {
-    const DtEntryPoint *entry = entry_here(e, dt_arena_printf(e->arena, "%s.prologue.", run->name));
+    const DtEntryPoint *entry = entry_here(e, run->kind, DT_PART_PROLOGUE);
     if (!entry)
         return;
     set_class(e, entry);
-    dt_entry_pass(e, entry, dt_arena_printf(e->arena, "%s.prologue.%d", run->name, e->stage),
-                  strcmp(run->name, "eval") == 0);
+    dt_entry_pass(e, entry, dt_entry_new(run->kind, DT_PART_PROLOGUE, e->stage).name,
+                  run->kind == DT_ENTRY_EVAL);
 }
 
 static void emit_run(DtEmit *e, const DtPipelineRun *run)
@@ -689,7 +693,7 @@ static void name_scalars(DtEmit *e)
 
 static void emit_update(DtEmit *e)
 {
-    const DtEntryPoint *entry = entry_here(e, "update.");
+    const DtEntryPoint *entry = entry_here(e, DT_ENTRY_UPDATE, DT_PART_WHOLE);
     if (!entry)
         return;
     set_class(e, entry);

@@ -6,6 +6,7 @@
 
 #include "base/intern.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -132,6 +133,30 @@ static void check_reader(const DtConfigHost *host, const DtReader *reader)
 
 /* ---- ranges ---- */
 
+/* One behind the largest integer, or the largest float; the least is its opposite. */
+static double end_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? FLT_MAX : 0x1p31; }
+
+/* Whether the input's dtype has the random numbers of the source. */
+static bool has_drawn(const DtType *type, const DtSource *source)
+{
+    if (!type || source->kind != DT_SOURCE_SYNTHETIC || type->dtype == DT_BOOL)
+        return true;
+    return source->lo >= -end_of(type->dtype) && source->hi <= end_of(type->dtype);
+}
+
+static void check_drawn(const DtConfigHost *host, const DtReader *reader)
+{
+    for (uint32_t i = 0; i < reader->n_inputs; i++)
+        if (!has_drawn(reader->types[i], &reader->source)) {
+            const DtDtype dtype = reader->types[i]->dtype;
+            DtDiag *d = dt_diag_report(host->diags, E0803, reader->source.span,
+                                       "`%s` is %s, which has not all numbers from %g to %g", reader->inputs[i],
+                                       dt_dtype_name(dtype), reader->source.lo, reader->source.hi);
+            dt_diag_note(d, "%s has numbers from %.10g to %.10g", dt_dtype_name(dtype), -end_of(dtype),
+                         end_of(dtype) - !dt_dtype_is_float(dtype));
+        }
+}
+
 static int64_t whole_bound(double number)
 {
     return (int64_t)fmin(fmax(number, -0x1p62), 0x1p62);
@@ -186,6 +211,12 @@ static void check_range(const DtConfigHost *host, const DtReader *reader)
         dt_diag_help(d, "`synthetic(0, %s)` draws indices of that axis", range->axis);
 }
 
+static void check_values(const DtConfigHost *host, const DtReader *reader)
+{
+    check_drawn(host, reader);
+    check_range(host, reader);
+}
+
 /* ---- synthetic data ---- */
 
 /* Where nothing says which integers an input may have. */
@@ -220,7 +251,10 @@ static DtInputRange common_range(const DtReader *reader)
 /* Random numbers of the program that it can use stay. */
 static bool usable(const DtReader *reader)
 {
-    return reader->source.kind == DT_SOURCE_SYNTHETIC && !first_fault(reader, NULL, NULL);
+    bool good = reader->source.kind == DT_SOURCE_SYNTHETIC && !first_fault(reader, NULL, NULL);
+    for (uint32_t i = 0; good && i < reader->n_inputs; i++)
+        good = has_drawn(reader->types[i], &reader->source);
+    return good;
 }
 
 typedef DT_VEC(DtReader) Readers;
@@ -275,7 +309,7 @@ void dt_configdata_check(const DtConfigHost *host, DtProgram *program)
     if (host->options->synthetic)
         make_synthetic(host->arena, train);
     for (uint32_t i = 0; i < train->readers.n; i++)
-        check_range(host, &train->readers.at[i]);
+        check_values(host, &train->readers.at[i]);
     for (uint32_t i = 0; i < train->eval_readers.n; i++)
-        check_range(host, &train->eval_readers.at[i]);
+        check_values(host, &train->eval_readers.at[i]);
 }

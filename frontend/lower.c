@@ -94,15 +94,17 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
 /* ---- the train block ---- */
 
 typedef struct Entry {
+    DtEntryKind kind;
     DtActivation act;
     DtScope scope;
     DtFrame *frame;
 } Entry;
 
-static Entry *begin_entry(DtLower *l, const char *name, bool training, DtSpan span)
+static Entry *begin_entry(DtLower *l, DtEntryKind kind, bool training, DtSpan span)
 {
     Entry *e = DT_NEW(l->arena, Entry);
-    e->frame = dt_frame_new(l, NULL, name, DT_FUNC_ENTRY, span);
+    e->kind = kind;
+    e->frame = dt_frame_new(l, NULL, dt_entry_kind_name(kind), DT_FUNC_ENTRY, span);
     e->scope.frame = e->frame;
     e->act = (DtActivation){.scope = &e->scope, .frame = e->frame};
     l->now = &e->act;
@@ -110,10 +112,10 @@ static Entry *begin_entry(DtLower *l, const char *name, bool training, DtSpan sp
     return e;
 }
 
-static void finish_entry(DtLower *l, Entry *e, const char *name, uint32_t n_results,
-                         const char *const *names)
+static void finish_entry(DtLower *l, Entry *e, uint32_t n_results, const char *const *names)
 {
-    DtEntryPoint point = {.name = dt_intern(name), .func = e->frame->func};
+    DtEntryPoint point = dt_entry_new(e->kind, DT_PART_WHOLE, -1);
+    point.func = e->frame->func;
     for (uint32_t i = 0; i < n_results; i++) {
         DtEntryResult result = {.name = dt_intern(names[i])};
         DT_PUSH(l->arena, point.results, result);
@@ -247,9 +249,9 @@ static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
     return dt_val_use(l, &binding->val, DT_F32);
 }
 
-static void lower_loss(DtLower *l, const DtItem *train, const char *name, bool training)
+static void lower_loss(DtLower *l, const DtItem *train, DtEntryKind kind)
 {
-    Entry *e = begin_entry(l, name, training, train->span);
+    Entry *e = begin_entry(l, kind, kind == DT_ENTRY_LOSS, train->span);
     run_train(l, train);
     DtValue *loss = loss_value(l, train);
     const DtTrainConfig *config = l->program->train;
@@ -265,7 +267,7 @@ static void lower_loss(DtLower *l, const DtItem *train, const char *name, bool t
         names[1 + i] = config->metrics[i];
     }
     if (loss)
-        finish_entry(l, e, name, 1 + (config ? config->n_metrics : 0), names);
+        finish_entry(l, e, 1 + (config ? config->n_metrics : 0), names);
     l->now = NULL;
 }
 
@@ -285,13 +287,13 @@ static void return_model(DtLower *l, Entry *e, const DtDef *model, const DtVal *
     }
     if (!made)
         return;
-    finish_entry(l, e, "predict", made, names);
+    finish_entry(l, e, made, names);
     dt_graph_sweep(e->frame->func);
 }
 
 static void predict_train(DtLower *l, const DtItem *train)
 {
-    Entry *e = begin_entry(l, "predict", false, train->span);
+    Entry *e = begin_entry(l, DT_ENTRY_PREDICT, false, train->span);
     l->wants_model = true;
     run_train(l, train);
     l->wants_model = false;
@@ -345,7 +347,7 @@ static const DtDef *typed_model(const DtLower *l)
 /* A model without train block: its arguments become inputs. */
 static void predict_model(DtLower *l, const DtDef *def, bool training)
 {
-    Entry *e = begin_entry(l, "predict", training, def->span);
+    Entry *e = begin_entry(l, DT_ENTRY_PREDICT, training, def->span);
     DtBound *bound = DT_NEW_ARRAY(l->arena, DtBound, def->formals.n + 1);
     DtExpr *call = DT_NEW(l->arena, DtExpr);
     *call = (DtExpr){.kind = DT_EXPR_NAME, .span = def->name.span, .name = def->name};
@@ -485,9 +487,9 @@ static void lower_entries(DtLower *l, const DtItem *train)
 {
     if (train) {
         uint32_t before = dt_diag_errors(l->diags);
-        lower_loss(l, train, "loss", true);
+        lower_loss(l, train, DT_ENTRY_LOSS);
         if (dt_diag_errors(l->diags) == before)
-            lower_loss(l, train, "eval", false);
+            lower_loss(l, train, DT_ENTRY_EVAL);
         if (dt_diag_errors(l->diags) == before)
             predict_train(l, train);
         if (dt_diag_errors(l->diags) == before)
@@ -546,7 +548,7 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         return NULL;
     dt_configcheck_program(&host, items, l->program);
     DtTrainConfig *chosen = l->program->train;
-    const DtEntryPoint *eval = dt_graph_entry(l->module, "eval");
+    const DtEntryPoint *eval = dt_entry_whole(l->module, DT_ENTRY_EVAL);
     if (chosen && chosen->eval_readers.n && eval)
         chosen->eval_rest = dt_samples_add_up(eval->func);
     return dt_diag_errors(diags) ? NULL : l->program;

@@ -54,14 +54,6 @@ DtFunc *dt_graph_find(const DtModule *module, const char *name)
     return NULL;
 }
 
-DtEntryPoint *dt_graph_entry(const DtModule *module, const char *name)
-{
-    for (uint32_t i = 0; i < module->entries.n; i++)
-        if (strcmp(module->entries.at[i].name, name) == 0)
-            return &module->entries.at[i];
-    return NULL;
-}
-
 /* An empty function called name, or name.1, name.2 ... if that is taken. */
 DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind)
 {

@@ -322,8 +322,17 @@ typedef struct DtEntryResult {
     const char *name;     /* "loss", "grad_norm", "logits.0" */
     bool accumulate;      /* added up over micro-batches */
 } DtEntryResult;
+typedef enum DtEntryKind { DT_ENTRY_LOSS, /* until it is differentiated */
+                           DT_ENTRY_GRAD, /* one micro-batch: loss, gradients, states */
+                           DT_ENTRY_UPDATE, DT_ENTRY_EVAL, DT_ENTRY_PREDICT, DT_ENTRY_KINDS } DtEntryKind;
+typedef enum DtEntryPart { DT_PART_WHOLE,
+                           DT_PART_PROLOGUE, /* what the data alone decide, ahead of all micro-batches */
+                           DT_PART_F, DT_PART_B, DT_PART_W } /* of a piece (pipeline.h), as DtActionKind */ DtEntryPart;
 typedef struct DtEntryPoint {
-    const char *name;     /* "grad" (one micro-batch: loss, gradients, states), "update", "eval", "predict" */
+    DtEntryKind kind;
+    DtEntryPart part;
+    int32_t number;       /* of the piece, else of the stage whose part it is; -1: of none */
+    const char *name;     /* says kind, part and number (entry.c) */
     DtFunc *func;
     DT_VEC(DtEntryResult) results;
     int32_t stage;        /* the pipeline stage that runs it, -1: all; meaningless without DtModule.pipeline */
@@ -413,7 +422,18 @@ DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in);
 uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
-DtEntryPoint *dt_graph_entry(const DtModule *module, const char *name); /* NULL: there is none */
+
+/* ---- entry points (entry.c) ---- */
+
+/* What it is, and so its name; a new one that is only this; one by its name, false: it says no kind and part. */
+void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32_t number);
+DtEntryPoint dt_entry_new(DtEntryKind kind, DtEntryPart part, int32_t number);
+bool dt_entry_read(const char *name, DtEntryPoint *ret_entry);
+const char *dt_entry_kind_name(DtEntryKind kind);
+/* NULL: there is none. The whole one is neither a part nor cut by stages. */
+DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, DtEntryPart part, int32_t number);
+DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind);
+DtEntryPoint *dt_entry_named(const DtModule *module, const char *name);
 /* "attention" of "attention.2.fwd"; library functions carry their own name. */
 const char *dt_graph_source_name(const DtFunc *func);
 

@@ -52,7 +52,7 @@ static void print_run(const DtModule *module, const DtPipelineRun *run, DtText *
 {
     const DtPipelineSchedule *pipeline = module->pipeline;
     dt_text_add(text, "  run ");
-    dt_quote_add(text, run->name);
+    dt_quote_add(text, dt_entry_kind_name(run->kind));
     dt_text_add(text, " {\n");
     for (uint32_t i = 0; i < pipeline->n_pieces; i++)
         print_piece(module, i, &run->pieces[i], text);
@@ -108,9 +108,9 @@ static int32_t read_entry(DtIrLex *lex, const DtModule *module, const char *part
     if (!dt_irlex_key(lex, part))
         return -1;
     const char *name = dt_irlex_name(lex);
-    for (uint32_t i = 0; name && i < module->entries.n; i++)
-        if (module->entries.at[i].name == name)
-            return (int32_t)i;
+    const DtEntryPoint *entry = name ? dt_entry_named(module, name) : NULL;
+    if (entry)
+        return (int32_t)(entry - module->entries.at);
     dt_irlex_fail(lex, "a piece names an entry that does not exist");
     return -1;
 }
@@ -158,7 +158,11 @@ static bool read_stage(DtIrLex *lex, DtArena *arena, const DtPipelineRun *run, u
 static bool read_run(DtIrLex *lex, DtModule *module)
 {
     const DtPipelineSchedule *pipeline = module->pipeline;
-    DtPipelineRun run = {.name = dt_irlex_name(lex)};
+    DtEntryPoint of = {0};
+    const char *name = dt_irlex_name(lex);
+    if (name && (!dt_entry_read(name, &of) || of.part != DT_PART_WHOLE || of.number >= 0))
+        return dt_irlex_fail(lex, "`%s` is no entry point that is cut", name);
+    DtPipelineRun run = {.kind = of.kind};
     run.pieces = DT_NEW_ARRAY(module->arena, DtPieceEntries, pipeline->n_pieces);
     run.stages = DT_NEW_ARRAY(module->arena, DtStageActions, pipeline->n_stages);
     if (!dt_irlex_expect(lex, '{'))

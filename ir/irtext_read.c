@@ -277,8 +277,11 @@ static bool parse_store(DtIrReader *p)
 
 static bool parse_entry(DtIrReader *p)
 {
-    DtEntryPoint entry = {.name = dt_irlex_name(&p->lex)};
-    if (!dt_irlex_expect(&p->lex, ':'))
+    DtEntryPoint entry;
+    const char *name = dt_irlex_name(&p->lex);
+    if (name && !dt_entry_read(name, &entry))
+        return dt_irlex_fail(&p->lex, "`%s` is the name of no entry point", name);
+    if (!name || !dt_irlex_expect(&p->lex, ':'))
         return false;
     entry.func = func_named(p, dt_irlex_name(&p->lex));
     parse_stage_key(p, &entry.stage, &entry.more);

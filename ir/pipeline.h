@@ -86,7 +86,7 @@ typedef struct DtPieceEntries {
 } DtPieceEntries;
 
 typedef struct DtPipelineRun {
-    const char *name;        /* of the entry that was cut: "grad", "eval", "predict" */
+    DtEntryKind kind;        /* of the entry that was cut: GRAD, EVAL, PREDICT */
     DtPieceEntries *pieces;  /* n_pieces */
     DT_VEC(DtChannel) channels;
     DtStageActions *stages;  /* n_stages */

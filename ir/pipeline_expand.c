@@ -185,13 +185,6 @@ static DtFunc *copy_func(const Expander *x, const DtFunc *func, const char *name
     return copy;
 }
 
-/* `update.1` on another stage. */
-static const char *name_on(const char *name, uint32_t stage)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dt_intern_printf("%.*s.%u", (int)(dot - name), name, stage) : name;
-}
-
 /* Loops that stay in the first stage's function do not step. */
 static void end_steps(DtFunc *func)
 {
@@ -202,8 +195,9 @@ static void end_steps(DtFunc *func)
 
 static DtEntryPoint copy_entry(const Expander *x, const DtEntryPoint *entry, uint32_t k)
 {
-    DtEntryPoint copy = {.name = name_on(entry->name, (uint32_t)entry->stage + k),
-                         .stage = entry->stage + (int32_t)k};
+    const int32_t stage = entry->stage + (int32_t)k; /* pieces get numbers of their own later */
+    DtEntryPoint copy = dt_entry_new(entry->kind, entry->part, stage);
+    copy.stage = stage;
     copy.func = copy_func(x, entry->func, copy.name, k);
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtEntryResult result = entry->results.at[i];
@@ -233,7 +227,7 @@ static void expand_entries(Expander *x, uint32_t *ret_first)
 }
 
 /* The entry of the piece, by its own name. */
-static void rename_entry(const Expander *x, const DtPipelineRun *run, uint32_t piece, char kind,
+static void rename_entry(const Expander *x, const DtPipelineRun *run, uint32_t piece, DtEntryPart part,
                          const uint32_t *first, int32_t *number)
 {
     if (*number < 0)
@@ -242,15 +236,16 @@ static void rename_entry(const Expander *x, const DtPipelineRun *run, uint32_t p
     const int32_t stage = (int32_t)x->pipeline->stage_of[piece];
     *number = (int32_t)at + stage - x->module->entries.at[at].stage;
     DtEntryPoint *entry = &x->module->entries.at[*number];
-    entry->name = entry->func->name = dt_intern_printf("%s.%c%u", run->name, kind, piece);
+    dt_entry_set(entry, run->kind, part, (int32_t)piece);
+    entry->func->name = entry->name;
 }
 
 static void expand_run(Expander *x, DtPipelineRun *run, const uint32_t *first)
 {
     for (uint32_t g = 0; g < x->pipeline->n_pieces; g++) {
-        rename_entry(x, run, g, 'f', first, &run->pieces[g].f);
-        rename_entry(x, run, g, 'b', first, &run->pieces[g].b);
-        rename_entry(x, run, g, 'w', first, &run->pieces[g].w);
+        rename_entry(x, run, g, DT_PART_F, first, &run->pieces[g].f);
+        rename_entry(x, run, g, DT_PART_B, first, &run->pieces[g].b);
+        rename_entry(x, run, g, DT_PART_W, first, &run->pieces[g].w);
     }
     for (uint32_t i = 0; i < run->channels.n; i++)
         expand_channel(x, &run->channels.at[i]);

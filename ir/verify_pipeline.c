@@ -119,10 +119,10 @@ static void check_piece(DtVerify *v, const DtPipelineRun *run, uint32_t piece)
         if (!entry || entry->stage < 0 ||
             !dt_pipeline_on(entry->stage, entry->more, pipeline->stage_of[piece]))
             dt_verify_fail(v, nowhere, "piece %u of run `%s` has an entry of another stage", piece,
-                           run->name);
+                           dt_entry_kind_name(run->kind));
     }
     if (entries[0] < 0)
-        dt_verify_fail(v, nowhere, "piece %u of run `%s` has no forward entry", piece, run->name);
+        dt_verify_fail(v, nowhere, "piece %u of run `%s` has no forward entry", piece, dt_entry_kind_name(run->kind));
 }
 
 static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number)
@@ -133,10 +133,10 @@ static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number
         c->from != pipeline->stage_of[c->from_piece] || c->to != pipeline->stage_of[c->to_piece] ||
         c->from == c->to || c->slots < 1 || c->stores.n == 0)
         return dt_verify_fail(v, nowhere, "channel %u of run `%s` joins no two stages", number,
-                              run->name);
+                              dt_entry_kind_name(run->kind));
     if (c->from_piece + 1 != c->to_piece && c->to_piece + 1 != c->from_piece)
         return dt_verify_fail(v, nowhere, "channel %u of run `%s` joins pieces %u and %u", number,
-                              run->name, c->from_piece, c->to_piece);
+                              dt_entry_kind_name(run->kind), c->from_piece, c->to_piece);
     for (uint32_t i = 0; i < c->stores.n; i++) {
         const DtStore *to = c->stores.at[i];
         const DtStore *from = to ? dt_pipeline_source(c, to) : NULL;
@@ -146,7 +146,7 @@ static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number
             from->type != to->type)
             return dt_verify_fail(v, nowhere,
                                   "channel %u of run `%s` fills a store that is not its", number,
-                                  run->name);
+                                  dt_entry_kind_name(run->kind));
     }
     return true;
 }
@@ -167,22 +167,22 @@ static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
     if (action.kind >= DT_ACTION_KINDS ||
         action.unit >= (transfer ? run->channels.n : pipeline->n_pieces))
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` has an action of no kind or piece",
-                              stage, run->name);
+                              stage, dt_entry_kind_name(run->kind));
     const uint32_t piece = dt_pipeline_piece(run, &action);
     if (pipeline->stage_of[piece] != stage)
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` has an action of piece %u", stage,
-                              run->name, piece);
+                              dt_entry_kind_name(run->kind), piece);
     const DtPieceEntries *entries = &run->pieces[piece];
     if ((action.kind == DT_ACTION_B && entries->b < 0) ||
         (action.kind == DT_ACTION_W && entries->w < 0))
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` runs an entry that piece %u lacks",
-                              stage, run->name, piece);
+                              stage, dt_entry_kind_name(run->kind), piece);
     if (seen->next[action.kind][action.unit]++ != action.micro)
         return dt_verify_fail(
             v, nowhere,
             "stage %u of run `%s`: an action of piece %u is for micro-batch %lld, "
             "out of order",
-            stage, run->name, piece, (long long)action.micro);
+            stage, dt_entry_kind_name(run->kind), piece, (long long)action.micro);
     return true;
 }
 
@@ -217,7 +217,7 @@ static bool check_period(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
             return dt_verify_fail(v, nowhere,
                                   "stage %u of run `%s`: an action of piece %u is for micro-batch "
                                   "%lld, out of order",
-                                  stage, run->name, dt_pipeline_piece(run, action),
+                                  stage, dt_entry_kind_name(run->kind), dt_pipeline_piece(run, action),
                                   (long long)(action->micro + actions->step));
         if (*begin >= 0)
             *next += (actions->count - 1) * actions->step;
@@ -230,7 +230,6 @@ static void check_run(DtVerify *v, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = v->module->pipeline;
     Seen seen;
-    dt_verify_name(v, nowhere, "a run", run->name);
     for (uint32_t i = 0; i < pipeline->n_pieces; i++)
         check_piece(v, run, i);
     for (uint32_t i = 0; i < run->channels.n; i++)
@@ -250,14 +249,14 @@ static void check_run(DtVerify *v, const DtPipelineRun *run)
         const int32_t entries[] = {run->pieces[i].f, run->pieces[i].b, run->pieces[i].w};
         for (int k = DT_ACTION_F; k <= DT_ACTION_W; k++)
             if (entries[k] >= 0 && seen.next[k][i] != pipeline->n_micro)
-                dt_verify_fail(v, nowhere, "run `%s` runs piece %u %lld times, not %lld", run->name,
+                dt_verify_fail(v, nowhere, "run `%s` runs piece %u %lld times, not %lld", dt_entry_kind_name(run->kind),
                                i, (long long)seen.next[k][i], (long long)pipeline->n_micro);
     }
     for (uint32_t i = 0; i < run->channels.n; i++)
         for (int k = DT_ACTION_SEND; k <= DT_ACTION_RECV; k++)
             if (seen.next[k][i] != pipeline->n_micro)
                 dt_verify_fail(v, nowhere,
-                               "run `%s` uses an end of channel %u %lld times, not %lld", run->name,
+                               "run `%s` uses an end of channel %u %lld times, not %lld", dt_entry_kind_name(run->kind),
                                i, (long long)seen.next[k][i], (long long)pipeline->n_micro);
 }
 

@@ -304,16 +304,16 @@ static bool find_counterpart(DtJudge *j, const char *entry, const DtEntryResult 
 
 /* Both sides run the entry; what they leave is compared. What the ranks left becomes what both hold, so that entries
  * that follow begin alike. */
-static bool run_entry(DtJudge *j, const char *name)
+static bool run_entry(DtJudge *j, DtEntryKind kind)
 {
-    const DtEntryPoint *serial = dt_graph_entry(j->of->serial, name);
+    const DtEntryPoint *serial = dt_entry_whole(j->of->serial, kind);
     if (!serial)
         return true;
     DtTensor **results = run_serial(j, serial);
     j->entry = serial;
     j->again = NULL;
     memcpy(j->before, j->serial, j->of->serial->stores.n * sizeof *j->before);
-    if (!dt_judge_run(j, name))
+    if (!dt_judge_run(j, kind))
         return false;
     for (uint32_t i = 0; i < serial->results.n; i++)
         if (serial->results.at[i].store)
@@ -328,7 +328,7 @@ static bool run_entry(DtJudge *j, const char *name)
                      .want = results[i],
                      .number = i,
                      .all = result->store && result->store->kind == DT_STORE_GRAD ? all : 0};
-        good &= find_counterpart(j, name, result, &pair) && compare(j, row, &pair);
+        good &= find_counterpart(j, serial->name, result, &pair) && compare(j, row, &pair);
         if (good && result->store)
             j->serial[result->store->index] = pair.got;
     }
@@ -350,8 +350,8 @@ bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement)
     dt_judge_begin(j);
     bool good = true;
     for (j->step = 0; good && c->train && j->step < c->steps; j->step++)
-        good = run_entry(j, "grad") && run_entry(j, "update");
-    return good && run_entry(j, "eval") && run_entry(j, "predict");
+        good = run_entry(j, DT_ENTRY_GRAD) && run_entry(j, DT_ENTRY_UPDATE);
+    return good && run_entry(j, DT_ENTRY_EVAL) && run_entry(j, DT_ENTRY_PREDICT);
 }
 
 void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)

@@ -68,7 +68,7 @@ void dt_judge_round(const DtJudge *j, DtTensor *tensor);
 
 /* Runs an entry of the program, with its prologue: its named results are in j->named afterwards, the others in the
  * stores. False after a problem. */
-bool dt_judge_run(DtJudge *j, const char *entry);
+bool dt_judge_run(DtJudge *j, DtEntryKind kind);
 
 /* Parts of an entry: evaluation on the ranks with coordinates at[] on the mesh axes of `fixed` (raw[i * n + rank] is
  * result i), then what becomes of the results when all have been evaluated. */
@@ -88,7 +88,7 @@ const char *dt_judge_rank(const DtJudge *j, uint32_t rank);
 /* ---- staged.c ---- */
 
 /* dt_judge_run of an entry that a pipeline has cut. */
-bool dt_judge_run_staged(DtJudge *j, const char *entry);
+bool dt_judge_run_staged(DtJudge *j, DtEntryKind kind);
 /* The value of a SAVED or CHANNEL store for the micro-batch at hand. */
 DtTensor *dt_judge_slot(DtJudge *j, const DtStore *store, uint32_t rank);
 /* The sum over the stages of an all_reduce, as far as it is known. */

@@ -104,9 +104,9 @@ static DtTensor *source(void *context, const DtOp *op)
     return tensor;
 }
 
-static void run_entry(Machine *m, const char *name, Left *left)
+static void run_entry(Machine *m, DtEntryKind kind, Left *left)
 {
-    const DtEntryPoint *entry = dt_graph_entry(m->serial, name);
+    const DtEntryPoint *entry = dt_entry_whole(m->serial, kind);
     if (!entry)
         return;
     DtInterp interp = {.arena = m->arena, .seed = m->seed, .step = m->step, .source = source, .context = m,
@@ -135,8 +135,8 @@ static void run_step(Machine *m, uint32_t noise, Left *ret_left)
     m->held = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1);
     memcpy(m->held, before, m->serial->stores.n * sizeof *before);
     m->noise = noise;
-    run_entry(m, "grad", ret_left);
-    run_entry(m, "update", ret_left);
+    run_entry(m, DT_ENTRY_GRAD, ret_left);
+    run_entry(m, DT_ENTRY_UPDATE, ret_left);
     m->held = before;
 }
 

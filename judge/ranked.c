@@ -242,25 +242,24 @@ void dt_judge_keep_early(DtJudge *j)
     j->named.n = 0;
 }
 
-static bool run_prologue(DtJudge *j, const char *entry)
+static bool run_prologue(DtJudge *j, DtEntryKind kind)
 {
-    const DtEntryPoint *prologue =
-        dt_graph_entry(j->of->placed, dt_arena_printf(j->arena, "%s.prologue", entry));
+    const DtEntryPoint *prologue = dt_entry_find(j->of->placed, kind, DT_PART_PROLOGUE, -1);
     if (prologue && !run_all(j, prologue))
         return false;
     dt_judge_keep_early(j);
     return true;
 }
 
-bool dt_judge_run(DtJudge *j, const char *name)
+bool dt_judge_run(DtJudge *j, DtEntryKind kind)
 {
-    const DtEntryPoint *entry = dt_graph_entry(j->of->placed, name);
+    const DtEntryPoint *entry = dt_entry_whole(j->of->placed, kind);
     j->early.n = j->named.n = j->stored.n = 0;
     j->micro = -1;
-    bool good = entry ? run_prologue(j, name) && run_all(j, entry)
+    bool good = entry ? run_prologue(j, kind) && run_all(j, entry)
                 : j->of->placed->pipeline
-                    ? dt_judge_run_staged(j, name)
-                    : dt_judge_problem(j, "the placed program has no entry %s", name);
+                    ? dt_judge_run_staged(j, kind)
+                    : dt_judge_problem(j, "the placed program has no entry %s", dt_entry_kind_name(kind));
     if (good)
         commit(j);
     return good;

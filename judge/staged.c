@@ -100,14 +100,13 @@ DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint3
 
 /* ---- entries that every stage has its part of ---- */
 
-/* The parts `name.<stage>` of an entry, each on the ranks of its stage; ret_found: how many there are. */
-static bool run_parts(DtJudge *j, const char *name, uint32_t *ret_found)
+/* The parts of an entry, or of its prologue, each on the ranks of its stage; ret_found: how many there are. */
+static bool run_parts(DtJudge *j, DtEntryKind kind, DtEntryPart part, uint32_t *ret_found)
 {
     const DtModule *module = j->of->placed;
     *ret_found = 0;
     for (uint32_t stage = 0; stage < module->pipeline->n_stages; stage++) {
-        const DtEntryPoint *entry =
-            dt_graph_entry(module, dt_arena_printf(j->arena, "%s.%u", name, stage));
+        const DtEntryPoint *entry = dt_entry_find(module, kind, part, (int32_t)stage);
         if (!entry)
             continue;
         int64_t at[DT_MAX_MESH] = {0};
@@ -123,23 +122,23 @@ static bool run_parts(DtJudge *j, const char *name, uint32_t *ret_found)
 
 /* "update": every stage's part, again and again until all sums over stages are those of final values. A round
  * has the final terms of at least one sum more, which the next one adds up. */
-static bool run_update(DtJudge *j, const char *name)
+static bool run_update(DtJudge *j, DtEntryKind kind)
 {
     uint32_t found = 0;
     j->across.n = 0;
     for (uint32_t round = 0; round < j->across.n + 1; round++) {
         j->named.n = j->stored.n = 0;
-        if (!run_parts(j, name, &found))
+        if (!run_parts(j, kind, DT_PART_WHOLE, &found))
             return false;
     }
-    return found > 0 || dt_judge_problem(j, "no stage has an entry %s", name);
+    return found > 0 || dt_judge_problem(j, "no stage has an entry %s", dt_entry_kind_name(kind));
 }
 
 /* On the stages that read its results. */
-static bool run_prologues(DtJudge *j, const char *name)
+static bool run_prologues(DtJudge *j, DtEntryKind kind)
 {
     uint32_t found;
-    if (!run_parts(j, dt_arena_printf(j->arena, "%s.prologue", name), &found))
+    if (!run_parts(j, kind, DT_PART_PROLOGUE, &found))
         return false;
     dt_judge_keep_early(j);
     return true;
@@ -248,7 +247,7 @@ static bool run_actions(Staged *s)
     for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++)
         if (s->done[stage] < dt_pipeline_count(&s->run->stages[stage]))
             return dt_judge_problem(s->j, "%s: stage %u waits for ever at its action %lld",
-                                    s->run->name, stage, (long long)s->done[stage]);
+                                    dt_entry_kind_name(s->run->kind), stage, (long long)s->done[stage]);
     return !s->j->out->problem.len;
 }
 
@@ -267,19 +266,19 @@ static bool settle_pieces(Staged *s)
     return true;
 }
 
-bool dt_judge_run_staged(DtJudge *j, const char *name)
+bool dt_judge_run_staged(DtJudge *j, DtEntryKind kind)
 {
     const DtModule *module = j->of->placed;
     Staged staged = {.j = j, .pipeline = module->pipeline}, *s = &staged;
     for (uint32_t i = 0; i < module->pipeline->runs.n; i++)
-        if (strcmp(module->pipeline->runs.at[i].name, name) == 0)
+        if (module->pipeline->runs.at[i].kind == kind)
             s->run = &module->pipeline->runs.at[i];
     if (!s->run)
-        return run_update(j, name);
+        return run_update(j, kind);
     s->transit = DT_NEW_ARRAY(j->arena, Transit, s->run->channels.n + 1);
     s->done = DT_NEW_ARRAY(j->arena, int64_t, s->pipeline->n_stages);
     s->raw = DT_NEW_ARRAY(j->arena, DtTensor **, module->entries.n);
     for (uint32_t i = 0; i < module->entries.n; i++)
         s->raw[i] = DT_NEW_ARRAY(j->arena, DtTensor *, module->entries.at[i].results.n * j->n + 1);
-    return run_prologues(j, name) && run_actions(s) && settle_pieces(s);
+    return run_prologues(j, kind) && run_actions(s) && settle_pieces(s);
 }

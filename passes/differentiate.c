@@ -212,7 +212,7 @@ static bool has_ring(const DtPassContext *context)
 
 bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
-    DtEntryPoint *entry = dt_graph_entry(module, "loss");
+    DtEntryPoint *entry = dt_entry_whole(module, DT_ENTRY_LOSS);
     if (entry == NULL)
         return false; /* a model without train block */
     DtFunc *loss = entry->func;
@@ -223,14 +223,14 @@ bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
             dt_inline_calls(module->funcs.at[i], context);
     Grad g = {.context = context, .module = module, .step = make_step(module, loss)};
     g.derivative = derive_step(&diff, &g.step);
-    g.b = (DtBuilder){.func = dt_graph_func(module, "grad", DT_FUNC_ENTRY)};
+    g.b = (DtBuilder){.func = dt_graph_func(module, dt_entry_kind_name(DT_ENTRY_GRAD), DT_FUNC_ENTRY)};
     g.b.func->span = loss->span;
     read_sources(&g);
     g.b.span = loss->span;
     call_both(&g);
     for (uint32_t i = 0; i < loss->results.n; i++)
         dt_graph_return(g.b.func, g.out[i]);
-    entry->name = dt_intern("grad");
+    dt_entry_set(entry, DT_ENTRY_GRAD, DT_PART_WHOLE, -1);
     entry->func = g.b.func;
     entry->results.at[0].accumulate = true;
     return_gradients(&g, entry);

@@ -200,7 +200,7 @@ static void read_loss_scale(Update *u)
 /* States take the values that "grad" made for them, unless the step is skipped. */
 static void update_states(Update *u)
 {
-    DtEntryPoint *grad = dt_graph_entry(u->module, "grad");
+    DtEntryPoint *grad = dt_entry_whole(u->module, DT_ENTRY_GRAD);
     for (uint32_t i = 0; grad != NULL && i < grad->results.n; i++) {
         DtStore *state = grad->results.at[i].store;
         if (state == NULL || state->kind != DT_STORE_STATE)
@@ -247,10 +247,10 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     Update u = {.module = module,
                 .optimizer = &context->train->optimizer,
                 .precision = &context->train->precision};
-    u.b = (DtBuilder){.func = dt_graph_func(module, "update", DT_FUNC_ENTRY),
-                      .span = u.optimizer->span};
+    u.entry = dt_entry_new(DT_ENTRY_UPDATE, DT_PART_WHOLE, -1);
+    u.b = (DtBuilder){.func = dt_graph_func(module, u.entry.name, DT_FUNC_ENTRY), .span = u.optimizer->span};
     u.b.func->span = u.optimizer->span;
-    u.entry = (DtEntryPoint){.name = dt_intern("update"), .func = u.b.func};
+    u.entry.func = u.b.func;
     uint32_t n;
     const Slot *slots = make_slots(&u, &n);
     u.b.span = u.optimizer->span;

@@ -598,7 +598,7 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     DtEntryResult *result = &entry->results.at[i];
     DtValue *value = w->map[w->func->results.at[i]->id];
     bool is_grad = result->store && result->store->kind == DT_STORE_GRAD;
-    bool is_update = strcmp(entry->name, "update") == 0;
+    bool is_update = entry->kind == DT_ENTRY_UPDATE;
     w->s.b.span = value->op ? value->op->span : w->func->span;
     w->s.b.path = NULL;
     w->s.why = result->store ? dt_intern_printf("`%s` is stored", result->store->path) : "result";
@@ -612,7 +612,7 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
         keep &= (uint16_t)~dt_placerule_bits(result->store->type);
         value = dt_placeconvert_to(&w->s, value,
                                    settled(&w->s, value, result->store->type, keep | p->time));
-    } else if (strcmp(entry->name, "predict") == 0) {
+    } else if (entry->kind == DT_ENTRY_PREDICT) {
         value = dt_placeconvert_to(&w->s, value, output_type(&w->s, w->func, value));
     }
     if (is_grad && p->time && !(value->type->partial & p->time))
@@ -628,8 +628,8 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     const DtFunc *func = entry->func;
     bool *waits = DT_NEW_ARRAY(p->module->arena, bool, func->results.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
-        waits[i] = strcmp(entry->name, "predict") != 0 && strcmp(entry->name, "update") != 0;
-    p->lazy = strcmp(entry->name, "update") == 0; /* its sums are scalars */
+        waits[i] = entry->kind != DT_ENTRY_PREDICT && entry->kind != DT_ENTRY_UPDATE;
+    p->lazy = entry->kind == DT_ENTRY_UPDATE; /* its sums are scalars */
     Work w;
     begin(&w, p, func, NULL, dt_placelazy_of(func, waits, p->module->arena), "");
     p->top = w.s.b.func;
@@ -642,7 +642,7 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
         dt_graph_return(p->top, value);
     }
     entry->func = finish(&w);
-    dt_placelazy_finish(p, entry->name);
+    dt_placelazy_finish(p, entry->kind);
     return true;
 }
 

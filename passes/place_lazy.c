@@ -184,11 +184,12 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
     return NULL;
 }
 
-void dt_placelazy_finish(DtPlacer *p, const char *entry)
+void dt_placelazy_finish(DtPlacer *p, DtEntryKind kind)
 {
     if (!p->prologue)
         return;
-    DtEntryPoint point = {.name = dt_intern_printf("%s.prologue", entry), .func = p->prologue};
+    DtEntryPoint point = dt_entry_new(kind, DT_PART_PROLOGUE, -1);
+    point.func = p->prologue;
     for (uint32_t i = 0; i < p->completed.n; i++)
         DT_PUSH(p->module->arena, point.results,
                 ((DtEntryResult){.name = p->completed.at[i].to->op->text, .accumulate = true}));

@@ -398,6 +398,6 @@ void dt_placelint_check(const DtPlacer *p)
 {
     Lint lint = {.p = p};
     for (uint32_t i = 0; i < p->module->entries.n; i++)
-        if (strcmp(p->module->entries.at[i].name, "predict") != 0) /* whose results are whole */
+        if (p->module->entries.at[i].kind != DT_ENTRY_PREDICT) /* whose results are whole */
             check_func(&lint, p->module->entries.at[i].func, NULL);
 }

@@ -26,8 +26,6 @@ typedef struct Reduce {
     DtDtype dtype;
 } Reduce;
 
-static bool is_update(const DtEntryPoint *entry) { return strncmp(entry->name, "update", 6) == 0; }
-
 /* ---- one function ---- */
 
 /* op in the dtype, and a cast back that makes op's result. */
@@ -99,7 +97,7 @@ static uint16_t pending_of(const DtModule *module, const DtStore *store)
     for (uint32_t i = 0; i < module->entries.n; i++)
         for (uint32_t k = 0; k < module->entries.at[i].results.n; k++)
             if (module->entries.at[i].results.at[k].store == store &&
-                !is_update(&module->entries.at[i])) {
+                module->entries.at[i].kind != DT_ENTRY_UPDATE) {
                 bits &= module->entries.at[i].func->results.at[k]->type->partial;
                 any = true;
             }

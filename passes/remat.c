@@ -437,7 +437,7 @@ bool dt_pass_remat(DtModule *module, const DtPassContext *context)
     find_labels(&remat, module);
     for (uint32_t i = 0; i < module->entries.n; i++) {
         DtFunc *func = module->entries.at[i].func;
-        if (strcmp(module->entries.at[i].name, "grad") != 0)
+        if (module->entries.at[i].kind != DT_ENTRY_GRAD)
             continue;
         visit(&remat, NULL, func, func);
         dt_loops_prune(func);

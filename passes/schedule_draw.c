@@ -56,7 +56,7 @@ static void print_run(DtArena *arena, const DtPipelineSchedule *pipeline, const 
     DtTimeline line;
     simulate(arena, pipeline, run, &line);
     dt_text_printf(text, "run %s: bubble %.1f %% where F, B and W take equal time; in flight",
-                   run->name, 100 * line.bubble);
+                   dt_entry_kind_name(run->kind), 100 * line.bubble);
     for (uint32_t s = 0; s < pipeline->n_stages; s++)
         dt_text_printf(text, " %lld", (long long)dt_schedule_in_flight(run, s));
     dt_text_add(text, "\n");

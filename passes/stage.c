@@ -93,7 +93,7 @@ static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
             reads = reads || (s->entries.at[i].stage == (int32_t)stage &&
                               reads_result(s->entries.at[i].func, entry));
         DtEntryPoint copy = *entry;
-        copy.name = dt_intern_printf("%s.%u", entry->name, s->class_first[stage]);
+        dt_entry_set(&copy, entry->kind, entry->part, (int32_t)s->class_first[stage]);
         copy.stage = (int32_t)stage;
         if (reads)
             DT_PUSH(s->arena, s->entries, copy);
@@ -107,16 +107,16 @@ static bool cut_entry(DtStager *s, const DtEntryPoint *entry)
     DtExpanded expanded;
     DtAssigned assigned;
     return dt_stage_expand(s, entry, &expanded) && dt_stage_assign(s, &expanded, &assigned) &&
-           dt_stage_build(s, entry->name, &expanded, &assigned);
+           dt_stage_build(s, entry->kind, &expanded, &assigned);
 }
 
 static bool cut_entries(DtStager *s)
 {
-    static const char *const names[] = {"grad", "eval", "predict"};
-    const DtEntryPoint *entries[DT_COUNT(names)];
+    static const DtEntryKind kinds[] = {DT_ENTRY_GRAD, DT_ENTRY_EVAL, DT_ENTRY_PREDICT};
+    const DtEntryPoint *entries[DT_COUNT(kinds)];
     uint32_t n = 0;
-    for (size_t i = 0; i < DT_COUNT(names); i++)
-        if ((entries[n] = dt_graph_entry(s->module, names[i])))
+    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+        if ((entries[n] = dt_entry_whole(s->module, kinds[i])))
             n++;
     if (n > 0 && !dt_stage_cut(s, entries[0]))
         return false;
@@ -129,10 +129,10 @@ static bool cut_entries(DtStager *s)
             return false;
     for (uint32_t i = 0; i < s->module->entries.n; i++) {
         const DtEntryPoint *entry = &s->module->entries.at[i];
-        if (strstr(entry->name, ".prologue"))
+        if (entry->part == DT_PART_PROLOGUE)
             keep_prologue(s, entry);
     }
-    const DtEntryPoint *update = dt_graph_entry(s->module, "update");
+    const DtEntryPoint *update = dt_entry_whole(s->module, DT_ENTRY_UPDATE);
     return !update || dt_stage_update(s, update);
 }
 

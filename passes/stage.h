@@ -141,7 +141,7 @@ bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned);
 
 /* ---- stage_build.c ---- */
 
-bool dt_stage_build(DtStager *s, const char *name, const DtExpanded *e, const DtAssigned *a);
+bool dt_stage_build(DtStager *s, DtEntryKind kind, const DtExpanded *e, const DtAssigned *a);
 
 /* ---- stage_store.c ---- */
 

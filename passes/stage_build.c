@@ -299,9 +299,9 @@ static int32_t add_entry(Build *w, DtFunc *func, uint32_t kind, uint32_t piece,
                          DtStore *const *stores, uint32_t n_results, const DtEntryResult *results)
 {
     const uint32_t number = w->s->piece_first[piece];
-    DtEntryPoint entry = {.name = dt_intern_printf("%s.%c%u", w->name, "fbw"[kind], number),
-                          .func = func,
-                          .stage = (int32_t)dt_stage_of(w->s, piece)};
+    DtEntryPoint entry = dt_entry_new(w->run.kind, DT_PART_F + kind, (int32_t)number);
+    entry.func = func;
+    entry.stage = (int32_t)dt_stage_of(w->s, piece);
     func->name = entry.name;
     read_arguments(w, func, stores, kind, piece);
     for (uint32_t i = 0; i < n_results; i++)
@@ -522,11 +522,11 @@ static void sort_by_place(Build *w)
         w->result_order[at[2][w->e->results.at[i].piece]++] = i;
 }
 
-static Build begin(DtStager *s, const char *name, const DtExpanded *e, const DtAssigned *a)
+static Build begin(DtStager *s, DtEntryKind kind, const DtExpanded *e, const DtAssigned *a)
 {
     const uint32_t n = e->func->n_values + 1, n_pieces = s->pipeline->n_pieces;
     Build w = {
-        .s = s, .name = name, .e = e, .a = a, .run = {.name = name}, .first_slot = s->slots.n};
+        .s = s, .name = dt_entry_kind_name(kind), .e = e, .a = a, .run = {.kind = kind}, .first_slot = s->slots.n};
     w.made = DT_NEW_ARRAY(s->arena, DtValue *, n);
     w.stops = DT_NEW_ARRAY(s->arena, Stops, n);
     w.here = DT_NEW_ARRAY(s->arena, DtValue *, n);
@@ -539,9 +539,9 @@ static Build begin(DtStager *s, const char *name, const DtExpanded *e, const DtA
     return w;
 }
 
-bool dt_stage_build(DtStager *s, const char *name, const DtExpanded *e, const DtAssigned *a)
+bool dt_stage_build(DtStager *s, DtEntryKind kind, const DtExpanded *e, const DtAssigned *a)
 {
-    Build work = begin(s, name, e, a), *w = &work;
+    Build work = begin(s, kind, e, a), *w = &work;
     const uint32_t n = s->pipeline->n_pieces, lowest = lowest_backward(w);
     sort_by_place(w);
     for (uint32_t g = 0; g < n; g++)

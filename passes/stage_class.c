@@ -252,7 +252,7 @@ static void add_channel(DtStager *s, const DtChannel *by_class, uint32_t to, DtP
 
 void dt_stage_unfold(DtStager *s, const DtPipelineRun *run, DtPipelineRun *ret_run)
 {
-    *ret_run = (DtPipelineRun){.name = run->name};
+    *ret_run = (DtPipelineRun){.kind = run->kind};
     ret_run->pieces = DT_NEW_ARRAY(s->arena, DtPieceEntries, s->whole->n_pieces);
     for (uint32_t g = 0; g < s->pipeline->n_pieces; g++) {
         const uint32_t class = dt_stage_of(s, g);

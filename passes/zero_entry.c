@@ -360,7 +360,10 @@ void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry)
     for (uint32_t i = 0; i < n_buckets; i++)
         add_job(&s, job_of(&s, entry, buckets[i]));
     copy_ops(&s);
-    DtEntryPoint made = {.name = entry->name, .func = s.b.func, .stage = entry->stage, .more = entry->more};
+    DtEntryPoint made = dt_entry_new(entry->kind, entry->part, entry->number);
+    made.func = s.b.func;
+    made.stage = entry->stage;
+    made.more = entry->more;
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtEntryResult result = entry->results.at[i];
         DtBucket *bucket = result.store && result.store->kind == DT_STORE_GRAD ? z->of[result.store->index] : NULL;

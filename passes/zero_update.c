@@ -184,7 +184,9 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
 {
     const DtFunc *func = entry->func;
     Update update = {.z = z}, *u = &update;
-    DtEntryPoint made = {.name = entry->name, .stage = entry->stage, .more = entry->more};
+    DtEntryPoint made = dt_entry_new(entry->kind, entry->part, entry->number);
+    made.stage = entry->stage;
+    made.more = entry->more;
     made.func = dt_graph_func(z->module, func->name, DT_FUNC_ENTRY);
     made.func->span = func->span;
     u->b = (DtBuilder){.func = made.func, .span = func->span};

@@ -90,7 +90,8 @@ static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, 
         dt_log_event(run->log, "not_saved", steps, status->message);
 }
 
-/* Older checkpoints go once a step from the new one had a finite loss and norm, or there is no further step. */
+/* Older checkpoints go once a step from the new one had a finite loss and norm, or there is no further step. A step
+ * that was skipped says nothing of the new one: it may be the first of those that lead to a loss scale of 1. */
 static void trim(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -171,7 +172,8 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     if (!dt_scale_step(&rank->scale, grad_norm) && !run->trial)
         return end_before_update(run, "gradient norm", grad_norm,
                                  rank->scale.is_dynamic ? " with a loss scale of 1" : "");
-    trim(run);
+    if (!rank->scale.was_skipped)
+        trim(run);
     *ret_report = (DtStepReport){.step = rank->step + 1,
                                  .loss = loss,
                                  .grad_norm = grad_norm,

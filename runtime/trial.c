@@ -83,15 +83,16 @@ bool dt_trial_open(DtRank *rank, DtTrialRun **ret_run)
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     *ret_run = run;
-    if (run->trial->digest != plan->digest ||
-        !dt_trial_layout(rank->memory, plan, run->trial->steps, &run->layout) || run->layout.bytes > run->bytes)
+    const uint32_t steps = run->trial->steps; /* once: others may write there */
+    if (run->trial->digest != plan->digest || !dt_trial_layout(rank->memory, plan, steps, &run->layout) ||
+        run->layout.bytes > run->bytes)
         return dt_rank_fail(rank, DT_EXIT_USAGE, "--trial: it is one of another plan");
     int64_t most = 1;
     for (uint32_t i = 0; i < run->layout.n; i++)
         most = run->layout.tensors[i].bytes > most ? run->layout.tensors[i].bytes : most;
     for (int i = 0; i < 2; i++)
         run->twice[i] = dt_arena_alloc(rank->memory, (size_t)most);
-    rank->meta.steps = run->trial->steps;
+    rank->meta.steps = steps;
     return true;
 }
 

@@ -21,7 +21,7 @@
 
 enum { MEMOS = 1 << 10 };
 
-static const char part_kind[] = "part", behind_kind[] = "behind",
+static const char part_kind[] = "part", range_kind[] = "range", behind_kind[] = "behind",
                   iteration_kind[] = "iteration";
 
 /* A function evaluated for operands. */
@@ -456,6 +456,34 @@ static CertNode *stack_of(void *data, CertNode *node)
     return dt_certnode_of(s->state->nodes, dt_certkind_stack, s->context, shape, node);
 }
 
+typedef struct Fixed {
+    CertState *state;
+    const CertValue *value;
+    const char *attributes;
+} Fixed;
+
+static CertNode *range_of(void *data, CertNode *node)
+{
+    const Fixed *f = data;
+    const CertShape *shape = dt_certnode_closed(f->state->nodes, node->shape, f->value->type, NULL);
+    return dt_certnode_of(f->state->nodes, range_kind, f->attributes, shape, node);
+}
+
+/* A value of some iterations of another loop's axis goes into or out of a loop as what it is: those of its node. */
+static CertNode *fixed(CertState *state, CertValue value, const char *loop)
+{
+    if (!value.loop || value.loop == loop || (!dt_certpack_is(value.node) && dt_certnode_is_zero(value.node)))
+        return value.node;
+    dt_certrange_close(state->program, &value);
+    if (!value.loop)
+        return value.node;
+    const CertAxis *axis = dt_certtext_axis(value.type, value.loop);
+    Fixed data = {state, &value, NULL};
+    data.attributes = dt_intern_printf("%s %lld..%lld", value.loop, (long long)value.first,
+                                       (long long)(value.first + axis->extent));
+    return dt_certpack_each(state, value.node, range_of, &data);
+}
+
 static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole,
                        const CertType *part)
 {
@@ -485,12 +513,14 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
         to->type = type;
         if (i >= loop->carried + loop->invariant) {
             int64_t first = to->loop == loop->axis ? to->first : 0;
+            CertValue whole = *to;
+            whole.type = in[i].type;
             if (!is_stacked(state, op, in[i].type, type))
                 return false;
             if (first != loop->first)
                 return dt_certfunc_fail(
                     state, op, "a stacked operand does not hold the iterations of the loop");
-            to->node = dt_certpack_each(state, to->node, part_of, stack);
+            to->node = dt_certpack_each(state, fixed(state, whole, loop->axis), part_of, stack);
             to->loop = NULL;
             to->first = 0;
             continue;
@@ -499,11 +529,32 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
             return false;
         if (i >= loop->carried)
             continue;
+        if (to->first == CERT_ANY) /* only what goes in is the same in any range */
+            dt_certrange_close(state->program, to);
         memset(to->fill, CERT_ANYTHING, sizeof to->fill);
         to->node = dt_certnode_leaf(state->nodes, dt_certkind_carried, symbols,
                                     dt_certnode_shape(state->nodes, type, to->loop), i);
     }
     return true;
+}
+
+/* What the body leaves: a carried value as it came, others as what they are whatever loop they are in. */
+static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs, const Memo *memo)
+{
+    for (uint32_t k = 0; memo && k < op->n_out; k++) {
+        CertValue *made = &memo->out[k];
+        const CertValue *came = k < stack->loop.carried ? &inputs[1 + k] : NULL;
+        if (came && came->loop) {
+            dt_certfunc_cover(stack->state, came->loop, came->first, made);
+            if (made->loop != came->loop || made->first != came->first)
+                return dt_certfunc_fail(stack->state, op, "a carried value becomes one of other iterations");
+            continue;
+        }
+        made->node = fixed(stack->state, *made, NULL);
+        made->loop = NULL;
+        made->first = 0;
+    }
+    return memo != NULL;
 }
 
 /* Whether another carried value, or what leaves the loop stacked, depends on k. */
@@ -560,6 +611,8 @@ static bool loop_results(Chains *c, const CertOp *op, Stack *stack, const Memo *
         if (!same_types(state, op, made->type, 0, c->from[k].type, "a carried result") ||
             !same_types(state, op, made->type, 0, op->types[k], "a result"))
             return false;
+        out[k].loop = made->loop;
+        out[k].first = made->first;
         out[k].node = accumulated(c, k, loop, stack->context, made->node);
         if (out[k].node && is_needed(c, k)) /* the same loop may go on from there, elsewhere */
             out[k].node->behind = behind_of(c, k, loop, op->types[k]);
@@ -591,7 +644,7 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
     if (!loop_inputs(&stack, op, body, symbols, in, inputs))
         return false;
     Memo *memo = evaluate(state, body, stack.context, inputs);
-    if (!memo)
+    if (!fix_results(&stack, op, inputs, memo))
         return false;
     Chains chains = {.state = state, .symbols = symbols, .memo = memo, .from = in,
                      .n = (uint32_t)loop->carried, .n_out = op->n_out,
@@ -602,7 +655,7 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
     chains.needs = memo->needs;
     recall(&chains, stack.context, inputs);
     const Memo *inside = evaluate_inside(&chains, body, stack.context, inputs);
-    return inside && loop_results(&chains, op, &stack, inside, out);
+    return fix_results(&stack, op, inputs, inside) && loop_results(&chains, op, &stack, inside, out);
 }
 
 /* ---- functions ---- */

@@ -280,14 +280,14 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
         bool later = (walk->plan->meta->pipeline && is_piece(frame->entry)) ||
                      strncmp(frame->entry->name, "update", 6) == 0;
         uint32_t sum = later ? 0 : sum_of(walk, type, result->store);
-        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], &found);
+        const uint32_t value = frame->func->results.at[i], n = dt_certplan_find(walk, frame, value, &place, &found);
         bool there = false;
         for (uint32_t k = 0; k < n; k++)
             there = there || (found.at[k].added == accumulates(walk, result) &&
                               found.at[k].summed == sum && dt_certplan_alike(&found.at[k].place, &place));
         if (!there)
             return dt_certplan_fail(walk, "result `%s` is not where it belongs%s", what,
-                                    !n                       ? ", nor elsewhere"
+                                    !dt_certplan_find(walk, frame, value, NULL, &found) ? ", nor elsewhere"
                                     : found.at[0].summed != sum ? ", or not summed over its ranks"
                                                              : "");
         if (result->store < 0 && result->name[0] == '@') {

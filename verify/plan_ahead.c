@@ -238,7 +238,7 @@ static bool keeps(PlanWalk *walk, const PlanFrame *frame)
         PlanFinds found;
         if (!is_ahead(op) || !is_kept(frame->func, op->first_out))
             continue;
-        if (dt_certplan_find(walk, frame, op->first_out, &found) != 1)
+        if (dt_certplan_find(walk, frame, op->first_out, NULL, &found) != 1)
             return dt_certplan_fail(walk, "what is gathered ahead does not stay");
         DT_PUSH(walk->arena, now->values, op->first_out);
         DT_PUSH(walk->arena, now->places, found.at[0].place);

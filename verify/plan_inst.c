@@ -43,6 +43,7 @@ PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
 {
     PlanRegion *region = dt_certplan_hold(walk, added ? PLAN_ADDED : PLAN_VALUE, place);
     region->next = frame->regions[value];
+    region->of = &frame->regions[value];
     frame->regions[value] = region;
     return region;
 }
@@ -155,8 +156,8 @@ static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlac
 {
     PlanFinds found;
     PlanPlace place;
-    uint32_t n = dt_certplan_find(walk, walk->frame, value, &found);
     dt_certplan_arg(walk, arg, &place);
+    const uint32_t n = dt_certplan_find(walk, walk->frame, value, walk->tiles.open ? NULL : &place, &found);
     for (uint32_t i = 0; i < n; i++) {
         if (walk->tiles.open && walk->tiles.mark[value] && !is_block(walk, value))
             continue; /* of an earlier block */
@@ -170,7 +171,8 @@ static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlac
     const CertOp *op = walk->frame->maker[value];
     return dt_certplan_fail(walk, "an argument does not hold value %u (%s) of function %s%s", value,
                             op ? op->kind : "input", walk->frame->func->name,
-                            n ? ": it lies elsewhere" : ", which is not there");
+                            dt_certplan_find(walk, walk->frame, value, NULL, &found) ? ": it lies elsewhere"
+                                                                                     : ", which is not there");
 }
 
 static bool read_ops(PlanWalk *walk, Doing *doing)

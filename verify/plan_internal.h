@@ -62,6 +62,7 @@ typedef struct PlanRegion {
     const char *name;        /* INPUT */
     PlanHole *holes;         /* ZERO */
     struct PlanRegion *next; /* of the same value or store, or of another input */
+    struct PlanRegion *const *of; /* the list of the value that it is of; NULL: none */
 } PlanRegion;
 
 typedef DT_VEC(PlanRegion *) PlanList;
@@ -264,8 +265,10 @@ uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n);
 bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
                        const PlanPlace *b); /* may overlap */
 bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const PlanPlace *inner);
-/* All places where the value lies now; how many. */
-uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *ret_found);
+/* Places where the value lies now; how many. at: only those that begin there are asked for, others may be left out;
+ * NULL: all. */
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
+                          PlanFinds *ret_found);
 
 /* plan_memory.c */
 void dt_certplan_push_region(PlanWalk *walk, PlanRegion *region);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FEW = 16 }; /* places of a value */
+
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis)
 {
     return dt_cert_local(walk->program, &type->axes[axis]);
@@ -367,16 +369,20 @@ static bool stop(const PlanWalk *walk, const CertOp *op, const CertType *x, Plan
 /* How the result of an op lies in the memory of its operand, of type x; false: it does not. */
 typedef bool View(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place);
 
-static View *view_of(const CertOp *op)
+/* ret_moves: it may begin elsewhere than its operand. */
+static View *view_of(const CertOp *op, bool *ret_moves)
 {
     static const struct {
         const char *kind;
         View *view;
-    } views[] = {{"relabel", relabel}, {"expand", expand}, {"slice", slice},
-                 {"stop", stop},       {"shard", shard},   {"unpack", unpack}};
+        bool moves;
+    } views[] = {{"relabel", relabel, false}, {"expand", expand, false}, {"slice", slice, true},
+                 {"stop", stop, false},       {"shard", shard, true},    {"unpack", unpack, true}};
     for (size_t i = 0; i < DT_COUNT(views); i++)
-        if (strcmp(op->kind, views[i].kind) == 0)
+        if (strcmp(op->kind, views[i].kind) == 0) {
+            *ret_moves = views[i].moves;
             return views[i].view;
+        }
     return NULL;
 }
 
@@ -409,10 +415,11 @@ static PlanFound *another(PlanWalk *walk, PlanFinds *found)
 }
 
 /* A bucket is where its parts are, if all of them are in one. */
-static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, PlanFinds *found)
+static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, const PlanPlace *at,
+                      PlanFinds *found)
 {
     PlanFinds first, part;
-    dt_certplan_find(walk, frame, op->in[0], &first);
+    dt_certplan_find(walk, frame, op->in[0], at, &first);
     for (uint32_t i = 0; i < first.n; i++) {
         PlanFound bucket = first.at[i];
         int64_t offset = 0;
@@ -424,9 +431,9 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
         for (uint32_t k = 0; all && k < op->n_in; k++) {
             const CertType *type = dt_certplan_type(frame, op->in[k]);
             PlanPlace want = bucket.place;
-            dt_certplan_find(walk, frame, op->in[k], &part);
             part_of(walk, type, op->n_axes, offset, &want);
             want.dtype = type->dtype;
+            dt_certplan_find(walk, frame, op->in[k], &want, &part);
             offset += type->rank == op->n_axes ? 1 : want.stride[op->n_axes] * want.extent[op->n_axes];
             all = false;
             for (uint32_t f = 0; !all && f < part.n; f++)
@@ -450,21 +457,22 @@ static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
     }
 }
 
-static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found);
+static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found);
 
 /* What an input of a body or of a called function is outside. */
-static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found)
+static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
     const uint32_t from = found->n;
     if (frame->kind == PLAN_CALL) {
-        find_all(walk, frame->outer, frame->op->in[value], found);
+        find_all(walk, frame->outer, frame->op->in[value], at, found);
         return;
     }
     const CertLoop *loop = frame->op->loop;
     if (frame->kind == PLAN_ENTRY || value < 1 + loop->carried)
         return; /* lies in memory of its own */
-    find_all(walk, frame->outer, frame->op->in[value - 1], found);
-    if (value < 1 + loop->carried + loop->invariant)
+    const bool whole = value < 1 + loop->carried + loop->invariant;
+    find_all(walk, frame->outer, frame->op->in[value - 1], whole ? at : NULL, found);
+    if (whole)
         return;
     for (uint32_t i = from; i < found->n; i++) {
         PlanPlace *place = &found->at[i].place;
@@ -483,39 +491,55 @@ static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, P
 
 /* Where the value lies without having been written as itself: where a store or the outer function has it, or in the
  * memory of what it is a view of. */
-static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found)
+static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
     const CertOp *op = frame->maker[value];
+    bool moves;
+    View *view = op ? view_of(op, &moves) : NULL;
     if (!op) {
-        find_input(walk, frame, value, found);
+        find_input(walk, frame, value, at, found);
     } else if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0) {
         find_source(walk, op, found);
     } else if (strcmp(op->kind, "pack") == 0) {
-        find_pack(walk, frame, op, found);
-    } else if (view_of(op)) {
+        find_pack(walk, frame, op, at, found);
+    } else if (view) {
         uint32_t n = found->n, from = n;
-        find_all(walk, frame, op->in[0], found);
+        find_all(walk, frame, op->in[0], moves ? NULL : at, found);
         for (uint32_t i = from; i < found->n; i++)
-            if (view_of(op)(walk, op, dt_certplan_type(frame, op->in[0]), &found->at[i].place))
+            if (view(walk, op, dt_certplan_type(frame, op->in[0]), &found->at[i].place))
                 found->at[n++] = found->at[i];
         found->n = n;
     }
 }
 
-/* A copy of a value leaves it where it was, too: each place counts until something else is written there. */
-static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *found)
+static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace *at, PlanFinds *found)
 {
-    for (const PlanRegion *region = frame->regions[value]; region; region = region->next)
-        if (region->alive)
-            *another(walk, found) = (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed};
-    find_behind(walk, frame, value, found);
+    if (region->alive && (!at || (region->place.arena == at->arena && region->place.base == at->base)))
+        *another(walk, found) = (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed};
 }
 
-uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, PlanFinds *ret_found)
+/* A copy of a value leaves it where it was, too: each place counts until something else is written there. Where there
+ * are many, memory says which of them begin at an address. */
+static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+{
+    const PlanRegion *region = frame->regions[value];
+    for (uint32_t n = 0; region && at && n < FEW; n++)
+        region = region->next;
+    const PlanList *near = region && at ? dt_certplan_near(walk, at) : NULL;
+    for (uint32_t i = 0; near && i < near->n; i++)
+        if (near->at[i]->of == &frame->regions[value])
+            add_region(walk, near->at[i], at, found);
+    for (region = near ? NULL : frame->regions[value]; region; region = region->next)
+        add_region(walk, region, at, found);
+    find_behind(walk, frame, value, at, found);
+}
+
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
+                          PlanFinds *ret_found)
 {
     ret_found->n = 0;
     ret_found->cap = DT_COUNT(ret_found->few);
     ret_found->at = ret_found->few;
-    find_all(walk, frame, value, ret_found);
+    find_all(walk, frame, value, at, ret_found);
     return ret_found->n;
 }

@@ -127,7 +127,7 @@ static bool leave(PlanWalk *walk)
     walk->frame = frame->outer;
     for (uint32_t i = 0; i < frame->func->results.n; i++) {
         PlanFinds found;
-        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], &found);
+        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], NULL, &found);
         for (uint32_t k = 0; k < n; k++)
             dt_certplan_define(walk, frame->outer, frame->op->first_out + i, &found.at[k].place,
                                found.at[k].added);
@@ -366,7 +366,7 @@ static bool leave_carried(PlanWalk *walk, PlanFrame *body, Lefts *lefts)
 {
     for (uint32_t i = 0; i < body->op->loop->carried; i++) {
         PlanFinds found;
-        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], &found);
+        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], &body->carried[i]->place, &found);
         bool there = false;
         for (uint32_t k = 0; k < n; k++)
             there = there || (!found.at[k].added &&
@@ -385,7 +385,7 @@ static bool leave_stacked(PlanWalk *walk, PlanFrame *body, uint32_t at, uint32_t
     const CertLoop *loop = body->op->loop;
     for (uint32_t i = loop->carried; i < body->func->results.n; i++) {
         PlanFinds found;
-        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], &found);
+        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], NULL, &found);
         for (uint32_t k = 0; k < n; k++) {
             PlanPlace *place = &found.at[k].place;
             int64_t step = place->reg[body->reg];

@@ -230,7 +230,8 @@ static uint32_t compare(Bench *t, DtTensor *const *expected, double *const *got,
 void bench_check(Bench *t)
 {
     DtText problems = {0};
-    DtEntryPoint entry = {.name = dt_intern("predict"), .func = t->func};
+    DtEntryPoint entry = dt_entry_new(DT_ENTRY_PREDICT, DT_PART_WHOLE, -1);
+    entry.func = t->func;
     entry.results.at = t->results.at;
     entry.results.n = t->results.n;
     DT_PUSH(t->arena, t->module->entries, entry);

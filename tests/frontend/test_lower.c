@@ -72,6 +72,9 @@ static const struct {
     {"examples/vgg16.dsl", 138357544, 3},
     {"examples/mamba.dsl", 129135360, 3},
     {"examples/lstm.dsl", 0, 3},
+    {"examples/resnet.dsl", 272474, 3},
+    {"examples/diffusion.dsl", 0, 3},
+    {"examples/byol.dsl", 0, 3},
     {"tests/frontend/programs/laws.dsl", 0, 1},
     {"tests/frontend/programs/states.dsl", 0, 3},
     {"tests/frontend/programs/dtypes.dsl", 0, 3},
@@ -176,7 +179,7 @@ static void check_laws(const char *model, uint32_t n_laws)
     fclose(file);
     Lowered low = lower(path);
     unlink(path);
-    DtEntryPoint *point = dt_graph_entry(low.program->module, "predict");
+    DtEntryPoint *point = dt_entry_named(low.program->module, "predict");
     cr_assert(point);
     cr_assert_eq(point->results.n, n_laws);
     DtTensor *results[16];

@@ -170,15 +170,16 @@ static void add_result(DtModule *module, DtEntryPoint *entry, DtValue *value, Dt
     DT_PUSH(module->arena, entry->results, result);
 }
 
-static DtEntryPoint new_entry(DtModule *module, const char *name)
+static DtEntryPoint new_entry(DtModule *module, DtEntryKind kind)
 {
-    return (DtEntryPoint){.name = dt_intern(name),
-                          .func = dt_graph_func(module, name, DT_FUNC_ENTRY)};
+    DtEntryPoint entry = dt_entry_new(kind, DT_PART_WHOLE, -1);
+    entry.func = dt_graph_func(module, entry.name, DT_FUNC_ENTRY);
+    return entry;
 }
 
 static void add_grad_entry(DtModule *module, DtFunc *body, DtStore *param, DtStore *grad)
 {
-    DtEntryPoint entry = new_entry(module, "grad");
+    DtEntryPoint entry = new_entry(module, DT_ENTRY_GRAD);
     DtBuilder b = {.func = entry.func, .span = {2, 0, 4000000000u}};
     add_communication(&b);
     DtValue *x = dt_graph_source(&b, DT_OP_INPUT, ab(), "ids", NULL);
@@ -201,7 +202,7 @@ static void add_grad_entry(DtModule *module, DtFunc *body, DtStore *param, DtSto
 
 static void add_update_entry(DtModule *module, DtStore **stores)
 {
-    DtEntryPoint entry = new_entry(module, "update");
+    DtEntryPoint entry = new_entry(module, DT_ENTRY_UPDATE);
     DtBuilder b = {.func = entry.func};
     DtValue *in[8], *scalar = dt_graph_source(&b, DT_OP_INPUT, dt_type_scalar(DT_F32), "@lr", NULL);
     for (int i = 0; i < 4; i++) {

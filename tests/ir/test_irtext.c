@@ -137,7 +137,7 @@ static const struct {
     {"func f : fn { arg %0 : "
      "f32[a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1,j=1,k=1,l=1,m=1,n=1,o=1,p=1,q=1] }",
      "more than 16 axes"},
-    {"func f : fn { arg %0 : f32[a=2] return %0 } entry e : g { result name=x }",
+    {"func f : fn { arg %0 : f32[a=2] return %0 } entry eval : g { result name=x }",
      "named but not defined"},
     {"func f : fn { %0 = param() : f32[] store=0 }", "not defined above"},
     {"store 1 : param f32[]", "numbered 0, 1"},

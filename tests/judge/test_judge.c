@@ -77,7 +77,7 @@ Test(judge, a_right_layout)
 
 static DtEntryPoint *entry(Pair *pair, const char *name)
 {
-    return dt_graph_entry(pair->c.placed, name);
+    return dt_entry_named(pair->c.placed, name);
 }
 
 /* The first op of this kind in a function of this entry, loops included. */
@@ -172,7 +172,7 @@ static DtJudgement judge_changed(Pair *pair, const char *path, const char *layer
     DtProgram *program = dt_judge_place(pair->arena, dt_diag_new(pair->arena), &task, &options);
     cr_assert(program != NULL);
     DtModule *serial = dt_judge_serial(pair->arena, &task, &options);
-    find_constant(dt_graph_entry(program->module, "grad")->func, factor)->number += added;
+    find_constant(dt_entry_named(program->module, "grad")->func, factor)->number += added;
     pair->c = (DtJudgeCase){.arena = pair->arena,
                             .serial = serial,
                             .placed = program->module,

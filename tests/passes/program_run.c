@@ -57,7 +57,7 @@ static DtTensor *source(void *context, const DtOp *op)
 
 const DtEntryPoint *entry(const Run *run, const char *name)
 {
-    const DtEntryPoint *found = dt_graph_entry(run->module, name);
+    const DtEntryPoint *found = dt_entry_named(run->module, name);
     cr_assert(found, "no entry `%s`", name);
     return found;
 }

@@ -299,7 +299,7 @@ static void run_pipeline(Machine *m, const DtPipelineRun *run)
     }
     for (uint32_t s = 0; s < pipeline->n_stages; s++)
         cr_assert_eq(at[s], dt_pipeline_count(&run->stages[s]), "stage %u of run `%s` is stuck", s,
-                     run->name);
+                     dt_entry_kind_name(run->kind));
 }
 
 static void complete(Machine *m, Sum *sum)
@@ -442,7 +442,7 @@ static void compare_results(Machine *whole, Machine *cut)
 
 static void run_whole(Machine *m, const char *name)
 {
-    const DtEntryPoint *entry = dt_graph_entry(m->module, name);
+    const DtEntryPoint *entry = dt_entry_named(m->module, name);
     for (m->micro = 0; m->micro < m->p->layout->micro; m->micro++)
         run_entry(m, entry);
     m->micro = 0;
@@ -459,14 +459,14 @@ void stage_compare(Staged *p)
     }
     for (uint32_t i = 0; i < p->cut->pipeline->runs.n; i++) {
         const DtPipelineRun *run = &p->cut->pipeline->runs.at[i];
-        run_whole(whole, run->name);
+        run_whole(whole, dt_entry_kind_name(run->kind));
         run_pipeline(cut, run);
         cut->micro = 0;
         compare_results(whole, cut);
-        if (strcmp(run->name, "grad") != 0)
+        if (run->kind != DT_ENTRY_GRAD)
             continue;
         compare_stores(whole, cut, true);
-        const DtEntryPoint *update = dt_graph_entry(p->whole, "update");
+        const DtEntryPoint *update = dt_entry_named(p->whole, "update");
         if (!update)
             continue;
         run_entry(whole, update);

@@ -149,7 +149,8 @@ static void build_entry(Model *m)
     dt_graph_return(entry, cross_entropy(&c->b, z, labels));
     DtValue *one = dt_graph_constant(&c->b, DT_F32, 1);
     dt_graph_return(entry, dt_graph_binary(&c->b, DT_OP_ADD, read_store(&c->b, seen), one));
-    DtEntryPoint point = {.name = dt_intern("loss"), .func = entry};
+    DtEntryPoint point = dt_entry_new(DT_ENTRY_LOSS, DT_PART_WHOLE, -1);
+    point.func = entry;
     DT_PUSH(module->arena, point.results, ((DtEntryResult){.name = dt_intern("loss")}));
     DT_PUSH(module->arena, point.results, ((DtEntryResult){.store = seen}));
     DT_PUSH(module->arena, module->entries, point);
@@ -203,7 +204,7 @@ static void init_stores(Model *m)
 
 static const DtEntryPoint *entry(const Model *m, const char *name)
 {
-    return dt_graph_entry(m->c->module, name);
+    return dt_entry_named(m->c->module, name);
 }
 
 static void run_pass(Model *m, const char *name, const DtPassContext *context)

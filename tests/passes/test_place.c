@@ -99,7 +99,7 @@ static void print_func(const DtMesh *mesh, const DtFunc *func, int depth, DtText
 
 static const DtEntryPoint *entry(const DtModule *module, const char *name)
 {
-    const DtEntryPoint *found = dt_graph_entry(module, name);
+    const DtEntryPoint *found = dt_entry_named(module, name);
     cr_assert(found, "no entry %s", name);
     return found;
 }

@@ -37,7 +37,7 @@ static Case *make(const char *name, uint32_t p, uint32_t v, int64_t m)
     c->pipeline =
         (DtPipelineSchedule){.schedule = name, .n_stages = p, .n_pieces = p * v, .n_micro = m};
     c->pipeline.stage_of = DT_NEW_ARRAY(arena, uint32_t, p * v);
-    c->run.name = "grad";
+    c->run.kind = DT_ENTRY_GRAD;
     c->run.pieces = DT_NEW_ARRAY(arena, DtPieceEntries, p * v);
     for (uint32_t g = 0; g < p * v; g++) {
         c->pipeline.stage_of[g] = dt_schedule_stage(places, p, g);

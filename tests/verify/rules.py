@@ -130,6 +130,38 @@ RANGES = [  # holds, ops on %2, ops on %2 and %4
      [MOST.format("%2", "reduce=max"), MOST.format("%4", "reduce=max"), "add(%5, %6) : f32[e=3] @1:1-2"]),
     (True, [MOST.format("%2", "reduce=max")], [JOIN.format("%2, %4"), MOST.format("%5", "reduce=max")]),
 ]
+# A constant along an axis that a loop goes along is the same in any range; what a loop makes of it is not.
+GROWN = """func along : body @1:1-2 {
+  arg %i.0 : i32[]
+  arg %x.1 : f32[]
+  return %x.1
+}
+func grows : body @1:1-2 {
+  arg %i.0 : i32[]
+  arg %x.1 : f32[e=4]
+  arg %y.2 : f32[e=4]
+  %3 = add(%x.1, %y.2) : f32[e=4] @1:1-2
+  %4 = slice[e](OF) : f32[e=2] ranges=(CUT) @1:1-2
+  return %3, %4
+}
+func predict : entry @1:1-2 {
+  %y.0 = input() : f32[e=4] text=y @1:1-2
+  %1 = const() : f32[] number=3 @1:1-2
+  %2 = expand(%1) : f32[e=4] @1:1-2
+  %3 = loop(%1) : f32[] func=along loop(label=e axis=e count=4 carried=1) @1:1-2
+  %4, %5 = loop(%2, %y.0) : f32[e=4], f32[h=5, e=2] func=grows loop(label=h axis=h count=5 carried=1 invariant=1 stacked_out=1) @1:1-2
+  return %5, %3
+}
+entry predict : predict {
+  result name=z
+  result name=w
+}
+"""
+GROWS = [  # holds, what is cut, where
+    (True, "%x.1", "0 2 1 2"),
+    (False, "%x.1", "2 0 1 2"),
+    (False, "%3", "2 0 1 2"),
+]
 # Rings: queries p, keys q, and what the function makes of them, a result and a gradient of keys. holds, how keys,
 # values, and the gradient lie, how queries do, what is pending in the function, the ring's mesh axes, and whether m is
 # time
@@ -336,6 +368,12 @@ def main(prover):
             if (verdict == "holds") != row[0] or refused == row[0]:
                 failed += 1
                 print("FAIL %s for %s: %s" % ("; ".join(row[2]), "; ".join(row[1]), verdict))
+        for row in GROWS:
+            text = GROWN.replace("OF", row[1])
+            verdict = prove(prover, folder, *(text.replace("CUT", cut) for cut in ("0 2 1 2", row[2])))
+            if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
+                failed += 1
+                print("FAIL a cut at %s of %s, which a loop carries: %s" % (row[2], row[1], verdict))
         for row in RINGS:
             verdict = prove(prover, folder, *ring(row))
             if (verdict == "holds") != row[0]:
@@ -357,7 +395,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + RANGES + RINGS + STATES) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + RANGES + GROWS + RINGS + STATES) + 1 - failed, failed))
     return 1 if failed else 0
 
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entry points by what they are, and the names that texts and messages have for it: "grad", "grad.prologue",
+ * "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece). */
+#include "ir/ir.h"
+
+#include "base/intern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[DT_ENTRY_KINDS] = {"loss", "grad", "update", "eval", "predict"};
+
+const char *dt_entry_kind_name(DtEntryKind kind) { return kind_names[kind]; }
+
+void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32_t number)
+{
+    const char *name = kind_names[kind];
+    entry->kind = kind;
+    entry->part = part;
+    entry->number = number;
+    if (part >= DT_PART_F)
+        entry->name = dt_intern_printf("%s.%c%d", name, "fbw"[part - DT_PART_F], number);
+    else if (number >= 0)
+        entry->name = dt_intern_printf("%s%s.%d", name, part == DT_PART_PROLOGUE ? ".prologue" : "", number);
+    else
+        entry->name = dt_intern_printf("%s%s", name, part == DT_PART_PROLOGUE ? ".prologue" : "");
+}
+
+DtEntryPoint dt_entry_new(DtEntryKind kind, DtEntryPart part, int32_t number)
+{
+    DtEntryPoint entry = {0};
+    dt_entry_set(&entry, kind, part, number);
+    return entry;
+}
+
+/* The rest of a name, a number, that is all of it. */
+static bool read_number(const char *digits, int32_t *ret_number)
+{
+    char *end;
+    if (*digits < '0' || *digits > '9' || strlen(digits) > 9)
+        return false;
+    *ret_number = (int32_t)strtol(digits, &end, 10);
+    return *end == '\0';
+}
+
+bool dt_entry_read(const char *name, DtEntryPoint *ret_entry)
+{
+    const size_t len = strcspn(name, ".");
+    const char *rest = name + len, *part;
+    int32_t number = -1;
+    uint32_t kind = 0;
+    while (kind < DT_ENTRY_KINDS && (strncmp(name, kind_names[kind], len) || kind_names[kind][len]))
+        kind++;
+    if (kind == DT_ENTRY_KINDS)
+        return false;
+    DtEntryPart of = DT_PART_WHOLE;
+    if (strncmp(rest, ".prologue", 9) == 0 && (rest[9] == '\0' || rest[9] == '.')) {
+        of = DT_PART_PROLOGUE;
+        rest += 9;
+    } else if (rest[0] == '.' && rest[1] && (part = strchr("fbw", rest[1]))) {
+        of = part[0] == 'f' ? DT_PART_F : part[0] == 'b' ? DT_PART_B : DT_PART_W;
+        rest += 1; /* the letter stands for the dot of a number */
+    }
+    if ((*rest || of >= DT_PART_F) && !read_number(rest + 1, &number))
+        return false;
+    *ret_entry = dt_entry_new((DtEntryKind)kind, of, number);
+    return strcmp(ret_entry->name, name) == 0; /* no leading zeros */
+}
+
+DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, DtEntryPart part, int32_t number)
+{
+    for (uint32_t i = 0; i < module->entries.n; i++) {
+        DtEntryPoint *entry = &module->entries.at[i];
+        if (entry->kind == kind && entry->part == part && entry->number == number)
+            return entry;
+    }
+    return NULL;
+}
+
+DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind)
+{
+    return dt_entry_find(module, kind, DT_PART_WHOLE, -1);
+}
+
+DtEntryPoint *dt_entry_named(const DtModule *module, const char *name)
+{
+    DtEntryPoint like;
+    return dt_entry_read(name, &like) ? dt_entry_find(module, like.kind, like.part, like.number) : NULL;
+}

@@ -397,22 +397,24 @@ static CertNode *accumulated(const Chains *c, uint32_t k, const CertLoop *loop, 
     const CertNode *sum = c->memo->out[k].node;
     CertNodes *nodes = c->state->nodes;
     uint32_t n = 0, own = 0;
+    CertNode *const *in, *const *made;
     if (!dt_cert_is(sum->kind, "add") || !dt_cert_is(last->kind, "add"))
         return NULL;
-    for (uint32_t i = 0; i < sum->n_in; i++) {
+    const uint32_t n_in = dt_certnode_terms(nodes, sum, &in), n_made = dt_certnode_terms(nodes, last, &made);
+    for (uint32_t i = 0; i < n_in; i++) {
         bool *needs = DT_NEW_ARRAY(c->state->arena, bool, c->n);
-        if (is_own(c, sum->in[i], k)) {
+        if (is_own(c, in[i], k)) {
             own++;
             continue;
         }
-        dt_certnode_symbols(nodes, sum->in[i], c->symbols, true, needs);
+        dt_certnode_symbols(nodes, in[i], c->symbols, true, needs);
         for (uint32_t j = 0; j < c->n; j++)
             if (needs[j] && c->needs[j * c->n + k])
                 return NULL;
     }
-    CertNode **terms = DT_NEW_ARRAY(c->state->arena, CertNode *, last->n_in + 1);
-    for (uint32_t i = 0; i < last->n_in; i++) {
-        CertNode *term = last->in[i];
+    CertNode **terms = DT_NEW_ARRAY(c->state->arena, CertNode *, n_made + 1);
+    for (uint32_t i = 0; i < n_made; i++) {
+        CertNode *term = made[i];
         if (is_own(c, term, k))
             continue;
         CertNode *stack = dt_certnode_of(nodes, dt_certkind_stack, context, term->shape, term);
@@ -424,7 +426,7 @@ static CertNode *accumulated(const Chains *c, uint32_t k, const CertLoop *loop, 
                                                         .lo = loop->first,
                                                         .hi = loop->first + loop->count});
     }
-    if (own != 1 || n + 1 != last->n_in)
+    if (own != 1 || n + 1 != n_made)
         return NULL;
     terms[n++] = c->from[k].node;
     return dt_certnode_sum(nodes, sum->shape, n, terms);

@@ -9,11 +9,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SHAPES = 1 << 10, SPREAD = 256, LONG = 32 };
+enum { SHAPES = 1 << 10, SPREAD = 256, LONG = 32, LISTED = 1 << 16 };
+#define COUNTED (INT64_C(1) << 48)
 
 const char dt_certkind_tuple[] = "bucket", dt_certkind_carried[] = "carried",
            dt_certkind_bound[] = "bound", dt_certkind_stack[] = "stack", dt_certkind_chain[] = "chain",
            dt_certkind_at[] = "at", dt_certkind_total[] = "total";
+
+static const char of_tree[] = " of a tree of terms"; /* attributes of such sums, and of nothing else */
 
 struct CertNodes {
     DtArena *arena;
@@ -248,12 +251,104 @@ static uint32_t join_ranges(CertNodes *nodes, CertNode **terms, uint32_t n)
     return to;
 }
 
+/* Whether the terms of a sum are a tree, but for those that are reductions over iterations. */
+static bool is_tree(const CertNodes *nodes, const CertNode *x)
+{
+    return x->kind == nodes->add && x->attributes == of_tree;
+}
+
+/* How many operands of a sum are a tree: the first, or none. */
+static uint32_t n_trees(const CertNode *x)
+{
+    return x->in[0]->kind == dt_certkind_terms || x->in[0]->kind == dt_certkind_times;
+}
+
+static int64_t count_terms(const CertNodes *nodes, uint32_t n, CertNode *const *in)
+{
+    int64_t count = 0;
+    for (uint32_t i = 0; i < n; i++)
+        count += in[i]->kind != nodes->add ? 1 : is_tree(nodes, in[i]) ? in[i]->lo : in[i]->n_in;
+    return count;
+}
+
+/* A sum of these, not more than SPREAD of them. */
+static CertNode *few_terms(CertNodes *nodes, const CertShape *shape, uint32_t n, CertNode **terms)
+{
+    if (n == 1 && terms[0]->shape && terms[0]->shape->rank == shape->rank && terms[0]->shape->dtype == shape->dtype)
+        return terms[0];
+    if (n)
+        qsort(terms, n, sizeof terms[0], by_id);
+    return dt_certnode_make(
+        nodes, (CertNode){.kind = nodes->add, .attributes = nodes->none, .shape = shape, .n_in = n, .in = terms});
+}
+
+/* The sum of a tree, or NULL, and of n reductions over iterations, behind a free place in `terms`. */
+static CertNode *many_terms(CertNodes *nodes, const CertShape *shape, CertNode *tree, uint32_t n, CertNode **terms)
+{
+    if (n > 1)
+        n = join_ranges(nodes, terms + 1, n);
+    const int64_t count = n + (tree ? dt_certterms_count(tree) : 0);
+    CertNode *few[SPREAD];
+    if (count <= SPREAD) {
+        const uint32_t in_tree = tree ? dt_certterms_list(tree, few) : 0;
+        memcpy(few + in_tree, terms + 1, n * sizeof few[0]);
+        return few_terms(nodes, shape, in_tree + n, few);
+    }
+    if (n)
+        qsort(terms + 1, n, sizeof terms[0], by_id);
+    terms[0] = tree;
+    return dt_certnode_make(nodes, (CertNode){.kind = nodes->add,
+                                              .attributes = of_tree,
+                                              .shape = shape,
+                                              .lo = count,
+                                              .n_in = n + (tree != NULL),
+                                              .in = tree ? terms : terms + 1});
+}
+
+/* The same of operands that have many terms. */
+static CertNode *long_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, CertNode *const *in)
+{
+    CertNode *tree = NULL, **terms = NULL;
+    for (uint32_t pass = 0, to = 1;; pass++, to = 1) { /* counts the reductions; takes all */
+        for (uint32_t i = 0; i < n; i++) {
+            const bool inner = in[i]->kind == nodes->add && in[i]->shape->dtype == shape->dtype;
+            if (n > 1 && dt_certnode_is_zero(in[i]))
+                continue;
+            for (uint32_t k = 0; k < (inner ? in[i]->n_in : 1); k++) {
+                CertNode *term = inner ? in[i]->in[k] : in[i];
+                const bool ranges = term->hi && term->kind != dt_certkind_terms;
+                if (pass && ranges)
+                    terms[to] = term;
+                else if (pass)
+                    tree = dt_certterms_join(nodes, tree, term);
+                to += ranges;
+            }
+        }
+        for (uint32_t i = 0; i < n && pass && !tree && to == 1; i++)
+            if (in[i]->shape == shape)
+                return in[i]; /* all of them are zeros */
+        if (pass)
+            return many_terms(nodes, shape, tree, to - 1, terms);
+        terms = DT_NEW_ARRAY(nodes->arena, CertNode *, to);
+    }
+}
+
+/* Sums of more terms than can be counted stay as they are: terms. */
+static CertNode *sum_of_sums(CertNodes *nodes, const CertShape *shape, uint32_t n, CertNode *const *in)
+{
+    CertNode **terms = DT_NEW_ARRAY(nodes->arena, CertNode *, n);
+    for (uint32_t i = 0; i < n; i++)
+        terms[i] = dt_certnode_close(nodes, in[i]);
+    return few_terms(nodes, shape, n, terms);
+}
+
 CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, CertNode *const *in)
 {
-    uint32_t most = 0, n_terms = 0, n_ranges = 0;
-    for (uint32_t i = 0; i < n; i++)
-        most += in[i]->kind == nodes->add ? in[i]->n_in : 1;
-    CertNode *few[64], **terms = most <= 64 ? few : DT_NEW_ARRAY(nodes->arena, CertNode *, most);
+    const int64_t most = count_terms(nodes, n, in);
+    uint32_t n_terms = 0, n_ranges = 0;
+    if (most > SPREAD)
+        return most <= COUNTED || n < 2 ? long_sum(nodes, shape, n, in) : sum_of_sums(nodes, shape, n, in);
+    CertNode *terms[SPREAD];
     for (uint32_t i = 0; i < n; i++) {
         bool inner = in[i]->kind == nodes->add && in[i]->shape->dtype == shape->dtype;
         if (n > 1 && dt_certnode_is_zero(in[i]))
@@ -268,16 +363,21 @@ CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n, 
             return in[i]; /* all of them are zeros */
     if (n_ranges > 1)
         n_terms = join_ranges(nodes, terms, n_terms);
-    if (n_terms == 1 && terms[0]->shape && terms[0]->shape->rank == shape->rank &&
-        terms[0]->shape->dtype == shape->dtype)
-        return terms[0];
-    if (n_terms)
-        qsort(terms, n_terms, sizeof terms[0], by_id);
-    return dt_certnode_make(nodes, (CertNode){.kind = nodes->add,
-                                              .attributes = nodes->none,
-                                              .shape = shape,
-                                              .n_in = n_terms,
-                                              .in = terms});
+    return few_terms(nodes, shape, n_terms, terms);
+}
+
+uint32_t dt_certnode_terms(CertNodes *nodes, const CertNode *sum, CertNode *const **ret_terms)
+{
+    *ret_terms = sum->in;
+    if (!is_tree(nodes, sum))
+        return sum->n_in;
+    CertNode **terms = sum->lo > LISTED ? NULL : DT_NEW_ARRAY(nodes->arena, CertNode *, sum->lo);
+    *ret_terms = terms;
+    if (!terms)
+        return 0;
+    const uint32_t trees = n_trees(sum), n = trees ? dt_certterms_list(sum->in[0], terms) : 0;
+    memcpy(terms + n, sum->in + trees, (sum->n_in - trees) * sizeof terms[0]);
+    return n + sum->n_in - trees;
 }
 
 void dt_certnode_mark_sums(CertFunc *func)
@@ -339,10 +439,10 @@ CertNode *dt_certnode_close(CertNodes *nodes, CertNode *x)
 
 static bool is_long(const CertNodes *nodes, uint32_t n, CertNode *const *in)
 {
-    uint32_t most = 0;
     for (uint32_t i = 0; i < n; i++)
-        most += in[i]->kind == nodes->add ? in[i]->n_in : 1;
-    return most > LONG;
+        if (is_tree(nodes, in[i]))
+            return false;
+    return count_terms(nodes, n, in) > LONG;
 }
 
 CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x)
@@ -361,12 +461,14 @@ CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x)
         total.in = &stack;
         return dt_certnode_make(nodes, total);
     }
-    if (!floats || x->kind != nodes->add)
+    CertNode *const *in = NULL;
+    const uint32_t n = floats && x->kind == nodes->add ? dt_certnode_terms(nodes, x, &in) : 0;
+    if (!n)
         return dt_certnode_of(nodes, nodes->cast, nodes->none, shape, x);
-    CertNode **terms = DT_NEW_ARRAY(nodes->arena, CertNode *, x->n_in);
-    for (uint32_t i = 0; i < x->n_in; i++)
-        terms[i] = dt_certnode_cast(nodes, dtype, x->in[i]);
-    return dt_certnode_sum(nodes, shape, x->n_in, terms);
+    CertNode **terms = DT_NEW_ARRAY(nodes->arena, CertNode *, n);
+    for (uint32_t i = 0; i < n; i++)
+        terms[i] = dt_certnode_cast(nodes, dtype, in[i]);
+    return dt_certnode_sum(nodes, shape, n, terms);
 }
 
 /* ---- linear ops ---- */
@@ -380,7 +482,7 @@ static bool is_given(CertNode *x)
     if (x->given != CERT_UNKNOWN)
         return x->given == CERT_GIVEN;
     const CertRule *rule = x->n_in ? dt_certrule_find(x->kind) : NULL;
-    bool given = rule && rule->map;
+    bool given = (rule && rule->map) || x->kind == dt_certkind_terms || x->kind == dt_certkind_times;
     for (size_t i = 0; !x->n_in && i < DT_COUNT(sources); i++)
         given = given || is(x, sources[i]);
     for (size_t i = 0; x->n_in && i < DT_COUNT(axis_ops); i++)
@@ -396,7 +498,7 @@ static bool is_given(CertNode *x)
 /* Terms that have all axes of the sum; more of them than this stay together: what is made of them costs too much. */
 static bool is_spreadable(const CertNodes *nodes, const CertNode *x)
 {
-    bool good = x->kind == nodes->add && x->n_in <= SPREAD;
+    bool good = x->kind == nodes->add && !is_tree(nodes, x) && x->n_in <= SPREAD;
     for (uint32_t i = 0; good && i < x->n_in; i++)
         good = x->in[i]->shape == x->shape;
     return good;
@@ -520,8 +622,11 @@ uint32_t dt_certnode_walk(CertNodes *nodes) { return ++nodes->walk; }
 CertNode *dt_certnode_with(CertNodes *nodes, const CertNode *x, CertNode **in)
 {
     CertNode draft = *x;
+    if (x->kind == dt_certkind_terms)
+        return dt_certterms_join(nodes, in[0], in[1]);
+    const uint32_t first = is_tree(nodes, x) ? n_trees(x) : 0;
     if (x->kind == nodes->add)
-        qsort(in, x->n_in, sizeof in[0], by_id);
+        qsort(in + first, x->n_in - first, sizeof in[0], by_id);
     draft.in = in;
     return dt_certnode_make(nodes, draft);
 }
@@ -572,8 +677,8 @@ static const CertNode *lacking(const CertNode *node, const CertNode *from)
 
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text)
 {
-    while (have->kind == want->kind && have->attributes == want->attributes &&
-           have->n_in == want->n_in) {
+    while (have->kind == want->kind && have->attributes == want->attributes && have->n_in == want->n_in &&
+           have->attributes != of_tree) {
         const CertNode *a = lacking(want, have), *b = lacking(have, want);
         for (uint32_t i = 0; !is(have, "add") && i < have->n_in; i++)
             if (have->in[i] != want->in[i]) {

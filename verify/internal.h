@@ -6,6 +6,7 @@
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
  *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
  *   cert_again.c loops that are run again    cert_range.c iterations
+ *   cert_terms.c long sums
  *   cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
@@ -225,7 +226,7 @@ struct CertNode {
     CertNode *behind; /* what a loop has added up, as it stands behind the loop; NULL: it is none such */
 };
 extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[], dt_certkind_stack[],
-    dt_certkind_chain[], dt_certkind_at[], dt_certkind_total[];
+    dt_certkind_chain[], dt_certkind_at[], dt_certkind_total[], dt_certkind_terms[], dt_certkind_times[];
 
 typedef struct CertNodes CertNodes;
 CertNodes *dt_certnode_table(DtArena *arena);
@@ -247,13 +248,16 @@ const CertShape *dt_certnode_closed(CertNodes *nodes, const CertShape *shape, co
                                     const char *loop);
 const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape);
 /* The sum of terms: chains of + are one multiset of terms, in which reductions over ranges of iterations that
- * adjoin are one. */
+ * adjoin are one. Of more than a few hundred terms, those that are no such reductions are one operand, the first: a
+ * tree (cert_terms.c). */
 void dt_certnode_mark_sums(CertFunc *func); /* which sums are alone */
 /* A sum that is alone may be open, if it is long: not in the table yet, and the next sum takes its terms over, since
  * one node for each of n partial sums would hold n * n terms. This closes it. */
 CertNode *dt_certnode_close(CertNodes *nodes, CertNode *x);
 CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n,
                           CertNode *const *in);
+/* All terms of a sum; how many. 0: too many to be listed. */
+uint32_t dt_certnode_terms(CertNodes *nodes, const CertNode *sum, CertNode *const **ret_terms);
 /* x in another dtype; between floats, of a sum the sum of the terms so. */
 CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x);
 /* The node with these parts, made by op; where that is linear in an operand that is a sum, and made of sources in the
@@ -279,6 +283,15 @@ uint32_t dt_certnode_walk(CertNodes *nodes);
 CertNode *dt_certnode_with(CertNodes *nodes, const CertNode *x, CertNode **in);
 /* Where two expressions begin to differ, in words. */
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text);
+
+/* ---- trees of terms (cert_terms.c): a term, one with a count, or a branch ---- */
+
+int64_t dt_certterms_count(const CertNode *x);
+CertNode *dt_certterms_times(CertNodes *nodes, CertNode *term, int64_t count);
+/* The terms of both; either may be NULL, which has none. */
+CertNode *dt_certterms_join(CertNodes *nodes, CertNode *x, CertNode *y);
+/* Room for all of them; how many. */
+uint32_t dt_certterms_list(CertNode *x, CertNode **ret_terms);
 
 /* ---- values and functions (cert_func.c) ---- */
 

@@ -1,22 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Small programs whose layers call each other twice, 12 levels deep, have 4,096 instances: what is built is large, and
-# time and memory grow with it, not with its square (fusion alone took a minute here; all gradients of `x + w` are one
-# value in 4,096 places, which took more than 12 GB). Usage: instances.sh DTC
+# time and memory grow with it, not with its square. Fusion alone took a minute here; all gradients of `x + w` are one
+# value in 4,096 places, which took more than 12 GB; each of the sums of a residual stream had a list of all its terms,
+# and x + x, doubled again and again, as many as that is long. Usage: instances.sh DTC
 set -eu
 dtc=$(readlink -f "$1")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 passed=0 failed=0
 
-# check NAME LAYOUT LEAF: what the innermost layer returns of x and w
+# check NAME LAYOUT LEVELS LEAF: what the innermost layer returns of x and w
 check() {
-    awk -v leaf="$3" 'BEGIN {
+    awk -v n="$3" -v leaf="$4" 'BEGIN {
         print "include \"std.dsl\"\ndim batch = 4, embed = 8"
         print "layer f0(x[batch, embed]) -> [batch, embed] { param w[embed] = normal(1.0); return " leaf " }"
-        for (i = 1; i <= 12; i++)
+        for (i = 1; i <= n; i++)
             printf "layer f%d(x[batch, embed]) -> [batch, embed] { return b:f%d(a:f%d(x)) }\n", i, i - 1, i - 1
-        print "model m(x[batch, embed]) -> [batch, embed] { return a:f12(x) }"
+        printf "model m(x[batch, embed]) -> [batch, embed] { param v[embed] = normal(1.0); return a:f%d(x * v) }\n", n
         print "train { x[batch, embed] = synthetic(0.0, 1.0); loss = mean[batch, embed](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }"
         print "cluster c { gpus = 2; gpu = \"cpu\" }\nparallel p on c { mesh d = 2; shard batch on d }" }' >"$out/deep.dsl"
     if (ulimit -t 15 && ulimit -v 6000000 && "$dtc" "$out/deep.dsl" --parallel "$2" --no-kernels -o "$out/plan") 2>"$out/err"; then
@@ -28,8 +29,10 @@ check() {
     fi
 }
 
-check product none 'tanh(x * w)'
-check product p 'tanh(x * w)'
-check sum none 'x + w'
+check product none 12 'tanh(x * w)'
+check product p 12 'tanh(x * w)'
+check sum none 12 'x + w'
+check residual none 13 'x + dropout(x * w, 0.1)'
+check doubled p 7 'x + x + 0.0 * w'
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

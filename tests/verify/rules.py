@@ -61,6 +61,23 @@ LINEAR = [  # holds, an op of a sum, its type, the op of the terms; {0} is the o
     (True, "where(%8, %7, {0})", "f32[b=4, e=3]", "", "c"),
     (False, "where(%8, {0}, %z.2)", "f32[b=4, e=3]", "", "c"),
 ]
+MANY = list(range(300))
+LONG_SUMS = [  # holds, the terms of the serial program's sum, of the other's
+    (True, MANY, MANY[::-1]),
+    (True, MANY, MANY[::2] + MANY[1::2]),
+    (True, MANY[:256], MANY[255::-1]),
+    (True, MANY[:257], MANY[256::-1]),
+    (False, MANY, MANY[1:]),
+    (False, MANY, MANY + [7]),
+    (False, MANY, MANY[:7] + [8] + MANY[8:]),
+    (False, MANY[:257], MANY[:256]),
+    (True, MANY + MANY, [n // 2 for n in range(600)]),  # each twice
+    (False, MANY + MANY, [n // 2 for n in range(599)] + [7]),
+    (False, MANY + MANY, MANY),
+    (True, [0] * 300, [0] * 300),
+    (False, [0] * 300, [0] * 299),
+    (False, [0] * 300, [0] * 299 + [1]),
+]
 LOOP = """func first : body @1:1-2 {
   arg %i.0 : i32[]
   arg %x.1 : f32[e=3]
@@ -330,6 +347,21 @@ def sums(row):
     return head + whole + tail.format(10), head + apart + tail.format(last)
 
 
+def long_sum(terms, halves):
+    """A sum that adds one term after the other, or halves of halves, of a chain of sines."""
+    lines = ["func predict : entry @1:1-2 {", "  %x.0 = input() : f32[b=4] text=x @1:1-2"]
+    lines += ["  %%%d = sin(%%%s) : f32[b=4] @1:1-2" % (n, n - 1 if n > 1 else "x.0") for n in range(1, 302)]
+    operands = ["%%%d" % (n + 1) for n in terms]
+    while len(operands) > 1:
+        sums = []
+        for n in range(0, len(operands) - 1 if halves else 1, 2):
+            sums.append("%%%d" % (len(lines) - 1))
+            lines.append("  %s = add(%s, %s) : f32[b=4] @1:1-2" % (sums[-1], operands[n], operands[n + 1]))
+        operands = sums + operands[2 * len(sums):]
+    tail = "  return %s\n}\nentry predict : predict {\n  result name=y\n}\n" % operands[0]
+    return "\n".join(lines) + "\n" + tail
+
+
 def loops(row):
     """What the first loop does; the same of the second, which reads what that has left."""
     text = LOOP.replace("BODY", row[1]).replace("START", row[2]).replace("LABEL", row[3])
@@ -362,6 +394,12 @@ def main(prover):
             if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
                 failed += 1
                 print("FAIL %s: %s" % (" ".join(row[1:]), verdict))
+        for holds, first, final in LONG_SUMS:
+            for halves in (False, True):
+                verdict = prove(prover, folder, long_sum(first, False), long_sum(final, halves))
+                if (verdict == "holds") != holds or (not holds and "is not what" not in verdict):
+                    failed += 1
+                    print("FAIL sums of %d and %d terms: %s" % (len(first), len(final), verdict))
         for row in RANGES:
             verdict = prove(prover, folder, *ranges(row))
             refused = "is not what" in verdict or "of different iterations" in verdict
@@ -395,7 +433,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + RANGES + GROWS + RINGS + STATES) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + GROWS + RINGS + STATES) + 1 - failed, failed))
     return 1 if failed else 0
 
 

@@ -162,6 +162,27 @@ END
 "$work/bin/dtc" many.dsl --verify >out 2>err
 check 'it does not say so' grep -q 'machine code: not run: 128 ranks' out
 
+# ---- what gcc 12 made wrong of kernels at -O3: a sum that a condition around its loop guards ----
+cat >guarded.dsl <<'END'
+dim batch = 4, seq = 5, route = 4, choice = 2
+model m(x[batch, seq, choice]) -> [] {
+  param w[route] = normal(1.0)
+  y = x * w # lint: allow L0301
+  f = sum[seq](sum[choice](y))
+  return sum[batch, route](f * w) + sum[batch, choice, route](y[seq = 0])
+}
+train { x[batch, seq, choice] = synthetic(0, 2); loss = m(x); optimizer = sgd(lr = 0.1); steps = 1 }
+cluster c { gpus = 2; gpu = "cpu" }
+parallel q on c { mesh a = 2; shard seq on a (pad = 8) }
+END
+case='a guarded sum'
+for layout in none q; do
+    "$work/bin/dtc" guarded.dsl --parallel $layout --verify -o plan >out 2>err
+    check 'the machine code is wrong' grep -q '^machine code: equal to the interpreter' out
+    "$work/bin/dtrun" plan >out 2>err
+    check 'the loss is another one' grep -q 'loss 65.3237' err
+done
+
 # ---- the end of dtc is the end of all ----
 case='dtc is ended'
 DT_BREAK="hang-$(echo "$kernels" | head -1)"

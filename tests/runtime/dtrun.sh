@@ -31,6 +31,11 @@ tensors() {
     find "$1" -name '*.safetensors' | sort | while read -r file; do echo "${file##*/} $(cksum <"$file")"; done
 }
 
+# ---- metrics stand beside the loss in the progress ----
+"$dtc" "$root/tests/passes/programs/metrics.dsl" --parallel data -o metrics.plan 2>err || { cat err; exit 1; }
+run metrics.plan; exits 0; says 'step 3/3  loss 1.6440  accuracy 0.3333  some 0.1429  seen 7.0000'
+says 'eval after 3 steps: loss 1.7394, accuracy 0.1667'
+
 # ---- command line ----
 run --help; exits 0; prints 'usage: dtrun'; prints '--temperature'
 if grep -q -- '--shared' out; then fail 'the help shows hidden options'; else pass; fi

@@ -639,7 +639,7 @@ class Layers(Model):
         z = F.adaptive_avg_pool2d(y, (self.rows, self.cols)).permute(0, 2, 3, 1)
         t = self.conv1d(F.pad(s, (6, 0)), "d0", dilation=2, groups=4)
         t = self.conv1d(t, "d1", stride=2, padding=2).mean(-1)
-        v = self.conv1d(self.ghostnorm(s, "ghostnorm"), "d2", padding=1, groups=4)
+        v = self.conv1d(self.ghostnorm(s, "ghostnorm"), "d2", padding=2, dilation=2, groups=4)
         w = self.p("head.w", "rows cols chan classes")
         y = torch.einsum("brkc,rkcn->bn", z + t[:, None, None], w)
         y = y + self.p("head.b0", "classes")

@@ -106,7 +106,7 @@ static bool same_extents(const DtType *a, const DtType *b)
     return same;
 }
 
-static int64_t worst_element(const DtTensor *got, const DtTensor *want)
+int64_t dt_judge_worst(const DtTensor *got, const DtTensor *want)
 {
     int64_t worst = 0;
     double most = -1;
@@ -249,7 +249,7 @@ static bool compare(DtJudge *j, DtJudgeRow *row, const Pair *p)
             "samples change in digit 13, which proves nothing; -D may give extents that do better%s",
             row->entry, j->step, p->what, relative, most, dt_judge_line(j, p->span));
     }
-    int64_t element = worst_element(p->got, p->want);
+    int64_t element = dt_judge_worst(p->got, p->want);
     return dt_judge_problem(
         j,
         "entry %s, step %u: %s differs by %.3g of its norm: %.17g%s on rank %s, serially %.17g%s",

@@ -87,6 +87,8 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
 /* "first moment of `h.attention.wq.w`"; "[batch 3, seq 0]" */
 const char *dt_judge_describe(DtArena *arena, const DtStore *store);
 const char *dt_judge_coordinates(DtArena *arena, const DtType *type, int64_t element);
+/* The element in which two tensors of one type differ most; the first NaN, if there is one. */
+int64_t dt_judge_worst(const DtTensor *got, const DtTensor *want);
 
 /* The table, for people. */
 void dt_judge_print(const DtJudgement *judgement, DtText *ret_text);

@@ -192,26 +192,10 @@ static double moves(Step *s, const Where *where)
     return most;
 }
 
-static int64_t worst_of(const DtTensor *got, const DtTensor *want)
-{
-    int64_t worst = 0;
-    double most = -1;
-    for (int64_t i = 0; i < dt_type_elements(want->type); i++) {
-        const double difference = fabs(got->at[i] - want->at[i]);
-        if (!(difference <= most)) {
-            worst = i;
-            most = difference;
-        }
-        if (isnan(difference))
-            break;
-    }
-    return worst;
-}
-
 static bool problem(Machine *m, const Where *where, const char *what, const DtTensor *got, const DtTensor *want,
                     double difference, double allowed)
 {
-    const int64_t at = worst_of(got, want);
+    const int64_t at = dt_judge_worst(got, want);
     const double norm = norm_of(want);
     const DtSpan span = where->store ? where->store->span : (DtSpan){0};
     if (m->out->problem.len)

@@ -327,7 +327,7 @@ static void run_updates(Machine *m)
             m->slots[i][0] = kept[i][0];
         for (uint32_t i = 0; i < n; i++) {
             const DtEntryPoint *entry = &m->module->entries.at[i];
-            if (strncmp(entry->name, "update.", 7) != 0)
+            if (entry->kind != DT_ENTRY_UPDATE)
                 continue;
             m->stage = (uint32_t)entry->stage;
             m->counts.n = 0;

@@ -531,8 +531,7 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
             return false;
         if (i >= loop->carried)
             continue;
-        if (to->first == CERT_ANY) /* only what goes in is the same in any range */
-            dt_certrange_close(state->program, to);
+        dt_certrange_close(state->program, to); /* of what goes in alone is known that it is whole, or of any range */
         memset(to->fill, CERT_ANYTHING, sizeof to->fill);
         to->node = dt_certnode_leaf(state->nodes, dt_certkind_carried, symbols,
                                     dt_certnode_shape(state->nodes, type, to->loop), i);

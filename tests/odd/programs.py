@@ -116,7 +116,9 @@ class Maker(blocks.Blocks):
         kind = self.rng.choice(("layernorm", "rmsnorm", "softmax"))
         if kind == "softmax":
             return self.let(axes, "%d * softmax[%s](2 * %s)" % (self.extent(axis), axis, name))
-        return self.let(axes, "%s:%s[%s](%s)" % (label, kind, axis, name))
+        # Of two elements a mean and a deviation leave a sign alone, whose slope is that of 1 / sqrt(eps) where they are alike.
+        eps = ", eps = 0.1" if kind == "layernorm" and self.extent(axis) == 2 else ""
+        return self.let(axes, "%s:%s[%s](%s%s)" % (label, kind, axis, name, eps))
 
     def scaled(self, x):
         """A parameter over some of its axes."""

@@ -19,8 +19,8 @@ before a softmax, a factor before a norm), and the rounding of the parameter its
 the largest. In 16 bits a run is compared with the serial run of its precision, which itself differs from float32's by
 e: both differ from the exact values by about as much, so 4 e is allowed, and 32 roundoffs of u (as in tests/oracle).
 Where terms cancel, e is one draw of what their rounding leaves (the gradient of a factor before a norm is nothing else,
-and e may happen to be small): what differs is looked at once more with e the largest of three draws, the other two of
-the serial run whose data are scaled by the number next to 1, below and above it. Some programs are badly conditioned:
+and e may happen to be small): what differs is looked at once more with e the largest of five draws, the other four of
+the serial run whose data are scaled by the numbers next to 1, two below and two above it. Some programs are badly conditioned:
 in float32 what the serial run changes when its data change by a millionth (16 roundoffs) is allowed too. Where a
 decision (a maximum, a kink) lies within rounding of its edge two right runs may take different sides. That does not
 come again with other random numbers: only what differs with two of three values of the seed is wrong."""
@@ -253,7 +253,8 @@ class Odd:
             return found
         below, above = NEXT_TO_1[self.precision]
         nudged = [
-            Case(self.tools, folder, self.text(seed, factor=factor)).run("nudged") for factor in (1 - below, 1 + above)
+            Case(self.tools, folder, self.text(seed, factor=factor)).run("nudged")
+            for factor in (1 - below, 1 + above, 1 - 2 * below, 1 + 2 * above)
         ]
         return compare(got, want, near, self.precision, *nudged)
 

@@ -96,6 +96,13 @@ DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name)
     return new_input(func, type, name);
 }
 
+DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *input)
+{
+    DtValue *value = dt_graph_arg(func, type, input->name);
+    value->means = input->means;
+    return value;
+}
+
 /* The value is named by the last part of the path. */
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param)
 {
@@ -229,8 +236,10 @@ static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const
         loose ? dt_shape_derive(op, mesh, wish, types) : dt_shape_check(op, mesh, wish, types);
     if (reason)
         broken(b, op, reason);
-    for (uint32_t i = 0; i < op->n_out; i++)
+    for (uint32_t i = 0; i < op->n_out; i++) {
         op->out[i] = new_value(b->func, types[i], op, i, NULL);
+        op->out[i]->means = draft->out && i < draft->n_out ? draft->out[i]->means : 0;
+    }
     DT_PUSH(arena, b->func->ops, op);
     return op;
 }
@@ -519,7 +528,9 @@ DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offs
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result)
 {
     DtOp op = {.kind = kind, .mesh = mesh};
-    return make_one(b, &op, 1, &x, result);
+    DtValue *y = make_one(b, &op, 1, &x, result);
+    y->means = x->means;
+    return y;
 }
 
 DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in)

@@ -138,6 +138,7 @@ struct DtValue {
     const DtType *type;
     DtOp *op;         /* NULL for an input of a function */
     uint32_t index;   /* which result of op, or which input of the function */
+    uint32_t means;   /* number of the value of an earlier program that it stands for (means.c); 0: none said */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
     uint8_t made_anew; /* what dt_kernel_is_inline found: 0 nothing yet, 1 no, 2 yes */
@@ -367,6 +368,7 @@ const DtType *dt_module_logical_type(const DtModule *module, const DtType *type)
 DtModule *dt_graph_module(DtArena *arena, DtDiags *diags);
 DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind); /* makes the name unique */
 DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);  /* before any param */
+DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *input); /* its name and meaning */
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param);
 void dt_graph_return(DtFunc *func, DtValue *value);                         /* before any write */
 void dt_graph_write(DtFunc *func, uint32_t param, DtValue *value);          /* state number param gets value */
@@ -436,6 +438,13 @@ DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind);
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name);
 /* "attention" of "attention.2.fwd"; library functions carry their own name. */
 const char *dt_graph_source_name(const DtFunc *func);
+
+/* ---- meaning (means.c) ---- */
+
+/* From now on every value that an op of operands makes, and every value that a loop carries into its body, means
+ * itself: copies of the op (dt_graph_copy) mean it, too. The number of a value is its place in the text, counted over
+ * all functions from 1. Sources, loops and other inputs need none: what they are is seen. */
+void dt_means_begin(DtModule *module);
 
 /* ---- text, verifier ---- */
 

@@ -16,6 +16,8 @@
  *     result name=loss
  *   }
  *
+ * `means=N` is the number of the value of an earlier program that a value means (means.c); of several results, N, N + 1
+ * .. or a list in parentheses; communication means what its operand does where it says nothing else.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
  * alone; a value prints as %name.number or %number. Fields that are zero are not printed. A
  * value that its function does not define prints as %?, which cannot be read back. */
@@ -293,6 +295,30 @@ static void print_depths(Printer *p, const DtStore *store)
     dt_text_add(p->text, depths ? ")" : "");
 }
 
+uint32_t dt_irtext_means(const DtOp *op)
+{
+    return dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->n_in == 1 ? op->in[0]->means : 0;
+}
+
+/* One number, where the results' follow each other; none where communication means its operand. */
+static void print_means(Printer *p, const DtOp *op)
+{
+    const uint32_t usual = dt_irtext_means(op);
+    bool follow = true, any = false;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        any = any || op->out[i]->means != usual;
+        follow = follow && op->out[i]->means == op->out[0]->means + i;
+    }
+    if (!any)
+        return;
+    add_key(p->text, "means");
+    for (uint32_t i = 0; i < (follow ? 1 : op->n_out); i++) {
+        dt_text_add(p->text, follow ? "" : i ? " " : "(");
+        dt_text_integer(p->text, op->out[i]->means);
+    }
+    dt_text_add(p->text, follow ? "" : ")");
+}
+
 static void print_attributes(Printer *p, const DtOp *op)
 {
     print_ranges(p, op);
@@ -315,6 +341,7 @@ static void print_attributes(Printer *p, const DtOp *op)
         print_update(p, op->update);
     print_mesh_set(p, op->mesh);
     print_stages(p, op->stages);
+    print_means(p, op);
     print_key(p, "path", op->path);
     print_span(p, op->span);
 }
@@ -354,6 +381,7 @@ static void print_input(Printer *p, const DtFunc *func, uint32_t i)
     print_value(p, func->inputs.at[i]);
     dt_text_add(p->text, " : ");
     print_type(p, func->inputs.at[i] ? func->inputs.at[i]->type : NULL);
+    print_count(p, "means", func->inputs.at[i] ? func->inputs.at[i]->means : 0);
     if (is_param) {
         const DtFormalParam *param = &func->params.at[i - func->n_args];
         print_flag(p, "state", param->is_state);

@@ -16,6 +16,9 @@ extern const char *const dt_irtext_updates[2];
 /* One op as it stands in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text);
 
+/* What a result of op means if its line does not say so: communication, what its operand means; else 0. */
+uint32_t dt_irtext_means(const DtOp *op);
+
 /* The pipeline of a module, if it has one; and after the word `pipeline`. irtext_pipeline.c has the
  * form. */
 void dt_irtext_print_pipeline(const DtModule *module, DtText *ret_text);

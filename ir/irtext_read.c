@@ -67,6 +67,8 @@ static bool parse_input(DtIrReader *p, bool is_param)
     if (!value || !dt_irlex_expect(&p->lex, ':') ||
         !(value->type = dt_irread_type(&p->lex, &p->module->mesh)))
         return false;
+    if (dt_irlex_key(&p->lex, "means") && !dt_irlex_u32(&p->lex, &value->means))
+        return false;
     DT_PUSH(p->module->arena, func->inputs, value);
     if (!is_param) {
         func->n_args++;

@@ -185,6 +185,18 @@ static bool parse_stages(DtIrReader *p, uint64_t *ret_bits)
     return dt_irlex_expect(&p->lex, ')');
 }
 
+static bool parse_means(DtIrReader *p, DtOp *op)
+{
+    const bool any = dt_irlex_key(&p->lex, "means"), list = any && dt_irlex_take(&p->lex, '(');
+    uint32_t number = dt_irtext_means(op);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (any && (list || i == 0) && !dt_irlex_u32(&p->lex, &number))
+            return false;
+        op->out[i]->means = any && !list ? number + i : number;
+    }
+    return !list || dt_irlex_expect(&p->lex, ')');
+}
+
 static bool parse_attributes(DtIrReader *p, DtOp *op)
 {
     unsigned reduce = 0;
@@ -213,6 +225,8 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
     if (dt_irlex_key(&p->lex, "mesh") && dt_irlex_expect(&p->lex, '{'))
         dt_irread_mesh_set(&p->lex, &p->module->mesh, &op->mesh);
     if (dt_irlex_key(&p->lex, "stages") && !parse_stages(p, &op->stages))
+        return false;
+    if (!parse_means(p, op))
         return false;
     dt_irlex_name_key(&p->lex, "path", &op->path);
     dt_irread_span(&p->lex, &op->span);

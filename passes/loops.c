@@ -18,7 +18,7 @@ DtFunc *dt_loops_copy_func(DtFunc *func)
     for (uint32_t i = 0; i < func->inputs.n; i++) {
         DtValue *input = func->inputs.at[i];
         map[input->id] = i < func->n_args
-                             ? dt_graph_arg(copy, input->type, input->name)
+                             ? dt_graph_arg_like(copy, input->type, input)
                              : dt_graph_param(copy, input->type, func->params.at[i - func->n_args]);
     }
     for (uint32_t i = 0; i < func->ops.n; i++) {

@@ -61,7 +61,7 @@ static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const 
         w->uses[func->results.at[i]->id]++;
     for (uint32_t i = 0; i < func->inputs.n; i++)
         w->map[func->inputs.at[i]->id] =
-            i < func->n_args ? dt_graph_arg(copy, types[i], func->inputs.at[i]->name)
+            i < func->n_args ? dt_graph_arg_like(copy, types[i], func->inputs.at[i])
                              : dt_graph_param(copy, types[i], func->params.at[i - func->n_args]);
 }
 

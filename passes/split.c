@@ -338,7 +338,7 @@ static DtFunc *build(Slice *s, int half, const char *name)
     for (uint32_t i = 0; i < s->func->inputs.n; i++) {
         const DtValue *input = s->func->inputs.at[i];
         if (takes(s, half, input))
-            s->value[half][input->id] = dt_graph_arg(func, input->type, input->name);
+            s->value[half][input->id] = dt_graph_arg_like(func, input->type, input);
     }
     if (half == LATE)
         take_cross(s, func);

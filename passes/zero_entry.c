@@ -218,7 +218,7 @@ static DtFunc *new_body(Scope *outer, NewLoop *loop)
         if (i && loop->is_slice[i - 1])
             s.lazy[input->id] = outer->lazy[op->in[i - 1]->id];
         else
-            s.map[input->id] = dt_graph_arg(s.b.func, input->type, input->name);
+            s.map[input->id] = dt_graph_arg_like(s.b.func, input->type, input);
     }
     for (uint32_t i = 0; i < loop->sliced.n; i++) {
         DtBucket *bucket = loop->sliced.at[i];

@@ -291,7 +291,7 @@ static const CertType *type_of(Reader *r)
 
 /* ---- fields ---- */
 
-typedef enum How { NAME, INTEGER, FLAG, NUMBER, TEXT, MESH, STAGES, LOOP, RELABEL, RANGES } How;
+typedef enum How { NAME, INTEGER, FLAG, NUMBER, TEXT, MESH, STAGES, LOOP, RELABEL, RANGES, MEANS } How;
 
 /* key=value or key(...): into which member. meaning: its text is part of what an op means. */
 typedef struct Field {
@@ -373,6 +373,17 @@ static void ranges_of(Reader *r, CertOp *op)
     }
 }
 
+/* 12: of the first result, the others' follow; (12 0 9): of each. */
+static void means_of(Reader *r, CertOp *op)
+{
+    const bool list = take(r, "(");
+    op->means = DT_NEW_ARRAY(r->program->arena, uint32_t, op->n_out + 1);
+    for (uint32_t i = 0; i < op->n_out && !r->failed; i++)
+        op->means[i] = i == 0 || list ? (uint32_t)integer(r) : op->means[0] ? op->means[0] + i : 0;
+    if (list)
+        expect(r, ")");
+}
+
 static void value_into(Reader *r, How how, void *to)
 {
     const char *begin = r->at;
@@ -393,6 +404,7 @@ static void value_into(Reader *r, How how, void *to)
     case LOOP: loop_of(r, to); break;
     case RELABEL: relabel_of(r, to); break;
     case RANGES: ranges_of(r, to); break;
+    case MEANS: break;
     }
 }
 
@@ -414,6 +426,8 @@ static const Field *field_of(Reader *r, void *to, const Field *field)
     r->at += n;
     if (*r->at == '=')
         r->at++;
+    if (field->how == MEANS)
+        return means_of(r, to), field;
     if (field->how >= MESH && (*r->at == '(' || *r->at == '{'))
         r->at++;
     else if (field->how >= MESH)
@@ -428,6 +442,7 @@ static const Field op_fields[] = {
     FIELD(CertOp, path, NAME), FIELD(CertOp, text, NAME),     FIELD(CertOp, func, NAME),
     FIELD(CertOp, mesh, MESH), FIELD(CertOp, store, INTEGER), FIELD(CertOp, loop, LOOP),
     FIELD(CertOp, stages, STAGES), FIELD(CertOp, ahead, INTEGER),
+    {"means", MEANS, 0, false},
     {"number", NUMBER, offsetof(CertOp, number), true},
     {"ranges", RANGES, 0, true},
     {"reduce", NAME, offsetof(CertOp, reduce), true},
@@ -522,6 +537,7 @@ static void lines_of(Reader *r, CertFunc *func)
             value_of(r);
             expect(r, ":");
             DT_PUSH(r->program->arena, func->args, type_of(r));
+            DT_PUSH(r->program->arena, func->means, take(r, "means=") ? (uint32_t)integer(r) : 0);
             func->n_values++;
         } else if (take(r, "return ")) {
             do
@@ -574,6 +590,8 @@ static void func_of(Reader *r)
             *known(r, begin, (size_t)(end - begin)) = func;
     }
     func->name = name;
+    func->first = r->program->n_values;
+    r->program->n_values += func->n_values;
     func->next = r->program->funcs[name_slot(name)];
     r->program->funcs[name_slot(name)] = func;
 }
@@ -748,7 +766,7 @@ bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program
                  {"func ", func_of}, {"entry ", entry_of},   {"pipeline ", pipeline_of}};
     Reader *r = DT_NEW(arena, Reader);
     *r = (Reader){.at = text, .program = ret_program, .problem = ret_problem, .sum = dt_intern("sum")};
-    *ret_program = (CertProgram){.arena = arena, .text = text, .whole = ret_program};
+    *ret_program = (CertProgram){.arena = arena, .text = text, .whole = ret_program, .n_values = 1};
     for (; !r->failed && *r->at; end_of_line(r))
         for (size_t i = 0; i < DT_COUNT(parts); i++)
             if (take(r, parts[i].word)) {

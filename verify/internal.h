@@ -74,6 +74,7 @@ typedef struct CertOp {
     const char *text, *path, *reduce, *func;
     double number;
     bool shifts;   /* of a slice or pad: some range begins behind the first element, or leaves some out */
+    uint32_t *means; /* of the results: numbers in the serial text, 0: none said (step.c) */
     int64_t store; /* -1: none */
     int64_t ahead; /* iterations before its own in which a gather is done; a plan does so, the meaning is the same */
     CertLoop *loop;
@@ -90,7 +91,9 @@ typedef struct CertFunc {
     const struct CertFunc *same; /* the first function with this text */
     const struct CertFunc *next; /* of those whose names go to the same place */
     uint32_t n_args, n_values, most_in;
+    uint32_t first; /* number of its first value, counted over all functions of the text */
     DT_VEC(const CertType *) args;
+    DT_VEC(uint32_t) means; /* of the args */
     DT_VEC(CertOp *) ops;
     DT_VEC(uint32_t) results;
 } CertFunc;
@@ -180,6 +183,7 @@ typedef struct CertProgram {
     DT_VEC(CertLoopAxis) loop_axes;
     const struct CertProgram *whole; /* whose loops have all their iterations: the serial program */
     uint32_t n_places; /* stores of all stages */
+    uint32_t n_values; /* of all functions, and 1 */
 } CertProgram;
 
 bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,

@@ -112,9 +112,76 @@ Test(irtext, hand_written)
     dt_arena_free(arena);
 }
 
+/* Every form of `means=`, and where it is left out. */
+static const char meanings[] = "mesh m=2\n"
+                               "func f : fn {\n"
+                               "  arg %0 : f32[a=4]\n"
+                               "  arg %1 : f32[a=4] means=4294967295\n"
+                               "  %2 = add(%0, %1) : f32[a=4] means=12 path=h @1:2-3\n"
+                               "  %3 = shard(%2) : f32[a=4/m] mesh={m}\n"
+                               "  %4 = shard(%2) : f32[a=4/m] mesh={m} means=0\n"
+                               "  %5, %6 = topk[a, c](%2) : f32[c=2], i32[c=2] means=7\n"
+                               "  %7, %8 = topk[a, c](%2) : f32[c=2], i32[c=2] means=(7 3)\n"
+                               "  %9, %10 = topk[a, c](%2) : f32[c=2], i32[c=2]\n"
+                               "  return %3, %4\n"
+                               "}\n";
+
+Test(irtext, meanings)
+{
+    DtArena *arena = dt_arena_new();
+    DtModule *module = dt_irtext_read(arena, NULL, meanings, sizeof meanings - 1);
+    cr_assert(module);
+    cr_expect_eq(module->funcs.at[0]->ops.at[1]->out[0]->means, 12);
+    cr_expect_eq(module->funcs.at[0]->ops.at[3]->out[1]->means, 8);
+    char *printed = module_text(module);
+    cr_expect_str_eq(printed, meanings);
+    free(printed);
+    dt_arena_free(arena);
+}
+
+/* Numbers count all values of a text; a copy of an op means what the op means, communication what its operand does. */
+Test(irtext, meanings_begin)
+{
+    static const char text[] = "mesh m=2\n"
+                               "func body : body {\n"
+                               "  arg %0 : i32[]\n  arg %1 : f32[a=4]\n  arg %2 : f32[a=4]\n"
+                               "  %3 = add(%1, %2) : f32[a=4]\n  return %3\n}\n"
+                               "func f : fn {\n"
+                               "  arg %0 : f32[a=4]\n"
+                               "  %1 = const() : f32[] number=2\n"
+                               "  %2 = mul(%0, %1) : f32[a=4]\n"
+                               "  %3 = loop(%2, %0) : f32[a=4] func=body "
+                               "loop(label=h axis=l count=3 carried=1 invariant=1)\n"
+                               "  return %3\n}\n";
+    DtArena *arena = dt_arena_new();
+    DtModule *module = dt_irtext_read(arena, NULL, text, sizeof text - 1);
+    cr_assert(module);
+    dt_means_begin(module);
+    const DtFunc *body = module->funcs.at[0];
+    DtFunc *f = module->funcs.at[1];
+    cr_expect_eq(body->inputs.at[0]->means, 0);
+    cr_expect_eq(body->inputs.at[1]->means, 2);
+    cr_expect_eq(body->inputs.at[2]->means, 0);
+    cr_expect_eq(body->ops.at[0]->out[0]->means, 4);
+    cr_expect_eq(f->ops.at[0]->out[0]->means, 0);
+    cr_expect_eq(f->ops.at[1]->out[0]->means, 7);
+    cr_expect_eq(f->ops.at[2]->out[0]->means, 0);
+    DtBuilder b = {.func = f};
+    const DtValue *copy = dt_graph_copy(&b, f->ops.at[1], f->ops.at[1]->in)->out[0];
+    const DtAxis split = {.name = dt_intern("a"), .extent = 4, .n_split = 1};
+    cr_expect_eq(copy->means, 7);
+    DtValue *part = dt_graph_comm(&b, DT_OP_SHARD, f->ops.at[1]->out[0], 1, dt_type_plain(DT_F32, 1, &split));
+    cr_expect_eq(part->means, 7);
+    DtFunc *other = dt_graph_func(module, "other", DT_FUNC_BODY);
+    cr_expect_eq(dt_graph_arg_like(other, body->inputs.at[1]->type, body->inputs.at[1])->means, 2);
+    dt_arena_free(arena);
+}
+
 static const struct {
     const char *text, *message;
 } faulty[] = {
+    {"func f : fn { arg %0 : f32[] means=x }", "expected a number"},
+    {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] means=(1 2) }", "expected `)`"},
     {"hello", "expected `mesh`, `padded`, `store`, `func`, `entry` or `pipeline`"},
     {"hello", "error[E0950]"},
     {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=3] }", "error[E0951]"},

@@ -310,6 +310,9 @@ static bool run_entry(DtJudge *j, DtEntryKind kind)
     if (!serial)
         return true;
     DtTensor **results = run_serial(j, serial);
+    if ((kind == DT_ENTRY_GRAD && j->step == 0 && !dt_judge_gradients(j, serial, results)) ||
+        (kind == DT_ENTRY_UPDATE && !dt_judge_update(j, serial, results)))
+        return false;
     j->entry = serial;
     j->again = NULL;
     memcpy(j->before, j->serial, j->of->serial->stores.n * sizeof *j->before);
@@ -369,4 +372,12 @@ void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
                            "and samples change in digit 13\n",
                            row->magnified, row->most);
     }
+    if (judgement->learned)
+        dt_text_printf(ret_text,
+                       "gradients: those of the loss, by forward derivatives along a random direction over %u "
+                       "parameters, but for %.2g\n",
+                       judgement->learned, judgement->derivative);
+    if (judgement->updated)
+        dt_text_printf(ret_text, "update: %u values are what the formulas of the optimizer say, but for %.2g\n",
+                       judgement->updated, judgement->update);
 }

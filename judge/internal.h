@@ -64,6 +64,13 @@ DtTensor *dt_judge_whole(DtJudge *j, const DtStore *serial, const DtStore **ret_
 /* What a buffer of the tensor's dtype holds of it, if the judge rounds. */
 void dt_judge_round(const DtJudge *j, DtTensor *tensor);
 
+/* ---- derivative.c ---- */
+
+/* Whether what the serial entries "grad" and "update" leave is what the loss and the optimizer say; false after a
+ * problem, which is the serial program's. */
+bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
+bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
+
 /* ---- ranked.c ---- */
 
 /* Runs an entry of the program, with its prologue: its named results are in j->named afterwards, the others in the

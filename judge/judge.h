@@ -13,6 +13,9 @@
  * for rounding (the mean of what was centred) counts as zero on the same evidence. Steps begin alike on both
  * sides, so that nothing is magnified from one to the next.
  *
+ * The serial program's own gradients are compared with forward derivatives of the loss along a random direction, its
+ * update with the formulas of the optimizer (derivative.c).
+ *
  * Then machine code: what real ranks hold after each step against the interpreter (machine.c), within a multiple of
  * what roundings by chance do to the serial program.
  *
@@ -43,6 +46,11 @@ typedef struct DtJudgement {
     DtText problem; /* the first value that differs, with its DSL line and ranks; empty: none */
     bool not_finite; /* it is not finite in the serial program, which proves nothing */
     const DtLowerOptions *options; /* of the program that was compared, perhaps a smaller one */
+    bool not_serial; /* it is the serial program itself that is wrong: its gradients or its update */
+    uint32_t learned;  /* parameters whose gradients were compared with forward derivatives of the loss; 0: none were */
+    double derivative; /* the difference along a random direction, of a parameter's part of it */
+    uint32_t updated;  /* values that the update left and that were compared with the optimizer's formulas */
+    double update;     /* the largest difference, of the largest value of its tensor */
     bool not_stable; /* it moves as far in the serial program where parameters change in their last digits */
 } DtJudgement;
 
@@ -51,6 +59,7 @@ typedef struct DtJudgeCase {
     DtArena *arena;
     const DtModule *serial; /* differentiated, with entry "update"; nothing placed */
     const DtModule *placed;
+    const DtModule *loss; /* before it was differentiated, as gradients are judged by; NULL: they are not */
     const DtTrainConfig *train;
     uint32_t steps;
     bool rounds;

@@ -56,6 +56,13 @@ DtProgram *dt_judge_serial_program(DtArena *arena, const DtJudgeProgram *task, c
     return program;
 }
 
+/* As lowered: with entry "loss". NULL: the program has none. */
+static const DtModule *loss_of(DtArena *arena, const DtLowerOptions *options)
+{
+    const DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
+    return program && dt_entry_whole(program->module, DT_ENTRY_LOSS) ? program->module : NULL;
+}
+
 DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)
 {
     return dt_judge_serial_program(arena, task, options)->module;
@@ -125,6 +132,7 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
     DtJudgeCase c = {.arena = arena,
                      .serial = dt_judge_serial(arena, &synthetic, &options),
                      .placed = program->module,
+                     .loss = loss_of(arena, &options),
                      .train = program->train,
                      .steps = task->steps,
                      .rounds = task->rounds};

@@ -38,10 +38,12 @@ static Pair make_pair(void)
     if (!program)
         dt_diag_print(diags, stderr, false);
     cr_assert(program != NULL);
+    const DtProgram *plain = dt_lower(arena, dt_diag_new(arena), &options);
     return (Pair){arena,
                   {.arena = arena,
                    .serial = dt_judge_serial(arena, &task, &options),
                    .placed = program->module,
+                   .loss = plain->module,
                    .train = program->train,
                    .steps = 2}};
 }
@@ -274,6 +276,53 @@ Test(judge, layouts_in_16_bits)
             most = fmax(most, worst);
         }
     cr_expect_gt(most, 1e-4, "nothing was rounded: %g", most);
+}
+
+/* ---- the serial program itself ---- */
+
+/* Result i of the serial entry becomes twice what it is. */
+static void double_result(Pair *pair, const char *name, uint32_t i)
+{
+    DtFunc *func = dt_entry_named(pair->c.serial, name)->func;
+    DtBuilder b = {.func = func};
+    func->results.at[i] = dt_graph_binary(&b, DT_OP_ADD, func->results.at[i], func->results.at[i]);
+    dt_graph_renumber(func);
+}
+
+/* Each value of the serial entry that belongs to a store of this kind, doubled: it is the one that is found. */
+static void expect_found(const char *name, DtStoreKind kind, const char *why)
+{
+    const Pair right = make_pair();
+    const uint32_t n = dt_entry_named(right.c.serial, name)->results.n;
+    dt_arena_free(right.arena);
+    for (uint32_t i = 0; i < n; i++) {
+        Pair pair = make_pair();
+        const DtStore *store = dt_entry_named(pair.c.serial, name)->results.at[i].store;
+        if (store && store->kind == kind) {
+            double_result(&pair, name, i);
+            const char *said = judge(&pair);
+            cr_expect(strstr(said, why) && strstr(said, dt_arena_printf(pair.arena, "`%s`", store->path)), "%s: %s",
+                      store->path, said);
+        }
+        dt_arena_free(pair.arena);
+    }
+}
+
+Test(judge, a_wrong_gradient_is_named) { expect_found("grad", DT_STORE_GRAD, "is not the derivative of the loss"); }
+Test(judge, a_wrong_update_is_named) { expect_found("update", DT_STORE_PARAM, "the formulas of the optimizer"); }
+Test(judge, a_wrong_moment_is_named) { expect_found("update", DT_STORE_MOMENT2, "the formulas of the optimizer"); }
+
+Test(judge, a_parameter_that_decays_more_than_it_should)
+{
+    Pair pair = make_pair();
+    const DtFunc *func = dt_entry_named(pair.c.serial, "update")->func;
+    for (uint32_t i = func->ops.n; i-- > 0;)
+        if (func->ops.at[i]->kind == DT_OP_UPDATE) {
+            ((DtUpdate *)(uintptr_t)func->ops.at[i]->update)->decay += 0.1;
+            break;
+        }
+    cr_expect(strstr(judge(&pair), "the formulas of the optimizer"));
+    dt_arena_free(pair.arena);
 }
 
 /* ---- sums over stages ---- */

@@ -2,13 +2,14 @@
 #include "gradcheck.h"
 
 #include "base/intern.h"
+#include "ir/tangent.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double STEP = 1e-5, TOLERANCE = 1e-6;
+static const double STEP = 1e-5, TOLERANCE = 1e-6, EXACT = 1e-12; /* EXACT: roundings of doubles */
 
 /* ---- random numbers of the tests ---- */
 
@@ -195,6 +196,20 @@ static double objective(const Quotient *q, DtTensor *const *direction, double st
     return sum;
 }
 
+/* <seeds, how f(in) moves along direction>, by forward derivatives. */
+static double forward(const Quotient *q, DtTensor *const *direction)
+{
+    DtTangents tangents = {.interp = q->interp};
+    DtTensor **out = DT_NEW_ARRAY(q->interp->arena, DtTensor *, 2 * q->func->results.n + 1);
+    DtTensor **moves = out + q->func->results.n;
+    dt_tangent_run(&tangents, q->func, q->in, direction, out, moves);
+    double sum = 0;
+    for (uint32_t i = 0; i < q->bwd->seeds.n; i++)
+        if (moves[q->bwd->seeds.at[i]])
+            sum += dot_tensors(q->seeds[i], moves[q->bwd->seeds.at[i]]);
+    return sum;
+}
+
 static void compare(const Quotient *q, DtTensor **cotangents, int only, unsigned *seed,
                     const char *name)
 {
@@ -212,7 +227,10 @@ static void compare(const Quotient *q, DtTensor **cotangents, int only, unsigned
     }
     const double want =
         (objective(q, direction, STEP) - objective(q, direction, -STEP)) / (2 * STEP);
+    const double exact = forward(q, direction);
     scale = fmax(scale, fmax(fabs(got), fabs(want)));
+    cr_assert(fabs(got - exact) <= EXACT * scale, "%s: input %d: backward %.17g, forward %.17g", name,
+              only < 0 ? -1 : (int)q->bwd->wanted.at[only], got, exact);
     cr_assert(fabs(got - want) <= TOLERANCE * scale,
               "%s: input %d: backward %.12g, difference quotient %.12g", name,
               only < 0 ? -1 : (int)q->bwd->wanted.at[only], got, want);

@@ -4,7 +4,8 @@
  * A check holds one function under construction. `check_gradients` differentiates it, runs forward
  * and backward part in the interpreter, and compares <cotangent of inputs, direction> with the
  * difference quotient of <cotangent of results, results> along random directions: all inputs
- * together, then each alone. The step is 1e-5; inputs lie on a lattice whose points are more than
+ * together, then each alone; and with what forward derivatives (ir/tangent.h) make of the
+ * direction. The step is 1e-5; inputs lie on a lattice whose points are more than
  * ten steps from each other, from 0 and from where the tested functions have corners. */
 #ifndef DT_TESTS_GRADCHECK_H
 #define DT_TESTS_GRADCHECK_H

@@ -4,10 +4,12 @@
 #include "gradcheck.h"
 
 #include "base/intern.h"
+#include "ir/tangent.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
+#include <string.h>
 
 /* ---- maps ---- */
 
@@ -16,13 +18,17 @@ typedef struct MapCase {
     bool positive;
 } MapCase;
 
+static MapCase unary_cases[] = {{DT_OP_NEG, false}, {DT_OP_ABS, false}, {DT_OP_EXP, false},
+                                {DT_OP_LOG, true},  {DT_OP_SQRT, true}, {DT_OP_RSQRT, true},
+                                {DT_OP_SIN, false}, {DT_OP_COS, false}, {DT_OP_TANH, false},
+                                {DT_OP_ERF, false}};
+static MapCase binary_cases[] = {{DT_OP_ADD, false}, {DT_OP_SUB, false}, {DT_OP_MUL, false},
+                                 {DT_OP_DIV, true},  {DT_OP_POW, true},  {DT_OP_MAX, false},
+                                 {DT_OP_MIN, false}};
+
 ParameterizedTestParameters(vjp, unary)
 {
-    static MapCase cases[] = {{DT_OP_NEG, false}, {DT_OP_ABS, false}, {DT_OP_EXP, false},
-                              {DT_OP_LOG, true},  {DT_OP_SQRT, true}, {DT_OP_RSQRT, true},
-                              {DT_OP_SIN, false}, {DT_OP_COS, false}, {DT_OP_TANH, false},
-                              {DT_OP_ERF, false}};
-    return cr_make_param_array(MapCase, cases, DT_COUNT(cases));
+    return cr_make_param_array(MapCase, unary_cases, DT_COUNT(unary_cases));
 }
 
 ParameterizedTest(MapCase *p, vjp, unary)
@@ -38,10 +44,7 @@ ParameterizedTest(MapCase *p, vjp, unary)
  * */
 ParameterizedTestParameters(vjp, binary)
 {
-    static MapCase cases[] = {{DT_OP_ADD, false}, {DT_OP_SUB, false}, {DT_OP_MUL, false},
-                              {DT_OP_DIV, true},  {DT_OP_POW, true},  {DT_OP_MAX, false},
-                              {DT_OP_MIN, false}};
-    return cr_make_param_array(MapCase, cases, DT_COUNT(cases));
+    return cr_make_param_array(MapCase, binary_cases, DT_COUNT(binary_cases));
 }
 
 ParameterizedTest(MapCase *p, vjp, binary)
@@ -349,6 +352,110 @@ Test(vjp, scatter_add_constant_along_a_summed_axis)
     dt_graph_return(c->func, dt_graph_scatter_add(&c->b, x, 1, &target, &index, 2, summed, NULL));
     check_gradients(c, 1);
     check_free(c);
+}
+
+/* ---- the table of ops ---- */
+
+static const char *const gradients[DT_OP_COUNT] = {
+#define DT_OP(NAME, text, inputs, class, shape, gradient, ...) [DT_OP_##NAME] = #gradient,
+#include "ir/ops.def"
+#undef DT_OP
+};
+
+/* The square of what an op that is no map of one or two floats makes of x[a, b]; NULL: there is no case for the op. */
+static DtValue *made_by(Check *c, DtOpKind kind)
+{
+    const char *a = dt_intern("a"), *w = dt_intern("w");
+    DtValue *x = input(c, "a=4 b=3"), *values, *indices;
+    DtBuilder *b = &c->b;
+    switch (kind) {
+    case DT_OP_WHERE: return dt_graph_where(b, input_bool(c, "a=4"), x, dt_graph_unary(b, DT_OP_SIN, x));
+    case DT_OP_CAST: return dt_graph_cast(b, x, DT_BF16);
+    case DT_OP_RELABEL: return dt_graph_rename(b, x, a, w, NULL);
+    case DT_OP_SLICE: return dt_graph_slice(b, x, a, 1, 2, 2);
+    case DT_OP_PAD: return dt_graph_pad(b, x, a, 1, 2, 2, 3);
+    case DT_OP_CONCAT: return dt_graph_concat(b, a, 2, (DtValue *[]){x, dt_graph_unary(b, DT_OP_SIN, x)});
+    case DT_OP_EXPAND: return dt_graph_expand(b, x, type_of(DT_F32, "w=2 a=4 b=3"));
+    case DT_OP_WINDOW: return dt_graph_window(b, x, a, w, (DtRange){.lo = 1, .hi = 1, .step = 1, .n = 3}, 2);
+    case DT_OP_FOLD: return dt_graph_fold(b, x, a, dt_intern("b"), (DtRange){.lo = 1, .hi = 1, .step = 1, .n = 3}, 4);
+    case DT_OP_DOT: return dt_graph_dot(b, x, dt_graph_unary(b, DT_OP_SIN, x), 1, &a, DT_F32, NULL);
+    case DT_OP_REDUCE: return dt_graph_reduce(b, DT_REDUCE_MAX, x, 1, &a);
+    case DT_OP_SCAN: return dt_graph_scan(b, x, 1, &a, false);
+    case DT_OP_TOPK: dt_graph_topk(b, x, a, axis_of("w", 2), &values, &indices); return values;
+    case DT_OP_GATHER:
+        indices = input_integers(c, "w=5", -1, 6);
+        return dt_graph_gather(b, x, 1, &a, &indices);
+    case DT_OP_SCATTER_ADD: {
+        DtAxis target = axis_of("w", 3);
+        indices = input_integers(c, "a=4", -1, 4);
+        return dt_graph_scatter_add(b, x, 1, &target, &indices, 1, &a, NULL);
+    }
+    case DT_OP_CALL: {
+        DtFunc *func = check_func(c, "g", DT_FUNC_LAYER);
+        dt_graph_return(func, dt_graph_unary(&c->b, DT_OP_SIN, dt_graph_arg(func, x->type, NULL)));
+        check_main(c);
+        return dt_graph_call(&c->b, func, "g", &x)->out[0];
+    }
+    case DT_OP_LOOP: { /* carried x, invariant x, stacked x; hands the slice's sine out */
+        DtFunc *body = check_func(c, "h", DT_FUNC_BODY);
+        const char *rows = dt_intern("b");
+        dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
+        DtValue *carried = dt_graph_arg(body, type_of(DT_F32, "b=3"), NULL), *still = dt_graph_arg(body, x->type, NULL);
+        DtValue *slice = dt_graph_unary(&c->b, DT_OP_SIN, dt_graph_arg(body, type_of(DT_F32, "b=3"), NULL));
+        DtValue *sum = dt_graph_reduce(&c->b, DT_REDUCE_SUM, still, 1, &rows);
+        DtValue *all = dt_graph_reduce(&c->b, DT_REDUCE_SUM, sum, 1, &a);
+        carried = dt_graph_binary(&c->b, DT_OP_MUL, dt_graph_unary(&c->b, DT_OP_SIN, carried), slice);
+        dt_graph_return(body, dt_graph_binary(&c->b, DT_OP_ADD, carried, all));
+        dt_graph_return(body, slice);
+        check_main(c);
+        const DtLoop loop = {.label = "h", .axis = a, .count = 4, .n_carried = 1, .n_invariant = 1, .n_stacked = 1,
+                             .n_stacked_out = 1};
+        DtValue *in[] = {dt_graph_slice(&c->b, x, a, 0, 1, 1), x, x};
+        in[0] = dt_graph_reduce(&c->b, DT_REDUCE_SUM, in[0], 1, &a);
+        const DtOp *made = dt_graph_loop(&c->b, body, loop, in);
+        return dt_graph_binary(&c->b, DT_OP_MUL, made->out[1], made->out[0]);
+    }
+    default: return NULL;
+    }
+}
+
+static bool has_map_case(DtOpKind kind)
+{
+    for (size_t i = 0; i < DT_COUNT(unary_cases); i++)
+        if (unary_cases[i].kind == kind)
+            return true;
+    for (size_t i = 0; i < DT_COUNT(binary_cases); i++)
+        if (binary_cases[i].kind == kind)
+            return true;
+    return false;
+}
+
+/* Each row with a derivative has a case, compared with forward derivatives and differences; each other one of a serial
+ * program at least a forward rule. */
+Test(ops, every_derivative_has_a_case)
+{
+    for (int kind = 0; kind < DT_OP_COUNT; kind++) {
+        const char *name = dt_op_info[kind].text;
+        if (strcmp(gradients[kind], "none") == 0 || has_map_case((DtOpKind)kind))
+            continue;
+        Check *c = check_new();
+        DtValue *y = made_by(c, (DtOpKind)kind);
+        cr_expect(y != NULL, "`%s` has a derivative in ops.def, and no case here", name);
+        if (y != NULL) {
+            dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_MUL, y, y));
+            check_gradients(c, 1);
+        }
+        check_free(c);
+    }
+}
+
+Test(ops, every_op_of_a_serial_program_has_a_forward_rule)
+{
+    for (int kind = 0; kind < DT_OP_COUNT; kind++) {
+        const bool serial = dt_op_info[kind].op_class != DT_CLASS_COMM && kind != DT_OP_PACK && kind != DT_OP_UNPACK &&
+                            kind != DT_OP_UPDATE;
+        cr_expect_eq(dt_tangent_has_rule((DtOpKind)kind), serial, "`%s`: see ir/tangent.c", dt_op_info[kind].text);
+    }
 }
 
 /* ---- corners ---- */

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Are the gradients those of the loss, and is the update what its optimizer says? Both passes define what the serial
+ * program is, so nothing else compares them with anything.
+ *
+ * Gradients: along a random direction d over all parameters the loss moves by its forward derivative (ir/tangent.h:
+ * other rules, the other way round, on the program before it was differentiated), and by the inner product of d with
+ * the gradients. A parameter's part of d is as long as its gradient is short (but for gradients below 1/1000 of all),
+ * so that all count alike; then a gradient that is wrong by a part e of its norm shows as about e / sqrt(elements), of
+ * sqrt(parameters) in all. Allowed are 1e-10 of that, or what both move by when parameters change in digit 13, up to
+ * 1e-5, as in compare.c. If it is wrong, halves of the parameters are tried until one is found. `stop` needs no care:
+ * what it stops has no forward derivative by its definition, and at corners both ways follow the language.
+ *
+ * The update: each optimizer once more, in plain loops over tensors, from what the stores hold. */
+#include "judge/internal.h"
+
+#include "base/hash.h"
+#include "base/philox.h"
+#include "ir/tangent.h"
+#include "passes/passes.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double tolerance = 1e-10, most_excused = 1e-5, least = 1e-3, shake = 2e-14;
+enum { DRAW = 78, SHAKES = 2 };
+
+static double norm(const DtTensor *tensor)
+{
+    double squares = 0;
+    for (int64_t i = 0; tensor && i < dt_type_elements(tensor->type); i++)
+        squares += tensor->at[i] * tensor->at[i];
+    return sqrt(squares);
+}
+
+static DtStore *find_store(const DtModule *module, DtStoreKind kind, const DtStore *of)
+{
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == kind && module->stores.at[i]->of == of)
+            return module->stores.at[i];
+    return NULL;
+}
+
+/* ---- gradients ---- */
+
+/* A trained parameter. */
+typedef struct Learned {
+    const DtStore *store; /* of the differentiated program */
+    const DtTensor *gradient;
+    DtTensor *along; /* its part of the direction */
+} Learned;
+
+typedef struct Along {
+    DtJudge *j;
+    DtArena *arena; /* of one run */
+    Learned *params;
+    uint32_t n, first, last; /* parameters first <= i < last move */
+    uint32_t shakes;
+} Along;
+
+static DtTensor *shaken(const Along *a, DtTensor *tensor)
+{
+    if (!a->shakes || !dt_dtype_is_float(tensor->type->dtype))
+        return tensor;
+    DtTensor *made = dt_interp_tensor(a->arena, tensor->type);
+    for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
+        made->at[i] = tensor->at[i] * (1 + shake * (double)((i * 7 + (int64_t)a->shakes * 5) % 11 - 5));
+    return made;
+}
+
+/* The store of the differentiated program that is this one of the program before. */
+static const DtStore *same_store(const Along *a, const DtStore *store)
+{
+    const DtModule *serial = a->j->of->serial;
+    for (uint32_t i = 0; i < serial->stores.n; i++)
+        if (serial->stores.at[i]->kind == store->kind && strcmp(serial->stores.at[i]->path, store->path) == 0)
+            return serial->stores.at[i];
+    return NULL;
+}
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    Along *a = context;
+    if (op->kind == DT_OP_PARAM) {
+        const DtStore *store = same_store(a, op->store);
+        return store ? shaken(a, a->j->serial[store->index]) : NULL;
+    }
+    DtTensor *tensor = dt_interp_tensor(a->arena, op->out[0]->type);
+    if (op->text[0] == '@') {
+        tensor->at[0] = dt_judge_scalar(a->j->of->train, op->text, a->j->step);
+        return tensor;
+    }
+    return dt_judge_input(a->j->of->train, op->text, a->j->step, tensor) ? tensor : NULL;
+}
+
+static DtTensor *direction(void *context, const DtOp *op)
+{
+    Along *a = context;
+    for (uint32_t i = a->first; i < a->last; i++)
+        if (op->store->kind == DT_STORE_PARAM && strcmp(a->params[i].store->path, op->store->path) == 0)
+            return a->params[i].along;
+    return NULL;
+}
+
+static double loss_scale(const DtJudge *j)
+{
+    const DtPrecision *p = &j->of->train->precision;
+    return p->dynamic_loss_scale ? dt_judge_scalar(j->of->train, DT_LOSS_SCALE_INPUT, j->step)
+           : p->loss_scale > 0   ? p->loss_scale
+                                 : 1;
+}
+
+/* How the loss moves along the direction, as gradients have it: scaled. */
+static double forward(Along *a)
+{
+    const DtEntryPoint *loss = dt_entry_whole(a->j->of->loss, DT_ENTRY_LOSS);
+    DtArena *outer = a->arena;
+    a->arena = dt_arena_new();
+    DtInterp interp = {
+        .arena = a->arena, .seed = a->j->seed, .step = a->j->step, .source = source, .context = a, .path = ""};
+    DtTangents tangents = {.interp = &interp, .direction = direction, .context = a};
+    DtTensor **results = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * loss->results.n + 1);
+    dt_tangent_run(&tangents, loss->func, NULL, NULL, results, results + loss->results.n);
+    const DtTensor *moves = results[loss->results.n];
+    const double by = moves ? moves->at[0] * loss_scale(a->j) : 0;
+    dt_arena_free(a->arena);
+    a->arena = outer;
+    return by;
+}
+
+static double inner(const Along *a, DtTensor *const *gradients)
+{
+    double sum = 0;
+    for (uint32_t i = a->first; i < a->last; i++) {
+        const DtTensor *gradient = gradients ? gradients[i] : a->params[i].gradient;
+        for (int64_t k = 0; k < dt_type_elements(gradient->type); k++)
+            sum += gradient->at[k] * a->params[i].along->at[k];
+    }
+    return sum;
+}
+
+/* The gradients again, of parameters changed in their last digits. */
+static double inner_of_shaken(Along *a, const DtEntryPoint *entry)
+{
+    DtArena *outer = a->arena;
+    a->arena = dt_arena_new();
+    DtInterp interp = {
+        .arena = a->arena, .seed = a->j->seed, .step = a->j->step, .source = source, .context = a, .path = ""};
+    DtTensor **results = DT_NEW_ARRAY(a->arena, DtTensor *, entry->results.n + 1);
+    DtTensor **gradients = DT_NEW_ARRAY(a->arena, DtTensor *, a->n + 1);
+    dt_interp_run(&interp, entry->func, NULL, results);
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        for (uint32_t k = 0; k < a->n; k++)
+            if (entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_GRAD &&
+                entry->results.at[i].store->of == a->params[k].store)
+                gradients[k] = results[i];
+    const double sum = inner(a, gradients);
+    dt_arena_free(a->arena);
+    a->arena = outer;
+    return sum;
+}
+
+/* What both ways move by themselves: see compare.c. */
+static double moves_by_itself(Along *a, const DtEntryPoint *entry, double backward, double forwards)
+{
+    double most = 0;
+    for (a->shakes = 1; a->shakes <= SHAKES; a->shakes++) {
+        most = fmax(most, fabs(inner_of_shaken(a, entry) - backward));
+        most = fmax(most, fabs(forward(a) - forwards));
+    }
+    a->shakes = 0;
+    return most;
+}
+
+/* Whether both agree along the direction for parameters first <= i < last. */
+static bool agrees(Along *a, const DtEntryPoint *entry, double *ret_backward, double *ret_forward, double *ret_relative)
+{
+    const double scale = sqrt((double)(a->last - a->first));
+    *ret_backward = inner(a, NULL);
+    *ret_forward = forward(a);
+    const double difference = fabs(*ret_backward - *ret_forward);
+    *ret_relative = difference / scale;
+    return difference <= tolerance * scale ||
+           (difference <= most_excused * scale && difference <= moves_by_itself(a, entry, *ret_backward, *ret_forward));
+}
+
+/* A direction of length 1 for each parameter, divided by the norm of its gradient. */
+static void draw(Along *a)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < a->n; i++)
+        squares += pow(norm(a->params[i].gradient), 2);
+    const double all = squares > 0 ? sqrt(squares) : 1;
+    for (uint32_t i = 0; i < a->n; i++) {
+        Learned *param = &a->params[i];
+        const uint64_t key = dt_hash_text(param->store->path, a->j->seed);
+        param->along = dt_interp_tensor(a->arena, param->store->type);
+        for (int64_t k = 0; k < dt_type_elements(param->store->type); k++)
+            param->along->at[k] = dt_philox_normal(dt_philox(key, (uint64_t)k, DRAW, 0));
+        const double by = 1 / (norm(param->along) * fmax(norm(param->gradient), least * all));
+        for (int64_t k = 0; k < dt_type_elements(param->store->type); k++)
+            param->along->at[k] *= by;
+    }
+}
+
+static bool find_wrong(Along *a, const DtEntryPoint *entry)
+{
+    double backward, forwards, relative;
+    while (a->last - a->first > 1) {
+        const uint32_t last = a->last, middle = (a->first + last) / 2;
+        a->last = middle;
+        if (agrees(a, entry, &backward, &forwards, &relative)) {
+            a->first = middle;
+            a->last = last;
+        }
+    }
+    agrees(a, entry, &backward, &forwards, &relative);
+    const DtStore *store = a->params[a->first].store;
+    a->j->out->not_serial = true;
+    return dt_judge_problem(
+        a->j,
+        "the gradient of `%s` is not the derivative of the loss: along a random direction the loss moves by "
+        "%.17g, and the gradient says %.17g%s",
+        store->path, forwards, backward, dt_judge_line(a->j, store->span));
+}
+
+bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)
+{
+    if (!j->of->loss || j->of->rounds)
+        return true;
+    Along along = {.j = j, .arena = j->arena}, *a = &along;
+    a->params = DT_NEW_ARRAY(j->arena, Learned, entry->results.n + 1);
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        if (store && store->kind == DT_STORE_GRAD)
+            a->params[a->n++] = (Learned){.store = store->of, .gradient = results[i]};
+        if (store && store->kind == DT_STORE_GRAD && !isfinite(norm(results[i])))
+            return true; /* which compare.c says */
+    }
+    double backward, forwards, relative;
+    a->last = a->n;
+    draw(a);
+    if (a->n && !agrees(a, entry, &backward, &forwards, &relative))
+        return find_wrong(a, entry);
+    j->out->learned = a->n;
+    j->out->derivative = a->n ? relative : 0;
+    return true;
+}
+
+/* ---- the update ---- */
+
+typedef struct Reference {
+    DtJudge *j;
+    const DtOptimizer *optimizer;
+    const DtEntryPoint *entry;
+    DtTensor *const *results;
+    double lr, unscale, scale, norm; /* unscale: 1 / loss scale; scale: of gradients, clipping included */
+} Reference;
+
+static const DtTensor *held(const Reference *r, const DtStore *store)
+{
+    return store ? r->j->serial[store->index] : NULL;
+}
+
+static const DtTensor *result_of(const Reference *r, const DtStore *store)
+{
+    for (uint32_t i = 0; store && i < r->entry->results.n; i++)
+        if (r->entry->results.at[i].store == store)
+            return r->results[i];
+    return NULL;
+}
+
+/* One value that the update leaves: is it what it should be? */
+static bool check_value(Reference *r, const DtStore *store, const char *name, int64_t element, double got, double want,
+                        double size)
+{
+    const double difference = fabs(got - want) / fmax(size, 1e-30);
+    r->j->out->update = fmax(r->j->out->update, difference);
+    r->j->out->updated++;
+    if (difference <= tolerance)
+        return true;
+    r->j->out->not_serial = true;
+    return dt_judge_problem(r->j,
+                            "step %u: the update leaves %.17g in %s%s, and the formulas of the optimizer say %.17g%s",
+                            r->j->step, got, store ? dt_judge_describe(r->j->arena, store) : name,
+                            store ? dt_judge_coordinates(r->j->arena, store->type, element) : "", want,
+                            store ? dt_judge_line(r->j, store->span) : "");
+}
+
+static bool check_store(Reference *r, const DtStore *store, const double *want)
+{
+    const DtTensor *got = result_of(r, store);
+    if (!got)
+        return dt_judge_problem(r->j, "the update leaves nothing in %s", dt_judge_describe(r->j->arena, store));
+    double most = 0;
+    for (int64_t i = 0; i < dt_type_elements(store->type); i++)
+        most = fmax(most, fabs(want[i]));
+    for (int64_t i = 0; i < dt_type_elements(store->type); i++)
+        if (!check_value(r, store, NULL, i, got->at[i], want[i], most))
+            return false;
+    return true;
+}
+
+/* Loshchilov and Hutter, 2019; without decay Kingma and Ba, 2015. t: applied updates, this one included. */
+static void adamw(const Reference *r, double decay, double g, double *w, double *m, double *v)
+{
+    const DtUpdate *o = &r->optimizer->update;
+    const double t = r->j->step + 1.0;
+    *m = o->beta1 * *m + (1 - o->beta1) * g;
+    *v = o->beta2 * *v + (1 - o->beta2) * g * g;
+    const double m_hat = *m / (1 - pow(o->beta1, t)), v_hat = *v / (1 - pow(o->beta2, t));
+    *w = *w - r->lr * decay * *w - r->lr * m_hat / (sqrt(v_hat) + o->eps);
+}
+
+/* Momentum as in Sutskever et al., 2013, with the rate outside. */
+static void sgd(const Reference *r, double decay, double g, double *w, double *velocity)
+{
+    const double u = g + decay * *w;
+    *velocity = r->optimizer->update.momentum * *velocity + u;
+    *w -= r->lr * *velocity;
+}
+
+static bool update_param(Reference *r, const DtStore *param, const DtStore *grad)
+{
+    const DtModule *serial = r->j->of->serial;
+    const DtUpdate *o = &r->optimizer->update;
+    const DtStore *master = find_store(serial, DT_STORE_MASTER, param);
+    const DtStore *moments[2] = {find_store(serial, DT_STORE_MOMENT1, param),
+                                 find_store(serial, DT_STORE_MOMENT2, param)};
+    const DtTensor *w = held(r, master ? master : param), *g = held(r, grad), *m = held(r, moments[0]),
+                   *v = held(r, moments[1]);
+    const int64_t n = dt_type_elements(param->type);
+    const double decay = param->decays ? o->decay : 0;
+    double *new[3];
+    for (int i = 0; i < 3; i++)
+        new[i] = DT_NEW_ARRAY(r->j->arena, double, n);
+    for (int64_t i = 0; i < n; i++) {
+        new[0][i] = w->at[i];
+        new[1][i] = m ? m->at[i] : 0;
+        new[2][i] = v ? v->at[i] : 0;
+        if (o->kind == DT_UPDATE_ADAMW)
+            adamw(r, decay, g->at[i] * r->scale, &new[0][i], &new[1][i], &new[2][i]);
+        else
+            sgd(r, decay, g->at[i] * r->scale, &new[0][i], &new[1][i]);
+    }
+    return check_store(r, param, new[0]) && (!master || check_store(r, master, new[0])) &&
+           (!moments[0] || check_store(r, moments[0], new[1])) && (!moments[1] || check_store(r, moments[1], new[2]));
+}
+
+static void find_scale(Reference *r)
+{
+    const DtModule *serial = r->j->of->serial;
+    double squares = 0;
+    r->unscale = 1 / loss_scale(r->j);
+    for (uint32_t i = 0; i < serial->stores.n; i++)
+        if (serial->stores.at[i]->kind == DT_STORE_GRAD)
+            squares += pow(norm(held(r, serial->stores.at[i])) * r->unscale, 2);
+    r->norm = sqrt(squares);
+    r->scale = r->unscale;
+    if (r->optimizer->clip > 0 && r->optimizer->clip / (r->norm + 1e-6) < 1)
+        r->scale *= r->optimizer->clip / (r->norm + 1e-6);
+}
+
+bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)
+{
+    const DtModule *serial = j->of->serial;
+    Reference reference = {.j = j, .optimizer = &j->of->train->optimizer, .entry = entry, .results = results},
+              *r = &reference;
+    if (j->of->rounds)
+        return true;
+    r->lr = dt_judge_scalar(j->of->train, "@lr", j->step);
+    find_scale(r);
+    if (!isfinite(r->norm))
+        return true;
+    for (uint32_t i = 0; i < serial->stores.n; i++) {
+        const DtStore *store = serial->stores.at[i];
+        if (store->kind == DT_STORE_GRAD && !update_param(r, store->of, store))
+            return false;
+        if (store->kind == DT_STORE_NEXT && !check_store(r, store->of, held(r, store)->at))
+            return false;
+    }
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        if (!entry->results.at[i].store && strcmp(entry->results.at[i].name, "grad_norm") == 0 &&
+            !check_value(r, NULL, "`grad_norm`", 0, results[i]->at[0], r->norm, r->norm))
+            return false;
+    return true;
+}

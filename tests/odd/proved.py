@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Odd programs and the certificates: random programs under random layouts are compiled without kernels, and nothing is run.
+
+  proved.py DTC FIRST COUNT [--layouts N] [--state FILE]    the programs of seeds FIRST .. FIRST + COUNT - 1, N layouts each
+  proved.py DTC SEED --show                                 one program, its layouts, and what became of each
+  proved.py DTC SEED --minimise LAYOUT                      lines that are not needed for the failure are left out
+
+A layout that dtc takes must be proved: what a certificate does not understand ("is not proved") is a false refusal, as
+is any other error of dtc's own, a crash, or no end after LIMIT seconds. Diagnostics are good: most random layouts are
+refused for a reason. The programs are those of ranks.py; `--layouts` there draws the same first ones. With --state (or
+ODD_PROVED_STATE) a long run goes on where it was ended."""
+
+import collections
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+import layouts
+import programs
+import ranks
+
+LIMIT = 300
+
+
+def verdict_of(dtc, path, options):
+    """(what became of it, what was said)"""
+    try:
+        done = subprocess.run([dtc, path, "-o", path + ".plan", "--no-kernels"] + options, capture_output=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return "no end", ""
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    if done.returncode < 0 or "internal error" in said or "AddressSanitizer" in said:
+        return "refused: " + ("not proved" if "not proved" in said else "ended with %d" % done.returncode), said
+    if done.returncode == 0:
+        return "proved", said
+    code = re.search(r"error\[(E\d+)\]", said)
+    return (code.group(1) if done.returncode == 3 and code else "refused: ended with %d" % done.returncode), said
+
+
+class Odd(ranks.Odd):
+    def __init__(self, dtc, seed, n_layouts):
+        super().__init__((dtc, None), seed, n_layouts)
+        self.dtc = dtc
+
+    def blocks(self):
+        """(what, block, options); the serial program first."""
+        return [("serial", "", [])] + [
+            ("; ".join(lines), layouts.text(lines, n), ["--parallel", "odd"]) for lines, n in self.layouts
+        ]
+
+    def verdict(self, folder, block, options):
+        path = os.path.join(folder, "%d.dsl" % self.seed)
+        with open(path, "w") as file:
+            file.write(self.text(ranks.SEEDS[0]) + block)
+        return verdict_of(self.dtc, path, options)
+
+    def all(self, folder):
+        return [(what,) + self.verdict(folder, block, options) for what, block, options in self.blocks()]
+
+
+def is_bad(verdict):
+    return not re.fullmatch(r"proved|E\d+", verdict)
+
+
+def show(odd, what, verdict, said):
+    print("---- seed %d, %s, %s: %s : %s" % (odd.seed, odd.precision, odd.optimizer, what, verdict))
+    if is_bad(verdict):
+        lines = said.splitlines()
+        first = next((i for i, line in enumerate(lines) if re.search("not proved|internal error|BUG|Sanitizer", line)), -6)
+        print("\n".join(line[:600] for line in lines[first:][:6]))
+    sys.stdout.flush()
+
+
+def minimise(odd, number):
+    """As ranks.minimise, by what dtc says."""
+
+    def judge(folder, run):
+        try:
+            return run(ranks.Case((odd.dtc, None), folder, odd.text(ranks.SEEDS[0])))
+        except ranks.Failed as failure:
+            return failure.args
+
+    def run(case, name, block="", options=(), compiler=None):
+        path = os.path.join(case.folder, name + ".dsl")
+        with open(path, "w") as file:
+            file.write(case.text + block)
+        return verdict_of(odd.dtc, path, (["--parallel", "odd"] if block else []) + list(options))
+
+    ranks.Case.run, odd.judge = run, judge
+    ranks.minimise(odd, number)
+
+
+def main(arguments):
+    flags = {}
+    for flag in ("--state", "--layouts", "--minimise"):
+        if flag in arguments:
+            at = arguments.index(flag)
+            flags[flag] = arguments[at + 1]
+            del arguments[at : at + 2]
+    dtc, first, n_layouts = os.path.abspath(arguments[0]), int(arguments[1]), int(flags.get("--layouts", 4))
+    if "--minimise" in flags:
+        minimise(Odd(dtc, first, n_layouts), int(flags["--minimise"]))
+        return 0
+    state = flags.get("--state", os.environ.get("ODD_PROVED_STATE"))
+    tally, done = collections.Counter(), set()
+    if state and os.path.exists(state):
+        with open(state) as file:
+            for line in file:
+                seed, found = json.loads(line)
+                done.add(seed)
+                tally.update(found)
+    count = 1 if "--show" in arguments else int(arguments[2])
+    with tempfile.TemporaryDirectory(prefix="proved-") as folder:
+        for seed in range(first, first + count):
+            if seed in done:
+                continue
+            odd = Odd(dtc, seed, n_layouts)
+            found = odd.all(folder)
+            tally.update(verdict for _, verdict, _ in found)
+            for what, verdict, said in found:
+                if is_bad(verdict) or "--show" in arguments:
+                    show(odd, what, verdict, said)
+            if state:
+                with open(state, "a") as file:
+                    file.write(json.dumps([seed, [verdict for _, verdict, _ in found]]) + "\n")
+            for name in os.listdir(folder):
+                os.remove(os.path.join(folder, name))
+    print(", ".join("%d %s" % (n, verdict) for verdict, n in tally.most_common()))
+    bad = sum(n for verdict, n in tally.items() if is_bad(verdict))
+    print("%d passed, %d failed" % (sum(tally.values()) - bad, bad))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

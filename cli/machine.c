@@ -260,12 +260,13 @@ static const char *copies_of(const Run *run, const DtTrialCopies *copies)
                                                         copies->byte / dt_kinds_size(tensor->store->dtype)) : "");
 }
 
-static bool scalar(const DtJudgeTrial *trial, uint32_t step, const char *name, double *ret_value)
+static bool scalar(const DtJudgeTrial *trial, uint32_t step, const char *entry, const char *name, double *ret_value)
 {
     const Run *run = trial->data;
     const char *at = (const char *)run->memory + dt_trial_scalars(&run->layout, step);
     for (uint32_t m = 0; m < run->plan->n_metrics; m++)
-        if (at[run->layout.scalars + m * 8] && strcmp(dt_plan_str(run->plan, run->plan->metrics[m].name), name) == 0) {
+        if (at[run->layout.scalars + m * 8] && strcmp(dt_plan_str(run->plan, run->plan->metrics[m].name), name) == 0 &&
+            strcmp(dt_plan_str(run->plan, run->plan->metrics[m].entry), entry) == 0) {
             memcpy(ret_value, at + m * 8, 8);
             return true;
         }

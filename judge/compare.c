@@ -56,7 +56,7 @@ static DtTensor *source(void *context, const DtOp *op)
         tensor->at[0] = dt_judge_scalar(j->of->train, op->text, j->step);
         return isnan(tensor->at[0]) ? NULL : tensor;
     }
-    if (!dt_judge_input(j->of->train, op->text, j->step, tensor))
+    if (!dt_judge_input(j->of->train, op->text, j->step, false, tensor))
         return NULL;
     dt_judge_round(j, tensor);
     return j->shakes && dt_dtype_is_float(tensor->type->dtype) ? shaken(j, tensor) : tensor;

@@ -113,7 +113,9 @@ typedef struct DtJudgeTrial {
     /* results */
     uint32_t ranks;
     DtTensor ***after; /* [step][number of the store]; NULL: the plan has none */
-    bool (*scalar)(const struct DtJudgeTrial *trial, uint32_t step, const char *name, double *ret_value);
+    /* What the plan's entry ("step", "update", "eval") shows after a step; false: there is no such scalar. */
+    bool (*scalar)(const struct DtJudgeTrial *trial, uint32_t step, const char *entry, const char *name,
+                   double *ret_value);
     void *data; /* of `scalar` */
 } DtJudgeTrial;
 
@@ -141,9 +143,9 @@ DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, cons
  * 0. Depends on the kind, path and extents of the store, and on draw, only. */
 void dt_judge_initial(const DtStore *store, uint64_t seed, uint32_t draw, DtTensor *ret_tensor);
 
-/* The whole batch of an input in a step: what the runtime draws as synthetic data. False: no reader fills it. */
-bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
-                    DtTensor *ret_tensor);
+/* The whole batch of an input in a step: what the runtime draws as synthetic data; eval: of the held-out data. False: no
+ * reader fills it. */
+bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval, DtTensor *ret_tensor);
 
 /* A scalar of the step ("@lr", "@bias1" ...); NaN: there is none of that name. */
 double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t step);

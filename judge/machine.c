@@ -32,6 +32,7 @@ typedef struct Machine {
     DtJudgeMachine *out;
     uint64_t seed;
     uint32_t step, noise;
+    bool evaluates;  /* inputs are held-out data */
     DtTensor **held; /* by number of the serial store */
     DtInterp *interp;
 } Machine;
@@ -96,7 +97,7 @@ static DtTensor *source(void *context, const DtOp *op)
     } else if (is_scalar) {
         tensor->at[0] = dt_judge_scalar(m->program->train, op->text, m->step);
         return isnan(tensor->at[0]) ? NULL : tensor;
-    } else if (!dt_judge_input(m->program->train, op->text, m->step, tensor)) {
+    } else if (!dt_judge_input(m->program->train, op->text, m->step, m->evaluates, tensor)) {
         return NULL;
     }
     if (m->noise && dt_dtype_is_float(tensor->type->dtype))
@@ -127,16 +128,18 @@ static void run_entry(Machine *m, DtEntryKind kind, Left *left)
         m->held[i] = left->stores[i] ? left->stores[i] : m->held[i];
 }
 
-/* A step from m->held, which stays. */
-static void run_step(Machine *m, uint32_t noise, Left *ret_left)
+/* A step, or an evaluation, from m->held, which stays. */
+static void run_once(Machine *m, uint32_t noise, bool evaluates, Left *ret_left)
 {
     DtTensor **before = m->held;
     *ret_left = (Left){.stores = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1)};
     m->held = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1);
     memcpy(m->held, before, m->serial->stores.n * sizeof *before);
     m->noise = noise;
-    run_entry(m, DT_ENTRY_GRAD, ret_left);
-    run_entry(m, DT_ENTRY_UPDATE, ret_left);
+    m->evaluates = evaluates;
+    run_entry(m, evaluates ? DT_ENTRY_EVAL : DT_ENTRY_GRAD, ret_left);
+    if (!evaluates)
+        run_entry(m, DT_ENTRY_UPDATE, ret_left);
     m->held = before;
 }
 
@@ -145,6 +148,7 @@ static void run_step(Machine *m, uint32_t noise, Left *ret_left)
 /* A step of the serial program, and the same with noise, made when it is first asked for. */
 typedef struct Step {
     Machine *m;
+    bool evaluates; /* it is an evaluation */
     Left exact;
     Left *noisy;
 } Step;
@@ -183,7 +187,7 @@ static double moves(Step *s, const Where *where)
     if (!s->noisy) {
         s->noisy = DT_NEW_ARRAY(s->m->arena, Left, NOISES);
         for (uint32_t i = 0; i < NOISES; i++)
-            run_step(s->m, i + 1, &s->noisy[i]);
+            run_once(s->m, i + 1, s->evaluates, &s->noisy[i]);
     }
     for (uint32_t i = 0; i < NOISES; i++) {
         const double by = distance(value_at(&s->noisy[i], where), value_at(&s->exact, where));
@@ -239,12 +243,29 @@ static bool compare(Step *s, const Where *where, const char *what, const DtTenso
 
 /* ---- steps ---- */
 
+static bool compare_scalars(Step *s, const DtJudgeTrial *trial)
+{
+    static const char *const entries[2][2] = {{"step", "update"}, {"eval", "eval"}};
+    Machine *m = s->m;
+    bool good = true;
+    for (uint32_t i = 0; i < s->exact.names.n; i++) {
+        const Where where = {.name = i};
+        const DtTensor *want = s->exact.named.at[i];
+        const char *name = s->exact.names.at[i];
+        DtTensor *got = dt_interp_tensor(m->arena, want->type);
+        if (want->type->rank == 0 && (trial->scalar(trial, m->step, entries[s->evaluates][0], name, got->at) ||
+                                      trial->scalar(trial, m->step, entries[s->evaluates][1], name, got->at)))
+            good &= compare(s, &where, s->evaluates ? dt_arena_printf(m->arena, "%s of held-out data", name) : name, got);
+    }
+    return good;
+}
+
 /* What the ranks hold is what both sides go on from. */
 static bool compare_step(Machine *m, const DtJudgeTrial *trial)
 {
     Step step = {.m = m};
     bool good = true;
-    run_step(m, 0, &step.exact);
+    run_once(m, 0, false, &step.exact);
     for (uint32_t i = 0; i < m->serial->stores.n; i++) {
         const Where where = {.store = m->serial->stores.at[i]};
         DtTensor *got = trial->after[m->step][i];
@@ -253,16 +274,14 @@ static bool compare_step(Machine *m, const DtJudgeTrial *trial)
         if (step.exact.stores[i])
             good &= compare(&step, &where, dt_judge_describe(m->arena, where.store), got);
     }
-    for (uint32_t i = 0; i < step.exact.names.n; i++) {
-        const Where where = {.name = i};
-        const DtTensor *want = step.exact.named.at[i];
-        DtTensor *got = dt_interp_tensor(m->arena, want->type);
-        if (want->type->rank == 0 && trial->scalar(trial, m->step, step.exact.names.at[i], got->at))
-            good &= compare(&step, &where, step.exact.names.at[i], got);
-    }
+    good &= compare_scalars(&step, trial);
     for (uint32_t i = 0; i < m->serial->stores.n; i++)
         m->held[i] = trial->after[m->step][i] ? trial->after[m->step][i] : m->held[i];
-    return good;
+    if (!good || !m->program->train->eval_readers.n)
+        return good;
+    Step eval = {.m = m, .evaluates = true};
+    run_once(m, 0, true, &eval.exact);
+    return compare_scalars(&eval, trial);
 }
 
 static DtJudgeVerdict try_once(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner, uint32_t attempt)

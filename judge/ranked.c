@@ -82,7 +82,7 @@ static DtTensor *source(void *context, const DtOp *op, uint32_t rank)
         whole->at[0] = dt_judge_scalar(j->of->train, op->text, j->step);
         return type->rank == 0 && !isnan(whole->at[0]) ? whole : NULL;
     }
-    if (!dt_judge_input(j->of->train, op->text, j->step, whole))
+    if (!dt_judge_input(j->of->train, op->text, j->step, false, whole))
         return NULL;
     dt_judge_round(j, whole);
     return dt_ranks_slice(j->arena, whole, type, j->mesh, rank);

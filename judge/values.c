@@ -36,12 +36,15 @@ void dt_judge_initial(const DtStore *store, uint64_t seed, uint32_t draw, DtTens
     }
 }
 
-static const DtReader *reader_of(const DtTrainConfig *train, const char *name)
+static const DtReader *reader_of(const DtTrainConfig *train, const char *name, bool eval)
 {
-    for (uint32_t i = 0; train && i < train->readers.n; i++)
-        for (uint32_t k = 0; k < train->readers.at[i].n_inputs; k++)
-            if (strcmp(train->readers.at[i].inputs[k], name) == 0)
-                return &train->readers.at[i];
+    const uint32_t n = !train ? 0 : eval ? train->eval_readers.n : train->readers.n;
+    for (uint32_t i = 0; i < n; i++) {
+        const DtReader *reader = eval ? &train->eval_readers.at[i] : &train->readers.at[i];
+        for (uint32_t k = 0; k < reader->n_inputs; k++)
+            if (strcmp(reader->inputs[k], name) == 0)
+                return reader;
+    }
     return NULL;
 }
 
@@ -58,17 +61,16 @@ static double drawn(DtDtype dtype, uint64_t key, double lo, double hi, int64_t e
 }
 
 /* Labels are the stream of the tokens, one later. */
-bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
-                    DtTensor *ret_tensor)
+bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval, DtTensor *ret_tensor)
 {
-    const DtReader *reader = reader_of(train, name);
+    const DtReader *reader = reader_of(train, name, eval);
     const DtType *type = ret_tensor->type;
     const bool synthetic = reader && reader->source.kind == DT_SOURCE_SYNTHETIC;
     const double lo = synthetic ? reader->source.lo : dt_dtype_is_float(type->dtype) ? -1 : 0;
     const double hi = synthetic ? reader->source.hi : 1;
     const bool shifted = reader && reader->kind == DT_SAMPLE_NEXT_TOKEN && strcmp(reader->inputs[0], name) != 0;
     DtText site = {0};
-    dt_text_printf(&site, "data.%s", shifted ? reader->inputs[0] : name);
+    dt_text_printf(&site, "%s.%s", eval ? "eval" : "data", shifted ? reader->inputs[0] : name);
     const uint64_t key = dt_hash_text(site.at, train ? train->seed : 0);
     dt_text_free(&site);
     const int64_t samples = type->rank ? type->axes[0].extent : 1, row = dt_type_elements(type) / samples;

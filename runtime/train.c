@@ -303,12 +303,22 @@ static void decide_stop(DtRun *run)
         atomic_store(&shared->last_step, run->rank.step);
 }
 
+/* Each step is evaluated on a batch of its own, if the plan has held-out data. */
+static bool after_trial_step(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    uint32_t index;
+    DtShown shown;
+    const bool evaluates = rank->meta.eval_every > 0 && eval_reader(rank->plan, &index);
+    return (!evaluates || eval_batch(run, rank->step, &shown)) && dt_trial_show(run->trial, rank->step, evaluates);
+}
+
 static bool after_step(DtRun *run, const DtStepReport *report)
 {
     DtRank *rank = &run->rank;
     int64_t steps = report->step;
     if (run->trial)
-        return dt_trial_show(run->trial, rank->step);
+        return after_trial_step(run);
     if (rank->rank == 0) {
         dt_progress_step(&run->progress, report);
         if (run->log)

@@ -170,7 +170,7 @@ static void show_iteration(DtTrialRun *run, int64_t step, uint32_t store, int64_
          values + run->layout.values);
 }
 
-static void show_scalars(DtTrialRun *run, int64_t step)
+static void show_scalars(DtTrialRun *run, int64_t step, bool evaluated)
 {
     const DtPlan *plan = run->rank->plan;
     char *to = (char *)run->trial + dt_trial_scalars(&run->layout, (uint32_t)step);
@@ -179,14 +179,14 @@ static void show_scalars(DtTrialRun *run, int64_t step)
         const char *entry = dt_plan_str(plan, metric->entry);
         static const char all[8] = {1, 1, 1, 1, 1, 1, 1, 1};
         if (metric->n_axes || !dt_plan_on_stage(metric->stage, run->rank->stage) ||
-            (strcmp(entry, "step") != 0 && strcmp(entry, "update") != 0))
+            (strcmp(entry, "step") != 0 && strcmp(entry, "update") != 0 && !(evaluated && strcmp(entry, "eval") == 0)))
             continue;
         const double value = dt_exec_scalar(run->rank, metric);
         show(run, step, -1, m * 8, (const char *)&value, all, 8, to + m * 8, to + run->layout.scalars + m * 8);
     }
 }
 
-bool dt_trial_show(DtTrialRun *run, int64_t step)
+bool dt_trial_show(DtTrialRun *run, int64_t step, bool evaluated)
 {
     DtRank *rank = run->rank;
     const DtPlan *plan = rank->plan;
@@ -195,7 +195,7 @@ bool dt_trial_show(DtTrialRun *run, int64_t step)
             for (int64_t i = 0; is_here(run, s) && i < dt_trial_iterations(plan, &plan->stores[s]); i++)
                 show_iteration(run, step, s, i);
         if (turn == rank->rank) {
-            show_scalars(run, step);
+            show_scalars(run, step, evaluated);
             atomic_fetch_add(&rank->slot->progress, 1);
             run->trial->done += turn + 1 == rank->n_ranks;
         }

@@ -54,6 +54,7 @@ train {
   loss = mean[batch, seq](xent[vocab](m(tokens), labels))
   optimizer = adamw(lr = 0.01, clip = 1.0)
   steps = 2
+  eval = every(1, steps = 1, data = next_token(synthetic(0, vocab)))
 }
 cluster pair { gpus = 2; gpu = "cpu" }
 parallel two on pair { mesh data = 2; shard batch on data; zero 1 on data }
@@ -90,7 +91,7 @@ done
 "$work/bin/dtc" program.dsl --parallel two --emit=c >text.c 2>err
 kernels=$(sed -n 's/^void \(dt_k[0-9]*\)(.*/\1/p' text.c | awk 'NR % 3 == 1')
 check 'the program has few kernels' test "$(echo "$kernels" | wc -l)" -ge 6
-found=0 not_found=
+found=0 not_found= evaluated=
 for kernel in $kernels; do
     case="skip-$kernel"
     rm -f broken
@@ -99,16 +100,18 @@ for kernel in $kernels; do
     [ -e broken ] || continue
     if [ $code -eq 1 ] && grep -q "the plan's machine code does not compute" err; then
         found=$((found + 1))
+        grep -q 'loss of held-out data differs' err && evaluated=$kernel
         continue
     fi
     DT_BREAK="trap-$kernel"
     verify bin two
-    [ $code -eq 0 ] || not_found="$not_found $kernel" # else no step runs it, evaluation may
+    [ $code -eq 0 ] || not_found="$not_found $kernel" # else only entry "predict" runs it
 done
 DT_BREAK=nothing
 case='kernels built wrongly'
 check "not found:$not_found" test -z "$not_found"
 check "only $found were built wrongly" test $found -ge 5
+check 'none of those that only evaluation runs' test -n "$evaluated"
 case='what it says'
 DT_BREAK="skip-$(echo "$kernels" | head -1)"
 verify bin two

@@ -69,6 +69,8 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         dt_irtext_print(module, &watch->proof->serial);
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_PROVED)
         dt_irtext_print(module, &watch->proof->placed);
+    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_TESTED)
+        dt_irtext_print(module, &watch->proof->final);
     watch->clock = dt_cli_clock(watch->cli);
 }
 
@@ -172,7 +174,8 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
                              .parallel = program->parallel,
                              .cluster = program->cluster,
                              .kernels = dt_codegen_kernels,
-                             .n_kernels = dt_codegen_n_kernels};
+                             .n_kernels = dt_codegen_n_kernels,
+                             .unfused = cli->unfused};
     Watch watch = {.cli = cli, .proof = proof};
     dt_verify_require(program->module, "lowering");
     watch.clock = dt_cli_clock(cli);
@@ -181,10 +184,8 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
     dt_text_free(&watch.printed);
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
-    if (code == DT_EXIT_OK && proof) {
+    if (code == DT_EXIT_OK && proof)
         begin_proof(proof);
-        dt_irtext_print(program->module, &proof->final);
-    }
     return code;
 }
 

@@ -137,15 +137,8 @@ void dt_ahead_plan(DtEmit *e, const DtOp *const *ops, uint32_t n)
 
 bool dt_ahead_chain(DtEmit *e, const DtFunc *func, DtAhead *ret_chain)
 {
-    uint32_t *group = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
-    const DtOp **ops = DT_NEW_ARRAY(e->scratch, const DtOp *, func->ops.n + 1);
-    uint32_t n_groups = dt_group_func(e, func, group), n = 0;
     bool whole;
-    for (uint32_t g = 0; g < n_groups; g++)
-        for (uint32_t i = 0; i < func->ops.n; i++)
-            if (group[i] == g && func->ops.at[i]->func)
-                ops[n++] = func->ops.at[i];
-    const DtAhead *chain = list_chains(e, ops, n, &whole);
+    const DtAhead *chain = list_chains(e, (const DtOp *const *)func->ops.at, func->ops.n, &whole);
     if (!chain || !whole)
         return false;
     *ret_chain = *chain;

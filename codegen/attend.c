@@ -124,7 +124,7 @@ static bool classify(Tiling *g, const DtOp *op, Part *ret_part)
     if (region && after)
         return false;
     if (!region && !after && op->n_out == 1 && has(op->out[0], g->s) && has(op->out[0], g->t) && is_region_op(g, op))
-        region = !dt_kernel_is_inline(op->out[0]);
+        region = !dt_op_is_inline(op->out[0]);
     *ret_part = region ? REGION : after ? AFTER : BEFORE;
     return !region || is_region_op(g, op);
 }
@@ -253,7 +253,7 @@ static bool analyse(Tiling *g)
     g->leaves = DT_NEW_ARRAY(arena, bool, func->ops.n + 1);
     g->inlined = DT_NEW_ARRAY(arena, DtValue *, func->inputs.n + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
-        if (dt_kernel_is_inline(g->call->in[i]) && !dt_place_find(g->e, g->call->in[i]))
+        if (dt_op_is_inline(g->call->in[i]) && !dt_place_find(g->e, g->call->in[i]))
             g->inlined[i] = g->call->in[i];
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
@@ -372,7 +372,7 @@ static DtValue *clone_of(Tiling *g, DtBuilder *b, const DtValue *value)
     DtValue *copy;
     if (!value->op && g->inlined[value->index])
         copy = clone_inline(g, b, g->inlined[value->index], g->clone_outside);
-    else if (value->op && dt_kernel_is_inline(value))
+    else if (value->op && dt_op_is_inline(value))
         copy = clone_inline(g, b, value, g->clone);
     else
         copy = dt_graph_arg(b->func, block_type(g, value->type), value->name);
@@ -391,7 +391,7 @@ static DtFunc *block_func(Tiling *g)
         for (uint32_t j = 0; g->part[i] == REGION && j < g->func->ops.at[i]->n_in; j++) {
             const DtValue *value = g->func->ops.at[i]->in[j];
             bool region = value->op && g->part[g->position[value->id]] == REGION;
-            bool is_inline = (!value->op && g->inlined[value->index]) || (value->op && dt_kernel_is_inline(value));
+            bool is_inline = (!value->op && g->inlined[value->index]) || (value->op && dt_op_is_inline(value));
             if (!region && !is_inline)
                 clone_of(g, &b, value);
         }
@@ -457,7 +457,7 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
             outputs[n_all++] = (DtOutput){.value = g->clone[g->func->ops.at[i]->out[0]->id],
                                           .place = cut(g, outputs_of[i]), .accumulate = adds[i], .block = true};
     for (uint32_t i = 0; i < block->ops.n; i++)
-        if (!dt_kernel_is_inline(block->ops.at[i]->out[0]))
+        if (!dt_op_is_inline(block->ops.at[i]->out[0]))
             ops[n_ops++] = block->ops.at[i];
     e->scope = inner;
     bool done = false;
@@ -763,7 +763,7 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
                 continue;
             if (g->part[i] != REGION)
                 settle(g, value);
-            else if (!value->op || !dt_kernel_is_inline(value))
+            else if (!value->op || !dt_op_is_inline(value))
                 dt_emit_require(e, value);
         }
     }

@@ -56,14 +56,14 @@ void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
     if (from && !accumulate && !wide && dt_place_is_dense(from, value->type, &e->module->mesh) &&
         dt_place_is_dense(to, value->type, &e->module->mesh)) {
         DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
-        dt_emit_inst(e, DT_INST_COPY, 0, 2, args, value->op);
+        dt_emit_inst(e, DT_INST_COPY, 0, 2, args, dt_op_made(value)->op);
         e->events.at[e->events.n - 1].inst.count = args[0].bytes;
         dt_note_do(e, NULL, 0);
         dt_note_write(e, value, to, 0);
         dt_note_read(e, value);
         return;
     }
-    if (!from && !dt_kernel_is_inline(value) && value->op)
+    if (!from && !dt_op_is_inline(value) && value->op)
         fail(e, value->op, "its value was never computed");
     DtOp *op = DT_NEW(e->arena, DtOp);
     DtValue *copy = DT_NEW(e->arena, DtValue);
@@ -81,7 +81,7 @@ void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
         op->in[0]->type = dt_type_with_dtype(value->type, from->view.dtype);
     }
     if (value->op)
-        op->span = value->op->span, op->path = value->op->path;
+        op->span = dt_op_made(value)->op->span, op->path = dt_op_made(value)->op->path;
     DtOutput output = {.value = copy, .place = *to, .accumulate = accumulate};
     const DtOp *ops[1] = {op};
     e->copied = value;
@@ -113,7 +113,7 @@ static const DtValue *root_of(const DtValue *value)
     return value;
 }
 
-/* What the functions below answer, for all values at once: when the groups of the scope are known. */
+/* What the functions below answer, for all values at once. */
 static const DtRead *reads_of(DtEmit *e, DtScope *scope, const DtValue *value)
 {
     const DtFunc *func = scope->func;
@@ -121,24 +121,19 @@ static const DtRead *reads_of(DtEmit *e, DtScope *scope, const DtValue *value)
         return &scope->reads[value->id];
     DtRead *reads = scope->reads = DT_NEW_ARRAY(e->scratch, DtRead, func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t j = 0; j < func->ops.at[i]->n_out; j++)
-            reads[func->ops.at[i]->out[j]->id].group = scope->group[i];
-    for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++) {
             const DtValue *in = func->ops.at[i]->in[j];
-            DtRead *read = &reads[in->id], *root = &reads[root_of(in)->id];
-            read->n++;
-            read->outside = read->outside || scope->group[i] != read->group;
-            root->last = scope->group[i] > root->last ? scope->group[i] : root->last;
+            reads[in->id].n++;
+            reads[root_of(in)->id].last = i;
         }
     for (uint32_t i = 0; i < func->results.n; i++) {
-        reads[func->results.at[i]->id].outside = true;
+        reads[func->results.at[i]->id].is_result = true;
         reads[root_of(func->results.at[i])->id].last = UINT32_MAX;
     }
     return &reads[value->id];
 }
 
-/* Order of the last group that reads the memory of value; UINT32_MAX if a result of the function is that
+/* Position of the last op that reads the memory of value; UINT32_MAX if a result of the function is that
  * memory. */
 static uint32_t last_read(DtEmit *e, const DtValue *value) { return reads_of(e, e->scope, value)->last; }
 
@@ -204,21 +199,17 @@ DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t group)
     return output;
 }
 
-/* ---- kernel groups ---- */
+/* ---- kernels ---- */
 
-/* Operands that index maps read through must lie in memory; so must whatever is not inline. */
-static void require_operands(DtEmit *e, const DtOp *const *ops, uint32_t n)
+/* What a kernel reads from memory lies there, also what others compute again. */
+static void require_operands(DtEmit *e, const DtOp *op)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        bool maps = dt_op_info[ops[i]->kind].op_class == DT_CLASS_AXIS && ops[i]->kind != DT_OP_EXPAND;
-        for (uint32_t j = 0; j < ops[i]->n_in; j++) {
-            DtValue *value = ops[i]->in[j];
-            bool inside = false;
-            for (uint32_t k = 0; k < n; k++)
-                inside = inside || ops[k] == value->op;
-            if (!inside && (maps || (ops[i]->kind == DT_OP_GATHER && j == 0)) && !dt_place_find(e, value))
-                dt_emit_require(e, value);
-        }
+    const DtScope *scope = e->scope;
+    const bool maps = dt_op_info[op->kind].op_class == DT_CLASS_AXIS && op->kind != DT_OP_EXPAND;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const bool is_index = scope->loop && scope->func->inputs.at[0] == op->in[i];
+        if (op->kind == DT_OP_FUSED ? !is_index : maps || (op->kind == DT_OP_GATHER && i == 0))
+            dt_emit_require(e, op->in[i]);
     }
 }
 
@@ -241,22 +232,20 @@ bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output)
 
 /* An operand of the same type that dies here: its memory can take the result, if the kernel turns out to
  * read it only where it writes. */
-static const DtValue *dying_operand(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group, const DtType *type)
+static const DtValue *dying_operand(DtEmit *e, const DtOp *op, uint32_t at, const DtType *type)
 {
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < ops[i]->n_in; j++)
-            if (ops[i]->in[j]->type == type && dt_emit_dies(e, ops[i]->in[j], group))
-                return ops[i]->in[j];
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i]->type == type && dt_emit_dies(e, op->in[i], at))
+            return op->in[i];
     return NULL;
 }
 
-static void reuse_memory(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group,
-                         DtOutput *outputs, uint32_t n_outputs)
+static void reuse_memory(DtEmit *e, const DtOp *op, uint32_t at, DtOutput *outputs, uint32_t n_outputs)
 {
     for (uint32_t i = 0; i < n_outputs; i++) {
         if (!dt_emit_is_fresh(e, &outputs[i]))
             continue; /* where it goes was somebody's wish */
-        const DtValue *dying = dying_operand(e, ops, n, group, outputs[i].value->type);
+        const DtValue *dying = dying_operand(e, op, at, outputs[i].value->type);
         bool taken = false;
         for (uint32_t j = 0; dying && j < n_outputs; j++)
             taken = taken || outputs[j].old == dying;
@@ -268,30 +257,32 @@ static void reuse_memory(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t
     }
 }
 
-static void emit_group(DtEmit *e, const DtOp *const *ops, uint32_t n, uint32_t group)
+static bool launch(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs)
 {
-    uint32_t n_outputs = 0, most = 0;
-    require_operands(e, ops, n);
-    for (uint32_t i = 0; i < n; i++)
-        most += ops[i]->n_out;
-    DtValue **values = DT_NEW_ARRAY(e->arena, DtValue *, most + 1);
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t r = 0; r < ops[i]->n_out; r++)
-            if (reads_of(e, e->scope, ops[i]->out[r])->outside)
-                values[n_outputs++] = ops[i]->out[r];
+    return op->kind == DT_OP_FUSED ? dt_launch_fused(e, op, outputs, n_outputs)
+                                   : dt_launch_kernel(e, &op, 1, outputs, n_outputs);
+}
+
+static void emit_kernel(DtEmit *e, const DtOp *op, uint32_t at)
+{
+    uint32_t n_outputs = 0;
+    DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, op->n_out);
+    require_operands(e, op);
+    for (uint32_t r = 0; r < op->n_out; r++) {
+        const DtRead *read = reads_of(e, e->scope, op->out[r]);
+        if (read->n > 0 || read->is_result)
+            outputs[n_outputs++] = output_of(e, op->out[r], at);
+    }
     if (n_outputs == 0)
         return;
-    DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, n_outputs);
-    for (uint32_t i = 0; i < n_outputs; i++)
-        outputs[i] = output_of(e, values[i], group);
     if (!e->options->unfused)
-        reuse_memory(e, ops, n, group, outputs, n_outputs);
-    if (!dt_launch_kernel(e, ops, n, outputs, n_outputs)) {
+        reuse_memory(e, op, at, outputs, n_outputs);
+    if (!launch(e, op, outputs, n_outputs)) {
         for (uint32_t i = 0; i < n_outputs; i++)
             if (outputs[i].old)
                 dt_emit_refuse(e, &outputs[i]);
-        if (!dt_launch_kernel(e, ops, n, outputs, n_outputs))
-            fail(e, ops[0], "a kernel would overwrite what it reads");
+        if (!launch(e, op, outputs, n_outputs))
+            fail(e, op, "a kernel would overwrite what it reads");
     }
     for (uint32_t i = 0; i < n_outputs; i++)
         finish_output(e, &outputs[i]);
@@ -309,7 +300,6 @@ DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const 
     scope->reg = e->scope ? e->scope->reg + (loop != NULL) : 0;
     scope->places = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     scope->wanted = DT_NEW_ARRAY(e->scratch, const DtWanted *, func->n_values + 1);
-    scope->group = DT_NEW_ARRAY(e->scratch, uint32_t, func->ops.n + 1);
     scope->number = dt_note_numbers(e, func);
     return scope;
 }
@@ -507,7 +497,7 @@ uint32_t dt_emit_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages)
 
 static bool emit_view(DtEmit *e, const DtOp *op)
 {
-    if (!is_view(op) || dt_kernel_is_inline(op->out[0]))
+    if (!is_view(op) || dt_op_is_inline(op->out[0]))
         return false;
     DtPlace place;
     if (!dt_place_view_of(e, op, dt_emit_require(e, op->in[0]), &place)) {
@@ -522,32 +512,39 @@ static bool emit_view(DtEmit *e, const DtOp *op)
     return true;
 }
 
-/* A call that outlived inlining: by its kernel, else op by op in place. */
-static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
+/* The ops of a call, or of its fused form, in place; tiles: as attention in tiles, false if it has another shape. */
+static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted, bool tiles)
 {
-    const DtFunc *func = op->func;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
-    DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, func->results.n + 1);
-    DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->results.n + 1);
     inner->op = op;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        inner->group[i] = i;
-    for (uint32_t i = 0; i < func->results.n; i++) {
-        outputs[i] = dt_emit_apart(e, op->out[i], group);
-        wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
-    }
     dt_emit_want(inner, func->results.n, wanted);
-    bool tiled = !e->options->unfused && dt_attend_emit(e, op, inner);
-    for (uint32_t i = 0; !tiled && i < op->n_in; i++)
+    if (tiles && !dt_attend_emit(e, op, inner))
+        return false;
+    for (uint32_t i = 0; !tiles && i < op->n_in; i++)
         inner->places[func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
-    if (!tiled)
+    if (!tiles)
         dt_note_op(e, DT_NOTE_CALL, op);
     e->scope = inner;
-    if (!tiled)
+    if (!tiles)
         dt_emit_func(e);
     dt_emit_deliver(e, func->results.n, wanted);
     dt_note_op(e, DT_NOTE_RETURN, NULL);
     e->scope = outer;
+    return true;
+}
+
+/* A call that outlived inlining. */
+static void emit_call(DtEmit *e, const DtOp *op, uint32_t at)
+{
+    const DtFunc *func = op->func;
+    DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, func->results.n + 1);
+    DtOutput *outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->results.n + 1);
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        outputs[i] = dt_emit_apart(e, op->out[i], at);
+        wanted[i] = (DtWanted){.set = true, .accumulate = outputs[i].accumulate, .place = outputs[i].place};
+    }
+    if (!func->fused || !emit_callee(e, op, func, wanted, true))
+        emit_callee(e, op, func->fused ? func->fused : func, wanted, false);
     for (uint32_t i = 0; i < func->results.n; i++)
         finish_output(e, &outputs[i]);
 }
@@ -555,7 +552,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t group)
 void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
 {
     const DtOp *ops[1] = {op};
-    if ((op->n_out && dt_kernel_is_inline(op->out[0])) || dt_ahead_is_done(op))
+    if ((op->n_out && dt_op_is_inline(op->out[0])) || dt_ahead_is_done(op))
         return;
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
         emit_source(e, op);
@@ -582,29 +579,16 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
     } else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM) {
         fail(e, op, "this collective is not implemented by the CPU back end");
     } else {
-        emit_group(e, ops, 1, group);
+        emit_kernel(e, op, group);
     }
 }
 
 void dt_emit_func(DtEmit *e)
 {
     const DtFunc *func = e->scope->func;
-    uint32_t n_groups = dt_group_func(e, func, e->scope->group), *group = e->scope->group;
-    const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, func->ops.n + 1);
-    uint32_t *end = DT_NEW_ARRAY(e->arena, uint32_t, n_groups + 1); /* of each group in ops */
     e->scope->reads = NULL;
     dt_bucket_claim(e);
+    dt_ahead_plan(e, (const DtOp *const *)func->ops.at, func->ops.n);
     for (uint32_t i = 0; i < func->ops.n; i++)
-        end[group[i] + 1]++;
-    for (uint32_t g = 0; g < n_groups; g++)
-        end[g + 1] += end[g];
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        ops[end[group[i]]++] = func->ops.at[i];
-    dt_ahead_plan(e, ops, func->ops.n);
-    for (uint32_t g = 0, first = 0; g < n_groups; first = end[g++]) {
-        if (end[g] - first == 1)
-            dt_emit_op(e, ops[first], g);
-        else if (end[g] - first > 1)
-            emit_group(e, ops + first, end[g] - first, g);
-    }
+        dt_emit_op(e, func->ops.at[i], i);
 }

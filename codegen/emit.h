@@ -13,7 +13,6 @@
  *   attend.c  attention in tiles
  *   reach.c   how far its mask lets queries look
  *   replay.c  what was emitted before, for other buffers
- *   group.c   which ops share a kernel
  *   launch.c  kernels to instructions
  *   note.c    what instructions stand for
  *   pipeline.c  the entries of stages, channels, schedules
@@ -76,12 +75,12 @@ typedef struct DtWanted {
     const DtValue *old;
 } DtWanted;
 
-/* Who reads a value: groups are numbers in the order of emission. */
+/* Who reads a value. */
 typedef struct DtRead {
-    uint32_t group;        /* that makes it */
     uint32_t n;            /* reads by ops */
-    uint32_t last;         /* last group that reads its memory, also through views; UINT32_MAX: a result does */
-    bool outside;          /* another group reads it, or it is a result */
+    uint32_t last;         /* position of the last op that reads its memory, also through views; UINT32_MAX: a result
+                            * does */
+    bool is_result;
 } DtRead;
 
 /* A function being emitted: its values' places. */
@@ -90,7 +89,6 @@ typedef struct DtScope {
     const DtFunc *func;
     DtPlace *places;       /* by value id */
     const DtWanted **wanted; /* by value id; NULL: nowhere in particular */
-    uint32_t *group;       /* by position in func->ops: order of emission */
     uint32_t *number;      /* by value id: as the program's text counts values, for notes */
     DtRead *reads;         /* by value id; NULL until somebody asks */
     const DtLoop *loop;    /* NULL: an entry or a call */
@@ -324,7 +322,7 @@ int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage); /* i
 /* Memory of a named result, the same on all stages if it is a scalar. */
 DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type);
 
-/* launch.c: kernels of groups, one text per distinct kernel */
+/* launch.c: kernels, one text per distinct kernel */
 typedef struct DtOutput {
     DtValue *value;
     DtPlace place;
@@ -336,6 +334,7 @@ typedef struct DtOutput {
 } DtOutput;
 /* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
+bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
 /* emit.c, on the outputs of an op. apart: where group number group may write value although it reads while it
  * writes: a loop, a call, a matrix product, a collective. */
@@ -392,10 +391,6 @@ bool dt_ahead_uses(const DtFunc *func);                      /* any loop in it g
 bool dt_gemm_has_dtypes(DtDtype a, DtDtype b, DtDtype c);
 /* Emits the contraction as a GEMM if strides allow. */
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace *out, bool accumulate);
-
-/* group.c: ret_group[i] = number of the group of func->ops.at[i], in the order in which groups are to be
- * emitted; ops without a kernel have groups of their own. Returns the number of groups. */
-uint32_t dt_group_func(DtEmit *e, const DtFunc *func, uint32_t *ret_group);
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 /* As what multiple of the stage the number of the loop's first iteration is written: in a class its step, 0 for a loop

@@ -395,23 +395,6 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op, uint32_t result)
     return node;
 }
 
-/* Looked at once: values that use one another twice would else take exponential time. */
-bool dt_kernel_is_inline(const DtValue *value)
-{
-    const DtOp *op = value->op;
-    if (!op)
-        return false;
-    if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
-        return true;
-    if (!dt_op_is_pointwise(op->kind))
-        return false;
-    bool is = value->made_anew != 1;
-    for (uint32_t i = 0; is && value->made_anew == 0 && i < op->n_in; i++)
-        is = dt_kernel_is_inline(op->in[i]);
-    ((DtValue *)(uintptr_t)value)->made_anew = is ? 2 : 1;
-    return is;
-}
-
 /* The node that computes or loads value. */
 uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
 {
@@ -424,7 +407,7 @@ uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
         node = dt_kernel_number(b, value->type->dtype, op->number);
     else if (op && op->kind == DT_OP_IOTA)
         node = iota_node(b, op);
-    else if (in_group(b, op) || dt_kernel_is_inline(value))
+    else if (in_group(b, op) || dt_op_is_inline(value))
         node = op_node(b, op, value->index);
     else if (!op && b->in->is_index && b->in->is_index(b->in->context, value))
         node = dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_INT, .dtype = DT_I32,

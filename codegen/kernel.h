@@ -138,9 +138,6 @@ typedef struct DtKernelInput {
  * communication or a source from memory). */
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 
-/* Cheap and made of constants and iotas only: computed again wherever it is used. */
-bool dt_kernel_is_inline(const DtValue *value);
-
 /* The view of a buffer that holds type densely in its own order. */
 DtView dt_kernel_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer);
 

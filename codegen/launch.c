@@ -26,6 +26,10 @@ static const DtView *view_of(void *context, const DtValue *value)
 static bool is_index(void *context, const DtValue *value)
 {
     const DtScope *scope = ((Views *)context)->e->scope;
+    if (scope->func->kind == DT_FUNC_KERNEL) { /* its operand */
+        value = scope->op->in[value->index];
+        scope = scope->parent;
+    }
     return scope->loop && scope->func->inputs.n && scope->func->inputs.at[0] == value;
 }
 
@@ -128,10 +132,12 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value)
     switch (value->kind) {
     case DT_KINT_BASES: return bases_arg(e, value);
     case DT_KINT_STEP: arg.kind = DT_ARG_STEP; break;
-    case DT_KINT_INDEX:
-        arg.reg[e->scope->reg] = 1;
-        add_first(e, &arg, e->scope->loop, 1);
+    case DT_KINT_INDEX: {
+        const DtScope *scope = e->scope->loop ? e->scope : e->scope->parent; /* of a kernel */
+        arg.reg[scope->reg] = 1;
+        add_first(e, &arg, scope->loop, 1);
         break;
+    }
     case DT_KINT_ITERATION:
         for (const DtScope *scope = e->scope; scope; scope = scope->parent) {
             if (!scope->loop) /* a call */
@@ -253,4 +259,32 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     dt_emit_inst(e, DT_INST_KERNEL, number, n_args, args, ops[n_ops - 1]);
     note_kernel(e, k, number, &input, outputs);
     return true;
+}
+
+/* Its ops, in a scope whose inputs lie where its operands do. */
+bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs)
+{
+    const DtFunc *func = op->func;
+    DtScope *outer = e->scope, *inner = dt_emit_scope(e, func, NULL, outer->path);
+    const DtOp **ops = DT_NEW_ARRAY(e->scratch, const DtOp *, func->ops.n);
+    DtOutput *inside = DT_NEW_ARRAY(e->scratch, DtOutput, n_outputs);
+    uint32_t n_ops = 0;
+    inner->op = op;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const DtPlace *place = dt_place_find(e, op->in[i]);
+        if (place)
+            inner->places[func->inputs.at[i]->id] = *place;
+        inner->number[func->inputs.at[i]->id] = outer->number[op->in[i]->id];
+    }
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (!dt_op_is_inline(func->ops.at[i]->out[0]))
+            ops[n_ops++] = func->ops.at[i];
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        inside[i] = outputs[i];
+        inside[i].value = func->results.at[outputs[i].value->index];
+    }
+    e->scope = inner;
+    const bool done = dt_launch_kernel(e, ops, n_ops, inside, n_outputs);
+    e->scope = outer;
+    return done;
 }

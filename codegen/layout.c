@@ -80,12 +80,12 @@ static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, co
     return NULL;
 }
 
-static void window_order(DtEmit *e, const DtOp *op, Order *ret_order)
+static void window_order(DtEmit *e, const DtOp *op, const DtValue *value, Order *ret_order)
 {
-    const DtType *type = op->out[0]->type;
+    const DtType *type = value->type;
     uint32_t operand = 0;
-    const DtOp *dot = find_contraction(e->scope->func, op->out[0], op->axes[1], &operand);
-    Order in = order_of(e, op->in[0]);
+    const DtOp *dot = find_contraction(e->scope->func, value, op->axes[1], &operand);
+    Order in = order_of(e, value->op == op ? op->in[0] : value->op->in[op->in[0]->index]); /* of a kernel: outside */
     if (!dot) {
         for (uint32_t i = 0; i < in.n; i++) {
             if (i == in.n - 1 && in.axis[i] != op->axes[0])
@@ -156,12 +156,13 @@ DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value)
     DtPlace place = dt_place_temporary(e, value->type, value->name);
     if (e->options->unfused || !value->op)
         return place;
-    if (value->op->kind == DT_OP_WINDOW)
-        window_order(e, value->op, &order);
-    else if (value->op->kind == DT_OP_DOT && value->type->rank > 2)
-        dot_order(e, value->op, &order);
-    else if (value->op->kind == DT_OP_FOLD)
-        fold_order(e, value->op, &order);
+    const DtOp *op = dt_op_made(value)->op;
+    if (op->kind == DT_OP_WINDOW)
+        window_order(e, op, value, &order);
+    else if (op->kind == DT_OP_DOT && value->type->rank > 2)
+        dot_order(e, op, &order);
+    else if (op->kind == DT_OP_FOLD)
+        fold_order(e, op, &order);
     else
         folded_order(e, value, &order);
     DtPlace ordered = place;

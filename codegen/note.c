@@ -27,14 +27,19 @@ static uint32_t number_of(const DtEmit *e, const DtValue *value)
     return e->scope->number[value->id];
 }
 
+/* As the final program counts. */
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func)
 {
     uint32_t *number = DT_NEW_ARRAY(e->scratch, uint32_t, func->n_values + 1), n = 0;
     for (uint32_t i = 0; i < func->inputs.n; i++)
         number[func->inputs.at[i]->id] = n++;
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
-            number[func->ops.at[i]->out[k]->id] = n++;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_out; k++, n++) {
+            const DtValue *made = dt_op_made(op->out[k]);
+            number[op->out[k]->id] = made->op->final ? made->op->final - 1 + made->index : n;
+        }
+    }
     return number;
 }
 

@@ -31,6 +31,9 @@ static int64_t recomputed(const DtEmit *e, const DtFunc *body)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < body->ops.n; i++)
+        if (body->ops.at[i]->kind == DT_OP_FUSED)
+            bytes += recomputed(e, body->ops.at[i]->func);
+    for (uint32_t i = 0; i < body->ops.n; i++)
         for (uint32_t k = 0; k < body->ops.at[i]->n_out && k < 32; k++)
             if (body->ops.at[i]->recomputed >> k & 1)
                 bytes += dt_place_bytes(e, body->ops.at[i]->out[k]->type);

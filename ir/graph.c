@@ -491,6 +491,12 @@ DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *cons
     return make(b, &op, func->inputs.n, in, NULL, false);
 }
 
+DtOp *dt_graph_fused(DtBuilder *b, DtFunc *kernel, DtValue *const *in)
+{
+    DtOp op = {.kind = DT_OP_FUSED, .func = kernel};
+    return make(b, &op, kernel->inputs.n, in, NULL, false);
+}
+
 /* in: carried, invariant, stacked. */
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in)
 {

@@ -369,7 +369,7 @@ static void run_op(Run *run, const DtOp *op, DtTensor **values)
         memcpy(in + i * n, values + op->in[i]->id * n, sizeof *in * n);
     if (dt_op_info[op->kind].op_class == DT_CLASS_COMM)
         run_comm(run, op, in, out);
-    else if (op->kind == DT_OP_CALL)
+    else if (op->kind == DT_OP_CALL || op->kind == DT_OP_FUSED)
         run_call(run, op, in, out);
     else if (op->kind == DT_OP_LOOP)
         run_loop(run, op, in, out);

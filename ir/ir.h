@@ -134,6 +134,12 @@ bool dt_op_is_linear(const DtOp *op, uint32_t operand);
 /* Whether op gives zero where its operands (where: its branches) do. */
 bool dt_op_keeps_zero(const DtOp *op);
 
+/* Made of constants, iotas and maps of them only (a mask, a position): kernels compute it again wherever it is used. */
+bool dt_op_is_inline(const DtValue *value);
+
+/* What makes the value: itself, or if its op is `fused` the value of the kernel's function. */
+const DtValue *dt_op_made(const DtValue *value);
+
 struct DtValue {
     const DtType *type;
     DtOp *op;         /* NULL for an input of a function */
@@ -141,7 +147,7 @@ struct DtValue {
     uint32_t means;   /* number of the value of an earlier program that it stands for (means.c); 0: none said */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
-    uint8_t made_anew; /* what dt_kernel_is_inline found: 0 nothing yet, 1 no, 2 yes */
+    uint8_t made_anew; /* what dt_op_is_inline found: 0 nothing yet, 1 no, 2 yes */
 };
 
 /* slice, pad, window: one per axes[i]. */
@@ -230,6 +236,8 @@ struct DtOp {
     uint16_t mesh;          /* communication: bits of mesh axes */
     uint64_t stages;        /* all_reduce over the pipeline's mesh axis: the stages that add, else 0 (pipeline.h) */
     uint32_t ahead;         /* all_gather in a loop's body: done so many iterations before its own (passes/zero.c) */
+    uint32_t final;         /* 1 + the number of its first result in the text that plans are proved against
+                             * (passes/fuse.c); 0: as its function counts */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
 };
 
@@ -259,7 +267,8 @@ typedef struct DtSaved {
     uint32_t index;
 } DtSaved;
 
-typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY, DT_FUNC_ENTRY } DtFuncKind;
+typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY, DT_FUNC_ENTRY,
+                          DT_FUNC_KERNEL /* of an op `fused` */ } DtFuncKind;
 
 struct DtFunc {
     DtModule *module;
@@ -285,6 +294,7 @@ struct DtFunc {
     DtFunc *primal;
     DT_VEC(DtSaved) saved;
     DT_VEC(uint32_t) seeds, wanted;
+    DtFunc *fused; /* the same in kernels, for a call that is no attention in tiles; NULL: itself (fuse.c) */
 };
 
 /* Storage that outlives a step. */
@@ -408,6 +418,7 @@ DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const
 DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes, DtValue *const *index,
                               uint32_t n_summed, const char *const *summed, const DtType *wish);
 DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *const *in);
+DtOp *dt_graph_fused(DtBuilder *b, DtFunc *kernel, DtValue *const *in);
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);
 /* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per place of
  * the kept axes. unpack: the tensor of this type (without its pending sums, which are x's) from `offset` on. */

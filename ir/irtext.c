@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry"};
+const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry", "kernel"};
 const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2",
                                              "saved", "channel", "master", "next"};
 const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
@@ -319,6 +319,16 @@ static void print_means(Printer *p, const DtOp *op)
     dt_text_add(p->text, follow ? "" : ")");
 }
 
+/* Where the text that plans are proved against counts otherwise than this one. */
+static void print_final(Printer *p, const DtOp *op)
+{
+    const DtValue *first = op->n_out ? op->out[0] : NULL;
+    if (!op->final || !first || first->id >= p->numbers.n || op->final - 1 == p->numbers.number[first->id])
+        return;
+    add_key(p->text, "final");
+    dt_text_integer(p->text, op->final - 1);
+}
+
 static void print_attributes(Printer *p, const DtOp *op)
 {
     print_ranges(p, op);
@@ -342,6 +352,7 @@ static void print_attributes(Printer *p, const DtOp *op)
     print_mesh_set(p, op->mesh);
     print_stages(p, op->stages);
     print_means(p, op);
+    print_final(p, op);
     print_key(p, "path", op->path);
     print_span(p, op->span);
 }
@@ -405,6 +416,7 @@ static void print_header(Printer *p, const DtFunc *func)
     print_key(p, "bwd", func->bwd ? func->bwd->name : NULL);
     print_key(p, "bwd_x", func->bwd_x ? func->bwd_x->name : NULL);
     print_key(p, "bwd_w", func->bwd_w ? func->bwd_w->name : NULL);
+    print_key(p, "fused", func->fused ? func->fused->name : NULL);
     print_span(p, func->span);
     dt_text_add(p->text, " {\n");
 }

@@ -147,6 +147,7 @@ static bool parse_func(DtIrReader *p)
     dt_irread_func_key(p, "bwd", &func->bwd);
     dt_irread_func_key(p, "bwd_x", &func->bwd_x);
     dt_irread_func_key(p, "bwd_w", &func->bwd_w);
+    dt_irread_func_key(p, "fused", &func->fused);
     dt_irread_span(&p->lex, &func->span);
     p->values = (DtMap){.arena = p->module->arena};
     if (!dt_irlex_expect(&p->lex, '{'))

@@ -200,7 +200,7 @@ static bool parse_means(DtIrReader *p, DtOp *op)
 static bool parse_attributes(DtIrReader *p, DtOp *op)
 {
     unsigned reduce = 0;
-    int64_t ahead = 0;
+    int64_t ahead = 0, final = 0;
     if (dt_irlex_key(&p->lex, "ranges") && !parse_ranges(p, op))
         return false;
     if (!parse_relabels(p, op))
@@ -228,6 +228,8 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
         return false;
     if (!parse_means(p, op))
         return false;
+    if (dt_irlex_key(&p->lex, "final") && dt_irlex_integer(&p->lex, 0, INT32_MAX, &final))
+        op->final = (uint32_t)final + 1;
     dt_irlex_name_key(&p->lex, "path", &op->path);
     dt_irread_span(&p->lex, &op->span);
     return !p->lex.failed;

@@ -33,3 +33,26 @@ bool dt_op_keeps_zero(const DtOp *op)
 {
     return dt_op_info[op->kind].traits & DT_TRAIT_ZERO && (op->kind != DT_OP_REDUCE || op->reduce == DT_REDUCE_SUM);
 }
+
+/* Looked at once: values that use one another twice would else take exponential time. */
+bool dt_op_is_inline(const DtValue *value)
+{
+    const DtOp *op = value->op;
+    if (!op)
+        return false;
+    if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
+        return true;
+    if (!dt_op_is_pointwise(op->kind))
+        return false;
+    bool is = value->made_anew != 1;
+    for (uint32_t i = 0; is && value->made_anew == 0 && i < op->n_in; i++)
+        is = dt_op_is_inline(op->in[i]);
+    ((DtValue *)(uintptr_t)value)->made_anew = is ? 2 : 1;
+    return is;
+}
+
+const DtValue *dt_op_made(const DtValue *value)
+{
+    const bool is_fused = value->op && value->op->kind == DT_OP_FUSED;
+    return is_fused ? value->op->func->results.at[value->index] : value;
+}

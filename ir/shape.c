@@ -22,6 +22,7 @@ static bool (*const rules[DT_OP_COUNT])(DtShape *s) = {
 uint32_t dt_shape_results(const DtOp *op)
 {
     switch (op->kind) {
+    case DT_OP_FUSED:
     case DT_OP_CALL: return op->func ? op->func->results.n : 0;
     case DT_OP_LOOP: return op->loop ? op->loop->n_carried + op->loop->n_stacked_out : 0;
     case DT_OP_UPDATE:

@@ -69,7 +69,7 @@ static bool check_counts(DtVerify *v, const DtFunc *func)
 void dt_verify_interface(DtVerify *v, const DtFunc *func)
 {
     const DtFunc *links[] = {func->fwd, func->bwd, func->bwd_x, func->bwd_w};
-    if ((unsigned)func->kind > DT_FUNC_ENTRY)
+    if ((unsigned)func->kind > DT_FUNC_KERNEL)
         dt_verify_fail(v, func->span, "the function is of no known kind");
     if (func->library)
         dt_verify_name(v, func->span, "the library function", func->library);
@@ -77,6 +77,8 @@ void dt_verify_interface(DtVerify *v, const DtFunc *func)
         if (links[i] && !dt_verify_has_func(v, links[i]))
             dt_verify_fail(v, func->span, "a derivative is a function outside the module");
     }
+    if (func->fused && !dt_verify_has_func(v, func->fused))
+        dt_verify_fail(v, func->span, "its fused form is a function outside the module");
     if (!check_counts(v, func))
         return;
     bool ok = true;

@@ -50,6 +50,7 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_GATHER] = AXES,
     [DT_OP_SCATTER_ADD] = AXES | AXES2,
     [DT_OP_CALL] = TEXT | FUNC | AXES | MESH,
+    [DT_OP_FUSED] = FUNC,
     [DT_OP_LOOP] = FUNC | LOOP,
     [DT_OP_PACK] = AXES,
     [DT_OP_UNPACK] = AXES | NUMBER,

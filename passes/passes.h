@@ -16,6 +16,7 @@ typedef struct DtPassContext {
      * functions ("attend.bwd"), outlive inlining. */
     const char *const *kernels;
     uint32_t n_kernels;
+    bool unfused;    /* every op is a kernel of its own: slow, the reference that tests compare with */
     bool each_stage; /* stages of a pipeline are cut one by one, not by classes (stage_class.c): for tests */
 } DtPassContext;
 
@@ -26,7 +27,9 @@ typedef struct DtPassContext {
 typedef bool DtPassRun(DtModule *module, const DtPassContext *context);
 
 /* What the certificate says of a pass; passes of one kind stand together, in this order. See passes.def. */
-typedef enum DtPassProof { DT_PASS_MEANING, DT_PASS_SERIAL, DT_PASS_PROVED, DT_PASS_TESTED } DtPassProof;
+typedef enum DtPassProof {
+    DT_PASS_MEANING, DT_PASS_SERIAL, DT_PASS_PROVED, DT_PASS_TESTED, DT_PASS_LOWERED
+} DtPassProof;
 
 typedef struct DtPass {
     const char *name;

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/intern.h"
+#include "passes/passes.h"
 #include "tests/ir/random_elements.h"
 
 #include <criterion/criterion.h>
@@ -227,6 +228,21 @@ static uint32_t compare(Bench *t, DtTensor *const *expected, double *const *got,
     return bad;
 }
 
+/* The pass leaves a module that means the same. */
+static uint32_t fuse(Bench *t, DtInterp *interp, DtTensor *const *expected)
+{
+    DtText problems = {0};
+    DtTensor **fused = DT_NEW_ARRAY(t->arena, DtTensor *, t->results.n + 1);
+    double **got = DT_NEW_ARRAY(t->arena, double *, t->results.n + 1);
+    dt_pass_fuse(t->module, &(DtPassContext){.train = &t->train});
+    cr_assert(dt_verify_module(t->module, &problems), "%s", problems.at);
+    dt_text_free(&problems);
+    dt_interp_run(interp, t->func, NULL, fused);
+    for (uint32_t r = 0; r < t->results.n; r++)
+        got[r] = fused[r]->at;
+    return compare(t, expected, got, "the pass");
+}
+
 void bench_check(Bench *t)
 {
     DtText problems = {0};
@@ -243,7 +259,9 @@ void bench_check(Bench *t)
     DtTensor **expected = DT_NEW_ARRAY(t->arena, DtTensor *, t->results.n + 1);
     dt_interp_run(&interp, t->func, NULL, expected);
     uint32_t bad = 0;
-    for (int unfused = 0; unfused < 2; unfused++) {
+    for (int unfused = 1; unfused >= 0; unfused--) {
+        if (!unfused)
+            bad += fuse(t, &interp, expected);
         DtCodegenOptions options = {.target = "cpu", .source = "bench.dsl", .source_folder = "", .compiler = "test",
                                     .unfused = unfused, .ret_c = unfused ? NULL : &t->c};
         double **got = bench_run(t, bench_plan(t, &options), "predict");

@@ -9,6 +9,7 @@
 #include "base/intern.h"
 #include "codegen/codegen.h"
 #include "ir/interp_ranks.h"
+#include "passes/passes.h"
 #include "runtime/runtime.h"
 
 #include <criterion/criterion.h>
@@ -297,6 +298,7 @@ static void check_case(uint32_t n_mesh, const int64_t *sizes, uint64_t seed, boo
     cr_assert_null(ranks.differs.value);
 
     DtProgram program = {.module = c.module};
+    dt_pass_fuse(c.module, &(DtPassContext){.unfused = unfused});
     DtCodegenOptions options = {
         .target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test", .unfused = unfused};
     DtPlanBuilder *builder = dt_write_new(c.arena);

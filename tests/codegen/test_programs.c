@@ -102,7 +102,8 @@ static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant 
 {
     DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = v->micro};
     DtPassContext context = {
-        .train = program->train, .kernels = dt_codegen_kernels, .n_kernels = v->tiles ? dt_codegen_n_kernels : 0};
+        .train = program->train, .kernels = dt_codegen_kernels, .n_kernels = v->tiles ? dt_codegen_n_kernels : 0,
+        .unfused = v->unfused};
     static const char *const loops[] = {"h", "e", "d", "g"};
     for (uint32_t i = 0; v->drops && i < DT_COUNT(loops); i++) {
         DtRemat remat = {.loop = dt_intern(loops[i]), .n_drop = v->drops[0] != 0, .drop = {dt_intern(v->drops)}};

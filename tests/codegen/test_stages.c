@@ -6,6 +6,7 @@
  * Tolerance: sums of 64 products of a few roundings of 2^-24 each, relative to the largest: 1e-5. */
 #include "codegen/codegen.h"
 #include "plan/read.h"
+#include "passes/passes.h"
 #include "runtime/runtime.h"
 
 #include "base/intern.h"
@@ -130,7 +131,9 @@ static void make_plan(DtArena *arena, DtPlan *ret_plan)
     size_t len;
     DtPlanBuilder *builder = dt_write_new(arena);
     DtCodegenOptions options = {.target = "cpu", .source = "test.dsl", .compiler = "test"};
-    DtStatus status = dt_codegen_plan(make_program(arena), &options, builder);
+    DtProgram *program = make_program(arena);
+    dt_pass_fuse(program->module, &(DtPassContext){.train = program->train});
+    DtStatus status = dt_codegen_plan(program, &options, builder);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     dt_write_bytes(builder, &bytes, &len);
     status = dt_read_bytes(bytes, len, ret_plan);

@@ -223,12 +223,20 @@ static void add_update_entry(DtModule *module, DtStore **stores)
 static DtFunc *make_kernel(DtModule *module)
 {
     DtFunc *kernel = dt_graph_func(module, "kernel", DT_FUNC_FN),
-           *user = dt_graph_func(module, "kernel", DT_FUNC_MODEL);
-    DtBuilder b = {.func = kernel}, u = {.func = user};
+           *user = dt_graph_func(module, "kernel", DT_FUNC_MODEL),
+           *fused = dt_graph_func(module, "fused", DT_FUNC_KERNEL);
+    DtBuilder b = {.func = kernel}, u = {.func = user}, f = {.func = fused};
     kernel->library = dt_intern("gelu");
-    DtValue *x = dt_graph_arg(kernel, ab(), "x"), *y = dt_graph_arg(user, ab(), NULL);
+    DtValue *x = dt_graph_arg(kernel, ab(), "x"), *y = dt_graph_arg(user, ab(), NULL),
+            *z = dt_graph_arg(fused, ab(), NULL);
     dt_graph_return(kernel, dt_graph_unary(&b, DT_OP_TANH, x));
     dt_graph_return(user, dt_graph_call(&u, kernel, NULL, &y)->out[0]);
+    dt_graph_return(fused, dt_graph_unary(&f, DT_OP_EXP, z));
+    fused->ops.at[0]->final = 1 + 7;
+    u.func = dt_graph_func(module, "user", DT_FUNC_FN);
+    y = dt_graph_arg(u.func, ab(), NULL);
+    dt_graph_return(u.func, dt_graph_fused(&u, fused, &y)->out[0]);
+    u.func->fused = kernel;
     return kernel;
 }
 

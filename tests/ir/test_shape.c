@@ -304,6 +304,8 @@ static const struct {
     {"= relabel(%ks) : f32[\"@ring\"=4/t.d, q=2] relabel(q -> \"@ring\"=4, q=2)", NULL},
     {"= relabel(%kz) : f32[\"@ring\"=4/d, q=2] relabel(q -> \"@ring\"=4, q=2)", "takes `q` apart"},
     {"= relabel(%kz) : f32[r=2/d, q=4] relabel(q -> r=2, q=4)", "zigzag"},
+    {"= fused(%x) : f32[a=3, b=4] func=g", NULL},
+    {"= fused(%x) : f32[a=3, b=5] func=g", "where its rule gives"},
     {", %9 = loop(%x, %l) : f32[a=3, b=4], f32[l=2, b=4] func=body "
      "loop(label=h axis=l count=2 carried=1 stacked=1 stacked_out=1)",
      NULL},

@@ -100,6 +100,7 @@ CHANGE(func_write_twice, DtFunc *f = layer(m); DT_PUSH(m->arena, f->results, f->
        DT_PUSH(m->arena, f->writes, 1))
 CHANGE(func_fwd, layer(m)->fwd = DT_NEW(m->arena, DtFunc))
 CHANGE(func_bwd_w, layer(m)->bwd_w = dt_graph_func(sample_module(m->arena), "g", DT_FUNC_FN))
+CHANGE(func_fused, layer(m)->fused = dt_graph_func(sample_module(m->arena), "g", DT_FUNC_FN))
 CHANGE(param_path, layer(m)->params.at[0].path = NULL)
 CHANGE(param_pattern, layer(m)->params.at[0].pattern = dt_intern("#.up.w"))
 CHANGE(param_loops, layer(m)->params.at[0].n_loops = 2)
@@ -267,6 +268,7 @@ static const struct {
     ROW(func_write_twice, "state 1 is written twice"),
     ROW(func_fwd, "a derivative is a function outside"),
     ROW(func_bwd_w, "a derivative is a function outside"),
+    ROW(func_fused, "its fused form is a function outside"),
     ROW(param_path, "a path has no name"),
     ROW(param_pattern, "does not fit path"),
     ROW(param_loops, "stacked over 2"),

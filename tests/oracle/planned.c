@@ -150,7 +150,8 @@ static void compile(Planned *p, const Case *c, bool unfused)
                                    .parallel = program->parallel,
                                    .cluster = program->cluster,
                                    .kernels = dt_codegen_kernels,
-                                   .n_kernels = dt_codegen_n_kernels};
+                                   .n_kernels = dt_codegen_n_kernels,
+                                   .unfused = unfused};
     const DtCodegenOptions options = {.target = "cpu",
                                       .source = c->path,
                                       .source_folder = ".",

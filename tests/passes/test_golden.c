@@ -197,6 +197,14 @@ Test(golden, reduce)
     check_pass("reduce_before", "reduce", dt_pass_reduce, &(DtPassContext){.train = &train, .parallel = &parallel});
 }
 
+/* A norm in a loop whose number it reads; a call that may be attention, with a form for where no tiles fit, and one
+ * that cannot; a pad that reads what others compute again. Nothing is done where every op is a kernel of its own. */
+Test(golden, fuse)
+{
+    check_pass("fuse_before", "fuse", dt_pass_fuse, &(DtPassContext){0});
+    check_pass("fuse_before", "fuse_before", dt_pass_fuse, &(DtPassContext){.unfused = true});
+}
+
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
 Test(golden, expand) { check_pass("expand_before", "expand", dt_pass_expand, &(DtPassContext){0}); }
 

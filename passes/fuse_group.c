@@ -14,7 +14,7 @@
  * bias) is fused with its producers only if nobody else wants them, since its loop nest stores no full-size
  * value. Views (renames, splits, slices) cost nothing and stay apart. With --unfused every op is alone: the
  * slow reference. */
-#include "codegen/emit.h"
+#include "passes/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ typedef struct Placed {
 } Placed;
 
 typedef struct Fusion {
-    DtEmit *e;
+    DtArena *arena;
     const DtFunc *func;
     Group *groups;             /* by position of the first op; merged ones are empty */
     uint32_t *group_of;        /* by position */
@@ -60,7 +60,7 @@ static bool is_index_map(const DtOp *op)
 
 static bool is_fusable(const DtOp *op)
 {
-    if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_kernel_is_inline(op->out[0]))
+    if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_op_is_inline(op->out[0]))
         return false;
     return dt_op_is_pointwise(op->kind) || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
            op->kind == DT_OP_UPDATE || is_index_map(op);
@@ -95,7 +95,7 @@ static void start(Fusion *f, uint32_t i)
     Group *g = &f->groups[i];
     f->group_of[i] = i;
     g->last = i;
-    DT_PUSH(f->e->arena, g->ops, i);
+    DT_PUSH(f->arena, g->ops, i);
     if (!is_fusable(op))
         return;
     g->full = op->out[0]->type;
@@ -194,10 +194,10 @@ static bool column_is_closed(const Fusion *f, const Group *joined, uint32_t a, u
 static void number_tree(Fusion *f)
 {
     const uint32_t n = f->func->ops.n, none = UINT32_MAX;
-    uint32_t *parent = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1), *used = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
+    uint32_t *parent = DT_NEW_ARRAY(f->arena, uint32_t, n + 1), *used = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
     uint32_t roots = 0;
-    f->tree = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
-    f->below = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1); /* of the op itself and those below */
+    f->tree = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    f->below = DT_NEW_ARRAY(f->arena, uint32_t, n + 1); /* of the op itself and those below */
     for (uint32_t i = 0; i < n; i++) {
         parent[i] = none;
         for (uint32_t j = 0; j < f->func->ops.at[i]->n_in; j++) {
@@ -281,9 +281,9 @@ static void number_all(Fusion *f)
 static void begin_order(Fusion *f)
 {
     const uint32_t n = f->func->ops.n; /* also the list's head */
-    f->label = DT_NEW_ARRAY(f->e->arena, uint64_t, n + 1);
-    f->next = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
-    f->before = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
+    f->label = DT_NEW_ARRAY(f->arena, uint64_t, n + 1);
+    f->next = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    f->before = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
     for (uint32_t i = 0; i <= n; i++) {
         f->next[i] = i == n ? 0 : i + 1;
         f->before[i] = i == 0 ? n : i - 1;
@@ -345,7 +345,7 @@ static void try_merge(Fusion *f, uint32_t a, uint32_t b)
     joined.ops = to->ops;
     joined.last = to->last > from->last ? to->last : from->last;
     for (uint32_t i = 0; i < from->ops.n; i++) {
-        DT_PUSH(f->e->arena, joined.ops, from->ops.at[i]);
+        DT_PUSH(f->arena, joined.ops, from->ops.at[i]);
         f->group_of[from->ops.at[i]] = keep;
     }
     *to = joined;
@@ -402,8 +402,9 @@ static bool swells(const Fusion *f, const DtOp *op)
 {
     if (op->kind != DT_OP_DOT)
         return false;
-    const int64_t operands = dt_place_bytes(f->e, op->in[0]->type) + dt_place_bytes(f->e, op->in[1]->type);
-    return dt_place_bytes(f->e, op->out[0]->type) > 2 * operands;
+    const DtMesh *mesh = &f->func->module->mesh;
+    const int64_t operands = dt_fuse_bytes(op->in[0]->type, mesh) + dt_fuse_bytes(op->in[1]->type, mesh);
+    return dt_fuse_bytes(op->out[0]->type, mesh) > 2 * operands;
 }
 
 /* A group is due where its last op stands; a product that is larger than what it is made of not before what reads
@@ -426,8 +427,8 @@ static uint32_t due(const Fusion *f, const Group *group)
 static uint32_t order(Fusion *f, uint32_t *ret_group)
 {
     uint32_t n = f->func->ops.n, done = 0;
-    uint32_t *waits = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
-    Ready ready = {.groups = f->groups, .at = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1)};
+    uint32_t *waits = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    Ready ready = {.groups = f->groups, .at = DT_NEW_ARRAY(f->arena, uint32_t, n + 1)};
     count_waits(f, waits);
     for (uint32_t g = 0; g < n; g++)
         if (f->groups[g].ops.n > 0)
@@ -457,8 +458,8 @@ static void index_readers(Fusion *f)
 {
     const DtFunc *func = f->func;
     uint32_t n = 0;
-    f->reader = DT_NEW_ARRAY(f->e->arena, uint32_t, func->n_values + 2);
-    f->is_result = DT_NEW_ARRAY(f->e->arena, bool, func->n_values + 1);
+    f->reader = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 2);
+    f->is_result = DT_NEW_ARRAY(f->arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
         f->is_result[func->results.at[i]->id] = true;
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -466,28 +467,24 @@ static void index_readers(Fusion *f)
             f->reader[func->ops.at[i]->in[j]->id + 1]++;
     for (uint32_t v = 0; v < func->n_values; v++)
         f->reader[v + 1] += f->reader[v];
-    f->readers = DT_NEW_ARRAY(f->e->arena, uint32_t, n + 1);
-    uint32_t *at = DT_NEW_ARRAY(f->e->arena, uint32_t, func->n_values + 1);
+    f->readers = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    uint32_t *at = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 1);
     memcpy(at, f->reader, func->n_values * sizeof *at);
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
             f->readers[at[func->ops.at[i]->in[j]->id]++] = i;
 }
 
-uint32_t dt_group_func(DtEmit *e, const DtFunc *func, uint32_t *ret_group)
+uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group)
 {
     uint32_t n = func->ops.n;
-    Fusion fusion = {.e = e, .func = func}, *f = &fusion;
-    for (uint32_t i = 0; i < n; i++)
-        ret_group[i] = i;
-    if (e->options->unfused)
-        return n;
-    f->groups = DT_NEW_ARRAY(e->arena, Group, n + 1);
-    f->group_of = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
-    f->stamp = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
-    f->found = DT_NEW_ARRAY(e->arena, uint32_t, n + 1);
-    f->placed = DT_NEW_ARRAY(e->arena, Placed, n + 1);
-    f->position = DT_NEW_ARRAY(e->arena, uint32_t, func->n_values + 1);
+    Fusion fusion = {.arena = scratch, .func = func}, *f = &fusion;
+    f->groups = DT_NEW_ARRAY(scratch, Group, n + 1);
+    f->group_of = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
+    f->stamp = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
+    f->found = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
+    f->placed = DT_NEW_ARRAY(scratch, Placed, n + 1);
+    f->position = DT_NEW_ARRAY(scratch, uint32_t, func->n_values + 1);
     memset(f->position, 0xff, (func->n_values + 1) * sizeof *f->position);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)

@@ -89,7 +89,7 @@ static DtTensor *source(void *context, const DtOp *op)
         tensor->at[0] = dt_judge_scalar(a->j->of->train, op->text, a->j->step);
         return tensor;
     }
-    return dt_judge_input(a->j->of->train, op->text, a->j->step, tensor) ? tensor : NULL;
+    return dt_judge_input(a->j->of->train, op->text, a->j->step, false, tensor) ? tensor : NULL;
 }
 
 static DtTensor *direction(void *context, const DtOp *op)

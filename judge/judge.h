@@ -143,8 +143,8 @@ DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, cons
  * 0. Depends on the kind, path and extents of the store, and on draw, only. */
 void dt_judge_initial(const DtStore *store, uint64_t seed, uint32_t draw, DtTensor *ret_tensor);
 
-/* The whole batch of an input in a step: what the runtime draws as synthetic data; eval: of the held-out data. False: no
- * reader fills it. */
+/* The whole batch of an input in a step: what the runtime draws as synthetic data; eval: of the held-out data. False:
+ * no reader fills it. */
 bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval, DtTensor *ret_tensor);
 
 /* A scalar of the step ("@lr", "@bias1" ...); NaN: there is none of that name. */

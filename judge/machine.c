@@ -255,7 +255,8 @@ static bool compare_scalars(Step *s, const DtJudgeTrial *trial)
         DtTensor *got = dt_interp_tensor(m->arena, want->type);
         if (want->type->rank == 0 && (trial->scalar(trial, m->step, entries[s->evaluates][0], name, got->at) ||
                                       trial->scalar(trial, m->step, entries[s->evaluates][1], name, got->at)))
-            good &= compare(s, &where, s->evaluates ? dt_arena_printf(m->arena, "%s of held-out data", name) : name, got);
+            good &= compare(s, &where, dt_arena_printf(m->arena, "%s%s", name, s->evaluates ? " of held-out data" : ""),
+                            got);
     }
     return good;
 }

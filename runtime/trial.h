@@ -13,7 +13,8 @@ void dt_trial_close(DtTrialRun *run);
 /* Values to begin with, and the loss scale. */
 bool dt_trial_begin(DtTrialRun *run);
 double dt_trial_lr(const DtTrialRun *run);
-/* Shows what this rank holds after step number `step`, in turn with all others; evaluated: what entry "eval" leaves, too. */
+/* Shows what this rank holds after step number `step`, in turn with all others; evaluated: also what entry "eval"
+ * leaves. */
 bool dt_trial_show(DtTrialRun *run, int64_t step, bool evaluated);
 
 /* In the supervisor: it ends with who made the trial. */

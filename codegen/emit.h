@@ -187,6 +187,7 @@ void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place);
 /* Lies in type's own order without gaps. */
 bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh);
 bool dt_place_same(const DtPlace *a, const DtPlace *b);
+bool dt_place_apart(const DtPlace *a, const DtPlace *b); /* have no byte in common, whatever the registers are */
 /* The place of an axis op's result as a view of its operand's, if strides can say it. */
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);
 DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written);

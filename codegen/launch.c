@@ -58,7 +58,7 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
                 continue;
             const DtKPointer *from = &k->pointers.at[node->pointer];
             const DtPlace *place = dt_place_find(e, from->value);
-            if (from->view->buffer != to->view.buffer)
+            if (dt_place_apart(place, to))
                 continue;
             for (uint32_t o = 0; o < k->stores.n; o++) /* a later phase would read what this one wrote */
                 if (k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)

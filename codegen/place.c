@@ -83,6 +83,25 @@ bool dt_place_same(const DtPlace *a, const DtPlace *b)
     return true;
 }
 
+/* Bytes from the view's first element to behind its last one. */
+static int64_t span_of(const DtView *view)
+{
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < view->rank; d++)
+        elements += (view->extent[d] - 1) * view->stride[d];
+    return elements * (int64_t)dt_dtype_size(view->dtype);
+}
+
+bool dt_place_apart(const DtPlace *a, const DtPlace *b)
+{
+    const int64_t from_a = a->view.offset * (int64_t)dt_dtype_size(a->view.dtype);
+    const int64_t from_b = b->view.offset * (int64_t)dt_dtype_size(b->view.dtype);
+    const bool together =
+        memcmp(a->reg, b->reg, sizeof a->reg) == 0 && memcmp(a->coord, b->coord, sizeof a->coord) == 0;
+    return a->view.buffer != b->view.buffer ||
+           (together && (from_a + span_of(&a->view) <= from_b || from_b + span_of(&b->view) <= from_a));
+}
+
 static int view_axis(const DtView *view, const char *axis)
 {
     for (uint32_t d = 0; d < view->rank; d++)

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Odd programs and the certificates: random programs under random layouts are compiled without kernels, and nothing is run.
+"""Odd programs and the certificates: random programs under random layouts are compiled without kernels, and nothing
+is run.
 
-  proved.py DTC FIRST COUNT [--layouts N] [--state FILE]    the programs of seeds FIRST .. FIRST + COUNT - 1, N layouts each
+  proved.py DTC FIRST COUNT [--layouts N] [--state FILE]    programs of seeds FIRST .. FIRST + COUNT - 1, N layouts each
   proved.py DTC SEED --show                                 one program, its layouts, and what became of each
   proved.py DTC SEED --minimise LAYOUT                      lines that are not needed for the failure are left out
+  proved.py DTC FIRST COUNT --bless                         writes what is refused falsely to refused.txt
 
 A layout that dtc takes must be proved: what a certificate does not understand ("is not proved") is a false refusal, as
 is any other error of dtc's own, a crash, or no end after LIMIT seconds. Diagnostics are good: most random layouts are
-refused for a reason. The programs are those of ranks.py; `--layouts` there draws the same first ones. With --state (or
-ODD_PROVED_STATE) a long run goes on where it was ended."""
+refused for a reason. refused.txt names false refusals that are known and not yet mended, by seed, number of the layout
+(0: the serial program) and a checksum of the text. The programs are those of ranks.py; `--layouts` there draws the same
+first ones. With --state (or ODD_PROVED_STATE) a long run goes on where it was ended."""
 
 import collections
 import json
@@ -19,18 +22,21 @@ import re
 import subprocess
 import sys
 import tempfile
+import zlib
 
 import layouts
 import programs
 import ranks
 
 LIMIT = 300
+KNOWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "refused.txt")
 
 
 def verdict_of(dtc, path, options):
     """(what became of it, what was said)"""
     try:
-        done = subprocess.run([dtc, path, "-o", path + ".plan", "--no-kernels"] + options, capture_output=True, timeout=LIMIT)
+        command = [dtc, path, "-o", path + ".plan", "--no-kernels"] + options
+        done = subprocess.run(command, capture_output=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return "no end", ""
     said = (done.stdout + done.stderr).decode(errors="replace")
@@ -45,7 +51,7 @@ def verdict_of(dtc, path, options):
 class Odd(ranks.Odd):
     def __init__(self, dtc, seed, n_layouts):
         super().__init__((dtc, None), seed, n_layouts)
-        self.dtc = dtc
+        self.dtc, self.known, self.bad = dtc, set(), []
 
     def blocks(self):
         """(what, block, options); the serial program first."""
@@ -60,18 +66,43 @@ class Odd(ranks.Odd):
         return verdict_of(self.dtc, path, options)
 
     def all(self, folder):
-        return [(what,) + self.verdict(folder, block, options) for what, block, options in self.blocks()]
+        """(what, verdict, said) of each; a refusal that is known has that verdict."""
+        for number, (what, block, options) in enumerate(self.blocks()):
+            verdict, said = self.verdict(folder, block, options)
+            row = (self.seed, number, "%08x" % zlib.crc32((self.text(ranks.SEEDS[0]) + block).encode()))
+            if is_bad(verdict) and row in self.known:
+                verdict = "known"
+            elif row in self.known:
+                print("mended: seed %d, layout %d (--bless)" % row[:2])
+            if is_bad(verdict):
+                self.bad.append(", ".join(map(str, row)) + ": " + first_words(said))
+            yield what, verdict, said
+
+
+def first_words(said):
+    """Of the error, without names of files."""
+    found = re.search(r"internal error: (?:the (?:layout|plan) is not proved[^:]*: )?([^\n]*)", said)
+    return re.sub(r" \((?:in|function) .*", "", found.group(1))[:100] if found else "no end or a crash"
+
+
+def read_known():
+    if not os.path.exists(KNOWN):
+        return set()
+    with open(KNOWN) as file:
+        rows = [line.split(":")[0].split(", ") for line in file if not line.startswith("#")]
+    return {(int(seed), int(number), checksum) for seed, number, checksum in rows}
 
 
 def is_bad(verdict):
-    return not re.fullmatch(r"proved|E\d+", verdict)
+    return not re.fullmatch(r"proved|known|E\d+", verdict)
 
 
 def show(odd, what, verdict, said):
     print("---- seed %d, %s, %s: %s : %s" % (odd.seed, odd.precision, odd.optimizer, what, verdict))
     if is_bad(verdict):
         lines = said.splitlines()
-        first = next((i for i, line in enumerate(lines) if re.search("not proved|internal error|BUG|Sanitizer", line)), -6)
+        wrong = [i for i, line in enumerate(lines) if re.search("internal error|Sanitizer", line)]
+        first = wrong[0] if wrong else -6
         print("\n".join(line[:600] for line in lines[first:][:6]))
     sys.stdout.flush()
 
@@ -114,13 +145,16 @@ def main(arguments):
                 seed, found = json.loads(line)
                 done.add(seed)
                 tally.update(found)
-    count = 1 if "--show" in arguments else int(arguments[2])
+    known = set() if "--bless" in arguments or "--show" in arguments else read_known()
+    count, rows = 1 if "--show" in arguments else int(arguments[2]), []
     with tempfile.TemporaryDirectory(prefix="proved-") as folder:
         for seed in range(first, first + count):
             if seed in done:
                 continue
             odd = Odd(dtc, seed, n_layouts)
-            found = odd.all(folder)
+            odd.known = known
+            found = list(odd.all(folder))
+            rows += odd.bad
             tally.update(verdict for _, verdict, _ in found)
             for what, verdict, said in found:
                 if is_bad(verdict) or "--show" in arguments:
@@ -130,6 +164,10 @@ def main(arguments):
                     file.write(json.dumps([seed, [verdict for _, verdict, _ in found]]) + "\n")
             for name in os.listdir(folder):
                 os.remove(os.path.join(folder, name))
+    if "--bless" in arguments:
+        with open(KNOWN, "w") as file:
+            file.write("# seed, layout, checksum of the program: what is said; refused falsely (proved.py --bless)\n")
+            file.write("".join(row + "\n" for row in rows))
     print(", ".join("%d %s" % (n, verdict) for verdict, n in tally.most_common()))
     bad = sum(n for verdict, n in tally.items() if is_bad(verdict))
     print("%d passed, %d failed" % (sum(tally.values()) - bad, bad))

@@ -4,7 +4,8 @@
  * For each kind of fault, COUNT mutants that the plan's reader still takes go to the certificate. Instructions that are
  * dropped, doubled or swapped take their notes along: such a plan is what a wrong compiler would write. A line per kind
  * says how many were rejected and how many were accepted; the latter are written to KEEP-KIND-N.plan, to be run, and
- * the first that was rejected to KEEP-KIND.plan. 1 if the plan itself does not hold. */
+ * the first that was rejected to KEEP-KIND.plan. 1 if the plan itself does not hold. Faults that are recorded: see
+ * planmutants_known.c. */
 #include "base/file.h"
 #include "plan/read.h"
 #include "plan_fixture.h"
@@ -745,10 +746,8 @@ static bool record(void) { return mutant_of_record(&plan, bytes, copy, below); }
 static bool code(void) { return mutant_of_code(&plan, bytes, copy, below); }
 static bool text(void) { return mutant_of_text(&plan, bytes, copy, below); }
 
-static const struct {
-    const char *name;
-    bool (*make)(void);
-} kinds[] = {{"offset", offset},
+static const MutantKind kinds[] =
+            {{"offset", offset},
              {"reuse", reuse},
              {"stride", stride},
              {"length", length},
@@ -807,6 +806,9 @@ static bool rejects(size_t len, bool *ret_read)
     return rejected;
 }
 
+static size_t file_len;
+static bool rejects_copy(bool *ret_read) { return rejects(file_len, ret_read); }
+
 static void try_kind(size_t kind, size_t len, uint32_t wanted, const char *keep)
 {
     uint32_t rejected = 0, accepted = 0, refused = 0;
@@ -858,6 +860,13 @@ int main(int argc, char **argv)
         dt_text_free(&problem);
         dt_arena_free(arena);
         return 1;
+    }
+    file_len = len;
+    if (argc > 4 && (strcmp(argv[2], "known") == 0 || strcmp(argv[2], "draw") == 0)) {
+        const Mutants mutants = {&plan, bytes, copy, len, DT_COUNT(kinds), &state, kinds, rejects_copy};
+        const int code = mutants_known(&mutants, argc, argv);
+        dt_arena_free(arena);
+        return code;
     }
     state = strtoull(argv[2], NULL, 10);
     for (size_t k = 0; k < DT_COUNT(kinds); k++)

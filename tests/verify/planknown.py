@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The certificate of plan files against recorded bugs: planknown.py DTC PLANMUTANTS [--bless DTRUN]
+
+planmutants.txt names faults in plans of the layouts of planmutants.py by layout, kind and a checksum of what is
+changed: those that count. Every one must be refused, but for rows that say `open`: holes that are known, and not yet
+closed; another checker can be held against the same ones. Faults of the kinds of STRICT count as they are; of those of
+LOOSE the ones with which ranks compute other losses or norms, or fail (--bless runs them). Where plans have changed and
+a fault cannot be drawn again, others of its kind take its place, for STRICT kinds; AT_LEAST of each kind must be there.
+--bless draws all anew."""
+import collections
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
+import zlib
+
+import planmutants
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FILE = os.path.join(HERE, "planmutants.txt")
+AT_LEAST, MOST, EACH = 8, 14, 4  # of a kind: an ordinary run, a blessed list; of a kind and a layout, looked at
+FEW = ["stage", "prologue", "ring", "guard", "peer"]  # kinds that few layouts have a place for
+RARE = {"channel": 0, "text": 0, "entry": 4, "actions": 4, "prologue": 4, "scratch": 4}  # fewer of these count
+
+
+def lines_of(command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    if done.returncode:
+        sys.exit("%s ended with %d: %s" % (" ".join(command), done.returncode, (done.stdout + done.stderr)[-1000:]))
+    return done.stdout.splitlines()
+
+
+def bless(dtc, tool, dtrun):
+    kept = []
+    for name in planmutants.LAYOUTS:
+        with tempfile.TemporaryDirectory() as folder:
+            out = planmutants.compile_plan(dtc, folder, name, False)
+            rows = lines_of([tool, out, "draw", name, str(EACH), ",".join(planmutants.STRICT)])
+            rows += lines_of([tool, out, "draw", name, str(3 * EACH), ",".join(FEW)])
+            kept += [row for row in rows if not row.endswith(" accepted")]
+            out = planmutants.compile_plan(dtc, folder, name, True)
+            want = planmutants.losses(dtrun, out, folder)
+            for row in lines_of([tool, out, "draw", name, str(2 * EACH), ",".join(planmutants.LOOSE), folder]):
+                _, kind, sum_ = row.replace(" accepted", "").split(", ")
+                path = os.path.join(folder, "%s-%s.plan" % (kind, sum_))
+                if planmutants.losses(dtrun, path, folder) != want:
+                    kept.append(row.replace(" accepted", ", open"))
+                    if row.endswith(" accepted"):
+                        print("accepted, and ranks compute something else: " + row)
+        print("%s: %d so far" % (name, len(kept)))
+        sys.stdout.flush()
+    counts = collections.Counter()
+    with open(FILE, "w") as file:
+        file.write("# layout, kind, checksum of what is changed: bugs that count (planknown.py --bless)\n")
+        for row in sorted(set(kept), key=lambda row: (not row.endswith("open"), zlib.crc32(row.encode()))):
+            kind = row.split(", ")[1]
+            counts[kind] += 1
+            if counts[kind] <= MOST:
+                file.write(row + "\n")
+    for kind in planmutants.STRICT + planmutants.LOOSE:
+        print("%-12s %d" % (kind, counts[kind]))
+
+
+def check(dtc, tool, name):
+    """(kind -> [rejected, accepted, gone], what is wrong) for a layout."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = planmutants.compile_plan(dtc, folder, name, False)
+        found, wrong = {}, []
+        for line in lines_of([tool, out, "known", name, FILE]):
+            if line.startswith("accepted: "):
+                wrong.append(line)
+            else:
+                kind, _, rejected, _, accepted, _, gone = line.split()
+                found[kind] = [int(rejected), int(accepted), int(gone)]
+    return found, wrong
+
+
+def fresh(dtc, tool, missing):
+    """Faults that take the place of those that are gone; only of kinds that count as they are."""
+    counts, wrong = collections.Counter(), []
+    for name in planmutants.LAYOUTS:
+        kinds = [kind for kind, n in missing.items() if counts[kind] < n]
+        if not kinds:
+            break
+        with tempfile.TemporaryDirectory() as folder:
+            out = planmutants.compile_plan(dtc, folder, name, False)
+            for row in lines_of([tool, out, "draw", name, str(AT_LEAST), ",".join(kinds)]):
+                counts[row.split(", ")[1]] += 1
+                wrong += [row] if row.endswith(" accepted") else []
+    return counts, wrong
+
+
+def main(arguments):
+    dtc, tool = (os.path.abspath(path) for path in arguments[:2])
+    if "--bless" in arguments:
+        bless(dtc, tool, os.path.abspath(arguments[3]))
+        return 0
+    totals, gone, wrong, still = collections.Counter(), 0, [], []
+    with open(FILE) as file:
+        known_open = {"accepted: " + line[:-len(", open\n")] for line in file if line.endswith(", open\n")}
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for found, bad in pool.map(lambda name: check(dtc, tool, name), planmutants.LAYOUTS):
+            still += [row for row in bad if row in known_open]
+            wrong += [row for row in bad if row not in known_open]
+            for kind, (rejected, accepted, lost) in found.items():
+                totals[kind] += rejected + accepted
+                gone += lost
+    kinds = planmutants.STRICT + planmutants.LOOSE
+    missing = {kind: AT_LEAST - totals[kind] for kind in planmutants.STRICT if totals[kind] < RARE.get(kind, AT_LEAST)}
+    made, bad = fresh(dtc, tool, missing)
+    totals.update(made)
+    wrong += bad
+    for kind in kinds:
+        print("%-12s %d" % (kind, totals[kind]))
+        if totals[kind] < RARE.get(kind, AT_LEAST):
+            wrong.append("%s: too few in these layouts" % kind)
+    for what in wrong:
+        print("FAIL", what)
+    for row in sorted(known_open):
+        state = "still accepted" if row in still else "refused by now: --bless"
+        print("open: %s is %s" % (row[len("accepted: "):], state))
+    if gone:
+        print("%d cannot be drawn again, %d took their place: --bless draws all anew" % (gone, sum(made.values())))
+    total = sum(totals.values())
+    print("%d passed, %d failed" % (max(total - len(wrong), 0), len(wrong)))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* planmutants PLAN known LAYOUT FILE: the faults that FILE names for this layout, each drawn again and given to the
+ * certificate.
+ * planmutants PLAN draw LAYOUT COUNT KINDS [FOLDER]: up to COUNT faults of each of these kinds ("offset,reuse") that
+ * the reader takes, as lines of such a file; with FOLDER their plans are written there, to be run.
+ *
+ * A fault is named by its kind and a checksum of what it changes: of each record that is other than before, all fields
+ * and those of the records beside it, strings as text, and their new values; so it is found again where it lies
+ * elsewhere in a plan that has grown. What is drawn for a layout and a kind depends on nothing else, and CANDIDATES
+ * are looked at. */
+#include "planmutants.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "plan/fields.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CANDIDATES = 400, MAX = 1 << 22 };
+
+/* ---- checksums ---- */
+
+/* Without the folder, if it is a path: programs of tests lie anywhere. */
+static const char *without_folder(const char *text)
+{
+    const char *slash = text[0] == '/' ? strrchr(text, '/') : NULL;
+    return slash ? slash + 1 : text;
+}
+
+static uint64_t of_field(const DtPlan *plan, const DtPlanField *field, const uint8_t *at, uint64_t seed)
+{
+    for (uint32_t i = 0; i < field->count; i++) {
+        const uint64_t value = dt_fields_get(field, at, i);
+        DtPlanStr string = {0};
+        if (field->kind == DT_FIELD_BLOB)
+            continue; /* where it lies says nothing */
+        if (field->kind == DT_FIELD_STR) {
+            memcpy(&string, at + field->offset + i * sizeof string, sizeof string);
+            seed = dt_hash_text(without_folder(dt_plan_str(plan, string)), seed);
+        } else {
+            seed = dt_hash_bytes(&value, sizeof value, seed);
+        }
+    }
+    return seed;
+}
+
+static uint64_t of_record(const Mutants *m, const DtPlanRecord *record, const uint8_t *at, uint64_t seed)
+{
+    for (uint32_t f = 0; f < record->n_fields; f++)
+        seed = of_field(m->plan, &record->fields[f], at, seed);
+    return seed;
+}
+
+/* Of a record before, with those beside it, and what it is now. */
+static uint64_t of_change(const Mutants *m, const DtPlanRecord *record, uint32_t i, const uint8_t *was,
+                          const uint8_t *is)
+{
+    uint64_t sum = of_record(m, record, was, dt_hash_text(record->tag, 0));
+    if (i > 0)
+        sum = of_record(m, record, was - record->size, sum);
+    if (i + 1 < dt_fields_count(m->plan, record))
+        sum = of_record(m, record, was + record->size, sum);
+    for (uint32_t f = 0; f < record->n_fields; f++) {
+        const DtPlanField *field = &record->fields[f];
+        for (uint32_t k = 0; k < field->count && field->kind != DT_FIELD_BLOB; k++) {
+            const uint64_t value = dt_fields_get(field, is, k);
+            if (value != dt_fields_get(field, was, k))
+                sum = dt_hash_bytes(&value, sizeof value, sum);
+        }
+    }
+    return sum;
+}
+
+/* What lies in no record: bytes with those around them. */
+static uint64_t of_bytes(const Mutants *m, size_t len)
+{
+    enum { AROUND = 8 };
+    const size_t first = (size_t)(m->plan->blob - m->bytes);
+    uint64_t sum = 0;
+    for (size_t i = first; i < len; i++)
+        if (m->bytes[i] != m->copy[i]) {
+            const size_t from = i < first + AROUND ? first : i - AROUND, to = i + AROUND < len ? i + AROUND : len;
+            sum += dt_hash_bytes(m->bytes + from, to - from, m->copy[i]);
+        }
+    return sum;
+}
+
+static uint32_t checksum(const Mutants *m)
+{
+    uint64_t sum = of_bytes(m, m->len);
+    for (uint32_t k = 0; k < DT_RECORDS; k++) {
+        const DtPlanRecord *record = &dt_fields_records[k];
+        const uint8_t *at = dt_fields_at(m->plan, record);
+        for (uint32_t i = 0; i < dt_fields_count(m->plan, record); i++) {
+            const uint8_t *was = at + (size_t)i * record->size, *is = m->copy + (was - m->bytes);
+            if (memcmp(was, is, record->size) != 0)
+                sum += of_change(m, record, i, was, is); /* in any order */
+        }
+    }
+    return (uint32_t)(sum ^ sum >> 32);
+}
+
+/* Candidate number i of the kind lies in copy; false: there is none. */
+static bool draw(const Mutants *m, const char *layout, size_t kind, uint32_t i, uint32_t *ret_checksum)
+{
+    memcpy(m->copy, m->bytes, m->len);
+    *m->state = dt_hash_text(m->kinds[kind].name, dt_hash_text(layout, i));
+    if (!m->kinds[kind].make() || memcmp(m->copy, m->bytes, m->len) == 0)
+        return false;
+    *ret_checksum = checksum(m);
+    return true;
+}
+
+/* ---- rows ---- */
+
+typedef struct Known {
+    uint32_t *at, n;
+} Known;
+
+/* Those of the layout and the kind. */
+static Known read_rows(DtArena *arena, const char *text, const char *layout, const char *kind)
+{
+    const char *prefix = dt_arena_printf(arena, "%s, %s, ", layout, kind);
+    const size_t n = strlen(prefix);
+    Known known = {.at = DT_NEW_ARRAY(arena, uint32_t, strlen(text) / 8 + 1)};
+    for (const char *line = text; *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != 0))
+        if (strncmp(line, prefix, n) == 0)
+            known.at[known.n++] = (uint32_t)strtoul(line + n, NULL, 16);
+    return known;
+}
+
+/* Takes it from the rows. */
+static bool take(Known *known, uint32_t sum)
+{
+    for (uint32_t i = 0; i < known->n; i++)
+        if (known->at[i] == sum) {
+            known->at[i] = known->at[--known->n];
+            return true;
+        }
+    return false;
+}
+
+static int try_known(const Mutants *m, DtArena *arena, const char *layout, const char *path)
+{
+    char *text;
+    size_t len;
+    const DtStatus status = dt_file_read(arena, path, MAX, &text, &len);
+    if (!dt_status_ok(&status)) {
+        fprintf(stderr, "planmutants: %s\n", status.message);
+        return 1;
+    }
+    for (size_t k = 0; k < m->n_kinds; k++) {
+        Known known = read_rows(arena, text, layout, m->kinds[k].name);
+        uint32_t sum, rejected = 0, accepted = 0;
+        bool read;
+        for (uint32_t i = 0; known.n && i < CANDIDATES; i++) {
+            if (!draw(m, layout, k, i, &sum) || !take(&known, sum))
+                continue;
+            const bool bad = m->rejects(&read);
+            rejected += bad || !read; /* the reader refuses it by now */
+            accepted += read && !bad;
+            if (read && !bad)
+                printf("accepted: %s, %s, %08" PRIx32 "\n", layout, m->kinds[k].name, sum);
+        }
+        printf("%s rejected %u accepted %u gone %u\n", m->kinds[k].name, rejected, accepted, known.n);
+    }
+    return 0;
+}
+
+static bool is_wanted(const char *kinds, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = strstr(kinds, name); at; at = strstr(at + 1, name))
+        if ((at == kinds || at[-1] == ',') && (at[n] == ',' || at[n] == 0))
+            return true;
+    return false;
+}
+
+static int list_drawn(const Mutants *m, const char *layout, uint32_t count, const char *kinds, const char *folder)
+{
+    for (size_t k = 0; k < m->n_kinds; k++)
+        for (uint32_t i = 0, n = 0; is_wanted(kinds, m->kinds[k].name) && i < CANDIDATES && n < count; i++) {
+            uint32_t sum;
+            bool read;
+            char path[4096];
+            if (!draw(m, layout, k, i, &sum))
+                continue;
+            const bool bad = m->rejects(&read); /* it also mends what a reader looks at first */
+            if (!read)
+                continue;
+            printf("%s, %s, %08" PRIx32 "%s\n", layout, m->kinds[k].name, sum, bad ? "" : " accepted");
+            n++;
+            snprintf(path, sizeof path, "%s/%s-%08" PRIx32 ".plan", folder ? folder : "", m->kinds[k].name, sum);
+            if (folder)
+                (void)dt_file_write(path, m->copy, m->len);
+        }
+    return 0;
+}
+
+int mutants_known(const Mutants *m, int argc, char **argv)
+{
+    DtArena *arena = dt_arena_new();
+    const bool draws = argc > 5 && strcmp(argv[2], "draw") == 0;
+    const int code = draws ? list_drawn(m, argv[3], (uint32_t)strtoul(argv[4], NULL, 10), argv[5],
+                                        argc > 6 ? argv[6] : NULL)
+                           : try_known(m, arena, argv[3], argv[4]);
+    dt_arena_free(arena);
+    return code;
+}

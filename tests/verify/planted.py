@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bugs planted into the compiler, and what finds them: planted.py DTC JUDGED [--build FOLDER] [NAME...]
+
+For each row of planted_bugs.py the text of one file is changed in a copy of the tree, and dtc is built from it. It
+compiles the row's cases with --verify, as users do; what finds the bug must be what the row says, or something earlier
+(see planted_bugs.py), in every case that it changes. A bug that changes nothing is no bug: the texts of some case must
+differ from those of the dtc given, and where the certificate stands alone, ranks must compute something else, as
+JUDGED, which has no bug, says. With NAME only rows whose name or file has one of these words are tried. The copy is
+built in a folder of its own, which --build keeps; with ccache a row takes some seconds.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import planted_bugs
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FOLDERS = "base cli codegen frontend ir judge lib passes plan report runtime scripts verify".split()
+FILES = "dtc.c dtrun.c meson.build meson_options.txt".split()
+LIMIT = 120  # seconds of a command
+EXAMPLES = ("llama_block.dsl",)
+ORDER = ("abort", "certificate", "plan", "verify", "machine", "nothing")
+SAID = (  # words of dtc
+    ("certificate", "the layout is not proved"), ("plan", "the plan is not proved"),
+    ("verify", "NOT equal to the serial"), ("verify", "program itself is WRONG"),
+    ("machine", "NOT equal to the interpreter"), ("abort", "internal error"), ("abort", "no end"), ("abort", "abort"))
+OUTSIDE = ("expand.c", "ring", "zigzag", "inline.c", "cse.c", "optimizer.c", "differentiate.c", "reverse.c", "vjp_")
+
+
+class Tree:
+    """The copy."""
+
+    def __init__(self, folder):
+        self.folder, self.build = os.path.join(folder, "tree"), os.path.join(folder, "build")
+        for name in FOLDERS:
+            shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name), dirs_exist_ok=True)
+        for name in FILES:
+            shutil.copy(os.path.join(ROOT, name), os.path.join(self.folder, name))
+        with open(os.path.join(self.folder, "meson.build")) as file: # with its own path no cache of objects would help
+            text = file.read().replace("meson.project_source_root() / 'lib'", "'%s'" % os.path.join(ROOT, "lib"))
+        write(self.folder, "meson.build", re.sub(r"subdir\('(bench|tests)'\)", "", text))
+        if not os.path.exists(os.path.join(self.build, "build.ninja")):
+            subprocess.run(["meson", "setup", self.build, self.folder, "-Dbuildtype=release", "-Dtests=disabled"],
+                           check=True, capture_output=True)
+        self.make()
+
+    def make(self):
+        done = subprocess.run(["ninja", "-C", self.build, "-j2", "dtc", "dtrun"], capture_output=True, text=True)
+        return done.stdout if done.returncode else None
+
+    def plant(self, file, old, new):
+        """What is wrong, or None: dtc is built with the bug."""
+        path = os.path.join(self.folder, file)
+        with open(path) as source:
+            text = source.read()
+        if text.count(old) != 1:
+            return "the old text stands %d times in %s" % (text.count(old), file)
+        with open(path, "w") as source:
+            source.write(text.replace(old, new))
+        said = self.make()
+        return "it does not build:\n" + "\n".join(re.findall(r"^.*error.*$", said, re.M)[:3]) if said else None
+
+    def restore(self, file):
+        shutil.copy(os.path.join(ROOT, file), os.path.join(self.folder, file))
+
+    @property
+    def dtc(self):
+        return os.path.join(self.build, "dtc")
+
+
+def run(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, -1, "", "no end")
+
+
+def text_of(dtc, path, stage):
+    done = run(dtc, path, "--data=synthetic", "--print-after=" + stage)
+    return done.stdout if done.returncode == 0 else None, done
+
+
+def said_of(tool, *paths):
+    done = run(tool, *paths)
+    return done.stdout.splitlines()[-1] if done.returncode == 0 and done.stdout else "broken"
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+class Case:
+    """A program with a layout, and its right text."""
+
+    def __init__(self, tools, folder, name):
+        self.tools, self.folder = tools, folder
+        self.path = write(folder, name.replace(" ", "-") + ".dsl", planted_bugs.CASES[name]())
+        self.final = text_of(tools[0], self.path, "expand")[0]
+        if not self.final:
+            sys.exit("%s does not compile: %s" % (name, text_of(tools[0], self.path, "expand")[1].stderr[-1000:]))
+
+    def differs(self, wrong, file):
+        """Whether ranks compute something else, as far as the tools given can tell; None: the bug changes nothing."""
+        final, _ = text_of(wrong, self.path, "expand")
+        if file.startswith("codegen/"):
+            return True if self.plan(wrong) != self.plan(self.tools[0]) else None
+        if final == self.final:
+            return None
+        if final is None or any(part in os.path.basename(file) for part in OUTSIDE):
+            return True
+        placed = write(self.folder, "placed.ir", text_of(wrong, self.path, "reduce")[0])
+        return said_of(self.tools[1], self.path, placed) == "differs"
+
+    def plan(self, dtc):
+        path = os.path.join(self.folder, "plan")
+        if run(dtc, self.path, "--data=synthetic", "--no-kernels", "-o", path).returncode:
+            return None
+        with open(path, "rb") as file:
+            return file.read()
+
+    def found_by(self, wrong):
+        for options in (["--no-kernels"], []):
+            done = run(wrong, self.path, "--data=synthetic", "--verify", *options)
+            said = done.stdout + done.stderr
+            found = next((by for by, words in SAID if words in said), "nothing" if done.returncode == 0 else "refused")
+            if found != "nothing":
+                break
+        return found
+
+
+def tried(tree, cases, bug):
+    """(what finds it, or why it is no bug; whether that is well)"""
+    what, file, old, new, names, by = bug
+    wrong = tree.plant(file, old, new)
+    found = []
+    for name in names if not wrong else []:
+        differs = cases(name).differs(tree.dtc, file)
+        if differs is not None:
+            found.append((name, cases(name).found_by(tree.dtc), differs))
+    tree.restore(file)
+    if wrong:
+        return wrong, False
+    text = ", ".join("%s: %s%s" % (name, by, "" if differs else " (though equal)") for name, by, differs in found)
+    verdicts = [by for _, by, differs in found if differs]
+    if not verdicts:
+        return text or "it changes nothing", False
+    return text, all(v in ORDER[:ORDER.index(by) + 1] for v in verdicts)
+
+
+def main(arguments):
+    kept = None
+    if "--build" in arguments:
+        at = arguments.index("--build")
+        kept = os.path.abspath(arguments[at + 1])
+        del arguments[at:at + 2]
+    tools, words = [os.path.abspath(path) for path in arguments[:2]], arguments[2:]
+    failed, rows = 0, [bug for bug in planted_bugs.BUGS if not words or any(word in bug[0] + bug[1] for word in words)]
+    counts = dict.fromkeys(ORDER, 0)
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        for name in EXAMPLES:
+            shutil.copy(os.path.join(ROOT, "examples", name), folder)
+        tree, known = Tree(kept or folder), {}
+        for bug in rows:
+            text, good = tried(tree, lambda name: known.setdefault(name, None) or known.__setitem__(
+                name, Case(tools, folder, name)) or known[name], bug)
+            failed += not good
+            counts[bug[5]] += good
+            print("%s %s (%s)\n    %s" % ("    " if good else "FAIL", bug[0], bug[1], text))
+            sys.stdout.flush()
+    print(", ".join("%d by %s" % (n, by) for by, n in counts.items() if n))
+    print("%d passed, %d failed" % (len(rows) - failed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

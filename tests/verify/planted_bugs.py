@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bugs for planted.py: (what is wrong, file, its text, the wrong text, cases that reach it, what finds it).
+
+The old text stands once in its file: when a change of the compiler takes it away, the row is mended by hand. Cases are
+names of CASES. What finds it, the first in this order:
+  abort         the verifier of the IR, or another check that aborts, while dtc compiles
+  certificate   the certificate of the layout, on every compile
+  plan          the certificate of the plan, on every compile that writes one
+  verify        dtc --verify: gradients by forward derivatives, the optimizer, the ranks beside the serial program
+  machine       dtc --verify: the plan's code on real ranks beside the interpreter
+  nothing       a hole: say in the row why
+"""
+import forms
+import mutants
+
+QUICK = mutants.QUICK
+TIED = """include "std.dsl"
+dim batch = 8, vocab = 16, embed = 8, layers = 4, hidden = 8
+model m(i32 tokens[batch]) -> [batch, vocab], f32[] {
+  param wte[vocab, embed], wtf[vocab, embed] = normal(0.5)
+  x = wte[vocab = tokens] + wtf[vocab = tokens]
+  repeat h in layers { x = x + fc:linear[embed, hidden](x)[hidden -> embed] }
+  return x @embed (wte * wtf), sum[embed](mean[batch](x))
+}
+train {
+  i32 tokens[batch] = synthetic(0, vocab)
+  i32 labels[batch] = synthetic(0, vocab)
+  z, r = m(tokens)
+  loss = mean[batch](xent[vocab](z, labels)) + r
+  optimizer = adamw(lr = 0.1, clip = 1.0)
+  steps = 3
+}
+"""
+# All that a derivative may get wrong: maxima, top-k, lookups, windows, scans, loops with invariants, kinks, states.
+ZOO = """include "std.dsl"
+dim batch = 4, seq = 6, vocab = 8, embed = 6, hid = 6, layers = 3, win = 3, best = 2
+layer block(x[batch, seq, embed], y[batch, seq, embed]) -> [batch, seq, embed] {
+  param g[embed] = normal(0.3)
+  w = mean[win](window[seq, win](x * (1 + g), 3, 1, (2, 0), 0.0))
+  h = rmsnorm[embed](tanh(f:linear[embed, hid](w)[hid -> embed]) * y + relu(x - 0.1) + abs(x) * 0.1)
+  return x + dropout(h, 0.1) * 0.5
+}
+model zoo(i32 tokens[batch, seq]) -> [batch, seq, vocab], f32[] {
+  param wte[vocab, embed], wpe[seq, embed] = normal(0.5)
+  state seen[embed] = 0.5
+  x = wte[vocab = tokens] + wpe
+  y = x * 0.5 + cumsum[seq](x) * 0.1
+  repeat h in layers { x = block(x, y) }
+  m = max[seq](x)
+  top, at = topk[embed, best](x)
+  x = x / (1 + exp(-x)) + m * 0.2 + sum[best](top) * 0.1 + erf(x) * sqrt(1 + x * x) + seen
+  seen = 0.9 * seen + 0.1 * stop(mean[batch, seq](x))
+  return x @embed wte, mean[batch, seq, embed](log(1 + x ** 2))
+}
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z, r = zoo(tokens)
+  valid = labels > 1
+  loss = sum[batch, seq](where(valid, xent[vocab](z, labels), 0)) / max(sum[batch, seq](f32(valid)), 1) + 0.1 * r
+  optimizer = OPTIMIZER
+  steps = 3
+}
+"""
+HALO = """include "std.dsl"
+dim batch = 2, classes = 4
+model net(image[batch, height = 8, width = 4, chan = 2]) -> [batch, classes] {
+  x = image |> c1:conv(3) |> tanh |> c2:conv(2) |> tanh
+  return x |> f:linear[(height, width, chan), classes]
+}
+train {
+  image[batch, height = 8, width = 4, chan = 2] = synthetic(-1, 1)
+  loss = mean[batch, classes](net(image) ** 2)
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
+"""
+# A maximum and a sum along an axis that is padded.
+PADDED = """dim batch = 4, seq = 4, embed = 4
+model net(x[batch, seq, embed]) -> [batch] {
+  param w[embed] = ones
+  y = x @embed w
+  return max[seq](y) + sum[seq]((y + sum[embed, seq](x)) ** 2)
+}
+train {
+  x[batch, seq, embed] = synthetic(-2, -1)
+  loss = sum[batch](net(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 2
+}
+"""
+ADAMW = "adamw(lr = 0.01, betas = (0.8, 0.95), eps = 1e-4, decay = 0.1, decay_if = rank > 1, clip = 0.05)"
+SGD = "sgd(lr = 0.1, momentum = 0.9, decay = 0.1, decay_if = rank > 1, clip = 0.05)"
+MASTER = "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)"
+SCALED = "mixed(compute = f16, params = f32, grads = f32, loss_scale = 256)"
+
+
+def block(gpus, layout):
+    return 'cluster c { nodes = 1; gpus = %d; gpu = "cpu" }\nparallel p on c {\n%s\n}\n' % (gpus, layout)
+
+
+def zoo(optimizer, gpus=1, layout="mesh data = 1", more=""):
+    return ZOO.replace("OPTIMIZER", optimizer + more) + block(gpus, layout)
+
+
+def quick(gpus, layout, dims=QUICK + " layers=4", program="quickstart", more=""):
+    text = mutants.source(program, dims, gpus, layout)
+    return text.replace("  optimizer =", more + "  optimizer =", 1) if more else text
+
+
+CASES = {name: (lambda name=name: mutants.source(*mutants.LAYOUTS[name])) for name in mutants.LAYOUTS}
+CASES.update({
+    "ring form": lambda: forms.program(3, "ring", "heads", "causal", "batch"),
+    "zigzag ring form": lambda: forms.program(2, "zigzag ring", "heads", "data and causal", "nothing"),
+    "zigzag form": lambda: forms.program(2, "zigzag", "heads", "distances", "batch"),
+    "ring of slopes": lambda: forms.program(3, "ring", "one head", "slope", "nothing"),
+    "turned ring": lambda: forms.program((2, 2), "ring", "one head", "causal", "turned"),
+    "tensor zero": lambda: quick(4, "mesh data = 2, tensor = 2\nshard heads, ffn, vocab on tensor\n"
+                                    "shard seq on tensor\nshard batch on data\nzero 2 on data"),
+    "halos of four": lambda: HALO + block(4, "mesh rows = 4\nshard height on rows"),
+    "padded maximum": lambda: PADDED + block(3, "mesh context = 3\nshard seq on context (pad = 3)"),
+    "padded zoo": lambda: zoo(ADAMW, 2, "mesh tensor = 2\nshard embed, hid on tensor (pad = 4)"),
+    "tied": lambda: TIED + block(4, "mesh pipe = 2, data = 2\nshard batch on data\npipeline h on pipe\n"
+                                    "micro batch = 2"),
+    "zero 3": lambda: quick(4, "mesh outer = 2, data = 2\nshard batch on outer, data\nmicro batch = 2\n"
+                               "zero 3 on outer (bucket = 1KiB)\nzero 1 on data"),
+    "ahead": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nzero 3 on data (prefetch = 1)"),
+    "two levels": lambda: quick(4, "mesh outer = 2, data = 2\nshard batch on outer, data\nzero 2 on data\n"
+                                   "zero 1 on outer"),
+    "kept": lambda: quick(4, "mesh data = 2, tensor = 2\nshard batch on data\nshard heads, ffn on tensor\n"
+                             "micro batch = 2\nremat h (keep = (wq, wk))", program="gpt2"),
+    "remat": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nremat h", program="gpt2"),
+    "zoo": lambda: zoo(ADAMW),
+    "zoo, sgd": lambda: zoo(SGD),
+    "zoo, data": lambda: zoo(ADAMW, 2, "mesh data = 2\nshard batch on data\nmicro batch = 2"),
+    "zoo, positions": lambda: zoo(ADAMW, 2, "mesh context = 2\nshard seq on context"),
+    "zoo, features": lambda: zoo(ADAMW, 2, "mesh tensor = 2\nshard embed, hid on tensor"),
+    "zoo, scaled": lambda: zoo(ADAMW, 2, "mesh data = 2\nshard batch on data\nmicro batch = 2",
+                               "\n  precision = " + SCALED),
+    "master": lambda: quick(2, "mesh data = 2\nshard batch on data\nmicro batch = 2\nzero 1 on data",
+                            more="  precision = %s\n" % MASTER),
+    "narrow": lambda: quick(4, "mesh outer = 2, data = 2\nshard batch on outer, data",
+                            more="  precision = %s\n" % MASTER),
+})
+
+BUGS = [
+    # ---- place ----
+    ("a term that is whole is added to a pending sum by two ranks", "passes/place_lazy.c",
+     "DT_OP_EQ, rank, dt_graph_constant(b, DT_I32, 0)", "DT_OP_LE, rank, dt_graph_constant(b, DT_I32, 1)",
+     ["ring form", "zoo, data", "tensor", "experts"], "certificate"),
+    ("a sum over ranks is done twice", "passes/place_convert.c",
+     "        y->op->text = what_is_pending(x, step->mesh);\n",
+     "        y->op->text = what_is_pending(x, step->mesh);\n"
+     "        if (step->kind == DT_OP_ALL_REDUCE)\n            y = dt_graph_binary(&s->b, DT_OP_ADD, y, y);\n",
+     ["tensor", "pipeline"], "certificate"),
+    ("what the data decide is that of the last micro-batch", "passes/place_lazy.c",
+     "((DtEntryResult){.name = p->completed.at[i].to->op->text, .accumulate = true})",
+     "((DtEntryResult){.name = p->completed.at[i].to->op->text, .accumulate = false})", ["zoo, data", "stages"],
+     "certificate"),
+    ("each rank counts a running sum from its own first row", "ir/shape_contract.c",
+     "if (t.axes[k].n_split)\n            return dt_shape_fail(s, \"`scan`",
+     "if (false)\n            return dt_shape_fail(s, \"`scan`",
+     ["zoo, positions"], "certificate"),
+    ("the largest are chosen among those of a rank", "ir/shape_contract.c",
+     "if (t.axes[k].n_split)\n        return dt_shape_fail(s, \"`topk`",
+     "if (false)\n        return dt_shape_fail(s, \"`topk`",
+     ["zoo, features"], "certificate"),
+    # ---- halos ----
+    ("a halo comes from the other neighbour", "passes/place_halo.c",
+     "y->op->reverse = back;", "y->op->reverse = !back;", ["halos of four"], "certificate"),
+    ("the last rank's halo wraps around", "passes/place_halo.c",
+     "last ? (double)(h->parts - 1) : 0)", "last ? (double)h->parts : 0)", ["halo"], "certificate"),
+    ("a halo is the neighbour's first rows", "passes/place_halo.c",
+     "cut(s, h, part, h->rows - h->before, h->before)", "cut(s, h, part, 0, h->before)", ["halo"], "certificate"),
+    ("gradients of a halo are added at the other edge", "passes/place_halo.c",
+     "true, h->rows - h->before, 0);", "true, 0, h->rows - h->before);", ["halo"], "certificate"),
+    ("gradients of a halo wrap around", "passes/place_halo.c",
+     "edge = shift(s, h, but_at(s, h, edge, !back, 0), back);", "edge = shift(s, h, edge, back);", ["halo"],
+     "certificate"),
+    # ---- pad ----
+    ("a mask of padding is off by one", "passes/pad.c",
+     "(double)padding_of(s->p->module, axis)->logical);", "(double)padding_of(s->p->module, axis)->logical + 1);",
+     ["padded", "padded stages"], "certificate"),
+    ("padding of a maximum is 0", "passes/pad.c",
+     "if (fill == DT_REDUCE_SUM)\n", "if (fill == DT_REDUCE_SUM || fill == DT_REDUCE_MAX)\n", ["padded maximum"],
+     "certificate"),
+    ("what is repeated along a padded axis counts as zero there", "passes/pad.c",
+     "            dt_type_find(value->type, out->axes[i].name) < 0)\n            return false;",
+     "            dt_type_find(value->type, out->axes[i].name) < 0)\n            return true;",
+     ["padded", "padded maximum", "padded zoo"], "certificate"),
+    # ---- remat ----
+    ("what is computed again begins with what the loop began with", "passes/remat.c",
+     "    if (value->op == NULL && value->index > n_carried) {",
+     "    if (value->op == NULL && value->index == 1 && pair->outer == NULL)\n"
+     "        return dt_loops_take(b, f->in[0], false, value->name);\n"
+     "    if (value->op == NULL && value->index > n_carried) {", ["remat", "tensor"], "certificate"),
+    ("draws that are computed again are those of another site", "passes/remat.c",
+     "known->out[0]->type == op->out[0]->type && strcmp(known->text, op->text) == 0)",
+     "known->out[0]->type == op->out[0]->type)", ["remat", "kept"], "certificate"),
+    # ---- stage ----
+    ("a stage counts its iterations from 0", "passes/stage_expand.c",
+     "loop.first += cut->lo[piece];", "loop.first += 0;", ["padded stages", "stages"], "certificate"),
+    ("a tied parameter's gradient of another stage is lost", "passes/stage_update.c",
+     "    if (!(stages & (stages - 1)))\n        return value;",
+     "    if (!(stages & (stages - 1)) || gradients)\n        return value;", ["tied", "pipeline"], "certificate"),
+    ("clipping counts a tied parameter on each of its stages", "passes/stage_update.c",
+     "        return NULL; /* a lower stage has it too */", "        (void)0;", ["tied", "pipeline"], "certificate"),
+    ("a stage's norm is of its own gradients", "passes/stage_update.c",
+     "u->norm = across(u, mine ? mine : zeros(u, u->squares->type), all, false);",
+     "u->norm = mine ? mine : zeros(u, u->squares->type);", ["tied", "pipeline"], "certificate"),
+    ("what a stage keeps has one slot", "passes/stage_build.c",
+     "depths[j] = between[j] > depths[j] ? between[j] : depths[j];", "depths[j] = depths[j];", ["pipeline", "stages"],
+     "plan"),
+    # ---- zero ----
+    ("a parameter begins elsewhere in its bucket", "passes/zero.c",
+     "each->bucket_offset = bucket->extent;", "each->bucket_offset = bucket->extent + (bucket->members.n > 1);",
+     ["zero 3", "pipeline"], "certificate"),
+    ("parameters with and without decay share a bucket", "passes/zero.c",
+     "{u->beta1, u->beta2, u->eps, u->decay, u->momentum}", "{u->beta1, u->beta2, u->eps, u->momentum}",
+     ["zero 3", "ahead", "pipeline"], "certificate"),
+    ("the norm leaves out a bucket's other tensors", "passes/zero_update.c",
+     "        if (in->shape == PLAIN && chooses(op->kind) && op->in[i]->type->rank == 0)\n            now = *in;",
+     "        if (in->shape == PLAIN && chooses(op->kind) && op->in[i]->type->rank == 0 && i)\n            now = *in;",
+     ["zero 3", "pipeline"], "certificate"),
+    ("the norm is of a rank's run", "passes/zero_update.c",
+     "    if (!type->partial)\n        return x;", "    if (!type->partial)\n        return x;\n"
+     "    if (type->rank == 0)\n        return dt_graph_map(&u->b, DT_OP_STOP, 1, &x, dt_type_scalar(type->dtype));",
+     ["zero 3", "pipeline"], "abort"),
+    ("a gathered parameter is that of the first iteration", "passes/zero_entry.c",
+     "DT_PUSH(s->z->arena, loop.in, held_of(s, loop.sliced.at[i])->run);",
+     "DT_PUSH(s->z->arena, loop.in, held_of(s, loop.sliced.at[0])->run);", ["zero 3", "ahead"], "certificate"),
+    # ---- reduce ----
+    ("gradients cross ranks over the first of two mesh axes", "passes/reduce.c",
+     "DtValue *sum = dt_graph_comm(&b, DT_OP_ALL_REDUCE, x, pending->partial,",
+     "DtValue *sum = dt_graph_comm(&b, DT_OP_ALL_REDUCE, x, (uint16_t)(pending->partial & -pending->partial),",
+     ["narrow"], "abort"),
+    ("gradients that cross ranks in bf16 are added twice", "passes/reduce.c",
+     "    DtValue *wide = dt_graph_cast(&b, sum, out->type->dtype);\n    out->op = wide->op; /* who",
+     "    sum = dt_graph_binary(&b, DT_OP_ADD, sum, sum);\n"
+     "    DtValue *wide = dt_graph_cast(&b, sum, out->type->dtype);\n    out->op = wide->op; /* who", ["master"],
+     "certificate"),
+    # ---- expand ----
+    ("a ring's visitor counts as the block behind", "passes/ring_build.c",
+     "binary(g, DT_OP_SUB, me, step)", "binary(g, DT_OP_ADD, me, step)", ["ring form", "ring of slopes"], "verify"),
+    ("gradients of keys stay one rank from home", "passes/ring_build.c",
+     "        if (state.travels[i])\n            state.at[i] = shift(g, state.at[i]);\n        g->outside",
+     "        g->outside", ["ring form", "zigzag ring form"], "verify"),
+    ("a ring goes one round too few", "passes/ring_build.c",
+     ".count = g->n - 1,", ".count = g->n - 2 ? g->n - 2 : 1,", ["ring form"], "verify"),
+    ("a ring's sums are scaled by the other block's maximum", "passes/ring_build.c",
+     "DtValue *old = binary(g, DT_OP_MUL, state->at[i], mine);",
+     "DtValue *old = binary(g, DT_OP_MUL, state->at[i], theirs);", ["ring form", "zigzag ring form"], "verify"),
+    ("zigzag positions of the second half are off by one", "passes/zigzag.c",
+     "(double)(2 * n - 1));", "(double)(2 * n - 2));", ["zigzag form", "zigzag ring form"], "verify"),
+    ("dropout in zigzag order draws as if in blocks", "passes/zigzag.c",
+     "            plain = whole(plain, d);", "            plain = in_blocks(plain, d);", ["zigzag form"], "verify"),
+    ("a lookup along a zigzag axis finds the first half", "passes/zigzag.c",
+     "DtValue *second = with(b, DT_OP_ADD, first, half);", "DtValue *second = with(b, DT_OP_ADD, first, 0);",
+     ["zigzag form", "zigzag ring form"], "verify"),
+    ("blocks of several mesh axes are numbered in the order of the mesh", "passes/ring_build.c",
+     "    if (memcmp(g->blocks->split, ring->split, ring->n_split) == 0)\n        return rank;",
+     "    return rank;", ["turned ring"], "verify"),
+    # ---- inline, cse ----
+    ("two calls of a layer draw the same numbers", "passes/inline.c",
+     "if (op->kind == DT_OP_RNG || op->kind == DT_OP_CALL)", "if (op->kind == DT_OP_CALL)", ["remat", "zoo"], "verify"),
+    ("equal slices of other rows become one", "passes/cse.c",
+     "a->ranges[i].lo != b->ranges[i].lo ||", "", ["zoo", "halo", "experts"], "verify"),
+    # ---- optimizer ----
+    ("clipping counts the first gradient twice", "passes/optimizer.c",
+     "sum = sum == NULL ? part : dt_graph_binary(&u->b, DT_OP_ADD, sum, part);",
+     "sum = dt_graph_binary(&u->b, DT_OP_ADD, sum == NULL ? part : sum, part);",
+     ["zoo", "zoo, sgd"], "verify"),
+    ("moments are swapped", "passes/optimizer.c",
+     "        in[n_in++] = slot->moment_value[i];\n", "        in[n_in++] = slot->moment_value[n - 1 - i];\n", ["zoo"],
+     "verify"),
+    ("decay is applied to what should not decay", "passes/optimizer.c",
+     "    if (!slot->param->decays)\n        update.decay = 0;\n", "", ["zoo", "zoo, sgd"], "verify"),
+    ("the second moment has the first's correction of the bias", "passes/optimizer.c",
+     'scalar(&u, "@bias2")', 'scalar(&u, "@bias1")', ["zoo"], "verify"),
+    ("clipping looks at gradients with their loss scale", "passes/optimizer.c",
+     "    if (u->unscale != NULL)\n        g = dt_graph_binary(&u->b, DT_OP_MUL, g, u->unscale);\n", "",
+     ["zoo, scaled"], "verify"),
+    ("a step is skipped where its norm is finite", "passes/optimizer.c",
+     "return dt_graph_where(&u->b, u->applies, new, old);", "return dt_graph_where(&u->b, u->applies, old, new);",
+     ["zoo"], "verify"),
+    # ---- differentiate ----
+    ("gradients of micro-batches are not added up", "passes/place.c",
+     "result->accumulate = (value->type->partial & p->time) != 0 || (is_grad && !p->time);",
+     "result->accumulate = is_grad && !p->time;", ["zoo, data", "tensor"], "abort"),
+    ("gradients are made without the loss scale", "passes/differentiate.c",
+     "dt_graph_constant(&g->b, dtype, p != NULL && p->loss_scale > 0 ? p->loss_scale : 1);",
+     "dt_graph_constant(&g->b, dtype, 1);", ["zoo, scaled"], "verify"),
+    ("a value's second use gets no gradient", "passes/reverse.c",
+     "cotangent = dt_graph_binary(b, DT_OP_ADD, cell->cotangent, cotangent);", "cotangent = cell->cotangent;", ["zoo"],
+     "verify"),
+    ("a loop's invariant gets the gradient of the first iteration", "passes/vjp_struct.c",
+     "l->step->inputs.at[1 + l->sums[i]], out[at]));", "l->step->inputs.at[1 + l->sums[i]], out[at])),\n"
+     "            l->step->results.at[l->step->results.n - 1] = out[at];", ["zoo"], "verify"),
+    ("the derivative of rsqrt has the other sign", "passes/vjp_map.c",
+     "number(v, -0.5)), cube);", "number(v, 0.5)), cube);", ["zoo", "tensor"], "verify"),
+    ("all maxima get the gradient", "passes/vjp_contract.c",
+     "DtValue *first = first_equal(v, dt_diff_in(v, 0), dt_diff_out(v, 0), v->op->n_axes, v->op->axes);",
+     "DtValue *first = dt_graph_binary(&v->b, DT_OP_LE, dt_diff_in(v, 0), dt_diff_out(v, 0));", ["zoo"], "verify"),
+    ("the gradient of a running sum runs forwards", "passes/vjp_contract.c",
+     "v->op->axes, !v->op->reverse);", "v->op->axes, v->op->reverse);", ["zoo"], "verify"),
+    ("each part of a concat gets the gradient of the first", "passes/vjp_axis.c",
+     "        lo += n;\n", "        (void)n;\n", ["experts"], "verify"),
+    # ---- code generation ----
+    ("ranks draw the same dropout", "codegen/kernel.c",
+     "        add_base(&bases, axis, stride);\n        stride *=", "        stride *=", ["remat"], "machine"),
+    ("all iterations of a loop draw the same", "codegen/kernel.c",
+     "node.iteration = integer(b, (DtKInt){.kind = DT_KINT_ITERATION});", "node.iteration = DT_KNONE;", ["remat"],
+     "machine"),
+    ("a sum goes over another mesh axis", "codegen/exchange.c",
+     "uint32_t ranks = dt_emit_stage_group(e, mesh, op ? op->stages : 0);",
+     "uint32_t ranks = dt_emit_stage_group(e, mesh == 2 && e->module->mesh.n > 2 ? 4 : mesh, op ? op->stages : 0);",
+     ["tensor"], "plan"),
+    ("a maximum over ranks becomes their sum", "codegen/exchange.c",
+     "op->mesh, (DtReduce)op->in[0]->type->pending, op);", "op->mesh, DT_REDUCE_SUM, op);", ["tensor", "padded"],
+     "plan"),
+    ("a shift goes the other way", "codegen/exchange.c",
+     "op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT,", "op->reverse ? DT_INST_SHIFT : DT_INST_SHIFT_BACK,",
+     ["halos of four", "ring form"], "plan"),
+    ("an iteration gathers ahead what it has itself", "codegen/ahead.c",
+     "const Turn turn = {inner->reg, down ? -1 : 1, by + (down ? n - 1 : 0)};",
+     "const Turn turn = {inner->reg, down ? -1 : 1, (down ? n - 1 : 0)};", ["ahead"], "abort"),
+    ("a ring of gathers has a slot too few", "codegen/ahead.c",
+     ".count = (int32_t)(chain->ahead + 1)};", ".count = (int32_t)chain->ahead};", ["ahead"], "plan"),
+    ("tensors lie elsewhere in a bucket of gradients", "codegen/bucket.c",
+     "        offset += length_of(e, op->in[i]->type, op->n_axes);\n    }\n}",
+     "        offset += length_of(e, op->in[i]->type, op->n_axes) + (i == 1);\n    }\n}", ["zero 3", "pipeline"],
+     "plan"),
+    ("a tensor of a bucket is looked for one element before it", "codegen/bucket.c",
+     "    view->offset += offset * stride;\n", "    view->offset += (offset ? offset - 1 : 0) * stride;\n",
+     ["zero 3", "pipeline"], "plan"),
+]

@@ -380,8 +380,10 @@ static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
         made = dt_placehalo_make(s, op, in[0]);
     else
         made = op->kind == DT_OP_CALL ? place_call(s, op, in, &ring) : copy_op(s, op, in);
-    for (uint32_t i = 0; made && i < made->n_out; i++)
+    for (uint32_t i = 0; made && i < made->n_out; i++) {
         made->out[i]->name = op->out[i]->name;
+        made->out[i]->means = op->out[i]->means;
+    }
     return made;
 }
 

@@ -10,7 +10,7 @@
  * A parameter, moment or state read is a source: the same in both programs. So only the update stores them, when all of
  * the step have read them, and where stages have copies, all of these. A gradient read by the update is what the
  * gradient entry left, as is the next value of a state. */
-#include "verify/internal.h"
+#include "verify/step.h"
 
 #include "base/intern.h"
 
@@ -38,11 +38,13 @@ typedef struct Sum { /* over stages: number k among those of these stages in ent
     CertNode **terms; /* by stage */
     CertNode *all;    /* once all of them are known */
     CertValue like;   /* how they all lie */
+    int64_t total;    /* as CertValue.total, of one of them */
 } Sum;
 
 typedef struct Proof {
     CertState state;
     CertProgram program;
+    struct Proof *serial;
     /* of each stage's stores, by place */
     CertValue *stored; /* what pieces left there, */
     const char **run;  /* and of which entry they are: others run on other data */
@@ -100,6 +102,44 @@ static bool known(const Proof *p, uint32_t place)
     return p->writers[place] >= 0;
 }
 
+static CertNode *sum_up(Proof *p, const CertShape *shape, uint32_t n, CertNode *const *in)
+{
+    return p->state.step ? dt_step_sum(&p->state, shape, n, in) : dt_certpack_sum(&p->state, shape, n, in);
+}
+
+static bool gradient(Proof *p, uint32_t place, CertValue *ret_value);
+
+/* What the serial program adds up in the store of this key, if it is this. */
+static CertNode *as_serial(Proof *p, const CertStore *store, CertNode *node)
+{
+    CertValue value = {0};
+    const CertProgram *serial = &p->serial->program;
+    for (uint32_t i = 0; i < serial->stores.n; i++)
+        if (serial->stores.at[i].key == store->key && gradient(p->serial, serial->stores.at[i].place, &value) &&
+            value.node && dt_step_same(&p->state, node, value.node))
+            return value.node;
+    return node;
+}
+
+/* The same of a gradient, or of the members of a bucket of them. */
+static CertNode *total(CertState *state, int64_t number, CertNode *node)
+{
+    Proof *p = state->data;
+    const CertStore *store = &p->program.stores.at[number];
+    if (!node || !p->state.step || p->serial == p)
+        return node;
+    if (!dt_certpack_is(node))
+        return as_serial(p, store, node);
+    CertNode **in = DT_NEW_ARRAY(p->state.arena, CertNode *, node->n_in);
+    memcpy(in, node->in, node->n_in * sizeof in[0]);
+    for (int i = store->members; i >= 0; i = p->program.stores.at[i].before)
+        for (uint32_t k = 0; k < node->n_in; k += 2)
+            if (in[k]->lo == p->program.stores.at[i].at)
+                in[k + 1] = as_serial(p, &p->program.stores.at[i], in[k + 1]);
+    return dt_certnode_make(p->state.nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "",
+                                                       .n_in = node->n_in, .in = in});
+}
+
 /* What the pieces add up in a gradient's store, once all of them are known. */
 static bool gradient(Proof *p, uint32_t place, CertValue *ret_value)
 {
@@ -111,7 +151,7 @@ static bool gradient(Proof *p, uint32_t place, CertValue *ret_value)
         DT_PUSH(p->state.arena, nodes, ret_value->node);
     }
     const CertShape *shape = dt_certnode_shape(p->state.nodes, ret_value->type, ret_value->loop);
-    ret_value->node = dt_certpack_sum(&p->state, shape, nodes.n, nodes.at);
+    ret_value->node = sum_up(p, shape, nodes.n, nodes.at);
     return ret_value->node ||
            dt_certfunc_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
 }
@@ -211,6 +251,8 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
     }
     if (is_total(store)) {
         bool ok = gradient(p, dt_cert_place(store, stage), ret_value);
+        ret_value->node = total(&p->state, op->store, ret_value->node);
+        ret_value->total = 1 + op->store;
         ret_value->type = op->types[0];
         return ok;
     }
@@ -290,10 +332,13 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     Sum *sum = sum_of(p, op->stages);
     *ret_value = x;
     ret_value->type = op->types[0];
+    if (x.node && p->state.step)
+        x.node = dt_step_moved_all(state, op, x.node);
     if (x.node) {
         sum->like = sum->like.node ? sum->like : x;
         if (sum->like.type != x.type || sum->like.loop != x.loop || sum->like.first != x.first)
             return dt_certfunc_fail(state, op, "stages add up values that lie otherwise");
+        sum->total = x.total ? x.total : sum->total;
         p->news += !sum->terms[state->stage];
         sum->terms[state->stage] = x.node;
     }
@@ -307,8 +352,9 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     }
     if (sum->all)
         return true;
-    sum->all = ret_value->node =
-        dt_certpack_sum(state, dt_certnode_shape(state->nodes, op->types[0], NULL), n, in);
+    sum->all = ret_value->node = sum_up(p, dt_certnode_shape(state->nodes, op->types[0], NULL), n, in);
+    if (sum->total)
+        sum->all = ret_value->node = total(state, sum->total - 1, sum->all);
     return ret_value->node || dt_certfunc_fail(state, op, "stages add up what does not");
 }
 
@@ -409,7 +455,7 @@ static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret
         return p->state.problem->len == 0;
     CertValue *results = DT_NEW_ARRAY(p->state.arena, CertValue, entry->results.n);
     p->across.n = 0;
-    if (!dt_certfunc_run(&p->state, entry->func, results))
+    if (!(p->state.step ? dt_step_run : dt_certfunc_run)(&p->state, entry->func, results))
         return false;
     *ret_complete = true;
     for (uint32_t i = 0; i < entry->results.n; i++)
@@ -490,14 +536,20 @@ static bool find_channels(Proof *p)
     return true;
 }
 
-static bool begin(Proof *p, const Proof *serial, DtArena *arena, CertNodes *nodes, const char *text, DtText *problem)
+static bool begin(Proof *p, Proof *serial, DtArena *arena, CertNodes *nodes, Step *step, const char *text,
+                  DtText *problem)
 {
     p->state = (CertState){.arena = arena, .nodes = nodes, .program = &p->program,
                            .problem = problem, .stage = -1, .source = source, .across = across,
-                           .data = p};
+                           .data = p, .total = total, .step = step, .is_serial = p == serial};
     if (!dt_certtext_read(arena, text, &p->program, problem))
         return false;
     p->program.whole = &serial->program;
+    p->serial = serial;
+    if (step && p == serial) {
+        step->n = p->program.n_values;
+        step->by_number = DT_NEW_ARRAY(arena, StepMeaning *, step->n);
+    }
     p->stored = DT_NEW_ARRAY(arena, CertValue, p->program.n_places);
     p->run = DT_NEW_ARRAY(arena, const char *, p->program.n_places);
     return find_writers(p) && find_channels(p) && run_entries(p);
@@ -543,7 +595,9 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
         const CertValue *have = &left->value;
         if (left->key != serial->key || left->entry != serial->entry)
             break;
-        if (have->node != want->node) {
+        const bool same = final->state.step ? dt_step_same(&final->state, have->node, want->node)
+                                            : have->node == want->node;
+        if (!same) {
             dt_certfunc_fail(&final->state, NULL,
                              "entry %s: `%s` is not what the serial program computes",
                              serial->entry, serial->key);
@@ -640,13 +694,13 @@ static bool keeps_copies(Proof *final)
 
 /* Gradients, and what the next step's states add up to, are compared where the update uses them: stages hold parts of a
  * tied one's. What pieces and prologues leave to others is none of the program's results. */
-bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
-                   DtText *ret_problem)
+static bool prove(DtArena *arena, Step *step, const char *serial, const char *final, DtCertCounts *ret_counts,
+                  DtText *ret_problem)
 {
     CertNodes *nodes = dt_certnode_table(arena);
     Proof *a = DT_NEW(arena, Proof), *b = DT_NEW(arena, Proof);
     *ret_counts = (DtCertCounts){0};
-    if (!begin(a, a, arena, nodes, serial, ret_problem) || !begin(b, a, arena, nodes, final, ret_problem))
+    if (!begin(a, a, arena, nodes, step, serial, ret_problem) || !begin(b, a, arena, nodes, step, final, ret_problem))
         return false;
     sort_left(a);
     sort_left(b);
@@ -655,4 +709,17 @@ bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCert
             return false;
     ret_counts->values = b->state.values;
     return leaves_no_more(b, a) && keeps_copies(b) && begins_alike(b, a);
+}
+
+bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
+                   DtText *ret_problem)
+{
+    return prove(arena, NULL, serial, final, ret_counts, ret_problem);
+}
+
+bool dt_cert_prove_steps(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
+                         DtText *ret_problem)
+{
+    Step step = {.arena = arena};
+    return prove(arena, &step, serial, final, ret_counts, ret_problem);
 }

@@ -37,4 +37,8 @@ typedef struct DtCertCounts {
 bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
                    DtText *ret_problem);
 
+/* The same, step by step from what the values of final say they mean (verify/step.h), without numbering anything. */
+bool dt_cert_prove_steps(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
+                         DtText *ret_problem);
+
 #endif

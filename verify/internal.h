@@ -6,7 +6,7 @@
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
  *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
  *   cert_again.c loops that are run again    cert_range.c iterations
- *   cert_terms.c long sums
+ *   cert_terms.c long sums                   step*.c      another certificate, see step.h
  *   cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
@@ -227,6 +227,7 @@ struct CertNode {
     CertGiven given;   /* noted by the table: whether cheap ops make it of sources */
     uint32_t room; /* of a sum to which terms are still added: of its operands, in any order; else 0 */
     CertNode *to, *next;
+    struct StepNote *note; /* step.h */
     CertNode *behind; /* what a loop has added up, as it stands behind the loop; NULL: it is none such */
 };
 extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[], dt_certkind_stack[],
@@ -312,6 +313,7 @@ typedef struct CertValue {
     const char *loop; /* its loop axis, NULL: none */
     int64_t first;
     uint8_t fill[CERT_PADDED]; /* CertFill by padded axis; of a bucket: of all its members */
+    int64_t total; /* 1 + the store of which it is all or a part, moved or cast; 0: of none (step.h) */
 } CertValue;
 
 typedef struct CertValues {
@@ -337,6 +339,10 @@ struct CertState {
     /* the sum over pipeline stages; node NULL while not all of its terms are known */
     bool (*across)(CertState *state, const CertOp *op, CertValue x, CertValue *ret_value);
     void *data;
+    /* the serial node that a node of what a store adds up is, if it is (step.h) */
+    CertNode *(*total)(CertState *state, int64_t store, CertNode *node);
+    struct Step *step; /* NULL: values are numbered, not followed step by step (step.h) */
+    bool is_serial;
 };
 
 /* Zeros that no loop has stacked are those of whatever iterations are asked for: the gradients of parameters that

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of the certificate by steps: what final values add up, in whatever order and places, against a serial value.
+ *
+ * The terms that the final program has are marked; the serial value is taken apart (a sum into its terms, what a loop
+ * has added up into what it began with and what its iterations added, a linear op of a sum into what it makes of the
+ * terms) until what is left is marked. Everything must be met once. Iterations that adjoin are put together. */
+#include "verify/step.h"
+
+
+typedef DT_VEC(CertNode *) Nodes;
+
+typedef struct Match {
+    CertState *state;
+    Nodes terms, ranges; /* of what there is; ranges: over some iterations */
+    int64_t left;        /* terms that are not met yet */
+    uint32_t lacks;      /* of them lack what a loop began with */
+    uint32_t steps;
+    bool all;            /* sums of the serial program among the terms are taken apart, too */
+    bool any;            /* there are such */
+} Match;
+
+enum { STEPS = 1 << 20 };
+
+/* ---- what a loop carries ---- */
+
+static int64_t start_of(const StepLoop *loop) { return loop->reverse ? loop->first + loop->count : loop->first; }
+static int64_t end_of(const StepLoop *loop) { return loop->reverse ? loop->first : loop->first + loop->count; }
+
+CertNode *dt_step_carried(CertState *state, const StepLoop *loop, uint32_t carried, int64_t position)
+{
+    CertNode *at = loop->at[carried];
+    if (position == start_of(loop))
+        return loop->from[carried];
+    if (position == end_of(loop))
+        return loop->out[carried];
+    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_at, .attributes = loop->symbols,
+                                                     .shape = at->shape, .n_in = 1, .in = &at, .lo = position});
+}
+
+static uint32_t count(const CertNode *sum, const CertNode *term)
+{
+    uint32_t n = 0;
+    for (; dt_cert_is(sum->kind, "add"); sum = sum->in[0])
+        n += count(sum->in[1], term);
+    return n + (sum == term);
+}
+
+bool dt_step_adds(const StepLoop *loop, uint32_t carried)
+{
+    return loop->made[carried] && count(loop->made[carried], loop->at[carried]) == 1;
+}
+
+CertNode *dt_step_total(CertState *state, const StepLoop *loop, uint32_t carried, int64_t lo, int64_t hi)
+{
+    CertNode *at = loop->at[carried];
+    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_total, .attributes = loop->symbols,
+                                                     .shape = at->shape, .n_in = 1, .in = &at, .lo = lo, .hi = hi});
+}
+
+/* ---- taking apart ---- */
+
+CertNode *dt_step_term(CertState *state, CertNode *s, uint32_t i, CertNode *x)
+{
+    CertNode *in[2] = {s, x}, parts = {.kind = dt_stepkind_term, .attributes = "", .shape = s->shape, .n_in = 2,
+                                       .in = in, .index = i};
+    if (dt_cert_is(s->kind, "relabel") || dt_cert_is(s->kind, "expand")) {
+        parts = *s;
+        parts.in = &in[1];
+    }
+    return dt_step_ranged(state, parts, &in[1]);
+}
+
+CertNode *dt_step_ranged(CertState *state, CertNode parts, CertNode **x)
+{
+    CertNode any = **x;
+    if (any.hi && !parts.hi) {
+        parts.lo = any.lo;
+        parts.hi = any.hi;
+        any.lo = any.hi = 0;
+        *x = dt_certnode_make(state->nodes, any);
+    }
+    return dt_certnode_make(state->nodes, parts);
+}
+
+static bool apart(CertState *state, CertNode *x, Nodes *ret_terms);
+
+/* What a loop has added up until `position`. */
+static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
+{
+    const StepNote *note = x->kind == dt_certkind_at ? x->in[0]->note : x->note;
+    const StepLoop *loop = note ? note->loop : NULL;
+    if (!loop || x->kind == dt_certkind_carried || x->kind == dt_certkind_total || !dt_step_adds(loop, note->carried))
+        return false;
+    const int64_t start = start_of(loop), end = x->kind == dt_certkind_at ? x->lo : end_of(loop);
+    DT_PUSH(state->arena, *ret_terms, loop->from[note->carried]);
+    DT_PUSH(state->arena, *ret_terms, dt_step_total(state, loop, note->carried, start < end ? start : end,
+                                                    start < end ? end : start));
+    return true;
+}
+
+/* The operand of a linear op that is a sum; n_in: there is none. */
+static uint32_t sum_in(CertState *state, const CertNode *x, Nodes *ret_terms)
+{
+    for (uint32_t i = 0; i < x->n_in && !dt_cert_is(x->kind, "add"); i++)
+        if (dt_step_is_linear(x, i) && (x->in[i]->hi || apart(state, x->in[i], ret_terms))) {
+            if (x->in[i]->hi && !ret_terms->n)
+                DT_PUSH(state->arena, *ret_terms, x->in[i]);
+            return i;
+        }
+    return x->n_in;
+}
+
+/* The terms that x is made of; false: it is none. */
+static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
+{
+    Nodes inner = {0};
+    if (dt_cert_is(x->kind, "add")) {
+        for (uint32_t i = 0; i < x->n_in; i++)
+            DT_PUSH(state->arena, *ret_terms, x->in[i]);
+        return true;
+    }
+    if (carried_apart(state, x, ret_terms))
+        return true;
+    CertNode *s = x;
+    uint32_t i = 0;
+    const bool view = x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
+    if (x->hi && (view || x->kind == dt_stepkind_term))
+        return false;
+    if (x->kind == dt_stepkind_term) {
+        s = x->in[0];
+        i = x->index;
+        if (!apart(state, x->in[1], &inner))
+            return false;
+    } else {
+        i = sum_in(state, x, &inner);
+    }
+    for (uint32_t k = 0; k < inner.n; k++)
+        DT_PUSH(state->arena, *ret_terms, dt_step_term(state, s, i, inner.at[k]));
+    return inner.n > 0;
+}
+
+/* ---- matching ---- */
+
+static bool is_sum(const CertNode *x)
+{
+    const bool view = x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
+    return dt_step_is_sum(x) || x->kind == dt_stepkind_term || x->kind == dt_stepkind_lacks || x->hi ||
+           x->kind == dt_certkind_at || (view && is_sum(x->in[0]));
+}
+
+static void collect(Match *m, CertNode *x)
+{
+    Nodes inner = {0};
+    if (x->kind == dt_stepkind_lacks) {
+        m->lacks++;
+        x = x->in[0];
+    }
+    x = x->to ? x->to : x;
+    if (dt_step_is_zero(x))
+        return;
+    const bool serial = dt_cert_is(x->kind, "add") && !dt_step_is_sum(x);
+    m->any = m->any || serial;
+    if ((is_sum(x) || (serial && m->all)) && !x->hi && ++m->steps < STEPS && apart(m->state, x, &inner)) {
+        for (uint32_t i = 0; i < inner.n; i++)
+            collect(m, inner.at[i]);
+        return;
+    }
+    if (x->hi) {
+        DT_PUSH(m->state->arena, m->ranges, x);
+        return;
+    }
+    x->mark++;
+    m->left++;
+    DT_PUSH(m->state->arena, m->terms, x);
+}
+
+static bool same_but_range(const CertNode *x, const CertNode *y)
+{
+    return x->kind == y->kind && x->attributes == y->attributes && x->index == y->index && x->n_in == y->n_in &&
+           memcmp(x->in, y->in, x->n_in * sizeof x->in[0]) == 0;
+}
+
+/* The iterations of want, out of those of the ranges that begin with its first one. */
+static bool meet_range(Match *m, const CertNode *want)
+{
+    int64_t at = want->lo;
+    for (uint32_t i = 0; i < m->ranges.n && at < want->hi; i++) {
+        CertNode *x = m->ranges.at[i];
+        if (!x || x->lo != at || x->hi > want->hi || !same_but_range(x, want))
+            continue;
+        at = x->hi;
+        m->ranges.at[i] = NULL;
+        i = UINT32_MAX; /* from the beginning: they stand in no order */
+    }
+    return at == want->hi;
+}
+
+static bool meet(Match *m, CertNode *want)
+{
+    Nodes terms = {0};
+    if (want->mark) {
+        want->mark--;
+        m->left--;
+        return true;
+    }
+    if (dt_step_is_zero(want))
+        return true;
+    if (want->hi && meet_range(m, want))
+        return true;
+    if (++m->steps > STEPS || !apart(m->state, want, &terms))
+        return false;
+    for (uint32_t i = 0; i < terms.n; i++)
+        if (!meet(m, terms.at[i]))
+            return false;
+    return true;
+}
+
+/* Whether the terms of have are those of want. */
+static bool match(Match *m, CertNode *have, CertNode *want, uint32_t lacks)
+{
+    collect(m, have);
+    bool good = m->lacks <= lacks && meet(m, want) && m->left == 0;
+    for (uint32_t i = 0; i < m->ranges.n; i++)
+        good = good && !m->ranges.at[i];
+    for (uint32_t i = 0; i < m->terms.n; i++)
+        m->terms.at[i]->mark = 0;
+    return good;
+}
+
+bool dt_step_equal(CertState *state, CertNode *have, CertNode *want, bool *ret_lacks)
+{
+    Match m = {.state = state}, all = {.state = state, .all = true};
+    if (have == want || (have->to && have->to == want))
+        return true;
+    if (!is_sum(have) || !dt_step_same_axes(have->shape, want->shape) || state->is_serial)
+        return dt_step_is_zero(have) && dt_step_is_zero(want);
+    const bool good = match(&m, have, want, ret_lacks != NULL) || (m.any && match(&all, have, want, ret_lacks != NULL));
+    if (ret_lacks)
+        *ret_lacks = m.lacks > 0;
+    if (good && !m.lacks)
+        have->to = want;
+    return good;
+}

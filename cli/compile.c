@@ -39,6 +39,7 @@ typedef struct Watch {
     DtCliClock clock;
     DtText printed;
     Proof *proof; /* NULL: none is wanted */
+    bool expands; /* the final program is another than the placed one */
 } Watch;
 
 void dt_cli_list_passes(DtText *ret_text)
@@ -55,6 +56,8 @@ static bool wants_print(const DtCli *cli, const char *pass)
     return false;
 }
 
+static const char *text_of(const DtText *text) { return text->at ? text->at : ""; }
+
 static void after_pass(void *data, const DtPass *pass, const DtModule *module, bool changed)
 {
     Watch *watch = data;
@@ -69,8 +72,14 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         dt_irtext_print(module, &watch->proof->serial);
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_PROVED)
         dt_irtext_print(module, &watch->proof->placed);
-    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_TESTED)
-        dt_irtext_print(module, &watch->proof->final);
+    if (watch->proof && pass->proof == DT_PASS_BOXED)
+        watch->expands = watch->expands || changed;
+    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_BOXED) {
+        if (watch->expands)
+            dt_irtext_print(module, &watch->proof->final);
+        else
+            dt_text_add_n(&watch->proof->final, text_of(&watch->proof->placed), watch->proof->placed.len);
+    }
     watch->clock = dt_cli_clock(watch->cli);
 }
 
@@ -106,13 +115,13 @@ static const char *place_of(const DtCli *cli, const char *message)
     return dt_arena_printf(cli->arena, " (in %s:%u)", dt_diag_path(cli->diags, span.file), line);
 }
 
-static const char *text_of(const DtText *text) { return text->at ? text->at : ""; }
-
 /* In an arena of its own: those of others are not for several threads. */
 static void prove(Proof *proof)
 {
     DtArena *arena = dt_arena_new();
-    proof->good = dt_cert_prove(arena, text_of(&proof->serial), text_of(&proof->placed), &proof->counts, &proof->said);
+    const DtLogicalTexts texts = {.serial = text_of(&proof->serial), .placed = text_of(&proof->placed),
+                                  .final = text_of(&proof->final)};
+    proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said);
     dt_arena_free(arena);
 }
 
@@ -151,8 +160,7 @@ static int certify(DtCli *cli, Proof *proof)
                            why, place_of(cli, why));
     } else if (cli->verify) {
         DtText text = {0};
-        dt_text_printf(&text, "proved: %u results of the layout are those of the serial program (%u values)\n",
-                       proof->counts.claims, proof->counts.values);
+        dt_cli_say_proved(&proof->counts, &text);
         code = dt_cli_print(&text);
         dt_text_free(&text);
     }
@@ -276,7 +284,8 @@ static int certify_plan(const DtCli *cli, const DtPlan *plan, const Proof *proof
     DtLogicalTexts texts;
     int code = DT_EXIT_OK;
     bool good = dt_certfile_open(arena, plan, &texts, &said) && dt_certfile_plan(arena, plan, &texts, &said);
-    if (good && (strcmp(texts.serial, text_of(&proof->serial)) || strcmp(texts.placed, text_of(&proof->placed)))) {
+    if (good && (strcmp(texts.serial, text_of(&proof->serial)) || strcmp(texts.placed, text_of(&proof->placed)) ||
+                 strcmp(texts.final, text_of(&proof->final)))) {
         dt_text_add(&said, "it has other programs than were proved");
         good = false;
     }
@@ -403,20 +412,6 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     return code;
 }
 
-/* Between the two proofs lies what rings and the zigzag order are written out as. */
-static void hint_at_verify(DtCli *cli, const DtProgram *program, const Proof *proof)
-{
-    const DtParallelConfig *parallel = program->parallel;
-    if (cli->verify || cli->against || strcmp(text_of(&proof->placed), text_of(&proof->final)) == 0)
-        return;
-    DtSpan span = parallel ? parallel->span : (DtSpan){0};
-    for (uint32_t i = parallel ? parallel->shards.n : 0; i-- > 0;)
-        if (parallel->shards.at[i].ring || parallel->shards.at[i].zigzag)
-            span = parallel->shards.at[i].span;
-    DtDiag *diag = dt_diag_report(cli->diags, L0523, span, "what ranks do for this line is tested, not proved");
-    dt_diag_help(diag, "`dtc --verify` compares the layout with the serial program, by numbers");
-}
-
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
 {
     Proof proof = {.good = false};
@@ -429,8 +424,6 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL))
         return DT_EXIT_DIAGNOSTICS;
     code = run_passes(cli, program, makes_plan || cli->verify ? &proof : NULL);
-    if (code == DT_EXIT_OK && makes_plan)
-        hint_at_verify(cli, program, &proof);
     if (code == DT_EXIT_OK && program->train && !dt_codegen_check(program->module))
         code = DT_EXIT_DIAGNOSTICS;
     if (code == DT_EXIT_OK && makes_plan)

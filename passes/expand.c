@@ -14,8 +14,8 @@
  * Masks made of positions in zigzag order are made inside the library calls that take them: outside
  * they would be as large as the scores.
  *
- * The certificate reads the program before this pass: that these functions do what is meant is one
- * of the things that it trusts and the interpreter tests.
+ * The certificate reads the program before this pass; that each of these functions does what the op did whose place it
+ * takes is proved apart, by evaluating both (verify/box.h).
  *
  * Requires: a placed program. Establishes: no ring calls; no op but relabels and elementwise ones
  * needs to know the order of a split. Breaks: nothing. */

@@ -16,8 +16,8 @@
  *
  * Nor are the functions of pass `expand`: the final program is the one before it, where a ring call and an op in
  * zigzag order are one op each, with a rule. The plan certificate takes the program behind it. That those functions do
- * what the rules say is tested, form by form, against the interpreter of all ranks (tests/verify/forms.py), not
- * proved: it rests on the algebra of a streaming softmax, which numbers of expressions do not have. */
+ * what the rules say rests on the algebra of a streaming softmax, which numbers of expressions do not have: they are
+ * proved by evaluating them (box.h). */
 #ifndef DT_VERIFY_CERT_H
 #define DT_VERIFY_CERT_H
 
@@ -30,6 +30,7 @@
 typedef struct DtCertCounts {
     uint32_t values; /* of the final program whose rule was checked */
     uint32_t claims; /* results compared */
+    uint32_t boxes;  /* calls of functions that ring calls and the zigzag order became; dt_box_prove's count */
 } DtCertCounts;
 
 /* True if final is proved equal to serial. Otherwise ret_problem says what is not and where (function, line

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verify/file.h"
 
+#include "verify/box.h"
+
 #include <string.h>
 
 bool dt_certfile_open(DtArena *arena, const DtPlan *plan, DtLogicalTexts *ret_texts, DtText *ret_problem)
@@ -18,6 +20,15 @@ bool dt_certfile_open(DtArena *arena, const DtPlan *plan, DtLogicalTexts *ret_te
     return true;
 }
 
+bool dt_certfile_programs(DtArena *arena, const DtLogicalTexts *texts, DtCertCounts *ret_counts, DtText *ret_problem)
+{
+    DtBoxCounts boxes = {0};
+    const bool proved = dt_cert_prove(arena, texts->serial, texts->placed, ret_counts, ret_problem) &&
+                        dt_box_prove(arena, texts->placed, texts->final, &boxes, ret_problem);
+    ret_counts->boxes = boxes.boxes;
+    return proved;
+}
+
 bool dt_certfile_plan(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts, DtText *ret_problem)
 {
     return dt_certplan_prove(arena, plan, texts->final, ret_problem) &&
@@ -27,6 +38,6 @@ bool dt_certfile_plan(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *
 bool dt_certfile_prove(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts, DtCertCounts *ret_counts,
                        DtText *ret_problem)
 {
-    return dt_cert_prove(arena, texts->serial, texts->placed, ret_counts, ret_problem) &&
+    return dt_certfile_programs(arena, texts, ret_counts, ret_problem) &&
            dt_certfile_plan(arena, plan, texts, ret_problem);
 }

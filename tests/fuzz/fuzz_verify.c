@@ -106,7 +106,7 @@ static bool run(DtArena *arena, const DtPlan *plan, uint8_t *notes, const DtLogi
         memcpy(blob + logical.notes, notes, logical.notes_len);
         other.blob = blob;
     }
-    bool holds = kind > 1 || dt_cert_prove(arena, texts.serial, texts.placed, &counts, &problem);
+    bool holds = kind > 2 || dt_certfile_programs(arena, &texts, &counts, &problem);
     holds = holds && dt_certfile_plan(arena, &other, &texts, &problem);
     free(blob);
     dt_text_free(&problem);

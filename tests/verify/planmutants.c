@@ -798,8 +798,9 @@ static bool rejects(size_t len, bool *ret_read)
     DtLogicalTexts texts;
     DtCertCounts counts;
     bool rejected = !dt_certfile_open(arena, &mutant, &texts, &problem);
-    if (!rejected && (strcmp(texts.serial, proved.serial) != 0 || strcmp(texts.placed, proved.placed) != 0))
-        rejected = !dt_cert_prove(arena, texts.serial, texts.placed, &counts, &problem);
+    if (!rejected && (strcmp(texts.serial, proved.serial) != 0 || strcmp(texts.placed, proved.placed) != 0 ||
+                      strcmp(texts.final, proved.final) != 0))
+        rejected = !dt_certfile_programs(arena, &texts, &counts, &problem);
     rejected = rejected || !dt_certfile_plan(arena, &mutant, &texts, &problem);
     dt_text_free(&problem);
     dt_arena_free(arena);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes: whether two functions do the same on all ranks, by identity testing. Both are evaluated with random operands,
+ * all ranks in lockstep, over residues (residue.h) and at few positions (box_small.c), and every result is compared, on
+ * every rank. What this proves, why few positions do, and the odds of a wrong verdict are in docs/boxes.md. */
+#ifndef DT_VERIFY_BOX_H
+#define DT_VERIFY_BOX_H
+
+#include "base/arena.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct CertProgram;
+struct CertFunc;
+
+/* One per proof: it knows what was proved before. */
+typedef struct DtBoxes DtBoxes;
+DtBoxes *dt_box_begin(DtArena *arena);
+
+/* Whether what the functions make of equal arguments is equal: arguments and results correspond in order, with equal
+ * types. The programs have the same mesh. If not, ret_problem says why. */
+bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct CertFunc *x, const struct CertProgram *b,
+                  const struct CertFunc *y, DtText *ret_problem);
+
+typedef struct DtBoxCounts {
+    uint32_t boxes, proved; /* met; of these, unlike others before */
+} DtBoxCounts;
+DtBoxCounts dt_box_counts(const DtBoxes *boxes);
+
+/* Whether two programs, as texts, mean the same: they are the same but for names, values that nothing reads, and boxes:
+ * an op of `placed`, and what makes its operands of nothing but positions and constants, against a call in `final`. */
+bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCounts *ret_counts, DtText *ret_problem);
+
+#endif

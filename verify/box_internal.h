@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of boxes.
+ *
+ *   residue.c    numbers                       box_small.c  small extents, places, mesh axes that stay
+ *   box_run.c    functions, maps, sources      box_move.c   what moves, sums and looks up elements
+ *   box.c        draws, and the comparison     box_match.c  two programs and the boxes between them */
+#ifndef DT_VERIFY_BOX_INTERNAL_H
+#define DT_VERIFY_BOX_INTERNAL_H
+
+#include "verify/box.h"
+#include "verify/internal.h"
+#include "verify/residue.h"
+
+enum { BOX_NAMES = 96, BOX_RANKS = 1024, BOX_DEPTH = 16, BOX_CONSTANTS = 64 };
+
+/* Which positions along axes of a name are looked at: of each `unit` of them, those `at`. Names that a relabel makes of
+ * each other share one. */
+typedef struct BoxLens {
+    const char *name;
+    uint32_t of;       /* the one that it shares */
+    int64_t unit;      /* divides all blocks of the axis */
+    int64_t longest;   /* of those axes */
+    bool fixed;        /* all positions are */
+    bool position;     /* some op looks at positions */
+    bool summed;
+    int64_t k, *at;    /* of how many, which: ascending */
+} BoxLens;
+
+typedef struct BoxAxis {
+    const char *name;
+    const BoxLens *lens;
+    int64_t local, extent; /* small ones: of a rank, of all ranks that stay */
+    int64_t whole;         /* extent in the program, without padding */
+    uint8_t n, split[CERT_SPLIT];
+    bool zigzag;
+} BoxAxis;
+
+typedef struct BoxShape {
+    const CertType *type;
+    uint32_t rank;
+    BoxAxis axes[CERT_RANK];
+    int64_t stride[CERT_RANK], n; /* elements of a rank */
+    uint16_t partial;             /* of mesh axes that stay */
+    bool is_float, is_bool;
+    const struct BoxShape *next;
+} BoxShape;
+
+typedef struct BoxTensor {
+    const BoxShape *shape;
+    DtResidue *at; /* of rank after rank */
+} BoxTensor;
+
+typedef struct Box {
+    DtArena *arena, *scratch; /* of the box; of the draw */
+    DtResidues *r;
+    DtText *problem;
+    uint32_t n_mesh, ranks;
+    int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
+    BoxLens lenses[BOX_NAMES];
+    uint32_t n_lenses;
+    int64_t constants[BOX_CONSTANTS]; /* that integers meet */
+    uint32_t n_constants;
+    DT_VEC(const CertType *) types;
+    const BoxShape *shapes[64];
+    int64_t left;       /* elements, and terms of sums, that may still be made */
+    DT_VEC(const CertFunc *) funcs; /* whose axes were noted */
+    uint32_t depth;
+    const char *path;   /* of random numbers */
+    uint64_t iteration;
+} Box;
+
+/* False, after a reason. */
+bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- box_small.c ---- */
+
+/* Notes a function's axes, and what its ops do with them; then what is looked at is decided. */
+bool dt_boxsmall_collect(Box *b, const CertProgram *program, const CertFunc *func);
+bool dt_boxsmall_decide(Box *b);
+const BoxShape *dt_boxsmall_shape(Box *b, const CertType *type);
+/* NULL after a reason: it would be too large. */
+BoxTensor *dt_boxsmall_tensor(Box *b, const CertType *type);
+/* Whether every rank may still make so many elements of so many terms. */
+bool dt_boxsmall_afford(Box *b, int64_t n, int64_t terms);
+const BoxAxis *dt_boxsmall_axis(const BoxShape *shape, const char *name);
+int64_t dt_boxsmall_stride(const BoxShape *shape, const char *name); /* 0: it has no such axis */
+
+/* Small position along the whole axis of a rank's element; the rank that has it (other coordinates as those of `rank`)
+ * and which of its elements it is; the position in the program, and back: -1, it is not looked at. */
+int64_t dt_boxsmall_global(const Box *b, const BoxAxis *axis, uint32_t rank, int64_t local);
+int64_t dt_boxsmall_find(const Box *b, const BoxAxis *axis, int64_t global, uint32_t rank, uint32_t *ret_holder);
+int64_t dt_boxsmall_true(const BoxLens *lens, int64_t global);
+int64_t dt_boxsmall_of_true(const BoxLens *lens, int64_t position);
+
+int64_t dt_boxsmall_coordinate(const Box *b, uint32_t rank, uint32_t mesh);
+uint32_t dt_boxsmall_move(const Box *b, uint32_t rank, uint32_t mesh, int64_t coordinate);
+/* Whether the ranks are equal in all mesh axes but these. */
+bool dt_boxsmall_together(const Box *b, uint16_t mesh, uint32_t a, uint32_t c);
+
+/* ---- box_run.c, box_move.c ---- */
+
+bool dt_boxrun_func(Box *b, const CertProgram *program, const CertFunc *func, BoxTensor *const *in,
+                    BoxTensor **ret_results);
+
+/* Ops of box_move.c; false, and no reason: it knows no such op. */
+typedef bool DtBoxOp(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out);
+DtBoxOp *dt_boxmove_op(const CertOp *op);
+/* x as this type: every element from the rank of the group that has it; reduced over the group, if so. */
+BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to, uint16_t mesh, bool reduces);
+DtResidue dt_boxrun_combine(const Box *b, const char *reduce, const BoxShape *shape, DtResidue x, DtResidue y);
+
+bool dt_boxrun_same_type(const CertType *a, const CertType *c);
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two programs that are the same but for boxes. Functions are walked together, op by op: each op of the final one
+ * is an op of the placed one, with the same operands, or a call that does what an op of the placed one does. That
+ * op, and what makes its operands of nothing but positions and constants, is one side of a box; the call is the
+ * other. Ops of the placed program that nobody needs any more are left out. */
+#include "verify/box_internal.h"
+
+#include <stdarg.h>
+
+enum { MOST_SKIPPED = 1024, MOST_CONE = 512, MOST_TRIED = 4 };
+
+typedef struct Pair {
+    const CertFunc *placed, *final;
+} Pair;
+
+typedef struct Match {
+    DtArena *arena;
+    CertProgram placed, final;
+    DtBoxes *boxes;
+    DtText *problem;
+    DT_VEC(Pair) done;
+    uint32_t depth;
+} Match;
+
+/* Two functions while they are walked. */
+typedef struct Frame {
+    Match *m;
+    const CertFunc *placed, *final;
+    const CertOp **makes; /* by value of placed: NULL, an argument */
+    uint32_t *means;      /* by value of final: the value of placed */
+    uint32_t at;          /* ops of placed before it were met, or left out */
+} Frame;
+
+static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
+
+static bool fail(Match *m, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static bool fail(Match *m, const CertOp *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!m->problem->len) {
+        dt_text_vprintf(m->problem, format, args);
+        if (op)
+            dt_text_printf(m->problem, ": `%.*s`", (int)strcspn(op->at, "\n"), op->at);
+    }
+    va_end(args);
+    return false;
+}
+
+/* ---- the rest of the texts ---- */
+
+/* The next line that is of no function and no comment; NULL at the end. */
+static const char *next_line(const char **text, size_t *ret_len)
+{
+    while (**text) {
+        const char *line = *text, *end = strchr(line, '\n');
+        *ret_len = end ? (size_t)(end - line) : strlen(line);
+        *text = end ? end + 1 : line + *ret_len;
+        if (strncmp(line, "func ", 5) == 0) {
+            const char *close = line[*ret_len - 1] == '{' ? strstr(line, "\n}") : NULL;
+            *text = close ? close + 2 + strcspn(close + 2, "\n") : *text;
+            *text += **text == '\n';
+        } else if (*ret_len && line[0] != '#') {
+            return line;
+        }
+    }
+    return NULL;
+}
+
+static bool same_rest(Match *m)
+{
+    const char *a = m->placed.text, *b = m->final.text;
+    for (;;) {
+        size_t n_a, n_b;
+        const char *x = next_line(&a, &n_a), *y = next_line(&b, &n_b);
+        if (!x && !y)
+            return true;
+        if (!x || !y || n_a != n_b || memcmp(x, y, n_a) != 0)
+            return fail(m, NULL, "the program behind `expand` has another line `%.*s`", (int)(y ? n_b : n_a),
+                        y ? y : x);
+    }
+}
+
+/* ---- equal ops ---- */
+
+static bool same_names(uint32_t n, const char *const *a, uint32_t n_b, const char *const *b)
+{
+    return n == n_b && memcmp(a, b, n * sizeof *a) == 0;
+}
+
+static bool same_loop(const CertLoop *a, const CertLoop *b)
+{
+    if (!a || !b)
+        return a == b;
+    return a->label == b->label && a->axis == b->axis && a->count == b->count && a->first == b->first &&
+           a->carried == b->carried && a->invariant == b->invariant && a->stacked == b->stacked &&
+           a->stacked_out == b->stacked_out && a->step == b->step && a->reverse == b->reverse;
+}
+
+static bool same_results(const CertOp *a, const CertOp *b)
+{
+    bool same = a->n_out == b->n_out;
+    for (uint32_t i = 0; same && i < a->n_out; i++)
+        same = dt_boxrun_same_type(a->types[i], b->types[i]);
+    return same;
+}
+
+static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+/* All that is written of them is the same, but for the function. */
+static bool same_op(const Frame *f, const CertOp *placed, const CertOp *final)
+{
+    bool same = is(placed->kind, final->kind) && placed->attributes == final->attributes &&
+                placed->text == final->text && placed->path == final->path && placed->store == final->store &&
+                placed->ahead == final->ahead && placed->mesh == final->mesh && placed->stages == final->stages &&
+                placed->reduce == final->reduce && !placed->func == !final->func && placed->n_in == final->n_in &&
+                same_number(placed->number, final->number) && same_loop(placed->loop, final->loop) &&
+                same_names(placed->n_axes, placed->axes, final->n_axes, final->axes) &&
+                same_names(placed->n_axes2, placed->axes2, final->n_axes2, final->axes2);
+    for (uint32_t i = 0; same && i < final->n_in; i++)
+        same = f->means[final->in[i]] == placed->in[i];
+    return same && same_results(placed, final);
+}
+
+/* ---- boxes ---- */
+
+/* A function that is put together of ops of the placed one. */
+typedef struct Cone {
+    const Frame *f;
+    CertFunc *func;
+    uint32_t *number; /* by value of placed: 1 + its number in func; 0: it has none */
+} Cone;
+
+static bool is_source(const CertOp *op) { return is(op->kind, "const") || is(op->kind, "iota"); }
+
+static bool is_map(const CertOp *op)
+{
+    return op->rule && op->rule->map && op->n_out == 1 && op->store < 0 && !op->func && !op->mesh;
+}
+
+/* By value of placed: whether it is made of positions and constants alone. */
+static bool *find_positional(const Frame *f)
+{
+    bool *positional = DT_NEW_ARRAY(f->m->arena, bool, f->placed->n_values + 1);
+    for (uint32_t i = 0; i < f->placed->ops.n; i++) {
+        const CertOp *op = f->placed->ops.at[i];
+        bool all = is_source(op) || is_map(op);
+        for (uint32_t k = 0; all && k < op->n_in; k++)
+            all = positional[op->in[k]];
+        for (uint32_t k = 0; all && k < op->n_out; k++)
+            positional[op->first_out + k] = true;
+    }
+    return positional;
+}
+
+/* Adds a copy of op with these operands; its first result's number. */
+static uint32_t add_op(Cone *c, const CertOp *op, uint32_t n_in, uint32_t *in)
+{
+    DtArena *arena = c->f->m->arena;
+    CertOp *copy = DT_NEW(arena, CertOp);
+    *copy = *op;
+    copy->in = in;
+    copy->n_in = n_in;
+    copy->first_out = c->func->n_values;
+    c->func->n_values += op->n_out;
+    c->func->most_in = c->func->most_in > n_in ? c->func->most_in : n_in;
+    DT_PUSH(arena, c->func->ops, copy);
+    return copy->first_out;
+}
+
+/* The value's number in the cone; false: something makes it that is neither given nor a map. */
+static bool add_value(Cone *c, uint32_t value, uint32_t *ret_number)
+{
+    const CertOp *op = c->f->makes[value];
+    if (!c->number[value]) {
+        if (!op || !(is_source(op) || is_map(op)) || c->func->ops.n >= MOST_CONE)
+            return false;
+        uint32_t *in = DT_NEW_ARRAY(c->f->m->arena, uint32_t, op->n_in + 1);
+        for (uint32_t i = 0; i < op->n_in; i++)
+            if (!add_value(c, op->in[i], &in[i]))
+                return false;
+        c->number[value] = 1 + add_op(c, op, op->n_in, in);
+    }
+    *ret_number = c->number[value] - 1;
+    return true;
+}
+
+static Cone begin_cone(const Frame *f, const CertOp *final, const bool *positional)
+{
+    DtArena *arena = f->m->arena;
+    Cone c = {.f = f, .func = DT_NEW(arena, CertFunc),
+              .number = DT_NEW_ARRAY(arena, uint32_t, f->placed->n_values + 1)};
+    for (uint32_t i = 0; i < final->n_in; i++) {
+        const uint32_t value = f->means[final->in[i]];
+        const CertOp *made = f->makes[value];
+        if (c.number[value] || positional[value])
+            continue;
+        c.number[value] = 1 + c.func->n_values++;
+        const CertType *type = made ? made->types[value - made->first_out] : f->placed->args.at[value];
+        DT_PUSH(arena, c.func->args, type);
+    }
+    c.func->n_args = c.func->n_values;
+    return c;
+}
+
+/* The function with op as its last one. */
+static bool end_cone(Cone *c, const CertOp *op, const uint32_t *values)
+{
+    DtArena *arena = c->f->m->arena;
+    uint32_t *in = DT_NEW_ARRAY(arena, uint32_t, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (!add_value(c, values[i], &in[i]))
+            return false;
+    const uint32_t first = add_op(c, op, op->n_in, in);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        DT_PUSH(arena, c->func->results, first + i);
+    return true;
+}
+
+/* Whether the call does what op does; false with no problem: it is no box of these. */
+static bool is_box(const Frame *f, const CertOp *op, const CertOp *call, const bool *positional)
+{
+    Match *m = f->m;
+    Cone a = begin_cone(f, call, positional), b = begin_cone(f, call, positional);
+    uint32_t *values = DT_NEW_ARRAY(m->arena, uint32_t, call->n_in + 1);
+    for (uint32_t i = 0; i < call->n_in; i++)
+        values[i] = f->means[call->in[i]];
+    if (!end_cone(&a, op, op->in) || !end_cone(&b, call, values))
+        return false;
+    return dt_box_equal(m->boxes, &m->placed, a.func, &m->final, b.func, m->problem);
+}
+
+/* ---- functions ---- */
+
+static void note(Frame *f, uint32_t number, const CertOp *final)
+{
+    const CertOp *placed = f->placed->ops.at[number];
+    for (uint32_t i = 0; i < final->n_out; i++)
+        f->means[final->first_out + i] = placed->first_out + i;
+    f->at = number + 1;
+}
+
+static bool match_funcs(Match *m, const CertFunc *placed, const CertFunc *final);
+
+static bool match_call(Frame *f, const CertOp *call)
+{
+    const bool *positional = find_positional(f);
+    DtText said = {0};
+    uint32_t tried = 0;
+    for (uint32_t i = f->at; i < f->placed->ops.n && i - f->at < MOST_SKIPPED && tried < MOST_TRIED; i++) {
+        const CertOp *op = f->placed->ops.at[i];
+        if (!same_results(op, call) || op->n_out == 0 || op->loop)
+            continue;
+        if (is_box(f, op, call, positional)) {
+            dt_text_free(&said);
+            note(f, i, call);
+            return true;
+        }
+        if (!f->m->problem->len)
+            continue;
+        tried++;
+        if (!said.len)
+            dt_text_printf(&said, "`%s` does not do what is meant by `%.*s`: %s", call->func,
+                           (int)strcspn(op->at, "\n"), op->at, f->m->problem->at);
+        f->m->problem->len = 0;
+    }
+    fail(f->m, said.len ? NULL : call, "%s", said.len ? said.at : "a call that stands for nothing");
+    dt_text_free(&said);
+    return false;
+}
+
+static bool match_op(Frame *f, const CertOp *final)
+{
+    for (uint32_t i = f->at; i < f->placed->ops.n && i - f->at < MOST_SKIPPED; i++) {
+        const CertOp *placed = f->placed->ops.at[i];
+        if (!same_op(f, placed, final))
+            continue;
+        if (final->func && !match_funcs(f->m, dt_certtext_func(&f->m->placed, placed->func),
+                                        dt_certtext_func(&f->m->final, final->func)))
+            return false;
+        note(f, i, final);
+        return true;
+    }
+    return is(final->kind, "call") && !final->n_axes && !final->mesh
+               ? match_call(f, final)
+               : fail(f->m, final, "the program before `expand` has no such op");
+}
+
+static bool match_ops(Match *m, const CertFunc *placed, const CertFunc *final)
+{
+    Frame f = {.m = m, .placed = placed, .final = final};
+    f.makes = DT_NEW_ARRAY(m->arena, const CertOp *, placed->n_values + 1);
+    f.means = DT_NEW_ARRAY(m->arena, uint32_t, final->n_values + 1);
+    bool same = placed->n_args == final->n_args && placed->results.n == final->results.n;
+    for (uint32_t i = 0; same && i < final->n_args; i++) {
+        f.means[i] = i;
+        same = dt_boxrun_same_type(placed->args.at[i], final->args.at[i]);
+    }
+    if (!same)
+        return fail(m, NULL, "function `%s` takes or leaves something else than before `expand`", final->name);
+    for (uint32_t i = 0; i < placed->ops.n; i++)
+        for (uint32_t k = 0; k < placed->ops.at[i]->n_out; k++)
+            f.makes[placed->ops.at[i]->first_out + k] = placed->ops.at[i];
+    for (uint32_t i = 0; i < final->ops.n; i++)
+        if (!match_op(&f, final->ops.at[i]))
+            return false;
+    for (uint32_t i = 0; i < final->results.n; i++)
+        if (f.means[final->results.at[i]] != placed->results.at[i])
+            return fail(m, NULL, "function `%s` leaves another value than before `expand`", final->name);
+    return true;
+}
+
+static bool match_funcs(Match *m, const CertFunc *placed, const CertFunc *final)
+{
+    if (!placed || !final || m->depth == CERT_DEPTH)
+        return fail(m, NULL, "a function that is missing, or calls itself");
+    const Pair pair = {placed->same, final->same};
+    for (uint32_t i = 0; i < m->done.n; i++)
+        if (m->done.at[i].placed == pair.placed && m->done.at[i].final == pair.final)
+            return true;
+    m->depth++;
+    const bool same = match_ops(m, placed, final);
+    m->depth--;
+    if (same)
+        DT_PUSH(m->arena, m->done, pair);
+    return same;
+}
+
+bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCounts *ret_counts, DtText *ret_problem)
+{
+    Match *m = DT_NEW(arena, Match);
+    *ret_counts = (DtBoxCounts){0};
+    if (strcmp(placed, final) == 0)
+        return true;
+    *m = (Match){.arena = arena, .boxes = dt_box_begin(arena), .problem = ret_problem};
+    if (!dt_certtext_read(arena, placed, &m->placed, ret_problem) ||
+        !dt_certtext_read(arena, final, &m->final, ret_problem) || !same_rest(m))
+        return false;
+    bool same = m->placed.entries.n == m->final.entries.n;
+    for (uint32_t i = 0; same && i < m->final.entries.n; i++)
+        same = match_funcs(m, m->placed.entries.at[i].func, m->final.entries.at[i].func);
+    *ret_counts = dt_box_counts(m->boxes);
+    return same || fail(m, NULL, "other entries than before `expand`");
+}

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes: ops that move elements, between places or ranks, and those that sum. Where an element of the result comes
+ * from is a sum of offsets, one for each of its coordinates: tables of them are made once per op and rank. */
+#include "verify/box_internal.h"
+
+static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
+
+/* Coordinates of a shape's elements, in order. */
+typedef struct Places {
+    uint32_t rank;
+    int64_t at[CERT_RANK], extent[CERT_RANK];
+} Places;
+
+static Places places_of(const BoxShape *shape)
+{
+    Places places = {.rank = shape->rank};
+    for (uint32_t d = 0; d < shape->rank; d++)
+        places.extent[d] = shape->axes[d].local;
+    return places;
+}
+
+static bool next_place(Places *p)
+{
+    for (uint32_t d = p->rank; d-- > 0;) {
+        if (++p->at[d] < p->extent[d])
+            return true;
+        p->at[d] = 0;
+    }
+    return false;
+}
+
+typedef struct Tables {
+    int64_t *of[CERT_RANK]; /* by axis of the result, by coordinate: what it adds to the offset */
+} Tables;
+
+static int64_t look_up(const Tables *tables, const Places *p)
+{
+    int64_t offset = 0;
+    for (uint32_t d = 0; d < p->rank; d++)
+        offset += tables->of[d][p->at[d]];
+    return offset;
+}
+
+static Tables new_tables(Box *b, const BoxShape *shape)
+{
+    Tables tables = {0};
+    for (uint32_t d = 0; d < shape->rank; d++)
+        tables.of[d] = DT_NEW_ARRAY(b->scratch, int64_t, shape->axes[d].local);
+    return tables;
+}
+
+static int axis_number(const BoxShape *shape, const char *name)
+{
+    const BoxAxis *axis = dt_boxsmall_axis(shape, name);
+    return axis ? (int)(axis - shape->axes) : -1;
+}
+
+/* ---- relabel ---- */
+
+/* from axes as one, row after row, taken apart into to axes; one of both is one. used: bits of axes that are named. */
+static bool relabel_entry(const CertRelabel *r, const BoxShape *from, const BoxShape *to, Tables *tables,
+                          uint32_t *from_used, uint32_t *to_used)
+{
+    int old[CERT_NAMES], made[CERT_NAMES];
+    int64_t n_old = 1, n_made = 1;
+    for (uint32_t i = 0; i < r->n_from; i++) {
+        old[i] = axis_number(from, r->from[i]);
+        if (old[i] < 0 || (*from_used >> old[i] & 1))
+            return false;
+        *from_used |= 1u << old[i];
+        n_old *= from->axes[old[i]].local;
+    }
+    for (uint32_t i = 0; i < r->n_to; i++) {
+        made[i] = axis_number(to, r->to[i]);
+        if (made[i] < 0 || (*to_used >> made[i] & 1))
+            return false;
+        *to_used |= 1u << made[i];
+        n_made *= to->axes[made[i]].local;
+    }
+    if (n_old != n_made || (r->n_from > 1 && r->n_to > 1))
+        return false;
+    int64_t each = n_made;
+    for (uint32_t i = 0; i < r->n_to; i++) {
+        each /= to->axes[made[i]].local;
+        for (int64_t k = 0; k < to->axes[made[i]].local; k++) {
+            int64_t number = k * each, offset = 0;
+            for (uint32_t j = r->n_from; j-- > 0; number /= from->axes[old[j]].local)
+                offset += number % from->axes[old[j]].local * from->stride[old[j]];
+            tables->of[made[i]][k] = offset;
+        }
+    }
+    return true;
+}
+
+static bool relabel(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+{
+    const BoxShape *from = in[0]->shape, *to = out->shape;
+    Tables tables = new_tables(b, to);
+    uint32_t from_used = 0, to_used = 0;
+    if (op->n_in != 1 || from->is_float != to->is_float)
+        return false;
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        if (!relabel_entry(&op->relabels[i], from, to, &tables, &from_used, &to_used))
+            return false;
+    for (uint32_t d = 0; d < to->rank; d++) {
+        if (to_used >> d & 1)
+            continue;
+        const int own = axis_number(from, to->axes[d].name);
+        if (own < 0 || (from_used >> own & 1) || from->axes[own].local != to->axes[d].local)
+            return false;
+        from_used |= 1u << own;
+        for (int64_t k = 0; k < to->axes[d].local; k++)
+            tables.of[d][k] = k * from->stride[own];
+    }
+    if (from_used != (1u << from->rank) - 1 || from->n != to->n)
+        return false;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        const DtResidue *x = in[0]->at + rank * from->n;
+        DtResidue *y = out->at + rank * to->n;
+        Places p = places_of(to);
+        do
+            *y++ = x[look_up(&tables, &p)];
+        while (next_place(&p));
+    }
+    return true;
+}
+
+/* ---- sums ---- */
+
+/* Offsets of x over all places of the op's axes; their number. -1: x lacks one. */
+static int64_t summed(Box *b, const CertOp *op, const BoxShape *x, int64_t **ret_offsets)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        const BoxAxis *axis = dt_boxsmall_axis(x, op->axes[i]);
+        if (!axis)
+            return -1;
+        n *= axis->local;
+    }
+    int64_t *offsets = *ret_offsets = DT_NEW_ARRAY(b->scratch, int64_t, n + 1);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t number = k;
+        for (uint32_t i = op->n_axes; i-- > 0;) {
+            const BoxAxis *axis = dt_boxsmall_axis(x, op->axes[i]);
+            offsets[k] += number % axis->local * dt_boxsmall_stride(x, op->axes[i]);
+            number /= axis->local;
+        }
+    }
+    return n;
+}
+
+/* Steps of the result's axes in x, all of whose other axes the op sums over. */
+static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Tables *ret_tables)
+{
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        seen += dt_boxsmall_axis(x, op->axes[i]) != NULL;
+        if (dt_boxsmall_axis(to, op->axes[i]))
+            return false;
+    }
+    for (uint32_t d = 0; d < to->rank; d++) {
+        const BoxAxis *own = dt_boxsmall_axis(x, to->axes[d].name);
+        seen += own != NULL;
+        if (own && own->local != to->axes[d].local)
+            return false;
+        for (int64_t k = 0; k < to->axes[d].local; k++)
+            ret_tables->of[d][k] = k * dt_boxsmall_stride(x, to->axes[d].name);
+    }
+    return seen == x->rank;
+}
+
+static bool dot(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+{
+    int64_t *offsets[2], n[2];
+    Tables tables[2] = {new_tables(b, out->shape), new_tables(b, out->shape)};
+    for (int i = 0; i < 2; i++) {
+        if (op->n_in != 2 || !in[i]->shape->is_float || !out->shape->is_float)
+            return false;
+        n[i] = summed(b, op, in[i]->shape, &offsets[i]);
+        if (n[i] != n[0] || n[i] < 1 || !steps_in(op, out->shape, in[i]->shape, &tables[i]))
+            return false;
+    }
+    for (uint32_t d = 0; d < out->shape->rank; d++)
+        if (!dt_boxsmall_axis(in[0]->shape, out->shape->axes[d].name) &&
+            !dt_boxsmall_axis(in[1]->shape, out->shape->axes[d].name))
+            return false;
+    if (!dt_boxsmall_afford(b, out->shape->n, n[0]))
+        return false;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        const DtResidue *x = in[0]->at + rank * in[0]->shape->n, *y = in[1]->at + rank * in[1]->shape->n;
+        DtResidue *to = out->at + rank * out->shape->n;
+        Places p = places_of(out->shape);
+        do {
+            const DtResidue *a = x + look_up(&tables[0], &p), *c = y + look_up(&tables[1], &p);
+            DtResidue sum = dt_residue_mul(b->r, a[offsets[0][0]], c[offsets[1][0]]);
+            for (int64_t k = 1; k < n[0]; k++)
+                sum = dt_residue_add(b->r, sum, dt_residue_mul(b->r, a[offsets[0][k]], c[offsets[1][k]]));
+            *to++ = sum;
+        } while (next_place(&p));
+    }
+    return true;
+}
+
+static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+{
+    int64_t *offsets, n = op->n_in == 1 ? summed(b, op, in[0]->shape, &offsets) : -1;
+    Tables tables = new_tables(b, out->shape);
+    if (n < 1 || !steps_in(op, out->shape, in[0]->shape, &tables) || in[0]->shape->is_float != out->shape->is_float)
+        return false;
+    for (uint32_t d = 0; d < out->shape->rank; d++)
+        if (!dt_boxsmall_axis(in[0]->shape, out->shape->axes[d].name))
+            return false;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        const DtResidue *x = in[0]->at + rank * in[0]->shape->n;
+        DtResidue *to = out->at + rank * out->shape->n;
+        Places p = places_of(out->shape);
+        do {
+            const DtResidue *a = x + look_up(&tables, &p);
+            DtResidue sum = a[offsets[0]];
+            for (int64_t k = 1; k < n; k++)
+                sum = dt_boxrun_combine(b, op->reduce, out->shape, sum, a[offsets[k]]);
+            *to++ = sum;
+        } while (next_place(&p));
+    }
+    return true;
+}
+
+/* ---- lookups ---- */
+
+enum { MOST_INDICES = 4 };
+
+/* The tensor whose axes indices count along, and for each index its steps over the walk. */
+typedef struct Lookup {
+    const BoxShape *table, *walk;
+    const BoxAxis *axis[MOST_INDICES];
+    int64_t stride[MOST_INDICES];
+    Tables index[MOST_INDICES];
+    const BoxTensor *at[MOST_INDICES];
+    uint32_t n;
+} Lookup;
+
+/* Steps of a walk's places in x, all of whose axes but the named ones the walk has. */
+static bool walk_steps(Box *b, const BoxShape *walk, const BoxShape *x, uint32_t n, const char *const *names,
+                       Tables *ret_tables)
+{
+    uint32_t seen = 0;
+    *ret_tables = new_tables(b, walk);
+    for (uint32_t d = 0; d < walk->rank; d++) {
+        const BoxAxis *own = dt_boxsmall_axis(x, walk->axes[d].name);
+        for (uint32_t i = 0; i < n; i++)
+            own = names[i] == walk->axes[d].name ? NULL : own;
+        seen += own != NULL;
+        if (own && own->local != walk->axes[d].local)
+            return false;
+        for (int64_t k = 0; own && k < own->local; k++)
+            ret_tables->of[d][k] = k * x->stride[own - x->axes];
+    }
+    for (uint32_t i = 0; i < n; i++)
+        seen += dt_boxsmall_axis(x, names[i]) != NULL;
+    return seen == x->rank;
+}
+
+static bool lookup_of(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *table, const BoxShape *walk,
+                      Lookup *look)
+{
+    *look = (Lookup){.table = table, .walk = walk, .n = op->n_axes};
+    if (op->n_axes > MOST_INDICES || op->n_in != op->n_axes + 1 || !op->n_axes)
+        return false;
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        look->axis[i] = dt_boxsmall_axis(table, op->axes[i]);
+        look->at[i] = in[i + 1];
+        if (!look->axis[i] || in[i + 1]->shape->is_float || in[i + 1]->shape->is_bool ||
+            !walk_steps(b, walk, in[i + 1]->shape, 0, NULL, &look->index[i]))
+            return false;
+        look->stride[i] = dt_boxsmall_stride(table, op->axes[i]);
+    }
+    return true;
+}
+
+enum { OUTSIDE = -1, UNSEEN = -2 };
+
+/* Where in this rank's part the indices lead: OUTSIDE, nowhere or to another rank; UNSEEN: not looked at. */
+static int64_t lead(const Box *b, const Lookup *look, const Places *p, uint32_t rank)
+{
+    int64_t offset = 0;
+    bool outside = false, unseen = false;
+    for (uint32_t i = 0; i < look->n; i++) {
+        const BoxAxis *axis = look->axis[i];
+        const DtResidue index = look->at[i]->at[rank * look->at[i]->shape->n + look_up(&look->index[i], p)];
+        const int64_t at = (int64_t)index.p, whole = axis->extent / axis->lens->k * axis->lens->unit;
+        uint32_t holder = rank;
+        if (index.q == DT_RESIDUE_NONE) {
+            unseen = true;
+            continue;
+        }
+        if (at < 0 || at >= whole) {
+            outside = true;
+            continue;
+        }
+        const int64_t small = dt_boxsmall_of_true(axis->lens, at);
+        if (small < 0) {
+            unseen = true;
+            continue;
+        }
+        offset += dt_boxsmall_find(b, axis, small, rank, &holder) * look->stride[i];
+        outside = outside || holder != rank;
+    }
+    return outside ? OUTSIDE : unseen ? UNSEEN : offset;
+}
+
+static DtResidue zero(void) { return (DtResidue){0, 0}; }
+
+static bool gather(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+{
+    Lookup look;
+    Tables rest;
+    const BoxShape *table = in[0]->shape;
+    if (table->is_float != out->shape->is_float || !lookup_of(b, op, in, table, out->shape, &look) ||
+        !walk_steps(b, out->shape, table, op->n_axes, op->axes, &rest))
+        return false;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        DtResidue *to = out->at + rank * out->shape->n;
+        Places p = places_of(out->shape);
+        do {
+            const int64_t at = lead(b, &look, &p, rank);
+            *to++ = at == OUTSIDE  ? zero()
+                    : at == UNSEEN ? dt_residue_symbol(DT_RESIDUE_ABSENT)
+                                   : in[0]->at[rank * table->n + at + look_up(&rest, &p)];
+        } while (next_place(&p));
+    }
+    return true;
+}
+
+/* The walk of a scatter: the axes of x, then those that only indices have. */
+static bool scatter_walk(const CertOp *op, BoxTensor *const *in, BoxShape *walk)
+{
+    *walk = *in[0]->shape;
+    for (uint32_t i = 1; i < op->n_in; i++)
+        for (uint32_t d = 0; d < in[i]->shape->rank; d++) {
+            const BoxAxis *axis = &in[i]->shape->axes[d];
+            if (dt_boxsmall_axis(walk, axis->name))
+                continue;
+            if (walk->rank == CERT_RANK)
+                return false;
+            walk->axes[walk->rank++] = *axis;
+        }
+    return true;
+}
+
+static int64_t places_in(const BoxShape *walk)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < walk->rank; d++)
+        n = n > INT32_MAX ? n : n * walk->axes[d].local;
+    return n;
+}
+
+/* Whether each axis of the walk is summed away or in the result, and not both. */
+static bool scatter_keeps(const CertOp *op, const BoxShape *walk, const BoxShape *to)
+{
+    for (uint32_t d = 0; d < walk->rank; d++) {
+        bool away = false, target = false;
+        for (uint32_t k = 0; k < op->n_axes2; k++)
+            away |= op->axes2[k] == walk->axes[d].name;
+        for (uint32_t k = 0; k < op->n_axes; k++)
+            target |= op->axes[k] == walk->axes[d].name;
+        if (away != (target || !dt_boxsmall_axis(to, walk->axes[d].name)))
+            return false;
+    }
+    return true;
+}
+
+static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+{
+    Lookup look;
+    Tables from, to;
+    BoxShape *walk = DT_NEW(b->scratch, BoxShape);
+    const BoxShape *made = out->shape;
+    if (in[0]->shape->is_float != made->is_float || !scatter_walk(op, in, walk) || !scatter_keeps(op, walk, made) ||
+        !lookup_of(b, op, in, made, walk, &look) || !walk_steps(b, walk, in[0]->shape, 0, NULL, &from) ||
+        !walk_steps(b, walk, made, op->n_axes, op->axes, &to) || !dt_boxsmall_afford(b, places_in(walk), 1))
+        return false;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        Places p = places_of(walk);
+        do {
+            const int64_t at = lead(b, &look, &p, rank);
+            if (at < 0)
+                continue;
+            DtResidue *sum = &out->at[rank * made->n + at + look_up(&to, &p)];
+            *sum = dt_boxrun_combine(b, "sum", made, *sum, in[0]->at[rank * in[0]->shape->n + look_up(&from, &p)]);
+        } while (next_place(&p));
+    }
+    return true;
+}
+
+/* ---- between ranks ---- */
+
+/* What the result's coordinates on `rank` say of the operand: offsets, and by how much the number of the rank that has
+ * the element differs from that of the same rank at 0 on the mesh axes that split the operand. */
+typedef struct Sources {
+    Tables offset, holder;
+    uint16_t split; /* those mesh axes */
+} Sources;
+
+static bool sources_of(Box *b, const BoxShape *from, const BoxShape *to, uint32_t rank, Sources *s)
+{
+    if (from->rank != to->rank)
+        return false;
+    *s = (Sources){new_tables(b, to), new_tables(b, to), 0};
+    for (uint32_t d = 0; d < to->rank; d++) {
+        const BoxAxis *axis = &to->axes[d], *own = dt_boxsmall_axis(from, axis->name);
+        if (!own || own->extent != axis->extent || own->lens != axis->lens)
+            return false;
+        for (uint32_t k = 0; k < own->n; k++)
+            s->split |= (uint16_t)(1u << own->split[k]);
+        for (int64_t k = 0; k < axis->local; k++) {
+            uint32_t holder;
+            const int64_t at = dt_boxsmall_find(b, own, dt_boxsmall_global(b, axis, rank, k), 0, &holder);
+            s->offset.of[d][k] = at * from->stride[own - from->axes];
+            s->holder.of[d][k] = holder;
+        }
+    }
+    return true;
+}
+
+static uint32_t without(const Box *b, uint32_t rank, uint16_t mesh)
+{
+    for (uint32_t m = 0; m < b->n_mesh; m++)
+        if (mesh >> m & 1)
+            rank = dt_boxsmall_move(b, rank, m, 0);
+    return rank;
+}
+
+/* The members of rank's group: all that differ in these mesh axes only, in order. */
+static uint32_t group_of(const Box *b, uint32_t rank, uint16_t mesh, uint32_t *ret_members)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->ranks; i++)
+        if (dt_boxsmall_together(b, mesh, rank, i))
+            ret_members[n++] = i;
+    return n;
+}
+
+static bool move_rank(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, bool reduces, uint32_t rank,
+                      uint32_t *members)
+{
+    const BoxShape *from = x->shape, *to = y->shape;
+    Sources s;
+    members[0] = rank;
+    const uint32_t n = reduces ? group_of(b, rank, mesh, members) : 1;
+    if (!sources_of(b, from, to, rank, &s) || !dt_boxsmall_afford(b, to->n, n))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        members[i] = without(b, members[i], s.split);
+    DtResidue *made = y->at + rank * to->n;
+    Places p = places_of(to);
+    do {
+        const int64_t offset = look_up(&s.offset, &p);
+        const uint32_t holds = (uint32_t)look_up(&s.holder, &p);
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t holder = members[i] + holds;
+            if (!dt_boxsmall_together(b, mesh, rank, holder))
+                return false;
+            const DtResidue term = x->at[holder * from->n + offset];
+            *made = i ? dt_boxrun_combine(b, from->type->pending, to, *made, term) : term;
+        }
+        made++;
+    } while (next_place(&p));
+    return true;
+}
+
+static bool move_to(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, bool reduces)
+{
+    uint32_t *members = DT_NEW_ARRAY(b->scratch, uint32_t, b->ranks);
+    if (x->shape->is_float != y->shape->is_float || (reduces && !x->shape->type->pending))
+        return false;
+    for (uint32_t rank = 0; rank < b->ranks; rank++)
+        if (!move_rank(b, x, y, mesh, reduces, rank, members))
+            return false;
+    return true;
+}
+
+BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to, uint16_t mesh, bool reduces)
+{
+    BoxTensor *y = dt_boxsmall_tensor(b, to);
+    if (y && !move_to(b, x, y, mesh, reduces)) {
+        dt_box_fail(b, op, "a rank needs what no rank of its group has");
+        return NULL;
+    }
+    return y;
+}
+
+static bool exchange(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+{
+    const bool reduces = is(op->kind, "all_reduce") || is(op->kind, "reduce_scatter");
+    return op->n_in == 1 && !op->stages && move_to(b, in[0], out, is(op->kind, "shard") ? 0 : op->mesh, reduces);
+}
+
+/* What the rank before it in the group has, in the order of the mesh; reverse: the one behind it; around the ends. */
+static uint32_t neighbour(const Box *b, uint32_t rank, uint16_t mesh, int64_t step)
+{
+    for (uint32_t m = b->n_mesh; m-- > 0 && step;) {
+        if (!(mesh >> m & 1))
+            continue;
+        const int64_t size = b->size[m], at = dt_boxsmall_coordinate(b, rank, m) + step;
+        rank = dt_boxsmall_move(b, rank, m, (at + size) % size);
+        step = at < 0 ? -1 : at / size; /* carried on to the next major one */
+    }
+    return rank;
+}
+
+static bool shift(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+{
+    const BoxShape *shape = out->shape;
+    if (op->n_in != 1 || !dt_boxrun_same_type(in[0]->shape->type, shape->type))
+        return false;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        const uint32_t from = neighbour(b, rank, op->mesh, strstr(op->attributes, " reverse") ? 1 : -1);
+        memcpy(out->at + rank * shape->n, in[0]->at + from * shape->n, (size_t)shape->n * sizeof out->at[0]);
+    }
+    return true;
+}
+
+DtBoxOp *dt_boxmove_op(const CertOp *op)
+{
+    static const struct {
+        const char *kind;
+        DtBoxOp *run;
+    } ops[] = {{"relabel", relabel},         {"dot", dot},
+               {"reduce", reduce},           {"gather", gather},
+               {"scatter_add", scatter_add}, {"all_gather", exchange},
+               {"all_reduce", exchange},     {"reduce_scatter", exchange},
+               {"all_to_all", exchange},     {"shard", exchange},
+               {"shift", shift}};
+    for (size_t i = 0; i < DT_COUNT(ops); i++)
+        if (is(ops[i].kind, op->kind))
+            return ops[i].run;
+    return NULL;
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes: functions, evaluated by all ranks in lockstep: every rank has made an op's result before any begins the next
+ * op. What an op means is written here once more, for other numbers than the interpreter's (ir/interp_*.c), which tests
+ * compare it with. */
+#include "verify/box_internal.h"
+
+#include "base/intern.h"
+
+#include <limits.h>
+
+static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
+
+/* ---- maps: over lines of elements ---- */
+
+typedef struct Line {
+    DtResidue *to;
+    const DtResidue *x[3];
+    int64_t step[3], n;
+} Line;
+
+typedef struct MapOp MapOp;
+typedef void Run(const Box *b, const MapOp *map, const CertOp *op, Line line);
+struct MapOp {
+    const char *kind;
+    uint32_t n_in;
+    Run *floats, *wholes; /* by the dtype of operand 0; NULL: it is not defined on these */
+};
+
+#define EACH(line) for (int64_t i = 0; i < (line).n; i++)
+#define X(line) ((line).x[0][i * (line).step[0]])
+#define Y(line) ((line).x[1][i * (line).step[1]])
+#define Z(line) ((line).x[2][i * (line).step[2]])
+#define MAP(name, value)                                                                                               \
+    static void name(const Box *b, const MapOp *map, const CertOp *op, Line line)                                      \
+    {                                                                                                                  \
+        (void)b, (void)map, (void)op;                                                                                  \
+        EACH(line)                                                                                                     \
+        line.to[i] = value;                                                                                            \
+    }
+
+MAP(copy, X(line))
+MAP(float_neg, dt_residue_neg(b->r, X(line)))
+MAP(float_exp, dt_residue_exp(b->r, X(line)))
+MAP(float_add, dt_residue_add(b->r, X(line), Y(line)))
+MAP(float_sub, dt_residue_add(b->r, X(line), dt_residue_neg(b->r, Y(line))))
+MAP(float_mul, dt_residue_mul(b->r, X(line), Y(line)))
+MAP(float_max, dt_residue_max(b->r, X(line), Y(line)))
+MAP(float_min, dt_residue_min(b->r, X(line), Y(line)))
+
+/* Often many numbers are divided by one. */
+static void float_div(const Box *b, const MapOp *map, const CertOp *op, Line line)
+{
+    DtResidue by = {0}, inverse = {0};
+    bool known = false, both = false;
+    (void)map, (void)op;
+    EACH(line)
+    {
+        const DtResidue x = X(line), y = Y(line);
+        if (!known || y.p != by.p || y.q != by.q || (!both && dt_residue_both(x, y))) {
+            both = x.q != DT_RESIDUE_NONE;
+            inverse = dt_residue_inverse(b->r, y, both);
+            by = y;
+            known = true;
+        }
+        line.to[i] = dt_residue_mul(b->r, x, inverse);
+    }
+}
+
+MAP(unknown, dt_residue_function(b->r, map->kind, X(line), X(line)))
+MAP(unknown_of_two, dt_residue_function(b->r, map->kind, X(line), Y(line)))
+
+/* What is undefined or absent decides nothing. */
+static DtResidue decided(const Box *b, const char *kind, DtResidue x, DtResidue y)
+{
+    if (x.p >= DT_RESIDUE_ABSENT || y.p >= DT_RESIDUE_ABSENT)
+        return dt_residue_symbol(x.p > y.p ? x.p : y.p);
+    const bool same = dt_residue_same(x, y);
+    const bool holds = is(kind, "eq")   ? same
+                       : is(kind, "ne") ? !same
+                       : is(kind, "lt") ? !same && dt_residue_less(b->r, x, y)
+                                        : same || dt_residue_less(b->r, x, y);
+    return dt_residue_whole(holds);
+}
+MAP(float_compare, decided(b, map->kind, X(line), Y(line)))
+
+static bool is_odd(DtResidue x) { return x.q == DT_RESIDUE_NONE; }
+
+static DtResidue odd_of(DtResidue x, DtResidue y) { return is_odd(x) && (!is_odd(y) || x.p > y.p) ? x : y; }
+
+static int64_t wrap(const char *dtype, int64_t x)
+{
+    if (is(dtype, "bool"))
+        return x != 0;
+    return is(dtype, "i64") ? x : is(dtype, "u8") ? (int64_t)(uint8_t)x : is(dtype, "u16") ? (int64_t)(uint16_t)x
+         : is(dtype, "u32") ? (int64_t)(uint32_t)x : (int64_t)(int32_t)(uint32_t)x;
+}
+
+static int64_t floor_divide(int64_t a, int64_t c)
+{
+    if (c == 0 || c == -1)
+        return c ? (int64_t)-(uint64_t)a : 0;
+    return a / c - (a % c != 0 && (a < 0) != (c < 0));
+}
+
+static int64_t floor_rest(int64_t a, int64_t c)
+{
+    return c == 0 ? a : (int64_t)((uint64_t)a - (uint64_t)floor_divide(a, c) * (uint64_t)c);
+}
+
+#define WHOLE(name, value)                                                                                             \
+    static int64_t name##_of(uint64_t x, uint64_t y)                                                                   \
+    {                                                                                                                  \
+        (void)y;                                                                                                       \
+        return (int64_t)(value);                                                                                       \
+    }                                                                                                                  \
+    static void name(const Box *b, const MapOp *map, const CertOp *op, Line line)                                      \
+    {                                                                                                                  \
+        (void)b;                                                                                                       \
+        const uint32_t last = map->n_in - 1;                                                                           \
+        EACH(line)                                                                                                     \
+        {                                                                                                              \
+            const DtResidue x = X(line), y = line.x[last][i * line.step[last]];                                        \
+            line.to[i] = is_odd(x) || is_odd(y)                                                                        \
+                             ? odd_of(x, y)                                                                            \
+                             : dt_residue_whole(wrap(op->types[0]->dtype, name##_of(x.p, y.p)));                       \
+        }                                                                                                              \
+    }
+
+WHOLE(whole_neg, -x)
+WHOLE(whole_abs, (int64_t)x < 0 ? -x : x)
+WHOLE(whole_not, x == 0)
+WHOLE(whole_add, x + y)
+WHOLE(whole_sub, x - y)
+WHOLE(whole_mul, x *y)
+WHOLE(whole_div, floor_divide((int64_t)x, (int64_t)y))
+WHOLE(whole_mod, floor_rest((int64_t)x, (int64_t)y))
+WHOLE(whole_max, (int64_t)x > (int64_t)y ? x : y)
+WHOLE(whole_min, (int64_t)x < (int64_t)y ? x : y)
+WHOLE(whole_lt, (int64_t)x < (int64_t)y)
+WHOLE(whole_le, (int64_t)x <= (int64_t)y)
+WHOLE(whole_eq, x == y)
+WHOLE(whole_ne, x != y)
+WHOLE(whole_and, x && y)
+WHOLE(whole_or, x || y)
+
+static DtResidue cast_float(const Box *b, const char *to, DtResidue x)
+{
+    if (dt_cert_is_float(to) || x.p >= DT_RESIDUE_ABSENT)
+        return x;
+    if (is(to, "bool"))
+        return dt_residue_whole(x.p != 0);
+    /* which integer it is nobody knows: some small one, the same for the same number */
+    return dt_residue_whole((int64_t)(dt_residue_function(b->r, "cast", x, x).p % 64) - 2);
+}
+static DtResidue cast_whole(const Box *b, const char *to, DtResidue x)
+{
+    if (is_odd(x))
+        return x;
+    return dt_cert_is_float(to) ? dt_residue_of_whole(b->r, (int64_t)x.p)
+                                : dt_residue_whole(wrap(to, (int64_t)x.p));
+}
+MAP(float_cast, cast_float(b, op->types[0]->dtype, X(line)))
+MAP(whole_cast, cast_whole(b, op->types[0]->dtype, X(line)))
+MAP(choose, is_odd(X(line)) ? X(line) : X(line).p ? Y(line) : Z(line))
+
+static const MapOp maps[] = {
+    {"neg", 1, float_neg, whole_neg},     {"abs", 1, unknown, whole_abs},
+    {"floor", 1, unknown, NULL},          {"exp", 1, float_exp, NULL},
+    {"log", 1, unknown, NULL},            {"sqrt", 1, unknown, NULL},
+    {"rsqrt", 1, unknown, NULL},          {"sin", 1, unknown, NULL},
+    {"cos", 1, unknown, NULL},            {"tanh", 1, unknown, NULL},
+    {"erf", 1, unknown, NULL},            {"not", 1, NULL, whole_not},
+    {"stop", 1, copy, copy},              {"bind", 1, copy, copy},
+    {"expand", 1, copy, copy},            {"cast", 1, float_cast, whole_cast},
+    {"add", 2, float_add, whole_add},     {"sub", 2, float_sub, whole_sub},
+    {"mul", 2, float_mul, whole_mul},     {"div", 2, float_div, NULL},
+    {"floordiv", 2, unknown_of_two, whole_div}, {"mod", 2, unknown_of_two, whole_mod},
+    {"pow", 2, unknown_of_two, NULL},     {"max", 2, float_max, whole_max},
+    {"min", 2, float_min, whole_min},     {"lt", 2, float_compare, whole_lt},
+    {"le", 2, float_compare, whole_le},   {"eq", 2, float_compare, whole_eq},
+    {"ne", 2, float_compare, whole_ne},   {"and", 2, NULL, whole_and},
+    {"or", 2, NULL, whole_or},            {"where", 3, NULL, choose}};
+
+static const MapOp *find_map(const char *kind)
+{
+    for (size_t i = 0; i < DT_COUNT(maps); i++)
+        if (maps[i].kind[0] == kind[0] && is(maps[i].kind, kind))
+            return &maps[i];
+    return NULL;
+}
+
+/* ---- maps: all elements ---- */
+
+typedef struct Walk {
+    uint32_t rank;
+    int64_t extent[CERT_RANK], step[3][CERT_RANK];
+} Walk;
+
+/* Over the result's places; axes that every operand steps through alike are one. */
+static bool walk_of(Box *b, const CertOp *op, const BoxShape *to, BoxTensor *const *in, Walk *w)
+{
+    uint32_t seen[3] = {0};
+    w->rank = 0;
+    for (uint32_t d = 0; d < to->rank; d++) {
+        const BoxAxis *axis = &to->axes[d];
+        int64_t step[3] = {0};
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            const BoxAxis *own = dt_boxsmall_axis(in[i]->shape, axis->name);
+            seen[i] += own != NULL;
+            if (own && own->local != axis->local)
+                return dt_box_fail(b, op, "axis `%s` has two lengths", axis->name);
+            step[i] = dt_boxsmall_stride(in[i]->shape, axis->name);
+        }
+        bool merges = w->rank > 0;
+        for (uint32_t i = 0; merges && i < op->n_in; i++)
+            merges = w->step[i][w->rank - 1] == step[i] * axis->local;
+        const uint32_t at = merges ? w->rank - 1 : w->rank++;
+        w->extent[at] = merges ? w->extent[at] * axis->local : axis->local;
+        for (uint32_t i = 0; i < op->n_in; i++)
+            w->step[i][at] = step[i];
+    }
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (seen[i] != in[i]->shape->rank)
+            return dt_box_fail(b, op, "an operand has an axis that the result lacks");
+    return true;
+}
+
+static void run_lines(const Box *b, const MapOp *map, const CertOp *op, const Walk *w, Line line, Run *run)
+{
+    int64_t at[CERT_RANK] = {0}, offset[3] = {0};
+    const uint32_t last = w->rank ? w->rank - 1 : 0;
+    line.n = w->rank ? w->extent[last] : 1;
+    const DtResidue *x[3] = {line.x[0], line.x[1], line.x[2]};
+    for (;;) {
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            line.x[i] = x[i] + offset[i];
+            line.step[i] = w->rank ? w->step[i][last] : 0;
+        }
+        run(b, map, op, line);
+        line.to += line.n;
+        uint32_t d = last;
+        while (d-- > 0) {
+            for (uint32_t i = 0; i < op->n_in; i++)
+                offset[i] += w->step[i][d];
+            if (++at[d] < w->extent[d])
+                break;
+            for (uint32_t i = 0; i < op->n_in; i++)
+                offset[i] -= w->step[i][d] * w->extent[d];
+            at[d] = 0;
+        }
+        if (d == UINT32_MAX)
+            return;
+    }
+}
+
+static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+{
+    Walk walk;
+    if (op->n_in != map->n_in || op->n_out != 1)
+        return dt_box_fail(b, op, "`%s` has other operands", op->kind);
+    const BoxShape *first = in[0]->shape, *last = in[op->n_in - 1]->shape;
+    const bool where = map->n_in == 3, floats = first->is_float;
+    Run *run = floats ? map->floats : map->wholes;
+    const bool makes = is(op->kind, "cast") || out->shape->is_bool || out->shape->is_float == floats;
+    const bool fits = where ? first->is_bool && last->is_float == out->shape->is_float
+                            : last->is_float == floats && makes;
+    if (!run || !fits || (where && in[1]->shape->is_float != last->is_float))
+        return dt_box_fail(b, op, "`%s` of such numbers", op->kind);
+    if (!walk_of(b, op, out->shape, in, &walk))
+        return false;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        Line line = {.to = out->at + rank * out->shape->n};
+        for (uint32_t i = 0; i < op->n_in; i++)
+            line.x[i] = in[i]->at + rank * in[i]->shape->n;
+        run_lines(b, map, op, &walk, line, run);
+    }
+    return true;
+}
+
+DtResidue dt_boxrun_combine(const Box *b, const char *reduce, const BoxShape *shape, DtResidue x, DtResidue y)
+{
+    if (!shape->is_float && (is_odd(x) || is_odd(y)))
+        return odd_of(x, y);
+    if (is(reduce, "sum"))
+        return shape->is_float ? dt_residue_add(b->r, x, y)
+                               : dt_residue_whole(wrap(shape->type->dtype, (int64_t)(x.p + y.p)));
+    const bool max = is(reduce, "max");
+    if (shape->is_float)
+        return max ? dt_residue_max(b->r, x, y) : dt_residue_min(b->r, x, y);
+    return ((int64_t)x.p > (int64_t)y.p) == max ? x : y;
+}
+
+/* ---- sources ---- */
+
+static bool run_const(Box *b, const CertOp *op, BoxTensor *out)
+{
+    const DtResidue x = out->shape->is_float ? dt_residue_number(b->r, op->number)
+                                             : dt_residue_whole((int64_t)op->number);
+    if (!out->shape->is_float && !(op->number >= -9e15 && op->number <= 9e15))
+        return dt_box_fail(b, op, "an integer that is none");
+    for (int64_t i = 0; i < out->shape->n * b->ranks; i++)
+        out->at[i] = x;
+    return true;
+}
+
+static bool run_iota(Box *b, const CertOp *op, BoxTensor *out)
+{
+    const BoxShape *shape = out->shape;
+    if (shape->rank != 1 || shape->is_float || op->n_axes != 1 || op->axes[0] != shape->axes[0].name)
+        return dt_box_fail(b, op, "positions along another axis");
+    for (uint32_t rank = 0; rank < b->ranks; rank++)
+        for (int64_t i = 0; i < shape->n; i++)
+            out->at[rank * shape->n + i] = dt_residue_whole(
+                dt_boxsmall_true(shape->axes[0].lens, dt_boxsmall_global(b, &shape->axes[0], rank, i)));
+    return true;
+}
+
+/* A hash of the site, the iteration and the number of the element in the whole tensor. */
+static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
+{
+    const BoxShape *shape = out->shape;
+    const char *site = dt_intern_printf("%s%s%s", b->path, *b->path ? "." : "", op->text);
+    const uint64_t key = dt_residue_mix(dt_residue_function(b->r, site, dt_residue_whole(0), dt_residue_whole(0)).p,
+                                        b->iteration);
+    if (!shape->is_float)
+        return dt_box_fail(b, op, "random integers");
+    for (uint32_t rank = 0; rank < b->ranks; rank++)
+        for (int64_t i = 0; i < shape->n; i++) {
+            uint64_t element = 0;
+            for (uint32_t d = 0; d < shape->rank; d++) {
+                const BoxAxis *axis = &shape->axes[d];
+                const int64_t at = dt_boxsmall_global(b, axis, rank, i / shape->stride[d] % axis->local);
+                element = element * (uint64_t)axis->whole + (uint64_t)dt_boxsmall_true(axis->lens, at);
+            }
+            out->at[rank * shape->n + i] = dt_residue_random(b->r, dt_residue_mix(key, element));
+        }
+    return true;
+}
+
+/* ---- calls and loops ---- */
+
+bool dt_boxrun_same_type(const CertType *a, const CertType *c)
+{
+    if (a == c)
+        return true;
+    bool same = is(a->dtype, c->dtype) && a->rank == c->rank && a->partial == c->partial &&
+                (!a->partial || is(a->pending, c->pending));
+    for (uint32_t d = 0; same && d < a->rank; d++) {
+        const CertAxis *x = &a->axes[d], *y = &c->axes[d];
+        same = x->name == y->name && x->extent == y->extent && x->logical == y->logical && x->n == y->n &&
+               memcmp(x->split, y->split, x->n) == 0 && (!x->n || x->zigzag == y->zigzag);
+    }
+    return same;
+}
+
+static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+{
+    const CertFunc *func = dt_certtext_func(program, op->func);
+    const char *path = b->path;
+    const bool ring = op->n_axes || op->mesh;
+    BoxTensor *args[64];
+    if (!func || func->n_args != op->n_in || func->results.n != op->n_out || op->n_in > DT_COUNT(args))
+        return dt_box_fail(b, op, "a call of another function");
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const CertType *want = func->args.at[i];
+        args[i] = in[i];
+        if (dt_boxrun_same_type(in[i]->shape->type, want))
+            continue;
+        if (!ring || !(args[i] = dt_boxmove_to(b, op, in[i], want, op->mesh, false)))
+            return dt_box_fail(b, op, "an operand that lies otherwise than the function takes it");
+    }
+    if (op->text)
+        b->path = dt_intern_printf("%s%s%s", path, *path ? "." : "", op->text);
+    if (!dt_boxrun_func(b, program, func, args, out))
+        return false;
+    b->path = path;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const CertType *made = out[i]->shape->type;
+        if (dt_boxrun_same_type(made, op->types[i]))
+            continue;
+        const bool reduces = ring && (made->partial & op->mesh) == op->mesh;
+        if (!reduces || !(out[i] = dt_boxmove_to(b, op, out[i], op->types[i], op->mesh, true)))
+            return dt_box_fail(b, op, "a result that lies otherwise than the function makes it");
+    }
+    return true;
+}
+
+/* A loop without stacked values: what it carries goes round. */
+static bool run_loop(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+{
+    const CertFunc *body = dt_certtext_func(program, op->func);
+    const CertLoop *loop = op->loop;
+    const char *path = b->path;
+    const uint64_t iteration = b->iteration;
+    if (!body || loop->stacked || loop->stacked_out || loop->carried != (int64_t)op->n_out ||
+        loop->carried + loop->invariant != (int64_t)op->n_in || body->n_args != op->n_in + 1 ||
+        body->results.n != op->n_out || body->args.at[0]->rank || loop->count > 4 * BOX_RANKS)
+        return dt_box_fail(b, op, "a loop of this form");
+    BoxTensor **args = DT_NEW_ARRAY(b->scratch, BoxTensor *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        args[1 + i] = in[i];
+        if (!dt_boxrun_same_type(in[i]->shape->type, body->args.at[1 + i]))
+            return dt_box_fail(b, op, "a loop's operand that lies otherwise than its body takes it");
+    }
+    b->path = dt_intern_printf("%s%s%s", path, *path ? "." : "", loop->label);
+    for (int64_t k = 0; k < loop->count; k++) {
+        const int64_t now = loop->first + (loop->reverse ? loop->count - 1 - k : k);
+        args[0] = dt_boxsmall_tensor(b, body->args.at[0]);
+        for (uint32_t rank = 0; args[0] && rank < b->ranks; rank++)
+            args[0]->at[rank] = dt_residue_whole(now);
+        b->iteration = iteration * (uint64_t)loop->count + (uint64_t)now;
+        if (!args[0] || !dt_boxrun_func(b, program, body, args, out))
+            return false;
+        for (uint32_t i = 0; i < op->n_out; i++) {
+            args[1 + i] = out[i];
+            if (!dt_boxrun_same_type(out[i]->shape->type, body->args.at[1 + i]))
+                return dt_box_fail(b, op, "a loop whose body leaves something else than it takes");
+        }
+    }
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        out[i] = args[1 + i];
+        if (!dt_boxrun_same_type(out[i]->shape->type, op->types[i]))
+            return dt_box_fail(b, op, "a loop's result of another type");
+    }
+    b->path = path;
+    b->iteration = iteration;
+    return true;
+}
+
+/* ---- functions ---- */
+
+static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+{
+    if (op->loop)
+        return run_loop(b, program, op, in, out);
+    if (is(op->kind, "call"))
+        return run_call(b, program, op, in, out);
+    const MapOp *map = find_map(op->kind);
+    DtBoxOp *other = map ? NULL : dt_boxmove_op(op);
+    if (op->n_out != 1 || !(out[0] = dt_boxsmall_tensor(b, op->types[0])))
+        return dt_box_fail(b, op, "`%s` has other results", op->kind);
+    if (map)
+        return run_map(b, map, op, in, out[0]);
+    if (is(op->kind, "const") && op->n_in == 0)
+        return run_const(b, op, out[0]);
+    if (is(op->kind, "iota") && op->n_in == 0)
+        return run_iota(b, op, out[0]);
+    if (is(op->kind, "rng") && op->n_in == 0)
+        return run_rng(b, op, out[0]);
+    if (!other)
+        return dt_box_fail(b, op, "`%s` is not known to boxes", op->kind);
+    return other(b, op, in, out[0]) || dt_box_fail(b, op, "`%s` of another form", op->kind);
+}
+
+bool dt_boxrun_func(Box *b, const CertProgram *program, const CertFunc *func, BoxTensor *const *in,
+                    BoxTensor **ret_results)
+{
+    BoxTensor **values = DT_NEW_ARRAY(b->scratch, BoxTensor *, func->n_values + 1);
+    BoxTensor **operands = DT_NEW_ARRAY(b->scratch, BoxTensor *, func->most_in + 1);
+    for (uint32_t i = 0; i < func->n_args; i++)
+        values[i] = in[i];
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const CertOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_in; k++)
+            operands[k] = values[op->in[k]];
+        if (!run_op(b, program, op, operands, values + op->first_out))
+            return false;
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        ret_results[i] = values[func->results.at[i]];
+    return true;
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes: at which positions. Axes keep their number of blocks, those that ranks have and those that a relabel
+ * makes; of each block a few positions are looked at, the same in every block. Integers along an axis are those of
+ * the program: position 4095 stays 4095, windows and offsets stay what they are. Chosen are both ends of a block,
+ * and the places where what the program does with positions may change: its constants, and one before and behind
+ * each.
+ *
+ * An axis that no op names is one along which all is done element by element: one element stands for all. Of one
+ * that is only summed over, two do. Mesh axes that split only such axes, and over which nothing travels, have one
+ * rank. */
+#include "verify/box_internal.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+enum { LEAST_PLACES = 5, MOST_PLACES = 24 };
+
+static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
+
+/* ---- names ---- */
+
+static BoxLens *lens_of(Box *b, const char *name)
+{
+    uint32_t i = 0;
+    while (i < b->n_lenses && b->lenses[i].name != name)
+        i++;
+    if (i == BOX_NAMES)
+        return NULL;
+    if (i == b->n_lenses)
+        b->lenses[b->n_lenses++] = (BoxLens){.name = name, .of = i};
+    while (b->lenses[i].of != i)
+        i = b->lenses[i].of;
+    return &b->lenses[i];
+}
+
+static int64_t gcd(int64_t a, int64_t c)
+{
+    while (c) {
+        const int64_t rest = a % c;
+        a = c;
+        c = rest;
+    }
+    return a;
+}
+
+static void join(Box *b, const char *x, const char *y)
+{
+    BoxLens *to = lens_of(b, x), *from = lens_of(b, y);
+    if (!to || !from || to == from)
+        return;
+    from->of = (uint32_t)(to - b->lenses);
+    to->unit = gcd(to->unit, from->unit);
+    to->longest = to->longest > from->longest ? to->longest : from->longest;
+    to->fixed |= from->fixed;
+    to->position |= from->position;
+    to->summed |= from->summed;
+}
+
+static bool note_type(Box *b, const CertProgram *program, const CertType *type)
+{
+    DT_PUSH(b->arena, b->types, type);
+    for (uint32_t d = 0; d < type->rank; d++) {
+        const CertAxis *axis = &type->axes[d];
+        const int64_t local = dt_cert_local(program, axis);
+        BoxLens *lens = lens_of(b, axis->name);
+        if (!lens)
+            return dt_box_fail(b, NULL, "too many axes");
+        if (axis->n && axis->zigzag && local % 2)
+            return dt_box_fail(b, NULL, "blocks in zigzag order that do not divide");
+        lens->unit = gcd(lens->unit, axis->n && axis->zigzag ? local / 2 : local);
+        lens->longest = lens->longest > axis->extent ? lens->longest : axis->extent;
+    }
+    return true;
+}
+
+typedef enum What { FIXED, POSITION, SUMMED } What;
+
+static void note(Box *b, const char *name, What what)
+{
+    BoxLens *lens = lens_of(b, name);
+    if (!lens)
+        return;
+    lens->fixed |= what == FIXED;
+    lens->position |= what == POSITION;
+    lens->summed |= what == SUMMED;
+}
+
+/* ---- what ops do with axes ---- */
+
+static void note_relabel(Box *b, const CertRelabel *r)
+{
+    if (!r->n_from || !r->n_to)
+        return;
+    join(b, r->from[r->n_from - 1], r->to[r->n_to - 1]);
+    if (r->n_from + r->n_to == 2)
+        return;
+    note(b, r->to[r->n_to - 1], POSITION);
+    for (uint32_t i = 0; i + 1 < r->n_from; i++)
+        note(b, r->from[i], FIXED);
+    for (uint32_t i = 0; i + 1 < r->n_to; i++)
+        note(b, r->to[i], FIXED);
+}
+
+static bool same_split(const CertAxis *a, const CertAxis *c)
+{
+    return a->n == c->n && a->zigzag == c->zigzag && memcmp(a->split, c->split, a->n) == 0;
+}
+
+/* Axes that lie otherwise in both types. */
+static void note_moved(Box *b, const CertType *from, const CertType *to)
+{
+    for (uint32_t d = 0; d < from->rank; d++) {
+        const CertAxis *axis = dt_certtext_axis(to, from->axes[d].name);
+        if (axis && !same_split(axis, &from->axes[d]))
+            note(b, axis->name, POSITION);
+    }
+}
+
+static void note_constant(Box *b, int64_t x)
+{
+    for (uint32_t i = 0; i < b->n_constants; i++)
+        if (b->constants[i] == x)
+            return;
+    if (b->n_constants < BOX_CONSTANTS)
+        b->constants[b->n_constants++] = x;
+}
+
+typedef struct Collect {
+    const CertType **types; /* of the function's values */
+    const CertOp **ops;     /* that make them; NULL: an argument */
+} Collect;
+
+static bool is_float_type(const CertType *type) { return dt_cert_is_float(type->dtype); }
+
+static bool is_order(const char *kind)
+{
+    static const char *const kinds[] = {"max", "min", "lt", "le", "eq", "ne"};
+    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+        if (is(kinds[i], kind))
+            return true;
+    return false;
+}
+
+/* A constant that meets an integer with axes, or is compared with floats. */
+static void note_meeting(Box *b, const Collect *c, const CertOp *op)
+{
+    for (uint32_t i = 0; i < op->n_in && op->n_in == 2; i++) {
+        const CertOp *made = c->ops[op->in[i]];
+        const CertType *other = c->types[op->in[!i]];
+        if (made && is(made->kind, "const") && !is_float_type(other) && other->rank)
+            note_constant(b, (int64_t)made->number);
+        if (made && is(made->kind, "const") && is_float_type(other) && is_order(op->kind))
+            dt_residue_know(b->r, made->number);
+    }
+}
+
+static bool note_op(Box *b, const CertProgram *program, const Collect *c, const CertOp *op)
+{
+    static const char *const all[] = {"slice", "pad", "concat", "window", "fold", "scan", "topk"};
+    bool whole = op->loop != NULL;
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        whole = whole || is(op->kind, all[i]);
+    const bool looks = is(op->kind, "iota") || is(op->kind, "gather") || is(op->kind, "scatter_add");
+    for (uint32_t i = 0; i < op->n_axes; i++)
+        note(b, op->axes[i], whole ? FIXED : looks ? POSITION : SUMMED);
+    for (uint32_t i = 0; i < op->n_axes2; i++)
+        note(b, op->axes2[i], SUMMED);
+    for (uint32_t i = 0; i < op->n_relabels; i++)
+        note_relabel(b, &op->relabels[i]);
+    if (op->loop)
+        note(b, op->loop->axis, FIXED);
+    if (op->mesh && op->n_in == 1 && op->n_out == 1)
+        note_moved(b, c->types[op->in[0]], op->types[0]);
+    note_meeting(b, c, op);
+    for (uint32_t m = 0; m < program->n_mesh; m++)
+        if (op->mesh >> m & 1)
+            b->size[m] = program->size[m];
+    const CertFunc *func = op->func ? dt_certtext_func(program, op->func) : NULL;
+    if (op->func && !func)
+        return dt_box_fail(b, op, "there is no function `%s`", op->func);
+    if (!func)
+        return true;
+    const uint32_t skip = op->loop ? 1 : 0; /* the number of the iteration */
+    if (func->n_args != op->n_in + skip || func->results.n != op->n_out)
+        return dt_box_fail(b, op, "`%s` has other operands or results", func->name);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        note_moved(b, c->types[op->in[i]], func->args.at[i + skip]);
+    return dt_boxsmall_collect(b, program, func);
+}
+
+bool dt_boxsmall_collect(Box *b, const CertProgram *program, const CertFunc *func)
+{
+    Collect c = {DT_NEW_ARRAY(b->arena, const CertType *, func->n_values + 1),
+                 DT_NEW_ARRAY(b->arena, const CertOp *, func->n_values + 1)};
+    for (uint32_t i = 0; i < b->funcs.n; i++)
+        if (b->funcs.at[i] == func)
+            return true;
+    DT_PUSH(b->arena, b->funcs, func);
+    if (b->depth++ == BOX_DEPTH)
+        return dt_box_fail(b, NULL, "functions call each other too deep");
+    for (uint32_t i = 0; i < func->n_args; i++) {
+        c.types[i] = func->args.at[i];
+        if (!note_type(b, program, c.types[i]))
+            return false;
+    }
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const CertOp *op = func->ops.at[i];
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            c.types[op->first_out + k] = op->types[k];
+            c.ops[op->first_out + k] = op;
+            if (!note_type(b, program, op->types[k]))
+                return false;
+        }
+        if (!note_op(b, program, &c, op))
+            return false;
+    }
+    b->depth--;
+    return true;
+}
+
+/* ---- the choice ---- */
+
+static int by_number(const void *a, const void *c)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)c;
+    return x < y ? -1 : x > y;
+}
+
+static void add_place(BoxLens *lens, int64_t at)
+{
+    at = (at % lens->unit + lens->unit) % lens->unit;
+    for (int64_t i = 0; i < lens->k; i++)
+        if (lens->at[i] == at)
+            return;
+    if (lens->k < MOST_PLACES)
+        lens->at[lens->k++] = at;
+}
+
+static void choose_places(Box *b, BoxLens *lens, int64_t unit)
+{
+    lens->unit = unit;
+    lens->at = DT_NEW_ARRAY(b->arena, int64_t, MOST_PLACES + 1);
+    lens->k = 0;
+    add_place(lens, 0);
+    add_place(lens, -1);
+    for (uint32_t i = 0; i < b->n_constants; i++)
+        for (int64_t d = -1; d <= 1; d++)
+            add_place(lens, b->constants[i] + d);
+    for (uint64_t i = 0; i < LEAST_PLACES && (i == 0 || lens->k < LEAST_PLACES); i++)
+        add_place(lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)unit + i) >> 1));
+    qsort(lens->at, (size_t)lens->k, sizeof lens->at[0], by_number);
+}
+
+static void take_first(Box *b, BoxLens *lens, int64_t k)
+{
+    lens->k = k;
+    lens->at = DT_NEW_ARRAY(b->arena, int64_t, k + 1);
+    for (int64_t i = 0; i < k; i++)
+        lens->at[i] = i;
+}
+
+/* The unit of all axes whose positions are looked at: so that positions along several of them meet. */
+static int64_t common_unit(const Box *b)
+{
+    int64_t unit = 0;
+    for (uint32_t i = 0; i < b->n_lenses; i++)
+        if (b->lenses[i].of == i && b->lenses[i].position && !b->lenses[i].fixed)
+            unit = gcd(unit, b->lenses[i].unit);
+    return unit;
+}
+
+/* Mesh axes that split positions which are looked at stay; of others one rank stands for all. */
+static bool keep_mesh(Box *b)
+{
+    int64_t ranks = 1;
+    for (uint32_t i = 0; i < b->types.n; i++)
+        for (uint32_t d = 0; d < b->types.at[i]->rank; d++) {
+            const CertAxis *axis = &b->types.at[i]->axes[d];
+            const BoxLens *lens = lens_of(b, axis->name);
+            for (uint32_t s = 0; s < axis->n && (lens->fixed || lens->position); s++)
+                b->size[axis->split[s]] = b->whole_size[axis->split[s]];
+        }
+    for (uint32_t m = 0; m < b->n_mesh; m++)
+        if ((ranks *= b->size[m]) > BOX_RANKS)
+            return dt_box_fail(b, NULL, "it is over more than %d ranks", BOX_RANKS);
+    b->ranks = (uint32_t)ranks;
+    return true;
+}
+
+bool dt_boxsmall_decide(Box *b)
+{
+    const int64_t common = common_unit(b);
+    if (!keep_mesh(b))
+        return false;
+    for (uint32_t i = 0; i < b->n_lenses; i++) {
+        BoxLens *lens = &b->lenses[i];
+        if (lens->of != i)
+            continue;
+        if (lens->fixed || (lens->position && lens->unit <= 2)) {
+            lens->unit = 1;
+            take_first(b, lens, 1);
+        } else if (lens->position) {
+            choose_places(b, lens, common > 2 ? common : lens->unit);
+        } else {
+            take_first(b, lens, lens->summed && lens->unit > 1 ? 2 : 1);
+        }
+    }
+    return true;
+}
+
+/* ---- shapes ---- */
+
+static const BoxLens *lens_find(const Box *b, const char *name)
+{
+    uint32_t i = 0;
+    while (i < b->n_lenses && b->lenses[i].name != name)
+        i++;
+    while (i < b->n_lenses && b->lenses[i].of != i)
+        i = b->lenses[i].of;
+    return i < b->n_lenses ? &b->lenses[i] : NULL;
+}
+
+const BoxShape *dt_boxsmall_shape(Box *b, const CertType *type)
+{
+    const BoxShape **slot = &b->shapes[(uintptr_t)type / 64 % DT_COUNT(b->shapes)];
+    for (const BoxShape *s = *slot; s; s = s->next)
+        if (s->type == type)
+            return s;
+    BoxShape *shape = DT_NEW(b->arena, BoxShape);
+    *shape = (BoxShape){.type = type, .rank = type->rank, .n = 1, .next = *slot};
+    shape->is_float = is_float_type(type);
+    shape->is_bool = is(type->dtype, "bool");
+    for (uint32_t m = 0; m < b->n_mesh; m++)
+        if (b->size[m] > 1)
+            shape->partial |= (uint16_t)(type->partial & 1u << m);
+    for (uint32_t d = type->rank; d-- > 0;) {
+        const CertAxis *from = &type->axes[d];
+        BoxAxis *axis = &shape->axes[d];
+        *axis = (BoxAxis){.name = from->name, .lens = lens_find(b, from->name), .zigzag = from->zigzag};
+        int64_t local = from->extent;
+        for (uint32_t s = 0; s < from->n; s++) {
+            local /= b->whole_size[from->split[s]];
+            if (b->size[from->split[s]] > 1)
+                axis->split[axis->n++] = from->split[s];
+        }
+        axis->local = axis->extent = local / axis->lens->unit * axis->lens->k;
+        for (uint32_t s = 0; s < axis->n; s++)
+            axis->extent *= b->size[axis->split[s]];
+        axis->whole = from->logical;
+        shape->stride[d] = shape->n;
+        if (__builtin_mul_overflow(shape->n, axis->local, &shape->n))
+            shape->n = INT64_MAX / 2;
+    }
+    *slot = shape;
+    return shape;
+}
+
+bool dt_boxsmall_afford(Box *b, int64_t n, int64_t terms)
+{
+    int64_t all;
+    if (__builtin_mul_overflow(n, terms, &all) || all > b->left / b->ranks)
+        return dt_box_fail(b, NULL, "it is too large to be checked: axes whose positions cannot be left out");
+    b->left -= all * b->ranks;
+    return true;
+}
+
+BoxTensor *dt_boxsmall_tensor(Box *b, const CertType *type)
+{
+    const BoxShape *shape = dt_boxsmall_shape(b, type);
+    if (!dt_boxsmall_afford(b, shape->n, 1))
+        return NULL;
+    BoxTensor *x = DT_NEW(b->scratch, BoxTensor);
+    *x = (BoxTensor){shape, DT_NEW_ARRAY(b->scratch, DtResidue, shape->n * b->ranks)};
+    return x;
+}
+
+const BoxAxis *dt_boxsmall_axis(const BoxShape *shape, const char *name)
+{
+    for (uint32_t d = 0; d < shape->rank; d++)
+        if (shape->axes[d].name == name)
+            return &shape->axes[d];
+    return NULL;
+}
+
+int64_t dt_boxsmall_stride(const BoxShape *shape, const char *name)
+{
+    const BoxAxis *axis = dt_boxsmall_axis(shape, name);
+    return axis ? shape->stride[axis - shape->axes] : 0;
+}
+
+/* ---- ranks ---- */
+
+static uint32_t stride_of(const Box *b, uint32_t mesh)
+{
+    int64_t stride = 1;
+    for (uint32_t m = mesh + 1; m < b->n_mesh; m++)
+        stride *= b->size[m];
+    return (uint32_t)stride;
+}
+
+int64_t dt_boxsmall_coordinate(const Box *b, uint32_t rank, uint32_t mesh)
+{
+    return rank / stride_of(b, mesh) % b->size[mesh];
+}
+
+uint32_t dt_boxsmall_move(const Box *b, uint32_t rank, uint32_t mesh, int64_t coordinate)
+{
+    return (uint32_t)(rank + (coordinate - dt_boxsmall_coordinate(b, rank, mesh)) * stride_of(b, mesh));
+}
+
+bool dt_boxsmall_together(const Box *b, uint16_t mesh, uint32_t a, uint32_t c)
+{
+    for (uint32_t m = 0; m < b->n_mesh; m++)
+        if (!(mesh >> m & 1) && dt_boxsmall_coordinate(b, a, m) != dt_boxsmall_coordinate(b, c, m))
+            return false;
+    return true;
+}
+
+/* ---- positions ---- */
+
+int64_t dt_boxsmall_global(const Box *b, const BoxAxis *axis, uint32_t rank, int64_t local)
+{
+    int64_t part = 0, parts = 1, half = axis->local / 2;
+    for (uint32_t s = 0; s < axis->n; s++) {
+        part = part * b->size[axis->split[s]] + dt_boxsmall_coordinate(b, rank, axis->split[s]);
+        parts *= b->size[axis->split[s]];
+    }
+    if (!axis->n || !axis->zigzag)
+        return part * axis->local + local;
+    return local < half ? part * half + local : (2 * parts - 1 - part) * half + local - half;
+}
+
+int64_t dt_boxsmall_find(const Box *b, const BoxAxis *axis, int64_t global, uint32_t rank, uint32_t *ret_holder)
+{
+    int64_t part = global / axis->local, local = global % axis->local;
+    if (axis->n && axis->zigzag) {
+        const int64_t half = axis->local / 2, block = global / half, parts = axis->extent / axis->local;
+        part = block < parts ? block : 2 * parts - 1 - block;
+        local = global % half + (block < parts ? 0 : half);
+    }
+    for (uint32_t s = axis->n; s-- > 0;) {
+        const int64_t size = b->size[axis->split[s]];
+        rank = dt_boxsmall_move(b, rank, axis->split[s], part % size);
+        part /= size;
+    }
+    *ret_holder = rank;
+    return local;
+}
+
+int64_t dt_boxsmall_true(const BoxLens *lens, int64_t global)
+{
+    return global / lens->k * lens->unit + lens->at[global % lens->k];
+}
+
+int64_t dt_boxsmall_of_true(const BoxLens *lens, int64_t position)
+{
+    const int64_t rest = position % lens->unit;
+    for (int64_t i = 0; i < lens->k; i++)
+        if (lens->at[i] == rest)
+            return position / lens->unit * lens->k + i;
+    return -1;
+}

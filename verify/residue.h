@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers to compare programs by, with chance instead of rounding: a float is a pair of residues modulo p and
+ * modulo q, where p = 2q + 1 and both are prime. Sums, products and quotients are those of both fields. The powers
+ * of g, which has order q modulo p, take exponents modulo q: so exp of (a, b) is g^b modulo p, exp(x + y) = exp(x)
+ * exp(y) holds, and the result has no second component (`none`). All other functions are hashes of what they are
+ * given: equal of equal operands, and nothing more is known of them. The larger of two numbers is that of one
+ * order that a draw makes up; it knows of constants which is larger, and of everything else nothing.
+ *
+ * -inf and inf are symbols. What a division by zero gives is undefined, and so is what is made of it. Something is
+ * absent if it stands at a position that is not looked at (box_small.c).
+ *
+ * Integers and booleans are exact, with second component 0. docs/boxes.md has the odds. */
+#ifndef DT_VERIFY_RESIDUE_H
+#define DT_VERIFY_RESIDUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct DtResidue {
+    uint64_t p, q; /* of a float: in Montgomery form */
+} DtResidue;
+
+#define DT_RESIDUE_NONE UINT64_MAX /* as q: there is none; the integer is no integer, but a symbol */
+
+enum { DT_RESIDUE_DIGITS = 16, DT_RESIDUE_KNOWN = 32 };
+
+/* As p. */
+#define DT_RESIDUE_UNDEFINED UINT64_MAX
+#define DT_RESIDUE_ABSENT (UINT64_MAX - 1)
+#define DT_RESIDUE_LOWEST (UINT64_MAX - 2)  /* -inf */
+#define DT_RESIDUE_HIGHEST (UINT64_MAX - 3) /* inf */
+
+typedef struct DtModulus {
+    uint64_t m, inverse, one, square; /* -1/m modulo 2^64; 2^64, 2^128 modulo m */
+} DtModulus;
+
+typedef struct DtResidues {
+    DtModulus p, q;
+    uint64_t power[DT_RESIDUE_DIGITS][16]; /* g^(digit 16^place) */
+    uint64_t hash;
+    /* the order of this draw */
+    uint64_t factor, offset;
+    double known[DT_RESIDUE_KNOWN]; /* constants, in their order */
+    uint64_t known_p[DT_RESIDUE_KNOWN], known_key[DT_RESIDUE_KNOWN];
+    uint32_t n_known;
+} DtResidues;
+
+/* Primes that nobody knows before, of 2^60 and more. */
+void dt_residue_begin(DtResidues *r);
+/* Another order; seed: of this draw. Most numbers lie behind so many of the constants, and before the others; there are
+ * n_known + 1 such orders. n_known + 1: as many before each of them. */
+void dt_residue_draw(DtResidues *r, uint64_t seed, uint32_t behind);
+/* Notes a constant, for the order; those beyond DT_RESIDUE_KNOWN are ordered as other numbers are. */
+void dt_residue_know(DtResidues *r, double x);
+
+__extension__ typedef unsigned __int128 DtWide;
+
+static inline uint64_t dt_residue_mix(uint64_t a, uint64_t b)
+{
+    uint64_t x = (a ^ b * UINT64_C(0x9e3779b97f4a7c15)) + UINT64_C(0x632be59bd9b4e019);
+    x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return x ^ x >> 32;
+}
+
+static inline uint64_t dt_modulus_mul(const DtModulus *m, uint64_t a, uint64_t b)
+{
+    DtWide t = (DtWide)a * b;
+    uint64_t k = (uint64_t)t * m->inverse;
+    uint64_t x = (uint64_t)((t + (DtWide)k * m->m) >> 64);
+    return x >= m->m ? x - m->m : x;
+}
+static inline uint64_t dt_modulus_add(const DtModulus *m, uint64_t a, uint64_t b)
+{
+    uint64_t x = a + b;
+    return x >= m->m ? x - m->m : x;
+}
+static inline uint64_t dt_modulus_sub(const DtModulus *m, uint64_t a, uint64_t b)
+{
+    return a >= b ? a - b : a + m->m - b;
+}
+
+static inline bool dt_residue_is_symbol(DtResidue x) { return x.p >= DT_RESIDUE_HIGHEST; }
+static inline DtResidue dt_residue_symbol(uint64_t which) { return (DtResidue){which, DT_RESIDUE_NONE}; }
+static inline DtResidue dt_residue_whole(int64_t x) { return (DtResidue){(uint64_t)x, 0}; }
+static inline bool dt_residue_both(DtResidue x, DtResidue y)
+{
+    return x.q != DT_RESIDUE_NONE && y.q != DT_RESIDUE_NONE;
+}
+/* Equal floats; where one lacks the second component, by the first. */
+static inline bool dt_residue_same(DtResidue x, DtResidue y)
+{
+    return x.p == y.p && (x.q == y.q || !dt_residue_both(x, y));
+}
+
+/* What floats of a program are. */
+DtResidue dt_residue_number(const DtResidues *r, double x);
+DtResidue dt_residue_of_whole(const DtResidues *r, int64_t x);
+DtResidue dt_residue_random(const DtResidues *r, uint64_t hash);
+
+DtResidue dt_residue_odd_add(const DtResidues *r, DtResidue x, DtResidue y);
+DtResidue dt_residue_odd_mul(DtResidue x, DtResidue y);
+DtResidue dt_residue_neg(const DtResidues *r, DtResidue x);
+/* 1/x; its second component only if that is asked for. */
+DtResidue dt_residue_inverse(const DtResidues *r, DtResidue x, bool both);
+DtResidue dt_residue_exp(const DtResidues *r, DtResidue x);
+/* A function of which nothing is known; its name. */
+DtResidue dt_residue_function(const DtResidues *r, const char *name, DtResidue x, DtResidue y);
+bool dt_residue_less(const DtResidues *r, DtResidue x, DtResidue y);
+/* The larger; of two that are equal, or if one is undefined or absent, see there. */
+DtResidue dt_residue_max(const DtResidues *r, DtResidue x, DtResidue y);
+DtResidue dt_residue_min(const DtResidues *r, DtResidue x, DtResidue y);
+
+static inline DtResidue dt_residue_add(const DtResidues *r, DtResidue x, DtResidue y)
+{
+    if (dt_residue_is_symbol(x) || dt_residue_is_symbol(y))
+        return dt_residue_odd_add(r, x, y);
+    return (DtResidue){dt_modulus_add(&r->p, x.p, y.p),
+                       dt_residue_both(x, y) ? dt_modulus_add(&r->q, x.q, y.q) : DT_RESIDUE_NONE};
+}
+static inline DtResidue dt_residue_mul(const DtResidues *r, DtResidue x, DtResidue y)
+{
+    if (dt_residue_is_symbol(x) || dt_residue_is_symbol(y))
+        return dt_residue_odd_mul(x, y);
+    return (DtResidue){dt_modulus_mul(&r->p, x.p, y.p),
+                       dt_residue_both(x, y) ? dt_modulus_mul(&r->q, x.q, y.q) : DT_RESIDUE_NONE};
+}
+
+#endif

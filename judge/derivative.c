@@ -215,12 +215,17 @@ static bool find_wrong(Along *a, const DtEntryPoint *entry)
     }
     agrees(a, entry, &backward, &forwards, &relative);
     const DtStore *store = a->params[a->first].store;
+    const DtFunc *func = dt_judge_wrong_function(a->j);
+    const char *blamed = "";
+    if (func)
+        blamed = dt_arena_printf(a->j->arena, "\nand `%s` alone, on numbers by chance, has a wrong derivative%s",
+                                 dt_graph_source_name(func), dt_judge_line(a->j, func->span));
     a->j->out->not_serial = true;
     return dt_judge_problem(
         a->j,
         "the gradient of `%s` is not the derivative of the loss: along a random direction the loss moves by "
-        "%.17g, and the gradient says %.17g%s",
-        store->path, forwards, backward, dt_judge_line(a->j, store->span));
+        "%.17g, and the gradient says %.17g%s%s",
+        store->path, forwards, backward, dt_judge_line(a->j, store->span), blamed);
 }
 
 bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)

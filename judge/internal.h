@@ -71,6 +71,11 @@ void dt_judge_round(const DtJudge *j, DtTensor *tensor);
 bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
 bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
 
+/* ---- derivative_func.c ---- */
+
+/* The innermost function whose backward function is wrong by itself; NULL: none is. */
+const DtFunc *dt_judge_wrong_function(DtJudge *j);
+
 /* ---- ranked.c ---- */
 
 /* Runs an entry of the program, with its prologue: its named results are in j->named afterwards, the others in the

@@ -312,6 +312,27 @@ Test(judge, a_wrong_gradient_is_named) { expect_found("grad", DT_STORE_GRAD, "is
 Test(judge, a_wrong_update_is_named) { expect_found("update", DT_STORE_PARAM, "the formulas of the optimizer"); }
 Test(judge, a_wrong_moment_is_named) { expect_found("update", DT_STORE_MOMENT2, "the formulas of the optimizer"); }
 
+/* In the backward function of one library function a product becomes a sum: it is named, and none that calls it. */
+Test(judge, the_function_whose_derivative_is_wrong_is_named)
+{
+    Pair pair = make_pair();
+    uint32_t changed = 0;
+    for (uint32_t i = 0; i < pair.c.serial->funcs.n; i++) {
+        const DtFunc *func = pair.c.serial->funcs.at[i];
+        if (strcmp(dt_graph_source_name(func), "softmax") != 0 || !func->bwd || changed)
+            continue;
+        for (uint32_t k = 0; k < func->bwd->ops.n && !changed; k++)
+            if (func->bwd->ops.at[k]->kind == DT_OP_MUL) {
+                func->bwd->ops.at[k]->kind = DT_OP_ADD;
+                changed++;
+            }
+    }
+    cr_assert_eq(changed, 1, "no derivative of a softmax with a product");
+    const char *said = judge(&pair);
+    cr_expect(strstr(said, "is not the derivative of the loss") && strstr(said, "and `softmax` alone"), "%s", said);
+    dt_arena_free(pair.arena);
+}
+
 Test(judge, a_parameter_that_decays_more_than_it_should)
 {
     Pair pair = make_pair();

@@ -129,7 +129,8 @@ static const DtOp *span_op(const DtKBuild *b)
     for (uint32_t i = 0; i < b->in->n_ops; i++) {
         const DtOp *op = b->in->ops[i];
         if (op->kind == DT_OP_REDUCE || op->kind == DT_OP_DOT || op->kind == DT_OP_FOLD ||
-            op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK || op->kind == DT_OP_SCATTER_ADD)
+            op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK ||
+            (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op)))
             return op;
         if (!best || op->out[0]->type->rank > best->out[0]->type->rank)
             best = op;
@@ -144,7 +145,10 @@ static void space_of(DtKBuild *b)
     DtKernel *k = b->k;
     switch (op->kind) {
     case DT_OP_REDUCE:
-        add_axes(b, in, op->axes, op->n_axes, false);
+        if (b->in->n_rows)
+            add_axes(b, in, b->in->rows, b->in->n_rows, true);
+        else
+            add_axes(b, in, op->axes, op->n_axes, false);
         k->n_outer = k->n_axes;
         for (uint32_t i = 0; i < in->rank; i++)
             add_axis(b, in, i);
@@ -161,8 +165,10 @@ static void space_of(DtKBuild *b)
         add_axes(b, in, op->axes, 1, true);
         break;
     case DT_OP_SCATTER_ADD:
-        for (uint32_t i = 0; i < op->n_in; i++)
+        for (uint32_t i = 0; i < op->n_in && !dt_op_is_one_hot(op); i++)
             add_axes(b, op->in[i]->type, NULL, 0, false);
+        if (dt_op_is_one_hot(op))
+            add_axes(b, op->out[0]->type, NULL, 0, false);
         k->n_outer = k->n_axes;
         break;
     case DT_OP_DOT:
@@ -222,6 +228,7 @@ uint32_t dt_kernel_map(DtKBuild *b, DtOpKind kind, DtDtype dtype, uint32_t n, co
                     .op = b->op};
     for (uint32_t i = 0; i < n; i++) {
         node.args[i] = args[i];
+        node.late = node.late || b->k->nodes.at[args[i]].late;
         node.axes |= b->k->nodes.at[args[i]].axes;
         if (b->k->nodes.at[args[i]].phase > node.phase)
             node.phase = b->k->nodes.at[args[i]].phase;
@@ -243,6 +250,16 @@ static uint32_t reduction(DtKBuild *b, DtReduce reduce, DtDtype dtype, uint32_t 
     return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = dtype, .reduce = reduce, .n_args = 1,
                                        .args = {arg}, .axes = outer, .phase = a->phase + 1,
                                        .integer = DT_KNONE, .op = b->op});
+}
+
+/* The same over the outer axes, row by row. */
+static uint32_t late_reduction(DtKBuild *b, const DtOp *op, uint32_t arg)
+{
+    const DtKernel *k = b->k;
+    const uint32_t all = (1u << k->n_axes) - 1, outer = (1u << k->n_outer) - 1;
+    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = op->out[0]->type->dtype, .reduce = op->reduce,
+                                       .n_args = 1, .args = {arg}, .axes = all & ~outer, .late = true,
+                                       .phase = k->nodes.at[arg].phase, .integer = DT_KNONE, .op = b->op});
 }
 
 static uint32_t iota_node(DtKBuild *b, const DtOp *op)
@@ -357,6 +374,23 @@ uint32_t dt_kernel_load_plain(DtKBuild *b, const DtValue *value)
     return dt_kernel_load(b, value, view, indices, 0);
 }
 
+/* where(iota == index, x, 0), for each indexed axis. */
+static uint32_t one_hot(DtKBuild *b, const DtOp *op)
+{
+    const DtType *type = op->out[0]->type;
+    uint32_t node = dt_kernel_value(b, op->in[0]), none = dt_kernel_number(b, type->dtype, 0);
+    for (uint32_t i = 0; i < op->n_axes; i++) {
+        const int axis = dt_kernel_axis(b, op->axes[i]);
+        DtKNode at = {.kind = DT_KNODE_IOTA, .dtype = DT_I32, .axes = 1u << axis, .op = op};
+        at.coef[axis] = 1;
+        at.integer = dt_kernel_base(b, type, op->axes[i]);
+        const uint32_t here = dt_kernel_node(b, at), index = dt_kernel_value(b, op->in[i + 1]);
+        const uint32_t is = dt_kernel_map(b, DT_OP_EQ, DT_BOOL, 2, (uint32_t[]){here, index});
+        node = dt_kernel_map(b, DT_OP_WHERE, type->dtype, 3, (uint32_t[]){is, node, none});
+    }
+    return node;
+}
+
 static uint32_t op_node(DtKBuild *b, const DtOp *op, uint32_t result)
 {
     const DtOp *outer_op = b->op;
@@ -372,7 +406,10 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op, uint32_t result)
         case DT_OP_EXPAND: node = dt_kernel_value(b, op->in[0]); break;
         case DT_OP_REDUCE: {
             uint32_t arg = dt_kernel_value(b, op->in[0]);
-            node = reduction(b, op->reduce, op->out[0]->type->dtype, arg);
+            if (dt_kernel_axis(b, op->axes[0]) < (int)b->k->n_outer)
+                node = late_reduction(b, op, arg);
+            else
+                node = reduction(b, op->reduce, op->out[0]->type->dtype, arg);
             break;
         }
         case DT_OP_DOT: {
@@ -387,6 +424,7 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op, uint32_t result)
             node = reduction(b, DT_REDUCE_SUM, op->out[0]->type->dtype, arg);
             break;
         }
+        case DT_OP_SCATTER_ADD: node = one_hot(b, op); break;
         case DT_OP_UPDATE: node = dt_kernel_update(b, op, result); break;
         default: node = dt_kernel_index_map(b, op);
         }
@@ -468,7 +506,8 @@ static void build_outputs(DtKBuild *b)
 {
     DtKernel *k = b->k;
     const DtOp *op = b->in->ops[b->in->n_ops - 1];
-    if (b->in->n_ops == 1 && (op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK || op->kind == DT_OP_SCATTER_ADD)) {
+    if (b->in->n_ops == 1 && !dt_op_is_one_hot(op) &&
+        (op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK || op->kind == DT_OP_SCATTER_ADD)) {
         k->special = op;
         if (op->kind == DT_OP_SCATTER_ADD) {
             k->form = DT_KFORM_SCATTER;
@@ -515,6 +554,9 @@ static DtKForm form_of(const DtKernel *k)
     uint32_t inner = inner_mask(k);
     if (!inner || k->n_outer == 0)
         return DT_KFORM_ROW;
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        if (k->nodes.at[i].late)
+            return DT_KFORM_ROW;
     for (uint32_t i = 0; i < k->stores.n; i++) {
         const DtKNode *node = &k->nodes.at[k->stores.at[i].node];
         if ((node->axes & inner) || node->phase > 1)

@@ -6,6 +6,10 @@
  *     softmax over t of z[s, t]:  phase 0  m = max_t z       phase 1  d = sum_t exp(z - m)
  *                                 phase 2  store exp(z - m) / d
  *
+ * A kernel may also sum over its outer axes, row by row, beside what it does with each row (the gradients of a norm's
+ * gain and shift beside that of its operand). Such a sum is known when the last row is done: it and what is made of it
+ * are late, depend on inner axes only, and no row reads them.
+ *
  * Reading is an index map: each dimension of the buffer that is read has an index that is affine in the
  * space axes (slices, paddings, windows, splits and merges are such maps) or the value of a node
  * (gather). kernel.c builds kernels from IR ops, print_c.c prints them as C. */
@@ -69,6 +73,7 @@ typedef struct DtKNode {
     uint32_t n_index;                /* LOAD: dimensions whose index is more than affine and in range */
     DtKIndex *index;
     DtReduce reduce;
+    bool late;                       /* a sum over outer axes, or made of one */
     uint32_t axes;                   /* bits: space axes this node depends on */
     uint32_t phase;                  /* reductions on the way to it */
     const DtOp *op;                  /* for comments and diagnostics */
@@ -130,6 +135,8 @@ typedef struct DtKernelInput {
     void *context;
     const DtOp *const *ops;                      /* the group, in order */
     uint32_t n_ops;
+    const char *const *rows;                     /* the outer axes, of an op `fused` that says so */
+    uint32_t n_rows;
     const DtKOutput *outputs;
     uint32_t n_outputs;
 } DtKernelInput;

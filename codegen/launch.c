@@ -61,7 +61,8 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
             if (dt_place_apart(place, to))
                 continue;
             for (uint32_t o = 0; o < k->stores.n; o++) /* a later phase would read what this one wrote */
-                if (k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)
+                if (!k->nodes.at[store->node].late && !k->nodes.at[k->stores.at[o].node].late &&
+                    k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)
                     return false;
             bool same = node->n_index == 0 && node->offset == store->offset && k->form != DT_KFORM_SCAN &&
                         k->form != DT_KFORM_TOPK && k->form != DT_KFORM_SCATTER &&
@@ -222,6 +223,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     DtKOutput *wanted = DT_NEW_ARRAY(e->scratch, DtKOutput, n_outputs + 1);
     for (uint32_t i = 0; i < n_outputs; i++)
         wanted[i] = (DtKOutput){outputs[i].value, &outputs[i].place.view, outputs[i].accumulate};
+    const DtOp *fused = e->scope->func->kind == DT_FUNC_KERNEL ? e->scope->op : NULL;
     DtKernelInput input = {.module = e->module,
                            .arena = e->scratch,
                            .seed = e->seed,
@@ -232,6 +234,8 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
                            .context = &views,
                            .ops = ops,
                            .n_ops = n_ops,
+                           .rows = fused ? fused->axes : NULL,
+                           .n_rows = fused ? fused->n_axes : 0,
                            .outputs = wanted,
                            .n_outputs = n_outputs};
     DtKernel *k = dt_kernel_build(&input);

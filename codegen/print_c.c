@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* What has no C text is not left out: a text without it would not compile, or mean something else. */
-static _Noreturn void no_text(const DtPrintC *c, const char *what)
+_Noreturn void dt_print_c_fail(const DtPrintC *c, const char *what)
 {
     DT_BUG("kernel `%s`: `%s` has no C text", c->k->name, what);
 }
@@ -29,7 +29,7 @@ static const char *c_type(const DtPrintC *c, DtDtype dtype)
     case DT_I32: return "int";
     case DT_F32: return "float";
     case DT_F16: case DT_BF16: return "unsigned short";
-    default: no_text(c, dt_dtype_name(dtype));
+    default: dt_print_c_fail(c, dt_dtype_name(dtype));
     }
 }
 
@@ -135,10 +135,6 @@ static const char *index_line(DtPrintC *c, uint32_t k, uint32_t d, const DtKInde
     return guard ? dt_arena_printf(c->arena, "%s && %s", guard, range) : range;
 }
 
-/* The choice of one of two values without a branch, so that no load can be moved behind one: gcc 12 reads the wrong
- * elements where it makes masked loads of some of the neighbours that an unrolled loop reads. */
-static const char *pick_name(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "dt_pick" : "dt_ipick"; }
-
 static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
 {
     const char *guard = NULL;
@@ -156,82 +152,11 @@ static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
         line(c, "const %s n%u = %s(p%u[%s]);", type, k, widen, node->pointer, address);
     } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a condition */
         line(c, "const int g%u = %s;", k, guard);
-        line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k, pick_name(node->dtype), k, widen,
+        line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k, dt_print_c_pick(node->dtype), k, widen,
              node->pointer, k, address, outside);
     } else {
         line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, widen, node->pointer, address, outside);
     }
-}
-
-/* How a map is written that is a call, or a sign between its operands. */
-typedef struct MapText {
-    const char *call, *sign;
-    bool whole; /* integers have the call, too: dt_i<name of the op> */
-    bool dear;  /* computing it again costs more than a register */
-} MapText;
-
-static const MapText map_texts[DT_OP_COUNT] = {
-    [DT_OP_ABS] = {.call = "__builtin_fabsf", .whole = true},
-    [DT_OP_FLOOR] = {.call = "__builtin_floorf", .whole = true},
-    [DT_OP_EXP] = {.call = "dt_exp", .dear = true},
-    [DT_OP_LOG] = {.call = "dt_log", .dear = true},
-    [DT_OP_SQRT] = {.call = "__builtin_sqrtf"},
-    [DT_OP_RSQRT] = {.call = "dt_rsqrt"},
-    [DT_OP_SIN] = {.call = "dt_sin", .dear = true},
-    [DT_OP_COS] = {.call = "dt_cos", .dear = true},
-    [DT_OP_TANH] = {.call = "dt_tanh", .dear = true},
-    [DT_OP_ERF] = {.call = "dt_erf", .dear = true},
-    [DT_OP_POW] = {.call = "dt_pow", .dear = true},
-    [DT_OP_MAX] = {.call = "dt_max", .whole = true},
-    [DT_OP_MIN] = {.call = "dt_min", .whole = true},
-    [DT_OP_FLOORDIV] = {.call = "dt_floordiv", .whole = true},
-    [DT_OP_MOD] = {.call = "dt_mod", .whole = true},
-    [DT_OP_ADD] = {.sign = "+"},
-    [DT_OP_SUB] = {.sign = "-"},
-    [DT_OP_MUL] = {.sign = "*"},
-    [DT_OP_DIV] = {.sign = "/"},
-    [DT_OP_LT] = {.sign = "<"},
-    [DT_OP_LE] = {.sign = "<="},
-    [DT_OP_EQ] = {.sign = "=="},
-    [DT_OP_NE] = {.sign = "!="},
-    [DT_OP_AND] = {.sign = "&"},
-    [DT_OP_OR] = {.sign = "|"},
-};
-
-static const char *cast_text(DtPrintC *c, DtDtype from, DtDtype to, uint32_t arg)
-{
-    if (to == DT_BOOL)
-        return dt_arena_printf(c->arena, "n%u != 0", arg);
-    if (dt_dtype_is_float(to))
-        return dt_arena_printf(c->arena, dt_dtype_is_float(from) ? "n%u" : "(float)n%u", arg);
-    return dt_arena_printf(c->arena, dt_dtype_is_float(from) ? "dt_to_int(n%u)" : "n%u", arg);
-}
-
-static const char *map_text(DtPrintC *c, const DtKNode *node)
-{
-    const uint32_t *a = node->args;
-    DtDtype in = c->k->nodes.at[a[0]].dtype;
-    bool integers = !dt_dtype_is_float(in);
-    switch (node->map) {
-    case DT_OP_NEG: return integers ? dt_arena_printf(c->arena, "dt_isub(0, n%u)", a[0])
-                                    : dt_arena_printf(c->arena, "-n%u", a[0]);
-    case DT_OP_NOT: return dt_arena_printf(c->arena, "!n%u", a[0]);
-    case DT_OP_STOP: return dt_arena_printf(c->arena, "n%u", a[0]);
-    case DT_OP_CAST: return cast_text(c, in, node->dtype, a[0]);
-    case DT_OP_WHERE:
-        return dt_arena_printf(c->arena, "%s(n%u, n%u, n%u)", pick_name(node->dtype), a[0], a[1], a[2]);
-    default: break;
-    }
-    if (integers && (node->map == DT_OP_ADD || node->map == DT_OP_SUB || node->map == DT_OP_MUL))
-        return dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0], a[1]);
-    const MapText *text = &map_texts[node->map];
-    if (text->sign)
-        return dt_arena_printf(c->arena, "n%u %s n%u", a[0], text->sign, a[1]);
-    if (!text->call || (integers && !text->whole))
-        no_text(c, dt_op_info[node->map].text);
-    const char *call = integers ? dt_arena_printf(c->arena, "dt_i%s", dt_op_info[node->map].text) : text->call;
-    return node->n_args == 1 ? dt_arena_printf(c->arena, "%s(n%u)", call, a[0])
-                             : dt_arena_printf(c->arena, "%s(n%u, n%u)", call, a[0], a[1]);
 }
 
 /* The statement that defines n<k>. */
@@ -253,7 +178,7 @@ void dt_print_c_node(DtPrintC *c, uint32_t k)
              (unsigned long long)node->key, base, affine(c, 0, node->coef), node->step, node->iteration);
         break;
     case DT_KNODE_LOAD: load_lines(c, k, node); break;
-    case DT_KNODE_MAP: line(c, "const %s n%u = %s;", type, k, map_text(c, node)); break;
+    case DT_KNODE_MAP: line(c, "const %s n%u = %s;", type, k, dt_print_c_map(c, node)); break;
     case DT_KNODE_REDUCE: break; /* defined where its lanes are combined */
     }
 }
@@ -331,22 +256,102 @@ static const char *reduce_name(const DtKNode *node)
     return names[dt_dtype_is_float(node->dtype)][node->reduce];
 }
 
-/* s<k>[l] = s<k>[l] + n<arg>, or max, min. */
-static void accumulate_line(DtPrintC *c, uint32_t k)
+/* s<k>[at] = s<k>[at] + n<arg>, or max, min. */
+static void accumulate_line(DtPrintC *c, uint32_t k, const char *at)
 {
     const DtKNode *node = &c->k->nodes.at[k];
     if (node->reduce == DT_REDUCE_SUM && dt_dtype_is_float(node->dtype))
-        line(c, "s%u[l] = s%u[l] + n%u;", k, k, node->args[0]);
+        line(c, "s%u[%s] = s%u[%s] + n%u;", k, at, k, at, node->args[0]);
     else if (node->reduce == DT_REDUCE_SUM)
-        line(c, "s%u[l] = dt_iadd(s%u[l], n%u);", k, k, node->args[0]);
+        line(c, "s%u[%s] = dt_iadd(s%u[%s], n%u);", k, at, k, at, node->args[0]);
     else
-        line(c, "s%u[l] = %s(s%u[l], n%u);", k, reduce_name(node), k, node->args[0]);
+        line(c, "s%u[%s] = %s(s%u[%s], n%u);", k, at, reduce_name(node), k, at, node->args[0]);
 }
 
 static bool reduces_at(const DtPrintC *c, uint32_t k, uint32_t phase)
 {
     const DtKNode *node = &c->k->nodes.at[k];
-    return node->kind == DT_KNODE_REDUCE && c->live[k] && c->k->nodes.at[node->args[0]].phase == phase;
+    return node->kind == DT_KNODE_REDUCE && !node->late && c->live[k] &&
+           c->k->nodes.at[node->args[0]].phase == phase;
+}
+
+/* ---- sums over rows ---- */
+
+static bool is_late_sum(const DtPrintC *c, uint32_t k)
+{
+    return c->k->nodes.at[k].kind == DT_KNODE_REDUCE && c->k->nodes.at[k].late && c->live[k];
+}
+
+static bool adds_at(const DtPrintC *c, uint32_t k, uint32_t phase)
+{
+    return is_late_sum(c, k) && c->k->nodes.at[k].phase == phase;
+}
+
+static bool is_late_store(const DtPrintC *c, uint32_t s) { return c->k->nodes.at[c->k->stores.at[s].node].late; }
+
+static bool has_late(const DtPrintC *c)
+{
+    bool any = false;
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        any = any || is_late_store(c, s);
+    return any;
+}
+
+/* The element of such a sum that a point of the row adds to, and how many there are. */
+static const char *late_element(DtPrintC *c, int64_t *ret_n)
+{
+    int64_t stride[DT_MAX_RANK] = {0};
+    *ret_n = 1;
+    for (uint32_t a = c->k->n_axes; a-- > c->k->n_outer; *ret_n *= c->k->extent[a])
+        stride[a] = *ret_n;
+    return affine(c, 0, stride);
+}
+
+static void open_row(DtPrintC *c)
+{
+    for (uint32_t a = c->k->n_outer; a < c->k->n_axes; a++) {
+        if (a + 1 == c->k->n_axes)
+            line(c, "DT_LANES");
+        dt_print_c_open_loop(c, a);
+    }
+}
+
+/* Before all rows. */
+static void late_begin(DtPrintC *c)
+{
+    int64_t n;
+    const char *at = late_element(c, &n);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_late_sum(c, k))
+            line(c, "%s s%u[%lld];", register_type(c->k->nodes.at[k].dtype), k, (long long)n);
+    open_row(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_late_sum(c, k))
+            line(c, "s%u[%s] = %s;", k, at, identity(c, &c->k->nodes.at[k]));
+    dt_print_c_close(c, c->k->n_axes - c->k->n_outer);
+}
+
+/* Behind them. */
+static void late_end(DtPrintC *c)
+{
+    int64_t n;
+    const char *at = late_element(c, &n);
+    memset(c->defined, 0, c->k->nodes.n * sizeof c->defined[0]);
+    open_row(c);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (is_late_sum(c, k)) {
+            line(c, "const %s n%u = s%u[%s];", register_type(c->k->nodes.at[k].dtype), k, k, at);
+            c->defined[k] = true;
+        }
+    forget(c);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (is_late_store(c, s))
+            need(c, c->k->stores.at[s].node);
+    define(c, UINT32_MAX, false);
+    for (uint32_t s = 0; s < c->k->stores.n; s++)
+        if (is_late_store(c, s))
+            dt_print_c_store(c, &c->k->stores.at[s]);
+    dt_print_c_close(c, c->k->n_axes - c->k->n_outer);
 }
 
 static void lanes_begin(DtPrintC *c, uint32_t phase, uint32_t lanes)
@@ -371,22 +376,32 @@ static void lanes_end(DtPrintC *c, uint32_t phase, uint32_t lanes)
 
 /* ---- ROW ---- */
 
+/* Stores along the row, in that phase. */
+static bool stores_at(const DtPrintC *c, uint32_t s, uint32_t phase, uint32_t inner)
+{
+    return (c->store_axes[s] & inner) && c->store_phase[s] == phase && !is_late_store(c, s);
+}
+
 /* What one point of the space does in a phase: reductions take part, stores are made. */
 static void point(DtPrintC *c, uint32_t phase, uint32_t inner, bool lanes)
 {
+    int64_t n;
     forget(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (reduces_at(c, k, phase))
+        if (reduces_at(c, k, phase) || adds_at(c, k, phase))
             need(c, c->k->nodes.at[k].args[0]);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if ((c->store_axes[s] & inner) && c->store_phase[s] == phase)
+        if (stores_at(c, s, phase, inner))
             need(c, c->k->stores.at[s].node);
     define(c, UINT32_MAX, false);
     for (uint32_t k = 0; lanes && k < c->k->nodes.n; k++)
         if (reduces_at(c, k, phase))
-            accumulate_line(c, k);
+            accumulate_line(c, k, "l");
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (adds_at(c, k, phase))
+            accumulate_line(c, k, late_element(c, &n));
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if ((c->store_axes[s] & inner) && c->store_phase[s] == phase)
+        if (stores_at(c, s, phase, inner))
             dt_print_c_store(c, &c->k->stores.at[s]);
 }
 
@@ -429,11 +444,6 @@ static void inner_loops(DtPrintC *c, uint32_t phase, uint32_t first_inner, uint3
     dt_print_c_close(c, last - first_inner);
 }
 
-static bool is_dear(const DtKNode *node)
-{
-    return node->kind == DT_KNODE_RNG || (node->kind == DT_KNODE_MAP && map_texts[node->map].dear);
-}
-
 /* Marks what node k needs at all phases up to its own, noting in which phases a dear node is used. */
 static void uses(DtPrintC *c, uint32_t k, uint32_t phase, uint8_t *first, uint8_t *last)
 {
@@ -460,12 +470,12 @@ static void choose_kept(DtPrintC *c, uint32_t first_inner, uint32_t inner)
         return;
     for (uint32_t k = 0; k < n; k++)
         if (c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE)
-            uses(c, c->k->nodes.at[k].args[0], c->k->nodes.at[k].phase - 1, first, last);
+            uses(c, c->k->nodes.at[k].args[0], c->k->nodes.at[c->k->nodes.at[k].args[0]].phase, first, last);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (c->store_axes[s] & inner)
+        if ((c->store_axes[s] & inner) && !is_late_store(c, s))
             uses(c, c->k->stores.at[s].node, c->store_phase[s], first, last);
     for (uint32_t k = 0; k < n; k++)
-        if (is_dear(&c->k->nodes.at[k]) && (c->k->nodes.at[k].axes & inner) && first[k] < last[k]) {
+        if (dt_print_c_is_dear(&c->k->nodes.at[k]) && (c->k->nodes.at[k].axes & inner) && first[k] < last[k]) {
             c->kept[k] = DT_PRINT_KEEP;
             c->keep_phase[k] = first[k];
             line(c, "%s c%u[%lld];", register_type(c->k->nodes.at[k].dtype), k, (long long)c->k->extent[first_inner]);
@@ -480,19 +490,21 @@ static void row_scalars(DtPrintC *c, uint32_t phase, uint32_t outer, uint32_t in
             need(c, k);
     define(c, outer, true);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase)
+        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase && !is_late_store(c, s))
             dt_print_c_store(c, &c->k->stores.at[s]);
 }
 
 static bool phase_has_points(const DtPrintC *c, uint32_t phase, uint32_t inner, bool *ret_reduces)
 {
-    bool stores = false;
+    bool any = false;
     *ret_reduces = false;
-    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
         *ret_reduces = *ret_reduces || reduces_at(c, k, phase);
+        any = any || adds_at(c, k, phase);
+    }
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        stores = stores || ((c->store_axes[s] & inner) && c->store_phase[s] == phase);
-    return stores || *ret_reduces;
+        any = any || stores_at(c, s, phase, inner);
+    return any || *ret_reduces;
 }
 
 static void print_row(DtPrintC *c)
@@ -502,6 +514,8 @@ static void print_row(DtPrintC *c)
     uint32_t first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
     uint32_t lanes = k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;
+    if (has_late(c))
+        late_begin(c);
     for (uint32_t a = 0; a < first_inner; a++)
         dt_print_c_open_loop(c, a);
     choose_kept(c, first_inner, inner);
@@ -523,6 +537,8 @@ static void print_row(DtPrintC *c)
             lanes_end(c, phase, lanes);
     }
     dt_print_c_close(c, first_inner);
+    if (has_late(c))
+        late_end(c);
 }
 
 /* ---- COLUMN ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by print_c.c and print_special.c: the state of printing one kernel. */
+/* Shared by print_c.c, print_map.c and print_special.c: the state of printing one kernel. */
 #ifndef DT_CODEGEN_PRINT_C_H
 #define DT_CODEGEN_PRINT_C_H
 
@@ -29,5 +29,11 @@ void dt_print_c_node(DtPrintC *c, uint32_t k);
 void dt_print_c_store(DtPrintC *c, const DtKStore *store);
 const char *dt_print_c_number(DtPrintC *c, DtDtype dtype, double value);
 void dt_print_c_special(DtPrintC *c);
+_Noreturn void dt_print_c_fail(const DtPrintC *c, const char *what); /* it has no text */
+
+/* print_map.c */
+const char *dt_print_c_map(DtPrintC *c, const DtKNode *node);
+const char *dt_print_c_pick(DtDtype dtype);
+bool dt_print_c_is_dear(const DtKNode *node); /* computing it again costs more than keeping a row of it */
 
 #endif

@@ -232,7 +232,7 @@ static Range range_of(DtReach *r, const Inside *in, const DtValue *value, Block 
         return any;
     if (!op)
         return of_input(r, in, value, block);
-    if ((op->kind != DT_OP_CALL && op->kind != DT_OP_FUSED) || op->n_axes)
+    if (op->kind != DT_OP_FUSED && (op->kind != DT_OP_CALL || op->n_axes))
         return of_op(r, in, op, &block);
     const Inside callee = {.call = op, .outer = in};
     return range_of(r, &callee, op->func->results.at[value->index], block);

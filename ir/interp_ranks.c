@@ -281,7 +281,7 @@ static void run_comm(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
 static void run_call(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     const char *outer = run->interp.path;
-    if (op->n_axes)
+    if (op->kind == DT_OP_CALL && op->n_axes)
         dt_interp_fail(&run->interp, op, "a ring call says what is meant, not what ranks do");
     if (op->kind == DT_OP_CALL)
         run->interp.path = dt_interp_push(&run->interp, op->text);

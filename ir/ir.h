@@ -134,6 +134,9 @@ bool dt_op_is_linear(const DtOp *op, uint32_t operand);
 /* Whether op gives zero where its operands (where: its branches) do. */
 bool dt_op_keeps_zero(const DtOp *op);
 
+/* scatter_add that gives each element of its operand one place, and adds none up: where(iota == index, x, 0). */
+bool dt_op_is_one_hot(const DtOp *op);
+
 /* Made of constants, iotas and maps of them only (a mask, a position): kernels compute it again wherever it is used. */
 bool dt_op_is_inline(const DtValue *value);
 

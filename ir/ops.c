@@ -34,6 +34,8 @@ bool dt_op_keeps_zero(const DtOp *op)
     return dt_op_info[op->kind].traits & DT_TRAIT_ZERO && (op->kind != DT_OP_REDUCE || op->reduce == DT_REDUCE_SUM);
 }
 
+bool dt_op_is_one_hot(const DtOp *op) { return op->kind == DT_OP_SCATTER_ADD && op->n_axes2 == 0; }
+
 /* Looked at once: values that use one another twice would else take exponential time. */
 bool dt_op_is_inline(const DtValue *value)
 {

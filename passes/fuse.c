@@ -33,6 +33,7 @@ typedef struct Fuse {
     DtFunc *func;
     Funcs *made;        /* all functions, each behind its kernels */
     uint32_t *group;    /* by position in func->ops */
+    DtFuseRows *rows;   /* by group */
     uint32_t *group_of; /* by value id: of what makes it; UINT32_MAX: an input */
     bool *outside;      /* by value id: a result, or another group reads it */
     DtValue **now;      /* by value id: the value in func that has taken its place; NULL: itself */
@@ -118,6 +119,8 @@ static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
         return;
     DtBuilder b = {.func = f->func, .span = ops[n - 1]->span, .path = ops[n - 1]->path};
     DtOp *op = dt_graph_fused(&b, k.func, k.in.at);
+    op->axes = f->rows[group].axes;
+    op->n_axes = f->rows[group].n;
     for (uint32_t i = 0; i < op->n_out; i++) {
         op->out[i]->name = k.func->results.at[i]->name;
         op->out[i]->means = k.func->results.at[i]->means;
@@ -201,7 +204,8 @@ static void fuse_func(DtFunc *func, DtArena *scratch, Funcs *made)
     f->outside = DT_NEW_ARRAY(scratch, bool, n);
     f->now = DT_NEW_ARRAY(scratch, DtValue *, n);
     f->copy = DT_NEW_ARRAY(scratch, DtValue *, n);
-    const uint32_t n_groups = dt_fuse_group(func, scratch, f->group);
+    f->rows = DT_NEW_ARRAY(scratch, DtFuseRows, n_ops + 1);
+    const uint32_t n_groups = dt_fuse_group(func, scratch, f->group, f->rows);
     uint32_t *end = DT_NEW_ARRAY(scratch, uint32_t, n_groups + 1), first = 0, first_made = made->n;
     memset(f->group_of, 0xff, n * sizeof *f->group_of);
     for (uint32_t i = 0; i < n_ops; i++)

@@ -18,8 +18,14 @@ static inline bool dt_fuse_is_read(const DtOp *op, uint32_t operand)
            (op->kind == DT_OP_GATHER && operand == 0);
 }
 
+/* The axes over which a kernel adds up row by row, 0: it does not. */
+typedef struct DtFuseRows {
+    const char **axes;
+    uint32_t n;
+} DtFuseRows;
+
 /* ret_group[i] = number of the group of func->ops.at[i], in the order in which groups run; ops without a kernel have
- * groups of their own. Returns the number of groups. */
-uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group);
+ * groups of their own. ret_rows: by group. Returns the number of groups. */
+uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows);
 
 #endif

@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fusion: which ops share a kernel. Every op starts as a group of its own; in order, each is merged with the
- * groups of its operands as long as the union is still one loop nest and no path leaves the union and comes
- * back:
+/* Which ops share a kernel. Every op starts as a group of its own; in order, each is merged with the groups of its
+ * operands as long as the union is still one loop nest and no path leaves the union and comes back:
  *
  *   maps over the same axes                                 x * y + z
  *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy
  *   a reduction and what makes its operand                  sum[embed](u * u)
  *   what is computed per row from reductions, and what
  *   combines it with the row again                          u * rsqrt(s / n + eps) * gain
- *   an index map (gather, pad, window, concat) and its users: the map is a load
+ *   sums over rows, added up one by one beside all that     the gradients of a bias, of a norm's gain and shift
+ *   maps of few elements                                    the rounded gain
+ *   an index map (gather, pad, window, concat) and its
+ *   users: the map is a load; scatter_add that sums
+ *   nothing: a choice                                       the gradient of cross-entropy
  *
- * A reduction whose operand runs in memory along an axis that stays (a column sum, such as the gradient of a
- * bias) is fused with its producers only if nobody else wants them, since its loop nest stores no full-size
- * value. Views (renames, splits, slices) cost nothing and stay apart. With --unfused every op is alone: the
- * slow reference. */
+ * If nobody else wants what is summed over rows, a kernel of such sums alone goes through it column by column instead.
+ * Views (renames, splits, slices) cost nothing and stay apart. */
 #include "passes/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GROUP = 48 }; /* ops: bounds the registers and pointers of a kernel */
+enum {
+    MAX_GROUP = 64,   /* ops: bounds the registers and pointers of a kernel */
+    FEW = 16,         /* times fewer elements than a kernel has points: computed again */
+    MAX_LATE = 16384, /* elements of sums over rows, which lie on the stack */
+};
 
+/* A group's space has rows: inner axes, along which reductions of rows sum, and outer axes, over which reductions of
+ * columns do, row by row. */
 typedef struct Group {
     DT_VEC(uint32_t) ops;      /* positions in the function, ascending */
     const DtType *full;        /* a type with the axes of the whole space; NULL: cannot be fused */
-    bool reduces, column;
-    const char **inner;        /* axes summed away */
+    bool rows, columns;        /* has reductions of them */
+    bool apart;                /* of columns only, no value of full size leaves it: one column after the other */
+    const char **inner;
     uint32_t n_inner;
     uint32_t last;             /* largest position */
     uint32_t due;              /* what is due first comes first, once it can */
@@ -44,6 +52,7 @@ typedef struct Fusion {
     uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
     uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
     bool *is_result;           /* by value id */
+    bool *late;                /* by position, of a union that is looked at: made of sums over rows */
     uint32_t *tree, *below;    /* by position: number in the tree of latest operands, and how many are below */
     uint32_t *next, *before;   /* by group: a list in an order in which each comes after what it reads; its head is */
     uint64_t *label;           /* the number of ops. Ascending along the list */
@@ -58,12 +67,27 @@ static bool is_index_map(const DtOp *op)
     return info->data == DT_DATA_MOVE && (info->op_class == DT_CLASS_AXIS || info->op_class == DT_CLASS_INDEX);
 }
 
+/* Maps that cost more than reading what they made. */
+static bool is_dear(DtOpKind kind)
+{
+    switch (kind) {
+    case DT_OP_EXP:
+    case DT_OP_LOG:
+    case DT_OP_SIN:
+    case DT_OP_COS:
+    case DT_OP_TANH:
+    case DT_OP_ERF:
+    case DT_OP_POW: return true;
+    default: return false;
+    }
+}
+
 static bool is_fusable(const DtOp *op)
 {
     if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_op_is_inline(op->out[0]))
         return false;
     return dt_op_is_pointwise(op->kind) || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
-           op->kind == DT_OP_UPDATE || is_index_map(op);
+           op->kind == DT_OP_UPDATE || is_index_map(op) || dt_op_is_one_hot(op);
 }
 
 static bool listed(const char *axis, const char *const *list, uint32_t n)
@@ -74,12 +98,15 @@ static bool listed(const char *axis, const char *const *list, uint32_t n)
     return false;
 }
 
-/* Whether type has just the axes of full, or (outer) just those that are not summed away. */
-static bool has_axes(const DtType *type, const Group *g, bool outer)
+typedef enum Axes { ALL, OUTER, INNER } Axes;
+
+/* Whether type has just these axes of the group's space. */
+static bool has_axes(const DtType *type, const Group *g, Axes axes)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->full->rank; i++) {
-        if (outer && listed(g->full->axes[i].name, g->inner, g->n_inner))
+        const bool inner = listed(g->full->axes[i].name, g->inner, g->n_inner);
+        if (axes != ALL && inner != (axes == INNER))
             continue;
         int at = dt_type_find(type, g->full->axes[i].name);
         if (at < 0 || !dt_type_same_axis(&type->axes[at], &g->full->axes[i]))
@@ -87,6 +114,18 @@ static bool has_axes(const DtType *type, const Group *g, bool outer)
         n++;
     }
     return n == type->rank;
+}
+
+/* The axes of a row: what a reduction of rows sums along, what one of columns keeps. */
+static void start_reduction(Fusion *f, Group *g, const DtOp *op)
+{
+    g->full = op->in[0]->type;
+    g->rows = listed(g->full->axes[g->full->rank - 1].name, op->axes, op->n_axes);
+    g->columns = g->apart = !g->rows;
+    g->inner = DT_NEW_ARRAY(f->arena, const char *, g->full->rank);
+    for (uint32_t i = 0; i < g->full->rank; i++)
+        if (listed(g->full->axes[i].name, op->axes, op->n_axes) == g->rows)
+            g->inner[g->n_inner++] = g->full->axes[i].name;
 }
 
 static void start(Fusion *f, uint32_t i)
@@ -99,13 +138,8 @@ static void start(Fusion *f, uint32_t i)
     if (!is_fusable(op))
         return;
     g->full = op->out[0]->type;
-    if (op->kind != DT_OP_REDUCE)
-        return;
-    g->full = op->in[0]->type;
-    g->reduces = true;
-    g->inner = op->axes;
-    g->n_inner = op->n_axes;
-    g->column = !listed(g->full->axes[g->full->rank - 1].name, g->inner, g->n_inner);
+    if (op->kind == DT_OP_REDUCE)
+        start_reduction(f, g, op);
 }
 
 /* ---- legality ---- */
@@ -120,31 +154,64 @@ static bool same_inner(const Group *a, const Group *b)
     return true;
 }
 
-/* The union's space: that of whichever reduces, or the common one. */
-static bool spaces_fit(const Fusion *f, const Group *a, const Group *b, Group *ret_union)
-{
-    *ret_union = a->reduces || !b->reduces ? *a : *b;
-    if (!a->full || !b->full || a->ops.n + b->ops.n > MAX_GROUP)
-        return false;
-    if (a->reduces && b->reduces && (!same_inner(a, b) || !has_axes(a->full, b, false) || a->column != b->column))
-        return false;
-    for (uint32_t side = 0; side < 2; side++) {
-        const Group *g = side ? b : a;
-        for (uint32_t i = 0; i < g->ops.n; i++) {
-            const DtOp *op = f->func->ops.at[g->ops.at[i]];
-            const DtType *type = op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type;
-            if (op->kind == DT_OP_UPDATE && ret_union->reduces)
-                return false; /* elements are updated independently of each other */
-            if (!has_axes(type, ret_union, false) && !(ret_union->reduces && has_axes(type, ret_union, true)))
-                return false;
-        }
-    }
-    return true;
-}
+static bool reduces(const Group *g) { return g->rows || g->columns; }
+
+/* Type of the points that an op goes through. */
+static const DtType *space_of(const DtOp *op) { return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type; }
 
 static bool in_union(const Fusion *f, uint32_t position, uint32_t a, uint32_t b)
 {
     return position != UINT32_MAX && (f->group_of[position] == a || f->group_of[position] == b);
+}
+
+static bool is_wanted_outside(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b)
+{
+    bool wanted = f->is_result[value->id];
+    for (uint32_t i = f->reader[value->id]; !wanted && i < f->reader[value->id + 1]; i++)
+        wanted = !in_union(f, f->readers[i], a, b);
+    return wanted;
+}
+
+/* A map of a few elements that nobody outside reads: computed for each point rather than stored. */
+static bool is_light(const Fusion *f, const DtOp *op, const Group *joined, uint32_t a, uint32_t b)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    const DtType *type = op->out[0]->type;
+    if (!dt_op_is_pointwise(op->kind) || is_dear(op->kind) || is_wanted_outside(f, op->out[0], a, b))
+        return false;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int at = dt_type_find(joined->full, type->axes[i].name);
+        if (at < 0 || !dt_type_same_axis(&type->axes[i], &joined->full->axes[at]))
+            return false;
+    }
+    return dt_type_local_elements(type, mesh) * FEW <= dt_type_local_elements(joined->full, mesh);
+}
+
+/* The union's space: that of whichever reduces, or the larger one. */
+static bool spaces_fit(const Fusion *f, uint32_t a, uint32_t b, Group *ret_union)
+{
+    const Group *from = &f->groups[a], *to = &f->groups[b];
+    if (!from->full || !to->full || from->ops.n + to->ops.n > MAX_GROUP)
+        return false;
+    const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
+    *ret_union = first ? *from : *to;
+    if (reduces(from) && reduces(to) && (!same_inner(from, to) || !has_axes(from->full, to, ALL)))
+        return false;
+    ret_union->rows = from->rows || to->rows;
+    ret_union->columns = from->columns || to->columns;
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = side ? to : from;
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtOp *op = f->func->ops.at[g->ops.at[i]];
+            const DtType *type = space_of(op);
+            if (op->kind == DT_OP_UPDATE && reduces(ret_union))
+                return false; /* elements are updated independently of each other */
+            if (!has_axes(type, ret_union, ALL) && !(ret_union->rows && has_axes(type, ret_union, OUTER)) &&
+                !(ret_union->columns && has_axes(type, ret_union, INNER)) && !is_light(f, op, ret_union, a, b))
+                return false;
+        }
+    }
+    return true;
 }
 
 /* An index map reads its operand from memory at other indices, so that must come from outside. */
@@ -163,26 +230,83 @@ static bool maps_read_outside(const Fusion *f, uint32_t a, uint32_t b)
     return true;
 }
 
-static bool is_wanted_outside(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b)
-{
-    bool wanted = f->is_result[value->id];
-    for (uint32_t i = f->reader[value->id]; !wanted && i < f->reader[value->id + 1]; i++)
-        wanted = !in_union(f, f->readers[i], a, b);
-    return wanted;
-}
-
-/* In a column sum no value of full size is wanted outside. */
-static bool column_is_closed(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+/* No value of full size is wanted outside. */
+static bool is_closed(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++) {
         const Group *g = &f->groups[side ? b : a];
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtValue *value = f->func->ops.at[g->ops.at[i]]->out[0];
-            if (has_axes(value->type, joined, false) && is_wanted_outside(f, value, a, b))
+            if (has_axes(value->type, joined, ALL) && is_wanted_outside(f, value, a, b))
                 return false;
         }
     }
     return true;
+}
+
+static bool is_column_sum(const DtOp *op, const Group *joined)
+{
+    return op->kind == DT_OP_REDUCE && has_axes(op->out[0]->type, joined, INNER);
+}
+
+static bool reads_late(const Fusion *f, const DtOp *op, uint32_t a, uint32_t b)
+{
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        const uint32_t position = f->position[op->in[k]->id];
+        if (in_union(f, position, a, b) && f->late[position])
+            return true;
+    }
+    return false;
+}
+
+/* Marks the sums over rows and what is made of them. */
+static void mark_late(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+{
+    for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
+            const uint32_t position = f->groups[side ? b : a].ops.at[i];
+            f->late[position] = is_column_sum(f->func->ops.at[position], joined);
+        }
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t side = 0; side < 2; side++)
+            for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
+                const uint32_t position = f->groups[side ? b : a].ops.at[i];
+                if (f->late[position] || !reads_late(f, f->func->ops.at[position], a, b))
+                    continue;
+                f->late[position] = more = true;
+            }
+    }
+}
+
+/* What is late is no larger than a row, and no row reads it; all else that has a row's axes only is computed for each
+ * row. */
+static bool columns_are_late(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    int64_t elements = 0;
+    mark_late(f, joined, a, b);
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = &f->groups[side ? b : a];
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtOp *op = f->func->ops.at[g->ops.at[i]];
+            const DtType *type = op->out[0]->type;
+            const bool inner = has_axes(type, joined, INNER);
+            if (f->late[g->ops.at[i]] ? !inner || (op->kind == DT_OP_REDUCE && reads_late(f, op, a, b))
+                                      : inner && !is_light(f, op, joined, a, b))
+                return false;
+            if (is_column_sum(op, joined))
+                elements += dt_type_local_elements(type, mesh);
+        }
+    }
+    return elements <= MAX_LATE;
+}
+
+/* Whether the union's reductions of columns can be done. */
+static bool columns_fit(const Fusion *f, Group *joined, uint32_t a, uint32_t b)
+{
+    joined->apart = !joined->rows && is_closed(f, joined, a, b);
+    return joined->apart || columns_are_late(f, joined, a, b);
 }
 
 /* ---- cycles ----
@@ -336,9 +460,9 @@ static void reorder(Fusion *f, uint32_t a)
 static void try_merge(Fusion *f, uint32_t a, uint32_t b)
 {
     Group joined;
-    if (a == b || !spaces_fit(f, &f->groups[a], &f->groups[b], &joined) || !maps_read_outside(f, a, b))
+    if (a == b || !spaces_fit(f, a, b, &joined) || !maps_read_outside(f, a, b))
         return;
-    if ((joined.column && !column_is_closed(f, &joined, a, b)) || makes_cycle(f, a, b))
+    if ((joined.columns && !columns_fit(f, &joined, a, b)) || makes_cycle(f, a, b))
         return;
     Group *to = &f->groups[a < b ? a : b], *from = &f->groups[a < b ? b : a];
     uint32_t keep = a < b ? a : b;
@@ -475,12 +599,26 @@ static void index_readers(Fusion *f)
             f->readers[at[func->ops.at[i]->in[j]->id]++] = i;
 }
 
-uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group)
+/* The axes over which a group adds up row by row: its outer ones. */
+static DtFuseRows rows_of(const Fusion *f, const Group *g)
+{
+    DtFuseRows rows = {.axes = NULL};
+    if (!g->columns || g->apart)
+        return rows;
+    rows.axes = DT_NEW_ARRAY(f->func->module->arena, const char *, g->full->rank);
+    for (uint32_t i = 0; i < g->full->rank; i++)
+        if (!listed(g->full->axes[i].name, g->inner, g->n_inner))
+            rows.axes[rows.n++] = g->full->axes[i].name;
+    return rows;
+}
+
+uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows)
 {
     uint32_t n = func->ops.n;
     Fusion fusion = {.arena = scratch, .func = func}, *f = &fusion;
     f->groups = DT_NEW_ARRAY(scratch, Group, n + 1);
     f->group_of = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
+    f->late = DT_NEW_ARRAY(scratch, bool, n + 1);
     f->stamp = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->found = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->placed = DT_NEW_ARRAY(scratch, Placed, n + 1);
@@ -504,5 +642,9 @@ uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group
                 try_merge(f, f->group_of[position], f->group_of[i]);
         }
     }
-    return order(f, ret_group);
+    const uint32_t n_groups = order(f, ret_group);
+    for (uint32_t i = 0; i < n; i++)
+        if (f->groups[i].ops.n > 0)
+            ret_rows[ret_group[i]] = rows_of(f, &f->groups[i]);
+    return n_groups;
 }

@@ -117,7 +117,7 @@ DT_BREAK="skip-$(echo "$kernels" | head -1)"
 verify bin two
 check 'not that the layout is right' grep -q 'the layout is right, but' err
 check 'the layout is not called equal' grep -q 'equal to the serial program' out
-check 'neither value nor place' grep -qE "step 1: .* differs by .* by the plan's machine code, .* by the interpreter" err
+check 'neither value nor place' grep -qE "step [12]: .* differs by .* by the plan's machine code, .* by the interpreter" err
 verify bin two --no-kernels
 check '--no-kernels finds it' test $code -eq 0
 check '--no-kernels does not say that nothing ran' grep -qx 'machine code: not run: --no-kernels' out

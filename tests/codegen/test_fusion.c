@@ -574,3 +574,79 @@ Test(fusion, gradients_of_a_convolution_share_memory)
               (long long)bytes);
     bench_free(t);
 }
+
+/* ---- sums over rows ---- */
+
+static uint32_t count_by_rows(const Bench *t)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->func->ops.n; i++)
+        n += t->func->ops.at[i]->kind == DT_OP_FUSED && t->func->ops.at[i]->n_axes > 0;
+    return n;
+}
+
+/* The gradients of a norm: that of its operand needs sums along rows, those of gain and shift are sums over them. One
+ * kernel makes all three; widths: one lane and a rest, less than a lane; two inner axes. */
+Test(fusion, gradients_of_a_norm_share_a_kernel)
+{
+    static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=7", "b=2 a=33 c=64"};
+    for (uint32_t s = 0; s < DT_COUNT(shapes); s++) {
+        Bench *t = bench_new();
+        const DtType *type = type_of(DT_F32, shapes[s]);
+        const char *c = name("c"), *rows[2];
+        uint32_t n_rows = 0;
+        for (uint32_t i = 0; i + 1 < type->rank; i++)
+            rows[n_rows++] = type->axes[i].name;
+        DtValue *x = bench_random(t, type, 1), *dy = bench_random(t, type, 2);
+        const DtAxis *last = &type->axes[type->rank - 1];
+        DtValue *gain = bench_random(t, dt_type_plain(DT_F32, 1, last), 3);
+        DtValue *squares = dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_MUL, x, x), 1, &c);
+        DtValue *one = dt_graph_constant(&t->b, DT_F32, 1);
+        DtValue *scale = dt_graph_unary(&t->b, DT_OP_RSQRT, dt_graph_binary(&t->b, DT_OP_ADD, squares, one));
+        DtValue *scaled = dt_graph_binary(&t->b, DT_OP_MUL, dt_graph_binary(&t->b, DT_OP_MUL, dy, gain), scale);
+        DtValue *dot = dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_MUL, scaled, x), 1, &c);
+        DtValue *dx = dt_graph_binary(&t->b, DT_OP_SUB, scaled, dt_graph_binary(&t->b, DT_OP_MUL, x, dot));
+        DtValue *by_gain = dt_graph_binary(&t->b, DT_OP_MUL, dy, dt_graph_binary(&t->b, DT_OP_MUL, x, scale));
+        DtValue *dgain = dt_graph_reduce(&t->b, DT_REDUCE_SUM, by_gain, n_rows, rows);
+        DtValue *most = dt_graph_reduce(&t->b, DT_REDUCE_MAX, dx, n_rows, rows);
+        bench_out(t, dx, 512); /* a sum of 130 products, twice, in units of 2^-24 */
+        bench_out(t, dt_graph_cast(&t->b, dgain, DT_BF16), 0x1p16);
+        bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, most, gain), 512);
+        bench_check(t);
+        cr_expect_eq(count_by_rows(t), 1, "%s: %u kernels add up rows", shapes[s], count_by_rows(t));
+        cr_expect_eq(t->func->ops.n, 4, "%s: %u ops are left of three sources and a kernel", shapes[s], t->func->ops.n);
+        bench_free(t);
+    }
+}
+
+/* What a row reads must not wait for a sum over all rows. */
+Test(fusion, rows_do_not_read_sums_over_rows)
+{
+    Bench *t = bench_new();
+    const char *a = name("a");
+    DtValue *x = bench_random(t, type_of(DT_F32, "a=50 c=70"), 4);
+    DtValue *u = dt_graph_unary(&t->b, DT_OP_ABS, x);
+    DtValue *mean = dt_graph_reduce(&t->b, DT_REDUCE_SUM, u, 1, &a);
+    bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, u, mean), 64);
+    bench_out(t, u, 0);
+    bench_check(t);
+    cr_expect_eq(count_by_rows(t), 1);
+    bench_free(t);
+}
+
+/* scatter_add of one element a place is a choice: indices outside count nowhere. */
+Test(fusion, one_hot_joins_its_readers)
+{
+    static const double at[] = {3, 0, 69, 70, -1, 12, 69};
+    Bench *t = bench_new();
+    DtAxis c = axis_of("c", 70), d = axis_of("d", 3);
+    DtValue *x = bench_random(t, type_of(DT_F32, "a=7 c=70"), 5), *v = bench_random(t, type_of(DT_F32, "a=7"), 6);
+    DtValue *index = bench_values(t, type_of(DT_I32, "a=7"), 7, at);
+    DtValue *two[2] = {index, index};
+    DtValue *hot = dt_graph_scatter_add(&t->b, v, 1, &c, &index, 0, NULL, NULL);
+    bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, x, hot), 0);
+    bench_out(t, dt_graph_scatter_add(&t->b, v, 2, (DtAxis[]){c, d}, two, 0, NULL, NULL), 0);
+    bench_check(t);
+    cr_expect_eq(t->func->ops.n, 5, "three sources, a kernel, and the one that stays alone: %u", t->func->ops.n);
+    bench_free(t);
+}

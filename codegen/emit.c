@@ -127,6 +127,8 @@ static const DtRead *reads_of(DtEmit *e, DtScope *scope, const DtValue *value)
             reads[root_of(in)->id].last = i;
         }
     for (uint32_t i = 0; i < func->results.n; i++) {
+        if (scope->early && scope->early[i])
+            continue;
         reads[func->results.at[i]->id].is_result = true;
         reads[root_of(func->results.at[i])->id].last = UINT32_MAX;
     }
@@ -366,15 +368,28 @@ void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
     for (uint32_t i = 0; i < n; i++) {
         DtValue *value = func->results.at[i];
         const DtValue *root = root_of(value);
-        if (wanted[i].old && !root->op && root != wanted[i].old && !is_delivered(e, value, &wanted[i])) {
+        const bool is_early = e->scope->early && e->scope->early[i];
+        if (!is_early && wanted[i].old && !root->op && root != wanted[i].old && !is_delivered(e, value, &wanted[i])) {
             staged[i] = dt_place_temporary(e, value->type, value->name);
             dt_emit_copy(e, value, &staged[i], false);
         }
     }
     for (int overwrites = 0; overwrites < 2; overwrites++)
         for (uint32_t i = 0; i < n; i++)
-            if ((wanted[i].old != NULL) == overwrites)
+            if ((wanted[i].old != NULL) == overwrites && !(e->scope->early && e->scope->early[i]))
                 deliver_one(e, func->results.at[i], &wanted[i], &staged[i]);
+}
+
+/* Of an iteration: inputs that are also stacked, so that what is carried may be written in their place. */
+static void deliver_inputs(DtEmit *e, uint32_t n, const DtWanted *wanted)
+{
+    const DtFunc *func = e->scope->func;
+    e->scope->early = DT_NEW_ARRAY(e->scratch, bool, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        if (wanted[i].set && !wanted[i].old && !func->results.at[i]->op && dt_place_find(e, func->results.at[i])) {
+            dt_emit_copy(e, func->results.at[i], &wanted[i].place, wanted[i].accumulate);
+            e->scope->early[i] = true;
+        }
 }
 
 /* What a loop touches and was there before it lives until the loop ends, since the next iteration reads it
@@ -446,6 +461,7 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
     e->scope = inner;
     dt_ahead_iterate(e, op, inner);
     dt_emit_want(inner, n_results, wanted);
+    deliver_inputs(e, n_results, wanted);
     dt_emit_func(e);
     dt_emit_deliver(e, n_results, wanted);
     e->scope = outer;

@@ -91,6 +91,7 @@ typedef struct DtScope {
     const DtWanted **wanted; /* by value id; NULL: nowhere in particular */
     uint32_t *number;      /* by value id: as the program's text counts values, for notes */
     DtRead *reads;         /* by value id; NULL until somebody asks */
+    bool *early;           /* by result: an input, which is written where it is wanted before all ops; NULL: none is */
     const DtLoop *loop;    /* NULL: an entry or a call */
     const DtOp *op;        /* the loop or call; NULL: an entry */
     uint32_t reg;          /* of the loop */

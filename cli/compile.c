@@ -32,6 +32,7 @@ typedef struct Proof {
     DtCertCounts counts;
     pthread_t thread;
     bool runs, good;
+    bool twice; /* step by step, too, from what values say they mean */
 } Proof;
 
 typedef struct Watch {
@@ -121,7 +122,9 @@ static void prove(Proof *proof)
     DtArena *arena = dt_arena_new();
     const DtLogicalTexts texts = {.serial = text_of(&proof->serial), .placed = text_of(&proof->placed),
                                   .final = text_of(&proof->final)};
-    proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said);
+    DtCertCounts counts;
+    proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said) &&
+                  (!proof->twice || dt_cert_prove_steps(arena, texts.serial, texts.placed, &counts, &proof->said));
     dt_arena_free(arena);
 }
 
@@ -192,8 +195,10 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
     dt_text_free(&watch.printed);
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
-    if (code == DT_EXIT_OK && proof)
+    if (code == DT_EXIT_OK && proof) {
+        proof->twice = cli->verify;
         begin_proof(proof);
+    }
     return code;
 }
 

@@ -159,7 +159,7 @@ def check_precision(tools, name):
         for layout in names:
             n, lines = LAYOUTS[layout]
             block = 'cluster c { gpus = %d; gpu = "cpu" }\nparallel odd on c { %s }\n' % (n, lines)
-            found.append((layout, ranks.compare(case.run(layout, block), serial, near, precision)))
+            found.append((layout, ranks.compare(case.run(layout, block), serial, near, optimizer, precision)))
             found.append((layout + ", resumed", resumes(case, layout)))
     return found
 

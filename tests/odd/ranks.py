@@ -15,15 +15,17 @@ programs that are there are not run again: a long run goes on where it was.
 Tolerances. Two right runs differ by rounding alone. What a step changes of a tensor is its update, u. In float32 with
 unit roundoff 2^-24, sums of up to 10^3 terms pass some ten layers, each of which may double an error: 2^-24 * 2^12 =
 2.4e-4 of the largest |u| of the tensor, or 4 roundoffs of the largest of all tensors where gradients cancel (a bias
-before a softmax, a factor before a norm), and the rounding of the parameter itself, a unit of its dtype's last place (float32: two) of
-the largest. In 16 bits a run is compared with the serial run of its precision, which itself differs from float32's by
-e: both differ from the exact values by about as much, so 4 e is allowed, and 32 roundoffs of u (as in tests/oracle).
-Where terms cancel, e is one draw of what their rounding leaves (the gradient of a factor before a norm is nothing else,
-and e may happen to be small): what differs is looked at once more with e the largest of five draws, the other four of
-the serial run whose data are scaled by the numbers next to 1, two below and two above it. Some programs are badly conditioned:
-in float32 what the serial run changes when its data change by a millionth (16 roundoffs) is allowed too. Where a
-decision (a maximum, a kink) lies within rounding of its edge two right runs may take different sides. That does not
-come again with other random numbers: only what differs with two of three values of the seed is wrong."""
+before a softmax, a factor before a norm; adamw makes all large gradients one size, so there it is what it would make of
+the gradient's norm were that small), and the rounding of the parameter itself, a unit of its dtype's last place
+(float32: two) of the largest. In 16 bits a run is compared with the serial run of its precision, which itself differs
+from float32's by e: both differ from the exact values by about as much, so 4 e is allowed, and 32 roundoffs of u (as
+in tests/oracle). Where terms cancel, e is one draw of what their rounding leaves (the gradient of a factor before a
+norm is nothing else, and e may happen to be small): what differs is looked at once more with e the largest of five
+draws, the other four of the serial run whose data are scaled by the numbers next to 1, two below and two above it.
+Some programs are badly conditioned: in float32 what the serial run changes when its data change by a millionth (16
+roundoffs) is allowed too, the largest of five such changes where one is not enough. Where a decision (a maximum, a
+kink) lies within rounding of its edge two right runs may take different sides. That does not come again with other
+random numbers: only what differs with two of three values of the seed is wrong."""
 
 import concurrent.futures
 import json
@@ -51,7 +53,7 @@ PRECISIONS = {
     "master": "mixed(compute = bf16, params = bf16, master = f32, grads = f32, reduce = bf16)",
     "f16": "mixed(compute = f16, params = f32, grads = f32, reduce = f32, loss_scale = 256)",
 }
-NEXT_TO_1 = {"bf16": (2.0**-8, 2.0**-7), "master": (2.0**-8, 2.0**-7), "f16": (2.0**-11, 2.0**-10)}
+NEXT_TO_1 = {"f32": (1e-6, 1e-6), "bf16": (2.0**-8, 2.0**-7), "master": (2.0**-8, 2.0**-7), "f16": (2.0**-11, 2.0**-10)}
 ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-9, "master": 2.0**-9, "f16": 2.0**-12}
 STEPS, SEEDS = 2, (1, 2, 3)
 JOBS = int(os.environ.get("DT_ODD_JOBS", os.cpu_count() or 2))
@@ -179,7 +181,15 @@ def difference(x, y):
     )
 
 
-def compare(got, want, near, precision, *nudged):
+def unscaled(optimizer, norm):
+    """What adamw would make of the whole gradient, were it small: its largest update does not tell how large that is."""
+    numbers = re.search(r"adamw\(lr = ([\d.]+), eps = ([\de.-]+)", optimizer)
+    clip = re.search(r"clip = ([\d.]+)", optimizer)
+    norm = min(norm, float(clip[1])) if clip else norm
+    return norm * float(numbers[1]) / float(numbers[2]) if numbers else 0
+
+
+def compare(got, want, near, optimizer, precision, *nudged):
     """None, or what differs. near: see above, the run in float32 or that of nudged data; nudged: other such runs."""
     roundoff = ROUNDOFF[precision]
     slack, times = (2.0**12, 1) if precision == "f32" else (32, 4)
@@ -195,7 +205,8 @@ def compare(got, want, near, precision, *nudged):
             return "tensors %s" % sorted(set(mine) ^ set(serial))
         before = want.saved[i - 1 if i else 1]  # the update: also of the first step, about that of the second
         update = {name: difference(serial[name], before[name]) for name in serial}
-        most = max(update.values(), default=0.0)
+        norm = want.steps[i][want.names.index("grad_norm")]
+        most = max(max(update.values(), default=0.0), unscaled(optimizer, norm))
         for name in serial:
             if len(mine[name]) != len(serial[name]):
                 return "extent of " + name
@@ -248,15 +259,15 @@ class Odd:
         """What run(case) gives under this seed against the serial run, None: nothing; why it was refused is raised."""
         want, near = self.serial(folder, seed)
         got = run(Case(self.tools, folder, self.text(seed)))
-        found = compare(got, want, near, self.precision)
-        if not found or self.precision == "f32":
+        found = compare(got, want, near, self.optimizer, self.precision)
+        if not found:
             return found
         below, above = NEXT_TO_1[self.precision]
         nudged = [
             Case(self.tools, folder, self.text(seed, factor=factor)).run("nudged")
             for factor in (1 - below, 1 + above, 1 - 2 * below, 1 + 2 * above)
         ]
-        return compare(got, want, near, self.precision, *nudged)
+        return compare(got, want, near, self.optimizer, self.precision, *nudged)
 
     def judge(self, folder, run):
         """(verdict, what was said)"""

@@ -135,7 +135,7 @@ def check(tools, folder, optimizer, text, precision):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         runs = dict(zip(names, pool.map(lambda name: case.run(name, block(name)), names)))
     for name in names:
-        found.append((name, ranks.compare(runs[name], serial, near, precision)))
+        found.append((name, ranks.compare(runs[name], serial, near, optimizer, precision)))
         for step in (1, 2):
             counts = integers(os.path.join(folder, name + ".saved"), step)
             found.append((name, None if counts == {"count": [step]} else "count is %s after step %d" % (counts, step)))
@@ -143,7 +143,7 @@ def check(tools, folder, optimizer, text, precision):
     for name in names if not text else ():
         other = LAYOUTS[name][2]
         run = goes_on(case, name, other, serial)
-        found.append(("%s, goes on in %s" % (name, other), ranks.compare(run, serial, near, precision)))
+        found.append(("%s, goes on in %s" % (name, other), ranks.compare(run, serial, near, optimizer, precision)))
     return found
 
 

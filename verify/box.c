@@ -8,8 +8,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-enum { LEAST_DRAWS = 6, MORE_TRIES = 6, MOST_DRAWS = 400, MOST_RESULTS = 64, INTEGERS = 160 };
-#define MOST_ELEMENTS (INT64_C(1) << 23)
+enum { LEAST_DRAWS = 3, MORE_TRIES = 6, MOST_DRAWS = 400, MOST_RESULTS = 64, INTEGERS = 160 };
+#define MOST_ELEMENTS (INT64_C(1) << 24)
 
 struct DtBoxes {
     DtArena *arena;
@@ -253,9 +253,10 @@ typedef struct Seen {
 static DtResidue completed(const Box *b, const BoxTensor *x, uint32_t rank, int64_t k)
 {
     DtResidue sum = x->at[rank * x->shape->n + k];
+    const BoxReduce reduction = dt_boxrun_reduction(x->shape->type->pending);
     for (uint32_t other = 0; x->shape->partial && other < b->ranks; other++)
         if (other != rank && dt_boxsmall_together(b, x->shape->partial, rank, other))
-            sum = dt_boxrun_combine(b, x->shape->type->pending, x->shape, sum, x->at[other * x->shape->n + k]);
+            sum = dt_boxrun_combine(b, reduction, x->shape, sum, x->at[other * x->shape->n + k]);
     return sum;
 }
 
@@ -338,11 +339,12 @@ static bool all_seen(Box *b, const Seen *seen, uint32_t n_results)
     return true;
 }
 
-/* Two for each order of constants and other numbers; as many as arguments that are integers need to be each
- * of n, twice, to meet others. */
+/* One for each order of constants and other numbers, or more, where few ranks have rows of their own; as many as
+ * arguments that are integers need to be each of n, twice, to meet others. */
 static uint32_t draws_for(Box *b, const CertFunc *func, uint32_t n)
 {
-    uint64_t wanted = LEAST_DRAWS * (b->r->n_known + 3) / 3;
+    const bool compares = b->r->n_known > 1; /* 0 always is */
+    uint64_t wanted = compares ? (b->r->n_known + 3) * b->again : LEAST_DRAWS;
     for (uint32_t i = 0; i < func->n_args; i++) {
         const BoxShape *shape = dt_boxsmall_shape(b, func->args.at[i]);
         const uint64_t each = shape->is_float || shape->is_bool ? 0 : 2 * (n / whole_elements(shape) + 1);

@@ -50,6 +50,11 @@ typedef struct BoxTensor {
     DtResidue *at; /* of rank after rank */
 } BoxTensor;
 
+typedef struct BoxMeeting { /* of a constant, and integers */
+    int64_t constant;
+    const CertType *type;
+} BoxMeeting;
+
 typedef struct Box {
     DtArena *arena, *scratch; /* of the box; of the draw */
     DtResidues *r;
@@ -58,12 +63,14 @@ typedef struct Box {
     int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
     BoxLens lenses[BOX_NAMES];
     uint32_t n_lenses;
-    int64_t constants[BOX_CONSTANTS]; /* that integers meet */
+    DT_VEC(BoxMeeting) meetings;
+    int64_t constants[BOX_CONSTANTS]; /* that positions meet */
     uint32_t n_constants;
     DT_VEC(const CertType *) types;
     const BoxShape *shapes[64];
     int64_t left;       /* elements, and terms of sums, that may still be made */
     DT_VEC(const CertFunc *) funcs; /* whose axes were noted */
+    uint32_t again; /* draws for each that is needed, since few rows are there */
     uint32_t depth;
     const char *path;   /* of random numbers */
     uint64_t iteration;
@@ -107,7 +114,9 @@ typedef bool DtBoxOp(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
 DtBoxOp *dt_boxmove_op(const CertOp *op);
 /* x as this type: every element from the rank of the group that has it; reduced over the group, if so. */
 BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to, uint16_t mesh, bool reduces);
-DtResidue dt_boxrun_combine(const Box *b, const char *reduce, const BoxShape *shape, DtResidue x, DtResidue y);
+typedef enum BoxReduce { BOX_SUM, BOX_MAX, BOX_MIN } BoxReduce;
+BoxReduce dt_boxrun_reduction(const char *name); /* NULL: a sum */
+DtResidue dt_boxrun_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y);
 
 bool dt_boxrun_same_type(const CertType *a, const CertType *c);
 

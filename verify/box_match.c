@@ -28,6 +28,7 @@ typedef struct Frame {
     const CertFunc *placed, *final;
     const CertOp **makes; /* by value of placed: NULL, an argument */
     uint32_t *means;      /* by value of final: the value of placed */
+    const bool *positional; /* by value of placed; NULL: nobody has asked */
     uint32_t at;          /* ops of placed before it were met, or left out */
 } Frame;
 
@@ -129,6 +130,7 @@ typedef struct Cone {
     const Frame *f;
     CertFunc *func;
     uint32_t *number; /* by value of placed: 1 + its number in func; 0: it has none */
+    uint32_t steps;   /* towards what a value is made of */
 } Cone;
 
 static bool is_source(const CertOp *op) { return is(op->kind, "const") || is(op->kind, "iota"); }
@@ -173,7 +175,7 @@ static bool add_value(Cone *c, uint32_t value, uint32_t *ret_number)
 {
     const CertOp *op = c->f->makes[value];
     if (!c->number[value]) {
-        if (!op || !(is_source(op) || is_map(op)) || c->func->ops.n >= MOST_CONE)
+        if (!op || !(is_source(op) || is_map(op)) || c->steps++ >= MOST_CONE)
             return false;
         uint32_t *in = DT_NEW_ARRAY(c->f->m->arena, uint32_t, op->n_in + 1);
         for (uint32_t i = 0; i < op->n_in; i++)
@@ -244,7 +246,7 @@ static bool match_funcs(Match *m, const CertFunc *placed, const CertFunc *final)
 
 static bool match_call(Frame *f, const CertOp *call)
 {
-    const bool *positional = find_positional(f);
+    const bool *positional = f->positional = f->positional ? f->positional : find_positional(f);
     DtText said = {0};
     uint32_t tried = 0;
     for (uint32_t i = f->at; i < f->placed->ops.n && i - f->at < MOST_SKIPPED && tried < MOST_TRIED; i++) {

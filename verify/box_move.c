@@ -169,6 +169,35 @@ static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Ta
     return seen == x->rank;
 }
 
+/* The sum of n products. Four of them are less than m 2^64, and are reduced at once. */
+static DtResidue product(const DtResidues *r, int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y,
+                         const int64_t *at_y)
+{
+    DtResidue sum = {0, 0};
+    for (int64_t k = 0; k < n; k += 4) {
+        const int64_t end = n - k < 4 ? n : k + 4;
+        DtWide p = 0, q = 0;
+        bool both = sum.q != DT_RESIDUE_NONE, odd = false;
+        for (int64_t i = k; i < end; i++) {
+            const DtResidue a = x[at_x[i]], c = y[at_y[i]];
+            odd = odd || dt_residue_is_symbol(a) || dt_residue_is_symbol(c);
+            both = both && dt_residue_both(a, c);
+            p += odd ? 0 : (DtWide)a.p * c.p;
+            q += both ? (DtWide)a.q * c.q : 0;
+        }
+        if (odd)
+            break;
+        sum.p = dt_modulus_add(&r->p, sum.p, dt_modulus_reduce(&r->p, p));
+        sum.q = both ? dt_modulus_add(&r->q, sum.q, dt_modulus_reduce(&r->q, q)) : DT_RESIDUE_NONE;
+        if (end == n)
+            return sum;
+    }
+    sum = dt_residue_mul(r, x[at_x[0]], y[at_y[0]]); /* with something that is no number */
+    for (int64_t k = 1; k < n; k++)
+        sum = dt_residue_add(r, sum, dt_residue_mul(r, x[at_x[k]], y[at_y[k]]));
+    return sum;
+}
+
 static bool dot(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 {
     int64_t *offsets[2], n[2];
@@ -192,10 +221,7 @@ static bool dot(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
         Places p = places_of(out->shape);
         do {
             const DtResidue *a = x + look_up(&tables[0], &p), *c = y + look_up(&tables[1], &p);
-            DtResidue sum = dt_residue_mul(b->r, a[offsets[0][0]], c[offsets[1][0]]);
-            for (int64_t k = 1; k < n[0]; k++)
-                sum = dt_residue_add(b->r, sum, dt_residue_mul(b->r, a[offsets[0][k]], c[offsets[1][k]]));
-            *to++ = sum;
+            *to++ = product(b->r, n[0], a, offsets[0], c, offsets[1]);
         } while (next_place(&p));
     }
     return true;
@@ -205,6 +231,7 @@ static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
 {
     int64_t *offsets, n = op->n_in == 1 ? summed(b, op, in[0]->shape, &offsets) : -1;
     Tables tables = new_tables(b, out->shape);
+    const BoxReduce reduction = dt_boxrun_reduction(op->reduce);
     if (n < 1 || !steps_in(op, out->shape, in[0]->shape, &tables) || in[0]->shape->is_float != out->shape->is_float)
         return false;
     for (uint32_t d = 0; d < out->shape->rank; d++)
@@ -218,7 +245,7 @@ static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
             const DtResidue *a = x + look_up(&tables, &p);
             DtResidue sum = a[offsets[0]];
             for (int64_t k = 1; k < n; k++)
-                sum = dt_boxrun_combine(b, op->reduce, out->shape, sum, a[offsets[k]]);
+                sum = dt_boxrun_combine(b, reduction, out->shape, sum, a[offsets[k]]);
             *to++ = sum;
         } while (next_place(&p));
     }
@@ -387,7 +414,7 @@ static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTenso
             if (at < 0)
                 continue;
             DtResidue *sum = &out->at[rank * made->n + at + look_up(&to, &p)];
-            *sum = dt_boxrun_combine(b, "sum", made, *sum, in[0]->at[rank * in[0]->shape->n + look_up(&from, &p)]);
+            *sum = dt_boxrun_combine(b, BOX_SUM, made, *sum, in[0]->at[rank * in[0]->shape->n + look_up(&from, &p)]);
         } while (next_place(&p));
     }
     return true;
@@ -453,6 +480,7 @@ static bool move_rank(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, b
     for (uint32_t i = 0; i < n; i++)
         members[i] = without(b, members[i], s.split);
     DtResidue *made = y->at + rank * to->n;
+    const BoxReduce reduction = dt_boxrun_reduction(from->type->pending);
     Places p = places_of(to);
     do {
         const int64_t offset = look_up(&s.offset, &p);
@@ -462,7 +490,7 @@ static bool move_rank(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, b
             if (!dt_boxsmall_together(b, mesh, rank, holder))
                 return false;
             const DtResidue term = x->at[holder * from->n + offset];
-            *made = i ? dt_boxrun_combine(b, from->type->pending, to, *made, term) : term;
+            *made = i ? dt_boxrun_combine(b, reduction, to, *made, term) : term;
         }
         made++;
     } while (next_place(&p));

@@ -70,14 +70,15 @@ MAP(unknown, dt_residue_function(b->r, map->kind, X(line), X(line)))
 MAP(unknown_of_two, dt_residue_function(b->r, map->kind, X(line), Y(line)))
 
 /* What is undefined or absent decides nothing. */
+/* By eq, ne, lt or le. */
 static DtResidue decided(const Box *b, const char *kind, DtResidue x, DtResidue y)
 {
     if (x.p >= DT_RESIDUE_ABSENT || y.p >= DT_RESIDUE_ABSENT)
         return dt_residue_symbol(x.p > y.p ? x.p : y.p);
     const bool same = dt_residue_same(x, y);
-    const bool holds = is(kind, "eq")   ? same
-                       : is(kind, "ne") ? !same
-                       : is(kind, "lt") ? !same && dt_residue_less(b->r, x, y)
+    const bool holds = kind[0] == 'e'   ? same
+                       : kind[0] == 'n' ? !same
+                       : kind[1] == 't' ? !same && dt_residue_less(b->r, x, y)
                                         : same || dt_residue_less(b->r, x, y);
     return dt_residue_whole(holds);
 }
@@ -277,14 +278,19 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
     return true;
 }
 
-DtResidue dt_boxrun_combine(const Box *b, const char *reduce, const BoxShape *shape, DtResidue x, DtResidue y)
+BoxReduce dt_boxrun_reduction(const char *name)
+{
+    return !name || is(name, "sum") ? BOX_SUM : is(name, "max") ? BOX_MAX : BOX_MIN;
+}
+
+DtResidue dt_boxrun_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y)
 {
     if (!shape->is_float && (is_odd(x) || is_odd(y)))
         return odd_of(x, y);
-    if (is(reduce, "sum"))
+    if (reduce == BOX_SUM)
         return shape->is_float ? dt_residue_add(b->r, x, y)
                                : dt_residue_whole(wrap(shape->type->dtype, (int64_t)(x.p + y.p)));
-    const bool max = is(reduce, "max");
+    const bool max = reduce == BOX_MAX;
     if (shape->is_float)
         return max ? dt_residue_max(b->r, x, y) : dt_residue_min(b->r, x, y);
     return ((int64_t)x.p > (int64_t)y.p) == max ? x : y;

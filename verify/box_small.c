@@ -5,15 +5,14 @@
  * and the places where what the program does with positions may change: its constants, and one before and behind
  * each.
  *
- * An axis that no op names is one along which all is done element by element: one element stands for all. Of one
- * that is only summed over, two do. Mesh axes that split only such axes, and over which nothing travels, have one
- * rank. */
+ * An axis that no op names is one along which all is done element by element: one element stands for all, and a few
+ * are as good as more draws, of which few ranks need more. Of one that is only summed over, two do. Mesh axes that
+ * split only such axes, and over which nothing travels, have one rank. */
 #include "verify/box_internal.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 
-enum { LEAST_PLACES = 5, MOST_PLACES = 24 };
+enum { LEAST_PLACES = 5, ALL_PLACES = 20, MOST_PLACES = 24 };
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
@@ -116,15 +115,6 @@ static void note_moved(Box *b, const CertType *from, const CertType *to)
     }
 }
 
-static void note_constant(Box *b, int64_t x)
-{
-    for (uint32_t i = 0; i < b->n_constants; i++)
-        if (b->constants[i] == x)
-            return;
-    if (b->n_constants < BOX_CONSTANTS)
-        b->constants[b->n_constants++] = x;
-}
-
 typedef struct Collect {
     const CertType **types; /* of the function's values */
     const CertOp **ops;     /* that make them; NULL: an argument */
@@ -148,7 +138,7 @@ static void note_meeting(Box *b, const Collect *c, const CertOp *op)
         const CertOp *made = c->ops[op->in[i]];
         const CertType *other = c->types[op->in[!i]];
         if (made && is(made->kind, "const") && !is_float_type(other) && other->rank)
-            note_constant(b, (int64_t)made->number);
+            DT_PUSH(b->arena, b->meetings, ((BoxMeeting){(int64_t)made->number, other}));
         if (made && is(made->kind, "const") && is_float_type(other) && is_order(op->kind))
             dt_residue_know(b->r, made->number);
     }
@@ -238,16 +228,19 @@ static void add_place(BoxLens *lens, int64_t at)
 
 static void choose_places(Box *b, BoxLens *lens, int64_t unit)
 {
+    const int64_t fair = ALL_PLACES / (lens->longest / unit), wanted = fair < LEAST_PLACES ? fair : LEAST_PLACES;
     lens->unit = unit;
     lens->at = DT_NEW_ARRAY(b->arena, int64_t, MOST_PLACES + 1);
     lens->k = 0;
     add_place(lens, 0);
     add_place(lens, -1);
-    for (uint32_t i = 0; i < b->n_constants; i++)
-        for (int64_t d = -1; d <= 1; d++)
+    for (uint32_t i = 0; i < b->n_constants; i++) /* multiples of the unit are its first place */
+        for (int64_t d = -1; d <= 1 && b->constants[i] % unit; d++) {
             add_place(lens, b->constants[i] + d);
-    for (uint64_t i = 0; i < LEAST_PLACES && (i == 0 || lens->k < LEAST_PLACES); i++)
-        add_place(lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)unit + i) >> 1));
+            add_place(lens, -b->constants[i] + d);
+        }
+    for (int64_t i = 0; i < LEAST_PLACES && lens->k < wanted; i++)
+        add_place(lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)(unit + i)) >> 1));
     qsort(lens->at, (size_t)lens->k, sizeof lens->at[0], by_number);
 }
 
@@ -287,11 +280,29 @@ static bool keep_mesh(Box *b)
     return true;
 }
 
+/* Those of integers along an axis of which only some positions are looked at. */
+static void note_constant(Box *b, const BoxMeeting *meeting)
+{
+    bool thinned = false;
+    for (uint32_t d = 0; d < meeting->type->rank; d++) {
+        const BoxLens *lens = lens_of(b, meeting->type->axes[d].name);
+        thinned = thinned || (lens->position && !lens->fixed);
+    }
+    for (uint32_t i = 0; i < b->n_constants; i++)
+        if (b->constants[i] == meeting->constant)
+            return;
+    if (thinned && b->n_constants < BOX_CONSTANTS)
+        b->constants[b->n_constants++] = meeting->constant;
+}
+
 bool dt_boxsmall_decide(Box *b)
 {
+    for (uint32_t i = 0; i < b->meetings.n; i++)
+        note_constant(b, &b->meetings.at[i]);
     const int64_t common = common_unit(b);
     if (!keep_mesh(b))
         return false;
+    b->again = b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
     for (uint32_t i = 0; i < b->n_lenses; i++) {
         BoxLens *lens = &b->lenses[i];
         if (lens->of != i)
@@ -302,7 +313,10 @@ bool dt_boxsmall_decide(Box *b)
         } else if (lens->position) {
             choose_places(b, lens, common > 2 ? common : lens->unit);
         } else {
-            take_first(b, lens, lens->summed && lens->unit > 1 ? 2 : 1);
+            int64_t k = lens->summed ? 2 : b->again;
+            k = k < lens->unit ? k : lens->unit;
+            b->again = lens->summed ? b->again : b->again / (uint32_t)k;
+            take_first(b, lens, k);
         }
     }
     return true;

@@ -90,11 +90,11 @@ void dt_residue_begin(DtResidues *r)
     /* a square that is not 1 has order q */
     uint64_t g = (seed[1] >> 4) + 2;
     g = dt_modulus_mul(&r->p, g, g);
-    for (int place = 0; place < DT_RESIDUE_DIGITS; place++) {
+    for (int place = 0; place < DT_RESIDUE_PLACES; place++) {
         r->power[place][0] = r->p.one;
-        for (int digit = 1; digit < 16; digit++)
+        for (int digit = 1; digit < DT_RESIDUE_DIGITS; digit++)
             r->power[place][digit] = dt_modulus_mul(&r->p, r->power[place][digit - 1], g);
-        g = dt_modulus_mul(&r->p, r->power[place][15], g);
+        g = dt_modulus_mul(&r->p, r->power[place][DT_RESIDUE_DIGITS - 1], g);
     }
     r->hash = seed[2];
     dt_residue_know(r, 0);
@@ -249,8 +249,8 @@ DtResidue dt_residue_exp(const DtResidues *r, DtResidue x)
     if (x.q == DT_RESIDUE_NONE)
         return dt_residue_function(r, "exp", x, x);
     uint64_t exponent = dt_modulus_mul(&r->q, x.q, 1), y = r->p.one;
-    for (int place = 0; exponent; place++, exponent >>= 4)
-        y = dt_modulus_mul(&r->p, y, r->power[place][exponent & 15]);
+    for (int place = 0; exponent; place++, exponent >>= 8)
+        y = dt_modulus_mul(&r->p, y, r->power[place][exponent & 255]);
     return (DtResidue){y, DT_RESIDUE_NONE};
 }
 

@@ -22,7 +22,7 @@ typedef struct DtResidue {
 
 #define DT_RESIDUE_NONE UINT64_MAX /* as q: there is none; the integer is no integer, but a symbol */
 
-enum { DT_RESIDUE_DIGITS = 16, DT_RESIDUE_KNOWN = 32 };
+enum { DT_RESIDUE_PLACES = 8, DT_RESIDUE_DIGITS = 256, DT_RESIDUE_KNOWN = 32 };
 
 /* As p. */
 #define DT_RESIDUE_UNDEFINED UINT64_MAX
@@ -36,7 +36,7 @@ typedef struct DtModulus {
 
 typedef struct DtResidues {
     DtModulus p, q;
-    uint64_t power[DT_RESIDUE_DIGITS][16]; /* g^(digit 16^place) */
+    uint64_t power[DT_RESIDUE_PLACES][DT_RESIDUE_DIGITS]; /* g^(digit 256^place) */
     uint64_t hash;
     /* the order of this draw */
     uint64_t factor, offset;
@@ -63,12 +63,16 @@ static inline uint64_t dt_residue_mix(uint64_t a, uint64_t b)
     return x ^ x >> 32;
 }
 
-static inline uint64_t dt_modulus_mul(const DtModulus *m, uint64_t a, uint64_t b)
+/* Of t less than m 2^64. */
+static inline uint64_t dt_modulus_reduce(const DtModulus *m, DtWide t)
 {
-    DtWide t = (DtWide)a * b;
     uint64_t k = (uint64_t)t * m->inverse;
     uint64_t x = (uint64_t)((t + (DtWide)k * m->m) >> 64);
     return x >= m->m ? x - m->m : x;
+}
+static inline uint64_t dt_modulus_mul(const DtModulus *m, uint64_t a, uint64_t b)
+{
+    return dt_modulus_reduce(m, (DtWide)a * b);
 }
 static inline uint64_t dt_modulus_add(const DtModulus *m, uint64_t a, uint64_t b)
 {

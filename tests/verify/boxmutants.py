@@ -42,7 +42,14 @@ FORMS = {
     "several behind": ((2, 2), "zigzag ring", "one head", "data", "gathered behind"),
     "several gathered": ((2, 2), "zigzag", "one head", "causal", "in order"),
     "several heads": ((2, 2), "ring", "grouped heads", "causal", "heads"),
+    # blocks so long that only some of their positions are looked at
+    "long ring window": (2, "ring", "one head", "window", None),
+    "long zigzag ring": (2, "zigzag ring", "grouped heads", "causal", None),
+    "long zigzag ring data": (2, "zigzag ring", "one head", "data and causal", None),
+    "long zigzag window": (2, "zigzag", "one head", "window", None),
+    "long several": ((2, 2), "zigzag ring", "one head", "slope", "across"),
 }
+LONG = 8  # times as long
 
 VALUE = r'%(?:[\w.@#$]+|"[^"]*"\.\d+)'
 
@@ -146,6 +153,15 @@ KINDS = {
 }
 
 
+# Other programs that do the same: they must hold.
+RIGHT = {
+    "operands in another order": lambda text: re.sub(r"= (add|mul|max|min|and)\((%s), (%s)\)" % (VALUE, VALUE),
+                                                     r"= \1(\3, \2)", text),
+    "the other way round": lambda text: re.sub(r"(= shift\(.*?)( text=)", r"\1 reverse\2", re.sub(
+        r"= sub\((%s), (%%step\.0)\)" % VALUE, r"= add(\1, \2)", text)),
+}
+
+
 def lines_of(command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd=ROOT)
     if done.returncode:
@@ -176,7 +192,9 @@ class Form:
         self.folder, self.name = folder, name
         self.path = os.path.join(folder, "program.dsl")
         with open(self.path, "w") as file:
-            file.write(forms.program(*FORMS[name]))
+            longer = LONG if name.startswith("long ") else 1
+            file.write(re.sub(r"\bseq = (\d+)", lambda m: "seq = %d" % (int(m.group(1)) * longer),
+                              forms.program(*FORMS[name]), count=1))
         self.placed, self.final = (lines_of([self.dtc, self.path, "--print-after=" + stage])
                                    for stage in ("reduce", "expand"))
         self.lines = self.final.split("\n")
@@ -262,6 +280,15 @@ def bless(all_forms):
 
 def check(all_forms, chosen, counted):
     failed = 0
+    for form in all_forms:
+        for what, change in RIGHT.items():
+            changed = list(form.lines)
+            for i, _, _ in form.written:
+                changed[i] = change(changed[i])
+            verdict = form.prove(["\n".join(changed)])[0]
+            if not verdict.startswith("holds"):
+                failed += 1
+                print("%s, %s: %s" % (form.name, what, verdict))
     for form in all_forms:
         sites = chosen[form.name]
         verdicts = form.prove([form.final] + [form.text(site) for site in sites])

@@ -24,6 +24,7 @@ enum {
     MAX_GROUP = 64,   /* ops: bounds the registers and pointers of a kernel */
     FEW = 16,         /* times fewer elements than a kernel has points: computed again */
     MAX_LATE = 16384, /* elements of sums over rows, which lie on the stack */
+    MIN_LATE = 16,    /* of a row that is added up: shorter ones are not worth a loop of their own */
 };
 
 /* A group's space has rows: inner axes, along which reductions of rows sum, and outer axes, over which reductions of
@@ -295,8 +296,11 @@ static bool columns_are_late(const Fusion *f, const Group *joined, uint32_t a, u
             if (f->late[g->ops.at[i]] ? !inner || (op->kind == DT_OP_REDUCE && reads_late(f, op, a, b))
                                       : inner && !is_light(f, op, joined, a, b))
                 return false;
-            if (is_column_sum(op, joined))
-                elements += dt_type_local_elements(type, mesh);
+            if (!is_column_sum(op, joined))
+                continue;
+            elements += dt_type_local_elements(type, mesh);
+            if (dt_type_local_elements(type, mesh) < MIN_LATE)
+                return false;
         }
     }
     return elements <= MAX_LATE;

@@ -589,7 +589,7 @@ static uint32_t count_by_rows(const Bench *t)
  * kernel makes all three; widths: one lane and a rest, less than a lane; two inner axes. */
 Test(fusion, gradients_of_a_norm_share_a_kernel)
 {
-    static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=7", "b=2 a=33 c=64"};
+    static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=17", "b=2 a=33 c=64"};
     for (uint32_t s = 0; s < DT_COUNT(shapes); s++) {
         Bench *t = bench_new();
         const DtType *type = type_of(DT_F32, shapes[s]);
@@ -631,6 +631,19 @@ Test(fusion, rows_do_not_read_sums_over_rows)
     bench_out(t, u, 0);
     bench_check(t);
     cr_expect_eq(count_by_rows(t), 1);
+    bench_free(t);
+}
+
+/* A kernel that goes through all points at once is not cut into rows of three. */
+Test(fusion, short_rows_are_not_added_up)
+{
+    Bench *t = bench_new();
+    const char *a = name("a");
+    DtValue *u = dt_graph_unary(&t->b, DT_OP_ABS, bench_random(t, type_of(DT_F32, "a=50 c=3"), 7));
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, u, 1, &a), 64);
+    bench_out(t, u, 0);
+    bench_check(t);
+    cr_expect_eq(count_by_rows(t), 0);
     bench_free(t);
 }
 

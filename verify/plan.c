@@ -16,75 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Times are larger than what else events say; instructions that are followed in all. */
+static const uint64_t FIRST_CLOCK = UINT64_C(1) << 40, MOST_INSTS = 10 * 1000 * 1000;
+
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 bool dt_certplan_has_slots(const CertStore *store)
 {
     return is(store->kind, "saved") || is(store->kind, "channel");
-}
-
-/* ---- where things are ---- */
-
-/* "grad.f3" of "step": the part of its name that its plan entry has in metrics. */
-static const char *run_of(const char *entry)
-{
-    static const char *const runs[] = {"grad", "eval", "predict", "update"};
-    for (size_t i = 0; i < DT_COUNT(runs); i++)
-        if (strncmp(entry, runs[i], strlen(runs[i])) == 0)
-            return i == 0 ? "step" : runs[i];
-    return entry;
-}
-
-static bool place_metric(PlanWalk *walk, const char *run, const char *name, const CertType *type, PlanPlace *ret_place)
-{
-    const DtPlan *plan = walk->plan;
-    for (uint32_t i = 0; i < plan->n_metrics; i++) {
-        const DtPlanMetric *metric = &plan->metrics[i];
-        if (!dt_plan_on_stage(metric->stage, walk->stage) ||
-            !is(dt_plan_str(plan, metric->name), name) ||
-            !is(dt_plan_str(plan, metric->entry), run))
-            continue;
-        if (!is(dt_kinds_name(metric->dtype), type->dtype) ||
-            !dt_certplan_axes(walk, type, metric->first_axis, metric->n_axes, 0))
-            return dt_certplan_fail(walk, "the record of result `%s` has another type", name);
-        *ret_place = dt_certplan_metric(metric);
-        return true;
-    }
-    return dt_certplan_fail(walk, "result `%s` of `%s` has no record", name, run);
-}
-
-/* Where result number i of the entry has to be. */
-static bool place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, PlanPlace *ret_place)
-{
-    const CertResult *result = &frame->entry->results.at[i];
-    const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
-    PlanPlace address = frame->slots[i];
-    if (!frame->has_slot[i] && result->store < 0 &&
-        !place_metric(walk, run_of(frame->entry->name), result->name, type, &address))
-        return false;
-    if (!frame->has_slot[i] && result->store >= 0)
-        address = walk->stores[result->store];
-    *ret_place = (PlanPlace){.rank = 0};
-    dt_certplan_dense(walk, type, ret_place);
-    if (result->store >= 0 && ret_place->bytes != address.bytes && address.bytes)
-        return dt_certplan_fail(walk, "store %s has %lld bytes, its result %lld",
-                                walk->program->stores.at[result->store].path,
-                                (long long)address.bytes, (long long)ret_place->bytes);
-    dt_certplan_put(ret_place, &address);
-    return true;
-}
-
-static bool accumulates(const PlanWalk *walk, const CertResult *result)
-{
-    return result->accumulate &&
-           (walk->plan->meta->pipeline || (walk->first_device && walk->program->size[0] > 1));
-}
-
-/* Device axes over which a result is summed when the entry has run all micro-batches. */
-static uint32_t sum_of(const PlanWalk *walk, const CertType *type, int store)
-{
-    uint32_t later = store >= 0 ? walk->program->stores.at[store].type->partial : 0;
-    return (uint32_t)(type->partial & ~later) >> walk->first_device;
 }
 
 /* ---- entries ---- */
@@ -156,19 +95,6 @@ static const CertEntry *find_entry(PlanWalk *walk, uint64_t number)
     return find_piece(walk, name, n, rank);
 }
 
-/* A place that several entries know by a name or store is the same in all of them. */
-static bool agree(PlanWalk *walk, const char *name, const PlanPlace *place)
-{
-    for (struct PlanNamed *named = walk->named; named; named = named->next)
-        if (named->name == name && named->stage == walk->stage)
-            return dt_certplan_same(&named->place, place) ||
-                   dt_certplan_fail(walk, "`%s` moves", name);
-    struct PlanNamed *named = DT_NEW(walk->arena, struct PlanNamed);
-    *named = (struct PlanNamed){name, walk->stage, *place, walk->named};
-    walk->named = named;
-    return true;
-}
-
 static bool take_store(PlanWalk *walk, int store, PlanPlace *place)
 {
     dt_certplan_dense(walk, walk->program->stores.at[store].type, place);
@@ -189,24 +115,18 @@ static bool hold_param(PlanWalk *walk, const CertOp *op)
     return dt_certplan_uses(walk, op->store, false);
 }
 
-static bool hold_input(PlanWalk *walk, const CertOp *op)
+static bool hold_input(PlanWalk *walk, const CertOp *op, bool first)
 {
     PlanPlace place;
     read_slot(walk, &place);
     dt_certplan_dense(walk, op->types[0], &place);
-    if (!agree(walk, op->text, &place))
+    if (!dt_certplan_agree(walk, op->text, &place))
         return false;
-    if (walk->entries.n == 0) { /* else an entry before this one in the plan's has left it there */
+    if (first) { /* else an entry before this one in the plan's has left it there */
         dt_certplan_hold_input(walk, op->text, &place);
         dt_certplan_needs(walk, op->text, &place);
     }
     return true;
-}
-
-/* Part of a run over all stages: what it leaves is complete when the run is. */
-static bool is_piece(const CertEntry *entry)
-{
-    return !strstr(entry->name, ".prologue") && strncmp(entry->name, "update", 6) != 0;
 }
 
 static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
@@ -221,82 +141,64 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
                   !dt_certplan_uses(walk, result->store, true)))
         return false;
     PlanPlace place;
-    if (!walk->plan->meta->pipeline || slots || named || !is_piece(frame->entry))
+    if (!walk->plan->meta->pipeline || slots || named || !dt_certplan_is_piece(frame->entry))
         return true;
-    if (!place_result(walk, frame, i, &place))
+    if (!dt_certplan_place_result(walk, frame, i, &place))
         return false;
-    if (accumulates(walk, result))
+    if (dt_certplan_accumulates(walk, result))
         dt_certplan_hold(walk, PLAN_ZERO, &place);
     const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
-    dt_certplan_adds(walk, &place, sum_of(walk, type, result->store), result->store, type,
-                     accumulates(walk, result));
+    dt_certplan_adds(walk, &place, dt_certplan_sum_of(walk, type, result->store), result->store, type,
+                     dt_certplan_accumulates(walk, result));
     return true;
+}
+
+/* The frame of the entry for the present micro-batch; of a piece, for any. */
+static PlanFrame *enter(PlanWalk *walk, const CertEntry *entry)
+{
+    const int64_t micro = walk->count[0] ? 0 : walk->reg[0];
+    if (dt_certplan_has_frame(walk, NULL, entry, micro)) {
+        dt_certplan_fail(walk, "entry %s runs twice", entry->name);
+        return NULL;
+    }
+    PlanFrame *frame = dt_certplan_frame(walk, PLAN_ENTRY, NULL, entry->func, entry, micro);
+    PlanFrame *last = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
+    const bool again = last && last->entry == entry && last->number == micro - 1 && walk->taken[0];
+    if (again) {
+        frame->slots = last->slots, frame->has_slot = last->has_slot, frame->terms = last->terms;
+        walk->entries.at[walk->entries.n - 1] = frame;
+        return frame;
+    }
+    frame->slots = DT_NEW_ARRAY(walk->arena, PlanPlace, entry->results.n + 1);
+    frame->has_slot = DT_NEW_ARRAY(walk->arena, bool, entry->results.n + 1);
+    frame->terms = DT_NEW_ARRAY(walk->arena, int64_t, entry->results.n + 1);
+    if (last && (!dt_certplan_finish(walk, last) || !dt_certplan_complete(walk, last)))
+        return NULL;
+    DT_PUSH(walk->arena, walk->entries, frame);
+    walk->seen[entry - walk->program->entries.at] += !walk->ring && !dt_certplan_is_again(walk, entry);
+    return frame;
 }
 
 bool dt_certplan_begin(PlanWalk *walk)
 {
     const CertEntry *entry = find_entry(walk, dt_certplan_word(walk));
     const CertFunc *func = entry ? entry->func : NULL;
-    if (!func || walk->tiles.open || entry->results.n != func->results.n ||
+    if (!func || walk->tiles.open || walk->back || entry->results.n != func->results.n ||
         !dt_cert_on(entry->stage, entry->to, walk->stage))
         return dt_certplan_fail(walk, "a note names no entry of the program");
-    if (walk->entries.n && !dt_certplan_finish(walk, walk->entries.at[walk->entries.n - 1]))
-        return false;
-    PlanFrame *frame = dt_certplan_push(walk, PLAN_ENTRY, func, NULL);
-    frame->entry = entry;
-    frame->slots = DT_NEW_ARRAY(walk->arena, PlanPlace, entry->results.n + 1);
-    frame->has_slot = DT_NEW_ARRAY(walk->arena, bool, entry->results.n + 1);
-    for (uint32_t i = 0; i < func->ops.n && !walk->problem->len; i++) {
+    const bool first = walk->entries.n == 0;
+    PlanFrame *frame = walk->frame = enter(walk, entry);
+    for (uint32_t i = 0; frame && i < func->ops.n && !walk->problem->len; i++) {
         const CertOp *op = func->ops.at[i];
         if (is(op->kind, "param") && op->store >= 0 &&
             dt_certplan_has_slots(&walk->program->stores.at[op->store]))
             hold_param(walk, op);
         else if (is(op->kind, "input") && op->text[0] == '@' && strchr(op->text, '.'))
-            hold_input(walk, op);
+            hold_input(walk, op, first);
     }
-    for (uint32_t i = 0; i < entry->results.n && !walk->problem->len; i++)
+    for (uint32_t i = 0; frame && i < entry->results.n && !walk->problem->len; i++)
         take_result(walk, frame, i);
-    DT_PUSH(walk->arena, walk->entries, frame);
-    walk->seen[entry - walk->program->entries.at] += !dt_certplan_is_again(walk, entry);
     return !walk->problem->len;
-}
-
-/* Every result is where it belongs, complete. */
-bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
-{
-    walk->inst = NULL;
-    if (frame->finished)
-        return true;
-    frame->finished = true;
-    for (uint32_t i = 0; i < frame->entry->results.n; i++) {
-        const CertResult *result = &frame->entry->results.at[i];
-        const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
-        const char *what =
-            result->store >= 0 ? walk->program->stores.at[result->store].path : result->name;
-        PlanFinds found;
-        PlanPlace place;
-        if (!place_result(walk, frame, i, &place))
-            return false;
-        bool later = (walk->plan->meta->pipeline && is_piece(frame->entry)) ||
-                     strncmp(frame->entry->name, "update", 6) == 0;
-        uint32_t sum = later ? 0 : sum_of(walk, type, result->store);
-        const uint32_t value = frame->func->results.at[i], n = dt_certplan_find(walk, frame, value, &place, &found);
-        bool there = false;
-        for (uint32_t k = 0; k < n; k++)
-            there = there || (found.at[k].added == accumulates(walk, result) &&
-                              found.at[k].summed == sum && dt_certplan_alike(&found.at[k].place, &place));
-        if (!there)
-            return dt_certplan_fail(walk, "result `%s` is not where it belongs%s", what,
-                                    !dt_certplan_find(walk, frame, value, NULL, &found) ? ", nor elsewhere"
-                                    : found.at[0].summed != sum ? ", or not summed over its ranks"
-                                                             : "");
-        if (result->store < 0 && result->name[0] == '@') {
-            if (!agree(walk, result->name, &place))
-                return false;
-            dt_certplan_hold_input(walk, result->name, &place);
-        }
-    }
-    return true;
 }
 
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place)
@@ -305,89 +207,6 @@ bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPla
         if (region->alive && region->name == name && dt_certplan_same(&region->place, place))
             return true;
     return false;
-}
-
-/* ---- instructions of no op ---- */
-
-/* The result that has this store, or lies at this place. */
-static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
-                        uint32_t *ret_sum, const CertType **ret_type)
-{
-    for (uint32_t f = walk->entries.n; f-- > 0;) {
-        const PlanFrame *frame = walk->entries.at[f];
-        for (uint32_t i = 0; i < frame->entry->results.n && !frame->finished; i++) {
-            if (frame->entry->results.at[i].store != store)
-                continue;
-            if (!place_result(walk, frame, i, ret_place))
-                return false;
-            if (store < 0 && !dt_certplan_same(ret_place, at))
-                continue;
-            *ret_type = dt_certplan_type(frame, frame->func->results.at[i]);
-            *ret_sum = sum_of(walk, *ret_type, store);
-            return true;
-        }
-    }
-    return dt_certplan_fail(walk, "a sum over ranks is of no result");
-}
-
-/* Marks what holds the result as summed, and forgets what else may lie there. */
-static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
-{
-    bool there = false;
-    const PlanList *near = dt_certplan_near(walk, place);
-    for (uint32_t i = 0; i < near->n; i++) {
-        PlanRegion *region = near->at[i];
-        if (!region->alive || !dt_certplan_meets(walk, &region->place, place))
-            continue;
-        if ((region->kind == PLAN_VALUE || region->kind == PLAN_ADDED) && !region->summed &&
-            dt_certplan_same(&region->place, place)) {
-            region->summed = sum;
-            there = true;
-        } else if (region->kind != PLAN_STORE) {
-            region->alive = false;
-        }
-    }
-    return there;
-}
-
-bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
-{
-    PlanPlace all, place;
-    uint64_t n = dt_certplan_word(walk);
-    int64_t end = 0, begin = 0;
-    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &all);
-    if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || n == 0 ||
-        inst->count * dt_kinds_size(inst->dtype) != all.bytes)
-        return dt_certplan_fail(walk, "a sum over ranks of %lld elements", (long long)inst->count);
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t number = dt_certplan_word(walk);
-        const CertType *type = NULL;
-        uint32_t sum = 0;
-        if (number > walk->program->stores.n)
-            return dt_certplan_fail(walk, "a note names no store");
-        int store = (int)number - 1;
-        if (dt_certplan_has_called(walk)) {
-            if (!dt_certplan_added(walk, store, &all, &place, &sum, &type))
-                return false;
-        } else if (!find_result(walk, store, &all, &place, &sum, &type) ||
-                   !mark(walk, &place, sum)) {
-            return dt_certplan_fail(walk,
-                                    "what is summed over ranks is not there, or was summed before");
-        }
-        if (!dt_certplan_group(walk, inst, sum, 0))
-            return false;
-        if (!is(dt_kinds_name(inst->dtype), type->dtype) ||
-            (type->pending && !is(dt_certplan_reduction(inst), type->pending)) ||
-            place.arena != all.arena ||
-            (i ? place.base - end < 0 || place.base - end >= DT_PLAN_ALIGN
-               : place.base != all.base))
-            return dt_certplan_fail(walk, "results are summed as what they are not");
-        begin = i ? begin : place.base;
-        end = place.base + place.bytes;
-    }
-    return all.base + all.bytes - end < DT_PLAN_ALIGN && all.base + all.bytes >= end
-               ? true
-               : dt_certplan_fail(walk, "a sum over ranks ends where its results do not");
 }
 
 const CertType *dt_certplan_input(const PlanWalk *walk, const char *name)
@@ -407,8 +226,8 @@ static bool reads_rows(PlanWalk *walk, const DtPlanArg *args, const CertType *ty
     PlanPlace first, rows, want = {.bytes = 0}, number = {.bytes = 0};
     const CertAxis *axis = &type->axes[0];
     int64_t step = axis->extent;
-    dt_certplan_arg(walk, &args[0], &first);
-    dt_certplan_arg(walk, &args[1], &rows);
+    dt_certplan_raw(walk, &args[0], &first);
+    dt_certplan_raw(walk, &args[1], &rows);
     first.arena = rows.arena = 0, first.bytes = rows.bytes = 0;
     for (uint32_t s = 0; s < axis->n; s++) {
         uint32_t m = axis->split[s];
@@ -471,43 +290,6 @@ static void hold_inputs(PlanWalk *walk, bool all)
     }
 }
 
-/* A piece leaves alone the scalars that other pieces of its run add to. */
-static void guard_scalars(PlanWalk *walk)
-{
-    const DtPlan *plan = walk->plan;
-    const char *name = dt_plan_str(plan, walk->at_entry->name);
-    walk->guarded = DT_NEW_ARRAY(walk->arena, PlanRegion *, plan->n_metrics + 1);
-    for (uint32_t i = 0; plan->meta->pipeline && strchr(name, '.') && i < plan->n_metrics; i++) {
-        const DtPlanMetric *metric = &plan->metrics[i];
-        const PlanPlace place = dt_certplan_metric(metric);
-        if (metric->n_axes == 0 && dt_plan_on_stage(metric->stage, walk->stage) &&
-            is(dt_plan_str(plan, metric->entry), run_of(name)))
-            walk->guarded[i] = dt_certplan_hold(walk, PLAN_INPUT, &place);
-    }
-}
-
-static bool leaves(const PlanWalk *walk, const char *name)
-{
-    for (uint32_t f = 0; f < walk->entries.n; f++) {
-        const CertEntry *entry = walk->entries.at[f]->entry;
-        for (uint32_t i = 0; i < entry->results.n; i++)
-            if (entry->results.at[i].name && is(entry->results.at[i].name, name))
-                return true;
-    }
-    return false;
-}
-
-static bool keeps_scalars(PlanWalk *walk)
-{
-    for (uint32_t i = 0; i < walk->plan->n_metrics; i++) {
-        const PlanRegion *region = walk->guarded[i];
-        const char *name = dt_plan_str(walk->plan, walk->plan->metrics[i].name);
-        if (region && !region->alive && !leaves(walk, name))
-            return dt_certplan_fail(walk, "result `%s` of another piece is overwritten", name);
-    }
-    return true;
-}
-
 /* Stores that are no results hold what they held. */
 static bool keeps_stores(PlanWalk *walk)
 {
@@ -528,22 +310,29 @@ static void begin_entry(PlanWalk *walk, uint32_t number)
     walk->at_entry = entry;
     walk->inst = NULL;
     walk->frame = NULL;
-    walk->entries.n = walk->carried.n = 0;
-    dt_certplan_forget_ahead(walk);
-    walk->depth = walk->actions = 0;
-    walk->carries = walk->tiles.open = walk->moves = false;
+    walk->back = NULL;
+    walk->frames = NULL;
+    walk->n_frames = walk->most_frames = 0;
+    walk->entries.n = walk->written.n = walk->events.n = 0;
+    walk->depth = walk->actions = walk->guard = walk->watched = 0;
+    walk->tiles.open = false;
+    walk->memo = NULL;
+    walk->moves = walk->moves && walk->ring;
     memset(walk->count, 0, sizeof walk->count);
     memset(walk->open, 0, sizeof walk->open);
+    memset(walk->taken, 0, sizeof walk->taken);
+    memset(walk->reg, 0, sizeof walk->reg);
+    walk->reg[DT_PLAN_REG_RING] = walk->ring;
     memset(walk->is_result, 0, walk->program->stores.n);
     memset(walk->of_store, 0, walk->program->stores.n * sizeof walk->of_store[0]);
     walk->inputs = NULL;
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         walk->kept[i]->alive = true;
+        walk->kept[i]->stamp = ++walk->clock;
         walk->kept[i]->next = NULL;
         walk->of_store[walk->kept[i]->id] = walk->kept[i];
         dt_certplan_push_region(walk, walk->kept[i]);
     }
-    guard_scalars(walk);
     hold_inputs(walk, strncmp(dt_plan_str(walk->plan, entry->name), "predict", 7) == 0);
 }
 
@@ -555,9 +344,9 @@ static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertR
         return true;
     if (result->name[0] == '@') /* a note says where it is */
         return false;
-    for (uint32_t i = 0; !is_piece(entry) && i < plan->n_metrics; i++)
+    for (uint32_t i = 0; !dt_certplan_is_piece(entry) && i < plan->n_metrics; i++)
         if (is(dt_plan_str(plan, plan->metrics[i].name), result->name) &&
-            is(dt_plan_str(plan, plan->metrics[i].entry), run_of(entry->name)))
+            is(dt_plan_str(plan, plan->metrics[i].entry), dt_certplan_run_of(entry->name)))
             return plan->metrics[i].stage < 0; /* the first one counts: place_metric */
     return false;
 }
@@ -588,24 +377,35 @@ static bool is_proved(PlanWalk *walk, uint32_t number)
     return true;
 }
 
-static bool prove_entry(PlanWalk *walk, uint32_t number)
+static bool run_entry(PlanWalk *walk, uint32_t number)
 {
-    if (is_proved(walk, number))
-        return true;
     begin_entry(walk, number);
     if (!dt_certplan_enter(walk, number) ||
         !dt_certplan_walk(walk, walk->at_entry, &walk->plan->notes[number]))
         return false;
     for (uint32_t f = 0; f < walk->entries.n; f++) {
         const CertEntry *entry = walk->entries.at[f]->entry;
-        if (!dt_certplan_finish(walk, walk->entries.at[f]))
+        if (!dt_certplan_finish(walk, walk->entries.at[f]) || !dt_certplan_complete(walk, walk->entries.at[f]))
             return false;
         for (uint32_t i = 0; i < entry->results.n; i++)
             if (entry->results.at[i].store >= 0)
                 walk->is_result[entry->results.at[i].store] = true;
     }
     walk->moving[number] = walk->moves;
-    return dt_certplan_leave(walk) && keeps_stores(walk) && keeps_scalars(walk);
+    return dt_certplan_leave(walk) && keeps_stores(walk);
+}
+
+/* A piece that gathers ahead may begin with any slot of the ring. */
+static bool prove_entry(PlanWalk *walk, uint32_t number)
+{
+    const uint32_t n = dt_certplan_rings(walk, &walk->plan->entries[number]);
+    walk->ring = 0;
+    if (is_proved(walk, number))
+        return true;
+    for (; walk->ring < n; walk->ring++)
+        if (!run_entry(walk, number))
+            return false;
+    return true;
 }
 
 /* ---- the whole ---- */
@@ -652,6 +452,8 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     if (!plan->n_logical || plan->n_notes != plan->n_entries)
         return dt_certplan_fail(walk, "the plan has no notes");
     walk->stores = DT_NEW_ARRAY(arena, PlanPlace, program->stores.n + 1);
+    walk->kernels = DT_NEW_ARRAY(arena, PlanKnown, plan->n_insts + 1);
+    walk->loops = DT_NEW_ARRAY(arena, PlanWatched, plan->n_schedule + 1);
     walk->seen = DT_NEW_ARRAY(arena, uint32_t, program->entries.n + 1);
     walk->walked = DT_NEW_ARRAY(arena, uint32_t, plan->n_schedule + 1);
     walk->moving = DT_NEW_ARRAY(arena, bool, plan->n_entries + 1);
@@ -671,13 +473,14 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
     return has_entries(walk) && dt_certplan_records(walk) && dt_certplan_queues(walk);
 }
 
-bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, DtCertSpan *ret_notes,
+bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, bool whole, DtCertSpan *ret_notes,
                        DtText *ret_problem)
 {
     CertProgram program;
     PlanWalk *walk = DT_NEW(arena, PlanWalk);
     *walk = (PlanWalk){.arena = arena, .scratch = dt_arena_child(arena), .plan = plan, .program = &program,
-                       .problem = ret_problem, .spans = ret_notes};
+                       .problem = ret_problem, .spans = ret_notes, .clock = FIRST_CLOCK, .budget = MOST_INSTS,
+                       .whole = whole};
     bool good = prove_plan(walk, final, &program);
     dt_arena_free(walk->scratch);
     return good;
@@ -685,5 +488,5 @@ bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, Dt
 
 bool dt_certplan_prove(DtArena *arena, const DtPlan *plan, const char *final, DtText *ret_problem)
 {
-    return dt_certplan_trace(arena, plan, final, NULL, ret_problem);
+    return dt_certplan_trace(arena, plan, final, false, NULL, ret_problem);
 }

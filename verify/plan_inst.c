@@ -15,8 +15,8 @@ enum { MOST = 256 }; /* ops and arguments of an instruction */
 PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place)
 {
     PlanRegion *region = DT_NEW(walk->scratch, PlanRegion);
-    *region =
-        (PlanRegion){.kind = kind, .place = *place, .alive = true, .depth = walk->depth, .id = -1};
+    *region = (PlanRegion){.kind = kind, .place = *place, .alive = true, .depth = walk->depth,
+                           .stamp = ++walk->clock, .id = -1};
     dt_certplan_push_region(walk, region);
     return region;
 }
@@ -41,6 +41,7 @@ PlanRegion *dt_certplan_hold_input(PlanWalk *walk, const char *name, const PlanP
 PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
                                const PlanPlace *place, bool added)
 {
+    frame = dt_certplan_home(walk, frame, value);
     PlanRegion *region = dt_certplan_hold(walk, added ? PLAN_ADDED : PLAN_VALUE, place);
     region->next = frame->regions[value];
     region->of = &frame->regions[value];
@@ -51,9 +52,14 @@ PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
 /* Zeros around what is written in them stay. */
 static void add_hole(PlanWalk *walk, PlanRegion *zeros, const PlanPlace *written)
 {
+    for (const PlanHole *hole = zeros->holes; hole; hole = hole->next)
+        if (dt_certplan_same(&hole->place, written))
+            return;
     PlanHole *hole = DT_NEW(walk->scratch, PlanHole);
     *hole = (PlanHole){*written, zeros->holes};
     zeros->holes = hole;
+    if (walk->depth)
+        DT_PUSH(walk->arena, walk->holes, hole);
 }
 
 static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPlace *place)
@@ -65,20 +71,32 @@ static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPla
 }
 
 /* Sums stand on zeros that were there before: those stay `ahead` of a loop, and its instructions look again. */
-void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
+static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t before)
 {
     const PlanList *near = dt_certplan_near(walk, written);
     for (uint32_t i = 0; i < near->n; i++) {
         PlanRegion *region = near->at[i];
-        if (region->alive &&
+        if (region->alive && region->stamp < before &&
             !(ahead && (region->kind == PLAN_ZERO || region->kind == PLAN_ADDED)) &&
             dt_certplan_meets(walk, &region->place, written)) {
-            region->alive =
-                region->kind == PLAN_ZERO && dt_certplan_contains(walk, &region->place, written);
+            region->alive = region->kind == PLAN_ZERO && dt_certplan_contains(walk, &region->place, written) &&
+                            !dt_certplan_same(&region->place, written);
             if (region->alive)
                 add_hole(walk, region, written);
         }
     }
+}
+
+void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written, bool ahead)
+{
+    if (!ahead)
+        dt_certplan_wrote(walk, written);
+    spoil(walk, written, ahead, UINT64_MAX);
+}
+
+void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t before)
+{
+    spoil(walk, written, false, before);
 }
 
 /* Whether iterations of the loops between two depths have memory of their own there. */
@@ -101,9 +119,13 @@ bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth,
         const PlanRegion *region = near->at[i];
         if (region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
             dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place) &&
-            (!fresh || has_iterations(walk, place, region->depth, depth)))
+            (!fresh || has_iterations(walk, place, region->depth, depth))) {
+            dt_certplan_log(walk, region->stamp);
+            dt_certmemo_zero(walk, region->stamp);
             return true;
+        }
     }
+    dt_certplan_log(walk, 0);
     return false;
 }
 
@@ -113,9 +135,12 @@ bool dt_certplan_is_added(PlanWalk *walk, const PlanPlace *place, uint32_t depth
     for (uint32_t i = 0; i < near->n; i++) {
         const PlanRegion *region = near->at[i];
         if (region->alive && region->kind == PLAN_ADDED && region->depth <= depth &&
-            dt_certplan_meets(walk, &region->place, place))
+            dt_certplan_meets(walk, &region->place, place)) {
+            dt_certplan_log(walk, region->stamp);
             return true;
+        }
     }
+    dt_certplan_log(walk, 0);
     return false;
 }
 
@@ -123,6 +148,7 @@ bool dt_certplan_is_added(PlanWalk *walk, const PlanPlace *place, uint32_t depth
 
 typedef struct Write {
     uint32_t value, flags, old; /* old: the value that it may overwrite */
+    const DtPlanArg *arg;
     PlanPlace place;
 } Write;
 
@@ -152,27 +178,48 @@ static bool is_block(const PlanWalk *walk, uint32_t value)
     return walk->tiles.open && walk->tiles.mark[value] == walk->tiles.block;
 }
 
+static bool is_found(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place, PlanPlace *ret_place)
+{
+    PlanFinds found;
+    const uint32_t n = dt_certplan_find(walk, walk->frame, value, walk->tiles.open ? NULL : place, &found);
+    for (uint32_t i = 0; i < n; i++) {
+        if (walk->tiles.open && walk->tiles.mark[value] && !is_block(walk, value))
+            continue; /* of an earlier block */
+        const int64_t base = found.at[i].place.base;
+        if (walk->tiles.open && !is_block(walk, value))
+            dt_certplan_cut(walk, &found.at[i].place);
+        if (!found.at[i].added && !found.at[i].summed && dt_certplan_same(&found.at[i].place, place)) {
+            *ret_place = found.at[i].place;
+            dt_certplan_log(walk, found.at[i].stamp);
+            if (walk->tiles.open && !is_block(walk, value))
+                dt_certmemo_read(walk, value, arg, ret_place, base);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place)
+{
+    PlanPlace place;
+    dt_certplan_arg(walk, arg, &place);
+    return is_found(walk, value, arg, &place, ret_place) ||
+           (dt_certplan_assume(walk, walk->frame, value, &place) && is_found(walk, value, arg, &place, ret_place));
+}
+
 static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place)
 {
     PlanFinds found;
     PlanPlace place;
-    dt_certplan_arg(walk, arg, &place);
-    const uint32_t n = dt_certplan_find(walk, walk->frame, value, walk->tiles.open ? NULL : &place, &found);
-    for (uint32_t i = 0; i < n; i++) {
-        if (walk->tiles.open && walk->tiles.mark[value] && !is_block(walk, value))
-            continue; /* of an earlier block */
-        if (walk->tiles.open && !is_block(walk, value))
-            dt_certplan_cut(walk, &found.at[i].place);
-        if (!found.at[i].added && !found.at[i].summed && dt_certplan_same(&found.at[i].place, &place)) {
-            *ret_place = found.at[i].place;
-            return true;
-        }
-    }
+    if (dt_certplan_is_there(walk, value, arg, ret_place))
+        return true;
     const CertOp *op = walk->frame->maker[value];
-    return dt_certplan_fail(walk, "an argument does not hold value %u (%s) of function %s%s", value,
-                            op ? op->kind : "input", walk->frame->func->name,
-                            dt_certplan_find(walk, walk->frame, value, NULL, &found) ? ": it lies elsewhere"
-                                                                                     : ", which is not there");
+    const bool elsewhere = dt_certplan_find(walk, walk->frame, value, NULL, &found) > 0;
+    dt_certplan_arg(walk, arg, &place);
+    dt_certplan_fail(walk, "an argument does not hold value %u (%s) of function %s%s: ", value, op ? op->kind : "input",
+                     walk->frame->func->name, elsewhere ? ", which lies elsewhere" : "");
+    dt_certplan_say_there(walk, &place, walk->problem);
+    return false;
 }
 
 static bool read_ops(PlanWalk *walk, Doing *doing)
@@ -182,11 +229,11 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
         return dt_certplan_fail(walk, "a note has too many ops");
     for (uint64_t i = 0; i < n; i++) {
         const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
-        if (!op || !dt_certplan_may_do(walk, op))
+        if (!op)
             return false;
         bool again = walk->tiles.open ? walk->tiles.mark[op->first_out] == walk->tiles.block
                                       : walk->frame->done[op->first_out];
-        if (again)
+        if (again && !dt_certplan_is_ahead(op)) /* what is gathered again is the same */
             return dt_certplan_fail(walk, "`%s` is done twice", op->kind);
         if (walk->tiles.open && !dt_certplan_is_output(walk, op->first_out) &&
             !dt_certplan_is_of_block(walk, op))
@@ -266,7 +313,7 @@ static bool read_args(PlanWalk *walk, Doing *doing)
             return dt_certplan_fail(walk, "a note names no value");
         if (arg->written) {
             Write *write = &doing->writes[doing->n_writes++];
-            *write = (Write){.value = value, .flags = flags};
+            *write = (Write){.value = value, .flags = flags, .arg = arg};
             if (!read_layout(walk, write, arg))
                 return false;
             continue;
@@ -392,14 +439,11 @@ static bool apply(PlanWalk *walk, const Doing *doing)
                                  dt_certplan_is_added(walk, &write->place, walk->depth)))
             return dt_certplan_fail(walk, "value %u is added to memory that is not zero",
                                     write->value);
-        if (!adds)
+        if (adds)
+            dt_certplan_wrote(walk, &write->place);
+        else
             dt_certplan_spoil(walk, &write->place, false);
-        PlanRegion *region =
-            dt_certplan_define(walk, walk->frame, write->value, &write->place, adds);
-        if (walk->carries) {
-            DT_PUSH(walk->arena, walk->carried, region);
-            walk->carries = false;
-        }
+        dt_certplan_define(walk, walk->frame, write->value, &write->place, adds)->arg = write->arg;
     }
     return true;
 }
@@ -408,6 +452,9 @@ static bool apply(PlanWalk *walk, const Doing *doing)
 
 static bool is_kernel(PlanWalk *walk, const Doing *doing)
 {
+    PlanKnown *known = &walk->kernels[doing->inst - walk->plan->insts];
+    if (known->note == walk->note && known->entry == walk->at_entry)
+        return true;
     const char *name = dt_plan_str(walk->plan, walk->plan->kernels[doing->inst->ref].name);
     char text[160] = "";
     size_t len = 0;
@@ -417,6 +464,7 @@ static bool is_kernel(PlanWalk *walk, const Doing *doing)
     bool casts = doing->n_read == 1 && doing->n_writes == 1 &&
                  doing->first.dtype != doing->writes[0].place.dtype;
     bool good = strcmp(name, doing->n_ops ? text : casts ? "cast" : "expand") == 0;
+    *known = (PlanKnown){walk->note, walk->at_entry};
     return good || dt_certplan_fail(walk, "kernel `%s` is not `%s`", name, text);
 }
 
@@ -513,13 +561,10 @@ static bool is_noted_kernel(PlanWalk *walk, const Doing *doing)
 static bool do_inst(PlanWalk *walk, const DtPlanInst *inst)
 {
     Doing *doing = &(Doing){.inst = inst};
-    bool carries = walk->carries;
     if (!read_ops(walk, doing) || (inst->kind == DT_INST_KERNEL && !is_noted_kernel(walk, doing)) ||
         !read_args(walk, doing) || !read_in_place(walk, doing) || !has_operands(walk, doing) ||
         !needs_reads(walk, doing) || !keeps_apart(walk, doing))
         return false;
-    if (carries && doing->n_writes != 1)
-        return dt_certplan_fail(walk, "a carried value has no first value");
     bool good = inst->kind == DT_INST_KERNEL ? is_kernel(walk, doing)
                 : inst->kind == DT_INST_GEMM ? is_gemm(walk, doing)
                 : inst->kind == DT_INST_COPY ? is_copy(walk, doing)
@@ -541,9 +586,8 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
 
 static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
-    bool ahead = walk->frame && walk->frame->kind == PLAN_AHEAD;
-    if (ahead ? kind != DT_NOTE_DO || inst->guards : dt_certplan_is_guarded(walk))
-        return dt_certplan_fail(walk, "what a guard lets run is not what it should gather");
+    if (walk->back ? kind != DT_NOTE_DO || inst->guards : walk->guard)
+        return dt_certplan_fail(walk, "what a guard lets run is no gather ahead");
     switch (kind) {
     case DT_NOTE_DO: return do_inst(walk, inst);
     case DT_NOTE_SUM: return dt_certplan_sum(walk, inst);
@@ -571,8 +615,6 @@ static bool has_addresses(PlanWalk *walk, const DtPlanInst *inst)
         for (uint32_t r = DT_PLAN_REG_SLOTS; r < DT_PLAN_ARG_REGS; r++)
             if (arg->reg[r] < 0 || arg->reg[r] > PLAN_BYTES / DT_PLAN_MAX_SLOTS)
                 return dt_certplan_fail(walk, "slots of %lld bytes", (long long)arg->reg[r]);
-        if (!dt_certplan_has_slot(walk, arg))
-            return dt_certplan_fail(walk, "an address depends on a slot of no ring");
         walk->moves = walk->moves || stage_step(walk, arg) != 0;
     }
     return true;
@@ -587,22 +629,47 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst)
         return dt_certplan_fail(walk, "what a pipeline repeats is no transfer");
     if (inst->guards && inst->kind == DT_INST_ZERO)
         return dt_certplan_fail(walk, "memory is zeroed under guards");
-    if (dt_certplan_is_guarded(walk) && inst->kind != DT_INST_ALL_GATHER)
+    if (walk->guard && inst->kind != DT_INST_ALL_GATHER)
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
+    if (walk->budget == 0)
+        return dt_certplan_fail(walk, "loops repeat more than can be followed");
+    walk->budget--;
     switch (inst->kind) {
-    case DT_INST_ZERO: return zero(walk, inst) && dt_certplan_spares_ring(walk, inst);
-    case DT_INST_READ: return dt_certplan_read(walk, inst) && dt_certplan_spares_ring(walk, inst);
+    case DT_INST_ZERO: return zero(walk, inst);
+    case DT_INST_READ: return dt_certplan_read(walk, inst);
     default: break;
     }
-    DtNoteKind kind = dt_certplan_note(walk, DT_NOTE_KINDS);
+    DtNoteKind kind = dt_certplan_note(walk);
     const uint8_t *begin = walk->note - 1, *notes = walk->plan->blob + walk->plan->logical->notes;
-    bool good = dt_certplan_guards(walk, inst) && noted(walk, inst, kind) && dt_certplan_spares_ring(walk, inst);
+    bool good = dt_certplan_guards(walk, inst) && noted(walk, inst, kind);
     if (walk->spans) {
         DtCertSpan *span = &walk->spans[inst - walk->plan->insts];
-        *span = (DtCertSpan){(uint32_t)(begin - notes), (uint32_t)(walk->note - notes),
-                             span->count + 1};
+        const DtCertSpan now = {(uint32_t)(begin - notes), (uint32_t)(walk->note - notes), span->count};
+        const bool again = span->count && span->first == now.first && span->end == now.end;
+        *span = now;
+        span->count += !again;
     }
     return good;
+}
+
+bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst)
+{
+    walk->inst = inst;
+    if (inst->kind != DT_INST_ALL_GATHER || dt_certplan_note(walk) != DT_NOTE_DO || !walk->back)
+        return dt_certplan_fail(walk, "what a guard lets run is no gather");
+    for (uint64_t n = dt_certplan_word(walk); n > 0 && !walk->problem->len; n--)
+        dt_certplan_word(walk);
+    for (uint32_t a = 0; a < inst->n_args && !walk->problem->len; a++) {
+        const uint64_t word = dt_certplan_word(walk), value = word / DT_NOTE_FLAGS;
+        if (value >= walk->frame->func->n_values)
+            return dt_certplan_fail(walk, "a note names no value");
+        const uint32_t rank = dt_certplan_type(walk->frame, (uint32_t)value)->rank,
+                       more = (word & DT_NOTE_IN_PLACE ? 1 : 0) + (word & DT_NOTE_STRIDES ? rank : 0) +
+                              (word & DT_NOTE_DTYPE ? 1 : 0);
+        for (uint32_t i = 0; i < more; i++)
+            dt_certplan_word(walk);
+    }
+    return !walk->problem->len;
 }
 
 /* ---- integers ---- */
@@ -632,7 +699,7 @@ bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg)
     const CertEntry *entry = walk->entries.at[walk->entries.n - 1]->entry;
     int64_t step = 1, grows = 0, behind = entry->stage < 0 ? 0 : walk->stage - entry->stage;
     uint64_t kind = dt_certplan_word(walk);
-    dt_certplan_arg(walk, arg, &have);
+    dt_certplan_raw(walk, arg, &have);
     have.arena = 0, have.bytes = 0;
     switch (kind) {
     case DT_NOTE_BASES: add_bases(walk, want.reg, want.coord); break;

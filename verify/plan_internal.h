@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared inside the plan certificate.
  *
- *   plan.c        entries, results                plan_store.c  records of stores
+ *   plan.c        entries                         plan_store.c  records of stores
+ *   plan_result.c where their results are
  *   plan_place.c  addresses, views, overlaps
  *   plan_walk.c   schedules, frames, loops        plan_inst.c   one instruction
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
- *   plan_ahead.c  gathers ahead of their iterations
+ *   plan_frame.c  iterations of functions, gathers ahead
+ *   plan_again.c  iterations that do the same again
  *   plan_mask.c   what a mask hides from them
  *   plan_memory.c what memory holds: which regions may be near a place
  *   plan_pipe.c   pieces, slots, sums over stages
@@ -20,7 +22,9 @@
 
 #define PLAN_BYTES (INT64_C(1) << 48) /* more than any memory has */
 
-/* Memory of a rank: an address that is affine in registers and device coordinates, and how a tensor lies there. */
+/* Memory of a rank: an address that is affine in device coordinates, and in registers that have no value while an
+ * instruction is looked at (those of loops over blocks of attention; micro-batch and slots of a pipeline's piece), and
+ * how a tensor lies there. */
 typedef struct PlanPlace {
     uint32_t arena;
     int64_t base, reg[DT_PLAN_ARG_REGS], coord[CERT_MESH]; /* bytes */
@@ -58,6 +62,9 @@ typedef struct PlanRegion {
     uint32_t depth;          /* loops that were open when it was written */
     uint32_t summed;         /* device axes over which SUM completed it */
     uint64_t met;            /* the last search that came by */
+    uint64_t stamp;          /* when it was written */
+    int64_t lo, hi;          /* bytes, whatever coordinates and open registers are */
+    const DtPlanArg *arg;    /* by which argument; NULL: by none */
     int64_t id;              /* STORE: number in the text */
     const char *name;        /* INPUT */
     PlanHole *holes;         /* ZERO */
@@ -73,33 +80,34 @@ typedef struct PlanCells {
     PlanList *cell, everywhere;
 } PlanCells;
 
-typedef enum PlanFrameKind { PLAN_ENTRY, PLAN_CALL, PLAN_BODY, PLAN_AHEAD } PlanFrameKind;
+typedef enum PlanFrameKind { PLAN_ENTRY, PLAN_CALL, PLAN_BODY } PlanFrameKind;
 
-/* A function that is being walked. */
+/* A function in one of its runs: an entry for a micro-batch, a call, an iteration of a loop. */
 typedef struct PlanFrame {
     PlanFrameKind kind;
-    struct PlanFrame *outer;
+    struct PlanFrame *outer, *next; /* next: of those in the same place of the table */
     const CertFunc *func;
     const CertOp *op;       /* CALL, BODY: in outer */
     const CertEntry *entry; /* ENTRY */
+    int64_t number;         /* ENTRY: the micro-batch, PLAN_ANY: what is the same in all; BODY: the iteration */
     const CertOp **maker;   /* by value; NULL: an input */
     uint8_t *made_anew;     /* by value, what dt_certplan_is_inline found: 0 nothing yet, 1 no, 2 yes */
     PlanRegion **regions;   /* by value */
     bool *done;             /* by value: the op was done */
-    PlanRegion **carried;   /* BODY, by number: first value, then where it lies */
     PlanPlace *slots;       /* ENTRY, by result: the place that the note gives, if */
-    bool *has_slot, finished;
-    uint32_t reg; /* BODY: its register; AHEAD: the one that its iteration moves with, 0: with none */
-    struct PlanFrame *back; /* AHEAD: where it was met */
-    int64_t number;         /* AHEAD: as the note has it */
-    int64_t sign, shift;    /* slices of stacked inputs are number sign * register + shift */
-    uint32_t depth;
+    int64_t *terms;         /* ENTRY, by result: micro-batches that were added to it; of all micro-batches' frames */
+    bool *has_slot, finished, complete;
+    uint32_t reg; /* BODY: its register */
+    struct PlanFrame *before; /* BODY: the iteration that ran before it */
 } PlanFrame;
+enum { PLAN_ANY = -1 };
 
 typedef struct PlanFound {
     PlanPlace place;
     bool added;
     uint32_t summed;
+    uint64_t stamp;       /* of what lies there */
+    const DtPlanArg *arg; /* which wrote it */
 } PlanFound;
 
 /* Places of one value; more than a few of them lie in the walk's scratch memory. Not to be copied. */
@@ -138,6 +146,7 @@ typedef struct PlanTiles { /* attention in blocks */
     PlanPlace place[8];
     uint32_t flags[8];
     bool placed[8];
+    const DtPlanArg *arg[8];
     uint32_t wrote[8];     /* the last block that did */
     uint32_t *mark, block; /* by value: 1 + the last block that made it */
     PlanMask mask;         /* if causal: blocks may leave out what it hides */
@@ -145,20 +154,39 @@ typedef struct PlanTiles { /* attention in blocks */
     const DtPlanArg *guards;
 } PlanTiles;
 
-/* Where iterations of a loop have what they gather ahead: in the slot that the ring's register says. */
-typedef struct PlanKept {
-    const CertOp *loop;
-    DT_VEC(uint32_t) values;
-    DT_VEC(PlanPlace) places;
-} PlanKept;
+/* Bytes of an arena, whatever coordinates and open registers are. */
+typedef struct PlanRange {
+    uint32_t arena;
+    int64_t lo, hi;
+} PlanRange;
 
-/* What a piece of a pipeline has of a ring that others have too. */
-typedef struct PlanShare {
-    const CertOp *finds, *leaves; /* loops whose first iterations are there, when it begins and has ended; NULL: none */
-    int64_t depth, step;          /* slots, and bytes from one to the next */
-    PlanPlace slots;              /* all of them */
-    DT_VEC(PlanKept *) kept;
-} PlanShare;
+/* What was read or looked at, and when. */
+typedef struct PlanEvent {
+    uint64_t stamp, clock;
+} PlanEvent;
+
+/* A loop that may be left out in part: iterations that do the same. */
+typedef struct PlanAgain {
+    uint32_t at, end, reg;
+    int64_t count, step;
+    bool may;
+    uint64_t begin;               /* when the loop began */
+    DT_VEC(uint32_t) marks;       /* by iteration: its first event */
+    DT_VEC(uint64_t) clocks;      /* and when it began */
+    int64_t from, to;             /* iterations from .. to - 1 were left out; the one that was `from` is `to` now */
+} PlanAgain;
+
+/* The note, in an entry of the plan, of which something was found. */
+typedef struct PlanKnown {
+    const uint8_t *note;
+    const DtPlanEntry *entry;
+} PlanKnown;
+
+/* Whether a loop may be left out in part, in an entry. */
+typedef struct PlanWatched {
+    const DtPlanEntry *entry;
+    bool may;
+} PlanWatched;
 
 typedef struct PlanWalk PlanWalk;
 struct PlanWalk {
@@ -174,15 +202,37 @@ struct PlanWalk {
     PlanCells *cells[DT_ARENA_KINDS + DT_PLAN_N_SLOTS]; /* NULL: its regions are few */
     PlanList near;               /* what the last search found */
     uint64_t meeting;            /* its number */
-    PlanFrame *frame;
-    DT_VEC(PlanFrame *) entries; /* ENTRY frames of this plan entry */
-    uint32_t depth;              /* loops open */
-    uint32_t actions;            /* and those over actions of a pipeline, of which plan_pipe.c knows every turn */
-    int64_t count[DT_PLAN_REGS]; /* of open loops; slots: how many */
-    uint32_t open[DT_PLAN_REGS]; /* the depth inside of its loop; 0: it is closed */
-    const CertOp *carry_op;      /* the loop whose carried values get their first ones */
-    DT_VEC(PlanRegion *) carried;
-    bool carries; /* the next instruction makes one */
+    PlanFrame *frame, *back;     /* back: where gathers ahead return to */
+    PlanFrame **frames;          /* all of this plan entry, by hash */
+    uint32_t n_frames, most_frames;
+    DT_VEC(PlanFrame *) entries; /* ENTRY frames of this plan entry, the last of each */
+    int64_t reg[DT_PLAN_REGS];
+    bool taken[DT_PLAN_REGS];    /* by a loop around us */
+    bool skips;                  /* notes are read of what a guard holds back */
+    uint32_t guard;              /* 1 + the register of the innermost WHEN around us, 0: there is none */
+    uint32_t depth;              /* loops over blocks of attention that are open */
+    uint32_t actions;            /* loops over actions of a pipeline, of which plan_pipe.c knows every turn */
+    int64_t count[DT_PLAN_REGS]; /* of registers without a value: how many they may have; 0: it has one */
+    uint32_t open[DT_PLAN_REGS]; /* the depth inside of its loop over blocks; 0: it is closed */
+    uint64_t clock;
+    uint32_t watched;            /* loops around us that may be left out in part */
+    DT_VEC(PlanEvent) events;    /* in them */
+    uint64_t opened;             /* when the outermost loop over blocks was */
+    DT_VEC(PlanHole *) holes;    /* made in it */
+    PlanKnown *kernels;          /* by instruction */
+    PlanWatched *loops;          /* by item */
+    uint64_t budget;             /* instructions that may still be done */
+    uint32_t ring;               /* the ring's slot in which a piece begins */
+    DT_VEC(PlanRange) written;   /* by this piece */
+    bool whole;                  /* no iterations are left out: for tests */
+    uint32_t nested;             /* searches in one another */
+    bool trial;                  /* a search for what a piece would have to find gathered */
+    PlanFrame *trial_frame;
+    uint32_t trial_value;
+    DT_VEC(struct PlanMaskMemo *) masks;
+    struct PlanTileMemo *memo; /* of the attention that is looked at */
+    DT_VEC(struct PlanTileMemo *) memos;
+    struct PlanMakers *makers[64]; /* of functions, by hash */
     PlanTiles tiles;
     const DtPlanInst *inst;
     PlanPlace *stores;  /* by number in the text; bytes 0: none on this stage */
@@ -192,7 +242,6 @@ struct PlanWalk {
     PlanRegion *regions,
         **kept; /* stores of the stage as an entry finds them: by number; by address */
     uint32_t n_kept;
-    PlanRegion **guarded; /* by metric: of other pieces, in the entry of one */
     DtCertSpan *spans;       /* by instruction; may be NULL */
     uint32_t *seen;          /* by entry of the program: how often it is in the plan */
     uint32_t *walked;        /* by first item: 1 + the last entry that begins there */
@@ -200,7 +249,6 @@ struct PlanWalk {
     uint32_t alike_from;     /* from this stage on, there are the same stores at the same places */
     struct PlanNamed *named; /* results that later entries read */
     struct PlanPipe *pipe;
-    struct PlanRing *ring;
 };
 
 /* plan_walk.c */
@@ -208,41 +256,35 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 uint64_t dt_certplan_word(PlanWalk *walk);
 int64_t dt_certplan_signed(PlanWalk *walk);
-DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only);
-PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *func,
-                            const CertOp *op);
-uint32_t dt_certplan_end(const DtPlan *plan, uint32_t loop); /* its END item */
-bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote *notes);
-/* What instructions between two items write, for all values of the registers of loops between them. */
-typedef bool PlanEach(PlanWalk *walk, const PlanPlace *written, const void *data);
-bool dt_certplan_each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *each, const void *data);
-const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value);
-const CertOp *dt_certplan_op(PlanWalk *walk,
-                             uint64_t value); /* of the present frame; NULL after a message */
-bool dt_certplan_is_inline(const PlanFrame *frame,
-                           uint32_t value); /* made of constants and positions only */
-
+DtNoteKind dt_certplan_note(PlanWalk *walk);
 void dt_certplan_widen(PlanWalk *walk, uint32_t reg); /* holes in zeros: for all values of the register */
+bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote *notes);
 
-/* plan_ahead.c */
-void dt_certplan_forget_ahead(PlanWalk *walk);                 /* an entry begins */
-bool dt_certplan_ahead(PlanWalk *walk);                        /* AHEAD */
-bool dt_certplan_gathered(PlanWalk *walk);                     /* its RETURN */
-bool dt_certplan_may_do(PlanWalk *walk, const CertOp *op);     /* here, or ahead of its iteration */
-bool dt_certplan_begin_ring(PlanWalk *walk, PlanFrame *body, uint32_t loop);  /* before it, an item, is entered */
-bool dt_certplan_end_ring(PlanWalk *walk, const PlanFrame *body); /* its items are walked */
-bool dt_certplan_begin_micro(PlanWalk *walk, uint32_t loop);   /* item of the loop over micro-batches */
-bool dt_certplan_end_micro(PlanWalk *walk);
-bool dt_certplan_when(PlanWalk *walk, const DtPlanSchedule *item);
-bool dt_certplan_end_when(PlanWalk *walk);
-bool dt_certplan_is_guarded(const PlanWalk *walk);             /* by iterations or micro-batches: gathers alone are */
-bool dt_certplan_spares_ring(PlanWalk *walk, const DtPlanInst *inst); /* it writes no slot, but as a gather ahead */
-bool dt_certplan_set(PlanWalk *walk, const DtPlanSchedule *item);
-bool dt_certplan_has_slot(const PlanWalk *walk, const DtPlanArg *arg); /* if it depends on the ring's register */
-bool dt_certplan_has_used(PlanWalk *walk);                     /* all that was gathered */
-/* An entry ends; ret_began: it began a ring itself. */
-bool dt_certplan_leave_ring(PlanWalk *walk, PlanShare **ret_share, bool *ret_began);
-bool dt_certplan_shares(const PlanShare *left, const PlanShare *finds);
+/* plan_frame.c */
+/* The one of these, new if there is none yet; create false: NULL then. what: op or entry. */
+PlanFrame *dt_certplan_frame(PlanWalk *walk, PlanFrameKind kind, PlanFrame *outer, const CertFunc *func,
+                             const void *what, int64_t number);
+PlanFrame *dt_certplan_has_frame(const PlanWalk *walk, const PlanFrame *outer, const void *what, int64_t number);
+void dt_certplan_renumber(PlanWalk *walk, PlanFrame *frame, int64_t number);
+const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value);
+const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value); /* of the present frame; NULL after a message */
+bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value); /* made of constants and positions only */
+/* The frame that knows where the value lies: what is gathered of stored parameters is the same in all micro-batches. */
+PlanFrame *dt_certplan_home(PlanWalk *walk, const PlanFrame *frame, uint32_t value);
+void dt_certplan_say_frame(const PlanFrame *frame, DtText *text); /* which iterations and micro-batch it is */
+void dt_certplan_say_there(PlanWalk *walk, const PlanPlace *place, DtText *text); /* what lies at a place */
+bool dt_certplan_is_ahead(const CertOp *op);
+bool dt_certplan_takes(const CertOp *op, const CertFunc *func, PlanFrameKind kind); /* as a call or a loop does */
+bool dt_certplan_ahead(PlanWalk *walk); /* AHEAD */
+/* A piece may find there what another one gathered: then that is noted, and the value is there. */
+bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place);
+
+/* plan_again.c */
+void dt_certplan_log(PlanWalk *walk, uint64_t stamp); /* an instruction has looked at what was written then */
+void dt_certplan_watch(PlanWalk *walk, PlanAgain *again, uint32_t at, uint32_t end);
+void dt_certplan_turn(PlanWalk *walk, PlanAgain *again);            /* an iteration begins */
+int64_t dt_certplan_again(PlanWalk *walk, PlanAgain *again, int64_t t); /* how many are left out behind iteration t */
+void dt_certplan_watched(PlanWalk *walk, const PlanAgain *again);   /* the loop has ended */
 
 /* plan_place.c */
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis);
@@ -255,12 +297,14 @@ int64_t dt_certplan_pack(PlanPlace *place, uint32_t from, int64_t stride);
 void dt_certplan_put(PlanPlace *place, const PlanPlace *address); /* there, as long as it is */
 void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg,
                      PlanPlace *ret_place); /* address and length */
+void dt_certplan_raw(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place); /* of all registers */
 bool dt_certplan_spans(PlanPlace *place);   /* sets bytes; false: elements coincide */
 bool dt_certplan_same(const PlanPlace *a, const PlanPlace *b);  /* address and length */
 bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b); /* also how the tensor lies */
 int dt_certplan_axis(const PlanPlace *place, const char *axis); /* its number, or -1 */
 int64_t dt_certplan_stride(const PlanPlace *place, const char *axis); /* 0: it has no such axis */
 /* Sorts indices and joins neighbours that are one run in all tensors; how many are left. */
+bool dt_certplan_is_view(const CertOp *op);
 uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n);
 bool dt_certplan_meets(const PlanWalk *walk, const PlanPlace *a,
                        const PlanPlace *b); /* may overlap */
@@ -270,7 +314,16 @@ bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const Pl
 uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
                           PlanFinds *ret_found);
 
+/* plan_memo.c: attention that is looked at once, `note` being the first behind TILES; items from .. to are its loops */
+void dt_certmemo_begin(PlanWalk *walk, const uint8_t *note);
+void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place, int64_t base);
+void dt_certmemo_zero(PlanWalk *walk, uint64_t stamp);
+void dt_certmemo_output(PlanWalk *walk, const DtPlanArg *arg);
+void dt_certmemo_end(PlanWalk *walk, uint32_t from, uint32_t to);
+bool dt_certmemo_again(PlanWalk *walk, const uint8_t *note, uint32_t at, uint32_t end); /* false: look at it */
+
 /* plan_memory.c */
+void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo, int64_t *ret_hi);
 void dt_certplan_push_region(PlanWalk *walk, PlanRegion *region);
 void dt_certplan_forget_regions(PlanWalk *walk); /* an entry begins */
 /* All regions that are there and may meet the place, and perhaps others; until the next call. */
@@ -284,9 +337,12 @@ PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
                                const PlanPlace *place, bool added);
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written,
                        bool ahead); /* what may lie there is gone */
+bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place);
+void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t before); /* what was there before that */
 bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
                         PlanPlace *place); /* what a note says */
 bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst);
+bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst); /* reads the notes of a gather, and does nothing */
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
 /* Zeros from outside of loops deeper than that; fresh: that every iteration of the others finds there. */
@@ -315,15 +371,27 @@ bool dt_certplan_has_slots(const CertStore *store);
 bool dt_certplan_begin(PlanWalk *walk);                    /* ENTRY */
 /* Of the stage's pieces, in the run of the present entry: that of this number and phase. */
 const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t phase);
-bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame); /* its results are where they belong */
 bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPlace *place);
 const CertType *dt_certplan_input(const PlanWalk *walk, const char *name); /* NULL: no entry reads it */
-bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst);
+
+/* plan_result.c */
+const char *dt_certplan_run_of(const char *entry);    /* the entry of the plan that "grad.f3" is a part of */
+bool dt_certplan_is_piece(const CertEntry *entry);     /* one of a run: what it leaves is complete when the run is */
+bool dt_certplan_agree(PlanWalk *walk, const char *name, const PlanPlace *place); /* entries have it there alike */
+bool dt_certplan_accumulates(const PlanWalk *walk, const CertResult *result);     /* over micro-batches */
+/* Device axes over which a result is summed when the entry has run all micro-batches. */
+uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int store);
+bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, PlanPlace *ret_place);
+bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame);   /* its micro-batch was added to its results */
+bool dt_certplan_complete(PlanWalk *walk, PlanFrame *frame); /* they are where they belong, of all micro-batches */
+void dt_certplan_add_terms(PlanFrame *entry, int64_t n);     /* so many micro-batches more were added */
+bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst); /* SUM */
 
 /* plan_pipe.c */
 bool dt_certplan_enter(PlanWalk *walk, uint32_t entry); /* before and after an entry is walked */
 bool dt_certplan_leave(PlanWalk *walk);
+uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry); /* slots of its ring; without one 1 */
 bool dt_certplan_uses(PlanWalk *walk, int store,
                       bool written); /* the piece reads or writes its slot */
 void dt_certplan_needs(PlanWalk *walk, const char *name,
@@ -332,6 +400,7 @@ void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int 
                       const CertType *type, bool adds); /* to a result; false: sets it */
 bool dt_certplan_across(PlanWalk *walk, const CertOp *op); /* a collective; stages meet in the order of the text */
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place);
+PlanRegion *dt_certplan_find_sum(PlanWalk *walk, const PlanPlace *place); /* that was made over ranks there; or NULL */
 bool dt_certplan_has_called(const PlanWalk *walk);
 bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
                        uint32_t *ret_sum, const CertType **ret_type); /* SUM of what pieces added */
@@ -340,8 +409,17 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst);
 bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before,
                         const CertEntry *of); /* what does the same */
+void dt_certplan_wrote(PlanWalk *walk, const PlanPlace *place); /* an instruction of a piece */
+/* A piece finds there what another one has gathered; it has written there nothing yet. */
+bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place);
 bool dt_certplan_is_again(const PlanWalk *walk, const CertEntry *of); /* another entry of the stage is that piece */
 bool dt_certplan_queues(PlanWalk *walk);      /* all stages together */
+
+/* Micro-batches. */
+static inline uint32_t dt_certplan_n_micro(const PlanWalk *walk)
+{
+    return walk->first_device ? (uint32_t)walk->program->size[0] : 1;
+}
 
 /* plan_comm.c: whether the instruction does the op between these places. */
 bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
@@ -364,6 +442,7 @@ bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value);
 bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op);
 bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags,
                         PlanPlace *ret_place);
+bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg);
 bool dt_certplan_untile(PlanWalk *walk); /* at the end of the outermost loop */
 
 #endif

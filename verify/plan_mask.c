@@ -382,10 +382,39 @@ static bool hides_from_all(PlanWalk *walk, const CertOp *where)
     return true;
 }
 
+/* What was found when the note was read before. */
+typedef struct PlanMaskMemo {
+    const uint8_t *note;
+    const DtPlanEntry *entry;
+    PlanMask mask;
+} PlanMaskMemo;
+
+static bool is_known(PlanWalk *walk)
+{
+    PlanMask *mask = &walk->tiles.mask;
+    for (uint32_t i = 0; i < walk->masks.n; i++)
+        if (walk->masks.at[i]->note == walk->note && walk->masks.at[i]->entry == walk->at_entry) {
+            *mask = walk->masks.at[i]->mask;
+            memset(mask->next, 0, (size_t)mask->n * sizeof mask->next[0]);
+            return true;
+        }
+    return false;
+}
+
+static bool keep(PlanWalk *walk)
+{
+    PlanMaskMemo *memo = DT_NEW(walk->arena, PlanMaskMemo);
+    *memo = (PlanMaskMemo){walk->note, walk->at_entry, walk->tiles.mask};
+    DT_PUSH(walk->arena, walk->masks, memo);
+    return true;
+}
+
 bool dt_certplan_mask(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
     PlanMask *mask = &tiles->mask;
+    if (is_known(walk))
+        return true;
     const CertFunc *func = walk->frame->func;
     bool found = false;
     for (uint32_t i = 0; i < func->ops.n && !found; i++) {
@@ -409,7 +438,7 @@ bool dt_certplan_mask(PlanWalk *walk)
     for (int64_t p = 0; set_point(walk, p); p++)
         for (uint32_t quarter = 0; quarter < 4; quarter++)
             mask->hidden[4 * p + quarter] = hides_quarter(walk, quarter / 2, quarter % 2);
-    return true;
+    return keep(walk);
 }
 
 /* ---- guards ---- */

@@ -9,7 +9,7 @@
 enum { FEW = 64, CELLS = 1 << 13, COVERED = 16 };
 
 /* The bytes in which the place is, whatever its coordinates and the registers of loops that are open are. */
-static void hull_of(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo, int64_t *ret_hi)
+void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo, int64_t *ret_hi)
 {
     int64_t lo = place->base, hi = place->base + place->bytes;
     for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++) {
@@ -44,9 +44,8 @@ static void cells_of(const PlanCells *cells, int64_t lo, int64_t hi, int64_t *re
 
 static void add_to_cells(PlanWalk *walk, PlanCells *cells, PlanRegion *region)
 {
-    int64_t lo, hi, first, last;
-    hull_of(walk, &region->place, &lo, &hi);
-    cells_of(cells, lo, hi, &first, &last);
+    int64_t first, last;
+    cells_of(cells, region->lo, region->hi, &first, &last);
     if (is_moving(&region->place) || last - first >= COVERED) {
         DT_PUSH(walk->scratch, cells->everywhere, region);
         return;
@@ -66,9 +65,7 @@ static void make_cells(PlanWalk *walk, uint32_t arena)
     cells->everywhere.n = cells->shift = 0;
     cells->most = 2 * walk->memory[arena].n;
     for (uint32_t i = 0; i < walk->memory[arena].n; i++) {
-        int64_t lo, hi;
-        hull_of(walk, &walk->memory[arena].at[i]->place, &lo, &hi);
-        end = hi > end ? hi : end;
+        end = walk->memory[arena].at[i]->hi > end ? walk->memory[arena].at[i]->hi : end;
     }
     while (end >> cells->shift >= CELLS)
         cells->shift++;
@@ -95,6 +92,7 @@ void dt_certplan_push_region(PlanWalk *walk, PlanRegion *region)
         return;
     PlanList *all = &walk->memory[arena];
     PlanCells *cells = walk->cells[arena];
+    dt_certplan_hull(walk, &region->place, &region->lo, &region->hi);
     if (all->n == all->cap)
         compact(all);
     DT_PUSH(walk->arena, *all, region);
@@ -112,14 +110,20 @@ void dt_certplan_forget_regions(PlanWalk *walk)
     walk->near = (PlanList){0};
 }
 
-static void add_near(PlanWalk *walk, PlanList *list)
+static void add_near(PlanWalk *walk, PlanList *list, int64_t lo, int64_t hi)
 {
-    compact(list);
-    for (uint32_t i = 0; i < list->n; i++)
-        if (list->at[i]->met != walk->meeting) {
-            list->at[i]->met = walk->meeting;
-            DT_PUSH(walk->scratch, walk->near, list->at[i]);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        PlanRegion *region = list->at[i];
+        if (!region->alive)
+            continue;
+        list->at[n++] = region;
+        if (region->lo < hi && lo < region->hi && region->met != walk->meeting) {
+            region->met = walk->meeting;
+            DT_PUSH(walk->scratch, walk->near, region);
         }
+    }
+    list->n = n;
 }
 
 const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place)
@@ -128,15 +132,17 @@ const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place)
     if (place->arena >= DT_COUNT(walk->memory))
         return &none;
     PlanCells *cells = walk->cells[place->arena];
-    if (!cells)
-        return &walk->memory[place->arena];
     int64_t lo, hi, first, last;
-    hull_of(walk, place, &lo, &hi);
-    cells_of(cells, lo, hi, &first, &last);
+    dt_certplan_hull(walk, place, &lo, &hi);
     walk->near.n = 0;
     walk->meeting++;
-    add_near(walk, &cells->everywhere);
+    if (!cells) {
+        add_near(walk, &walk->memory[place->arena], lo, hi);
+        return &walk->near;
+    }
+    cells_of(cells, lo, hi, &first, &last);
+    add_near(walk, &cells->everywhere, lo, hi);
     for (int64_t c = first; c <= last; c++)
-        add_near(walk, &cells->cell[c]);
+        add_near(walk, &cells->cell[c], lo, hi);
     return &walk->near;
 }

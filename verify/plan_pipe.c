@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+enum { MOST_RINGS = 64 };
+
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 static bool pipelined(const PlanWalk *walk) { return walk->plan->meta->pipeline != 0; }
@@ -32,10 +34,14 @@ bool dt_certplan_enter(PlanWalk *walk, uint32_t entry)
     if (!pipelined(walk))
         return true;
     struct PlanPipe *pipe = pipe_of(walk);
+    Piece *first = pipe->by_entry[entry];
     pipe->now = DT_NEW(walk->arena, Piece);
     *pipe->now = (Piece){.stage = walk->stage, .entry = entry};
-    DT_PUSH(walk->arena, pipe->pieces, pipe->now);
-    pipe->by_entry[entry] = pipe->now;
+    if (!walk->ring) {
+        DT_PUSH(walk->arena, pipe->pieces, first = pipe->now);
+        pipe->by_entry[entry] = first;
+    }
+    DT_PUSH(walk->arena, first->turns, DT_NEW(walk->arena, Turn));
     pipe->called.n = pipe->slots.n = pipe->met.n = pipe->n_shared = 0;
     memset(pipe->shared, 0, walk->plan->n_metrics);
     walk->count[0] = dt_certplan_n_micro(walk);
@@ -118,10 +124,10 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
 {
     struct PlanPipe *pipe = walk->pipe;
     Piece *piece = pipe ? pipe->by_entry[item->body] : NULL;
-    if (!piece || !piece->of || piece->stage != walk->stage || piece->meets)
-        return dt_certplan_fail(walk, "a schedule calls what is no piece of its stage");
+    if (!piece || !piece->of || piece->stage != walk->stage || piece->meets || pipe->n_shared)
+        return dt_certplan_fail(walk, "a schedule calls what is no piece of its stage, or behind sums over stages");
     for (uint32_t f = 0; f < walk->entries.n; f++)
-        if (!dt_certplan_finish(walk, walk->entries.at[f]))
+        if (!dt_certplan_finish(walk, walk->entries.at[f]) || !dt_certplan_complete(walk, walk->entries.at[f]))
             return false;
     for (uint32_t i = 0; i < piece->adds.n; i++)
         if (!piece->adds.at[i]
@@ -168,7 +174,7 @@ bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace
     return dt_certplan_fail(walk, "a sum over ranks is of no result");
 }
 
-static PlanRegion *find_sum(PlanWalk *walk, const PlanPlace *place)
+PlanRegion *dt_certplan_find_sum(PlanWalk *walk, const PlanPlace *place)
 {
     const PlanList *near = dt_certplan_near(walk, place);
     for (uint32_t i = 0; i < near->n; i++) {
@@ -177,6 +183,19 @@ static PlanRegion *find_sum(PlanWalk *walk, const PlanPlace *place)
             return region;
     }
     return NULL;
+}
+
+/* What pieces of this stage added there was summed over its ranks, if it is to be. */
+static bool is_complete(PlanWalk *walk, const PlanPlace *place)
+{
+    const PlanRegion *sum = dt_certplan_find_sum(walk, place);
+    for (uint32_t p = 0; p < walk->pipe->called.n; p++)
+        for (uint32_t i = 0; i < walk->pipe->called.at[p]->adds.n; i++) {
+            const Adds *adds = &walk->pipe->called.at[p]->adds.at[i];
+            if (adds->sum && dt_certplan_same(&adds->place, place) && (!sum || sum->summed != adds->sum))
+                return false;
+        }
+    return sum || dt_certplan_is_zero(walk, place, walk->depth, false);
 }
 
 /* The sum over stages of a named scalar: what its stage computed, zeros elsewhere. */
@@ -194,11 +213,12 @@ bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
         if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || inst->count != 1 ||
             inst->dtype != metric->dtype || inst->reduce != DT_PLAN_SUM ||
             walk->pipe->shared[i]++ ||
-            !(dt_certplan_is_zero(walk, &place, walk->depth, false) || find_sum(walk, &place)))
+            !is_complete(walk, &place))
             return dt_certplan_fail(walk, "a scalar is not added over stages as it should be");
         if (i < walk->pipe->n_shared)
             return dt_certplan_fail(walk, "stages add up in another order than the program");
         walk->pipe->n_shared = i + 1;
+        dt_certplan_wrote(walk, &place);
         return dt_certplan_group(walk, inst, 1u << (plan->meta->pipeline - 1), 0);
     }
     return dt_certplan_fail(walk, "a sum over stages is of no scalar");
@@ -228,7 +248,7 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
         return dt_certplan_fail(walk, "channel %u does not carry %s", inst->ref, to->path);
     PlanPlace *place = &walk->stores[store], have, micro = {.bytes = 0}, tag;
     dt_certplan_arg(walk, &args[0], &have);
-    dt_certplan_arg(walk, &args[1], &tag);
+    dt_certplan_raw(walk, &args[1], &tag);
     if (!place->bytes) { /* that no piece reads: passed on */
         *place = have;
         dt_certplan_dense(walk, walk->program->stores.at[store].type, place);
@@ -282,6 +302,10 @@ static bool has_apart(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;
     for (uint32_t i = 0; i < pipe->slots.n; i++)
+        if (walk->stores[pipe->slots.at[i]].arena < DT_ARENA_KINDS)
+            return dt_certplan_fail(walk, "a slot of %s lies among other memory",
+                                    walk->program->stores.at[pipe->slots.at[i]].path);
+    for (uint32_t i = 0; i < pipe->slots.n; i++)
         for (uint32_t k = 0; k < i; k++)
             if (!apart(&walk->stores[pipe->slots.at[i]], &walk->stores[pipe->slots.at[k]]))
                 return dt_certplan_fail(walk, "slots of %s and %s overlap",
@@ -290,31 +314,121 @@ static bool has_apart(PlanWalk *walk)
     return true;
 }
 
-static bool spares(PlanWalk *walk, const PlanPlace *written, const void *place)
+/* ---- what lies between pieces ---- */
+
+uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry)
 {
-    return !dt_certplan_meets(walk, place, written);
+    uint32_t n = 1;
+    if (!pipelined(walk) || !strchr(dt_plan_str(walk->plan, entry->name), '.'))
+        return n;
+    for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
+        const DtPlanSchedule *item = &walk->plan->schedule[i];
+        if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING && item->count > (int32_t)n)
+            n = (uint32_t)item->count;
+    }
+    return n < MOST_RINGS ? n : MOST_RINGS;
 }
 
-/* What a piece leaves in the slots of a ring, no piece writes that does not look for it, nor a transfer. */
-static bool keeps_shared(PlanWalk *walk)
+static PlanRange range_of(const PlanWalk *walk, const PlanPlace *place)
 {
-    const struct PlanPipe *pipe = walk->pipe;
-    for (uint32_t p = 0; p < pipe->called.n; p++) {
-        const PlanShare *share = pipe->called.at[p]->share;
-        if (!share || !share->leaves)
-            continue;
-        bool spared = dt_certplan_each_write(walk, walk->at_entry->first, walk->at_entry->first + walk->at_entry->count,
-                                             spares, &share->slots);
-        for (uint32_t k = 0; spared && k < pipe->called.n; k++) {
-            const Piece *piece = pipe->called.at[k];
-            const DtPlanEntry *entry = &walk->plan->entries[piece->entry];
-            spared = piece->share || piece->began ||
-                     dt_certplan_each_write(walk, entry->first, entry->first + entry->count, spares, &share->slots);
-        }
-        if (!spared)
-            return dt_certplan_fail(walk, "what %s gathers for another piece is overwritten",
-                                    pipe->called.at[p]->of->name);
+    PlanRange range = {place->arena, place->base, place->base + place->bytes};
+    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++) {
+        const int64_t most = place->reg[r] * (walk->count[r] > 0 ? walk->count[r] - 1 : 0);
+        *(most < 0 ? &range.lo : &range.hi) += most;
     }
+    for (uint32_t m = 0; m < walk->plan->n_mesh; m++) {
+        const int64_t most = place->coord[m] * (walk->plan->mesh[m].size - 1);
+        *(most < 0 ? &range.lo : &range.hi) += most;
+    }
+    return range;
+}
+
+static bool meets(const PlanRange *written, uint32_t n, PlanRange at)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (written[i].arena == at.arena && written[i].lo < at.hi && at.lo < written[i].hi)
+            return true;
+    return false;
+}
+
+void dt_certplan_wrote(PlanWalk *walk, const PlanPlace *place)
+{
+    if (!pipelined(walk) || place->arena >= DT_ARENA_KINDS)
+        return;
+    const PlanRange now = range_of(walk, place);
+    for (uint32_t i = 0; i < walk->written.n; i++) {
+        PlanRange *old = &walk->written.at[i];
+        if (old->arena != now.arena || now.lo > old->hi || now.hi < old->lo)
+            continue;
+        old->lo = now.lo < old->lo ? now.lo : old->lo;
+        old->hi = now.hi > old->hi ? now.hi : old->hi;
+        return;
+    }
+    DT_PUSH(walk->arena, walk->written, now);
+}
+
+bool dt_certplan_loses(const PlanWalk *walk, const Turn *turn, const Gathered *gathered)
+{
+    return meets(turn->written.at, turn->written.n, range_of(walk, &gathered->place));
+}
+
+static uint32_t number_of(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place)
+{
+    const Gathered gathered = {frame->outer->entry, frame->op, frame->number, value, *place};
+    struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t i = 0; i < pipe->gathered.n; i++) {
+        const Gathered *known = &pipe->gathered.at[i];
+        if (known->entry == gathered.entry && known->loop == gathered.loop && known->number == gathered.number &&
+            known->value == value && dt_certplan_alike(&known->place, place))
+            return i;
+    }
+    DT_PUSH(walk->arena, pipe->gathered, gathered);
+    return pipe->gathered.n - 1;
+}
+
+static bool is_shared(const PlanFrame *frame)
+{
+    return frame->kind == PLAN_BODY && frame->outer->kind == PLAN_ENTRY && frame->outer->number == PLAN_ANY;
+}
+
+static Turn *turn_of(const PlanWalk *walk)
+{
+    const Piece *first = walk->pipe->by_entry[walk->pipe->now->entry];
+    return first->turns.at[first->turns.n - 1];
+}
+
+bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place)
+{
+    if (!is_shared(frame) || place->base < 0 || place->arena >= DT_ARENA_KINDS ||
+        meets(walk->written.at, walk->written.n, range_of(walk, place)))
+        return false;
+    dt_certplan_define(walk, frame, value, place, false)->stamp = 0;
+    DT_PUSH(walk->arena, turn_of(walk)->finds, number_of(walk, frame, value, place));
+    return true;
+}
+
+/* What a piece leaves to others, and the ring's slot. */
+static void leave_gathered(PlanWalk *walk)
+{
+    Turn *turn = turn_of(walk);
+    turn->ring = walk->reg[DT_PLAN_REG_RING];
+    for (uint32_t i = 0; i < walk->written.n; i++)
+        DT_PUSH(walk->arena, turn->written, walk->written.at[i]);
+    for (uint32_t h = 0; h < walk->most_frames; h++)
+        for (PlanFrame *frame = walk->frames[h]; frame; frame = frame->next)
+            for (uint32_t v = 0; is_shared(frame) && v < frame->func->n_values; v++)
+                for (PlanRegion *region = frame->regions[v]; region; region = region->next)
+                    if (region->alive && region->stamp)
+                        DT_PUSH(walk->arena, turn->leaves, number_of(walk, frame, v, &region->place));
+}
+
+/* What is added in a piece is all of its results. */
+static bool adds_results(PlanWalk *walk)
+{
+    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
+        for (uint32_t i = 0; i < walk->memory[a].n; i++)
+            if (walk->memory[a].at[i]->alive && walk->memory[a].at[i]->kind == PLAN_ADDED)
+                return dt_certplan_fail(walk, "a piece adds to what is no result of it");
     return true;
 }
 
@@ -327,12 +441,65 @@ static bool keeps_named(PlanWalk *walk)
             const Uses *uses = &pipe->called.at[p]->uses.at[i];
             for (uint32_t k = 0; uses->name && k < pipe->called.n; k++) {
                 const Piece *piece = pipe->called.at[k];
-                const DtPlanEntry *entry = &walk->plan->entries[piece->entry];
-                if (!dt_certplan_each_write(walk, entry->first, entry->first + entry->count, spares,
-                                            &uses->place))
-                    return dt_certplan_fail(walk, "%s overwrites %s, which %s reads", piece->of->name,
-                                            uses->name, pipe->called.at[p]->of->name);
+                for (uint32_t t = 0; t < piece->turns.n; t++)
+                    if (meets(piece->turns.at[t]->written.at, piece->turns.at[t]->written.n,
+                              range_of(walk, &uses->place)))
+                        return dt_certplan_fail(walk, "%s overwrites %s, which %s reads", piece->of->name, uses->name,
+                                                pipe->called.at[p]->of->name);
             }
+        }
+    return true;
+}
+
+static bool adds_to(const Piece *piece, const PlanPlace *place)
+{
+    for (uint32_t i = 0; i < piece->adds.n; i++)
+        if (dt_certplan_same(&piece->adds.at[i].place, place))
+            return true;
+    return false;
+}
+
+/* A result of the run is left alone by the pieces that add nothing to it. */
+static bool spares_result(PlanWalk *walk, const PlanPlace *place)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t k = 0; k < pipe->called.n; k++)
+        for (uint32_t t = 0; t < pipe->called.at[k]->turns.n; t++) {
+            const Turn *turn = pipe->called.at[k]->turns.at[t];
+            if (meets(turn->written.at, turn->written.n, range_of(walk, place)) && !adds_to(pipe->called.at[k], place))
+                return dt_certplan_fail(walk, "%s overwrites a result of another piece", pipe->called.at[k]->of->name);
+        }
+    return true;
+}
+
+static bool keeps_results(PlanWalk *walk)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t p = 0; p < pipe->called.n; p++)
+        for (uint32_t i = 0; i < pipe->called.at[p]->adds.n; i++)
+            if (!spares_result(walk, &pipe->called.at[p]->adds.at[i].place))
+                return false;
+    for (uint32_t i = 0; i < walk->plan->n_metrics; i++) { /* of other stages: zero here */
+        const PlanPlace place = dt_certplan_metric(&walk->plan->metrics[i]);
+        if (walk->plan->metrics[i].entry == walk->at_entry->name && !walk->plan->metrics[i].n_axes &&
+            !spares_result(walk, &place))
+            return false;
+    }
+    return true;
+}
+
+/* What pieces gather for others the schedule itself leaves alone. */
+static bool keeps_gathered(PlanWalk *walk)
+{
+    const struct PlanPipe *pipe = walk->pipe;
+    for (uint32_t p = 0; p < pipe->called.n; p++)
+        for (uint32_t t = 0; t < pipe->called.at[p]->turns.n; t++) {
+            const Turn *turn = pipe->called.at[p]->turns.at[t];
+            for (uint32_t i = 0; i < turn->leaves.n; i++)
+                if (meets(walk->written.at, walk->written.n,
+                          range_of(walk, &pipe->gathered.at[turn->leaves.at[i]].place)))
+                    return dt_certplan_fail(walk, "what %s gathers for another piece is overwritten",
+                                            pipe->called.at[p]->of->name);
         }
     return true;
 }
@@ -344,7 +511,7 @@ static bool has_results(PlanWalk *walk)
     for (uint32_t p = 0; p < pipe->called.n; p++)
         for (uint32_t i = 0; i < pipe->called.at[p]->adds.n; i++) {
             const Adds *adds = &pipe->called.at[p]->adds.at[i];
-            const PlanRegion *sum = find_sum(walk, &adds->place);
+            const PlanRegion *sum = dt_certplan_find_sum(walk, &adds->place);
             if (adds->sum ? !sum || sum->summed != adds->sum
                           : !dt_certplan_is_zero(walk, &adds->place, walk->depth, false))
                 return dt_certplan_fail(walk, "a result of %s is not summed over its ranks",
@@ -374,9 +541,6 @@ bool dt_certplan_is_again(const PlanWalk *walk, const CertEntry *of)
 
 bool dt_certplan_leave(PlanWalk *walk)
 {
-    Piece alone, *now = pipelined(walk) ? walk->pipe->now : &alone;
-    if (!dt_certplan_leave_ring(walk, &now->share, &now->began))
-        return false;
     if (!pipelined(walk))
         return true;
     struct PlanPipe *pipe = walk->pipe;
@@ -385,12 +549,14 @@ bool dt_certplan_leave(PlanWalk *walk)
     if (!pipe->called.n) {
         pipe->now->of = walk->entries.n ? walk->entries.at[0]->entry : NULL;
         pipe->now->main = main_of(pipe, pipe->now);
-        return true;
+        leave_gathered(walk);
+        return adds_results(walk);
     }
     for (uint32_t i = 0; i < pipe->slots.n; i++)
         pipe->places[dt_cert_place(&walk->program->stores.at[pipe->slots.at[i]], walk->stage)] =
             slot_reg(&walk->stores[pipe->slots.at[i]]);
-    return has_apart(walk) && keeps_named(walk) && keeps_shared(walk) && has_results(walk);
+    return has_apart(walk) && keeps_named(walk) && keeps_gathered(walk) && keeps_results(walk) &&
+           has_results(walk);
 }
 
 bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before, const CertEntry *of)

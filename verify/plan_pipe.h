@@ -27,13 +27,29 @@ typedef struct Slot { /* of a store: its place on the stage */
     uint32_t place;
 } Slot;
 
+/* What is gathered of stored parameters for a piece by another one: a value of an iteration of its loop. */
+typedef struct Gathered {
+    const CertEntry *entry;
+    const CertOp *loop;
+    int64_t number;
+    uint32_t value;
+    PlanPlace place;
+} Gathered;
+
+/* A piece that begins with a slot of the ring: what it finds and leaves (numbers of Gathered), what it writes, and with
+ * which slot it ends. */
+typedef struct Turn {
+    DT_VEC(uint32_t) finds, leaves;
+    DT_VEC(PlanRange) written;
+    int64_t ring;
+} Turn;
+
 typedef struct Piece {
     uint32_t stage, entry;
     const CertEntry *of;
     DT_VEC(Adds) adds;
     DT_VEC(Uses) uses;
-    PlanShare *share; /* of a ring */
-    bool began;       /* it has one of its own */
+    DT_VEC(Turn *) turns; /* by slot of the ring; one, if it has none */
     bool meets;       /* other stages */
     struct Piece *main; /* the first entry of the stage that is this piece */
     uint8_t *ran; /* main's, by micro-batch */
@@ -59,11 +75,10 @@ struct PlanPipe {
     int32_t *places; /* of stores with slots, by stage: the register of the slot, 0: there is one */
     Piece **by_entry; /* by plan entry */
     struct PlanRun *run; /* plan_run.c */
+    DT_VEC(Gathered) gathered;
 };
 
-static inline uint32_t dt_certplan_n_micro(const PlanWalk *walk)
-{
-    return walk->first_device ? (uint32_t)walk->program->size[0] : 1;
-}
+/* Whether what was gathered is written over. */
+bool dt_certplan_loses(const PlanWalk *walk, const Turn *turn, const Gathered *gathered);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 16 }; /* places of a value */
+enum { FEW = 16, MOST_NESTED = 4096 }; /* places of a value; what a value may be of in turn */
 
 int64_t dt_certplan_local(const PlanWalk *walk, const CertType *type, uint32_t axis)
 {
@@ -58,7 +58,7 @@ void dt_certplan_dense(const PlanWalk *walk, const CertType *type, PlanPlace *pl
     place->bytes = dt_certplan_pack(place, 0, 1) * place->size;
 }
 
-void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place)
+void dt_certplan_raw(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place)
 {
     *ret_place =
         (PlanPlace){.arena = arg->arena, .base = arg->base, .bytes = arg->bytes, .size = 1};
@@ -70,6 +70,16 @@ void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_
         else if (arg->coord[c])
             ret_place->coord[axis] += arg->coord[c];
     }
+}
+
+void dt_certplan_arg(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_place)
+{
+    dt_certplan_raw(walk, arg, ret_place);
+    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
+        if (walk->count[r] == 0) {
+            ret_place->base += ret_place->reg[r] * walk->reg[r];
+            ret_place->reg[r] = 0;
+        }
 }
 
 bool dt_certplan_spans(PlanPlace *place)
@@ -323,8 +333,12 @@ static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
             uint32_t m = y->axes[i].split[s];
             place->extent[d] /= walk->program->size[m];
             int64_t bytes = place->extent[d] * place->stride[d] * place->size;
-            *(m < walk->first_device ? &place->reg[0] : &place->coord[m - walk->first_device]) +=
-                bytes;
+            if (m >= walk->first_device)
+                place->coord[m - walk->first_device] += bytes;
+            else if (walk->count[0])
+                place->reg[0] += bytes;
+            else
+                place->base += bytes * walk->reg[0];
         }
     }
     return order_as(walk, y, place);
@@ -386,6 +400,12 @@ static View *view_of(const CertOp *op, bool *ret_moves)
     return NULL;
 }
 
+bool dt_certplan_is_view(const CertOp *op)
+{
+    bool moves;
+    return view_of(op, &moves) != NULL;
+}
+
 /* Behind its parts a bucket is zero: zeroed here, or a store's, which are zero where nothing is packed. */
 static bool has_rest(PlanWalk *walk, const PlanPlace *bucket, int64_t used)
 {
@@ -438,6 +458,8 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
             all = false;
             for (uint32_t f = 0; !all && f < part.n; f++)
                 all = part.at[f].added == bucket.added && dt_certplan_alike(&part.at[f].place, &want);
+            if (all)
+                dt_certplan_log(walk, part.at[0].stamp);
         }
         if (all && has_rest(walk, &bucket.place, offset))
             *another(walk, found) = bucket;
@@ -453,40 +475,63 @@ static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
         PlanPlace place = region->place;
         dt_certplan_dense(walk, op->types[0], &place);
         if (place.bytes == region->place.bytes)
-            *another(walk, found) = (PlanFound){.place = place};
+            *another(walk, found) = (PlanFound){.place = place, .stamp = region->stamp};
     }
 }
 
 static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found);
 
-/* What an input of a body or of a called function is outside. */
+/* Only what lies there from number `from` on that has the loop's axis: its slice of an iteration. */
+static void slice_of(const CertLoop *loop, int64_t number, uint32_t from, PlanFinds *found)
+{
+    uint32_t n = from;
+    for (uint32_t i = from; i < found->n; i++) {
+        PlanPlace *place = &found->at[i].place;
+        int d = dt_certplan_axis(place, loop->axis);
+        if (d < 0)
+            continue;
+        place->base += number * place->stride[d] * place->size;
+        drop_axis(place, d);
+        dt_certplan_spans(place);
+        found->at[n++] = found->at[i];
+    }
+    found->n = n;
+}
+
+/* What an input of a body or of a called function is outside, or in the iteration before. */
 static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
-    const uint32_t from = found->n;
     if (frame->kind == PLAN_CALL) {
         find_all(walk, frame->outer, frame->op->in[value], at, found);
         return;
     }
-    const CertLoop *loop = frame->op->loop;
-    if (frame->kind == PLAN_ENTRY || value < 1 + loop->carried)
-        return; /* lies in memory of its own */
-    const bool whole = value < 1 + loop->carried + loop->invariant;
-    find_all(walk, frame->outer, frame->op->in[value - 1], whole ? at : NULL, found);
-    if (whole)
+    if (frame->kind == PLAN_ENTRY || value == 0)
         return;
-    for (uint32_t i = from; i < found->n; i++) {
-        PlanPlace *place = &found->at[i].place;
-        int d = dt_certplan_axis(place, loop->axis);
-        if (d < 0) {
-            found->n = from;
-            return;
-        }
-        if (frame->reg)
-            place->reg[frame->reg] += frame->sign * place->stride[d] * place->size;
-        place->base += frame->shift * place->stride[d] * place->size;
-        drop_axis(place, d);
-        dt_certplan_spans(place);
+    const CertLoop *loop = frame->op->loop;
+    const uint32_t from = found->n;
+    const bool carried = value < 1 + loop->carried, whole = value < 1 + loop->carried + loop->invariant;
+    if (carried && frame->number != (loop->reverse ? loop->count - 1 : 0)) {
+        if (frame->before)
+            find_all(walk, frame->before, frame->func->results.at[value - 1], at, found);
+        return;
     }
+    find_all(walk, frame->outer, frame->op->in[value - 1], whole ? at : NULL, found);
+    if (!whole)
+        slice_of(loop, frame->number, from, found);
+}
+
+/* What a call or a loop makes is what its function, or the last iteration, does; what it stacks is put together at its
+ * end. */
+static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t number, const PlanPlace *at,
+                      PlanFinds *found)
+{
+    const CertLoop *loop = op->loop;
+    if (!op->func || (loop && number >= loop->carried))
+        return;
+    const PlanFrame *inner =
+        dt_certplan_has_frame(walk, frame, op, !loop || loop->reverse ? 0 : loop->count - 1);
+    if (inner)
+        find_all(walk, inner, inner->func->results.at[number], at, found);
 }
 
 /* Where the value lies without having been written as itself: where a store or the outer function has it, or in the
@@ -498,6 +543,8 @@ static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, 
     View *view = op ? view_of(op, &moves) : NULL;
     if (!op) {
         find_input(walk, frame, value, at, found);
+    } else if (op->func) {
+        find_made(walk, frame, op, value - op->first_out, at, found);
     } else if (strcmp(op->kind, "param") == 0 || strcmp(op->kind, "input") == 0) {
         find_source(walk, op, found);
     } else if (strcmp(op->kind, "pack") == 0) {
@@ -515,13 +562,26 @@ static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, 
 static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace *at, PlanFinds *found)
 {
     if (region->alive && (!at || (region->place.arena == at->arena && region->place.base == at->base)))
-        *another(walk, found) = (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed};
+        *another(walk, found) =
+            (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed, region->stamp, region->arg};
 }
 
 /* A copy of a value leaves it where it was, too: each place counts until something else is written there. Where there
  * are many, memory says which of them begin at an address. */
 static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
 {
+    frame = dt_certplan_home(walk, frame, value);
+    if (walk->nested == MOST_NESTED)
+        return;
+    if (walk->trial && frame->outer && frame->outer->number == PLAN_ANY && frame->outer->kind == PLAN_ENTRY &&
+        dt_certplan_is_ahead(frame->maker[value])) {
+        PlanFound *guess = another(walk, found);
+        *guess = (PlanFound){.added = false};
+        dt_certplan_dense(walk, dt_certplan_type(frame, value), &guess->place);
+        walk->trial_frame = (PlanFrame *)(uintptr_t)frame;
+        walk->trial_value = value;
+        return;
+    }
     const PlanRegion *region = frame->regions[value];
     for (uint32_t n = 0; region && at && n < FEW; n++)
         region = region->next;
@@ -531,7 +591,9 @@ static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, con
             add_region(walk, near->at[i], at, found);
     for (region = near ? NULL : frame->regions[value]; region; region = region->next)
         add_region(walk, region, at, found);
+    walk->nested++;
     find_behind(walk, frame, value, at, found);
+    walk->nested--;
 }
 
 uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,

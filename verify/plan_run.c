@@ -39,7 +39,7 @@ struct PlanRun {
     Course *courses; /* by stage */
     Queue *queues;   /* by channel */
     Held *held;      /* by store, on each stage */
-    const PlanShare **left; /* by stage: what its last piece left in a ring */
+    uint8_t **left; /* by stage: which of what was gathered for other pieces is there; NULL: none yet */
 };
 
 static bool set_register(PlanWalk *walk, Course *course, uint32_t reg, int64_t value)
@@ -145,21 +145,33 @@ static void list_slots(PlanWalk *walk, Piece *piece)
     }
 }
 
-/* What its first iterations gather ahead is there, and nothing else is left behind. */
-static bool takes_ring(PlanWalk *walk, const Piece *piece)
+/* What others gathered for it is there; and what it leaves to others. */
+static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
 {
-    const PlanShare **left = &walk->pipe->run->left[piece->stage];
-    const bool finds = piece->share && piece->share->finds;
-    if (finds ? !*left || !dt_certplan_shares(*left, piece->share) : (piece->share || piece->began) && *left)
-        return dt_certplan_fail(walk, "%s does not find what was gathered ahead", piece->of->name);
-    if (piece->share || piece->began)
-        *left = piece->share && piece->share->leaves ? piece->share : NULL;
+    const struct PlanPipe *pipe = walk->pipe;
+    const uint64_t ring = (uint64_t)course->reg[DT_PLAN_REG_RING];
+    if (piece->turns.n > 1 && ring >= piece->turns.n)
+        return dt_certplan_fail(walk, "%s begins with slot %llu of a ring", piece->of->name, (unsigned long long)ring);
+    const Turn *turn = piece->turns.at[piece->turns.n > 1 ? ring : 0];
+    uint8_t *left = pipe->run->left[piece->stage];
+    if (turn->finds.n + turn->leaves.n && !left)
+        left = pipe->run->left[piece->stage] = DT_NEW_ARRAY(walk->arena, uint8_t, pipe->gathered.n + 1);
+    for (uint32_t i = 0; i < turn->finds.n; i++)
+        if (!left[turn->finds.at[i]])
+            return dt_certplan_fail(walk, "%s does not find what was gathered ahead", piece->of->name);
+    for (uint32_t i = 0; left && i < pipe->gathered.n; i++)
+        left[i] = left[i] && !dt_certplan_loses(walk, turn, &pipe->gathered.at[i]);
+    for (uint32_t i = 0; i < turn->leaves.n; i++)
+        left[turn->leaves.at[i]] = 1;
+    if (piece->turns.n > 1)
+        course->reg[DT_PLAN_REG_RING] = turn->ring;
     return true;
 }
 
-static bool run_piece(PlanWalk *walk, Piece *piece, const Action *action)
+static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
 {
-    if (!takes_ring(walk, piece))
+    const Action *action = &course->now;
+    if (!takes_ring(walk, piece, course))
         return false;
     if (!piece->listed)
         list_slots(walk, piece);
@@ -226,12 +238,13 @@ static Outcome meet(PlanWalk *walk, uint32_t stage, uint32_t group)
     return is_of(stages, stage) ? DONE : WRONG;
 }
 
-static Outcome run_action(PlanWalk *walk, uint32_t stage, const Action *action)
+static Outcome run_action(PlanWalk *walk, uint32_t stage, Course *course)
 {
     struct PlanPipe *pipe = walk->pipe;
+    const Action *action = &course->now;
     if (action->kind == DT_SCHED_CALL) {
         Piece *piece = pipe->by_entry[action->index];
-        return piece && piece->stage == stage && run_piece(walk, piece, action) ? DONE : WRONG;
+        return piece && piece->stage == stage && run_piece(walk, piece, course) ? DONE : WRONG;
     }
     if (action->kind == MEETS)
         return meet(walk, stage, action->index);
@@ -256,7 +269,7 @@ static Outcome run_stage(PlanWalk *walk, uint32_t stage, Course *course, bool *m
     for (;;) {
         if (!course->waits && !go_on(walk, course))
             return walk->problem->len ? WRONG : DONE;
-        const Outcome outcome = run_action(walk, stage, &course->now);
+        const Outcome outcome = run_action(walk, stage, course);
         if (outcome == WRONG)
             dt_certplan_fail(walk, "the schedule of stage %u runs what is not its own", stage);
         course->waits = outcome == WAITS;
@@ -281,7 +294,7 @@ static bool run_stages(PlanWalk *walk, const char *name)
                 run->courses[s] = (Course){.at = entry->first, .end = entry->first + entry->count};
     }
     run->queues = DT_NEW_ARRAY(walk->arena, Queue, plan->n_channels + 1);
-    run->left = DT_NEW_ARRAY(walk->arena, const PlanShare *, n + 1);
+    run->left = DT_NEW_ARRAY(walk->arena, uint8_t *, n + 1);
     run->held = DT_NEW_ARRAY(walk->arena, Held, walk->program->n_places + 1);
     for (bool moved = true; moved && done < n;) {
         moved = false;
@@ -296,9 +309,6 @@ static bool run_stages(PlanWalk *walk, const char *name)
     walk->stage = n; /* of all of them */
     if (done < n)
         return dt_certplan_fail(walk, "the stages of `%s` wait for each other", name);
-    for (uint32_t s = 0; s < n; s++)
-        if (run->left[s])
-            return dt_certplan_fail(walk, "what stage %u gathers ahead at the end of `%s` is never read", s, name);
     for (uint32_t c = 0; c < plan->n_channels; c++)
         if (run->queues[c].n)
             return dt_certplan_fail(walk, "channel %u of `%s` is never emptied", c, name);

@@ -176,29 +176,43 @@ bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value)
     return walk->tiles.open && output_of(&walk->tiles, value) < walk->tiles.n_outputs;
 }
 
+/* Where the output is, of which the first block is there. */
+bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg)
+{
+    PlanTiles *tiles = &walk->tiles;
+    PlanPlace *whole = &tiles->place[i], have;
+    struct PlanTileMemo *const memo = walk->memo;
+    dt_certplan_arg(walk, arg, &have);
+    tiles->placed[i] = true;
+    tiles->arg[i] = arg;
+    dt_certplan_put(whole, &have);
+    for (uint32_t k = 0; k < tiles->n_loops; k++)
+        whole->reg[tiles->regs[k]] = 0;
+    if (!(tiles->flags[i] & (DT_NOTE_ADDS | DT_NOTE_ZEROED))) {
+        dt_certplan_spoil(walk, whole, false);
+        return true;
+    }
+    const uint32_t depth = walk->depth - tiles->n_loops;
+    walk->memo = NULL; /* it is looked at each time */
+    const bool zero = dt_certplan_is_zero(walk, whole, depth, !(tiles->flags[i] & DT_NOTE_ADDS));
+    walk->memo = memo;
+    return (zero && !dt_certplan_is_added(walk, whole, walk->depth)) ||
+           dt_certplan_fail(walk, "output %u of attention is added to memory that is not zero", i);
+}
+
 /* The first block says where the output is; every other must be its block of that. */
 bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags,
                         PlanPlace *ret_place)
 {
     PlanTiles *tiles = &walk->tiles;
     uint32_t i = output_of(tiles, value);
-    PlanPlace *whole = &tiles->place[i], have;
+    PlanPlace have;
     dt_certplan_arg(walk, arg, &have);
-    bool adds = tiles->flags[i] & (DT_NOTE_ADDS | DT_NOTE_ZEROED);
-    if (!tiles->placed[i]) {
-        tiles->placed[i] = true;
-        dt_certplan_put(whole, &have);
-        for (uint32_t k = 0; k < tiles->n_loops; k++)
-            whole->reg[tiles->regs[k]] = 0;
-        uint32_t depth = walk->depth - tiles->n_loops;
-        bool zero = dt_certplan_is_zero(walk, whole, depth, !(tiles->flags[i] & DT_NOTE_ADDS));
-        if (adds && (!zero || dt_certplan_is_added(walk, whole, walk->depth)))
-            return dt_certplan_fail(
-                walk, "output %u of attention is added to memory that is not zero", i);
-        if (!adds)
-            dt_certplan_spoil(walk, whole, false);
-    }
-    *ret_place = *whole;
+    dt_certmemo_output(walk, arg);
+    if (!tiles->placed[i] && !dt_certplan_place_output(walk, i, arg))
+        return false;
+    const bool adds = tiles->flags[i] & (DT_NOTE_ADDS | DT_NOTE_ZEROED);
+    *ret_place = tiles->place[i];
     dt_certplan_cut(walk, ret_place);
     tiles->wrote[i] = tiles->block;
     return (dt_certplan_same(ret_place, &have) && adds == (flags & DT_NOTE_ADDS ? true : false)) ||
@@ -216,9 +230,13 @@ bool dt_certplan_untile(PlanWalk *walk)
         if (!tiles->placed[i])
             return dt_certplan_fail(walk, "output %u of attention was not made", i);
         bool added = tiles->flags[i] & DT_NOTE_ADDS;
-        if (!added)
+        if (!dt_certplan_may_write(walk, &tiles->place[i]))
+            return false;
+        if (added)
+            dt_certplan_wrote(walk, &tiles->place[i]);
+        else
             dt_certplan_spoil(walk, &tiles->place[i], false);
-        dt_certplan_define(walk, walk->frame, tiles->output[i], &tiles->place[i], added);
+        dt_certplan_define(walk, walk->frame, tiles->output[i], &tiles->place[i], added)->arg = tiles->arg[i];
     }
     return true;
 }

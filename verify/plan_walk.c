@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walking a schedule along with its notes: functions as frames, and loops once, as an induction.
- * Before a body is walked, whatever any of its iterations may overwrite is gone, but for first values
- * of carried inputs, and zeros, which sums look at again; at its end carried results must lie where
- * the inputs did, and slices of stacked results must survive the iterations after theirs. */
+/* Running a schedule along with its notes: functions as frames, loops iteration by iteration, so that each instruction
+ * is looked at with the addresses that it has then. Loops over blocks of attention alone are walked once, with their
+ * registers as unknowns: before that, whatever any of their iterations may overwrite is gone. */
 #include "verify/plan_internal.h"
 
 #include <stdarg.h>
@@ -27,6 +26,7 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
             dt_text_printf(walk->problem, " (%s line %u)", dt_plan_str(plan, span->text),
                            span->line);
     }
+    dt_certplan_say_frame(walk->frame, walk->problem);
     dt_text_add(walk->problem, ": ");
     va_start(args, format);
     dt_text_vprintf(walk->problem, format, args);
@@ -59,130 +59,73 @@ int64_t dt_certplan_signed(PlanWalk *walk)
     return value & 1 ? (int64_t) ~(value >> 1) : (int64_t)(value >> 1);
 }
 
-const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value)
-{
-    const PlanFrame *frame = walk->frame;
-    if (frame && value < frame->func->n_values && frame->maker[value] &&
-        frame->maker[value]->first_out == value)
-        return frame->maker[value];
-    dt_certplan_fail(walk, "a note names no op");
-    return NULL;
-}
-
-/* ---- frames ---- */
-
-const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value)
-{
-    const CertOp *op = frame->maker[value];
-    return op ? op->types[value - op->first_out] : frame->func->args.at[value];
-}
-
-PlanFrame *dt_certplan_push(PlanWalk *walk, PlanFrameKind kind, const CertFunc *func,
-                            const CertOp *op)
-{
-    PlanFrame *frame = DT_NEW(walk->scratch, PlanFrame);
-    *frame = (PlanFrame){.kind = kind,
-                         .func = func,
-                         .op = op,
-                         .outer = kind == PLAN_ENTRY ? NULL : walk->frame,
-                         .sign = 1,
-                         .depth = walk->depth};
-    frame->maker = DT_NEW_ARRAY(walk->scratch, const CertOp *, func->n_values + 1);
-    frame->made_anew = DT_NEW_ARRAY(walk->scratch, uint8_t, func->n_values + 1);
-    frame->regions = DT_NEW_ARRAY(walk->scratch, PlanRegion *, func->n_values + 1);
-    frame->done = DT_NEW_ARRAY(walk->scratch, bool, func->n_values + 1);
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
-            frame->maker[func->ops.at[i]->first_out + k] = func->ops.at[i];
-    walk->frame = frame;
-    return frame;
-}
+/* ---- calls ---- */
 
 static bool is_one_of(const CertOp *op, const char *kind) { return strcmp(op->kind, kind) == 0; }
 
-bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
-{
-    const CertOp *op = frame->maker[value];
-    if (!op)
-        return frame->kind == PLAN_CALL &&
-               dt_certplan_is_inline(frame->outer, frame->op->in[value]);
-    if (is_one_of(op, "const") || is_one_of(op, "iota"))
-        return !op->types[0]->rank || !op->types[0]->axes[0].n || !op->types[0]->axes[0].zigzag;
-    uint8_t *found = &frame->made_anew[value];
-    bool is = *found != 1 && op->rule && op->rule->map;
-    for (uint32_t i = 0; is && *found == 0 && i < op->n_in; i++)
-        is = dt_certplan_is_inline(frame, op->in[i]);
-    *found = is ? 2 : 1;
-    return is;
-}
-
-/* The results of a call are its function's. */
 static bool leave(PlanWalk *walk)
 {
     PlanFrame *frame = walk->frame;
-    if (frame && frame->kind == PLAN_AHEAD)
-        return dt_certplan_gathered(walk);
+    if (walk->back) {
+        walk->frame = walk->back;
+        walk->back = NULL;
+        return true;
+    }
     if (!frame || frame->kind != PLAN_CALL || walk->tiles.open)
         return dt_certplan_fail(walk, "a note returns from no call");
     walk->frame = frame->outer;
-    for (uint32_t i = 0; i < frame->func->results.n; i++) {
-        PlanFinds found;
-        uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], NULL, &found);
-        for (uint32_t k = 0; k < n; k++)
-            dt_certplan_define(walk, frame->outer, frame->op->first_out + i, &found.at[k].place,
-                               found.at[k].added);
-    }
     return true;
 }
 
-/* Whether func has the operands and results of the op, a plain call or a loop. */
-static bool takes(const CertOp *op, const CertFunc *func, PlanFrameKind kind)
+/* The function of an op of the present frame that calls, or repeats, it. */
+static const CertFunc *callee(PlanWalk *walk, PlanFrameKind kind, const char *what, const CertOp **ret_op)
 {
-    const CertLoop *loop = op->loop;
-    if (kind == PLAN_CALL)
-        return op->n_in == func->n_args && op->n_out == func->results.n && !op->n_axes && !op->mesh;
-    return loop && func->n_args == 1 + op->n_in && op->n_out == func->results.n &&
-           op->n_in == loop->carried + loop->invariant + loop->stacked &&
-           op->n_out == loop->carried + loop->stacked_out;
-}
-
-static bool enter(PlanWalk *walk, PlanFrameKind kind, const char *what)
-{
-    const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
+    const CertOp *op = *ret_op = dt_certplan_op(walk, dt_certplan_word(walk));
     if (!op)
-        return false;
+        return NULL;
     const CertFunc *func =
         op->func && is_one_of(op, what) ? dt_certtext_func(walk->program, op->func) : NULL;
-    if (!func || !takes(op, func, kind) || walk->tiles.open || walk->frame->done[op->first_out])
-        return dt_certplan_fail(walk, "`%s` is no %s, or is done twice", op->kind, what);
+    if (!func || !dt_certplan_takes(op, func, kind) || walk->tiles.open || walk->back ||
+        walk->frame->done[op->first_out]) {
+        dt_certplan_fail(walk, "`%s` is no %s, or is done twice", op->kind, what);
+        return NULL;
+    }
     walk->frame->done[op->first_out] = true;
-    dt_certplan_push(walk, kind, func, op);
-    return true;
+    return func;
 }
 
-static bool carry(PlanWalk *walk)
+static void call(PlanWalk *walk)
+{
+    const CertOp *op;
+    const CertFunc *func = callee(walk, PLAN_CALL, "call", &op);
+    if (func)
+        walk->frame = dt_certplan_frame(walk, PLAN_CALL, walk->frame, func, op, 0);
+}
+
+/* The next instruction makes the first value of a carried one: a copy, which says for itself where it goes. */
+static void carry(PlanWalk *walk)
 {
     const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
-    uint64_t number = dt_certplan_word(walk);
-    if (!op || !is_one_of(op, "loop") || number != walk->carried.n ||
-        (number && walk->carry_op != op))
-        return dt_certplan_fail(walk, "a note of a carried value is out of order");
-    walk->carry_op = op;
-    walk->carries = true;
-    return true;
+    dt_certplan_word(walk);
+    if (op && !is_one_of(op, "loop"))
+        dt_certplan_fail(walk, "a note of a carried value is of no loop");
 }
 
-/* Notes up to the one of an item or instruction, whose kind is returned; DT_NOTE_KINDS: none, or a failure. only:
- * as long as they are of this kind. */
-DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only)
+/* Returns up to a frame. */
+static bool return_to(PlanWalk *walk, const PlanFrame *frame)
+{
+    while (walk->frame != frame && walk->note < walk->end && *walk->note == DT_NOTE_RETURN && !walk->problem->len) {
+        walk->note++;
+        leave(walk);
+    }
+    return !walk->problem->len;
+}
+
+/* Notes up to the one of an item or instruction, whose kind is returned; DT_NOTE_KINDS: none, or a failure. */
+DtNoteKind dt_certplan_note(PlanWalk *walk)
 {
     while (walk->note < walk->end && !walk->problem->len) {
-        const uint8_t *before = walk->note;
         DtNoteKind kind = (DtNoteKind)dt_certplan_word(walk);
-        if (only != DT_NOTE_KINDS && kind != only) {
-            walk->note = before;
-            break;
-        }
         if (kind != DT_NOTE_ENTRY && !walk->frame &&
             (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO) || kind == DT_NOTE_AHEAD)) {
             dt_certplan_fail(walk, "a note is of no function");
@@ -190,7 +133,7 @@ DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only)
         }
         switch (kind) {
         case DT_NOTE_ENTRY: dt_certplan_begin(walk); break;
-        case DT_NOTE_CALL: enter(walk, PLAN_CALL, "call"); break;
+        case DT_NOTE_CALL: call(walk); break;
         case DT_NOTE_RETURN: leave(walk); break;
         case DT_NOTE_CARRY: carry(walk); break;
         case DT_NOTE_AHEAD: dt_certplan_ahead(walk); break;
@@ -207,7 +150,7 @@ DtNoteKind dt_certplan_note(PlanWalk *walk, DtNoteKind only)
 
 /* ---- loops ---- */
 
-uint32_t dt_certplan_end(const DtPlan *plan, uint32_t at)
+static uint32_t end_of(const DtPlan *plan, uint32_t at)
 {
     uint32_t depth = 0;
     for (;; at++) {
@@ -218,245 +161,73 @@ uint32_t dt_certplan_end(const DtPlan *plan, uint32_t at)
     }
 }
 
-bool dt_certplan_each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *each, const void *data)
+/* What instructions between two items of loops over blocks write, for all values of these loops' registers. */
+typedef void PlanEach(PlanWalk *walk, const PlanPlace *written);
+static void each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *each)
 {
     const DtPlan *plan = walk->plan;
     int64_t kept[DT_PLAN_REGS];
-    bool good = true;
     memcpy(kept, walk->count, sizeof kept);
-    for (uint32_t i = from; good && i < to; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const DtPlanSchedule *item = &plan->schedule[i];
-        if (item->kind == DT_SCHED_LOOP ||
-            (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING))
+        if (item->kind == DT_SCHED_LOOP)
             walk->count[item->reg] = item->count;
         if (item->kind != DT_SCHED_RUN)
             continue;
         const DtPlanBody *body = &plan->bodies[item->body];
         for (uint32_t k = 0; k < body->n_insts; k++) {
             const DtPlanInst *inst = &plan->insts[body->first_inst + k];
-            for (uint32_t a = 0; good && a < inst->n_args; a++) {
+            for (uint32_t a = 0; a < inst->n_args; a++) {
                 const DtPlanArg *arg = &plan->args[inst->first_arg + a];
                 PlanPlace place;
                 if (arg->kind != DT_ARG_ADDRESS || !arg->written)
                     continue;
                 dt_certplan_arg(walk, arg, &place);
-                good = each(walk, &place, data);
+                each(walk, &place);
             }
         }
     }
     memcpy(walk->count, kept, sizeof kept);
-    return good;
 }
 
-static bool spoil(PlanWalk *walk, const PlanPlace *written, const void *data)
-{
-    (void)data;
-    dt_certplan_spoil(walk, written, true);
-    return true;
-}
+static void spoil(PlanWalk *walk, const PlanPlace *written) { dt_certplan_spoil(walk, written, true); }
 
-typedef struct Slice {
-    const PlanPlace *place;
-    uint32_t reg;
-} Slice;
-
-/* Whether a write in any iteration leaves the slices of other ones alone: it stays inside its own slice's step, or
- * outside of all. */
-static bool spares(PlanWalk *walk, const PlanPlace *written, const void *data)
-{
-    const Slice *slice = data;
-    int64_t step = slice->place->reg[slice->reg];
-    PlanPlace hull = *slice->place;
-    if (written->arena != hull.arena)
-        return true;
-    if (written->reg[slice->reg] == step) {
-        PlanPlace around = hull;
-        around.base -= step - hull.bytes;
-        around.bytes = 2 * step - hull.bytes;
-        around.rank = 0;
-        if (dt_certplan_contains(walk, &around, written))
-            return true;
-    }
-    hull.bytes += step * (walk->count[slice->reg] - 1);
-    hull.reg[slice->reg] = 0;
-    hull.rank = 0;
-    return !dt_certplan_meets(walk, &hull, written);
-}
-
-/* Forgets what was written inside the loop that ends. */
-static void forget(PlanWalk *walk, bool micro)
+/* Forgets what was written inside the loop over blocks that ends: of which block it is, nobody knows. */
+static void forget(PlanWalk *walk)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
-        for (uint32_t i = 0; i < walk->memory[a].n; i++) {
+        for (uint32_t i = walk->memory[a].n; i-- > 0 && walk->memory[a].at[i]->stamp > walk->opened;) {
             PlanRegion *region = walk->memory[a].at[i];
             if (!region->alive || region->depth <= walk->depth)
                 continue;
-            bool stays = micro && !region->place.reg[0] &&
-                         (region->kind == PLAN_VALUE || region->kind == PLAN_ADDED);
-            if (region->kind == PLAN_ADDED) {
-                bool zero = dt_certplan_is_zero(walk, &region->place, walk->depth, false);
-                stays = stays && zero;
-                if (!stays && zero && !dt_certplan_is_added(walk, &region->place, walk->depth))
-                    dt_certplan_spoil(walk, &region->place, false);
-            }
-            region->alive = stays;
-            region->depth = walk->depth;
+            if (region->kind == PLAN_ADDED && dt_certplan_is_zero(walk, &region->place, walk->depth, false) &&
+                !dt_certplan_is_added(walk, &region->place, walk->depth))
+                dt_certplan_spoil(walk, &region->place, false);
+            region->alive = false;
         }
 }
 
 /* Holes of all iterations. */
 void dt_certplan_widen(PlanWalk *walk, uint32_t reg)
 {
-    for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
-        for (uint32_t i = 0; i < walk->memory[a].n; i++)
-            for (PlanHole *hole = walk->memory[a].at[i]->holes; hole; hole = hole->next) {
-                int64_t most = hole->place.reg[reg] * (walk->count[reg] - 1);
-                hole->place.base += most < 0 ? most : 0;
-                hole->place.bytes += most < 0 ? -most : most;
-                hole->place.rank = most ? 0 : hole->place.rank;
-                hole->place.reg[reg] = 0;
-            }
-}
-
-static void open_loop(PlanWalk *walk, uint32_t at, uint32_t end)
-{
-    const DtPlanSchedule *item = &walk->plan->schedule[at];
-    walk->open[item->reg] = walk->depth + 1;
-    walk->count[item->reg] = item->count;
-    dt_certplan_each_write(walk, at + 1, end, spoil, NULL);
-    walk->depth++;
-}
-
-static void close_loop(PlanWalk *walk, const DtPlanSchedule *item, bool micro)
-{
-    forget(walk, micro);
-    dt_certplan_widen(walk, item->reg);
-    walk->open[item->reg] = 0;
-    walk->count[item->reg] = 0;
+    for (uint32_t i = 0; i < walk->holes.n; i++) {
+        PlanPlace *place = &walk->holes.at[i]->place;
+        const int64_t most = place->reg[reg] * (walk->count[reg] - 1);
+        place->base += most < 0 ? most : 0;
+        place->bytes += most < 0 ? -most : most;
+        place->rank = most ? 0 : place->rank;
+        place->reg[reg] = 0;
+    }
 }
 
 static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to);
 
-static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
+/* Iterations count as instructions, and as many more as they take memory. */
+static bool may_iterate(PlanWalk *walk, const CertFunc *func)
 {
-    const DtPlanSchedule *item = &walk->plan->schedule[at];
-    if (item->reg != 0 || item->first != 0 || item->step != 1 || !walk->first_device ||
-        item->count != walk->program->size[0])
-        return dt_certplan_fail(walk, "the loop over micro-batches runs %d times", item->count);
-    open_loop(walk, at, end);
-    if (!dt_certplan_begin_micro(walk, at) || !walk_items(walk, at + 1, end))
-        return false;
-    dt_certplan_note(walk, DT_NOTE_RETURN);
-    if (!dt_certplan_end_micro(walk))
-        return false;
-    walk->depth--;
-    close_loop(walk, item, true);
-    return !walk->problem->len;
-}
-
-/* The results of a loop where the body left them; before what it wrote is forgotten. */
-typedef struct Left {
-    uint32_t value;
-    PlanPlace place;
-    bool added;
-} Left;
-typedef DT_VEC(Left) Lefts;
-
-static bool leave_carried(PlanWalk *walk, PlanFrame *body, Lefts *lefts)
-{
-    for (uint32_t i = 0; i < body->op->loop->carried; i++) {
-        PlanFinds found;
-        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], &body->carried[i]->place, &found);
-        bool there = false;
-        for (uint32_t k = 0; k < n; k++)
-            there = there || (!found.at[k].added &&
-                              dt_certplan_alike(&found.at[k].place, &body->carried[i]->place));
-        if (!there)
-            return dt_certplan_fail(
-                walk, "carried result %u of the loop is not where the next iteration reads it", i);
-        DT_PUSH(walk->arena, *lefts,
-                ((Left){body->op->first_out + i, body->carried[i]->place, false}));
-    }
-    return true;
-}
-
-static bool leave_stacked(PlanWalk *walk, PlanFrame *body, uint32_t at, uint32_t end, Lefts *lefts)
-{
-    const CertLoop *loop = body->op->loop;
-    for (uint32_t i = loop->carried; i < body->func->results.n; i++) {
-        PlanFinds found;
-        uint32_t n = dt_certplan_find(walk, body, body->func->results.at[i], NULL, &found);
-        for (uint32_t k = 0; k < n; k++) {
-            PlanPlace *place = &found.at[k].place;
-            int64_t step = place->reg[body->reg];
-            Slice slice = {place, body->reg};
-            if (step < place->bytes || step % place->size || place->rank == CERT_RANK ||
-                !dt_certplan_each_write(walk, at + 1, end, spares, &slice))
-                continue;
-            place->reg[body->reg] = 0;
-            memmove(place->axis + 1, place->axis, place->rank * sizeof *place->axis);
-            memmove(place->extent + 1, place->extent, place->rank * sizeof *place->extent);
-            memmove(place->stride + 1, place->stride, place->rank * sizeof *place->stride);
-            place->axis[0] = loop->axis;
-            place->extent[0] = loop->count;
-            place->stride[0] = step / place->size;
-            place->rank++;
-            dt_certplan_spans(place);
-            DT_PUSH(walk->arena, *lefts, ((Left){body->op->first_out + i, *place, found.at[k].added}));
-        }
-    }
-    return true;
-}
-
-/* Inputs that are carried lie where the instructions before the loop put their first values. */
-static bool take_carried(PlanWalk *walk, PlanFrame *body)
-{
-    const CertLoop *loop = body->op->loop;
-    if (walk->carried.n != loop->carried || (loop->carried && walk->carry_op != body->op))
-        return dt_certplan_fail(walk, "the loop's carried values have no first values");
-    body->carried = DT_NEW_ARRAY(walk->arena, PlanRegion *, loop->carried + 1);
-    for (uint32_t i = 0; i < loop->carried; i++)
-        if (!walk->carried.at[i]->alive)
-            return dt_certplan_fail(walk, "first value %u of the loop was overwritten", i);
-    return true;
-}
-
-static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
-{
-    const DtPlanSchedule *item = &walk->plan->schedule[at];
-    PlanFrame *outer = walk->frame;
-    if (!enter(walk, PLAN_BODY, "loop"))
-        return false;
-    PlanFrame *body = walk->frame;
-    const CertLoop *loop = body->op->loop;
-    body->reg = item->reg;
-    if (item->count != loop->count || item->first != (loop->reverse ? loop->count - 1 : 0) ||
-        item->step != (loop->reverse ? -1 : 1) || item->reg == 0 || item->reg >= DT_PLAN_REG_SLOTS ||
-        walk->open[item->reg])
-        return dt_certplan_fail(walk, "register %u runs %d times from %d, the loop %lld times",
-                                item->reg, item->count, item->first, (long long)loop->count);
-    if (!take_carried(walk, body) || !dt_certplan_begin_ring(walk, body, at))
-        return false;
-    open_loop(walk, at, end);
-    for (uint32_t i = 0; i < loop->carried; i++)
-        body->carried[i] =
-            dt_certplan_define(walk, body, 1 + i, &walk->carried.at[i]->place, false);
-    walk->carried.n = 0;
-    if (!walk_items(walk, at + 1, end))
-        return false;
-    dt_certplan_note(walk, DT_NOTE_RETURN);
-    if (walk->frame != body)
-        return dt_certplan_fail(walk, "a loop ends inside a call");
-    Lefts lefts = {0};
-    if (!leave_carried(walk, body, &lefts) || !leave_stacked(walk, body, at, end, &lefts) ||
-        !dt_certplan_end_ring(walk, body))
-        return false;
-    walk->depth--;
-    walk->frame = outer;
-    for (uint32_t i = 0; i < lefts.n; i++)
-        dt_certplan_define(walk, outer, lefts.at[i].value, &lefts.at[i].place, lefts.at[i].added);
-    close_loop(walk, item, false);
-    return true;
+    const uint64_t cost = 1 + (func ? func->n_values / 8 : 0);
+    walk->budget -= cost < walk->budget ? cost : walk->budget;
+    return walk->budget || dt_certplan_fail(walk, "loops repeat more than can be followed");
 }
 
 /* A loop over an axis of attention. */
@@ -464,22 +235,212 @@ static bool walk_tiles(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     PlanTiles *tiles = &walk->tiles;
-    if (!tiles->open || tiles->n_open == tiles->n_loops || item->reg == 0 ||
-        item->reg >= DT_PLAN_REG_SLOTS || walk->open[item->reg] || item->first != 0 ||
-        item->step != 1 || item->count != tiles->counts[tiles->n_open])
+    if (!tiles->open || tiles->n_open == tiles->n_loops || item->reg == 0 || item->reg >= DT_PLAN_REG_SLOTS ||
+        walk->taken[item->reg] || item->first != 0 || item->step != 1 || item->count != tiles->counts[tiles->n_open])
         return dt_certplan_fail(walk, "a loop is not one over an axis of attention");
+    const uint8_t *note = walk->note;
+    if (tiles->n_open == 0 && dt_certmemo_again(walk, note, at, end))
+        return !walk->problem->len;
     uint32_t number = tiles->n_open++;
     tiles->regs[number] = item->reg;
-    open_loop(walk, at, end);
+    walk->taken[item->reg] = true;
+    if (number == 0) {
+        walk->opened = ++walk->clock;
+        walk->holes.n = 0;
+        dt_certmemo_begin(walk, note);
+    }
+    walk->open[item->reg] = walk->depth + 1;
+    walk->count[item->reg] = item->count;
+    each_write(walk, at + 1, end, spoil);
+    walk->depth++;
     if (!walk_items(walk, at + 1, end))
         return false;
-    dt_certplan_note(walk, DT_NOTE_BLOCK);
-    if (tiles->open)
+    if (tiles->open && walk->note < walk->end && *walk->note == DT_NOTE_BLOCK) {
+        walk->note++;
+        dt_certplan_block(walk);
+    }
+    if (walk->problem->len || tiles->open)
         return dt_certplan_fail(walk, "the blocks of attention have no end");
+    if (number == 0)
+        dt_certmemo_end(walk, at, end);
     walk->depth--;
     if (number == 0 && !dt_certplan_untile(walk))
         return false;
-    close_loop(walk, item, false);
+    forget(walk);
+    dt_certplan_widen(walk, item->reg);
+    walk->taken[item->reg] = false;
+    walk->open[item->reg] = 0;
+    walk->count[item->reg] = 0;
+    return true;
+}
+
+static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
+{
+    const DtPlanSchedule *item = &walk->plan->schedule[at];
+    const uint8_t *notes = walk->note;
+    const int64_t kept = walk->count[0];
+    PlanAgain again;
+    if (item->reg != 0 || item->first != 0 || item->step != 1 || !walk->first_device ||
+        item->count != walk->program->size[0] || walk->taken[0])
+        return dt_certplan_fail(walk, "the loop over micro-batches runs %d times", item->count);
+    walk->count[0] = 0;
+    walk->taken[0] = true;
+    dt_certplan_watch(walk, &again, at, end);
+    for (int64_t t = 0; t < item->count; t++) {
+        if (!may_iterate(walk, NULL))
+            return false;
+        walk->reg[0] = t;
+        walk->note = notes;
+        dt_certplan_turn(walk, &again);
+        if (!walk_items(walk, at + 1, end))
+            return false;
+        PlanFrame *entry = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
+        if (!return_to(walk, entry) || (entry && entry->number == t && !dt_certplan_finish(walk, entry)))
+            return false;
+        t += dt_certplan_again(walk, &again, t);
+    }
+    dt_certplan_watched(walk, &again);
+    walk->reg[0] = 0;
+    walk->taken[0] = false;
+    walk->count[0] = kept;
+    return true;
+}
+
+/* ---- what a loop leaves ---- */
+
+/* Slices at even steps are one value, whose first axis is the loop's. */
+static void leave_slices(PlanWalk *walk, const CertOp *op, uint32_t number, const PlanFound *slice, int64_t step)
+{
+    PlanPlace place = slice->place;
+    if (place.rank == CERT_RANK)
+        return;
+    memmove(place.axis + 1, place.axis, place.rank * sizeof *place.axis);
+    memmove(place.extent + 1, place.extent, place.rank * sizeof *place.extent);
+    memmove(place.stride + 1, place.stride, place.rank * sizeof *place.stride);
+    place.axis[0] = op->loop->axis;
+    place.extent[0] = op->loop->count;
+    place.stride[0] = step / place.size;
+    place.rank++;
+    dt_certplan_spans(&place);
+    PlanRegion *region = dt_certplan_define(walk, walk->frame, op->first_out + number, &place, slice->added);
+    region->arg = slice->arg;
+}
+
+static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanFound *like, int64_t base)
+{
+    PlanFinds found;
+    PlanPlace place = like->place;
+    place.base = base;
+    const uint32_t n = dt_certplan_find(walk, frame, value, &place, &found);
+    for (uint32_t k = 0; k < n; k++)
+        if (found.at[k].added == like->added && !found.at[k].summed && dt_certplan_alike(&found.at[k].place, &place)) {
+            dt_certplan_log(walk, found.at[k].stamp);
+            return true;
+        }
+    return false;
+}
+
+/* Whether all iterations have it so many bytes behind that of the one before. */
+static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const PlanAgain *again,
+                       const PlanFound *first, int64_t step)
+{
+    const CertLoop *loop = op->loop;
+    if (first->place.bytes > step || step % first->place.size)
+        return false;
+    for (int64_t t = 1; t < loop->count; t++) {
+        if (again->to && t >= again->from && t < again->to)
+            continue;
+        const int64_t number = loop->reverse ? loop->count - 1 - t : t, away = loop->reverse ? -t : t;
+        const PlanFrame *frame = dt_certplan_has_frame(walk, walk->frame, op, number);
+        if (!frame || !is_at(walk, frame, value, first, first->place.base + away * step))
+            return false;
+    }
+    return true;
+}
+
+/* Slices of a sum are the sum's from now on. */
+static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
+{
+    for (PlanRegion *whole = walk->frame->regions[op->first_out + number]; whole; whole = whole->next) {
+        const PlanList *near = whole->kind == PLAN_ADDED && whole->alive ? dt_certplan_near(walk, &whole->place) : NULL;
+        for (uint32_t i = 0; near && i < near->n; i++)
+            if (near->at[i] != whole && near->at[i]->kind == PLAN_ADDED &&
+                dt_certplan_meets(walk, &near->at[i]->place, &whole->place))
+                near->at[i]->alive = false;
+    }
+}
+
+static void leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, const PlanAgain *again)
+{
+    const CertLoop *loop = op->loop;
+    const int64_t last = loop->count - 1;
+    const PlanFrame *first = dt_certplan_has_frame(walk, walk->frame, op, loop->reverse ? last : 0),
+                    *second = dt_certplan_has_frame(walk, walk->frame, op, loop->reverse ? last - 1 : 1);
+    for (uint32_t i = (uint32_t)loop->carried; first && i < func->results.n; i++) {
+        PlanFinds a, b = {.n = 0};
+        const uint32_t value = func->results.at[i];
+        dt_certplan_find(walk, first, value, NULL, &a);
+        if (second)
+            dt_certplan_find(walk, second, value, NULL, &b);
+        for (uint32_t k = 0; k < a.n; k++) {
+            PlanFound *slice = &a.at[k];
+            dt_certplan_log(walk, slice->stamp);
+            if (loop->count == 1 && !slice->summed)
+                leave_slices(walk, op, i, slice, slice->place.bytes);
+            for (uint32_t n = 0; n < b.n && loop->count > 1; n++) {
+                const int64_t step = (b.at[n].place.base - slice->place.base) * (loop->reverse ? -1 : 1);
+                if (slice->summed || !is_stacked(walk, op, value, again, slice, step))
+                    continue;
+                PlanFound least = *slice;
+                least.place.base -= loop->reverse ? last * step : 0;
+                leave_slices(walk, op, i, &least, step);
+            }
+        }
+        take_over(walk, op, i);
+    }
+}
+
+static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
+{
+    const DtPlanSchedule *item = &walk->plan->schedule[at];
+    PlanFrame *outer = walk->frame;
+    const CertOp *op;
+    const CertFunc *func = callee(walk, PLAN_BODY, "loop", &op);
+    if (!func)
+        return false;
+    const CertLoop *loop = op->loop;
+    if (item->count != loop->count || item->first != (loop->reverse ? loop->count - 1 : 0) ||
+        item->step != (loop->reverse ? -1 : 1) || item->reg == 0 || item->reg >= DT_PLAN_REG_SLOTS ||
+        walk->taken[item->reg])
+        return dt_certplan_fail(walk, "register %u runs %d times from %d, the loop %lld times",
+                                item->reg, item->count, item->first, (long long)loop->count);
+    const uint8_t *notes = walk->note;
+    PlanFrame *before = NULL;
+    PlanAgain again;
+    walk->taken[item->reg] = true;
+    dt_certplan_watch(walk, &again, at, end);
+    for (int64_t t = 0; t < loop->count; t++) {
+        if (!may_iterate(walk, func))
+            return false;
+        walk->note = notes;
+        walk->reg[item->reg] = loop->reverse ? loop->count - 1 - t : t;
+        PlanFrame *body = walk->frame =
+            dt_certplan_frame(walk, PLAN_BODY, outer, func, op, walk->reg[item->reg]);
+        body->reg = item->reg;
+        body->before = before;
+        before = body;
+        dt_certplan_turn(walk, &again);
+        if (!walk_items(walk, at + 1, end) || !return_to(walk, body))
+            return false;
+        if (walk->frame != body || walk->back)
+            return dt_certplan_fail(walk, "a loop ends inside a call");
+        t += dt_certplan_again(walk, &again, t);
+    }
+    dt_certplan_watched(walk, &again);
+    walk->frame = outer;
+    walk->reg[item->reg] = 0;
+    walk->taken[item->reg] = false;
+    leave_stacked(walk, op, func, &again);
     return true;
 }
 
@@ -496,12 +457,92 @@ static bool walk_loop(PlanWalk *walk, uint32_t at, uint32_t end)
         return dt_certplan_fail(walk, "a loop of register %u is among what a pipeline repeats", item->reg);
     if (walk->tiles.open && walk->tiles.n_open < walk->tiles.n_loops)
         return walk_tiles(walk, at, end);
-    switch (dt_certplan_note(walk, DT_NOTE_KINDS)) {
+    switch (dt_certplan_note(walk)) {
     case DT_NOTE_LOOP: return walk_body(walk, at, end);
     case DT_NOTE_MICRO: return walk_micro(walk, at, end);
     case DT_NOTE_TILES: return walk_tiles(walk, at, end);
     default: return dt_certplan_fail(walk, "a loop has no note");
     }
+}
+
+/* ---- items that set and guard ---- */
+
+/* Instructions of a piece, or of an entry that is no schedule of pieces. */
+static bool is_run_once(const PlanWalk *walk)
+{
+    return !walk->plan->meta->pipeline || strchr(dt_plan_str(walk->plan, walk->at_entry->name), '.');
+}
+
+/* In the schedule of a stage, where plan_run.c does it: what lies where a register says lies elsewhere then. */
+static bool set_action(PlanWalk *walk, uint32_t reg)
+{
+    if (is_run_once(walk) || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || reg == DT_PLAN_REG_RING || walk->taken[0])
+        return dt_certplan_fail(walk, "register %u is set", reg);
+    for (uint32_t a = 0; reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++)
+        for (uint32_t i = 0; i < walk->memory[a].n; i++) {
+            PlanRegion *region = walk->memory[a].at[i];
+            bool moves = region->place.reg[reg] != 0;
+            for (const PlanHole *hole = region->holes; hole; hole = hole->next)
+                moves = moves || hole->place.reg[reg] != 0;
+            region->alive = region->alive && !moves;
+        }
+    return true;
+}
+
+/* Slots are taken in turn. */
+static bool set(PlanWalk *walk, const DtPlanSchedule *item)
+{
+    if (item->reg != DT_PLAN_REG_RING)
+        return set_action(walk, item->reg);
+    if (walk->back)
+        return_to(walk, walk->back);
+    if (!is_run_once(walk) || walk->actions || walk->guard > 1 || item->plus || item->count < 1 ||
+        (item->step && item->body != DT_PLAN_REG_RING))
+        return dt_certplan_fail(walk, "register %u is set", item->reg);
+    const int64_t value = item->step * walk->reg[DT_PLAN_REG_RING] + item->first;
+    walk->reg[DT_PLAN_REG_RING] = (value % item->count + item->count) % item->count;
+    return true;
+}
+
+/* Behind the notes of what a guard holds back: gathers ahead alone. */
+static void skip(PlanWalk *walk, uint32_t from, uint32_t to)
+{
+    const DtPlan *plan = walk->plan;
+    for (uint32_t i = from; i < to && !walk->problem->len; i++) {
+        const DtPlanSchedule *item = &plan->schedule[i];
+        const DtPlanBody *body = item->kind == DT_SCHED_RUN ? &plan->bodies[item->body] : NULL;
+        for (uint32_t k = 0; body && k < body->n_insts && !walk->problem->len; k++)
+            dt_certplan_skip(walk, &plan->insts[body->first_inst + k]);
+        if (item->kind == DT_SCHED_WHEN) {
+            const uint32_t kept = walk->guard;
+            walk->guard = 1u + item->reg;
+            skip(walk, i + 1, i + 1 + item->body);
+            walk->guard = kept;
+            i += item->body;
+        }
+    }
+}
+
+static bool when(PlanWalk *walk, uint32_t at)
+{
+    const DtPlanSchedule *item = &walk->plan->schedule[at];
+    const uint32_t kept = walk->guard, end = at + 1 + item->body;
+    const PlanFrame *frame = walk->frame;
+    if (!is_run_once(walk) || walk->tiles.open || walk->back || !frame || walk->count[item->reg] ||
+        !walk->taken[item->reg])
+        return dt_certplan_fail(walk, "a guard is out of place");
+    const int64_t value = walk->reg[item->reg];
+    walk->guard = 1u + item->reg;
+    if (value >= item->first && value < (int64_t)item->first + item->count) {
+        if (!walk_items(walk, at + 1, end))
+            return false;
+    } else {
+        walk->skips = true;
+        skip(walk, at + 1, end);
+        walk->skips = false;
+    }
+    walk->guard = kept;
+    return return_to(walk, frame) && (walk->frame == frame || dt_certplan_fail(walk, "a guard ends in a gather"));
 }
 
 static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to)
@@ -511,19 +552,18 @@ static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to)
         const DtPlanSchedule *item = &plan->schedule[i];
         walk->inst = NULL;
         if (item->kind == DT_SCHED_LOOP) {
-            uint32_t end = dt_certplan_end(plan, i);
+            uint32_t end = end_of(plan, i);
             if (!walk_loop(walk, i, end))
                 return false;
             i = end;
         } else if (item->kind == DT_SCHED_CALL) {
-            if (!dt_certplan_has_used(walk) || !dt_certplan_called(walk, item))
+            if (!dt_certplan_called(walk, item))
                 return false;
         } else if (item->kind == DT_SCHED_SET) {
-            if (!dt_certplan_set(walk, item))
+            if (!set(walk, item))
                 return false;
         } else if (item->kind == DT_SCHED_WHEN) {
-            if (!dt_certplan_when(walk, item) || !walk_items(walk, i + 1, i + 1 + item->body) ||
-                !dt_certplan_end_when(walk))
+            if (!when(walk, i))
                 return false;
             i += item->body;
         } else if (item->kind == DT_SCHED_RUN) {
@@ -543,7 +583,7 @@ bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote
     walk->end = walk->note + notes->count;
     if (!walk_items(walk, entry->first, entry->first + entry->count))
         return false;
-    dt_certplan_note(walk, DT_NOTE_KINDS);
+    dt_certplan_note(walk);
     if (walk->tiles.open)
         return dt_certplan_fail(walk, "the blocks of attention have no end");
     return !walk->problem->len &&

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Iterations that do the same again are left out. An iteration is a sequence of events: what was read, and what was
+ * looked at for being zero, each with the time when that was written. Where the iterations of a period (one, or as
+ * many as slots that are taken in turn need) find what those of the period before found - from before the loop the
+ * same, from inside of it what is as many iterations older, and of no older period than the last -, all later ones do
+ * so too, if
+ *
+ *   - their addresses move evenly: they depend on the loop's register, and on others that take the same values in each;
+ *   - two accesses, one of which writes, that move by different steps never touch in all of the loop; and those that
+ *     move alike touch in iterations that are next to each other, or never: else a write may hit what later ones read;
+ *   - guards let the same through.
+ *
+ * Then the last iteration that ran becomes the last one that does the same: what it wrote moves there. What the others
+ * may have overwritten is gone. */
+#include "verify/plan_internal.h"
+
+#include <string.h>
+
+enum { SHORT = 6, TRIED = 64, LONGEST_PERIOD = 9, MOST_ACCESSES = 4096 };
+
+void dt_certplan_log(PlanWalk *walk, uint64_t stamp)
+{
+    if (walk->watched)
+        DT_PUSH(walk->arena, walk->events, ((PlanEvent){stamp, ++walk->clock}));
+}
+
+/* ---- addresses ---- */
+
+typedef struct Access {
+    const DtPlanArg *arg;
+    int64_t lo, hi, step; /* bytes in the present iteration, whatever inner registers are, where those are 0 */
+    int64_t below, above; /* and how much more these may reach */
+    bool written;
+} Access;
+typedef DT_VEC(Access) Accesses;
+
+/* The values of the registers that items between two set; false: they set others than loops and the ring do. */
+static bool spans_of(const PlanWalk *walk, const PlanAgain *again, int64_t *ret_lo, int64_t *ret_hi)
+{
+    for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
+        ret_lo[r] = ret_hi[r] = walk->count[r] ? 0 : walk->reg[r];
+    for (uint32_t i = again->at + 1; i < again->end; i++) {
+        const DtPlanSchedule *item = &walk->plan->schedule[i];
+        if (again->reg != 0 && item->kind != DT_SCHED_RUN && item->kind != DT_SCHED_LOOP && item->kind != DT_SCHED_END)
+            return false; /* what is gathered ahead is of iterations by their numbers */
+        const int64_t last = item->first + (int64_t)item->step * (item->count - 1);
+        const bool loops = item->kind == DT_SCHED_LOOP, sets = item->kind == DT_SCHED_SET;
+        if (item->kind == DT_SCHED_CALL || (sets && item->reg != DT_PLAN_REG_RING))
+            return false;
+        if (!loops && !sets)
+            continue;
+        const int64_t lo = sets || last > 0 ? 0 : last,
+                      hi = sets ? item->count - 1 : last > item->first ? last : item->first;
+        ret_lo[item->reg] = lo < ret_lo[item->reg] ? lo : ret_lo[item->reg];
+        ret_hi[item->reg] = hi > ret_hi[item->reg] ? hi : ret_hi[item->reg];
+    }
+    return true;
+}
+
+static Access access_of(const PlanWalk *walk, const PlanAgain *again, const DtPlanArg *arg, const int64_t *lo,
+                        const int64_t *hi)
+{
+    Access access = {.arg = arg, .written = arg->written, .lo = arg->base, .hi = arg->base + arg->bytes,
+                     .step = again->reg < DT_PLAN_ARG_REGS ? arg->reg[again->reg] * again->step : 0};
+    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++) {
+        if (arg->reg[r] == 0)
+            continue;
+        const int64_t x = arg->reg[r] * (r == again->reg ? walk->reg[r] : lo[r]),
+                      y = arg->reg[r] * (r == again->reg ? walk->reg[r] : hi[r]),
+                      most = arg->reg[r] * (walk->count[r] ? walk->count[r] - 1 : 0);
+        access.lo += x < y ? x : y;
+        access.hi += x < y ? y : x;
+        *(most < 0 ? &access.below : &access.above) += most;
+    }
+    for (uint32_t c = 0; c < DT_PLAN_COORDS; c++) {
+        const int64_t most = arg->coord[c] ? arg->coord[c] * (walk->plan->mesh[arg->coord_axis[c]].size - 1) : 0;
+        *(most < 0 ? &access.below : &access.above) += most;
+    }
+    return access;
+}
+
+static bool list_accesses(PlanWalk *walk, const PlanAgain *again, Accesses *ret_all)
+{
+    const DtPlan *plan = walk->plan;
+    int64_t lo[DT_PLAN_REGS], hi[DT_PLAN_REGS];
+    if (!spans_of(walk, again, lo, hi))
+        return false;
+    for (uint32_t i = again->at + 1; i < again->end; i++) {
+        const DtPlanBody *body = plan->schedule[i].kind == DT_SCHED_RUN ? &plan->bodies[plan->schedule[i].body] : NULL;
+        for (uint32_t k = 0; body && k < body->n_insts; k++) {
+            const DtPlanInst *inst = &plan->insts[body->first_inst + k];
+            for (uint32_t a = 0; a < inst->n_args; a++)
+                if (plan->args[inst->first_arg + a].kind == DT_ARG_ADDRESS)
+                    DT_PUSH(walk->arena, *ret_all, access_of(walk, again, &plan->args[inst->first_arg + a], lo, hi));
+        }
+    }
+    return ret_all->n <= MOST_ACCESSES;
+}
+
+static int64_t down(int64_t x, int64_t y) { return (x - ((x % y + y) % y)) / y; } /* y > 0 */
+
+/* On coordinates, and on registers without a value. */
+static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b)
+{
+    for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
+        if (walk->count[r] && a->reg[r] != b->reg[r])
+            return false;
+    return memcmp(a->coord, b->coord, sizeof a->coord) == 0 &&
+           memcmp(a->coord_axis, b->coord_axis, sizeof a->coord_axis) == 0;
+}
+
+/* Whether they touch in no iterations but such as are next to each other, and there always in the same way. */
+static bool apart(const PlanWalk *walk, const Access *a, const Access *b, int64_t count)
+{
+    const int64_t most_a = a->step * (count - 1), most_b = b->step * (count - 1);
+    if (a->arg->arena != b->arg->arena)
+        return true;
+    const bool alike = depends_alike(walk, a->arg, b->arg);
+    int64_t lo_a = a->lo + (most_a < 0 ? most_a : 0), hi_a = a->hi + (most_a > 0 ? most_a : 0),
+            lo_b = b->lo + (most_b < 0 ? most_b : 0), hi_b = b->hi + (most_b > 0 ? most_b : 0);
+    if (!alike) {
+        lo_a += a->below, hi_a += a->above;
+        lo_b += b->below, hi_b += b->above;
+    }
+    if (hi_a <= lo_b || hi_b <= lo_a)
+        return true;
+    if (a->step != b->step || !alike)
+        return a->step == 0 && b->step == 0;
+    if (a->step == 0)
+        return true;
+    const int64_t step = a->step < 0 ? -a->step : a->step, least = down(a->lo - b->hi, step) + 1,
+                  most = -down(b->lo - a->hi, step) - 1; /* they touch where b is so many iterations away */
+    for (int64_t away = least; away <= most; away++)
+        if ((away < -1 || away > 1) && away > -count && away < count)
+            return false;
+    return true;
+}
+
+static bool moves_evenly(const PlanWalk *walk, const Accesses *all, int64_t count)
+{
+    bool still = true;
+    for (uint32_t i = 0; i < all->n; i++)
+        still = still && all->at[i].step == 0;
+    for (uint32_t i = 0; !still && i < all->n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if ((all->at[i].written || all->at[k].written) && !apart(walk, &all->at[i], &all->at[k], count))
+                return false;
+    return true;
+}
+
+/* Whether no access depends on registers that loops around set: then what was found of the loop stays. */
+static bool is_fixed(const PlanWalk *walk, const PlanAgain *again, const Accesses *all)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
+            if (walk->taken[r] && r != again->reg && all->at[i].arg->reg[r])
+                return false;
+    return true;
+}
+
+static bool may_again(PlanWalk *walk, const PlanAgain *again)
+{
+    PlanWatched *known = &walk->loops[again->at];
+    if (known->entry == walk->at_entry)
+        return known->may;
+    Accesses all = {0};
+    const bool may = list_accesses(walk, again, &all) && moves_evenly(walk, &all, again->count);
+    if (is_fixed(walk, again, &all))
+        *known = (PlanWatched){walk->at_entry, may};
+    return may;
+}
+
+/* ---- events ---- */
+
+void dt_certplan_watch(PlanWalk *walk, PlanAgain *again, uint32_t at, uint32_t end)
+{
+    const DtPlanSchedule *item = &walk->plan->schedule[at];
+    *again = (PlanAgain){.at = at, .end = end, .reg = item->reg, .count = item->count, .step = item->step};
+    again->begin = ++walk->clock;
+    if (item->count < SHORT || walk->whole)
+        return;
+    walk->reg[item->reg] = item->first;
+    again->may = may_again(walk, again);
+    walk->watched += again->may;
+}
+
+void dt_certplan_turn(PlanWalk *walk, PlanAgain *again)
+{
+    if (!again->may)
+        return;
+    dt_certplan_log(walk, (uint64_t)walk->reg[DT_PLAN_REG_RING]); /* see is_same */
+    DT_PUSH(walk->arena, again->marks, walk->events.n - 1);
+    DT_PUSH(walk->arena, again->clocks, walk->clock);
+}
+
+void dt_certplan_watched(PlanWalk *walk, const PlanAgain *again)
+{
+    walk->watched -= again->may;
+    if (!walk->watched)
+        walk->events.n = 0;
+}
+
+/* Whether iteration t found what iteration t - period found. The first event of each is the ring's slot. */
+static bool is_same(const PlanWalk *walk, const PlanAgain *again, uint32_t t, uint32_t period)
+{
+    const uint32_t a = again->marks.at[t - period], b = again->marks.at[t],
+                   end = t + 1 < again->marks.n ? again->marks.at[t + 1] : walk->events.n;
+    if (end - b != again->marks.at[t - period + 1] - a || walk->events.at[a].stamp != walk->events.at[b].stamp)
+        return false;
+    const uint64_t oldest = again->clocks.at[t - period];
+    for (uint32_t i = 1; i < end - b; i++) {
+        const PlanEvent *x = &walk->events.at[a + i], *y = &walk->events.at[b + i];
+        const bool outside = y->stamp < again->begin;
+        if (outside ? x->stamp != y->stamp : y->stamp < oldest || x->clock - x->stamp != y->clock - y->stamp)
+            return false;
+    }
+    return true;
+}
+
+/* The last iteration up to which guards let the same through as in iterations from .. t. */
+static int64_t last_of(const PlanWalk *walk, const PlanAgain *again, int64_t from, int64_t t)
+{
+    const DtPlanSchedule *loop = &walk->plan->schedule[again->at];
+    int64_t last = again->count - 2;
+    for (uint32_t i = again->at + 1; i < again->end; i++) {
+        const DtPlanSchedule *item = &walk->plan->schedule[i];
+        if (item->kind != DT_SCHED_WHEN || item->reg != again->reg)
+            continue;
+        const int64_t edge[] = {item->first, (int64_t)item->first + item->count};
+        for (uint32_t e = 0; e < 2; e++) { /* by turns: the first that is on the other side */
+            const int64_t turn = loop->step > 0 ? edge[e] - loop->first : loop->first - edge[e] + 1;
+            if (turn > from && turn <= t)
+                return -1;
+            if (turn > t && turn - 1 < last)
+                last = turn - 1;
+        }
+    }
+    return last;
+}
+
+/* ---- leaving out ---- */
+
+/* Whether it adds to what is there: that is no other's then. */
+static bool adds(const PlanWalk *walk, const Access *access, uint64_t first)
+{
+    if (access->arg->arena >= DT_COUNT(walk->memory))
+        return false;
+    const PlanList *all = &walk->memory[access->arg->arena];
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->at[i]->kind == PLAN_ADDED && all->at[i]->arg == access->arg && all->at[i]->stamp >= first)
+            return true;
+    return false;
+}
+
+/* What iterations t + 1 .. to may have written over is gone, but for what those from `first` on wrote. What does not
+ * move has done so already. */
+static void spoil_hull(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to, uint64_t first)
+{
+    Accesses all = {0};
+    list_accesses(walk, again, &all); /* of iteration t */
+    for (uint32_t i = 0; i < all.n; i++) {
+        const Access *access = &all.at[i];
+        if (!access->written || access->step == 0 || adds(walk, access, first))
+            continue;
+        const int64_t next = access->step, last = access->step * (to - t);
+        PlanPlace hull;
+        dt_certplan_arg(walk, access->arg, &hull); /* on what it depends */
+        hull.base = access->lo + (next < last ? next : last);
+        hull.bytes = access->hi + (next < last ? last : next) - hull.base;
+        dt_certplan_spoil_old(walk, &hull, first);
+        dt_certplan_wrote(walk, &hull);
+    }
+}
+
+/* What was written from `first` on lies where that many iterations later do it. */
+static void move(PlanWalk *walk, const PlanAgain *again, int64_t away, uint64_t first)
+{
+    for (uint32_t a = 0; again->reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++) {
+        const uint32_t n = walk->memory[a].n;
+        PlanRegion **old = DT_NEW_ARRAY(walk->scratch, PlanRegion *, n + 1);
+        for (uint32_t i = 0; i < n; i++)
+            old[i] = walk->memory[a].at[i];
+        for (uint32_t i = 0; i < n; i++) {
+            const int64_t step = old[i]->alive && old[i]->stamp >= first && old[i]->arg
+                                     ? old[i]->arg->reg[again->reg] * again->step * away : 0;
+            if (!step)
+                continue;
+            PlanRegion *moved = DT_NEW(walk->scratch, PlanRegion);
+            *moved = *old[i];
+            old[i]->alive = false;
+            moved->place.base += step;
+            moved->met = 0;
+            if (moved->of) {
+                PlanRegion **list = (PlanRegion **)(uintptr_t)moved->of;
+                moved->next = *list;
+                *list = moved;
+            }
+            dt_certplan_push_region(walk, moved);
+        }
+    }
+}
+
+static void renumber(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to, uint32_t period)
+{
+    const DtPlanSchedule *loop = &walk->plan->schedule[again->at];
+    for (int64_t k = 0; k < period; k++) {
+        PlanFrame *frame = walk->frame;
+        const int64_t from = loop->first + loop->step * (t - k), number = loop->first + loop->step * (to - k);
+        if (again->reg == 0)
+            frame = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
+        frame = frame ? dt_certplan_has_frame(walk, frame->outer,
+                                              frame->kind == PLAN_ENTRY ? (const void *)frame->entry : frame->op, from)
+                      : NULL;
+        if (frame)
+            dt_certplan_renumber(walk, frame, number);
+    }
+}
+
+static bool repeats(const PlanWalk *walk, const PlanAgain *again, int64_t t, uint32_t period)
+{
+    for (uint32_t k = 0; k < period; k++)
+        if (!is_same(walk, again, (uint32_t)t - k, period))
+            return false;
+    return true;
+}
+
+int64_t dt_certplan_again(PlanWalk *walk, PlanAgain *again, int64_t t)
+{
+    const uint32_t longest = again->reg == 0 ? LONGEST_PERIOD : 1;
+    if (!again->may || again->to || t + 1 >= again->count - 1)
+        return 0;
+    if (t > TRIED) {
+        again->may = false;
+        dt_certplan_watched(walk, &(PlanAgain){.may = true});
+        return 0;
+    }
+    for (uint32_t period = 1; period <= longest && 2 * (int64_t)period <= t; period++) {
+        const int64_t last = repeats(walk, again, t, period) ? last_of(walk, again, t - 2 * period + 1, t) : -1,
+                      away = last > t ? (last - t) / period * period : 0;
+        if (away == 0)
+            continue;
+        const uint64_t first = again->clocks.at[t - period + 1];
+        spoil_hull(walk, again, t, t + away, first);
+        move(walk, again, away, first);
+        renumber(walk, again, t, t + away, period);
+        again->from = t;
+        again->to = t + away;
+        if (again->reg == 0 && walk->entries.n)
+            dt_certplan_add_terms(walk->entries.at[walk->entries.n - 1], away);
+        dt_certplan_log(walk, (uint64_t)away);
+        return away;
+    }
+    return 0;
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results of entries: where they have to be, that they are there, and sums of them over micro-batches and ranks.
+ *
+ * What is added up over micro-batches begins at zero. Each micro-batch adds its value once (`finish`); when all have,
+ * and nothing else was added, it is the sum (`complete`), or may be summed over ranks. */
+#include "verify/plan_internal.h"
+
+#include "base/intern.h"
+#include "plan/kinds.h"
+
+#include <string.h>
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+/* ---- where things are ---- */
+
+/* "grad.f3" of "step": the part of its name that its plan entry has in metrics. */
+const char *dt_certplan_run_of(const char *entry)
+{
+    static const char *const runs[] = {"grad", "eval", "predict", "update"};
+    for (size_t i = 0; i < DT_COUNT(runs); i++)
+        if (strncmp(entry, runs[i], strlen(runs[i])) == 0)
+            return i == 0 ? "step" : runs[i];
+    return entry;
+}
+
+static bool place_metric(PlanWalk *walk, const char *run, const char *name, const CertType *type, PlanPlace *ret_place)
+{
+    const DtPlan *plan = walk->plan;
+    for (uint32_t i = 0; i < plan->n_metrics; i++) {
+        const DtPlanMetric *metric = &plan->metrics[i];
+        if (!dt_plan_on_stage(metric->stage, walk->stage) ||
+            !is(dt_plan_str(plan, metric->name), name) ||
+            !is(dt_plan_str(plan, metric->entry), run))
+            continue;
+        if (!is(dt_kinds_name(metric->dtype), type->dtype) ||
+            !dt_certplan_axes(walk, type, metric->first_axis, metric->n_axes, 0))
+            return dt_certplan_fail(walk, "the record of result `%s` has another type", name);
+        *ret_place = dt_certplan_metric(metric);
+        return true;
+    }
+    return dt_certplan_fail(walk, "result `%s` of `%s` has no record", name, run);
+}
+
+/* Where result number i of the entry has to be. */
+bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, PlanPlace *ret_place)
+{
+    const CertResult *result = &frame->entry->results.at[i];
+    const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
+    PlanPlace address = frame->slots[i];
+    if (!frame->has_slot[i] && result->store < 0 &&
+        !place_metric(walk, dt_certplan_run_of(frame->entry->name), result->name, type, &address))
+        return false;
+    if (!frame->has_slot[i] && result->store >= 0)
+        address = walk->stores[result->store];
+    *ret_place = (PlanPlace){.rank = 0};
+    dt_certplan_dense(walk, type, ret_place);
+    if (result->store >= 0 && ret_place->bytes != address.bytes && address.bytes)
+        return dt_certplan_fail(walk, "store %s has %lld bytes, its result %lld",
+                                walk->program->stores.at[result->store].path,
+                                (long long)address.bytes, (long long)ret_place->bytes);
+    dt_certplan_put(ret_place, &address);
+    return true;
+}
+
+bool dt_certplan_accumulates(const PlanWalk *walk, const CertResult *result)
+{
+    return result->accumulate &&
+           (walk->plan->meta->pipeline || (walk->first_device && walk->program->size[0] > 1));
+}
+
+/* Device axes over which a result is summed when the entry has run all micro-batches. */
+uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int store)
+{
+    uint32_t later = store >= 0 ? walk->program->stores.at[store].type->partial : 0;
+    return (uint32_t)(type->partial & ~later) >> walk->first_device;
+}
+
+/* Part of a run over all stages: what it leaves is complete when the run is. */
+bool dt_certplan_is_piece(const CertEntry *entry)
+{
+    return !strstr(entry->name, ".prologue") && strncmp(entry->name, "update", 6) != 0;
+}
+
+/* A place that several entries know by a name or store is the same in all of them. */
+bool dt_certplan_agree(PlanWalk *walk, const char *name, const PlanPlace *place)
+{
+    for (struct PlanNamed *named = walk->named; named; named = named->next)
+        if (named->name == name && named->stage == walk->stage)
+            return dt_certplan_same(&named->place, place) ||
+                   dt_certplan_fail(walk, "`%s` moves", name);
+    struct PlanNamed *named = DT_NEW(walk->arena, struct PlanNamed);
+    *named = (struct PlanNamed){name, walk->stage, *place, walk->named};
+    walk->named = named;
+    return true;
+}
+
+/* ---- one micro-batch, and all ---- */
+
+/* The sums that the value was added to are one result from now on. */
+static void claim(PlanWalk *walk, const PlanFrame *frame, uint32_t value)
+{
+    frame = dt_certplan_home(walk, frame, value);
+    for (PlanRegion *region = frame->regions[value]; region; region = region->next)
+        region->alive = region->alive && region->kind != PLAN_ADDED;
+    const CertOp *op = frame->maker[value];
+    const PlanFrame *inner = NULL;
+    uint32_t first = 0, n = 0;
+    if (!op && frame->kind != PLAN_ENTRY && (frame->kind == PLAN_CALL || value > 0)) {
+        inner = frame->outer;
+        first = frame->op->in[value - (frame->kind == PLAN_BODY)];
+        n = 1;
+    } else if (op && op->func && !op->loop) {
+        inner = dt_certplan_has_frame(walk, frame, op, 0);
+        first = inner ? inner->func->results.at[value - op->first_out] : 0;
+        n = inner != NULL;
+    }
+    if (n)
+        claim(walk, inner, first);
+    for (uint32_t i = 0; op && !op->func && i < op->n_in; i++)
+        if (is(op->kind, "pack") || (i == 0 && dt_certplan_is_view(op)))
+            claim(walk, frame, op->in[i]);
+}
+
+void dt_certplan_add_terms(PlanFrame *entry, int64_t n)
+{
+    for (uint32_t i = 0; i < entry->entry->results.n; i++)
+        entry->terms[i] += entry->terms[i] ? n : 0;
+}
+
+/* A result of one micro-batch, where sums of all are made, or over ranks. */
+static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place, uint32_t sum)
+{
+    const CertResult *result = &frame->entry->results.at[i];
+    const uint32_t value = frame->func->results.at[i];
+    const bool adds = dt_certplan_accumulates(walk, result);
+    PlanFinds found;
+    const uint32_t n = dt_certplan_find(walk, frame, value, place, &found);
+    for (uint32_t k = 0; k < n; k++)
+        if (found.at[k].added == adds && found.at[k].summed == sum && dt_certplan_alike(&found.at[k].place, place)) {
+            dt_certplan_log(walk, found.at[k].stamp);
+            return true;
+        }
+    return dt_certplan_fail(walk, "result `%s` is not where it belongs%s",
+                            result->store >= 0 ? walk->program->stores.at[result->store].path : result->name,
+                            !dt_certplan_find(walk, frame, value, NULL, &found) ? ", nor elsewhere"
+                            : found.at[0].summed != sum ? ", or not summed over its ranks"
+                                                     : "");
+}
+
+static bool is_later(const PlanWalk *walk, const PlanFrame *frame)
+{
+    return (walk->plan->meta->pipeline && dt_certplan_is_piece(frame->entry)) ||
+           strncmp(frame->entry->name, "update", 6) == 0;
+}
+
+/* What the entry makes for a micro-batch, where it is added to what the others make. */
+bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
+{
+    bool adds = false;
+    walk->inst = NULL;
+    if (frame->finished)
+        return true;
+    frame->finished = true;
+    for (uint32_t i = 0; i < frame->entry->results.n; i++) {
+        PlanPlace place;
+        if (!dt_certplan_accumulates(walk, &frame->entry->results.at[i]))
+            continue;
+        if (!dt_certplan_place_result(walk, frame, i, &place) || !is_delivered(walk, frame, i, &place, 0))
+            return false;
+        frame->terms[i]++;
+        adds = true;
+    }
+    for (uint32_t i = 0; adds && i < frame->entry->results.n; i++)
+        if (dt_certplan_accumulates(walk, &frame->entry->results.at[i]))
+            claim(walk, frame, frame->func->results.at[i]);
+    return true;
+}
+
+/* Whether the sum over micro-batches there has all of them, and nothing else. */
+static bool is_whole(PlanWalk *walk, const PlanFrame *frame, uint32_t i, const PlanPlace *place)
+{
+    const bool predicts = strncmp(frame->entry->name, "predict", 7) == 0; /* one micro-batch */
+    return frame->terms[i] == (predicts ? 1 : dt_certplan_n_micro(walk)) &&
+           dt_certplan_is_zero(walk, place, walk->depth, false) && !dt_certplan_is_added(walk, place, walk->depth);
+}
+
+/* Every result is where it belongs, of all micro-batches and ranks. */
+bool dt_certplan_complete(PlanWalk *walk, PlanFrame *frame)
+{
+    if (frame->complete)
+        return true;
+    frame->complete = true;
+    for (uint32_t i = 0; i < frame->entry->results.n; i++) {
+        const CertResult *result = &frame->entry->results.at[i];
+        const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
+        const uint32_t sum = is_later(walk, frame) ? 0 : dt_certplan_sum_of(walk, type, result->store);
+        PlanPlace place;
+        if (!dt_certplan_place_result(walk, frame, i, &place))
+            return false;
+        if (!dt_certplan_accumulates(walk, result)) {
+            if (!is_delivered(walk, frame, i, &place, sum))
+                return false;
+        } else if (!is_later(walk, frame)) {
+            const PlanRegion *total = sum ? dt_certplan_find_sum(walk, &place) : NULL;
+            if (sum ? !total || total->summed != sum : !is_whole(walk, frame, i, &place))
+                return dt_certplan_fail(walk, "result `%s` is not summed over all micro-batches and ranks",
+                                        result->store >= 0 ? walk->program->stores.at[result->store].path
+                                                           : result->name);
+        }
+        if (result->store < 0 && result->name[0] == '@') {
+            if (!dt_certplan_agree(walk, result->name, &place))
+                return false;
+            dt_certplan_hold_input(walk, result->name, &place);
+        }
+    }
+    return true;
+}
+
+/* ---- sums over ranks ---- */
+
+/* The result that has this store, or lies at this place. ret_adds: the sum over its micro-batches, with all of them. */
+static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
+                        uint32_t *ret_sum, const CertType **ret_type, bool *ret_adds)
+{
+    for (uint32_t f = walk->entries.n; f-- > 0;) {
+        PlanFrame *frame = walk->entries.at[f];
+        for (uint32_t i = 0; i < frame->entry->results.n; i++) {
+            const CertResult *result = &frame->entry->results.at[i];
+            if (result->store != store)
+                continue;
+            if (!dt_certplan_place_result(walk, frame, i, ret_place))
+                return false;
+            if (store < 0 && !dt_certplan_same(ret_place, at))
+                continue;
+            *ret_type = dt_certplan_type(frame, frame->func->results.at[i]);
+            *ret_sum = dt_certplan_sum_of(walk, *ret_type, store);
+            *ret_adds = dt_certplan_accumulates(walk, result);
+            return !*ret_adds || (dt_certplan_finish(walk, frame) && is_whole(walk, frame, i, ret_place));
+        }
+    }
+    return dt_certplan_fail(walk, "a sum over ranks is of no result");
+}
+
+/* Memory of a sum that is complete. */
+static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
+{
+    dt_certplan_spoil(walk, place, false);
+    dt_certplan_hold(walk, PLAN_ADDED, place)->summed = sum;
+    return true;
+}
+
+/* Marks what holds the result as summed, and forgets what else may lie there. */
+static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
+{
+    bool there = false;
+    const PlanList *near = dt_certplan_near(walk, place);
+    for (uint32_t i = 0; i < near->n; i++) {
+        PlanRegion *region = near->at[i];
+        if (!region->alive || !dt_certplan_meets(walk, &region->place, place))
+            continue;
+        if ((region->kind == PLAN_VALUE || region->kind == PLAN_ADDED) && !region->summed &&
+            dt_certplan_same(&region->place, place)) {
+            region->summed = sum;
+            dt_certplan_wrote(walk, place);
+            there = true;
+        } else if (region->kind != PLAN_STORE) {
+            region->alive = false;
+        }
+    }
+    return there;
+}
+
+bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
+{
+    PlanPlace all, place;
+    uint64_t n = dt_certplan_word(walk);
+    int64_t end = 0, begin = 0;
+    dt_certplan_arg(walk, &walk->plan->args[inst->first_arg], &all);
+    if (inst->kind != DT_INST_ALL_REDUCE || inst->n_args != 1 || n == 0 ||
+        inst->count * dt_kinds_size(inst->dtype) != all.bytes)
+        return dt_certplan_fail(walk, "a sum over ranks of %lld elements", (long long)inst->count);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t number = dt_certplan_word(walk);
+        const CertType *type = NULL;
+        uint32_t sum = 0;
+        bool adds = false;
+        if (number > walk->program->stores.n)
+            return dt_certplan_fail(walk, "a note names no store");
+        int store = (int)number - 1;
+        if (dt_certplan_has_called(walk)) {
+            if (!dt_certplan_added(walk, store, &all, &place, &sum, &type))
+                return false;
+        } else if (!find_result(walk, store, &all, &place, &sum, &type, &adds) ||
+                   !(adds ? close_sum : mark)(walk, &place, sum)) {
+            return dt_certplan_fail(walk,
+                                    "what is summed over ranks is not there, or was summed before");
+        }
+        if (!dt_certplan_group(walk, inst, sum, 0))
+            return false;
+        if (!is(dt_kinds_name(inst->dtype), type->dtype) ||
+            (type->pending && !is(dt_certplan_reduction(inst), type->pending)) ||
+            place.arena != all.arena ||
+            (i ? place.base - end < 0 || place.base - end >= DT_PLAN_ALIGN
+               : place.base != all.base))
+            return dt_certplan_fail(walk, "results are summed as what they are not");
+        begin = i ? begin : place.base;
+        end = place.base + place.bytes;
+    }
+    return all.base + all.bytes - end < DT_PLAN_ALIGN && all.base + all.bytes >= end
+               ? true
+               : dt_certplan_fail(walk, "a sum over ranks ends where its results do not");
+}
+

@@ -271,11 +271,11 @@ static DtFunc *copy_func(DtFunc *func)
 
 bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
 {
+    if (context->unfused)
+        return false;
     DtArena *scratch = dt_arena_child(module->arena);
     Funcs made = {0};
     const uint32_t n = module->funcs.n;
-    if (context->unfused)
-        return false;
     for (uint32_t i = 0; i < n; i++)
         number_ops(module->funcs.at[i]);
     for (uint32_t i = 0; i < n; i++)

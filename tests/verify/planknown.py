@@ -6,8 +6,8 @@ planmutants.txt names faults in plans of the layouts of planmutants.py by layout
 changed: those that count. Every one must be refused, but for rows that say `open`: holes that are known, and not yet
 closed; another checker can be held against the same ones. Faults of the kinds of STRICT count as they are; of those of
 LOOSE the ones with which ranks compute other losses or norms, or fail (--bless runs them). Where plans have changed and
-a fault cannot be drawn again, others of its kind take its place, for STRICT kinds; AT_LEAST of each kind must be there.
---bless draws all anew."""
+a fault cannot be drawn again, others of its kind take its place, for STRICT kinds, of which AT_LEAST each must be
+there; that there are few of a LOOSE kind is said. --bless draws all anew."""
 import collections
 import concurrent.futures
 import os
@@ -64,17 +64,19 @@ def bless(dtc, tool, dtrun):
 
 
 def check(dtc, tool, name):
-    """(kind -> [rejected, accepted, gone], what is wrong) for a layout."""
+    """(kind -> [rejected, accepted, gone], what is accepted, what is gone) for a layout."""
     with tempfile.TemporaryDirectory() as folder:
         out = planmutants.compile_plan(dtc, folder, name, False)
-        found, wrong = {}, []
+        found, wrong, lost = {}, [], []
         for line in lines_of([tool, out, "known", name, FILE]):
             if line.startswith("accepted: "):
                 wrong.append(line)
+            elif line.startswith("gone: "):
+                lost.append(line[len("gone: "):])
             else:
                 kind, _, rejected, _, accepted, _, gone = line.split()
                 found[kind] = [int(rejected), int(accepted), int(gone)]
-    return found, wrong
+    return found, wrong, lost
 
 
 def fresh(dtc, tool, missing):
@@ -97,16 +99,16 @@ def main(arguments):
     if "--bless" in arguments:
         bless(dtc, tool, os.path.abspath(arguments[3]))
         return 0
-    totals, gone, wrong, still = collections.Counter(), 0, [], []
+    totals, gone, wrong, still = collections.Counter(), [], [], []
     with open(FILE) as file:
         known_open = {"accepted: " + line[:-len(", open\n")] for line in file if line.endswith(", open\n")}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for found, bad in pool.map(lambda name: check(dtc, tool, name), planmutants.LAYOUTS):
+        for found, bad, rows in pool.map(lambda name: check(dtc, tool, name), planmutants.LAYOUTS):
             still += [row for row in bad if row in known_open]
             wrong += [row for row in bad if row not in known_open]
-            for kind, (rejected, accepted, lost) in found.items():
+            gone += rows
+            for kind, (rejected, accepted, _) in found.items():
                 totals[kind] += rejected + accepted
-                gone += lost
     kinds = planmutants.STRICT + planmutants.LOOSE
     missing = {kind: AT_LEAST - totals[kind] for kind in planmutants.STRICT if totals[kind] < RARE.get(kind, AT_LEAST)}
     made, bad = fresh(dtc, tool, missing)
@@ -115,14 +117,17 @@ def main(arguments):
     for kind in kinds:
         print("%-12s %d" % (kind, totals[kind]))
         if totals[kind] < RARE.get(kind, AT_LEAST):
-            wrong.append("%s: too few in these layouts" % kind)
+            few = "%s: too few in these layouts" % kind
+            wrong += [few] if kind in planmutants.STRICT else []
+            print(few)
     for what in wrong:
         print("FAIL", what)
     for row in sorted(known_open):
-        state = "still accepted" if row in still else "refused by now: --bless"
-        print("open: %s is %s" % (row[len("accepted: "):], state))
+        row = row[len("accepted: "):]
+        print("open: %s %s" % (row, "is still accepted" if "accepted: " + row in still else
+                               "cannot be drawn again" if row in gone else "is refused by now: --bless"))
     if gone:
-        print("%d cannot be drawn again, %d took their place: --bless draws all anew" % (gone, sum(made.values())))
+        print("%d cannot be drawn again, %d took their place: --bless draws all anew" % (len(gone), sum(made.values())))
     total = sum(totals.values())
     print("%d passed, %d failed" % (max(total - len(wrong), 0), len(wrong)))
     return 1 if wrong else 0

@@ -165,6 +165,8 @@ static int try_known(const Mutants *m, DtArena *arena, const char *layout, const
             if (read && !bad)
                 printf("accepted: %s, %s, %08" PRIx32 "\n", layout, m->kinds[k].name, sum);
         }
+        for (uint32_t i = 0; i < known.n; i++)
+            printf("gone: %s, %s, %08" PRIx32 "\n", layout, m->kinds[k].name, known.at[i]);
         printf("%s rejected %u accepted %u gone %u\n", m->kinds[k].name, rejected, accepted, known.n);
     }
     return 0;

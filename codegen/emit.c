@@ -45,6 +45,16 @@ void dt_emit_inst(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, cons
 
 /* ---- copies ---- */
 
+/* To a place that shares memory with where the value lies, in another order: through memory of its own. */
+static void copy_through(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
+{
+    const DtPlace before = *dt_place_find(e, value), between = dt_place_temporary(e, value->type, value->name);
+    dt_emit_copy(e, value, &between, false);
+    dt_place_set(e, value, between);
+    dt_emit_copy(e, value, to, accumulate);
+    dt_place_set(e, value, before);
+}
+
 /* Any value to any place, through a kernel; dense to dense of equal order is a plain copy. A value that lies in
  * a wider dtype than its own is rounded on the way. */
 void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
@@ -85,9 +95,10 @@ void dt_emit_copy(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate)
     DtOutput output = {.value = copy, .place = *to, .accumulate = accumulate};
     const DtOp *ops[1] = {op};
     e->copied = value;
-    if (!dt_launch_kernel(e, ops, 1, &output, 1))
-        fail(e, op, "a value would be copied onto itself in another order");
+    const bool done = dt_launch_kernel(e, ops, 1, &output, 1);
     e->copied = NULL;
+    if (!done)
+        copy_through(e, value, to, accumulate);
 }
 
 DtPlace *dt_emit_require(DtEmit *e, DtValue *value)

@@ -73,10 +73,10 @@ void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text);
 /* cmd_build.c: lowers the program and compiles it. */
 int dt_cli_build(DtCli *cli, const char *path);
 
-/* cmd_prove.c: whether the plan of a program, just compiled, means what cli->against does. */
 struct DtCertCounts;
-/* What was proved of a layout, as lines. */
+/* cmd_prove.c: what was proved of a layout, as lines. */
 void dt_cli_say_proved(const struct DtCertCounts *counts, DtText *ret_text);
+/* Whether the plan of a program, just compiled, means what cli->against does. */
 int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
 
 /* library.c: the folder of std.dsl; NULL if it cannot be found. */

@@ -346,6 +346,7 @@ uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, c
         index.stride = view->stride[d];
         if (index.node != DT_KNONE) {
             node.axes |= b->k->nodes.at[index.node].axes;
+            node.late = node.late || b->k->nodes.at[index.node].late;
             if (b->k->nodes.at[index.node].phase > node.phase)
                 node.phase = b->k->nodes.at[index.node].phase;
         }

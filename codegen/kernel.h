@@ -141,8 +141,8 @@ typedef struct DtKernelInput {
     uint32_t n_outputs;
 } DtKernelInput;
 
-/* Builds the kernel of a group that group.c found legal (or of any single op that is not structure, a
- * communication or a source from memory). */
+/* Builds the kernel of a group that passes/fuse_group.c found legal (or of any single op that is not
+ * structure, a communication or a source from memory). */
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 
 /* The view of a buffer that holds type densely in its own order. */

@@ -337,6 +337,7 @@ static void late_end(DtPrintC *c)
     int64_t n;
     const char *at = late_element(c, &n);
     memset(c->defined, 0, c->k->nodes.n * sizeof c->defined[0]);
+    memset(c->kept, 0, c->k->nodes.n * sizeof c->kept[0]); /* rows that were kept are gone */
     open_row(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (is_late_sum(c, k)) {

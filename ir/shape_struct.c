@@ -100,6 +100,9 @@ bool dt_shape_call(DtShape *s)
     if (s->op->n_in != func->inputs.n)
         return dt_shape_fail(s, "`%s` passes %u operands to `%s`, which takes %u", op_name(s),
                              s->op->n_in, func->name, func->inputs.n);
+    if ((s->op->kind == DT_OP_FUSED) != (func->kind == DT_FUNC_KERNEL))
+        return dt_shape_fail(s, "`%s` of `%s`, which is %s kernel", op_name(s), func->name,
+                             s->op->kind == DT_OP_FUSED ? "no" : "a");
     if (s->op->kind == DT_OP_CALL && (s->op->n_axes || s->op->mesh))
         return ring_call(s);
     for (uint32_t i = 0; i < s->op->n_in; i++) {

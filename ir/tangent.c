@@ -56,7 +56,7 @@ static double slope(const DtInterp *interp, const DtOp *op, uint32_t i, const do
     case DT_OP_ERF: return M_2_SQRTPI * exp(-x[0] * x[0]);
     case DT_OP_MUL: return x[1 - i];
     case DT_OP_DIV: return i == 0 ? 1 / x[1] : -x[0] / (x[1] * x[1]);
-    case DT_OP_POW: return i == 0 ? x[1] * y / x[0] : y * log(x[0]);
+    case DT_OP_POW: return i == 0 ? x[1] * pow(x[0], x[1] - 1) : y * log(x[0]);
     case DT_OP_MAX: return (x[0] > x[1]) == (i == 0);
     case DT_OP_MIN: return (x[0] < x[1]) == (i == 0);
     default: dt_interp_fail(interp, op, "no slope of this map is known");

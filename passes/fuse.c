@@ -177,7 +177,8 @@ static void drop_unread(Fuse *f)
         if (!drops)
             func->ops.at[--kept] = op;
     }
-    memmove(func->ops.at, func->ops.at + kept, (func->ops.n - kept) * sizeof *func->ops.at);
+    if (kept > 0)
+        memmove(func->ops.at, func->ops.at + kept, (func->ops.n - kept) * sizeof *func->ops.at);
     func->ops.n -= kept;
 }
 

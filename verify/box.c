@@ -360,6 +360,7 @@ static bool compare_draws(Box *b, const Side *sides)
     for (uint32_t i = 0; i < wanted + MORE_TRIES && good < wanted; i++) {
         Draw draw = {.b = b, .seed = i, .number = good};
         b->left = MOST_ELEMENTS;
+        b->depth = 0;
         collect_integers(&draw);
         wanted = draws_for(b, sides[0].func, draw.n_integers);
         dt_arena_reset(b->scratch);

@@ -461,6 +461,9 @@ static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTens
 bool dt_boxrun_func(Box *b, const CertProgram *program, const CertFunc *func, BoxTensor *const *in,
                     BoxTensor **ret_results)
 {
+    if (b->depth == BOX_DEPTH || (b->left -= (int64_t)func->n_values + 1) < 0)
+        return dt_box_fail(b, NULL, "functions call each other too deep, or too often");
+    b->depth++;
     BoxTensor **values = DT_NEW_ARRAY(b->scratch, BoxTensor *, func->n_values + 1);
     BoxTensor **operands = DT_NEW_ARRAY(b->scratch, BoxTensor *, func->most_in + 1);
     for (uint32_t i = 0; i < func->n_args; i++)
@@ -474,5 +477,6 @@ bool dt_boxrun_func(Box *b, const CertProgram *program, const CertFunc *func, Bo
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         ret_results[i] = values[func->results.at[i]];
+    b->depth--;
     return true;
 }

@@ -307,6 +307,8 @@ bool dt_boxsmall_decide(Box *b)
         BoxLens *lens = &b->lenses[i];
         if (lens->of != i)
             continue;
+        if (lens->unit < 1) /* ops name it, no value has it */
+            lens->unit = 1;
         if (lens->fixed || (lens->position && lens->unit <= 2)) {
             lens->unit = 1;
             take_first(b, lens, 1);

@@ -14,7 +14,8 @@
  * Nothing is believed of a note but what the checks confirm. What is trusted: that a kernel computes the ops that its
  * note lists, of arguments that lie as the note says (tests compare kernels with the interpreter), also where it
  * writes over an operand; that attention may be cut into blocks of queries, with keys up to the last one that the
- * mask leaves; that the notes' and text's names of ops agree with their meaning (the other certificate). */
+ * mask leaves; that iterations which are left out do what those before them did (the argument is in plan_again.c); that
+ * the notes' and text's names of ops agree with their meaning (the other certificate). */
 #ifndef DT_VERIFY_PLAN_H
 #define DT_VERIFY_PLAN_H
 

@@ -128,8 +128,10 @@ static bool apart(const PlanWalk *walk, const Access *a, const Access *b, int64_
         return a->step == 0 && b->step == 0;
     if (a->step == 0)
         return true;
-    const int64_t step = a->step < 0 ? -a->step : a->step, least = down(a->lo - b->hi, step) + 1,
-                  most = -down(b->lo - a->hi, step) - 1; /* they touch where b is so many iterations away */
+    const int64_t step = a->step < 0 ? -a->step : a->step;
+    int64_t least = down(a->lo - b->hi, step) + 1, most = -down(b->lo - a->hi, step) - 1;
+    least = least < 1 - count ? 1 - count : least; /* they touch where b is so many iterations away */
+    most = most > count - 1 ? count - 1 : most;
     for (int64_t away = least; away <= most; away++)
         if ((away < -1 || away > 1) && away > -count && away < count)
             return false;
@@ -153,7 +155,7 @@ static bool is_fixed(const PlanWalk *walk, const PlanAgain *again, const Accesse
 {
     for (uint32_t i = 0; i < all->n; i++)
         for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
-            if (walk->taken[r] && r != again->reg && all->at[i].arg->reg[r])
+            if ((walk->taken[r] || r == DT_PLAN_REG_RING) && r != again->reg && all->at[i].arg->reg[r])
                 return false;
     return true;
 }

@@ -4,11 +4,12 @@
  *   plan.c        entries                         plan_store.c  records of stores
  *   plan_result.c where their results are
  *   plan_place.c  addresses, views, overlaps
- *   plan_walk.c   schedules, frames, loops        plan_inst.c   one instruction
+ *   plan_walk.c   schedules, loops                plan_inst.c   one instruction
  *   plan_comm.c   collectives                     plan_tile.c   attention in blocks
  *   plan_frame.c  iterations of functions, gathers ahead
  *   plan_again.c  iterations that do the same again
  *   plan_mask.c   what a mask hides from them
+ *   plan_memo.c   attention that was looked at before
  *   plan_memory.c what memory holds: which regions may be near a place
  *   plan_pipe.c   pieces, slots, sums over stages
  *   plan_run.c    all stages' schedules, channels

@@ -93,5 +93,7 @@ void bench_check_memory(Bench *t, bool unfused)
     uint32_t end = run_events(&m, 0, emit.events.n);
     cr_assert_eq(end, emit.events.n, "an END without its LOOP");
     cr_assert_eq(m.clashes, 0, "%s: the memory plan lets buffers overwrite each other", unfused ? "unfused" : "fused");
+    dt_text_free(&emit.notes);
+    dt_text_free(&emit.all_notes);
     dt_arena_free(emit.scratch);
 }

@@ -634,6 +634,22 @@ Test(fusion, rows_do_not_read_sums_over_rows)
     bench_free(t);
 }
 
+/* A sum over rows reads what it adds up again, in the phase of that: nothing may lie over it by then. */
+Test(fusion, late_sums_find_what_they_read)
+{
+    Bench *t = bench_new();
+    const char *a = name("a"), *c = name("c"), *k = name("k");
+    DtValue *p = bench_random(t, type_of(DT_F32, "a=40 k=4"), 3), *q = bench_random(t, type_of(DT_F32, "k=4 c=64"), 5);
+    DtValue *x = dt_graph_dot(&t->b, p, q, 1, &k, DT_F32, NULL), *r = bench_random(t, type_of(DT_F32, "a=40 c=64"), 7);
+    DtValue *y = dt_graph_binary(&t->b, DT_OP_ADD, x, r);
+    DtValue *s = dt_graph_reduce(&t->b, DT_REDUCE_MAX, y, 1, &c);
+    DtValue *h = dt_graph_binary(&t->b, DT_OP_SUB, y, s);
+    bench_out(t, dt_graph_dot(&t->b, y, bench_random(t, type_of(DT_F32, "c=64 d=3"), 9), 1, &c, DT_F32, NULL), 0);
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, h, 1, &a), 64);
+    bench_check(t);
+    bench_free(t);
+}
+
 /* A kernel that goes through all points at once is not cut into rows of three. */
 Test(fusion, short_rows_are_not_added_up)
 {

@@ -15,6 +15,7 @@ static const char prologue[] =
     "mesh d=2, t=2\n"
     "store 0 : param f32[a=3] path=p pattern=p\n"
     "func g : fn { arg %x : f32[a=3, b=4] %y = exp(%x) : f32[a=3, b=4] return %y }\n"
+    "func gk : kernel { arg %x : f32[a=3, b=4] %y = exp(%x) : f32[a=3, b=4] return %y }\n"
     "func body : body { arg %n : i32[] arg %x : f32[a=3, b=4] arg %w : f32[b=4]\n"
     "  %y = mul(%x, %w) : f32[a=3, b=4] %z = reduce[a](%y) : f32[b=4] return %y, %z }\n"
     /* queries p, keys q: what attention is, and its gradient of keys */
@@ -304,8 +305,10 @@ static const struct {
     {"= relabel(%ks) : f32[\"@ring\"=4/t.d, q=2] relabel(q -> \"@ring\"=4, q=2)", NULL},
     {"= relabel(%kz) : f32[\"@ring\"=4/d, q=2] relabel(q -> \"@ring\"=4, q=2)", "takes `q` apart"},
     {"= relabel(%kz) : f32[r=2/d, q=4] relabel(q -> r=2, q=4)", "zigzag"},
-    {"= fused(%x) : f32[a=3, b=4] func=g", NULL},
-    {"= fused(%x) : f32[a=3, b=5] func=g", "where its rule gives"},
+    {"= fused(%x) : f32[a=3, b=4] func=gk", NULL},
+    {"= fused(%x) : f32[a=3, b=5] func=gk", "where its rule gives"},
+    {"= fused(%x) : f32[a=3, b=4] func=g", "which is no kernel"},
+    {"= call(%x) : f32[a=3, b=4] func=gk", "which is a kernel"},
     {", %9 = loop(%x, %l) : f32[a=3, b=4], f32[l=2, b=4] func=body "
      "loop(label=h axis=l count=2 carried=1 stacked=1 stacked_out=1)",
      NULL},

@@ -10,21 +10,20 @@ const char *dt_print_c_pick(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "
 typedef struct MapText {
     const char *call, *sign;
     bool whole; /* integers have the call, too: dt_i<name of the op> */
-    bool dear;  /* computing it again costs more than a register */
 } MapText;
 
 static const MapText map_texts[DT_OP_COUNT] = {
     [DT_OP_ABS] = {.call = "__builtin_fabsf", .whole = true},
     [DT_OP_FLOOR] = {.call = "__builtin_floorf", .whole = true},
-    [DT_OP_EXP] = {.call = "dt_exp", .dear = true},
-    [DT_OP_LOG] = {.call = "dt_log", .dear = true},
+    [DT_OP_EXP] = {.call = "dt_exp"},
+    [DT_OP_LOG] = {.call = "dt_log"},
     [DT_OP_SQRT] = {.call = "__builtin_sqrtf"},
     [DT_OP_RSQRT] = {.call = "dt_rsqrt"},
-    [DT_OP_SIN] = {.call = "dt_sin", .dear = true},
-    [DT_OP_COS] = {.call = "dt_cos", .dear = true},
-    [DT_OP_TANH] = {.call = "dt_tanh", .dear = true},
-    [DT_OP_ERF] = {.call = "dt_erf", .dear = true},
-    [DT_OP_POW] = {.call = "dt_pow", .dear = true},
+    [DT_OP_SIN] = {.call = "dt_sin"},
+    [DT_OP_COS] = {.call = "dt_cos"},
+    [DT_OP_TANH] = {.call = "dt_tanh"},
+    [DT_OP_ERF] = {.call = "dt_erf"},
+    [DT_OP_POW] = {.call = "dt_pow"},
     [DT_OP_MAX] = {.call = "dt_max", .whole = true},
     [DT_OP_MIN] = {.call = "dt_min", .whole = true},
     [DT_OP_FLOORDIV] = {.call = "dt_floordiv", .whole = true},
@@ -79,5 +78,5 @@ const char *dt_print_c_map(DtPrintC *c, const DtKNode *node)
 
 bool dt_print_c_is_dear(const DtKNode *node)
 {
-    return node->kind == DT_KNODE_RNG || (node->kind == DT_KNODE_MAP && map_texts[node->map].dear);
+    return node->kind == DT_KNODE_RNG || (node->kind == DT_KNODE_MAP && dt_op_is_dear(node->map));
 }

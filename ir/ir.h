@@ -106,7 +106,8 @@ typedef enum DtOpClass { DT_CLASS_SOURCE, DT_CLASS_MAP, DT_CLASS_AXIS, DT_CLASS_
 
 typedef enum DtOpData { DT_DATA_VIEW, DT_DATA_MOVE, DT_DATA_MAKE } DtOpData;
 
-typedef enum DtOpTraits { DT_TRAIT_AGAIN = 1, DT_TRAIT_ZERO = 2, DT_TRAIT_OWN = 4 } DtOpTraits;
+typedef enum DtOpTraits { DT_TRAIT_AGAIN = 1, DT_TRAIT_ZERO = 2, DT_TRAIT_OWN = 4,
+                          DT_TRAIT_DEAR = 8 } DtOpTraits;
 
 /* A row of ops.def, where the columns are explained. */
 typedef struct DtOpInfo {
@@ -127,6 +128,12 @@ static inline bool dt_op_is_pointwise(DtOpKind kind)
 
 /* Computing such an op again is better than keeping what it made. */
 static inline bool dt_op_is_cheap(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_AGAIN; }
+
+/* Computing such a map again costs more than a register. */
+static inline bool dt_op_is_dear(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_DEAR; }
+
+/* Whether op reads that operand from memory, at other indices than it writes. */
+bool dt_op_reads_elsewhere(const DtOp *op, uint32_t operand);
 
 /* Whether op is linear in that operand, the others given. */
 bool dt_op_is_linear(const DtOp *op, uint32_t operand);

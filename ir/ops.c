@@ -4,7 +4,7 @@
 
 enum { NO = 0, FIRST = 1, ALL = UINT8_MAX, BRANCHES = ALL - FIRST };
 enum { VIEW = DT_DATA_VIEW, MOVE = DT_DATA_MOVE, MAKE = DT_DATA_MAKE };
-enum { AGAIN = DT_TRAIT_AGAIN, ZERO = DT_TRAIT_ZERO, OWN = DT_TRAIT_OWN };
+enum { AGAIN = DT_TRAIT_AGAIN, ZERO = DT_TRAIT_ZERO, OWN = DT_TRAIT_OWN, DEAR = DT_TRAIT_DEAR };
 
 const DtOpInfo dt_op_info[DT_OP_COUNT] = {
 #define DT_OP(NAME, text, inputs, class, shape, gradient, interpret, linear, data, traits) \
@@ -57,4 +57,10 @@ const DtValue *dt_op_made(const DtValue *value)
 {
     const bool is_fused = value->op && value->op->kind == DT_OP_FUSED;
     return is_fused ? value->op->func->results.at[value->index] : value;
+}
+
+bool dt_op_reads_elsewhere(const DtOp *op, uint32_t operand)
+{
+    return (dt_op_info[op->kind].op_class == DT_CLASS_AXIS && op->kind != DT_OP_EXPAND) ||
+           (op->kind == DT_OP_GATHER && operand == 0);
 }

@@ -86,7 +86,7 @@ static DtValue *operand(Fuse *f, Kernel *k, const DtOp *op, uint32_t i, uint32_t
     DtValue *value = op->in[i];
     if (f->group_of[value->id] == group)
         return value;
-    if (dt_op_is_inline(value) && !dt_fuse_is_read(op, i))
+    if (dt_op_is_inline(value) && !dt_op_reads_elsewhere(op, i))
         return again(f, k, value);
     return argument(f, k, value);
 }

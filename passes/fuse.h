@@ -5,19 +5,6 @@
 
 #include "ir/ir.h"
 
-/* Of a rank's part. */
-static inline int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh)
-{
-    return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
-}
-
-/* Whether op reads that operand from memory, at other indices than it writes. */
-static inline bool dt_fuse_is_read(const DtOp *op, uint32_t operand)
-{
-    return (dt_op_info[op->kind].op_class == DT_CLASS_AXIS && op->kind != DT_OP_EXPAND) ||
-           (op->kind == DT_OP_GATHER && operand == 0);
-}
-
 /* The axes over which a kernel adds up row by row, 0: it does not. */
 typedef struct DtFuseRows {
     const char **axes;

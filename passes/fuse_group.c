@@ -68,21 +68,6 @@ static bool is_index_map(const DtOp *op)
     return info->data == DT_DATA_MOVE && (info->op_class == DT_CLASS_AXIS || info->op_class == DT_CLASS_INDEX);
 }
 
-/* Maps that cost more than reading what they made. */
-static bool is_dear(DtOpKind kind)
-{
-    switch (kind) {
-    case DT_OP_EXP:
-    case DT_OP_LOG:
-    case DT_OP_SIN:
-    case DT_OP_COS:
-    case DT_OP_TANH:
-    case DT_OP_ERF:
-    case DT_OP_POW: return true;
-    default: return false;
-    }
-}
-
 static bool is_fusable(const DtOp *op)
 {
     if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_op_is_inline(op->out[0]))
@@ -178,7 +163,7 @@ static bool is_light(const Fusion *f, const DtOp *op, const Group *joined, uint3
 {
     const DtMesh *mesh = &f->func->module->mesh;
     const DtType *type = op->out[0]->type;
-    if (!dt_op_is_pointwise(op->kind) || is_dear(op->kind) || is_wanted_outside(f, op->out[0], a, b))
+    if (!dt_op_is_pointwise(op->kind) || dt_op_is_dear(op->kind) || is_wanted_outside(f, op->out[0], a, b))
         return false;
     for (uint32_t i = 0; i < type->rank; i++) {
         int at = dt_type_find(joined->full, type->axes[i].name);
@@ -525,14 +510,20 @@ static void count_waits(const Fusion *f, uint32_t *ret_count)
         }
 }
 
+/* Of a rank's part. */
+static int64_t bytes_of(const DtType *type, const DtMesh *mesh)
+{
+    return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
+}
+
 /* Whether the op is a product that is much larger than its operands: the windows' gradient of a convolution. */
 static bool swells(const Fusion *f, const DtOp *op)
 {
     if (op->kind != DT_OP_DOT)
         return false;
     const DtMesh *mesh = &f->func->module->mesh;
-    const int64_t operands = dt_fuse_bytes(op->in[0]->type, mesh) + dt_fuse_bytes(op->in[1]->type, mesh);
-    return dt_fuse_bytes(op->out[0]->type, mesh) > 2 * operands;
+    const int64_t operands = bytes_of(op->in[0]->type, mesh) + bytes_of(op->in[1]->type, mesh);
+    return bytes_of(op->out[0]->type, mesh) > 2 * operands;
 }
 
 /* A group is due where its last op stands; a product that is larger than what it is made of not before what reads

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops to instructions. A function is emitted op by op (or group by group) into one stream; a loop becomes
+/* Ops to instructions. A function is emitted op by op into one stream; a loop becomes
  * a LOOP event, the body once, and END. Results are written where they are wanted (a store, the next
  * iteration's carried value, a slice of a stacked value) if nobody still reads what lies there, and are
  * copied there at the end otherwise. */
@@ -152,12 +152,12 @@ static uint32_t last_read(DtEmit *e, const DtValue *value) { return reads_of(e, 
 
 uint32_t dt_emit_uses(DtEmit *e, const DtValue *value) { return reads_of(e, e->scope, value)->n; }
 
-/* Where group number group may write value at once; a temporary if it cannot write where it is wanted. */
-static DtOutput output_of(DtEmit *e, DtValue *value, uint32_t group)
+/* Where the op at position `at` may write value at once; a temporary if it cannot write where it is wanted. */
+static DtOutput output_of(DtEmit *e, DtValue *value, uint32_t at)
 {
     const DtWanted *wanted = e->scope->wanted[value->id];
     DtOutput output = {.value = value};
-    bool direct = wanted && (!wanted->old || last_read(e, wanted->old) <= group) &&
+    bool direct = wanted && (!wanted->old || last_read(e, wanted->old) <= at) &&
                   (!wanted->accumulate || dt_emit_uses(e, value) == (wanted->packed ? 1 : 0));
     if (direct) {
         output.place = wanted->place;
@@ -171,9 +171,9 @@ static DtOutput output_of(DtEmit *e, DtValue *value, uint32_t group)
     return output;
 }
 
-DtPlace dt_emit_output(DtEmit *e, DtValue *value, uint32_t group, bool *ret_accumulate)
+DtPlace dt_emit_output(DtEmit *e, DtValue *value, uint32_t at, bool *ret_accumulate)
 {
-    DtOutput output = output_of(e, value, group);
+    DtOutput output = output_of(e, value, at);
     *ret_accumulate = output.accumulate;
     dt_place_set(e, value, output.place);
     return output.place;
@@ -204,10 +204,10 @@ void dt_emit_refuse(DtEmit *e, DtOutput *output)
     output->accumulate = false;
 }
 
-DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t group)
+DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t at)
 {
-    DtOutput output = output_of(e, value, group);
-    if (output.old && last_read(e, output.old) >= group)
+    DtOutput output = output_of(e, value, at);
+    if (output.old && last_read(e, output.old) >= at)
         dt_emit_refuse(e, &output);
     return output;
 }
@@ -218,15 +218,14 @@ DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t group)
 static void require_operands(DtEmit *e, const DtOp *op)
 {
     const DtScope *scope = e->scope;
-    const bool maps = dt_op_info[op->kind].op_class == DT_CLASS_AXIS && op->kind != DT_OP_EXPAND;
     for (uint32_t i = 0; i < op->n_in; i++) {
         const bool is_index = scope->loop && scope->func->inputs.at[0] == op->in[i];
-        if (op->kind == DT_OP_FUSED ? !is_index : maps || (op->kind == DT_OP_GATHER && i == 0))
+        if (op->kind == DT_OP_FUSED ? !is_index : dt_op_reads_elsewhere(op, i))
             dt_emit_require(e, op->in[i]);
     }
 }
 
-bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t group)
+bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t at)
 {
     const DtPlace *place = dt_place_find(e, value);
     if (!place || !value->op || e->buffers.at[place->view.buffer].fixed)
@@ -234,7 +233,7 @@ bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t group)
     const DtPlace whole = dt_place_dense(e, value->type, place->view.buffer);
     return dt_place_same(place, &whole) &&
            e->buffers.at[place->view.buffer].bytes == dt_place_arg(e, &whole, false).bytes &&
-           root_of(value) == value && last_read(e, value) == group;
+           root_of(value) == value && last_read(e, value) == at;
 }
 
 bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output)
@@ -435,32 +434,32 @@ static void loop_event(DtEmit *e, const DtOp *op, uint32_t reg)
     dt_note_op(e, DT_NOTE_LOOP, op);
 }
 
-static void emit_loop(DtEmit *e, const DtOp *op, uint32_t group)
+static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
 {
     const DtLoop *loop = op->loop;
     const DtFunc *body = op->func;
     const char *path = e->scope->path[0] ? dt_intern_printf("%s.%s", e->scope->path, loop->label) : loop->label;
-    uint32_t n_results = loop->n_carried + loop->n_stacked_out, at = 0;
+    uint32_t n_results = loop->n_carried + loop->n_stacked_out, k = 0;
     DtScope *outer = e->scope, *inner = dt_emit_scope(e, body, loop, path);
     inner->op = op;
     DtWanted *wanted = DT_NEW_ARRAY(e->scratch, DtWanted, n_results + 1);
     if (inner->reg >= DT_PLAN_REG_SLOTS)
         fail(e, op, "loops are nested too deep");
-    for (uint32_t i = 0; i < loop->n_carried; i++, at++) {
-        const DtValue *input = body->inputs.at[1 + at];
+    for (uint32_t i = 0; i < loop->n_carried; i++, k++) {
+        const DtValue *input = body->inputs.at[1 + k];
         DtPlace carried = dt_place_temporary(e, input->type, input->name);
         dt_note_carry(e, op, i);
-        dt_emit_copy(e, op->in[at], &carried, false);
+        dt_emit_copy(e, op->in[k], &carried, false);
         inner->places[input->id] = carried;
         wanted[i] = (DtWanted){.set = true, .place = carried, .old = input};
     }
-    for (uint32_t i = 0; i < loop->n_invariant; i++, at++)
-        inner->places[body->inputs.at[1 + at]->id] = *dt_emit_require(e, op->in[at]);
-    for (uint32_t i = 0; i < loop->n_stacked; i++, at++)
-        inner->places[body->inputs.at[1 + at]->id] = dt_emit_slice(e, op, *dt_emit_require(e, op->in[at]), inner->reg);
+    for (uint32_t i = 0; i < loop->n_invariant; i++, k++)
+        inner->places[body->inputs.at[1 + k]->id] = *dt_emit_require(e, op->in[k]);
+    for (uint32_t i = 0; i < loop->n_stacked; i++, k++)
+        inner->places[body->inputs.at[1 + k]->id] = dt_emit_slice(e, op, *dt_emit_require(e, op->in[k]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->scratch, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
-        stacked[i] = dt_emit_apart(e, op->out[loop->n_carried + i], group);
+        stacked[i] = dt_emit_apart(e, op->out[loop->n_carried + i], at);
         wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
                                                  .place = dt_emit_slice(e, op, stacked[i].place, inner->reg)};
     }
@@ -576,7 +575,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t at)
         finish_output(e, &outputs[i]);
 }
 
-void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
+void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at)
 {
     const DtOp *ops[1] = {op};
     if ((op->n_out && dt_op_is_inline(op->out[0])) || dt_ahead_is_done(op))
@@ -584,17 +583,17 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
         emit_source(e, op);
     } else if (op->kind == DT_OP_LOOP) {
-        emit_loop(e, op, group);
+        emit_loop(e, op, at);
     } else if (op->kind == DT_OP_PACK) {
         dt_bucket_pack(e, op);
-    } else if (dt_exchange_emit(e, op, group)) {
+    } else if (dt_exchange_emit(e, op, at)) {
         return;
     } else if (emit_view(e, op)) {
         return;
     } else if (op->kind == DT_OP_DOT) {
         dt_emit_require(e, op->in[0]);
         dt_emit_require(e, op->in[1]);
-        DtOutput output = dt_emit_apart(e, op->out[0], group);
+        DtOutput output = dt_emit_apart(e, op->out[0], at);
         if (dt_gemm_emit(e, op, &output.place, output.accumulate))
             finish_output(e, &output);
         else if (dt_launch_kernel(e, ops, 1, &output, 1))
@@ -602,11 +601,11 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group)
         else
             fail(e, op, "it would overwrite what it reads");
     } else if (op->kind == DT_OP_CALL) {
-        emit_call(e, op, group);
+        emit_call(e, op, at);
     } else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM) {
         fail(e, op, "this collective is not implemented by the CPU back end");
     } else {
-        emit_kernel(e, op, group);
+        emit_kernel(e, op, at);
     }
 }
 

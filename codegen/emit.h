@@ -92,8 +92,8 @@ typedef struct DtScope {
     uint32_t *number;      /* by value id: as the program's text counts values, for notes */
     DtRead *reads;         /* by value id; NULL until somebody asks */
     bool *early;           /* by result: an input, which is written where it is wanted before all ops; NULL: none is */
-    const DtLoop *loop;    /* NULL: an entry or a call */
-    const DtOp *op;        /* the loop or call; NULL: an entry */
+    const DtLoop *loop;    /* NULL: an entry, a call or a kernel */
+    const DtOp *op;        /* the loop, call or fused op; NULL: an entry */
     uint32_t reg;          /* of the loop */
     const char *path;      /* instance path of rng sites */
     struct DtAhead *chains;/* of its loops that gather ahead */
@@ -207,9 +207,9 @@ uint32_t dt_emit_stage_group(DtEmit *e, uint16_t mesh, uint64_t stages);
 void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted);
 DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path);
 
-void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t group);
-/* Where group number group may write value at once, else a temporary; it counts as written. */
-DtPlace dt_emit_output(DtEmit *e, DtValue *value, uint32_t group, bool *ret_accumulate);
+void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at);
+/* Where the op at position `at` may write value at once, else a temporary; it counts as written. */
+DtPlace dt_emit_output(DtEmit *e, DtValue *value, uint32_t at, bool *ret_accumulate);
 void dt_emit_zero(DtEmit *e, const DtPlace *place);
 /* The buffer is written piece by piece inside the loop that the last event opened: it lives from there. */
 void dt_emit_begin(DtEmit *e, const DtPlace *place);
@@ -338,18 +338,18 @@ typedef struct DtOutput {
 bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
-/* emit.c, on the outputs of an op. apart: where group number group may write value although it reads while it
+/* emit.c, on the outputs of an op. apart: where the op at position `at` may write value although it reads while it
  * writes: a loop, a call, a matrix product, a collective. */
-DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t group);
+DtOutput dt_emit_apart(DtEmit *e, DtValue *value, uint32_t at);
 /* Into a temporary after all; the wish comes back, to be served by a copy at the end. */
 void dt_emit_refuse(DtEmit *e, DtOutput *output);
 /* A temporary that nothing has touched yet. */
 bool dt_emit_is_fresh(const DtEmit *e, const DtOutput *output);
-/* A temporary of its own, read for the last time by this group: its memory can take a result. */
-bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t group);
+/* A temporary of its own, read for the last time by the op at that position: its memory can take a result. */
+bool dt_emit_dies(DtEmit *e, const DtValue *value, uint32_t at);
 
 /* exchange.c: emits a collective; false if op is none. */
-bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t group);
+bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t at);
 /* The reduction over mesh of equally long, dense places; equal ones: in place. op may be NULL. */
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
 

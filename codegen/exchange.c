@@ -198,27 +198,27 @@ static DtPlace dense_copy(DtEmit *e, DtValue *value)
     return copy;
 }
 
-static void emit_all_reduce(DtEmit *e, const DtOp *op, uint32_t group)
+static void emit_all_reduce(DtEmit *e, const DtOp *op, uint32_t at)
 {
     const DtMesh *mesh = &e->module->mesh;
     DtPlace from = *dt_emit_require(e, op->in[0]);
     if (!dt_place_is_dense(&from, op->in[0]->type, mesh))
         from = dense_copy(e, op->in[0]);
-    DtOutput output = dt_emit_apart(e, op->out[0], group);
+    DtOutput output = dt_emit_apart(e, op->out[0], at);
     if (output.accumulate || !dt_place_is_dense(&output.place, op->out[0]->type, mesh))
         dt_emit_refuse(e, &output);
-    if (dt_emit_is_fresh(e, &output) && dt_emit_dies(e, op->in[0], group))
+    if (dt_emit_is_fresh(e, &output) && dt_emit_dies(e, op->in[0], at))
         output.place = from;
     dt_exchange_sum(e, &output.place, &from, op->mesh, (DtReduce)op->in[0]->type->pending, op);
     dt_place_set(e, output.value, output.place);
 }
 
-static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t group)
+static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t at)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
     DtPlace from = *dt_emit_require(e, op->in[0]);
-    DtOutput output = dt_emit_apart(e, op->out[0], group);
+    DtOutput output = dt_emit_apart(e, op->out[0], at);
     DtPlanBlocks blocks;
     int64_t mine = dt_type_local_elements(x, mesh), theirs = dt_type_local_elements(y, mesh);
     int64_t count = mine < theirs ? mine : theirs;
@@ -244,14 +244,14 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, uint32_t
     dt_place_set(e, output.value, output.place);
 }
 
-static void emit_shift(DtEmit *e, const DtOp *op, uint32_t group)
+static void emit_shift(DtEmit *e, const DtOp *op, uint32_t at)
 {
     const DtMesh *mesh = &e->module->mesh;
     const DtType *type = op->out[0]->type;
     DtPlace from = *dt_emit_require(e, op->in[0]);
     if (!dt_place_is_dense(&from, type, mesh))
         from = dense_copy(e, op->in[0]);
-    DtOutput output = dt_emit_apart(e, op->out[0], group);
+    DtOutput output = dt_emit_apart(e, op->out[0], at);
     if (output.accumulate || !dt_place_is_dense(&output.place, type, mesh))
         dt_emit_refuse(e, &output);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
@@ -261,14 +261,14 @@ static void emit_shift(DtEmit *e, const DtOp *op, uint32_t group)
     dt_place_set(e, output.value, output.place);
 }
 
-bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t group)
+bool dt_exchange_emit(DtEmit *e, const DtOp *op, uint32_t at)
 {
     switch (op->kind) {
-    case DT_OP_ALL_REDUCE: emit_all_reduce(e, op, group); return true;
-    case DT_OP_ALL_GATHER: emit_blocks(e, op, DT_INST_ALL_GATHER, group); return true;
-    case DT_OP_REDUCE_SCATTER: emit_blocks(e, op, DT_INST_REDUCE_SCATTER, group); return true;
-    case DT_OP_SHIFT: emit_shift(e, op, group); return true;
-    case DT_OP_ALL_TO_ALL: emit_blocks(e, op, DT_INST_ALL_TO_ALL, group); return true;
+    case DT_OP_ALL_REDUCE: emit_all_reduce(e, op, at); return true;
+    case DT_OP_ALL_GATHER: emit_blocks(e, op, DT_INST_ALL_GATHER, at); return true;
+    case DT_OP_REDUCE_SCATTER: emit_blocks(e, op, DT_INST_REDUCE_SCATTER, at); return true;
+    case DT_OP_SHIFT: emit_shift(e, op, at); return true;
+    case DT_OP_ALL_TO_ALL: emit_blocks(e, op, DT_INST_ALL_TO_ALL, at); return true;
     default: return false;
     }
 }

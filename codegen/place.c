@@ -92,10 +92,11 @@ static int64_t span_of(const DtView *view)
     return elements * (int64_t)dt_dtype_size(view->dtype);
 }
 
+static int64_t begin_of(const DtView *view) { return view->offset * (int64_t)dt_dtype_size(view->dtype); }
+
 bool dt_place_apart(const DtPlace *a, const DtPlace *b)
 {
-    const int64_t from_a = a->view.offset * (int64_t)dt_dtype_size(a->view.dtype);
-    const int64_t from_b = b->view.offset * (int64_t)dt_dtype_size(b->view.dtype);
+    const int64_t from_a = begin_of(&a->view), from_b = begin_of(&b->view);
     const bool together =
         memcmp(a->reg, b->reg, sizeof a->reg) == 0 && memcmp(a->coord, b->coord, sizeof a->coord) == 0;
     return a->view.buffer != b->view.buffer ||
@@ -238,12 +239,9 @@ bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret
 DtEArg dt_place_arg(DtEmit *e, const DtPlace *place, bool written)
 {
     const DtView *view = &place->view;
-    int64_t size = (int64_t)dt_dtype_size(view->dtype), span = 1;
     (void)e;
-    for (uint32_t d = 0; d < view->rank; d++)
-        span += (view->extent[d] - 1) * view->stride[d];
     DtEArg arg = {.kind = DT_ARG_ADDRESS, .written = written, .buffer = view->buffer,
-                  .base = view->offset * size, .bytes = span * size};
+                  .base = begin_of(view), .bytes = span_of(view)};
     memcpy(arg.reg, place->reg, sizeof arg.reg);
     for (uint32_t m = 0, n = 0; m < DT_MAX_MESH; m++)
         if (place->coord[m] && n < DT_PLAN_COORDS) {

@@ -678,7 +678,7 @@ static bool run_op(CertState *state, const CertOp *op, const char *context, cons
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!in[i].node)
             return true; /* what follows is not known yet either */
-    if (dt_cert_is(op->kind, "call") || dt_cert_is(op->kind, "fused"))
+    if (dt_cert_is(op->kind, "call"))
         return call_op(state, op, context, in, out);
     if (dt_cert_is(op->kind, "loop"))
         return loop_op(state, op, context, in, out);

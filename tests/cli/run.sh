@@ -131,7 +131,8 @@ printf '%s\n' 'fn apply(f, x[...]) { return f(x) }' >apply.dsl
 run apply.dsl --check --json; exits 0; says '"code":"L0207"'; says '`apply` is not checked'
 
 # a loop that runs twice cannot be cut; what the help says can
-sed 's/^dim batch = 4/dim view = 2, batch = 4/' "$root/tests/golden/errors/E0592_pipeline_twice.dsl" >views.dsl
+mkdir errors && python3 "$root/tests/golden/errors.py" --split errors
+sed 's/^dim batch = 4/dim view = 2, batch = 4/' errors/E0592_pipeline_twice.dsl >views.dsl
 run views.dsl --parallel two --no-kernels --report; exits 3; says 'E0592'; says '`f(stack[view](x, y))`'
 cat >joined.dsl <<'END'
 dim view = 2, batch = 8, embed = 8, layers = 4

@@ -97,25 +97,46 @@ static void find_inputs(glob_t *found, int argc, char **argv)
         glob(fuzz_corpus[i], flags, NULL, found);
 }
 
+typedef DT_VEC(Input) Inputs;
+
+/* A file of the corpus with several programs (tests/golden/errors.py) is as many inputs: a line `# ---- NAME` begins
+ * each. */
+static void add_inputs(DtArena *arena, Inputs *inputs, Input file)
+{
+    static const char mark[] = "\n# ---- ";
+    const char *next;
+    while ((next = memmem(file.text, file.len, mark, sizeof mark - 1))) {
+        const size_t n = (size_t)(next + 1 - file.text);
+        DT_PUSH(arena, *inputs, ((Input){file.text, n}));
+        file = (Input){file.text + n, file.len - n};
+    }
+    DT_PUSH(arena, *inputs, file);
+}
+
 int main(int argc, char **argv)
 {
     long runs = argc > 1 ? atol(argv[1]) : 10000;
     const char *seed = argc > 2 ? argv[2] : "1";
     glob_t found;
     find_inputs(&found, argc, argv);
-    int n = (int)found.gl_pathc;
     DtArena *arena = dt_arena_new();
-    Input *inputs = DT_NEW_ARRAY(arena, Input, n);
-    for (int i = 0; i < n; i++) {
-        DtStatus status =
-            dt_file_read(arena, found.gl_pathv[i], MAX_INPUT, &inputs[i].text, &inputs[i].len);
+    Inputs all = {0};
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        Input file;
+        DtStatus status = dt_file_read(arena, found.gl_pathv[i], MAX_INPUT, &file.text, &file.len);
         if (!dt_status_ok(&status)) {
             fprintf(stderr, "%s: %s\n", argv[0], status.message);
             return status.code;
         }
-        if (runs == 0)
-            LLVMFuzzerTestOneInput((const uint8_t *)inputs[i].text, inputs[i].len);
+        if (argc > 3)
+            DT_PUSH(arena, all, file);
+        else
+            add_inputs(arena, &all, file);
     }
+    const Input *inputs = all.at;
+    const int n = (int)all.n;
+    for (int i = 0; runs == 0 && i < n; i++)
+        LLVMFuzzerTestOneInput((const uint8_t *)inputs[i].text, inputs[i].len);
     state = strtoull(seed, NULL, 10);
     const char *folder = getenv("DT_FUZZ_KEEP");
     char path[4096], *text = malloc(MAX_INPUT + 1);
@@ -135,6 +156,6 @@ int main(int argc, char **argv)
     free(text);
     globfree(&found);
     dt_arena_free(arena);
-    printf("%ld runs over %d files without a finding\n", runs, n);
+    printf("%ld runs over %d inputs without a finding\n", runs, n);
     return 0;
 }

@@ -1,3 +1,0 @@
-include "parts"
-dim batch = 4
-model m(x[batch]) -> [batch] { return x }

@@ -1,2 +1,0 @@
-include “std.dsl”
-dim n = 4

@@ -1,4 +1,0 @@
-include 'std.dsl'
-train {
-  data = bin('corpus/*.bin', u16)
-}

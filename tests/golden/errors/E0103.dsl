@@ -1,0 +1,6 @@
+# ---- latin1
+# Straﬂe
+dim n = 4
+# ---- overlong
+include "¿Øetc"
+dim n = Ì†Ä

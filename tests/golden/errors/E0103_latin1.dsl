@@ -1,2 +1,0 @@
-# Straße
-dim n = 4

@@ -1,2 +1,0 @@
-include "À¯etc"
-dim n = í €

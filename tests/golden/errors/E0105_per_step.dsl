@@ -1,3 +1,0 @@
-cluster c {
-  intra = link(450GB/s, 2 * 3usec)
-}

@@ -1,4 +1,0 @@
-train {
-  data = text("C:\")
-  steps = 3
-}

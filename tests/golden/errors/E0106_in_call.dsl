@@ -1,4 +1,0 @@
-train {
-  data = text("corpus/*.txt)
-  steps = 3
-}

@@ -1,4 +1,0 @@
-names hf on m {
-  "a\rb"[n] = w
-  "\n\t\"\\"[n] = v
-}

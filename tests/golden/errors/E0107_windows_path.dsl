@@ -1,1 +1,0 @@
-train { data = bin("C:\corpus\new.bin", u16) }

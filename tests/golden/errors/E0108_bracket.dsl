@@ -1,4 +1,0 @@
-fn f(x[...], y[...]) -> [...] {
-  a = x[seq -> kseq
-  return a
-}

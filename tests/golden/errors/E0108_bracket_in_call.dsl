@@ -1,3 +1,0 @@
-fn f(x[...], y[...]) -> [...] {
-  return f(x[seq -> kseq, y)
-}

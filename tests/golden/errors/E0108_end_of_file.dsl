@@ -1,3 +1,0 @@
-train {
-  steps = 3
-  loss = mean[batch](l

@@ -1,2 +1,0 @@
-dim layer = 12, heads = 4
-fn f(x[in, out]) { return x }

@@ -1,5 +1,0 @@
-fn f(x) {
-  state = x * 2
-  model = x
-  return x
-}

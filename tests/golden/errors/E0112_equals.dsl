@@ -1,7 +1,0 @@
-fn f(x, k) {
-  if k = 3 { y = x }
-  return y
-}
-train {
-  steps == 4
-}

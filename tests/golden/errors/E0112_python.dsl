@@ -1,4 +1,0 @@
-fn f(x) {
-  if x > 3:
-    return x
-}

@@ -1,2 +1,0 @@
-// a comment of another language
-dim n = 4

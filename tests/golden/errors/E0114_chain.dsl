@@ -1,3 +1,0 @@
-fn f(x) {
-  return 0 < x < 3
-}

@@ -1,0 +1,93 @@
+# ---- axis_as_value
+include "std.dsl"
+dim batch = 4, seq = 8
+axis chans
+model m(x[batch, seq, chans = 3]) -> [batch, seq, chans] {
+  return x / chans
+}
+# ---- frozen
+# Parameters frozen by path: no gradient, no moments, never changed.
+include "std.dsl"
+dim batch = 8, wide = 8, ffn = 4, layers = 4
+layer f(x[batch, wide]) -> [batch, wide] { return x + up:linear[wide, ffn](gelu(x)) |> down:linear[ffn, wide] }
+model m(x[batch, wide]) -> [batch, wide] {
+  param scale[wide] = normal(0.5)
+  y = first:f(x) * scale
+  repeat h in layers { y = f(y) }
+  return y
+}
+train {
+  x[batch, wide] = synthetic(0, 1)
+  y = m(x)
+  loss = mean[batch, wide](y * y)
+  frozen = ("first.*", "scal", "h.0.*")
+  optimizer = adamw(lr = 0.001, clip = 1.0)
+  steps = 4
+  eval = every(4, steps = 1, data = synthetic(0, 1))
+}
+cluster c { gpus = 2; gpu = "cpu" }
+parallel data on c { mesh data = 2; shard batch on data; micro batch = 2 }
+parallel zero on c { mesh data = 2; shard batch on data; zero 3 on data }
+parallel tensor on c { mesh tensor = 2; shard ffn on tensor; remat h }
+parallel staged on c { mesh pipe = 2; pipeline h on pipe; micro batch = 2 }
+# ---- library
+fn f(x) {
+  return x + nosuch(zz)
+}
+# ---- metric
+include "std.dsl"
+dim batch = 8, wide = 4
+model m(x[batch, wide]) -> [batch, wide] {
+  param w[wide] = ones
+  return x * w
+}
+train {
+  x[batch, wide] = synthetic(0, 1)
+  y = m(x)
+  loss = mean[batch, wide](y * y)
+  size_of = mean[wide](abs(y))
+  metrics = (size_off, loss_)
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+# ---- misspelt
+include "std.dsl"
+dim batch = 4, seq = 8, embed = 16, embed2 = embed
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  hidden = linear[embed, embed2](x)
+  return hiden[embed2 -> embed]
+}
+# ---- no_include
+dim batch = 4, seq = 8, embed = 16
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return relu(x)
+}
+# ---- rank
+include "std.dsl"
+dim batch = 4, seq = 8, embed = 16
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return x * rank
+}
+# ---- source
+axis height, width
+dim batch = 4
+model m(x[batch, height, width]) -> [batch] {
+  param w[height = x.height, width = x.width] = normal(0.1)
+  return x @(height, width) w
+}
+train {
+  x[batch, height = 8, width = 8] = nosuch("a")
+  loss = sum[batch](m(x))
+  optimizer = sgd(0.1)
+  steps = 1
+}
+# ---- uncalled
+include "std.dsl"
+dim batch = 4, embed = 8
+layer unused(x[batch, embd]) -> [batch, embed] {
+  y = x @embed w
+  if training { z = foo(x) }
+  repeat k in layrs { x = x + y2 }
+  return linear[embed, out](y)[out -> embd]
+}
+model m(x[batch, embed]) -> [batch, embed] { return x }

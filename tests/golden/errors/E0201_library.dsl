@@ -1,3 +1,0 @@
-fn f(x) {
-  return x + nosuch(zz)
-}

@@ -1,0 +1,25 @@
+# ---- missing
+include "std.dsl"
+dim batch = 4, seq = 8, kseq = seq, embed = 16
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  z = attend[seq, kseq, embed](x, x[seq -> kseq], scale = 0.5)
+  return z
+}
+# ---- misspelt
+include "std.dsl"
+dim batch = 4, seq = 8, embed = 16
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return layernorm[embed](x, epsilon = 1e-6)
+}
+# ---- too_many
+include "std.dsl"
+dim batch = 4, seq = 8, embed = 16
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return relu(x, 0.1)
+}
+# ---- twice
+include "std.dsl"
+dim batch = 4, seq = 8, embed = 16
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return x |> dropout(x, p = 0.1)
+}

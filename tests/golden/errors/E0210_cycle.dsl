@@ -1,2 +1,0 @@
-dim batch = 4, heads = embed // head, head = embed // heads, embed = 16
-model m(x[batch, heads, head]) -> [batch, heads, head] { return x }

@@ -1,8 +1,0 @@
-dim batch = 4, seq = 8, embed = 16
-model m(x[batch, embed]) -> [batch, embed] { return x * 2 }
-train {
-  x[batch, seq, embed] = synthetic(0, 1)
-  loss = sum[batch, embed](m(x))
-  optimizer = sgd(lr = 0.1)
-  steps = 10
-}

@@ -1,3 +1,0 @@
-include "parts/pool.dsl"
-dim batch = 4, embed = 16
-model m(x[batch, embed]) -> [batch, embed] { return twice(x) }

@@ -1,4 +1,0 @@
-dim batch = 4, seq = 8, embed = 16, heads = 2
-model m(x[batch, seq, embed]) -> [batch, seq, embed] {
-  return sum[heads](x)
-}

@@ -1,6 +1,0 @@
-dim batch = 4, seq = 8, embed = 16
-axis part
-model m(x[batch, seq, embed]) -> [batch, embed] {
-  w = window[seq, part](x, 3)
-  return sum[seq, part](w)
-}

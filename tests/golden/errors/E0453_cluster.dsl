@@ -1,2 +1,0 @@
-include "mini/train.dsl"
-cluster c { nodes = 2 }

@@ -1,0 +1,18 @@
+# ---- cosine
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = warmup_cosine(0.1, warmup = 10, total = 10))
+  steps = 10
+}
+# ---- linear
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = warmup_linear(0.1, warmup = 2000, total = 1000))
+  steps = 10
+}

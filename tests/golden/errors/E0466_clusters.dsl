@@ -1,2 +1,0 @@
-include "mini/train.dsl"
-cluster pair { gpus = 4; gpu = "cpu" }

@@ -1,4 +1,0 @@
-include "mini/train.dsl"
-names file on tiny {
-  "wte"[vocab, embed] = 2 * wte
-}

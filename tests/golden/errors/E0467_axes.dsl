@@ -1,5 +1,0 @@
-include "mini/train.dsl"
-names file on tiny {
-  "wte"[vocab, ffn] = wte
-  "up.{h}"[o, embed] = h.mlp.up[ff -> o]
-}

@@ -1,5 +1,0 @@
-include "mini/train.dsl"
-names file on tiny {
-  "wte"[vocab, embed] = wte
-  "up.{h}"[embed, ffn] = h.mlp.up
-}

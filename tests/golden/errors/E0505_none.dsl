@@ -1,4 +1,0 @@
-include "mini/train.dsl"
-parallel p on pair {
-  micro batch = 2
-}

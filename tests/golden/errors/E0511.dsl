@@ -1,0 +1,27 @@
+# ---- mesh_on
+include "mini/train.dsl"
+parallel p on pair {
+  mesh data = 2 on data
+  shard batch on data
+}
+# ---- micro
+include "mini/train.dsl"
+parallel p on pair {
+  mesh data = 2
+  shard batch on data
+  micro batch
+}
+# ---- remat_both
+include "mini/train.dsl"
+parallel p on pair {
+  mesh data = 2
+  shard batch on data
+  remat h (keep = mlp, drop = mlp)
+}
+# ---- shard_without_on
+include "mini/train.dsl"
+parallel p on pair {
+  mesh data = 2
+  shard batch on data
+  shard ffn
+}

@@ -1,6 +1,0 @@
-include "mini/train.dsl"
-parallel p on pair {
-  mesh pipe = 2
-  pipeline hs on pipe
-  micro batch = 8
-}

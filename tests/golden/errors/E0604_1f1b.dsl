@@ -1,6 +1,0 @@
-include "mini/train.dsl"
-parallel p on pair {
-  mesh pipe = 2
-  pipeline h on pipe (chunks = 2)
-  micro batch = 4
-}

@@ -1,7 +1,0 @@
-include "mini/train.dsl"
-parallel p on pair {
-  mesh pipe = 2
-  pipeline h on pipe
-  pipeline h on pipe
-  micro batch = 4
-}

@@ -1,7 +1,0 @@
-include "mini/train.dsl"
-parallel p on pair {
-  mesh pipe = 2, data = 1
-  pipeline h on pipe
-  pipeline h on data
-  micro batch = 4
-}

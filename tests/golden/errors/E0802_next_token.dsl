@@ -1,8 +1,0 @@
-include "mini/model.dsl"
-train {
-  i32 tokens[batch, seq], i32 labels[batch, seq], i32 more[batch, seq] = next_token(synthetic(0, vocab))
-  z = tiny(tokens)
-  loss = -sum[batch, seq](z[vocab = labels])
-  optimizer = sgd(lr = 0.1)
-  steps = 10
-}

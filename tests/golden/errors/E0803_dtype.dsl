@@ -1,8 +1,0 @@
-include "mini/model.dsl"
-train {
-  i32 tokens[batch, seq], labels[batch, seq] = next_token(synthetic(0, vocab))
-  z = tiny(tokens)
-  loss = -sum[batch, seq](z[vocab = i32(labels)])
-  optimizer = sgd(lr = 0.1)
-  steps = 10
-}

@@ -1,4 +1,0 @@
-dim batch = 4, seq = 8, embed = 16, n = 2, k = n
-model m(x[batch, seq, embed]) -> [batch, seq, embed] {
-  return x
-}

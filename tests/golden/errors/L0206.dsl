@@ -1,0 +1,12 @@
+# ---- instance
+include "std.dsl"
+dim batch = 4, seq = 6, embed = 8, embed2 = embed
+model m(x[batch, seq, embed]) -> [batch, seq, embed] {
+  h[batch, embed] = 0.0
+  repeat t in seq {
+    h = 0.5 * h + tanh(linear[embed, embed2](x[seq = t])[embed2 -> embed])
+    y[seq = t] = h
+  }
+  return y
+}
+train { x[batch, seq, embed] = synthetic(0, 1); loss = mean[batch, seq, embed](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

@@ -1,0 +1,20 @@
+# ---- bf16_parameters
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+  precision = mixed(compute = bf16, params = bf16)
+}
+# ---- f16_parameters
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+  precision = mixed(params = f16)
+}

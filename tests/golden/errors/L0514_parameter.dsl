@@ -1,7 +1,0 @@
-include "mini/train.dsl"
-parallel p on pair {
-  mesh data = 2
-  shard ffn on data
-  shard up.ffn on data
-  shard batch on data
-}

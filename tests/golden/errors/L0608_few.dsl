@@ -1,7 +1,0 @@
-include "mini/train.dsl"
-cluster four { gpus = 4; gpu = "cpu" }
-parallel p on four {
-  mesh pipe = 4
-  pipeline h on pipe
-  micro batch = 2
-}

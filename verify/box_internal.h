@@ -3,7 +3,8 @@
  *
  *   residue.c    numbers                       box_small.c  small extents, places, mesh axes that stay
  *   box_run.c    functions, maps, sources      box_move.c   what moves, sums and looks up elements
- *   box.c        draws, and the comparison     box_match.c  two programs and the boxes between them */
+ *   box.c        the comparison                box_match.c  two programs and the boxes between them
+ *   box_draw.c   operands of a draw */
 #ifndef DT_VERIFY_BOX_INTERNAL_H
 #define DT_VERIFY_BOX_INTERNAL_H
 
@@ -11,7 +12,7 @@
 #include "verify/internal.h"
 #include "verify/residue.h"
 
-enum { BOX_NAMES = 96, BOX_RANKS = 1024, BOX_DEPTH = 16, BOX_CONSTANTS = 64 };
+enum { BOX_NAMES = 96, BOX_RANKS = 1024, BOX_DEPTH = 16 };
 
 /* Which positions along axes of a name are looked at: of each `unit` of them, those `at`. Names that a relabel makes of
  * each other share one. */
@@ -24,6 +25,8 @@ typedef struct BoxLens {
     bool position;     /* some op looks at positions */
     bool summed;
     int64_t k, *at;    /* of how many, which: ascending */
+    int64_t *weight;   /* for how many of the unit each of these stands in a sum; NULL: for one, itself */
+    DtResidue *factor; /* the same, of floats */
 } BoxLens;
 
 typedef struct BoxAxis {
@@ -50,6 +53,8 @@ typedef struct BoxTensor {
     DtResidue *at; /* of rank after rank */
 } BoxTensor;
 
+typedef struct BoxCast BoxCast;
+
 typedef struct BoxMeeting { /* of a constant, and integers */
     int64_t constant;
     const CertType *type;
@@ -64,8 +69,9 @@ typedef struct Box {
     BoxLens lenses[BOX_NAMES];
     uint32_t n_lenses;
     DT_VEC(BoxMeeting) meetings;
-    int64_t constants[BOX_CONSTANTS]; /* that positions meet */
-    uint32_t n_constants;
+    DT_VEC(int64_t) constants; /* integers */
+    DT_VEC(int64_t) places;    /* of these, what positions meet */
+    bool compares, becomes_whole; /* some float is compared; becomes an integer */
     DT_VEC(const CertType *) types;
     const BoxShape *shapes[64];
     int64_t left;       /* elements, and terms of sums, that may still be made */
@@ -74,7 +80,18 @@ typedef struct Box {
     uint32_t depth;
     const char *path;   /* of random numbers */
     uint64_t iteration;
+    /* the draw */
+    DT_VEC(int64_t) integers; /* of which operands are some */
+    uint64_t seed;
+    uint32_t number;
+    bool ties;   /* constants are among operands */
+    bool second; /* the second function is evaluated */
+    BoxCast **casts; /* what floats have become */
+    uint32_t n_casts;
 } Box;
+
+/* Of a constant: that it is exact as an integer. */
+static inline bool dt_box_is_whole(double x) { return x >= -9e15 && x <= 9e15; }
 
 /* False, after a reason. */
 bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -104,6 +121,18 @@ uint32_t dt_boxsmall_move(const Box *b, uint32_t rank, uint32_t mesh, int64_t co
 /* Whether the ranks are equal in all mesh axes but these. */
 bool dt_boxsmall_together(const Box *b, uint16_t mesh, uint32_t a, uint32_t c);
 
+/* ---- box_draw.c ---- */
+
+/* Collects what integers are drawn from. */
+bool dt_boxdraw_begin(Box *b);
+/* How many draws are needed, and how many with ties beside. */
+bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties);
+/* Draw `number` of those, of random numbers of this seed; its arguments, which are equal where ranks hold the same. */
+void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties);
+void dt_boxdraw_argument(Box *b, uint32_t i, BoxTensor *x);
+/* Which integer a float is in this draw. */
+bool dt_boxdraw_whole(Box *b, DtResidue x, int64_t *ret_whole);
+
 /* ---- box_run.c, box_move.c ---- */
 
 bool dt_boxrun_func(Box *b, const CertProgram *program, const CertFunc *func, BoxTensor *const *in,
@@ -117,6 +146,9 @@ BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const Cer
 typedef enum BoxReduce { BOX_SUM, BOX_MAX, BOX_MIN } BoxReduce;
 BoxReduce dt_boxrun_reduction(const char *name); /* NULL: a sum */
 DtResidue dt_boxrun_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y);
+
+/* x, so often; factor: n as a float. */
+DtResidue dt_boxrun_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
 
 bool dt_boxrun_same_type(const CertType *a, const CertType *c);
 

@@ -149,6 +149,29 @@ static int64_t summed(Box *b, const CertOp *op, const BoxShape *x, int64_t **ret
     return n;
 }
 
+/* x times the weights of its places along axes that are summed over (box_small.c): x itself, if all stand for one. */
+static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTensor *x, const DtResidue **ret_x)
+{
+    const BoxShape *shape = x->shape;
+    DtResidue *made = NULL;
+    *ret_x = x->at;
+    for (uint32_t i = 0; i < n_axes; i++) {
+        const BoxAxis *axis = dt_boxsmall_axis(shape, axes[i]);
+        if (!axis || !axis->lens->weight)
+            continue;
+        if (!made && !dt_boxsmall_afford(b, shape->n, 1))
+            return false;
+        made = made ? made : DT_NEW_ARRAY(b->scratch, DtResidue, shape->n * b->ranks);
+        const int64_t stride = shape->stride[axis - shape->axes];
+        for (int64_t k = 0; k < shape->n * b->ranks; k++) {
+            const int64_t place = k % shape->n / stride % axis->local % axis->lens->k;
+            made[k] = dt_boxrun_times(b, shape, (*ret_x)[k], axis->lens->weight[place], axis->lens->factor[place]);
+        }
+        *ret_x = made;
+    }
+    return true;
+}
+
 /* Steps of the result's axes in x, all of whose other axes the op sums over. */
 static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Tables *ret_tables)
 {
@@ -213,10 +236,11 @@ static bool dot(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
         if (!dt_boxsmall_axis(in[0]->shape, out->shape->axes[d].name) &&
             !dt_boxsmall_axis(in[1]->shape, out->shape->axes[d].name))
             return false;
-    if (!dt_boxsmall_afford(b, out->shape->n, n[0]))
+    const DtResidue *first;
+    if (!dt_boxsmall_afford(b, out->shape->n, n[0]) || !weigh(b, op->n_axes, op->axes, in[0], &first))
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
-        const DtResidue *x = in[0]->at + rank * in[0]->shape->n, *y = in[1]->at + rank * in[1]->shape->n;
+        const DtResidue *x = first + rank * in[0]->shape->n, *y = in[1]->at + rank * in[1]->shape->n;
         DtResidue *to = out->at + rank * out->shape->n;
         Places p = places_of(out->shape);
         do {
@@ -237,8 +261,11 @@ static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
     for (uint32_t d = 0; d < out->shape->rank; d++)
         if (!dt_boxsmall_axis(in[0]->shape, out->shape->axes[d].name))
             return false;
+    const DtResidue *terms = in[0]->at;
+    if (reduction == BOX_SUM && !weigh(b, op->n_axes, op->axes, in[0], &terms))
+        return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
-        const DtResidue *x = in[0]->at + rank * in[0]->shape->n;
+        const DtResidue *x = terms + rank * in[0]->shape->n;
         DtResidue *to = out->at + rank * out->shape->n;
         Places p = places_of(out->shape);
         do {
@@ -397,6 +424,18 @@ static bool scatter_keeps(const CertOp *op, const BoxShape *walk, const BoxShape
     return true;
 }
 
+/* For how many elements the walk's place stands. */
+static int64_t weight_at(const BoxShape *walk, const CertOp *op, const Places *p)
+{
+    int64_t weight = 1;
+    for (uint32_t i = 0; i < op->n_axes2; i++) {
+        const BoxAxis *axis = dt_boxsmall_axis(walk, op->axes2[i]);
+        if (axis && axis->lens->weight)
+            weight *= axis->lens->weight[p->at[axis - walk->axes] % axis->lens->k];
+    }
+    return weight;
+}
+
 static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 {
     Lookup look;
@@ -414,7 +453,10 @@ static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTenso
             if (at < 0)
                 continue;
             DtResidue *sum = &out->at[rank * made->n + at + look_up(&to, &p)];
-            *sum = dt_boxrun_combine(b, BOX_SUM, made, *sum, in[0]->at[rank * in[0]->shape->n + look_up(&from, &p)]);
+            const DtResidue term = in[0]->at[rank * in[0]->shape->n + look_up(&from, &p)];
+            const int64_t weight = weight_at(walk, op, &p);
+            *sum = dt_boxrun_combine(b, BOX_SUM, made, *sum, dt_boxrun_times(b, made, term, weight,
+                                                                             dt_residue_of_whole(b->r, weight)));
         } while (next_place(&p));
     }
     return true;

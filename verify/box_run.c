@@ -19,7 +19,7 @@ typedef struct Line {
 } Line;
 
 typedef struct MapOp MapOp;
-typedef void Run(const Box *b, const MapOp *map, const CertOp *op, Line line);
+typedef void Run(Box *b, const MapOp *map, const CertOp *op, Line line);
 struct MapOp {
     const char *kind;
     uint32_t n_in;
@@ -31,7 +31,7 @@ struct MapOp {
 #define Y(line) ((line).x[1][i * (line).step[1]])
 #define Z(line) ((line).x[2][i * (line).step[2]])
 #define MAP(name, value)                                                                                               \
-    static void name(const Box *b, const MapOp *map, const CertOp *op, Line line)                                      \
+    static void name(Box *b, const MapOp *map, const CertOp *op, Line line)                                      \
     {                                                                                                                  \
         (void)b, (void)map, (void)op;                                                                                  \
         EACH(line)                                                                                                     \
@@ -48,7 +48,7 @@ MAP(float_max, dt_residue_max(b->r, X(line), Y(line)))
 MAP(float_min, dt_residue_min(b->r, X(line), Y(line)))
 
 /* Often many numbers are divided by one. */
-static void float_div(const Box *b, const MapOp *map, const CertOp *op, Line line)
+static void float_div(Box *b, const MapOp *map, const CertOp *op, Line line)
 {
     DtResidue by = {0}, inverse = {0};
     bool known = false, both = false;
@@ -114,7 +114,7 @@ static int64_t floor_rest(int64_t a, int64_t c)
         (void)y;                                                                                                       \
         return (int64_t)(value);                                                                                       \
     }                                                                                                                  \
-    static void name(const Box *b, const MapOp *map, const CertOp *op, Line line)                                      \
+    static void name(Box *b, const MapOp *map, const CertOp *op, Line line)                                      \
     {                                                                                                                  \
         (void)b;                                                                                                       \
         const uint32_t last = map->n_in - 1;                                                                           \
@@ -144,14 +144,15 @@ WHOLE(whole_ne, x != y)
 WHOLE(whole_and, x && y)
 WHOLE(whole_or, x || y)
 
-static DtResidue cast_float(const Box *b, const char *to, DtResidue x)
+/* Which integer a float becomes is a decision of the draw. */
+static DtResidue cast_float(Box *b, const char *to, DtResidue x)
 {
+    int64_t whole = 0;
     if (dt_cert_is_float(to) || x.p >= DT_RESIDUE_ABSENT)
         return x;
     if (is(to, "bool"))
         return dt_residue_whole(x.p != 0);
-    /* which integer it is nobody knows: some small one, the same for the same number */
-    return dt_residue_whole((int64_t)(dt_residue_function(b->r, "cast", x, x).p % 64) - 2);
+    return dt_boxdraw_whole(b, x, &whole) ? dt_residue_whole(wrap(to, whole)) : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
 }
 static DtResidue cast_whole(const Box *b, const char *to, DtResidue x)
 {
@@ -226,7 +227,7 @@ static bool walk_of(Box *b, const CertOp *op, const BoxShape *to, BoxTensor *con
     return true;
 }
 
-static void run_lines(const Box *b, const MapOp *map, const CertOp *op, const Walk *w, Line line, Run *run)
+static void run_lines(Box *b, const MapOp *map, const CertOp *op, const Walk *w, Line line, Run *run)
 {
     int64_t at[CERT_RANK] = {0}, offset[3] = {0};
     const uint32_t last = w->rank ? w->rank - 1 : 0;
@@ -275,7 +276,7 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
             line.x[i] = in[i]->at + rank * in[i]->shape->n;
         run_lines(b, map, op, &walk, line, run);
     }
-    return true;
+    return !b->problem->len; /* a decision that is none */
 }
 
 BoxReduce dt_boxrun_reduction(const char *name)
@@ -296,14 +297,24 @@ DtResidue dt_boxrun_combine(const Box *b, BoxReduce reduce, const BoxShape *shap
     return ((int64_t)x.p > (int64_t)y.p) == max ? x : y;
 }
 
+DtResidue dt_boxrun_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor)
+{
+    if (n == 1)
+        return x;
+    if (shape->is_float && !dt_residue_is_symbol(x)) /* an infinity, so often, is one */
+        return dt_residue_mul(b->r, x, factor);
+    return shape->is_float || is_odd(x) ? x
+                                        : dt_residue_whole(wrap(shape->type->dtype, (int64_t)(x.p * (uint64_t)n)));
+}
+
 /* ---- sources ---- */
 
 static bool run_const(Box *b, const CertOp *op, BoxTensor *out)
 {
+    if (!out->shape->is_float && !dt_box_is_whole(op->number))
+        return dt_box_fail(b, op, "an integer that is none");
     const DtResidue x = out->shape->is_float ? dt_residue_number(b->r, op->number)
                                              : dt_residue_whole((int64_t)op->number);
-    if (!out->shape->is_float && !(op->number >= -9e15 && op->number <= 9e15))
-        return dt_box_fail(b, op, "an integer that is none");
     for (int64_t i = 0; i < out->shape->n * b->ranks; i++)
         out->at[i] = x;
     return true;
@@ -437,6 +448,8 @@ static bool run_loop(Box *b, const CertProgram *program, const CertOp *op, BoxTe
 
 static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
 {
+    if (op->stages)
+        return dt_box_fail(b, op, "`%s` over stages", op->kind);
     if (op->loop)
         return run_loop(b, program, op, in, out);
     if (is(op->kind, "call"))

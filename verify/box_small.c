@@ -68,6 +68,8 @@ static bool note_type(Box *b, const CertProgram *program, const CertType *type)
             return dt_box_fail(b, NULL, "blocks in zigzag order that do not divide");
         lens->unit = gcd(lens->unit, axis->n && axis->zigzag ? local / 2 : local);
         lens->longest = lens->longest > axis->extent ? lens->longest : axis->extent;
+        if (local < 1)
+            return dt_box_fail(b, NULL, "an axis without elements");
     }
     return true;
 }
@@ -131,17 +133,27 @@ static bool is_order(const char *kind)
     return false;
 }
 
-/* A constant that meets an integer with axes, or is compared with floats. */
-static void note_meeting(Box *b, const Collect *c, const CertOp *op)
+static bool compares(const char *kind) { return is_order(kind) && kind[0] != 'm'; }
+
+/* Constants: of integers, all, and those that meet such with axes; of floats, what is compared with. */
+static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 {
+    if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) && dt_box_is_whole(op->number))
+        DT_PUSH(b->arena, b->constants, (int64_t)op->number);
+    if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
+        *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;
     for (uint32_t i = 0; i < op->n_in && op->n_in == 2; i++) {
         const CertOp *made = c->ops[op->in[i]];
         const CertType *other = c->types[op->in[!i]];
-        if (made && is(made->kind, "const") && !is_float_type(other) && other->rank)
+        b->compares = b->compares || (is_float_type(other) && compares(op->kind));
+        if (!made || !is(made->kind, "const"))
+            continue;
+        if (!is_float_type(other) && other->rank && dt_box_is_whole(made->number))
             DT_PUSH(b->arena, b->meetings, ((BoxMeeting){(int64_t)made->number, other}));
-        if (made && is(made->kind, "const") && is_float_type(other) && is_order(op->kind))
-            dt_residue_know(b->r, made->number);
+        if (is_float_type(other) && is_order(op->kind) && !dt_residue_know(b->r, made->number))
+            return dt_box_fail(b, op, "more than %d constants that numbers are compared with", DT_RESIDUE_KNOWN);
     }
+    return true;
 }
 
 static bool note_op(Box *b, const CertProgram *program, const Collect *c, const CertOp *op)
@@ -161,7 +173,8 @@ static bool note_op(Box *b, const CertProgram *program, const Collect *c, const 
         note(b, op->loop->axis, FIXED);
     if (op->mesh && op->n_in == 1 && op->n_out == 1)
         note_moved(b, c->types[op->in[0]], op->types[0]);
-    note_meeting(b, c, op);
+    if (!note_constants(b, c, op))
+        return false;
     for (uint32_t m = 0; m < program->n_mesh; m++)
         if (op->mesh >> m & 1)
             b->size[m] = program->size[m];
@@ -216,7 +229,7 @@ static int by_number(const void *a, const void *c)
     return x < y ? -1 : x > y;
 }
 
-static void add_place(BoxLens *lens, int64_t at)
+static void add_place(Box *b, BoxLens *lens, int64_t at)
 {
     at = (at % lens->unit + lens->unit) % lens->unit;
     for (int64_t i = 0; i < lens->k; i++)
@@ -224,6 +237,28 @@ static void add_place(BoxLens *lens, int64_t at)
             return;
     if (lens->k < MOST_PLACES)
         lens->at[lens->k++] = at;
+    else
+        dt_box_fail(b, NULL, "it is too large to be checked: too many constants that positions along `%s` meet",
+                    lens->name);
+}
+
+/* How many of the unit each place stands for in sums: at random, so that nobody knows more of a sum than that all of
+ * the unit are in it. It is the sum where operands are so often equal. */
+static void choose_weights(Box *b, BoxLens *lens)
+{
+    int64_t left = lens->unit - lens->k;
+    if (left == 0)
+        return;
+    lens->weight = DT_NEW_ARRAY(b->arena, int64_t, lens->k);
+    lens->factor = DT_NEW_ARRAY(b->arena, DtResidue, lens->k);
+    for (int64_t i = 0; i < lens->k; i++) {
+        const uint64_t site = (uint64_t)((lens - b->lenses) * 64 + i),
+                       hash = dt_residue_mix(b->r->hash ^ (uint64_t)lens->unit, site);
+        const int64_t more = i + 1 < lens->k ? (int64_t)(hash % (uint64_t)(left + 1)) : left;
+        lens->weight[i] = 1 + more;
+        lens->factor[i] = dt_residue_of_whole(b->r, 1 + more);
+        left -= more;
+    }
 }
 
 static void choose_places(Box *b, BoxLens *lens, int64_t unit)
@@ -232,16 +267,17 @@ static void choose_places(Box *b, BoxLens *lens, int64_t unit)
     lens->unit = unit;
     lens->at = DT_NEW_ARRAY(b->arena, int64_t, MOST_PLACES + 1);
     lens->k = 0;
-    add_place(lens, 0);
-    add_place(lens, -1);
-    for (uint32_t i = 0; i < b->n_constants; i++) /* multiples of the unit are its first place */
-        for (int64_t d = -1; d <= 1 && b->constants[i] % unit; d++) {
-            add_place(lens, b->constants[i] + d);
-            add_place(lens, -b->constants[i] + d);
+    add_place(b, lens, 0);
+    add_place(b, lens, -1);
+    for (uint32_t i = 0; i < b->places.n; i++) /* multiples of the unit are its first place */
+        for (int64_t d = -1; d <= 1 && b->places.at[i] % unit; d++) {
+            add_place(b, lens, b->places.at[i] + d);
+            add_place(b, lens, -b->places.at[i] + d);
         }
     for (int64_t i = 0; i < LEAST_PLACES && lens->k < wanted; i++)
-        add_place(lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)(unit + i)) >> 1));
+        add_place(b, lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)(unit + i)) >> 1));
     qsort(lens->at, (size_t)lens->k, sizeof lens->at[0], by_number);
+    choose_weights(b, lens);
 }
 
 static void take_first(Box *b, BoxLens *lens, int64_t k)
@@ -250,6 +286,8 @@ static void take_first(Box *b, BoxLens *lens, int64_t k)
     lens->at = DT_NEW_ARRAY(b->arena, int64_t, k + 1);
     for (int64_t i = 0; i < k; i++)
         lens->at[i] = i;
+    if (lens->summed)
+        choose_weights(b, lens);
 }
 
 /* The unit of all axes whose positions are looked at: so that positions along several of them meet. */
@@ -288,11 +326,11 @@ static void note_constant(Box *b, const BoxMeeting *meeting)
         const BoxLens *lens = lens_of(b, meeting->type->axes[d].name);
         thinned = thinned || (lens->position && !lens->fixed);
     }
-    for (uint32_t i = 0; i < b->n_constants; i++)
-        if (b->constants[i] == meeting->constant)
+    for (uint32_t i = 0; i < b->places.n; i++)
+        if (b->places.at[i] == meeting->constant)
             return;
-    if (thinned && b->n_constants < BOX_CONSTANTS)
-        b->constants[b->n_constants++] = meeting->constant;
+    if (thinned)
+        DT_PUSH(b->arena, b->places, meeting->constant);
 }
 
 bool dt_boxsmall_decide(Box *b)
@@ -311,7 +349,7 @@ bool dt_boxsmall_decide(Box *b)
             lens->unit = 1;
         if (lens->fixed || (lens->position && lens->unit <= 2)) {
             lens->unit = 1;
-            take_first(b, lens, 1);
+            take_first(b, lens, 1); /* all */
         } else if (lens->position) {
             choose_places(b, lens, common > 2 ? common : lens->unit);
         } else {
@@ -321,7 +359,7 @@ bool dt_boxsmall_decide(Box *b)
             take_first(b, lens, k);
         }
     }
-    return true;
+    return !b->problem->len;
 }
 
 /* ---- shapes ---- */

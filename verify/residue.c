@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- primes ---- */
@@ -70,13 +69,12 @@ static bool is_prime(const DtModulus *m)
     return true;
 }
 
-void dt_residue_begin(DtResidues *r)
+bool dt_residue_begin(DtResidues *r)
 {
     uint64_t seed[4];
     memset(r, 0, sizeof *r);
-    if (getentropy(seed, sizeof seed) != 0) /* a kernel without: then from the time */
-        for (int i = 0; i < 4; i++)
-            seed[i] = dt_residue_mix((uint64_t)time(NULL) + (uint64_t)clock(), (uint64_t)i);
+    if (getentropy(seed, sizeof seed) != 0) /* what could be foreseen could be fitted */
+        return false;
     /* 5 modulo 6: neither q nor 2q + 1 has 2 or 3 as a factor */
     uint64_t q = (UINT64_C(1) << 60 | seed[0] >> 4) / 6 * 6 + 5;
     for (;; q += 6) {
@@ -97,25 +95,28 @@ void dt_residue_begin(DtResidues *r)
         g = dt_modulus_mul(&r->p, r->power[place][DT_RESIDUE_DIGITS - 1], g);
     }
     r->hash = seed[2];
-    dt_residue_know(r, 0);
+    return dt_residue_know(r, 0);
 }
 
 /* ---- the order ---- */
 
-void dt_residue_know(DtResidues *r, double x)
+bool dt_residue_know(DtResidues *r, double x)
 {
     uint32_t at = 0;
     if (!isfinite(x))
-        return;
+        return true;
     while (at < r->n_known && r->known[at] < x)
         at++;
-    if (r->n_known == DT_RESIDUE_KNOWN || (at < r->n_known && r->known[at] == x))
-        return;
+    if (at < r->n_known && r->known[at] == x)
+        return true;
+    if (r->n_known == DT_RESIDUE_KNOWN)
+        return false;
     memmove(&r->known[at + 1], &r->known[at], (r->n_known - at) * sizeof r->known[0]);
     memmove(&r->known_p[at + 1], &r->known_p[at], (r->n_known - at) * sizeof r->known_p[0]);
     r->known[at] = x;
     r->known_p[at] = dt_residue_number(r, x).p;
     r->n_known++;
+    return true;
 }
 
 void dt_residue_draw(DtResidues *r, uint64_t seed, uint32_t behind)
@@ -176,7 +177,7 @@ static uint64_t scaled(const DtModulus *m, uint64_t whole, int exponent)
     return dt_modulus_mul(m, dt_modulus_mul(m, whole % m->m, m->square), power(m, two, (uint64_t)abs(exponent)));
 }
 
-DtResidue dt_residue_number(const DtResidues *r, double x)
+static DtResidue number(const DtResidues *r, double x)
 {
     int exponent;
     if (isnan(x))
@@ -186,6 +187,18 @@ DtResidue dt_residue_number(const DtResidues *r, double x)
     const uint64_t whole = (uint64_t)ldexp(frexp(fabs(x), &exponent), 53);
     DtResidue y = {scaled(&r->p, whole, exponent - 53), scaled(&r->q, whole, exponent - 53)};
     return x < 0 ? dt_residue_neg(r, y) : y;
+}
+
+DtResidue dt_residue_number(DtResidues *r, double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const size_t slot = dt_residue_mix(bits, 0) % DT_RESIDUE_NUMBERS;
+    if (r->numbers[slot].bits != bits || bits == 0) {
+        r->numbers[slot].bits = bits;
+        r->numbers[slot].x = number(r, x);
+    }
+    return r->numbers[slot].x;
 }
 
 DtResidue dt_residue_of_whole(const DtResidues *r, int64_t x)

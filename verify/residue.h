@@ -22,7 +22,7 @@ typedef struct DtResidue {
 
 #define DT_RESIDUE_NONE UINT64_MAX /* as q: there is none; the integer is no integer, but a symbol */
 
-enum { DT_RESIDUE_PLACES = 8, DT_RESIDUE_DIGITS = 256, DT_RESIDUE_KNOWN = 32 };
+enum { DT_RESIDUE_PLACES = 8, DT_RESIDUE_DIGITS = 256, DT_RESIDUE_KNOWN = 32, DT_RESIDUE_NUMBERS = 64 };
 
 /* As p. */
 #define DT_RESIDUE_UNDEFINED UINT64_MAX
@@ -43,15 +43,19 @@ typedef struct DtResidues {
     double known[DT_RESIDUE_KNOWN]; /* constants, in their order */
     uint64_t known_p[DT_RESIDUE_KNOWN], known_key[DT_RESIDUE_KNOWN];
     uint32_t n_known;
+    struct {
+        uint64_t bits; /* of a double */
+        DtResidue x;
+    } numbers[DT_RESIDUE_NUMBERS]; /* made before; bits 0: none */
 } DtResidues;
 
-/* Primes that nobody knows before, of 2^60 and more. */
-void dt_residue_begin(DtResidues *r);
+/* Primes that nobody knows before, of 2^60 and more. False: the system gives no random numbers, so there are none. */
+bool dt_residue_begin(DtResidues *r);
 /* Another order; seed: of this draw. Most numbers lie behind so many of the constants, and before the others; there are
  * n_known + 1 such orders. n_known + 1: as many before each of them. */
 void dt_residue_draw(DtResidues *r, uint64_t seed, uint32_t behind);
-/* Notes a constant, for the order; those beyond DT_RESIDUE_KNOWN are ordered as other numbers are. */
-void dt_residue_know(DtResidues *r, double x);
+/* Notes a constant, for the order; false: DT_RESIDUE_KNOWN are. Those that are infinite have their place anyway. */
+bool dt_residue_know(DtResidues *r, double x);
 
 __extension__ typedef unsigned __int128 DtWide;
 
@@ -98,7 +102,7 @@ static inline bool dt_residue_same(DtResidue x, DtResidue y)
 }
 
 /* What floats of a program are. */
-DtResidue dt_residue_number(const DtResidues *r, double x);
+DtResidue dt_residue_number(DtResidues *r, double x);
 DtResidue dt_residue_of_whole(const DtResidues *r, int64_t x);
 DtResidue dt_residue_random(const DtResidues *r, uint64_t hash);
 

@@ -3,9 +3,22 @@
 #include "verify/residue.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <math.h>
+#include <sys/random.h>
 
 static DtResidues r;
+static bool no_entropy;
+
+/* In the place of the C library's. */
+int getentropy(void *to, size_t n)
+{
+    if (no_entropy || getrandom(to, n, 0) != (ssize_t)n) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return 0;
+}
 
 static DtResidue some(uint64_t i) { return dt_residue_random(&r, i); }
 static DtResidue sub(DtResidue x, DtResidue y) { return dt_residue_add(&r, x, dt_residue_neg(&r, y)); }
@@ -13,13 +26,31 @@ static bool same(DtResidue x, DtResidue y) { return x.p == y.p && x.q == y.q; }
 
 static void begin(void)
 {
-    dt_residue_begin(&r);
-    dt_residue_know(&r, -1e30);
-    dt_residue_know(&r, 1e-30);
+    cr_assert(dt_residue_begin(&r));
+    cr_assert(dt_residue_know(&r, -1e30));
+    cr_assert(dt_residue_know(&r, 1e-30));
     dt_residue_draw(&r, 1, 2);
 }
 
 TestSuite(residues, .init = begin);
+
+/* What could be foreseen is no chance: then nothing is proved. */
+Test(residues, without_random_numbers_there_are_none)
+{
+    DtResidues none;
+    no_entropy = true;
+    cr_assert_not(dt_residue_begin(&none));
+}
+
+Test(residues, more_constants_than_can_be_ordered_are_refused)
+{
+    bool all = true;
+    for (int i = 0; i < DT_RESIDUE_KNOWN; i++)
+        all = dt_residue_know(&r, i + 2) && all;
+    cr_assert_not(all);
+    cr_assert(dt_residue_know(&r, 1e-30)); /* it is known */
+    cr_assert(dt_residue_know(&r, -INFINITY));
+}
 
 /* By trial: q is too large for that, so by Fermat's test with other bases than the ones that chose it. */
 Test(residues, the_fields_are_fields)

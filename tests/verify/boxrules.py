@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What boxes hold to be equal: boxrules.py BOXED
+
+Pairs of functions of a few lines, each with the verdict that is right. Those that differ do so only where a test with few
+positions, few integers or random numbers might not look: a writer who wants to be believed would write them.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+# arguments: x float of a long axis, y one number, n one integer, i integers of a long axis, p of few ranks
+TYPES = {
+    "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
+    "u": "f32[s=64]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
+}
+# name, right, arguments, type of the result, the lines that both have, what each returns. A line is "OP : TYPE ATTRIBUTES"
+# whose value is the next number behind the arguments.
+ROWS = [
+    ("the same", True, "x", "f32[]", "", ["reduce[s](%0) : f32[]"], ["reduce[s](%0) : f32[]"]),
+    ("a sum of products", True, "x", "f32[]", "",
+     ["mul(%0, %0) : f32[s=4096]", "reduce[s](%1) : f32[]"], ["dot[s](%0, %0) : f32[]"]),
+    # S1: counts of places that are looked at
+    ("a count, of two places", False, "y", "f32[]", "",
+     ["expand(%0) : f32[s=4096]", "reduce[s](%1) : f32[]"], ["const() : f32[] number=2", "mul(%0, %1) : f32[]"]),
+    ("a count, rightly", True, "y", "f32[]", "",
+     ["expand(%0) : f32[s=4096]", "reduce[s](%1) : f32[]"], ["const() : f32[] number=4096", "mul(%0, %1) : f32[]"]),
+    ("a count of integers, of two places", False, "n", "i32[]", "",
+     ["expand(%0) : i32[s=4096]", "reduce[s](%1) : i32[]"], ["const() : i32[] number=2", "mul(%0, %1) : i32[]"]),
+    ("a count of integers, rightly", True, "n", "i32[]", "",
+     ["expand(%0) : i32[s=4096]", "reduce[s](%1) : i32[]"], ["const() : i32[] number=4096", "mul(%0, %1) : i32[]"]),
+    ("a count of positions, of those looked at", False, "y", "f32[]", "",
+     ["iota[s]() : i32[s=4096]", "expand(%0) : f32[s=4096]", "reduce[s](%2) : f32[]"],
+     ["iota[s]() : i32[s=4096]", "const() : f32[] number=5", "mul(%0, %2) : f32[]"]),
+    ("the mean of a sum, twice weighted", False, "x y", "f32[]", "",
+     ["expand(%1) : f32[s=4096]", "dot[s](%0, %2) : f32[]"],
+     ["reduce[s](%0) : f32[]", "mul(%2, %1) : f32[]", "expand(%1) : f32[s=4096]", "reduce[s](%4) : f32[]",
+      "add(%3, %5) : f32[]", "sub(%6, %5) : f32[]", "const() : f32[] number=2", "mul(%7, %8) : f32[]"]),
+    ("rows added up at one place", True, "v", "f32[e=3]", "",
+     ["reduce[s](%0) : f32[e=3]"],
+     ["const() : i32[] number=0", "scatter_add[w; s](%0, %1) : f32[w=1, e=3]", "relabel(%2) : f32[e=3] relabel(w -> )"]),
+    ("rows counted at one place, of two", False, "y", "f32[]", "",
+     ["expand(%0) : f32[s=4096]", "const() : i32[] number=0", "scatter_add[w; s](%1, %2) : f32[w=1]",
+      "relabel(%3) : f32[] relabel(w -> )"],
+     ["const() : f32[] number=2", "mul(%0, %1) : f32[]"]),
+    # S2: undefined on one side
+    ("undefined where it is not, everywhere", False, "x", "f32[s=4096]", "",
+     ["neg(%0) : f32[s=4096]"],
+     ["const() : f32[] number=0", "mul(%0, %1) : f32[s=4096]", "div(%2, %2) : f32[s=4096]", "add(%0, %3) : f32[s=4096]"]),
+    ("undefined where integers are a constant", False, "x i n", "f32[s=4096]", "",
+     ["neg(%0) : f32[s=4096]"],
+     ["const() : i32[] number=3", "eq(%2, %3) : bool[]", "const() : f32[] number=0", "const() : f32[] number=1",
+      "where(%4, %5, %6) : f32[]", "div(%7, %7) : f32[]", "neg(%0) : f32[s=4096]", "mul(%9, %8) : f32[s=4096]"]),
+    ("undefined where masks hide", False, "x b", "f32[s=4096]", "",
+     ["neg(%0) : f32[s=4096]"],
+     ["const() : f32[] number=0", "const() : f32[] number=1", "where(%1, %3, %2) : f32[s=4096]",
+      "div(%4, %4) : f32[s=4096]", "neg(%0) : f32[s=4096]", "mul(%6, %5) : f32[s=4096]"]),
+    # S3: a float that becomes an integer
+    ("a float as an integer", True, "y", "i32[]", "", ["cast(%0) : i32[]"], ["cast(%0) : i32[]"]),
+    ("a float as an integer, at most 1000", False, "y", "i32[]", "",
+     ["cast(%0) : i32[]"], ["cast(%0) : i32[]", "const() : i32[] number=1000", "min(%1, %2) : i32[]"]),
+    ("a float as an integer, at least -5", False, "y", "i32[]", "",
+     ["cast(%0) : i32[]"], ["cast(%0) : i32[]", "const() : i32[] number=-5", "max(%1, %2) : i32[]"]),
+    ("a float as an integer modulo 64", False, "y", "i32[]", "",
+     ["cast(%0) : i32[]"],
+     ["cast(%0) : i32[]", "const() : i32[] number=2", "add(%1, %2) : i32[]", "const() : i32[] number=64",
+      "mod(%3, %4) : i32[]", "sub(%5, %2) : i32[]"]),
+    ("another float as an integer", False, "y z", "i32[]", "", ["cast(%0) : i32[]"], ["cast(%1) : i32[]"]),
+    ("a float and a half as an integer", False, "y", "i32[]", "",
+     ["cast(%0) : i32[]"], ["const() : f32[] number=0.5", "add(%0, %1) : f32[]", "cast(%2) : i32[]"]),
+    ("floats as one integer, none as another", False, "x", "bool[s=4096]", "",
+     ["cast(%0) : i32[s=4096]", "const() : i32[] number=70", "lt(%1, %2) : bool[s=4096]"],
+     ["const() : bool[] number=1", "expand(%1) : bool[s=4096]"]),
+    # S4: integers without positions, limits
+    ("an integer, at most 1000", False, "n", "i32[]", "",
+     ["stop(%0) : i32[]"], ["const() : i32[] number=1000", "min(%0, %1) : i32[]"]),
+    ("another integer", False, "n k", "i32[]", "", ["stop(%0) : i32[]"], ["stop(%1) : i32[]"]),
+    ("two integers that are equal", False, "n k", "bool[]", "",
+     ["const() : bool[] number=0", "and(%2, %2) : bool[]"], ["eq(%0, %1) : bool[]"]),
+    ("an integer that is 12345", False, "n", "bool[]", "",
+     ["const() : bool[] number=0", "const() : bool[] number=1", "and(%1, %2) : bool[]"],
+     ["const() : i32[] number=12345", "eq(%0, %1) : bool[]"]),
+    ("integers, one of which is 777", False, "i", "i32[b=64]", "",
+     ["stop(%0) : i32[b=64]"],
+     ["const() : i32[] number=777", "eq(%0, %1) : bool[b=64]", "const() : i32[] number=778",
+      "where(%2, %3, %0) : i32[b=64]"]),
+    ("an integer that a called function compares", False, "n", "i32[]",
+     "func least : fn @1:1-2 {\n  arg %a.0 : i32[]\n  arg %b.1 : i32[]\n  %2 = min(%a.0, %b.1) : i32[] @1:1-2\n"
+     "  return %2\n}\n",
+     ["stop(%0) : i32[]"], ["const() : i32[] number=5000", "call(%0, %1) : i32[] func=least"]),
+    ("positions that 70 constants meet, the last one", False, "u", "f32[s=64]", "",
+     ["neg(%0) : f32[s=64]"],
+     ["iota[s]() : i32[s=64]"] + [line for k in range(70) for line in (
+         "const() : i32[] number=%d" % (4000000 + k), "ne(%%1, %%%d) : bool[s=64]" % (2 + 2 * k))] +
+     ["const() : i32[] number=33", "ne(%1, %142) : bool[s=64]", "neg(%0) : f32[s=64]",
+      "where(%143, %144, %0) : f32[s=64]"]),
+    ("a float that 40 constants are compared with, the last one", False, "y", "f32[]", "",
+     ["neg(%0) : f32[]"],
+     [line for k in range(40) for line in ("const() : f32[] number=%d" % (2 * k + 3),
+                                           "lt(%%0, %%%d) : bool[]" % (1 + 2 * k))] +
+     ["const() : f32[] number=81", "const() : f32[] number=82", "le(%81, %0) : bool[]", "le(%0, %82) : bool[]",
+      "and(%83, %84) : bool[]", "neg(%0) : f32[]", "where(%85, %0, %86) : f32[]"]),
+    # S6: a float that is a constant
+    ("a float, but 0.5 is another", False, "y", "f32[]", "",
+     ["neg(%0) : f32[]"],
+     ["const() : f32[] number=0.5", "eq(%0, %1) : bool[]", "neg(%0) : f32[]", "where(%2, %1, %3) : f32[]"]),
+    ("floats below 3, or at most", False, "x", "bool[s=4096]", "",
+     ["const() : f32[] number=3", "lt(%0, %1) : bool[s=4096]"],
+     ["const() : f32[] number=3", "le(%0, %1) : bool[s=4096]"]),
+    ("a float that is not 0", False, "y", "bool[]", "",
+     ["const() : bool[] number=1", "and(%1, %1) : bool[]"], ["cast(%0) : bool[]"]),
+    ("two floats that are equal", False, "y z", "bool[]", "",
+     ["const() : bool[] number=0", "and(%2, %2) : bool[]"], ["eq(%0, %1) : bool[]"]),
+    ("a float by itself, which may be 0", True, "y", "f32[]", "",
+     ["const() : f32[] number=7", "lt(%0, %1) : bool[]", "div(%0, %0) : f32[]", "where(%2, %3, %0) : f32[]"],
+     ["const() : f32[] number=7", "lt(%0, %1) : bool[]", "div(%0, %0) : f32[]", "where(%2, %3, %0) : f32[]"]),
+]
+
+PROGRAM = """mesh m=2
+{more}func {name} : fn @1:1-2 {{
+{body}}}
+func main : entry @1:1-2 {{
+{inputs}  %{n} = call({values}) : {made} func={name} {mesh}@1:1-2
+  return %{n}
+}}
+entry predict : main {{
+  result name=y
+}}
+"""
+
+
+def program(arguments, made, more, lines, placed):
+    """One function that is called: by a ring call of the program before `expand`, and by a plain one behind it."""
+    types = [TYPES[name] for name in arguments.split()]
+    body = "".join("  arg %%a.%d : %s\n" % pair for pair in enumerate(types))
+    for i, line in enumerate(lines):
+        body += "  %%%d = %s @1:1-2\n" % (len(types) + i, line)
+    body += "  return %%%d\n" % (len(types) + len(lines) - 1)
+    inputs = "".join("  %%%d = input() : %s text=x%d @1:1-2\n" % (i, of, i) for i, of in enumerate(types))
+    return PROGRAM.format(more=more, name="left" if placed else "right", body=body, inputs=inputs, n=len(types),
+                          values=", ".join("%%%d" % i for i in range(len(types))), made=made,
+                          mesh="mesh={m} " if placed else "")
+
+
+def verdict(boxed, folder, row):
+    paths = []
+    for placed in (True, False):
+        paths.append(os.path.join(folder, "placed" if placed else "final"))
+        with open(paths[-1], "w") as file:
+            file.write(program(row[2], row[3], row[4], row[5] if placed else row[6], placed))
+    done = subprocess.run([boxed] + paths, capture_output=True, text=True, timeout=60)
+    return done.stdout.strip() or "ended with %d: %s" % (done.returncode, done.stderr)
+
+
+def main(boxed):
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for row in ROWS:
+            said = verdict(boxed, folder, row)
+            if said.startswith("holds" if row[1] else "fails: "):
+                continue
+            failed += 1
+            print("%s: %s" % (row[0], said))
+    print("%d passed, %d failed" % (len(ROWS) - failed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

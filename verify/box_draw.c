@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes: what operands are in a draw. Floats are random, and many of them equal in half of the draws; where floats are
+ * compared, a few draws more have constants of the box among them (ties). Integers take in turn whatever may
+ * matter: positions that are looked at, what is outside of all axes, constants of the box. A float that becomes an
+ * integer is a decision that nobody can foresee: it becomes one of these, the same wherever the same number does. */
+#include "verify/box_internal.h"
+
+enum { LEAST_DRAWS = 3, MOST_DRAWS = 1000, MOST_INTEGERS = 4096, CASTS = 1 << 10, MOST_CASTS = 1 << 16 };
+
+struct BoxCast {
+    DtResidue x;
+    int64_t whole;
+    BoxCast *next;
+};
+
+/* ---- integers ---- */
+
+static void add_integer(Box *b, int64_t x) { DT_PUSH(b->arena, b->integers, x); }
+
+static bool is_prime(uint32_t n)
+{
+    for (uint32_t d = 2; d * d <= n; d++)
+        if (n % d == 0)
+            return false;
+    return true;
+}
+
+/* Positions that are looked at, of which each rank has both ends of its blocks; then what is outside of all axes, and
+ * what the program works with. */
+bool dt_boxdraw_begin(Box *b)
+{
+    for (uint32_t i = 0; i < b->n_lenses; i++) {
+        const BoxLens *lens = &b->lenses[i];
+        const int64_t n = lens->of == i && lens->position && lens->k ? lens->longest / lens->unit * lens->k : 0;
+        if (n > MOST_INTEGERS)
+            return dt_box_fail(b, NULL, "it is too large to be checked: axis `%s`", lens->name);
+        for (int64_t k = 0; k < n; k++)
+            add_integer(b, dt_boxsmall_true(lens, k));
+    }
+    for (int64_t k = -1; k < 8; k++)
+        add_integer(b, k);
+    add_integer(b, INT32_MIN);
+    add_integer(b, INT32_MAX);
+    for (uint32_t i = 0; i < b->n_lenses; i++)
+        if (b->lenses[i].of == i && b->lenses[i].position) {
+            add_integer(b, b->lenses[i].longest);
+            add_integer(b, b->lenses[i].longest + 1);
+            add_integer(b, -b->lenses[i].longest);
+        }
+    for (uint32_t i = 0; i < b->constants.n; i++)
+        for (int64_t k = -1; k <= 1; k++)
+            add_integer(b, b->constants.at[i] + k);
+    if (b->integers.n > MOST_INTEGERS)
+        return dt_box_fail(b, NULL, "it is too large to be checked: it works with too many positions and constants");
+    while (!is_prime(b->integers.n)) /* then no step through them leaves one out */
+        add_integer(b, b->integers.at[b->integers.n / 2]);
+    return true;
+}
+
+bool dt_boxdraw_whole(Box *b, DtResidue x, int64_t *ret_whole)
+{
+    BoxCast **slot = &b->casts[dt_residue_mix(x.p, x.q) % CASTS];
+    for (const BoxCast *c = *slot; c; c = c->next)
+        if (c->x.p == x.p && c->x.q == x.q) {
+            *ret_whole = c->whole;
+            return true;
+        }
+    if (b->second)
+        return dt_box_fail(b, NULL, "a number becomes an integer that does not become one on the other side");
+    if (b->n_casts == MOST_CASTS)
+        return dt_box_fail(b, NULL, "it is too large to be checked: too many numbers become integers");
+    BoxCast *c = DT_NEW(b->scratch, BoxCast);
+    const uint64_t n = b->n_casts++;
+    *c = (BoxCast){x, b->integers.at[((b->number % 2 ? n / 2 : n) + b->number / 2) % b->integers.n], *slot};
+    *slot = c;
+    *ret_whole = c->whole;
+    return true;
+}
+
+/* ---- operands ---- */
+
+/* Some lines of a mask hide all, others nothing. */
+static bool draw_bool(const Box *b, const BoxShape *shape, uint64_t seed, uint64_t hash, const int64_t *at)
+{
+    for (uint32_t a = 0; a < shape->rank; a++) {
+        uint64_t line = dt_residue_mix(seed, a);
+        for (uint32_t k = 0; k < shape->rank; k++)
+            line = k == a ? line : dt_residue_mix(line, (uint64_t)at[k]);
+        if (line % 8 < 2)
+            return line % 8 == 1;
+    }
+    return hash % (2 + b->number % 3) != 0;
+}
+
+static uint64_t whole_elements(const BoxShape *shape)
+{
+    uint64_t n = 1;
+    for (uint32_t k = 0; k < shape->rank; k++)
+        n *= (uint64_t)shape->axes[k].extent;
+    return n;
+}
+
+/* Element number `linear` where constants occur among operands; over n_known + 1 draws it is each of them, and a random
+ * one. In the first draw all operands are equal. */
+static DtResidue draw_tie(const Box *b, uint32_t argument, uint64_t hash, uint64_t linear)
+{
+    const uint64_t which = (linear + argument + b->number) % (b->r->n_known + 1);
+    if (b->number == 0)
+        return dt_residue_random(b->r, dt_residue_mix(b->seed, linear & 1));
+    return which < b->r->n_known ? dt_residue_number(b->r, b->r->known[which]) : dt_residue_random(b->r, hash);
+}
+
+/* Of them, one after the other, in all draws each of them twice: in the first half all operands are equal. */
+static uint64_t number_of_integer(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t linear)
+{
+    const uint64_t n = whole_elements(shape), step = (n + 1) % b->integers.n ? n + 1 : n, moved = b->number * step;
+    return (linear + moved + 7 * argument * (moved / b->integers.n)) % b->integers.n;
+}
+
+static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t seed, const int64_t *at)
+{
+    uint64_t hash = seed, linear = 0;
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        hash = dt_residue_mix(hash, (uint64_t)at[k]);
+        linear = linear * (uint64_t)shape->axes[k].extent + (uint64_t)at[k];
+    }
+    if (shape->is_bool)
+        return dt_residue_whole(draw_bool(b, shape, seed, hash, at));
+    if (!shape->is_float)
+        return dt_residue_whole(b->integers.at[number_of_integer(b, shape, argument, linear)]);
+    if (b->ties)
+        return draw_tie(b, argument, hash, linear);
+    /* equal numbers, too */
+    return dt_residue_random(b->r, b->number % 2 && hash % 2 ? dt_residue_mix(seed, hash >> 8 & 3) : hash);
+}
+
+void dt_boxdraw_argument(Box *b, uint32_t i, BoxTensor *x)
+{
+    const BoxShape *shape = x->shape;
+    for (uint32_t rank = 0; rank < b->ranks; rank++) {
+        uint64_t seed = dt_residue_mix(dt_residue_mix(b->r->hash, b->seed), i);
+        for (uint32_t m = 0; m < b->n_mesh; m++)
+            if (shape->partial >> m & 1)
+                seed = dt_residue_mix(seed, (uint64_t)dt_boxsmall_coordinate(b, rank, m));
+        for (int64_t k = 0; k < shape->n; k++) {
+            int64_t at[CERT_RANK] = {0};
+            for (uint32_t a = 0; a < shape->rank; a++)
+                at[a] = dt_boxsmall_global(b, &shape->axes[a], rank, k / shape->stride[a] % shape->axes[a].local);
+            x->at[rank * shape->n + k] = draw_one(b, shape, i, seed, at);
+        }
+    }
+}
+
+/* ---- draws ---- */
+
+void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties)
+{
+    const uint32_t order = number % (b->r->n_known + 3); /* all ways, and one of them twice as often */
+    b->seed = seed;
+    b->number = number;
+    b->ties = ties;
+    b->n_casts = 0;
+    b->depth = 0;
+    dt_arena_reset(b->scratch);
+    b->casts = DT_NEW_ARRAY(b->scratch, BoxCast *, b->becomes_whole ? CASTS : 1);
+    dt_residue_draw(b->r, seed, order < 2 ? b->r->n_known + 1 : order - 2);
+}
+
+/* One for each order of constants and other numbers, or more, where few ranks have rows of their own; as many as
+ * arguments that are integers need to be each of them, twice, to meet others, and numbers that become integers. With
+ * ties, so many that each element is each constant, or that one of many is. */
+bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties)
+{
+    const bool compares = b->r->n_known > 1; /* 0 always is */
+    uint64_t wanted = compares ? (b->r->n_known + 3) * b->again : LEAST_DRAWS, fewest = MOST_DRAWS;
+    if (b->becomes_whole && wanted < 4 * b->integers.n)
+        wanted = 4 * b->integers.n;
+    for (uint32_t i = 0; i < func->n_args; i++) {
+        const BoxShape *shape = dt_boxsmall_shape(b, func->args.at[i]);
+        const uint64_t n = whole_elements(shape),
+                       each = shape->is_float || shape->is_bool ? 0 : 2 * (b->integers.n / n + 1);
+        wanted = each > wanted ? each : wanted;
+        fewest = shape->is_float && n < fewest ? n : fewest;
+    }
+    *ret_wanted = (uint32_t)wanted;
+    *ret_ties = b->compares ? 2 + (uint32_t)(b->r->n_known / fewest) : 0;
+    return wanted <= MOST_DRAWS || dt_box_fail(b, NULL, "it is too large to be checked: too many integers to be tried");
+}

@@ -23,6 +23,7 @@
 #include "passes/passes.h"
 
 #include "base/intern.h"
+#include "passes/loops.h"
 
 #include <string.h>
 
@@ -247,27 +248,28 @@ static bool has_product(const DtFunc *func)
     return false;
 }
 
-static DtFunc *copy_func(DtFunc *func)
+/* Gives a called function with a product a form in kernels: a copy, whose loops have bodies of their own. */
+static void copy_called(const DtFunc *func)
 {
-    DtFunc *copy = dt_graph_func(func->module, dt_intern_printf("%s.fused", func->name), func->kind);
-    DtValue **map = DT_NEW_ARRAY(func->module->arena, DtValue *, func->n_values + 1);
-    DtBuilder b = {.func = copy};
-    copy->span = func->span;
-    for (uint32_t i = 0; i < func->inputs.n; i++)
-        map[func->inputs.at[i]->id] = dt_graph_arg_like(copy, func->inputs.at[i]->type, func->inputs.at[i]);
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        DtValue **in = DT_NEW_ARRAY(func->module->arena, DtValue *, op->n_in + 1);
-        for (uint32_t k = 0; k < op->n_in; k++)
-            in[k] = map[op->in[k]->id];
-        b.span = op->span, b.path = op->path;
-        const DtOp *made = dt_graph_copy(&b, op, in);
-        for (uint32_t k = 0; k < op->n_out; k++)
-            map[op->out[k]->id] = made->out[k];
+    for (uint32_t k = 0; k < func->ops.n; k++) {
+        const DtOp *op = func->ops.at[k];
+        if (op->kind != DT_OP_CALL || op->func->fused || op->func->params.n || !has_product(op->func))
+            continue;
+        op->func->fused = dt_loops_copy_func(op->func);
+        op->func->fused->name = dt_intern_printf("%s.fused", op->func->name);
+        op->func->fused->library = NULL;
     }
-    for (uint32_t i = 0; i < func->results.n; i++)
-        dt_graph_return(copy, map[func->results.at[i]->id]);
-    return copy;
+}
+
+/* Of a called function the form in kernels: it and the bodies of its loops, which stand behind it as they were made. */
+static void fuse_form(DtFunc *form, const DtModule *module, DtArena *scratch, Funcs *made)
+{
+    uint32_t first = 0, end;
+    while (module->funcs.at[first] != form)
+        first++;
+    for (end = first + 1; end < module->funcs.n && module->funcs.at[end]->kind == DT_FUNC_BODY; end++) {}
+    while (end-- > first)
+        fuse_func(module->funcs.at[end], scratch, made);
 }
 
 bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
@@ -280,15 +282,11 @@ bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < n; i++)
         number_ops(module->funcs.at[i]);
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
-            const DtOp *op = module->funcs.at[i]->ops.at[k];
-            if (op->kind == DT_OP_CALL && !op->func->fused && !op->func->params.n && has_product(op->func))
-                op->func->fused = copy_func(op->func);
-        }
+        copy_called(module->funcs.at[i]);
     for (uint32_t i = 0; i < n; i++) {
         DtFunc *func = module->funcs.at[i];
         if (func->fused) {
-            fuse_func(func->fused, scratch, &made);
+            fuse_form(func->fused, module, scratch, &made);
             DT_PUSH(scratch, made, func);
         } else {
             fuse_func(func, scratch, &made);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which ops share a kernel. Every op starts as a group of its own; in order, each is merged with the groups of its
- * operands as long as the union is still one loop nest and no path leaves the union and comes back:
+ * operands, and then groups that read the same with each other, as long as the union is still one loop nest, no path
+ * leaves the union and comes back, and bytes are saved: what one makes and the other reads need not be read (nor
+ * written, if nobody else wants it), what both read is read once. Groups of which neither reads the other stay apart if
+ * more would lie in memory while the earlier one waits.
  *
  *   maps over the same axes                                 x * y + z
  *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy
@@ -8,6 +11,7 @@
  *   what is computed per row from reductions, and what
  *   combines it with the row again                          u * rsqrt(s / n + eps) * gain
  *   sums over rows, added up one by one beside all that     the gradients of a bias, of a norm's gain and shift
+ *   what only reads the same operands                       both gradients of silu(gate) * up
  *   maps of few elements                                    the rounded gain
  *   an index map (gather, pad, window, concat) and its
  *   users: the map is a load; scatter_add that sums
@@ -24,6 +28,7 @@ enum {
     MAX_GROUP = 64,   /* ops: bounds the registers and pointers of a kernel */
     FEW = 16,         /* times fewer elements than a kernel has points: computed again */
     MAX_LATE = 16384, /* elements of sums over rows, which lie on the stack */
+    LARGE = 4,        /* times fewer elements than a kernel has points: not worth a kernel in common */
     MIN_LATE = 16,    /* of a row that is added up: shorter ones are not worth a loop of their own */
 };
 
@@ -54,6 +59,8 @@ typedef struct Fusion {
     uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
     bool *is_result;           /* by value id */
     bool *late;                /* by position, of a union that is looked at: made of sums over rows */
+    DtValue **value;           /* by value id */
+    uint32_t *seen, n_seen;    /* by value id: when it was counted last */
     uint32_t *tree, *below;    /* by position: number in the tree of latest operands, and how many are below */
     uint32_t *next, *before;   /* by group: a list in an order in which each comes after what it reads; its head is */
     uint64_t *label;           /* the number of ops. Ascending along the list */
@@ -445,14 +452,103 @@ static void reorder(Fusion *f, uint32_t a)
     }
 }
 
-/* b reads a. */
-static void try_merge(Fusion *f, uint32_t a, uint32_t b)
+/* ---- bytes moved ---- */
+
+/* Of a rank's part. */
+static int64_t bytes_of(const DtType *type, const DtMesh *mesh)
 {
-    Group joined;
-    if (a == b || !spaces_fit(f, a, b, &joined) || !maps_read_outside(f, a, b))
-        return;
-    if ((joined.columns && !columns_fit(f, &joined, a, b)) || makes_cycle(f, a, b))
-        return;
+    return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
+}
+
+/* Bytes of a value that lies in memory, the first time that it is asked for since n_seen changed; else 0. */
+static int64_t count(Fusion *f, const DtValue *value)
+{
+    if (f->seen[value->id] == f->n_seen || dt_op_is_inline(value))
+        return 0;
+    f->seen[value->id] = f->n_seen;
+    return bytes_of(value->type, &f->func->module->mesh);
+}
+
+/* What the union of both moves less than the two of them. */
+static int64_t bytes_saved(Fusion *f, uint32_t a, uint32_t b)
+{
+    const Group *from = &f->groups[a], *to = &f->groups[b];
+    int64_t saved = 0;
+    const uint32_t by_a = ++f->n_seen, twice = ++f->n_seen;
+    for (uint32_t i = 0; i < from->ops.n; i++)
+        for (uint32_t j = 0; j < f->func->ops.at[from->ops.at[i]]->n_in; j++)
+            f->seen[f->func->ops.at[from->ops.at[i]]->in[j]->id] = by_a;
+    for (uint32_t i = 0; i < to->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[to->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++) {
+            const DtValue *value = op->in[j];
+            const uint32_t position = f->position[value->id];
+            const bool is_made = position != UINT32_MAX && f->group_of[position] == a;
+            if (f->seen[value->id] == twice || (!is_made && f->seen[value->id] != by_a))
+                continue;
+            const int64_t bytes = count(f, value);
+            saved += is_made && !is_wanted_outside(f, value, a, b) ? 2 * bytes : bytes;
+        }
+    }
+    return saved;
+}
+
+/* What lies in memory where value does. */
+static const DtValue *stored(const DtValue *value)
+{
+    while (value->op && dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->n_in == 1)
+        value = value->op->in[0];
+    return value;
+}
+
+/* Whether the last group to read value, but a and b, runs before position. */
+static bool is_done_before(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+{
+    bool done = !f->is_result[value->id] && f->position[value->id] != UINT32_MAX; /* inputs stay */
+    for (uint32_t i = f->reader[value->id]; done && i < f->reader[value->id + 1]; i++)
+        done = in_union(f, f->readers[i], a, b) || f->groups[f->group_of[f->readers[i]]].last < position;
+    return done;
+}
+
+/* Whether somebody reads value, which a makes, before position: he would have to wait, too. */
+static bool is_due_before(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+{
+    for (uint32_t i = f->reader[value->id]; i < f->reader[value->id + 1]; i++)
+        if (!in_union(f, f->readers[i], a, b) && f->groups[f->group_of[f->readers[i]]].last < position)
+            return true;
+    return false;
+}
+
+/* Whether more has to lie in memory if a, which b does not read, runs where b does: what a reads and nobody needs by
+ * then, against what it makes, which is there later. */
+static bool waits(Fusion *f, uint32_t a, uint32_t b)
+{
+    const Group *from = &f->groups[a], *to = &f->groups[b];
+    int64_t kept = 0;
+    f->n_seen++;
+    for (uint32_t i = 0; i < to->ops.n; i++)
+        for (uint32_t j = 0; j < f->func->ops.at[to->ops.at[i]]->n_in; j++)
+            f->seen[stored(f->func->ops.at[to->ops.at[i]]->in[j])->id] = f->n_seen;
+    for (uint32_t i = 0; i < from->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[from->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++)
+            if (!in_union(f, f->position[op->in[j]->id], a, b) && is_done_before(f, op->in[j], a, b, to->last))
+                kept += count(f, stored(op->in[j]));
+        for (uint32_t j = 0; j < op->n_out; j++) {
+            if (!is_wanted_outside(f, op->out[j], a, b))
+                continue;
+            if (is_due_before(f, op->out[j], a, b, to->last))
+                return true;
+            kept -= count(f, op->out[j]);
+        }
+    }
+    return kept > 0;
+}
+
+/* ---- merging ---- */
+
+static void merge(Fusion *f, uint32_t a, uint32_t b, Group joined)
+{
     Group *to = &f->groups[a < b ? a : b], *from = &f->groups[a < b ? b : a];
     uint32_t keep = a < b ? a : b;
     joined.ops = to->ops;
@@ -467,6 +563,52 @@ static void try_merge(Fusion *f, uint32_t a, uint32_t b)
     take_out(f, b);
     if (keep == b)
         take_place(f, b, a);
+}
+
+/* b reads a, or comes behind it. */
+static bool can_merge(Fusion *f, uint32_t a, uint32_t b, Group *ret_joined)
+{
+    return spaces_fit(f, a, b, ret_joined) && maps_read_outside(f, a, b) &&
+           (!ret_joined->columns || columns_fit(f, ret_joined, a, b)) && !makes_cycle(f, a, b);
+}
+
+static void merge_operands(Fusion *f, uint32_t i)
+{
+    const DtOp *op = f->func->ops.at[i];
+    Group joined;
+    for (uint32_t j = op->n_in; is_fusable(op) && j-- > 0;) {
+        const uint32_t position = f->position[op->in[j]->id], b = f->group_of[i];
+        if (position == UINT32_MAX || !is_fusable(f->func->ops.at[position]))
+            continue;
+        const uint32_t a = f->group_of[position];
+        if (a != b && bytes_saved(f, a, b) > 0 && can_merge(f, a, b, &joined))
+            merge(f, a, b, joined);
+    }
+}
+
+/* Whether a union of groups that go through so many points is for the sake of type: large beside what both do. */
+static bool is_large(const Fusion *f, const DtType *type, const Group *g)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    return g->full && dt_type_local_elements(type, mesh) * LARGE >= dt_type_local_elements(g->full, mesh);
+}
+
+/* Groups that read value. */
+static void merge_readers(Fusion *f, const DtValue *value)
+{
+    Group joined;
+    for (uint32_t i = f->reader[value->id]; i < f->reader[value->id + 1]; i++)
+        for (uint32_t j = f->reader[value->id]; j < i; j++) {
+            uint32_t a = f->group_of[f->readers[j]], b = f->group_of[f->readers[i]];
+            if (a == b || !is_large(f, value->type, &f->groups[a]) || !is_large(f, value->type, &f->groups[b]))
+                continue;
+            if (f->label[a] > f->label[b]) {
+                const uint32_t first = b;
+                b = a, a = first;
+            }
+            if (can_merge(f, a, b, &joined) && bytes_saved(f, a, b) > 0 && !waits(f, a, b))
+                merge(f, a, b, joined);
+        }
 }
 
 /* ---- order ---- */
@@ -508,12 +650,6 @@ static void count_waits(const Fusion *f, uint32_t *ret_count)
             if (position != UINT32_MAX && f->group_of[position] != f->group_of[i])
                 ret_count[f->group_of[i]]++;
         }
-}
-
-/* Of a rank's part. */
-static int64_t bytes_of(const DtType *type, const DtMesh *mesh)
-{
-    return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
 }
 
 /* Whether the op is a product that is much larger than its operands: the windows' gradient of a convolution. */
@@ -579,11 +715,13 @@ static void index_readers(Fusion *f)
     uint32_t n = 0;
     f->reader = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 2);
     f->is_result = DT_NEW_ARRAY(f->arena, bool, func->n_values + 1);
+    f->value = DT_NEW_ARRAY(f->arena, DtValue *, func->n_values + 1);
+    f->seen = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
         f->is_result[func->results.at[i]->id] = true;
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++, n++)
-            f->reader[func->ops.at[i]->in[j]->id + 1]++;
+            f->reader[func->ops.at[i]->in[j]->id + 1]++, f->value[func->ops.at[i]->in[j]->id] = func->ops.at[i]->in[j];
     for (uint32_t v = 0; v < func->n_values; v++)
         f->reader[v + 1] += f->reader[v];
     f->readers = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
@@ -627,16 +765,11 @@ uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group
     begin_order(f);
     for (uint32_t i = 0; i < n; i++)
         start(f, i);
-    for (uint32_t i = 0; i < n; i++) {
-        const DtOp *op = func->ops.at[i];
-        if (!is_fusable(op))
-            continue;
-        for (uint32_t j = op->n_in; j-- > 0;) {
-            uint32_t position = f->position[op->in[j]->id];
-            if (position != UINT32_MAX && is_fusable(func->ops.at[position]))
-                try_merge(f, f->group_of[position], f->group_of[i]);
-        }
-    }
+    for (uint32_t i = 0; i < n; i++)
+        merge_operands(f, i);
+    for (uint32_t v = 0; v < func->n_values; v++)
+        if (f->value[v] && !dt_op_is_inline(f->value[v]))
+            merge_readers(f, f->value[v]);
     const uint32_t n_groups = order(f, ret_group);
     for (uint32_t i = 0; i < n; i++)
         if (f->groups[i].ops.n > 0)

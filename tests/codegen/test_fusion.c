@@ -663,6 +663,35 @@ Test(fusion, short_rows_are_not_added_up)
     bench_free(t);
 }
 
+/* Both gradients of f(gate) * up: nothing but what they read is common, which is read once. What only one of two such
+ * kernels waits for would lie in memory longer, and they stay apart: p is gone when q is made. */
+Test(fusion, readers_of_the_same_share_a_kernel)
+{
+    Bench *t = bench_new();
+    const char *k = name("k");
+    const DtType *type = type_of(DT_F32, "a=40 c=70");
+    DtValue *dy = bench_random(t, type, 2), *up = bench_random(t, type, 3);
+    DtValue *gate = bench_random(t, type_of(DT_F32, "c=70 a=40"), 5);
+    bench_out(t, dt_graph_binary(&t->b, DT_OP_MUL, dy, up), 0);
+    bench_out(t, dt_graph_binary(&t->b, DT_OP_MUL, dy, dt_graph_unary(&t->b, DT_OP_ABS, gate)), 0);
+    bench_check(t);
+    cr_expect_eq(t->func->ops.n, 4, "three sources and a kernel: %u", t->func->ops.n);
+    bench_free(t);
+
+    t = bench_new();
+    DtValue *x = bench_random(t, type, 2), *w = bench_random(t, type_of(DT_F32, "a=40 k=4"), 3);
+    DtValue *v = bench_random(t, type_of(DT_F32, "k=4 c=70"), 5);
+    DtValue *p = dt_graph_dot(&t->b, w, v, 1, &k, DT_F32, NULL);
+    const char *c = name("c");
+    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, dt_graph_binary(&t->b, DT_OP_MUL, p, x), 1, &c), 0);
+    DtValue *late = dt_graph_unary(&t->b, DT_OP_NEG, v);
+    DtValue *q = dt_graph_dot(&t->b, w, late, 1, &k, DT_F32, NULL);
+    bench_out(t, dt_graph_binary(&t->b, DT_OP_ADD, q, x), 0);
+    bench_check(t);
+    cr_expect_eq(t->func->ops.n, 8, "three sources, two products, three kernels: %u", t->func->ops.n);
+    bench_free(t);
+}
+
 /* scatter_add of one element a place is a choice: indices outside count nowhere. */
 Test(fusion, one_hot_joins_its_readers)
 {

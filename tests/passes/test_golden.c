@@ -198,8 +198,8 @@ Test(golden, reduce)
 }
 
 /* A norm in a loop whose number it reads; a call that may be attention, with a form for where no tiles fit, and one
- * that cannot; a pad that reads what others compute again; sums over rows beside what each row is used for, and one
- * alone. Nothing is done where every op is a kernel of its own. */
+ * that cannot; a pad that reads what others compute again; sums over rows beside what each row is used for, one that
+ * only reads the same, and one alone. Nothing is done where every op is a kernel of its own. */
 Test(golden, fuse)
 {
     check_pass("fuse_before", "fuse", dt_pass_fuse, &(DtPassContext){0});

@@ -130,6 +130,7 @@ typedef enum DtStmtKind {
     DT_STMT_REPEAT, /* repeat name in value { body } */
     DT_STMT_IF,     /* if value { body } else { other } */
     DT_STMT_RETURN, /* return value (a TUPLE if several) */
+    DT_STMT_GRADIENT, /* gradient(targets) { body }, or `surrogate`: name */
     DT_STMT_ERROR
 } DtStmtKind;
 
@@ -137,7 +138,7 @@ struct DtStmt {
     DtStmtKind kind;
     DtSpan span;
     DtTargets targets;
-    DtName name; /* of repeat */
+    DtName name; /* of repeat; the word of GRADIENT */
     DtExpr *value;
     DtStmts body, other;
     bool has_else;

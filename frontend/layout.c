@@ -9,6 +9,7 @@
  *   nesting    at most DT_MAX_NESTING brackets are open (E0110). */
 #include "frontend/syntax.h"
 
+#include "base/intern.h"
 #include "dsl_parser.h"
 
 enum { ENDS = 1, BEGINS = 2, KEYWORD = 4, STATEMENT = 8, ITEM = 16, OPENS = 32, CLOSES = 64 };
@@ -44,6 +45,7 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(THEN) = {KEYWORD, "yes"},
     ROW(ELSE) = {KEYWORD, "no"},
     ROW(RETURN) = {BEGINS | KEYWORD | STATEMENT, "result"},
+    ROW(GRADIENT) = {BEGINS, NULL}, /* a name, but before `(` where a statement begins */
     ROW(AND) = {KEYWORD, "both"},
     ROW(OR) = {KEYWORD, "any"},
     ROW(NOT) = {KEYWORD, "negated"},
@@ -249,6 +251,15 @@ static void close_other(Layout *l, DtToken token)
     close_one(l, token);
 }
 
+/* `gradient(` or `surrogate(` where a statement begins: no other statement begins so, and both stay names elsewhere. */
+static bool states_gradient(const Layout *l, const DtToken *token)
+{
+    const int last = l->out.n ? l->out.at[l->out.n - 1].kind : DT_TOK_END;
+    return token->kind == DT_TOK_ID && l->n_open && !l->config && (last == DT_TOK_SEMI || last == DT_TOK_LBRACE) &&
+           kind_at(l, l->at + 1) == DT_TOK_LPAREN &&
+           (token->text == dt_intern("gradient") || token->text == dt_intern("surrogate"));
+}
+
 static void lay_token(Layout *l, DtToken *token)
 {
     l->after_cut = l->out.n && l->out.at[l->out.n - 1].cut;
@@ -274,6 +285,8 @@ static void lay_token(Layout *l, DtToken *token)
     if (l->n_open == 0 && (!last || last->kind == DT_TOK_SEMI))
         l->config = token->kind == DT_TOK_TRAIN || token->kind == DT_TOK_CLUSTER ||
                     token->kind == DT_TOK_PARALLEL || token->kind == DT_TOK_NAMES;
+    if (states_gradient(l, token))
+        token->kind = DT_TOK_GRADIENT;
     unsigned flags = flags_of(token->kind);
     if (flags & OPENS && l->n_open == DT_MAX_NESTING)
         skip_too_deep(l, token);

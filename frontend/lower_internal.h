@@ -21,6 +21,7 @@
  *   lower_memo.c    functions made by calls, instances, results
  *   lower_stmt.c    statements
  *   lower_repeat.c  repeat
+ *   lower_gradient.c  gradients that functions state
  *   lower_sequence.c  what a loop reads and makes position by position
  *   builtins*.c     built-in functions
  *   lower_alone.c   definitions of a library, which nothing calls
@@ -203,6 +204,7 @@ struct DtActivation {
     bool has_returned;
     DtVal returned;
     DtSpan returned_span;
+    const DtStmt *gradient; /* that it states; NULL: none so far */
     DT_VEC(DtBinding) ended; /* names of loops that are over */
     uint32_t depth;
 };
@@ -460,6 +462,14 @@ typedef struct DtBound {
     bool given;
 } DtBound;
 
+/* ---- lower_gradient.c ---- */
+
+bool dt_gradient_is_stated(const DtStmts *body);
+void dt_gradient_stmt(DtLower *l, const DtStmt *stmt);
+/* The stated gradient of the function whose body has just been evaluated: bound are its arguments, results values of
+ * its frame. False after a report. */
+bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results);
+
 /* ---- lower_bind.c ---- */
 
 /* A call's arguments and results against the signature. extras: axes that `...` took. */
@@ -485,6 +495,7 @@ DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance,
 /* After an error in a call: values of the declared result types, where they are known without
  * the arguments, so that what follows can be checked. The module is not used any more. */
 DtVal dt_memo_recover(DtLower *l, const DtFunction *function, const DtExpr *call);
+bool dt_memo_draws(const DtFunc *func); /* in its loops too */
 
 /* ---- lower_stmt.c ---- */
 

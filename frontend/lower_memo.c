@@ -244,12 +244,11 @@ static const DtShard *shard_of(const DtLower *l, const char *name)
     return NULL;
 }
 
-/* In its loops too. */
-static bool draws(const DtFunc *func)
+bool dt_memo_draws(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op->kind == DT_OP_RNG || (op->func && draws(op->func)))
+        if (op->kind == DT_OP_RNG || (op->func && dt_memo_draws(op->func)))
             return true;
     }
     return false;
@@ -269,7 +268,7 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
         frame->prefix = c->act.caller->frame->prefix;
     }
     dt_stmt_block(l, &def->body);
-    if (def->kind == DT_DEF_FN && draws(frame->func))
+    if (def->kind == DT_DEF_FN && dt_memo_draws(frame->func))
         memo->key = NULL; /* and each call has its own */
     bool ok = take_results(l, c, &memo->results, &memo->n_results, &memo->is_tuple);
     for (uint32_t i = 0; ok && i < memo->n_results; i++) {
@@ -279,6 +278,8 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
         v->tensor.value = dt_val_tensor(l, v);
         dt_graph_return(frame->func, v->tensor.value);
     }
+    if (ok && c->act.gradient)
+        ok = dt_gradient_lower(l, c->bound, memo->results, memo->n_results);
     if (ok) {
         dt_frame_finish(l, frame);
         memo->func = frame->func;
@@ -410,8 +411,23 @@ static DtVal run_function(DtLower *l, Call *c)
     return memo->func ? emit_call(l, c, memo, captured) : dt_val_error();
 }
 
+/* What a function does to parameters that it reaches through an argument, no stated gradient can say. */
+static bool may_state(DtLower *l, const Call *c)
+{
+    const DtDef *def = c->s.function->def;
+    for (uint32_t i = 0; dt_gradient_is_stated(&def->body) && i < def->formals.n; i++) {
+        if (!has_function(&c->bound[i].val))
+            continue;
+        DtDiag *d = dt_report_error(l, E0221, c->s.call->span, "`%s` states its gradient, so `%s` cannot be a function",
+                                    def->name.text, def->formals.at[i].name.text);
+        dt_diag_label(d, def->head.file ? def->head : def->name.span, "defined here");
+        return false;
+    }
+    return true;
+}
+
 /* A library function of constants only is computed in place, as is one that is given functions, and every
- * other `fn` but those that `shard` lines are for. */
+ * other `fn` but those that `shard` lines are for and those that state their gradient. */
 static bool is_in_place(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;
@@ -423,7 +439,8 @@ static bool is_in_place(DtLower *l, const Call *c)
             return true;
         tensor |= c->bound[i].val.kind == DT_VAL_TENSOR;
     }
-    return !tensor || !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text));
+    return !tensor || !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text) ||
+                        dt_gradient_is_stated(&def->body));
 }
 
 /* ---- after errors ---- */
@@ -500,7 +517,7 @@ DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance,
                             .depth = caller->depth + 1};
     l->now = &c->act;
     DtVal result = dt_val_error();
-    bool bound_all = bind_formals(l, c);
+    bool bound_all = bind_formals(l, c) && may_state(l, c);
     if (bound_all) {
         see(l, function->def);
         result = is_in_place(l, c) ? run_in_place(l, c) : run_function(l, c);

@@ -368,6 +368,22 @@ DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type)
     return make_one(b, &op, 1, &x, type);
 }
 
+DtValue *dt_graph_fit(DtBuilder *b, DtValue *x, const DtType *type)
+{
+    const char *axes[DT_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < x->type->rank; i++)
+        if (dt_type_find(type, x->type->axes[i].name) < 0)
+            axes[n++] = x->type->axes[i].name;
+    if (n > 0)
+        x = dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes);
+    if (x->type->dtype != type->dtype)
+        x = dt_graph_cast(b, x, type->dtype);
+    if (x->type->rank < type->rank)
+        x = dt_graph_expand(b, x, type);
+    return dt_graph_reorder(b, x, type);
+}
+
 /* range: lo and hi of fill, step = stride, n = length. */
 DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range,
                          double fill)

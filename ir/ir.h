@@ -280,6 +280,15 @@ typedef struct DtSaved {
 typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY, DT_FUNC_ENTRY,
                           DT_FUNC_KERNEL /* of an op `fused` */ } DtFuncKind;
 
+/* The gradient that a function states instead of having it derived from its ops. func takes the cotangents of the
+ * function's float results, in their order, then captured values; it gives the cotangents of its float inputs, type for
+ * type. Gone once entry "grad" is there. */
+typedef struct DtStatedGradient {
+    DtFunc *func;
+    DT_VEC(DtValue *) captured; /* values of the function */
+    bool is_surrogate;          /* meant to differ from the derivative */
+} DtStatedGradient;
+
 struct DtFunc {
     DtModule *module;
     const char *name;      /* unique in the module */
@@ -304,6 +313,7 @@ struct DtFunc {
     DtFunc *primal;
     DT_VEC(DtSaved) saved;
     DT_VEC(uint32_t) seeds, wanted;
+    const DtStatedGradient *gradient; /* NULL: derived */
     DtFunc *fused; /* the same in kernels, for a call that is no attention in tiles; NULL: itself (fuse.c) */
 };
 
@@ -417,6 +427,8 @@ DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, 
 DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi, int64_t step, double fill);
 DtValue *dt_graph_concat(DtBuilder *b, const char *axis, uint32_t n, DtValue *const *in);
 DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type);   /* x itself if no axis is new */
+/* x with exactly the axes (in order) and dtype of type: sums over others, expands, casts, reorders. */
+DtValue *dt_graph_fit(DtBuilder *b, DtValue *x, const DtType *type);
 DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range, double fill);
 DtValue *dt_graph_fold(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range, int64_t extent);
 DtValue *dt_graph_dot(DtBuilder *b, DtValue *x, DtValue *y, uint32_t n_axes, const char *const *axes,

@@ -9,6 +9,7 @@
  *     arg %x.0 : f32[batch=8/data, embed=64]
  *     param %w.1 : f32[embed=64, ffn=256] path=up.w pattern=up.w rank=2 init=normal(0.02, 0)
  *     %2 = dot[embed](%x.0, %w.1) : f32[batch=8/data, ffn=256] path=up @1:120-134
+ *     gradient block.gradient(%x.0)
  *     return %2
  *   }
  *   entry grad : main {
@@ -18,6 +19,7 @@
  *
  * `means=N` is the number of the value of an earlier program that a value means (means.c); of several results, N, N + 1
  * .. or a list in parentheses; communication means what its operand does where it says nothing else.
+ * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
  * alone; a value prints as %name.number or %number. Fields that are zero are not printed. A
  * value that its function does not define prints as %?, which cannot be read back. */
@@ -421,8 +423,19 @@ static void print_header(Printer *p, const DtFunc *func)
     dt_text_add(p->text, " {\n");
 }
 
+static void print_gradient(Printer *p, const DtStatedGradient *stated)
+{
+    dt_text_add(p->text, stated->is_surrogate ? "  surrogate " : "  gradient ");
+    dt_quote_add(p->text, stated->func->name);
+    dt_text_add(p->text, "(");
+    print_values(p, stated->captured.at, stated->captured.n);
+    dt_text_add(p->text, ")\n");
+}
+
 static void print_results(Printer *p, const DtFunc *func)
 {
+    if (func->gradient)
+        print_gradient(p, func->gradient);
     uint32_t n_returns = func->n_returns < func->results.n ? func->n_returns : func->results.n;
     if (n_returns) {
         dt_text_add(p->text, "  return ");

@@ -112,12 +112,33 @@ static bool parse_write(DtIrReader *p)
     return true;
 }
 
+static bool parse_gradient(DtIrReader *p, bool is_surrogate)
+{
+    DtIrValues values = {0};
+    DtStatedGradient *stated = DT_NEW(p->module->arena, DtStatedGradient);
+    const char *name = dt_irlex_name(&p->lex);
+    if (p->func->gradient || p->func->results.n)
+        return dt_irlex_fail(&p->lex, "a function states its gradient once, before it returns");
+    if (!name || !dt_irlex_expect(&p->lex, '(') || !dt_irread_values(p, ')', &values) || !dt_irlex_expect(&p->lex, ')'))
+        return false;
+    stated->func = func_named(p, name);
+    stated->is_surrogate = is_surrogate;
+    stated->captured.at = values.at;
+    stated->captured.n = values.n;
+    p->func->gradient = stated;
+    return true;
+}
+
 static bool parse_line(DtIrReader *p)
 {
     if (dt_irlex_take_word(&p->lex, "arg"))
         return parse_input(p, false);
     if (dt_irlex_take_word(&p->lex, "param"))
         return parse_input(p, true);
+    if (dt_irlex_take_word(&p->lex, "gradient"))
+        return parse_gradient(p, false);
+    if (dt_irlex_take_word(&p->lex, "surrogate"))
+        return parse_gradient(p, true);
     if (dt_irlex_take_word(&p->lex, "return"))
         return parse_return(p);
     if (dt_irlex_take_word(&p->lex, "write"))

@@ -277,6 +277,44 @@ static void run_op(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor 
         ret_moves[0] = moved(t, op, in, moves, out);
 }
 
+/* How results move by what a surrogate g says, w = J^T dy: by J, which is the derivative of that in dy. So g.bwd gives
+ * it, of seeds that are the tangents of the function's inputs. */
+static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const *values, DtTensor *const *moves,
+                              DtTensor **ret_tangents)
+{
+    DtArena *arena = t->interp->arena;
+    const DtStatedGradient *stated = func->gradient;
+    const DtFunc *g = stated->func, *bwd = g->bwd;
+    const uint32_t n_seeds = g->inputs.n - stated->captured.n;
+    DtTensor **in = DT_NEW_ARRAY(arena, DtTensor *, g->inputs.n + 1);
+    DtTensor **moved = DT_NEW_ARRAY(arena, DtTensor *, g->results.n + 1);
+    uint32_t n = 0;
+    memset(ret_tangents, 0, func->results.n * sizeof ret_tangents[0]);
+    if (!bwd) /* it depends on no dy */
+        return;
+    for (uint32_t i = 0; i < g->inputs.n; i++)
+        in[i] = i < n_seeds ? dt_interp_tensor(arena, g->inputs.at[i]->type)
+                            : values[stated->captured.at[i - n_seeds]->id];
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (dt_dtype_is_float(func->inputs.at[i]->type->dtype))
+            moved[n++] = moves[func->inputs.at[i]->id];
+    DtTensor **kept = DT_NEW_ARRAY(arena, DtTensor *, g->fwd->results.n + 1);
+    DtTensor **given = DT_NEW_ARRAY(arena, DtTensor *, bwd->inputs.n + 1);
+    DtTensor **made = DT_NEW_ARRAY(arena, DtTensor *, bwd->results.n + 1);
+    dt_interp_run(t->interp, g->fwd, in, kept);
+    for (uint32_t i = 0; i < bwd->saved.n; i++)
+        given[i] = bwd->saved.at[i].is_input ? in[bwd->saved.at[i].index] : kept[bwd->saved.at[i].index];
+    for (uint32_t i = 0; i < bwd->seeds.n; i++) {
+        DtTensor *move = moved[bwd->seeds.at[i]];
+        given[bwd->saved.n + i] = move ? move : dt_interp_tensor(arena, bwd->inputs.at[bwd->saved.n + i]->type);
+    }
+    dt_interp_run(t->interp, bwd, given, made);
+    for (uint32_t i = 0; i < bwd->wanted.n; i++)
+        for (uint32_t k = 0, seed = 0; k < func->results.n; k++)
+            if (dt_dtype_is_float(func->results.at[k]->type->dtype) && seed++ == bwd->wanted.at[i])
+                ret_tangents[k] = made[i];
+}
+
 void dt_tangent_run(DtTangents *t, const DtFunc *func, DtTensor *const *inputs, DtTensor *const *tangents,
                     DtTensor **ret_results, DtTensor **ret_tangents)
 {
@@ -308,5 +346,7 @@ void dt_tangent_run(DtTangents *t, const DtFunc *func, DtTensor *const *inputs, 
         ret_results[i] = values[func->results.at[i]->id];
         ret_tangents[i] = moves[func->results.at[i]->id];
     }
+    if (func->gradient && func->gradient->is_surrogate)
+        move_by_surrogate(t, func, values, moves, ret_tangents);
     interp->func = outer;
 }

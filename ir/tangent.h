@@ -3,7 +3,8 @@
  * parameters move along a direction. One rule per op, written without sight of the derivatives that passes/vjp*.c
  * make; exact but for the rounding of doubles, no step to choose. At corners, what the language says the gradient is
  * (docs/language.md): of equal operands `max` and `min` follow the second, over axes the first, `abs` nothing; `stop`,
- * casts to integers, comparisons, positions and draws move with nothing. */
+ * casts to integers, comparisons, positions and draws move with nothing. A function that states a surrogate gradient
+ * moves as that says, which has been differentiated (dt_differentiate_func). */
 #ifndef DT_IR_TANGENT_H
 #define DT_IR_TANGENT_H
 

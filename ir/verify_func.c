@@ -79,6 +79,8 @@ void dt_verify_interface(DtVerify *v, const DtFunc *func)
     }
     if (func->fused && !dt_verify_has_func(v, func->fused))
         dt_verify_fail(v, func->span, "its fused form is a function outside the module");
+    if (func->gradient && !dt_verify_has_func(v, func->gradient->func))
+        dt_verify_fail(v, func->span, "its gradient is a function outside the module");
     if (!check_counts(v, func))
         return;
     bool ok = true;
@@ -96,6 +98,29 @@ void dt_verify_interface(DtVerify *v, const DtFunc *func)
     check_writes(v, func);
 }
 
+/* func is a function of the module, whose interface holds. */
+static void check_gradient(DtVerify *v, const DtFunc *func)
+{
+    const DtStatedGradient *stated = func->gradient;
+    const DtFunc *gradient = stated->func;
+    uint32_t at = 0, to = 0;
+    bool ok = gradient->params.n == 0 && gradient->kind == DT_FUNC_FN && func->kind == DT_FUNC_FN;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (dt_dtype_is_float(func->results.at[i]->type->dtype))
+            ok = ok && at < gradient->inputs.n && gradient->inputs.at[at++]->type == func->results.at[i]->type;
+    for (uint32_t i = 0; i < stated->captured.n; i++) {
+        const DtValue *value = stated->captured.at[i];
+        if (value->id >= func->n_values || v->values[value->id] != value)
+            dt_verify_fail(v, func->span, "the gradient reads what is no value of the function");
+        ok = ok && at < gradient->inputs.n && gradient->inputs.at[at++]->type == value->type;
+    }
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (dt_dtype_is_float(func->inputs.at[i]->type->dtype))
+            ok = ok && to < gradient->results.n && gradient->results.at[to++]->type == func->inputs.at[i]->type;
+    if (!ok || at != gradient->inputs.n || to != gradient->results.n)
+        dt_verify_fail(v, func->span, "`%s` does not fit as the gradient of `%s`", gradient->name, func->name);
+}
+
 void dt_verify_body(DtVerify *v, const DtFunc *func)
 {
     v->values = DT_NEW_ARRAY(v->scratch, const DtValue *, (size_t)func->n_values + 1);
@@ -108,6 +133,8 @@ void dt_verify_body(DtVerify *v, const DtFunc *func)
         if (value->id >= func->n_values || v->values[value->id] != value)
             dt_verify_fail(v, func->span, "result %u is not a value of the function", i);
     }
+    if (func->gradient)
+        check_gradient(v, func);
 }
 
 /* ---- calls must not lead back ---- */

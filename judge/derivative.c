@@ -8,7 +8,8 @@
  * so that all count alike; then a gradient that is wrong by a part e of its norm shows as about e / sqrt(elements), of
  * sqrt(parameters) in all. Allowed are 1e-10 of that, or what both move by when parameters change in digit 13, up to
  * 1e-5, as in compare.c. If it is wrong, halves of the parameters are tried until one is found. `stop` needs no care:
- * what it stops has no forward derivative by its definition, and at corners both ways follow the language.
+ * what it stops has no forward derivative by its definition, and at corners both ways follow the language. A gradient
+ * that a function states is compared with the function; a surrogate, which is meant to differ, is taken as it is.
  *
  * The update: each optimizer once more, in plain loops over tensors, from what the stores hold. */
 #include "judge/internal.h"
@@ -216,8 +217,15 @@ static bool find_wrong(Along *a, const DtEntryPoint *entry)
     agrees(a, entry, &backward, &forwards, &relative);
     const DtStore *store = a->params[a->first].store;
     const DtFunc *func = dt_judge_wrong_function(a->j);
+    const DtFunc *before = func ? dt_graph_find(a->j->of->loss, func->name) : NULL;
     const char *blamed = "";
-    if (func)
+    a->j->out->not_stated = before && before->gradient;
+    if (a->j->out->not_stated)
+        blamed = dt_arena_printf(a->j->arena,
+                                 "\nthe gradient that `%s` states is not its derivative%s\n"
+                                 "if it is meant to differ, write `surrogate` instead of `gradient`",
+                                 dt_graph_source_name(func), dt_judge_line(a->j, before->gradient->func->span));
+    else if (func)
         blamed = dt_arena_printf(a->j->arena, "\nand `%s` alone, on numbers by chance, has a wrong derivative%s",
                                  dt_graph_source_name(func), dt_judge_line(a->j, func->span));
     a->j->out->not_serial = true;
@@ -240,6 +248,11 @@ bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *
             a->params[a->n++] = (Learned){.store = store->of, .gradient = results[i]};
         if (store && store->kind == DT_STORE_GRAD && !isfinite(norm(results[i])))
             return true; /* which compare.c says */
+    }
+    for (uint32_t i = 0; i < j->of->loss->funcs.n; i++) {
+        const DtStatedGradient *stated = j->of->loss->funcs.at[i]->gradient;
+        if (stated && stated->is_surrogate && !stated->func->bwd)
+            dt_differentiate_func(stated->func);
     }
     double backward, forwards, relative;
     a->last = a->n;

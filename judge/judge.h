@@ -47,6 +47,7 @@ typedef struct DtJudgement {
     bool not_finite; /* it is not finite in the serial program, which proves nothing */
     const DtLowerOptions *options; /* of the program that was compared, perhaps a smaller one */
     bool not_serial; /* it is the serial program itself that is wrong: its gradients or its update */
+    bool not_stated; /* and that since a gradient that the program states is wrong */
     uint32_t learned;  /* parameters whose gradients were compared with forward derivatives of the loss; 0: none were */
     double derivative; /* the difference along a random direction, of a parameter's part of it */
     uint32_t updated;  /* values that the update left and that were compared with the optimizer's formulas */

@@ -77,6 +77,21 @@ static void op_backward(DtDiff *diff, DtActivity *a, const DtOp *op)
             a->useful[op->in[i]->id] = true;
 }
 
+/* A stated gradient says how every float result moves every active input. */
+static void by_statement(DtActivity *a)
+{
+    bool active = false, useful = false;
+    for (uint32_t i = 0; i < a->func->inputs.n; i++)
+        active = active || a->active[a->func->inputs.at[i]->id];
+    for (uint32_t i = 0; i < a->func->results.n; i++) {
+        const DtValue *result = a->func->results.at[i];
+        a->active[result->id] = a->active_out[i] = active && dt_dtype_is_float(result->type->dtype);
+        useful = useful || (a->active_out[i] && a->seeded && a->seeded[i]);
+    }
+    for (uint32_t i = 0; i < a->func->inputs.n; i++)
+        a->wanted[i] = useful && a->active[a->func->inputs.at[i]->id];
+}
+
 static DtActivity *analyse(DtDiff *diff, const DtFunc *func, const bool *active_in,
                            const bool *seeded)
 {
@@ -101,6 +116,8 @@ static DtActivity *analyse(DtDiff *diff, const DtFunc *func, const bool *active_
     a->wanted = DT_NEW_ARRAY(arena, bool, func->inputs.n + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         a->wanted[i] = a->active[func->inputs.at[i]->id] && a->useful[func->inputs.at[i]->id];
+    if (func->gradient)
+        by_statement(a);
     return a;
 }
 

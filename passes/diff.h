@@ -131,8 +131,6 @@ DtValue *dt_diff_out(DtVjp *v, uint32_t i);
 DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);
 
 DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type);
-/* x with exactly the axes (in order) and dtype of type: sums, expands, casts, reorders. */
-DtValue *dt_diff_fit(DtBuilder *b, DtValue *x, const DtType *type);
 
 /* stream.c: after the derivative of attention is there, before what it saves is settled. */
 void dt_stream_rewrite(DtReverse *r);

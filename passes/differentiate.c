@@ -176,7 +176,7 @@ static void return_gradients(Grad *g, DtEntryPoint *entry)
         g->b.span = store->span;
         if (gradient == NULL)
             gradient = dt_diff_zeros(&g->b, to->type);
-        dt_graph_return(g->b.func, dt_diff_fit(&g->b, gradient, to->type));
+        dt_graph_return(g->b.func, dt_graph_fit(&g->b, gradient, to->type));
         DT_PUSH(g->module->arena, entry->results,
                 ((DtEntryResult){.store = to, .accumulate = true}));
     }
@@ -210,11 +210,8 @@ static bool has_ring(const DtPassContext *context)
     return any;
 }
 
-bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
+static void differentiate(DtModule *module, DtEntryPoint *entry, const DtPassContext *context)
 {
-    DtEntryPoint *entry = dt_entry_whole(module, DT_ENTRY_LOSS);
-    if (entry == NULL)
-        return false; /* a model without train block */
     DtFunc *loss = entry->func;
     check_loss(loss);
     DtDiff diff = {.module = module, .arena = module->arena, .rings = has_ring(context)};
@@ -235,5 +232,17 @@ bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
     entry->results.at[0].accumulate = true;
     return_gradients(&g, entry);
     dt_graph_renumber(g.b.func);
-    return true;
+}
+
+bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
+{
+    DtEntryPoint *entry = dt_entry_whole(module, DT_ENTRY_LOSS);
+    bool stated = false;
+    if (entry != NULL) /* else a model without train block */
+        differentiate(module, entry, context);
+    for (uint32_t i = 0; i < module->funcs.n; i++) { /* they have said what they had to */
+        stated = stated || module->funcs.at[i]->gradient;
+        module->funcs.at[i]->gradient = NULL;
+    }
+    return entry != NULL || stated;
 }

@@ -34,22 +34,6 @@ DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type)
     return type->rank == 0 ? zero : dt_graph_expand(b, zero, type);
 }
 
-DtValue *dt_diff_fit(DtBuilder *b, DtValue *x, const DtType *type)
-{
-    const char *axes[DT_MAX_RANK];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < x->type->rank; i++)
-        if (dt_type_find(type, x->type->axes[i].name) < 0)
-            axes[n++] = x->type->axes[i].name;
-    if (n > 0)
-        x = dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes);
-    if (x->type->dtype != type->dtype)
-        x = dt_graph_cast(b, x, type->dtype);
-    if (x->type->rank < type->rank)
-        x = dt_graph_expand(b, x, type);
-    return dt_graph_reorder(b, x, type);
-}
-
 static DtValue *placeholder(DtReverse *r, DtCell *cell)
 {
     if (cell->placeholder == NULL) {
@@ -128,7 +112,31 @@ static void run_op(DtReverse *r, uint32_t index)
     for (uint32_t i = 0; i < op->n_in; i++)
         if (wants[i] && v.ret[i] != NULL)
             add_cotangent(r, &v.b, cell_of(r, op->in[i]),
-                          dt_diff_fit(&v.b, v.ret[i], op->in[i]->type));
+                          dt_graph_fit(&v.b, v.ret[i], op->in[i]->type));
+}
+
+/* The gradient that the function states, instead of those of its ops. */
+static void run_stated(DtReverse *r)
+{
+    const DtStatedGradient *stated = r->func->gradient;
+    DtBuilder b = {.func = r->bwd, .span = stated->func->span};
+    DtValue **in = DT_NEW_ARRAY(r->diff->arena, DtValue *, stated->func->inputs.n + 1);
+    uint32_t n = 0, seed = 0, result = 0;
+    for (uint32_t i = 0; i < r->func->results.n; i++) {
+        const DtType *type = r->func->results.at[i]->type;
+        const bool is_seed = seed < r->n_seeds && r->bwd->seeds.at[seed] == i;
+        if (dt_dtype_is_float(type->dtype))
+            in[n++] = is_seed ? r->bwd->inputs.at[seed] : dt_diff_zeros(&b, type);
+        seed += is_seed;
+    }
+    for (uint32_t i = 0; i < stated->captured.n; i++)
+        in[n++] = placeholder(r, cell_of(r, stated->captured.at[i]));
+    DtValue **out = dt_graph_call(&b, stated->func, NULL, in)->out;
+    for (uint32_t i = 0; i < r->cells.n; i++) /* of a result that is an input: it is in the statement */
+        r->cells.at[i]->cotangent = NULL;
+    for (uint32_t i = 0; i < r->func->inputs.n; i++)
+        if (dt_dtype_is_float(r->func->inputs.at[i]->type->dtype))
+            cell_of(r, r->func->inputs.at[i])->cotangent = out[result++];
 }
 
 static void make_cells(DtReverse *r)
@@ -195,7 +203,9 @@ static void differentiate(DtDiff *diff, DtDerivative *d)
     r.of_op = DT_NEW_ARRAY(diff->arena, DtDerivative *, func->ops.n + 1);
     make_cells(&r);
     add_seeds(&r);
-    for (uint32_t i = func->ops.n; i-- > 0;)
+    if (func->gradient)
+        run_stated(&r);
+    for (uint32_t i = func->gradient ? 0 : func->ops.n; i-- > 0;)
         run_op(&r, i);
     add_results(&r);
     if (diff->rings && library != NULL && library->streams)

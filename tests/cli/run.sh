@@ -130,6 +130,34 @@ run faulty_std.dsl --check --json; exits 3; says '"code":"E0'
 printf '%s\n' 'fn apply(f, x[...]) { return f(x) }' >apply.dsl
 run apply.dsl --check --json; exits 0; says '"code":"L0207"'; says '`apply` is not checked'
 
+# a gradient that a function states is checked, one that is meant to differ is not
+cat >stated.dsl <<'END'
+dim batch = 4, embed = 3
+fn scaled(x[...], w[...]) -> [...] {
+  e = exp(x)
+  return e * w
+  gradient(dy) { return (dy * e * w, dy * e) }
+}
+fn step(x[...]) -> [...] {
+  return where(x > 0.1, 1.0, 0.0)
+  surrogate(dy) { return dy / (1 + abs(x)) }
+}
+model m(x[batch, embed]) -> [batch, embed] {
+  param w[embed] = ones
+  param v[embed] = normal(0.5)
+  return scaled(step(x * v), w)
+}
+train { x[batch, embed] = synthetic(-1, 1); loss = sum[batch, embed](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+cluster pair { gpus = 2; gpu = "cpu" }
+parallel two on pair { mesh a = 2; shard batch on a }
+END
+run stated.dsl --parallel two --no-kernels --verify; exits 0; prints 'gradients: those of the loss'
+sed 's/, dy \* e) }/, dy * x) }/' stated.dsl >wrong.dsl
+run wrong.dsl --parallel two --no-kernels --verify; exits 1; says 'the gradient that `scaled` states is not its derivative'
+says 'wrong.dsl:5:3'
+sed 's/surrogate/gradient/' stated.dsl >wrong.dsl
+run wrong.dsl --parallel two --no-kernels --verify; exits 1; says 'if it is meant to differ, write `surrogate`'
+
 # a loop that runs twice cannot be cut; what the help says can
 mkdir errors && python3 "$root/tests/golden/errors.py" --split errors
 sed 's/^dim batch = 4/dim view = 2, batch = 4/' errors/E0592_pipeline_twice.dsl >views.dsl

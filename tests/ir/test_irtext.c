@@ -143,6 +143,51 @@ Test(irtext, meanings)
     dt_arena_free(arena);
 }
 
+/* A gradient that a function states: what reads back, what the reader refuses, what the verifier does. */
+static const struct {
+    const char *what;
+    const char *line, *inputs; /* of f, before its `return`; of the gradient */
+    const char *wanted;        /* NULL: it is right; else in the diagnostics */
+} stated[] = {
+    {"gradient", "  gradient g(%1)\n", "arg %0 : f32[a=4]\n  arg %1 : f32[a=4]", NULL},
+    {"surrogate", "  surrogate g()\n", "arg %0 : f32[a=4]", NULL},
+    {"of no value", "  gradient g(%7)\n", "arg %0 : f32[a=4]\n  arg %1 : f32[a=4]", "%7"},
+    {"twice", "  gradient g()\n  gradient g()\n", "arg %0 : f32[a=4]", "once"},
+    {"of no function", "  gradient h()\n", "arg %0 : f32[a=4]", "h"},
+    {"of other types", "  gradient g(%1)\n", "arg %0 : f32[a=4]\n  arg %1 : i32[a=4]", "as the gradient of `f`"},
+    {"of more inputs", "  gradient g()\n", "arg %0 : f32[a=4]\n  arg %1 : f32[a=4]", "does not fit"},
+    {"of fewer inputs", "  gradient g(%1)\n", "arg %0 : f32[a=4]", "does not fit"},
+    {"its own", "  gradient f(%1)\n", "arg %0 : f32[a=4]", "does not fit"},
+    {"cut off", "  gradient g(%1\n", "arg %0 : f32[a=4]", "expected"},
+};
+
+Test(irtext, stated_gradients)
+{
+    for (size_t i = 0; i < DT_COUNT(stated); i++) {
+        DtArena *arena = dt_arena_new();
+        DtDiags *diags = dt_diag_new(arena);
+        DtText text = {0}, problems = {0};
+        dt_text_printf(&text,
+                       "func f : fn {\n  arg %%0 : f32[a=4]\n  %%1 = exp(%%0) : f32[a=4]\n%s  return %%1\n}\n"
+                       "func g : fn {\n  %s\n  return %%0\n}\n",
+                       stated[i].line, stated[i].inputs);
+        DtModule *module = dt_irtext_read(arena, diags, text.at, text.len);
+        char *said = diags_text(diags), *printed = module ? module_text(module) : NULL;
+        const bool right = module && dt_verify_module(module, &problems);
+        cr_expect_eq(right, !stated[i].wanted, "%s: %s%s", stated[i].what, said, problems.at ? problems.at : "");
+        if (stated[i].wanted)
+            cr_expect(strstr(said, stated[i].wanted) || (problems.at && strstr(problems.at, stated[i].wanted)),
+                      "%s: %s%s", stated[i].what, said, problems.at ? problems.at : "");
+        else
+            cr_expect_str_eq(printed, text.at);
+        free(said);
+        free(printed);
+        dt_text_free(&text);
+        dt_text_free(&problems);
+        dt_arena_free(arena);
+    }
+}
+
 /* Numbers count all values of a text; a copy of an op means what the op means, communication what its operand does. */
 Test(irtext, meanings_begin)
 {

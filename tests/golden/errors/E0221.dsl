@@ -1,0 +1,101 @@
+# ---- layer
+dim batch = 4
+layer scaled(x[batch]) -> [batch] {
+  param w[batch] = ones
+  return x * w
+  gradient(dy) { return dy * w }
+}
+model m(x[batch]) -> [batch] { return s:scaled(x) }
+train { x[batch] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- counts
+dim batch = 4
+fn cube(x[...]) -> [...] {
+  return x * x * x
+  gradient(dy, dz) { return 3 * x * x * dy }
+}
+fn times(x[...], y[...]) -> [...] {
+  return x * y
+  gradient(dy) { return dy * y }
+}
+model m(x[batch]) -> [batch] {
+  param w[batch] = ones
+  return cube(times(x, w))
+}
+train { x[batch] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- twice
+dim batch = 4
+fn cube(x[...]) -> [...] {
+  return x * x * x
+  gradient(dy) { return 3 * x * x * dy }
+  surrogate(dy) { return dy }
+}
+model m(x[batch]) -> [batch] {
+  param w[batch] = ones
+  return cube(x * w)
+}
+train { x[batch] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- draws
+dim batch = 4
+fn noisy(x[...]) -> [...] {
+  return x
+  surrogate(dy) { return dropout(dy, 0.5) }
+}
+model m(x[batch]) -> [batch] {
+  param w[batch] = ones
+  return noisy(x * w)
+}
+train { x[batch] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- types
+dim batch = 4, n = 3
+fn cube(x[...]) -> [...] {
+  return x * x * x
+  gradient(dy) { return iota[batch] }
+}
+fn half(x[...]) -> [...] {
+  return x / 2
+  gradient(f32 dy) { return dy / 2 }
+}
+model m(x[batch, n]) -> [batch] {
+  param w[batch] = ones
+  return sum[n](cube(x * w) + half(x * w))
+}
+train { x[batch, n] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- function
+dim batch = 4
+fn twice(f, x[...]) -> [...] {
+  return f(f(x))
+  gradient(dy) { return (0, dy) }
+}
+fn cube(x[...]) -> [...] { return x * x * x }
+model m(x[batch]) -> [batch] {
+  param w[batch] = ones
+  return twice(cube, x * w)
+}
+train { x[batch] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- extent
+dim batch = 4
+axis n
+fn first[c](x[..., c]) -> [...] {
+  return x[c = 0]
+  gradient(dy) { return x[c = 0 .. 2] * dy }
+}
+model m(x[batch, n = 3]) -> [batch] {
+  param w[batch] = ones
+  return first[n](x * w)
+}
+train { x[batch, n = 3] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- loop
+dim batch = 4, n = 3
+fn power(x[...]) -> [...] {
+  y = x
+  repeat i in n {
+    y = y * x
+    gradient(dy) { return dy }
+  }
+  return y
+}
+model m(x[batch]) -> [batch] {
+  param w[batch] = ones
+  return power(x * w)
+}
+train { x[batch] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

@@ -3,7 +3,6 @@
 #include "verify/box_internal.h"
 
 #include "base/hash.h"
-#include "base/intern.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,10 +10,15 @@
 enum { MORE_TRIES = 6, MOST_RESULTS = 64 };
 #define MOST_ELEMENTS (INT64_C(1) << 24)
 
+typedef struct Proved {
+    const char *text; /* of both functions */
+    size_t len;
+} Proved;
+
 struct DtBoxes {
-    DtArena *arena;
+    DtArena *arena, *box, *draw; /* of all; of one; of its draw */
     DtResidues r;
-    DT_VEC(const char *) proved; /* interned texts of both functions */
+    DT_VEC(Proved) proved;
     DtBoxCounts counts;
 };
 
@@ -22,7 +26,15 @@ DtBoxes *dt_box_begin(DtArena *arena)
 {
     DtBoxes *boxes = DT_NEW(arena, DtBoxes);
     boxes->arena = arena;
+    boxes->box = dt_arena_child(arena);
+    boxes->draw = dt_arena_child(arena);
     return boxes;
+}
+
+void dt_box_end(DtBoxes *boxes)
+{
+    dt_arena_free(boxes->draw);
+    dt_arena_free(boxes->box);
 }
 
 DtBoxCounts dt_box_counts(const DtBoxes *boxes) { return boxes->counts; }
@@ -156,15 +168,12 @@ static void write_func(Writer *w, const CertProgram *program, const CertFunc *fu
 }
 
 /* Both functions without names of values and functions, and without spans: equal ones do the same. */
-static const char *written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b,
-                           const CertFunc *y)
+static DtText written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b, const CertFunc *y)
 {
-    Writer w = {.arena = boxes->arena};
+    Writer w = {.arena = boxes->box};
     write_func(&w, a, x);
     write_func(&w, b, y);
-    const char *text = dt_intern_n(w.text.at, w.text.len);
-    dt_text_free(&w.text);
-    return text;
+    return w.text;
 }
 
 /* ---- comparison ---- */
@@ -307,29 +316,41 @@ static bool begin(Box *b, const Side *sides)
     return dt_boxsmall_decide(b) && dt_boxdraw_begin(b);
 }
 
+static bool was_proved(const DtBoxes *boxes, const DtText *text)
+{
+    for (uint32_t i = 0; i < boxes->proved.n; i++)
+        if (boxes->proved.at[i].len == text->len && memcmp(boxes->proved.at[i].text, text->at, text->len) == 0)
+            return true;
+    return false;
+}
+
+static bool prove(DtBoxes *boxes, const Side *sides, DtText *problem)
+{
+    if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
+        dt_text_printf(problem, "the system gives no random numbers (getentropy), which boxes are checked with");
+        return false;
+    }
+    Box *box = DT_NEW(boxes->box, Box);
+    const DtResidues all = boxes->r;
+    *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .problem = problem};
+    const bool equal = begin(box, sides) && compare_draws(box, sides);
+    boxes->r = all; /* without this box's constants */
+    return equal;
+}
+
 bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b, const CertFunc *y,
                   DtText *ret_problem)
 {
     const Side sides[2] = {{a, x}, {b, y}};
-    const char *text = written(boxes, a, x, b, y);
+    dt_arena_reset(boxes->box);
+    DtText text = written(boxes, a, x, b, y);
+    bool equal = was_proved(boxes, &text);
     boxes->counts.boxes++;
-    for (uint32_t i = 0; i < boxes->proved.n; i++)
-        if (boxes->proved.at[i] == text)
-            return true;
-    if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
-        dt_text_printf(ret_problem, "the system gives no random numbers (getentropy), which boxes are checked with");
-        return false;
-    }
-    Box *box = DT_NEW(boxes->arena, Box);
-    const DtResidues all = boxes->r;
-    *box = (Box){.arena = boxes->arena, .scratch = dt_arena_child(boxes->arena), .r = &boxes->r, .path = "",
-                 .problem = ret_problem};
-    const bool equal = begin(box, sides) && compare_draws(box, sides);
-    boxes->r = all; /* without this box's constants */
-    dt_arena_free(box->scratch);
-    if (equal) {
+    if (!equal && (equal = prove(boxes, sides, ret_problem))) {
+        const Proved proved = {dt_arena_strndup(boxes->arena, text.at, text.len), text.len};
         boxes->counts.proved++;
-        DT_PUSH(boxes->arena, boxes->proved, text);
+        DT_PUSH(boxes->arena, boxes->proved, proved);
     }
+    dt_text_free(&text);
     return equal;
 }

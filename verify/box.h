@@ -17,6 +17,7 @@ struct CertFunc;
 /* One per proof: it knows what was proved before. */
 typedef struct DtBoxes DtBoxes;
 DtBoxes *dt_box_begin(DtArena *arena);
+void dt_box_end(DtBoxes *boxes); /* frees what the arena does not */
 
 /* Whether what the functions make of equal arguments is equal: arguments and results correspond in order, with equal
  * types. The programs have the same mesh. If not, ret_problem says why. */

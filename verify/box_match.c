@@ -14,13 +14,22 @@ typedef struct Pair {
 } Pair;
 
 typedef struct Match {
-    DtArena *arena;
+    DtArena *arena, *scratch; /* scratch: of a box that may be one */
     CertProgram placed, final;
     DtBoxes *boxes;
     DtText *problem;
     DT_VEC(Pair) done;
     uint32_t depth;
 } Match;
+
+/* Numbers of a function's values in a cone; those of an earlier turn are none. */
+typedef struct Number {
+    uint32_t turn, number;
+} Number;
+typedef struct Numbers {
+    uint32_t turn;
+    Number *of;
+} Numbers;
 
 /* Two functions while they are walked. */
 typedef struct Frame {
@@ -30,6 +39,7 @@ typedef struct Frame {
     uint32_t *means;      /* by value of final: the value of placed */
     const bool *positional; /* by value of placed; NULL: nobody has asked */
     uint32_t at;          /* ops of placed before it were met, or left out */
+    Numbers numbers[2];   /* of both cones of a box; NULL: none was tried */
 } Frame;
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
@@ -129,9 +139,17 @@ static bool same_op(const Frame *f, const CertOp *placed, const CertOp *final)
 typedef struct Cone {
     const Frame *f;
     CertFunc *func;
-    uint32_t *number; /* by value of placed: 1 + its number in func; 0: it has none */
-    uint32_t steps;   /* towards what a value is made of */
+    Numbers *numbers;
+    uint32_t steps; /* towards what a value is made of */
 } Cone;
+
+static bool has_number(const Cone *c, uint32_t value) { return c->numbers->of[value].turn == c->numbers->turn; }
+
+static void set_number(Cone *c, uint32_t value, uint32_t number)
+{
+    c->numbers->of[value].turn = c->numbers->turn;
+    c->numbers->of[value].number = number;
+}
 
 static bool is_source(const CertOp *op) { return is(op->kind, "const") || is(op->kind, "iota"); }
 
@@ -158,7 +176,7 @@ static bool *find_positional(const Frame *f)
 /* Adds a copy of op with these operands; its first result's number. */
 static uint32_t add_op(Cone *c, const CertOp *op, uint32_t n_in, uint32_t *in)
 {
-    DtArena *arena = c->f->m->arena;
+    DtArena *arena = c->f->m->scratch;
     CertOp *copy = DT_NEW(arena, CertOp);
     *copy = *op;
     copy->in = in;
@@ -174,30 +192,32 @@ static uint32_t add_op(Cone *c, const CertOp *op, uint32_t n_in, uint32_t *in)
 static bool add_value(Cone *c, uint32_t value, uint32_t *ret_number)
 {
     const CertOp *op = c->f->makes[value];
-    if (!c->number[value]) {
+    if (!has_number(c, value)) {
         if (!op || !(is_source(op) || is_map(op)) || c->steps++ >= MOST_CONE)
             return false;
-        uint32_t *in = DT_NEW_ARRAY(c->f->m->arena, uint32_t, op->n_in + 1);
+        uint32_t *in = DT_NEW_ARRAY(c->f->m->scratch, uint32_t, op->n_in + 1);
         for (uint32_t i = 0; i < op->n_in; i++)
             if (!add_value(c, op->in[i], &in[i]))
                 return false;
-        c->number[value] = 1 + add_op(c, op, op->n_in, in);
+        set_number(c, value, add_op(c, op, op->n_in, in));
     }
-    *ret_number = c->number[value] - 1;
+    *ret_number = c->numbers->of[value].number;
     return true;
 }
 
-static Cone begin_cone(const Frame *f, const CertOp *final, const bool *positional)
+static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *final, const bool *positional)
 {
-    DtArena *arena = f->m->arena;
-    Cone c = {.f = f, .func = DT_NEW(arena, CertFunc),
-              .number = DT_NEW_ARRAY(arena, uint32_t, f->placed->n_values + 1)};
+    DtArena *arena = f->m->scratch;
+    Cone c = {.f = f, .func = DT_NEW(arena, CertFunc), .numbers = numbers};
+    if (!numbers->of)
+        numbers->of = DT_NEW_ARRAY(f->m->arena, Number, f->placed->n_values + 1);
+    numbers->turn++;
     for (uint32_t i = 0; i < final->n_in; i++) {
         const uint32_t value = f->means[final->in[i]];
         const CertOp *made = f->makes[value];
-        if (c.number[value] || positional[value])
+        if (has_number(&c, value) || positional[value])
             continue;
-        c.number[value] = 1 + c.func->n_values++;
+        set_number(&c, value, c.func->n_values++);
         const CertType *type = made ? made->types[value - made->first_out] : f->placed->args.at[value];
         DT_PUSH(arena, c.func->args, type);
     }
@@ -208,7 +228,7 @@ static Cone begin_cone(const Frame *f, const CertOp *final, const bool *position
 /* The function with op as its last one. */
 static bool end_cone(Cone *c, const CertOp *op, const uint32_t *values)
 {
-    DtArena *arena = c->f->m->arena;
+    DtArena *arena = c->f->m->scratch;
     uint32_t *in = DT_NEW_ARRAY(arena, uint32_t, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!add_value(c, values[i], &in[i]))
@@ -220,11 +240,12 @@ static bool end_cone(Cone *c, const CertOp *op, const uint32_t *values)
 }
 
 /* Whether the call does what op does; false with no problem: it is no box of these. */
-static bool is_box(const Frame *f, const CertOp *op, const CertOp *call, const bool *positional)
+static bool is_box(Frame *f, const CertOp *op, const CertOp *call, const bool *positional)
 {
     Match *m = f->m;
-    Cone a = begin_cone(f, call, positional), b = begin_cone(f, call, positional);
-    uint32_t *values = DT_NEW_ARRAY(m->arena, uint32_t, call->n_in + 1);
+    dt_arena_reset(m->scratch);
+    Cone a = begin_cone(f, &f->numbers[0], call, positional), b = begin_cone(f, &f->numbers[1], call, positional);
+    uint32_t *values = DT_NEW_ARRAY(m->scratch, uint32_t, call->n_in + 1);
     for (uint32_t i = 0; i < call->n_in; i++)
         values[i] = f->means[call->in[i]];
     if (!end_cone(&a, op, op->in) || !end_cone(&b, call, values))
@@ -334,13 +355,17 @@ bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCo
     *ret_counts = (DtBoxCounts){0};
     if (strcmp(placed, final) == 0)
         return true;
-    *m = (Match){.arena = arena, .boxes = dt_box_begin(arena), .problem = ret_problem};
+    *m = (Match){.arena = arena, .problem = ret_problem};
     if (!dt_certtext_read(arena, placed, &m->placed, ret_problem) ||
         !dt_certtext_read(arena, final, &m->final, ret_problem) || !same_rest(m))
         return false;
+    m->scratch = dt_arena_child(arena);
+    m->boxes = dt_box_begin(arena);
     bool same = m->placed.entries.n == m->final.entries.n;
     for (uint32_t i = 0; same && i < m->final.entries.n; i++)
         same = match_funcs(m, m->placed.entries.at[i].func, m->final.entries.at[i].func);
     *ret_counts = dt_box_counts(m->boxes);
+    dt_box_end(m->boxes);
+    dt_arena_free(m->scratch);
     return same || fail(m, NULL, "other entries than before `expand`");
 }

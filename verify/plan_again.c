@@ -30,7 +30,7 @@ typedef struct Access {
     const DtPlanArg *arg;
     int64_t lo, hi, step; /* bytes in the present iteration, whatever inner registers are, where those are 0 */
     int64_t below, above; /* and how much more these may reach */
-    bool written;
+    bool written, far;    /* far: what no memory has, and 64 bits might not hold */
 } Access;
 typedef DT_VEC(Access) Accesses;
 
@@ -57,44 +57,70 @@ static bool spans_of(const PlanWalk *walk, const PlanAgain *again, int64_t *ret_
     return true;
 }
 
+/* a b, added to *to; terms of all iterations together stay far within 64 bits. */
+static void add_product(Access *access, int64_t a, int64_t b, int64_t *to)
+{
+    int64_t product;
+    if (__builtin_mul_overflow(a, b, &product) || product < -PLAN_BYTES || product > PLAN_BYTES)
+        access->far = true;
+    else
+        *to += product;
+}
+
+/* The same, to *below if it is negative, else to *above. */
+static void add_reach(Access *access, int64_t a, int64_t b, int64_t *below, int64_t *above)
+{
+    add_product(access, a, b, (a < 0) != (b < 0) ? below : above);
+}
+
 static Access access_of(const PlanWalk *walk, const PlanAgain *again, const DtPlanArg *arg, const int64_t *lo,
                         const int64_t *hi)
 {
-    Access access = {.arg = arg, .written = arg->written, .lo = arg->base, .hi = arg->base + arg->bytes,
-                     .step = again->reg < DT_PLAN_ARG_REGS ? arg->reg[again->reg] * again->step : 0};
+    Access access = {.arg = arg, .written = arg->written};
+    int64_t all = 0; /* that it moves, in all iterations */
+    add_product(&access, arg->base, 1, &access.lo);
+    add_product(&access, arg->bytes, 1, &access.hi);
+    access.hi += access.lo;
     for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++) {
         if (arg->reg[r] == 0)
             continue;
-        const int64_t x = arg->reg[r] * (r == again->reg ? walk->reg[r] : lo[r]),
-                      y = arg->reg[r] * (r == again->reg ? walk->reg[r] : hi[r]),
-                      most = arg->reg[r] * (walk->count[r] ? walk->count[r] - 1 : 0);
-        access.lo += x < y ? x : y;
-        access.hi += x < y ? y : x;
-        *(most < 0 ? &access.below : &access.above) += most;
+        const bool rises = arg->reg[r] > 0;
+        add_product(&access, arg->reg[r], r == again->reg ? walk->reg[r] : rises ? lo[r] : hi[r], &access.lo);
+        add_product(&access, arg->reg[r], r == again->reg ? walk->reg[r] : rises ? hi[r] : lo[r], &access.hi);
+        add_reach(&access, arg->reg[r], walk->count[r] ? walk->count[r] - 1 : 0, &access.below, &access.above);
     }
-    for (uint32_t c = 0; c < DT_PLAN_COORDS; c++) {
-        const int64_t most = arg->coord[c] ? arg->coord[c] * (walk->plan->mesh[arg->coord_axis[c]].size - 1) : 0;
-        *(most < 0 ? &access.below : &access.above) += most;
+    for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
+        if (arg->coord[c])
+            add_reach(&access, arg->coord[c], (int64_t)walk->plan->mesh[arg->coord_axis[c]].size - 1, &access.below,
+                      &access.above);
+    if (again->reg < DT_PLAN_ARG_REGS) {
+        add_product(&access, arg->reg[again->reg], again->step, &access.step);
+        add_product(&access, access.step, again->count, &all);
     }
     return access;
 }
 
+/* False: too many, or such as no memory has. */
 static bool list_accesses(PlanWalk *walk, const PlanAgain *again, Accesses *ret_all)
 {
     const DtPlan *plan = walk->plan;
     int64_t lo[DT_PLAN_REGS], hi[DT_PLAN_REGS];
-    if (!spans_of(walk, again, lo, hi))
-        return false;
-    for (uint32_t i = again->at + 1; i < again->end; i++) {
+    bool near = spans_of(walk, again, lo, hi);
+    for (uint32_t i = again->at + 1; near && i < again->end; i++) {
         const DtPlanBody *body = plan->schedule[i].kind == DT_SCHED_RUN ? &plan->bodies[plan->schedule[i].body] : NULL;
-        for (uint32_t k = 0; body && k < body->n_insts; k++) {
+        for (uint32_t k = 0; near && body && k < body->n_insts; k++) {
             const DtPlanInst *inst = &plan->insts[body->first_inst + k];
-            for (uint32_t a = 0; a < inst->n_args; a++)
-                if (plan->args[inst->first_arg + a].kind == DT_ARG_ADDRESS)
-                    DT_PUSH(walk->arena, *ret_all, access_of(walk, again, &plan->args[inst->first_arg + a], lo, hi));
+            for (uint32_t a = 0; near && a < inst->n_args; a++) {
+                if (plan->args[inst->first_arg + a].kind != DT_ARG_ADDRESS)
+                    continue;
+                const Access access = access_of(walk, again, &plan->args[inst->first_arg + a], lo, hi);
+                near = !access.far && ret_all->n < MOST_ACCESSES;
+                if (near)
+                    DT_PUSH(walk->arena, *ret_all, access);
+            }
         }
     }
-    return ret_all->n <= MOST_ACCESSES;
+    return near;
 }
 
 static int64_t down(int64_t x, int64_t y) { return (x - ((x % y + y) % y)) / y; } /* y > 0 */
@@ -259,7 +285,8 @@ static bool adds(const PlanWalk *walk, const Access *access, uint64_t first)
 static void spoil_hull(PlanWalk *walk, const PlanAgain *again, int64_t t, int64_t to, uint64_t first)
 {
     Accesses all = {0};
-    list_accesses(walk, again, &all); /* of iteration t */
+    if (!list_accesses(walk, again, &all)) /* of iteration t */
+        dt_certplan_fail(walk, "a loop reaches what no memory has");
     for (uint32_t i = 0; i < all.n; i++) {
         const Access *access = &all.at[i];
         if (!access->written || access->step == 0 || adds(walk, access, first))

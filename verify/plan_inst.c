@@ -257,7 +257,7 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, Pl
         place->stride[i] = (int64_t)stride;
     }
     if (flags & DT_NOTE_DTYPE) {
-        const char *dtype = dt_kinds_name((uint32_t)dt_certplan_word(walk));
+        const char *dtype = dt_kinds_name(dt_certplan_number(walk));
         if (!dtype)
             return dt_certplan_fail(walk, "a note names no dtype");
         place->dtype = dt_intern(dtype);
@@ -276,7 +276,7 @@ static bool read_layout(PlanWalk *walk, Write *write, const DtPlanArg *arg)
     if (walk->tiles.open)
         dt_certplan_pack_block(walk, &shape);
     if (write->flags & DT_NOTE_IN_PLACE)
-        write->old = (uint32_t)dt_certplan_word(walk);
+        write->old = dt_certplan_number(walk);
     if (!dt_certplan_layout(walk, type, write->flags, &shape))
         return false;
     if (dt_certplan_is_output(walk, write->value))

@@ -257,6 +257,7 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 uint64_t dt_certplan_word(PlanWalk *walk);
 int64_t dt_certplan_signed(PlanWalk *walk);
+uint32_t dt_certplan_number(PlanWalk *walk); /* a word that 32 bits hold; else a problem, and 0 */
 DtNoteKind dt_certplan_note(PlanWalk *walk);
 void dt_certplan_widen(PlanWalk *walk, uint32_t reg); /* holes in zeros: for all values of the register */
 bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote *notes);

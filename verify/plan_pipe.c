@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-enum { MOST_RINGS = 64 };
-
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 static bool pipelined(const PlanWalk *walk) { return walk->plan->meta->pipeline != 0; }
@@ -326,7 +324,7 @@ uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry)
         if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RING && item->count > (int32_t)n)
             n = (uint32_t)item->count;
     }
-    return n < MOST_RINGS ? n : MOST_RINGS;
+    return n;
 }
 
 static PlanRange range_of(const PlanWalk *walk, const PlanPlace *place)

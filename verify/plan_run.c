@@ -53,6 +53,8 @@ static bool set_register(PlanWalk *walk, Course *course, uint32_t reg, int64_t v
 static bool act(PlanWalk *walk, Course *course, uint32_t kind, uint32_t index)
 {
     Action *action = &course->now;
+    if (course->reg[0] < 0 || course->reg[0] > INT32_MAX || index > 0xffffff)
+        return dt_certplan_fail(walk, "action %u of micro-batch %lld", index, (long long)course->reg[0]);
     *action = (Action){.kind = kind & 255, .index = index & 0xffffff, .micro = (uint32_t)course->reg[0]};
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
         action->slot[g] = (uint16_t)course->reg[DT_PLAN_REG_SLOTS + g];

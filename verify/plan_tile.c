@@ -81,7 +81,7 @@ bool dt_certplan_tiles(PlanWalk *walk)
     tiles->queries = axis_note(walk, &tiles->n_queries);
     tiles->keys = axis_note(walk, &tiles->n_keys);
     tiles->causal = dt_certplan_word(walk) == 1;
-    tiles->n_outputs = (uint32_t)dt_certplan_word(walk);
+    tiles->n_outputs = dt_certplan_number(walk);
     tiles->mark = DT_NEW_ARRAY(walk->arena, uint32_t, walk->frame->func->n_values + 1);
     if (tiles->causal && !dt_certplan_mask(walk))
         return false;

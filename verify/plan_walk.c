@@ -53,6 +53,14 @@ uint64_t dt_certplan_word(PlanWalk *walk)
     return 0;
 }
 
+uint32_t dt_certplan_number(PlanWalk *walk)
+{
+    const uint64_t value = dt_certplan_word(walk);
+    if (value > UINT32_MAX)
+        dt_certplan_fail(walk, "a note has %llu where a number of 32 bits is", (unsigned long long)value);
+    return value > UINT32_MAX ? 0 : (uint32_t)value;
+}
+
 int64_t dt_certplan_signed(PlanWalk *walk)
 {
     uint64_t value = dt_certplan_word(walk);

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         else
             printf("fails: %s\n", problem.at);
         if (timed)
-            printf("%.2f ms\n", now() - begin);
+            printf("%.2f ms, %zu KiB\n", now() - begin, dt_arena_peak(arena) / 1024);
         dt_text_free(&problem);
         dt_arena_free(arena);
     }

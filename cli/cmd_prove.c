@@ -31,11 +31,11 @@ static void *prove(void *data)
     return NULL;
 }
 
-/* Whether the placed program means this other serial one. */
-static void *prove_other(void *data)
+/* Whether the serial program is this other one. */
+static void *prove_same(void *data)
 {
     Prove *p = data;
-    p->good = dt_cert_prove(p->arena, p->other, p->texts.placed, &p->counts, &p->said);
+    p->good = dt_cert_same(p->arena, p->texts.serial, p->other, &p->said);
     return NULL;
 }
 
@@ -147,14 +147,14 @@ static int compare_code(const DtCli *cli, const DtPlan *have, const DtPlan *want
     return code;
 }
 
-/* Equal texts, or another proof: what a layout asks for shows in the serial program too (names that it limits). */
-static bool means(const DtCli *cli, const DtLogicalTexts *have, const char *serial)
+/* Equal texts, or equal programs: names and places in FILE may be others. */
+static bool is_same(const DtCli *cli, const DtLogicalTexts *have, const char *serial)
 {
     Prove p = {.arena = cli->arena, .texts = *have, .other = serial, .good = strcmp(have->serial, serial) == 0};
     if (!p.good)
-        run_deep(&p, prove_other);
-    if (!p.good)
-        other(cli, p.said.at ? p.said.at : "");
+        run_deep(&p, prove_same);
+    if (!p.good && p.said.at)
+        other(cli, dt_arena_printf(cli->arena, "%s%s", p.said.at, dt_cli_place(cli, p.said.at)));
     dt_text_free(&p.said);
     return p.good;
 }
@@ -165,7 +165,7 @@ int dt_cli_compare(const DtCli *cli, const DtPlan *plan)
     DtText text = {0};
     if (!dt_logical_read(cli->arena, cli->against, &have) || !dt_logical_read(cli->arena, plan, &want))
         return dt_cli_fail(DT_EXIT_FAILED, "internal error: a plan that was proved has no logical section");
-    if (!means(cli, &have, want.serial))
+    if (!is_same(cli, &have, want.serial))
         return DT_EXIT_FAILED;
     if (strcmp(have.facts, want.facts) != 0)
         return differ(cli, "it has other data or training", have.facts, want.facts);

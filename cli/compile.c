@@ -32,7 +32,6 @@ typedef struct Proof {
     DtCertCounts counts;
     pthread_t thread;
     bool runs, good;
-    bool twice; /* step by step, too, from what values say they mean */
 } Proof;
 
 typedef struct Watch {
@@ -69,7 +68,7 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         dt_text_printf(&watch->printed, "# after %s\n", pass->name);
         dt_irtext_print(module, &watch->printed);
     }
-    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_SERIAL)
+    if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_MEANING)
         dt_irtext_print(module, &watch->proof->serial);
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_PROVED)
         dt_irtext_print(module, &watch->proof->placed);
@@ -103,8 +102,7 @@ static int check_pass_names(const DtCli *cli)
     return DT_EXIT_OK;
 }
 
-/* " (in FILE:LINE)" of the span that ends the certificate's message, if it has one. */
-static const char *place_of(const DtCli *cli, const char *message)
+const char *dt_cli_place(const DtCli *cli, const char *message)
 {
     DtSpan span;
     uint32_t line, column;
@@ -122,9 +120,7 @@ static void prove(Proof *proof)
     DtArena *arena = dt_arena_new();
     const DtLogicalTexts texts = {.serial = text_of(&proof->serial), .placed = text_of(&proof->placed),
                                   .final = text_of(&proof->final)};
-    DtCertCounts counts;
-    proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said) &&
-                  (!proof->twice || dt_cert_prove_steps(arena, texts.serial, texts.placed, &counts, &proof->said));
+    proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said);
     dt_arena_free(arena);
 }
 
@@ -160,7 +156,7 @@ static int certify(DtCli *cli, Proof *proof)
         const char *why = proof->said.at ? proof->said.at : "";
         code = dt_cli_fail(DT_EXIT_FAILED,
                            "internal error: the layout is not proved to compute what the program says: %s%s",
-                           why, place_of(cli, why));
+                           why, dt_cli_place(cli, why));
     } else if (cli->verify) {
         DtText text = {0};
         dt_cli_say_proved(&proof->counts, &text);
@@ -195,10 +191,8 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
     dt_text_free(&watch.printed);
     if (code == DT_EXIT_OK && dt_diag_errors(cli->diags))
         code = DT_EXIT_DIAGNOSTICS;
-    if (code == DT_EXIT_OK && proof) {
-        proof->twice = cli->verify;
+    if (code == DT_EXIT_OK && proof)
         begin_proof(proof);
-    }
     return code;
 }
 

@@ -7,7 +7,8 @@
  * the op means, wherever it stands and however it is placed. What a pass makes anew means nothing, unless the pass says
  * so.
  *
- * Requires: no pass behind this one changes what the program means. Establishes: DtValue.means is a number in the text
+ * Requires: no pass behind this one changes what the program means. An op that stands where a call was means what it
+ * did in the function. Establishes: DtValue.means is a number in the text
  * before it (ir/means.c). Breaks: nothing. */
 #include "passes/passes.h"
 

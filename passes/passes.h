@@ -28,7 +28,7 @@ typedef bool DtPassRun(DtModule *module, const DtPassContext *context);
 
 /* What the certificate says of a pass; passes of one kind stand together, in this order. See passes.def. */
 typedef enum DtPassProof {
-    DT_PASS_MEANING, DT_PASS_SERIAL, DT_PASS_PROVED, DT_PASS_BOXED, DT_PASS_LOWERED
+    DT_PASS_MEANING, DT_PASS_PROVED, DT_PASS_BOXED, DT_PASS_LOWERED
 } DtPassProof;
 
 typedef struct DtPass {

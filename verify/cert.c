@@ -10,7 +10,7 @@
  * A parameter, moment or state read is a source: the same in both programs. So only the update stores them, when all of
  * the step have read them, and where stages have copies, all of these. A gradient read by the update is what the
  * gradient entry left, as is the next value of a state. */
-#include "verify/step.h"
+#include "verify/internal.h"
 
 #include "base/intern.h"
 
@@ -61,20 +61,11 @@ typedef struct Proof {
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
 /* What entry grad adds up for the update: gradients, and the next values of states. */
-static bool is_total(const CertStore *store)
-{
-    return is(store->kind, "grad") || is(store->kind, "next");
-}
+static bool is_total(const CertStore *store) { return is(store->kind, "grad") || is(store->kind, "next"); }
 
-static bool is_passed(const CertStore *store)
-{
-    return is(store->kind, "saved") || is(store->kind, "channel");
-}
+static bool is_passed(const CertStore *store) { return is(store->kind, "saved") || is(store->kind, "channel"); }
 
-static const char *loop_of(const CertStore *store)
-{
-    return store->loops ? store->type->axes[0].name : NULL;
-}
+static const char *loop_of(const CertStore *store) { return store->loops ? store->type->axes[0].name : NULL; }
 
 /* "grad" of "grad.f0" and "grad.b1", "grad.prologue" of "grad.prologue" and "grad.prologue.f0". */
 static const char *base_of(const CertProgram *program, const CertEntry *entry)
@@ -104,7 +95,7 @@ static bool known(const Proof *p, uint32_t place)
 
 static CertNode *sum_up(Proof *p, const CertShape *shape, uint32_t n, CertNode *const *in)
 {
-    return p->state.step ? dt_step_sum(&p->state, shape, n, in) : dt_certpack_sum(&p->state, shape, n, in);
+    return dt_certpack_sum(&p->state, shape, n, in);
 }
 
 static bool gradient(Proof *p, uint32_t place, CertValue *ret_value);
@@ -116,7 +107,7 @@ static CertNode *as_serial(Proof *p, const CertStore *store, CertNode *node)
     const CertProgram *serial = &p->serial->program;
     for (uint32_t i = 0; i < serial->stores.n; i++)
         if (serial->stores.at[i].key == store->key && gradient(p->serial, serial->stores.at[i].place, &value) &&
-            value.node && dt_step_same(&p->state, node, value.node))
+            value.node && dt_certsum_equal(&p->state, node, value.node, NULL))
             return value.node;
     return node;
 }
@@ -126,7 +117,7 @@ static CertNode *total(CertState *state, int64_t number, CertNode *node)
 {
     Proof *p = state->data;
     const CertStore *store = &p->program.stores.at[number];
-    if (!node || !p->state.step || p->serial == p)
+    if (!node || p->state.is_serial)
         return node;
     if (!dt_certpack_is(node))
         return as_serial(p, store, node);
@@ -136,8 +127,8 @@ static CertNode *total(CertState *state, int64_t number, CertNode *node)
         for (uint32_t k = 0; k < node->n_in; k += 2)
             if (in[k]->lo == p->program.stores.at[i].at)
                 in[k + 1] = as_serial(p, &p->program.stores.at[i], in[k + 1]);
-    return dt_certnode_make(p->state.nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "",
-                                                       .n_in = node->n_in, .in = in});
+    return dt_certnode_make(p->state.nodes,
+                            (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = node->n_in, .in = in});
 }
 
 /* What the pieces add up in a gradient's store, once all of them are known. */
@@ -152,8 +143,7 @@ static bool gradient(Proof *p, uint32_t place, CertValue *ret_value)
     }
     const CertShape *shape = dt_certnode_shape(p->state.nodes, ret_value->type, ret_value->loop);
     ret_value->node = sum_up(p, shape, nodes.n, nodes.at);
-    return ret_value->node ||
-           dt_certfunc_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
+    return ret_value->node || dt_certfunc_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
 }
 
 static bool add_part(Proof *p, const CertResult *result, CertValue value)
@@ -164,11 +154,9 @@ static bool add_part(Proof *p, const CertResult *result, CertValue value)
         const CertType *type = part->value.type;
         if (part->result == result)
             part->value = value;
-        else if (part->value.node &&
-                 (!dt_certrule_same(type, 0, type->partial, value.type) || !result->accumulate ||
-                  part->value.loop != value.loop || part->value.first != value.first))
-            return dt_certfunc_fail(&p->state, NULL,
-                                    "two pieces leave a gradient that do not add up");
+        else if (part->value.node && (!dt_certrule_same(type, 0, type->partial, value.type) || !result->accumulate ||
+                                      part->value.loop != value.loop || part->value.first != value.first))
+            return dt_certfunc_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
     }
     return true;
 }
@@ -257,8 +245,8 @@ static bool param_source(Proof *p, const CertOp *op, CertValue *ret_value)
         return ok;
     }
     if (!store->node)
-        store->node = store->members >= 0 ? dt_certpack_store(&p->state, op->store, store_node)
-                                          : store_node(&p->state, store);
+        store->node =
+            store->members >= 0 ? dt_certpack_store(&p->state, op->store, store_node) : store_node(&p->state, store);
     ret_value->loop = loop_of(store);
     ret_value->first = dt_cert_first(store, stage);
     ret_value->node = store->node;
@@ -288,8 +276,8 @@ static bool source(CertState *state, const CertOp *op, CertValue *ret_value)
             }
         return true;
     }
-    ret_value->node = dt_certnode_leaf(state->nodes, input_kind, op->text,
-                                       dt_certnode_shape(state->nodes, type, NULL), 0);
+    ret_value->node =
+        dt_certnode_leaf(state->nodes, input_kind, op->text, dt_certnode_shape(state->nodes, type, NULL), 0);
     return true;
 }
 
@@ -308,8 +296,7 @@ static Sum *sum_of(Proof *p, uint64_t stages)
         sum.number += p->across.at[i] == stages;
     DT_PUSH(p->state.arena, p->across, stages);
     for (uint32_t i = 0; i < p->sums.n; i++)
-        if (p->sums.at[i].entry == sum.entry && p->sums.at[i].stages == stages &&
-            p->sums.at[i].number == sum.number)
+        if (p->sums.at[i].entry == sum.entry && p->sums.at[i].stages == stages && p->sums.at[i].number == sum.number)
             return &p->sums.at[i];
     sum.terms = DT_NEW_ARRAY(p->state.arena, CertNode *, n_stages(&p->program));
     DT_PUSH(p->state.arena, p->sums, sum);
@@ -322,8 +309,8 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     Proof *p = state->data;
     uint32_t stages = n_stages(&p->program), n = 0;
     CertNode *in[64];
-    if (state->stage < 0 || state->stage >= stages || stages > 64 ||
-        !(op->stages >> state->stage & 1) || (stages < 64 && op->stages >> stages))
+    if (state->stage < 0 || state->stage >= stages || stages > 64 || !(op->stages >> state->stage & 1) ||
+        (stages < 64 && op->stages >> stages))
         return dt_certfunc_fail(state, op, "a sum over stages on a stage that is not one of them");
     if (!is(op->reduce, "sum") || (x.node && !dt_certpad_is_zero(state, &x)))
         return dt_certfunc_fail(state, op, "stages add up");
@@ -332,8 +319,8 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     Sum *sum = sum_of(p, op->stages);
     *ret_value = x;
     ret_value->type = op->types[0];
-    if (x.node && p->state.step)
-        x.node = dt_step_moved_all(state, op, x.node);
+    if (x.node)
+        x.node = dt_certpack_moved(state, op, x.node);
     if (x.node) {
         sum->like = sum->like.node ? sum->like : x;
         if (sum->like.type != x.type || sum->like.loop != x.loop || sum->like.first != x.first)
@@ -362,8 +349,7 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
 
 /* Whether a result may go where it does: micro-batches add it up exactly if it is pending over time, it is of the
  * entry's stage, holds the iterations of its store, lies as that, and has zeros as padding where others read it. */
-static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
-                   const CertValue *value)
+static bool settle(Proof *p, const CertEntry *entry, const CertResult *result, const CertValue *value)
 {
     const CertStore *store = store_at(p, result->store);
     const CertType *type = value->type;
@@ -377,8 +363,7 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
     else if (!time && p->program.time && result->accumulate)
         why = "is added up by micro-batches of which each holds it whole";
     else if (store && store->loops && !passes &&
-             (value->loop != store->type->axes[0].name ||
-              value->first != dt_cert_first(store, p->state.stage)))
+             (value->loop != store->type->axes[0].name || value->first != dt_cert_first(store, p->state.stage)))
         why = "gets other iterations than its store holds";
     else if (store && !dt_certrule_same(type, 0, partial, store->type))
         why = "lies otherwise than its store says";
@@ -386,8 +371,7 @@ static bool settle(Proof *p, const CertEntry *entry, const CertResult *result,
         why = "is stored before all of the step have read it";
     else if (store ? !passes && !dt_certpad_is_zero(&p->state, value) : type->padded != 0)
         why = "has padding that is not zero, or goes to the user with it";
-    return !why ||
-           dt_certfunc_fail(&p->state, NULL, "entry %s: `%s` %s", entry->name, what, why);
+    return !why || dt_certfunc_fail(&p->state, NULL, "entry %s: `%s` %s", entry->name, what, why);
 }
 
 static void leave_one(Proof *p, const CertStore *store, const CertResult *result, CertValue value)
@@ -406,12 +390,9 @@ static bool leave(Proof *p, const CertResult *result, CertValue value)
     for (int i = store->members; i >= 0; i = p->program.stores.at[i].before) {
         const CertStore *member = &p->program.stores.at[i];
         CertValue one = value;
-        one.node = dt_certpack_member(&p->state, value.node, member->at, member->type,
-                                      store->type);
+        one.node = dt_certpack_member(&p->state, value.node, member->at, member->type, store->type);
         if (!one.node)
-            return dt_certfunc_fail(&p->state, NULL,
-                                    "what goes to the bucket of `%s` does not hold it",
-                                    member->path);
+            return dt_certfunc_fail(&p->state, NULL, "what goes to the bucket of `%s` does not hold it", member->path);
         leave_one(p, member, result, one);
     }
     return true;
@@ -455,7 +436,7 @@ static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret
         return p->state.problem->len == 0;
     CertValue *results = DT_NEW_ARRAY(p->state.arena, CertValue, entry->results.n);
     p->across.n = 0;
-    if (!(p->state.step ? dt_step_run : dt_certfunc_run)(&p->state, entry->func, results))
+    if (!dt_certfunc_run(&p->state, entry->func, results))
         return false;
     *ret_complete = true;
     for (uint32_t i = 0; i < entry->results.n; i++)
@@ -473,9 +454,8 @@ static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret
             return false;
         if (store && is_passed(store))
             keep(p, dt_cert_place(store, stage), results[i]);
-        else if (store && is_total(store)
-                     ? !add_part(p, result, results[i])
-                     : *ret_complete && !leave(p, result, results[i]))
+        else if (store && is_total(store) ? !add_part(p, result, results[i])
+                                          : *ret_complete && !leave(p, result, results[i]))
             return false;
     }
     return true;
@@ -512,8 +492,7 @@ static bool run_entries(Proof *p)
     }
     for (uint32_t i = 0; i < tasks.n; i++)
         if (!tasks.at[i].done)
-            return dt_certfunc_fail(&p->state, NULL, "entry %s reads what no entry leaves",
-                                    tasks.at[i].entry->name);
+            return dt_certfunc_fail(&p->state, NULL, "entry %s reads what no entry leaves", tasks.at[i].entry->name);
     return true;
 }
 
@@ -524,31 +503,40 @@ static bool find_channels(Proof *p)
         const CertChannel *channel = &p->program.channels.at[i];
         for (uint32_t k = 0; k < channel->stores.n; k++) {
             int64_t number = channel->stores.at[k];
-            const CertStore *store =
-                number >= 0 && number < p->program.stores.n ? store_at(p, number) : NULL;
+            const CertStore *store = number >= 0 && number < p->program.stores.n ? store_at(p, number) : NULL;
             if (!store || !is(store->kind, "channel") || !dt_cert_has(store, channel->to) ||
                 p->from[dt_cert_place(store, channel->to)])
-                return dt_certfunc_fail(&p->state, NULL,
-                                        "a channel leads to a store of something else");
+                return dt_certfunc_fail(&p->state, NULL, "a channel leads to a store of something else");
             p->from[dt_cert_place(store, channel->to)] = channel;
         }
     }
     return true;
 }
 
-static bool begin(Proof *p, Proof *serial, DtArena *arena, CertNodes *nodes, Step *step, const char *text,
+/* Of a serial program after another one: is_serial, and its values have no numbers. */
+static bool begin(Proof *p, Proof *serial, CertMeant *meant, CertNodes *nodes, bool is_serial, const char *text,
                   DtText *problem)
 {
-    p->state = (CertState){.arena = arena, .nodes = nodes, .program = &p->program,
-                           .problem = problem, .stage = -1, .source = source, .across = across,
-                           .data = p, .total = total, .step = step, .is_serial = p == serial};
+    DtArena *arena = meant->arena;
+    p->state = (CertState){.arena = arena,
+                           .nodes = nodes,
+                           .program = &p->program,
+                           .problem = problem,
+                           .stage = -1,
+                           .source = source,
+                           .across = across,
+                           .data = p,
+                           .total = total,
+                           .meant = meant,
+                           .is_serial = is_serial,
+                           .numbers = p == serial};
     if (!dt_certtext_read(arena, text, &p->program, problem))
         return false;
     p->program.whole = &serial->program;
     p->serial = serial;
-    if (step && p == serial) {
-        step->n = p->program.n_values;
-        step->by_number = DT_NEW_ARRAY(arena, StepMeaning *, step->n);
+    if (p == serial) {
+        meant->n = p->program.n_values;
+        meant->by_number = DT_NEW_ARRAY(arena, CertMeaning *, meant->n);
     }
     p->stored = DT_NEW_ARRAY(arena, CertValue, p->program.n_places);
     p->run = DT_NEW_ARRAY(arena, const char *, p->program.n_places);
@@ -595,18 +583,14 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
         const CertValue *have = &left->value;
         if (left->key != serial->key || left->entry != serial->entry)
             break;
-        const bool same = final->state.step ? dt_step_same(&final->state, have->node, want->node)
-                                            : have->node == want->node;
-        if (!same) {
-            dt_certfunc_fail(&final->state, NULL,
-                             "entry %s: `%s` is not what the serial program computes",
+        if (!dt_certsum_equal(&final->state, have->node, want->node, NULL)) {
+            dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` is not what the serial program computes",
                              serial->entry, serial->key);
             dt_certnode_differ(have->node, want->node, final->state.problem);
             return false;
         }
         if (is(serial->entry, "update") && have->type->partial)
-            return dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` stays pending",
-                                    serial->entry, serial->key);
+            return dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` stays pending", serial->entry, serial->key);
         counts->claims++;
         const bool ranges = axis && have->loop && have->first != CERT_ANY;
         const CertAxis *part = ranges ? dt_certtext_axis(have->type, have->loop) : NULL;
@@ -614,8 +598,7 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
         reached = lo <= reached && hi > reached ? hi : reached;
     }
     return reached >= need ||
-           dt_certfunc_fail(&final->state, NULL,
-                            "entry %s: `%s` is not computed, or not for all iterations",
+           dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` is not computed, or not for all iterations",
                             serial->entry, serial->key);
 }
 
@@ -625,10 +608,9 @@ static bool leaves_no_more(Proof *final, const Proof *serial)
     for (uint32_t i = 0; i < final->left.n; i++) {
         const Left *left = &final->left.at[i];
         uint32_t at = find_left(serial, left);
-        if (left->key[0] != '@' && (at == serial->left.n || serial->left.at[at].key != left->key ||
-                                    serial->left.at[at].entry != left->entry))
-            return dt_certfunc_fail(&final->state, NULL,
-                                    "entry %s leaves `%s`, which the serial program does not",
+        if (left->key[0] != '@' &&
+            (at == serial->left.n || serial->left.at[at].key != left->key || serial->left.at[at].entry != left->entry))
+            return dt_certfunc_fail(&final->state, NULL, "entry %s leaves `%s`, which the serial program does not",
                                     left->entry, left->key);
     }
     return true;
@@ -682,8 +664,8 @@ static bool keeps_copies(Proof *final)
         for (next = i; next < n && by_key[next]->key == by_key[i]->key; next++)
             copies += by_key[next]->stage < 0 ? n_stages(program) : by_key[next]->to - by_key[next]->stage + 1;
         const Left like = {.entry = dt_intern("update"), .key = by_key[i]->key};
-        for (uint32_t k = find_left(final, &like); k < final->left.n && final->left.at[k].key == like.key &&
-                                                   final->left.at[k].entry == like.entry; k++)
+        for (uint32_t k = find_left(final, &like);
+             k < final->left.n && final->left.at[k].key == like.key && final->left.at[k].entry == like.entry; k++)
             left++;
         if (left && left != copies)
             return dt_certfunc_fail(&final->state, NULL, "`%s` is stored on %lld of %lld stages that have it", like.key,
@@ -694,13 +676,23 @@ static bool keeps_copies(Proof *final)
 
 /* Gradients, and what the next step's states add up to, are compared where the update uses them: stages hold parts of a
  * tied one's. What pieces and prologues leave to others is none of the program's results. */
-static bool prove(DtArena *arena, Step *step, const char *serial, const char *final, DtCertCounts *ret_counts,
+static bool prove(DtArena *arena, const char *serial, const char *final, bool is_serial, DtCertCounts *ret_counts,
                   DtText *ret_problem)
 {
     CertNodes *nodes = dt_certnode_table(arena);
+    CertMeant meant = {.arena = arena};
     Proof *a = DT_NEW(arena, Proof), *b = DT_NEW(arena, Proof);
     *ret_counts = (DtCertCounts){0};
-    if (!begin(a, a, arena, nodes, step, serial, ret_problem) || !begin(b, a, arena, nodes, step, final, ret_problem))
+    if (!begin(a, a, &meant, nodes, true, serial, ret_problem))
+        return false;
+    meant.known = dt_certnode_count(nodes);
+    const bool ran = begin(b, a, &meant, nodes, is_serial, final, ret_problem);
+    if (ran && meant.news) {
+        b->state.func = meant.news_in;
+        return dt_certfunc_fail(&b->state, meant.news, "`%s` makes what nothing in the plan's program does",
+                                meant.news->kind);
+    }
+    if (!ran)
         return false;
     sort_left(a);
     sort_left(b);
@@ -711,15 +703,13 @@ static bool prove(DtArena *arena, Step *step, const char *serial, const char *fi
     return leaves_no_more(b, a) && keeps_copies(b) && begins_alike(b, a);
 }
 
-bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
-                   DtText *ret_problem)
+bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts, DtText *ret_problem)
 {
-    return prove(arena, NULL, serial, final, ret_counts, ret_problem);
+    return prove(arena, serial, final, false, ret_counts, ret_problem);
 }
 
-bool dt_cert_prove_steps(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts,
-                         DtText *ret_problem)
+bool dt_cert_same(DtArena *arena, const char *serial, const char *other, DtText *ret_problem)
 {
-    Step step = {.arena = arena};
-    return prove(arena, &step, serial, final, ret_counts, ret_problem);
+    DtCertCounts counts;
+    return prove(arena, serial, other, true, &counts, ret_problem);
 }

@@ -2,7 +2,8 @@
 /* Buckets: values that hold the local elements of several others one after the other (ZeRO). The node of a bucket
  * has two operands per member: a `place`, which says where the member begins and how it lies, so that what is
  * taken out is what was put in, and the member's node. A stack of buckets is the bucket of the stacks, and an op that
- * works element by element on a bucket works on its members. */
+ * works element by element on a bucket works on its members: it is, of each, the serial op of what the members mean,
+ * which is found among those that use them. */
 #include "verify/internal.h"
 
 #include "base/intern.h"
@@ -16,8 +17,7 @@ bool dt_certpack_is(const CertNode *node) { return node && node->kind == dt_cert
 /* Whether there is a bucket for each element of the axis. */
 static bool is_iterations(const CertType *bucket, const char *axis)
 {
-    return strcmp(axis, "@bucket") != 0 && strcmp(axis, "@split") != 0 &&
-           dt_certtext_axis(bucket, axis);
+    return strcmp(axis, "@bucket") != 0 && strcmp(axis, "@split") != 0 && dt_certtext_axis(bucket, axis);
 }
 
 /* How a member of this type lies in an iteration's bucket, as text, which is noted in the type. */
@@ -41,17 +41,15 @@ static const char *lies(const CertType *type, const CertType *bucket)
     return notes->lies;
 }
 
-static CertNode *place(CertState *state, int64_t offset, const CertType *type,
-                       const CertType *bucket)
+static CertNode *place(CertState *state, int64_t offset, const CertType *type, const CertType *bucket)
 {
-    return dt_certnode_make(state->nodes, (CertNode){.kind = place_kind, .lo = offset,
-                                                     .attributes = lies(type, bucket)});
+    return dt_certnode_make(state->nodes,
+                            (CertNode){.kind = place_kind, .lo = offset, .attributes = lies(type, bucket)});
 }
 
 static CertNode *bucket_of(CertState *state, uint32_t n, CertNode *const *in)
 {
-    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "",
-                                                     .n_in = n, .in = in});
+    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = n, .in = in});
 }
 
 static int by_offset(const void *a, const void *b)
@@ -77,8 +75,8 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
     return bucket_of(state, 2 * members.n, in);
 }
 
-CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset,
-                             const CertType *type, const CertType *bucket)
+CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset, const CertType *type,
+                             const CertType *bucket)
 {
     const CertNode *want = place(state, offset, type, bucket);
     for (uint32_t i = 0; dt_certpack_is(node) && i < node->n_in; i += 2)
@@ -98,8 +96,7 @@ static bool fits(const CertOp *op, const CertType *bucket, const CertType *membe
     if (!axis || axis->n)
         return false;
     for (uint32_t i = 0; i < op->n_axes; i++) {
-        const CertAxis *a = dt_certtext_axis(bucket, op->axes[i]),
-                       *b = dt_certtext_axis(member, op->axes[i]);
+        const CertAxis *a = dt_certtext_axis(bucket, op->axes[i]), *b = dt_certtext_axis(member, op->axes[i]);
         if (!a || !b || a->n || b->n || a->extent != b->extent)
             return false;
     }
@@ -111,8 +108,7 @@ static bool fits(const CertOp *op, const CertType *bucket, const CertType *membe
             return false;
     }
     return bucket->split == member->split && bucket->partial == member->partial &&
-           (!bucket->partial || bucket->pending == member->pending) &&
-           bucket->dtype == member->dtype;
+           (!bucket->partial || bucket->pending == member->pending) && bucket->dtype == member->dtype;
 }
 
 /* Of one iteration. */
@@ -126,8 +122,7 @@ static int64_t local_elements(const CertState *state, const CertType *type, cons
 
 /* in, zeros among them as what the others are stacked over; what is stacked over nothing has all iterations of what
  * it is. */
-static const CertValue *covered(CertState *state, const CertOp *op, const char *stack,
-                                const CertValue *in)
+static const CertValue *covered(CertState *state, const CertOp *op, const char *stack, const CertValue *in)
 {
     CertValue *copy = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
     int64_t first = 0;
@@ -154,8 +149,7 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
         in = covered(state, op, stack, in);
     *out = (CertValue){.type = op->types[0], .loop = stack, .first = in[0].first};
     for (uint32_t i = 0; i < op->n_in; i++) {
-        const CertType *bucket = packs ? op->types[0] : in[i].type,
-                       *member = packs ? in[i].type : op->types[0];
+        const CertType *bucket = packs ? op->types[0] : in[i].type, *member = packs ? in[i].type : op->types[0];
         if (!fits(op, bucket, member) || in[i].loop != stack || in[i].first != in[0].first ||
             dt_certpack_is(in[i].node) == packs)
             return dt_certfunc_fail(state, op, "a bucket lies otherwise than what is in it");
@@ -166,86 +160,15 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
         nodes[2 * i + 1] = in[i].node;
         offset += local_elements(state, member, bucket);
     }
-    out->node =
-        packs ? bucket_of(state, 2 * op->n_in, nodes)
-              : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0],
-                                   in[0].type);
+    out->node = packs ? bucket_of(state, 2 * op->n_in, nodes)
+                      : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0], in[0].type);
     memset(out->fill, zero ? CERT_ZERO : CERT_ANYTHING, sizeof out->fill);
-    return out->node ||
-           dt_certfunc_fail(state, op, "no member of the bucket begins there and lies so");
-}
-
-/* ---- ops on buckets ---- */
-
-/* A reduction of the whole bucket: the sum of the members' reductions. Padding must be zero, as it is in a
- * product. */
-static bool reduce(CertState *state, const CertOp *op, const CertValue *in, CertValue *out)
-{
-    const CertNode *bucket = in[0].node;
-    CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, bucket->n_in / 2);
-    const CertShape *shape = dt_certnode_shape(state->nodes, op->types[0], NULL);
-    const CertAxis *loop = in[0].loop ? dt_certtext_axis(in[0].type, in[0].loop) : NULL;
-    if (op->n_axes != in[0].type->rank || !dt_cert_is(op->reduce, "sum"))
-        return dt_certfunc_fail(state, op, "a bucket is reduced over some of its axes only");
-    for (uint32_t i = 0; i < bucket->n_in / 2; i++) {
-        CertNode *member = bucket->in[2 * i + 1];
-        DtText text = {0};
-        bool zero = dt_certnode_is_zero(member);
-        if (!(zero || dt_cert_is(member->kind, "mul")) || !dt_certpad_is_zero(state, &in[0]))
-            return dt_certfunc_fail(state, op,
-                                    "a bucket is reduced whose padding may be other than 0");
-        terms[i] = zero ? dt_certnode_zeros(state->nodes, shape, member) : NULL;
-        if (zero)
-            continue;
-        dt_text_add(&text, "");
-        for (uint32_t a = 0; a < member->shape->rank; a++)
-            dt_text_printf(&text, " [%s]", member->shape->axes[a]);
-        terms[i] = dt_certnode_make(
-            state->nodes, (CertNode){.kind = op->kind, .attributes = dt_intern_n(text.at, text.len),
-                                     .shape = shape, .n_in = 1, .in = &member,
-                                     .lo = loop ? in[0].first : 0,
-                                     .hi = loop ? in[0].first + loop->extent : 0});
-        dt_text_free(&text);
-    }
-    out->node = dt_certnode_sum(state->nodes, shape, bucket->n_in / 2, terms);
-    return true;
-}
-
-bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index,
-                     CertValue *out)
-{
-    const CertNode *first = NULL;
-    if (dt_cert_is(op->kind, "reduce"))
-        return reduce(state, op, in, out);
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        const CertNode *node = dt_certpack_is(in[i].node) ? in[i].node : NULL;
-        bool alike = !node || !first || node->n_in == first->n_in;
-        for (uint32_t k = 0; node && first && alike && k < node->n_in; k += 2)
-            alike = node->in[k] == first->in[k];
-        if (!alike || (!node && in[i].type->rank))
-            return dt_certfunc_fail(state, op, "`%s` of a bucket and something else", op->kind);
-        first = node ? node : first;
-    }
-    CertNode **nodes = DT_NEW_ARRAY(state->arena, CertNode *, first->n_in),
-             **parts = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in);
-    for (uint32_t k = 1; k < first->n_in; k += 2) {
-        for (uint32_t i = 0; i < op->n_in; i++)
-            parts[i] = dt_certpack_is(in[i].node) ? in[i].node->in[k] : in[i].node;
-        const CertShape *shape = dt_certnode_cast_shape(state->nodes, first->in[k]->shape,
-                                                        op->types[index]->dtype);
-        shape = dt_certnode_closed(state->nodes, shape, op->types[index], out->loop);
-        if (!out->loop)
-            shape = dt_certrange_all(state, shape);
-        nodes[k - 1] = first->in[k - 1];
-        nodes[k] = dt_certnode_op(state->nodes, op, shape, parts, index);
-    }
-    out->node = bucket_of(state, first->n_in, nodes);
-    return true;
+    return out->node || dt_certfunc_fail(state, op, "no member of the bucket begins there and lies so");
 }
 
 /* The bucket of what change makes of the members. */
-CertNode *dt_certpack_each(CertState *state, CertNode *node,
-                           CertNode *(*change)(void *data, CertNode *member), void *data)
+CertNode *dt_certpack_each(CertState *state, CertNode *node, CertNode *(*change)(void *data, CertNode *member),
+                           void *data)
 {
     if (!dt_certpack_is(node))
         return change(data, node);
@@ -255,20 +178,130 @@ CertNode *dt_certpack_each(CertState *state, CertNode *node,
     return bucket_of(state, node->n_in, nodes);
 }
 
+/* ---- ops on buckets ---- */
+
+/* The axes that a reduction of all of a member is over, as attributes say it. */
+static const char *all_axes(const CertShape *shape)
+{
+    DtText text = {0};
+    dt_text_add(&text, "");
+    for (uint32_t a = 0; a < shape->rank; a++)
+        dt_text_printf(&text, " [%s]", shape->axes[a]);
+    const char *axes = dt_intern_n(text.at, text.len);
+    dt_text_free(&text);
+    return axes;
+}
+
+/* A reduction of the whole bucket: the sum of the members' reductions. Padding must be zero. */
+static bool reduce(CertState *state, const CertOp *op, const CertValue *in, CertValue *out)
+{
+    const CertNode *bucket = in[0].node;
+    const uint32_t n = bucket->n_in / 2;
+    CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, n);
+    const CertShape *shape = dt_certnode_shape(state->nodes, op->types[0], NULL);
+    const CertAxis *loop = in[0].loop ? dt_certtext_axis(in[0].type, in[0].loop) : NULL;
+    if (op->n_axes != in[0].type->rank || !dt_cert_is(op->reduce, "sum"))
+        return dt_certfunc_fail(state, op, "a bucket is reduced over some of its axes only");
+    for (uint32_t i = 0; i < n; i++) {
+        CertNode *member = bucket->in[2 * i + 1];
+        const bool zero = dt_certstep_is_zero(member);
+        if (!(zero || dt_cert_is(member->kind, "mul")) || !dt_certpad_is_zero(state, &in[0]))
+            return dt_certfunc_fail(state, op, "a bucket is reduced whose padding may be other than 0");
+        terms[i] = zero ? dt_certnode_zeros(state->nodes, shape, member)
+                        : dt_certnode_make(state->nodes, (CertNode){.kind = op->kind,
+                                                                    .attributes = all_axes(member->shape),
+                                                                    .shape = shape,
+                                                                    .n_in = 1,
+                                                                    .in = &member,
+                                                                    .lo = loop ? in[0].first : 0,
+                                                                    .hi = loop ? in[0].first + loop->extent : 0});
+        const CertNote *note = member->note;
+        for (uint32_t k = 0; !zero && note && k < note->users.n; k++) {
+            CertNode *s = note->users.at[k];
+            if (s->kind == op->kind && s->attributes == terms[i]->attributes && s->lo == terms[i]->lo &&
+                s->hi == terms[i]->hi && s->shape == shape)
+                terms[i] = s;
+        }
+    }
+    out->node = dt_certpack_sum(state, shape, n, terms);
+    return true;
+}
+
+bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index, CertValue *out)
+{
+    const CertNode *first = NULL;
+    if (dt_cert_is(op->kind, "reduce"))
+        return reduce(state, op, in, out);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const CertNode *node = dt_certpack_is(in[i].node) ? in[i].node : NULL;
+        bool same = !node || !first || node->n_in == first->n_in;
+        for (uint32_t k = 0; node && first && same && k < node->n_in; k += 2)
+            same = node->in[k] == first->in[k];
+        if (!same || (!node && in[i].type->rank))
+            return dt_certfunc_fail(state, op, "`%s` of a bucket and something else", op->kind);
+        first = node ? node : first;
+    }
+    CertNode **nodes = DT_NEW_ARRAY(state->arena, CertNode *, first->n_in),
+             **parts = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in);
+    for (uint32_t k = 1; k < first->n_in; k += 2) {
+        for (uint32_t i = 0; i < op->n_in; i++)
+            parts[i] = dt_certpack_is(in[i].node) ? in[i].node->in[k] : in[i].node;
+        const CertShape *shape = dt_certnode_cast_shape(state->nodes, first->in[k]->shape, op->types[index]->dtype);
+        shape = dt_certnode_closed(state->nodes, shape, op->types[index], out->loop);
+        if (!out->loop)
+            shape = dt_certrange_all(state, shape);
+        nodes[k - 1] = first->in[k - 1];
+        nodes[k] = op->rule->moves ? dt_certstep_moved(state, op, parts[0])
+                                   : dt_certstep_member(state, op, shape, parts, index);
+    }
+    out->node = dt_certnode_make(
+        state->nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = first->n_in, .in = nodes});
+    return true;
+}
+
+typedef struct Moved {
+    CertState *state;
+    const CertOp *op;
+} Moved;
+
+static CertNode *moved(void *data, CertNode *member)
+{
+    const Moved *m = data;
+    return dt_certstep_moved(m->state, m->op, member);
+}
+
+CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x)
+{
+    Moved data = {state, op};
+    return dt_certpack_each(state, x, moved, &data);
+}
+
 CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in)
 {
-    if (!dt_certpack_is(in[0]))
-        return dt_certnode_sum(state->nodes, shape, n, in);
+    if (!dt_certpack_is(in[0])) {
+        CertNode *only = NULL;
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (!dt_certstep_is_zero(in[i])) {
+                only = in[i];
+                left++;
+            }
+        if (left < 2)
+            return only ? only : in[0];
+        return dt_certnode_make(
+            state->nodes,
+            (CertNode){.kind = dt_intern("add"), .attributes = dt_certkind_sum, .shape = shape, .n_in = n, .in = in});
+    }
     CertNode **nodes = DT_NEW_ARRAY(state->arena, CertNode *, in[0]->n_in),
              **terms = DT_NEW_ARRAY(state->arena, CertNode *, n);
     for (uint32_t k = 0; k < in[0]->n_in; k++) {
         for (uint32_t i = 0; i < n; i++) {
-            if (!dt_certpack_is(in[i]) || in[i]->n_in != in[0]->n_in ||
-                (k % 2 == 0 && in[i]->in[k] != in[0]->in[k]))
+            if (!dt_certpack_is(in[i]) || in[i]->n_in != in[0]->n_in || (k % 2 == 0 && in[i]->in[k] != in[0]->in[k]))
                 return NULL;
             terms[i] = in[i]->in[k];
         }
-        nodes[k] = k % 2 ? dt_certnode_sum(state->nodes, terms[0]->shape, n, terms) : in[0]->in[k];
+        nodes[k] = k % 2 ? dt_certpack_sum(state, terms[0]->shape, n, terms) : in[0]->in[k];
     }
-    return bucket_of(state, in[0]->n_in, nodes);
+    return dt_certnode_make(state->nodes,
+                            (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = in[0]->n_in, .in = nodes});
 }

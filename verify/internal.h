@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared inside verify: programs as the reader delivers them, nodes, values.
  *
- *   cert_text.c  IR text to these structs     cert_node.c  numbers of expressions
- *   cert_rule.c  placements of one op         cert_func.c  functions and loops
+ *   cert_text.c  IR text to these structs     cert_node.c  what values mean
+ *   cert_step.c  one op                       cert_func.c  functions and loops
+ *   cert_rule.c  placements of one op         cert_sum.c   sums, term by term
  *   cert_pack.c  buckets of several values    cert_pad.c   what padding holds
  *   cert_halo.c  windows over split axes      cert_ring.c  calls whose keys travel
- *   cert_again.c loops that are run again    cert_range.c iterations
- *   cert_terms.c long sums                   step*.c      another certificate, see step.h
- *   cert.c       entries, stores, claims */
+ *   cert_range.c iterations                   cert.c       entries, stores, claims */
 #ifndef DT_VERIFY_INTERNAL_H
 #define DT_VERIFY_INTERNAL_H
 
@@ -15,8 +14,16 @@
 
 #include <string.h>
 
-enum { CERT_RANK = 16, CERT_SPLIT = 4, CERT_MESH = 16, CERT_NAMES = 4, CERT_PADDED = 8,
-       CERT_STAGES = 64, CERT_FUNCS = 256, CERT_DEPTH = 64 };
+enum {
+    CERT_RANK = 16,
+    CERT_SPLIT = 4,
+    CERT_MESH = 16,
+    CERT_NAMES = 4,
+    CERT_PADDED = 8,
+    CERT_STAGES = 64,
+    CERT_FUNCS = 256,
+    CERT_DEPTH = 1024
+};
 
 /* ---- programs (cert_text.c); all names are interned ---- */
 
@@ -27,8 +34,8 @@ typedef struct CertNode CertNode;
 
 typedef struct CertAxis {
     const char *name;
-    int64_t extent;              /* over all ranks, padding included */
-    int64_t logical;             /* without its padding */
+    int64_t extent;               /* over all ranks, padding included */
+    int64_t logical;              /* without its padding */
     uint8_t n, split[CERT_SPLIT]; /* mesh axes, major to minor */
     bool zigzag;
     uint8_t padded; /* 1 + the number of the padded axis that it is; 0: none */
@@ -39,11 +46,11 @@ typedef struct CertType {
     const char *dtype;
     uint32_t rank;
     CertAxis axes[CERT_RANK];
-    uint16_t partial, split; /* mesh axes: a reduction is pending over; split an axis */
-    const char *pending;     /* "sum", "max", "min"; NULL if nothing is */
-    uint16_t padded;         /* which padded axes it has */
+    uint16_t partial, split;       /* mesh axes: a reduction is pending over; split an axis */
+    const char *pending;           /* "sum", "max", "min"; NULL if nothing is */
+    uint16_t padded;               /* which padded axes it has */
     const CertShape *shape, *open; /* dt_certnode_shape */
-    const char *open_loop, *lies; /* lies: cert_pack.c */
+    const char *open_loop, *lies;  /* lies: cert_pack.c */
     const struct CertType *lies_in;
 } CertType;
 
@@ -64,8 +71,8 @@ typedef struct CertRelabel {
 } CertRelabel;
 
 typedef struct CertOp {
-    const char *kind, *at;  /* at: in the text */
-    const CertRule *rule;   /* NULL: there is none of its own */
+    const char *kind, *at; /* at: in the text */
+    const CertRule *rule;  /* NULL: there is none of its own */
     uint32_t n_in, n_out, first_out, n_axes, n_axes2, n_relabels;
     uint32_t *in;           /* numbers of values */
     const CertType **types; /* of the results */
@@ -73,17 +80,16 @@ typedef struct CertOp {
     const char *attributes; /* what of the line changes the meaning, as text */
     const char *text, *path, *reduce, *func;
     double number;
-    bool shifts;   /* of a slice or pad: some range begins behind the first element, or leaves some out */
-    uint32_t *means; /* of the results: numbers in the serial text, 0: none said (step.c) */
-    int64_t store; /* -1: none */
-    int64_t ahead; /* iterations before its own in which a gather is done; a plan does so, the meaning is the same */
+    bool shifts;     /* of a slice or pad: some range begins behind the first element, or leaves some out */
+    uint32_t *means; /* of the results: numbers in the serial text, 0: none said */
+    int64_t store;   /* -1: none */
+    int64_t ahead;   /* iterations before its own in which a gather is done; a plan does so, the meaning is the same */
     CertLoop *loop;
     CertRelabel relabels[CERT_NAMES];
     uint32_t n_ranges;
     CertRange *ranges; /* of a slice, pad, window or fold; the first CERT_RANK */
     uint16_t mesh;
     uint64_t stages;
-    bool alone; /* a sum that one other sum reads, and nothing else */
 } CertOp;
 
 typedef struct CertFunc {
@@ -182,12 +188,11 @@ typedef struct CertProgram {
     DT_VEC(CertChannel) channels;
     DT_VEC(CertLoopAxis) loop_axes;
     const struct CertProgram *whole; /* whose loops have all their iterations: the serial program */
-    uint32_t n_places; /* stores of all stages */
-    uint32_t n_values; /* of all functions, and 1 */
+    uint32_t n_places;               /* stores of all stages */
+    uint32_t n_values;               /* of all functions, and 1 */
 } CertProgram;
 
-bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
-                      DtText *ret_problem);
+bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program, DtText *ret_problem);
 /* NULL: there is none of that name, or no name. */
 const CertFunc *dt_certtext_func(const CertProgram *program, const char *name);
 const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
@@ -215,7 +220,7 @@ struct CertShape {
     const CertShape *next;
 };
 
-typedef enum CertGiven { CERT_UNKNOWN, CERT_GIVEN, CERT_MADE } CertGiven;
+typedef enum CertAnswer { CERT_UNKNOWN, CERT_YES, CERT_NO } CertAnswer;
 
 struct CertNode {
     const char *kind, *attributes; /* kind: interned, or one of the kinds below; attributes: interned */
@@ -224,79 +229,42 @@ struct CertNode {
     int64_t lo, hi;                /* of a reduction over iterations: which. 0, 0: over no such */
     CertNode *const *in;
     uint32_t id, mark; /* set by the table */
-    CertGiven given;   /* noted by the table: whether cheap ops make it of sources */
-    uint32_t room; /* of a sum to which terms are still added: of its operands, in any order; else 0 */
-    CertNode *to, *next;
-    struct StepNote *note; /* step.h */
-    CertNode *behind; /* what a loop has added up, as it stands behind the loop; NULL: it is none such */
+    CertAnswer zero;   /* noted: whether it stands for zeros */
+    CertNode *to;      /* the serial value that it was found to be, or NULL */
+    CertNode *next;
+    struct CertNote *note; /* of a serial node, below */
 };
-extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_bound[], dt_certkind_stack[],
-    dt_certkind_chain[], dt_certkind_at[], dt_certkind_total[], dt_certkind_terms[], dt_certkind_times[];
+/* The last three: of sums and terms that are none of the serial program: attributes; kinds. */
+extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_stack[], dt_certkind_at[],
+    dt_certkind_total[], dt_certkind_sum[], dt_certkind_term[], dt_certkind_lacks[];
 
 typedef struct CertNodes CertNodes;
 CertNodes *dt_certnode_table(DtArena *arena);
 /* The node with these parts. */
 CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts);
+/* The same if it is there; else NULL. How many there are: the last one has that id. */
+CertNode *dt_certnode_find(const CertNodes *nodes, const CertNode *parts);
+uint32_t dt_certnode_count(const CertNodes *nodes);
 /* One without operands; one of one operand. */
-CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes,
-                           const CertShape *shape, uint32_t index);
-CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes,
-                         const CertShape *shape, CertNode *x);
+CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes, const CertShape *shape,
+                           uint32_t index);
+CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes, const CertShape *shape,
+                         CertNode *x);
 /* The shape of a type's values; loop: an axis that stacks iterations, or NULL. */
 const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type, const char *loop);
 /* shape in another dtype; with an axis of any iterations; without such an axis. */
-const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape,
-                                        const char *dtype);
+const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape, const char *dtype);
 const CertShape *dt_certnode_stacked(CertNodes *nodes, const CertShape *shape, const char *axis);
 /* shape with all iterations along the axes that type has, but those of `loop`. */
-const CertShape *dt_certnode_closed(CertNodes *nodes, const CertShape *shape, const CertType *type,
-                                    const char *loop);
+const CertShape *dt_certnode_closed(CertNodes *nodes, const CertShape *shape, const CertType *type, const char *loop);
 const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape);
-/* The sum of terms: chains of + are one multiset of terms, in which reductions over ranges of iterations that
- * adjoin are one. Of more than a few hundred terms, those that are no such reductions are one operand, the first: a
- * tree (cert_terms.c). */
-void dt_certnode_mark_sums(CertFunc *func); /* which sums are alone */
-/* A sum that is alone may be open, if it is long: not in the table yet, and the next sum takes its terms over, since
- * one node for each of n partial sums would hold n * n terms. This closes it. */
-CertNode *dt_certnode_close(CertNodes *nodes, CertNode *x);
-CertNode *dt_certnode_sum(CertNodes *nodes, const CertShape *shape, uint32_t n,
-                          CertNode *const *in);
-/* All terms of a sum; how many. 0: too many to be listed. */
-uint32_t dt_certnode_terms(CertNodes *nodes, const CertNode *sum, CertNode *const **ret_terms);
-/* x in another dtype; between floats, of a sum the sum of the terms so. */
-CertNode *dt_certnode_cast(CertNodes *nodes, const char *dtype, CertNode *x);
-/* The node with these parts, made by op; where that is linear in an operand that is a sum, and made of sources in the
- * others, the sum of what it makes of the terms. */
-CertNode *dt_certnode_linear(CertNodes *nodes, const CertOp *op, CertNode parts);
-/* What op makes of these, elements apart that its attributes do not tell: of sums, casts and linear ops see above. */
-CertNode *dt_certnode_op(CertNodes *nodes, const CertOp *op, const CertShape *shape,
-                         CertNode *const *in, uint32_t index);
 /* Whether every element of node is one number, which it is. */
 bool dt_certnode_number(const CertNode *node, double *ret_number);
 bool dt_certnode_is_zero(const CertNode *node);
 /* Zeros of this shape, of a node that is zero. */
 CertNode *dt_certnode_zeros(CertNodes *nodes, const CertShape *shape, CertNode *zero);
-/* Notes in ret_needs which carried symbols of a loop x depends on; fresh: forget what was walked. */
-void dt_certnode_symbols(CertNodes *nodes, CertNode *x, const char *loop, bool fresh,
-                         bool *ret_needs);
-/* x with each carried symbol i of loop as bound symbol order[i]. */
-CertNode *dt_certnode_bind(CertNodes *nodes, CertNode *x, const char *loop, const uint32_t *order,
-                           bool fresh);
-/* Begins a walk over nodes: its number, which is the mark of no node. */
-uint32_t dt_certnode_walk(CertNodes *nodes);
-/* x of other operands, which it may put in order. */
-CertNode *dt_certnode_with(CertNodes *nodes, const CertNode *x, CertNode **in);
 /* Where two expressions begin to differ, in words. */
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text);
-
-/* ---- trees of terms (cert_terms.c): a term, one with a count, or a branch ---- */
-
-int64_t dt_certterms_count(const CertNode *x);
-CertNode *dt_certterms_times(CertNodes *nodes, CertNode *term, int64_t count);
-/* The terms of both; either may be NULL, which has none. */
-CertNode *dt_certterms_join(CertNodes *nodes, CertNode *x, CertNode *y);
-/* Room for all of them; how many. */
-uint32_t dt_certterms_list(CertNode *x, CertNode **ret_terms);
 
 /* ---- values and functions (cert_func.c) ---- */
 
@@ -313,7 +281,7 @@ typedef struct CertValue {
     const char *loop; /* its loop axis, NULL: none */
     int64_t first;
     uint8_t fill[CERT_PADDED]; /* CertFill by padded axis; of a bucket: of all its members */
-    int64_t total; /* 1 + the store of which it is all or a part, moved or cast; 0: of none (step.h) */
+    int64_t total;             /* 1 + the store of which it is all or a part, moved or cast; 0: of none */
 } CertValue;
 
 typedef struct CertValues {
@@ -328,21 +296,22 @@ struct CertState {
     const CertProgram *program;
     DtText *problem;
     uint32_t values;
-    const CertFunc *func; /* being evaluated */
-    uint32_t depth;       /* of calls and loops */
+    const CertFunc *func;          /* being evaluated */
+    uint32_t depth;                /* of calls and loops */
     CertValues frames[CERT_DEPTH]; /* memory of functions, by depth */
-    int64_t stage;        /* -1: of every one */
-    int64_t behind;       /* so many stages behind the first of its class */
-    struct CertMemo **memo; /* functions done before, by hash */
+    int64_t stage;                 /* -1: of every one */
+    int64_t behind;                /* so many stages behind the first of its class */
+    struct CertMemo **memo;        /* functions done before, by hash */
     /* values of `param` and `input` ops of entries */
     bool (*source)(CertState *state, const CertOp *op, CertValue *ret_value);
     /* the sum over pipeline stages; node NULL while not all of its terms are known */
     bool (*across)(CertState *state, const CertOp *op, CertValue x, CertValue *ret_value);
     void *data;
-    /* the serial node that a node of what a store adds up is, if it is (step.h) */
+    /* the serial node that a node of what a store adds up is, if it is */
     CertNode *(*total)(CertState *state, int64_t store, CertNode *node);
-    struct Step *step; /* NULL: values are numbered, not followed step by step (step.h) */
-    bool is_serial;
+    struct CertMeant *meant;
+    bool is_serial; /* what it makes is what is meant, */
+    bool numbers;   /* by the numbers of its values */
 };
 
 /* Zeros that no loop has stacked are those of whatever iterations are asked for: the gradients of parameters that
@@ -352,6 +321,91 @@ bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 /* Evaluates the function of an entry. ret_results: one per result. */
 bool dt_certfunc_run(CertState *state, const CertFunc *func, CertValue *ret_results);
+
+/* ---- what is meant ---- */
+
+/* A loop of the serial program. */
+typedef struct CertCarried {
+    const char *symbols; /* where it stands, and its direction */
+    int64_t first, count;
+    bool reverse;
+    uint32_t n;
+    CertNode **from, **at, **made, **out; /* of what it carries: its start, before an iteration, after it, behind all */
+} CertCarried;
+
+/* What is known of a serial node. */
+typedef struct CertNote {
+    const CertCarried *loop;  /* of what a loop carries, */
+    uint32_t carried;         /* number in it */
+    DT_VEC(CertNode *) users; /* of the serial program */
+} CertNote;
+
+/* Nodes with one number: a function may be called, and a body belong to a loop, several times. */
+typedef struct CertMeaning {
+    CertNode *node;
+    struct CertMeaning *next;
+} CertMeaning;
+
+/* Names that stand before those of ops: of the calls around them; of paths, and of labels. Interned, or "". */
+typedef struct CertCalled {
+    const char *path, *label;
+} CertCalled;
+
+typedef struct CertMeant {
+    DtArena *arena;
+    uint32_t n; /* numbers */
+    CertMeaning **by_number;
+    uint32_t known;              /* nodes of the serial program have ids up to this; 0: it is not done */
+    DT_VEC(CertCarried *) loops; /* of the serial program */
+    int64_t symbols;             /* of all that loops carry */
+    uint64_t ops;                /* looked at so far */
+    CertCalled names;            /* of the function that is followed */
+    const CertOp *news;          /* of another serial program: what this one does not make, */
+    const CertFunc *news_in;     /* and where */
+} CertMeant;
+
+/* ---- one op (cert_step.c) ---- */
+
+static inline bool dt_certstep_is_known(const CertState *state, const CertNode *node)
+{
+    return node->id <= state->meant->known;
+}
+/* prefix.name; either may be "" or NULL. */
+const char *dt_certstep_join(const char *prefix, const char *name);
+CertNote *dt_certstep_note(CertState *state, CertNode *node);
+/* The serial values of this number; NULL: there are none. */
+const CertMeaning *dt_certstep_numbered(const CertState *state, uint32_t number);
+void dt_certstep_number(CertState *state, uint32_t number, CertNode *node);
+/* Whether values of the one may be of the other: extents of ranges of iterations may be open. */
+bool dt_certstep_same_axes(const CertShape *a, const CertShape *b);
+/* Whether it stands for zeros. */
+bool dt_certstep_is_zero(const CertNode *node);
+/* Whether op is linear in operand i of the node that it makes. */
+bool dt_certstep_is_linear(const CertNode *node, uint32_t i);
+/* What op, which is no call, loop or source, makes; its placement is checked. */
+bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out);
+/* What a collective makes of x. */
+CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x);
+/* An op of members of buckets: the serial op of these operands, or a new node. */
+CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape, CertNode *const *in,
+                             uint32_t index);
+
+/* ---- sums (cert_sum.c) ---- */
+
+static inline bool dt_certsum_is(const CertNode *node) { return node->attributes == dt_certkind_sum; }
+/* What a loop carries at that position, between two iterations. */
+CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t carried, int64_t position);
+/* Whether it only adds to it. */
+bool dt_certsum_adds(const CertCarried *loop, uint32_t carried);
+/* What iterations lo .. hi add. */
+CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo, int64_t hi);
+/* What s, linear in operand i, makes of a term x of that operand. */
+CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x);
+/* parts, whose operand *x may be of some iterations: so are they, and *x says which no more. */
+CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x);
+/* Whether have is want, term by term if it is a sum. ret_lacks: it may be what want is but for what a loop began with;
+ * NULL: it may not. */
+bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *ret_lacks);
 
 /* ---- iterations (cert_range.c) ---- */
 
@@ -380,48 +434,30 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
                             CertNode *(*source)(CertState *state, const CertStore *store));
 /* The member that begins and lies as the store or type says; NULL: there is none. bucket: the type of the whole,
  * whose axes but @split and @bucket count iterations. */
-CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset,
-                             const CertType *type, const CertType *bucket);
+CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset, const CertType *type,
+                             const CertType *bucket);
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out);
-/* The node of result index of an op on buckets: out->type and range are set. */
-bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index,
-                     CertValue *out);
-/* The sum of values or, member by member, of buckets. */
-CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n,
-                          CertNode *const *in);
-CertNode *dt_certpack_each(CertState *state, CertNode *node,
-                           CertNode *(*change)(void *data, CertNode *member), void *data);
+/* An op on buckets. */
+bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index, CertValue *out);
+/* What a collective makes of x, or of its members. */
+CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x);
+/* The sum of what pieces or stages add, member by member of buckets; NULL: they do not fit. */
+CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in);
+CertNode *dt_certpack_each(CertState *state, CertNode *node, CertNode *(*change)(void *data, CertNode *member),
+                           void *data);
 
 /* ---- windows over split axes (cert_halo.c) ---- */
 
 /* What a window or fold says, without what changes nothing; NULL: it is malformed. */
 const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
 /* The window or fold of a whole axis that op, a relabel of x, puts together from parts; NULL: it does not. */
-CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x,
-                            const CertShape *shape);
-
-/* ---- loops that are run again (cert_again.c) ---- */
-
-typedef struct CertAgain {
-    CertState *state;
-    const char *context, *symbols; /* of the loop; of its carried values */
-    DT_VEC(CertNode *) at;         /* values of its chains at the iteration, which its body reads */
-} CertAgain;
-
-/* Notes what of the first run is in n values that the body makes. */
-void dt_certagain_list(CertAgain *again, const CertValue *made, uint32_t n);
-/* Which of it each of n carried values may be: one that starts from the same; false: there is none. */
-bool dt_certagain_match(const CertAgain *again, const CertValue *from, uint32_t n, CertNode **ret_at);
-/* The values that the body makes, with symbols[k] in place of at[k] unless that is NULL. */
-void dt_certagain_replace(CertAgain *again, CertNode *const *at, CertNode *const *symbols, uint32_t n,
-                          CertValue *made, uint32_t n_made);
+CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape);
 
 /* ---- ring calls (cert_ring.c) ---- */
 
 bool dt_certring_is(const CertOp *op);
 /* The operands as func takes them; those that do not travel as they are. */
-const CertValue *dt_certring_args(CertState *state, const CertOp *op, const CertFunc *func,
-                                  const CertValue *in);
+const CertValue *dt_certring_args(CertState *state, const CertOp *op, const CertFunc *func, const CertValue *in);
 /* Whether what the function makes lies, behind the call, so. */
 bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue *in, const CertType *made,
                        const CertType *have);
@@ -440,7 +476,7 @@ typedef enum CertPending { P_NONE, P_PASS, P_SUMS, P_PRODUCT, P_OWN } CertPendin
 typedef enum CertPads { F_ANY, F_SAME, F_ZERO, F_PRODUCT, F_WHERE, F_AND, F_LESS } CertPads;
 
 struct CertRule {
-    const char *kinds;     /* names of ops, separated by blanks */
+    const char *kinds; /* names of ops, separated by blanks */
     uint32_t n_in, n_out;
     bool map;              /* element by element, expansion included */
     bool more;             /* operands may be more */
@@ -449,7 +485,7 @@ struct CertRule {
     CertNames made;        /* axes that are new in the result and may be split */
     bool strict;           /* `whole` also if their extent stays as it is */
     CertPending pending;
-    uint32_t complete;     /* operands without a pending reduction: bits */
+    uint32_t complete; /* operands without a pending reduction: bits */
     CertPads pads;
     bool (*own)(const CertCheck *check); /* more, or NULL */
 };
@@ -461,8 +497,7 @@ bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in);
 const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh);
 /* Whether the axes of a from number `skip` on, split so, and `partial` pending are all of b. */
 bool dt_certrule_same(const CertType *a, uint32_t skip, uint16_t partial, const CertType *b);
-const char *const *dt_certrule_names(const CertOp *op, CertNames names, const char **scratch,
-                                     uint32_t *ret_n);
+const char *const *dt_certrule_names(const CertOp *op, CertNames names, const char **scratch, uint32_t *ret_n);
 
 /* Whether op sees nothing of its operands' padding that changes what it means. */
 bool dt_certpad_check(CertState *state, const CertOp *op, const CertValue *in);

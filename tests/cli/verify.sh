@@ -39,8 +39,13 @@ other() { # what, sed expression that makes another program
     run "$dtc" verify zeros.plan --program other.dsl --parallel none --no-kernels
     exits 1; says "$1"
 }
-other 'is not what the serial program computes' 's/return wo:linear/return 2 * wo:linear/'
+other '(in other.dsl:9)' 's/return wo:linear/return 2 * wo:linear/'
+other '`add` makes what nothing' 's/x + attention(x)/attention(x) + x/'
+other '(in other.dsl:8)' 's/iota.kseq. <= iota/iota[kseq] < iota/'
 other 'begins otherwise' 's/normal(0.5)/normal(0.25)/'
+sed 's/o = attend/p = attend/; s/](o)/](p)/; s/^dim/\n\ndim/' program.dsl >other.dsl
+run "$dtc" verify zeros.plan --program other.dsl --parallel none --no-kernels
+exits 0; prints 'the same: serial program, data and training are those of other.dsl'
 other 'data or training' 's/synthetic(0, vocab))$/synthetic(1, vocab))/'
 
 # ---- records ----

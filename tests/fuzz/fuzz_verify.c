@@ -106,10 +106,10 @@ static bool run(DtArena *arena, const DtPlan *plan, uint8_t *notes, const DtLogi
         memcpy(blob + logical.notes, notes, logical.notes_len);
         other.blob = blob;
     }
-    DtText steps = {0};
-    if (kind < 2)
-        dt_cert_prove_steps(arena, texts.serial, texts.placed, &counts, &steps);
-    dt_text_free(&steps);
+    DtText differs = {0};
+    if (kind == 0)
+        dt_cert_same(arena, good->serial, texts.serial, &differs);
+    dt_text_free(&differs);
     bool holds = kind > 2 || dt_certfile_programs(arena, &texts, &counts, &problem);
     holds = holds && dt_certfile_plan(arena, &other, &texts, &problem);
     free(blob);

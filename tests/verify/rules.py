@@ -369,16 +369,9 @@ def meant(first, final):
     return "\n".join(lines)
 
 
-STEPS = []  # what the certificate of steps says otherwise
-
-
 def prove(prover, folder, first, final):
-    """The verdict of the certificate; of that of steps, too, once values say what they mean."""
-    verdict = verdict_of([prover], folder, first, final)
-    steps = verdict_of([prover, "--steps"], folder, first, meant(first, final))
-    if (verdict == "holds") != (steps == "holds"):
-        STEPS.append((verdict, steps, final))
-    return verdict
+    """The verdict of the certificate, once values say what they mean."""
+    return verdict_of([prover], folder, first, meant(first, final))
 
 
 def verdict_of(command, folder, first, final):
@@ -450,7 +443,8 @@ def main(prover):
                 print("FAIL %s of %s: %s" % (row[2], row[1], verdict))
         for row in LINEAR + AGAIN:
             verdict = prove(prover, folder, *(sums if row in LINEAR else loops)(row))
-            if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
+            refused = re.search("is not what|does not become what|no loop of the serial program|does not begin with", verdict)
+            if (verdict == "holds") != row[0] or (refused is not None) == row[0]:
                 failed += 1
                 print("FAIL %s: %s" % (" ".join(row[1:]), verdict))
         for holds, first, final in LONG_SUMS:
@@ -492,9 +486,6 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    for verdict, steps, final in STEPS:
-        failed += 1
-        print("FAIL %s; by steps: %s\n%s" % (verdict, steps, final[:2000]))
     print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + GROWS + RINGS + STATES) + 1 - failed, failed))
     return 1 if failed else 0
 

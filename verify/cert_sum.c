@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of the certificate by steps: what final values add up, in whatever order and places, against a serial value.
+/* Sums: what final values add up, in whatever order and places, against a serial value.
  *
  * The terms that the final program has are marked; the serial value is taken apart (a sum into its terms, what a loop
  * has added up into what it began with and what its iterations added, a linear op of a sum into what it makes of the
  * terms) until what is left is marked. Everything must be met once. Iterations that adjoin are put together. */
-#include "verify/step.h"
-
+#include "verify/internal.h"
 
 typedef DT_VEC(CertNode *) Nodes;
 
@@ -15,26 +14,30 @@ typedef struct Match {
     int64_t left;        /* terms that are not met yet */
     uint32_t lacks;      /* of them lack what a loop began with */
     uint32_t steps;
-    bool all;            /* sums of the serial program among the terms are taken apart, too */
-    bool any;            /* there are such */
+    bool all; /* sums of the serial program among the terms are taken apart, too */
+    bool any; /* there are such */
 } Match;
 
 enum { STEPS = 1 << 20 };
 
 /* ---- what a loop carries ---- */
 
-static int64_t start_of(const StepLoop *loop) { return loop->reverse ? loop->first + loop->count : loop->first; }
-static int64_t end_of(const StepLoop *loop) { return loop->reverse ? loop->first : loop->first + loop->count; }
+static int64_t start_of(const CertCarried *loop) { return loop->reverse ? loop->first + loop->count : loop->first; }
+static int64_t end_of(const CertCarried *loop) { return loop->reverse ? loop->first : loop->first + loop->count; }
 
-CertNode *dt_step_carried(CertState *state, const StepLoop *loop, uint32_t carried, int64_t position)
+CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t carried, int64_t position)
 {
     CertNode *at = loop->at[carried];
     if (position == start_of(loop))
         return loop->from[carried];
     if (position == end_of(loop))
         return loop->out[carried];
-    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_at, .attributes = loop->symbols,
-                                                     .shape = at->shape, .n_in = 1, .in = &at, .lo = position});
+    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_at,
+                                                     .attributes = loop->symbols,
+                                                     .shape = at->shape,
+                                                     .n_in = 1,
+                                                     .in = &at,
+                                                     .lo = position});
 }
 
 static uint32_t count(const CertNode *sum, const CertNode *term)
@@ -45,32 +48,37 @@ static uint32_t count(const CertNode *sum, const CertNode *term)
     return n + (sum == term);
 }
 
-bool dt_step_adds(const StepLoop *loop, uint32_t carried)
+bool dt_certsum_adds(const CertCarried *loop, uint32_t carried)
 {
     return loop->made[carried] && count(loop->made[carried], loop->at[carried]) == 1;
 }
 
-CertNode *dt_step_total(CertState *state, const StepLoop *loop, uint32_t carried, int64_t lo, int64_t hi)
+CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo, int64_t hi)
 {
     CertNode *at = loop->at[carried];
-    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_total, .attributes = loop->symbols,
-                                                     .shape = at->shape, .n_in = 1, .in = &at, .lo = lo, .hi = hi});
+    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_total,
+                                                     .attributes = loop->symbols,
+                                                     .shape = at->shape,
+                                                     .n_in = 1,
+                                                     .in = &at,
+                                                     .lo = lo,
+                                                     .hi = hi});
 }
 
 /* ---- taking apart ---- */
 
-CertNode *dt_step_term(CertState *state, CertNode *s, uint32_t i, CertNode *x)
+CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x)
 {
-    CertNode *in[2] = {s, x}, parts = {.kind = dt_stepkind_term, .attributes = "", .shape = s->shape, .n_in = 2,
-                                       .in = in, .index = i};
+    CertNode *in[2] = {s, x},
+             parts = {.kind = dt_certkind_term, .attributes = "", .shape = s->shape, .n_in = 2, .in = in, .index = i};
     if (dt_cert_is(s->kind, "relabel") || dt_cert_is(s->kind, "expand")) {
         parts = *s;
         parts.in = &in[1];
     }
-    return dt_step_ranged(state, parts, &in[1]);
+    return dt_certsum_ranged(state, parts, &in[1]);
 }
 
-CertNode *dt_step_ranged(CertState *state, CertNode parts, CertNode **x)
+CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x)
 {
     CertNode any = **x;
     if (any.hi && !parts.hi) {
@@ -87,14 +95,15 @@ static bool apart(CertState *state, CertNode *x, Nodes *ret_terms);
 /* What a loop has added up until `position`. */
 static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
 {
-    const StepNote *note = x->kind == dt_certkind_at ? x->in[0]->note : x->note;
-    const StepLoop *loop = note ? note->loop : NULL;
-    if (!loop || x->kind == dt_certkind_carried || x->kind == dt_certkind_total || !dt_step_adds(loop, note->carried))
+    const CertNote *note = x->kind == dt_certkind_at ? x->in[0]->note : x->note;
+    const CertCarried *loop = note ? note->loop : NULL;
+    if (!loop || x->kind == dt_certkind_carried || x->kind == dt_certkind_total ||
+        !dt_certsum_adds(loop, note->carried))
         return false;
     const int64_t start = start_of(loop), end = x->kind == dt_certkind_at ? x->lo : end_of(loop);
     DT_PUSH(state->arena, *ret_terms, loop->from[note->carried]);
-    DT_PUSH(state->arena, *ret_terms, dt_step_total(state, loop, note->carried, start < end ? start : end,
-                                                    start < end ? end : start));
+    DT_PUSH(state->arena, *ret_terms,
+            dt_certsum_total(state, loop, note->carried, start < end ? start : end, start < end ? end : start));
     return true;
 }
 
@@ -102,7 +111,7 @@ static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
 static uint32_t sum_in(CertState *state, const CertNode *x, Nodes *ret_terms)
 {
     for (uint32_t i = 0; i < x->n_in && !dt_cert_is(x->kind, "add"); i++)
-        if (dt_step_is_linear(x, i) && (x->in[i]->hi || apart(state, x->in[i], ret_terms))) {
+        if (dt_certstep_is_linear(x, i) && (x->in[i]->hi || apart(state, x->in[i], ret_terms))) {
             if (x->in[i]->hi && !ret_terms->n)
                 DT_PUSH(state->arena, *ret_terms, x->in[i]);
             return i;
@@ -124,9 +133,9 @@ static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
     CertNode *s = x;
     uint32_t i = 0;
     const bool view = x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
-    if (x->hi && (view || x->kind == dt_stepkind_term))
+    if (x->hi && (view || x->kind == dt_certkind_term))
         return false;
-    if (x->kind == dt_stepkind_term) {
+    if (x->kind == dt_certkind_term) {
         s = x->in[0];
         i = x->index;
         if (!apart(state, x->in[1], &inner))
@@ -135,7 +144,7 @@ static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
         i = sum_in(state, x, &inner);
     }
     for (uint32_t k = 0; k < inner.n; k++)
-        DT_PUSH(state->arena, *ret_terms, dt_step_term(state, s, i, inner.at[k]));
+        DT_PUSH(state->arena, *ret_terms, dt_certsum_term(state, s, i, inner.at[k]));
     return inner.n > 0;
 }
 
@@ -144,21 +153,21 @@ static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
 static bool is_sum(const CertNode *x)
 {
     const bool view = x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
-    return dt_step_is_sum(x) || x->kind == dt_stepkind_term || x->kind == dt_stepkind_lacks || x->hi ||
+    return dt_certsum_is(x) || x->kind == dt_certkind_term || x->kind == dt_certkind_lacks || x->hi ||
            x->kind == dt_certkind_at || (view && is_sum(x->in[0]));
 }
 
 static void collect(Match *m, CertNode *x)
 {
     Nodes inner = {0};
-    if (x->kind == dt_stepkind_lacks) {
+    if (x->kind == dt_certkind_lacks) {
         m->lacks++;
         x = x->in[0];
     }
     x = x->to ? x->to : x;
-    if (dt_step_is_zero(x))
+    if (dt_certstep_is_zero(x))
         return;
-    const bool serial = dt_cert_is(x->kind, "add") && !dt_step_is_sum(x);
+    const bool serial = dt_cert_is(x->kind, "add") && !dt_certsum_is(x);
     m->any = m->any || serial;
     if ((is_sum(x) || (serial && m->all)) && !x->hi && ++m->steps < STEPS && apart(m->state, x, &inner)) {
         for (uint32_t i = 0; i < inner.n; i++)
@@ -203,7 +212,7 @@ static bool meet(Match *m, CertNode *want)
         m->left--;
         return true;
     }
-    if (dt_step_is_zero(want))
+    if (dt_certstep_is_zero(want))
         return true;
     if (want->hi && meet_range(m, want))
         return true;
@@ -227,13 +236,13 @@ static bool match(Match *m, CertNode *have, CertNode *want, uint32_t lacks)
     return good;
 }
 
-bool dt_step_equal(CertState *state, CertNode *have, CertNode *want, bool *ret_lacks)
+bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *ret_lacks)
 {
     Match m = {.state = state}, all = {.state = state, .all = true};
     if (have == want || (have->to && have->to == want))
         return true;
-    if (!is_sum(have) || !dt_step_same_axes(have->shape, want->shape) || state->is_serial)
-        return dt_step_is_zero(have) && dt_step_is_zero(want);
+    if (!is_sum(have) || !dt_certstep_same_axes(have->shape, want->shape) || state->is_serial)
+        return dt_certstep_is_zero(have) && dt_certstep_is_zero(want);
     const bool good = match(&m, have, want, ret_lacks != NULL) || (m.any && match(&all, have, want, ret_lacks != NULL));
     if (ret_lacks)
         *ret_lacks = m.lacks > 0;

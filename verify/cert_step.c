@@ -1,51 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One op of the certificate by steps: see step.h. */
-#include "verify/step.h"
+/* One op: from what its operands mean to what it means, its placement checked on the way (cert.h). */
+#include "verify/internal.h"
 
 #include "base/intern.h"
 
-const char dt_stepkind_sum[] = "sum of", dt_stepkind_term[] = "a term of", dt_stepkind_lacks[] = "a part of";
 static const char rounded_kind[] = "rounded", crossed_kind[] = "summed over ranks";
 
 static bool is(const CertNode *node, const char *kind) { return dt_cert_is(node->kind, kind); }
 
-enum { FIRST_USERS = 8 };
-
 /* ---- nodes ---- */
 
-CertNode *dt_step_node(CertState *state, CertNode parts)
+const char *dt_certstep_join(const char *prefix, const char *name)
 {
-    CertNode *node = DT_NEW(state->arena, CertNode), **in = NULL;
-    if (parts.n_in)
-        in = DT_NEW_ARRAY(state->arena, CertNode *, parts.n_in);
-    for (uint32_t i = 0; i < parts.n_in; i++)
-        in[i] = parts.in[i];
-    *node = parts;
-    node->in = in;
-    node->id = ++state->step->id;
-    return node;
+    if (!prefix || !*prefix)
+        return name && *name ? name : prefix;
+    return name && *name ? dt_intern_printf("%s.%s", prefix, name) : prefix;
 }
 
-StepNote *dt_step_note(CertState *state, CertNode *node)
+CertNote *dt_certstep_note(CertState *state, CertNode *node)
 {
     if (!node->note)
-        node->note = DT_NEW(state->arena, StepNote);
+        node->note = DT_NEW(state->arena, CertNote);
     return node->note;
 }
 
-const StepMeaning *dt_step_numbered(const CertState *state, uint32_t number)
+const CertMeaning *dt_certstep_numbered(const CertState *state, uint32_t number)
 {
-    return number < state->step->n ? state->step->by_number[number] : NULL;
+    return number < state->meant->n ? state->meant->by_number[number] : NULL;
 }
 
-void dt_step_number(CertState *state, uint32_t number, CertNode *node)
+void dt_certstep_number(CertState *state, uint32_t number, CertNode *node)
 {
-    StepMeaning **at = &state->step->by_number[number], *meaning = DT_NEW(state->arena, StepMeaning);
-    *meaning = (StepMeaning){node, *at};
+    CertMeaning **at = state->numbers ? &state->meant->by_number[number] : NULL;
+    if (!at || (*at && (*at)->node == node))
+        return;
+    CertMeaning *meaning = DT_NEW(state->arena, CertMeaning);
+    *meaning = (CertMeaning){node, *at};
     *at = meaning;
 }
 
-bool dt_step_same_axes(const CertShape *a, const CertShape *b)
+bool dt_certstep_same_axes(const CertShape *a, const CertShape *b)
 {
     bool same = a == b || (a && b && a->dtype == b->dtype && a->rank == b->rank);
     for (uint32_t i = 0; a != b && same && i < a->rank; i++)
@@ -54,29 +48,29 @@ bool dt_step_same_axes(const CertShape *a, const CertShape *b)
 }
 
 /* Sums and products of zeros are zeros, and so is what a linear op makes of one. Noted in the node. */
-bool dt_step_is_zero(const CertNode *node)
+bool dt_certstep_is_zero(const CertNode *node)
 {
     CertNode *note = (CertNode *)(uintptr_t)node;
-    if (node->given != CERT_UNKNOWN)
-        return node->given == CERT_GIVEN;
-    const bool term = node->kind == dt_stepkind_term,
+    if (node->zero != CERT_UNKNOWN)
+        return node->zero == CERT_YES;
+    const bool term = node->kind == dt_certkind_term,
                sum = term || is(node, "mul") || (is(node, "reduce") && !strstr(node->attributes, "reduce="));
     bool zero = sum && node->n_in;
     for (uint32_t i = term; zero && i < node->n_in; i++)
-        zero = dt_step_is_zero(node->in[i]);
+        zero = dt_certstep_is_zero(node->in[i]);
     zero = zero || dt_certnode_is_zero(node);
-    note->given = zero ? CERT_GIVEN : CERT_MADE;
+    note->zero = zero ? CERT_YES : CERT_NO;
     return zero;
 }
 
-bool dt_step_is_linear(const CertNode *x, uint32_t i)
+bool dt_certstep_is_linear(const CertNode *x, uint32_t i)
 {
     if (is(x, "mul") || is(x, "neg") || is(x, "relabel") || is(x, "expand") || is(x, "add"))
         return true;
     if (is(x, "cast"))
         return dt_cert_is_float(x->shape->dtype) && dt_cert_is_float(x->in[0]->shape->dtype);
     if (is(x, "where"))
-        return i > 0 && dt_step_is_zero(x->in[3 - i]);
+        return i > 0 && dt_certstep_is_zero(x->in[3 - i]);
     if (is(x, "div"))
         return i == 0 && dt_cert_is_float(x->shape->dtype);
     return is(x, "reduce") && !strstr(x->attributes, "reduce=");
@@ -122,7 +116,7 @@ static CertNode *view(CertState *state, CertNode parts)
         x->in[0]->shape == parts.shape)
         return x->in[0];
     parts.in = &x;
-    return dt_step_ranged(state, parts, &x);
+    return dt_certsum_ranged(state, parts, &x);
 }
 
 static bool is_view(const CertNode *parts)
@@ -137,13 +131,24 @@ static void use(CertState *state, CertNode *node)
         while (k < i && node->in[k] != node->in[i])
             k++;
         if (k == i)
-            DT_PUSH(state->arena, dt_step_note(state, node->in[i])->users, node);
+            DT_PUSH(state->arena, dt_certstep_note(state, node->in[i])->users, node);
     }
+}
+
+/* What node is known to be. */
+static CertNode *known_as(CertNode *node) { return node->to ? node->to : node; }
+
+/* The node of the serial program with these parts; NULL: there is none. */
+static CertNode *serial_of(CertState *state, const CertNode *parts)
+{
+    CertNode *node = dt_certnode_find(state->nodes, parts);
+    node = node ? known_as(node) : NULL;
+    return node && dt_certstep_is_known(state, node) ? node : NULL;
 }
 
 static bool alike(const CertNode *a, const CertNode *b)
 {
-    return a->kind == b->kind && a->attributes == b->attributes && dt_step_same_axes(a->shape, b->shape) &&
+    return a->kind == b->kind && a->attributes == b->attributes && dt_certstep_same_axes(a->shape, b->shape) &&
            a->n_in == b->n_in && a->index == b->index && a->lo == b->lo && a->hi == b->hi;
 }
 
@@ -154,7 +159,7 @@ static bool fits(CertState *state, const CertNode *parts, const CertNode *s, uin
     if (!alike(parts, s))
         return false;
     for (uint32_t i = 0; i < parts->n_in; i++) {
-        if (dt_step_equal(state, parts->in[i], s->in[i], NULL))
+        if (dt_certsum_equal(state, parts->in[i], s->in[i], NULL))
             continue;
         if (but < parts->n_in)
             return false;
@@ -168,31 +173,27 @@ static bool fits(CertState *state, const CertNode *parts, const CertNode *s, uin
 static CertNode *one_of(const CertNode *parts)
 {
     for (uint32_t i = 0; i < 2 && dt_cert_is(parts->kind, "add"); i++)
-        if (dt_step_is_zero(parts->in[1 - i]) && dt_step_same_axes(parts->in[i]->shape, parts->shape))
+        if (dt_certstep_is_zero(parts->in[1 - i]) && dt_certstep_same_axes(parts->in[i]->shape, parts->shape))
             return parts->in[i];
     return NULL;
 }
 
 /* A sum that is said to be s: it, or it but for what a loop began with, or (a part of a longer one) the sum. */
-static CertNode *add(CertState *state, CertNode parts, const StepMeaning *of)
+static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
 {
-    CertNode *one = one_of(&parts);
-    if (one)
+    CertNode *one = one_of(&parts), *other[2] = {parts.in[1], parts.in[0]};
+    CertNode turned = parts;
+    turned.in = other;
+    if (one || (one = serial_of(state, &parts)) || (one = serial_of(state, &turned)))
         return one;
-    for (const StepMeaning *m = of; m; m = m->next) {
-        CertNode *const *in = m->node->in;
-        if (alike(&parts, m->node) && ((parts.in[0] == in[0] && parts.in[1] == in[1]) ||
-                                       (parts.in[0] == in[1] && parts.in[1] == in[0])))
-            return m->node;
-    }
-    parts.attributes = dt_stepkind_sum;
-    for (const StepMeaning *m = of; m; m = m->next) {
+    parts.attributes = dt_certkind_sum;
+    for (const CertMeaning *m = of; m; m = m->next) {
         CertNode sum = parts, *s = m->node;
         bool lacks = false;
-        if (is(s, "add") && dt_step_equal(state, &sum, s, &lacks))
-            return lacks ? dt_certnode_of(state->nodes, dt_stepkind_lacks, "", s->shape, s) : s;
+        if (is(s, "add") && dt_certsum_equal(state, &sum, s, &lacks))
+            return lacks ? dt_certnode_of(state->nodes, dt_certkind_lacks, "", s->shape, s) : s;
     }
-    return dt_step_node(state, parts);
+    return dt_certnode_make(state->nodes, parts);
 }
 
 /* The node with these parts that has the number: itself; s with another operand where it is linear in that, a term;
@@ -200,7 +201,7 @@ static CertNode *add(CertState *state, CertNode parts, const StepMeaning *of)
 static CertNode *said(CertState *state, CertNode parts, uint32_t number)
 {
     CertNode *term = NULL;
-    for (const StepMeaning *m = dt_step_numbered(state, number); m; m = m->next) {
+    for (const CertMeaning *m = dt_certstep_numbered(state, number); m; m = m->next) {
         CertNode range = parts, *s = m->node;
         uint32_t but;
         range.lo = s->lo;
@@ -214,8 +215,8 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
             parts.in = s->in;
             return dt_certnode_make(state->nodes, parts);
         }
-        if (same && dt_step_is_linear(s, but))
-            term = dt_step_term(state, s, but, parts.in[but]);
+        if (same && dt_certstep_is_linear(s, but))
+            term = dt_certsum_term(state, s, but, parts.in[but]);
     }
     return term;
 }
@@ -223,34 +224,36 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
 /* A sum of gradients over ranks and stages, in the dtype that was asked for, as it was before; or NULL. */
 static CertNode *back(CertState *state, const CertShape *shape, CertNode *x)
 {
-    if (x->kind == crossed_kind && dt_step_same_axes(x->in[0]->in[0]->shape, shape))
+    if (x->kind == crossed_kind && dt_certstep_same_axes(x->in[0]->in[0]->shape, shape))
         return x->in[0]->in[0];
-    if (!dt_step_is_sum(x))
+    if (!dt_certsum_is(x))
         return NULL;
     CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, x->n_in);
     for (uint32_t i = 0; i < x->n_in; i++)
         if (!(terms[i] = back(state, shape, x->in[i])))
             return NULL;
-    return dt_step_sum(state, shape, x->n_in, terms);
+    return dt_certpack_sum(state, shape, x->n_in, terms);
 }
 
-CertNode *dt_step_cast(CertState *state, const CertShape *shape, CertNode *x, uint32_t number)
+/* x in another dtype. number: the serial cast that it is said to be. */
+static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uint32_t number)
 {
-    CertNode parts = {.kind = dt_intern("cast"), .attributes = dt_intern(""), .shape = shape, .n_in = 1,
-                      .in = &x};
+    CertNode parts = {.kind = dt_intern("cast"), .attributes = dt_intern(""), .shape = shape, .n_in = 1, .in = &x};
     if (x->shape == shape)
         return x;
     CertNode *wide = back(state, shape, x);
     if (wide)
         return wide;
-    CertNode *node = said(state, parts, number);
-    if (!node && !dt_step_is_zero(x))
+    CertNode *node = serial_of(state, &parts);
+    if (!node)
+        node = said(state, parts, number);
+    if (!node && !dt_certstep_is_zero(x))
         parts.kind = rounded_kind; /* no step of the serial program */
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
 /* What a collective makes of x: what it was, or, of gradients that were cast for it, what may be cast back. */
-CertNode *dt_step_moved(CertState *state, const CertOp *op, CertNode *x)
+CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x)
 {
     const bool crosses = x->kind == rounded_kind && strstr(op->attributes, " gradients");
     return crosses ? dt_certnode_of(state->nodes, crossed_kind, "", x->shape, x) : x;
@@ -262,29 +265,32 @@ static CertNode *meant(CertState *state, const CertOp *op, CertNode parts, uint3
     if (is_view(&parts))
         return view(state, parts);
     if (dt_cert_is(op->kind, "add"))
-        return add(state, parts, dt_step_numbered(state, number));
+        return add(state, parts, dt_certstep_numbered(state, number));
     if (dt_cert_is(op->kind, "cast"))
-        return dt_step_cast(state, parts.shape, parts.in[0], number);
-    CertNode *node = said(state, parts, number);
-    return node ? node : dt_step_node(state, parts);
+        return cast(state, parts.shape, parts.in[0], number);
+    CertNode *node = serial_of(state, &parts);
+    if (!node)
+        node = said(state, parts, number);
+    return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
-CertNode *dt_step_member(CertState *state, const CertOp *op, const CertShape *shape, CertNode *const *in,
-                         uint32_t index)
+CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape, CertNode *const *in,
+                             uint32_t index)
 {
-    CertNode parts = {.kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = in,
-                      .index = index};
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        const StepNote *note = in[i]->note;
+    CertNode parts = {
+        .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = in, .index = index};
+    CertNode *node = serial_of(state, &parts);
+    for (uint32_t i = 0; i < op->n_in && !node; i++) {
+        const CertNote *note = in[i]->note;
         for (uint32_t k = 0; note && k < note->users.n; k++) {
             uint32_t but;
             if (fits(state, &parts, note->users.at[k], &but) && but == parts.n_in)
                 return note->users.at[k];
         }
     }
-    if (dt_cert_is(op->kind, "cast"))
-        return dt_step_cast(state, shape, in[0], 0);
-    return dt_step_node(state, parts);
+    if (!node && dt_cert_is(op->kind, "cast"))
+        return cast(state, shape, in[0], 0);
+    return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
 /* ---- ops ---- */
@@ -296,8 +302,8 @@ static CertNode *kept_on_first(const CertOp *op, const CertNode *where)
         return NULL;
     const CertNode *first = is(where->in[0], "eq") ? where->in[0] : NULL;
     const CertShape *iota = first && is(first->in[0], "iota") ? first->in[0]->shape : NULL;
-    if (!iota || !dt_cert_is(op->reduce, "sum") || !dt_step_is_zero(where->in[2]) || !dt_step_is_zero(first->in[1]) ||
-        iota->rank != 1 || iota->axes[0] != op->axes[0])
+    if (!iota || !dt_cert_is(op->reduce, "sum") || !dt_certstep_is_zero(where->in[2]) ||
+        !dt_certstep_is_zero(first->in[1]) || iota->rank != 1 || iota->axes[0] != op->axes[0])
         return NULL;
     for (uint32_t i = 0; i < where->in[1]->shape->rank; i++)
         if (where->in[1]->shape->axes[i] == op->axes[0])
@@ -311,14 +317,16 @@ static CertNode parts_of(CertState *state, const CertOp *op, const char *context
                          const CertShape *shape, CertNode *const *nodes, uint32_t index)
 {
     const CertAxis *loop = op->n_in && in[0].loop ? dt_certtext_axis(in[0].type, in[0].loop) : NULL;
-    CertNode parts = {.kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = nodes,
-                      .index = index};
+    CertNode parts = {
+        .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = nodes, .index = index};
     const bool sums = dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum");
     if (dt_cert_is(op->kind, "rng")) {
-        parts.attributes = dt_intern_printf("%s %s %s %s", op->attributes, context, op->path ? op->path : "", op->text);
+        const CertCalled *names = &state->meant->names;
+        parts.attributes =
+            dt_intern_printf("%s %s %s %s", op->attributes, context, dt_certstep_join(names->path, op->path),
+                             dt_certstep_join(names->label, op->text));
     } else if (dt_cert_is(op->kind, "shift")) {
-        parts.attributes = dt_intern_printf("%s [%s]", op->attributes,
-                                            dt_certrule_shifted(in[0].type, op->mesh)->name);
+        parts.attributes = dt_intern_printf("%s [%s]", op->attributes, dt_certrule_shifted(in[0].type, op->mesh)->name);
     } else if (dt_cert_is(op->kind, "window") || dt_cert_is(op->kind, "fold")) {
         const char *attributes = dt_certhalo_attributes(op, in);
         parts.attributes = attributes ? attributes : op->attributes;
@@ -334,28 +342,15 @@ static CertNode parts_of(CertState *state, const CertOp *op, const char *context
     return parts;
 }
 
-static bool is_same(const CertNode *a, const CertNode *b)
-{
-    return alike(a, b) && !memcmp(a->in, b->in, a->n_in * sizeof a->in[0]);
-}
-
-/* Of nodes with the same number, in loops with one body, or of the first that use an operand, equal ones are one: what
- * is found by its operands (dt_step_member) is then the right one. */
 static CertNode *serial_node(CertState *state, CertNode parts, uint32_t number)
 {
-    const StepNote *note = parts.in[0]->note;
     CertNode *node = one_of(&parts);
-    for (const StepMeaning *m = dt_step_numbered(state, number); m; m = m->next)
-        if (is_same(&parts, m->node))
-            return m->node;
-    for (uint32_t i = 0; !node && note && i < note->users.n && i < FIRST_USERS; i++)
-        if (is_same(&parts, note->users.at[i]))
-            node = note->users.at[i];
-    if (!node) {
-        node = dt_step_node(state, parts);
+    const uint32_t before = dt_certnode_count(state->nodes);
+    if (!node)
+        node = dt_certnode_make(state->nodes, parts);
+    if (node->id > before)
         use(state, node);
-    }
-    dt_step_number(state, number, node);
+    dt_certstep_number(state, number, node);
     return node;
 }
 
@@ -383,14 +378,14 @@ static CertNode *identity(CertState *state, const CertOp *op, const CertValue *i
     if (dt_cert_is(op->kind, "bind"))
         return in[0].node;
     if (op->rule->moves && !dt_certpack_is(in[0].node))
-        return dt_step_moved(state, op, in[0].node);
+        return dt_certstep_moved(state, op, in[0].node);
     if (op->rule->moves || buckets || !op->n_in)
         return NULL;
     CertNode *same = kept_on_first(op, in[0].node);
     return same ? same : dt_certpad_identity(op, in);
 }
 
-bool dt_step_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
+bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
 {
     CertNode *few[16], **nodes = op->n_in <= 16 ? few : DT_NEW_ARRAY(state->arena, CertNode *, op->n_in);
     const CertProgram *program = state->program;
@@ -403,7 +398,7 @@ bool dt_step_op(CertState *state, const CertOp *op, const char *context, const C
         CertValue x = in[i];
         if (i && in[0].loop && dt_cert_is(op->kind, "update") && dt_certtext_axis(x.type, in[0].loop))
             dt_certfunc_cover(state, in[0].loop, in[0].first, &x); /* element by element: zeros of any iterations */
-        nodes[i] = x.node;
+        nodes[i] = known_as(x.node);
         buckets = buckets || dt_certpack_is(nodes[i]);
     }
     CertNode *same = identity(state, op, in, buckets);
@@ -417,7 +412,7 @@ bool dt_step_op(CertState *state, const CertOp *op, const char *context, const C
             return false;
         dt_certrange_repeat(program, op, in, &out[i]);
         out[i].node = same;
-        if (!same && buckets && !dt_step_pack(state, op, in, i, &out[i]))
+        if (!same && buckets && !dt_certpack_map(state, op, in, i, &out[i]))
             return false;
         if (!same && !buckets) {
             const CertShape *shape = dt_certrange_shape(state, op, in, &out[i]);

@@ -52,6 +52,24 @@ bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...)
     return false;
 }
 
+/* Of the attributes' text, of which axes are the end: words outside of quotes and parentheses. */
+bool dt_box_has_flag(const CertOp *op, const char *flag)
+{
+    const char *at = op->attributes;
+    while (*at && *at != '[' && *at != ';') {
+        const char *begin = at;
+        bool quoted = false;
+        for (int depth = 0; *at && (*at != ' ' || quoted || depth > 0); at++) {
+            quoted = quoted != (*at == '"');
+            depth += quoted ? 0 : (*at == '(') - (*at == ')');
+        }
+        if ((size_t)(at - begin) == strlen(flag) && memcmp(begin, flag, strlen(flag)) == 0)
+            return true;
+        at += *at == ' ';
+    }
+    return false;
+}
+
 /* ---- what was proved before ---- */
 
 typedef struct Writer {

@@ -4,7 +4,7 @@
  *   residue.c    numbers                       box_small.c  small extents, places, mesh axes that stay
  *   box_run.c    functions, maps, sources      box_move.c   what moves, sums and looks up elements
  *   box.c        the comparison                box_match.c  two programs and the boxes between them
- *   box_draw.c   operands of a draw */
+ *   box_draw.c   operands of a draw            box_axis.c   ops along a whole axis */
 #ifndef DT_VERIFY_BOX_INTERNAL_H
 #define DT_VERIFY_BOX_INTERNAL_H
 
@@ -93,6 +93,9 @@ typedef struct Box {
 /* Of a constant: that it is exact as an integer. */
 static inline bool dt_box_is_whole(double x) { return x >= -9e15 && x <= 9e15; }
 
+/* Whether an attribute without a value is this. */
+bool dt_box_has_flag(const CertOp *op, const char *flag);
+
 /* False, after a reason. */
 bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -151,5 +154,10 @@ DtResidue dt_boxrun_combine(const Box *b, BoxReduce reduce, const BoxShape *shap
 DtResidue dt_boxrun_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
 
 bool dt_boxrun_same_type(const CertType *a, const CertType *c);
+
+/* ---- box_axis.c ---- */
+
+DtBoxOp *dt_boxaxis_op(const CertOp *op);
+bool dt_boxaxis_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *const *out);
 
 #endif

@@ -585,7 +585,7 @@ static bool shift(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out
     if (op->n_in != 1 || !dt_boxrun_same_type(in[0]->shape->type, shape->type))
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
-        const uint32_t from = neighbour(b, rank, op->mesh, strstr(op->attributes, " reverse") ? 1 : -1);
+        const uint32_t from = neighbour(b, rank, op->mesh, dt_box_has_flag(op, "reverse") ? 1 : -1);
         memcpy(out->at + rank * shape->n, in[0]->at + from * shape->n, (size_t)shape->n * sizeof out->at[0]);
     }
     return true;
@@ -605,5 +605,5 @@ DtBoxOp *dt_boxmove_op(const CertOp *op)
     for (size_t i = 0; i < DT_COUNT(ops); i++)
         if (is(ops[i].kind, op->kind))
             return ops[i].run;
-    return NULL;
+    return dt_boxaxis_op(op);
 }

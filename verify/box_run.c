@@ -402,49 +402,117 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
     return true;
 }
 
-/* A loop without stacked values: what it carries goes round. */
+/* Whether the type is that of a value with the loop's axis in front, one place of which each iteration has. */
+static bool is_stacked(Box *b, const CertLoop *loop, const CertType *whole, const CertType *one)
+{
+    const BoxShape *all = dt_boxsmall_shape(b, whole), *part = dt_boxsmall_shape(b, one);
+    bool same = is(whole->dtype, one->dtype) && whole->rank == one->rank + 1 && whole->axes[0].name == loop->axis &&
+                whole->axes[0].n == 0 && all->axes[0].local == loop->count && whole->partial == one->partial &&
+                (!one->partial || is(whole->pending, one->pending)) && all->n == part->n * loop->count;
+    for (uint32_t d = 0; same && d < one->rank; d++) {
+        const CertAxis *x = &whole->axes[d + 1], *y = &one->axes[d];
+        same = x->name == y->name && x->extent == y->extent && x->logical == y->logical && x->n == y->n &&
+               memcmp(x->split, y->split, x->n) == 0 && (!x->n || x->zigzag == y->zigzag);
+    }
+    return same;
+}
+
+/* Copies an iteration's place out of what is stacked, or into it. */
+static void copy_place(const Box *b, const BoxTensor *from, BoxTensor *to, int64_t place)
+{
+    const bool out = from->shape->rank > to->shape->rank;
+    const int64_t n = out ? to->shape->n : from->shape->n;
+    for (uint32_t rank = 0; rank < b->ranks; rank++)
+        memcpy(to->at + rank * to->shape->n + (out ? 0 : place * n),
+               from->at + rank * from->shape->n + (out ? place * n : 0), (size_t)n * sizeof to->at[0]);
+}
+
+/* Whether operands and results of the loop are what its body takes and makes. */
+static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor *const *in)
+{
+    const CertLoop *loop = op->loop;
+    const int64_t kept = loop->carried + loop->invariant;
+    if (!body || kept + loop->stacked != (int64_t)op->n_in || loop->carried + loop->stacked_out != (int64_t)op->n_out ||
+        body->n_args != op->n_in + 1 || body->results.n != op->n_out || body->args.at[0]->rank || loop->count < 1 ||
+        loop->count > 4 * BOX_RANKS)
+        return dt_box_fail(b, op, "a loop of this form");
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const CertType *have = in[i]->shape->type, *want = body->args.at[1 + i];
+        if (i < kept ? !dt_boxrun_same_type(have, want) : !is_stacked(b, loop, have, want))
+            return dt_box_fail(b, op, "a loop's operand that lies otherwise than its body takes it");
+    }
+    for (uint32_t i = 0; i < loop->carried; i++)
+        if (!dt_boxrun_same_type(in[i]->shape->type, op->types[i]))
+            return dt_box_fail(b, op, "a loop's result of another type");
+    return true;
+}
+
+static bool run_iteration(Box *b, const CertProgram *program, const CertOp *op, const CertFunc *body,
+                          BoxTensor *const *in, BoxTensor **args, BoxTensor **out, int64_t place)
+{
+    const CertLoop *loop = op->loop;
+    const uint32_t kept = (uint32_t)(loop->carried + loop->invariant);
+    BoxTensor **made = DT_NEW_ARRAY(b->scratch, BoxTensor *, op->n_out + 1);
+    args[0] = dt_boxsmall_tensor(b, body->args.at[0]);
+    for (uint32_t rank = 0; args[0] && rank < b->ranks; rank++)
+        args[0]->at[rank] = dt_residue_whole(loop->first + place);
+    for (uint32_t i = kept; i < op->n_in; i++) {
+        if (!(args[1 + i] = dt_boxsmall_tensor(b, body->args.at[1 + i])))
+            return false;
+        copy_place(b, in[i], args[1 + i], place);
+    }
+    if (!args[0] || !dt_boxrun_func(b, program, body, args, made))
+        return false;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const CertType *type = made[i]->shape->type;
+        const bool carried = i < loop->carried;
+        if (carried ? !dt_boxrun_same_type(type, body->args.at[1 + i]) : !is_stacked(b, loop, op->types[i], type))
+            return dt_box_fail(b, op, "a loop whose body leaves something else than it takes");
+        if (carried)
+            args[1 + i] = made[i];
+        else
+            copy_place(b, made[i], out[i], place);
+    }
+    return true;
+}
+
 static bool run_loop(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
 {
     const CertFunc *body = dt_certtext_func(program, op->func);
     const CertLoop *loop = op->loop;
     const char *path = b->path;
     const uint64_t iteration = b->iteration;
-    if (!body || loop->stacked || loop->stacked_out || loop->carried != (int64_t)op->n_out ||
-        loop->carried + loop->invariant != (int64_t)op->n_in || body->n_args != op->n_in + 1 ||
-        body->results.n != op->n_out || body->args.at[0]->rank || loop->count > 4 * BOX_RANKS)
-        return dt_box_fail(b, op, "a loop of this form");
+    if (!loop_fits(b, op, body, in))
+        return false;
     BoxTensor **args = DT_NEW_ARRAY(b->scratch, BoxTensor *, op->n_in + 1);
-    for (uint32_t i = 0; i < op->n_in; i++) {
+    for (uint32_t i = 0; i < op->n_in; i++)
         args[1 + i] = in[i];
-        if (!dt_boxrun_same_type(in[i]->shape->type, body->args.at[1 + i]))
-            return dt_box_fail(b, op, "a loop's operand that lies otherwise than its body takes it");
-    }
+    for (uint32_t i = (uint32_t)loop->carried; i < op->n_out; i++)
+        if (!(out[i] = dt_boxsmall_tensor(b, op->types[i])))
+            return false;
     b->path = dt_intern_printf("%s%s%s", path, *path ? "." : "", loop->label);
     for (int64_t k = 0; k < loop->count; k++) {
-        const int64_t now = loop->first + (loop->reverse ? loop->count - 1 - k : k);
-        args[0] = dt_boxsmall_tensor(b, body->args.at[0]);
-        for (uint32_t rank = 0; args[0] && rank < b->ranks; rank++)
-            args[0]->at[rank] = dt_residue_whole(now);
-        b->iteration = iteration * (uint64_t)loop->count + (uint64_t)now;
-        if (!args[0] || !dt_boxrun_func(b, program, body, args, out))
+        const int64_t place = loop->reverse ? loop->count - 1 - k : k;
+        b->iteration = iteration * (uint64_t)loop->count + (uint64_t)(loop->first + place);
+        if (!run_iteration(b, program, op, body, in, args, out, place))
             return false;
-        for (uint32_t i = 0; i < op->n_out; i++) {
-            args[1 + i] = out[i];
-            if (!dt_boxrun_same_type(out[i]->shape->type, body->args.at[1 + i]))
-                return dt_box_fail(b, op, "a loop whose body leaves something else than it takes");
-        }
     }
-    for (uint32_t i = 0; i < op->n_out; i++) {
+    for (uint32_t i = 0; i < loop->carried; i++)
         out[i] = args[1 + i];
-        if (!dt_boxrun_same_type(out[i]->shape->type, op->types[i]))
-            return dt_box_fail(b, op, "a loop's result of another type");
-    }
     b->path = path;
     b->iteration = iteration;
     return true;
 }
 
 /* ---- functions ---- */
+
+static bool run_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+{
+    for (uint32_t i = 0; i < op->n_out && i < 2; i++)
+        if (!(out[i] = dt_boxsmall_tensor(b, op->types[i])))
+            return false;
+    return (op->n_out == 2 && dt_boxaxis_topk(b, op, in, out)) || dt_box_fail(b, op, "`%s` of another form", op->kind);
+}
 
 static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
 {
@@ -456,6 +524,10 @@ static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTens
         return run_call(b, program, op, in, out);
     const MapOp *map = find_map(op->kind);
     DtBoxOp *other = map ? NULL : dt_boxmove_op(op);
+    if (!is(op->reduce, "sum") && !is(op->reduce, "max") && !is(op->reduce, "min"))
+        return dt_box_fail(b, op, "a reduction of another kind");
+    if (is(op->kind, "topk"))
+        return run_topk(b, op, in, out);
     if (op->n_out != 1 || !(out[0] = dt_boxsmall_tensor(b, op->types[0])))
         return dt_box_fail(b, op, "`%s` has other results", op->kind);
     if (map)

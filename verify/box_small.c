@@ -58,6 +58,8 @@ static void join(Box *b, const char *x, const char *y)
 static bool note_type(Box *b, const CertProgram *program, const CertType *type)
 {
     DT_PUSH(b->arena, b->types, type);
+    if (type->partial && !is(type->pending, "sum") && !is(type->pending, "max") && !is(type->pending, "min"))
+        return dt_box_fail(b, NULL, "a pending reduction of another kind");
     for (uint32_t d = 0; d < type->rank; d++) {
         const CertAxis *axis = &type->axes[d];
         const int64_t local = dt_cert_local(program, axis);
@@ -140,6 +142,7 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 {
     if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) && dt_box_is_whole(op->number))
         DT_PUSH(b->arena, b->constants, (int64_t)op->number);
+    b->compares = b->compares || is(op->kind, "topk");
     if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
         *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;
     for (uint32_t i = 0; i < op->n_in && op->n_in == 2; i++) {

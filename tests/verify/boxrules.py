@@ -13,10 +13,18 @@ import tempfile
 # arguments: x float of a long axis, y one number, n one integer, i integers of a long axis, p of few ranks
 TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
-    "u": "f32[s=64]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
+    "u": "f32[s=64]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
 }
-# name, right, arguments, type of the result, the lines that both have, what each returns. A line is "OP : TYPE ATTRIBUTES"
-# whose value is the next number behind the arguments.
+ADDS = """func adds : body @1:1-2 {
+  arg %step.0 : i32[]
+  arg %sum.1 : f32[]
+  arg %x.2 : f32[]
+  %3 = add(%sum.1, %x.2) : f32[] @1:1-2
+  return %3, %3
+}
+"""
+# name, right, arguments, type of the result, functions that both have, the lines of each. A line is "OP : TYPE ATTRIBUTES",
+# whose value is the next number behind the arguments, or "N OP : TYPES ATTRIBUTES" with N of them; the last one is left.
 ROWS = [
     ("the same", True, "x", "f32[]", "", ["reduce[s](%0) : f32[]"], ["reduce[s](%0) : f32[]"]),
     ("a sum of products", True, "x", "f32[]", "",
@@ -115,6 +123,79 @@ ROWS = [
     ("a float by itself, which may be 0", True, "y", "f32[]", "",
      ["const() : f32[] number=7", "lt(%0, %1) : bool[]", "div(%0, %0) : f32[]", "where(%2, %3, %0) : f32[]"],
      ["const() : f32[] number=7", "lt(%0, %1) : bool[]", "div(%0, %0) : f32[]", "where(%2, %3, %0) : f32[]"]),
+    # ops along whole axes
+    ("slices joined", True, "u", "f32[s=64]", "",
+     ["stop(%0) : f32[s=64]"],
+     ["slice[s](%0) : f32[s=24] ranges=(0 0 1 24)", "slice[s](%0) : f32[s=40] ranges=(24 0 1 40)",
+      "concat[s](%1, %2) : f32[s=64]"]),
+    ("slices joined the wrong way", False, "u", "f32[s=64]", "",
+     ["stop(%0) : f32[s=64]"],
+     ["slice[s](%0) : f32[s=32] ranges=(0 0 1 32)", "slice[s](%0) : f32[s=32] ranges=(32 0 1 32)",
+      "concat[s](%2, %1) : f32[s=64]"]),
+    ("every other element, and zeros between", True, "u", "f32[s=64]", "",
+     ["iota[s]() : i32[s=64]", "const() : i32[] number=2", "mod(%1, %2) : i32[s=64]", "const() : i32[] number=0",
+      "eq(%3, %4) : bool[s=64]", "const() : f32[] number=0", "where(%5, %0, %6) : f32[s=64]"],
+     ["slice[s](%0) : f32[s=32] ranges=(0 0 2 32)", "pad[s](%1) : f32[s=64] ranges=(0 1 2 0) number=0"]),
+    ("every other element, the wrong ones", False, "u", "f32[s=64]", "",
+     ["iota[s]() : i32[s=64]", "const() : i32[] number=2", "mod(%1, %2) : i32[s=64]", "const() : i32[] number=0",
+      "eq(%3, %4) : bool[s=64]", "const() : f32[] number=0", "where(%5, %0, %6) : f32[s=64]"],
+     ["slice[s](%0) : f32[s=32] ranges=(1 0 2 32)", "pad[s](%1) : f32[s=64] ranges=(1 0 2 0) number=0"]),
+    ("a pad of ones", False, "u", "f32[s=66]", "",
+     ["pad[s](%0) : f32[s=66] ranges=(1 1 1 0) number=0"], ["pad[s](%0) : f32[s=66] ranges=(1 1 1 0) number=1"]),
+    ("a pad on one side", False, "u", "f32[s=66]", "",
+     ["pad[s](%0) : f32[s=66] ranges=(1 1 1 0) number=0"], ["pad[s](%0) : f32[s=66] ranges=(2 0 1 0) number=0"]),
+] + [
+    ("a window, " + name, right, "u", "f32[s=64, w=3]", "",
+     ["window[s, w](%%0) : f32[s=64, w=3] ranges=(1 1 1 3) number=%d" % fill],
+     ["pad[s](%0) : f32[s=66] ranges=(1 1 1 0) number=0"] + [line for k, at in enumerate(order) for line in (
+         "slice[s](%%1) : f32[s=64] ranges=(%d 0 1 64)" % at,
+         "relabel(%%%d) : f32[s=64, w=1] relabel( -> w=1)" % (2 + 2 * k))] + ["concat[w](%3, %5, %7) : f32[s=64, w=3]"])
+    for name, right, order, fill in (("put together", True, (0, 1, 2), 0), ("turned", False, (2, 1, 0), 0),
+                                     ("filled otherwise", False, (0, 1, 2), 1))
+] + [
+    ("windows added up, " + name, right, "f", "f32[s=64]", "",
+     ["fold[s, w](%0) : f32[s=64] ranges=(1 1 1 3)"],
+     [line for k in range(3) for line in (
+         "slice[w](%%0) : f32[s=64, w=1] ranges=(%d 0 1 1)" % k,
+         "relabel(%%%d) : f32[s=64] relabel(w -> )" % (1 + 4 * k),
+         "pad[s](%%%d) : f32[s=66] ranges=(%d %d 1 0) number=0" % (2 + 4 * k, lows[k], 2 - lows[k]),
+         "slice[s](%%%d) : f32[s=64] ranges=(1 0 1 64)" % (3 + 4 * k))] +
+     ["add(%4, %8) : f32[s=64]", "add(%13, %12) : f32[s=64]"])
+    for name, right, lows in (("one by one", True, (0, 1, 2)), ("turned", False, (2, 1, 0)), ("one twice", False, (0, 1, 1)))
+] + [
+    ("a running sum, " + name, right, "u", "f32[t=64]", "",
+     ["scan[s](%%0) : f32[s=64]%s" % flag, "relabel(%1) : f32[t=64] relabel(s -> t=64)"],
+     ["iota[s]() : i32[s=64]", "iota[t]() : i32[t=64]", "%s : bool[s=64, t=64]" % mask, "cast(%3) : f32[s=64, t=64]",
+      "dot[s](%0, %4) : f32[t=64]"])
+    for name, right, flag, mask in (
+        ("by a mask", True, "", "le(%1, %2)"), ("without the last", False, "", "lt(%1, %2)"),
+        ("from behind", True, " reverse", "le(%2, %1)"), ("from the wrong end", False, " reverse", "le(%1, %2)"))
+] + [
+    ("the largest", True, "u", "f32[]", "",
+     ["reduce[s](%0) : f32[] reduce=max"],
+     ["2 topk[s, c](%0) : f32[c=1], i32[c=1]", "relabel(%1) : f32[] relabel(c -> )"]),
+    ("the second largest", False, "u", "f32[]", "",
+     ["reduce[s](%0) : f32[] reduce=max"],
+     ["2 topk[s, c](%0) : f32[c=2], i32[c=2]", "slice[c](%1) : f32[c=1] ranges=(1 0 1 1)",
+      "relabel(%3) : f32[] relabel(c -> )"]),
+    ("the largest, looked up", True, "u", "f32[c=3]", "",
+     ["2 topk[s, c](%0) : f32[c=3], i32[c=3]", "stop(%1) : f32[c=3]"],
+     ["2 topk[s, c](%0) : f32[c=3], i32[c=3]", "gather[s](%0, %2) : f32[c=3]"]),
+    ("the smallest", False, "u", "f32[c=3]", "",
+     ["2 topk[s, c](%0) : f32[c=3], i32[c=3]", "stop(%1) : f32[c=3]"],
+     ["neg(%0) : f32[s=64]", "2 topk[s, c](%1) : f32[c=3], i32[c=3]", "neg(%2) : f32[c=3]"]),
+    ("of equal ones the first", False, "u", "i32[c=1]", "",
+     ["2 topk[s, c](%0) : f32[c=1], i32[c=1]", "stop(%2) : i32[c=1]"],
+     ["iota[s]() : i32[s=64]", "const() : i32[] number=63", "sub(%2, %1) : i32[s=64]", "gather[s](%0, %3) : f32[s=64]",
+      "2 topk[s, c](%4) : f32[c=1], i32[c=1]", "sub(%2, %6) : i32[c=1]"]),
+] + [
+    ("a loop, " + name, right, "u", "f32[s=64]", ADDS,
+     ["scan[s](%%0) : f32[s=64]%s" % flag],
+     ["const() : f32[] number=0",
+      "2 loop(%%1, %%0) : f32[], f32[s=64] func=adds loop(label=h axis=s count=64 carried=1 stacked=1 stacked_out=1%s)" % way,
+      "stop(%3) : f32[s=64]"])
+    for name, right, flag, way in (("that adds", True, "", ""), ("that goes back", True, " reverse", " reverse"),
+                                   ("the wrong way", False, "", " reverse"))
 ]
 
 PROGRAM = """mesh m=2
@@ -134,9 +215,12 @@ def program(arguments, made, more, lines, placed):
     """One function that is called: by a ring call of the program before `expand`, and by a plain one behind it."""
     types = [TYPES[name] for name in arguments.split()]
     body = "".join("  arg %%a.%d : %s\n" % pair for pair in enumerate(types))
-    for i, line in enumerate(lines):
-        body += "  %%%d = %s @1:1-2\n" % (len(types) + i, line)
-    body += "  return %%%d\n" % (len(types) + len(lines) - 1)
+    value = len(types)
+    for line in lines:
+        n = int(line[0]) if line[0].isdigit() else 1
+        body += "  %s = %s @1:1-2\n" % (", ".join("%%%d" % (value + k) for k in range(n)), line.lstrip("0123456789 "))
+        value += n
+    body += "  return %%%d\n" % (value - 1)
     inputs = "".join("  %%%d = input() : %s text=x%d @1:1-2\n" % (i, of, i) for i, of in enumerate(types))
     return PROGRAM.format(more=more, name="left" if placed else "right", body=body, inputs=inputs, n=len(types),
                           values=", ".join("%%%d" % i for i in range(len(types))), made=made,

@@ -257,14 +257,14 @@ static int supervise(const DtRunOptions *run, int argc, char **argv)
 {
     DtPlanFile file;
     DtPlanMeta meta;
-    DtPlanTrain train;
+    DtRunSettings settings;
     if (run->trial)
         dt_trial_bind(run->trial);
     signal(SIGPIPE, SIG_IGN); /* here and in the ranks: who stops reading what is shown does not end the run, */
     signal(SIGXFSZ, SIG_IGN); /* and files that may not grow (ulimit -f) are a full disk */
     DtStatus status = dt_read_file(run->plan_path, &file);
     if (dt_status_ok(&status)) {
-        status = dt_settings_apply(run, &file.plan, &meta, &train);
+        status = dt_settings_apply(run, &file.plan, &meta, &settings);
         if (dt_status_ok(&status))
             status = look_ahead(run, &file.plan, &meta);
         if (dt_status_ok(&status)) {

@@ -53,12 +53,13 @@ static bool find_code(const char *word, DtDiagCode *ret_code)
     return dt_diag_find(name, ret_code);
 }
 
-static int unknown_word(const char *word)
+static int unknown_word(DtArena *arena, const char *word)
 {
-    const char *names[DT_DIAG_COUNT + 64];
+    const char *names[DT_DIAG_COUNT + 128];
     for (int i = 0; i < DT_DIAG_COUNT; i++)
         names[i] = dt_diag_name((DtDiagCode)i);
     uint32_t n = DT_DIAG_COUNT + dt_configexplain_names(names + DT_DIAG_COUNT, 64);
+    n += dt_library_names(arena, dt_cli_library(arena), names + n, 64);
     const char *nearest = dt_text_nearest(word, names, n);
     if (nearest)
         return dt_cli_fail(DT_EXIT_USAGE, "nothing is known about %s; did you mean %s?", word,
@@ -81,11 +82,14 @@ int dt_cmd_explain(DtCli *cli)
         DtDiagCode found;
         if (i)
             dt_text_add(&text, "\n");
-        if (find_code(cli->words.at[i], &found))
+        const char *word = cli->words.at[i], *wanted = strcmp(word, "settings") ? word : NULL;
+        if (find_code(word, &found)) {
             explain(found, &text);
-        else if (!dt_configexplain_print(
-                     strcmp(cli->words.at[i], "settings") ? cli->words.at[i] : NULL, &text))
-            code = unknown_word(cli->words.at[i]);
+            continue;
+        }
+        const bool known = dt_configexplain_print(wanted, &text);
+        if (!dt_library_explain(cli->arena, dt_cli_library(cli->arena), wanted, &text) && !known)
+            code = unknown_word(cli->arena, word);
     }
     if (code == DT_EXIT_OK)
         code = dt_cli_print(&text);

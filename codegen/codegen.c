@@ -59,18 +59,6 @@ static void add_meta(DtEmit *e)
     DT_PUSH(e->plan->arena, e->plan->meta, meta);
 }
 
-static void add_train(DtEmit *e)
-{
-    const DtTrainConfig *train = e->program->train;
-    if (!train)
-        return;
-    const DtOptimizer *o = &train->optimizer;
-    DtPlanTrain record = {.schedule = o->lr.kind, .optimizer = o->update.kind, .base = o->lr.base, .floor = o->lr.floor,
-                          .factor = o->lr.factor, .beta1 = o->update.beta1, .beta2 = o->update.beta2,
-                          .warmup = o->lr.warmup, .total = o->lr.total, .every = o->lr.every};
-    DT_PUSH(e->plan->arena, e->plan->train, record);
-}
-
 /* ---- what the back end lacks ---- */
 
 static bool lacks(const DtModule *module, DtSpan span, const char *what)
@@ -189,7 +177,6 @@ DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *optio
     DtEmit emit, *e = &emit;
     dt_codegen_begin(program, options, builder, e);
     add_meta(e);
-    add_train(e);
     dt_entry_emit_all(e);
     dt_replay_free(e);
     dt_arena_free(e->scratch);

@@ -171,16 +171,26 @@ static void add_input(DtEmit *e, const DtOp *op)
     bool scalar = op->text[0] == '@';
     uint32_t buffer = dt_place_fixed(e, op->text, scalar ? DT_ARENA_SCALARS : DT_ARENA_INPUTS, bytes);
     DT_PUSH(e->arena, e->inputs, ((DtEInput){op->text, dt_place_dense(e, type, buffer), type}));
-    if (!scalar || strchr(op->text, '.')) /* "@grad.prologue.0": written by the plan itself */
-        return;
-    DtPlanScalar record = {.arena = DT_ARENA_SCALARS, .offset = e->buffers.at[buffer].offset};
-    static const char *const kinds[] = {[DT_SCALAR_LR] = "@lr",
-                                        [DT_SCALAR_BIAS1] = "@bias1",
-                                        [DT_SCALAR_BIAS2] = "@bias2",
-                                        [DT_SCALAR_LOSS_SCALE] = "@loss_scale"};
-    while (strcmp(kinds[record.kind], op->text) != 0)
-        record.kind++;
-    DT_PUSH(e->plan->arena, e->plan->scalars, record);
+}
+
+/* What the runtime writes when a step begins, used or not. */
+static void add_scalars(DtEmit *e)
+{
+    const DtTrainConfig *train = e->program->train;
+    const DtType *type = dt_type_scalar(DT_F32);
+    for (uint32_t i = 0; train && i < train->settings.n; i++) {
+        const DtStepSetting *s = &train->settings.at[i];
+        DtPlanSetting record = {.name = dt_write_str(e->plan, s->name), .is_whole = s->is_whole, .value = s->value};
+        DT_PUSH(e->plan->arena, e->plan->settings, record);
+    }
+    for (uint32_t i = 0; train && i < train->scalars.n; i++) {
+        const DtStepScalar *s = &train->scalars.at[i];
+        const uint32_t buffer = dt_place_fixed(e, s->name, DT_ARENA_SCALARS, dt_place_bytes(e, type));
+        DtPlanScalar record = {.name = dt_write_str(e->plan, s->name), .formula = dt_write_str(e->plan, s->formula),
+                               .arena = DT_ARENA_SCALARS, .offset = e->buffers.at[buffer].offset};
+        DT_PUSH(e->arena, e->inputs, ((DtEInput){s->name, dt_place_dense(e, type, buffer), type}));
+        DT_PUSH(e->plan->arena, e->plan->scalars, record);
+    }
 }
 
 static const DtEInput *find_input(const DtEmit *e, const char *name)
@@ -486,6 +496,7 @@ void dt_entry_emit_all(DtEmit *e)
     mark_stores(e);
     for (uint32_t i = 0; !e->module->pipeline && i < e->module->stores.n; i++)
         dt_entry_store(e, e->module->stores.at[i]);
+    add_scalars(e);
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtFunc *func = e->module->entries.at[i].func;
         for (uint32_t j = 0; j < func->ops.n; j++)

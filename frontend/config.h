@@ -34,6 +34,8 @@ typedef struct DtConfigHost {
     /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and returns
      * false if it is none. */
     bool (*constant)(void *context, const DtExpr *expr, DtConfigNumber *ret_number);
+    /* A number of the step: adds scalar "@KEY" of formula to train, and its settings. The same. */
+    bool (*scalar)(void *context, DtTrainConfig *train, const char *key, const DtExpr *expr);
 } DtConfigHost;
 
 /* All items of all files in order of inclusion. */
@@ -73,6 +75,9 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
 /* The manual of one block, directive or configuration function (`train`, `shard`, `adamw`), or of all of them
  * (name NULL): every key with kind, default and purpose. False if there is none of that name. */
 bool dt_configexplain_print(const char *name, DtText *ret_text);
+/* The same of the functions in train.dsl of the library in folder: schedules. Names are interned. */
+bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
+uint32_t dt_library_names(DtArena *arena, const char *folder, const char **ret_names, uint32_t cap);
 /* All names that it takes. */
 uint32_t dt_configexplain_names(const char **ret_names, uint32_t cap);
 

@@ -9,7 +9,6 @@ typedef enum DtConfigClass {
     DT_CONFIG_BLOCK,
     DT_CONFIG_VERB,
     DT_CONFIG_OPTIMIZER,
-    DT_CONFIG_RATE,
     DT_CONFIG_MIXED,
     DT_CONFIG_EVAL,
     DT_CONFIG_SAVE,

@@ -290,20 +290,6 @@ static bool read_class(const DtConfigReading *r, DtConfigClass config_class)
     return false;
 }
 
-static bool read_rate(const DtConfigReading *r)
-{
-    if (dt_configargs_callee(r->expr) &&
-        dt_configargs_find(DT_CONFIG_RATE, dt_configargs_callee(r->expr)) == DT_SCHEMA_COUNT) {
-        const char *names[DT_SCHEMA_COUNT];
-        size_t n = dt_configargs_names(DT_CONFIG_RATE, names);
-        if (dt_text_nearest(dt_configargs_callee(r->expr), names, n))
-            return read_class(r, DT_CONFIG_RATE);
-    }
-    if (dt_configargs_find(DT_CONFIG_RATE, dt_configargs_callee(r->expr)) != DT_SCHEMA_COUNT)
-        return true;
-    return read_real(r, 0, false, HUGE_VAL, "at least 0");
-}
-
 bool dt_configkinds_read(const DtConfigReading *r)
 {
     if (!r->expr || r->expr->kind == DT_EXPR_ERROR)
@@ -333,6 +319,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_BYTES: return read_quantity(r);
     case DT_KIND_GPU: return read_word(r, gpus, DT_COUNT(gpus), E0516);
     case DT_KIND_CONDITION:
+    case DT_KIND_RATE: /* read where it is used, by the language */
     case DT_KIND_AUGMENT:
     case DT_KIND_CUTS:
     case DT_KIND_SAMPLERS: return true;
@@ -343,7 +330,6 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_CHOICE_OFFLOAD:
     case DT_KIND_CHOICE_GOAL: return read_choice(r);
     case DT_KIND_OPTIMIZER: return read_class(r, DT_CONFIG_OPTIMIZER);
-    case DT_KIND_RATE: return read_rate(r);
     case DT_KIND_MIXED: return read_class(r, DT_CONFIG_MIXED);
     case DT_KIND_EVAL: return read_class(r, DT_CONFIG_EVAL);
     case DT_KIND_SAVE: return read_class(r, DT_CONFIG_SAVE);

@@ -8,6 +8,7 @@
  *   parallel.micro=4            the same, if the directive has one operand
  *   parallel.pipeline.chunks=2  an option of a directive */
 #include "frontend/config_internal.h"
+#include "frontend/lower_internal.h"
 
 #include "base/intern.h"
 
@@ -140,8 +141,26 @@ static DtItem *find_block(const Setting *s)
 
 /* ---- settings ---- */
 
+/* The same of a function that is written in the language: who calls it gives settings only. */
+static int formal_position(const Setting *s, const char *function, const char *key)
+{
+    for (uint32_t i = 0; i < s->items.n; i++) {
+        const DtDef *def = s->items.at[i]->kind == DT_ITEM_DEF ? s->items.at[i]->def : NULL;
+        int position = 0;
+        if (!def || def->name.text != function)
+            continue;
+        for (uint32_t k = 0; k < def->formals.n; k++) {
+            const DtFormal *formal = &def->formals.at[k];
+            if (formal->name.text == key)
+                return position;
+            position += !formal->type.has_axes && !dt_scalars_fill(formal);
+        }
+    }
+    return -1;
+}
+
 /* Position of a key among the positional arguments of a function of that name; -1: it has no such key. */
-static int key_position(const char *function, const char *key)
+static int key_position(const Setting *s, const char *function, const char *key)
 {
     for (int i = 0; i < DT_SCHEMA_COUNT; i++) {
         if (strcmp(dt_config_schemas[i].name, function))
@@ -155,7 +174,7 @@ static int key_position(const char *function, const char *key)
             position++;
         }
     }
-    return -1;
+    return formal_position(s, function, key);
 }
 
 /* Replaces the argument of call that part[at] names, or one within it. */
@@ -170,7 +189,7 @@ static void set_argument(const Setting *s, DtExpr *call, uint32_t at)
                                   s->part[at - 1], key));
         return;
     }
-    int position = key_position(callee, key), seen = 0;
+    int position = key_position(s, callee, key), seen = 0;
     DtArg *found = NULL;
     for (uint32_t i = 0; i < call->args.n; i++) {
         bool named = call->args.at[i].name.text != NULL;

@@ -124,62 +124,28 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
 
 /* ---- optimizer ---- */
 
-static void check_schedule(const DtConfigHost *host, const DtConfigValue *warmup,
-                           const DtConfigValue *total, DtLrSchedule *s)
+/* The scalars that the update rule reads. Corrections of moments that began as zeros: t counts updates from 1. */
+static void add_scalars(const DtConfigHost *host, const DtConfigValue *lr, DtTrainConfig *train)
 {
-    s->warmup = warmup->whole;
-    s->total = total->whole;
-    if (!total->given || s->total <= 0 || s->warmup < s->total)
-        return;
-    DtDiag *d = dt_diag_report(host->diags, E0457, warmup->span,
-                               "the warm-up of %lld steps does not end before step %lld",
-                               (long long)s->warmup, (long long)s->total);
-    dt_diag_label(d, total->span, "the floor is reached here");
-}
-
-static void read_rate(const DtConfigHost *host, const DtConfigValue *lr, DtLrSchedule *ret_schedule)
-{
-    DtConfigValues v;
-    DtSchemaId schema;
-    *ret_schedule = (DtLrSchedule){.kind = DT_SCHEDULE_CONSTANT, .base = lr->number, .factor = 1};
-    if (!lr->expr ||
-        dt_configargs_find(DT_CONFIG_RATE, dt_configargs_callee(lr->expr)) == DT_SCHEMA_COUNT)
-        return;
-    if (!dt_configargs_call(host, DT_CONFIG_RATE, lr->expr, &schema, &v))
-        return;
-    switch (schema) {
-    case DT_SCHEMA_WARMUP_COSINE:
-        ret_schedule->kind = DT_SCHEDULE_WARMUP_COSINE;
-        ret_schedule->base = v.at[DT_KEY_WARMUP_COSINE_base].number;
-        ret_schedule->floor = v.at[DT_KEY_WARMUP_COSINE_floor].number;
-        check_schedule(host, &v.at[DT_KEY_WARMUP_COSINE_warmup], &v.at[DT_KEY_WARMUP_COSINE_total],
-                       ret_schedule);
-        break;
-    case DT_SCHEMA_WARMUP_LINEAR:
-        ret_schedule->kind = DT_SCHEDULE_WARMUP_LINEAR;
-        ret_schedule->base = v.at[DT_KEY_WARMUP_LINEAR_base].number;
-        ret_schedule->floor = v.at[DT_KEY_WARMUP_LINEAR_floor].number;
-        check_schedule(host, &v.at[DT_KEY_WARMUP_LINEAR_warmup], &v.at[DT_KEY_WARMUP_LINEAR_total],
-                       ret_schedule);
-        break;
-    case DT_SCHEMA_STEP_DECAY:
-        ret_schedule->kind = DT_SCHEDULE_STEP_DECAY;
-        ret_schedule->base = v.at[DT_KEY_STEP_DECAY_base].number;
-        ret_schedule->every = v.at[DT_KEY_STEP_DECAY_every].whole;
-        ret_schedule->factor = v.at[DT_KEY_STEP_DECAY_factor].number;
-        break;
-    case DT_SCHEMA_INVERSE_SQRT:
-        ret_schedule->kind = DT_SCHEDULE_INVERSE_SQRT;
-        ret_schedule->base = v.at[DT_KEY_INVERSE_SQRT_base].number;
-        ret_schedule->warmup = v.at[DT_KEY_INVERSE_SQRT_warmup].whole;
-        break;
-    default: ret_schedule->base = v.at[DT_KEY_CONSTANT_base].number; break;
+    const DtUpdate *update = &train->optimizer.update;
+    const double betas[2] = {update->beta1, update->beta2};
+    if (lr->expr)
+        host->scalar(host->context, train, "lr", lr->expr);
+    for (int i = 0; update->kind == DT_UPDATE_ADAMW && i < 2; i++) {
+        DtText text = {0};
+        dt_text_add(&text, "div(1, sub(1, pow(");
+        dt_text_double(&text, betas[i]);
+        dt_text_add(&text, ", updates)))");
+        DtStepScalar scalar = {dt_intern(i ? "@bias2" : "@bias1"), dt_intern_n(text.at, text.len)};
+        DT_PUSH(host->arena, train->scalars, scalar);
+        dt_text_free(&text);
     }
 }
 
-static void read_optimizer(const DtConfigHost *host, const DtConfigValue *value,
-                           DtOptimizer *ret_optimizer, const DtExpr **ret_decay_if)
+static void read_optimizer(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train,
+                           const DtExpr **ret_decay_if)
 {
+    DtOptimizer *ret_optimizer = &train->optimizer;
     DtConfigValues v;
     DtSchemaId schema;
     if (!value->expr)
@@ -193,14 +159,14 @@ static void read_optimizer(const DtConfigHost *host, const DtConfigValue *value,
                                            .eps = v.at[DT_KEY_ADAMW_eps].number,
                                            .decay = v.at[DT_KEY_ADAMW_decay].number};
         ret_optimizer->clip = v.at[DT_KEY_ADAMW_clip].number;
-        read_rate(host, &v.at[DT_KEY_ADAMW_lr], &ret_optimizer->lr);
+        add_scalars(host, &v.at[DT_KEY_ADAMW_lr], train);
         *ret_decay_if = v.at[DT_KEY_ADAMW_decay_if].expr;
     } else if (schema == DT_SCHEMA_SGD) {
         ret_optimizer->update = (DtUpdate){.kind = DT_UPDATE_SGD,
                                            .decay = v.at[DT_KEY_SGD_decay].number,
                                            .momentum = v.at[DT_KEY_SGD_momentum].number};
         ret_optimizer->clip = v.at[DT_KEY_SGD_clip].number;
-        read_rate(host, &v.at[DT_KEY_SGD_lr], &ret_optimizer->lr);
+        add_scalars(host, &v.at[DT_KEY_SGD_lr], train);
         *ret_decay_if = v.at[DT_KEY_SGD_decay_if].expr;
     }
 }
@@ -394,8 +360,10 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     for (uint32_t i = 0; i < item->entries.n; i++)
         check_entry(host, item, item->entries.at[i]);
     dt_configargs_entries(host, DT_SCHEMA_TRAIN, item->entries, item->span, &v);
-    read_optimizer(host, &v.at[DT_KEY_TRAIN_optimizer], &train->optimizer, &decay_if);
+    read_optimizer(host, &v.at[DT_KEY_TRAIN_optimizer], train, &decay_if);
     read_precision(host, &v.at[DT_KEY_TRAIN_precision], &train->precision);
+    if (train->precision.dynamic_loss_scale)
+        DT_PUSH(host->arena, train->scalars, ((DtStepScalar){dt_intern("@loss_scale"), "loss_scale"}));
     read_sources(host, item, train);
     train->steps = v.at[DT_KEY_TRAIN_steps].whole;
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;

@@ -2,7 +2,8 @@
 /* Facts: made of the checked blocks alone, so that the certificate can hold against them what the back end wrote:
  *
  *   META seed=1 steps=1000 batch=16 tokens=1024 eval_rest=1 eval_every=500 eval_steps=50 save_every=500 save_keep=2
- *   TRAN schedule=warmup_cosine optimizer=adamw base=0.002 floor=0.0002 ...
+ *   SETT name="lr.base" is_whole=0 value=0.002
+ *   SCAL name="@lr" formula="mul(lr.base, ...)"
  *   READ sample=next_token source=text glob="fortunes.txt" folder="." dtype=u8 is_eval=0 n_inputs=2 from=0 to=0.9 ...
  *   INPT name="tokens" dtype=i32 n_axes=2 draw_lo=0 draw_hi=256 lo=0,0,0,0 hi=256,0,0,0 n_ranges=1 indexed="vocab" ...
  *   AXIS name="batch" extent=16
@@ -24,12 +25,6 @@ static const char *const sources[] = {[DT_SOURCE_TEXT] = "text",
                                       [DT_SOURCE_NPY] = "npy",
                                       [DT_SOURCE_IMAGES] = "images",
                                       [DT_SOURCE_SYNTHETIC] = "synthetic"};
-static const char *const schedules[] = {[DT_SCHEDULE_CONSTANT] = "constant",
-                                        [DT_SCHEDULE_WARMUP_COSINE] = "warmup_cosine",
-                                        [DT_SCHEDULE_WARMUP_LINEAR] = "warmup_linear",
-                                        [DT_SCHEDULE_STEP_DECAY] = "step_decay",
-                                        [DT_SCHEDULE_INVERSE_SQRT] = "inverse_sqrt"};
-
 static void word(DtText *text, const char *key, const char *value) { dt_text_printf(text, " %s=%s", key, value); }
 
 static void string(DtText *text, const char *key, const char *value)
@@ -65,21 +60,21 @@ static void add_meta(const DtTrainConfig *train, DtText *text)
     dt_text_add(text, "\n");
 }
 
-static void add_train(const DtOptimizer *optimizer, DtText *text)
+static void add_scalars(const DtTrainConfig *train, DtText *text)
 {
-    const DtLrSchedule *lr = &optimizer->lr;
-    dt_text_add(text, "TRAN");
-    word(text, "schedule", schedules[lr->kind]);
-    word(text, "optimizer", dt_irtext_updates[optimizer->update.kind]);
-    number(text, "base", lr->base);
-    number(text, "floor", lr->floor);
-    number(text, "factor", lr->factor);
-    number(text, "beta1", optimizer->update.beta1);
-    number(text, "beta2", optimizer->update.beta2);
-    integer(text, "warmup", lr->warmup);
-    integer(text, "total", lr->total);
-    integer(text, "every", lr->every);
-    dt_text_add(text, "\n");
+    for (uint32_t i = 0; i < train->settings.n; i++) {
+        dt_text_add(text, "SETT");
+        string(text, "name", train->settings.at[i].name);
+        integer(text, "is_whole", train->settings.at[i].is_whole);
+        number(text, "value", train->settings.at[i].value);
+        dt_text_add(text, "\n");
+    }
+    for (uint32_t i = 0; i < train->scalars.n; i++) {
+        dt_text_add(text, "SCAL");
+        string(text, "name", train->scalars.at[i].name);
+        string(text, "formula", train->scalars.at[i].formula);
+        dt_text_add(text, "\n");
+    }
 }
 
 static void list(DtText *text, const char *key, const int64_t *values, uint32_t n, uint32_t of)
@@ -152,7 +147,7 @@ void dt_facts_print(const DtProgram *program, DtText *ret_text)
     if (!train)
         return;
     add_meta(train, ret_text);
-    add_train(&train->optimizer, ret_text);
+    add_scalars(train, ret_text);
     for (uint32_t i = 0; i < train->readers.n; i++)
         add_reader(&train->readers.at[i], false, ret_text);
     for (uint32_t i = 0; i < train->eval_readers.n; i++)

@@ -523,7 +523,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                          .diags = diags,
                          .options = options,
                          .context = l,
-                         .constant = host_constant};
+                         .constant = host_constant,
+                         .scalar = dt_scalars_read};
     dt_configset_apply(arena, diags, options, items);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->decay_if);

@@ -311,8 +311,10 @@ static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const D
 static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, const DtVal *first,
                            const DtExpr *first_expr, DtBound *bound)
 {
-    bool ok = true;
+    bool ok = true, scalars = dt_scalars_are_computed(l);
     uint32_t at = 0, n_args = call->kind == DT_EXPR_CALL ? call->args.n : 0;
+    const char *key = l->setting_key; /* this call's; not its arguments' */
+    l->setting_key = NULL;
     if (first && def->formals.n)
         ok = place_argument(l, def, bound, (int32_t)at++, *first, first_expr, first_expr->span);
     else if (first)
@@ -321,6 +323,8 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
     for (uint32_t i = 0; i < n_args; i++) {
         const DtArg *arg = &call->args.at[i];
         DtVal val = dt_expr_eval(l, arg->value);
+        while (scalars && at < def->formals.n && dt_scalars_fill(&def->formals.at[at]))
+            at++;
         if (arg->name.text)
             ok &= named_argument(l, def, bound, arg, val);
         else if (at >= def->formals.n)
@@ -332,6 +336,9 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
             ok &= place_argument(l, def, bound, (int32_t)at++, val, arg->value,
                                  arg->value ? arg->value->span : call->span);
     }
+    for (uint32_t i = 0; scalars && i < def->formals.n; i++)
+        if (!bound[i].given && dt_scalars_fill(&def->formals.at[i]))
+            bound[i] = (DtBound){.val = dt_scalars_given(l, &def->formals.at[i]), .given = true};
     for (uint32_t i = 0; ok && i < def->formals.n; i++) {
         if (!bound[i].given && !def->formals.at[i].init)
             ok = argument_error(l, def, call->span, NULL,
@@ -340,6 +347,8 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
     }
     for (uint32_t i = 0; i < def->formals.n; i++)
         ok &= !bound[i].given || !dt_val_is_error(&bound[i].val);
+    if (ok && key)
+        dt_scalars_keep_settings(l, key, def, bound);
     return ok;
 }
 

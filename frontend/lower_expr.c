@@ -186,21 +186,26 @@ bool dt_expr_number(DtLower *l, const DtExpr *expr, const char *what, double *re
     return dt_val_number_of(l, &v, expr, what, ret_number);
 }
 
-bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth)
+bool dt_val_truth_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, bool *ret_truth)
 {
-    DtVal v = dt_expr_eval(l, expr);
-    if (v.kind == DT_VAL_BOOL) {
-        *ret_truth = v.whole != 0;
+    if (v->kind == DT_VAL_BOOL) {
+        *ret_truth = v->whole != 0;
         return true;
     }
-    if (dt_val_is_error(&v))
+    if (dt_val_is_error(v))
         return false;
     DtDiag *d =
         dt_report_error(l, E0401, expr->span, "%s must be a constant truth value, and this is %s",
-                        what, dt_report_type(l, &v));
-    if (v.kind == DT_VAL_TENSOR)
+                        what, dt_report_type(l, v));
+    if (v->kind == DT_VAL_TENSOR)
         dt_diag_help(d, "to choose element by element, use `where(condition, a, b)`");
     return false;
+}
+
+bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth)
+{
+    DtVal v = dt_expr_eval(l, expr);
+    return dt_val_truth_of(l, &v, expr, what, ret_truth);
 }
 
 /* ---- operators ---- */
@@ -448,8 +453,11 @@ static DtVal eval_tuple(DtLower *l, const DtExpr *expr)
 
 static DtVal eval_if(DtLower *l, const DtExpr *expr)
 {
+    DtVal condition = dt_expr_eval(l, expr->a);
     bool truth;
-    if (!dt_expr_truth(l, expr->a, "the condition of `if`", &truth))
+    if (dt_scalars_are_computed(l) && condition.kind == DT_VAL_TENSOR && dt_val_dtype(&condition) == DT_BOOL)
+        return dt_scalars_choose(l, &condition, expr);
+    if (!dt_val_truth_of(l, &condition, expr->a, "the condition of `if`", &truth))
         return dt_val_error();
     return dt_expr_eval(l, truth ? expr->b : expr->c);
 }

@@ -16,6 +16,7 @@
  *   lower_expr.c    expressions
  *   lower_const.c   arithmetic on constants, powers
  *   lower_index.c   square brackets after a value
+ *   lower_scalars.c  numbers that are known when a step begins: schedules
  *   lower_call.c    calls: callee, arguments, signatures
  *   lower_bind.c    arguments and results against signatures
  *   lower_memo.c    functions made by calls, instances, results
@@ -264,6 +265,10 @@ struct DtLower {
     const int64_t *rank; /* value of `rank` in decay_if, else NULL */
     const DtExpr *decay_if;
     uint32_t depth, steps;
+    DtFrame *scalars;           /* of numbers that are known when a step begins, while they are read; else NULL */
+    DtTrainConfig *reading;     /* whose they are */
+    const char *setting_key;    /* of the call that is evaluated next: its constants stay settings of a run */
+    uint32_t in_branch;         /* branches of an `if` that a run chooses */
     bool gave_up;               /* a limit was reported */
     DT_VEC(const DtDef *) seen; /* definitions that were evaluated */
     const DtDef *stop_at_model; /* "predict": set to the model when its call is done */
@@ -406,6 +411,7 @@ DtVal dt_expr_eval(DtLower *l, const DtExpr *expr);
 bool dt_expr_int(DtLower *l, const DtExpr *expr, const char *what, int64_t *ret_whole);
 bool dt_expr_number(DtLower *l, const DtExpr *expr, const char *what, double *ret_number);
 bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth);
+bool dt_val_truth_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, bool *ret_truth);
 bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
                    int64_t *ret_whole);
 bool dt_val_number_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
@@ -469,6 +475,20 @@ void dt_gradient_stmt(DtLower *l, const DtStmt *stmt);
 /* The stated gradient of the function whose body has just been evaluated: bound are its arguments, results values of
  * its frame. False after a report. */
 bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results);
+
+/* ---- lower_scalars.c ---- */
+
+/* Reads one setting of a train block as a number of the step: adds scalar "@KEY", and settings "KEY.name". context: the
+ * DtLower. False after a report. */
+bool dt_scalars_read(void *context, DtTrainConfig *train, const char *key, const DtExpr *expr);
+bool dt_scalars_are_computed(const DtLower *l); /* here and now, that is */
+/* Whether it is the step that gives this argument, `step` or `updates`, and its value. */
+bool dt_scalars_fill(const DtFormal *formal);
+DtVal dt_scalars_given(DtLower *l, const DtFormal *formal);
+/* The numbers among the arguments of a call become settings of the run. */
+void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtBound *bound);
+/* `if` on a condition that a run decides. */
+DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
 
 /* ---- lower_bind.c ---- */
 

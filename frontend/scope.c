@@ -345,9 +345,21 @@ int64_t dt_scope_extent(DtLower *l, DtGlobal *dim)
     return extent;
 }
 
+/* What a train block knows without including it. */
+static void load_training(DtLower *l)
+{
+    bool trains = false;
+    for (uint32_t i = 0; i < l->items.n; i++)
+        trains = trains || l->items.at[i]->kind == DT_ITEM_TRAIN;
+    char *path = trains ? in_library(l, "train.dsl") : NULL;
+    if (path)
+        load_file(l, path, (DtSpan){0}, 0);
+}
+
 void dt_scope_load(DtLower *l)
 {
     load_file(l, l->options->path, (DtSpan){0}, 0);
+    load_training(l);
     collect_names(l);
     apply_options(l);
 }

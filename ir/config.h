@@ -42,23 +42,13 @@ typedef struct DtReader {
     DtSpan span;
 } DtReader;
 
-typedef enum DtScheduleKind { DT_SCHEDULE_CONSTANT, DT_SCHEDULE_WARMUP_COSINE, DT_SCHEDULE_WARMUP_LINEAR,
-                              DT_SCHEDULE_STEP_DECAY, DT_SCHEDULE_INVERSE_SQRT } DtScheduleKind;
-/* Learning rate of step t = 0, 1, ...
- *   constant       base
- *   warmup_*       base (t+1)/warmup while t < warmup, then from base to floor at t = total by a half cosine
- *                  or a line, floor afterwards
- *   step_decay     base factor^(t // every)
- *   inverse_sqrt   base / sqrt(max(t+1, warmup)) */
-typedef struct DtLrSchedule {
-    DtScheduleKind kind;
-    double base, floor, factor;
-    int64_t warmup, total, every;
-} DtLrSchedule;
+/* A number that the run knows when a step begins (base/formula.h), the value of an `input` op of that name: "@lr". */
+typedef struct DtStepScalar { const char *name, *formula; } DtStepScalar;
+/* A name in formulas that a run may set: "lr.base". */
+typedef struct DtStepSetting { const char *name; double value; bool is_whole; } DtStepSetting;
 
 typedef struct DtOptimizer {
     DtUpdate update;     /* decay applies to stores with decays set */
-    DtLrSchedule lr;
     double clip;         /* global norm; 0 = no clipping */
     DtSpan span;
 } DtOptimizer;
@@ -75,6 +65,8 @@ typedef struct DtTrainConfig {
     const char *name;
     DT_VEC(DtReader) readers;
     DtOptimizer optimizer;
+    DT_VEC(DtStepScalar) scalars;
+    DT_VEC(DtStepSetting) settings;
     DtPrecision precision;
     int64_t steps;
     uint64_t seed;

@@ -3,6 +3,7 @@
  * neither side's order of evaluation nor its layout changes them. */
 #include "judge/judge.h"
 
+#include "base/formula.h"
 #include "base/hash.h"
 #include "base/philox.h"
 #include "ir/round.h"
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NOISE = 77 }; /* apart from initialisers (iteration words) and dropout (steps) */
+enum { NOISE = 77, DT_JUDGE_SETTINGS = 128 }; /* apart from initialisers (iteration words) and dropout (steps) */
 
 /* u is uniform in [0, 1). Second moments are positive, and large enough that the update is smooth. */
 static double noise(DtStoreKind kind, double u)
@@ -79,17 +80,19 @@ bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
     return reader != NULL || !train;
 }
 
+/* Both sides take a large rate and a loss scale instead of the program's (judge/machine.c tells the run). */
 double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t step)
 {
-    const DtUpdate *update = &train->optimizer.update;
-    double t = step + 1.0;
+    DtFormulaSetting settings[DT_JUDGE_SETTINGS];
+    DtFormulaStep at = {.step = step, .updates = step + 1.0, .loss_scale = 1024, .settings = settings};
+    DtFormulaProblem problem;
+    double value;
     if (strcmp(name, "@lr") == 0)
         return 0.05;
-    if (strcmp(name, "@bias1") == 0)
-        return 1 / (1 - pow(update->beta1, t));
-    if (strcmp(name, "@bias2") == 0)
-        return 1 / (1 - pow(update->beta2, t));
-    if (strcmp(name, "@loss_scale") == 0)
-        return 1024;
+    for (uint32_t i = 0; i < train->settings.n && i < DT_JUDGE_SETTINGS; i++)
+        settings[at.n_settings++] = (DtFormulaSetting){train->settings.at[i].name, train->settings.at[i].value};
+    for (uint32_t i = 0; i < train->scalars.n; i++)
+        if (strcmp(train->scalars.at[i].name, name) == 0)
+            return dt_formula_value(train->scalars.at[i].formula, dt_formula_step, &at, &value, &problem) ? value : NAN;
     return NAN;
 }

@@ -2,6 +2,7 @@
 /* The checker: records by themselves, in the order in which they refer to each other. */
 #include "plan/check_internal.h"
 
+#include "base/formula.h"
 #include "base/text.h"
 #include "plan/kinds.h"
 
@@ -25,9 +26,9 @@ static bool mask_in_mesh(const DtPlan *plan, uint32_t mask)
 static bool check_meta(Check *check)
 {
     const DtPlan *plan = check->plan;
-    if (plan->n_meta != 1 || plan->n_train > 1 || plan->n_logical > 1)
+    if (plan->n_meta != 1 || plan->n_logical > 1)
         return dt_check_fail(check, "META", 0,
-                             "a plan has one META, at most one TRAN and one LOGI record");
+                             "a plan has one META and at most one LOGI record");
     const DtPlanMeta *meta = plan->meta;
     if (plan->n_mesh > DT_CHECK_MAX_MESH)
         return dt_check_fail(check, "MESH", plan->n_mesh, "too many mesh axes");
@@ -54,18 +55,6 @@ static bool check_meta(Check *check)
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         if (sizes[i] < 0 || sizes[i] > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);
-    if (plan->n_train == 0 && plan->n_scalars > 0)
-        return dt_check_fail(check, "SCAL", 0, "a learning rate, but no TRAN record to say which");
-    if (plan->n_train == 1) {
-        const DtPlanTrain *train = plan->train;
-        const int64_t most = DT_PLAN_MAX_BYTES;
-        if (train->warmup < 0 || train->total < 0 || train->every < 0 || train->warmup > most || train->total > most ||
-            train->every > most)
-            return dt_check_fail(check, "TRAN", 0, "%lld, %lld or %lld is no number of steps", (long long)train->warmup,
-                                 (long long)train->total, (long long)train->every);
-        if (train->schedule == DT_PLAN_LR_STEP_DECAY && train->every == 0)
-            return dt_check_fail(check, "TRAN", 0, "the learning rate decays every 0 steps");
-    }
     return true;
 }
 
@@ -518,11 +507,35 @@ static bool has_entry(const DtPlan *plan, DtPlanStr name)
     return false;
 }
 
+/* A formula that refuses its settings is one, too: a run may set others. */
+static bool check_formula(Check *check, uint32_t i, const DtFormulaStep *step)
+{
+    const DtPlanScalar *scalar = &check->plan->scalars[i];
+    const char *name = dt_plan_str(check->plan, scalar->name);
+    DtFormulaProblem problem;
+    double value;
+    if (name[0] != '@')
+        return dt_check_fail(check, "SCAL", i, "`%.40s` is no name of a scalar", name);
+    return dt_formula_value(dt_plan_str(check->plan, scalar->formula), dt_formula_step, step, &value, &problem) ||
+           problem.is_refused || dt_check_fail(check, "SCAL", i, "its formula: %s", problem.text);
+}
+
 static bool check_scalars(Check *check)
 {
     const DtPlan *plan = check->plan;
+    DtFormulaSetting settings[DT_PLAN_MAX_SETTINGS];
+    if (plan->n_settings > DT_PLAN_MAX_SETTINGS)
+        return dt_check_fail(check, "SETT", 0, "%u settings", plan->n_settings);
+    for (uint32_t i = 0; i < plan->n_settings; i++) {
+        if (plan->settings[i].is_whole > 1)
+            return dt_check_fail(check, "SETT", i, "is_whole is %u", plan->settings[i].is_whole);
+        settings[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name), plan->settings[i].value};
+    }
+    const DtFormulaStep step = {.updates = 1, .loss_scale = 1, .settings = settings, .n_settings = plan->n_settings};
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &plan->scalars[i];
+        if (!check_formula(check, i, &step))
+            return false;
         if (!check_tensor(check, "SCAL", i, 0, 0, DT_PLAN_F32, scalar->arena, -1, scalar->offset,
                           4))
             return false;

@@ -14,9 +14,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 static const int64_t dtype_sizes[DT_PLAN_DTYPES] = {1, 1, 2, 4, 4, 8, 2, 2, 4, 8};
 static const char *const dtype_names[] = {"bool", "u8",  "u16",  "u32", "i32",
                                           "i64",  "f16", "bf16", "f32", "f64"};
-static const char *const lr_names[] = {"constant", "warmup_cosine", "warmup_linear", "step_decay",
-                                       "inverse_sqrt"};
-static const char *const update_names[] = {"adamw", "sgd"};
 static const char *const arena_names[] = {"params", "grads",   "optimizer", "activations",
                                           "inputs", "scalars", "workspace"};
 static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2",
@@ -30,14 +27,10 @@ static const char *const reduce_names[] = {"sum", "max", "min"};
 static const char *const schedule_names[] = {"run", "loop", "end", "call", "set", "when"};
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};
 static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic"};
-static const char *const scalar_names[] = {"lr", "bias1", "bias2", "loss_scale"};
 
 #define N(names) (sizeof(names) / sizeof((names)[0]))
-_Static_assert(N(dtype_names) == DT_PLAN_DTYPES && N(lr_names) == DT_PLAN_LRS &&
-                   N(update_names) == DT_PLAN_UPDATES,
-               "one name each");
-_Static_assert(N(arena_names) == DT_ARENA_KINDS && N(store_names) == DT_PLAN_STORES &&
-                   N(init_names) == DT_PLAN_INITS,
+_Static_assert(N(dtype_names) == DT_PLAN_DTYPES && N(arena_names) == DT_ARENA_KINDS &&
+                   N(store_names) == DT_PLAN_STORES && N(init_names) == DT_PLAN_INITS,
                "one name each");
 _Static_assert(N(inst_names) == DT_INST_KINDS && N(reduce_names) == DT_PLAN_REDUCES &&
                    N(schedule_names) == DT_SCHED_KINDS,

@@ -62,23 +62,6 @@ typedef enum DtPlanSample {
     DT_PLAN_SAMPLES
 } DtPlanSample;
 
-/* Learning rate of step t = 0, 1, ...
- *   constant       base
- *   warmup_*       base (t+1)/warmup while t < warmup, then from base to floor at t = total by a
- *                  half cosine or a line, floor afterwards
- *   step_decay     base factor^(t // every)
- *   inverse_sqrt   base / sqrt(max(t+1, warmup)) */
-typedef enum DtPlanLr {
-    DT_PLAN_LR_CONSTANT,
-    DT_PLAN_LR_WARMUP_COSINE,
-    DT_PLAN_LR_WARMUP_LINEAR,
-    DT_PLAN_LR_STEP_DECAY,
-    DT_PLAN_LR_INVERSE_SQRT,
-    DT_PLAN_LRS
-} DtPlanLr;
-
-typedef enum DtPlanUpdate { DT_PLAN_ADAMW, DT_PLAN_SGD, DT_PLAN_UPDATES } DtPlanUpdate;
-
 /* Bytes of an element; 0 for a number that is no dtype. */
 int64_t dt_kinds_size(uint32_t dtype);
 const char *dt_kinds_name(uint32_t dtype);

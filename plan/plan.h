@@ -25,9 +25,10 @@
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
 
-enum { DT_PLAN_VERSION = 9, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
+enum { DT_PLAN_VERSION = 10, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
        DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
-       DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_NONE = -1 };
+       DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
+       DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
     char magic[8];
@@ -68,13 +69,8 @@ typedef struct DtPlanMeta {
     double flops;             /* of one step over all ranks, contractions only */
 } DtPlanMeta;
 
-/* TRAN: one record: the optimizer's numbers that the runtime evaluates each step (ir/config.h). */
-typedef struct DtPlanTrain {
-    uint32_t schedule; /* DtScheduleKind */
-    uint32_t optimizer;/* DtUpdateKind */
-    double base, floor, factor, beta1, beta2;
-    int64_t warmup, total, every;
-} DtPlanTrain;
+/* SETT: numbers in formulas of scalars that a run may set: "lr.base". is_whole: to a count only. */
+typedef struct DtPlanSetting { DtPlanStr name; uint32_t is_whole; double value; } DtPlanSetting;
 
 /* MESH, slowest link first; rank = row-major over the coordinates. */
 typedef struct DtPlanMeshAxis { DtPlanStr name; uint32_t size; } DtPlanMeshAxis;
@@ -282,10 +278,9 @@ typedef struct DtPlanInput {
     int64_t extent;
 } DtPlanInput;
 
-/* SCAL: scalars that the runtime writes before "step". LOSS_SCALE: the loss is multiplied by it before it is
- * differentiated; there only if the runtime adapts it. */
-typedef enum DtPlanScalarKind { DT_SCALAR_LR, DT_SCALAR_BIAS1, DT_SCALAR_BIAS2, DT_SCALAR_LOSS_SCALE } DtPlanScalarKind;
-typedef struct DtPlanScalar { uint32_t kind, arena; int64_t offset; } DtPlanScalar; /* one f32 */
+/* SCAL: scalars that the runtime writes before "step", each one f32. formula: base/formula.h, of the step and SETT.
+ * name: of the program's input: "@lr", which logs show; "@loss_scale" only if the runtime adapts it. */
+typedef struct DtPlanScalar { DtPlanStr name, formula; uint32_t arena, reserved; int64_t offset; } DtPlanScalar;
 
 /* METR: scalars and tensors that the runtime reads after an entry ran. */
 typedef struct DtPlanMetric {
@@ -313,7 +308,7 @@ typedef struct DtPlanLogical { uint64_t programs, programs_len, notes, notes_len
 typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;                          /* bytes of the notes */
 
 #define DT_PLAN_SECTIONS(X)                                                                                  \
-    X("META", meta, DtPlanMeta) X("TRAN", train, DtPlanTrain) X("MESH", mesh, DtPlanMeshAxis)                \
+    X("META", meta, DtPlanMeta) X("SETT", settings, DtPlanSetting) X("MESH", mesh, DtPlanMeshAxis)                \
     X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
     X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
     X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack) X("CODE", codes, DtPlanCode)       \

@@ -248,7 +248,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     place_in_mesh(rank);
     status = dt_load_choose(rank->options, &rank->device_ops, &rank->comm_ops);
     if (dt_status_ok(&status))
-        status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->train);
+        status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->settings);
     if (dt_status_ok(&status))
         status = load_arenas(rank, shared_fd);
     if (dt_status_ok(&status))

@@ -27,6 +27,7 @@
 #define DT_RUNTIME_RUNTIME_H
 
 #include "base/arena.h"
+#include "base/formula.h"
 #include "base/hostrun.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -85,10 +86,19 @@ typedef struct DtRunOptions {
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 
+/* The numbers in formulas of scalars, as the plan or --set has them. */
+typedef struct DtRunSettings {
+    DtFormulaSetting at[DT_PLAN_MAX_SETTINGS];
+    uint32_t n;
+} DtRunSettings;
+
 /* settings.c: --steps and --set on the plan's own numbers. Errors: a key that does not exist, with the nearest
  * one, and one that nothing in this plan depends on. */
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
-                           DtPlanTrain *ret_train);
+                           DtRunSettings *ret_settings);
+/* The value of a scalar in step `step`, from 0, whose update is number `updates`, from 1; NaN: its formula has none. */
+double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const DtRunSettings *settings, int64_t step,
+                          int64_t updates, double loss_scale);
 
 /* ready.c: what a user can have got wrong, looked at before any rank starts: names of devices and communicators,
  * data, folders and files to be written. meta: with the settings. ret_notes: lines that are worth to be read. */
@@ -283,7 +293,7 @@ struct DtRank {
     const DtRunOptions *options;
     const DtPlan *plan;
     DtPlanMeta meta; /* the plan's, with --steps and --set applied */
-    DtPlanTrain train;
+    DtRunSettings settings;
     uint32_t rank, n_ranks;
     uint32_t stage;      /* of this rank: its records of the plan; 0 without a pipeline */
     int64_t coord[16];   /* of this rank in the mesh */
@@ -426,8 +436,6 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
 /* First thing in a rank process: it dies with the supervisor; ends at once if that is dead already.
  */
 void dt_supervisor_bind(int shared_fd);
-
-double dt_train_lr(const DtPlanTrain *train, int64_t step); /* schedule of plan/kinds.h */
 
 /* generate.c: entry "predict" over and over; text to stdout. */
 bool dt_generate_text(DtRank *rank);

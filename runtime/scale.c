@@ -7,6 +7,7 @@
 #include "runtime/runtime.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double first_factor = 65536, least_factor = 1, largest_factor = 0x1p60;
 enum { PATIENCE = 2000 }; /* good steps before the scale grows */
@@ -15,7 +16,7 @@ void dt_scale_begin(const DtPlan *plan, DtScale *ret_scale)
 {
     *ret_scale = (DtScale){.factor = first_factor};
     for (uint32_t i = 0; i < plan->n_scalars; i++)
-        if (plan->scalars[i].kind == DT_SCALAR_LOSS_SCALE)
+        if (strcmp(dt_plan_str(plan, plan->scalars[i].name), "@loss_scale") == 0)
             ret_scale->is_dynamic = true;
 }
 

@@ -8,77 +8,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Where { COUNT_META, COUNT_TRAIN, REAL_TRAIN } Where;
-
-/* A key and where the number lies that it sets: a count of META or TRAN, or a double of TRAN. schedules: bits of the
- * learning rates that depend on it. */
-typedef struct Setting {
+/* A key of META and where its count lies. */
+static const struct Count {
     const char *key;
-    Where where;
     size_t offset;
-    uint32_t schedules;
-} Setting;
-
-enum {
-    COSINE = 1 << DT_PLAN_LR_WARMUP_COSINE,
-    LINEAR = 1 << DT_PLAN_LR_WARMUP_LINEAR,
-    DECAY = 1 << DT_PLAN_LR_STEP_DECAY,
-    INVERSE = 1 << DT_PLAN_LR_INVERSE_SQRT,
-    ANY = 1 << DT_PLAN_LR_CONSTANT | COSINE | LINEAR | DECAY | INVERSE
+} counts[] = {
+    {"train.steps", offsetof(DtPlanMeta, steps)},     {"eval.every", offsetof(DtPlanMeta, eval_every)},
+    {"eval.steps", offsetof(DtPlanMeta, eval_steps)}, {"save.every", offsetof(DtPlanMeta, save_every)},
+    {"save.keep", offsetof(DtPlanMeta, save_keep)},
 };
 
-static const Setting settings[] = {
-    {"train.steps", COUNT_META, offsetof(DtPlanMeta, steps), ANY},
-    {"eval.every", COUNT_META, offsetof(DtPlanMeta, eval_every), ANY},
-    {"eval.steps", COUNT_META, offsetof(DtPlanMeta, eval_steps), ANY},
-    {"save.every", COUNT_META, offsetof(DtPlanMeta, save_every), ANY},
-    {"save.keep", COUNT_META, offsetof(DtPlanMeta, save_keep), ANY},
-    {"lr.base", REAL_TRAIN, offsetof(DtPlanTrain, base), ANY},
-    {"lr.floor", REAL_TRAIN, offsetof(DtPlanTrain, floor), COSINE | LINEAR},
-    {"lr.factor", REAL_TRAIN, offsetof(DtPlanTrain, factor), DECAY},
-    {"lr.warmup", COUNT_TRAIN, offsetof(DtPlanTrain, warmup), COSINE | LINEAR | INVERSE},
-    {"lr.total", COUNT_TRAIN, offsetof(DtPlanTrain, total), COSINE | LINEAR},
-    {"lr.every", COUNT_TRAIN, offsetof(DtPlanTrain, every), DECAY},
-};
-
-static DtStatus unknown_key(const char *key)
+static DtStatus unknown_key(const DtPlan *plan, const char *key)
 {
-    const char *keys[DT_COUNT(settings)];
+    const char *keys[DT_COUNT(counts) + DT_PLAN_MAX_SETTINGS];
     DtText list = {0};
-    for (size_t i = 0; i < DT_COUNT(settings); i++) {
-        keys[i] = settings[i].key;
-        dt_text_printf(&list, "%s%s", i ? ", " : "", settings[i].key);
-    }
-    const char *nearest = dt_text_nearest(key, keys, DT_COUNT(settings));
+    size_t n = 0;
+    for (size_t i = 0; i < DT_COUNT(counts); i++)
+        keys[n++] = counts[i].key;
+    for (uint32_t i = 0; i < plan->n_settings; i++)
+        keys[n++] = dt_plan_str(plan, plan->settings[i].name);
+    for (size_t i = 0; i < n; i++)
+        dt_text_printf(&list, "%s%s", i ? ", " : "", keys[i]);
+    const char *nearest = dt_text_nearest(key, keys, n);
     DtStatus status =
-        nearest ? dt_status_fail(DT_EXIT_USAGE, "--set: no key `%.60s`; did you mean `%s`?", key,
+        nearest ? dt_status_fail(DT_EXIT_USAGE, "--set: this plan has no key `%.60s`; did you mean `%.60s`?", key,
                                  nearest)
-                : dt_status_fail(
-                      DT_EXIT_USAGE,
-                      "--set: no key `%.60s`; there are %.300s. Everything else is fixed when "
-                      "the plan is compiled",
-                      key, list.at);
+                : dt_status_fail(DT_EXIT_USAGE,
+                                 "--set: this plan has no key `%.60s`; there are %.300s. Everything else is fixed when "
+                                 "the plan is compiled",
+                                 key, list.at);
     dt_text_free(&list);
     return status;
 }
 
-static DtStatus set(const Setting *setting, const char *text, DtPlanMeta *meta, DtPlanTrain *train)
+static DtStatus read_real(const char *key, const char *text, double *ret_value)
 {
-    char *end, *base = setting->where == COUNT_META ? (char *)meta : (char *)train;
-    errno = 0;
-    if (setting->where == REAL_TRAIN) {
-        double value = strtod(text, &end);
-        if (end == text || *end || !isfinite(value))
-            return dt_status_fail(DT_EXIT_USAGE, "--set %s: `%.60s` is no number", setting->key,
-                                  text);
-        memcpy(base + setting->offset, &value, sizeof value);
-        return DT_OK;
-    }
-    int64_t count = strtoll(text, &end, 10);
-    if (end == text || *end || errno || count < 0 || count > DT_PLAN_MAX_BYTES)
-        return dt_status_fail(DT_EXIT_USAGE, "--set %s: `%.60s` is no count", setting->key, text);
-    memcpy(base + setting->offset, &count, sizeof count);
+    char *end;
+    *ret_value = strtod(text, &end);
+    if (end == text || *end || !isfinite(*ret_value))
+        return dt_status_fail(DT_EXIT_USAGE, "--set %s: `%.60s` is no number", key, text);
     return DT_OK;
+}
+
+static DtStatus read_count(const char *key, const char *text, int64_t *ret_count)
+{
+    char *end;
+    errno = 0;
+    *ret_count = strtoll(text, &end, 10);
+    if (end == text || *end || errno || *ret_count < 0 || *ret_count > DT_PLAN_MAX_BYTES)
+        return dt_status_fail(DT_EXIT_USAGE, "--set %s: `%.60s` is no count", key, text);
+    return DT_OK;
+}
+
+static DtStatus set_formula(const char *key, const char *text, bool is_whole, double *ret_value)
+{
+    int64_t count = 0;
+    if (!is_whole)
+        return read_real(key, text, ret_value);
+    DtStatus status = read_count(key, text, &count);
+    if (dt_status_ok(&status))
+        *ret_value = (double)count;
+    return status;
 }
 
 static bool has_eval(const DtPlan *plan)
@@ -89,31 +79,68 @@ static bool has_eval(const DtPlan *plan)
     return false;
 }
 
-static DtStatus apply(const char *text, DtPlanMeta *meta, DtPlanTrain *train)
+static DtStatus apply(const char *text, const DtPlan *plan, DtPlanMeta *meta, DtRunSettings *settings)
 {
     char key[100];
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals - text >= (ptrdiff_t)sizeof key)
         return dt_status_fail(DT_EXIT_USAGE, "--set wants block.key=value, not `%.60s`", text);
     snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
-    for (size_t i = 0; i < DT_COUNT(settings); i++) {
-        if (strcmp(settings[i].key, key) != 0)
+    for (size_t i = 0; i < DT_COUNT(counts); i++) {
+        int64_t count = 0;
+        if (strcmp(counts[i].key, key) != 0)
             continue;
-        if (!(settings[i].schedules >> train->schedule & 1))
-            return dt_status_fail(DT_EXIT_USAGE, "--set %s: the learning rate of this plan does not depend on it",
-                                  key);
-        return set(&settings[i], equals + 1, meta, train);
+        DtStatus status = read_count(key, equals + 1, &count);
+        if (dt_status_ok(&status))
+            memcpy((char *)meta + counts[i].offset, &count, sizeof count);
+        return status;
     }
-    return unknown_key(key);
+    for (uint32_t i = 0; i < settings->n; i++)
+        if (strcmp(settings->at[i].name, key) == 0)
+            return set_formula(key, equals + 1, plan->settings[i].is_whole, &settings->at[i].value);
+    return unknown_key(plan, key);
+}
+
+static bool evaluate(const DtPlan *plan, const DtPlanScalar *scalar, const DtFormulaStep *step, double *ret_value,
+                     DtFormulaProblem *ret_problem)
+{
+    return dt_formula_value(dt_plan_str(plan, scalar->formula), dt_formula_step, step, ret_value, ret_problem);
+}
+
+double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const DtRunSettings *settings, int64_t step,
+                          int64_t updates, double loss_scale)
+{
+    const DtFormulaStep at = {.step = (double)step, .updates = (double)updates, .loss_scale = loss_scale,
+                              .settings = settings->at, .n_settings = settings->n};
+    DtFormulaProblem problem;
+    double value;
+    return evaluate(plan, scalar, &at, &value, &problem) ? value : NAN;
+}
+
+/* Do the formulas take the settings? */
+static DtStatus check_scalars(const DtPlan *plan, const DtRunSettings *settings)
+{
+    const DtFormulaStep first = {.updates = 1, .loss_scale = 1, .settings = settings->at, .n_settings = settings->n};
+    for (uint32_t i = 0; i < plan->n_scalars; i++) {
+        DtFormulaProblem problem;
+        const char *name = dt_plan_str(plan, plan->scalars[i].name);
+        double value;
+        if (!evaluate(plan, &plan->scalars[i], &first, &value, &problem))
+            return dt_status_fail(DT_EXIT_USAGE, "%.60s: %s", name + 1, problem.text);
+    }
+    return DT_OK;
 }
 
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
-                           DtPlanTrain *ret_train)
+                           DtRunSettings *ret_settings)
 {
     DtPlanMeta meta = *plan->meta;
-    DtPlanTrain train = plan->n_train ? plan->train[0] : (DtPlanTrain){0};
+    DtRunSettings *settings = ret_settings;
+    settings->n = plan->n_settings;
+    for (uint32_t i = 0; i < plan->n_settings; i++)
+        settings->at[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name), plan->settings[i].value};
     for (uint32_t i = 0; i < options->n_settings; i++) {
-        DtStatus status = apply(options->settings[i], &meta, &train);
+        DtStatus status = apply(options->settings[i], plan, &meta, settings);
         if (!dt_status_ok(&status))
             return status;
     }
@@ -121,13 +148,9 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
         return dt_status_fail(DT_EXIT_USAGE, "--steps can be at most 2^46");
     if (options->steps >= 0)
         meta.steps = options->steps;
-    if (train.schedule == DT_PLAN_LR_STEP_DECAY && train.every == 0)
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "--set lr.every: the learning rate cannot decay every 0 steps");
     if (meta.eval_every > 0 && !has_eval(plan))
         return dt_status_fail(DT_EXIT_USAGE, "eval.every: the plan has no held-out data: write "
                                              "`eval = every(200, data = ...)` in `train`");
     *ret_meta = meta;
-    *ret_train = train;
-    return DT_OK;
+    return check_scalars(plan, settings);
 }

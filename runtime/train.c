@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of one rank: load, initial or saved parameters, then steps. A step is the entry "step"
- * (loss and gradients over all micro-batches and ranks), three scalars, and the entry "update". In
+ * (loss and gradients over all micro-batches and ranks), scalars of the step, and the entry "update". In
  * between the loss is looked at: one that is not finite ends the run before anything changes. So does
  * a norm of gradients that is not finite: the update itself then keeps what there was.
  *
@@ -19,43 +19,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static double pi(void) { return 3.14159265358979323846; }
-
-double dt_train_lr(const DtPlanTrain *train, int64_t step)
-{
-    double t = (double)step, warmup = (double)train->warmup, total = (double)train->total;
-    bool warms =
-        train->schedule == DT_PLAN_LR_WARMUP_COSINE || train->schedule == DT_PLAN_LR_WARMUP_LINEAR;
-    if (warms && step < train->warmup)
-        return train->base * (t + 1) / warmup;
-    double part = total > warmup ? (t - warmup) / (total - warmup) : 1;
-    part = part > 1 ? 1 : part;
-    switch (train->schedule) {
-    case DT_PLAN_LR_WARMUP_COSINE:
-        return train->floor + (train->base - train->floor) * 0.5 * (1 + cos(pi() * part));
-    case DT_PLAN_LR_WARMUP_LINEAR: return train->base + (train->floor - train->base) * part;
-    case DT_PLAN_LR_STEP_DECAY:
-        return train->base * pow(train->factor, floor(t / (double)train->every));
-    case DT_PLAN_LR_INVERSE_SQRT: return train->base / sqrt(t + 1 > warmup ? t + 1 : warmup);
-    default: return train->base;
-    }
-}
-
 /* ---- one step ---- */
 
-/* lr, the bias corrections 1/(1 - beta^t), t counting applied updates from 1, and the loss scale. */
+/* The scalars of the step; returns the learning rate, NaN: there is none. */
 static double write_scalars(DtRun *run)
 {
     DtRank *rank = &run->rank;
-    double t = (double)rank->scale.updates + 1;
-    double lr = run->trial ? dt_trial_lr(run->trial) : dt_train_lr(&rank->train, rank->step);
-    for (uint32_t i = 0; i < rank->plan->n_scalars; i++) {
-        const DtPlanScalar *scalar = &rank->plan->scalars[i];
-        double value[] = {[DT_SCALAR_LR] = lr,
-                          [DT_SCALAR_BIAS1] = 1 / (1 - pow(rank->train.beta1, t)),
-                          [DT_SCALAR_BIAS2] = 1 / (1 - pow(rank->train.beta2, t)),
-                          [DT_SCALAR_LOSS_SCALE] = rank->scale.factor};
-        float narrow = (float)value[scalar->kind];
+    const DtPlan *plan = rank->plan;
+    double lr = NAN;
+    for (uint32_t i = 0; i < plan->n_scalars; i++) {
+        const DtPlanScalar *scalar = &plan->scalars[i];
+        double value = dt_settings_scalar(plan, scalar, &rank->settings, rank->step, (int64_t)rank->scale.updates + 1,
+                                          rank->scale.factor);
+        if (strcmp(dt_plan_str(plan, scalar->name), "@lr") == 0)
+            value = lr = run->trial ? dt_trial_lr(run->trial) : value;
+        float narrow = (float)value;
         memcpy(rank->arenas[scalar->arena] + scalar->offset, &narrow, sizeof narrow);
     }
     return lr;

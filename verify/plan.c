@@ -271,14 +271,13 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
 
 static void hold_inputs(PlanWalk *walk, bool all)
 {
-    static const char *const scalars[] = {"@lr", "@bias1", "@bias2", "@loss_scale"};
     const DtPlan *plan = walk->plan;
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         PlanPlace place = {.arena = plan->scalars[i].arena,
                            .base = plan->scalars[i].offset,
                            .bytes = 4,
                            .size = 1};
-        dt_certplan_hold_input(walk, dt_intern(scalars[plan->scalars[i].kind]), &place);
+        dt_certplan_hold_input(walk, dt_intern(dt_plan_str(plan, plan->scalars[i].name)), &place);
     }
     for (uint32_t i = 0; all && i < plan->n_inputs; i++) {
         const char *name = dt_intern(dt_plan_str(plan, plan->inputs[i].name));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What records say that no instruction does: how stores begin and which are saved, and (facts, see plan/logical.h) the
- * data, its batches, the seed, the schedule of rates. */
+ * data, its batches, the seed, the scalars of the step. */
 #include "verify/file.h"
 #include "verify/plan_internal.h"
 
@@ -77,7 +77,8 @@ typedef struct Facts {
     const DtPlan *plan;
     const char *at;       /* in the text */
     uint32_t readers, inputs, axes; /* met; inputs of this reader, axes of this input */
-    bool meta, train;
+    uint32_t settings, scalars;
+    bool meta;
     DtText *problem;
 } Facts;
 
@@ -109,10 +110,10 @@ static const void *record_of(Facts *f)
         f->meta = true;
         return plan->meta;
     }
-    if (is_tag(f->at, "TRAN") && !f->train && plan->n_train) {
-        f->train = true;
-        return plan->train;
-    }
+    if (is_tag(f->at, "SETT") && f->settings < plan->n_settings)
+        return &plan->settings[f->settings++];
+    if (is_tag(f->at, "SCAL") && f->scalars < plan->n_scalars)
+        return &plan->scalars[f->scalars++];
     if (is_tag(f->at, "READ") && is_whole(f, true) && f->readers < plan->n_readers) {
         f->inputs = f->axes = 0;
         return &plan->readers[f->readers++];
@@ -218,9 +219,13 @@ bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts 
             return false;
     if (!is_whole(&f, true))
         return false;
-    if (!f.meta || f.train != (plan->n_train > 0) || f.readers != plan->n_readers)
-        return refuse(&f, !f.meta ? "META" : f.readers != plan->n_readers ? "READ" : "TRAN",
-                      "s are not those that the program has");
+    const char *other = !f.meta                          ? "META"
+                        : f.readers != plan->n_readers   ? "READ"
+                        : f.settings != plan->n_settings ? "SETT"
+                        : f.scalars != plan->n_scalars   ? "SCAL"
+                                                         : NULL;
+    if (other)
+        return refuse(&f, other, "s are not those that the program has");
     CertProgram *serial = DT_NEW(arena, CertProgram);
     return dt_certtext_read(arena, texts->serial, serial, ret_problem) && has_parameters(plan, serial, ret_problem) &&
            has_loops(arena, plan, serial, ret_problem);

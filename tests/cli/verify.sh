@@ -67,12 +67,13 @@ for name in steps batch tokens parameters eval_every eval_steps save_every save_
     field "META record has $name" META $name 9
 done
 field 'random numbers' META seed 8
-for name in floor factor beta1 beta2 warmup total every; do
-    field "TRAN record has $name" TRAN $name 3
-done
-field 'TRAN record has base' TRAN base 0.2
-field 'TRAN record has schedule' TRAN schedule warmup_linear
-field 'TRAN record has optimizer' TRAN optimizer sgd
+field 'SETT record has value' 'SETT name="lr.base"' value 0.2
+field 'SETT record has is_whole' 'SETT name="lr.base"' is_whole 1
+edited 'SCAL record has formula' '/^SCAL name="@lr"/s/min(/max(/'
+edited 'SCAL record has formula' '/^SCAL name="@bias1"/s/updates/step/'
+edited '' '/^SCAL name="@bias2"/d'
+edited 'SETT records are not those that the program has' '$a\
+SETT name="lr.more"'
 field 'READ record has sample' READ sample raw
 field 'READ record has hi' READ hi 15
 field 'READ record has glob' READ glob '"x"'
@@ -96,7 +97,7 @@ rewritten zeros.plan serial 'exp(' 'log(' ''
 rewritten zeros.plan placed 'exp(' 'log(' ''
 rewritten zeros.plan final 'exp(' 'log(' ''
 rewritten zeros.plan facts 'seed=7' 'seed=8' "the plan's META record has seed"
-rewritten zeros.plan facts 'warmup=2' 'warmup=3' "the plan's TRAN record has warmup"
+rewritten zeros.plan facts '"lr.warmup" is_whole=1 value=2' '"lr.warmup" is_whole=1 value=3' "the plan's SETT record has value"
 rewritten zeros.plan facts 'READ sample' 'XXXX sample' "the plan's XXXX"
 rewritten zeros.plan facts 'INPT' 'AXIS' "the plan's"
 rewritten rings.plan final 'exp(' 'neg(' ''

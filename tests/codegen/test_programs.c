@@ -32,7 +32,11 @@ typedef struct Program {
 } Program;
 
 enum { STEP = 3 };
-static const float scalars[] = {0.01f, 1.5f, 2.5f}; /* learning rate, bias corrections */
+/* Scalars of the step: learning rate, bias corrections. */
+static float scalar_value(const char *name)
+{
+    return strcmp(name, "@lr") == 0 ? 0.01f : strcmp(name, "@bias1") == 0 ? 1.5f : 2.5f;
+}
 
 typedef struct Variant {
     const char *name;
@@ -166,8 +170,10 @@ static void prepare_memory(DtRank *rank)
         if (store->kind == DT_STORE_GRAD)
             memset(at, 0xff, (size_t)store->bytes);
     }
-    for (uint32_t i = 0; i < plan->n_scalars; i++)
-        memcpy(rank->arenas[plan->scalars[i].arena] + plan->scalars[i].offset, &scalars[plan->scalars[i].kind], 4);
+    for (uint32_t i = 0; i < plan->n_scalars; i++) {
+        const float value = scalar_value(dt_plan_str(plan, plan->scalars[i].name));
+        memcpy(rank->arenas[plan->scalars[i].arena] + plan->scalars[i].offset, &value, 4);
+    }
 }
 
 static void read_inputs(DtArena *arena, const DtRank *rank, const DtProgram *program, Outcome *ret_outcome)
@@ -236,7 +242,7 @@ static DtTensor *source(void *context, const DtOp *op)
         return r->stores[op->store->index];
     if (op->text[0] == '@') {
         DtTensor *tensor = dt_interp_tensor(r->arena, op->out[0]->type);
-        tensor->at[0] = (double)scalars[strcmp(op->text, "@lr") == 0 ? 0 : strcmp(op->text, "@bias1") == 0 ? 1 : 2];
+        tensor->at[0] = (double)scalar_value(op->text);
         return tensor;
     }
     for (uint32_t i = 0; i < r->outcome->n_inputs; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the configuration blocks of the examples say, as data; and what --set makes of it. */
+#include "base/formula.h"
 #include "base/intern.h"
 #include "frontend/config.h"
 #include "frontend/lower.h"
@@ -31,6 +32,30 @@ static DtProgram *example(const char *path) { return read_program((DtLowerOption
 
 static void assert_near(double a, double b) { cr_assert_leq(fabs(a - b), 1e-12 * fabs(b), "%g, not %g", a, b); }
 
+/* NULL: the run has no such setting. */
+static const DtStepSetting *setting(const DtProgram *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->train->settings.n; i++)
+        if (strcmp(p->train->settings.at[i].name, name) == 0)
+            return &p->train->settings.at[i];
+    return NULL;
+}
+
+static double scalar(const DtProgram *p, const char *name, double step)
+{
+    DtFormulaSetting settings[16];
+    DtFormulaStep at = {.step = step, .updates = step + 1, .loss_scale = 1, .settings = settings};
+    DtFormulaProblem problem;
+    double value = NAN;
+    for (uint32_t i = 0; i < p->train->settings.n; i++)
+        settings[at.n_settings++] = (DtFormulaSetting){p->train->settings.at[i].name, p->train->settings.at[i].value};
+    for (uint32_t i = 0; i < p->train->scalars.n; i++)
+        if (strcmp(p->train->scalars.at[i].name, name) == 0)
+            cr_assert(dt_formula_value(p->train->scalars.at[i].formula, dt_formula_step, &at, &value, &problem), "%s",
+                      problem.text);
+    return value;
+}
+
 Test(config, gpt2)
 {
     const DtProgram *p = example("examples/gpt2.dsl");
@@ -42,11 +67,13 @@ Test(config, gpt2)
     assert_near(t->optimizer.update.eps, 1e-8);
     assert_near(t->optimizer.update.decay, 0.1);
     assert_near(t->optimizer.clip, 1);
-    cr_assert_eq(t->optimizer.lr.kind, DT_SCHEDULE_WARMUP_COSINE);
-    assert_near(t->optimizer.lr.base, 6e-4);
-    assert_near(t->optimizer.lr.floor, 6e-5);
-    cr_assert_eq(t->optimizer.lr.warmup, 2000);
-    cr_assert_eq(t->optimizer.lr.total, 600000);
+    assert_near(setting(p, "lr.base")->value, 6e-4);
+    assert_near(setting(p, "lr.floor")->value, 6e-5);
+    assert_near(setting(p, "lr.warmup")->value, 2000);
+    assert_near(setting(p, "lr.total")->value, 600000);
+    cr_assert(setting(p, "lr.warmup")->is_whole && !setting(p, "lr.base")->is_whole);
+    assert_near(scalar(p, "@lr", 0), 6e-4 / 2000);
+    assert_near(scalar(p, "@lr", 301000), 0.5 * (6e-4 + 6e-5));
     cr_assert_eq(t->precision.compute, DT_BF16);
     cr_assert_eq(t->precision.params, DT_F32);
     cr_assert_not(t->precision.has_master);
@@ -104,11 +131,10 @@ Test(config, others)
     p = example("examples/vgg16.dsl");
     cr_assert_eq(p->train->optimizer.update.kind, DT_UPDATE_SGD);
     assert_near(p->train->optimizer.update.momentum, 0.9);
-    cr_assert_eq(p->train->optimizer.lr.kind, DT_SCHEDULE_STEP_DECAY);
-    cr_assert_eq(p->train->optimizer.lr.every, 150120);
+    assert_near(setting(p, "lr.every")->value, 150120);
     cr_assert_str_eq(p->train->readers.at[0].source.augment, "crop_flip");
     p = example("examples/t5.dsl");
-    cr_assert_eq(p->train->optimizer.lr.kind, DT_SCHEDULE_INVERSE_SQRT);
+    assert_near(scalar(p, "@lr", 39999), setting(p, "lr.base")->value / 200);
     cr_assert_eq(p->parallel->pipelines.at[0].n_loops, 2);
 }
 
@@ -129,8 +155,7 @@ Test(config, set)
         read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets, .n_sets = DT_COUNT(sets)});
     cr_assert_eq(p->train->steps, 7);
     cr_assert_eq(p->train->seed, 9);
-    cr_assert_eq(p->train->optimizer.lr.kind, DT_SCHEDULE_CONSTANT);
-    assert_near(p->train->optimizer.lr.base, 0.25);
+    assert_near(scalar(p, "@lr", 7), 0.25);
     assert_near(p->train->optimizer.clip, 3);
     cr_assert_eq(p->parallel->mesh.axes[0].size, 4);
     cr_assert_eq(p->parallel->micro, 8);
@@ -144,9 +169,9 @@ Test(config, set_deep)
 {
     const DtOption sets[] = {{"train.optimizer.lr.base", "0.5"}, {"train.optimizer.lr.warmup", "3"}};
     const DtProgram *p = read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets, .n_sets = 2});
-    assert_near(p->train->optimizer.lr.base, 0.5);
-    cr_assert_eq(p->train->optimizer.lr.warmup, 3);
-    cr_assert_eq(p->train->optimizer.lr.total, 600000);
+    assert_near(setting(p, "lr.base")->value, 0.5);
+    assert_near(setting(p, "lr.warmup")->value, 3);
+    assert_near(setting(p, "lr.total")->value, 600000);
 }
 
 Test(config, synthetic)
@@ -168,4 +193,42 @@ Test(config, synthetic)
     cr_assert(dt_configready_check(diags, p, true));
     p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none"});
     cr_assert_not(dt_configready_check(diags, p, true));
+}
+
+/* What schedules of torch.optim.lr_scheduler 2.15 give: OneCycleLR, PolynomialLR, CosineAnnealingLR,
+ * LinearLR, StepLR, ExponentialLR. The others by hand. */
+Test(config, schedules)
+{
+    static const struct {
+        const char *rate;
+        struct {
+            double step, want;
+        } at[6];
+    } cases[] = {
+        {"one_cycle(0.1, total = 50)",
+         {{0, 0.004}, {5, 0.03117358052235722}, {14, 0.1}, {15, 0.09979871550490317}, {30, 0.05671183644422961},
+          {49, 4e-7}}},
+        {"polynomial(0.1, total = 40, power = 2)", {{0, 0.1}, {13, 0.0455625}, {39, 6.25e-5}, {40, 0}, {45, 0}}},
+        {"warmup_cosine(0.1, total = 40, floor = 0.01)",
+         {{0, 0.1}, {13, 0.0785124354122177}, {39, 0.010138719982009242}, {90, 0.01}}},
+        {"warmup_linear(0.1, total = 20, floor = 0.01)", {{0, 0.1}, {7, 0.0685}, {20, 0.01}, {25, 0.01}}},
+        {"step_decay(0.1, every = 7, factor = 0.3)", {{6, 0.1}, {7, 0.03}, {20, 0.009}, {29, 0.00081}}},
+        {"range_test(low = 0.001, high = 0.1, total = 20)", {{0, 0.001}, {7, 0.005011872336272725}, {20, 0.1}}},
+        {"warmup_cosine(0.1, warmup = 10, total = 40)", {{0, 0.01}, {9, 0.1}, {10, 0.1}, {25, 0.05}, {40, 0}}},
+        {"polynomial(1, warmup = 4, total = 8, floor = 0.5)", {{0, 0.25}, {3, 1}, {4, 1}, {6, 0.75}, {9, 0.5}}},
+        {"wsd(1, warmup = 4, total = 20, decay = 10, floor = 0)",
+         {{0, 0.25}, {3, 1}, {9, 1}, {10, 1}, {15, 0.5}, {21, 0}}},
+        {"inverse_sqrt(1, warmup = 16)", {{0, 0.25}, {15, 0.25}, {63, 0.125}}},
+        {"2 * constant(0.25)", {{0, 0.5}, {9, 0.5}}},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const DtOption set = {"train.optimizer.lr", cases[i].rate};
+        const DtProgram *p =
+            read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = &set, .n_sets = 1, .parallel = "none"});
+        for (size_t k = 0; k < DT_COUNT(cases[i].at) && (k == 0 || cases[i].at[k].step > 0); k++) {
+            const double got = scalar(p, "@lr", cases[i].at[k].step), want = cases[i].at[k].want;
+            cr_expect(fabs(got - want) <= 1e-14, "%s, step %g: %.17g, not %.17g", cases[i].rate, cases[i].at[k].step,
+                      got, want);
+        }
+    }
 }

@@ -230,13 +230,10 @@ static void fill_stores(Planned *p, DtRank *rank, const Sample *s)
 
 static void fill_scalars(DtRank *rank, const Sample *s)
 {
-    static const char *const names[] = {
-        [DT_SCALAR_LR] = "@lr", [DT_SCALAR_BIAS1] = "@bias1", [DT_SCALAR_BIAS2] = "@bias2",
-        [DT_SCALAR_LOSS_SCALE] = "@loss_scale"};
     for (uint32_t i = 0; i < rank->plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &rank->plan->scalars[i];
-        store_values(sample_input(s, names[scalar->kind]), 0, 1, DT_PLAN_F32, names[scalar->kind],
-                     rank->arenas[scalar->arena] + scalar->offset);
+        const char *name = dt_plan_str(rank->plan, scalar->name);
+        store_values(sample_input(s, name), 0, 1, DT_PLAN_F32, name, rank->arenas[scalar->arena] + scalar->offset);
     }
 }
 

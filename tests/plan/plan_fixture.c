@@ -36,14 +36,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                .save_every = 50,
                .save_keep = 3,
                .flops = 1e6});
-    ADD(train, {.schedule = DT_PLAN_LR_WARMUP_COSINE,
-                .optimizer = DT_PLAN_ADAMW,
-                .base = 1e-3,
-                .floor = 1e-4,
-                .beta1 = 0.9,
-                .beta2 = 0.99,
-                .warmup = 10,
-                .total = 100});
+    ADD(settings, {.name = STR("lr.base"), .value = 1e-3});
+    ADD(settings, {.name = STR("lr.warmup"), .is_whole = 1, .value = 10});
     ADD(mesh, {.name = STR("data"), .size = 2});
     ADD(mesh, {.name = STR("tensor"), .size = 2});
     ADD(mesh, {.name = STR("pipe"), .size = 2});
@@ -166,8 +160,10 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .arena = INPUTS,
                  .offset = 512});
     ADD(saved, {.loop = STR("h"), .iterations = 3, .saved = 128, .recomputed = 64});
-    ADD(scalars, {.kind = DT_SCALAR_LR, .arena = SCALARS, .offset = 4});
-    ADD(scalars, {.kind = DT_SCALAR_BIAS1, .arena = SCALARS, .offset = 8});
+    ADD(scalars, {.name = STR("@lr"), .formula = STR("div(lr.base, add(step, lr.warmup))"),
+                  .arena = SCALARS, .offset = 4});
+    ADD(scalars, {.name = STR("@bias1"), .formula = STR("div(1, sub(1, pow(0.9, updates)))"),
+                  .arena = SCALARS, .offset = 8});
     ADD(metrics, {.name = STR("loss"),
                   .entry = STR("step"),
                   .arena = SCALARS,

@@ -42,18 +42,15 @@ static const uint64_t hostile[] = {0,
 
 /* Any value does no harm: numbers that are only shown, recorded or used in arithmetic. */
 static const char *const harmless[] = {
-    "META source_digest", "META seed",       "META steps",      "META tokens",
-    "META parameters",    "META eval_every", "META eval_steps", "META save_every",
-    "META save_keep",     "META flops",      "TRAN base",       "TRAN floor",
-    "TRAN factor",        "TRAN beta1",      "TRAN beta2",      "TRAN warmup",
-    "TRAN total",         "TRAN every",      "TRAN schedule",   "TRAN optimizer",
-    "GRUP queue",         "AREN kind",       "STOR init",       "STOR init_a",
-    "STOR init_b",        "STOR key",        "KERN flops",      "KERN bytes",
-    "INST seconds",       "READ sample",     "READ source",     "READ dtype",
-    "READ from",          "READ to",         "READ lo",         "READ hi",
-    "READ rate",          "READ mean_span",  "READ mask_id",    "SCAL kind",
-    "INPT draw_lo",       "INPT draw_hi",    "INPT lo",         "INPT hi",
-    "INPT extent",
+    "META source_digest", "META seed", "META steps", "META tokens",
+    "META parameters", "META eval_every", "META eval_steps", "META save_every",
+    "META save_keep", "META flops", "GRUP queue", "AREN kind",
+    "STOR init", "STOR init_a", "STOR init_b", "STOR key",
+    "KERN flops", "KERN bytes", "INST seconds", "READ sample",
+    "READ source", "READ dtype", "READ from", "READ to",
+    "READ lo", "READ hi", "READ rate", "READ mean_span",
+    "READ mask_id", "INPT draw_lo", "INPT draw_hi", "INPT lo",
+    "INPT hi", "INPT extent", "SETT value",
     "SPAN line",          "SPAN column",
 };
 

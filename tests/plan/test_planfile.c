@@ -76,18 +76,18 @@ Test(planfile, text_errors_name_the_line)
 {
     static const char *const wrong[][2] = {
         {"plan 1\n", "first line"},
-        {"plan 9a\n", "first line"},
-        {"plan 9\nXXXX a=1\n", "line 2"},
-        {"plan 9\n\nMETA model=\"a\n", "does not end"},
-        {"plan 9\nMETA n_ranks=1 n_ranks=1\n", "twice"},
-        {"plan 9\nMETA n_ranks=5000000000\n", "no number"},
-        {"plan 9\nMETA reserved=1\n", "no field"},
-        {"plan 9\nINST kind=jump\n", "no value"},
-        {"plan 9\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9)\n", "at most 8"},
-        {"plan 9\nMETA flops=nan\n", "finite"},
-        {"plan 9\nLOGI programs=text\n|a\n", "does not end"},
-        {"plan 9\nLOGI programs=text\n:a\n.\n", "base64"},
-        {"plan 9\n", "one META"},
+        {"plan 10a\n", "first line"},
+        {"plan 10\nXXXX a=1\n", "line 2"},
+        {"plan 10\n\nMETA model=\"a\n", "does not end"},
+        {"plan 10\nMETA n_ranks=1 n_ranks=1\n", "twice"},
+        {"plan 10\nMETA n_ranks=5000000000\n", "no number"},
+        {"plan 10\nMETA reserved=1\n", "no field"},
+        {"plan 10\nINST kind=jump\n", "no value"},
+        {"plan 10\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9)\n", "at most 8"},
+        {"plan 10\nMETA flops=nan\n", "finite"},
+        {"plan 10\nLOGI programs=text\n|a\n", "does not end"},
+        {"plan 10\nLOGI programs=text\n:a\n.\n", "base64"},
+        {"plan 10\n", "one META"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         uint8_t *made;

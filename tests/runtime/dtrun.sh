@@ -163,9 +163,9 @@ holds cmp wicked.text wicked.dump
 run wicked.plan -q --steps 1; exits 5
 holds sh -c '! LC_ALL=C grep -q "$(printf "[\033\233]")" err'; says '\x1b[31mnumb\xc2\x9bers'
 
-what='dtc asm of a plan that trains without TRAN'
-grep -v '^TRAN' one.text >norate.text
-"$dtc" asm norate.text -o norate.plan 2>err; code=$?; holds test "$code" -ne 0; says 'no TRAN record'
+what='dtc asm of a plan whose formula has no settings'
+grep -v '^SETT' one.text >norate.text
+"$dtc" asm norate.text -o norate.plan 2>err; code=$?; holds test "$code" -ne 0; says 'there is no number `lr.'
 
 # ---- settings and data ----
 run one.plan -q --steps 2 --set lr.base=0.5 --set lr.warmup=0 --log set.jsonl; exits 0
@@ -173,11 +173,11 @@ holds grep -q '"step":1,.*"lr":0.5' set.jsonl
 run one.plan -q --set lr.bas=1; exits 2; says 'did you mean `lr.base`'
 run one.plan -q --set lr.base=1e30 --set lr.warmup=0 --trace bad.json; exits 1; says 'of step'
 holds test ! -e bad.json; holds test ! -e bad.json.rank0
-run one.plan -q --set lr.every=5; exits 2; says 'lr.every: the learning rate of this plan does not depend on it'
-run one.plan -q --set lr.factor=0.5; exits 2; says 'does not depend on it'
+run one.plan -q --set lr.every=5; exits 2; says 'this plan has no key `lr.every`'
+run one.plan -q --set lr.factor=0.5; exits 2; says 'no key `lr.factor`'
 sed 's/warmup_cosine(1e-2, warmup = 5, total = 50, floor = 1e-3)/1e-2/; /^  eval = /d' small.dsl >plain.dsl
 what='dtc plain.dsl'; "$dtc" plain.dsl --parallel none -o plain.plan 2>err || fail 'cannot compile'
-run plain.plan -q --steps 2 --set lr.warmup=3; exits 2; says 'does not depend on it'
+run plain.plan -q --steps 2 --set lr.warmup=3; exits 2; says 'no key `lr.warmup`'
 run plain.plan -q --steps 2 --set eval.every=1; exits 2; says 'no held-out data'
 run plain.plan -q --steps 2 --set lr.base=0.5; exits 0
 sed 's/squared/SQUARED/' numbers.txt >other.txt

@@ -443,10 +443,10 @@ Test(rank, settings_are_checked)
                                            {"quantum=1", "there are train.steps"}};
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         DtPlanMeta meta;
-        DtPlanTrain train;
+        DtRunSettings settings;
         tiny.options.settings[0] = wrong[i][0];
         tiny.options.n_settings = 1;
-        DtStatus status = dt_settings_apply(&tiny.options, &tiny.plan, &meta, &train);
+        DtStatus status = dt_settings_apply(&tiny.options, &tiny.plan, &meta, &settings);
         cr_assert_eq(status.code, DT_EXIT_USAGE);
         cr_assert(strstr(status.message, wrong[i][1]), "%s", status.message);
     }
@@ -469,33 +469,11 @@ Test(rank, arenas_have_guard_pages)
     cr_assert(!WIFEXITED(how) || WEXITSTATUS(how) != 0, "a write behind the arena went through");
 }
 
-Test(rank, learning_rates)
-{
-    DtPlanTrain cosine = {.schedule = DT_PLAN_LR_WARMUP_COSINE,
-                          .base = 1e-3,
-                          .floor = 1e-4,
-                          .warmup = 100,
-                          .total = 2000};
-    DtPlanTrain line = {
-        .schedule = DT_PLAN_LR_WARMUP_LINEAR, .base = 1, .floor = 0, .warmup = 10, .total = 110};
-    DtPlanTrain steps = {.schedule = DT_PLAN_LR_STEP_DECAY, .base = 1, .factor = 0.1, .every = 30};
-    DtPlanTrain root = {.schedule = DT_PLAN_LR_INVERSE_SQRT, .base = 1, .warmup = 16};
-    cr_assert_float_eq(dt_train_lr(&cosine, 0), 1e-5, 1e-15);
-    cr_assert_float_eq(dt_train_lr(&cosine, 99), 1e-3, 1e-15);
-    cr_assert_float_eq(dt_train_lr(&cosine, 1050), 0.5 * (1e-3 + 1e-4), 1e-12);
-    cr_assert_float_eq(dt_train_lr(&cosine, 2000), 1e-4, 1e-15);
-    cr_assert_float_eq(dt_train_lr(&cosine, 9000), 1e-4, 1e-15);
-    cr_assert_float_eq(dt_train_lr(&line, 60), 0.5, 1e-12);
-    cr_assert_float_eq(dt_train_lr(&steps, 29), 1, 1e-12);
-    cr_assert_float_eq(dt_train_lr(&steps, 60), 0.01, 1e-12);
-    cr_assert_float_eq(dt_train_lr(&root, 3), 0.25, 1e-12);
-    cr_assert_float_eq(dt_train_lr(&root, 63), 0.125, 1e-12);
-}
-
 Test(scale, adapts)
 {
-    const DtPlanScalar scalar = {.kind = DT_SCALAR_LOSS_SCALE};
-    const DtPlan plan = {.scalars = &scalar, .n_scalars = 1}, without = {0};
+    const DtPlanScalar scalar = {.name = 1};
+    const DtPlan plan = {.scalars = &scalar, .n_scalars = 1, .strings = "\0@loss_scale", .n_strings = 13};
+    const DtPlan without = {0};
     DtScale scale;
     dt_scale_begin(&plan, &scale);
     cr_expect(dt_scale_step(&scale, INFINITY) && dt_scale_step(&scale, NAN));

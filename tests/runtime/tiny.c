@@ -133,7 +133,7 @@ static void add_memory(DtArena *arena, DtPlanBuilder *b)
                   .first_input = 0,
                   .n_inputs = 3,
                   .to = 1});
-    ADD(scalars, {.kind = DT_SCALAR_LR, .arena = SCALARS, .offset = 4});
+    ADD(scalars, {.name = STR("@lr"), .formula = STR("lr.base"), .arena = SCALARS, .offset = 4});
     ADD(metrics, {.name = STR("loss"),
                   .entry = STR("step"),
                   .arena = SCALARS,
@@ -315,7 +315,7 @@ DtPlanBuilder *tiny_build(DtArena *arena, const char *target, double lr)
                .parameters = TINY_IN * TINY_OUT,
                .eval_every = 20,
                .save_every = 16});
-    ADD(train, {.schedule = DT_PLAN_LR_CONSTANT, .optimizer = DT_PLAN_SGD, .base = lr});
+    ADD(settings, {.name = STR("lr.base"), .value = lr});
     ADD(groups, {.size = 1});
     add_memory(arena, b);
     add_code(arena, b, target);

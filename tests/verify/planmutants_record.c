@@ -12,7 +12,7 @@ static const struct {
     const char *tag, *free;
 } records[] = {
     {"META", " model source compiler target source_folder source_digest flops "},
-    {"TRAN", " "},
+    {"SETT", " "},
     {"STOR", " first_axis span stage pack more "},
     {"READ", " first_input span "},
     {"INPT", " first_axis span "},

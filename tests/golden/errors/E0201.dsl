@@ -68,6 +68,15 @@ dim batch = 4, seq = 8, embed = 16
 model m(x[batch, seq, embed]) -> [batch, seq, embed] {
   return x * rank
 }
+# ---- schedule
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = warmup_cosin(0.1, total = 10))
+  steps = 10
+}
 # ---- source
 axis height, width
 dim batch = 4

@@ -25,3 +25,12 @@ model m(x[batch, seq, embed]) -> [batch, seq, embed] {
   param w[embed] = normal(x)
   return x * w
 }
+# ---- step
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = 0.1 * sum[batch](uniform[batch](0, 1)))
+  steps = 10
+}

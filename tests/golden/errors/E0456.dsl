@@ -1,12 +1,3 @@
-# ---- constant
-include "mini/model.dsl"
-train {
-  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
-  z = tiny(tokens)
-  loss = -sum[batch, seq](z[vocab = labels])
-  optimizer = sgd(lr = constant(0.1, 5))
-  steps = 10
-}
 # ---- sgd
 include "mini/model.dsl"
 train {

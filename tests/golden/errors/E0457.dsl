@@ -16,3 +16,12 @@ train {
   optimizer = sgd(lr = warmup_linear(0.1, warmup = 2000, total = 1000))
   steps = 10
 }
+# ---- negative_rate
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = -0.1)
+  steps = 10
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The manual of functions that are written in the language: the comment above a definition and its head, as they stand
+ * in train.dsl of the library. */
+#include "frontend/config.h"
+
+#include "base/file.h"
+#include "base/intern.h"
+
+#include <string.h>
+
+enum { MAX_LIBRARY = 1 << 20 };
+
+static char *read_library(DtArena *arena, const char *folder)
+{
+    char *text = NULL;
+    size_t len;
+    if (!folder)
+        return NULL;
+    DtStatus status = dt_file_read(arena, dt_arena_printf(arena, "%s/train.dsl", folder), MAX_LIBRARY, &text, &len);
+    return dt_status_ok(&status) ? text : NULL;
+}
+
+static const char *next_line(const char *at)
+{
+    const char *end = strchr(at, '\n');
+    return end ? end + 1 : at + strlen(at);
+}
+
+/* `fn name(`: the name's length, 0: the line begins no definition. */
+static size_t definition(const char *line, const char **ret_name)
+{
+    if (strncmp(line, "fn ", 3) != 0)
+        return 0;
+    *ret_name = line + 3;
+    return strcspn(*ret_name, "[(");
+}
+
+static void print(const char *comment, const char *line, const char *name, size_t len, DtText *text)
+{
+    dt_text_printf(text, "%.*s (function of train.dsl)\n", (int)len, name);
+    for (; comment < line; comment = next_line(comment)) {
+        const char *said = comment + strspn(comment, "#");
+        said += *said == ' ';
+        dt_text_add_n(text, said, (size_t)(next_line(comment) - said));
+    }
+    dt_text_add(text, "  ");
+    dt_text_add_n(text, line, strcspn(line, "{"));
+    dt_text_add(text, "\n");
+}
+
+bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text)
+{
+    const char *at = read_library(arena, folder), *comment = NULL, *name = NULL;
+    bool found = false;
+    for (; at && *at; at = next_line(at)) {
+        const size_t len = definition(at, &name);
+        if (len && comment && (!wanted || (strlen(wanted) == len && memcmp(wanted, name, len) == 0))) {
+            if (found || !wanted)
+                dt_text_add(ret_text, "\n");
+            print(comment, at, name, len, ret_text);
+            found = true;
+        }
+        if (*at != '#')
+            comment = NULL;
+        else if (!comment)
+            comment = at;
+    }
+    return found;
+}
+
+uint32_t dt_library_names(DtArena *arena, const char *folder, const char **ret_names, uint32_t cap)
+{
+    uint32_t n = 0;
+    const char *name = NULL;
+    for (const char *at = read_library(arena, folder); at && *at && n < cap; at = next_line(at)) {
+        const size_t len = definition(at, &name);
+        if (len)
+            ret_names[n++] = dt_intern_n(name, len);
+    }
+    return n;
+}

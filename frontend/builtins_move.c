@@ -57,6 +57,41 @@ static bool makes_axis(DtLower *l, const DtBuiltinCall *c, uint32_t arg, const c
 
 static bool is_axis(const DtAxis *axis, const char *name) { return axis->name == name; }
 
+/* The largest operand that lacks no axis but `along`, or NULL: the others that lack some get its order. */
+static const DtType *in_order(const DtBuiltinCall *c, const char *along, uint32_t rank)
+{
+    const DtType *best = NULL;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const DtType *type = c->val[i].kind == DT_VAL_TENSOR ? c->val[i].tensor.value->type : NULL;
+        if (type && type->rank == rank + (dt_type_find(type, along) >= 0) &&
+            (!best || dt_type_elements(type) > dt_type_elements(best)))
+            best = type;
+    }
+    return best;
+}
+
+/* The axes, which x lacks some of, and its own `along`: as they lie in `order`. */
+static uint32_t sort_axes(const DtType *x, const char *along, const DtType *order, uint32_t rank, const DtAxis *axes,
+                          DtAxis *ret_all)
+{
+    const int own = dt_type_find(x, along);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < (order ? order->rank : rank); i++) {
+        const char *name = order ? order->axes[i].name : axes[i].name;
+        if (name == along) {
+            if (own >= 0)
+                ret_all[n++] = x->axes[own];
+            continue;
+        }
+        for (uint32_t k = 0; k < rank; k++)
+            if (axes[k].name == name)
+                ret_all[n++] = axes[k];
+    }
+    if (own >= 0 && (!order || dt_type_find(order, along) < 0))
+        ret_all[n++] = x->axes[own];
+    return n;
+}
+
 /* Operands of one dtype and with the same axes: the union of all, `along` aside, which each
  * keeps (or lacks). */
 static bool alike(DtLower *l, DtBuiltinCall *c, const char *along, DtValue **ret_in, bool *ret_weak)
@@ -90,11 +125,7 @@ static bool alike(DtLower *l, DtBuiltinCall *c, const char *along, DtValue **ret
     for (uint32_t i = 0; i < c->n; i++) {
         DtValue *x = dt_val_use(l, &c->val[i], dtype);
         DtAxis all[DT_MAX_RANK + 1];
-        memcpy(all, axes, rank * sizeof(DtAxis));
-        uint32_t n = rank;
-        int own = dt_type_find(x->type, along);
-        if (own >= 0)
-            all[n++] = x->type->axes[own];
+        const uint32_t n = sort_axes(x->type, along, in_order(c, along, rank), rank, axes, all);
         const DtType *type = dt_axes_type(l, c->expr->span, dtype, n, all);
         if (!type)
             return false;

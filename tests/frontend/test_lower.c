@@ -4,6 +4,7 @@
  * results that must be 0. */
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/intern.h"
 #include "frontend/lower.h"
 #include "ir/interp.h"
 
@@ -202,3 +203,24 @@ Test(laws, arithmetic) { check_laws("arithmetic", 10); }
 Test(laws, library) { check_laws("library", 7); }
 Test(laws, numbers) { check_laws("numbers", 9); }
 Test(laws, structure) { check_laws("structure", 7); }
+
+/* What lacks axes gets the order of what has them all: a class token before the patches of a ViT leaves these as they
+ * lie. */
+Test(lower, concat_keeps_the_order_of_the_whole)
+{
+    Lowered low = lower("examples/vit.dsl");
+    uint32_t n = 0;
+    for (uint32_t f = 0; f < low.program->module->funcs.n; f++) {
+        const DtFunc *func = low.program->module->funcs.at[f];
+        for (uint32_t i = 0; i < func->ops.n; i++) {
+            if (func->ops.at[i]->kind != DT_OP_CONCAT)
+                continue;
+            const DtType *type = func->ops.at[i]->out[0]->type;
+            cr_expect(type->rank == 3 && dt_type_find(type, dt_intern("batch")) == 0 &&
+                      dt_type_find(type, dt_intern("embed")) == 2);
+            n++;
+        }
+    }
+    cr_expect(n > 0);
+    dt_arena_free(low.arena);
+}

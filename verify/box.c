@@ -331,7 +331,9 @@ static bool begin(Box *b, const Side *sides)
     for (int k = 0; k < 2; k++)
         if (!dt_boxsmall_collect(b, sides[k].program, sides[k].func))
             return false;
-    return dt_boxsmall_decide(b) && dt_boxdraw_begin(b);
+    const CertProgram *programs[] = {p, o};
+    const CertFunc *funcs[] = {x, y};
+    return dt_boxsmall_decide(b, programs, funcs) && dt_boxdraw_begin(b);
 }
 
 static bool was_proved(const DtBoxes *boxes, const DtText *text)

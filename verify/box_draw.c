@@ -79,17 +79,24 @@ bool dt_boxdraw_whole(Box *b, DtResidue x, int64_t *ret_whole)
 
 /* ---- operands ---- */
 
-/* Some lines of a mask hide all, others nothing. */
-static bool draw_bool(const Box *b, const BoxShape *shape, uint64_t seed, uint64_t hash, const int64_t *at)
+/* Some lines of a mask hide all, others nothing. Every other draw has the opposite of the one before, so that each
+ * element is both. */
+static bool draw_bool(const Box *b, const BoxShape *shape, uint32_t argument, const int64_t *at)
 {
+    const uint64_t tries = b->seed - b->number,
+                   seed = dt_residue_mix(dt_residue_mix(b->r->hash + b->number / 2, tries), argument);
+    const bool turned = b->number % 2;
+    uint64_t hash = seed;
+    for (uint32_t k = 0; k < shape->rank; k++)
+        hash = dt_residue_mix(hash, (uint64_t)at[k]);
     for (uint32_t a = 0; a < shape->rank; a++) {
         uint64_t line = dt_residue_mix(seed, a);
         for (uint32_t k = 0; k < shape->rank; k++)
             line = k == a ? line : dt_residue_mix(line, (uint64_t)at[k]);
         if (line % 8 < 2)
-            return line % 8 == 1;
+            return (line % 8 == 1) != turned;
     }
-    return hash % (2 + b->number % 3) != 0;
+    return (hash % (2 + b->number / 2 % 3) != 0) != turned;
 }
 
 static uint64_t whole_elements(const BoxShape *shape)
@@ -125,7 +132,7 @@ static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument
         linear = linear * (uint64_t)shape->axes[k].extent + (uint64_t)at[k];
     }
     if (shape->is_bool)
-        return dt_residue_whole(draw_bool(b, shape, seed, hash, at));
+        return dt_residue_whole(draw_bool(b, shape, argument, at));
     if (!shape->is_float)
         return dt_residue_whole(b->integers.at[number_of_integer(b, shape, argument, linear)]);
     if (b->ties)

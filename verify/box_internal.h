@@ -4,7 +4,8 @@
  *   residue.c    numbers                       box_small.c  small extents, places, mesh axes that stay
  *   box_run.c    functions, maps, sources      box_move.c   what moves, sums and looks up elements
  *   box.c        the comparison                box_match.c  two programs and the boxes between them
- *   box_draw.c   operands of a draw            box_axis.c   ops along a whole axis */
+ *   box_draw.c   operands of a draw            box_axis.c   ops along a whole axis
+ *   box_edge.c   where functions may change their form */
 #ifndef DT_VERIFY_BOX_INTERNAL_H
 #define DT_VERIFY_BOX_INTERNAL_H
 
@@ -19,7 +20,7 @@ enum { BOX_NAMES = 96, BOX_RANKS = 1024, BOX_DEPTH = 16 };
 typedef struct BoxLens {
     const char *name;
     uint32_t of;       /* the one that it shares */
-    int64_t unit;      /* divides all blocks of the axis */
+    int64_t unit, own; /* divides all blocks of the axis; before one that is common to several was chosen */
     int64_t longest;   /* of those axes */
     bool fixed;        /* all positions are */
     bool position;     /* some op looks at positions */
@@ -55,11 +56,6 @@ typedef struct BoxTensor {
 
 typedef struct BoxCast BoxCast;
 
-typedef struct BoxMeeting { /* of a constant, and integers */
-    int64_t constant;
-    const CertType *type;
-} BoxMeeting;
-
 typedef struct Box {
     DtArena *arena, *scratch; /* of the box; of the draw */
     DtResidues *r;
@@ -68,9 +64,8 @@ typedef struct Box {
     int64_t size[CERT_MESH], whole_size[CERT_MESH]; /* 1: it does not stay */
     BoxLens lenses[BOX_NAMES];
     uint32_t n_lenses;
-    DT_VEC(BoxMeeting) meetings;
     DT_VEC(int64_t) constants; /* integers */
-    DT_VEC(int64_t) places;    /* of these, what positions meet */
+    DT_VEC(int64_t) places;    /* positions where functions may change their form (box_edge.c) */
     bool compares, becomes_whole; /* some float is compared; becomes an integer */
     DT_VEC(const CertType *) types;
     const BoxShape *shapes[64];
@@ -103,7 +98,10 @@ bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute_
 
 /* Notes a function's axes, and what its ops do with them; then what is looked at is decided. */
 bool dt_boxsmall_collect(Box *b, const CertProgram *program, const CertFunc *func);
-bool dt_boxsmall_decide(Box *b);
+/* programs, funcs: both sides. */
+bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFunc *const *funcs);
+void dt_boxsmall_constant(Box *b, int64_t x); /* that integers may meet */
+const BoxLens *dt_boxsmall_lens(const Box *b, const char *name); /* NULL: no axis has the name */
 const BoxShape *dt_boxsmall_shape(Box *b, const CertType *type);
 /* NULL after a reason: it would be too large. */
 BoxTensor *dt_boxsmall_tensor(Box *b, const CertType *type);
@@ -123,6 +121,11 @@ int64_t dt_boxsmall_coordinate(const Box *b, uint32_t rank, uint32_t mesh);
 uint32_t dt_boxsmall_move(const Box *b, uint32_t rank, uint32_t mesh, int64_t coordinate);
 /* Whether the ranks are equal in all mesh axes but these. */
 bool dt_boxsmall_together(const Box *b, uint16_t mesh, uint32_t a, uint32_t c);
+
+/* ---- box_edge.c ---- */
+
+/* Notes in b->places where the function may change its form; ret_again: some axis must be looked at as a whole. */
+bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, bool *ret_again);
 
 /* ---- box_draw.c ---- */
 

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { LEAST_PLACES = 5, ALL_PLACES = 20, MOST_PLACES = 24 };
+enum { LEAST_PLACES = 5, ALL_PLACES = 20, MOST_PLACES = 48 };
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
@@ -126,34 +126,38 @@ typedef struct Collect {
 
 static bool is_float_type(const CertType *type) { return dt_cert_is_float(type->dtype); }
 
-static bool is_order(const char *kind)
+/* Of two floats, which is the larger: of these, the first four decide. */
+static bool is_order(const char *kind, bool decides)
 {
-    static const char *const kinds[] = {"max", "min", "lt", "le", "eq", "ne"};
-    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+    static const char *const kinds[] = {"lt", "le", "eq", "ne", "max", "min"};
+    for (size_t i = 0; i < DT_COUNT(kinds) - (decides ? 2 : 0); i++)
         if (is(kinds[i], kind))
             return true;
     return false;
 }
 
-static bool compares(const char *kind) { return is_order(kind) && kind[0] != 'm'; }
+void dt_boxsmall_constant(Box *b, int64_t x)
+{
+    for (uint32_t i = 0; i < b->constants.n; i++)
+        if (b->constants.at[i] == x)
+            return;
+    DT_PUSH(b->arena, b->constants, x);
+}
 
-/* Constants: of integers, all, and those that meet such with axes; of floats, what is compared with. */
+/* Constants: of integers, all; of floats, what is compared with. */
 static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 {
     if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) && dt_box_is_whole(op->number))
-        DT_PUSH(b->arena, b->constants, (int64_t)op->number);
+        dt_boxsmall_constant(b, (int64_t)op->number);
     b->compares = b->compares || is(op->kind, "topk");
     if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
         *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;
-    for (uint32_t i = 0; i < op->n_in && op->n_in == 2; i++) {
+    for (uint32_t i = 0; i < op->n_in && op->n_in == 2 && is_order(op->kind, false); i++) {
         const CertOp *made = c->ops[op->in[i]];
-        const CertType *other = c->types[op->in[!i]];
-        b->compares = b->compares || (is_float_type(other) && compares(op->kind));
-        if (!made || !is(made->kind, "const"))
+        if (!is_float_type(c->types[op->in[!i]]))
             continue;
-        if (!is_float_type(other) && other->rank && dt_box_is_whole(made->number))
-            DT_PUSH(b->arena, b->meetings, ((BoxMeeting){(int64_t)made->number, other}));
-        if (is_float_type(other) && is_order(op->kind) && !dt_residue_know(b->r, made->number))
+        b->compares = b->compares || is_order(op->kind, true);
+        if (made && is(made->kind, "const") && !dt_residue_know(b->r, made->number))
             return dt_box_fail(b, op, "more than %d constants that numbers are compared with", DT_RESIDUE_KNOWN);
     }
     return true;
@@ -232,17 +236,14 @@ static int by_number(const void *a, const void *c)
     return x < y ? -1 : x > y;
 }
 
-static void add_place(Box *b, BoxLens *lens, int64_t at)
+static void add_place(BoxLens *lens, int64_t at)
 {
     at = (at % lens->unit + lens->unit) % lens->unit;
     for (int64_t i = 0; i < lens->k; i++)
         if (lens->at[i] == at)
             return;
-    if (lens->k < MOST_PLACES)
+    if (lens->k <= MOST_PLACES)
         lens->at[lens->k++] = at;
-    else
-        dt_box_fail(b, NULL, "it is too large to be checked: too many constants that positions along `%s` meet",
-                    lens->name);
 }
 
 /* How many of the unit each place stands for in sums: at random, so that nobody knows more of a sum than that all of
@@ -264,23 +265,25 @@ static void choose_weights(Box *b, BoxLens *lens)
     }
 }
 
-static void choose_places(Box *b, BoxLens *lens, int64_t unit)
+/* False: they would be too many. */
+static bool choose_places(Box *b, BoxLens *lens)
 {
-    const int64_t fair = ALL_PLACES / (lens->longest / unit), wanted = fair < LEAST_PLACES ? fair : LEAST_PLACES;
-    lens->unit = unit;
+    const int64_t fair = ALL_PLACES / (lens->longest / lens->unit), least = fair < LEAST_PLACES ? fair : LEAST_PLACES;
     lens->at = DT_NEW_ARRAY(b->arena, int64_t, MOST_PLACES + 1);
     lens->k = 0;
-    add_place(b, lens, 0);
-    add_place(b, lens, -1);
+    add_place(lens, 0);
+    add_place(lens, -1);
     for (uint32_t i = 0; i < b->places.n; i++) /* multiples of the unit are its first place */
-        for (int64_t d = -1; d <= 1 && b->places.at[i] % unit; d++) {
-            add_place(b, lens, b->places.at[i] + d);
-            add_place(b, lens, -b->places.at[i] + d);
-        }
+        for (int64_t d = -1; d <= 1 && b->places.at[i] % lens->unit; d++)
+            add_place(lens, b->places.at[i] + d);
+    const int64_t wanted = lens->k < least ? least : lens->k + 1; /* at random, one at least */
     for (int64_t i = 0; i < LEAST_PLACES && lens->k < wanted; i++)
-        add_place(b, lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)(unit + i)) >> 1));
+        add_place(lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)(lens->unit + i)) >> 1));
+    if (lens->k > MOST_PLACES)
+        return false;
     qsort(lens->at, (size_t)lens->k, sizeof lens->at[0], by_number);
     choose_weights(b, lens);
+    return true;
 }
 
 static void take_first(Box *b, BoxLens *lens, int64_t k)
@@ -321,53 +324,69 @@ static bool keep_mesh(Box *b)
     return true;
 }
 
-/* Those of integers along an axis of which only some positions are looked at. */
-static void note_constant(Box *b, const BoxMeeting *meeting)
+/* Of which unit positions are looked at, as far as it is known which axes are whole. */
+static void choose_units(Box *b)
 {
-    bool thinned = false;
-    for (uint32_t d = 0; d < meeting->type->rank; d++) {
-        const BoxLens *lens = lens_of(b, meeting->type->axes[d].name);
-        thinned = thinned || (lens->position && !lens->fixed);
-    }
-    for (uint32_t i = 0; i < b->places.n; i++)
-        if (b->places.at[i] == meeting->constant)
-            return;
-    if (thinned)
-        DT_PUSH(b->arena, b->places, meeting->constant);
-}
-
-bool dt_boxsmall_decide(Box *b)
-{
-    for (uint32_t i = 0; i < b->meetings.n; i++)
-        note_constant(b, &b->meetings.at[i]);
+    for (uint32_t i = 0; i < b->n_lenses; i++)
+        b->lenses[i].unit = b->lenses[i].own < 1 ? 1 : b->lenses[i].own; /* no value has it, ops name it */
     const int64_t common = common_unit(b);
-    if (!keep_mesh(b))
-        return false;
-    b->again = b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
     for (uint32_t i = 0; i < b->n_lenses; i++) {
         BoxLens *lens = &b->lenses[i];
-        if (lens->of != i)
-            continue;
-        if (lens->unit < 1) /* ops name it, no value has it */
-            lens->unit = 1;
-        if (lens->fixed || (lens->position && lens->unit <= 2)) {
-            lens->unit = 1;
-            take_first(b, lens, 1); /* all */
-        } else if (lens->position) {
-            choose_places(b, lens, common > 2 ? common : lens->unit);
-        } else {
-            int64_t k = lens->summed ? 2 : b->again;
-            k = k < lens->unit ? k : lens->unit;
-            b->again = lens->summed ? b->again : b->again / (uint32_t)k;
-            take_first(b, lens, k);
-        }
+        if (lens->of == i && lens->position && !lens->fixed && lens->unit > 2 && common > 2)
+            lens->unit = common;
     }
-    return !b->problem->len;
+}
+
+/* Positions where something changes; axes along which nobody knows where are whole. */
+static bool find_edges(Box *b, const CertProgram *const *programs, const CertFunc *const *funcs)
+{
+    for (bool again = true; again;) {
+        bool thin = false;
+        again = false;
+        choose_units(b);
+        b->places.n = 0;
+        for (uint32_t i = 0; i < b->n_lenses; i++)
+            thin = thin || (b->lenses[i].of == i && b->lenses[i].position && !b->lenses[i].fixed);
+        for (uint32_t i = 0; i < 2 && thin; i++)
+            if (!dt_boxedge_find(b, programs[i], funcs[i], &again))
+                return false;
+    }
+    return true;
+}
+
+static void choose(Box *b, BoxLens *lens)
+{
+    lens->weight = NULL;
+    if (lens->position && !lens->fixed && lens->unit > 2 && choose_places(b, lens))
+        return;
+    if (lens->fixed || lens->position) {
+        lens->fixed = true;
+        lens->unit = 1;
+        take_first(b, lens, 1); /* all */
+        return;
+    }
+    int64_t k = lens->summed ? 2 : b->again;
+    k = k < lens->unit ? k : lens->unit;
+    b->again = lens->summed ? b->again : b->again / (uint32_t)k;
+    take_first(b, lens, k);
+}
+
+bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFunc *const *funcs)
+{
+    for (uint32_t i = 0; i < b->n_lenses; i++)
+        b->lenses[i].own = b->lenses[i].unit;
+    if (!find_edges(b, programs, funcs) || !keep_mesh(b))
+        return false;
+    b->again = b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
+    for (uint32_t i = 0; i < b->n_lenses; i++)
+        if (b->lenses[i].of == i)
+            choose(b, &b->lenses[i]);
+    return true;
 }
 
 /* ---- shapes ---- */
 
-static const BoxLens *lens_find(const Box *b, const char *name)
+const BoxLens *dt_boxsmall_lens(const Box *b, const char *name)
 {
     uint32_t i = 0;
     while (i < b->n_lenses && b->lenses[i].name != name)
@@ -393,7 +412,7 @@ const BoxShape *dt_boxsmall_shape(Box *b, const CertType *type)
     for (uint32_t d = type->rank; d-- > 0;) {
         const CertAxis *from = &type->axes[d];
         BoxAxis *axis = &shape->axes[d];
-        *axis = (BoxAxis){.name = from->name, .lens = lens_find(b, from->name), .zigzag = from->zigzag};
+        *axis = (BoxAxis){.name = from->name, .lens = dt_boxsmall_lens(b, from->name), .zigzag = from->zigzag};
         int64_t local = from->extent;
         for (uint32_t s = 0; s < from->n; s++) {
             local /= b->whole_size[from->split[s]];

@@ -123,6 +123,39 @@ ROWS = [
     ("a float by itself, which may be 0", True, "y", "f32[]", "",
      ["const() : f32[] number=7", "lt(%0, %1) : bool[]", "div(%0, %0) : f32[]", "where(%2, %3, %0) : f32[]"],
      ["const() : f32[] number=7", "lt(%0, %1) : bool[]", "div(%0, %0) : f32[]", "where(%2, %3, %0) : f32[]"]),
+    # S5: positions that follow from several constants
+] + [
+    ("positions, " + name, False, "x", "f32[s=4096]", "",
+     ["neg(%0) : f32[s=4096]"],
+     ["iota[s]() : i32[s=4096]"] + lines + ["neg(%0) : f32[s=4096]",
+                                             "where(%%%d, %%0, %%%d) : f32[s=4096]" % (len(lines) + 1, len(lines) + 2)])
+    for name, lines in (
+        ("a sum of two constants", ["const() : i32[] number=1000", "add(%1, %2) : i32[s=4096]",
+                                    "const() : i32[] number=2717", "eq(%3, %4) : bool[s=4096]"]),
+        ("a sum of three", ["const() : i32[] number=1000", "add(%1, %2) : i32[s=4096]", "const() : i32[] number=333",
+                            "sub(%3, %4) : i32[s=4096]", "const() : i32[] number=2717", "eq(%5, %6) : bool[s=4096]"]),
+        ("a product of two", ["const() : i32[] number=100", "floordiv(%1, %2) : i32[s=4096]",
+                              "const() : i32[] number=37", "eq(%3, %4) : bool[s=4096]"]),
+        ("one in seven of one hundred", ["const() : i32[] number=700", "mod(%1, %2) : i32[s=4096]",
+                                         "const() : i32[] number=37", "eq(%3, %4) : bool[s=4096]"]),
+        ("twice of which is a constant", ["const() : i32[] number=2", "mul(%1, %2) : i32[s=4096]",
+                                          "const() : i32[] number=5002", "eq(%3, %4) : bool[s=4096]"]),
+        ("behind which are few", ["const() : i32[] number=3000", "sub(%2, %1) : i32[s=4096]",
+                                  "const() : i32[] number=1234", "max(%3, %4) : i32[s=4096]",
+                                  "const() : i32[] number=1235", "eq(%5, %6) : bool[s=4096]"]),
+        ("as floats", ["cast(%1) : f32[s=4096]", "const() : f32[] number=1717", "eq(%2, %3) : bool[s=4096]"]),
+        ("a product of them", ["mul(%1, %1) : i32[s=4096]", "const() : i32[] number=1000000",
+                               "eq(%2, %3) : bool[s=4096]"]),
+        ("counted", ["const() : i32[] number=777", "lt(%1, %2) : bool[s=4096]", "cast(%3) : i32[s=4096]",
+                     "scan[s](%4) : i32[s=4096]", "const() : i32[] number=555", "eq(%5, %6) : bool[s=4096]"]),
+    )
+] + [
+    ("a distance of two positions, of two constants", False, "u", "f32[s=4096]", "",
+     ["reduce[s](%0) : f32[]", "expand(%1) : f32[s=4096]"],
+     ["reduce[s](%0) : f32[]", "iota[s]() : i32[s=4096]", "iota[t]() : i32[t=4096]", "const() : i32[] number=1111",
+      "sub(%2, %4) : i32[s=4096]", "sub(%5, %3) : i32[s=4096, t=4096]", "const() : i32[] number=222",
+      "eq(%6, %7) : bool[s=4096, t=4096]", "const() : f32[] number=1", "const() : f32[] number=0",
+      "where(%8, %9, %10) : f32[s=4096, t=4096]", "reduce[t](%11) : f32[s=4096]", "add(%12, %1) : f32[s=4096]"]),
     # ops along whole axes
     ("slices joined", True, "u", "f32[s=64]", "",
      ["stop(%0) : f32[s=64]"],

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes: at which positions a function may change its form. Both functions are run on what integers are made of: sums
+ * of positions along axes, numbers of a range (a loop's step, a block), and quotients and rests of such sums, with
+ * constants. Where two are compared, one minus the other is zero at positions that follow: those are the edges.
+ * What is made otherwise (a product of positions, a sum, a lookup) may be anything that positions along some axes
+ * make it: if it decides, these axes are looked at as a whole. */
+#include "verify/box_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { TERMS = 6, FORMS = 4, MOST_VARS = 1 << 14, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8, MOST_OPS = 100000,
+       MOST_EDGES = 4096 };
+
+typedef struct Form {
+    uint32_t n;
+    struct {
+        uint32_t var;
+        int64_t by;
+    } term[TERMS];
+    int64_t plus;
+} Form;
+
+typedef enum Made { POSITION, RANGE, QUOTIENT, REST, ANYTHING } Made;
+
+typedef struct Var {
+    Made made;
+    const char *axis;  /* POSITION */
+    int64_t lo, n;     /* RANGE */
+    Form of;           /* QUOTIENT, REST: of this, */
+    int64_t by;        /* by that */
+    bool lens[BOX_NAMES]; /* along which lenses positions are in it */
+} Var;
+
+/* What all elements of a tensor are: integers, one of some forms; a float that is a constant, or an integer; a float of
+ * which nothing is known, n = 0. */
+typedef struct Value {
+    uint32_t n;
+    Form form[FORMS];
+    bool is_number;
+    double number;
+} Value;
+
+typedef struct Edges {
+    Box *b;
+    DT_VEC(Var *) vars;
+    uint32_t ops, depth;
+    bool fixed; /* some lens has become so */
+} Edges;
+
+static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
+
+/* ---- variables and forms ---- */
+
+static bool is_thin(const BoxLens *lens) { return lens->position && !lens->fixed && lens->unit > 2; }
+
+static uint32_t add_var(Edges *e, Var var)
+{
+    Var *made = DT_NEW(e->b->scratch, Var);
+    if (e->vars.n == MOST_VARS) {
+        dt_box_fail(e->b, NULL, "it is too large to be checked: too many integers");
+        return 0;
+    }
+    *made = var;
+    DT_PUSH(e->b->scratch, e->vars, made);
+    return e->vars.n - 1;
+}
+
+static uint32_t position_var(Edges *e, const char *axis)
+{
+    Var var = {.made = POSITION, .axis = axis};
+    for (uint32_t i = 0; i < e->vars.n; i++)
+        if (e->vars.at[i]->made == POSITION && e->vars.at[i]->axis == axis)
+            return i;
+    const BoxLens *lens = dt_boxsmall_lens(e->b, axis);
+    if (!lens)
+        return add_var(e, (Var){.made = ANYTHING});
+    if (!is_thin(lens))
+        var = (Var){.made = RANGE, .n = lens->longest};
+    else
+        var.lens[lens - e->b->lenses] = true;
+    return add_var(e, var);
+}
+
+static Form constant(int64_t x) { return (Form){.plus = x}; }
+
+static Form of_var(uint32_t var) { return (Form){.n = 1, .term = {{var, 1}}}; }
+
+static void depends(const Edges *e, const Form *f, bool *lens)
+{
+    for (uint32_t i = 0; i < f->n; i++)
+        for (uint32_t k = 0; k < e->b->n_lenses; k++)
+            lens[k] = lens[k] || e->vars.at[f->term[i].var]->lens[k];
+}
+
+/* Anything that may depend on what n values depend on. */
+static Value anything(Edges *e, uint32_t n, const Value *const *of)
+{
+    Var var = {.made = ANYTHING};
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < of[i]->n; k++)
+            depends(e, &of[i]->form[k], var.lens);
+    return (Value){.n = 1, .form = {of_var(add_var(e, var))}};
+}
+
+/* x + by y; false: it is no such sum. */
+static bool add_form(const Form *x, const Form *y, int64_t by, Form *ret_sum)
+{
+    Form sum = *x;
+    int64_t plus;
+    bool fits = !__builtin_mul_overflow(y->plus, by, &plus) && !__builtin_add_overflow(sum.plus, plus, &sum.plus);
+    for (uint32_t i = 0; fits && i < y->n; i++) {
+        uint32_t k = 0;
+        int64_t term;
+        while (k < sum.n && sum.term[k].var != y->term[i].var)
+            k++;
+        if (__builtin_mul_overflow(y->term[i].by, by, &term) || k == TERMS)
+            return false;
+        if (k == sum.n) {
+            sum.term[k].var = y->term[i].var;
+            sum.term[k].by = 0;
+            sum.n++;
+        }
+        fits = !__builtin_add_overflow(sum.term[k].by, term, &sum.term[k].by);
+        if (fits && sum.term[k].by == 0)
+            sum.term[k] = sum.term[--sum.n];
+    }
+    *ret_sum = sum;
+    return fits && llabs(sum.plus) < INT64_MAX / 4;
+}
+
+static Form without(const Form *f, uint32_t term)
+{
+    Form rest = *f;
+    rest.term[term] = rest.term[--rest.n];
+    return rest;
+}
+
+static int64_t floor_of(int64_t a, int64_t by) { return a / by - (a % by != 0 && (a < 0) != (by < 0)); }
+
+/* ---- edges ---- */
+
+/* All positions are looked at along axes on which the form depends. */
+static void look_at_all(Edges *e, const Form *f)
+{
+    bool lens[BOX_NAMES] = {0};
+    depends(e, f, lens);
+    for (uint32_t k = 0; k < e->b->n_lenses; k++)
+        if (lens[k] && !e->b->lenses[k].fixed)
+            e->b->lenses[k].fixed = e->fixed = true;
+}
+
+static void add_edge(Edges *e, int64_t at)
+{
+    for (uint32_t i = 0; i < e->b->places.n; i++)
+        if (e->b->places.at[i] == at)
+            return;
+    if (e->b->places.n == MOST_EDGES)
+        dt_box_fail(e->b, NULL, "it is too large to be checked: too many constants that positions meet");
+    else
+        DT_PUSH(e->b->arena, e->b->places, at);
+}
+
+static void cross(Edges *e, const Form *f, int depth);
+
+static void cross_less(Edges *e, const Form *of, int64_t x, int depth)
+{
+    const Form c = constant(x);
+    Form less;
+    if (add_form(of, &c, -1, &less))
+        cross(e, &less, depth);
+    else
+        look_at_all(e, of);
+}
+
+/* Term i of f is a quotient or a rest: where it is what makes f zero, and where it is 0 or 1. */
+static void cross_inner(Edges *e, const Form *f, uint32_t i, int depth)
+{
+    const Var *var = e->vars.at[f->term[i].var];
+    const Form rest = without(f, i);
+    const int64_t at = floor_of(-f->plus, f->term[i].by), step = var->made == QUOTIENT ? var->by : 1,
+                  turn = var->made == QUOTIENT ? 1 : var->by;
+    int64_t zero;
+    if (depth == 0 || __builtin_mul_overflow(at, step, &zero) || llabs(zero) > INT32_MAX ||
+        llabs(var->by) > INT32_MAX) {
+        look_at_all(e, f);
+        return;
+    }
+    for (int64_t k = 0; k < 2; k++) {
+        cross_less(e, &var->of, zero + k * step * turn, depth - 1);
+        cross_less(e, &var->of, k * step * turn, depth - 1);
+        if (var->made == QUOTIENT)
+            cross_less(e, &var->of, zero - step * k, depth - 1);
+    }
+    cross(e, &rest, depth - 1);
+}
+
+/* Positions where by * position + plus is zero, modulo the unit: of all blocks. */
+static void add_roots(Edges *e, int64_t unit, int64_t by, int64_t plus)
+{
+    for (int64_t k = 0; k < llabs(by); k++)
+        add_edge(e, floor_of(-(plus + k * unit), by));
+}
+
+/* f is a sum of positions and of numbers of ranges: of each of these, if they do not count blocks. */
+static void cross_position(Edges *e, const Form *f, uint32_t position)
+{
+    const int64_t unit = dt_boxsmall_lens(e->b, e->vars.at[f->term[position].var]->axis)->unit,
+                  by = f->term[position].by;
+    int64_t turns = 1, plus;
+    bool good = llabs(by) <= MOST_FACTOR && llabs(f->plus) < INT64_MAX / 4;
+    for (uint32_t i = 0; good && i < f->n; i++) {
+        const Var *var = e->vars.at[f->term[i].var];
+        good = llabs(f->term[i].by) <= INT32_MAX && (var->made == POSITION || llabs(var->lo) <= INT32_MAX);
+        if (var->made == RANGE && f->term[i].by % (unit * llabs(by)))
+            good = good && var->n <= MOST_RANGES && (turns *= var->n) <= MOST_RANGES;
+    }
+    if (!good) {
+        look_at_all(e, f);
+        return;
+    }
+    for (int64_t turn = 0; turn < turns; turn++) {
+        int64_t number = turn;
+        plus = f->plus;
+        for (uint32_t i = 0; i < f->n; i++) {
+            const Var *var = e->vars.at[f->term[i].var];
+            if (var->made != RANGE || f->term[i].by % (unit * llabs(by)) == 0)
+                continue;
+            plus += f->term[i].by * (var->lo + number % var->n);
+            number /= var->n;
+        }
+        add_roots(e, unit, by, plus);
+    }
+}
+
+/* Something is decided by f being above, at or below zero. Of other positions the first one of a block is looked at,
+ * so that it is enough to have the roots of one. */
+static void cross(Edges *e, const Form *f, int depth)
+{
+    uint32_t position = f->n;
+    for (uint32_t i = 0; i < f->n; i++) {
+        const Var *var = e->vars.at[f->term[i].var];
+        if (var->made == QUOTIENT || var->made == REST) {
+            cross_inner(e, f, i, depth);
+            return;
+        }
+        if (var->made == ANYTHING) {
+            const Form one = of_var(f->term[i].var), rest = without(f, i);
+            look_at_all(e, &one);
+            dt_boxsmall_constant(e->b, floor_of(-f->plus, f->term[i].by));
+            cross(e, &rest, depth);
+            return;
+        }
+        if (var->made == POSITION && (position == f->n || llabs(f->term[i].by) < llabs(f->term[position].by)))
+            position = i;
+    }
+    if (position < f->n)
+        cross_position(e, f, position);
+}
+
+/* ---- values ---- */
+
+static void push(Edges *e, Value *to, const Form *form)
+{
+    if (to->n < FORMS) {
+        to->form[to->n++] = *form;
+        return;
+    }
+    const Value more = {.n = 1, .form = {*form}}, *both[] = {to, &more};
+    *to = anything(e, 2, both);
+}
+
+static Value sum_of(Edges *e, const Value *x, const Value *y, int64_t by)
+{
+    Value sum = {0};
+    const Value *both[] = {x, y};
+    for (uint32_t i = 0; i < x->n; i++)
+        for (uint32_t k = 0; k < y->n; k++) {
+            Form form;
+            if (!add_form(&x->form[i], &y->form[k], by, &form))
+                return anything(e, 2, both);
+            push(e, &sum, &form);
+        }
+    return sum;
+}
+
+static bool is_constant(const Value *x, int64_t *ret_constant)
+{
+    *ret_constant = x->form[0].plus;
+    return x->n == 1 && x->form[0].n == 0;
+}
+
+static Value product_of(Edges *e, const Value *x, const Value *y)
+{
+    const Value zero = {.n = 1}, *both[] = {x, y};
+    int64_t by;
+    if (is_constant(y, &by))
+        return sum_of(e, &zero, x, by);
+    if (is_constant(x, &by))
+        return sum_of(e, &zero, y, by);
+    return anything(e, 2, both);
+}
+
+static void decide(Edges *e, const Value *x, const Value *y)
+{
+    const Value apart = sum_of(e, x, y, -1);
+    for (uint32_t i = 0; i < apart.n; i++)
+        cross(e, &apart.form[i], NESTED);
+}
+
+static Value either_of(Edges *e, const Value *x, const Value *y)
+{
+    Value both = *x;
+    for (uint32_t i = 0; i < y->n; i++)
+        push(e, &both, &y->form[i]);
+    return both;
+}
+
+/* Least and largest of a form of ranges alone. */
+static bool range_of(const Edges *e, const Form *f, int64_t *ret_lo, int64_t *ret_hi)
+{
+    *ret_lo = *ret_hi = f->plus;
+    for (uint32_t i = 0; i < f->n; i++) {
+        const Var *var = e->vars.at[f->term[i].var];
+        const int64_t by = f->term[i].by;
+        if (var->made != RANGE || llabs(by) > INT32_MAX || llabs(var->lo) > INT32_MAX || var->n > INT32_MAX)
+            return false;
+        const int64_t first = by * var->lo, last = by * (var->lo + var->n - 1);
+        *ret_lo += first < last ? first : last;
+        *ret_hi += first < last ? last : first;
+    }
+    return true;
+}
+
+/* A quotient or rest by m. Its own edges are where it begins anew. */
+static Value divided(Edges *e, const Value *x, const Value *y, Made made)
+{
+    const Value *both[] = {x, y};
+    Value all = {0};
+    int64_t m, lo, hi;
+    if (!is_constant(y, &m) || m < 1 || m > INT32_MAX)
+        return anything(e, 2, both);
+    for (uint32_t i = 0; i < x->n; i++) {
+        const Form *f = &x->form[i];
+        Var var = {.made = made, .of = *f, .by = m};
+        depends(e, f, var.lens);
+        if (range_of(e, f, &lo, &hi)) {
+            lo = floor_of(lo, m);
+            var = made == REST ? (Var){.made = RANGE, .n = m} : (Var){.made = RANGE, .lo = lo,
+                                                                      .n = floor_of(hi, m) - lo + 1};
+        } else {
+            cross(e, f, NESTED);
+            cross_less(e, f, m, NESTED);
+        }
+        const Form form = of_var(add_var(e, var));
+        push(e, &all, &form);
+    }
+    return all;
+}
+
+/* A float that is an integer is compared with a constant, which may lie between two. */
+static void decide_float(Edges *e, const Value *x, const Value *y)
+{
+    if (x->is_number || !y->is_number || !dt_box_is_whole(y->number))
+        return;
+    for (uint32_t i = 0; i < x->n; i++) {
+        cross_less(e, &x->form[i], (int64_t)floor(y->number), NESTED);
+        cross_less(e, &x->form[i], (int64_t)ceil(y->number), NESTED);
+    }
+}
+
+/* ---- ops ---- */
+
+static bool is_float(const CertType *type) { return dt_cert_is_float(type->dtype); }
+
+static bool decides(const char *kind)
+{
+    static const char *const kinds[] = {"lt", "le", "eq", "ne", "max", "min"};
+    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+        if (is(kinds[i], kind))
+            return true;
+    return false;
+}
+
+/* Positions go with their axes. */
+static Value relabelled(Edges *e, const CertOp *op, const Value *x)
+{
+    Value y = *x;
+    for (uint32_t i = 0; i < y.n; i++)
+        for (uint32_t t = 0; t < y.form[i].n; t++) {
+            const Var *var = e->vars.at[y.form[i].term[t].var];
+            for (uint32_t r = 0; r < op->n_relabels && var->made == POSITION; r++)
+                for (uint32_t k = 0; k < op->relabels[r].n_from; k++)
+                    if (op->relabels[r].from[k] == var->axis && op->relabels[r].n_to) {
+                        y.form[i].term[t].var = position_var(e, op->relabels[r].to[op->relabels[r].n_to - 1]);
+                        r = op->n_relabels;
+                        break;
+                    }
+        }
+    return y;
+}
+
+static Value source_of(Edges *e, const CertOp *op)
+{
+    const CertType *type = op->types[0];
+    if (is(op->kind, "iota") && op->n_axes == 1)
+        return (Value){.n = 1, .form = {of_var(position_var(e, op->axes[0]))}};
+    if (!is(op->kind, "const"))
+        return is_float(type) ? (Value){0} : anything(e, 0, NULL);
+    if (is_float(type))
+        return (Value){.is_number = true, .number = op->number};
+    return dt_box_is_whole(op->number) ? (Value){.n = 1, .form = {constant((int64_t)op->number)}}
+                                       : anything(e, 0, NULL);
+}
+
+/* A float becomes some integer of which nothing follows; a smaller integer may have lost what it was. */
+static Value cast_of(Edges *e, const CertType *from, const CertType *to, const Value *x)
+{
+    const bool wide = is(to->dtype, "i32") || is(to->dtype, "i64") || is_float(to);
+    if (is_float(from) && !is_float(to))
+        return anything(e, 0, NULL);
+    if (is(from->dtype, "bool") || !wide)
+        return anything(e, 1, &x);
+    return *x;
+}
+
+static Value integers_of(Edges *e, const CertOp *op, const Value *const *in)
+{
+    const char *kind = op->kind;
+    const Value zero = {.n = 1};
+    if (op->n_in == 2 && decides(kind))
+        decide(e, in[0], in[1]);
+    if (is(kind, "add") || is(kind, "sub"))
+        return sum_of(e, in[0], in[1], is(kind, "add") ? 1 : -1);
+    if (is(kind, "mul"))
+        return product_of(e, in[0], in[1]);
+    if (is(kind, "floordiv") || is(kind, "mod"))
+        return divided(e, in[0], in[1], is(kind, "mod") ? REST : QUOTIENT);
+    if (is(kind, "max") || is(kind, "min"))
+        return either_of(e, in[0], in[1]);
+    if (is(kind, "neg"))
+        return sum_of(e, &zero, in[0], -1);
+    if (is(kind, "abs")) {
+        const Value less = sum_of(e, &zero, in[0], -1);
+        decide(e, in[0], &zero);
+        return either_of(e, in[0], &less);
+    }
+    return anything(e, op->n_in, in);
+}
+
+static bool stays(const CertOp *op)
+{
+    static const char *const kinds[] = {"stop",       "bind",           "expand",     "shift", "all_gather",
+                                        "all_to_all", "reduce_scatter", "all_reduce", "shard"};
+    for (size_t i = 0; i < DT_COUNT(kinds); i++)
+        if (is(kinds[i], op->kind))
+            return true;
+    return false;
+}
+
+/* What a lookup finds is anything, and where it looks is decided by whether that is outside, or of another block. */
+static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
+{
+    for (uint32_t i = 1; i < op->n_in; i++)
+        for (uint32_t k = 0; k < in[i]->n; k++)
+            cross(e, &in[i]->form[k], NESTED);
+    return is_float(op->types[0]) ? (Value){0} : anything(e, op->n_in, in);
+}
+
+static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, const Value *const *in)
+{
+    const bool floats = op->n_in && is_float(types[0]);
+    if (op->n_in == 0)
+        return source_of(e, op);
+    if (stays(op) && op->n_in == 1)
+        return *in[0];
+    if (is(op->kind, "relabel") && op->n_in == 1)
+        return relabelled(e, op, in[0]);
+    if (is(op->kind, "cast") && op->n_in == 1)
+        return cast_of(e, types[0], op->types[0], in[0]);
+    if (is(op->kind, "where") && op->n_in == 3)
+        return is_float(types[1]) ? (Value){0} : either_of(e, in[1], in[2]);
+    if (is(op->kind, "gather") || is(op->kind, "scatter_add"))
+        return looked_up(e, op, in);
+    if (floats && op->n_in == 2 && decides(op->kind)) {
+        decide_float(e, in[0], in[1]);
+        decide_float(e, in[1], in[0]);
+    }
+    if (floats)
+        return is_float(op->types[0]) ? (Value){0} : anything(e, 0, NULL);
+    return integers_of(e, op, in);
+}
+
+/* What is summed over a thinned axis counts what is not looked at: it depends on it. */
+static void note_summed(Edges *e, const CertOp *op, Value *out)
+{
+    for (uint32_t i = 0; i < op->n_axes + op->n_axes2 && out->n == 1 && out->form[0].n == 1; i++) {
+        const BoxLens *lens = dt_boxsmall_lens(e->b, i < op->n_axes ? op->axes[i] : op->axes2[i - op->n_axes]);
+        Var *var = e->vars.at[out->form[0].term[0].var];
+        if (lens && var->made == ANYTHING && (is(op->kind, "reduce") || is(op->kind, "scatter_add")))
+            var->lens[lens - e->b->lenses] = true;
+    }
+}
+
+/* ---- functions ---- */
+
+static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, const Value *in, Value *out);
+
+/* What a loop carries from one iteration to the next may be anything. */
+static bool walk_call(Edges *e, const CertProgram *program, const CertOp *op, const CertFunc *func,
+                      const Value *const *in, Value *out)
+{
+    Value *args = DT_NEW_ARRAY(e->b->scratch, Value, func->n_args + 1);
+    const uint32_t skip = op->loop ? 1 : 0;
+    if (op->loop)
+        args[0] = (Value){.n = 1, .form = {of_var(add_var(e, (Var){.made = RANGE, .lo = op->loop->first,
+                                                                   .n = op->loop->count}))}};
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        args[i + skip] = *in[i];
+        if (op->loop && i < op->loop->carried) {
+            Var var = {.made = ANYTHING};
+            for (uint32_t k = 0; k < e->b->n_lenses; k++)
+                var.lens[k] = is_thin(&e->b->lenses[k]);
+            args[i + skip] = is_float(func->args.at[i + skip]) ? (Value){0}
+                                                               : (Value){.n = 1, .form = {of_var(add_var(e, var))}};
+        }
+    }
+    return walk(e, program, func, args, out);
+}
+
+static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, const Value *in, Value *out)
+{
+    Value *values = DT_NEW_ARRAY(e->b->scratch, Value, func->n_values + 1);
+    const CertType **types = DT_NEW_ARRAY(e->b->scratch, const CertType *, func->n_values + 1);
+    const Value **operands = DT_NEW_ARRAY(e->b->scratch, const Value *, func->most_in + 1);
+    const CertType **of = DT_NEW_ARRAY(e->b->scratch, const CertType *, func->most_in + 1);
+    if (e->depth++ == BOX_DEPTH || (e->ops += func->ops.n) > MOST_OPS)
+        return dt_box_fail(e->b, NULL, "functions call each other too deep, or too often");
+    for (uint32_t i = 0; i < func->n_args; i++) {
+        values[i] = in[i];
+        types[i] = func->args.at[i];
+    }
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const CertOp *op = func->ops.at[i];
+        const CertFunc *called = op->func ? dt_certtext_func(program, op->func) : NULL;
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            operands[k] = &values[op->in[k]];
+            of[k] = types[op->in[k]];
+        }
+        for (uint32_t k = 0; k < op->n_out; k++)
+            types[op->first_out + k] = op->types[k];
+        if (called && !walk_call(e, program, op, called, operands, values + op->first_out))
+            return false;
+        if (!called)
+            for (uint32_t k = 0; k < op->n_out; k++) {
+                values[op->first_out + k] = value_of(e, op, of, operands);
+                note_summed(e, op, &values[op->first_out + k]);
+            }
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        out[i] = values[func->results.at[i]];
+    e->depth--;
+    return !e->b->problem->len;
+}
+
+bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, bool *ret_again)
+{
+    Edges *e = DT_NEW(b->scratch, Edges);
+    *e = (Edges){.b = b};
+    Value *in = DT_NEW_ARRAY(b->scratch, Value, func->n_args + 1),
+          *out = DT_NEW_ARRAY(b->scratch, Value, func->results.n + 1);
+    for (uint32_t i = 0; i < func->n_args; i++)
+        in[i] = is_float(func->args.at[i]) ? (Value){0} : anything(e, 0, NULL);
+    const bool good = walk(e, program, func, in, out);
+    *ret_again = *ret_again || e->fixed;
+    return good;
+}

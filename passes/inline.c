@@ -40,8 +40,7 @@ static const char *join(const char *prefix, const char *name)
     return dt_intern_printf("%s.%s", prefix, name);
 }
 
-/* Whether calls of func stay. */
-static bool is_kernel(const DtPassContext *context, const DtFunc *func)
+bool dt_inline_keeps(const DtPassContext *context, const DtFunc *func)
 {
     if (func->library == NULL || context == NULL)
         return false;
@@ -186,7 +185,7 @@ static void inline_ops(Inliner *inliner, DtFunc *func)
             DT_PUSH(inliner->arena, func->ops, op);
             continue;
         }
-        if (is_kernel(inliner->context, op->func)) {
+        if (dt_inline_keeps(inliner->context, op->func)) {
             keep_call(inliner, func, op, map);
             continue;
         }

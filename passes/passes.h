@@ -80,6 +80,8 @@ const DtLibraryFunc *dt_library_find(const DtFunc *func);
 
 /* Inlines all calls in one function, and in what it calls and loops over. */
 void dt_inline_calls(DtFunc *func, const DtPassContext *context);
+/* Whether calls of func stay: the target has a kernel for it. */
+bool dt_inline_keeps(const DtPassContext *context, const DtFunc *func);
 
 /* Keeps the functions that an entry reaches, callees before callers. */
 void dt_inline_drop(DtModule *module);

@@ -139,6 +139,10 @@ static void check_pass(const char *before, const char *name, DtPassRun *pass, co
     dt_arena_free(arena);
 }
 
+/* Gradients in f32 of what is computed in bf16: products that a loop stacks, a sum that is rounded in between; one that
+ * is read again stays as it is, and so does a state. */
+Test(golden, widen) { check_pass("widen_before", "widen", dt_pass_widen, &(DtPassContext){0}); }
+
 /* A loop and its backward loop, as differentiate and inline leave them, from a file. */
 Test(golden, remat)
 {

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# Gradients in f16 that overflow at first.
+# Gradients in f16 that overflow at first: of weights that are read twice, whose gradients are added up in f16.
 include "std.dsl"
 dim batch = 8, embed = 16, hidden = 16, layers = 2
+layer tied(x[batch, embed]) -> [batch, embed] {
+  param w[embed, hidden] = normal(0.3)
+  param b[hidden] = zeros
+  return relu(x @embed w + b) @hidden w
+}
 model m(x[batch, embed]) -> [batch, embed] {
-  repeat h in layers { x = x + (x |> up:linear[embed, hidden](std = 0.3) |> relu |> down:linear[hidden, embed](std = 0.3)) }
+  repeat h in layers { x = x + t:tied(x) }
   return x
 }
 train {

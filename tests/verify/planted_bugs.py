@@ -143,6 +143,9 @@ CASES.update({
 })
 
 BUGS = [
+    # ---- widen ----
+    ("a gradient keeps the rounding of a sum", "passes/widen.c", "        return value->op->in[0];\n", "        return value;\n",
+     ["narrow", "zoo, scaled"], "abort"),
     # ---- place ----
     ("a term that is whole is added to a pending sum by two ranks", "passes/place_lazy.c",
      "DT_OP_EQ, rank, dt_graph_constant(b, DT_I32, 0)", "DT_OP_LE, rank, dt_graph_constant(b, DT_I32, 1)",

@@ -78,12 +78,20 @@ static const DtStore *same_store(const Along *a, const DtStore *store)
     return NULL;
 }
 
+/* The same numbers as a value of that op: before, a parameter may be stored wider than it is read (passes/narrow.c). */
+static DtTensor *as_read(const Along *a, const DtTensor *tensor, const DtOp *op)
+{
+    DtTensor *made = DT_NEW(a->arena, DtTensor);
+    *made = (DtTensor){.type = op->out[0]->type, .at = tensor->at};
+    return made;
+}
+
 static DtTensor *source(void *context, const DtOp *op)
 {
     Along *a = context;
     if (op->kind == DT_OP_PARAM) {
         const DtStore *store = same_store(a, op->store);
-        return store ? shaken(a, a->j->serial[store->index]) : NULL;
+        return store ? as_read(a, shaken(a, a->j->serial[store->index]), op) : NULL;
     }
     DtTensor *tensor = dt_interp_tensor(a->arena, op->out[0]->type);
     if (op->text[0] == '@') {
@@ -98,7 +106,7 @@ static DtTensor *direction(void *context, const DtOp *op)
     Along *a = context;
     for (uint32_t i = a->first; i < a->last; i++)
         if (op->store->kind == DT_STORE_PARAM && strcmp(a->params[i].store->path, op->store->path) == 0)
-            return a->params[i].along;
+            return as_read(a, a->params[i].along, op);
     return NULL;
 }
 

@@ -243,6 +243,7 @@ void sample_make(Sample *s, const Case *c)
     verify(s, "differentiation");
     dt_pass_optimizer(module, &context);
     dt_pass_widen(module, &context);
+    dt_pass_narrow(module, &context);
     verify(s, "the optimizer's pass");
     s->stores = DT_NEW_ARRAY(s->arena, DtTensor *, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {

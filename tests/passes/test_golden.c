@@ -181,6 +181,14 @@ static DtTrainConfig adamw(void)
                                          .loss_scale = 1}};
 }
 
+/* A weight of a loop that two entries have is read in bf16 only, and gets a master copy; not so a bias, whose cast is
+ * part of a kernel, and a weight that is read in f32, too. */
+Test(golden, narrow)
+{
+    DtTrainConfig train = adamw();
+    check_pass("narrow_before", "narrow", dt_pass_narrow, &(DtPassContext){.train = &train});
+}
+
 /* Clipping and AdamW; then with a master copy and a loss scale that skips steps, states included. */
 Test(golden, optimizer)
 {

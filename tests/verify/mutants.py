@@ -199,7 +199,7 @@ class Layout:
         with open(self.path, "w") as file:
             file.write(source(*LAYOUTS[name]))
         self.serial, self.final = (lines_of([self.dtc, self.path, "--data=synthetic", "--print-after=" + stage])
-                                   for stage in ("widen", "reduce"))  # the last but `expand`
+                                   for stage in ("narrow", "reduce"))  # the last but `expand`
         self.lines = self.final.split("\n")
 
     def files(self, texts):

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights are rounded once a step.
+ *
+ * Purpose: a weight that is stored wider than layers read it would be cast where it is read, in each micro-batch
+ * forwards and backwards. If nothing but such casts reads it, it is stored as they make it, and the update, which alone
+ * needs more, works on a master copy (passes/optimizer.c) as if `precision` had asked for one:
+ *
+ *   grad:   %1 = param() : f32[k, n] store=w      =>    %1 = param() : bf16[k, n] store=w
+ *           %2 = cast(%1) : bf16[k, n]                  dot(%x, %1)
+ *           dot(%x, %2)
+ *   update: %1 = param() : f32[k, n] store=w            %1 = param() : f32[k, n] store=w's master
+ *           return .. %3                                return .. %3, cast(%3)
+ *             result store=w                              result store=w's master, result store=w
+ *
+ * The copy is what `params` says of checkpoints and what is drawn; the parameter is its rounding at every moment. That
+ * pays where the cast has to lie in memory; one that kernels read alone (gains, biases) stays in them.
+ *
+ * A parameter is an input of functions and loops' bodies on its way. An input can be narrow if all that calls give it
+ * is, and all that reads it are casts and inputs that can: what cannot is crossed out until nothing changes.
+ *
+ * Requires: entries "grad" and "update". Establishes: see above. Breaks: nothing. */
+#include "passes/passes.h"
+
+typedef struct Narrow {
+    DtModule *module;
+    const DtFunc *update;
+    DtDtype dtype;     /* in which layers compute */
+    bool **input;      /* by function, by input: can be narrow */
+    bool **pays;       /* some cast of it lies in memory */
+    bool *store;       /* by number */
+    bool changed;
+} Narrow;
+
+static uint32_t number_of(const Narrow *n, const DtFunc *func)
+{
+    uint32_t i = 0;
+    while (n->module->funcs.at[i] != func)
+        i++;
+    return i;
+}
+
+static bool is_wider(const Narrow *n, const DtType *type)
+{
+    return dt_dtype_is_float(type->dtype) && dt_dtype_size(type->dtype) > dt_dtype_size(n->dtype);
+}
+
+/* Where it stands whether the value of function f can be narrow, NULL: it is no parameter. */
+static bool *state_of(Narrow *n, uint32_t f, const DtValue *value)
+{
+    const DtFunc *func = n->module->funcs.at[f];
+    if (func == n->update)
+        return NULL;
+    if (!value->op)
+        return &n->input[f][value->index];
+    return value->op->kind == DT_OP_PARAM ? &n->store[value->op->store->index] : NULL;
+}
+
+/* The input that op gives its operand k to, -1: none. */
+static int64_t input_of(const DtOp *op, uint32_t k)
+{
+    return op->kind == DT_OP_CALL ? (int64_t)k : op->kind == DT_OP_LOOP ? (int64_t)k + 1 : -1;
+}
+
+static void cross_out(Narrow *n, bool *state)
+{
+    n->changed = n->changed || (state && *state);
+    if (state)
+        *state = false;
+}
+
+static void look_at_operand(Narrow *n, uint32_t f, const DtOp *op, uint32_t k)
+{
+    bool *state = state_of(n, f, op->in[k]);
+    const int64_t input = input_of(op, k);
+    if (input < 0) {
+        if (op->kind != DT_OP_CAST || op->out[0]->type->dtype != n->dtype)
+            cross_out(n, state);
+        return;
+    }
+    bool *given = &n->input[number_of(n, op->func)][input];
+    if (op->kind == DT_OP_LOOP && k < op->loop->n_carried)
+        cross_out(n, given);
+    if (!state || !*state)
+        cross_out(n, given);
+    if (!*given)
+        cross_out(n, state);
+}
+
+static void look_at_all(Narrow *n)
+{
+    for (n->changed = true; n->changed;) {
+        n->changed = false;
+        for (uint32_t f = 0; f < n->module->funcs.n; f++) {
+            const DtFunc *func = n->module->funcs.at[f];
+            for (uint32_t i = 0; i < func->ops.n; i++)
+                for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+                    look_at_operand(n, f, func->ops.at[i], k);
+            for (uint32_t i = 0; i < func->results.n; i++)
+                cross_out(n, state_of(n, f, func->results.at[i]));
+        }
+    }
+}
+
+/* ---- what pays ---- */
+
+/* Whether something but a kernel of maps and sums reads the value. */
+static bool lies_in_memory(const DtFunc *func, const DtValue *value)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++) {
+            const DtOp *op = func->ops.at[i];
+            const int64_t input = op->in[k] == value ? input_of(op, k) : -1;
+            if (op->in[k] != value)
+                continue;
+            if (input >= 0 ? lies_in_memory(op->func, op->func->inputs.at[input])
+                : dt_op_info[op->kind].data == DT_DATA_VIEW
+                    ? lies_in_memory(func, op->out[0])
+                    : !dt_op_is_pointwise(op->kind) && op->kind != DT_OP_REDUCE)
+                return true;
+        }
+    return false;
+}
+
+/* Marks inputs that some cast of pays, and what is given to them; ret_stores: by number. */
+static void look_what_pays(Narrow *n, bool *ret_stores)
+{
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t f = 0; f < n->module->funcs.n; f++) {
+            const DtFunc *func = n->module->funcs.at[f];
+            for (uint32_t i = 0; i < func->ops.n; i++)
+                for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++) {
+                    const DtOp *op = func->ops.at[i];
+                    const DtValue *value = op->in[k];
+                    const bool *state = state_of(n, f, value);
+                    const int64_t input = input_of(op, k);
+                    bool *pays = !state || !*state ? NULL
+                                 : value->op       ? &ret_stores[value->op->store->index]
+                                                   : &n->pays[f][value->index];
+                    if (!pays || *pays || !(input < 0 ? lies_in_memory(func, op->out[0])
+                                                      : n->pays[number_of(n, op->func)][input]))
+                        continue;
+                    *pays = more = true;
+                }
+        }
+    }
+}
+
+/* ---- doing it ---- */
+
+static void replace(DtFunc *func, const DtValue *old, DtValue *new)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            if (func->ops.at[i]->in[k] == old)
+                func->ops.at[i]->in[k] = new;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (func->results.at[i] == old)
+            func->results.at[i] = new;
+}
+
+/* Inputs and parameters of the function are what their casts were. */
+static void narrow_func(Narrow *n, uint32_t f)
+{
+    DtFunc *func = n->module->funcs.at[f];
+    bool any = false;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        const bool *state = op->n_in == 1 && op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL;
+        if (!state || !*state)
+            continue;
+        replace(func, op->out[0], op->in[0]);
+        any = true;
+    }
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (n->input[f][i])
+            func->inputs.at[i]->type = dt_type_with_dtype(func->inputs.at[i]->type, n->dtype);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtValue *value = func->ops.at[i]->kind == DT_OP_PARAM ? func->ops.at[i]->out[0] : NULL;
+        const bool *state = value ? state_of(n, f, value) : NULL;
+        if (state && *state)
+            value->type = dt_type_with_dtype(value->type, n->dtype);
+    }
+    if (any) {
+        dt_graph_sweep(func);
+        dt_graph_renumber(func);
+    }
+}
+
+static DtStore *master_of(DtModule *module, DtStore *store)
+{
+    DtStore *master = DT_NEW(module->arena, DtStore);
+    *master = *store;
+    master->kind = DT_STORE_MASTER;
+    master->of = store;
+    master->index = module->stores.n;
+    DT_PUSH(module->arena, module->stores, master);
+    return master;
+}
+
+/* The update reads and gives the copy, and then what it is rounded to. */
+static void update_master(const Narrow *n, DtEntryPoint *update, uint32_t result)
+{
+    DtArena *arena = n->module->arena;
+    DtFunc *func = update->func;
+    DtStore *store = update->results.at[result].store, *master = master_of(n->module, store);
+    DtValue *new = func->results.at[result];
+    DtBuilder b = {.func = func, .span = store->span, .path = new->op ? new->op->path : NULL};
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store == store)
+            func->ops.at[i]->store = master;
+    DtValue *rounded = dt_graph_cast(&b, new, n->dtype);
+    const DtEntryResult last = {.store = store};
+    DT_PUSH(arena, func->results, rounded);
+    DT_PUSH(arena, update->results, last);
+    update->results.at[result].store = master;
+    for (uint32_t i = func->results.n - 1; i > result + 1; i--) {
+        func->results.at[i] = func->results.at[i - 1];
+        update->results.at[i] = update->results.at[i - 1];
+    }
+    func->results.at[result + 1] = rounded;
+    update->results.at[result + 1] = last;
+    func->n_returns = func->results.n;
+    store->type = dt_type_with_dtype(store->type, n->dtype);
+}
+
+static void begin(Narrow *n, const DtPassContext *context, const DtEntryPoint *update)
+{
+    DtModule *module = n->module;
+    n->input = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
+    n->pays = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
+    n->store = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1);
+    for (uint32_t f = 0; f < module->funcs.n; f++) {
+        const DtFunc *func = module->funcs.at[f];
+        n->input[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
+        n->pays[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
+        for (uint32_t i = 0; i < func->inputs.n; i++)
+            n->input[f][i] = is_wider(n, func->inputs.at[i]->type) && !dt_inline_keeps(context, func);
+    }
+    for (uint32_t i = 0; i < update->results.n; i++) {
+        const DtStore *store = update->results.at[i].store;
+        if (store && store->kind == DT_STORE_PARAM)
+            n->store[store->index] = is_wider(n, store->type);
+    }
+}
+
+bool dt_pass_narrow(DtModule *module, const DtPassContext *context)
+{
+    DtEntryPoint *update = dt_entry_whole(module, DT_ENTRY_UPDATE);
+    if (!update || !context->train || context->train->precision.compute == DT_F32)
+        return false;
+    Narrow n = {.module = module, .update = update->func, .dtype = context->train->precision.compute};
+    bool *pays = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1), any = false;
+    begin(&n, context, update);
+    look_at_all(&n);
+    look_what_pays(&n, pays);
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        n.store[i] = n.store[i] && pays[i];
+    look_at_all(&n);
+    for (uint32_t i = 0; i < update->results.n; i++) {
+        const DtStore *store = update->results.at[i].store;
+        if (!store || store->kind != DT_STORE_PARAM || !n.store[store->index])
+            continue;
+        update_master(&n, update, i++);
+        any = true;
+    }
+    for (uint32_t f = 0; any && f < module->funcs.n; f++)
+        narrow_func(&n, f);
+    return any;
+}

@@ -65,14 +65,17 @@ void export_write(const Sample *s, const Outcome *outcome, const char *path)
 {
     Export e = {.header = json_object(), .metadata = json_object()};
     const DtModule *module = s->program->module;
-    for (uint32_t i = 0; i < module->stores.n; i++)
-        if (case_is_given(module->stores.at[i]))
-            add(&e, s->arena, case_kind(module->stores.at[i]), module->stores.at[i]->path,
-                s->stores[i]);
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const char *kind = outcome_kind(s, module->stores.at[i]);
+        if (case_is_given(module->stores.at[i]) && strcmp(kind, OUTCOME_ROUNDED) != 0)
+            add(&e, s->arena, kind, module->stores.at[i]->path, s->stores[i]);
+    }
     for (uint32_t i = 0; i < s->inputs.n; i++)
         add(&e, s->arena, "input", s->inputs.at[i].name, s->inputs.at[i].tensor);
     for (uint32_t i = 0; i < outcome->list.n; i++) {
         const Result *r = &outcome->list.at[i];
+        if (strcmp(outcome_kind(s, r->store), OUTCOME_ROUNDED) == 0)
+            continue;
         if (r->store->kind == DT_STORE_GRAD)
             for (int64_t k = 0; k < dt_type_elements(r->tensor->type); k++)
                 r->tensor->at[k] /= s->scale;

@@ -44,6 +44,17 @@ static DtTensor **run_entry(Sample *s, const DtEntryPoint *entry)
     return results;
 }
 
+const char *outcome_kind(const Sample *s, const DtStore *store)
+{
+    const DtModule *module = s->program->module;
+    if (s->program->train->precision.has_master)
+        return case_kind(store);
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == DT_STORE_MASTER && module->stores.at[i]->of == store)
+            return OUTCOME_ROUNDED;
+    return store->kind == DT_STORE_MASTER ? case_kind(store->of) : case_kind(store);
+}
+
 /* What goes to stores. Gradients, and what states will be if the step is not skipped, are there for
  * the update to read. */
 static void add_results(Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
@@ -59,7 +70,7 @@ static void add_results(Sample *s, const DtEntryPoint *entry, DtTensor *const *r
         if (store->kind == DT_STORE_NEXT)
             continue;
         const char *name = dt_arena_printf(s->arena, "%s%s/%s", is_read ? "" : "new_",
-                                           case_kind(store), store->path);
+                                           outcome_kind(s, store), store->path);
         DT_PUSH(s->arena, outcome->list, ((Result){name, store, results[i]}));
     }
 }

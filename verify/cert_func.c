@@ -11,7 +11,7 @@
 
 #include <stdarg.h>
 
-enum { MEMOS = 1 << 12, MOST_OPS = 1 << 25 }; /* ops: a text that names each function twice in the next has no end */
+enum { MOST_OPS = 1 << 21 }; /* ops: a text that names each function twice in the next has no end */
 
 static const char part_kind[] = "part", range_kind[] = "range", behind_kind[] = "behind",
                   iteration_kind[] = "iteration";
@@ -21,10 +21,12 @@ typedef struct CertMemo Memo;
 struct CertMemo {
     const CertFunc *func;
     const char *context; /* names the loops around it */
+    const CertCarried *inside;
     CertCalled names;
     CertValue *in, *out;
     uint32_t values;
     const char *problem; /* why it is none; NULL: it is one */
+    uint64_t hash;
     Memo *next;
 };
 
@@ -136,12 +138,13 @@ typedef struct Before {
     const CertFunc *func;
     uint32_t depth;
     CertCalled names;
+    const CertCarried *inside;
     size_t said;
 } Before;
 
 static Before before(const CertState *state)
 {
-    return (Before){state->func, state->depth, state->meant->names, state->problem->len};
+    return (Before){state->func, state->depth, state->meant->names, state->meant->inside, state->problem->len};
 }
 
 static void go_back(CertState *state, const Before *to)
@@ -149,7 +152,26 @@ static void go_back(CertState *state, const Before *to)
     state->func = to->func;
     state->depth = to->depth;
     state->meant->names = to->names;
+    state->meant->inside = to->inside;
     state->problem->len = to->said;
+}
+
+static Memo **memo_slot(CertState *state, uint64_t hash)
+{
+    if (state->n_memos >= state->most_memos) {
+        const uint32_t old = state->most_memos, most = old ? 4 * old : 1 << 10;
+        Memo **from = state->memo, **to = DT_NEW_ARRAY(state->arena, Memo *, most);
+        for (uint32_t i = 0; i < old; i++)
+            for (Memo *m = from[i], *next; m; m = next) {
+                Memo **slot = &to[(m->hash ^ m->hash >> 32) % most];
+                next = m->next;
+                m->next = *slot;
+                *slot = m;
+            }
+        state->memo = to;
+        state->most_memos = most;
+    }
+    return &state->memo[(hash ^ hash >> 32) % state->most_memos];
 }
 
 /* What func makes of these operands, all of which are known; NULL after a problem. A serial function has numbers of its
@@ -162,11 +184,9 @@ static const Memo *evaluate(CertState *state, const CertFunc *func, const char *
     size_t size = func->n_args * sizeof in[0];
     for (uint32_t i = 0; i < func->n_args; i++)
         hash = (hash ^ in[i].node->id) * UINT64_C(0x9E3779B97F4A7C15);
-    if (!state->memo)
-        state->memo = DT_NEW_ARRAY(state->arena, Memo *, MEMOS);
-    Memo **slot = &state->memo[(hash ^ hash >> 32) % MEMOS];
-    for (Memo *m = *slot; m; m = m->next)
-        if (m->func == key && m->context == context && m->names.path == names->path && m->names.label == names->label &&
+    for (Memo *m = *memo_slot(state, hash); m; m = m->next)
+        if (m->hash == hash && m->func == key && m->context == context && m->inside == state->meant->inside &&
+            m->names.path == names->path && m->names.label == names->label &&
             (size == 0 || memcmp(m->in, in, size) == 0)) {
             state->values += m->values;
             if (m->problem)
@@ -174,7 +194,7 @@ static const Memo *evaluate(CertState *state, const CertFunc *func, const char *
             return m->problem ? NULL : m;
         }
     Memo *memo = DT_NEW(state->arena, Memo);
-    *memo = (Memo){.func = key, .context = context, .names = *names};
+    *memo = (Memo){.func = key, .context = context, .inside = state->meant->inside, .names = *names, .hash = hash};
     memo->in = DT_NEW_ARRAY(state->arena, CertValue, func->n_args);
     memo->out = DT_NEW_ARRAY(state->arena, CertValue, func->results.n);
     if (size)
@@ -185,8 +205,10 @@ static const Memo *evaluate(CertState *state, const CertFunc *func, const char *
         memo->problem =
             dt_arena_printf(state->arena, "%s", state->problem->len > said ? state->problem->at + said : "");
     memo->values = state->values - values;
-    memo->next = *slot; /* evaluating it has filled the table */
+    Memo **slot = memo_slot(state, hash); /* evaluating it has filled the table */
+    memo->next = *slot;
     *slot = memo;
+    state->n_memos++;
     return memo->problem ? NULL : memo;
 }
 
@@ -398,16 +420,22 @@ static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs,
 }
 
 /* Notes what the serial loop carries. */
-static CertCarried *note_loop(const Stack *stack, const CertValue *in, const CertValue *inputs, const CertValue *made)
+static CertCarried *note_loop(const Stack *stack, CertCarried *loop, const CertValue *in, const CertValue *inputs,
+                              const CertValue *made)
 {
     CertState *state = stack->state;
-    CertCarried *loop = DT_NEW(state->arena, CertCarried);
     const uint32_t n = (uint32_t)stack->loop.carried;
     *loop = (CertCarried){.symbols = stack->symbols,
                           .first = stack->loop.first,
                           .count = stack->loop.count,
                           .reverse = stack->loop.reverse,
-                          .n = n};
+                          .n = n,
+                          .n_in = loop->n_in,
+                          .inside = state->meant->inside};
+    CertNode **operands = DT_NEW_ARRAY(state->arena, CertNode *, loop->n_in);
+    for (uint32_t i = 0; i < loop->n_in; i++)
+        operands[i] = in[i].node;
+    loop->in = operands;
     CertNode **all = DT_NEW_ARRAY(state->arena, CertNode *, (size_t)4 * n);
     loop->from = all;
     loop->at = all + n;
@@ -489,15 +517,21 @@ static bool run_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
     Goes goes = {means, DT_NEW_ARRAY(state->arena, uint32_t, n), DT_NEW_ARRAY(state->arena, bool, n)};
     CertValue *inputs = DT_NEW_ARRAY(state->arena, CertValue, op->n_in + 1),
               *made = DT_NEW_ARRAY(state->arena, CertValue, op->n_out);
+    const Before start = before(state);
     if (!loop_inputs(stack, op, body, in, inputs, &goes))
         return false;
+    CertCarried *fresh = state->is_serial && !means ? DT_NEW(state->arena, CertCarried) : NULL;
+    if (fresh)
+        *fresh = (CertCarried){.symbols = stack->symbols, .n_in = op->n_in};
+    state->meant->inside = fresh ? fresh : means;
     const Memo *memo = evaluate(state, body, stack->context, &no_names, inputs);
+    state->meant->inside = start.inside;
     if (!memo)
         return false;
     memcpy(made, memo->out, op->n_out * sizeof *made);
     if (!fix_results(stack, op, inputs, made) || (state->is_serial && means && !is_again(means, made)))
         return false;
-    const CertCarried *serial = !state->is_serial ? NULL : means ? means : note_loop(stack, in, inputs, made);
+    const CertCarried *serial = fresh ? note_loop(stack, fresh, in, inputs, made) : state->is_serial ? means : NULL;
     return loop_results(stack, op, in, made, &goes, serial, out);
 }
 
@@ -518,6 +552,14 @@ static bool begins_alike(const Stack *stack, const CertFunc *body, const CertVal
     return alike;
 }
 
+/* Whether it is in the loop that is followed, as far as there is one by that name. So of loops in loops not every one
+ * is tried for every one around it. */
+static bool is_inside(const CertState *state, const CertCarried *serial)
+{
+    const CertCarried *inside = state->meant->inside;
+    return !inside || !serial->inside || serial->inside == inside || serial->inside->symbols != inside->symbols;
+}
+
 /* A body may belong to several loops of the serial program: one of them is meant. */
 static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in, CertValue *out)
 {
@@ -529,7 +571,7 @@ static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
         for (const CertMeaning *m = dt_certstep_numbered(state, body->means.at[1]); m; m = m->next) {
             const CertCarried *serial = goes.loop = m->node->note ? m->node->note->loop : NULL;
             if (m->node->kind != dt_certkind_carried || !serial || !is_part(stack, serial) ||
-                begins_alike(stack, body, in, &goes) != (pass == 0))
+                !is_inside(state, serial) || begins_alike(stack, body, in, &goes) != (pass == 0))
                 continue;
             go_back(state, &start); /* what another one was not */
             if (run_loop(stack, op, body, in, serial, out))
@@ -538,20 +580,22 @@ static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
     return dt_certfunc_fail(state, op, "a loop that carries what no loop of the serial program does");
 }
 
-/* One that was met before, in another entry or text, if it begins alike and does the same; else a loop of its own. */
+/* One that was met before, in another entry or text, if it is given the same and does the same; else one of its own. */
 static bool serial_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in, CertValue *out)
 {
     CertState *state = stack->state;
     const CertLoop *loop = &stack->loop;
     const Before start = before(state);
     for (uint32_t i = 0; loop->carried && i < state->meant->loops.n; i++) {
-        const CertCarried *known = state->meant->loops.at[i];
+        CertCarried *known = state->meant->loops.at[i];
         bool alike = known->symbols == stack->symbols && known->first == loop->first && known->count == loop->count &&
-                     known->n == loop->carried;
-        for (uint32_t k = 0; alike && k < known->n; k++)
-            alike = known->from[k] == in[k].node;
-        if (alike && run_loop(stack, op, body, in, known, out))
+                     known->n == loop->carried && known->n_in == op->n_in;
+        for (uint32_t k = 0; alike && k < known->n_in; k++)
+            alike = known->in[k] == in[k].node;
+        if (alike && run_loop(stack, op, body, in, known, out)) {
+            known->inside = known->inside == state->meant->inside ? known->inside : NULL;
             return true;
+        }
         go_back(state, &start);
     }
     return run_loop(stack, op, body, in, NULL, out);

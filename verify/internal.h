@@ -302,6 +302,7 @@ struct CertState {
     int64_t stage;                 /* -1: of every one */
     int64_t behind;                /* so many stages behind the first of its class */
     struct CertMemo **memo;        /* functions done before, by hash */
+    uint32_t n_memos, most_memos;
     /* values of `param` and `input` ops of entries */
     bool (*source)(CertState *state, const CertOp *op, CertValue *ret_value);
     /* the sum over pipeline stages; node NULL while not all of its terms are known */
@@ -329,7 +330,9 @@ typedef struct CertCarried {
     const char *symbols; /* where it stands, and its direction */
     int64_t first, count;
     bool reverse;
-    uint32_t n;
+    const struct CertCarried *inside; /* NULL: none, or several */
+    uint32_t n, n_in;
+    CertNode *const *in;                  /* all operands */
     CertNode **from, **at, **made, **out; /* of what it carries: its start, before an iteration, after it, behind all */
 } CertCarried;
 
@@ -360,6 +363,7 @@ typedef struct CertMeant {
     int64_t symbols;             /* of all that loops carry */
     uint64_t ops;                /* looked at so far */
     CertCalled names;            /* of the function that is followed */
+    const CertCarried *inside;   /* the serial loop whose body it means; NULL: none */
     const CertOp *news;          /* of another serial program: what this one does not make, */
     const CertFunc *news_in;     /* and where */
 } CertMeant;

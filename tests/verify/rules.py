@@ -421,6 +421,59 @@ def loops(row):
     return text.replace("RETURN", "%1, %2"), text.replace("RETURN", "%5, %6")
 
 
+def nested(levels, turns):
+    """Loops in loops, twice: what two loops carry begins alike at every level, and what they are given differs. Every
+    second one may go the other way."""
+    lines, firsts, number = [], [], 1
+    loop = "%%%d = loop(%s, %s) : f32[e=3] func=n%d loop(label=h%d axis=h%d count=2 carried=1 invariant=1%s) @1:1-2"
+    zero = ["  %{0} = const() : f32[] number=0 @1:1-2", "  %{1} = expand(%{0}) : f32[e=3] @1:1-2"]
+    for k in range(levels):
+        firsts.append(number + 1)
+        body = ["  %3 = mul(%x.2, %c.1) : f32[e=3] @1:1-2"] + [line.format(4, 5) for line in zero]
+        body += ["  " + loop % (6, "%5", "%3", k + 1, k + 1, k + 1, " reverse" if turns and k % 2 else "")]
+        if k == levels - 1:
+            body = body[:-1] + ["  %6 = sin(%x.2) : f32[e=3] @1:1-2"]
+        lines += ["func n%d : body @1:1-2 {" % k, "  arg %i.0 : i32[]", "  arg %%c.1 : f32[e=3] means=%d" % firsts[k],
+                  "  arg %x.2 : f32[e=3]"] + body + ["  %7 = mul(%c.1, %6) : f32[e=3] @1:1-2", "  return %7", "}"]
+        number += 8
+    lines += ["func predict : entry @1:1-2 {", X.format("e=3")[:-1], "  %1 = neg(%x.0) : f32[e=3] @1:1-2"]
+    lines += [line.format(2, 3) for line in zero]
+    lines += ["  " + loop % (4 + i, "%3", x, 0, 0, 0, "") for i, x in enumerate(("%x.0", "%1"))]
+    lines += ["  %6 = sub(%4, %5) : f32[e=3] @1:1-2", "  return %6", "}", "entry predict : predict {", "  result name=y", "}", ""]
+    return "\n".join(lines)
+
+
+def doubled(levels):
+    """Functions that call the next one twice."""
+    lines = []
+    for k in range(levels):
+        calls = ["  %1 = sin(%x.0) : f32[e=3] @1:1-2", "  return %1"]
+        if k < levels - 1:
+            calls = ["  %%1 = call(%%x.0) : f32[e=3] func=d%d @1:1-2" % (k + 1),
+                     "  %%2 = call(%%1) : f32[e=3] func=d%d @1:1-2" % (k + 1), "  return %2"]
+        lines += ["func d%d : fn @1:1-2 {" % k, "  arg %x.0 : f32[e=3]"] + calls + ["}"]
+    lines += ["func predict : entry @1:1-2 {", X.format("e=3")[:-1], "  %1 = call(%x.0) : f32[e=3] func=d0 @1:1-2",
+              "  return %1", "}", "entry predict : predict {", "  result name=y", "}", ""]
+    return "\n".join(lines)
+
+
+def deep(prover, folder):
+    """Failures: what takes no time, what is refused in the end, and the same but for the innermost op."""
+    failed = 0
+    for turns in (False, True):
+        text = nested(40, turns)
+        verdicts = [verdict_of([prover], folder, re.sub(" means=[0-9]+", "", text), final)
+                    for final in (text, text.replace("sin(", "cos("))]
+        if verdicts[0] != "holds" or not verdicts[1].startswith("fails: "):
+            failed += 1
+            print("FAIL loops in loops: %s" % verdicts)
+    verdict = verdict_of([prover], folder, doubled(40), doubled(40))
+    if "so often are not followed" not in verdict:
+        failed += 1
+        print("FAIL functions that call twice: %s" % verdict)
+    return failed
+
+
 def ranges(row):
     """One loop, and two that share its iterations."""
     texts = []
@@ -479,6 +532,7 @@ def main(prover):
             if row[0] not in verdict:
                 failed += 1
                 print("FAIL state on two stages, %s: %s" % (row, verdict))
+        failed += deep(prover, folder)
         keeps = STORE + program(ROWS[0], "")
         writes = keeps.replace("  return %1", "  %2 = param() : f32[h=8] text=p store=0 @1:1-2\n  %3 = neg(%2) : f32[h=8] @1:1-2\n"
                                "  return %1, %3").replace("name=y\n", "name=y\n  result store=0\n")
@@ -486,7 +540,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + GROWS + RINGS + STATES) + 1 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + GROWS + RINGS + STATES) + 4 - failed, failed))
     return 1 if failed else 0
 
 

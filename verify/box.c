@@ -135,7 +135,7 @@ static void write_loop(Writer *w, const CertLoop *loop)
                                           loop->stacked_out, loop->reverse}[i]);
 }
 
-/* All of an op that box_run.c and box_move.c look at; an attribute that they do not know is in its text. */
+/* All of an op that is looked at; an attribute that nobody knows is in its text. */
 static void write_op(Writer *w, const CertProgram *program, const CertOp *op)
 {
     const CertFunc *func = op->func ? dt_certtext_func(program, op->func) : NULL;
@@ -144,6 +144,15 @@ static void write_op(Writer *w, const CertProgram *program, const CertOp *op)
     write_text(w, op->attributes);
     write_texts(w, op->n_axes, op->axes);
     write_texts(w, op->n_axes2, op->axes2);
+    int64_t bits;
+    memcpy(&bits, &op->number, sizeof bits);
+    write_number(w, bits);
+    write_text(w, op->reduce);
+    write_number(w, op->n_ranges);
+    for (uint32_t i = 0; i < op->n_ranges; i++)
+        for (size_t k = 0; k < 4; k++)
+            write_number(w, (const int64_t[]){op->ranges[i].lo, op->ranges[i].hi, op->ranges[i].step,
+                                              op->ranges[i].n}[k]);
     write_number(w, op->n_relabels);
     for (uint32_t i = 0; i < op->n_relabels; i++) {
         write_texts(w, op->relabels[i].n_from, op->relabels[i].from);

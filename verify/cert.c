@@ -10,6 +10,7 @@
  * A parameter, moment or state read is a source: the same in both programs. So only the update stores them, when all of
  * the step have read them, and where stages have copies, all of these. A gradient read by the update is what the
  * gradient entry left, as is the next value of a state. */
+#include "verify/box.h"
 #include "verify/internal.h"
 
 #include "base/intern.h"
@@ -676,21 +677,21 @@ static bool keeps_copies(Proof *final)
 
 /* Gradients, and what the next step's states add up to, are compared where the update uses them: stages hold parts of a
  * tied one's. What pieces and prologues leave to others is none of the program's results. */
-static bool prove(DtArena *arena, const char *serial, const char *final, bool is_serial, DtCertCounts *ret_counts,
-                  DtText *ret_problem)
+static bool prove_meant(CertMeant *meant, const char *serial, const char *final, bool is_serial,
+                        DtCertCounts *ret_counts, DtText *ret_problem)
 {
+    DtArena *arena = meant->arena;
     CertNodes *nodes = dt_certnode_table(arena);
-    CertMeant meant = {.arena = arena};
     Proof *a = DT_NEW(arena, Proof), *b = DT_NEW(arena, Proof);
     *ret_counts = (DtCertCounts){0};
-    if (!begin(a, a, &meant, nodes, true, serial, ret_problem))
+    if (!begin(a, a, meant, nodes, true, serial, ret_problem))
         return false;
-    meant.known = dt_certnode_count(nodes);
-    const bool ran = begin(b, a, &meant, nodes, is_serial, final, ret_problem);
-    if (ran && meant.news) {
-        b->state.func = meant.news_in;
-        return dt_certfunc_fail(&b->state, meant.news, "`%s` makes what nothing in the plan's program does",
-                                meant.news->kind);
+    meant->known = dt_certnode_count(nodes);
+    const bool ran = begin(b, a, meant, nodes, is_serial, final, ret_problem);
+    if (ran && meant->news) {
+        b->state.func = meant->news_in;
+        return dt_certfunc_fail(&b->state, meant->news, "`%s` makes what nothing in the plan's program does",
+                                meant->news->kind);
     }
     if (!ran)
         return false;
@@ -701,6 +702,16 @@ static bool prove(DtArena *arena, const char *serial, const char *final, bool is
             return false;
     ret_counts->values = b->state.values;
     return leaves_no_more(b, a) && keeps_copies(b) && begins_alike(b, a);
+}
+
+static bool prove(DtArena *arena, const char *serial, const char *final, bool is_serial, DtCertCounts *ret_counts,
+                  DtText *ret_problem)
+{
+    CertMeant meant = {.arena = arena};
+    const bool good = prove_meant(&meant, serial, final, is_serial, ret_counts, ret_problem);
+    if (meant.boxes)
+        dt_box_end(meant.boxes);
+    return good;
 }
 
 bool dt_cert_prove(DtArena *arena, const char *serial, const char *final, DtCertCounts *ret_counts, DtText *ret_problem)

@@ -363,8 +363,9 @@ static CertNode *node_of(CertState *state, const CertOp *op, const CertNode *par
             return view(state, *parts);
         return serial_node(state, *parts, state->func->first + op->first_out + parts->index);
     }
-    CertNode *merged = dt_cert_is(op->kind, "relabel") ? dt_certhalo_merge(state, op, parts->in[0], shape) : NULL;
     const uint32_t number = op->means ? op->means[parts->index] : 0;
+    CertNode *merged =
+        dt_cert_is(op->kind, "relabel") ? dt_certhalo_merge(state, op, parts->in[0], shape, number) : NULL;
     if (merged) {
         CertNode *window = said(state, *merged, number);
         return window ? window : merged;

@@ -366,6 +366,7 @@ typedef struct CertMeant {
     const CertCarried *inside;   /* the serial loop whose body it means; NULL: none */
     const CertOp *news;          /* of another serial program: what this one does not make, */
     const CertFunc *news_in;     /* and where */
+    struct DtBoxes *boxes;       /* NULL: none were met */
 } CertMeant;
 
 /* ---- one op (cert_step.c) ---- */
@@ -455,7 +456,7 @@ CertNode *dt_certpack_each(CertState *state, CertNode *node, CertNode *(*change)
 /* What a window or fold says, without what changes nothing; NULL: it is malformed. */
 const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
 /* The window or fold of a whole axis that op, a relabel of x, puts together from parts; NULL: it does not. */
-CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape);
+CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape, uint32_t number);
 
 /* ---- ring calls (cert_ring.c) ---- */
 

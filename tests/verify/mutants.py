@@ -165,7 +165,7 @@ def crc(line):
 
 def example(name, dims):
     """Its text with other dims."""
-    folder = "tests/passes/programs" if name == "windows" else "examples"
+    folder = "tests/passes/programs" if name in ("windows", "layers") else "examples"
     with open(os.path.join(ROOT, folder, name + ".dsl")) as file:
         lines = file.read().split("\n")
     for name, value in (dim.split("=") for dim in dims.split()):

@@ -29,6 +29,7 @@ enum {
     FEW = 16,         /* times fewer elements than a kernel has points: computed again */
     MAX_LATE = 16384, /* elements of sums over rows, which lie on the stack */
     LARGE = 4,        /* times fewer elements than a kernel has points: not worth a kernel in common */
+    TRIES = 8,        /* groups that one is tried with because they read the same */
     MIN_LATE = 16,    /* of a row that is added up: shorter ones are not worth a loop of their own */
 };
 
@@ -593,22 +594,33 @@ static bool is_large(const Fusion *f, const DtType *type, const Group *g)
     return g->full && dt_type_local_elements(type, mesh) * LARGE >= dt_type_local_elements(g->full, mesh);
 }
 
-/* Groups that read value. */
-static void merge_readers(Fusion *f, const DtValue *value)
+static void merge_if_it_pays(Fusion *f, uint32_t a, uint32_t b)
 {
     Group joined;
-    for (uint32_t i = f->reader[value->id]; i < f->reader[value->id + 1]; i++)
-        for (uint32_t j = f->reader[value->id]; j < i; j++) {
-            uint32_t a = f->group_of[f->readers[j]], b = f->group_of[f->readers[i]];
-            if (a == b || !is_large(f, value->type, &f->groups[a]) || !is_large(f, value->type, &f->groups[b]))
+    if (f->label[a] > f->label[b]) {
+        const uint32_t first = b;
+        b = a, a = first;
+    }
+    if (can_merge(f, a, b, &joined) && bytes_saved(f, a, b) > 0 && !waits(f, a, b))
+        merge(f, a, b, joined);
+}
+
+/* Groups that read value, each with a few before it. */
+static void merge_readers(Fusion *f, const DtValue *value)
+{
+    const uint32_t *readers = f->readers + f->reader[value->id], n = f->reader[value->id + 1] - f->reader[value->id];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t last = UINT32_MAX, tries = 0;
+        for (uint32_t j = i; j-- > 0 && tries < TRIES;) {
+            const uint32_t a = f->group_of[readers[j]], b = f->group_of[readers[i]];
+            if (a == b || a == last)
                 continue;
-            if (f->label[a] > f->label[b]) {
-                const uint32_t first = b;
-                b = a, a = first;
-            }
-            if (can_merge(f, a, b, &joined) && bytes_saved(f, a, b) > 0 && !waits(f, a, b))
-                merge(f, a, b, joined);
+            last = a;
+            tries++;
+            if (is_large(f, value->type, &f->groups[a]) && is_large(f, value->type, &f->groups[b]))
+                merge_if_it_pays(f, a, b);
         }
+    }
 }
 
 /* ---- order ---- */

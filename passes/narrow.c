@@ -27,6 +27,7 @@ typedef struct Narrow {
     DtDtype dtype;     /* in which layers compute */
     bool **input;      /* by function, by input: can be narrow */
     bool **pays;       /* some cast of it lies in memory */
+    bool **in_memory;  /* by function, by value id: others than kernels of maps and sums read it */
     bool *store;       /* by number */
     bool changed;
 } Narrow;
@@ -103,75 +104,80 @@ static void look_at_all(Narrow *n)
 
 /* ---- what pays ---- */
 
-/* Whether something but a kernel of maps and sums reads the value. */
-static bool lies_in_memory(const DtFunc *func, const DtValue *value)
+/* Whether op, which reads a value as operand k, is something else than a kernel of maps and sums, or hands the value to
+ * such. */
+static bool reads_memory(const Narrow *n, uint32_t f, const DtOp *op, uint32_t k)
 {
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++) {
-            const DtOp *op = func->ops.at[i];
-            const int64_t input = op->in[k] == value ? input_of(op, k) : -1;
-            if (op->in[k] != value)
-                continue;
-            if (input >= 0 ? lies_in_memory(op->func, op->func->inputs.at[input])
-                : dt_op_info[op->kind].data == DT_DATA_VIEW
-                    ? lies_in_memory(func, op->out[0])
-                    : !dt_op_is_pointwise(op->kind) && op->kind != DT_OP_REDUCE)
-                return true;
-        }
-    return false;
+    const int64_t input = input_of(op, k);
+    if (input >= 0)
+        return n->in_memory[number_of(n, op->func)][op->func->inputs.at[input]->id];
+    if (dt_op_info[op->kind].data == DT_DATA_VIEW)
+        return n->in_memory[f][op->out[0]->id];
+    return !dt_op_is_pointwise(op->kind) && op->kind != DT_OP_REDUCE;
 }
 
-/* Marks inputs that some cast of pays, and what is given to them; ret_stores: by number. */
-static void look_what_pays(Narrow *n, bool *ret_stores)
+static void find_memory(Narrow *n)
 {
     for (bool more = true; more;) {
         more = false;
-        for (uint32_t f = 0; f < n->module->funcs.n; f++) {
-            const DtFunc *func = n->module->funcs.at[f];
-            for (uint32_t i = 0; i < func->ops.n; i++)
-                for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++) {
-                    const DtOp *op = func->ops.at[i];
+        for (uint32_t f = 0; f < n->module->funcs.n; f++)
+            for (uint32_t i = n->module->funcs.at[f]->ops.n; i-- > 0;) {
+                const DtOp *op = n->module->funcs.at[f]->ops.at[i];
+                for (uint32_t k = 0; k < op->n_in; k++) {
+                    bool *in_memory = &n->in_memory[f][op->in[k]->id];
+                    if (!*in_memory && reads_memory(n, f, op, k))
+                        *in_memory = more = true;
+                }
+            }
+    }
+}
+
+/* Marks parameters, and inputs that they are given to, some cast of which lies in memory; ret_stores: by number. */
+static void find_what_pays(Narrow *n, bool *ret_stores)
+{
+    find_memory(n);
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t f = 0; f < n->module->funcs.n; f++)
+            for (uint32_t i = n->module->funcs.at[f]->ops.n; i-- > 0;) {
+                const DtOp *op = n->module->funcs.at[f]->ops.at[i];
+                for (uint32_t k = 0; k < op->n_in; k++) {
                     const DtValue *value = op->in[k];
                     const bool *state = state_of(n, f, value);
                     const int64_t input = input_of(op, k);
-                    bool *pays = !state || !*state ? NULL
-                                 : value->op       ? &ret_stores[value->op->store->index]
-                                                   : &n->pays[f][value->index];
-                    if (!pays || *pays || !(input < 0 ? lies_in_memory(func, op->out[0])
-                                                      : n->pays[number_of(n, op->func)][input]))
+                    if (!state || !*state)
                         continue;
-                    *pays = more = true;
+                    bool *pays = value->op ? &ret_stores[value->op->store->index] : &n->pays[f][value->index];
+                    if (!*pays && (input < 0 ? n->in_memory[f][op->out[0]->id]
+                                             : n->pays[number_of(n, op->func)][input]))
+                        *pays = more = true;
                 }
-        }
+            }
     }
 }
 
 /* ---- doing it ---- */
 
-static void replace(DtFunc *func, const DtValue *old, DtValue *new)
-{
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
-            if (func->ops.at[i]->in[k] == old)
-                func->ops.at[i]->in[k] = new;
-    for (uint32_t i = 0; i < func->results.n; i++)
-        if (func->results.at[i] == old)
-            func->results.at[i] = new;
-}
-
 /* Inputs and parameters of the function are what their casts were. */
 static void narrow_func(Narrow *n, uint32_t f)
 {
     DtFunc *func = n->module->funcs.at[f];
+    DtValue **now = DT_NEW_ARRAY(n->module->arena, DtValue *, func->n_values + 1); /* by value id */
     bool any = false;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
-        const bool *state = op->n_in == 1 && op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL;
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (now[op->in[k]->id])
+                op->in[k] = now[op->in[k]->id];
+        const bool *state = op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL;
         if (!state || !*state)
             continue;
-        replace(func, op->out[0], op->in[0]);
+        now[op->out[0]->id] = op->in[0];
         any = true;
     }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (now[func->results.at[i]->id])
+            func->results.at[i] = now[func->results.at[i]->id];
     for (uint32_t i = 0; i < func->inputs.n; i++)
         if (n->input[f][i])
             func->inputs.at[i]->type = dt_type_with_dtype(func->inputs.at[i]->type, n->dtype);
@@ -229,11 +235,13 @@ static void begin(Narrow *n, const DtPassContext *context, const DtEntryPoint *u
     DtModule *module = n->module;
     n->input = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
     n->pays = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
+    n->in_memory = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
     n->store = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1);
     for (uint32_t f = 0; f < module->funcs.n; f++) {
         const DtFunc *func = module->funcs.at[f];
         n->input[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
         n->pays[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
+        n->in_memory[f] = DT_NEW_ARRAY(module->arena, bool, func->n_values + 1);
         for (uint32_t i = 0; i < func->inputs.n; i++)
             n->input[f][i] = is_wider(n, func->inputs.at[i]->type) && !dt_inline_keeps(context, func);
     }
@@ -253,7 +261,7 @@ bool dt_pass_narrow(DtModule *module, const DtPassContext *context)
     bool *pays = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1), any = false;
     begin(&n, context, update);
     look_at_all(&n);
-    look_what_pays(&n, pays);
+    find_what_pays(&n, pays);
     for (uint32_t i = 0; i < module->stores.n; i++)
         n.store[i] = n.store[i] && pays[i];
     look_at_all(&n);

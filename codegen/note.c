@@ -31,13 +31,13 @@ static uint32_t number_of(const DtEmit *e, const DtValue *value)
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func)
 {
     uint32_t *number = DT_NEW_ARRAY(e->scratch, uint32_t, func->n_values + 1), n = 0;
-    for (uint32_t i = 0; i < func->inputs.n; i++)
-        number[func->inputs.at[i]->id] = n++;
+    for (uint32_t i = 0; i < func->inputs.n; i++, n++)
+        number[func->inputs.at[i]->id] = func->inputs.at[i]->final ? func->inputs.at[i]->final - 1 : n;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_out; k++, n++) {
             const DtValue *made = dt_op_made(op->out[k]);
-            number[op->out[k]->id] = made->op->final ? made->op->final - 1 + made->index : n;
+            number[op->out[k]->id] = made->final ? made->final - 1 : n;
         }
     }
     return number;

@@ -80,7 +80,7 @@ static void add_attributes(Key *key, const DtOp *op)
 {
     const uint32_t numbers[] = {op->kind,   op->n_in,    op->n_out, op->n_relabels,
                                 op->reduce, op->reverse, op->mesh,  op->recomputed,
-                                op->ahead,   op->final};
+                                op->ahead};
     ADD(key, numbers);
     ADD(key, op->span);
     ADD(key, op->path);
@@ -95,6 +95,8 @@ static void add_attributes(Key *key, const DtOp *op)
         ADD(key, op->text);
     if (op->update)
         ADD(key, *op->update);
+    if (op->of)
+        ADD(key, *op->of);
 }
 
 static void add_op(Key *key, const DtOp *op, uint32_t *number, uint32_t *n_numbers)
@@ -104,6 +106,7 @@ static void add_op(Key *key, const DtOp *op, uint32_t *number, uint32_t *n_numbe
         ADD(key, number[op->in[i]->id]);
     for (uint32_t i = 0; i < op->n_out; i++) {
         ADD(key, op->out[i]->type);
+        ADD(key, op->out[i]->final);
         number[op->out[i]->id] = (*n_numbers)++;
     }
     if (op->loop)
@@ -121,6 +124,7 @@ static void add_func(Key *key, const DtFunc *func)
     ADD(key, func->inputs.n);
     for (uint32_t i = 0; i < func->inputs.n; i++) {
         ADD(key, func->inputs.at[i]->type);
+        ADD(key, func->inputs.at[i]->final);
         number[func->inputs.at[i]->id] = n++;
     }
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -137,6 +141,7 @@ void dt_same_key(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted, D
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const uint32_t numbers[] = {wanted[i].set, wanted[i].accumulate, wanted[i].old != NULL};
         ADD(&key, numbers);
-        add_place(&key, &wanted[i].place);
+        if (wanted[i].set)
+            add_place(&key, &wanted[i].place);
     }
 }

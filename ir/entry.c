@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points by what they are, and the names that texts and messages have for it: "grad", "grad.prologue",
- * "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece). */
+ * "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece), "grad.f3.1" (another form of it). */
 #include "ir/ir.h"
 
 #include "base/intern.h"
@@ -18,7 +18,9 @@ void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32
     entry->kind = kind;
     entry->part = part;
     entry->number = number;
-    if (part >= DT_PART_F)
+    if (part >= DT_PART_F && entry->form)
+        entry->name = dt_intern_printf("%s.%c%d.%u", name, "fbw"[part - DT_PART_F], number, entry->form);
+    else if (part >= DT_PART_F)
         entry->name = dt_intern_printf("%s.%c%d", name, "fbw"[part - DT_PART_F], number);
     else if (number >= 0)
         entry->name = dt_intern_printf("%s%s.%d", name, part == DT_PART_PROLOGUE ? ".prologue" : "", number);
@@ -33,13 +35,18 @@ DtEntryPoint dt_entry_new(DtEntryKind kind, DtEntryPart part, int32_t number)
     return entry;
 }
 
-/* The rest of a name, a number, that is all of it. */
-static bool read_number(const char *digits, int32_t *ret_number)
+/* The rest of a name: a number and, with ret_form, perhaps another one. */
+static bool read_number(const char *digits, int32_t *ret_number, uint32_t *ret_form)
 {
     char *end;
-    if (*digits < '0' || *digits > '9' || strlen(digits) > 9)
+    if (*digits < '0' || *digits > '9' || strlen(digits) > 19)
         return false;
-    *ret_number = (int32_t)strtol(digits, &end, 10);
+    const long number = strtol(digits, &end, 10), form = *end == '.' && ret_form ? strtol(end + 1, &end, 10) : 0;
+    if (number > 999999999 || form < 0 || form > 999999999)
+        return false;
+    *ret_number = (int32_t)number;
+    if (ret_form)
+        *ret_form = (uint32_t)form;
     return *end == '\0';
 }
 
@@ -61,9 +68,10 @@ bool dt_entry_read(const char *name, DtEntryPoint *ret_entry)
         of = part[0] == 'f' ? DT_PART_F : part[0] == 'b' ? DT_PART_B : DT_PART_W;
         rest += 1; /* the letter stands for the dot of a number */
     }
-    if ((*rest || of >= DT_PART_F) && !read_number(rest + 1, &number))
+    *ret_entry = (DtEntryPoint){0};
+    if ((*rest || of >= DT_PART_F) && !read_number(rest + 1, &number, of >= DT_PART_F ? &ret_entry->form : NULL))
         return false;
-    *ret_entry = dt_entry_new((DtEntryKind)kind, of, number);
+    dt_entry_set(ret_entry, (DtEntryKind)kind, of, number);
     return strcmp(ret_entry->name, name) == 0; /* no leading zeros */
 }
 
@@ -71,7 +79,7 @@ DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, DtEntryPar
 {
     for (uint32_t i = 0; i < module->entries.n; i++) {
         DtEntryPoint *entry = &module->entries.at[i];
-        if (entry->kind == kind && entry->part == part && entry->number == number)
+        if (entry->kind == kind && entry->part == part && entry->number == number && entry->form == 0)
             return entry;
     }
     return NULL;
@@ -84,6 +92,8 @@ DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind)
 
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name)
 {
-    DtEntryPoint like;
-    return dt_entry_read(name, &like) ? dt_entry_find(module, like.kind, like.part, like.number) : NULL;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (strcmp(module->entries.at[i].name, name) == 0)
+            return &module->entries.at[i];
+    return NULL;
 }

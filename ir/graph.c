@@ -220,13 +220,13 @@ static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const
     }
     op->axes = copy_names(arena, op->n_axes, op->axes);
     op->axes2 = copy_names(arena, op->n_axes2, op->axes2);
-    bool windowed = op->kind == DT_OP_WINDOW || op->kind == DT_OP_FOLD;
-    op->ranges = copy_bytes(arena, op->ranges, (windowed ? 1 : op->n_axes) * sizeof(DtRange));
+    op->ranges = copy_bytes(arena, op->ranges, dt_shape_ranges(op) * sizeof(DtRange));
     copy_relabels(arena, op);
     for (uint32_t i = 0; i < op->n_relabels && n_in; i++)
         fill_extents(in[0]->type, &op->relabels[i]);
     op->loop = copy_bytes(arena, op->loop, sizeof(DtLoop));
     op->update = copy_bytes(arena, op->update, sizeof(DtUpdate));
+    op->of = copy_bytes(arena, op->of, sizeof(DtAheadOf));
     op->n_out = dt_shape_results(op);
     op->out = op->n_out ? DT_NEW_ARRAY(arena, DtValue *, op->n_out) : NULL;
     const DtType *few[8],
@@ -239,6 +239,7 @@ static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const
     for (uint32_t i = 0; i < op->n_out; i++) {
         op->out[i] = new_value(b->func, types[i], op, i, NULL);
         op->out[i]->means = draft->out && i < draft->n_out ? draft->out[i]->means : 0;
+        op->out[i]->final = draft->out && i < draft->n_out ? draft->out[i]->final : 0;
     }
     DT_PUSH(arena, b->func->ops, op);
     return op;
@@ -520,6 +521,45 @@ DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in)
     loop.axis = dt_intern(loop.axis);
     DtOp op = {.kind = DT_OP_LOOP, .func = body, .loop = &loop};
     return make(b, &op, loop.n_carried + loop.n_invariant + loop.n_stacked, in, NULL, false);
+}
+
+DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const DtAheadOf *of, DtValue *const *in)
+{
+    DtOp op = {.kind = DT_OP_WHEN, .func = branch, .ranges = (DtRange *)(uintptr_t)range,
+               .of = (DtAheadOf *)(uintptr_t)of};
+    return make(b, &op, branch->inputs.n, in, NULL, false);
+}
+
+DtValue *dt_graph_ring(DtBuilder *b, const DtType *type, DtValue *ring)
+{
+    return make_one(b, &(DtOp){.kind = DT_OP_RING}, ring ? 1 : 0, &ring, type);
+}
+
+DtValue *dt_graph_ring_put(DtBuilder *b, DtValue *ring, DtValue *value, int64_t byte)
+{
+    DtValue *in[] = {ring, value};
+    return make_one(b, &(DtOp){.kind = DT_OP_RING_PUT, .number = (double)byte}, 2, in, NULL);
+}
+
+DtValue *dt_graph_ring_get(DtBuilder *b, DtValue *ring, int64_t byte, const DtType *type)
+{
+    return make_one(b, &(DtOp){.kind = DT_OP_RING_GET, .number = (double)byte}, 1, &ring, type);
+}
+
+DtValue *dt_graph_ring_turn(DtBuilder *b, DtValue *ring)
+{
+    return make_one(b, &(DtOp){.kind = DT_OP_RING_TURN}, 1, &ring, NULL);
+}
+
+DtValue *dt_graph_turn(DtBuilder *b) { return make_one(b, &(DtOp){.kind = DT_OP_TURN}, 0, NULL, NULL); }
+
+DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step)
+{
+    const char *axis = x->type->rank ? x->type->axes[0].name : NULL;
+    DtRange range = {.lo = lo, .step = step};
+    DtOp op = {.kind = DT_OP_AT, .axes = &axis, .n_axes = 1, .ranges = &range};
+    DtValue *in[] = {x, index};
+    return make_one(b, &op, index ? 2 : 1, in, NULL);
 }
 
 DtOp *dt_graph_update(DtBuilder *b, DtUpdate update, uint32_t n_in, DtValue *const *in)

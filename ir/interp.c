@@ -165,6 +165,7 @@ static bool makes_values(const DtOp *op)
     switch (op->kind) {
     case DT_OP_CALL:
     case DT_OP_FUSED:
+    case DT_OP_WHEN:
     case DT_OP_LOOP:
     case DT_OP_PARAM:
     case DT_OP_INPUT: return false;

@@ -43,6 +43,7 @@ typedef struct DtInterp {
     /* where we are; kept by the interpreter */
     const char *path;   /* instance path; NULL or "" at the top */
     uint32_t iteration; /* row-major over the enclosing loops */
+    int64_t turn;       /* iterations that the loop has done; in an entry the micro-batch, set by the caller */
     const DtFunc *func; /* being run, for messages */
     uint64_t n_moved;   /* tensors that noise has moved */
 } DtInterp;

@@ -22,6 +22,8 @@ DtEval dt_eval_relabel, dt_eval_slice, dt_eval_pad, dt_eval_concat, dt_eval_expa
 DtEval dt_eval_dot, dt_eval_reduce, dt_eval_scan, dt_eval_topk;
 /* interp_index.c */
 DtEval dt_eval_gather, dt_eval_scatter_add;
+/* interp_ring.c */
+DtEval dt_eval_when, dt_eval_turn, dt_eval_at, dt_eval_ring, dt_eval_ring_put, dt_eval_ring_get, dt_eval_ring_turn;
 /* interp_pack.c */
 DtEval dt_eval_pack, dt_eval_unpack;
 /* interp_struct.c */
@@ -39,6 +41,9 @@ const char *dt_interp_push(const DtInterp *interp, const char *label);
 /* One iteration's slice of a value stacked by a loop: the same memory, of the type slice. */
 DtTensor *dt_interp_slice(DtInterp *interp, const DtOp *loop, const DtTensor *whole,
                           const DtType *slice, int64_t iteration);
+
+/* Whether a `when` runs its function, whose first operand this is. */
+bool dt_interp_applies(const DtOp *op, const DtTensor *counter);
 
 /* One element of a map with two operands of this dtype (interp_map.c). */
 double dt_interp_binary(DtOpKind kind, DtDtype dtype, double x, double y);

@@ -289,6 +289,21 @@ static void run_call(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     run->interp.path = outer;
 }
 
+/* All ranks count alike. */
+static void run_when(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
+{
+    uint32_t first = 0;
+    while (first < run->n && !run->takes_part[first])
+        first++;
+    for (uint32_t rank = first; op->ranges && rank < run->n; rank++)
+        if (run->takes_part[rank] && in[rank]->at[0] != in[first]->at[0])
+            dt_interp_fail(&run->interp, op, "ranks %u and %u differ in when they do it", first, rank);
+    if (first == run->n || dt_interp_applies(op, in[first]))
+        run_func(run, op->func, in, out);
+    else
+        memcpy(out, in + run->n, sizeof *out * op->n_out * run->n);
+}
+
 static void copy_values(DtTensor *to, const DtTensor *from)
 {
     memcpy(to->at, from->at, sizeof(double) * (size_t)dt_type_elements(from->type));
@@ -330,6 +345,7 @@ static void run_loop(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     const DtLoop *loop = op->loop;
     const char *outer_path = run->interp.path;
     uint32_t outer_iteration = run->interp.iteration;
+    const int64_t outer_turn = run->interp.turn;
     memcpy(out, in, sizeof *out * loop->n_carried * run->n);
     for (uint32_t i = loop->n_carried; i < op->n_out; i++) {
         const DtType *type = dt_ranks_local(op->out[i]->type, run->mesh);
@@ -340,12 +356,14 @@ static void run_loop(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     run->interp.path = dt_interp_push(&run->interp, loop->label);
     for (int64_t k = 0; k < loop->count; k++) {
         int64_t iteration = loop->reverse ? loop->count - 1 - k : k;
+        run->interp.turn = k;
         run->interp.iteration =
             outer_iteration * (uint32_t)loop->count + (uint32_t)(loop->first + iteration);
         run_iteration(run, op, in, out, iteration);
     }
     run->interp.path = outer_path;
     run->interp.iteration = outer_iteration;
+    run->interp.turn = outer_turn;
 }
 
 /* ---- functions ---- */
@@ -371,6 +389,8 @@ static void run_op(Run *run, const DtOp *op, DtTensor **values)
         run_comm(run, op, in, out);
     else if (op->kind == DT_OP_CALL || op->kind == DT_OP_FUSED)
         run_call(run, op, in, out);
+    else if (op->kind == DT_OP_WHEN)
+        run_when(run, op, in, out);
     else if (op->kind == DT_OP_LOOP)
         run_loop(run, op, in, out);
     else
@@ -403,6 +423,7 @@ void dt_ranks_run(DtRanks *ranks, const DtFunc *func, DtTensor *const *inputs,
                .interp = {.arena = ranks->arena,
                           .seed = ranks->seed,
                           .step = ranks->step,
+                          .turn = ranks->turn,
                           .rounds = ranks->rounds},
                .mesh = ranks->mesh,
                .n = dt_ranks_count(ranks->mesh)};

@@ -72,6 +72,7 @@ typedef struct DtRanks {
     /* of an all_reduce over pipeline stages (DtOp.stages): the sum of what those stages give */
     DtTensor *(*across)(void *context, const DtOp *op, const DtTensor *in, uint32_t rank);
     void *context;
+    int64_t turn; /* the micro-batch, for entries that ask: then all ranks that take part are of it */
     bool rounds; /* as DtInterp.rounds */
     /* Only ranks with coordinate at[m] on each mesh axis m of the bits in `fixed` take part (one
      * pipeline stage, one micro-batch); the others' tensors are neither read nor made. */

@@ -99,15 +99,18 @@ void dt_eval_loop(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
         out[i] = dt_interp_tensor(interp->arena, op->out[i]->type);
     const char *outer_path = interp->path;
     uint32_t outer_iteration = interp->iteration;
+    const int64_t outer_turn = interp->turn;
     interp->path = dt_interp_push(interp, loop->label);
     for (int64_t k = 0; k < loop->count; k++) {
         int64_t iteration = loop->reverse ? loop->count - 1 - k : k;
+        interp->turn = k;
         interp->iteration =
             outer_iteration * (uint32_t)loop->count + (uint32_t)(loop->first + iteration);
         loop_iteration(interp, op, out, in, out + loop->n_carried, iteration, out);
     }
     interp->path = outer_path;
     interp->iteration = outer_iteration;
+    interp->turn = outer_turn;
 }
 
 /* ---- update ---- */

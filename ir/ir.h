@@ -107,7 +107,7 @@ typedef enum DtOpClass { DT_CLASS_SOURCE, DT_CLASS_MAP, DT_CLASS_AXIS, DT_CLASS_
 typedef enum DtOpData { DT_DATA_VIEW, DT_DATA_MOVE, DT_DATA_MAKE } DtOpData;
 
 typedef enum DtOpTraits { DT_TRAIT_AGAIN = 1, DT_TRAIT_ZERO = 2, DT_TRAIT_OWN = 4,
-                          DT_TRAIT_DEAR = 8 } DtOpTraits;
+                          DT_TRAIT_DEAR = 8, DT_TRAIT_LATE = 16 } DtOpTraits;
 
 /* A row of ops.def, where the columns are explained. */
 typedef struct DtOpInfo {
@@ -155,14 +155,17 @@ struct DtValue {
     DtOp *op;         /* NULL for an input of a function */
     uint32_t index;   /* which result of op, or which input of the function */
     uint32_t means;   /* number of the value of an earlier program that it stands for (means.c); 0: none said */
+    uint32_t final;   /* 1 + its number in the text that plans are proved against (passes/fuse.c); 0: as its function
+                       * counts */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
     uint8_t made_anew; /* what dt_op_is_inline found: 0 nothing yet, 1 no, 2 yes */
 };
 
-/* slice, pad, window: one per axes[i]. */
+/* slice, pad, window, at: one per axes[i]. */
 typedef struct DtRange {
-    int64_t lo, hi, step, n; /* slice: lo, step, n. pad: lo, hi, step. window, fold: lo, hi, step = stride, n = k */
+    int64_t lo, hi, step, n; /* slice: lo, step, n. pad: lo, hi, step. window, fold: lo, hi, step = stride, n = k.
+                             * at: lo, step. when: lo, n */
 } DtRange;
 
 /* relabel: from names are merged (row-major) and split into to names. Axes of the operand that no entry
@@ -200,6 +203,16 @@ typedef struct DtUpdate {
     double beta1, beta2, eps, decay, momentum;
 } DtUpdate;
 
+/* when: its function gathers what an iteration of a loop reads, ahead of that iteration. For notes of plans, which are
+ * proved against the program where the loop gathers itself. */
+typedef struct DtAheadOf {
+    uint32_t loop;  /* DtValue.final of the loop's first result, in the function that has it; 0: the loop around */
+    int64_t turn;   /* its iteration so many behind the first; of the loop around: behind the present one */
+    uint32_t piece; /* 1 + the place of the piece that has the loop among those of the stage that have an entry of this
+                     * kind; 0: it is in the same entry */
+    uint32_t kind;  /* DtActionKind of that entry */
+} DtAheadOf;
+
 /* The calls that an op came through when they were inlined, innermost first; NULL: none. One object is one
  * call. A library call that stays is inside its own. */
 typedef struct DtCaller {
@@ -231,23 +244,22 @@ struct DtOp {
     uint32_t n_axes;
     const char **axes2;
     uint32_t n_axes2;
-    DtRange *ranges;        /* n_axes of them (window, fold: 1) */
+    DtRange *ranges;        /* n_axes of them (window, fold, when: 1) */
     DtRelabel *relabels;
     uint32_t n_relabels;
-    double number;          /* const: the value; pad, window: the fill */
+    double number;          /* const: the value; pad, window: the fill; ring_put, ring_get: the first byte */
     DtReduce reduce;
     bool reverse;           /* scan */
     bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/reduce.c) */
     const char *text;       /* param: path; input: name; rng: site; call: label of the instance */
     DtStore *store;         /* param */
-    DtFunc *func;           /* call, fused, loop */
+    DtFunc *func;           /* call, fused, loop, when */
     DtLoop *loop;
     DtUpdate *update;
     uint16_t mesh;          /* communication: bits of mesh axes */
     uint64_t stages;        /* all_reduce over the pipeline's mesh axis: the stages that add, else 0 (pipeline.h) */
-    uint32_t ahead;         /* all_gather in a loop's body: done so many iterations before its own (passes/zero.c) */
-    uint32_t final;         /* 1 + the number of its first result in the text that plans are proved against
-                             * (passes/fuse.c); 0: as its function counts */
+    uint32_t ahead;         /* all_gather in a loop's body: to be done so many iterations before its own (order.c) */
+    DtAheadOf *of;          /* when: whose gathers its function does; NULL: nobody's */
     uint32_t recomputed;    /* bit per result: computed here again and not handed over; not printed, see remat */
 };
 
@@ -278,7 +290,7 @@ typedef struct DtSaved {
 } DtSaved;
 
 typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY, DT_FUNC_ENTRY,
-                          DT_FUNC_KERNEL /* of an op `fused` */ } DtFuncKind;
+                          DT_FUNC_KERNEL /* of an op `fused` */, DT_FUNC_BRANCH /* of an op `when` */ } DtFuncKind;
 
 /* The gradient that a function states instead of having it derived from its ops. func takes the cotangents of the
  * function's float results, in their order, then captured values; it gives the cotangents of its float inputs, type for
@@ -321,7 +333,8 @@ struct DtFunc {
 typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2,
                            DT_STORE_SAVED, DT_STORE_CHANNEL, /* pipeline.h */
                            DT_STORE_MASTER, /* the wide copy of a parameter, which the optimizer works on */
-                           DT_STORE_NEXT }  /* what a state will be once the step's update is applied */ DtStoreKind;
+                           DT_STORE_NEXT,   /* what a state will be once the step's update is applied */
+                           DT_STORE_RING }  /* what is gathered ahead, from micro-batch to micro-batch */ DtStoreKind;
 struct DtStore {
     DtStoreKind kind;
     const char *path;     /* h.attention.wq.w */
@@ -363,6 +376,7 @@ typedef struct DtEntryPoint {
     DtEntryKind kind;
     DtEntryPart part;
     int32_t number;       /* of the piece, else of the stage whose part it is; -1: of none */
+    uint32_t form;        /* of a piece: which of the entries that do the same but for what they gather ahead */
     const char *name;     /* says kind, part and number (entry.c) */
     DtFunc *func;
     DT_VEC(DtEntryResult) results;
@@ -391,6 +405,11 @@ struct DtModule {
 /* The extent of a type's axis as the program has it, and the type with such extents. */
 int64_t dt_module_logical(const DtModule *module, const DtAxis *axis);
 const DtType *dt_module_logical_type(const DtModule *module, const DtType *type);
+
+/* A ring: u8[@ring = its slots, @slot = bytes of one], and between them an axis for each mesh axis on which ranks hold
+ * different things, which it splits. */
+enum { DT_RING_ALIGN = 64 }; /* of slots and what lies in them, in bytes */
+bool dt_type_is_ring(const DtType *type);
 
 /* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a broken rule
  * aborts with the op and its span. `wish` is the wanted result type order, NULL = default order. ---- */
@@ -442,6 +461,16 @@ DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis
 DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *const *in);
 DtOp *dt_graph_fused(DtBuilder *b, DtFunc *kernel, DtValue *const *in);
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);
+/* range NULL: always. of: NULL, or copied. */
+DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const DtAheadOf *of, DtValue *const *in);
+/* Rings (ops.def): a new one of that type, or `ring` anew; and its places, by the first byte in the slot. */
+DtValue *dt_graph_ring(DtBuilder *b, const DtType *type, DtValue *ring);
+DtValue *dt_graph_ring_put(DtBuilder *b, DtValue *ring, DtValue *value, int64_t byte);
+DtValue *dt_graph_ring_get(DtBuilder *b, DtValue *ring, int64_t byte, const DtType *type);
+DtValue *dt_graph_ring_turn(DtBuilder *b, DtValue *ring);
+DtValue *dt_graph_turn(DtBuilder *b);
+/* Element lo + step x index of the leading axis; index NULL: lo. */
+DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step);
 /* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per place of
  * the kept axes. unpack: the tensor of this type (without its pending sums, which are x's) from `offset` on. */
 DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n, DtValue *const *in,

@@ -27,13 +27,15 @@
 
 #include "ir/irtext.h"
 #include "ir/quote.h"
+#include "ir/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry", "kernel"};
+const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry", "kernel",
+                                            "branch"};
 const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2",
-                                             "saved", "channel", "master", "next"};
+                                             "saved", "channel", "master", "next", "ring"};
 const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
 const char *const dt_irtext_inits[] = {"const", "normal", "uniform"};
 const char *const dt_irtext_updates[] = {"adamw", "sgd"};
@@ -190,7 +192,7 @@ static void print_ranges(Printer *p, const DtOp *op)
 {
     if (!op->ranges)
         return;
-    uint32_t n = op->kind == DT_OP_WINDOW || op->kind == DT_OP_FOLD ? 1 : op->n_axes;
+    uint32_t n = dt_shape_ranges(op);
     dt_text_add(p->text, " ranges=(");
     for (uint32_t i = 0; i < n; i++) {
         const DtRange *r = &op->ranges[i];
@@ -321,14 +323,48 @@ static void print_means(Printer *p, const DtOp *op)
     dt_text_add(p->text, follow ? "" : ")");
 }
 
+static uint32_t final_of(const Printer *p, const DtValue *value)
+{
+    return value->final ? value->final - 1 : p->numbers.number[value->id];
+}
+
 /* Where the text that plans are proved against counts otherwise than this one. */
 static void print_final(Printer *p, const DtOp *op)
 {
-    const DtValue *first = op->n_out ? op->out[0] : NULL;
-    if (!op->final || !first || first->id >= p->numbers.n || op->final - 1 == p->numbers.number[first->id])
+    bool follow = true, any = false;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (!op->out[i] || op->out[i]->id >= p->numbers.n)
+            return;
+        any = any || final_of(p, op->out[i]) != p->numbers.number[op->out[i]->id];
+        follow = follow && final_of(p, op->out[i]) == final_of(p, op->out[0]) + i;
+    }
+    if (!any)
         return;
     add_key(p->text, "final");
-    dt_text_integer(p->text, op->final - 1);
+    for (uint32_t i = 0; i < (follow ? 1 : op->n_out); i++) {
+        dt_text_add(p->text, follow ? "" : i ? " " : "(");
+        dt_text_integer(p->text, final_of(p, op->out[i]));
+    }
+    dt_text_add(p->text, follow ? "" : ")");
+}
+
+/* Whose gathers a `when` does. */
+static void print_of(Printer *p, const DtAheadOf *of)
+{
+    const char *gap = "";
+    if (!of)
+        return;
+    const int64_t numbers[] = {(int64_t)of->loop - 1, of->turn, (int64_t)of->piece - 1,
+                               of->piece ? (int64_t)of->kind : -1};
+    static const char *const keys[] = {"loop", "turn", "piece", "kind"};
+    dt_text_add(p->text, " of(");
+    for (size_t i = 0; i < DT_COUNT(keys); i++) {
+        if (numbers[i] < 0)
+            continue;
+        dt_text_printf(p->text, "%s%s=%lld", gap, keys[i], (long long)numbers[i]);
+        gap = " ";
+    }
+    dt_text_add(p->text, ")");
 }
 
 static void print_attributes(Printer *p, const DtOp *op)
@@ -353,6 +389,7 @@ static void print_attributes(Printer *p, const DtOp *op)
         print_update(p, op->update);
     print_mesh_set(p, op->mesh);
     print_stages(p, op->stages);
+    print_of(p, op->of);
     print_means(p, op);
     print_final(p, op);
     print_key(p, "path", op->path);
@@ -395,6 +432,8 @@ static void print_input(Printer *p, const DtFunc *func, uint32_t i)
     dt_text_add(p->text, " : ");
     print_type(p, func->inputs.at[i] ? func->inputs.at[i]->type : NULL);
     print_count(p, "means", func->inputs.at[i] ? func->inputs.at[i]->means : 0);
+    if (func->inputs.at[i] && func->inputs.at[i]->final && func->inputs.at[i]->final - 1 != i)
+        dt_text_printf(p->text, " final=%u", func->inputs.at[i]->final - 1);
     if (is_param) {
         const DtFormalParam *param = &func->params.at[i - func->n_args];
         print_flag(p, "state", param->is_state);

@@ -12,7 +12,8 @@
  *     }
  *   }
  *
- * stages: that of each piece. Their number is the size of the mesh axis. */
+ * stages: that of each piece. Behind the name of an entry stand those of its other forms; an action `0F3.1` calls the
+ * first of these. Their number is the size of the mesh axis. */
 #include "ir/irtext.h"
 
 #include "ir/irtext_lex.h"
@@ -35,6 +36,10 @@ static void print_piece(const DtModule *module, uint32_t piece, const DtPieceEnt
             continue;
         dt_text_printf(text, " %s=", parts[i].key);
         dt_quote_add(text, module->entries.at[parts[i].entry].name);
+        for (uint32_t k = 0; k < entries->forms[i].n; k++) {
+            dt_text_printf(text, " %s=", parts[i].key);
+            dt_quote_add(text, module->entries.at[entries->forms[i].at[k]].name);
+        }
     }
     dt_text_add(text, "\n");
 }
@@ -115,6 +120,18 @@ static int32_t read_entry(DtIrLex *lex, const DtModule *module, const char *part
     return -1;
 }
 
+/* The entries of piece i, each followed by its other forms. */
+static void read_piece(DtIrLex *lex, DtModule *module, DtPieceEntries *entries)
+{
+    static const char *const keys[] = {"f", "b", "w"};
+    int32_t *const main[] = {&entries->f, &entries->b, &entries->w};
+    for (size_t k = 0; k < DT_COUNT(keys); k++) {
+        *main[k] = read_entry(lex, module, keys[k]);
+        for (int32_t form; *main[k] >= 0 && (form = read_entry(lex, module, keys[k])) >= 0;)
+            DT_PUSH(module->arena, entries->forms[k], form);
+    }
+}
+
 static bool read_channel(DtIrLex *lex, DtModule *module, DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = module->pipeline;
@@ -170,9 +187,7 @@ static bool read_run(DtIrLex *lex, DtModule *module)
     for (uint32_t i = 0; i < pipeline->n_pieces; i++) {
         if (!dt_irlex_take_word(lex, "piece") || !numbered(lex, i))
             return dt_irlex_fail(lex, "expected `piece %u`", i);
-        run.pieces[i].f = read_entry(lex, module, "f");
-        run.pieces[i].b = read_entry(lex, module, "b");
-        run.pieces[i].w = read_entry(lex, module, "w");
+        read_piece(lex, module, &run.pieces[i]);
     }
     while (dt_irlex_take_word(lex, "channel"))
         if (!read_channel(lex, module, &run))

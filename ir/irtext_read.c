@@ -69,6 +69,9 @@ static bool parse_input(DtIrReader *p, bool is_param)
         return false;
     if (dt_irlex_key(&p->lex, "means") && !dt_irlex_u32(&p->lex, &value->means))
         return false;
+    int64_t final = 0;
+    if (dt_irlex_key(&p->lex, "final") && dt_irlex_integer(&p->lex, 0, INT32_MAX, &final))
+        value->final = (uint32_t)final + 1;
     DT_PUSH(p->module->arena, func->inputs, value);
     if (!is_param) {
         func->n_args++;

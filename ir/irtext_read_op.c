@@ -4,6 +4,7 @@
 
 #include "ir/irtext.h"
 #include "ir/pipeline.h"
+#include "ir/shape.h"
 
 #include <string.h>
 
@@ -71,9 +72,8 @@ static bool parse_ranges(DtIrReader *p, DtOp *op)
         }
         DT_PUSH(p->module->arena, ranges, r);
     } while (dt_irlex_take(&p->lex, ','));
-    bool windowed = op->kind == DT_OP_WINDOW || op->kind == DT_OP_FOLD;
-    if (ranges.n != (windowed ? 1 : op->n_axes))
-        return dt_irlex_fail(&p->lex, "expected %u ranges", windowed ? 1 : op->n_axes);
+    if (ranges.n != dt_shape_ranges(op))
+        return dt_irlex_fail(&p->lex, "expected %u ranges", dt_shape_ranges(op));
     op->ranges = ranges.at;
     return dt_irlex_expect(&p->lex, ')');
 }
@@ -197,10 +197,45 @@ static bool parse_means(DtIrReader *p, DtOp *op)
     return !list || dt_irlex_expect(&p->lex, ')');
 }
 
+/* One number, where those of the results follow each other, or one each. */
+static bool parse_final(DtIrReader *p, DtOp *op)
+{
+    int64_t number = 0;
+    if (!dt_irlex_key(&p->lex, "final"))
+        return true;
+    const bool list = dt_irlex_take(&p->lex, '(');
+    for (uint32_t i = 0; i < op->n_out; i++, number++) {
+        if ((list || i == 0) && !dt_irlex_integer(&p->lex, 0, INT32_MAX, &number))
+            return false;
+        op->out[i]->final = (uint32_t)number + 1;
+    }
+    return !list || dt_irlex_expect(&p->lex, ')');
+}
+
+static bool parse_of(DtIrReader *p, DtOp *op)
+{
+    DtAheadOf *of = op->of = DT_NEW(p->module->arena, DtAheadOf);
+    int64_t loop = -1, piece = -1, kind = 0;
+    if (!dt_irlex_expect(&p->lex, '('))
+        return false;
+    if (dt_irlex_key(&p->lex, "loop"))
+        dt_irlex_integer(&p->lex, 0, INT32_MAX, &loop);
+    if (dt_irlex_key(&p->lex, "turn"))
+        dt_irlex_integer(&p->lex, 0, INT32_MAX, &of->turn);
+    if (dt_irlex_key(&p->lex, "piece"))
+        dt_irlex_integer(&p->lex, 0, INT32_MAX - 1, &piece);
+    if (dt_irlex_key(&p->lex, "kind"))
+        dt_irlex_integer(&p->lex, 0, DT_ACTION_W, &kind);
+    of->loop = (uint32_t)(loop + 1);
+    of->piece = (uint32_t)(piece + 1);
+    of->kind = (uint32_t)kind;
+    return dt_irlex_expect(&p->lex, ')');
+}
+
 static bool parse_attributes(DtIrReader *p, DtOp *op)
 {
     unsigned reduce = 0;
-    int64_t ahead = 0, final = 0;
+    int64_t ahead = 0;
     if (dt_irlex_key(&p->lex, "ranges") && !parse_ranges(p, op))
         return false;
     if (!parse_relabels(p, op))
@@ -226,10 +261,10 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
         dt_irread_mesh_set(&p->lex, &p->module->mesh, &op->mesh);
     if (dt_irlex_key(&p->lex, "stages") && !parse_stages(p, &op->stages))
         return false;
-    if (!parse_means(p, op))
+    if (dt_irlex_take_word(&p->lex, "of") && !parse_of(p, op))
         return false;
-    if (dt_irlex_key(&p->lex, "final") && dt_irlex_integer(&p->lex, 0, INT32_MAX, &final))
-        op->final = (uint32_t)final + 1;
+    if (!parse_means(p, op) || !parse_final(p, op))
+        return false;
     dt_irlex_name_key(&p->lex, "path", &op->path);
     dt_irread_span(&p->lex, &op->span);
     return !p->lex.failed;

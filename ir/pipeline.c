@@ -31,6 +31,16 @@ int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind)
     return kind == DT_ACTION_F ? entries->f : kind == DT_ACTION_B ? entries->b : entries->w;
 }
 
+int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action)
+{
+    if (is_transfer(action->kind))
+        return -1;
+    const DtPieceEntries *entries = &run->pieces[action->unit];
+    if (action->form == 0)
+        return dt_pipeline_entry(entries, action->kind);
+    return action->form <= entries->forms[action->kind].n ? entries->forms[action->kind].at[action->form - 1] : -1;
+}
+
 /* How often the first `period` of n actions come in a row; ret_step: of their micro-batches. */
 static uint32_t turns(const DtAction *actions, uint32_t n, uint32_t period, int64_t *ret_step)
 {
@@ -67,6 +77,8 @@ void dt_pipeline_print_action(const DtPipelineRun *run, const DtAction *action, 
     }
     dt_text_printf(ret_text, "%u%s%s%lld", dt_pipeline_piece(run, action), names[action->kind],
                    what, (long long)action->micro);
+    if (action->form)
+        dt_text_printf(ret_text, ".%u", action->form);
 }
 
 static void print_plain(const DtPipelineRun *run, const DtAction *at, uint32_t n, bool *first,
@@ -190,6 +202,12 @@ static bool read_action(Reader *r, DtAction *ret_action)
     if (!read_number(r, INT32_MAX, &micro))
         return false;
     ret_action->micro = micro;
+    if (!is_transfer(ret_action->kind) && take(r, ".")) {
+        int64_t form;
+        if (!read_number(r, INT32_MAX, &form))
+            return false;
+        ret_action->form = (uint32_t)form;
+    }
     return true;
 }
 

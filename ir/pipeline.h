@@ -62,6 +62,7 @@ typedef struct DtAction {
     uint32_t kind;  /* DtActionKind */
     uint32_t unit;  /* a piece, or a channel of the run */
     int64_t micro;  /* in a period: of its first repetition */
+    uint32_t form;  /* F, B, W: which form of the piece's entry */
 } DtAction;
 
 typedef DT_VEC(DtAction) DtActions;
@@ -80,9 +81,11 @@ typedef struct DtChannel {
     DT_VEC(DtStore *) stores;      /* CHANNEL stores of stage `to`; not empty */
 } DtChannel;
 
-/* The entries of a piece: numbers into DtModule.entries, -1 where there is none. */
+/* The entries of a piece: numbers into DtModule.entries, -1 where there is none. forms, by DtActionKind: the other
+ * forms of each, from number 1 on (DtEntryPoint.form). They have its results, and mean the same. */
 typedef struct DtPieceEntries {
     int32_t f, b, w;
+    DT_VEC(int32_t) forms[3];
 } DtPieceEntries;
 
 typedef struct DtPipelineRun {
@@ -108,10 +111,13 @@ uint32_t dt_pipeline_piece(const DtPipelineRun *run, const DtAction *action);
 /* The entry that an F, B or W is a call of, -1: the piece has none. */
 int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
 
+/* The same in the form that the action has. */
+int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action);
+
 /* Whether they are one action, perhaps of different micro-batches. */
 static inline bool dt_pipeline_same(const DtAction *a, const DtAction *b)
 {
-    return a->kind == b->kind && a->unit == b->unit;
+    return a->kind == b->kind && a->unit == b->unit && a->form == b->form;
 }
 
 /* Whether a store or entry of `stage` and `more` behind it is one of stage s. */

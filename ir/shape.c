@@ -23,6 +23,7 @@ uint32_t dt_shape_results(const DtOp *op)
 {
     switch (op->kind) {
     case DT_OP_FUSED:
+    case DT_OP_WHEN:
     case DT_OP_CALL: return op->func ? op->func->results.n : 0;
     case DT_OP_LOOP: return op->loop ? op->loop->n_carried + op->loop->n_stacked_out : 0;
     case DT_OP_UPDATE:
@@ -32,6 +33,12 @@ uint32_t dt_shape_results(const DtOp *op)
     case DT_OP_TOPK: return 2;
     default: return 1;
     }
+}
+
+uint32_t dt_shape_ranges(const DtOp *op)
+{
+    const bool one = op->kind == DT_OP_WINDOW || op->kind == DT_OP_FOLD || op->kind == DT_OP_WHEN;
+    return one ? 1 : op->n_axes;
 }
 
 static const char *run(const DtOp *op, const DtMesh *mesh, const DtType *const *wish, bool loose,

@@ -20,6 +20,8 @@
 /* Number of results that op has. Needs the attributes func, loop, update where the kind has
  * them. */
 uint32_t dt_shape_results(const DtOp *op);
+/* Length of its list of ranges, if it has one. */
+uint32_t dt_shape_ranges(const DtOp *op);
 
 /* Why op is not well formed, or NULL; then ret_types (room for dt_shape_results(op)) are its
  * result types. wish: for each result NULL or a type. It gives the order of axes, and for kinds
@@ -96,6 +98,13 @@ bool dt_shape_gather(DtShape *s);
 bool dt_shape_scatter_add(DtShape *s);
 bool dt_shape_call(DtShape *s);
 bool dt_shape_loop(DtShape *s);
+bool dt_shape_when(DtShape *s);
+bool dt_shape_turn(DtShape *s);
+bool dt_shape_at(DtShape *s);
+bool dt_shape_ring(DtShape *s);
+bool dt_shape_ring_put(DtShape *s);
+bool dt_shape_ring_get(DtShape *s);
+bool dt_shape_ring_turn(DtShape *s);
 bool dt_shape_pack(DtShape *s);
 bool dt_shape_unpack(DtShape *s);
 bool dt_shape_update(DtShape *s);

@@ -203,6 +203,18 @@ const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype)
 /* ---- questions ---- */
 
 /* axis must be interned. */
+bool dt_type_is_ring(const DtType *type)
+{
+    const uint32_t last = type->rank - 1u;
+    if (type->rank < 2 || type->dtype != DT_U8 || type->partial || strcmp(type->axes[0].name, "@ring") != 0 ||
+        strcmp(type->axes[last].name, "@slot") != 0)
+        return false;
+    bool is = !type->axes[0].n_split && !type->axes[last].n_split && type->axes[last].extent % DT_RING_ALIGN == 0;
+    for (uint32_t i = 1; i < last; i++)
+        is = is && type->axes[i].n_split == 1;
+    return is;
+}
+
 int dt_type_find(const DtType *type, const char *axis)
 {
     for (int i = 0; i < type->rank; i++) {

@@ -25,12 +25,13 @@ enum {
     MESH = 4096,
     STAGES = 8192,
     GRADIENTS = 16384,
-    AHEAD = 32768
+    AHEAD = 32768,
+    OF = 65536
 };
 
 /* Attributes that ops of a kind may have; maps have none. What a kind must have its shape rule
  * asks for. */
-static const uint16_t allowed[DT_OP_COUNT] = {
+static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_PARAM] = TEXT | STORE,
     [DT_OP_INPUT] = TEXT,
     [DT_OP_CONST] = NUMBER,
@@ -52,6 +53,10 @@ static const uint16_t allowed[DT_OP_COUNT] = {
     [DT_OP_CALL] = TEXT | FUNC | AXES | MESH,
     [DT_OP_FUSED] = FUNC | AXES,
     [DT_OP_LOOP] = FUNC | LOOP,
+    [DT_OP_WHEN] = FUNC | RANGES | OF,
+    [DT_OP_AT] = AXES | RANGES,
+    [DT_OP_RING_PUT] = NUMBER,
+    [DT_OP_RING_GET] = NUMBER,
     [DT_OP_PACK] = AXES,
     [DT_OP_UNPACK] = AXES | NUMBER,
     [DT_OP_UPDATE] = UPDATE,
@@ -70,9 +75,10 @@ static const char *const attribute_names[] = {"axes",     "a second list of axes
                                               "a store",  "a function",
                                               "a loop",   "an update",
                                               "mesh axes", "pipeline stages",
-                                              "gradients", "iterations that it is ahead"};
+                                              "gradients", "iterations that it is ahead",
+                                              "a loop that it gathers for"};
 
-static uint16_t present(const DtOp *op)
+static uint32_t present(const DtOp *op)
 {
     uint64_t number;
     memcpy(&number, &op->number, sizeof number);
@@ -91,11 +97,12 @@ static uint16_t present(const DtOp *op)
                         op->mesh,
                         op->stages != 0,
                         op->gradients,
-                        op->ahead != 0};
+                        op->ahead != 0,
+                        op->of};
     unsigned bits = 0;
     for (unsigned i = 0; i < DT_COUNT(has); i++)
         bits |= has[i] ? 1u << i : 0;
-    return (uint16_t)bits;
+    return bits;
 }
 
 static bool check_attributes(DtVerify *v, const DtOp *op)
@@ -150,6 +157,11 @@ static bool check_references(DtVerify *v, const DtOp *op)
     if (is_source && v->func->kind != DT_FUNC_ENTRY)
         return dt_verify_fail(v, op->span, "`%s` stands outside an entry function",
                               dt_op_info[op->kind].text);
+    if (op->kind == DT_OP_TURN && v->func->kind != DT_FUNC_BODY && v->func->kind != DT_FUNC_ENTRY)
+        return dt_verify_fail(v, op->span, "`turn` stands outside a loop's body and outside an entry function");
+    if (op->kind == DT_OP_AT && op->n_in == 2 &&
+        (v->func->kind != DT_FUNC_BRANCH || op->in[1] != v->func->inputs.at[0]))
+        return dt_verify_fail(v, op->span, "`at` goes by a counter that no `when` has looked at");
     if (op->kind == DT_OP_PARAM && (!op->text || !op->store || op->text != op->store->path))
         return dt_verify_fail(v, op->span, "`param` does not name the path of its store");
     if (op->kind == DT_OP_PARAM && op->store->bucket)

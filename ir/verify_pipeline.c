@@ -106,22 +106,43 @@ static void check_entry(DtVerify *v, const DtEntryPoint *entry)
 
 /* ---- runs ---- */
 
+static bool check_piece_entry(DtVerify *v, const DtPipelineRun *run, uint32_t piece, int32_t number)
+{
+    const DtEntryPoint *entry =
+        number >= 0 && (uint32_t)number < v->module->entries.n ? &v->module->entries.at[number] : NULL;
+    if (number >= 0 && (!entry || entry->stage < 0 ||
+                        !dt_pipeline_on(entry->stage, entry->more, v->module->pipeline->stage_of[piece])))
+        return dt_verify_fail(v, nowhere, "piece %u of run `%s` has an entry of another stage", piece,
+                              dt_entry_kind_name(run->kind));
+    return entry != NULL;
+}
+
+/* Another form of an entry has its results. */
+static void check_form(DtVerify *v, const DtPipelineRun *run, uint32_t piece, uint32_t kind, uint32_t i)
+{
+    const DtPieceEntries *entries = &run->pieces[piece];
+    const int32_t first = dt_pipeline_entry(entries, kind), number = entries->forms[kind].at[i];
+    if (first < 0 || !check_piece_entry(v, run, piece, first) || !check_piece_entry(v, run, piece, number))
+        return;
+    const DtEntryPoint *a = &v->module->entries.at[first], *b = &v->module->entries.at[number];
+    bool alike = a->results.n == b->results.n && a->stage == b->stage && a->more == b->more;
+    for (uint32_t k = 0; alike && k < a->results.n; k++)
+        alike = a->results.at[k].store == b->results.at[k].store && a->results.at[k].name == b->results.at[k].name &&
+                a->func->results.at[k]->type == b->func->results.at[k]->type;
+    if (!alike)
+        dt_verify_fail(v, nowhere, "piece %u of run `%s` has entries with other results as one", piece,
+                       dt_entry_kind_name(run->kind));
+}
+
 static void check_piece(DtVerify *v, const DtPipelineRun *run, uint32_t piece)
 {
-    const DtPipelineSchedule *pipeline = v->module->pipeline;
-    const int32_t entries[] = {run->pieces[piece].f, run->pieces[piece].b, run->pieces[piece].w};
-    for (size_t i = 0; i < DT_COUNT(entries); i++) {
-        if (entries[i] < 0)
-            continue;
-        const DtEntryPoint *entry = (uint32_t)entries[i] < v->module->entries.n
-                                        ? &v->module->entries.at[entries[i]]
-                                        : NULL;
-        if (!entry || entry->stage < 0 ||
-            !dt_pipeline_on(entry->stage, entry->more, pipeline->stage_of[piece]))
-            dt_verify_fail(v, nowhere, "piece %u of run `%s` has an entry of another stage", piece,
-                           dt_entry_kind_name(run->kind));
+    const DtPieceEntries *entries = &run->pieces[piece];
+    for (uint32_t kind = DT_ACTION_F; kind <= DT_ACTION_W; kind++) {
+        check_piece_entry(v, run, piece, dt_pipeline_entry(entries, kind));
+        for (uint32_t i = 0; i < entries->forms[kind].n; i++)
+            check_form(v, run, piece, kind, i);
     }
-    if (entries[0] < 0)
+    if (entries->f < 0)
         dt_verify_fail(v, nowhere, "piece %u of run `%s` has no forward entry", piece, dt_entry_kind_name(run->kind));
 }
 
@@ -173,8 +194,8 @@ static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` has an action of piece %u", stage,
                               dt_entry_kind_name(run->kind), piece);
     const DtPieceEntries *entries = &run->pieces[piece];
-    if ((action.kind == DT_ACTION_B && entries->b < 0) ||
-        (action.kind == DT_ACTION_W && entries->w < 0))
+    if ((action.kind == DT_ACTION_B && entries->b < 0) || (action.kind == DT_ACTION_W && entries->w < 0) ||
+        (action.form && (transfer || action.form > entries->forms[action.kind].n)))
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` runs an entry that piece %u lacks",
                               stage, dt_entry_kind_name(run->kind), piece);
     if (seen->next[action.kind][action.unit]++ != action.micro)

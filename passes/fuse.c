@@ -17,7 +17,7 @@
  *
  * requires     that nothing behind this reads values that a group keeps to itself
  * establishes  each kernel is one op; ops stand in the order in which they run
- * breaks       numbers of values. Each op says which one it had (DtOp.final): the plan is proved against the program
+ * breaks       numbers of values. Each op says which one it had (DtValue.final): the plan is proved against the program
  *              before this pass, and its notes (plan/notes.h) count as that one does */
 #include "passes/fuse.h"
 #include "passes/passes.h"
@@ -236,8 +236,9 @@ static void fuse_func(DtFunc *func, DtArena *scratch, Funcs *made)
 static void number_ops(const DtFunc *func)
 {
     uint32_t n = func->inputs.n;
-    for (uint32_t i = 0; i < func->ops.n; n += func->ops.at[i++]->n_out)
-        func->ops.at[i]->final = 1 + n;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            func->ops.at[i]->out[k]->final = 1 + n++;
 }
 
 static bool has_product(const DtFunc *func)

@@ -535,7 +535,7 @@ static Build begin(DtStager *s, DtEntryKind kind, const DtExpanded *e, const DtA
     for (int phase = 0; phase < 2; phase++)
         w.parts[phase] = DT_NEW_ARRAY(s->arena, Part, n_pieces);
     for (uint32_t g = 0; g < n_pieces; g++)
-        w.run.pieces[g] = (DtPieceEntries){-1, -1, -1};
+        w.run.pieces[g] = (DtPieceEntries){.f = -1, .b = -1, .w = -1};
     return w;
 }
 

@@ -161,6 +161,26 @@ static void add_communication(DtBuilder *b)
     dt_graph_unpack(b, 1, bucket, 6, wholes);
 }
 
+/* What a branch gathers of a stacked value, and a ring that goes through one. */
+static void add_ring(DtBuilder *b, DtValue *stacked)
+{
+    DtAxis axes[] = {sample_axis("@ring", 2), sample_split("@on.tensor", 2, TENSOR), sample_axis("@slot", 128)};
+    const DtType *type = sample_type(DT_U8, 3, axes);
+    DtFunc *fetch = dt_graph_func(b->func->module, "fetch", DT_FUNC_BRANCH);
+    DtBuilder f = {.func = fetch};
+    DtValue *turn = dt_graph_arg(fetch, dt_type_scalar(DT_I32), "turn"), *ring = dt_graph_arg(fetch, type, "ring"),
+            *whole = dt_graph_arg(fetch, stacked->type, NULL);
+    whole->final = 1 + 9;
+    dt_graph_return(fetch, dt_graph_ring_put(&f, ring, dt_graph_at(&f, whole, turn, 1, -1), 64));
+    turn = dt_graph_turn(b);
+    ring = dt_graph_ring(b, type, NULL);
+    DtValue *first = dt_graph_at(b, stacked, NULL, 1, 0);
+    ring = dt_graph_ring_put(b, dt_graph_ring(b, type, ring), first, 64);
+    const DtAheadOf of = {.loop = 1 + 13, .turn = 1, .piece = 1 + 2, .kind = 1};
+    ring = dt_graph_when(b, fetch, &(DtRange){.lo = 0, .n = 2}, &of, (DtValue *[]){turn, ring, stacked})->out[0];
+    dt_graph_ring_get(b, dt_graph_ring_turn(b, ring), 64, first->type);
+}
+
 static void add_result(DtModule *module, DtEntryPoint *entry, DtValue *value, DtStore *store,
                        const char *name, bool accumulate)
 {
@@ -197,6 +217,7 @@ static void add_grad_entry(DtModule *module, DtFunc *body, DtStore *param, DtSto
     add_result(module, &entry, op->out[1], grad, NULL, true);
     DtValue *loss = dt_graph_reduce(&b, DT_REDUCE_SUM, op->out[0], 2, NAMES("a", "b"));
     add_result(module, &entry, loss, NULL, "loss", true);
+    add_ring(&b, w);
     DT_PUSH(module->arena, module->entries, entry);
 }
 
@@ -232,7 +253,7 @@ static DtFunc *make_kernel(DtModule *module)
     dt_graph_return(kernel, dt_graph_unary(&b, DT_OP_TANH, x));
     dt_graph_return(user, dt_graph_call(&u, kernel, NULL, &y)->out[0]);
     dt_graph_return(fused, dt_graph_unary(&f, DT_OP_EXP, z));
-    fused->ops.at[0]->final = 1 + 7;
+    fused->ops.at[0]->out[0]->final = 1 + 7;
     u.func = dt_graph_func(module, "user", DT_FUNC_FN);
     y = dt_graph_arg(u.func, ab(), NULL);
     dt_graph_return(u.func, dt_graph_fused(&u, fused, &y)->out[0]);

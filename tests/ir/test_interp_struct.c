@@ -53,6 +53,81 @@ static DtOp *horner_loop(Fixture *f, bool reverse, DtValue *start, DtValue *k, D
     return dt_graph_loop(&f->b, body, loop, (DtValue *[]){start, k, w});
 }
 
+/* branch(n, ring, w): what iteration 2 - n of w is goes into the front slot. */
+static DtFunc *fetch_branch(Fixture *f, const DtType *ring, const DtType *whole)
+{
+    DtFunc *func = dt_graph_func(f->module, "fetch", DT_FUNC_BRANCH);
+    DtBuilder b = {.func = func};
+    DtValue *n = dt_graph_arg(func, dt_type_scalar(DT_I32), "n"), *r = dt_graph_arg(func, ring, "ring"),
+            *w = dt_graph_arg(func, whole, "w");
+    dt_graph_return(func, dt_graph_ring_put(&b, r, dt_graph_at(&b, w, n, 2, -1), 64));
+    return func;
+}
+
+static const DtType *ring_type(int64_t slots)
+{
+    DtAxis axes[] = {{.name = dt_intern("@ring"), .extent = slots}, {.name = dt_intern("@slot"), .extent = 128}};
+    return dt_type_plain(DT_U8, 2, axes);
+}
+
+/* Of three slots the second one is filled where the counter is 1; a value comes back when the ring has turned round. */
+Test(interp_struct, rings)
+{
+    Fixture *f = fixture_new();
+    const DtType *slice = type_of(DT_F32, "a=2"), *ring = ring_type(3);
+    DtValue *w = arg_values(f, type_of(DT_F32, "layers=3 a=2"), (double[]){1, 2, 3, 4, 5, 6});
+    DtFunc *fetch = fetch_branch(f, ring, w->type);
+    const DtRange range = {.lo = 1, .n = 1};
+    DtValue *r = dt_graph_ring(&f->b, ring, NULL);
+    r = dt_graph_ring_put(&f->b, r, dt_graph_at(&f->b, w, NULL, 2, 0), 0);
+    for (int n = 0; n < 3; n++) {
+        DtValue *counter = arg_scalar(f, DT_I32, n);
+        r = dt_graph_when(&f->b, fetch, &range, NULL, (DtValue *[]){counter, r, w})->out[0];
+        expect_values(run(f, dt_graph_ring_get(&f->b, r, 64, slice)),
+                      n == 1 ? (double[]){3, 4} : (double[]){NAN, NAN}, 2);
+        expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, slice)),
+                      n == 0 ? (double[]){5, 6} : (double[]){NAN, NAN}, 2);
+        r = dt_graph_ring_turn(&f->b, r);
+    }
+    expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, slice)), (double[]){5, 6}, 2);
+    r = dt_graph_ring(&f->b, ring, r); /* anew */
+    expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, slice)), (double[]){NAN, NAN}, 2);
+    fixture_free(f);
+}
+
+/* Another dtype reads no value that was put there as bytes of another width. */
+Test(interp_struct, ring_of_bytes)
+{
+    Fixture *f = fixture_new();
+    DtValue *x = arg_values(f, type_of(DT_F32, "a=2"), (double[]){7, 8});
+    DtValue *r = dt_graph_ring_put(&f->b, dt_graph_ring(&f->b, ring_type(1), NULL), x, 0);
+    expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, type_of(DT_BF16, "b=4"))), (double[]){7, NAN, 8, NAN}, 4);
+    r = dt_graph_ring(&f->b, r->type, r);
+    r = dt_graph_ring_put(&f->b, r, dt_graph_cast(&f->b, x, DT_BF16), 0);
+    expect_values(run(f, dt_graph_ring_get(&f->b, r, 0, type_of(DT_F32, "a=2"))), (double[]){7, NAN}, 2);
+    fixture_free(f);
+}
+
+/* A body counts as its loop runs, an entry in micro-batches. */
+Test(interp_struct, turns)
+{
+    Fixture *f = fixture_new();
+    DtFunc *body = dt_graph_func(f->module, "body", DT_FUNC_BODY);
+    DtBuilder b = {.func = body};
+    DtValue *i = dt_graph_arg(body, dt_type_scalar(DT_I32), "i"), *x = dt_graph_arg(body, dt_type_scalar(DT_I32), "x");
+    DtValue *turn = dt_graph_turn(&b);
+    dt_graph_return(body, dt_graph_binary(&b, DT_OP_ADD, x, dt_graph_binary(&b, DT_OP_MUL, turn, i)));
+    dt_graph_return(body, turn);
+    const DtLoop loop = {.label = "h", .axis = "h", .count = 3, .first = 10, .reverse = true, .n_carried = 1,
+                         .n_stacked_out = 1};
+    f->interp.turn = 5;
+    const DtOp *op = dt_graph_loop(&f->b, body, loop, (DtValue *[]){arg_scalar(f, DT_I32, 0)});
+    expect_values(run(f, op->out[0]), (double[]){0 * 12 + 1 * 11 + 2 * 10}, 1);
+    expect_values(run(f, op->out[1]), (double[]){2, 1, 0}, 3);
+    expect_values(run(f, dt_graph_turn(&f->b)), (double[]){5}, 1);
+    fixture_free(f);
+}
+
 Test(interp_struct, loop_forwards)
 {
     Fixture *f = fixture_new();

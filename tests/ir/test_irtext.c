@@ -85,6 +85,12 @@ Test(irtext, says_everything)
         "library=gelu",
         "entry grad : grad {\n  result store=1 accumulate\n  result name=loss accumulate\n}\n",
         "@2:0-4000000000",
+        "func fetch : branch {\n  arg %turn.0 : i32[]\n"
+        "  arg %ring.1 : u8[\"@ring\"=2, \"@on.tensor\"=2/tensor, \"@slot\"=128]\n"
+        "  arg %2 : f32[layers=2, a=3] final=9\n"
+        "  %3 = at[layers](%2, %turn.0) : f32[a=3] ranges=(1 0 -1 0)\n"
+        "  %4 = ring_put(%ring.1, %3) : ",
+        " ranges=(0 0 0 2) func=fetch of(loop=13 turn=1 piece=2 kind=1)",
     };
     DtArena *arena = dt_arena_new();
     char *text = module_text(sample_module(arena));

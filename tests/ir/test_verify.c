@@ -58,7 +58,7 @@ CHANGE(mesh_fewer, m->mesh.n = 2)
 
 CHANGE(store_null, m->stores.at[1] = NULL)
 CHANGE(store_index, m->stores.at[1]->index = 2)
-CHANGE(store_kind, m->stores.at[0]->kind = (DtStoreKind)9)
+CHANGE(store_kind, m->stores.at[0]->kind = (DtStoreKind)10)
 CHANGE(store_path, m->stores.at[0]->path = NULL)
 CHANGE(store_pattern, m->stores.at[0]->pattern = dt_intern("h.#.down.w"))
 CHANGE(store_loops, m->stores.at[0]->n_loops = 0)
@@ -82,7 +82,7 @@ CHANGE(func_module, layer(m)->module = NULL)
 CHANGE(func_name, layer(m)->name = NULL)
 CHANGE(func_same_name, func(m, "block")->name = layer(m)->name)
 CHANGE(func_twice, m->funcs.at[1] = m->funcs.at[0])
-CHANGE(func_kind, layer(m)->kind = (DtFuncKind)7)
+CHANGE(func_kind, layer(m)->kind = (DtFuncKind)8)
 CHANGE(func_library, layer(m)->library = not_interned(m))
 CHANGE(func_args, layer(m)->n_args = 2)
 CHANGE(func_returns, layer(m)->n_returns = 2)
@@ -200,6 +200,27 @@ CHANGE(comm_no_mesh, op(m, DT_OP_ALL_GATHER)->mesh = 0)
 CHANGE(comm_mesh_number, op(m, DT_OP_SHIFT)->mesh = 1 << 9)
 CHANGE(comm_mesh_extra, op(m, DT_OP_EXP)->mesh = 1)
 
+CHANGE(ring_store, m->stores.at[0]->kind = DT_STORE_RING)
+CHANGE(ring_twice, op(m, DT_OP_WHEN)->in[1] = op(m, DT_OP_RING)->out[0])
+CHANGE(ring_gone, op(m, DT_OP_RING_GET)->in[0] = op(m, DT_OP_WHEN)->out[0])
+CHANGE(ring_other, op(m, DT_OP_RING_TURN)->in[0] = op(m, DT_OP_TURN)->out[0])
+CHANGE(ring_place, op(m, DT_OP_RING_PUT)->number = 60)
+CHANGE(ring_end, op(m, DT_OP_RING_PUT)->number = 128)
+CHANGE(ring_number, op(m, DT_OP_RING_GET)->number = NAN)
+CHANGE(when_range, op(m, DT_OP_WHEN)->ranges->n = 3)
+CHANGE(when_before, op(m, DT_OP_WHEN)->ranges->lo = -1)
+CHANGE(when_never, op(m, DT_OP_WHEN)->ranges->n = 0)
+CHANGE(when_always, op(m, DT_OP_WHEN)->ranges = NULL)
+CHANGE(when_func, op(m, DT_OP_WHEN)->func = func(m, "block"))
+CHANGE(when_no_func, op(m, DT_OP_WHEN)->func = NULL)
+CHANGE(when_counter, op(m, DT_OP_WHEN)->in[0] = op(m, DT_OP_WHEN)->in[1])
+CHANGE(when_of_extra, op(m, DT_OP_EXP)->of = DT_NEW(m->arena, DtAheadOf))
+CHANGE(at_step, func(m, "fetch")->ops.at[0]->ranges->step = 2)
+CHANGE(at_overflow, func(m, "fetch")->ops.at[0]->ranges->step = INT64_MIN)
+CHANGE(at_axis, op(m, DT_OP_AT)->axes[0] = dt_intern("a"))
+CHANGE(at_counter, func(m, "fetch")->kind = DT_FUNC_FN)
+CHANGE(at_no_range, op(m, DT_OP_AT)->ranges = NULL)
+CHANGE(turn_outside, func(m, "grad")->kind = DT_FUNC_LAYER)
 CHANGE(entry_name, m->entries.at[0].name = NULL)
 CHANGE(entry_same, m->entries.at[1].name = m->entries.at[0].name)
 CHANGE(entry_func, m->entries.at[0].func = NULL)
@@ -360,6 +381,27 @@ static const struct {
     ROW(comm_no_mesh, "names no mesh axes"),
     ROW(comm_mesh_number, "do not exist"),
     ROW(comm_mesh_extra, "`exp` has mesh axes"),
+    ROW(ring_store, "is a ring, or has the type of one"),
+    ROW(ring_twice, "a ring that has gone on"),
+    ROW(ring_gone, "a ring that has gone on"),
+    ROW(ring_other, "which is no ring"),
+    ROW(ring_place, "has no place in a slot"),
+    ROW(ring_end, "has no place in a slot"),
+    ROW(ring_number, "has no place in a slot"),
+    ROW(when_range, "takes no element"),
+    ROW(when_before, "no range"),
+    ROW(when_never, "no range"),
+    ROW(when_always, "the operand that stays otherwise"),
+    ROW(when_func, "has 1 results, not 2"),
+    ROW(when_no_func, "has 1 results, not 0"),
+    ROW(when_counter, "no i32 scalar"),
+    ROW(when_of_extra, "a loop that it gathers for"),
+    ROW(at_step, "takes no element"),
+    ROW(at_overflow, "takes no element"),
+    ROW(at_axis, "whose leading axis is not"),
+    ROW(at_counter, "no `when` has looked at"),
+    ROW(at_no_range, "has an axis and a range"),
+    ROW(turn_outside, "outside an entry function"),
     ROW(entry_name, "has no name"),
     ROW(entry_same, "two entry points"),
     ROW(entry_func, "no entry function"),

@@ -42,7 +42,7 @@ static Case *make(const char *name, uint32_t p, uint32_t v, int64_t m)
     for (uint32_t g = 0; g < p * v; g++) {
         c->pipeline.stage_of[g] = dt_schedule_stage(places, p, g);
         c->run.pieces[g] =
-            (DtPieceEntries){0, forward ? -1 : 0, !forward && c->form->splits ? 0 : -1};
+            (DtPieceEntries){.b = forward ? -1 : 0, .w = !forward && c->form->splits ? 0 : -1};
     }
     for (uint32_t g = 0; g + 1 < p * v; g++) {
         join(c, g, g + 1);

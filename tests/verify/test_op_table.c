@@ -7,9 +7,11 @@
 
 static const CertRule *rule_of(DtOpKind kind)
 {
-    static const CertRule none = {.kinds = "fused"}; /* made behind the programs that it reads */
-    if (kind == DT_OP_FUSED)
+    static const CertRule none = {.kinds = "fused"};
+    if (dt_op_info[kind].traits & DT_TRAIT_LATE) { /* made behind the programs that it reads: there it is none */
+        cr_expect_null(dt_certrule_find(dt_op_info[kind].text));
         return &none;
+    }
     const CertRule *rule = dt_certrule_find(dt_op_info[kind].text);
     cr_assert_not_null(rule, "the certificate has no rule for `%s`", dt_op_info[kind].text);
     return rule;

@@ -378,7 +378,7 @@ void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
     for (uint32_t i = 0; i < n; i++) {
         DtValue *value = func->results.at[i];
         const DtValue *root = root_of(value);
-        const bool is_early = e->scope->early && e->scope->early[i];
+        const bool is_early = !wanted[i].set || (e->scope->early && e->scope->early[i]);
         if (!is_early && wanted[i].old && !root->op && root != wanted[i].old && !is_delivered(e, value, &wanted[i])) {
             staged[i] = dt_place_temporary(e, value->type, value->name);
             dt_emit_copy(e, value, &staged[i], false);
@@ -386,7 +386,8 @@ void dt_emit_deliver(DtEmit *e, uint32_t n, const DtWanted *wanted)
     }
     for (int overwrites = 0; overwrites < 2; overwrites++)
         for (uint32_t i = 0; i < n; i++)
-            if ((wanted[i].old != NULL) == overwrites && !(e->scope->early && e->scope->early[i]))
+            if (wanted[i].set && (wanted[i].old != NULL) == overwrites &&
+                !(e->scope->early && e->scope->early[i]))
                 deliver_one(e, func->results.at[i], &wanted[i], &staged[i]);
 }
 
@@ -424,6 +425,18 @@ void dt_emit_begin(DtEmit *e, const DtPlace *place)
         buffer->last = position;
 }
 
+static void emit_ops(DtEmit *e, uint32_t from);
+
+/* What is gathered ahead comes before all else that an iteration does; ret: so many ops. */
+static uint32_t emit_begin(DtEmit *e)
+{
+    const DtFunc *func = e->scope->func;
+    uint32_t n = 0;
+    while (n < func->ops.n && dt_ring_emit(e, func->ops.at[n]))
+        n++;
+    return n;
+}
+
 static void loop_event(DtEmit *e, const DtOp *op, uint32_t reg)
 {
     const DtLoop *loop = op->loop;
@@ -447,6 +460,10 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
         fail(e, op, "loops are nested too deep");
     for (uint32_t i = 0; i < loop->n_carried; i++, k++) {
         const DtValue *input = body->inputs.at[1 + k];
+        if (dt_type_is_ring(input->type)) { /* one piece of memory */
+            inner->places[input->id] = *dt_emit_require(e, op->in[k]);
+            continue;
+        }
         DtPlace carried = dt_place_temporary(e, input->type, input->name);
         dt_note_carry(e, op, i);
         dt_emit_copy(e, op->in[k], &carried, false);
@@ -454,7 +471,8 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
         wanted[i] = (DtWanted){.set = true, .place = carried, .old = input};
     }
     for (uint32_t i = 0; i < loop->n_invariant; i++, k++)
-        inner->places[body->inputs.at[1 + k]->id] = *dt_emit_require(e, op->in[k]);
+        if (!dt_ring_is_counter(outer, op->in[k]))
+            inner->places[body->inputs.at[1 + k]->id] = *dt_emit_require(e, op->in[k]);
     for (uint32_t i = 0; i < loop->n_stacked; i++, k++)
         inner->places[body->inputs.at[1 + k]->id] = dt_emit_slice(e, op, *dt_emit_require(e, op->in[k]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->scratch, DtOutput, loop->n_stacked_out + 1);
@@ -463,22 +481,21 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
         wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
                                                  .place = dt_emit_slice(e, op, stacked[i].place, inner->reg)};
     }
-    dt_ahead_begin(e, op, inner);
     loop_event(e, op, inner->reg);
     uint32_t begin = e->events.n;
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
         dt_emit_begin(e, &stacked[i].place);
     e->scope = inner;
-    dt_ahead_iterate(e, op, inner);
+    const uint32_t n_begun = emit_begin(e);
     dt_emit_want(inner, n_results, wanted);
     deliver_inputs(e, n_results, wanted);
-    dt_emit_func(e);
+    emit_ops(e, n_begun);
     dt_emit_deliver(e, n_results, wanted);
     e->scope = outer;
     DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_END, .loop = {.kind = DT_SCHED_END, .reg = inner->reg}}));
     dt_emit_extend(e, begin);
     for (uint32_t i = 0; i < loop->n_carried; i++)
-        dt_place_set(e, op->out[i], wanted[i].place);
+        dt_place_set(e, op->out[i], wanted[i].set ? wanted[i].place : *dt_place_find(e, op->in[i]));
     for (uint32_t i = 0; i < loop->n_stacked_out; i++)
         finish_output(e, &stacked[i]);
 }
@@ -488,7 +505,8 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
 static void emit_source(DtEmit *e, const DtOp *op)
 {
     if (op->kind == DT_OP_PARAM) {
-        dt_place_set(e, op->out[0], e->stores[op->store->index]);
+        const bool is_own = op->store->kind == DT_STORE_RING && !e->module->pipeline;
+        dt_place_set(e, op->out[0], is_own ? dt_ring_memory(e, op->store->type) : e->stores[op->store->index]);
         return;
     }
     for (uint32_t i = 0; i < e->inputs.n; i++)
@@ -578,7 +596,7 @@ static void emit_call(DtEmit *e, const DtOp *op, uint32_t at)
 void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at)
 {
     const DtOp *ops[1] = {op};
-    if ((op->n_out && dt_op_is_inline(op->out[0])) || dt_ahead_is_done(op))
+    if ((op->n_out && dt_op_is_inline(op->out[0])) || dt_ring_emit(e, op))
         return;
     if (op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT) {
         emit_source(e, op);
@@ -609,12 +627,15 @@ void dt_emit_op(DtEmit *e, const DtOp *op, uint32_t at)
     }
 }
 
-void dt_emit_func(DtEmit *e)
+/* All but the first ones, which are emitted. */
+static void emit_ops(DtEmit *e, uint32_t from)
 {
     const DtFunc *func = e->scope->func;
     e->scope->reads = NULL;
     dt_bucket_claim(e);
-    dt_ahead_plan(e, (const DtOp *const *)func->ops.at, func->ops.n);
-    for (uint32_t i = 0; i < func->ops.n; i++)
+    dt_ring_claim(e);
+    for (uint32_t i = from; i < func->ops.n; i++)
         dt_emit_op(e, func->ops.at[i], i);
 }
+
+void dt_emit_func(DtEmit *e) { emit_ops(e, 0); }

@@ -8,11 +8,11 @@
  *   emit.c    ops to instructions, loops
  *   bucket.c  what lies in buckets
  *   exchange.c  collectives
- *   ahead.c   gathers ahead of their iterations
  *   gemm.c    contractions to GEMM descriptors
  *   attend.c  attention in tiles
  *   reach.c   how far its mask lets queries look
  *   replay.c  what was emitted before, for other buffers
+ *   ring.c    conditions, rings of what is gathered ahead
  *   launch.c  kernels to instructions
  *   note.c    what instructions stand for
  *   pipeline.c  the entries of stages, channels, schedules
@@ -56,11 +56,11 @@ typedef struct DtEArg {
     int64_t coord[DT_PLAN_COORDS];
 } DtEArg;
 
-typedef enum DtEventKind { DT_EVENT_INST, DT_EVENT_LOOP, DT_EVENT_END, DT_EVENT_ITEM } DtEventKind;
+typedef enum DtEventKind { DT_EVENT_INST, DT_EVENT_LOOP, DT_EVENT_END, DT_EVENT_ITEM, DT_EVENT_CLOSE } DtEventKind;
 typedef struct DtEvent {
     DtEventKind kind;
     DtPlanInst inst;       /* args counted from DtEmit.args */
-    DtPlanSchedule loop;   /* ITEM: a SET or CALL */
+    DtPlanSchedule loop;   /* ITEM: a SET or CALL, or a WHEN that a CLOSE ends */
     DtSpan span;
     const char *path, *text;
     double share;          /* INST with guards: of the points at which it runs (reach.c); else 1 */
@@ -93,10 +93,9 @@ typedef struct DtScope {
     DtRead *reads;         /* by value id; NULL until somebody asks */
     bool *early;           /* by result: an input, which is written where it is wanted before all ops; NULL: none is */
     const DtLoop *loop;    /* NULL: an entry, a call or a kernel */
-    const DtOp *op;        /* the loop, call or fused op; NULL: an entry */
+    const DtOp *op;        /* the loop, call, when or fused op; NULL: an entry */
     uint32_t reg;          /* of the loop */
     const char *path;      /* instance path of rng sites */
-    struct DtAhead *chains;/* of its loops that gather ahead */
 } DtScope;
 
 typedef struct DtEInput {
@@ -146,7 +145,6 @@ typedef struct DtEmit {
     DtText notes, all_notes;           /* of the entry being emitted; of all */
     const DtValue *copied;             /* what the kernel being emitted copies; NULL: it computes ops */
     uint32_t entry_buffer;             /* first buffer of that entry */
-    const struct DtPart *part;         /* that is emitted; NULL: of no pipeline, or it gathers nothing for others */
     uint32_t micro_loop;               /* 1 + position of the LOOP over micro-batches around us; 0: none */
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
     int32_t stage;                     /* being emitted; 0 without a pipeline */
@@ -356,37 +354,13 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 /* layout.c: a temporary for value, with its axes in the order that suits the ops around it. */
 DtPlace dt_layout_temporary(DtEmit *e, const DtValue *value);
 
-/* ahead.c: loops that gather ahead, in slots of one ring. dt_ahead_plan: which of a function's do, its ops in the order
- * of emission. dt_ahead_begin comes before a LOOP event, when the loop's operands have their places; dt_ahead_iterate
- * begins its body. Then the gathered values have their places, and their ops are done. */
-typedef struct DtAhead {
-    DT_VEC(const DtOp *) loops; /* in the order in which they run */
-    int64_t ahead, bytes;       /* iterations; bytes of a slot */
-    uint32_t buffer;            /* of all slots */
-    bool around;                /* behind the last loop comes the first one of the next micro-batch */
-    const struct DtPart *part;  /* of the pipeline, whose parts share the ring; NULL: none is around it */
-    struct DtAhead *next;       /* another chain of the function */
-} DtAhead;
-
-/* An entry of a pipeline as some of its actions call it: which one comes next that gathers decides what its last loop
- * gathers, and the first action of all begins with gathers of its own. */
-typedef struct DtPart {
-    int32_t entry, next; /* of the module; -1: none */
-    uint32_t next_piece, next_kind; /* that one's place among the pieces of the stage, and kind of action */
-    bool goes_on;        /* what its first iterations gather is there */
-    bool shares;         /* with others, a ring */
-    uint32_t buffer;     /* of the ring of all parts */
-    int64_t bytes;       /* of a slot */
-    bool is_called;      /* by some action */
-    uint32_t called;     /* number of the plan's entry */
-} DtPart;
-/* The loops of an entry that gather ahead, if they are one chain of stored parameters and nothing else does. */
-bool dt_ahead_chain(DtEmit *e, const DtFunc *func, DtAhead *ret_chain);
-void dt_ahead_plan(DtEmit *e, const DtOp *const *ops, uint32_t n);
-void dt_ahead_begin(DtEmit *e, const DtOp *loop, DtScope *inner);
-void dt_ahead_iterate(DtEmit *e, const DtOp *loop, DtScope *inner);
-bool dt_ahead_is_done(const DtOp *op);
-bool dt_ahead_uses(const DtFunc *func);                      /* any loop in it gathers ahead */
+/* ring.c: ops of `when`, of counters and rings; false if op is none. claim: before a function is emitted, what it puts
+ * into rings gets its wish. memory: of a ring. */
+bool dt_ring_emit(DtEmit *e, const DtOp *op);
+void dt_ring_claim(DtEmit *e);
+DtPlace dt_ring_memory(DtEmit *e, const DtType *type);
+/* Whether a value of the scope's function is what a loop counts: it lies in a register. */
+bool dt_ring_is_counter(const DtScope *scope, const DtValue *value);
 
 /* gemm.c: whether a product of a and b into c is one that libraries do: floats of one dtype, into that or f32;
  * sums are in f32. */
@@ -411,11 +385,7 @@ uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func);
 void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
 void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op);
 void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
-/* What follows, up to RETURN, is what that iteration of loop gathers, or the first ones in the last ones of the loop in
- * front; NULL: what that so many behind the present one does. */
-void dt_note_ahead(DtEmit *e, const DtOp *loop, uint32_t iteration);
-/* The same for the first iterations of a loop of another entry: of which of the stage's pieces, its kind of action. */
-void dt_note_ahead_of(DtEmit *e, const DtOp *loop, uint32_t piece, uint32_t kind);
+void dt_note_ahead(DtEmit *e, const DtAheadOf *of);          /* what follows, up to RETURN, gathers for that */
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);

@@ -7,6 +7,7 @@
  * lives at the same time lies. */
 #include "codegen/emit.h"
 
+#include "base/bug.h"
 #include "base/hash.h"
 #include "ir/pipeline.h"
 #include "plan/calls.h"
@@ -195,11 +196,20 @@ void dt_finish_entry(DtEmit *e, const char *name)
                          .stage = e->module->pipeline ? e->stage : DT_PLAN_NONE};
     double trips[DT_PLAN_MAX_DEPTH + 2] = {e->trips};
     bool counts = strcmp(name, "step") == 0 || strncmp(name, "grad.", 5) == 0;
-    uint32_t depth = 0;
+    uint32_t depth = 0, n_open = 0, open[DT_PLAN_MAX_DEPTH + 2]; /* WHEN items */
     place_temporaries(e);
     for (uint32_t i = 0; i < e->events.n; i++) {
         const DtEvent *event = &e->events.at[i];
+        if (event->kind == DT_EVENT_CLOSE) {
+            const uint32_t when = open[--n_open];
+            e->plan->schedule.at[when].body = e->plan->schedule.n - when - 1;
+            continue;
+        }
         if (event->kind != DT_EVENT_INST) {
+            if (event->loop.kind == DT_SCHED_WHEN)
+                open[n_open++] = e->plan->schedule.n;
+            if (n_open == DT_COUNT(open))
+                DT_BUG("conditions in one another");
             DT_PUSH(e->plan->arena, e->plan->schedule, event->loop);
             if (event->kind == DT_EVENT_LOOP) {
                 trips[depth + 1] = trips[depth] * (double)event->loop.count;

@@ -100,16 +100,11 @@ void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number)
     word(e, number);
 }
 
-void dt_note_ahead(DtEmit *e, const DtOp *loop, uint32_t iteration)
+void dt_note_ahead(DtEmit *e, const DtAheadOf *of)
 {
     word(e, DT_NOTE_AHEAD);
-    word(e, loop ? 1 + number_of(e, loop->out[0]) : 0);
-    word(e, iteration);
-}
-
-void dt_note_ahead_of(DtEmit *e, const DtOp *loop, uint32_t piece, uint32_t kind)
-{
-    dt_note_ahead(e, loop, 1 + DT_NOTE_PHASES * piece + kind);
+    word(e, of->loop);
+    word(e, of->piece ? 1 + DT_NOTE_PHASES * (of->piece - 1) + of->kind : (uint64_t)of->turn);
 }
 
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store)

@@ -5,9 +5,7 @@
  * Schedules. The actions of a stage become SET (micro-batch and slots), CALL of a piece, and RUN of a body that sends
  * or receives. Actions that repeat with micro-batches that advance evenly become a loop.
  *
- * Pieces that gather ahead (ahead.c) do it for each other: a *part* is an entry with what comes next on its stage, and
- * becomes an entry of the plan. A turn of the period that something else comes behind than behind the others is on its
- * own.
+ * Each form of a piece's entry that a stage calls becomes an entry of the plan.
  *
  * Named scalars (the loss) have one place on all stages and are added over them at the end, so that every rank can
  * read them. */
@@ -36,9 +34,9 @@ typedef struct Emitted {
     double flops;        /* of a step, all ranks */
 } Emitted;
 
-/* How a part was emitted for the last stage that had it, which may be of its class. */
+/* How an entry of the module was emitted for the last stage that had it, which may be of its class. */
 typedef struct Repeated {
-    DtPart part;
+    int32_t entry;
     uint64_t slot_hash;
     uint32_t emitted; /* number */
 } Repeated;
@@ -58,11 +56,8 @@ struct DtPipelineEmit {
     DT_VEC(Named) named;
     int64_t *bytes;      /* [stage * DT_EMIT_ARENAS + arena] */
     uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
-    DT_VEC(DtPart) parts; /* of the run */
-    DtActions lists[3];   /* of the last course: their memory is for the next one */
-    bool *gathers;       /* by entry of the module: a part of the run that shares the ring */
-    uint32_t ring;       /* buffer of the stage's ring */
-    int64_t slot;        /* bytes of a slot of it, in the run */
+    bool *is_called;     /* by entry of the module: by the stage, in the run */
+    uint32_t *called;    /* by entry of the module: the entry of the plan that it is */
     DtSlots slots;
     Stores *stores;      /* of each stage, in their order, but those with slots */
     DtWanted *wanted;      /* by result of the entry that is looked at */
@@ -187,7 +182,7 @@ static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *act
         emit_transfer(e, run, action);
         return;
     }
-    DtPlanSchedule call = {.kind = DT_SCHED_CALL, .body = e->pipeline->parts.at[action->unit].called};
+    DtPlanSchedule call = {.kind = DT_SCHED_CALL, .body = e->pipeline->called[dt_pipeline_called(run, action)]};
     push_item(e, DT_EVENT_ITEM, call);
 }
 
@@ -230,190 +225,44 @@ static void emit_actions(DtEmit *e, const DtPipelineRun *run, const DtStageActio
     emit_list(e, run, actions->epilogue.at, actions->epilogue.n, false);
 }
 
-/* ---- parts ---- */
+/* ---- what a stage does ---- */
 
-/* Slots of the ring that the stage's pieces share in the run, and their bytes: if all that gather ahead do it equally
- * far, in one chain of loops each. 0: each has a ring of its own. */
-static int64_t find_ring(DtEmit *e, const DtPipelineRun *run)
-{
-    const DtPipelineSchedule *pipeline = e->module->pipeline;
-    int64_t ahead = 0;
-    memset(e->pipeline->gathers, 0, e->module->entries.n);
-    e->pipeline->slot = 0;
-    for (uint32_t i = 0; i < pipeline->n_pieces * DT_NOTE_PHASES; i++) {
-        int32_t number = dt_pipeline_entry(&run->pieces[i / DT_NOTE_PHASES], i % DT_NOTE_PHASES);
-        DtAhead chain;
-        if (pipeline->stage_of[i / DT_NOTE_PHASES] != (uint32_t)e->stage || number < 0 ||
-            !dt_ahead_uses(e->module->entries.at[number].func))
-            continue;
-        if (!dt_ahead_chain(e, e->module->entries.at[number].func, &chain) || (ahead && chain.ahead != ahead)) {
-            memset(e->pipeline->gathers, 0, e->module->entries.n);
-            return 0;
-        }
-        ahead = chain.ahead;
-        e->pipeline->gathers[number] = true;
-        if (chain.bytes > e->pipeline->slot)
-            e->pipeline->slot = chain.bytes;
-    }
-    return ahead ? ahead + 1 : 0;
-}
-
-/* At the beginning of the stage's memory: stages of a class have it at the same place. */
+/* All rings of the stage, one at a time, at the beginning of its memory: where all stages of a class have it. */
 static void place_ring(DtEmit *e)
 {
     int64_t bytes = 0;
-    for (uint32_t r = 0; r < e->module->pipeline->runs.n; r++) {
-        int64_t slots = find_ring(e, &e->module->pipeline->runs.at[r]);
-        if (slots * e->pipeline->slot > bytes)
-            bytes = slots * e->pipeline->slot;
+    for (uint32_t i = 0; i < e->module->stores.n; i++) {
+        const DtStore *store = e->module->stores.at[i];
+        if (store->kind == DT_STORE_RING && dt_pipeline_is_here(e, store) && dt_place_bytes(e, store->type) > bytes)
+            bytes = dt_place_bytes(e, store->type);
     }
-    if (bytes)
-        e->pipeline->ring = dt_place_fixed(e, "gathered ahead", DT_ARENA_WORKSPACE, bytes);
-    dt_arena_reset(e->scratch);
-}
-
-static uint32_t part_of(DtEmit *e, DtPart part)
-{
-    for (uint32_t i = 0; i < e->pipeline->parts.n; i++) {
-        const DtPart *old = &e->pipeline->parts.at[i];
-        if (old->entry == part.entry && old->next == part.next && old->goes_on == part.goes_on)
-            return i;
-    }
-    DT_PUSH(e->arena, e->pipeline->parts, part);
-    return e->pipeline->parts.n - 1;
-}
-
-/* The entry that an action calls, -1: it is a transfer. */
-static int32_t entry_of(const DtPipelineRun *run, const DtAction *action)
-{
-    bool moves = action->kind == DT_ACTION_SEND || action->kind == DT_ACTION_RECV;
-    return moves ? -1 : dt_pipeline_entry(&run->pieces[action->unit], action->kind);
-}
-
-/* The first action that gathers, NULL: none does. */
-static DtAction *first_of(const DtEmit *e, const DtPipelineRun *run, const DtActions *list)
-{
-    for (uint32_t i = 0; i < list->n; i++) {
-        int32_t entry = entry_of(run, &list->at[i]);
-        if (entry >= 0 && e->pipeline->gathers[entry])
-            return &list->at[i];
-    }
-    return NULL;
-}
-
-static void append(DtEmit *e, DtActions *list, const DtActions *more, int64_t later, bool only_first)
-{
-    for (uint32_t i = 0; i < more->n; i++) {
-        DtAction action = more->at[i];
-        action.micro += later;
-        if (!only_first || action.micro == 0)
-            DT_PUSH(e->arena, *list, action);
+    const uint32_t buffer = bytes ? dt_place_fixed(e, "gathered ahead", DT_ARENA_WORKSPACE, bytes) : 0;
+    for (uint32_t i = 0; bytes && i < e->module->stores.n; i++) {
+        const DtStore *store = e->module->stores.at[i];
+        if (store->kind == DT_STORE_RING && dt_pipeline_is_here(e, store))
+            e->stores[store->index] = dt_place_dense(e, store->type, buffer);
     }
 }
 
-/* The place of a piece among those of its stage that have an entry of this kind. */
-static uint32_t place_of(const DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint32_t kind)
-{
-    const DtPipelineSchedule *pipeline = e->module->pipeline;
-    uint32_t place = 0;
-    for (uint32_t g = 0; g < piece; g++)
-        place += pipeline->stage_of[g] == pipeline->stage_of[piece] && dt_pipeline_entry(&run->pieces[g], kind) >= 0;
-    return place;
-}
-
-/* The stage's actions, to be changed. In "predict" the inputs hold one micro-batch only: it alone goes through the
- * pieces. The first turn of the period is on its own if nothing in front of it gathers, the last one if what comes
- * behind it is not what the period begins with. */
-static DtStageActions list_turns(DtEmit *e, const DtPipelineRun *run)
-{
-    const DtStageActions *all = &run->stages[e->stage];
-    const DtActions *old = e->pipeline->lists;
-    DtStageActions list = {.count = all->count, .step = all->step, .prologue = {.at = old[0].at, .cap = old[0].cap},
-                           .period = {.at = old[1].at, .cap = old[1].cap},
-                           .epilogue = {.at = old[2].at, .cap = old[2].cap}};
-    bool first = run->kind == DT_ENTRY_PREDICT;
-    append(e, &list.prologue, &all->prologue, 0, first);
-    append(e, &list.period, &all->period, 0, false);
-    if (first) {
-        for (int64_t i = all->prologue.n; i < dt_pipeline_count(all); i++) {
-            DtAction action = dt_pipeline_at(all, i);
-            append(e, &list.prologue, &(DtActions){.at = &action, .n = 1}, 0, true);
-        }
-        list.count = 0;
-        return list;
-    }
-    const DtAction *begin = first_of(e, run, &list.period), *then = first_of(e, run, &all->epilogue);
-    if (list.count > 0 && begin && !first_of(e, run, &list.prologue)) {
-        append(e, &list.prologue, &list.period, 0, false);
-        for (uint32_t i = 0; i < list.period.n; i++)
-            list.period.at[i].micro += list.step;
-        list.count--;
-    }
-    if (list.count > 0 && begin && (!then || !dt_pipeline_same(begin, then)))
-        append(e, &list.epilogue, &list.period, --list.count * list.step, false);
-    append(e, &list.epilogue, &all->epilogue, 0, false);
-    return list;
-}
-
-/* From the last action to the first: which part each calls. next: the first one behind them that gathers. */
-static void name_parts(DtEmit *e, const DtPipelineRun *run, DtActions *list, DtAction *next)
-{
-    for (uint32_t i = list->n; i-- > 0;) {
-        DtAction *action = &list->at[i];
-        int32_t entry = entry_of(run, action);
-        if (entry < 0)
-            continue;
-        DtPart part = {.entry = entry, .next = -1, .shares = e->pipeline->gathers[entry]};
-        const DtAction own = *action;
-        if (part.shares) {
-            part.next = next->kind < DT_NOTE_PHASES ? entry_of(run, next) : -1;
-            part.next_piece = part.next < 0 ? 0 : place_of(e, run, next->unit, next->kind);
-            part.next_kind = part.next < 0 ? 0 : next->kind;
-            part.goes_on = true;
-            part.buffer = e->pipeline->ring;
-            part.bytes = e->pipeline->slot;
-            *next = own;
-        }
-        action->unit = part_of(e, part);
-    }
-}
-
-/* Which parts are called: the first action's may be the only one of its kind. */
-static void note_called(DtEmit *e, const DtStageActions *course)
-{
-    const DtActions *const lists[] = {&course->prologue, &course->period, &course->epilogue};
-    for (size_t k = 0; k < DT_COUNT(lists); k++)
-        for (uint32_t i = 0; (k != 1 || course->count > 0) && i < lists[k]->n; i++)
-            if (lists[k]->at[i].kind < DT_NOTE_PHASES)
-                e->pipeline->parts.at[lists[k]->at[i].unit].is_called = true;
-}
-
-/* The stage's actions in the run: units of those that are no transfers are numbers of parts. */
+/* In "predict" the inputs hold one micro-batch only: it alone goes through the pieces. */
 static DtStageActions course_of(DtEmit *e, const DtPipelineRun *run)
 {
-    find_ring(e, run);
-    e->pipeline->parts.n = 0;
-    DtStageActions course = list_turns(e, run);
-    DtAction *first = first_of(e, run, &course.prologue), *begin = first_of(e, run, &course.period);
-    DtAction next = {.kind = DT_ACTION_KINDS};
-    if (!first)
-        first = first_of(e, run, &course.epilogue); /* then the period has none */
-    name_parts(e, run, &course.epilogue, &next);
-    if (course.count > 0 && begin)
-        next = *begin;
-    if (course.count > 0)
-        name_parts(e, run, &course.period, &next);
-    name_parts(e, run, &course.prologue, &next);
-    if (first) {
-        DtPart part = e->pipeline->parts.at[first->unit];
-        part.goes_on = false;
-        first->unit = part_of(e, part);
+    const DtStageActions *all = &run->stages[e->stage];
+    DtStageActions course = *all;
+    if (run->kind == DT_ENTRY_PREDICT) {
+        course = (DtStageActions){0};
+        for (int64_t i = 0; i < dt_pipeline_count(all); i++)
+            if (dt_pipeline_at(all, i).micro == 0)
+                DT_PUSH(e->arena, course.prologue, dt_pipeline_at(all, i));
     }
-    note_called(e, &course);
-    e->pipeline->lists[0] = course.prologue;
-    e->pipeline->lists[1] = course.period;
-    e->pipeline->lists[2] = course.epilogue;
-    dt_arena_reset(e->scratch);
+    const DtActions *const lists[] = {&course.prologue, &course.period, &course.epilogue};
+    memset(e->pipeline->is_called, 0, e->module->entries.n * sizeof *e->pipeline->is_called);
+    for (size_t k = 0; k < DT_COUNT(lists); k++)
+        for (uint32_t i = 0; (k != 1 || course.count > 0) && i < lists[k]->n; i++) {
+            const int32_t number = dt_pipeline_called(run, &lists[k]->at[i]);
+            if (number >= 0)
+                e->pipeline->is_called[number] = true;
+        }
     return course;
 }
 
@@ -464,38 +313,26 @@ static bool has_own_places(const DtEntryPoint *entry)
 
 /* What was emitted for the stage in front, if this one is of its class and its slots lie alike: all else of a class
  * does. */
-static Emitted *same_as_before(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run, const DtPart *part)
+static Emitted *same_as_before(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run)
 {
+    const int32_t number = (int32_t)(entry - e->module->entries.at);
     for (uint32_t i = e->pipeline->repeated.n; entry->more && !has_own_places(entry) && i-- > 0;) {
         const Repeated *repeated = &e->pipeline->repeated.at[i];
-        if (repeated->part.entry == part->entry && repeated->part.next == part->next &&
-            repeated->part.goes_on == part->goes_on && repeated->part.bytes == part->bytes)
+        if (repeated->entry == number)
             return run && repeated->slot_hash != e->pipeline->slots.hash ? NULL
                                                                          : &e->pipeline->emitted.at[repeated->emitted];
     }
     return NULL;
 }
 
-/* What a part does for the one behind it, and that for it. */
-static void add_part(DtEmit *e, const DtPart *part, const char *of, DtText *key)
-{
-    const int64_t numbers[] = {part->shares, part->goes_on, part->next >= 0, part->next_piece, part->next_kind,
-                               part->bytes};
-    dt_text_add_n(key, (const char *)numbers, sizeof numbers);
-    if (part->next < 0)
-        return;
-    const DtEntryPoint *next = &e->module->entries.at[part->next];
-    dt_same_key(e, next, wanted_of(e, next, of), key);
-}
-
-static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const DtPart *part, const char *of, bool *ret_found)
+static Emitted *equal_entry(DtEmit *e, const DtEntryPoint *entry, const char *of, bool *ret_found)
 {
     DtText key = {0};
     dt_text_add(&key, of);
-    add_part(e, part, of, &key);
     dt_same_key(e, entry, wanted_of(e, entry, of), &key);
     Emitted *emitted = find_emitted(e, &key, ret_found);
-    Repeated repeated = {*part, e->pipeline->slots.hash, (uint32_t)(emitted - e->pipeline->emitted.at)};
+    Repeated repeated = {(int32_t)(entry - e->module->entries.at), e->pipeline->slots.hash,
+                         (uint32_t)(emitted - e->pipeline->emitted.at)};
     DT_PUSH(e->arena, e->pipeline->repeated, repeated);
     return emitted;
 }
@@ -506,17 +343,16 @@ static void set_class(DtEmit *e, const DtEntryPoint *entry)
     e->in_class = entry->more > 0;
 }
 
-/* Emits the instructions of a part as the plan's entry `name`, or repeats those of one that is equal. run NULL: the
+/* Emits the instructions of an entry as the plan's entry `name`, or repeats those of one that is equal. run NULL: the
  * optimizer's. */
-static void emit_or_repeat(DtEmit *e, const DtPart *part, const DtPipelineRun *run, const char *name)
+static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run, const char *name)
 {
-    const DtEntryPoint *entry = &e->module->entries.at[part->entry];
     const char *of = run ? plan_name(run) : "update";
     set_class(e, entry);
-    Emitted *emitted = same_as_before(e, entry, run, part);
+    Emitted *emitted = same_as_before(e, entry, run);
     bool found = emitted != NULL;
     if (!found)
-        emitted = equal_entry(e, entry, part, of, &found);
+        emitted = equal_entry(e, entry, of, &found);
     int64_t activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
     double *flops = &e->plan->meta.at[0].flops, before = *flops;
     if (found) {
@@ -530,12 +366,10 @@ static void emit_or_repeat(DtEmit *e, const DtPart *part, const DtPipelineRun *r
     } else {
         e->arena_bytes[DT_ARENA_ACTIVATIONS] = 0;
         e->trips = run ? (double)e->module->pipeline->n_micro : 1;
-        e->part = part->shares ? part : NULL;
         if (run)
             emit_piece(e, run, entry, wanted_of(e, entry, of), name);
         else
             dt_entry_update(e, entry);
-        e->part = NULL;
         e->trips = 1;
         emitted->entry = e->plan->entries.n - 1;
         emitted->activations = e->arena_bytes[DT_ARENA_ACTIVATIONS];
@@ -546,21 +380,21 @@ static void emit_or_repeat(DtEmit *e, const DtPart *part, const DtPipelineRun *r
     e->arena_bytes[DT_ARENA_ACTIVATIONS] = activations;
 }
 
-/* Each of the parts that are the entry of this kind of a piece; all of them together run it as often as one would. */
+/* Each form of the entry of this kind of a piece that is called; all of them together run it as often as one would. */
 static void emit_phase(DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint32_t kind)
 {
-    const int32_t number = dt_pipeline_entry(&run->pieces[piece], kind);
+    DtAction action = {.kind = kind, .unit = piece};
     double *flops = &e->plan->meta.at[0].flops, after = 0;
     char name[64];
     uint32_t n = 0;
-    for (uint32_t i = 0; number >= 0 && i < e->pipeline->parts.n; i++) {
-        if (e->pipeline->parts.at[i].entry != number || !e->pipeline->parts.at[i].is_called)
+    for (int32_t number; (number = dt_pipeline_called(run, &action)) >= 0; action.form++) {
+        if (!e->pipeline->is_called[number])
             continue;
         int len = snprintf(name, sizeof name, "%s", dt_entry_new(run->kind, DT_PART_F + kind, (int32_t)piece).name);
         if (n)
             snprintf(name + len, sizeof name - (size_t)len, ".%u", n);
-        emit_or_repeat(e, &e->pipeline->parts.at[i], run, name);
-        e->pipeline->parts.at[i].called = e->plan->entries.n - 1;
+        emit_or_repeat(e, &e->module->entries.at[number], run, name);
+        e->pipeline->called[number] = e->plan->entries.n - 1;
         after = n++ ? after : *flops;
         *flops = after;
     }
@@ -573,7 +407,8 @@ static void add_results(DtEmit *e, const DtPipelineRun *run, int32_t number, Res
     const DtEntryPoint *entry = &e->module->entries.at[number];
     const DtWanted *wanted = wanted_of(e, entry, plan_name(run));
     for (uint32_t i = 0; i < entry->results.n; i++) {
-        bool again = entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_SAVED;
+        const DtStore *store = entry->results.at[i].store;
+        bool again = store && (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_RING);
         for (uint32_t k = 0; k < results->wanted.n; k++)
             again = again || dt_place_same(&results->wanted.at[k].place, &wanted[i].place);
         if (again)
@@ -697,7 +532,7 @@ static void emit_update(DtEmit *e)
     if (!entry)
         return;
     set_class(e, entry);
-    emit_or_repeat(e, &(DtPart){.entry = (int32_t)(entry - e->module->entries.at), .next = -1}, NULL, "update");
+    emit_or_repeat(e, entry, NULL, "update");
 }
 
 /* A store of every stage is on all lists. */
@@ -707,7 +542,7 @@ static void list_stage_stores(DtEmit *e)
     e->pipeline->stores = DT_NEW_ARRAY(e->arena, Stores, n_stages);
     for (uint32_t i = 0; i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
-        if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL)
+        if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL || store->kind == DT_STORE_RING)
             continue;
         uint32_t first = store->stage < 0 ? 0 : (uint32_t)store->stage,
                  last = store->stage < 0 ? n_stages - 1 : first + store->more;
@@ -725,7 +560,8 @@ static DtPipelineEmit *new_emit(DtEmit *e)
         if (module->entries.at[i].results.n > most)
             most = module->entries.at[i].results.n;
     p->bytes = DT_NEW_ARRAY(e->arena, int64_t, module->pipeline->n_stages * DT_EMIT_ARENAS);
-    p->gathers = DT_NEW_ARRAY(e->arena, bool, module->entries.n + 1);
+    p->is_called = DT_NEW_ARRAY(e->arena, bool, module->entries.n + 1);
+    p->called = DT_NEW_ARRAY(e->arena, uint32_t, module->entries.n + 1);
     p->wanted = DT_NEW_ARRAY(e->arena, DtWanted, most + 1);
     return p;
 }

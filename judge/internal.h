@@ -41,6 +41,7 @@ typedef struct DtJudge {
     DtTensor ***again; /* results of the entry at hand by number of shakes - 1; NULL: not asked for yet */
     DtTensor ***parts; /* by number of the placed store: parts by rank; NULL: not yet written */
     DtSlot **slots;    /* by number of the placed store: its `depth` slots, or NULL */
+    DtTensor ***rings; /* by number of the placed store: what a ring holds, by rank of the first micro-batch */
     int64_t micro;     /* of the action of a pipeline; -1: all at once */
     DT_VEC(DtSettled) early;         /* results of prologues, by name of the input that they are */
     DT_VEC(DtSettled) named, stored; /* results of the run at hand */
@@ -87,6 +88,8 @@ bool dt_judge_run(DtJudge *j, DtEntryKind kind);
 void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, const int64_t *at,
                        DtTensor **raw);
 bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
+/* Rings stay where they are for the next entry. */
+void dt_judge_keep_rings(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
 /* The named results of a prologue become inputs of the entry that it belongs to. */
 void dt_judge_keep_early(DtJudge *j);
 

@@ -122,6 +122,7 @@ void dt_judge_begin(DtJudge *j)
     j->before = DT_NEW_ARRAY(j->arena, DtTensor *, serial->stores.n + 1);
     j->parts = DT_NEW_ARRAY(j->arena, DtTensor **, placed->stores.n + 1);
     j->slots = DT_NEW_ARRAY(j->arena, DtSlot *, placed->stores.n + 1);
+    j->rings = DT_NEW_ARRAY(j->arena, DtTensor **, placed->stores.n + 1);
     for (uint32_t i = 0; i < serial->stores.n; i++)
         if (is_remembered(serial->stores.at[i]->kind))
             j->serial[i] = initial(j, serial->stores.at[i]);

@@ -66,9 +66,44 @@ static void note_copies(DtJudge *j, const DtRanks *ranks, const char *entry)
 
 /* ---- running ---- */
 
+/* Micro-batches of a rank share its ring. */
+static uint32_t ring_rank(const DtJudge *j, uint32_t rank)
+{
+    return j->time ? dt_ranks_move(j->mesh, rank, 0, 0) : rank;
+}
+
+/* What it holds, nothing at first. */
+static DtTensor *ring(DtJudge *j, const DtStore *store, uint32_t rank)
+{
+    DtTensor **parts = j->rings[store->index], *held = parts ? parts[ring_rank(j, rank)] : NULL;
+    if (held)
+        return held;
+    held = dt_interp_tensor(j->arena, dt_ranks_local(store->type, j->mesh));
+    for (int64_t i = 0; i < dt_type_elements(held->type); i++)
+        held->at[i] = NAN;
+    return held;
+}
+
+void dt_judge_keep_rings(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw)
+{
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        if (!store || store->kind != DT_STORE_RING)
+            continue;
+        DtTensor ***parts = &j->rings[store->index];
+        if (!*parts)
+            *parts = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
+        for (uint32_t rank = 0; rank < j->n; rank++)
+            if (raw[i * j->n + rank] && (j->micro < 0 || !j->time || dt_ranks_coordinate(j->mesh, rank, 0) == j->micro))
+                (*parts)[ring_rank(j, rank)] = raw[i * j->n + rank];
+    }
+}
+
 static DtTensor *source(void *context, const DtOp *op, uint32_t rank)
 {
     DtJudge *j = context;
+    if (op->kind == DT_OP_PARAM && op->store->kind == DT_STORE_RING)
+        return ring(j, op->store, rank);
     if (op->kind == DT_OP_PARAM && op->store->depth)
         return dt_judge_slot(j, op->store, rank);
     if (op->kind == DT_OP_PARAM)
@@ -98,6 +133,7 @@ void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, co
                      .source = source,
                      .across = dt_judge_across,
                      .context = j,
+                     .turn = fixed & j->time ? at[0] : 0,
                      .rounds = j->of->rounds,
                      .fixed = fixed};
     for (uint32_t m = 0; m < j->mesh->n; m++)
@@ -187,8 +223,9 @@ bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw
 {
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtSettled settled;
-        if (entry->results.at[i].store && entry->results.at[i].store->depth)
-            continue; /* a slot, which was filled at once */
+        const DtStore *store = entry->results.at[i].store;
+        if (store && (store->depth || store->kind == DT_STORE_RING))
+            continue; /* a slot or a ring, which was filled at once */
         if (!settle(j, entry, i, raw + i * j->n, &settled))
             return false;
         if (settled.store)
@@ -228,10 +265,28 @@ static void commit(DtJudge *j)
     }
 }
 
+static bool has_ring(const DtEntryPoint *entry)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        has = has || (entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_RING);
+    return has;
+}
+
 static bool run_all(DtJudge *j, const DtEntryPoint *entry)
 {
     DtTensor **raw = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n * j->n + 1);
-    dt_judge_evaluate(j, entry, 0, NULL, raw);
+    if (!j->time || !has_ring(entry)) {
+        dt_judge_evaluate(j, entry, 0, NULL, raw);
+        return dt_judge_settle(j, entry, raw);
+    }
+    int64_t at[DT_MAX_MESH] = {0};
+    for (; at[0] < j->mesh->axes[0].size; at[0]++) { /* one micro-batch hands the ring to the next */
+        j->micro = at[0];
+        dt_judge_evaluate(j, entry, j->time, at, raw);
+        dt_judge_keep_rings(j, entry, raw);
+    }
+    j->micro = -1;
     return dt_judge_settle(j, entry, raw);
 }
 

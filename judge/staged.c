@@ -167,17 +167,19 @@ static bool compute(Staged *s, uint32_t stage, const DtAction *action)
 {
     DtJudge *j = s->j;
     const int64_t micro = action->micro;
-    int32_t number = dt_pipeline_entry(&s->run->pieces[action->unit], action->kind);
-    if (number < 0)
+    const int32_t number = dt_pipeline_entry(&s->run->pieces[action->unit], action->kind),
+                  called = dt_pipeline_called(s->run, action);
+    if (number < 0 || called < 0)
         return dt_judge_problem(j, "stage %u has an action of piece %u that has no entry", stage,
                                 action->unit);
-    const DtEntryPoint *entry = &j->of->placed->entries.at[number];
+    const DtEntryPoint *entry = &j->of->placed->entries.at[called]; /* all forms have the results of the first */
     int64_t at[DT_MAX_MESH] = {0};
     if (j->time)
         at[0] = micro;
     at[s->pipeline->mesh] = stage;
     j->micro = micro;
     dt_judge_evaluate(j, entry, (uint16_t)(1u << s->pipeline->mesh | j->time), at, s->raw[number]);
+    dt_judge_keep_rings(j, entry, s->raw[number]);
     return !j->out->problem.len && keep_slots(s, entry, micro, s->raw[number]);
 }
 

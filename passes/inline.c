@@ -238,6 +238,8 @@ static void mark(DtFunc *func, Reached *reached)
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->func != NULL)
             mark(func->ops.at[i]->func, reached);
+    if (func->fused)
+        mark(func->fused, reached);
     dt_map_add_pointer(&reached->known, func, func);
     DT_PUSH(reached->known.arena, reached->at, func);
 }

@@ -10,9 +10,9 @@
  *                                                             %q = all_gather[data](%p)
  *                                                             %w = unpack(%q) : f32[a, b] .. }
  *
- * With `prefetch = k` such a gather says `ahead=k`: the plan does it k iterations before its own, so that the buckets
- * of k + 1 iterations are whole at a time. A loop gathers no more ahead than it has iterations behind the first, and
- * only one of loops that are nested does, the innermost that gathers.
+ * With `prefetch = k` such a gather says `ahead=k`: pass `order` does it k iterations before its own, so that the
+ * buckets of k + 1 iterations are whole at a time. A loop gathers no more ahead than it has iterations behind the
+ * first, and only one of loops that are nested does, the innermost that gathers.
  *
  * The gradients of a bucket are packed behind the op that makes the last of them. Level 2: reduced and cut there. If
  * all come stacked out of one loop and nobody else reads them, that happens in its body, so that no more than

@@ -531,10 +531,26 @@ static void skip(PlanWalk *walk, uint32_t from, uint32_t to)
     }
 }
 
+/* Before an item without a note: what comes next is what the notes in front of its instructions say. */
+static void settle(PlanWalk *walk)
+{
+    while (!walk->back && !walk->tiles.open && walk->note < walk->end && !walk->problem->len &&
+           (*walk->note == DT_NOTE_RETURN || *walk->note == DT_NOTE_ENTRY)) {
+        const bool returns = *walk->note++ == DT_NOTE_RETURN;
+        if (returns && !walk->frame)
+            dt_certplan_fail(walk, "a note is of no function");
+        else if (returns)
+            leave(walk);
+        else
+            dt_certplan_begin(walk);
+    }
+}
+
 static bool when(PlanWalk *walk, uint32_t at)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     const uint32_t kept = walk->guard, end = at + 1 + item->body;
+    settle(walk);
     const PlanFrame *frame = walk->frame;
     if (!is_run_once(walk) || walk->tiles.open || walk->back || !frame || walk->count[item->reg] ||
         !walk->taken[item->reg])

@@ -218,6 +218,10 @@ Test(golden, fuse)
     check_pass("fuse_before", "fuse_before", dt_pass_fuse, &(DtPassContext){.unfused = true});
 }
 
+/* A loop there and one back, which gather an iteration ahead: the ring goes through both, and in its last iteration
+ * the first one gathers for the second. */
+Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPassContext){0}); }
+
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
 Test(golden, expand) { check_pass("expand_before", "expand", dt_pass_expand, &(DtPassContext){0}); }
 

@@ -193,6 +193,7 @@ ParameterizedTestParameters(place, zoo)
         {"rings", "zigzag_of_axes"},
         {"rings", "zigzag"},    {"rings", "zigzag_ring"},  {"rings", "zigzag_beside"},
         {"masks", "ring"},      {"masks", "zigzag"},       {"nested", "zero1"},   {"nested", "zero3"},
+        {"nested", "ahead"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }

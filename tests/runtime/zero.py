@@ -153,10 +153,12 @@ def check_ahead(ahead, dump, plain):
     gathers = [set(insts[int(item.get("body", 0))]) == {"all_gather"} if item["kind"] == "run" else False for item in items]
     at = [i for i, item in enumerate(items) if item["kind"] == "loop" and int(item["count"]) == LAYERS]
     check(len(at) == 2, "ahead %d: %d loops over layers" % (ahead, len(at)))
-    begin = items[at[0] - 1 - 2 * ahead:at[0]]
+    end = at[0] - 1  # there stands the copy of what the loop carries
+    check(items[end]["kind"] == "run" and not items[end]["if"] and not gathers[end], "ahead %d: what the loop carries" % ahead)
+    begin = items[end - 1 - 2 * ahead:end]
     check([item["kind"] for item in begin] == ["set"] + ["run", "set"] * ahead and
           all(item["if"] == [(0, 0, 1)] for item in begin) and
-          gathers[at[0] - 1 - 2 * ahead:at[0]] == [False] + [True, False] * ahead,
+          gathers[end - 1 - 2 * ahead:end] == [False] + [True, False] * ahead,
           "ahead %d: the first gathers are not where they belong" % ahead)
     own, behind = (1, 0, LAYERS - ahead), (1, LAYERS - ahead, ahead)
     back_own, back_behind = (1, ahead, LAYERS - ahead), (1, 0, ahead)

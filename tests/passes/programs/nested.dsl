@@ -28,3 +28,10 @@ parallel zero3 on four {
   micro batch = 2
   remat h
 }
+parallel ahead on four {
+  mesh pipe = 2, data = 2
+  shard batch on data
+  pipeline h on pipe
+  zero 3 on data (prefetch = 1)
+  micro batch = 2
+}

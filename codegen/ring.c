@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rings and conditions (passes/order.c) as schedules. A ring is one piece of memory, wherever it is handed; that it
+ * turns is a register that counts its slots, so one ring at a time does. `when` is a WHEN item over the register that
+ * its counter is, in front of what its function becomes; values behind it are where they were. */
+#include "codegen/emit.h"
+
+#include "base/bug.h"
+#include "plan/notes.h"
+
+_Static_assert((int)DT_RING_ALIGN % (int)DT_PLAN_ALIGN == 0, "what lies in slots is aligned");
+
+/* ---- counters ---- */
+
+/* per * register + first */
+typedef struct Counter {
+    uint32_t reg;
+    int64_t per, first;
+} Counter;
+
+/* What makes a value of the function that the scope emits, inputs being what is passed, and where that stands. */
+static const DtOp *maker_of(const DtScope **scope, const DtValue *value)
+{
+    while (!value->op && (*scope)->op && (*scope)->parent) {
+        const uint32_t operand = value->index - ((*scope)->loop ? 1u : 0u);
+        if (operand >= (*scope)->op->n_in)
+            break; /* the number of the iteration */
+        value = (*scope)->op->in[operand];
+        *scope = (*scope)->parent;
+    }
+    return value->op;
+}
+
+bool dt_ring_is_counter(const DtScope *scope, const DtValue *value)
+{
+    const DtOp *op = value->type == dt_type_scalar(DT_I32) ? maker_of(&scope, value) : NULL;
+    return op && op->kind == DT_OP_TURN;
+}
+
+/* How many iterations of a loop, or micro-batches, came before. */
+static Counter counter_of(const DtScope *scope, const DtValue *value)
+{
+    const DtOp *op = maker_of(&scope, value);
+    if (!op || op->kind != DT_OP_TURN)
+        DT_BUG("a condition that no loop counts");
+    const DtLoop *loop = scope->loop;
+    if (loop && loop->reverse)
+        return (Counter){scope->reg, -1, loop->count - 1};
+    return (Counter){loop ? scope->reg : 0, 1, 0};
+}
+
+static void push_item(DtEmit *e, DtPlanSchedule item)
+{
+    DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_ITEM, .loop = item}));
+}
+
+static void push_when(DtEmit *e, const DtRange *range, Counter counter)
+{
+    const int64_t first = counter.per > 0 ? range->lo : counter.first - (range->lo + range->n - 1);
+    push_item(e, (DtPlanSchedule){.kind = DT_SCHED_WHEN, .reg = (uint8_t)counter.reg, .first = (int32_t)first,
+                                  .count = (int32_t)range->n});
+}
+
+/* The element of x's leading axis. */
+static void emit_at(DtEmit *e, const DtOp *op)
+{
+    const DtRange *range = op->ranges;
+    DtPlace place = *dt_emit_require(e, op->in[0]);
+    DtView *view = &place.view;
+    uint32_t d = 0;
+    while (d < view->rank && view->axis[d] != op->axes[0])
+        d++;
+    if (d == view->rank)
+        DT_BUG("`at` of a value that lies without axis `%s`", op->axes[0]);
+    const int64_t stride = view->stride[d], bytes = stride * (int64_t)dt_dtype_size(view->dtype);
+    view->offset += stride * range->lo;
+    if (op->n_in == 2) {
+        const Counter counter = counter_of(e->scope, op->in[1]);
+        place.reg[counter.reg] += bytes * range->step * counter.per;
+        view->offset += stride * range->step * counter.first;
+    }
+    for (; d + 1 < view->rank; d++) {
+        view->axis[d] = view->axis[d + 1];
+        view->extent[d] = view->extent[d + 1];
+        view->stride[d] = view->stride[d + 1];
+    }
+    view->rank--;
+    dt_place_set(e, op->out[0], place);
+}
+
+/* ---- rings ---- */
+
+/* Of a value in the front slot. */
+static DtPlace slot_of(DtEmit *e, const DtValue *ring, const DtPlace *memory, double byte, const DtType *type)
+{
+    DtPlace place = dt_place_dense(e, type, memory->view.buffer);
+    place.view.offset = (int64_t)byte / (int64_t)dt_dtype_size(type->dtype);
+    place.reg[DT_PLAN_REG_RING] = ring->type->axes[ring->type->rank - 1].extent;
+    return place;
+}
+
+/* front = 0, or front + 1 */
+static void push_front(DtEmit *e, const DtType *ring, bool begins)
+{
+    DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RING, .count = (int32_t)ring->axes[0].extent};
+    if (!begins)
+        item.body = DT_PLAN_REG_RING, item.step = item.first = 1;
+    push_item(e, item);
+}
+
+DtPlace dt_ring_memory(DtEmit *e, const DtType *type)
+{
+    const uint32_t buffer = dt_place_buffer(e, "gathered ahead", dt_place_bytes(e, type));
+    if (e->micro_loop) /* there in all micro-batches */
+        e->buffers.at[buffer].first = e->buffers.at[buffer].last = e->micro_loop - 1;
+    return dt_place_dense(e, type, buffer);
+}
+
+void dt_ring_claim(DtEmit *e)
+{
+    const DtFunc *func = e->scope->func;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind != DT_OP_RING_PUT || e->scope->wanted[op->in[1]->id])
+            continue;
+        const DtValue *ring = op->in[0];
+        while (ring->op && ring->op->n_in && dt_type_is_ring(ring->op->in[0]->type))
+            ring = ring->op->in[0];
+        const DtPlace *memory = dt_place_find(e, ring);
+        if (!memory)
+            continue; /* it is made here: what is put there is copied */
+        DtWanted *wanted = DT_NEW(e->scratch, DtWanted);
+        *wanted = (DtWanted){.set = true, .place = slot_of(e, ring, memory, op->number, op->in[1]->type)};
+        e->scope->wanted[op->in[1]->id] = wanted;
+    }
+}
+
+static void emit_put(DtEmit *e, const DtOp *op)
+{
+    const DtPlace memory = *dt_emit_require(e, op->in[0]);
+    const DtPlace slot = slot_of(e, op->in[0], &memory, op->number, op->in[1]->type);
+    dt_emit_copy(e, op->in[1], &slot, false); /* nothing, if it was written there */
+    dt_place_set(e, op->out[0], memory);
+}
+
+/* ---- when ---- */
+
+static void emit_when(DtEmit *e, const DtOp *op)
+{
+    const uint32_t first = op->ranges ? 1 : 0;
+    DtScope *outer = e->scope, *inner = dt_emit_scope(e, op->func, NULL, outer->path);
+    inner->op = op;
+    for (uint32_t i = first; i < op->n_in; i++)
+        if (!dt_ring_is_counter(outer, op->in[i]))
+            inner->places[op->func->inputs.at[i]->id] = *dt_emit_require(e, op->in[i]);
+    if (op->ranges)
+        push_when(e, op->ranges, counter_of(outer, op->in[0]));
+    if (op->of)
+        dt_note_ahead(e, op->of);
+    e->scope = inner;
+    dt_emit_func(e);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const DtPlace *in = dt_place_find(e, op->func->inputs.at[first + i]),
+                      *out = dt_place_find(e, op->func->results.at[i]);
+        if (!in || !out || !dt_place_same(in, out))
+            DT_BUG("`when` leaves result %u of `%s` somewhere else", i, op->func->name);
+    }
+    if (op->of)
+        dt_note_op(e, DT_NOTE_RETURN, NULL);
+    e->scope = outer;
+    if (op->ranges)
+        DT_PUSH(e->arena, e->events, ((DtEvent){.kind = DT_EVENT_CLOSE}));
+    for (uint32_t i = 0; i < op->n_out; i++)
+        dt_place_set(e, op->out[i], *dt_place_find(e, op->in[first + i]));
+}
+
+bool dt_ring_emit(DtEmit *e, const DtOp *op)
+{
+    switch (op->kind) {
+    case DT_OP_TURN: return true;
+    case DT_OP_AT: emit_at(e, op); return true;
+    case DT_OP_WHEN: emit_when(e, op); return true;
+    case DT_OP_RING_PUT: emit_put(e, op); return true;
+    case DT_OP_RING:
+        dt_place_set(e, op->out[0], op->n_in ? *dt_emit_require(e, op->in[0]) : dt_ring_memory(e, op->out[0]->type));
+        push_front(e, op->out[0]->type, true);
+        return true;
+    case DT_OP_RING_TURN:
+        dt_place_set(e, op->out[0], *dt_emit_require(e, op->in[0]));
+        push_front(e, op->out[0]->type, false);
+        return true;
+    case DT_OP_RING_GET: {
+        const DtPlace memory = *dt_emit_require(e, op->in[0]);
+        dt_place_set(e, op->out[0], slot_of(e, op->in[0], &memory, op->number, op->out[0]->type));
+        return true;
+    }
+    default: return false;
+    }
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the pass `order`: order_chain.c finds loops that gather ahead, order_fetch.c writes what they
+ * do, order_pieces.c what the pieces of a pipeline do for each other, order.c is the pass. */
+#ifndef DT_PASSES_ORDER_H
+#define DT_PASSES_ORDER_H
+
+#include "ir/pipeline.h"
+#include "passes/passes.h"
+
+/* A loop as it was before the pass. */
+typedef struct DtOrderLoop {
+    DtOp *op;             /* becomes the loop that reads the ring */
+    DtLoop loop;
+    const DtFunc *body;
+    DtValue *const *in;   /* its operands */
+    uint32_t final;       /* DtValue.final of its first result */
+} DtOrderLoop;
+
+/* Loops of one function that gather equally far ahead and run one behind the other. */
+typedef struct DtOrderChain {
+    DT_VEC(DtOrderLoop) loops; /* in the order in which they run */
+    int64_t ahead, bytes;      /* iterations; bytes of a slot */
+    uint16_t splits;           /* mesh axes on which slots hold different things */
+    struct DtOrderChain *next; /* that comes before it in the function */
+} DtOrderChain;
+
+/* What a chain finds in the ring that it is handed, and what it leaves there. */
+typedef struct DtOrderHanded {
+    DtStore *store;            /* of the ring; NULL: the chain has one of its own */
+    int64_t n_micro;           /* > 0: first gathers in the first micro-batch alone; its last loop goes on with the
+                                * first one of the next micro-batch */
+    bool goes_on;              /* the first gathers are there */
+    const DtOrderLoop *next;   /* else: the first loop of the piece that comes next on the stage, NULL: none */
+    uint32_t piece, kind;      /* of that, as in DtAheadOf */
+} DtOrderHanded;
+
+/* ---- order_chain.c ---- */
+
+bool dt_order_is_ahead(const DtOp *op);
+/* Whether the function gathers ahead, or anything in it. */
+bool dt_order_uses(const DtFunc *func);
+/* The chains of a function, the last one first. ret_whole: there is only one, of parameters as stored, and nothing else
+ * in the function gathers ahead: then the ring can be handed on. */
+DtOrderChain *dt_order_chains(DtArena *arena, const DtFunc *func, bool *ret_whole);
+/* Whether what is gathered into the value is read, and not only gathered again: then it lies in the ring. */
+bool dt_order_is_kept(const DtFunc *body, const DtValue *value);
+/* Whether a gather ahead reads input number `input` of the body. */
+bool dt_order_is_gathered(const DtFunc *body, uint32_t input);
+/* The ring of `slots` slots. */
+const DtType *dt_order_ring(const DtModule *module, int64_t slots, int64_t bytes, uint16_t splits);
+
+/* ---- order_fetch.c ---- */
+
+/* Writes the chains of the function out; handed: of the only one, NULL for nothing. */
+void dt_order_write(DtFunc *func, DtOrderChain *chains, const DtOrderHanded *handed);
+/* A copy of a function's ops in another one; map: by value id, what inputs have become. */
+DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map);
+
+/* ---- order_pieces.c ---- */
+
+/* The entries of pieces, in as many forms as the actions of their stages need. done: by entry, that nothing is left to
+ * be done. */
+void dt_order_pieces(DtModule *module, bool *done);
+
+#endif

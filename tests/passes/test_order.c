@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is gathered ahead, as text: it reads back to itself and computes what the serial program does, over loops,
+ * micro-batches and pieces. And whatever is changed in it (an element, a slot, when it runs, that the ring turns) is
+ * refused, or computes something else. */
+#include "base/intern.h"
+#include "ir/irtext.h"
+#include "ir/pipeline.h"
+#include "judge/internal.h"
+#include "passes/passes.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+typedef struct Layout {
+    char name[16];
+    uint32_t rings; /* stores of that kind */
+} Layout;
+
+typedef struct Ordered {
+    DtArena *arena;
+    DtJudgeCase c;
+    DtText text; /* of the program after the pass */
+} Ordered;
+
+static DtModule *read_back(const Ordered *o)
+{
+    DtModule *module = dt_irtext_read(o->arena, dt_diag_new(o->arena), o->text.at, o->text.len);
+    cr_assert(module != NULL);
+    return module;
+}
+
+static Ordered order(const char *name)
+{
+    DtArena *arena = dt_arena_new();
+    DtLowerOptions options = {.path = "tests/passes/programs/ahead.dsl", .library = "lib", .parallel = name,
+                              .synthetic = true};
+    const DtJudgeProgram task = {.options = &options, .steps = 1};
+    DtProgram *program = dt_lower(arena, dt_diag_new(arena), &options);
+    const DtPassContext context = {.train = program->train, .parallel = program->parallel};
+    for (uint32_t i = 0; i < dt_n_passes; i++)
+        dt_passes[i].run(program->module, &context);
+    Ordered o = {.arena = arena, .c = {.arena = arena, .serial = dt_judge_serial(arena, &task, &options),
+                                       .train = program->train, .steps = 1}};
+    dt_irtext_print(program->module, &o.text);
+    return o;
+}
+
+/* The problem; "": there is none. */
+static const char *judge(Ordered *o, DtModule *module)
+{
+    DtJudgement judgement;
+    dt_pipeline_expand(module);
+    o->c.placed = module;
+    const bool equal = dt_judge_compare(&o->c, &judgement);
+    const char *said = equal ? "" : dt_arena_strndup(o->arena, judgement.problem.at, judgement.problem.len);
+    dt_text_free(&judgement.problem);
+    return said;
+}
+
+ParameterizedTestParameters(order, layouts)
+{
+    static Layout cases[] = {{"one", 0},  {"small", 0},  {"micro", 2}, {"both", 2},
+                             {"pipe", 6}, {"chunks", 6}, {"apart", 6}};
+    return cr_make_param_array(Layout, cases, DT_COUNT(cases));
+}
+
+ParameterizedTest(Layout *layout, order, layouts)
+{
+    Ordered o = order(layout->name);
+    DtModule *module = read_back(&o);
+    DtText again = {0};
+    uint32_t rings = 0;
+    dt_irtext_print(module, &again);
+    cr_expect_str_eq(again.at, o.text.at);
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        rings += module->stores.at[i]->kind == DT_STORE_RING;
+    cr_expect_eq(rings, layout->rings, "%s: %u rings are handed on", layout->name, rings);
+    cr_expect(strstr(o.text.at, "ring_put") && !strstr(o.text.at, "ahead="), "%s", o.text.at);
+    cr_expect_str_eq(judge(&o, module), "");
+    dt_text_free(&again);
+    dt_text_free(&o.text);
+    dt_arena_free(o.arena);
+}
+
+/* ---- changes ---- */
+
+/* One of the changes that an op can have; false: there is none of that number. */
+static bool change_op(DtOp *op, uint32_t number)
+{
+    switch (op->kind) {
+    case DT_OP_AT:
+        op->ranges->lo += number == 0 ? 1 : -1;
+        return number < 2;
+    case DT_OP_WHEN:
+        if (!op->ranges || number > 1)
+            return false;
+        op->ranges->lo += number; /* runs once less: at the beginning, or at the end */
+        op->ranges->n -= 1;
+        if (op->ranges->n == 0) /* or at another time */
+            op->ranges->n = 1, op->ranges->lo += 1;
+        return true;
+    case DT_OP_RING_GET:
+    case DT_OP_RING_PUT:
+        op->number += number == 0 ? DT_RING_ALIGN : -DT_RING_ALIGN;
+        return number < 2;
+    case DT_OP_RING_TURN:
+        op->kind = DT_OP_RING; /* nothing is in it any more */
+        return number == 0;
+    default: return false;
+    }
+}
+
+/* Change number `number` of the module's ops; false: there are fewer. */
+static bool change(DtModule *module, uint32_t number, char ret_what[200])
+{
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++) {
+            DtOp *op = module->funcs.at[i]->ops.at[k];
+            for (uint32_t way = 0; way < 2; way++) {
+                const DtOpKind kind = op->kind;
+                const double at = op->number;
+                DtRange range = op->ranges ? *op->ranges : (DtRange){0};
+                const bool changed = change_op(op, way);
+                if (changed && number-- == 0) {
+                    snprintf(ret_what, 200, "change %u of `%s` in %s", way, dt_op_info[kind].text,
+                             module->funcs.at[i]->name);
+                    return true;
+                }
+                op->kind = kind;
+                op->number = at;
+                if (op->ranges)
+                    *op->ranges = range;
+            }
+        }
+    return false;
+}
+
+/* Every change is found: by the verifier, or by what comes out. (Where k is even, a loop there and one back meet in the
+ * middle: what lies in a slot from before is what should have been gathered.) */
+static void find_changes(const char *name, uint32_t at_least)
+{
+    Ordered o = order(name);
+    uint32_t n = 0, refused = 0;
+    for (;; n++) {
+        char what[200];
+        DtText problems = {0};
+        DtModule *module = read_back(&o);
+        if (!change(module, n, what))
+            break;
+        if (dt_verify_module(module, &problems))
+            cr_expect_str_neq(judge(&o, module), "", "%s: %s is not found", name, what);
+        else
+            refused++;
+        dt_text_free(&problems);
+    }
+    cr_expect(n >= at_least && refused < n, "%s: %u changes, %u refused", name, n, refused);
+    dt_text_free(&o.text);
+    dt_arena_free(o.arena);
+}
+
+Test(order, changes_in_loops) { find_changes("one", 30); }
+Test(order, changes_in_micro_batches) { find_changes("micro", 40); }
+
+/* An action that calls another form of its entry finds something else gathered, or leaves something else; nothing comes
+ * of it where nobody reads that, or the same comes next. */
+Test(order, changes_of_forms)
+{
+    Ordered o = order("chunks");
+    uint32_t n = 0, found = 0;
+    for (;; n++) {
+        DtModule *module = read_back(&o);
+        DtPipelineRun *run = &module->pipeline->runs.at[0];
+        DtAction *action = NULL;
+        for (uint32_t s = 0, left = n; s < module->pipeline->n_stages && !action; s++)
+            for (uint32_t i = 0; i < run->stages[s].prologue.n && !action; i++)
+                if (run->stages[s].prologue.at[i].form && left-- == 0)
+                    action = &run->stages[s].prologue.at[i];
+        if (!action)
+            break;
+        action->form--;
+        found += judge(&o, module)[0] != '\0';
+    }
+    cr_expect(n > 4 && 2 * found > n, "%u of %u changes are found", found, n);
+    dt_text_free(&o.text);
+    dt_arena_free(o.arena);
+}

@@ -81,7 +81,10 @@ typedef struct Writer {
 /* With its length: no two lists of texts are written alike. */
 static void write_text(Writer *w, const char *text)
 {
-    dt_text_printf(&w->text, "%zu:%s", text ? strlen(text) : 0, text ? text : "-");
+    const size_t len = text ? strlen(text) : 0;
+    dt_text_integer(&w->text, text ? (int64_t)len : -1);
+    dt_text_add_n(&w->text, ":", 1);
+    dt_text_add_n(&w->text, text ? text : "", len);
 }
 
 static void write_number(Writer *w, int64_t number)

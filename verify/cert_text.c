@@ -127,6 +127,16 @@ static int64_t integer(Reader *r)
     return value;
 }
 
+/* One of 0 .. most. */
+static uint32_t number_of(Reader *r, uint32_t most)
+{
+    const int64_t number = integer(r);
+    if (number >= 0 && number <= most)
+        return (uint32_t)number;
+    fail(r, "a smaller number");
+    return 0;
+}
+
 /* %name.7, %"a name".7 or %7: the number. */
 static uint32_t value_of(Reader *r)
 {
@@ -357,7 +367,7 @@ static void loop_of(Reader *r, CertLoop **ret_loop)
 static void stage_set(Reader *r, uint64_t *ret_stages)
 {
     for (; !r->failed && !take(r, ")"); take(r, ","))
-        *ret_stages |= UINT64_C(1) << (integer(r) & 63);
+        *ret_stages |= UINT64_C(1) << number_of(r, CERT_STAGES - 1);
 }
 
 static void ranges_of(Reader *r, CertOp *op)
@@ -379,7 +389,7 @@ static void means_of(Reader *r, CertOp *op)
     const bool list = take(r, "(");
     op->means = DT_NEW_ARRAY(r->program->arena, uint32_t, op->n_out + 1);
     for (uint32_t i = 0; i < op->n_out && !r->failed; i++)
-        op->means[i] = i == 0 || list ? (uint32_t)integer(r) : op->means[0] ? op->means[0] + i : 0;
+        op->means[i] = i == 0 || list ? number_of(r, UINT32_MAX) : op->means[0] ? op->means[0] + i : 0;
     if (list)
         expect(r, ")");
 }
@@ -537,7 +547,7 @@ static void lines_of(Reader *r, CertFunc *func)
             value_of(r);
             expect(r, ":");
             DT_PUSH(r->program->arena, func->args, type_of(r));
-            DT_PUSH(r->program->arena, func->means, take(r, "means=") ? (uint32_t)integer(r) : 0);
+            DT_PUSH(r->program->arena, func->means, take(r, "means=") ? number_of(r, UINT32_MAX) : 0);
             func->n_values++;
         } else if (take(r, "return ")) {
             do

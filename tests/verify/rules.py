@@ -421,6 +421,57 @@ def loops(row):
     return text.replace("RETURN", "%1, %2"), text.replace("RETURN", "%5, %6")
 
 
+# A window of two over an axis that two ranks share, of which the second begins with the first one's last row: what it
+# has there instead, with a sum of a number on each rank's own last row.
+HALO = MESH + """func predict : entry @1:1-2 {
+  %x.0 = input() : f32[h=8/m] text=x @1:1-2
+  %1 = relabel(%x.0) : f32["@h"=2/m, "@h.part"=4] relabel(h -> "@h"=2, "@h.part"=4) @1:1-2
+  %2 = slice["@h.part"](%1) : f32["@h"=2/m, "@h.part"=1] ranges=(3 0 1 1) @1:1-2
+  %3 = iota["@h"]() : i32["@h"=2/m] @1:1-2
+  %4 = const() : i32[] @1:1-2
+  %5 = eq(%3, %4) : bool["@h"=2/m] @1:1-2
+  %6 = const() : f32[] @1:1-2
+  EDGE
+  %8 = where(%5, %6, %7) : f32["@h"=2/m, "@h.part"=1] @1:1-2
+  %9 = concat["@h.part"](%8, %1) : f32["@h"=2/m, "@h.part"=5] @1:1-2
+  %10 = window["@h.part", w](%9) : f32["@h"=2/m, "@h.part"=4, w=2] ranges=(0 0 1 2) @1:1-2
+  %11 = relabel(%10) : f32[h=8/m, w=2] relabel("@h", "@h.part" -> h=8) means=1 @1:1-2
+  return %11
+}
+entry predict : predict {
+  result name=y
+}
+"""
+HALOS = [  # holds, what the edge is, without its result
+    (True, 'shift(%2) : f32["@h"=2/m, "@h.part"=1] mesh={m}'),
+    (False, "stop(%2) : f32[\"@h\"=2/m, \"@h.part\"=1]"),
+    (False, 'neg(%2) : f32["@h"=2/m, "@h.part"=1]'),
+    # a number that stood for that row when all knew what it was tried with
+    (False, 'where(%5, %2, %7) : f32["@h"=2/m, "@h.part"=1]', "const() : f32[] number=800276656075170769"),
+]
+
+
+def halos(row):
+    """The window, whole, and what ranks have for it."""
+    edge = "%%7 = %s @1:1-2" % row[1]
+    if len(row) > 2:
+        edge = "%%7 = %s @1:1-2\n  %%8 = %s @1:1-2" % (row[2], row[1])
+    final = HALO.replace("EDGE", edge)
+    if len(row) > 2:  # one value more: those behind it are counted on
+        head, tail = final.split(edge)
+        final = head + edge + re.sub(r"%(7|8|9|10|11)\b", lambda m: "%%%d" % (int(m.group(1)) + 1), tail)
+    whole = """func predict : entry @1:1-2 {
+  %x.0 = input() : f32[h=8] text=x @1:1-2
+  %1 = window[h, w](%x.0) : f32[h=8, w=2] ranges=(1 0 1 2) @1:1-2
+  return %1
+}
+entry predict : predict {
+  result name=y
+}
+"""
+    return whole, final
+
+
 def nested(levels, turns):
     """Loops in loops, twice: what two loops carry begins alike at every level, and what they are given differs. Every
     second one may go the other way."""
@@ -500,6 +551,18 @@ def main(prover):
             if (verdict == "holds") != row[0] or (refused is not None) == row[0]:
                 failed += 1
                 print("FAIL %s: %s" % (" ".join(row[1:]), verdict))
+        for row in HALOS:
+            verdict = prove(prover, folder, *halos(row))
+            if (verdict == "holds") != row[0]:
+                failed += 1
+                print("FAIL halo of %s: %s" % (row[1], verdict))
+        whole, final = halos(HALOS[0])
+        for text, old, new in ((final, "means=1 @", "means=4294967297 @"),
+                               (STATE_STAGES, "stages=(0, 1) @", "stages=(64, 65) @")):
+            verdict = verdict_of([prover], folder, whole, text.replace(old, new))
+            if old not in text or "smaller number" not in verdict:
+                failed += 1
+                print("FAIL %s: %s" % (new.strip(), verdict))
         for holds, first, final in LONG_SUMS:
             for halves in (False, True):
                 verdict = prove(prover, folder, long_sum(first, False), long_sum(final, halves))

@@ -400,6 +400,7 @@ struct DtModule {
     DT_VEC(DtEntryPoint) entries;
     DtPipelineSchedule *pipeline; /* pipeline.h; NULL: every rank runs every entry */
     DT_VEC(DtPadded) padded;      /* see passes/pad.c */
+    DtDtype crossing;             /* of gradients while ranks add them up, if it is a float: passes/reduce.c */
 };
 
 /* The extent of a type's axis as the program has it, and the type with such extents. */

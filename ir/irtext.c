@@ -4,6 +4,7 @@
  *
  *   mesh micro=4 time, data=2
  *   padded vocab=50257 of 50304
+ *   crossing bf16
  *   store 0 : param f32[layers=12, embed=64] path=h.g pattern=h.#.g loops=1 init=const(1, 0)
  *   func block : layer {
  *     arg %x.0 : f32[batch=8/data, embed=64]
@@ -604,6 +605,8 @@ void dt_irtext_print(const DtModule *module, DtText *ret_text)
     Printer p = {.text = ret_text, .mesh = &module->mesh};
     print_mesh(&p, &module->mesh);
     print_padded(&p, module);
+    if (dt_dtype_is_float(module->crossing))
+        dt_text_printf(p.text, "crossing %s\n", dt_dtype_name(module->crossing));
     for (uint32_t i = 0; i < module->stores.n; i++)
         print_store(&p, module, module->stores.at[i]);
     for (uint32_t i = 0; i < module->funcs.n; i++)

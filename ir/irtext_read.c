@@ -252,6 +252,16 @@ static bool parse_padded(DtIrReader *p)
     return true;
 }
 
+static bool parse_crossing(DtIrReader *p)
+{
+    DtDtype *dtype = &p->module->crossing;
+    if (p->lex.token != DT_IR_NAME || p->lex.quoted || !dt_dtype_parse(p->lex.name, dtype) ||
+        !dt_dtype_is_float(*dtype))
+        return dt_irlex_fail(&p->lex, "expected the dtype in which gradients cross ranks");
+    dt_irlex_next(&p->lex);
+    return true;
+}
+
 static bool parse_store(DtIrReader *p)
 {
     DtStore *store = DT_NEW(p->module->arena, DtStore);
@@ -361,6 +371,8 @@ static bool parse_module(DtIrReader *p)
             parse_mesh(p);
         else if (dt_irlex_take_word(&p->lex, "padded"))
             parse_padded(p);
+        else if (dt_irlex_take_word(&p->lex, "crossing"))
+            parse_crossing(p);
         else if (dt_irlex_take_word(&p->lex, "store"))
             parse_store(p);
         else if (dt_irlex_take_word(&p->lex, "func"))
@@ -370,7 +382,7 @@ static bool parse_module(DtIrReader *p)
         else if (dt_irlex_take_word(&p->lex, "pipeline"))
             dt_irtext_read_pipeline(&p->lex, p->module);
         else
-            dt_irlex_fail(&p->lex, "expected `mesh`, `padded`, `store`, `func`, `entry` or `pipeline`");
+            dt_irlex_fail(&p->lex, "expected `mesh`, `padded`, `crossing`, `store`, `func`, `entry` or `pipeline`");
     }
     return !p->lex.failed && resolve(p);
 }

@@ -247,6 +247,8 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     Update u = {.module = module,
                 .optimizer = &context->train->optimizer,
                 .precision = &context->train->precision};
+    if (dt_dtype_is_float(u.precision->reduce) && u.precision->reduce != u.precision->grads)
+        module->crossing = u.precision->reduce;
     u.entry = dt_entry_new(DT_ENTRY_UPDATE, DT_PART_WHOLE, -1);
     u.b = (DtBuilder){.func = dt_graph_func(module, u.entry.name, DT_FUNC_ENTRY), .span = u.optimizer->span};
     u.b.func->span = u.optimizer->span;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The dtype in which gradients cross ranks.
  *
- * Purpose: where `precision` has another dtype for `reduce` than for `grads`, sums of gradients over ranks are
- * taken in it.
+ * Purpose: where `precision` has another dtype for `reduce` than for `grads` (DtModule.crossing), sums of gradients
+ * over ranks are taken in it.
  *
  *   grads = f32, reduce = bf16          %g = param "w" (gradient) : f32[e]{sum data}
  *   %g = param "w" : f32[e]        =>   %n = cast(%g) : bf16[e]{sum data}
@@ -120,12 +120,9 @@ static void keep_pending(const Reduce *r)
 
 bool dt_pass_reduce(DtModule *module, const DtPassContext *context)
 {
-    if (context->train == NULL || context->parallel == NULL)
+    if (context->parallel == NULL || !dt_dtype_is_float(module->crossing))
         return false;
-    const DtPrecision *p = &context->train->precision;
-    if (!dt_dtype_is_float(p->reduce) || p->reduce == p->grads)
-        return false;
-    const Reduce r = {.module = module, .dtype = p->reduce};
+    const Reduce r = {.module = module, .dtype = module->crossing};
     keep_pending(&r);
     for (uint32_t i = 0; i < module->entries.n; i++)
         rewrite(&r, module->entries.at[i].func);

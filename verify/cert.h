@@ -25,10 +25,13 @@
  * What is claimed at the end is that every loss, prediction, state, and updated parameter of the final program means
  * that of the serial one, and that no sum is left pending that nobody completes.
  *
- * What is trusted: the local rules (one table), and that equal expressions have equal values up to the order of
- * additions, and the dtype in which ranks add gradients up (cert_step.c); of padding (cert_pad.c), that sources begin
- * with zeros in it and that finite numbers times zero are zero. The order of a schedule, slots and addresses are not
- * looked at here.
+ * Rounding is part of what a value means: a cast that the serial program lacks is refused, and one that the final
+ * program lacks. Terms may be added up in a wider dtype than the serial program does, not in a narrower one; only sums
+ * over ranks of what is marked as gradients are taken in the dtype that the program says (`crossing` of the text).
+ *
+ * What is trusted: the local rules (one table); that equal expressions have equal values up to the order of additions;
+ * the marks of gradients; of padding (cert_pad.c), that sources begin with zeros in it and that finite numbers times
+ * zero are zero. The order of a schedule, slots and addresses are not looked at here.
  *
  * Nor are the functions of pass `expand`: the final program is the one before it, where a ring call and an op in
  * zigzag order are one op each, with a rule. The plan certificate takes the program behind it. That those functions do

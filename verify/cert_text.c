@@ -708,6 +708,8 @@ static void padded_of(Reader *r)
         fail(r, "an axis that is longer than it was");
 }
 
+static void crossing_of(Reader *r) { r->program->crossing = name_of(r); }
+
 static void numbers(Reader *r, int64_t **ret_at, uint32_t *ret_n)
 {
     DT_VEC(int64_t) list = {0};
@@ -770,7 +772,7 @@ bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program
     static const struct {
         const char *word;
         void (*read)(Reader *r);
-    } parts[] = {{"mesh ", mesh_of}, {"padded ", padded_of}, {"store ", store_of},
+    } parts[] = {{"mesh ", mesh_of}, {"padded ", padded_of}, {"crossing ", crossing_of}, {"store ", store_of},
                  {"func ", func_of}, {"entry ", entry_of},   {"pipeline ", pipeline_of}};
     Reader *r = DT_NEW(arena, Reader);
     *r = (Reader){.at = text, .program = ret_program, .problem = ret_problem, .sum = dt_intern("sum")};

@@ -180,7 +180,8 @@ typedef struct CertProgram {
     uint32_t n_mesh, n_padded;
     const char *mesh[CERT_MESH];
     int64_t size[CERT_MESH];
-    uint16_t time, pipe; /* mesh axes: micro-batches; the pipeline's stages */
+    const char *crossing; /* the dtype in which gradients may cross ranks; NULL: their own */
+    uint16_t time, pipe;  /* mesh axes: micro-batches; the pipeline's stages */
     CertPadded padded[CERT_PADDED];
     DT_VEC(CertStore) stores;
     const CertFunc *funcs[CERT_FUNCS]; /* by name */

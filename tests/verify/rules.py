@@ -220,6 +220,43 @@ entry predict : predict {{
   result name=g
 }}
 """
+BF, F = "bf16[e=3]", "f32[e=3]"
+ROUNDS = [  # holds, ops of the serial program, of the other one; %x.0 and %y.1 are f32, %a.2 and %b.3 bf16
+    (True, [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)], [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)]),
+    (False, [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)], [("sin(%x.0)", F)]),
+    (False, [("sin(%x.0)", F)], [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)]),
+    (False, [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)],
+     [("cast(%x.0)", "f16[e=3]"), ("cast(%4)", F), ("sin(%5)", F)]),
+    (False, [("sin(%x.0)", F), ("mul(%4, %x.0)", F)], [("sin(%x.0)", F), ("cast(%4)", BF), ("cast(%5)", F), ("mul(%6, %x.0)", F)]),
+    # Terms may be added up in a wider dtype, not in a narrower one.
+    (True, [("add(%a.2, %b.3)", BF), ("cast(%4)", F)], [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F)]),
+    (False, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F)], [("add(%a.2, %b.3)", BF), ("cast(%4)", F)]),
+    (False, [("add(%x.0, %y.1)", F), ("cast(%4)", BF)], [("cast(%x.0)", BF), ("cast(%y.1)", BF), ("add(%4, %5)", BF)]),
+]
+# A gradient of two ranks, which crosses in another dtype if the program says so.
+CROSSES = """store 0 : param f32[h=8] path=p
+store 1 : grad f32[h=8] path=p of=0
+func grad : entry @1:1-2 {
+  %x.0 = input() : f32[b=4, h=8] text=x @1:1-2
+  %1 = reduce[b](%x.0) : f32[h=8] @1:1-2
+  return %1
+}
+func update : entry @1:1-2 {
+  %0 = param() : f32[h=8] text=p store=1 @1:1-2
+  %1 = neg(%0) : f32[h=8] @1:1-2
+  return %1
+}
+entry grad : grad {
+  result store=1
+}
+entry update : update {
+  result store=0
+}
+"""
+CROSSINGS = [  # holds, what the program says, how it crosses
+    (True, "bf16", "bf16"), (False, "bf16", "f16"), (False, "f16", "bf16"), (False, "", "bf16"), (False, "", "i32"),
+    (False, "bf16", "i32"), (True, "bf16", "f32"), (True, "", "f32"),
+]
 STATE = """store 0 : state f32[h=8] path=s
 store 1 : next f32[h=8] path=s of=0
 func grad : entry @1:1-2 {
@@ -525,6 +562,31 @@ def deep(prover, folder):
     return failed
 
 
+def rounded(ops):
+    lines = ["func predict : entry @1:1-2 {"]
+    lines += ["  %%%s = input() : %s text=%s @1:1-2" % (name, type_, name[0])
+              for name, type_ in (("x.0", F), ("y.1", F), ("a.2", BF), ("b.3", BF))]
+    lines += ["  %%%d = %s : %s @1:1-2" % (4 + i, op, type_) for i, (op, type_) in enumerate(ops)]
+    return "\n".join(lines + ["  return %%%d" % (3 + len(ops)), "}", "entry predict : predict {", "  result name=y", "}", ""])
+
+
+def crossing(row):
+    _, said, dtype = row
+    serial = ("crossing %s\n" % said if said else "") + CROSSES
+    placed = serial.replace("b=4, h=8", "b=4/m, h=8").replace("  %1 = reduce[b](%x.0) : f32[h=8]",
+                                                              "  %1 = reduce[b](%x.0) : f32[h=8]{sum m}")
+    placed = placed.replace("grad f32[h=8]", "grad f32[h=8]{sum m}")
+    sums = """  %0 = param() : f32[h=8]{sum m} text=p store=1 @1:1-2
+  %1 = cast(%0) : DTYPE[h=8]{sum m} @1:1-2
+  %2 = all_reduce(%1) : DTYPE[h=8] text=gradients gradients mesh={m} @1:1-2
+  %3 = cast(%2) : f32[h=8] @1:1-2
+  %4 = neg(%3) : f32[h=8] @1:1-2
+  return %4""".replace("DTYPE", dtype)
+    old = "  %0 = param() : f32[h=8] text=p store=1 @1:1-2\n  %1 = neg(%0) : f32[h=8] @1:1-2\n  return %1"
+    assert old in placed
+    return serial, MESH + placed.replace(old, sums)
+
+
 def ranges(row):
     """One loop, and two that share its iterations."""
     texts = []
@@ -595,6 +657,11 @@ def main(prover):
             if row[0] not in verdict:
                 failed += 1
                 print("FAIL state on two stages, %s: %s" % (row, verdict))
+        for row in ROUNDS + CROSSINGS:
+            verdict = prove(prover, folder, *((rounded(row[1]), rounded(row[2])) if row in ROUNDS else crossing(row)))
+            if (verdict == "holds") != row[0]:
+                failed += 1
+                print("FAIL %s as %s: %s" % (row[1], row[2], verdict))
         failed += deep(prover, folder)
         keeps = STORE + program(ROWS[0], "")
         writes = keeps.replace("  return %1", "  %2 = param() : f32[h=8] text=p store=0 @1:1-2\n  %3 = neg(%2) : f32[h=8] @1:1-2\n"
@@ -603,7 +670,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + GROWS + RINGS + STATES) + 4 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + GROWS + RINGS + STATES + ROUNDS + CROSSINGS) + 4 - failed, failed))
     return 1 if failed else 0
 
 

@@ -47,24 +47,8 @@ MAP(float_mul, dt_residue_mul(b->r, X(line), Y(line)))
 MAP(float_max, dt_residue_max(b->r, X(line), Y(line)))
 MAP(float_min, dt_residue_min(b->r, X(line), Y(line)))
 
-/* Often many numbers are divided by one. */
-static void float_div(Box *b, const MapOp *map, const CertOp *op, Line line)
-{
-    DtResidue by = {0}, inverse = {0};
-    bool known = false, both = false;
-    (void)map, (void)op;
-    EACH(line)
-    {
-        const DtResidue x = X(line), y = Y(line);
-        if (!known || y.p != by.p || y.q != by.q || (!both && dt_residue_both(x, y))) {
-            both = x.q != DT_RESIDUE_NONE;
-            inverse = dt_residue_inverse(b->r, y, both);
-            by = y;
-            known = true;
-        }
-        line.to[i] = dt_residue_mul(b->r, x, inverse);
-    }
-}
+/* By operand 1, of which run_map has made the inverse. */
+MAP(float_div, dt_residue_mul(b->r, X(line), Y(line)))
 
 MAP(unknown, dt_residue_function(b->r, map->kind, X(line), X(line)))
 MAP(unknown_of_two, dt_residue_function(b->r, map->kind, X(line), Y(line)))
@@ -255,9 +239,21 @@ static void run_lines(Box *b, const MapOp *map, const CertOp *op, const Walk *w,
     }
 }
 
+/* Every element's inverse, before it is divided by: often many are divided by one. */
+static bool invert(Box *b, const BoxTensor *x, BoxTensor *ret_inverse)
+{
+    const int64_t n = x->shape->n * b->ranks;
+    if (!dt_boxsmall_afford(b, x->shape->n, 1))
+        return false;
+    *ret_inverse = (BoxTensor){x->shape, DT_NEW_ARRAY(b->scratch, DtResidue, n)};
+    dt_residue_inverses(b->r, (size_t)n, x->at, ret_inverse->at);
+    return true;
+}
+
 static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 {
     Walk walk;
+    BoxTensor inverse;
     if (op->n_in != map->n_in || op->n_out != 1)
         return dt_box_fail(b, op, "`%s` has other operands", op->kind);
     const BoxShape *first = in[0]->shape, *last = in[op->n_in - 1]->shape;
@@ -268,12 +264,12 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
                             : last->is_float == floats && makes;
     if (!run || !fits || (where && in[1]->shape->is_float != last->is_float))
         return dt_box_fail(b, op, "`%s` of such numbers", op->kind);
-    if (!walk_of(b, op, out->shape, in, &walk))
+    if (!walk_of(b, op, out->shape, in, &walk) || (run == float_div && !invert(b, in[1], &inverse)))
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
         Line line = {.to = out->at + rank * out->shape->n};
         for (uint32_t i = 0; i < op->n_in; i++)
-            line.x[i] = in[i]->at + rank * in[i]->shape->n;
+            line.x[i] = (run == float_div && i == 1 ? &inverse : in[i])->at + rank * in[i]->shape->n;
         run_lines(b, map, op, &walk, line, run);
     }
     return !b->problem->len; /* a decision that is none */

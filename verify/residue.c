@@ -253,6 +253,37 @@ DtResidue dt_residue_inverse(const DtResidues *r, DtResidue x, bool both)
     return y;
 }
 
+static bool has_inverse(DtResidue x) { return !dt_residue_is_symbol(x) && x.p != 0 && x.q != 0; }
+
+/* Of a number without second component it is 1, so that all have one. */
+static DtResidue paired(const DtResidues *r, DtResidue x)
+{
+    return (DtResidue){x.p, x.q == DT_RESIDUE_NONE ? r->q.one : x.q};
+}
+
+/* Of all products of the first ones only the last is inverted: times the product before, it is the last one's inverse;
+ * times the last one, the inverse of the product before. */
+void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtResidue *ret_inverses)
+{
+    DtResidue product = {r->p.one, r->q.one};
+    for (size_t i = 0; i < n; i++) {
+        ret_inverses[i] = product; /* of those before */
+        if (has_inverse(x[i]))
+            product = dt_residue_mul(r, product, paired(r, x[i]));
+    }
+    DtResidue inverse = dt_residue_inverse(r, product, true);
+    for (size_t i = n; i-- > 0;) {
+        if (!has_inverse(x[i])) {
+            ret_inverses[i] = dt_residue_inverse(r, x[i], false);
+            continue;
+        }
+        ret_inverses[i] = dt_residue_mul(r, inverse, ret_inverses[i]);
+        if (x[i].q == DT_RESIDUE_NONE)
+            ret_inverses[i].q = DT_RESIDUE_NONE;
+        inverse = dt_residue_mul(r, inverse, paired(r, x[i]));
+    }
+}
+
 DtResidue dt_residue_exp(const DtResidues *r, DtResidue x)
 {
     if (x.p == DT_RESIDUE_LOWEST)

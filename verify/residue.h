@@ -14,6 +14,7 @@
 #define DT_VERIFY_RESIDUE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct DtResidue {
@@ -111,6 +112,8 @@ DtResidue dt_residue_odd_mul(DtResidue x, DtResidue y);
 DtResidue dt_residue_neg(const DtResidues *r, DtResidue x);
 /* 1/x; its second component only if that is asked for. */
 DtResidue dt_residue_inverse(const DtResidues *r, DtResidue x, bool both);
+/* The same of n numbers, both components where there are two; one of these costs as much as some products. */
+void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtResidue *ret_inverses);
 DtResidue dt_residue_exp(const DtResidues *r, DtResidue x);
 /* A function of which nothing is known; its name. */
 DtResidue dt_residue_function(const DtResidues *r, const char *name, DtResidue x, DtResidue y);

@@ -63,6 +63,20 @@ Test(residues, the_fields_are_fields)
     }
 }
 
+Test(residues, inverses_of_many_are_those_of_each)
+{
+    DtResidue x[20], inverse[20];
+    for (uint64_t i = 0; i < 20; i++)
+        x[i] = i % 5 == 0   ? dt_residue_number(&r, 0)
+               : i % 5 == 1 ? dt_residue_exp(&r, some(i))
+               : i == 7     ? dt_residue_symbol(DT_RESIDUE_ABSENT)
+               : i == 8     ? dt_residue_symbol(DT_RESIDUE_LOWEST)
+                            : some(i);
+    dt_residue_inverses(&r, 20, x, inverse);
+    for (int i = 0; i < 20; i++)
+        cr_assert(same(inverse[i], dt_residue_inverse(&r, x[i], true)), "%d", i);
+}
+
 Test(residues, constants_are_fractions)
 {
     const DtResidue tenth = dt_residue_number(&r, 0.1), half = dt_residue_number(&r, 0.5);

@@ -43,13 +43,16 @@ static bool is_inside(const DtOp *at, int64_t counter)
            element < at->in[0]->type->axes[0].extent;
 }
 
-static bool is_counted(const DtOp *op) { return op && op->kind == DT_OP_AT && op->n_in == 2; }
+static bool is_counted(const DtOp *op)
+{
+    return op && op->kind == DT_OP_AT && op->n_in == 2 && op->in && op->in[0] && op->in[0]->type;
+}
 
 /* In the function of a `when` scalars are what its range lets through: then elements are there. */
 static bool check_elements(DtShape *s, const DtFunc *func)
 {
     const DtRange *range = s->op->ranges;
-    for (uint32_t i = 0; i < func->ops.n; i++) {
+    for (uint32_t i = 0; func->inputs.n && i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         if (!is_counted(op) || op->in[1] != func->inputs.at[0])
             continue;

@@ -103,6 +103,8 @@ bool dt_shape_call(DtShape *s)
     if ((s->op->kind == DT_OP_FUSED) != (func->kind == DT_FUNC_KERNEL))
         return dt_shape_fail(s, "`%s` of `%s`, which is %s kernel", op_name(s), func->name,
                              s->op->kind == DT_OP_FUSED ? "no" : "a");
+    if (func->kind == DT_FUNC_BRANCH)
+        return dt_shape_fail(s, "`%s` of `%s`, which is for `when` alone", op_name(s), func->name);
     if (s->op->kind == DT_OP_CALL && (s->op->n_axes || s->op->mesh))
         return ring_call(s);
     for (uint32_t i = 0; i < s->op->n_in; i++) {
@@ -142,6 +144,8 @@ static bool check_loop(DtShape *s)
     const DtFunc *body = s->op->func;
     if (!loop || !body || !loop->axis || !loop->label)
         return dt_shape_fail(s, "`loop` lacks its body, label or axis");
+    if (body->kind == DT_FUNC_BRANCH)
+        return dt_shape_fail(s, "`loop` over `%s`, which is for `when` alone", body->name);
     if (loop->count < 1 || loop->count > INT32_MAX)
         return dt_shape_fail(s, "`loop` runs %lld times", (long long)loop->count);
     uint64_t n_in = (uint64_t)loop->n_carried + loop->n_invariant + loop->n_stacked;

@@ -206,7 +206,7 @@ const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype)
 bool dt_type_is_ring(const DtType *type)
 {
     const uint32_t last = type->rank - 1u;
-    if (type->rank < 2 || type->dtype != DT_U8 || type->partial || strcmp(type->axes[0].name, "@ring") != 0 ||
+    if (type->dtype != DT_U8 || type->rank < 2 || type->partial || strcmp(type->axes[0].name, "@ring") != 0 ||
         strcmp(type->axes[last].name, "@slot") != 0)
         return false;
     bool is = !type->axes[0].n_split && !type->axes[last].n_split && type->axes[last].extent % DT_RING_ALIGN == 0;

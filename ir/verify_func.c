@@ -126,8 +126,8 @@ static void check_gradient(DtVerify *v, const DtFunc *func)
 static bool has_ring(const DtOp *op)
 {
     bool has = false;
-    for (uint32_t i = 0; !has && i < op->n_in; i++)
-        has = dt_type_is_ring(op->in[i]->type);
+    for (uint32_t i = 0; !has && i < op->n_out; i++)
+        has = dt_type_is_ring(op->out[i]->type);
     return has;
 }
 
@@ -140,12 +140,23 @@ static const DtValue *ring_of(const DtValue *value)
     return value->op && value->op->kind == DT_OP_RING_GET ? value->op->in[0] : NULL;
 }
 
+/* And so is one that an entry finds. */
+static void check_found(DtVerify *v, const DtFunc *func, uint32_t from)
+{
+    const DtOp *op = func->ops.at[from];
+    for (uint32_t i = 0; i < from; i++)
+        if (func->ops.at[i] && func->ops.at[i]->store == op->store)
+            dt_verify_fail(v, op->span, "the ring `%s` is read twice", op->store->path);
+}
+
 /* A ring is one piece of memory: what has gone on is not used again, nor what was taken out of it before. */
 static void check_rings(DtVerify *v, const DtFunc *func)
 {
     bool *gone = DT_NEW_ARRAY(v->scratch, bool, (size_t)func->n_values + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
+        if (op && op->store && op->store->kind == DT_STORE_RING)
+            check_found(v, func, i);
         for (uint32_t k = 0; op && op->in && k < op->n_in; k++) {
             const DtValue *in = op->in[k];
             const DtValue *ring = !in || !in->type ? NULL : dt_type_is_ring(in->type) ? in : ring_of(in);
@@ -178,6 +189,8 @@ void dt_verify_body(DtVerify *v, const DtFunc *func)
     for (uint32_t i = 0; i < func->inputs.n; i++)
         dt_verify_define(v, func->span, func->inputs.at[i], NULL, i);
     bool rings = false;
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        rings = rings || dt_type_is_ring(func->inputs.at[i]->type);
     for (uint32_t i = 0; i < func->ops.n; i++)
         rings = (dt_verify_op(v, func->ops.at[i]) && has_ring(func->ops.at[i])) || rings;
     if (rings)

@@ -160,7 +160,7 @@ static bool check_references(DtVerify *v, const DtOp *op)
     if (op->kind == DT_OP_TURN && v->func->kind != DT_FUNC_BODY && v->func->kind != DT_FUNC_ENTRY)
         return dt_verify_fail(v, op->span, "`turn` stands outside a loop's body and outside an entry function");
     if (op->kind == DT_OP_AT && op->n_in == 2 &&
-        (v->func->kind != DT_FUNC_BRANCH || op->in[1] != v->func->inputs.at[0]))
+        (v->func->kind != DT_FUNC_BRANCH || v->func->inputs.n == 0 || op->in[1] != v->func->inputs.at[0]))
         return dt_verify_fail(v, op->span, "`at` goes by a counter that no `when` has looked at");
     if (op->kind == DT_OP_PARAM && (!op->text || !op->store || op->text != op->store->path))
         return dt_verify_fail(v, op->span, "`param` does not name the path of its store");

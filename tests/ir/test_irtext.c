@@ -122,6 +122,44 @@ Test(irtext, hand_written)
     dt_arena_free(arena);
 }
 
+/* Rings and conditions that no pass would write. */
+Test(irtext, hostile_rings)
+{
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        {"func f : branch { %t = const() : i32[] %x = rng() : f32[l=2] text=s\n"
+         "  %y = at[l](%x, %t) : f32[] ranges=(0 0 1 0) }",
+         "no `when` has looked at"},
+        {"func f : branch { %t = const() : i32[] %x = rng() : f32[l=2] text=s\n"
+         "  %y = at[l](%x, %t) : f32[] ranges=(0 0 1 0) }\n"
+         "func g : fn { () = when() func=f }",
+         "no `when` has looked at"},
+        {"store 0 : ring u8[\"@ring\"=2, \"@slot\"=64] path=r pattern=r\n"
+         "func f : entry { %a = param() : u8[\"@ring\"=2, \"@slot\"=64] text=r store=0\n"
+         "  %b = param() : u8[\"@ring\"=2, \"@slot\"=64] text=r store=0\n"
+         "  %c = ring_turn(%a) : u8[\"@ring\"=2, \"@slot\"=64] }",
+         "is read twice"},
+        {"func f : fn { %a = ring() : u8[\"@ring\"=2, \"@slot\"=64] %b = ring_get(%a) : f32[x=4]\n"
+         "  %c = ring_turn(%a) : u8[\"@ring\"=2, \"@slot\"=64] %d = exp(%b) : f32[x=4] }",
+         "a ring that has gone on"},
+        {"func f : fn { %a = ring() : u8[\"@ring\"=2, \"@slot\"=64]\n"
+         "  %b = ring_turn(%a) : u8[\"@ring\"=2, \"@slot\"=64] return %a }",
+         "a ring that has gone on"},
+        {"func f : fn { %a = ring() : u8[\"@ring\"=2, \"@slot\"=64] return %a, %a }", "a ring that has gone on"},
+        {"func f : fn { %a = rng() : f32[x=4] text=s %b = ring_put(%a, %a) : f32[x=4] return %b }", "which is no ring"},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        DtArena *arena = dt_arena_new();
+        DtDiags *diags = dt_diag_new(arena);
+        cr_expect_null(dt_irtext_read(arena, diags, cases[i].text, strlen(cases[i].text)), "case %zu", i);
+        char *said = diags_text(diags);
+        cr_expect(strstr(said, cases[i].said), "case %zu: %s", i, said);
+        free(said);
+        dt_arena_free(arena);
+    }
+}
+
 /* Every form of `means=`, and where it is left out. */
 static const char meanings[] = "mesh m=2\n"
                                "func f : fn {\n"

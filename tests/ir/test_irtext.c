@@ -275,7 +275,7 @@ static const struct {
 } faulty[] = {
     {"func f : fn { arg %0 : f32[] means=x }", "expected a number"},
     {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] means=(1 2) }", "expected `)`"},
-    {"hello", "expected `mesh`, `padded`, `store`, `func`, `entry` or `pipeline`"},
+    {"hello", "expected `mesh`, `padded`, `crossing`, `store`, `func`, `entry` or `pipeline`"},
     {"hello", "error[E0950]"},
     {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=3] }", "error[E0951]"},
     {"mesh a=0", "integer from 1"},

@@ -281,6 +281,12 @@ static DtVal where_constant(DtLower *l, DtBuiltinCall *c)
 
 DtVal dt_builtin_where(DtLower *l, DtBuiltinCall *c)
 {
+    DtFrame *tensors = dt_scalars_enter(l, c->val, 3);
+    if (tensors) {
+        DtVal scalar = dt_builtin_where(l, c);
+        l->now->frame = tensors;
+        return scalar;
+    }
     if (!dt_val_check(l, &c->val[0], c->arg[0]) || !check_two(l, c, 1))
         return dt_val_error();
     if (dt_val_dtype(&c->val[0]) != DT_BOOL) {

@@ -34,8 +34,7 @@ typedef struct DtConfigHost {
     /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and returns
      * false if it is none. */
     bool (*constant)(void *context, const DtExpr *expr, DtConfigNumber *ret_number);
-    /* A number of the step: adds scalar "@KEY" of formula to train, and its settings. The same. */
-    bool (*scalar)(void *context, DtTrainConfig *train, const char *key, const DtExpr *expr);
+    bool (*is_optimizer)(void *context, const DtExpr *expr); /* is it a call of one? */
 } DtConfigHost;
 
 /* All items of all files in order of inclusion. */
@@ -50,13 +49,13 @@ typedef struct DtConfigItems {
 void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items);
 
 /* Fills trains, clusters, parallels and the chosen ones. Readers have names but types NULL: the lowering
- * fills them when it makes the inputs. ret_train_item is the chosen train block (NULL: none), ret_decay_if the
- * expression of the optimizer's decay_if (NULL: every parameter decays). */
+ * fills them when it makes the inputs. ret_train_item is the chosen train block (NULL: none), ret_optimizer its
+ * optimizer, a call (NULL: none). */
 void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program,
-                          const DtItem **ret_train_item, const DtExpr **ret_decay_if);
+                          const DtItem **ret_train_item, const DtExpr **ret_optimizer);
 
 /* An entry of a train block is a setting (`steps = 100`), a source assignment, or a statement. */
-bool dt_config_is_setting(const DtEntry *entry);
+bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry);
 bool dt_config_is_source(const DtEntry *entry);
 
 /* Whether a parallel block is checked against the program: all are, but a layout that the command line names, or
@@ -75,7 +74,7 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
 /* The manual of one block, directive or configuration function (`train`, `shard`, `adamw`), or of all of them
  * (name NULL): every key with kind, default and purpose. False if there is none of that name. */
 bool dt_configexplain_print(const char *name, DtText *ret_text);
-/* The same of the functions in train.dsl of the library in folder: schedules. Names are interned. */
+/* The same of the functions in training.dsl of the library in folder: schedules. Names are interned. */
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
 uint32_t dt_library_names(DtArena *arena, const char *folder, const char **ret_names, uint32_t cap);
 /* All names that it takes. */

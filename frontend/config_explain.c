@@ -12,7 +12,6 @@ static const char *const kind_names[] = {
     [DT_KIND_NONNEGATIVE] = "number >= 0",
     [DT_KIND_POSITIVE] = "number > 0",
     [DT_KIND_FRACTION] = "number from 0 to 1",
-    [DT_KIND_PAIR] = "pair of numbers",
     [DT_KIND_BOOLEAN] = "true or false",
     [DT_KIND_STRING] = "text",
     [DT_KIND_FLOATTYPE] = "f32, bf16 or f16",
@@ -22,7 +21,6 @@ static const char *const kind_names[] = {
     [DT_KIND_SECONDS] = "time",
     [DT_KIND_BYTES] = "bytes",
     [DT_KIND_GPU] = "device",
-    [DT_KIND_CONDITION] = "condition",
     [DT_KIND_AUGMENT] = "augmentation",
     [DT_KIND_PATHS] = "names",
     [DT_KIND_TEXTS] = "texts",
@@ -32,8 +30,7 @@ static const char *const kind_names[] = {
     [DT_KIND_CHOICE_SCHEDULE] = "word",
     [DT_KIND_CHOICE_OFFLOAD] = "word",
     [DT_KIND_CHOICE_GOAL] = "word",
-    [DT_KIND_OPTIMIZER] = "optimizer",
-    [DT_KIND_RATE] = "number or schedule",
+    [DT_KIND_OPTIMIZER] = "call of an optimizer",
     [DT_KIND_MIXED] = "mixed(...)",
     [DT_KIND_EVAL] = "every(...)",
     [DT_KIND_SAVE] = "every(...)",
@@ -67,7 +64,6 @@ static const char *class_name(DtConfigClass config_class)
     switch (config_class) {
     case DT_CONFIG_BLOCK: return "block";
     case DT_CONFIG_VERB: return "directive of a parallel block";
-    case DT_CONFIG_OPTIMIZER: return "optimizer";
     case DT_CONFIG_MIXED: return "value of precision";
     case DT_CONFIG_EVAL: return "value of eval";
     case DT_CONFIG_SAVE: return "value of save";

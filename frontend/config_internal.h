@@ -8,7 +8,6 @@
 typedef enum DtConfigClass {
     DT_CONFIG_BLOCK,
     DT_CONFIG_VERB,
-    DT_CONFIG_OPTIMIZER,
     DT_CONFIG_MIXED,
     DT_CONFIG_EVAL,
     DT_CONFIG_SAVE,
@@ -26,7 +25,6 @@ typedef enum DtConfigKind {
     DT_KIND_NONNEGATIVE,
     DT_KIND_POSITIVE,
     DT_KIND_FRACTION,
-    DT_KIND_PAIR,
     DT_KIND_BOOLEAN,
     DT_KIND_STRING,
     DT_KIND_FLOATTYPE,
@@ -36,7 +34,6 @@ typedef enum DtConfigKind {
     DT_KIND_SECONDS,
     DT_KIND_BYTES,
     DT_KIND_GPU,
-    DT_KIND_CONDITION,
     DT_KIND_AUGMENT,
     DT_KIND_PATHS,
     DT_KIND_TEXTS,
@@ -47,7 +44,6 @@ typedef enum DtConfigKind {
     DT_KIND_CHOICE_OFFLOAD,
     DT_KIND_CHOICE_GOAL,
     DT_KIND_OPTIMIZER,
-    DT_KIND_RATE,
     DT_KIND_MIXED,
     DT_KIND_EVAL,
     DT_KIND_SAVE,
@@ -154,9 +150,9 @@ const char *dt_configargs_path(const DtExpr *expr);
 
 /* ---- one file per block ---- */
 
-/* ret_decay_if may be NULL. The result is never NULL; what could not be read has its preset. */
+/* ret_optimizer may be NULL. The result is never NULL; what could not be read has its preset. */
 DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
-                                   const DtExpr **ret_decay_if);
+                                   const DtExpr **ret_optimizer);
 DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *item);
 DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem *item);
 /* Mesh against cluster, mesh axes against their uses. cluster NULL: this machine. */

@@ -98,27 +98,6 @@ static bool read_real(const DtConfigReading *r, double lo, bool open, double hi,
     return true;
 }
 
-static bool read_pair(const DtConfigReading *r)
-{
-    const DtExpr *e = dt_configargs_bare(r->expr);
-    if (e->kind != DT_EXPR_TUPLE || e->items.n != 2)
-        return wrong_kind(r, "a pair of numbers, such as (0.9, 0.999)");
-    double both[2];
-    for (int i = 0; i < 2; i++) {
-        DtConfigNumber n;
-        DtConfigReading item = *r;
-        item.expr = e->items.at[i];
-        if (!read_number(&item, &n))
-            return false;
-        if (n.number < 0 || n.number >= 1)
-            return out_of_range(&item, "at least 0 and below 1");
-        both[i] = n.number;
-    }
-    r->value->number = both[0];
-    r->value->second = both[1];
-    return true;
-}
-
 static bool read_dtype(const DtConfigReading *r, bool floats)
 {
     const DtExpr *e = dt_configargs_bare(r->expr);
@@ -302,7 +281,6 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_NONNEGATIVE: return read_real(r, 0, false, HUGE_VAL, "at least 0");
     case DT_KIND_POSITIVE: return read_real(r, 0, true, HUGE_VAL, "above 0");
     case DT_KIND_FRACTION: return read_real(r, 0, false, 1, "between 0 and 1");
-    case DT_KIND_PAIR: return read_pair(r);
     case DT_KIND_BOOLEAN: {
         const DtExpr *e = dt_configargs_bare(r->expr);
         if (e->kind != DT_EXPR_BOOL)
@@ -318,8 +296,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_SECONDS:
     case DT_KIND_BYTES: return read_quantity(r);
     case DT_KIND_GPU: return read_word(r, gpus, DT_COUNT(gpus), E0516);
-    case DT_KIND_CONDITION:
-    case DT_KIND_RATE: /* read where it is used, by the language */
+    case DT_KIND_OPTIMIZER: /* read where it is used, by the language */
     case DT_KIND_AUGMENT:
     case DT_KIND_CUTS:
     case DT_KIND_SAMPLERS: return true;
@@ -329,7 +306,6 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_CHOICE_SCHEDULE:
     case DT_KIND_CHOICE_OFFLOAD:
     case DT_KIND_CHOICE_GOAL: return read_choice(r);
-    case DT_KIND_OPTIMIZER: return read_class(r, DT_CONFIG_OPTIMIZER);
     case DT_KIND_MIXED: return read_class(r, DT_CONFIG_MIXED);
     case DT_KIND_EVAL: return read_class(r, DT_CONFIG_EVAL);
     case DT_KIND_SAVE: return read_class(r, DT_CONFIG_SAVE);

@@ -153,7 +153,7 @@ static int formal_position(const Setting *s, const char *function, const char *k
             const DtFormal *formal = &def->formals.at[k];
             if (formal->name.text == key)
                 return position;
-            position += !formal->type.has_axes && !dt_scalars_fill(formal);
+            position += dt_optimizer_is_setting(formal);
         }
     }
     return -1;

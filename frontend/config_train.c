@@ -28,22 +28,22 @@ static bool is_key(const char *name)
 }
 
 /* Calls that make no tensor: whatever they are assigned to is meant as a setting. */
-static bool is_setting_call(const DtExpr *value)
+static bool is_setting_call(const DtConfigHost *host, const DtExpr *value)
 {
-    static const DtConfigClass classes[] = {DT_CONFIG_OPTIMIZER, DT_CONFIG_MIXED, DT_CONFIG_EVAL};
+    static const DtConfigClass classes[] = {DT_CONFIG_MIXED, DT_CONFIG_EVAL};
     const char *callee = value ? dt_configargs_callee(value) : NULL;
     for (size_t i = 0; callee && i < DT_COUNT(classes); i++)
         if (dt_configargs_find(classes[i], callee) != DT_SCHEMA_COUNT)
             return true;
-    return false;
+    return value && host->is_optimizer(host->context, value);
 }
 
-bool dt_config_is_setting(const DtEntry *entry)
+bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry)
 {
     if (entry->is_directive)
         return true; /* reported by dt_configtrain_read */
     return is_plain(entry) &&
-           (is_key(entry->targets.at[0].name.text) || is_setting_call(entry->value));
+           (is_key(entry->targets.at[0].name.text) || is_setting_call(host, entry->value));
 }
 
 /* ---- misspelt settings ---- */
@@ -112,62 +112,13 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     const DtExpr *value = dt_configargs_bare(entry->value);
     bool literal = value && (value->kind == DT_EXPR_INT || value->kind == DT_EXPR_FLOAT ||
                              value->kind == DT_EXPR_BOOL || value->kind == DT_EXPR_STRING);
-    if (literal || is_setting_call(value))
+    if (literal || is_setting_call(host, value))
         unknown_setting(host, name);
     else if (!dt_config_is_source(entry)) {
         DtDiag *d = dt_diag_report(host->diags, L0464, name.span, "`%s` is computed and never used",
                                    name.text);
         dt_diag_note(d, "a `train` block optimises `loss`; other values only serve to compute it");
         dt_diag_help(d, "to see it beside the loss: `metrics = %s`", name.text);
-    }
-}
-
-/* ---- optimizer ---- */
-
-/* The scalars that the update rule reads. Corrections of moments that began as zeros: t counts updates from 1. */
-static void add_scalars(const DtConfigHost *host, const DtConfigValue *lr, DtTrainConfig *train)
-{
-    const DtUpdate *update = &train->optimizer.update;
-    const double betas[2] = {update->beta1, update->beta2};
-    if (lr->expr)
-        host->scalar(host->context, train, "lr", lr->expr);
-    for (int i = 0; update->kind == DT_UPDATE_ADAMW && i < 2; i++) {
-        DtText text = {0};
-        dt_text_add(&text, "div(1, sub(1, pow(");
-        dt_text_double(&text, betas[i]);
-        dt_text_add(&text, ", updates)))");
-        DtStepScalar scalar = {dt_intern(i ? "@bias2" : "@bias1"), dt_intern_n(text.at, text.len)};
-        DT_PUSH(host->arena, train->scalars, scalar);
-        dt_text_free(&text);
-    }
-}
-
-static void read_optimizer(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train,
-                           const DtExpr **ret_decay_if)
-{
-    DtOptimizer *ret_optimizer = &train->optimizer;
-    DtConfigValues v;
-    DtSchemaId schema;
-    if (!value->expr)
-        return;
-    ret_optimizer->span = value->expr->span;
-    dt_configargs_call(host, DT_CONFIG_OPTIMIZER, value->expr, &schema, &v);
-    if (schema == DT_SCHEMA_ADAMW) {
-        ret_optimizer->update = (DtUpdate){.kind = DT_UPDATE_ADAMW,
-                                           .beta1 = v.at[DT_KEY_ADAMW_betas].number,
-                                           .beta2 = v.at[DT_KEY_ADAMW_betas].second,
-                                           .eps = v.at[DT_KEY_ADAMW_eps].number,
-                                           .decay = v.at[DT_KEY_ADAMW_decay].number};
-        ret_optimizer->clip = v.at[DT_KEY_ADAMW_clip].number;
-        add_scalars(host, &v.at[DT_KEY_ADAMW_lr], train);
-        *ret_decay_if = v.at[DT_KEY_ADAMW_decay_if].expr;
-    } else if (schema == DT_SCHEMA_SGD) {
-        ret_optimizer->update = (DtUpdate){.kind = DT_UPDATE_SGD,
-                                           .decay = v.at[DT_KEY_SGD_decay].number,
-                                           .momentum = v.at[DT_KEY_SGD_momentum].number};
-        ret_optimizer->clip = v.at[DT_KEY_SGD_clip].number;
-        add_scalars(host, &v.at[DT_KEY_SGD_lr], train);
-        *ret_decay_if = v.at[DT_KEY_SGD_decay_if].expr;
     }
 }
 
@@ -344,10 +295,9 @@ static void read_sources(const DtConfigHost *host, const DtItem *item, DtTrainCo
 }
 
 DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
-                                   const DtExpr **ret_decay_if)
+                                   const DtExpr **ret_optimizer)
 {
     DtConfigValues v;
-    const DtExpr *decay_if = NULL;
     DtTrainConfig *train = DT_NEW(host->arena, DtTrainConfig);
     train->name = item->name.text;
     train->span = item->span;
@@ -360,7 +310,9 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     for (uint32_t i = 0; i < item->entries.n; i++)
         check_entry(host, item, item->entries.at[i]);
     dt_configargs_entries(host, DT_SCHEMA_TRAIN, item->entries, item->span, &v);
-    read_optimizer(host, &v.at[DT_KEY_TRAIN_optimizer], train, &decay_if);
+    const DtExpr *optimizer = v.at[DT_KEY_TRAIN_optimizer].expr;
+    if (optimizer)
+        train->optimizer.span = optimizer->span;
     read_precision(host, &v.at[DT_KEY_TRAIN_precision], &train->precision);
     if (train->precision.dynamic_loss_scale)
         DT_PUSH(host->arena, train->scalars, ((DtStepScalar){dt_intern("@loss_scale"), "loss_scale"}));
@@ -371,7 +323,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
     read_frozen(host, &v.at[DT_KEY_TRAIN_frozen], train);
     read_metrics(host, &v.at[DT_KEY_TRAIN_metrics], train);
-    if (ret_decay_if)
-        *ret_decay_if = decay_if;
+    if (ret_optimizer)
+        *ret_optimizer = optimizer;
     return train;
 }

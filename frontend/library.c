@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manual of functions that are written in the language: the comment above a definition and its head, as they stand
- * in train.dsl of the library. */
+ * in training.dsl of the library. */
 #include "frontend/config.h"
 
 #include "base/file.h"
@@ -16,7 +16,7 @@ static char *read_library(DtArena *arena, const char *folder)
     size_t len;
     if (!folder)
         return NULL;
-    DtStatus status = dt_file_read(arena, dt_arena_printf(arena, "%s/train.dsl", folder), MAX_LIBRARY, &text, &len);
+    DtStatus status = dt_file_read(arena, dt_arena_printf(arena, "%s/training.dsl", folder), MAX_LIBRARY, &text, &len);
     return dt_status_ok(&status) ? text : NULL;
 }
 
@@ -37,7 +37,7 @@ static size_t definition(const char *line, const char **ret_name)
 
 static void print(const char *comment, const char *line, const char *name, size_t len, DtText *text)
 {
-    dt_text_printf(text, "%.*s (function of train.dsl)\n", (int)len, name);
+    dt_text_printf(text, "%.*s (function of training.dsl)\n", (int)len, name);
     for (; comment < line; comment = next_line(comment)) {
         const char *said = comment + strspn(comment, "#");
         said += *said == ' ';

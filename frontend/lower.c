@@ -45,23 +45,6 @@ void dt_lower_leave(DtLower *l) { l->depth--; }
 
 /* ---- stores ---- */
 
-static bool decays(DtLower *l, const DtFormalParam *formal)
-{
-    if (formal->is_state)
-        return false;
-    if (!l->decay_if)
-        return true;
-    int64_t rank = formal->written_rank;
-    DtActivation *now = l->now;
-    bool truth = false;
-    l->now = NULL;
-    l->rank = &rank;
-    dt_expr_truth(l, l->decay_if, "`decay_if`", &truth);
-    l->rank = NULL;
-    l->now = now;
-    return truth;
-}
-
 DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *type)
 {
     DtStore *old = dt_map_find_pointer(&l->store_at, formal->path);
@@ -82,7 +65,6 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
                        .type = type,
                        .n_loops = formal->n_loops,
                        .written_rank = formal->written_rank,
-                       .decays = decays(l, formal),
                        .init = formal->init,
                        .span = formal->span,
                        .index = l->module->stores.n};
@@ -175,12 +157,18 @@ static void make_input(DtLower *l, const DtTarget *target)
     dt_stmt_bind(l, target->name.text, val, target->name.span, NULL);
 }
 
+static bool is_setting(DtLower *l, const DtEntry *entry)
+{
+    const DtConfigHost host = {.context = l, .is_optimizer = dt_optimizer_is_call};
+    return dt_config_is_setting(&host, entry);
+}
+
 static void run_train(DtLower *l, const DtItem *train)
 {
     for (uint32_t i = 0; i < train->entries.n && !l->gave_up && !(l->wants_model && l->has_model);
          i++) {
         const DtEntry *entry = train->entries.at[i];
-        if (entry->is_directive || dt_config_is_setting(entry))
+        if (entry->is_directive || is_setting(l, entry))
             continue;
         if (!dt_config_is_source(entry)) {
             dt_stmt_assign(l, entry->targets.at, entry->targets.n, entry->value);
@@ -476,7 +464,6 @@ static void mark_frozen(DtLower *l)
             if (store->kind != DT_STORE_PARAM || !is_called(store, train->frozen[i].pattern))
                 continue;
             any = store->frozen = true;
-            store->decays = false;
         }
         if (!any)
             unknown_frozen(l, train->frozen[i].pattern, train->frozen[i].span);
@@ -494,6 +481,8 @@ static void lower_entries(DtLower *l, const DtItem *train)
             predict_train(l, train);
         if (dt_diag_errors(l->diags) == before)
             mark_frozen(l);
+        if (dt_diag_errors(l->diags) == before && l->optimizer)
+            dt_optimizer_lower(l, l->optimizer);
         return;
     }
     const DtDef *model = typed_model(l);
@@ -524,10 +513,10 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                          .options = options,
                          .context = l,
                          .constant = host_constant,
-                         .scalar = dt_scalars_read};
+                         .is_optimizer = dt_optimizer_is_call};
     dt_configset_apply(arena, diags, options, items);
     const DtItem *train = NULL;
-    dt_configblocks_read(&host, items, l->program, &train, &l->decay_if);
+    dt_configblocks_read(&host, items, l->program, &train, &l->optimizer);
     bool fragment = !train && !typed_model(l); /* to be included: its dims may need other files */
     if (!fragment)
         evaluate_dims(l);

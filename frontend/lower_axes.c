@@ -245,7 +245,7 @@ bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared 
     for (uint32_t i = 0; i < type->axes.n; i++) {
         const DtAstAxis *written = &type->axes.at[i];
         if (written->name.text && !strcmp(written->name.text, "...")) {
-            if (sizes) {
+            if (sizes && !(l->now && l->now->frame->is_rule)) {
                 dt_report_error(l, E0307, written->name.span,
                                 "`...` stands for the axes of an argument, and here is none");
                 ok = false;

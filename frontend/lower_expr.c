@@ -91,7 +91,7 @@ static DtVal named_constant(DtLower *l, const DtExpr *expr, const char *name, bo
     if (!strcmp(name, "rank") && l->rank)
         return dt_val_int(*l->rank);
     if (!strcmp(name, "rank")) {
-        DtDiag *d = dt_report_error(l, E0201, expr->span, "`rank` has a value in `decay_if` only");
+        DtDiag *d = dt_report_error(l, E0201, expr->span, "`rank` has a value in settings of an optimizer only");
         dt_diag_note(d, "it is the number of axes written in a parameter's declaration");
         return dt_val_error();
     }

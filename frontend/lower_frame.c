@@ -75,6 +75,10 @@ DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *ho
         return made;
     if (!frame->parent)
         DT_BUG("`%s` uses a value of `%s`, which does not enclose it", frame->func->name, home->func->name);
+    if (home == l->scalars && value->type->dtype != DT_F32) { /* scalars of the step are f32 */
+        DtValue *number = dt_frame_import(l, frame, dt_graph_cast(&home->b, value, DT_F32), home);
+        return dt_graph_cast(&frame->b, number, value->type->dtype);
+    }
     const uint32_t known = number_of(&frame->capture_at, value);
     if (known)
         return frame->captures.at[known - 1].inner;

@@ -17,6 +17,7 @@
  *   lower_const.c   arithmetic on constants, powers
  *   lower_index.c   square brackets after a value
  *   lower_scalars.c  numbers that are known when a step begins: schedules
+ *   lower_optimizer.c  what optimizers do to each parameter
  *   lower_call.c    calls: callee, arguments, signatures
  *   lower_bind.c    arguments and results against signatures
  *   lower_memo.c    functions made by calls, instances, results
@@ -169,6 +170,7 @@ struct DtFrame {
     DtFunc *func;
     DtBuilder b;
     bool is_entry, is_loop;
+    bool is_rule; /* of an optimizer, for one parameter */
     const DtDef *def; /* the layer or model; NULL: the train block, a loop */
     DtFrame *random; /* the frame that counts random sites: the layer's */
     uint32_t n_random;
@@ -262,8 +264,8 @@ struct DtLower {
     bool in_init; /* evaluating an initialiser */
     DtDtype compute, params;
     DtMap store_at; /* by path */
-    const int64_t *rank; /* value of `rank` in decay_if, else NULL */
-    const DtExpr *decay_if;
+    const int64_t *rank; /* value of `rank` in settings of an optimizer, else NULL */
+    const DtExpr *optimizer; /* of the chosen train block; NULL: none */
     uint32_t depth, steps;
     DtFrame *scalars;           /* of numbers that are known when a step begins, while they are read; else NULL */
     DtTrainConfig *reading;     /* whose they are */
@@ -478,9 +480,16 @@ bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, u
 
 /* ---- lower_scalars.c ---- */
 
-/* Reads one setting of a train block as a number of the step: adds scalar "@KEY", and settings "KEY.name". context: the
- * DtLower. False after a report. */
-bool dt_scalars_read(void *context, DtTrainConfig *train, const char *key, const DtExpr *expr);
+/* Between the two there are scalars of the step, of this train block. */
+void dt_scalars_begin(DtLower *l, DtTrainConfig *train, DtSpan span);
+void dt_scalars_end(DtLower *l);
+/* Reads a rate, a number of the step of which the run may set "KEY.name"; ERROR after a report. */
+DtVal dt_scalars_rate(DtLower *l, const char *key, const DtExpr *expr);
+/* The name of the scalar that the value is, "@lr", which the train block gets; NULL after a report. */
+const char *dt_scalars_name(DtLower *l, const DtValue *value);
+/* What is made of scalars and constants only is a scalar: from now on values are made there. Returns the frame to go
+ * back to; NULL: they are not such, or it is so already. */
+DtFrame *dt_scalars_enter(DtLower *l, const DtVal *v, uint32_t n);
 bool dt_scalars_are_computed(const DtLower *l); /* here and now, that is */
 /* Whether it is the step that gives this argument, `step` or `updates`, and its value. */
 bool dt_scalars_fill(const DtFormal *formal);
@@ -489,6 +498,15 @@ DtVal dt_scalars_given(DtLower *l, const DtFormal *formal);
 void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtBound *bound);
 /* `if` on a condition that a run decides. */
 DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
+
+/* ---- lower_optimizer.c ---- */
+
+/* The optimizer of the train block, for every parameter that is trained. */
+void dt_optimizer_lower(DtLower *l, const DtExpr *call);
+/* Whether expr is a call of an optimizer; context: the DtLower. */
+bool dt_optimizer_is_call(void *context, const DtExpr *expr);
+/* Whether who calls the optimizer gives this argument. */
+bool dt_optimizer_is_setting(const DtFormal *formal);
 
 /* ---- lower_bind.c ---- */
 

@@ -433,7 +433,7 @@ static bool is_in_place(DtLower *l, const Call *c)
     const DtDef *def = c->s.function->def;
     if (def->kind != DT_DEF_FN)
         return false;
-    if (dt_scalars_are_computed(l))
+    if (dt_scalars_are_computed(l) || c->act.frame->is_rule)
         return true;
     bool tensor = false;
     for (uint32_t i = 0; i < def->formals.n; i++) {

@@ -41,6 +41,9 @@ DtVal dt_scalars_given(DtLower *l, const DtFormal *formal) { return leaf(l, form
 static DtVal setting(DtLower *l, const char *name, const DtVal *constant)
 {
     DtTrainConfig *train = l->reading;
+    for (uint32_t i = 0; i < train->settings.n; i++)
+        if (strcmp(train->settings.at[i].name, name) == 0)
+            return leaf(l, name); /* of another parameter */
     DtStepSetting made = {.name = dt_intern(name),
                           .value = dt_val_number(constant),
                           .is_whole = constant->kind == DT_VAL_INT};
@@ -108,12 +111,12 @@ static bool print(DtLower *l, const DtValue *value, DtText *text)
     }
 }
 
-static const char *formula_of(DtLower *l, const DtVal *v)
+static const char *formula_of(DtLower *l, const DtValue *value)
 {
     DtText text = {0};
-    bool ok = print(l, v->tensor.value, &text);
+    bool ok = print(l, value, &text);
     if (ok && text.len > DT_FORMULA_LENGTH)
-        ok = no_formula(l, v->tensor.value->op);
+        ok = no_formula(l, value->op);
     const char *formula = ok ? dt_intern_n(text.at, text.len) : NULL;
     dt_text_free(&text);
     return formula;
@@ -172,8 +175,7 @@ static bool check_value(DtLower *l, const char *key, const DtExpr *expr, const c
     return false;
 }
 
-/* A value without axes, of a float or an integer; NULL after a report. */
-static const char *scalar_formula(DtLower *l, const char *key, const DtExpr *expr)
+DtVal dt_scalars_rate(DtLower *l, const char *key, const DtExpr *expr)
 {
     l->setting_key = key;
     DtVal v = dt_expr_eval(l, expr);
@@ -181,33 +183,69 @@ static const char *scalar_formula(DtLower *l, const char *key, const DtExpr *exp
     if (is_number(&v))
         v = setting(l, dt_intern_printf("%s.base", key), &v);
     if (!dt_val_check(l, &v, expr))
-        return NULL;
+        return dt_val_error();
     const DtType *type = v.kind == DT_VAL_TENSOR ? v.tensor.value->type : NULL;
-    if (type && !type->rank && type->dtype != DT_BOOL)
-        return formula_of(l, &v);
-    DtDiag *d = dt_report_error(l, E0402, expr->span, "`%s` is a number, and this is %s", key, dt_report_type(l, &v));
-    dt_diag_note(d, "a constant, or a schedule: `dtc explain warmup_cosine`");
-    return NULL;
+    if (!type || type->rank || type->dtype == DT_BOOL) {
+        DtDiag *d = dt_report_error(l, E0402, expr->span, "`%s` is a number, and this is %s", key,
+                                    dt_report_type(l, &v));
+        dt_diag_note(d, "a constant, or a schedule: `dtc explain warmup_cosine`");
+        return dt_val_error();
+    }
+    const char *formula = formula_of(l, v.tensor.value);
+    if (!formula || !check_value(l, key, expr, formula))
+        return dt_val_error();
+    v.tensor.value->name = key;
+    return v;
 }
 
-bool dt_scalars_read(void *context, DtTrainConfig *train, const char *key, const DtExpr *expr)
+const char *dt_scalars_name(DtLower *l, const DtValue *value)
 {
-    DtLower *l = context;
-    DtActivation *now = l->now, act = {0};
-    DtScope scope = {0};
-    const uint32_t funcs = l->module->funcs.n;
-    l->scalars = dt_frame_new(l, NULL, "scalars", DT_FUNC_FN, expr->span);
-    scope.frame = act.frame = l->scalars;
-    act.scope = &scope;
-    l->now = &act;
+    DtTrainConfig *train = l->reading;
+    const char *formula = formula_of(l, value);
+    DtText name = {0};
+    if (!formula)
+        return NULL;
+    for (uint32_t i = 0; i < train->scalars.n; i++)
+        if (train->scalars.at[i].formula == formula)
+            return train->scalars.at[i].name;
+    dt_text_printf(&name, "@%s", value->name ? value->name : "scalar");
+    for (char *dot = name.at; *dot; dot++)
+        *dot = *dot == '.' ? '_' : *dot;
+    const char *free = dt_intern(name.at);
+    for (uint32_t i = 0, n = 2; i < train->scalars.n; i++)
+        if (train->scalars.at[i].name == free) {
+            free = dt_intern_printf("%s%u", name.at, n++);
+            i = UINT32_MAX; /* from the first again */
+        }
+    dt_text_free(&name);
+    DT_PUSH(l->arena, train->scalars, ((DtStepScalar){free, formula}));
+    return free;
+}
+
+void dt_scalars_begin(DtLower *l, DtTrainConfig *train, DtSpan span)
+{
+    l->scalars = dt_frame_new(l, NULL, "scalars", DT_FUNC_FN, span);
     l->reading = train;
-    const char *formula = scalar_formula(l, key, expr);
-    const bool ok = formula && check_value(l, key, expr, formula);
-    if (formula)
-        DT_PUSH(l->arena, train->scalars, ((DtStepScalar){dt_intern_printf("@%s", key), formula}));
-    l->module->funcs.n = funcs;
+}
+
+void dt_scalars_end(DtLower *l)
+{
     l->scalars = NULL;
     l->reading = NULL;
-    l->now = now;
-    return ok;
+}
+
+DtFrame *dt_scalars_enter(DtLower *l, const DtVal *v, uint32_t n)
+{
+    bool any = false;
+    if (!l->scalars || !l->now || l->now->frame == l->scalars)
+        return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (v[i].kind == DT_VAL_TENSOR && v[i].tensor.frame != l->scalars)
+            return NULL;
+        any = any || v[i].kind == DT_VAL_TENSOR;
+    }
+    DtFrame *frame = l->now->frame;
+    if (any)
+        l->now->frame = l->scalars;
+    return any ? frame : NULL;
 }

@@ -225,7 +225,8 @@ static bool read_init(DtLower *l, const DtStmt *stmt, DtInit *ret_init)
 static bool may_declare(DtLower *l, const DtStmt *stmt)
 {
     const DtDef *def = l->now->def;
-    if (def && def->kind != DT_DEF_FN)
+    const bool is_optimizer = l->now->frame->is_rule && l->now->caller && !l->now->caller->def;
+    if (def && (def->kind != DT_DEF_FN || (is_optimizer && stmt->kind == DT_STMT_STATE)))
         return true;
     const char *what = stmt->kind == DT_STMT_PARAM ? "parameters" : "states";
     DtDiag *d = dt_report_error(l, E0209, stmt->span, "only layers and models have %s", what);
@@ -253,12 +254,43 @@ static bool param_dtype(DtLower *l, const DtStmt *stmt, const DtTarget *target, 
     return false;
 }
 
+static bool stands_for(const DtAxisLists *lists, const char *name)
+{
+    for (uint32_t i = 0; i < lists->n; i++)
+        for (uint32_t k = 0; k < lists->at[i].names.n; k++)
+            if (lists->at[i].names.at[k] == name)
+                return true;
+    return false;
+}
+
+/* A state of an optimizer is one of each parameter, and of each iteration of its loops: `...` are the parameter's axes
+ * that the optimizer has no name for. */
+static bool add_rest(DtLower *l, const DtTarget *target, DtDeclared *declared)
+{
+    const DtType *param = l->now->frame->args.at[0]->type;
+    DtDeclared rest = {.n = 0};
+    if (!declared->open) {
+        DtDiag *d = dt_report_error(l, E0469, target->span, "a state of an optimizer belongs to each parameter");
+        dt_diag_help(d, "write `...` for the parameter's axes: `%s[...]`", target->name.text);
+        return false;
+    }
+    for (uint32_t i = 0; i < param->rank; i++)
+        if (!stands_for(&l->now->axes, param->axes[i].name))
+            rest.axes[rest.n++] = param->axes[i];
+    for (uint32_t i = 0; i < declared->n && rest.n < DT_MAX_RANK; i++)
+        rest.axes[rest.n++] = declared->axes[i];
+    rest.written = declared->written;
+    *declared = rest;
+    return true;
+}
+
 static void declare_one(DtLower *l, const DtStmt *stmt, const DtTarget *target, const DtInit *init)
 {
     DtDeclared declared;
     DtDtype dtype;
     bool ok = dt_axes_declared(l, &target->type, true, &declared) &&
               param_dtype(l, stmt, target, &dtype) && target->name.text;
+    ok = ok && (!l->now->frame->is_rule || add_rest(l, target, &declared));
     const DtType *type =
         ok ? dt_axes_type(l, target->span, dtype, declared.n, declared.axes) : NULL;
     DtFrame *frame = l->now->frame;

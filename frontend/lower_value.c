@@ -269,6 +269,12 @@ static void lint_growth(DtLower *l, const DtVal *v, DtSpan span, uint32_t rank)
 DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
                  bool floats)
 {
+    DtFrame *tensors = dt_scalars_enter(l, v, n);
+    if (tensors) {
+        DtVal scalar = dt_val_map(l, kind, v, exprs, n, floats);
+        l->now->frame = tensors;
+        return scalar;
+    }
     DtFrame *frame = l->now->frame;
     uint32_t rank;
     DtAxis axes[DT_MAX_RANK];

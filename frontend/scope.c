@@ -351,7 +351,7 @@ static void load_training(DtLower *l)
     bool trains = false;
     for (uint32_t i = 0; i < l->items.n; i++)
         trains = trains || l->items.at[i]->kind == DT_ITEM_TRAIN;
-    char *path = trains ? in_library(l, "train.dsl") : NULL;
+    char *path = trains ? in_library(l, "training.dsl") : NULL;
     if (path)
         load_file(l, path, (DtSpan){0}, 0);
 }

@@ -47,9 +47,19 @@ typedef struct DtStepScalar { const char *name, *formula; } DtStepScalar;
 /* A name in formulas that a run may set: "lr.base". */
 typedef struct DtStepSetting { const char *name; double value; bool is_whole; } DtStepSetting;
 
+/* What the optimizer does to one parameter: a function that is not among the module's. Inputs: the parameter, its
+ * gradient, each f32, the norm of all gradients; then scalars[], of these names; then states (params of the function).
+ * Results: what the parameter becomes, what the states in writes[] become. */
+typedef struct DtUpdateRule {
+    const DtStore *param;
+    DtFunc *func;
+    const char **scalars; uint32_t n_scalars;
+} DtUpdateRule;
+
+enum { DT_MAX_MOMENTS = 4 }; /* states of an optimizer for each parameter: stores of kinds MOMENT1 .. */
+
 typedef struct DtOptimizer {
-    DtUpdate update;     /* decay applies to stores with decays set */
-    double clip;         /* global norm; 0 = no clipping */
+    DT_VEC(DtUpdateRule) rules; /* of every parameter that is not frozen */
     DtSpan span;
 } DtOptimizer;
 

@@ -331,6 +331,7 @@ struct DtFunc {
 
 /* Storage that outlives a step. */
 typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2,
+                           DT_STORE_MOMENT3, DT_STORE_MOMENT4,
                            DT_STORE_SAVED, DT_STORE_CHANNEL, /* pipeline.h */
                            DT_STORE_MASTER, /* the wide copy of a parameter, which the optimizer works on */
                            DT_STORE_NEXT,   /* what a state will be once the step's update is applied */
@@ -342,7 +343,6 @@ struct DtStore {
     const DtType *type;   /* loop axes first */
     uint8_t n_loops;
     uint8_t written_rank;
-    bool decays;          /* decay_if held */
     bool frozen;          /* a parameter without gradient and moments, which no step changes */
     DtInit init;
     DtStore *of;          /* the parameter that a gradient or moment belongs to; what a CHANNEL store receives */

@@ -35,7 +35,7 @@
 
 const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry", "kernel",
                                             "branch"};
-const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2",
+const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2", "moment3", "moment4",
                                              "saved", "channel", "master", "next", "ring"};
 const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
 const char *const dt_irtext_inits[] = {"const", "normal", "uniform"};
@@ -559,7 +559,6 @@ static void print_store(Printer *p, const DtModule *module, const DtStore *store
     print_key(p, "pattern", store->pattern);
     print_count(p, "loops", store->n_loops);
     print_count(p, "rank", store->written_rank);
-    print_flag(p, "decays", store->decays);
     print_flag(p, "frozen", store->frozen);
     print_init(p, &store->init);
     if (store->of)

@@ -283,7 +283,6 @@ static bool parse_store(DtIrReader *p)
     dt_irlex_name_key(&p->lex, "pattern", &store->pattern);
     parse_u8_key(p, "loops", &store->n_loops);
     parse_u8_key(p, "rank", &store->written_rank);
-    store->decays = dt_irlex_take_word(&p->lex, "decays");
     store->frozen = dt_irlex_take_word(&p->lex, "frozen");
     dt_irread_init(&p->lex, &store->init);
     if (dt_irlex_key(&p->lex, "of"))

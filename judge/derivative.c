@@ -276,10 +276,9 @@ bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *
 
 typedef struct Reference {
     DtJudge *j;
-    const DtOptimizer *optimizer;
     const DtEntryPoint *entry;
     DtTensor *const *results;
-    double lr, unscale, scale, norm; /* unscale: 1 / loss scale; scale: of gradients, clipping included */
+    double unscale, norm; /* unscale: 1 / loss scale */
 } Reference;
 
 static const DtTensor *held(const Reference *r, const DtStore *store)
@@ -326,50 +325,61 @@ static bool check_store(Reference *r, const DtStore *store, const double *want)
     return true;
 }
 
-/* Loshchilov and Hutter, 2019; without decay Kingma and Ba, 2015. t: applied updates, this one included. */
-static void adamw(const Reference *r, double decay, double g, double *w, double *m, double *v)
+static DtTensor *number(const Reference *r, double value)
 {
-    const DtUpdate *o = &r->optimizer->update;
-    const double t = r->j->step + 1.0;
-    *m = o->beta1 * *m + (1 - o->beta1) * g;
-    *v = o->beta2 * *v + (1 - o->beta2) * g * g;
-    const double m_hat = *m / (1 - pow(o->beta1, t)), v_hat = *v / (1 - pow(o->beta2, t));
-    *w = *w - r->lr * decay * *w - r->lr * m_hat / (sqrt(v_hat) + o->eps);
+    DtTensor *tensor = dt_interp_tensor(r->j->arena, dt_type_scalar(DT_F32));
+    tensor->at[0] = value;
+    return tensor;
 }
 
-/* Momentum as in Sutskever et al., 2013, with the rate outside. */
-static void sgd(const Reference *r, double decay, double g, double *w, double *velocity)
+/* f32[..] with the same numbers, each times a factor. */
+static DtTensor *times(const Reference *r, const DtTensor *x, double factor)
 {
-    const double u = g + decay * *w;
-    *velocity = r->optimizer->update.momentum * *velocity + u;
-    *w -= r->lr * *velocity;
+    DtTensor *tensor = dt_interp_tensor(r->j->arena, dt_type_with_dtype(x->type, DT_F32));
+    for (int64_t i = 0; i < dt_type_elements(x->type); i++)
+        tensor->at[i] = x->at[i] * factor;
+    return tensor;
 }
 
+static const DtUpdateRule *rule_of(const Reference *r, const DtStore *param)
+{
+    const DtOptimizer *o = &r->j->of->train->optimizer;
+    for (uint32_t i = 0; i < o->rules.n; i++)
+        if (strcmp(o->rules.at[i].param->path, param->path) == 0)
+            return &o->rules.at[i];
+    return NULL;
+}
+
+/* The rule's own function, as it was lowered, on what the step began with. */
 static bool update_param(Reference *r, const DtStore *param, const DtStore *grad)
 {
     const DtModule *serial = r->j->of->serial;
-    const DtUpdate *o = &r->optimizer->update;
     const DtStore *master = find_store(serial, DT_STORE_MASTER, param);
-    const DtStore *moments[2] = {find_store(serial, DT_STORE_MOMENT1, param),
-                                 find_store(serial, DT_STORE_MOMENT2, param)};
-    const DtTensor *w = held(r, master ? master : param), *g = held(r, grad), *m = held(r, moments[0]),
-                   *v = held(r, moments[1]);
-    const int64_t n = dt_type_elements(param->type);
-    const double decay = param->decays ? o->decay : 0;
-    double *new[3];
-    for (int i = 0; i < 3; i++)
-        new[i] = DT_NEW_ARRAY(r->j->arena, double, n);
-    for (int64_t i = 0; i < n; i++) {
-        new[0][i] = w->at[i];
-        new[1][i] = m ? m->at[i] : 0;
-        new[2][i] = v ? v->at[i] : 0;
-        if (o->kind == DT_UPDATE_ADAMW)
-            adamw(r, decay, g->at[i] * r->scale, &new[0][i], &new[1][i], &new[2][i]);
-        else
-            sgd(r, decay, g->at[i] * r->scale, &new[0][i], &new[1][i]);
+    const DtUpdateRule *rule = rule_of(r, param);
+    if (!rule)
+        return dt_judge_problem(r->j, "the optimizer has no rule for %s", dt_judge_describe(r->j->arena, param));
+    const DtFunc *func = rule->func;
+    DtInterp interp = {.arena = r->j->arena};
+    DtTensor **in = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->inputs.n + 1),
+             **out = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->results.n + 1);
+    const DtStore *moments[DT_MAX_MOMENTS];
+    uint32_t n = 3;
+    in[0] = times(r, held(r, master ? master : param), 1);
+    in[1] = times(r, held(r, grad), r->unscale);
+    in[2] = number(r, r->norm);
+    for (uint32_t i = 0; i < rule->n_scalars; i++)
+        in[n++] = number(r, dt_judge_scalar(r->j->of->train, rule->scalars[i], r->j->step));
+    for (uint32_t i = 0; i < func->params.n; i++) {
+        moments[i] = find_store(serial, (DtStoreKind)(DT_STORE_MOMENT1 + i), param);
+        if (!moments[i])
+            return dt_judge_problem(r->j, "a state of %s is missing", dt_judge_describe(r->j->arena, param));
+        in[n++] = times(r, held(r, moments[i]), 1);
     }
-    return check_store(r, param, new[0]) && (!master || check_store(r, master, new[0])) &&
-           (!moments[0] || check_store(r, moments[0], new[1])) && (!moments[1] || check_store(r, moments[1], new[2]));
+    dt_interp_run(&interp, func, in, out);
+    bool ok = check_store(r, param, out[0]->at) && (!master || check_store(r, master, out[0]->at));
+    for (uint32_t i = 0; ok && i < func->writes.n; i++)
+        ok = check_store(r, moments[func->writes.at[i]], out[1 + i]->at);
+    return ok;
 }
 
 static void find_scale(Reference *r)
@@ -381,19 +391,14 @@ static void find_scale(Reference *r)
         if (serial->stores.at[i]->kind == DT_STORE_GRAD)
             squares += pow(norm(held(r, serial->stores.at[i])) * r->unscale, 2);
     r->norm = sqrt(squares);
-    r->scale = r->unscale;
-    if (r->optimizer->clip > 0 && r->optimizer->clip / (r->norm + 1e-6) < 1)
-        r->scale *= r->optimizer->clip / (r->norm + 1e-6);
 }
 
 bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)
 {
     const DtModule *serial = j->of->serial;
-    Reference reference = {.j = j, .optimizer = &j->of->train->optimizer, .entry = entry, .results = results},
-              *r = &reference;
+    Reference reference = {.j = j, .entry = entry, .results = results}, *r = &reference;
     if (j->of->rounds)
         return true;
-    r->lr = dt_judge_scalar(j->of->train, "@lr", j->step);
     find_scale(r);
     if (!isfinite(r->norm))
         return true;

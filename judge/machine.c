@@ -49,7 +49,7 @@ typedef struct Left {
 static bool is_kept(const DtStore *store)
 {
     return store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE || store->kind == DT_STORE_MASTER ||
-           store->kind == DT_STORE_MOMENT1 || store->kind == DT_STORE_MOMENT2;
+           (store->kind >= DT_STORE_MOMENT1 && store->kind <= DT_STORE_MOMENT4);
 }
 
 static const DtStore *master_of(const DtModule *module, const DtStore *param)

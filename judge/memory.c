@@ -111,8 +111,8 @@ static DtTensor *initial_bucket(DtJudge *j, const DtStore *bucket)
 
 static bool is_remembered(DtStoreKind kind)
 {
-    return kind == DT_STORE_PARAM || kind == DT_STORE_STATE || kind == DT_STORE_MOMENT1 ||
-           kind == DT_STORE_MOMENT2 || kind == DT_STORE_MASTER;
+    return kind == DT_STORE_PARAM || kind == DT_STORE_STATE || (kind >= DT_STORE_MOMENT1 && kind <= DT_STORE_MOMENT4) ||
+           kind == DT_STORE_MASTER;
 }
 
 void dt_judge_begin(DtJudge *j)

@@ -19,7 +19,7 @@ static double noise(DtStoreKind kind, double u)
     switch (kind) {
     case DT_STORE_PARAM: return 0.4 * u - 0.2;
     case DT_STORE_MOMENT1: return 2e-2 * u - 1e-2;
-    case DT_STORE_MOMENT2: return 1e-2 * u + 1e-4;
+    case DT_STORE_MOMENT2: case DT_STORE_MOMENT3: case DT_STORE_MOMENT4: return 1e-2 * u + 1e-4;
     default: return 0;
     }
 }

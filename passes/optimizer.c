@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The optimizer's step as IR.
  *
- * Purpose: adds entry "update", which reads gradients, parameters and moments, and makes stores for
- * moments.
+ * Purpose: adds entry "update", which reads gradients, parameters and the optimizer's states (stores MOMENT1 ..), and
+ * does to each parameter what its rule says (DtUpdateRule: the function that the optimizer was lowered to).
  *
  *   %g = param "w" (gradient) ...       once per parameter
  *   %n = sqrt(sum over all gradients of reduce(mul(%g, %g)))
- *   %s = min(clip / (%n + 1e-6), 1)     as torch.nn.utils.clip_grad_norm_ does; 1 if clip is 0
- *   %p', %m', %v' = update adamw(%p, %g, %m, %v, @lr, %s, @bias1, @bias2)
- *   %k = lt(%n, inf) ; where(%k, %p', %p), where(%k, %m', %m) ...
+ *   %k = lt(%n, inf)
+ *   %p', %m', .. = the rule's ops, of %p, %g, %n, %m, .., inputs "@lr" ..
+ *   where(%k, %p', %p), where(%k, %m', %m) ...
  *
  * So a step whose norm is not finite changes nothing: neither parameters and moments nor states. All ranks know the
- * whole norm and decide alike, on the device.
+ * whole norm and decide alike, on the device. What rules make of scalars only stands once for all parameters.
  *
  * Results: parameters and moments, each to its store, then states, then the metric "grad_norm" (before
  * clipping). What entry "grad" assigns to a state waits in a store NEXT until here: all reads of a step see the
- * value from before it, in whatever order micro-batches and pipeline stages run. The scalars of the step are
- * inputs: "@lr" the learning rate, "@bias1" = 1/(1 - beta1^t), "@bias2" = 1/(1 - beta2^t), t counting applied
- * updates from 1. Parameters for which `decay_if` does not hold, get decay 0.
+ * value from before it, in whatever order micro-batches and pipeline stages run. Scalars of the step are inputs.
  *
  * `precision` adds to that:
  *   master       where it is wider than the parameter, the optimizer works on a copy of that dtype (store
  *                MASTER), and the parameter is the copy, rounded
- *   loss_scale   gradients are divided by it, in the norm and where they are used
+ *   loss_scale   gradients are divided by it before anything is made of them
  *
  *   %w = where(%k, %w', %w) ; %p = cast(%w)
+ *
+ * Rules are in f32: parameters and gradients are cast to it, what becomes of them to their own dtype.
  *
  * Requires: stores of kind GRAD, each `of` its parameter. Establishes: entry "update". Breaks:
  * nothing. */
 #include "passes/passes.h"
 
+#include "base/bug.h"
 #include "base/intern.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* One parameter with what belongs to it; moment values NULL where the optimizer keeps none. */
+/* One parameter with what belongs to it. */
 typedef struct Slot {
-    DtStore *param, *grad, *moment[2];
+    DtStore *param, *grad, *moment[DT_MAX_MOMENTS];
     DtStore *master; /* what is updated: the wide copy, or the parameter itself */
-    DtValue *master_value, *grad_value, *moment_value[2];
+    DtValue *master_value, *grad_value, *moment_value[DT_MAX_MOMENTS];
+    const DtUpdateRule *rule;
 } Slot;
 
 typedef struct Update {
@@ -48,16 +50,18 @@ typedef struct Update {
     const DtPrecision *precision;
     DtBuilder b;
     DtEntryPoint entry;
-    DtValue *lr, *scale, *bias[2];
+    DT_VEC(DtValue *) scalars; /* inputs, and what rules made of such and of numbers */
+    DtValue *norm;
     DtValue *unscale; /* 1 / loss scale; NULL: 1 */
     DtValue *applies; /* whether the norm is finite: the step is not skipped */
 } Update;
 
-static uint32_t n_moments(const DtUpdate *update)
+static const DtUpdateRule *rule_of(const DtOptimizer *optimizer, const DtStore *param)
 {
-    if (update->kind == DT_UPDATE_ADAMW)
-        return 2;
-    return update->momentum != 0 ? 1 : 0;
+    for (uint32_t i = 0; i < optimizer->rules.n; i++)
+        if (optimizer->rules.at[i].param->path == param->path)
+            return &optimizer->rules.at[i];
+    DT_BUG("the optimizer has no rule for `%s`", param->path);
 }
 
 /* A store for what belongs to another, with the same initial value. */
@@ -73,11 +77,13 @@ static DtStore *beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype 
     return store;
 }
 
-static DtStore *moment_store(DtModule *module, DtStore *of, uint32_t which)
+/* The store of the rule's state number `which`. */
+static DtStore *moment_store(DtModule *module, DtStore *of, const DtUpdateRule *rule, uint32_t which)
 {
-    DtStore *store =
-        beside(module, of, which == 0 ? DT_STORE_MOMENT1 : DT_STORE_MOMENT2, DT_F32);
-    store->init = (DtInit){.kind = DT_INIT_CONST};
+    const DtValue *state = rule->func->inputs.at[rule->func->n_args + which];
+    DtStore *store = beside(module, of, (DtStoreKind)(DT_STORE_MOMENT1 + which), state->type->dtype);
+    store->type = state->type;
+    store->init = rule->func->params.at[which].init;
     return store;
 }
 
@@ -98,12 +104,16 @@ static DtValue *read_store(Update *u, DtStore *store, const char *prefix)
     return value;
 }
 
-/* The sum of squares in f32. Gradients are unscaled before, so that their squares do not overflow. */
-static DtValue *squares(Update *u, DtValue *gradient)
+/* In f32, unscaled, so that its squares do not overflow. */
+static DtValue *read_gradient(Update *u, const Slot *slot)
 {
-    DtValue *g = dt_graph_cast(&u->b, gradient, DT_F32);
-    if (u->unscale != NULL)
-        g = dt_graph_binary(&u->b, DT_OP_MUL, g, u->unscale);
+    DtValue *g = dt_graph_cast(&u->b, slot->grad_value, DT_F32);
+    return u->unscale != NULL ? dt_graph_binary(&u->b, DT_OP_MUL, g, u->unscale) : g;
+}
+
+static DtValue *squares(Update *u, const Slot *slot)
+{
+    DtValue *g = slot->grad_value;
     const char *axes[DT_MAX_RANK];
     for (uint32_t i = 0; i < g->type->rank; i++)
         axes[i] = g->type->axes[i].name;
@@ -112,12 +122,13 @@ static DtValue *squares(Update *u, DtValue *gradient)
                               : dt_graph_reduce(&u->b, DT_REDUCE_SUM, square, g->type->rank, axes);
 }
 
-static DtValue *global_norm(Update *u, uint32_t n, const Slot *slots)
+static DtValue *global_norm(Update *u, uint32_t n, Slot *slots)
 {
     DtValue *sum = NULL;
     for (uint32_t i = 0; i < n; i++) {
         u->b.span = slots[i].param->span;
-        DtValue *part = squares(u, slots[i].grad_value);
+        slots[i].grad_value = read_gradient(u, &slots[i]);
+        DtValue *part = squares(u, &slots[i]);
         sum = sum == NULL ? part : dt_graph_binary(&u->b, DT_OP_ADD, sum, part);
     }
     u->b.span = u->optimizer->span;
@@ -128,23 +139,14 @@ static DtValue *global_norm(Update *u, uint32_t n, const Slot *slots)
     return norm;
 }
 
-/* What gradients are multiplied with: by clipping, and by unscaling. */
-static DtValue *gradient_scale(Update *u, DtValue *norm)
-{
-    DtValue *one = dt_graph_constant(&u->b, DT_F32, 1);
-    if (u->optimizer->clip <= 0)
-        return u->unscale != NULL ? u->unscale : one;
-    DtValue *floor = dt_graph_constant(&u->b, DT_F32, 1e-6);
-    DtValue *clip = dt_graph_constant(&u->b, DT_F32, u->optimizer->clip);
-    DtValue *ratio =
-        dt_graph_binary(&u->b, DT_OP_DIV, clip, dt_graph_binary(&u->b, DT_OP_ADD, norm, floor));
-    DtValue *clipped = dt_graph_binary(&u->b, DT_OP_MIN, ratio, one);
-    return u->unscale != NULL ? dt_graph_binary(&u->b, DT_OP_MUL, clipped, u->unscale) : clipped;
-}
-
 static DtValue *scalar(Update *u, const char *name)
 {
-    return dt_graph_source(&u->b, DT_OP_INPUT, dt_type_scalar(DT_F32), dt_intern(name), NULL);
+    for (uint32_t i = 0; i < u->scalars.n; i++)
+        if (u->scalars.at[i]->op->kind == DT_OP_INPUT && u->scalars.at[i]->op->text == name)
+            return u->scalars.at[i];
+    DtValue *value = dt_graph_source(&u->b, DT_OP_INPUT, dt_type_scalar(DT_F32), name, NULL);
+    DT_PUSH(u->module->arena, u->scalars, value);
+    return value;
 }
 
 static void give(Update *u, DtValue *value, DtStore *store, const char *name)
@@ -160,28 +162,72 @@ static DtValue *unless_skipped(Update *u, DtValue *new, DtValue *old)
     return dt_graph_where(&u->b, u->applies, new, old);
 }
 
+/* ---- rules ---- */
+
+static bool is_same(const DtOp *a, const DtOp *b, DtValue *const *in)
+{
+    bool same = a->kind == b->kind && a->n_in == b->n_in && a->number == b->number &&
+                a->out[0]->type == b->out[0]->type;
+    for (uint32_t i = 0; same && i < a->n_in; i++)
+        same = a->in[i] == in[i];
+    return same;
+}
+
+/* The rule's op on values of the entry. What is made of scalars is not made again. */
+static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
+{
+    bool is_scalar = op->n_out == 1 && op->out[0]->type->rank == 0;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        is_scalar = is_scalar && in[i]->type->rank == 0;
+    for (uint32_t i = 0; is_scalar && i < u->scalars.n; i++)
+        if (is_same(u->scalars.at[i]->op, op, in))
+            return u->scalars.at[i];
+    DtValue *value = dt_graph_copy(&u->b, op, in)->out[0];
+    if (is_scalar)
+        DT_PUSH(u->module->arena, u->scalars, value);
+    return value;
+}
+
+/* What the rule's function gives, in ret_results, on values of the entry. */
+static void run_rule(Update *u, const Slot *slot, DtValue **ret_results)
+{
+    const DtFunc *func = slot->rule->func;
+    DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1), *in[8];
+    uint32_t n = 0;
+    DtValue *first[] = {dt_graph_cast(&u->b, slot->master_value, DT_F32), slot->grad_value, u->norm};
+    for (; n < DT_COUNT(first); n++)
+        now[func->inputs.at[n]->id] = first[n];
+    for (uint32_t i = 0; i < slot->rule->n_scalars; i++)
+        now[func->inputs.at[n++]->id] = scalar(u, slot->rule->scalars[i]);
+    for (uint32_t i = 0; i < func->params.n; i++)
+        now[func->inputs.at[n++]->id] = slot->moment_value[i];
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->n_out != 1 || op->n_in > DT_COUNT(in) || op->func)
+            DT_BUG("an optimizer's `%s`", dt_op_info[op->kind].text);
+        for (uint32_t k = 0; k < op->n_in; k++)
+            in[k] = now[op->in[k]->id];
+        now[op->out[0]->id] = copy_op(u, op, in);
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        ret_results[i] = now[func->results.at[i]->id];
+}
+
 static void update_one(Update *u, const Slot *slot)
 {
-    DtUpdate update = u->optimizer->update;
-    const uint32_t n = n_moments(&update);
-    DtValue *in[8] = {slot->master_value, slot->grad_value};
-    uint32_t n_in = 2;
-    for (uint32_t i = 0; i < n; i++)
-        in[n_in++] = slot->moment_value[i];
-    in[n_in++] = u->lr;
-    in[n_in++] = u->scale;
-    for (uint32_t i = 0; update.kind == DT_UPDATE_ADAMW && i < 2; i++)
-        in[n_in++] = u->bias[i];
-    if (!slot->param->decays)
-        update.decay = 0;
+    const DtFunc *func = slot->rule->func;
+    DtValue *results[1 + DT_MAX_MOMENTS];
     u->b.span = slot->param->span;
-    const DtOp *op = dt_graph_update(&u->b, update, n_in, in);
-    DtValue *new = unless_skipped(u, op->out[0], slot->master_value);
+    run_rule(u, slot, results);
+    DtValue *new = dt_graph_cast(&u->b, results[0], slot->master->type->dtype);
+    new = unless_skipped(u, new, slot->master_value);
     give(u, new, slot->master, NULL);
     if (slot->master != slot->param)
         give(u, dt_graph_cast(&u->b, new, slot->param->type->dtype), slot->param, NULL);
-    for (uint32_t i = 0; i < n; i++)
-        give(u, unless_skipped(u, op->out[1 + i], slot->moment_value[i]), slot->moment[i], NULL);
+    for (uint32_t i = 0; i < func->writes.n; i++) {
+        const uint32_t which = func->writes.at[i];
+        give(u, unless_skipped(u, results[1 + i], slot->moment_value[which]), slot->moment[which], NULL);
+    }
 }
 
 /* ---- loss scale ---- */
@@ -190,7 +236,7 @@ static void read_loss_scale(Update *u)
 {
     const DtPrecision *p = u->precision;
     if (p->dynamic_loss_scale) {
-        DtValue *scale = scalar(u, DT_LOSS_SCALE_INPUT), *one = dt_graph_constant(&u->b, DT_F32, 1);
+        DtValue *scale = scalar(u, dt_intern(DT_LOSS_SCALE_INPUT)), *one = dt_graph_constant(&u->b, DT_F32, 1);
         u->unscale = dt_graph_binary(&u->b, DT_OP_DIV, one, scale);
     } else if (p->loss_scale > 0 && p->loss_scale != 1) {
         u->unscale = dt_graph_constant(&u->b, DT_F32, 1 / p->loss_scale);
@@ -231,8 +277,9 @@ static Slot *make_slots(Update *u, uint32_t *ret_n)
         slot->master = master_store(u, slot->param);
         slot->master_value = read_store(u, slot->master, "");
         slot->grad_value = read_store(u, slot->grad, "d_");
-        for (uint32_t k = 0; k < n_moments(&u->optimizer->update); k++) {
-            slot->moment[k] = moment_store(module, slot->param, k);
+        slot->rule = rule_of(u->optimizer, slot->param);
+        for (uint32_t k = 0; k < slot->rule->func->params.n; k++) {
+            slot->moment[k] = moment_store(module, slot->param, slot->rule, k);
             slot->moment_value[k] = read_store(u, slot->moment[k], k == 0 ? "m_" : "v_");
         }
     }
@@ -242,8 +289,8 @@ static Slot *make_slots(Update *u, uint32_t *ret_n)
 
 bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
 {
-    if (context->train == NULL)
-        return false;
+    if (context->train == NULL || (!context->train->optimizer.rules.n && !context->train->optimizer.span.file))
+        return false; /* no optimizer was written */
     Update u = {.module = module,
                 .optimizer = &context->train->optimizer,
                 .precision = &context->train->precision};
@@ -254,22 +301,16 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     u.b.func->span = u.optimizer->span;
     u.entry.func = u.b.func;
     uint32_t n;
-    const Slot *slots = make_slots(&u, &n);
+    Slot *slots = make_slots(&u, &n);
     u.b.span = u.optimizer->span;
     read_loss_scale(&u);
-    DtValue *norm = global_norm(&u, n, slots);
-    u.scale = gradient_scale(&u, norm);
-    u.applies = dt_graph_binary(&u.b, DT_OP_LT, norm, dt_graph_constant(&u.b, DT_F32, INFINITY));
-    u.lr = scalar(&u, "@lr");
-    if (u.optimizer->update.kind == DT_UPDATE_ADAMW) {
-        u.bias[0] = scalar(&u, "@bias1");
-        u.bias[1] = scalar(&u, "@bias2");
-    }
+    u.norm = global_norm(&u, n, slots);
+    u.applies = dt_graph_binary(&u.b, DT_OP_LT, u.norm, dt_graph_constant(&u.b, DT_F32, INFINITY));
     for (uint32_t i = 0; i < n; i++)
         update_one(&u, &slots[i]);
     update_states(&u);
     u.b.span = u.optimizer->span;
-    give(&u, norm, NULL, dt_intern("grad_norm"));
+    give(&u, u.norm, NULL, dt_intern("grad_norm"));
     u.b.func->n_returns = u.b.func->results.n;
     dt_graph_renumber(u.b.func);
     DT_PUSH(module->arena, module->entries, u.entry);

@@ -45,6 +45,7 @@ typedef struct Scope {
     DT_VEC(Masked) masked;
     DtValue **now; /* by old number */
     bool *zero;    /* by old number: the padding of now is zero */
+    bool *positive; /* the same: it is above zero */
 } Scope;
 
 /* ---- extents ---- */
@@ -232,10 +233,24 @@ static bool is_zero_operand(const Scope *s, const DtOp *op, uint32_t k, const Dt
     return true;
 }
 
+/* Whether the padding is a number above zero: that and zeros. */
+static bool is_positive(const Scope *s, const DtOp *op)
+{
+    for (uint32_t k = 0; op->kind == DT_OP_ADD && k < 2; k++) {
+        const DtOp *number = op->in[k]->op;
+        if (number && number->kind == DT_OP_CONST && number->number > 0 &&
+            is_zero_operand(s, op, 1 - k, op->out[0]->type))
+            return true;
+    }
+    return false;
+}
+
 static bool is_zero(const Scope *s, const DtOp *op, const DtValue *out)
 {
     if (op->kind == DT_OP_PARAM || !padded_axes(s->p->module, out->type))
         return true;
+    if (op->kind == DT_OP_DIV)
+        return is_zero_operand(s, op, 0, out->type) && s->positive[op->in[1]->id];
     bool zero = dt_op_keeps_zero(op);
     for (uint32_t k = op->kind == DT_OP_WHERE; k < op->n_in; k++) /* its branches */
         zero = zero && is_zero_operand(s, op, k, out->type);
@@ -264,6 +279,8 @@ static void pad_op(Scope *s, DtOp *op)
         if (k < DT_MAX_RANK)
             zero[k] = !rule || is_zero(s, op, op->out[k]);
     }
+    if (op->n_out)
+        s->positive[op->out[0]->id] = is_positive(s, op);
     if (op->n_in)
         memcpy(op->in, in, op->n_in * sizeof *in);
     DT_PUSH(p->arena, s->func->ops, op);
@@ -280,6 +297,7 @@ static Scope open_scope(Padder *p, DtFunc *func)
     Scope s = {.p = p, .func = func, .b = {.func = func}};
     s.now = DT_NEW_ARRAY(p->arena, DtValue *, func->n_values + 1);
     s.zero = DT_NEW_ARRAY(p->arena, bool, func->n_values + 1);
+    s.positive = DT_NEW_ARRAY(p->arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++) {
         DtValue *input = func->inputs.at[i];
         input->type = physical(p->module, input->type);

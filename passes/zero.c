@@ -101,12 +101,16 @@ static void mix_op(Member *m, const DtOp *op, uint32_t operand)
     const uint64_t words[] = {op->kind, operand, op->mesh, op->stages, (uint64_t)op->reduce};
     mix(&m->key, words, sizeof words);
     mix(&m->key, &op->number, sizeof op->number);
-    if (op->update) {
-        const DtUpdate *u = op->update;
-        const double numbers[] = {u->beta1, u->beta2, u->eps, u->decay, u->momentum};
-        mix_number(&m->key, (uint64_t)u->kind);
-        mix(&m->key, numbers, sizeof numbers);
-    }
+}
+
+/* What stands beside a member's tensors in an op: a number, or one scalar for all members. */
+static void mix_other(Member *m, const DtValue *other)
+{
+    m->odd = m->odd || other->type->rank > 0;
+    const bool is_number = other->op && other->op->kind == DT_OP_CONST;
+    mix_number(&m->key, is_number ? 0 : 1 + (uint64_t)other->id);
+    if (is_number)
+        mix(&m->key, &other->op->number, sizeof other->op->number);
 }
 
 /* What the update does with each parameter's tensors, as part of its key. */
@@ -114,6 +118,9 @@ static void read_update(Zero *z, const DtFunc *func)
 {
     /* By value: a tensor of this parameter. */
     Member **of = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
+    /* Its number among the values that are made of the parameter's tensors. */
+    uint32_t *number = DT_NEW_ARRAY(z->buckets.arena, uint32_t, func->n_values + 1);
+    uint32_t *made = DT_NEW_ARRAY(z->buckets.arena, uint32_t, z->buckets.module->stores.n + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         Member *owner = NULL;
@@ -126,10 +133,16 @@ static void read_update(Zero *z, const DtFunc *func)
             if (!m)
                 continue;
             mix_op(m, op, k);
+            mix_number(&m->key, number[op->in[k]->id]);
+            for (uint32_t other = 0; other < op->n_in; other++)
+                if (!of[op->in[other]->id])
+                    mix_other(m, op->in[other]);
             owner = op->kind == DT_OP_REDUCE ? NULL : m;
         }
-        for (uint32_t k = 0; owner && k < op->n_out; k++)
+        for (uint32_t k = 0; owner && k < op->n_out; k++) {
             of[op->out[k]->id] = owner;
+            number[op->out[k]->id] = ++made[owner - z->members];
+        }
     }
 }
 

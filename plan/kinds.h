@@ -29,6 +29,8 @@ typedef enum DtPlanStoreKind {
     DT_PLAN_GRAD,
     DT_PLAN_MOMENT1,
     DT_PLAN_MOMENT2,
+    DT_PLAN_MOMENT3,
+    DT_PLAN_MOMENT4,
     DT_PLAN_SAVED,
     DT_PLAN_CHANNEL,
     DT_PLAN_MASTER,

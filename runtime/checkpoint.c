@@ -55,12 +55,16 @@ static const DtPlanStore *master_of(const DtPlan *plan, const DtPlanStore *param
     return NULL;
 }
 
+static bool is_moment(const DtPlanStore *store)
+{
+    return store->kind >= DT_PLAN_MOMENT1 && store->kind <= DT_PLAN_MOMENT4;
+}
+
 static bool belongs(const DtPlan *plan, const DtPlanStore *store, DtSavedFile file)
 {
     bool model = (store->kind == DT_PLAN_PARAM && master_of(plan, store) == NULL) ||
                  store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_STATE;
-    bool moment = store->kind == DT_PLAN_MOMENT1 || store->kind == DT_PLAN_MOMENT2;
-    return store->saved && (file == DT_SAVED_MODEL ? model : moment);
+    return store->saved && (file == DT_SAVED_MODEL ? model : is_moment(store));
 }
 
 static int64_t iterations_of(const DtPlan *plan, const DtPlanStore *store)
@@ -84,8 +88,8 @@ static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlan
         index[a] = axis->first + iteration % axis->local;
         iteration /= axis->local;
     }
-    if (store->kind == DT_PLAN_MOMENT1 || store->kind == DT_PLAN_MOMENT2)
-        dt_text_add(&name, store->kind == DT_PLAN_MOMENT1 ? "moment1." : "moment2.");
+    if (is_moment(store))
+        dt_text_printf(&name, "moment%d.", 1 + (int)store->kind - DT_PLAN_MOMENT1);
     for (const char *at = dt_plan_str(plan, store->pattern); *at; at++)
         if (*at != '#')
             dt_text_add_n(&name, at, 1);

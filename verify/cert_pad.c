@@ -4,8 +4,8 @@
  * Values mean their logical elements; nodes have logical extents only. So an op that works element by element along
  * a padded axis computes what the serial op does, whatever its padding holds; one that reduces the axis must
  * find the identity of the reduction there; one that moves elements along it is refused, but for cutting the padding
- * off and putting some on. What padding holds is followed value by value: zero, the least or the greatest
- * number, or anything. A selection by `position < extent` is, of logical elements, its operand. */
+ * off and putting some on. What padding holds is followed value by value: zero, a number above it, the least or
+ * the greatest number, or anything. A selection by `position < extent` is, of logical elements, its operand. */
 #include "verify/internal.h"
 
 #include <math.h>
@@ -70,6 +70,16 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
     case F_ZERO:
         for (uint32_t i = 0; i < op->n_in; i++)
             zero = zero && operand(&in[i], k) == CERT_ZERO;
+        return zero ? CERT_ZERO : CERT_ANYTHING;
+    case F_SUM: /* zero and a number above it are one above it */
+        if (operand(&in[0], k) == CERT_ZERO && operand(&in[1], k) == CERT_ZERO)
+            return CERT_ZERO;
+        for (uint32_t i = 0; i < 2; i++)
+            if (operand(&in[i], k) == CERT_ZERO && dt_certnode_number(in[1 - i].node, &n) && n > 0 && isfinite(n))
+                return CERT_POSITIVE;
+        return CERT_ANYTHING;
+    case F_QUOTIENT:
+        zero = operand(&in[0], k) == CERT_ZERO && operand(&in[1], k) == CERT_POSITIVE;
         return zero ? CERT_ZERO : CERT_ANYTHING;
     case F_PRODUCT: /* of finite numbers */
         for (uint32_t i = 0; i < op->n_in; i++) {

@@ -270,7 +270,7 @@ void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_
 /* ---- values and functions (cert_func.c) ---- */
 
 /* What each element of the padding of an axis is known to hold. */
-typedef enum CertFill { CERT_ANYTHING, CERT_ZERO, CERT_LOWEST, CERT_HIGHEST } CertFill;
+typedef enum CertFill { CERT_ANYTHING, CERT_ZERO, CERT_LOWEST, CERT_HIGHEST, CERT_POSITIVE } CertFill;
 
 /* A value: what it is, how it lies, and for one that is stacked along a loop which iterations it covers:
  * first .. first + extent of that axis; CERT_ANY: of any, since all are equal. Nodes of stacked values say nothing of
@@ -479,7 +479,7 @@ typedef enum CertPending { P_NONE, P_PASS, P_SUMS, P_PRODUCT, P_OWN } CertPendin
 
 /* What padding holds afterwards: anything; what operand 0 held; zero if it was zero in all operands; the same for a
  * product, whose other factors may lack the axis; or by a rule of its own. */
-typedef enum CertPads { F_ANY, F_SAME, F_ZERO, F_PRODUCT, F_WHERE, F_AND, F_LESS } CertPads;
+typedef enum CertPads { F_ANY, F_SAME, F_ZERO, F_SUM, F_PRODUCT, F_QUOTIENT, F_WHERE, F_AND, F_LESS } CertPads;
 
 struct CertRule {
     const char *kinds; /* names of ops, separated by blanks */

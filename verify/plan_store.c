@@ -27,8 +27,8 @@ static int by_path(const void *a, const void *b)
     return x->kind < y->kind ? -1 : x->kind > y->kind;
 }
 
-const char *const dt_certplan_kinds[DT_PLAN_STORES] = {"param", "state",   "grad",   "moment1", "moment2",
-                                                       "saved", "channel", "master", "next"};
+const char *const dt_certplan_kinds[DT_PLAN_STORES] = {"param",   "state",   "grad",  "moment1", "moment2", "moment3",
+                                                       "moment4", "saved",   "channel", "master", "next"};
 
 static uint32_t kind_of(const CertStore *store)
 {

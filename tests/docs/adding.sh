@@ -28,8 +28,9 @@ check 'docs/adding.md holds changes' test -s changes.patch
 check 'the changes fit the tree' patch -p1 --fuzz=0 --batch -i changes.patch
 check 'the tree is set up' meson setup build -Dbuildtype=debug -Db_pch=false -Doptimization=0 -Ddebug=false -Dtests=enabled
 check 'it builds' ninja -C build dtc dtrun tests/ir/test_interp_map tests/ir/test_shape tests/passes/test_vjp \
-    tests/codegen/test_kernels tests/verify/test_op_table
-for test in ir/test_interp_map ir/test_shape passes/test_vjp codegen/test_kernels verify/test_op_table; do
+    tests/codegen/test_kernels tests/verify/test_op_table tests/frontend/test_frontend_optimizers
+for test in ir/test_interp_map ir/test_shape passes/test_vjp codegen/test_kernels verify/test_op_table \
+    frontend/test_frontend_optimizers; do
     check "$test passes" "build/tests/$test"
 done
 check 'the manual is complete' sh tests/docs/check_examples.sh build/dtc

@@ -278,7 +278,6 @@ DtModule *sample_module(DtArena *arena)
             sample_store(module, kinds[i], "h.up.w", "h.#.up.w", stacked, i ? stores[0] : NULL);
         stores[i]->n_loops = 1;
     }
-    stores[0]->decays = true;
     stores[0]->written_rank = 1;
     stores[0]->init = (DtInit){DT_INIT_CONST, 1, 0};
     stores[0]->span = (DtSpan){1, 2, 3};

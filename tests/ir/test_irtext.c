@@ -47,7 +47,7 @@ Test(irtext, says_everything)
 {
     static const char *const pieces[] = {
         "mesh micro=2 time, data.x=2, tensor=2\n",
-        "store 0 : param f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 rank=1 decays "
+        "store 0 : param f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 rank=1 "
         "init=const(1, 0) @1:2-3",
         "store 1 : grad f32[layers=2, a=3] path=h.up.w pattern=h.#.up.w loops=1 init=const(0, 0) "
         "of=0\n",

@@ -5,6 +5,7 @@
  * from the same counter-based generator. */
 #include "oracle.h"
 
+#include "base/formula.h"
 #include "base/hash.h"
 #include "base/philox.h"
 #include "ir/round.h"
@@ -112,6 +113,8 @@ const char *case_kind(const DtStore *store)
                                         [DT_STORE_GRAD] = "grad",
                                         [DT_STORE_MOMENT1] = "moment1",
                                         [DT_STORE_MOMENT2] = "moment2",
+                                        [DT_STORE_MOMENT3] = "moment3",
+                                        [DT_STORE_MOMENT4] = "moment4",
                                         [DT_STORE_MASTER] = "master",
                                         [DT_STORE_NEXT] = "next"};
     return kinds[store->kind];
@@ -173,15 +176,30 @@ static void add_scalar(Sample *s, const char *name, double value)
     DT_PUSH(s->arena, s->inputs, input);
 }
 
-/* What the runtime gives to the optimizer: updates count from 1. */
+static double formula_value(const Sample *s, const char *formula)
+{
+    const DtTrainConfig *train = s->program->train;
+    DtFormulaSetting settings[64];
+    DtFormulaStep at = {.step = s->step, .updates = s->step + 1.0, .loss_scale = s->scale, .settings = settings};
+    DtFormulaProblem problem;
+    double value;
+    for (uint32_t i = 0; i < train->settings.n && i < 64; i++)
+        settings[at.n_settings++] = (DtFormulaSetting){train->settings.at[i].name, train->settings.at[i].value};
+    if (!dt_formula_value(formula, dt_formula_step, &at, &value, &problem))
+        oracle_fail("%s: %s", s->of->name, problem.text);
+    return value;
+}
+
+/* What the runtime gives to the optimizer: updates count from 1. The rate is the oracle's. */
 static void make_scalars(Sample *s)
 {
-    const DtUpdate *update = &s->program->train->optimizer.update;
-    const double t = s->step + 1.0;
-    add_scalar(s, "@lr", oracle_lr);
+    const DtTrainConfig *train = s->program->train;
     add_scalar(s, "@loss_scale", s->scale);
-    add_scalar(s, "@bias1", 1 / (1 - pow(update->beta1, t)));
-    add_scalar(s, "@bias2", 1 / (1 - pow(update->beta2, t)));
+    for (uint32_t i = 0; i < train->scalars.n; i++) {
+        const char *name = train->scalars.at[i].name;
+        if (strcmp(name, "@loss_scale") != 0)
+            add_scalar(s, name, strcmp(name, "@lr") == 0 ? oracle_lr : formula_value(s, train->scalars.at[i].formula));
+    }
 }
 
 static void make_inputs(Sample *s)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What passes make of small functions, as text: tests/golden/passes/NAME.txt (DT_BLESS=1 rewrites
  * them). */
+#include "rule.h"
 #include "golden.h"
 #include "gradcheck.h"
 
@@ -167,13 +168,7 @@ Test(golden, pad)
 
 static DtTrainConfig adamw(void)
 {
-    return (DtTrainConfig){.optimizer = {.update = {.kind = DT_UPDATE_ADAMW,
-                                                    .beta1 = 0.5,
-                                                    .beta2 = 0.75,
-                                                    .eps = 0.125,
-                                                    .decay = 0.25},
-                                         .clip = 2},
-                           .precision = {.compute = DT_BF16,
+    return (DtTrainConfig){.precision = {.compute = DT_BF16,
                                          .params = DT_BF16,
                                          .master = DT_F32,
                                          .grads = DT_F32,
@@ -189,13 +184,24 @@ Test(golden, narrow)
     check_pass("narrow_before", "narrow", dt_pass_narrow, &(DtPassContext){.train = &train});
 }
 
+/* Clipping and AdamW as a rule. */
+static bool optimizer(DtModule *module, const DtPassContext *context)
+{
+    DtTrainConfig train = *context->train;
+    DtPassContext with_rules = *context;
+    train.optimizer = test_optimizer(
+        module, (TestRule){.is_adamw = true, .beta1 = 0.5, .beta2 = 0.75, .eps = 0.125, .decay = 0.25, .clip = 2});
+    with_rules.train = &train;
+    return dt_pass_optimizer(module, &with_rules);
+}
+
 /* Clipping and AdamW; then with a master copy and a loss scale that skips steps, states included. */
 Test(golden, optimizer)
 {
     for (int scaled = 0; scaled < 2; scaled++) {
         DtTrainConfig train = adamw();
         train.precision.has_master = train.precision.dynamic_loss_scale = scaled != 0;
-        check_pass("optimizer_before", scaled ? "optimizer_scaled" : "optimizer", dt_pass_optimizer,
+        check_pass("optimizer_before", scaled ? "optimizer_scaled" : "optimizer", optimizer,
                    &(DtPassContext){.train = &train});
     }
 }

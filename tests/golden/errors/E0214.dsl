@@ -4,6 +4,15 @@ model m(x[batch, seq, embed]) -> [batch, seq, embed] {
   return x
   y = x + 1
 }
+# ---- betas
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = adamw(lr = 0.1, betas = 0.9)
+  steps = 10
+}
 # ---- in_repeat
 dim batch = 4, seq = 8, embed = 16, layers = 2
 model m(x[batch, seq, embed]) -> [batch, seq, embed] {

@@ -1,13 +1,13 @@
 # ---- bandwidth
 include "mini/train.dsl"
 cluster c { gpus = 2; gpu = "cpu"; intra = link(450GB, 2) }
-# ---- betas
+# ---- no_call
 include "mini/model.dsl"
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
   z = tiny(tokens)
   loss = -sum[batch, seq](z[vocab = labels])
-  optimizer = adamw(lr = 1e-3, betas = 0.9)
+  optimizer = 0.1
   steps = 10
 }
 # ---- seed_fraction

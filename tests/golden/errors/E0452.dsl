@@ -1,12 +1,3 @@
-# ---- fraction
-include "mini/model.dsl"
-train {
-  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
-  z = tiny(tokens)
-  loss = -sum[batch, seq](z[vocab = labels])
-  optimizer = sgd(lr = 0.1, momentum = 1.5)
-  steps = 10
-}
 # ---- mesh_zero
 include "mini/train.dsl"
 parallel p on pair {

@@ -1,3 +1,12 @@
+# ---- betas
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = adamw(lr = 0.1, betas = (0.9, 1.0))
+  steps = 10
+}
 # ---- cosine
 include "mini/model.dsl"
 train {
@@ -14,6 +23,15 @@ train {
   z = tiny(tokens)
   loss = -sum[batch, seq](z[vocab = labels])
   optimizer = sgd(lr = warmup_linear(0.1, warmup = 2000, total = 1000))
+  steps = 10
+}
+# ---- momentum
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = 0.1, momentum = 1.5)
   steps = 10
 }
 # ---- negative_rate

@@ -1,4 +1,9 @@
-# train.dsl - learning-rate schedules, written in the language itself. Every program with a train block knows them.
+# training.dsl - optimizers and learning-rate schedules, written in the language itself. Every program with a train block
+# knows them.
+#
+# An optimizer is evaluated for each parameter p, with its gradient g, as f32[...]; it returns what p becomes, and its
+# states belong to p. `updates` is the number of the update, from 1, `grad_norm` the norm of all gradients together; who
+# calls an optimizer gives neither. What is given may depend on `rank`, the number of axes in p's declaration.
 #
 # `step` is the number of the step, from 0; who calls a schedule does not give it. What is known when a step begins is
 # computed then, once, in double precision. The comments above a function are its page of the manual: `dtc explain wsd`.
@@ -93,4 +98,75 @@ fn one_cycle(step, base, total, rise = 0.3, first = 25, last = 10000) -> [] {
 fn range_test(step, low, high, total) -> [] {
   return if low <= 0 or high <= 0 or total < 1 then refuse("`low` and `high` are above 0, `total` at least 1")
          else low * (high / low) ** (step / total)
+}
+
+# The gradient, shorter if all gradients together are longer than `clip`; 0: as it is.
+fn clipped(g[...], grad_norm, clip) -> [...] {
+  most = if clip >= 0 then clip else refuse("`clip` is at least 0")
+  return if most == 0 then g else g * min(most / (grad_norm + 1e-6), 1)
+}
+
+# Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
+#   lr         learning rate: a number or a schedule; must be given
+#   betas      decay rates of the two moments, each in [0, 1)
+#   eps        added to the square root of the second moment
+#   decay      weight decay
+#   decay_if   constant condition on `rank`: which parameters decay
+#   clip       largest global norm of the gradient; 0 = no clipping
+fn adamw(p[...], g[...], updates, grad_norm, lr, betas = (0.9, 0.999), eps = 1e-8, decay = 0.01, decay_if = true,
+         clip = 0) -> [...] {
+  state moment1[...] = zeros
+  state moment2[...] = zeros
+  beta1, beta2 = betas
+  fine = if beta1 >= 0 and beta1 < 1 and beta2 >= 0 and beta2 < 1 then eps else refuse("`betas` are in [0, 1)")
+  small = if fine > 0 then eps else refuse("`eps` is above 0")
+  shrink = if decay >= 0 then decay else refuse("`decay` is at least 0")
+  d = clipped(g, grad_norm, clip)
+  m = beta1 * moment1 + (1 - beta1) * d
+  v = beta2 * moment2 + (1 - beta2) * (d * d)
+  moment1 = m
+  moment2 = v
+  bias1 = 1 / (1 - beta1 ** updates)
+  bias2 = 1 / (1 - beta2 ** updates)
+  change = m * bias1 / (sqrt(v * bias2) + small)
+  return p - lr * (if decay_if and shrink > 0 then change + shrink * p else change)
+}
+
+# Stochastic gradient descent with momentum.
+#   lr         learning rate: a number or a schedule; must be given
+#   momentum   factor of the velocity; 0 = none
+#   decay      weight decay, added to the gradient
+#   decay_if   constant condition on `rank`: which parameters decay
+#   clip       largest global norm of the gradient; 0 = no clipping
+#   nesterov   look ahead along the velocity (Nesterov, 1983; as in PyTorch)
+fn sgd(p[...], g[...], grad_norm, lr, momentum = 0, decay = 0, decay_if = true, clip = 0, nesterov = false) -> [...] {
+  factor = if momentum >= 0 and momentum <= 1 then momentum else refuse("`momentum` is between 0 and 1")
+  shrink = if decay >= 0 then decay else refuse("`decay` is at least 0")
+  short = clipped(g, grad_norm, clip)
+  d = if decay_if and shrink > 0 then short + shrink * p else short
+  if momentum == 0 { return p - lr * d }
+  else {
+    state moment1[...] = zeros
+    v = factor * moment1 + d
+    moment1 = v
+    return p - lr * (if nesterov then d + factor * v else v)
+  }
+}
+
+# The sign of a moment, each step of one length (Chen et al., Symbolic Discovery of Optimization Algorithms, 2023).
+#   lr         learning rate: a number or a schedule; a third to a tenth of Adam's; must be given
+#   betas      what the step takes of the moment, and what the moment keeps, each in [0, 1)
+#   decay      weight decay
+#   decay_if   constant condition on `rank`: which parameters decay
+#   clip       largest global norm of the gradient; 0 = no clipping
+fn lion(p[...], g[...], grad_norm, lr, betas = (0.9, 0.99), decay = 0.0, decay_if = true, clip = 0) -> [...] {
+  state moment1[...] = zeros
+  beta1, beta2 = betas
+  fine = if beta1 >= 0 and beta1 < 1 and beta2 >= 0 and beta2 < 1 then decay else refuse("`betas` are in [0, 1)")
+  shrink = if fine >= 0 then decay else refuse("`decay` is at least 0")
+  d = clipped(g, grad_norm, clip)
+  u = beta1 * moment1 + (1 - beta1) * d
+  moment1 = beta2 * moment1 + (1 - beta2) * d
+  way = where(u > 0, 1.0, where(u < 0, -1.0, 0.0))
+  return p - lr * (if decay_if and shrink > 0 then way + shrink * p else way)
 }

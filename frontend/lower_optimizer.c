@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Optimizers: an `fn` whose first two arguments are a parameter and its gradient, evaluated once for every parameter
+ * that is trained, into a function of its own (DtUpdateRule), which the optimizer's pass puts into entry "update".
+ *
+ *   fn sgd(p[...], g[...], grad_norm, lr, momentum = 0) -> [...] { state v[...] = zeros ... }
+ *   optimizer = sgd(lr = 0.1)
+ *
+ * Arguments after these two are settings, which may depend on `rank`, and what the step gives: `grad_norm`, a tensor
+ * without axes, and scalars of the step (lower_scalars.c). States belong to the parameter: `...` in their declaration
+ * are the axes that `...` has in its. Everything is f32 here, and evaluated in place. */
+#include "frontend/lower_internal.h"
+
+#include "base/formula.h"
+#include "base/intern.h"
+
+#include <string.h>
+
+typedef struct Rule {
+    const DtExpr *call;
+    const DtDef *def;
+    const DtStore *store;
+    DtFrame *frame;
+    DtActivation act;
+    DtScope scope;
+    DtBound *bound;
+    DtValue *norm;
+} Rule;
+
+static bool is_norm(const DtFormal *formal)
+{
+    return formal->name.text && !formal->init && !strcmp(formal->name.text, "grad_norm");
+}
+
+bool dt_optimizer_is_setting(const DtFormal *formal)
+{
+    return !formal->type.has_axes && !dt_scalars_fill(formal) && !is_norm(formal);
+}
+
+static bool is_optimizer(const DtDef *def)
+{
+    return def->kind == DT_DEF_FN && def->formals.n >= 2 && def->formals.at[0].type.has_axes &&
+           def->formals.at[1].type.has_axes;
+}
+
+static const DtDef *definition(const DtLower *l, const DtExpr *call)
+{
+    const DtGlobal *global = call && call->kind == DT_EXPR_CALL && call->a->kind == DT_EXPR_NAME && call->a->name.text
+                                 ? dt_scope_meant(l, call->a)
+                                 : NULL;
+    return global && global->kind == DT_GLOBAL_DEF ? global->def : NULL;
+}
+
+bool dt_optimizer_is_call(void *context, const DtExpr *expr)
+{
+    const DtDef *def = definition(context, dt_report_bare(expr));
+    bool has_rate = false;
+    for (uint32_t i = 0; def && i < def->formals.n; i++)
+        has_rate = has_rate || (def->formals.at[i].name.text && !strcmp(def->formals.at[i].name.text, "lr"));
+    return has_rate && is_optimizer(def);
+}
+
+/* ---- what is called ---- */
+
+static const DtDef *callee(DtLower *l, const DtExpr *expr)
+{
+    const DtExpr *call = dt_report_bare(expr);
+    const DtDef *def = definition(l, call);
+    if (def && is_optimizer(def))
+        return def;
+    const char *name = call->kind == DT_EXPR_CALL && call->a->kind == DT_EXPR_NAME ? call->a->name.text : NULL;
+    DtSpan span = name ? call->a->span : expr->span;
+    DtDiag *d = name ? dt_report_error(l, E0455, span, "`%s` is no optimizer", name)
+                     : dt_report_error(l, E0451, span, "`optimizer` takes a call: `adamw(lr = 1e-3)`");
+    dt_diag_note(d, "an optimizer is an `fn` whose first arguments are a parameter and its gradient: `p[...], g[...]`; "
+                    "`dtc explain adamw` shows one");
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->globals.n; i++)
+        if (l->globals.at[i]->kind == DT_GLOBAL_DEF && is_optimizer(l->globals.at[i]->def))
+            names[n++] = l->globals.at[i]->name;
+    if (name)
+        dt_report_nearest(l, d, span, name, names, n);
+    return NULL;
+}
+
+static DtDiag *argument_error(DtLower *l, const Rule *r, DtDiagCode code, DtSpan span, const char *message)
+{
+    DtText list = {0};
+    DtDiag *d = dt_report_error(l, code, span, "%s", message);
+    for (uint32_t i = 0; i < r->def->formals.n; i++)
+        if (dt_optimizer_is_setting(&r->def->formals.at[i]))
+            dt_text_printf(&list, "%s%s%s", list.len ? ", " : "", r->def->formals.at[i].name.text,
+                           r->def->formals.at[i].init ? " = ..." : "");
+    dt_diag_note(d, "`%s` is given %s", r->def->name.text, list.at ? list.at : "nothing");
+    dt_text_free(&list);
+    return d;
+}
+
+static int32_t setting_named(DtLower *l, const Rule *r, const DtArg *arg)
+{
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, r->def->formals.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < r->def->formals.n; i++) {
+        if (!dt_optimizer_is_setting(&r->def->formals.at[i]))
+            continue;
+        if (r->def->formals.at[i].name.text == arg->name.text)
+            return (int32_t)i;
+        names[n++] = r->def->formals.at[i].name.text;
+    }
+    const char *message = dt_arena_printf(l->arena, "`%s` is not an option of `%s`", arg->name.text, r->def->name.text);
+    DtDiag *d = argument_error(l, r, E0450, arg->name.span, message);
+    dt_report_nearest(l, d, arg->name.span, arg->name.text, names, n);
+    return -1;
+}
+
+/* ---- arguments ---- */
+
+/* A constant rate is a setting of the run, too: `lr.base`. */
+static bool evaluate(DtLower *l, Rule *r, uint32_t at, const DtArg *arg)
+{
+    const char *name = r->def->formals.at[at].name.text;
+    const bool is_rate = !strcmp(name, "lr");
+    if (r->bound[at].given) {
+        argument_error(l, r, E0454, arg->name.text ? arg->name.span : arg->value->span,
+                       dt_arena_printf(l->arena, "`%s` is given twice", name));
+        return false;
+    }
+    DtVal v = is_rate ? dt_scalars_rate(l, name, arg->value) : dt_expr_eval(l, arg->value);
+    r->bound[at] = (DtBound){.val = v, .expr = arg->value, .given = true};
+    return !dt_val_is_error(&v);
+}
+
+static bool bind_settings(DtLower *l, Rule *r)
+{
+    uint32_t at = 0;
+    bool ok = true;
+    const DtExpr *call = dt_report_bare(r->call);
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const DtArg *arg = &call->args.at[i];
+        while (at < r->def->formals.n && !dt_optimizer_is_setting(&r->def->formals.at[at]))
+            at++;
+        if (!arg->name.text && at == r->def->formals.n) {
+            argument_error(l, r, E0456, arg->value->span,
+                           dt_arena_printf(l->arena, "`%s` has fewer settings", r->def->name.text));
+            return false;
+        }
+        const int32_t found = arg->name.text ? setting_named(l, r, arg) : (int32_t)at++;
+        ok = found >= 0 && evaluate(l, r, (uint32_t)found, arg) && ok;
+    }
+    for (uint32_t i = 0; ok && i < r->def->formals.n; i++) {
+        const DtFormal *formal = &r->def->formals.at[i];
+        if (dt_scalars_fill(formal))
+            r->bound[i] = (DtBound){.val = dt_scalars_given(l, formal), .given = true};
+        else if (is_norm(formal))
+            r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {r->norm, r->frame}}, .given = true};
+        else if (!r->bound[i].given && !formal->init) {
+            argument_error(l, r, E0453, call->span,
+                           dt_arena_printf(l->arena, "`%s` needs `%s`", r->def->name.text, formal->name.text));
+            ok = false;
+        }
+    }
+    return ok;
+}
+
+/* ---- one parameter ---- */
+
+static void begin(DtLower *l, Rule *r)
+{
+    const DtType *type = dt_type_with_dtype(r->store->type, DT_F32);
+    r->frame = dt_frame_new(l, l->scalars, r->def->name.text, DT_FUNC_LAYER, r->call->span);
+    r->frame->is_rule = true;
+    r->scope.frame = l->scalars;
+    r->act = (DtActivation){.scope = &r->scope, .frame = l->scalars};
+    r->bound = DT_NEW_ARRAY(l->arena, DtBound, r->def->formals.n + 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        DtValue *value = dt_frame_arg(l, r->frame, type, r->def->formals.at[i].name.text);
+        r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {value, r->frame}}, .given = true};
+    }
+    r->norm = dt_frame_arg(l, r->frame, dt_type_scalar(DT_F32), "grad_norm");
+    l->now = &r->act;
+}
+
+static bool check_states(DtLower *l, const Rule *r)
+{
+    for (uint32_t i = 0; i < r->frame->params.n; i++) {
+        const DtFrameParam *p = &r->frame->params.at[i];
+        if (p->new_value)
+            continue;
+        DtDiag *d = dt_report_error(l, E0469, p->formal.span, "the state `%s` of an optimizer is never assigned",
+                                    p->formal.path);
+        dt_diag_note(d, "what no step changes needs no state");
+        return false;
+    }
+    if (r->frame->params.n <= DT_MAX_MOMENTS)
+        return true;
+    dt_report_error(l, E0469, r->frame->params.at[DT_MAX_MOMENTS].formal.span,
+                    "an optimizer has at most %d states for each parameter", DT_MAX_MOMENTS);
+    return false;
+}
+
+static bool give_result(DtLower *l, Rule *r, DtVal *v)
+{
+    const DtType *type = r->bound[0].val.tensor.value->type;
+    if (!dt_val_check(l, v, r->call))
+        return false;
+    DtValue *value = dt_val_use(l, v, DT_F32);
+    if (!dt_type_same_axes(value->type, type)) {
+        DtDiag *d = dt_report_error(l, E0469, r->call->span, "`%s` makes %s of a parameter that is %s",
+                                    r->def->name.text, dt_report_axes(l, value->type, true),
+                                    dt_report_axes(l, type, true));
+        dt_diag_label(d, r->def->head, "it returns what the parameter becomes");
+        return false;
+    }
+    dt_graph_return(r->frame->func, dt_graph_reorder(&r->frame->b, value, type));
+    return true;
+}
+
+/* Captured scalars of the step are inputs, by name. */
+static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
+{
+    const uint32_t n = r->frame->captures.n;
+    rule->scalars = DT_NEW_ARRAY(l->arena, const char *, n + 1);
+    rule->n_scalars = n;
+    for (uint32_t i = 0; i < n; i++) {
+        const DtCapture *capture = &r->frame->captures.at[i];
+        rule->scalars[i] = dt_scalars_name(l, capture->outer);
+        if (!rule->scalars[i])
+            return false;
+        capture->inner->name = rule->scalars[i];
+    }
+    return true;
+}
+
+static bool lower_rule(DtLower *l, const DtExpr *call, const DtDef *def, const DtStore *store)
+{
+    Rule *r = DT_NEW(l->arena, Rule);
+    const int64_t rank = store->written_rank;
+    const DtFunction function = {.def = def, .span = call->span};
+    *r = (Rule){.call = call, .def = def, .store = store};
+    begin(l, r);
+    l->rank = &rank;
+    bool ok = bind_settings(l, r);
+    l->rank = NULL;
+    r->act.frame = r->scope.frame = r->frame;
+    DtVal result = ok ? dt_memo_call(l, &function, NULL, dt_report_bare(call), r->bound) : dt_val_error();
+    ok = ok && !dt_val_is_error(&result) && give_result(l, r, &result) && check_states(l, r);
+    if (!ok)
+        return false;
+    DtUpdateRule rule = {.param = store, .func = r->frame->func};
+    if (!name_scalars(l, r, &rule))
+        return false;
+    dt_frame_finish(l, r->frame);
+    dt_graph_renumber(rule.func);
+    DT_PUSH(l->arena, l->program->train->optimizer.rules, rule);
+    return true;
+}
+
+void dt_optimizer_lower(DtLower *l, const DtExpr *call)
+{
+    const uint32_t funcs = l->module->funcs.n;
+    const DtDef *def = callee(l, call);
+    bool ok = def != NULL;
+    dt_scalars_begin(l, l->program->train, call->span);
+    l->training = true;
+    for (uint32_t i = 0; ok && i < l->module->stores.n; i++)
+        if (l->module->stores.at[i]->kind == DT_STORE_PARAM && !l->module->stores.at[i]->frozen)
+            ok = lower_rule(l, call, def, l->module->stores.at[i]);
+    l->now = NULL;
+    dt_scalars_end(l);
+    l->module->funcs.n = funcs;
+}

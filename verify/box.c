@@ -345,7 +345,7 @@ static bool begin(Box *b, const Side *sides)
             return false;
     const CertProgram *programs[] = {p, o};
     const CertFunc *funcs[] = {x, y};
-    return dt_boxsmall_decide(b, programs, funcs) && dt_boxdraw_begin(b);
+    return dt_boxsmall_decide(b, programs, funcs) && dt_boxdraw_begin(b, x);
 }
 
 static bool was_proved(const DtBoxes *boxes, const DtText *text)

@@ -25,13 +25,22 @@ static bool is_prime(uint32_t n)
     return true;
 }
 
+static bool is_integer(const CertType *type)
+{
+    return !dt_cert_is_float(type->dtype) && !dt_cert_is(type->dtype, "bool");
+}
+
 /* Positions that are looked at, of which each rank has both ends of its blocks; then what is outside of all axes, and
  * what the program works with. */
-bool dt_boxdraw_begin(Box *b)
+bool dt_boxdraw_begin(Box *b, const CertFunc *func)
 {
+    bool needed = b->becomes_whole;
+    for (uint32_t i = 0; i < func->n_args; i++)
+        needed = needed || is_integer(func->args.at[i]);
     for (uint32_t i = 0; i < b->n_lenses; i++) {
         const BoxLens *lens = &b->lenses[i];
-        const int64_t n = lens->of == i && lens->position && lens->k ? lens->longest / lens->unit * lens->k : 0;
+        const bool looks = needed && lens->of == i && lens->position && lens->k;
+        const int64_t n = looks ? lens->longest / lens->unit * lens->k : 0;
         if (n > MOST_INTEGERS)
             return dt_box_fail(b, NULL, "it is too large to be checked: axis `%s`", lens->name);
         for (int64_t k = 0; k < n; k++)

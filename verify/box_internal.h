@@ -129,8 +129,8 @@ bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, b
 
 /* ---- box_draw.c ---- */
 
-/* Collects what integers are drawn from. */
-bool dt_boxdraw_begin(Box *b);
+/* Collects what integers are drawn from, if there are any. */
+bool dt_boxdraw_begin(Box *b, const CertFunc *func);
 /* How many draws are needed, and how many with ties beside. */
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties);
 /* Draw `number` of those, of random numbers of this seed; its arguments, which are equal where ranks hold the same. */

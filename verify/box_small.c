@@ -377,7 +377,8 @@ bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFu
         b->lenses[i].own = b->lenses[i].unit;
     if (!find_edges(b, programs, funcs) || !keep_mesh(b))
         return false;
-    b->again = b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
+    const bool compares = b->r->n_known > 1; /* 0 always is; else one row of numbers is as good as many */
+    b->again = !compares ? 1 : b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
     for (uint32_t i = 0; i < b->n_lenses; i++)
         if (b->lenses[i].of == i)
             choose(b, &b->lenses[i]);

@@ -13,7 +13,7 @@ import tempfile
 # arguments: x float of a long axis, y one number, n one integer, i integers of a long axis, p of few ranks
 TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
-    "u": "f32[s=64]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
+    "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
 }
 ADDS = """func adds : body @1:1-2 {
   arg %step.0 : i32[]
@@ -161,6 +161,11 @@ ROWS = [
      ["stop(%0) : f32[s=64]"],
      ["slice[s](%0) : f32[s=24] ranges=(0 0 1 24)", "slice[s](%0) : f32[s=40] ranges=(24 0 1 40)",
       "concat[s](%1, %2) : f32[s=64]"]),
+    ("parts of a long axis, one of which is turned", True, "l", "f32[s=9000]", "",
+     ["iota[s]() : i32[s=9000]", "const() : i32[] number=5000", "lt(%1, %2) : bool[s=9000]", "neg(%0) : f32[s=9000]",
+      "where(%3, %0, %4) : f32[s=9000]"],
+     ["slice[s](%0) : f32[s=5000] ranges=(0 0 1 5000)", "slice[s](%0) : f32[s=4000] ranges=(5000 0 1 4000)",
+      "neg(%2) : f32[s=4000]", "concat[s](%1, %3) : f32[s=9000]"]),
     ("slices joined the wrong way", False, "u", "f32[s=64]", "",
      ["stop(%0) : f32[s=64]"],
      ["slice[s](%0) : f32[s=32] ranges=(0 0 1 32)", "slice[s](%0) : f32[s=32] ranges=(32 0 1 32)",

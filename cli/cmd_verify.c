@@ -72,8 +72,6 @@ static int verify_machine(DtCli *cli, const DtJudgeProgram *task, const DtLowerO
 int dt_cli_verify(DtCli *cli, const DtLowerOptions *options)
 {
     const DtJudgeProgram task = {.options = options,
-                                 .kernels = dt_codegen_kernels,
-                                 .n_kernels = dt_codegen_n_kernels,
                                  .steps = STEPS};
     DtJudgement judgement;
     DtText shrunk = {0}, text = {0};

@@ -146,6 +146,16 @@ static void end_proof(Proof *proof)
     proof->runs = false;
 }
 
+/* The function of the program whose ring is not what the function means; NULL: it is something else. The library's is
+ * ours. */
+static const char *wrong_stream(DtArena *arena, const char *why)
+{
+    const size_t n = strspn(why, "`") == 1 ? strcspn(why + 1, "`") : 0, name = strcspn(why + 1, ".`");
+    if (n < 5 || strncmp(why + n - 4, ".ring`", 6) != 0 || (name == 6 && strncmp(why + 1, "attend", 6) == 0))
+        return NULL;
+    return dt_arena_strndup(arena, why + 1, name);
+}
+
 static int certify(DtCli *cli, Proof *proof)
 {
     DtCliClock clock = dt_cli_clock(cli);
@@ -153,10 +163,14 @@ static int certify(DtCli *cli, Proof *proof)
     end_proof(proof);
     dt_cli_lap(cli, &clock, "certificate");
     if (!proof->good) {
-        const char *why = proof->said.at ? proof->said.at : "";
-        code = dt_cli_fail(DT_EXIT_FAILED,
-                           "internal error: the layout is not proved to compute what the program says: %s%s",
-                           why, dt_cli_place(cli, why));
+        const char *why = proof->said.at ? proof->said.at : "", *stream = wrong_stream(cli->arena, why);
+        const char *what = "internal error: the layout is not proved to compute what the program says";
+        if (stream)
+            what = dt_arena_printf(cli->arena,
+                                   "`%s` does not compute in parts what it returns: look at its `stream`, `merge`, "
+                                   "`finish` and `gradient`",
+                                   stream);
+        code = dt_cli_fail(DT_EXIT_FAILED, "%s: %s%s", what, why, dt_cli_place(cli, why));
     } else if (cli->verify) {
         DtText text = {0};
         dt_cli_say_proved(&proof->counts, &text);
@@ -180,8 +194,6 @@ static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)
     DtPassContext context = {.train = program->train,
                              .parallel = program->parallel,
                              .cluster = program->cluster,
-                             .kernels = dt_codegen_kernels,
-                             .n_kernels = dt_codegen_n_kernels,
                              .unfused = cli->unfused};
     Watch watch = {.cli = cli, .proof = proof};
     dt_verify_require(program->module, "lowering");

@@ -56,7 +56,6 @@ static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions 
     if (!program)
         DT_BUG("a program is accepted twice and refused the third time");
     DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
-                             .kernels = dt_codegen_kernels, .n_kernels = dt_codegen_n_kernels,
                              .unfused = machine->cli->unfused};
     dt_passes_run(program->module, &context, NULL, NULL);
     if (dt_diag_errors(diags) || !dt_codegen_check(program->module))

@@ -752,6 +752,10 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope)
             scope->places[g->func->inputs.at[i]->id] = *dt_emit_require(e, call->in[i]);
     dt_note_op(e, DT_NOTE_CALL, call);
     e->scope = scope;
+    for (uint32_t i = 0; i < g->func->ops.n; i++) /* these come later than their place says */
+        for (uint32_t j = 0; g->part[i] != BEFORE && j < g->func->ops.at[i]->n_in; j++)
+            if (part_of_value(g, g->func->ops.at[i]->in[j]) == BEFORE)
+                dt_emit_keep(e, g->func->ops.at[i]->in[j]);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (g->part[i] == BEFORE)
             dt_emit_op(e, g->func->ops.at[i], i);

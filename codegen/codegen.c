@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-const char *const dt_codegen_kernels[] = {"attend"};
-const uint32_t dt_codegen_n_kernels = DT_COUNT(dt_codegen_kernels);
 
 /* The name of the model that entry "predict" runs: its results are "gpt2.0", "gpt2.1", ... */
 static const char *model_name(const DtEmit *e)

@@ -28,8 +28,4 @@ DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *optio
 /* Reports what of the placed module the CPU back end cannot execute yet; false if there is such. */
 bool dt_codegen_check(const DtModule *module);
 
-/* Library functions that have kernels here: their calls must survive inlining. */
-extern const char *const dt_codegen_kernels[];
-extern const uint32_t dt_codegen_n_kernels;
-
 #endif

@@ -150,6 +150,12 @@ static const DtRead *reads_of(DtEmit *e, DtScope *scope, const DtValue *value)
  * memory. */
 static uint32_t last_read(DtEmit *e, const DtValue *value) { return reads_of(e, e->scope, value)->last; }
 
+void dt_emit_keep(DtEmit *e, const DtValue *value)
+{
+    reads_of(e, e->scope, value);
+    e->scope->reads[root_of(value)->id].last = UINT32_MAX;
+}
+
 uint32_t dt_emit_uses(DtEmit *e, const DtValue *value) { return reads_of(e, e->scope, value)->n; }
 
 /* Where the op at position `at` may write value at once; a temporary if it cannot write where it is wanted. */

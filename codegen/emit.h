@@ -217,6 +217,7 @@ void dt_emit_extend(DtEmit *e, uint32_t begin);
 /* One iteration's slice of a value that is stacked for the loop op. */
 DtPlace dt_emit_slice(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg);
 
+void dt_emit_keep(DtEmit *e, const DtValue *value); /* nothing of the present function is written over it */
 uint32_t dt_emit_uses(DtEmit *e, const DtValue *value); /* how many operands in the present function are the value */
 
 /* bucket.c: the place of a tensor in a bucket, from element `offset` on, the first `kept` axes being the bucket's;

@@ -195,7 +195,7 @@ static void print_stmt(Printer *p, const DtStmt *stmt)
     static const char *const heads[] = {
         [DT_STMT_PARAM] = "param",   [DT_STMT_STATE] = "state", [DT_STMT_ASSIGN] = "assign",
         [DT_STMT_REPEAT] = "repeat", [DT_STMT_IF] = "if",       [DT_STMT_RETURN] = "return",
-        [DT_STMT_GRADIENT] = "states",
+        [DT_STMT_CLAUSE] = "clause",
         [DT_STMT_ERROR] = "error"};
     begin_line(p);
     dt_text_printf(p->text, "%s%s%s\n", heads[stmt->kind], stmt->name.text ? " " : "",

@@ -130,7 +130,7 @@ typedef enum DtStmtKind {
     DT_STMT_REPEAT, /* repeat name in value { body } */
     DT_STMT_IF,     /* if value { body } else { other } */
     DT_STMT_RETURN, /* return value (a TUPLE if several) */
-    DT_STMT_GRADIENT, /* gradient(targets) { body }, or `surrogate`: name */
+    DT_STMT_CLAUSE, /* what a function says of itself: name(targets) { body } or name[axes] { body } */
     DT_STMT_ERROR
 } DtStmtKind;
 
@@ -138,7 +138,8 @@ struct DtStmt {
     DtStmtKind kind;
     DtSpan span;
     DtTargets targets;
-    DtName name; /* of repeat; the word of GRADIENT */
+    DtName name; /* of repeat; the word of CLAUSE */
+    DtNames axes;
     DtExpr *value;
     DtStmts body, other;
     bool has_else;

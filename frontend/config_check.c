@@ -228,15 +228,12 @@ static void check_place(const Check *c, const DtShard *shard)
     dt_configargs_suggest(d, span, last, known.at, known.n);
 }
 
-/* The keys of an `attend`, its second argument, have the axis and the queries, its first, do not. */
-static bool is_attended(const Check *c, const char *axis)
+/* Whether a function streams over the axis. */
+static bool is_streamed(const Check *c, const char *axis)
 {
     const DtModule *module = c->program->module;
     for (uint32_t i = 0; i < module->funcs.n; i++) {
-        const DtFunc *func = module->funcs.at[i];
-        if (func->library && !strcmp(func->library, "attend") && func->n_args >= 2 &&
-            dt_type_find(func->inputs.at[0]->type, axis) < 0 &&
-            dt_type_find(func->inputs.at[1]->type, axis) >= 0)
+        if (module->funcs.at[i]->stream && module->funcs.at[i]->stream->axis == axis)
             return true;
     }
     return false;
@@ -245,13 +242,13 @@ static bool is_attended(const Check *c, const char *axis)
 static void check_ring(const Check *c, const DtShard *shard)
 {
     for (uint32_t i = 0; shard->ring && i < shard->n_axes; i++) {
-        if (is_attended(c, shard->axes[i]) ||
+        if (is_streamed(c, shard->axes[i]) ||
             !has_word(c->facts.axes.at, c->facts.axes.n, shard->axes[i]))
             continue;
         DtDiag *d = dt_diag_report(c->host->diags, E0517,
                                    dt_configcheck_operand(c->items, shard->span, shard->axes[i]),
-                                   "no `attend` has keys over `%s`", shard->axes[i]);
-        dt_diag_note(d, "`ring` replaces the gather of keys and values inside `attend`");
+                                   "nothing streams over `%s`", shard->axes[i]);
+        dt_diag_note(d, "`ring` replaces the gather of an axis that a function streams over, as `attend` over keys");
         dt_diag_help(d, "leave `(ring = true)` out, or write it on the line of the keys' axis");
     }
 }

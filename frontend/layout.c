@@ -45,7 +45,7 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(THEN) = {KEYWORD, "yes"},
     ROW(ELSE) = {KEYWORD, "no"},
     ROW(RETURN) = {BEGINS | KEYWORD | STATEMENT, "result"},
-    ROW(GRADIENT) = {BEGINS, NULL}, /* a name, but before `(` where a statement begins */
+    ROW(CLAUSE) = {BEGINS, NULL}, /* see begins_clause */
     ROW(AND) = {KEYWORD, "both"},
     ROW(OR) = {KEYWORD, "any"},
     ROW(NOT) = {KEYWORD, "negated"},
@@ -251,13 +251,30 @@ static void close_other(Layout *l, DtToken token)
     close_one(l, token);
 }
 
-/* `gradient(` or `surrogate(` where a statement begins: no other statement begins so, and both stay names elsewhere. */
-static bool states_gradient(const Layout *l, const DtToken *token)
+/* The token behind the bracket that token `at` of the source opens. */
+static int kind_behind(const Layout *l, uint32_t at)
 {
-    const int last = l->out.n ? l->out.at[l->out.n - 1].kind : DT_TOK_END;
-    return token->kind == DT_TOK_ID && l->n_open && !l->config && (last == DT_TOK_SEMI || last == DT_TOK_LBRACE) &&
-           kind_at(l, l->at + 1) == DT_TOK_LPAREN &&
-           (token->text == dt_intern("gradient") || token->text == dt_intern("surrogate"));
+    int deep = 0;
+    do {
+        const unsigned flags = flags_of(kind_at(l, at));
+        deep += (flags & OPENS ? 1 : 0) - (flags & CLOSES ? 1 : 0);
+    } while (deep > 0 && ++at < l->raw.n);
+    return kind_at(l, at + 1);
+}
+
+/* `gradient(dy) {`, `stream[t] {` and the like where a statement begins: no other looks so, and the words stay
+ * names elsewhere. */
+static bool begins_clause(const Layout *l, const DtToken *token)
+{
+    static const char *const words[] = {"gradient", "surrogate", "stream", "merge", "finish"};
+    const int last = l->out.n ? l->out.at[l->out.n - 1].kind : DT_TOK_END, next = kind_at(l, l->at + 1);
+    bool is_word = false;
+    if (token->kind != DT_TOK_ID || !l->n_open || l->config || (last != DT_TOK_SEMI && last != DT_TOK_LBRACE))
+        return false;
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        is_word = is_word || token->text == dt_intern(words[i]);
+    return is_word && (next == DT_TOK_LPAREN ||
+                       (next == DT_TOK_LBRACKET && kind_behind(l, l->at + 1) == DT_TOK_LBRACE));
 }
 
 static void lay_token(Layout *l, DtToken *token)
@@ -285,8 +302,8 @@ static void lay_token(Layout *l, DtToken *token)
     if (l->n_open == 0 && (!last || last->kind == DT_TOK_SEMI))
         l->config = token->kind == DT_TOK_TRAIN || token->kind == DT_TOK_CLUSTER ||
                     token->kind == DT_TOK_PARALLEL || token->kind == DT_TOK_NAMES;
-    if (states_gradient(l, token))
-        token->kind = DT_TOK_GRADIENT;
+    if (begins_clause(l, token))
+        token->kind = DT_TOK_CLAUSE;
     unsigned flags = flags_of(token->kind);
     if (flags & OPENS && l->n_open == DT_MAX_NESTING)
         skip_too_deep(l, token);

@@ -6,39 +6,13 @@
  *     surrogate(dy) { return where(abs(x) < 1, dy, 0) }
  *   }
  *
- * What the statement computes becomes a function of its own, of the cotangents of the definition's float results and of
+ * What the clause computes becomes a function of its own, of the cotangents of the definition's float results and of
  * what it reads in the definition's body, which it captures as a loop does. It gives the cotangent of each float
- * input, type for type: sums over axes that the input lacks are made here. */
+ * input, type for type: sums over axes that the input lacks are made here. Of a function that streams it also
+ * sees what the stream gives, under the names of `finish`. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
-
-bool dt_gradient_is_stated(const DtStmts *body)
-{
-    for (uint32_t i = 0; i < body->n; i++) {
-        const DtStmt *stmt = body->at[i];
-        if (stmt->kind == DT_STMT_GRADIENT || dt_gradient_is_stated(&stmt->body) || dt_gradient_is_stated(&stmt->other))
-            return true;
-    }
-    return false;
-}
-
-void dt_gradient_stmt(DtLower *l, const DtStmt *stmt)
-{
-    const DtDef *def = l->now->def;
-    DtDiag *d;
-    if (!def || def->kind != DT_DEF_FN) {
-        d = dt_report_error(l, E0221, stmt->span, "only an `fn` can state its gradient");
-        dt_diag_note(d, "a layer's parameters would get none; what has another gradient may be an `fn` that it calls");
-    } else if (l->now->scope->is_loop || l->now->scope->parent) {
-        dt_report_error(l, E0221, stmt->span, "a gradient is stated once, outside of loops and of other gradients");
-    } else if (l->now->gradient) {
-        d = dt_report_error(l, E0221, stmt->span, "`%s` states its gradient twice", def->name.text);
-        dt_diag_label(d, l->now->gradient->span, "first stated here");
-    } else {
-        l->now->gradient = stmt;
-    }
-}
 
 static bool is_float(const DtVal *v)
 {
@@ -55,16 +29,12 @@ static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, cons
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
-        const DtTarget *target = &stmt->targets.at[i];
-        if (!target->name.text || target->type.dtype || target->type.has_axes) {
-            dt_report_error(l, E0221, target->span, "a cotangent is given a name only; its type is the result's");
-            return false;
-        }
         DtVal val = dt_val_float(0);
         if (is_float(&results[i]))
-            val = dt_val_of(l, dt_frame_arg(l, frame, results[i].tensor.value->type, target->name.text), false);
-        DtBinding binding = {.name = target->name.text, .val = val, .span = target->name.span};
-        DT_PUSH(l->arena, l->now->scope->names, binding);
+            val = dt_val_of(
+                l, dt_frame_arg(l, frame, results[i].tensor.value->type, stmt->targets.at[i].name.text), false);
+        if (!dt_clause_name(l, stmt, i, val))
+            return false;
     }
     return true;
 }
@@ -90,39 +60,10 @@ static bool take_cotangent(DtLower *l, DtFrame *frame, const DtFormal *formal, c
         return false;
     }
     DtValue *x = dt_val_use(l, v, type->dtype);
-    for (uint32_t i = 0; i < x->type->rank; i++) {
-        const int64_t extent = dt_type_extent(type, x->type->axes[i].name);
-        if (extent < 0 || extent == x->type->axes[i].extent)
-            continue;
-        DtDiag *d = dt_report_error(l, E0221, span, "the cotangent of `%s` has another extent of `%s`",
-                                    formal->name.text, x->type->axes[i].name);
-        dt_diag_note(d, "`%s` is %s, its cotangent %s", formal->name.text, dt_report_axes(l, type, true),
-                     dt_report_axes(l, x->type, true));
+    if (!dt_clause_fits(l, dt_arena_printf(l->arena, "the cotangent of `%s`", formal->name.text), x->type, type))
         return false;
-    }
     dt_graph_return(frame->func, dt_graph_fit(&frame->b, x, type));
     return true;
-}
-
-static bool take_cotangents(DtLower *l, DtFrame *frame, const DtBound *bound)
-{
-    const DtDef *def = l->now->def;
-    const DtVal *v = &l->now->returned;
-    if (l->now->has_returned && dt_val_is_error(v))
-        return false;
-    const uint32_t n = !l->now->has_returned ? 0 : v->kind == DT_VAL_TUPLE ? v->tuple.n : 1;
-    if (n != def->formals.n) {
-        DtDiag *d = dt_report_error(l, E0221, l->now->has_returned ? l->now->returned_span : l->now->gradient->span,
-                                    "the gradient of `%s` returns %u value%s, and it has %u argument%s", def->name.text,
-                                    n, n == 1 ? "" : "s", def->formals.n, def->formals.n == 1 ? "" : "s");
-        dt_diag_help(d, "one cotangent for each argument, in their order; 0 for what gets none");
-        return false;
-    }
-    const DtVal *items = v->kind == DT_VAL_TUPLE ? v->tuple.at : v;
-    bool ok = true;
-    for (uint32_t i = 0; i < n; i++)
-        ok &= take_cotangent(l, frame, &def->formals.at[i], &bound[i].val, &items[i]);
-    return ok;
 }
 
 static void attach(DtLower *l, DtFrame *home, const DtFrame *frame, const DtStmt *stmt)
@@ -135,31 +76,39 @@ static void attach(DtLower *l, DtFrame *home, const DtFrame *frame, const DtStmt
     home->func->gradient = stated;
 }
 
-bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results)
+/* The scope of the body with what the stream gives, under its names there. */
+static DtScope *with_parts(DtLower *l, const DtVal *parts)
 {
-    DtActivation *act = l->now, kept = *act;
-    const DtStmt *stmt = act->gradient;
-    DtFrame *home = act->frame;
-    DtFrame *frame = dt_frame_new(l, home, dt_intern_printf("%s.gradient", home->func->name), DT_FUNC_FN, stmt->span);
+    const DtStmt *const *clauses = l->now->clauses;
+    const DtStmt *names = clauses[DT_CLAUSE_FINISH] ? clauses[DT_CLAUSE_FINISH] : clauses[DT_CLAUSE_MERGE];
     DtScope *scope = DT_NEW(l->arena, DtScope);
-    *scope = (DtScope){.parent = act->scope, .frame = frame};
-    act->frame = frame;
-    act->scope = scope;
-    act->has_returned = false;
-    bool ok = bind_cotangents(l, stmt, frame, results, n_results);
-    if (ok) {
-        dt_stmt_block(l, &stmt->body);
-        ok = take_cotangents(l, frame, bound);
+    *scope = (DtScope){.parent = l->now->scope, .frame = l->now->frame};
+    const uint32_t n = !parts || !names ? 0 : clauses[DT_CLAUSE_FINISH] ? names->targets.n : names->targets.n / 2;
+    for (uint32_t i = 0; i < n; i++) {
+        const DtTarget *target = &names->targets.at[i];
+        DT_PUSH(l->arena, scope->names,
+                ((DtBinding){.name = target->name.text, .val = parts[i], .span = target->name.span}));
     }
-    if (ok && dt_memo_draws(frame->func)) {
-        DtDiag *d = dt_report_error(l, E0221, stmt->span, "a gradient draws no random numbers");
-        dt_diag_help(d, "draw in the function, give what was drawn a name, and use that here");
-        ok = false;
-    }
+    return scope;
+}
+
+bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results, const DtVal *parts)
+{
+    const DtActivation kept = *l->now;
+    const DtDef *def = l->now->def;
+    const DtStmt *stmt = l->now->clauses[DT_CLAUSE_GRADIENT];
+    DtFrame *home = l->now->frame, *frame = dt_clause_enter(l, home, home, stmt, with_parts(l, parts));
+    const DtVal *items;
+    uint32_t n_items;
+    bool ok = bind_cotangents(l, stmt, frame, results, n_results) &&
+              dt_clause_run(l, stmt, "one cotangent for each argument, in their order; 0 for what gets none",
+                            def->formals.n, &items, &n_items);
+    for (uint32_t i = 0, n = ok ? def->formals.n : 0; i < n; i++)
+        ok &= take_cotangent(l, frame, &def->formals.at[i], &bound[i].val, &items[i]);
     if (ok) {
         dt_frame_finish(l, frame);
         attach(l, home, frame, stmt);
     }
-    *act = kept;
+    *l->now = kept;
     return ok;
 }

@@ -23,7 +23,7 @@
  *   lower_memo.c    functions made by calls, instances, results
  *   lower_stmt.c    statements
  *   lower_repeat.c  repeat
- *   lower_gradient.c  gradients that functions state
+ *   lower_clause.c  what functions say of themselves: lower_gradient.c, lower_stream.c
  *   lower_sequence.c  what a loop reads and makes position by position
  *   builtins*.c     built-in functions
  *   lower_alone.c   definitions of a library, which nothing calls
@@ -51,6 +51,14 @@ enum {
     DT_LOWER_STEPS = 1000000, /* expressions evaluated in all */
     DT_LOWER_INCLUDES = 64    /* includes inside includes */
 };
+
+typedef enum DtClauseKind {
+    DT_CLAUSE_GRADIENT,
+    DT_CLAUSE_STREAM,
+    DT_CLAUSE_MERGE,
+    DT_CLAUSE_FINISH,
+    DT_CLAUSES
+} DtClauseKind;
 
 /* ---- axes ---- */
 
@@ -207,7 +215,8 @@ struct DtActivation {
     bool has_returned;
     DtVal returned;
     DtSpan returned_span;
-    const DtStmt *gradient; /* that it states; NULL: none so far */
+    const DtStmt *clauses[DT_CLAUSES]; /* NULL: none so far */
+    DT_VEC(DtBinding) formals; /* as they were bound; if the definition has clauses */
     DT_VEC(DtBinding) ended; /* names of loops that are over */
     uint32_t depth;
 };
@@ -470,13 +479,26 @@ typedef struct DtBound {
     bool given;
 } DtBound;
 
-/* ---- lower_gradient.c ---- */
+/* ---- lower_clause.c, lower_gradient.c, lower_stream.c ---- */
 
-bool dt_gradient_is_stated(const DtStmts *body);
-void dt_gradient_stmt(DtLower *l, const DtStmt *stmt);
-/* The stated gradient of the function whose body has just been evaluated: bound are its arguments, results values of
- * its frame. False after a report. */
-bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results);
+bool dt_clause_any(const DtStmts *body);
+void dt_clause_stmt(DtLower *l, const DtStmt *stmt);
+/* The clauses of the function whose body has just been evaluated: bound are its arguments, results values of its frame.
+ * False after a report. */
+bool dt_clause_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results);
+bool dt_stream_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
+                     const DtVal **ret_parts);
+bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
+                       const DtVal *parts);
+/* What is evaluated from now on belongs to the clause, in a frame of its own; the caller restores *l->now. */
+DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt, DtScope *outer);
+/* Name i of those in the clause's parentheses. */
+bool dt_clause_name(DtLower *l, const DtStmt *stmt, uint32_t i, DtVal val);
+/* Evaluates the clause's block; wanted: how many values it must return, 0: any number. each: what they are. */
+bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wanted, const DtVal **ret_items,
+                   uint32_t *ret_n);
+/* Do axes that both have have one extent? */
+bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type);
 
 /* ---- lower_scalars.c ---- */
 

@@ -267,6 +267,8 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
         frame->random = c->act.caller->frame->random;
         frame->prefix = c->act.caller->frame->prefix;
     }
+    for (uint32_t i = 0; dt_clause_any(&def->body) && i < c->scope.names.n; i++)
+        DT_PUSH(l->arena, c->act.formals, c->scope.names.at[i]);
     dt_stmt_block(l, &def->body);
     if (def->kind == DT_DEF_FN && dt_memo_draws(frame->func))
         memo->key = NULL; /* and each call has its own */
@@ -278,8 +280,8 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
         v->tensor.value = dt_val_tensor(l, v);
         dt_graph_return(frame->func, v->tensor.value);
     }
-    if (ok && c->act.gradient)
-        ok = dt_gradient_lower(l, c->bound, memo->results, memo->n_results);
+    if (ok && dt_clause_any(&def->body))
+        ok = dt_clause_lower(l, c->bound, memo->results, memo->n_results);
     if (ok) {
         dt_frame_finish(l, frame);
         memo->func = frame->func;
@@ -411,14 +413,15 @@ static DtVal run_function(DtLower *l, Call *c)
     return memo->func ? emit_call(l, c, memo, captured) : dt_val_error();
 }
 
-/* What a function does to parameters that it reaches through an argument, no stated gradient can say. */
+/* What a function does to parameters that it reaches through an argument, no clause can say. */
 static bool may_state(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;
-    for (uint32_t i = 0; dt_gradient_is_stated(&def->body) && i < def->formals.n; i++) {
+    for (uint32_t i = 0; dt_clause_any(&def->body) && i < def->formals.n; i++) {
         if (!has_function(&c->bound[i].val))
             continue;
-        DtDiag *d = dt_report_error(l, E0221, c->s.call->span, "`%s` states its gradient, so `%s` cannot be a function",
+        DtDiag *d = dt_report_error(l, E0221, c->s.call->span,
+                                    "`%s` says what its gradient or its parts are, so `%s` cannot be a function",
                                     def->name.text, def->formals.at[i].name.text);
         dt_diag_label(d, def->head.file ? def->head : def->name.span, "defined here");
         return false;
@@ -427,7 +430,7 @@ static bool may_state(DtLower *l, const Call *c)
 }
 
 /* A library function of constants only is computed in place, as is one that is given functions, and every
- * other `fn` but those that `shard` lines are for and those that state their gradient. */
+ * other `fn` but those that `shard` lines are for and those with clauses. */
 static bool is_in_place(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;
@@ -442,7 +445,7 @@ static bool is_in_place(DtLower *l, const Call *c)
         tensor |= c->bound[i].val.kind == DT_VAL_TENSOR;
     }
     return !tensor || !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text) ||
-                        dt_gradient_is_stated(&def->body));
+                        dt_clause_any(&def->body));
 }
 
 /* ---- after errors ---- */

@@ -356,7 +356,7 @@ void dt_stmt_block(DtLower *l, const DtStmts *stmts)
 {
     for (uint32_t i = 0; i < stmts->n && !l->gave_up; i++) {
         const DtStmt *stmt = stmts->at[i];
-        if (l->now->has_returned && stmt->kind != DT_STMT_GRADIENT) {
+        if (l->now->has_returned && stmt->kind != DT_STMT_CLAUSE) {
             dt_report_error(l, E0214, stmt->span, "nothing can follow `return`");
             return;
         }
@@ -369,7 +369,7 @@ void dt_stmt_block(DtLower *l, const DtStmts *stmts)
         case DT_STMT_REPEAT: dt_repeat_stmt(l, stmt); break;
         case DT_STMT_IF: if_stmt(l, stmt); break;
         case DT_STMT_RETURN: return_stmt(l, stmt); break;
-        case DT_STMT_GRADIENT: dt_gradient_stmt(l, stmt); break;
+        case DT_STMT_CLAUSE: dt_clause_stmt(l, stmt); break;
         case DT_STMT_ERROR: break;
         }
     }

@@ -83,7 +83,7 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 %token END 0
 %token <token> ID INT FLOAT QUANTITY STRING DTYPE TRUE FALSE
 %token <token> INCLUDE DIM AXIS FN LAYER MODEL TRAIN CLUSTER PARALLEL NAMES ON
-%token <token> PARAM STATE REPEAT IN IF THEN ELSE RETURN GRADIENT AND OR NOT
+%token <token> PARAM STATE REPEAT IN IF THEN ELSE RETURN CLAUSE AND OR NOT
 %token <token> SEMI COMMA COLON LPAREN RPAREN LBRACKET RBRACKET LBRACE RBRACE
 %token <token> ASSIGN ARROW PIPE ELLIPSIS RANGE DOT AT
 %token <token> PLUS MINUS STAR POW FLOORDIV SLASH PERCENT CMP
@@ -509,9 +509,12 @@ stmt:
                                   $$->value = $2; $$->body = $3; $$->other = $4;
                                   $$->has_else = @4.hi > @4.lo; }
   | RETURN tuple                { $$ = new_stmt(p, DT_STMT_RETURN, @$); $$->value = $2; }
-  | GRADIENT LPAREN targets RPAREN block
-                                { $$ = new_stmt(p, DT_STMT_GRADIENT, @$);
+  | CLAUSE LPAREN targets RPAREN block
+                                { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
                                   $$->name = name_of($1); $$->targets = $3; $$->body = $5; }
+  | CLAUSE LBRACKET ids RBRACKET block
+                                { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
+                                  $$->name = name_of($1); $$->axes = $3; $$->body = $5; }
   | error                       { RESUME(); $$ = new_stmt(p, DT_STMT_ERROR, @$); }
   | error { RESUME(); } block opt_else  { $$ = new_stmt(p, DT_STMT_ERROR, @$); }
   ;

@@ -301,6 +301,17 @@ typedef struct DtStatedGradient {
     bool is_surrogate;          /* meant to differ from the derivative */
 } DtStatedGradient;
 
+/* How blocks of an axis of a function's inputs give its results (frontend/lower_stream.c). All are functions of whole
+ * inputs and unplaced types, however the function that has this is placed. */
+typedef struct DtStream {
+    const char *axis;
+    DtFunc *part;             /* the function's inputs -> parts; NULL: results without the axis add up over blocks */
+    DtFunc *merge;            /* parts, parts -> parts, element by element */
+    DtFunc *finish;           /* parts, inputs given[] of the function -> results, likewise; NULL: none is needed */
+    DT_VEC(uint32_t) given;
+    DT_VEC(int32_t) takes;    /* by result of the function: a result of finish, or -1 - a part */
+} DtStream;
+
 struct DtFunc {
     DtModule *module;
     const char *name;      /* unique in the module */
@@ -326,6 +337,7 @@ struct DtFunc {
     DT_VEC(DtSaved) saved;
     DT_VEC(uint32_t) seeds, wanted;
     const DtStatedGradient *gradient; /* NULL: derived */
+    const DtStream *stream; /* NULL: it has no such form */
     DtFunc *fused; /* the same in kernels, for a call that is no attention in tiles; NULL: itself (fuse.c) */
 };
 

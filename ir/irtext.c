@@ -21,6 +21,7 @@
  * `means=N` is the number of the value of an earlier program that a value means (means.c); of several results, N, N + 1
  * .. or a list in parentheses; communication means what its operand does where it says nothing else.
  * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
+ * `stream=` and what follows it in the head of a function is DtStream.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
  * alone; a value prints as %name.number or %number. Fields that are zero are not printed. A
  * value that its function does not define prints as %?, which cannot be read back. */
@@ -448,6 +449,19 @@ static void print_input(Printer *p, const DtFunc *func, uint32_t i)
     dt_text_add(p->text, "\n");
 }
 
+static void print_stream(Printer *p, const DtStream *stream)
+{
+    print_key(p, "stream", stream->axis);
+    print_key(p, "part", stream->part ? stream->part->name : NULL);
+    print_key(p, "merge", stream->merge ? stream->merge->name : NULL);
+    print_key(p, "finish", stream->finish ? stream->finish->name : NULL);
+    for (uint32_t i = 0; i < stream->given.n; i++)
+        dt_text_printf(p->text, "%s%u", i ? " " : " given=(", stream->given.at[i]);
+    for (uint32_t i = 0; i < stream->takes.n; i++)
+        dt_text_printf(p->text, "%s%d", i ? " " : stream->given.n ? ") takes=(" : " takes=(", stream->takes.at[i]);
+    dt_text_add(p->text, stream->takes.n ? ")" : "");
+}
+
 static void print_header(Printer *p, const DtFunc *func)
 {
     dt_text_add(p->text, "func ");
@@ -459,6 +473,8 @@ static void print_header(Printer *p, const DtFunc *func)
     print_key(p, "bwd_x", func->bwd_x ? func->bwd_x->name : NULL);
     print_key(p, "bwd_w", func->bwd_w ? func->bwd_w->name : NULL);
     print_key(p, "fused", func->fused ? func->fused->name : NULL);
+    if (func->stream)
+        print_stream(p, func->stream);
     print_span(p, func->span);
     dt_text_add(p->text, " {\n");
 }

@@ -151,6 +151,31 @@ static bool parse_line(DtIrReader *p)
     return dt_irread_op(p);
 }
 
+static bool parse_stream(DtIrReader *p)
+{
+    DtStream *stream = DT_NEW(p->module->arena, DtStream);
+    int64_t number;
+    if (!dt_irlex_name_key(&p->lex, "stream", &stream->axis))
+        return true;
+    p->func->stream = stream;
+    dt_irread_func_key(p, "part", &stream->part);
+    dt_irread_func_key(p, "merge", &stream->merge);
+    dt_irread_func_key(p, "finish", &stream->finish);
+    if (dt_irlex_key(&p->lex, "given") && dt_irlex_expect(&p->lex, '('))
+        while (!dt_irlex_take(&p->lex, ')')) {
+            if (!dt_irlex_integer(&p->lex, 0, UINT32_MAX, &number))
+                return false;
+            DT_PUSH(p->module->arena, stream->given, (uint32_t)number);
+        }
+    if (dt_irlex_key(&p->lex, "takes") && dt_irlex_expect(&p->lex, '('))
+        while (!dt_irlex_take(&p->lex, ')')) {
+            if (!dt_irlex_integer(&p->lex, INT32_MIN, INT32_MAX, &number))
+                return false;
+            DT_PUSH(p->module->arena, stream->takes, (int32_t)number);
+        }
+    return !p->lex.failed;
+}
+
 static bool parse_func(DtIrReader *p)
 {
     unsigned kind;
@@ -172,6 +197,8 @@ static bool parse_func(DtIrReader *p)
     dt_irread_func_key(p, "bwd_x", &func->bwd_x);
     dt_irread_func_key(p, "bwd_w", &func->bwd_w);
     dt_irread_func_key(p, "fused", &func->fused);
+    if (!parse_stream(p))
+        return false;
     dt_irread_span(&p->lex, &func->span);
     p->values = (DtMap){.arena = p->module->arena};
     if (!dt_irlex_expect(&p->lex, '{'))

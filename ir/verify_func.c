@@ -66,6 +66,29 @@ static bool check_counts(DtVerify *v, const DtFunc *func)
     return true;
 }
 
+static bool check_stream(DtVerify *v, const DtFunc *func)
+{
+    const DtStream *s = func->stream;
+    const DtFunc *part = s->part, *merge = s->merge, *finish = s->finish;
+    if (!dt_verify_name(v, func->span, "the axis of a stream", s->axis))
+        return false;
+    if (!part)
+        return (!merge && !finish && !s->given.n && !s->takes.n) ||
+               dt_verify_fail(v, func->span, "a stream has no part but more than an axis");
+    if (!merge || !dt_verify_has_func(v, part) || !dt_verify_has_func(v, merge) ||
+        (finish && !dt_verify_has_func(v, finish)))
+        return dt_verify_fail(v, func->span, "what a stream is made of are no functions of the module");
+    const uint32_t n = part->results.n;
+    bool fits = part->inputs.n == func->inputs.n && merge->inputs.n == 2 * n && merge->results.n == n &&
+                s->takes.n == func->results.n && (finish ? finish->inputs.n == n + s->given.n : !s->given.n);
+    for (uint32_t i = 0; i < s->given.n; i++)
+        fits = fits && s->given.at[i] < func->inputs.n;
+    for (uint32_t i = 0; i < s->takes.n; i++)
+        fits = fits && (s->takes.at[i] < 0 ? -1 - (int64_t)s->takes.at[i] < n
+                                           : finish && (uint32_t)s->takes.at[i] < finish->results.n);
+    return fits || dt_verify_fail(v, func->span, "the stream of `%s` does not fit it", func->name);
+}
+
 void dt_verify_interface(DtVerify *v, const DtFunc *func)
 {
     const DtFunc *links[] = {func->fwd, func->bwd, func->bwd_x, func->bwd_w};
@@ -83,7 +106,7 @@ void dt_verify_interface(DtVerify *v, const DtFunc *func)
         dt_verify_fail(v, func->span, "its gradient is a function outside the module");
     if (!check_counts(v, func))
         return;
-    bool ok = true;
+    bool ok = !func->stream || check_stream(v, func);
     for (uint32_t i = 0; i < func->inputs.n + func->results.n; i++) {
         bool input = i < func->inputs.n;
         const DtValue *value = input ? func->inputs.at[i] : func->results.at[i - func->inputs.n];

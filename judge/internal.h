@@ -112,12 +112,10 @@ DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint3
 /* ---- program.c ---- */
 
 /* Lowers and runs all passes; NULL after errors in diags. */
-DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
-                          const DtLowerOptions *options);
+DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *options);
 /* The same program with gradients and update, and nothing else done to it. */
-DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task,
-                          const DtLowerOptions *options);
-DtProgram *dt_judge_serial_program(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options);
+DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options);
+DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options);
 /* About how many multiplications, or moved elements, all ranks together need for one step. */
 double dt_judge_work(const DtModule *module);
 

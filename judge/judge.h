@@ -74,8 +74,6 @@ bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement);
 /* A program as it would be compiled. */
 typedef struct DtJudgeProgram {
     const DtLowerOptions *options;
-    const char *const *kernels; /* library functions whose calls outlive inlining */
-    uint32_t n_kernels;
     uint32_t steps;
     bool as_it_is; /* never shrink */
     bool rounds;

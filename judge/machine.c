@@ -310,7 +310,7 @@ DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, cons
     DtJudgeVerdict verdict = DT_JUDGE_DIFFERS;
     uint32_t wrong = 0;
     *ret_machine = (DtJudgeMachine){.steps = task->steps};
-    m->program = dt_judge_serial_program(arena, task, options);
+    m->program = dt_judge_serial_program(arena, options);
     m->serial = m->program->module;
     if (!m->program->train)
         return DT_JUDGE_REJECTED;

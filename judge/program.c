@@ -13,12 +13,10 @@ static const double too_much = 2e8; /* multiplications: some seconds */
 
 /* ---- making modules ---- */
 
-static DtPassContext context_of(const DtJudgeProgram *task, const DtProgram *program)
+static DtPassContext context_of(const DtProgram *program)
 {
     return (DtPassContext){.train = program->train,
-                           .parallel = program->parallel,
-                           .kernels = task->kernels,
-                           .n_kernels = task->n_kernels};
+                           .parallel = program->parallel};
 }
 
 static void after_pass(void *data, const DtPass *pass, const DtModule *module, bool changed)
@@ -28,13 +26,12 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         dt_verify_require(module, pass->name);
 }
 
-DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
-                          const DtLowerOptions *options)
+DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *options)
 {
     DtProgram *program = dt_lower(arena, diags, options);
     if (!program)
         return NULL;
-    DtPassContext context = context_of(task, program);
+    DtPassContext context = context_of(program);
     dt_passes_run(program->module, &context, after_pass, NULL);
     if (dt_diag_errors(diags))
         return NULL;
@@ -43,13 +40,13 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtJudgeProgram *
     return program;
 }
 
-DtProgram *dt_judge_serial_program(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)
+DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options)
 {
     DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
     if (!program)
         DT_BUG("a program is accepted once and refused the second time");
     program->parallel = NULL;
-    DtPassContext context = context_of(task, program);
+    DtPassContext context = context_of(program);
     for (uint32_t i = 0; dt_passes[i].proof == DT_PASS_MEANING; i++)
         dt_passes[i].run(program->module, &context);
     dt_verify_require(program->module, "differentiation");
@@ -63,9 +60,9 @@ static const DtModule *loss_of(DtArena *arena, const DtLowerOptions *options)
     return program && dt_entry_whole(program->module, DT_ENTRY_LOSS) ? program->module : NULL;
 }
 
-DtModule *dt_judge_serial(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options)
+DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options)
 {
-    return dt_judge_serial_program(arena, task, options)->module;
+    return dt_judge_serial_program(arena, options)->module;
 }
 
 /* ---- work ---- */
@@ -116,7 +113,7 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
     DtJudgeProgram synthetic = *task;
     synthetic.options = &options;
     *ret_judgement = (DtJudgement){0};
-    DtProgram *program = dt_judge_place(arena, diags, &synthetic, &options);
+    DtProgram *program = dt_judge_place(arena, diags, &options);
     if (!program)
         return DT_JUDGE_REJECTED;
     const DtProgram *original = program;
@@ -125,12 +122,12 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
             break;
         ret_shrunk->len = 0;
         options = dt_judge_shrink(arena, &synthetic, original, least, ret_shrunk);
-        program = dt_judge_place(arena, diags, &synthetic, &options);
+        program = dt_judge_place(arena, diags, &options);
     }
     if (!program)
         return DT_JUDGE_REJECTED;
     DtJudgeCase c = {.arena = arena,
-                     .serial = dt_judge_serial(arena, &synthetic, &options),
+                     .serial = dt_judge_serial(arena, &options),
                      .placed = program->module,
                      .loss = loss_of(arena, &options),
                      .train = program->train,

@@ -45,7 +45,7 @@ static bool works(Shrink *s)
     s->budget--;
     DtArena *arena = dt_arena_new();
     DtLowerOptions options = options_of(s);
-    const DtProgram *program = dt_judge_place(arena, dt_diag_new(arena), s->task, &options);
+    const DtProgram *program = dt_judge_place(arena, dt_diag_new(arena), &options);
     bool good = program && keeps_axes(s, program);
     dt_arena_free(arena);
     return good;

@@ -24,7 +24,7 @@
 
 static bool may_merge(const DtOp *op)
 {
-    return op->kind == DT_OP_CALL ? op->func->library != NULL : !(dt_op_info[op->kind].traits & DT_TRAIT_OWN);
+    return op->kind == DT_OP_CALL ? op->func->stream != NULL : !(dt_op_info[op->kind].traits & DT_TRAIT_OWN);
 }
 
 static bool same_names(const char *const *a, const char *const *b, uint32_t n)

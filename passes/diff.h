@@ -60,7 +60,6 @@ typedef struct DtDerivative {
 struct DtDiff {
     DtModule *module;
     DtArena *arena;
-    bool rings; /* keys travel: some `shard` line has `ring` */
     DtActivity *activities;
     DtDerivative *derivatives;
 };
@@ -94,9 +93,8 @@ struct DtReverse {
     DtDerivative *derivative;
     DtFunc *func, *bwd;
     const DtActivity *activity;
-    bool whole; /* library function: inputs are saved, and what is kept, nothing else */
-    const DtValue *kept[3]; /* stream.c: of func */
-    uint32_t n_kept;
+    bool whole; /* of the library, or it streams: inputs are saved, and what is kept, nothing else */
+    DT_VEC(const DtValue *) kept; /* of func: saved, whatever else is decided */
     DT_VEC(DtCell *) cells; /* by id of the primal value, then made-up ones */
     DtMap extras;           /* of these, by DtExtra */
     DtDerivative **of_op;   /* per op of func: derivative of the callee or body, NULL if not used */
@@ -131,9 +129,6 @@ DtValue *dt_diff_out(DtVjp *v, uint32_t i);
 DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);
 
 DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type);
-
-/* stream.c: after the derivative of attention is there, before what it saves is settled. */
-void dt_stream_rewrite(DtReverse *r);
 
 /* NULL: no derivative. */
 DtVjpRun *dt_diff_handler(DtOpKind kind);

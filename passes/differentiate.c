@@ -24,6 +24,7 @@
  * Requires: a verified serial module; if it has entry "loss", that starts with a float scalar.
  * Establishes: entry "grad" in the place of "loss"; stores of kind GRAD. Breaks: nothing. */
 #include "passes/diff.h"
+#include "passes/ring.h"
 
 #include "base/bug.h"
 #include "base/intern.h"
@@ -202,22 +203,11 @@ static void check_loss(const DtFunc *loss)
     DT_BUG("entry \"loss\" does not start with a float scalar");
 }
 
-static bool has_ring(const DtPassContext *context)
-{
-    bool any = false;
-    for (uint32_t i = 0; context && context->parallel && i < context->parallel->shards.n; i++)
-        any = any || context->parallel->shards.at[i].ring;
-    return any;
-}
-
 static void differentiate(DtModule *module, DtEntryPoint *entry, const DtPassContext *context)
 {
     DtFunc *loss = entry->func;
     check_loss(loss);
-    DtDiff diff = {.module = module, .arena = module->arena, .rings = has_ring(context)};
-    for (uint32_t i = 0; diff.rings && i < module->funcs.n; i++) /* a softmax is looked for in them */
-        if (dt_library_find(module->funcs.at[i]) && dt_library_find(module->funcs.at[i])->streams)
-            dt_inline_calls(module->funcs.at[i], context);
+    DtDiff diff = {.module = module, .arena = module->arena};
     Grad g = {.context = context, .module = module, .step = make_step(module, loss)};
     g.derivative = derive_step(&diff, &g.step);
     g.b = (DtBuilder){.func = dt_graph_func(module, dt_entry_kind_name(DT_ENTRY_GRAD), DT_FUNC_ENTRY)};
@@ -234,15 +224,44 @@ static void differentiate(DtModule *module, DtEntryPoint *entry, const DtPassCon
     dt_graph_renumber(g.b.func);
 }
 
+static bool has_ring(const DtPassContext *context)
+{
+    bool any = false;
+    for (uint32_t i = 0; context && context->parallel && i < context->parallel->shards.n; i++)
+        any = any || context->parallel->shards.at[i].ring;
+    return any;
+}
+
+/* Without rings nothing merges parts. */
+static void drop_merges(DtModule *module)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        bool merges = false;
+        for (uint32_t k = 0; k < module->funcs.n; k++) {
+            const DtStream *of = module->funcs.at[k]->stream;
+            merges = merges || (of && (of->merge == module->funcs.at[i] || of->finish == module->funcs.at[i]));
+        }
+        if (!merges)
+            module->funcs.at[n++] = module->funcs.at[i];
+    }
+    module->funcs.n = n;
+    for (uint32_t i = 0; i < n; i++)
+        if (module->funcs.at[i]->stream)
+            module->funcs.at[i]->stream = dt_ring_without_parts(module->arena, module->funcs.at[i]->stream);
+}
+
 bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
     DtEntryPoint *entry = dt_entry_whole(module, DT_ENTRY_LOSS);
-    bool stated = false;
+    bool said = false;
     if (entry != NULL) /* else a model without train block */
         differentiate(module, entry, context);
-    for (uint32_t i = 0; i < module->funcs.n; i++) { /* they have said what they had to */
-        stated = stated || module->funcs.at[i]->gradient;
-        module->funcs.at[i]->gradient = NULL;
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        said = said || module->funcs.at[i]->gradient || module->funcs.at[i]->stream;
+        module->funcs.at[i]->gradient = NULL; /* it has said what it had to */
     }
-    return entry != NULL || stated;
+    if (said && !has_ring(context))
+        drop_merges(module);
+    return entry != NULL || said;
 }

@@ -71,7 +71,7 @@ static bool is_lifted(const DtValue *value)
 static bool lifts(const DtOp *op)
 {
     bool any = false;
-    for (uint32_t i = 0; op->kind == DT_OP_CALL && op->func->library && i < op->n_in; i++)
+    for (uint32_t i = 0; op->kind == DT_OP_CALL && (op->func->library || op->func->stream) && i < op->n_in; i++)
         any = any || is_lifted(op->in[i]);
     return any;
 }
@@ -184,6 +184,12 @@ bool dt_pass_expand(DtModule *module, const DtPassContext *context)
         expand(module, dt_ring_is, dt_ring_expand); /* the first two look at how masks are made */
     any = expand(module, lifts, lift_positions) || any;
     any = expand(module, dt_zigzag_is, make_zigzag) || any;
+    for (uint32_t i = 0; i < module->funcs.n; i++) { /* parts were for rings */
+        DtFunc *func = module->funcs.at[i];
+        any = any || (func->stream && func->stream->part);
+        if (func->stream)
+            func->stream = dt_ring_without_parts(module->arena, func->stream);
+    }
     if (any)
         dt_inline_drop(module);
     return any;

@@ -9,14 +9,14 @@
  *
  * Where a call stood that placement must know of, `bind` ops remain (bound.c).
  *
- * A call of a library function that the target has a kernel for (and of its backward function)
- * stays. What depends on where it stands keeps its full name: the label of a call goes in front of
+ * A call of a function that streams stays.
+ * What depends on where it stands keeps its full name: the label of a call goes in front of
  * the paths of ops, the sites of random draws, and the labels of loops and of calls that stay. Every
  * op remembers the calls that it came through (DtOp.caller), and the name that a call's result had
  * becomes one more name of the value (DtOp.aliases): `remat` is written in terms of both.
  *
  * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call
- * but of library kernels. Breaks: DtFunc.primal may name a function that is no longer in the
+ * but of those. Breaks: DtFunc.primal may name a function that is no longer in the
  * module. */
 #include "passes/bound.h"
 
@@ -42,16 +42,7 @@ static const char *join(const char *prefix, const char *name)
 
 bool dt_inline_keeps(const DtPassContext *context, const DtFunc *func)
 {
-    if (func->library == NULL || context == NULL)
-        return false;
-    for (uint32_t i = 0; i < context->n_kernels; i++) {
-        const char *name = context->kernels[i];
-        const size_t n = strlen(name);
-        if (strncmp(func->library, name, n) == 0 &&
-            (func->library[n] == 0 || strcmp(func->library + n, ".bwd") == 0))
-            return true;
-    }
-    return false;
+    return func->stream != NULL && !(context && context->inline_streams);
 }
 
 /* The copy of op (of the callee) stands under the call's label and path now. */
@@ -208,6 +199,11 @@ static void inline_func(Inliner *inliner, DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->func != NULL)
             inline_func(inliner, func->ops.at[i]->func);
+    DtFunc *const streamed[] = {func->stream ? func->stream->part : NULL, func->stream ? func->stream->merge : NULL,
+                                func->stream ? func->stream->finish : NULL};
+    for (uint32_t i = 0; i < DT_COUNT(streamed); i++)
+        if (streamed[i] != NULL)
+            inline_func(inliner, streamed[i]);
     bool any = false;
     for (uint32_t i = 0; i < func->ops.n; i++)
         any = any || func->ops.at[i]->kind == DT_OP_CALL;
@@ -235,11 +231,16 @@ static void mark(DtFunc *func, Reached *reached)
 {
     if (dt_map_find_pointer(&reached->known, func) != NULL)
         return;
+    DtFunc *const streamed[] = {func->stream ? func->stream->part : NULL, func->stream ? func->stream->merge : NULL,
+                                func->stream ? func->stream->finish : NULL};
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->func != NULL)
             mark(func->ops.at[i]->func, reached);
     if (func->fused)
         mark(func->fused, reached);
+    for (uint32_t i = 0; i < DT_COUNT(streamed); i++)
+        if (streamed[i] != NULL)
+            mark(streamed[i], reached);
     dt_map_add_pointer(&reached->known, func, func);
     DT_PUSH(reached->known.arena, reached->at, func);
 }

@@ -11,18 +11,18 @@ const DtPass dt_passes[] = {
 #undef DT_PASS
 const uint32_t dt_n_passes = DT_COUNT(dt_passes);
 
-#define DT_LIBRARY(NAME, RESULTS) {NAME, RESULTS},
-static const DtLibraryFunc library[] = {
+#define DT_LIBRARY(NAME) NAME,
+static const char *const library[] = {
 #include "passes/library.def"
 };
 #undef DT_LIBRARY
 
-const DtLibraryFunc *dt_library_find(const DtFunc *func)
+bool dt_library_is_whole(const DtFunc *func)
 {
     for (uint32_t i = 0; func->library != NULL && i < DT_COUNT(library); i++)
-        if (strcmp(library[i].name, func->library) == 0)
-            return &library[i];
-    return NULL;
+        if (strcmp(library[i], func->library) == 0)
+            return true;
+    return false;
 }
 
 const DtPass *dt_passes_find(const char *name)

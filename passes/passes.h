@@ -12,10 +12,7 @@ typedef struct DtPassContext {
     const DtTrainConfig *train;       /* NULL: no train block */
     const DtParallelConfig *parallel; /* NULL: one rank */
     const DtClusterConfig *cluster;   /* NULL: this machine; its links */
-    /* Library functions that the target has kernels for: their calls, and those of their backward
-     * functions ("attend.bwd"), outlive inlining. */
-    const char *const *kernels;
-    uint32_t n_kernels;
+    bool inline_streams; /* calls of functions that stream do not outlive inlining: for tests */
     bool unfused;    /* every op is a kernel of its own: slow, the reference that tests compare with */
     bool each_stage; /* stages of a pipeline are cut one by one, not by classes (stage_class.c): for tests */
 } DtPassContext;
@@ -68,15 +65,8 @@ DtFunc *dt_differentiate_func(DtFunc *func);
  * input i of the primal belongs to bwd_w. */
 void dt_split_func(DtFunc *bwd, const bool *is_weight);
 
-/* A row of library.def: a library function that is differentiated as a whole, so that one kernel
- * can be its forward and one its backward part. */
-typedef struct DtLibraryFunc {
-    const char *name;
-    bool streams; /* in a ring: see stream.c */
-} DtLibraryFunc;
-
-/* The row of func, NULL if it has none. */
-const DtLibraryFunc *dt_library_find(const DtFunc *func);
+/* Whether library.def has it: it is differentiated as a whole. */
+bool dt_library_is_whole(const DtFunc *func);
 
 /* Inlines all calls in one function, and in what it calls and loops over. */
 void dt_inline_calls(DtFunc *func, const DtPassContext *context);

@@ -53,6 +53,7 @@ static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const 
     w->map = DT_NEW_ARRAY(p->module->arena, DtValue *, func->n_values + 1);
     w->uses = DT_NEW_ARRAY(p->module->arena, uint32_t, func->n_values + 1);
     copy->library = func->library;
+    copy->stream = func->stream;
     copy->span = func->span;
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)

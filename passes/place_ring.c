@@ -181,7 +181,7 @@ void dt_placering_check_used(const DtPlacer *p)
         for (uint32_t k = 0; k < line->n_mesh; k++)
             dt_text_printf(&mesh, "%s`%s`", k ? " or " : "", p->module->mesh.axes[line->mesh[k]].name);
         DtDiag *diag = dt_diag_report(p->module->diags, L0596, line->span,
-                                      "`ring` has no effect: no `attend` gathers `%s` over %s",
+                                      "`ring` has no effect: nothing that streams gathers `%s` over %s",
                                       line->axes[0], mesh.at);
         dt_text_free(&mesh);
         dt_diag_note(

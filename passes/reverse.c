@@ -129,14 +129,48 @@ static void run_stated(DtReverse *r)
             in[n++] = is_seed ? r->bwd->inputs.at[seed] : dt_diff_zeros(&b, type);
         seed += is_seed;
     }
-    for (uint32_t i = 0; i < stated->captured.n; i++)
-        in[n++] = placeholder(r, cell_of(r, stated->captured.at[i]));
+    for (uint32_t i = 0; i < stated->captured.n; i++) {
+        const DtValue *value = stated->captured.at[i];
+        in[n++] = placeholder(r, cell_of(r, value));
+        if (r->func->stream && value->op && dt_type_find(value->type, r->func->stream->axis) < 0)
+            DT_PUSH(r->diff->arena, r->kept, value);
+    }
     DtValue **out = dt_graph_call(&b, stated->func, NULL, in)->out;
     for (uint32_t i = 0; i < r->cells.n; i++) /* of a result that is an input: it is in the statement */
         r->cells.at[i]->cotangent = NULL;
     for (uint32_t i = 0; i < r->func->inputs.n; i++)
         if (dt_dtype_is_float(r->func->inputs.at[i]->type->dtype))
             cell_of(r, r->func->inputs.at[i])->cotangent = out[result++];
+}
+
+/* What fwd and bwd are as streams. A result of fwd beside those of the function must be a part; in bwd results
+ * without the axis add up, if that is what a stated gradient says. */
+static void stream_both(DtReverse *r)
+{
+    const DtFunc *func = r->func;
+    const DtStream *of = func->stream;
+    DtArena *arena = r->diff->arena;
+    DtFunc *fwd = r->derivative->fwd;
+    DtStream *backward = DT_NEW(arena, DtStream);
+    backward->axis = of->axis;
+    if (func->gradient)
+        r->bwd->stream = backward;
+    if (fwd == func)
+        return;
+    DtStream *forward = DT_NEW(arena, DtStream);
+    *forward = *of;
+    forward->takes.n = forward->takes.cap = 0;
+    forward->takes.at = NULL;
+    for (uint32_t i = 0; of->part && i < fwd->results.n; i++) {
+        const DtValue *value = fwd->results.at[i];
+        const bool is_part = value->op && value->op->kind == DT_OP_CALL && value->op->func == of->part;
+        if (i >= func->results.n && !is_part) {
+            *forward = *backward;
+            break;
+        }
+        DT_PUSH(arena, forward->takes, i < func->results.n ? of->takes.at[i] : -1 - (int32_t)value->index);
+    }
+    fwd->stream = forward;
 }
 
 static void make_cells(DtReverse *r)
@@ -189,16 +223,16 @@ static void add_results(DtReverse *r)
 static void differentiate(DtDiff *diff, DtDerivative *d)
 {
     DtFunc *func = d->func;
-    const DtLibraryFunc *library = dt_library_find(func);
+    const bool library = dt_library_is_whole(func);
     DtReverse r = {.diff = diff, .derivative = d, .func = func, .extras.arena = diff->arena};
     dt_graph_renumber(func);
     r.activity = dt_activity_of(diff, func, d->active_in, d->seeded);
-    r.whole = library != NULL;
+    r.whole = library || func->stream != NULL;
     r.bwd = dt_graph_func(diff->module, dt_intern_printf("%s.bwd", func->name),
                           func->kind == DT_FUNC_BODY ? DT_FUNC_FN : func->kind);
     r.bwd->span = func->span;
     r.bwd->primal = func;
-    if (library != NULL)
+    if (library)
         r.bwd->library = dt_intern_printf("%s.bwd", func->library);
     r.of_op = DT_NEW_ARRAY(diff->arena, DtDerivative *, func->ops.n + 1);
     make_cells(&r);
@@ -208,10 +242,10 @@ static void differentiate(DtDiff *diff, DtDerivative *d)
     for (uint32_t i = func->gradient ? 0 : func->ops.n; i-- > 0;)
         run_op(&r, i);
     add_results(&r);
-    if (diff->rings && library != NULL && library->streams)
-        dt_stream_rewrite(&r);
     d->bwd = r.bwd;
     dt_saved_settle(&r);
+    if (func->stream)
+        stream_both(&r);
     func->fwd = d->fwd;
     func->bwd = d->bwd;
 }

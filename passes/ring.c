@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: which functions can be one. The form that is looked for is that of the library's
- * `attend` as it is written, and of what differentiation makes of it; nothing here knows its ops by
- * position. */
+/* Ring calls: which functions can be one. A function says how it streams (DtStream); here it is decided whether what it
+ * says can be done in a ring. */
 #include "passes/ring_internal.h"
 
 #include "base/intern.h"
+#include "ir/shape.h"
 
 #include <string.h>
 
@@ -90,97 +90,12 @@ static bool is_inner(const DtRingForm *f, const DtValue *reduction, DtArena *are
     return false;
 }
 
-/* ---- degrees ---- */
-
-static DtRingDegree degree_of_operand(const DtRingForm *f, const DtOp *op, uint32_t i)
-{
-    return f->degree[op->in[i]->id];
-}
-
-/* All alike, zeros aside. */
-static DtRingDegree alike(const DtRingForm *f, const DtOp *op, uint32_t from)
-{
-    DtRingDegree all = {.known = true, .zero = true};
-    for (uint32_t i = from; i < op->n_in; i++) {
-        DtRingDegree d = degree_of_operand(f, op, i);
-        if (!d.known)
-            return d;
-        if (d.zero)
-            continue;
-        if (!all.zero && (d.e != all.e || d.s != all.s))
-            return (DtRingDegree){.known = false};
-        all = d;
-    }
-    return all;
-}
-
-static bool is_plain(DtRingDegree d) { return d.known && d.e == 0 && d.s == 0; }
-
-static DtRingDegree degree_of(const DtRingForm *f, const DtOp *op)
-{
-    const DtRingDegree none = {.known = false}, plain = {.known = true};
-    DtRingDegree x = op->n_in ? degree_of_operand(f, op, 0) : plain;
-    DtRingDegree y = op->n_in > 1 ? degree_of_operand(f, op, 1) : plain;
-    switch (op->kind) {
-    case DT_OP_CONST: return (DtRingDegree){.known = true, .zero = op->number == 0};
-    case DT_OP_NEG:
-    case DT_OP_CAST:
-    case DT_OP_STOP:
-    case DT_OP_EXPAND: return x;
-    case DT_OP_RELABEL: return x;
-    case DT_OP_ADD:
-    case DT_OP_SUB: return alike(f, op, 0);
-    case DT_OP_WHERE: return is_plain(x) ? alike(f, op, 1) : none;
-    case DT_OP_MUL:
-    case DT_OP_DOT:
-        return x.known && y.known ? (DtRingDegree){true, x.zero || y.zero, (int8_t)(x.e + y.e),
-                                                   (int8_t)(x.s + y.s)}
-                                  : none;
-    case DT_OP_DIV:
-        return x.known && y.known
-                   ? (DtRingDegree){true, x.zero, (int8_t)(x.e - y.e), (int8_t)(x.s - y.s)}
-                   : none;
-    case DT_OP_REDUCE:
-        if (op->reduce == DT_REDUCE_SUM)
-            return x;
-        break;
-    default: break;
-    }
-    for (uint32_t i = 0; i < op->n_in; i++)
-        if (!is_plain(degree_of_operand(f, op, i)))
-            return none;
-    return plain;
-}
-
-/* exp(x - f(most)), x without the maximum. */
-static bool is_exponential(const DtRingForm *f, const DtOp *op, const bool *after_most)
-{
-    const DtOp *sub = op->kind == DT_OP_EXP ? op->in[0]->op : NULL;
-    return sub && sub->kind == DT_OP_SUB && !after_most[sub->in[0]->id] &&
-           after_most[sub->in[1]->id] && !has(sub->in[1], f->t) &&
-           (!f->shift || f->shift == sub->in[1]);
-}
-
 /* ---- the form ---- */
 
 static bool refuse(DtRingForm *f, const char *reason)
 {
     f->reason = reason;
     return false;
-}
-
-/* Whether value follows from root and constants alone, by elementwise ops. */
-static bool follows(const DtValue *value, const DtValue *root)
-{
-    if (value == root)
-        return true;
-    if (!value->op ||
-        (value->op->kind != DT_OP_CONST && dt_op_info[value->op->kind].op_class != DT_CLASS_MAP))
-        return false;
-    for (uint32_t i = 0; i < value->op->n_in; i++)
-        if (!follows(value->op->in[i], root))
-            return false;
-    return true;
 }
 
 static bool is_supported(DtRingForm *f, const DtOp *op)
@@ -192,85 +107,7 @@ static bool is_supported(DtRingForm *f, const DtOp *op)
     return known && op->n_out == 1;
 }
 
-/* Maximum, sum and their neighbours, with the degrees of all values. */
-static bool find_softmax(DtRingForm *f, DtArena *arena)
-{
-    const DtFunc *func = f->func;
-    const bool *after_most = dependents(func, NULL, arena);
-    for (uint32_t i = 0; i < func->inputs.n; i++)
-        f->degree[func->inputs.at[i]->id].known = true;
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        const DtValue *value = op->out[0];
-        if (!is_supported(f, op))
-            return refuse(f, "it has an op that does not stream");
-        f->degree[value->id] = degree_of(f, op);
-        if (is_exponential(f, op, after_most)) {
-            f->shift = op->in[0]->op->in[1];
-            f->degree[value->id] = (DtRingDegree){.known = true, .e = 1};
-        }
-        DtRingDegree of = op->n_in ? degree_of_operand(f, op, 0) : (DtRingDegree){0};
-        if (op->kind == DT_OP_REDUCE && reduces(op, f->t) && op->reduce != DT_REDUCE_SUM) {
-            if (f->most || op->reduce != DT_REDUCE_MAX || op->n_axes != 1)
-                return refuse(f, "it has another maximum over the keys than that of a softmax");
-            f->most = value;
-            after_most = dependents(func, value, arena);
-            f->degree[value->id].known = false;
-        } else if (op->kind == DT_OP_REDUCE && reduces(op, f->t) && !f->sum && of.known &&
-                   of.e == 1 && of.s == 0 && op->n_axes == 1) {
-            f->sum = value;
-            f->degree[value->id].known = false;
-        } else if (op->kind == DT_OP_DIV && f->sum && !f->scale && of.known && of.e == 1 &&
-                   follows(op->in[1], f->sum)) {
-            f->scale = op->in[1];
-            f->degree[f->scale->id] = (DtRingDegree){.known = true, .s = 1};
-            f->degree[value->id] = degree_of(f, op);
-        }
-    }
-    return (f->most && f->sum && f->scale && f->shift && follows(f->shift, f->most)) ||
-           refuse(f, "its softmax over the keys was not found");
-}
-
-static bool streams(const DtRingForm *f, const DtValue *row)
-{
-    DtRingDegree d = f->degree[row->id];
-    for (uint32_t i = 0; i < f->most->type->rank; i++)
-        if (!has(row, f->most->type->axes[i].name))
-            return false;
-    return d.known && d.e == 1;
-}
-
-static bool find_rows(DtRingForm *f, DtArena *arena)
-{
-    bool keyed = false;
-    for (uint32_t i = 0; i < f->func->ops.n; i++) {
-        const DtOp *op = f->func->ops.at[i];
-        const DtValue *value = op->out[0];
-        if (!reduces(op, f->t) || value == f->most || value == f->sum)
-            continue;
-        const bool inner = is_inner(f, value, arena);
-        if (inner ? f->n_rows == DT_COUNT(f->rows) : f->n_finals == DT_COUNT(f->finals))
-            return refuse(f, "it reduces too often over the keys");
-        if (inner)
-            f->rows[f->n_rows++] = value;
-        else
-            f->finals[f->n_finals++] = value;
-    }
-    for (uint32_t i = 0; i < f->func->results.n; i++)
-        keyed = keyed || has(f->func->results.at[i], f->t);
-    for (uint32_t i = 0; i < f->n_rows; i++)
-        for (uint32_t k = 0; k < f->n_rows; k++)
-            if (i != k && dependents(f->func, f->rows[i], arena)[f->rows[k]->id])
-                return refuse(f, "it reduces over the keys what depends on another reduction");
-    f->once = f->n_rows == 0 && !keyed;
-    const DtValue *const *streamed = f->once ? f->finals : f->rows;
-    for (uint32_t i = 0; i < (f->once ? f->n_finals : f->n_rows); i++)
-        if (!streams(f, streamed[i]))
-            return refuse(f, "what it reduces over the keys is not linear in the softmax");
-    return true;
-}
-
-/* ---- without a softmax ---- */
+/* ---- what adds up ---- */
 
 static bool is_row(const DtRingForm *f, const DtValue *value)
 {
@@ -291,7 +128,7 @@ static bool find_sums(DtRingForm *f, DtArena *arena)
         if (reduces(op, f->t)) {
             if ((op->kind == DT_OP_REDUCE && op->reduce != DT_REDUCE_SUM) ||
                 is_inner(f, op->out[0], arena) || f->n_finals == DT_COUNT(f->finals))
-                return false;
+                return refuse(f, "its gradient does not only add up over the keys");
             f->finals[f->n_finals++] = op->out[0];
         }
         if (!has(op->out[0], f->t) && !reduces(op, f->t))
@@ -304,20 +141,49 @@ static bool find_sums(DtRingForm *f, DtArena *arena)
             f->rows[f->n_rows++] = op->in[k];
         }
     }
-    return f->sums = f->n_finals > 0;
+    return true;
+}
+
+/* What a block's part is made of, which has the function's inputs. types: of these, where axes other than t are summed
+ * over; NULL: not known. */
+static bool is_part(DtRingForm *f, const DtFunc *part, const DtType *const *types)
+{
+    if (part->results.n > DT_RING_PARTS)
+        return refuse(f, "its parts are too many values");
+    for (uint32_t i = 0; i < part->ops.n; i++) {
+        const DtOp *op = part->ops.at[i];
+        if (!is_supported(f, op))
+            return refuse(f, "it has an op that does not stream");
+        for (uint32_t k = 0; k < op->n_axes && op->kind != DT_OP_IOTA; k++)
+            for (uint32_t j = 0; types && op->axes[k] != f->t && j < part->inputs.n; j++) {
+                const int d = dt_type_find(types[j], op->axes[k]);
+                if (d >= 0 && types[j]->axes[d].n_split)
+                    return refuse(f, "it sums over another axis that ranks have parts of");
+            }
+    }
+    return true;
+}
+
+static bool find_form(const DtFunc *func, const char *t, const DtType *const *types, DtArena *arena, DtRingForm *f)
+{
+    *f = (DtRingForm){.func = func, .t = t, .stream = func->stream};
+    if (!f->stream)
+        return refuse(f, "it does not say how it streams: `stream`, and for its gradient `gradient`");
+    if (f->stream->axis != t)
+        return refuse(f, "it streams over another axis");
+    return f->stream->part ? is_part(f, f->stream->part, types) : find_sums(f, arena);
 }
 
 bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm *ret_form)
 {
-    *ret_form = (DtRingForm){.func = func, .t = t};
-    ret_form->degree = DT_NEW_ARRAY(arena, DtRingDegree, func->n_values + 1);
-    if (find_softmax(ret_form, arena))
-        return find_rows(ret_form, arena);
-    DtRingForm sums = {.func = func, .t = t};
-    if (ret_form->most || !find_sums(&sums, arena))
-        return false;
-    *ret_form = sums;
-    return true;
+    return find_form(func, t, NULL, arena, ret_form);
+}
+
+const DtStream *dt_ring_without_parts(DtArena *arena, const DtStream *stream)
+{
+    DtStream *made = DT_NEW(arena, DtStream);
+    made->axis = stream->axis;
+    return made;
 }
 
 /* ---- placements ---- */
@@ -345,6 +211,19 @@ static bool has_room(const DtFunc *func, const char *t, uint32_t parts)
     return room;
 }
 
+/* The mesh axes that split a value of this unplaced type, if func's inputs are of these types. */
+static uint16_t bits_of(const DtType *type, const DtFunc *func, const DtType *const *types)
+{
+    uint16_t bits = 0;
+    for (uint32_t d = 0; d < type->rank; d++)
+        for (uint32_t i = 0; i < func->inputs.n; i++) {
+            const int k = dt_type_find(types[i], type->axes[d].name);
+            if (k >= 0)
+                bits |= dt_shape_split_bits(&types[i]->axes[k]);
+        }
+    return bits;
+}
+
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
                             uint16_t mesh, DtArena *arena)
 {
@@ -360,5 +239,10 @@ const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *
         return "it has too many arguments";
     if (!has_room(func, axis, major ? parts : parts + DT_MAX_SPLIT - 1))
         return "it has values of too many axes";
-    return dt_ring_form(func, axis, arena, &form) ? NULL : form.reason;
+    if (!find_form(func, axis, types, arena, &form))
+        return form.reason;
+    for (uint32_t i = 0; form.stream->part && i < form.stream->part->results.n; i++)
+        if ((bits_of(form.stream->part->results.at[i]->type, func, types) & mesh) != mesh)
+            return "a part lacks the axis that the ranks share the results by";
+    return NULL;
 }

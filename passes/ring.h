@@ -39,6 +39,9 @@ bool dt_ring_is_positional(const DtValue *value);
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
                             uint16_t mesh, DtArena *arena);
 
+/* That a function streams, without what only rings need of it. */
+const DtStream *dt_ring_without_parts(DtArena *arena, const DtStream *stream);
+
 /* The ops of a ring call: a new function of those operands in ret_in (room for all of the call's;
  * their number is its inputs.n) to the call's results. An operand made of positions and constants
  * only is made anew for every block, and not among them. */

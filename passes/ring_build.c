@@ -7,17 +7,10 @@
  *     loop n - 1 times
  *       k', v'     = shift(k', v')                                  those of the rank before
  *       m, u, o    = merge of these with block(q', k', v', positions)
- *     o            = o / g(u), as [seq/context, ...]
+ *     o            = finish(m, u, o), as [seq/context, ...]
  *
- * `block` is the function itself on one block of keys, which also leaves its maximum and sum. The
- * merge of (m, u, y) and (m', u', y'), where y = sum_t(e s^k ...) of one block and w = exp(f(m) -
- * f(max(m, m'))):
- *
- *     max(m, m'),   u w + u' w',   y s^-k w + y' s'^-k w'
- *
- * The backward part is given maximum and sum (stream.c) and goes round once, for the gradients; if
- * not, it goes round twice: first for maximum, sum and the rows that it needs of all keys. What
- * belongs to queries adds up in place, what belongs to keys travels along with them and goes one
+ * `block`, `merge` and `finish` are what the function says of itself (DtStream). The backward part goes round
+ * once, too: what lacks the keys' axis adds up in place, what belongs to keys travels along with them and goes one
  * step further, home, at the end. */
 #include "passes/ring_internal.h"
 #include "base/bug.h"
@@ -53,6 +46,7 @@ typedef struct Ring {
     DtFunc *made;
     DtValue **local;       /* by input of func: its part; NULL until somebody asks */
     DtValue **outside;     /* by value id of func: known, of all blocks */
+    DtValue **results;     /* of func, by number: known, of all blocks; NULL: follows from `outside` */
     const DtValue **keyed; /* results of func that have t */
     uint32_t n_keyed;
 } Ring;
@@ -60,8 +54,9 @@ typedef struct Ring {
 /* A round: the block function and where its arguments come from. */
 typedef struct Round {
     Ring *g;
+    const DtFunc *func; /* what a block computes is some of this; it has the inputs of the ring's function */
     DtFunc *block;
-    DtValue **clone; /* by value id of func, in the block */
+    DtValue **clone; /* by its value id, in the block */
     Argument args[MAX_IN];
     uint32_t n_args;
 } Round;
@@ -268,7 +263,7 @@ static DtValue *clone_positional(Round *round, DtBuilder *b, const DtValue *valu
 static void add_input(Round *round, uint32_t i)
 {
     Ring *g = round->g;
-    const DtValue *input = g->func->inputs.at[i];
+    const DtValue *input = round->func->inputs.at[i];
     const DtType *type = local_type(g, input->type);
     if (dt_ring_is_positional(g->call->in[i])) {
         add_positions(round, g->call->in[i]);
@@ -283,14 +278,14 @@ static void add_input(Round *round, uint32_t i)
 }
 
 /* By value id: what the wanted values are made of, as far as the given ones. */
-static bool *needed_for(const Ring *g, const DtValue *const *wanted, uint32_t n_wanted,
+static bool *needed_for(const DtFunc *func, DtArena *arena, const DtValue *const *wanted, uint32_t n_wanted,
                         const DtValue *const *given, uint32_t n_given)
 {
-    bool *needed = DT_NEW_ARRAY(g->arena, bool, g->func->n_values + 1);
+    bool *needed = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < n_wanted; i++)
         needed[wanted[i]->id] = true;
-    for (uint32_t i = g->func->ops.n; i-- > 0;) {
-        const DtOp *op = g->func->ops.at[i];
+    for (uint32_t i = func->ops.n; i-- > 0;) {
+        const DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < n_given; k++)
             if (op->out[0] == given[k])
                 needed[op->out[0]->id] = false;
@@ -302,12 +297,12 @@ static bool *needed_for(const Ring *g, const DtValue *const *wanted, uint32_t n_
 
 /* The block function of a round that makes the wanted values of func; of the given ones the value
  * outside is known. */
-static Round begin_round(Ring *g, const char *name, const DtValue *const *wanted, uint32_t n_wanted,
+static Round begin_round(Ring *g, const DtFunc *func, const DtValue *const *wanted, uint32_t n_wanted,
                          const DtValue *const *given, uint32_t n_given)
 {
-    const DtFunc *func = g->func;
-    Round round = {.g = g, .block = dt_graph_func(func->module, name, DT_FUNC_FN)};
-    const bool *needed = needed_for(g, wanted, n_wanted, given, n_given);
+    const char *name = dt_intern_printf("%s.block", g->made->name);
+    Round round = {.g = g, .func = func, .block = dt_graph_func(g->func->module, name, DT_FUNC_FN)};
+    const bool *needed = needed_for(func, g->arena, wanted, n_wanted, given, n_given);
     round.clone = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
     round.block->span = func->span;
     for (uint32_t i = 0; i < func->inputs.n; i++)
@@ -447,77 +442,124 @@ static void go_round(Round *round, Join *join, State *state)
         state->at[i] = made->out[n_carried - state->n + i];
 }
 
-/* ---- the streaming softmax ---- */
+/* ---- parts ---- */
 
-/* value, which follows from root by elementwise ops, for root = x. */
-static DtValue *follow(Ring *g, const DtValue *value, const DtValue *root, DtValue *x)
+/* type with the axes that func's inputs have of these names: split as those are. */
+static const DtType *placed(const Ring *g, const DtType *type)
 {
-    if (value == root)
-        return x;
-    DtValue *in[4];
-    for (uint32_t i = 0; i < value->op->n_in; i++)
-        in[i] = follow(g, value->op->in[i], root, x);
-    return dt_graph_copy(&g->b, like_local(g, value->op, false), in)->out[0];
-}
-
-/* x s^power */
-static DtValue *scaled(Ring *g, DtValue *x, DtValue *s, int power)
-{
-    for (; power > 0; power--)
-        x = binary(g, DT_OP_MUL, x, s);
-    for (; power < 0; power++)
-        x = binary(g, DT_OP_DIV, x, s);
-    return x;
-}
-
-/* Results of the block: maximum, sum, then what streams. The state is the same with sums not
- * scaled. */
-static void join_softmax(Ring *g, State *state, const DtOp *block, DtValue *step)
-{
-    const DtRingForm *f = g->form;
-    const DtValue *const *rows = f->once ? f->finals : f->rows;
-    uint32_t n = 2 + (f->once ? f->n_finals : f->n_rows);
-    DtValue *s = follow(g, f->scale, f->sum, block->out[1]), *terms[MAX_IN];
-    terms[0] = block->out[0];
-    terms[1] = block->out[1];
-    for (uint32_t i = 2; i < n; i++)
-        terms[i] = scaled(g, block->out[i], s, -f->degree[rows[i - 2]->id].s);
-    if (step) {
-        DtValue *most = binary(g, DT_OP_MAX, state->at[0], terms[0]);
-        DtValue *at = follow(g, f->shift, f->most, most);
-        DtValue *was = follow(g, f->shift, f->most, state->at[0]),
-                *is = follow(g, f->shift, f->most, terms[0]);
-        DtValue *mine = dt_graph_unary(&g->b, DT_OP_EXP, binary(g, DT_OP_SUB, was, at));
-        DtValue *theirs = dt_graph_unary(&g->b, DT_OP_EXP, binary(g, DT_OP_SUB, is, at));
-        for (uint32_t i = 1; i < n; i++) {
-            DtValue *old = binary(g, DT_OP_MUL, state->at[i], mine);
-            terms[i] = binary(g, DT_OP_ADD, old, binary(g, DT_OP_MUL, terms[i], theirs));
+    DtAxis axes[DT_MAX_RANK];
+    for (uint32_t d = 0; d < type->rank; d++) {
+        axes[d] = type->axes[d];
+        for (uint32_t i = 0; i < g->func->inputs.n; i++) {
+            const DtType *input = g->func->inputs.at[i]->type;
+            const int k = dt_type_find(input, axes[d].name);
+            if (k >= 0 && input->axes[k].n_split)
+                axes[d] = input->axes[k];
         }
-        terms[0] = most;
     }
-    for (uint32_t i = 0; i < n; i++)
-        state->at[i] =
-            dt_graph_reorder(&g->b, terms[i], step ? state->at[i]->type : terms[i]->type);
-    state->n = n;
+    return dt_type_plain(type->dtype, type->rank, axes);
 }
 
-/* The round in which the softmax streams: the values of func that it makes are known outside
- * then. */
+/* A function of the stream, of unplaced types, as placed as func is. */
+static const DtFunc *place_func(const Ring *g, const DtFunc *func)
+{
+    DtFunc *made = DT_NEW(g->arena, DtFunc);
+    DtValue **map = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
+    *made = (DtFunc){.module = func->module, .name = func->name, .kind = func->kind, .span = func->span};
+    DtBuilder b = {.func = made};
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        map[func->inputs.at[i]->id] =
+            dt_graph_arg(made, placed(g, func->inputs.at[i]->type), func->inputs.at[i]->name);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        DtValue **in = DT_NEW_ARRAY(g->arena, DtValue *, op->n_in + 1);
+        for (uint32_t k = 0; k < op->n_in; k++)
+            in[k] = map[op->in[k]->id];
+        DtValue wished = *op->out[0], *out = &wished;
+        wished.type = placed(g, wished.type);
+        DtOp like = *op;
+        like.out = &out;
+        b.span = op->span;
+        b.path = op->path;
+        map[op->out[0]->id] = dt_graph_copy(&b, &like, in)->out[0];
+        map[op->out[0]->id]->name = op->out[0]->name;
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        dt_graph_return(made, map[func->results.at[i]->id]);
+    return made;
+}
+
+/* x with the axes of type, and with the ring's if it has that. */
+static DtValue *expanded(Ring *g, DtValue *x, const DtType *type)
+{
+    const char *ring = g->ranks.axis.name;
+    const bool lacks = dt_type_find(x->type, ring) < 0 && dt_type_find(type, ring) >= 0;
+    DtAxis axes[DT_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (!lacks || type->axes[d].name != ring)
+            axes[n++] = type->axes[d];
+    return dt_graph_expand(&g->b, x, dt_type_plain(x->type->dtype, n, axes));
+}
+
+/* Results of a function that works element by element, of values that ranks have, at the end of g->b. */
+static void apply(Ring *g, const DtFunc *func, DtValue *const *in, DtValue **ret_results)
+{
+    DtValue **map = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        map[func->inputs.at[i]->id] = in[i];
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        DtValue *of[4];
+        for (uint32_t k = 0; k < op->n_in; k++)
+            of[k] = map[op->in[k]->id];
+        const DtType *type = local_type(g, placed(g, op->out[0]->type));
+        map[op->out[0]->id] = op->kind == DT_OP_CONST    ? dt_graph_constant(&g->b, type->dtype, op->number)
+                              : op->kind == DT_OP_CAST   ? dt_graph_cast(&g->b, of[0], type->dtype)
+                              : op->kind == DT_OP_EXPAND ? expanded(g, of[0], type)
+                              : op->kind == DT_OP_RELABEL
+                                  ? of[0] /* another order of axes only */
+                                  : dt_graph_map(&g->b, op->kind, op->n_in, of, NULL);
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        ret_results[i] = map[func->results.at[i]->id];
+}
+
+/* Results of the block: the parts. */
+static void join_parts(Ring *g, State *state, const DtOp *block, DtValue *step)
+{
+    const DtFunc *merge = g->func->stream->merge;
+    DtValue *in[2 * DT_RING_PARTS], *made[DT_RING_PARTS];
+    state->n = block->n_out;
+    for (uint32_t i = 0; i < block->n_out; i++) {
+        in[i] = state->at[i];
+        in[block->n_out + i] = made[i] = block->out[i];
+    }
+    if (step)
+        apply(g, merge, in, made);
+    for (uint32_t i = 0; i < block->n_out; i++)
+        state->at[i] = step ? dt_graph_fit(&g->b, made[i], state->at[i]->type) : made[i];
+}
+
+/* The round in which a function streams: then its results are known. */
 static void stream(Ring *g)
 {
-    const DtRingForm *f = g->form;
-    const DtValue *wanted[MAX_IN] = {f->most, f->sum};
-    uint32_t n = f->once ? f->n_finals : f->n_rows;
-    memcpy(wanted + 2, f->once ? f->finals : f->rows, n * sizeof wanted[0]);
-    Round round =
-        begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, 2 + n, NULL, 0);
+    const DtStream *s = g->func->stream;
+    const DtFunc *part = place_func(g, s->part);
+    DtValue *in[DT_RING_PARTS + DT_RING_INPUTS], *made[MAX_IN];
+    Round round = begin_round(g, part, (const DtValue *const *)part->results.at, part->results.n, NULL, 0);
     State state;
-    go_round(&round, join_softmax, &state);
-    DtValue *s = follow(g, f->scale, f->sum, state.at[1]);
-    for (uint32_t i = 0; i < 2 + n; i++) {
-        DtValue *value =
-            i < 2 ? state.at[i] : scaled(g, state.at[i], s, f->degree[wanted[i]->id].s);
-        g->outside[wanted[i]->id] = dt_graph_cast(&g->b, value, wanted[i]->type->dtype);
+    go_round(&round, join_parts, &state);
+    for (uint32_t i = 0; i < state.n; i++)
+        in[i] = state.at[i];
+    for (uint32_t i = 0; i < s->given.n; i++)
+        in[state.n + i] = part_of(g, g->made->inputs.at[s->given.at[i]]);
+    if (s->finish)
+        apply(g, s->finish, in, made);
+    for (uint32_t i = 0; i < g->func->results.n; i++) {
+        const int32_t take = s->takes.at[i];
+        DtValue *value = take < 0 ? state.at[-1 - take] : made[take];
+        g->results[i] = dt_graph_fit(&g->b, value, local_type(g, g->func->results.at[i]->type));
     }
 }
 
@@ -560,19 +602,16 @@ static void join_gradients(Ring *g, State *state, const DtOp *block, DtValue *st
 static void differentiate(Ring *g)
 {
     const DtRingForm *f = g->form;
-    const DtValue *wanted[MAX_IN], *given[MAX_IN] = {f->most, f->sum};
-    const uint32_t n_given = (f->sums ? 0 : 2) + f->n_rows;
+    const DtValue *wanted[MAX_IN];
     uint32_t n = 0;
-    memcpy(given + (n_given - f->n_rows), f->rows, f->n_rows * sizeof given[0]);
-    for (uint32_t i = 0; f->sums && i < f->n_rows; i++)
+    for (uint32_t i = 0; i < f->n_rows; i++)
         outside(g, f->rows[i]);
     for (uint32_t i = 0; i < f->n_finals; i++)
         wanted[n++] = f->finals[i];
     for (uint32_t i = 0; i < g->func->results.n; i++)
         if (dt_type_find(g->func->results.at[i]->type, g->t) >= 0)
             wanted[n++] = g->keyed[g->n_keyed++] = g->func->results.at[i];
-    Round round = begin_round(g, dt_intern_printf("%s.block", g->made->name), wanted, n, given,
-                              n_given);
+    Round round = begin_round(g, g->func, wanted, n, f->rows, f->n_rows);
     State state;
     go_round(&round, join_gradients, &state);
     for (uint32_t i = 0; i < n; i++) {
@@ -631,19 +670,21 @@ DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
     g->length = g->blocks->extent / g->n;
     g->local = DT_NEW_ARRAY(g->arena, DtValue *, func->inputs.n + 1);
     g->outside = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
+    g->results = DT_NEW_ARRAY(g->arena, DtValue *, func->results.n + 1);
     g->keyed = DT_NEW_ARRAY(g->arena, const DtValue *, func->results.n + 1);
     g->made = dt_graph_func(module, dt_intern_printf("%s.ring", func->name), DT_FUNC_FN);
     g->made->span = func->span;
     g->b = (DtBuilder){.func = g->made, .span = call->span, .path = call->path};
     for (uint32_t i = 0; i < func->inputs.n; i++)
         dt_graph_arg(g->made, call->in[i]->type, func->inputs.at[i]->name);
-    if (!form.sums)
+    if (func->stream->part)
         stream(g);
-    if (!form.once)
+    else
         differentiate(g);
-    for (uint32_t i = 0; i < func->results.n; i++)
-        dt_graph_return(g->made, dt_ringpart_join(&g->ranks, &g->b, outside(g, func->results.at[i]),
-                                                  call->out[i]->type));
+    for (uint32_t i = 0; i < func->results.n; i++) {
+        DtValue *value = g->results[i] ? g->results[i] : outside(g, func->results.at[i]);
+        dt_graph_return(g->made, dt_ringpart_join(&g->ranks, &g->b, value, call->out[i]->type));
+    }
     dt_graph_sweep(g->made);
     drop_inputs(g, ret_in);
     return g->made;

@@ -1,41 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by ring.c, which finds the streaming softmax in a function, ring_build.c, which makes the ops, and
+/* Shared by ring.c, which says what can be a ring, ring_build.c, which makes the ops, and
  * ring_part.c, which takes values apart. */
 #ifndef DT_PASSES_RING_INTERNAL_H
 #define DT_PASSES_RING_INTERNAL_H
 
 #include "passes/ring.h"
 
-enum { DT_RING_INPUTS = 12 };
+enum { DT_RING_INPUTS = 12, DT_RING_PARTS = 8 };
 
-/* How a value depends on the softmax e / s of blocks: a multiple of e^e s^s, or (known false)
- * otherwise. */
-typedef struct DtRingDegree {
-    bool known, zero;
-    int8_t e, s;
-} DtRingDegree;
-
-/* What a function `attend` or `attend.bwd` does along its key axis t. Sums and maxima away over t:
- *
- *   most    max_t(x)                   sum   sum_t(e), e = exp(x - f(most))     scale  s = g(sum)
- *   rows    those that other values with t read, and that are linear in e: they stream too
- *   finals  the others, which only add up over blocks
- *
- * Without rows and without results that have t, finals stream too and one round is enough.
- *
- * Or there is no softmax to find, since most and sum are inputs (stream.c): then all sums only add up over blocks, and
- * rows are what values with t read of values without, which is computed before the round. */
+/* A function that streams in parts: one round merges its blocks' parts. The backward part: of results without its axis
+ * t blocks add up, results with it belong to the block. Rows are what values with t read of values without, which is
+ * computed before the round; finals the sums over t, which nothing with t reads. */
 typedef struct DtRingForm {
     const DtFunc *func;
+    const DtStream *stream;
     const char *t;
-    DtRingDegree *degree;                      /* by value id */
-    const DtValue *most, *sum, *scale, *shift; /* shift: f(most) */
     const DtValue *rows[8];
     uint32_t n_rows;
     const DtValue *finals[8];
     uint32_t n_finals;
-    bool once; /* one round */
-    bool sums; /* without a softmax */
     const char *reason;
 } DtRingForm;
 

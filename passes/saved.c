@@ -13,8 +13,8 @@
  *
  *   h = x @embed w ; u = h + b ; y = gelu(u)   saves h; u and the inside of gelu come from it
  *
- * Library functions that are differentiated as a whole (library.def) save their inputs, and in a ring
- * what stream.c keeps, and compute all else again.
+ * Library functions that are differentiated as a whole (library.def), and those that stream, save their inputs, and
+ * of what a gradient that they state reads what lacks the axis of the stream; they compute all else again.
  *   In the body of a loop, what was carried in is saved like a computed value; the iteration,
  * invariants and stacked operands are handed over. A saved value that has an axis named like the
  * loop's own leaves the body under another name, since it will be stacked along that axis. */
@@ -72,8 +72,8 @@ static void find_roots(DtReverse *r)
 static void choose_saved(DtReverse *r)
 {
     find_roots(r);
-    for (uint32_t i = 0; i < r->n_kept; i++)
-        cell_of(r, r->kept[i])->saved = true;
+    for (uint32_t i = 0; i < r->kept.n; i++)
+        cell_of(r, r->kept.at[i])->saved = true;
     for (uint32_t i = 0; i < r->cells.n; i++)
         if (r->cells.at[i]->needed && !r->cells.at[i]->is_free)
             r->cells.at[i]->root->saved = true;

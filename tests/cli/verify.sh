@@ -93,7 +93,7 @@ rewritten() { # plan, text, from, to, reason
     fi
 }
 rewritten zeros.plan serial 'normal(0.5, 0)' 'normal(0.25, 0)' '`param wte` begins otherwise'
-rewritten zeros.plan serial 'exp(' 'log(' ''
+rewritten zeros.plan serial 'log(' 'exp(' ''
 rewritten zeros.plan placed 'exp(' 'log(' ''
 rewritten zeros.plan final 'exp(' 'log(' ''
 rewritten zeros.plan facts 'seed=7' 'seed=8' "the plan's META record has seed"

@@ -62,8 +62,7 @@ static void compile(DtArena *arena, const Case *c, DtPlan *ret_plan)
     cr_assert_not_null(program);
     DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = c->micro};
     program->parallel = c->micro > 1 ? &parallel : NULL;
-    DtPassContext context = {.train = program->train, .parallel = program->parallel, .kernels = dt_codegen_kernels,
-                             .n_kernels = dt_codegen_n_kernels};
+    DtPassContext context = {.train = program->train, .parallel = program->parallel};
     dt_passes_run(program->module, &context, NULL, NULL);
     cr_assert_eq(dt_diag_errors(diags), 0);
     DtPlanBuilder *builder = dt_write_new(arena);

@@ -23,8 +23,7 @@ static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **r
         dt_diag_print(diags, stderr, false);
     cr_assert_not_null(program, "%s", layout->path);
     const DtPassContext context = {.train = program->train, .parallel = program->parallel,
-                                   .cluster = program->cluster, .kernels = dt_codegen_kernels,
-                                   .n_kernels = dt_codegen_n_kernels};
+                                   .cluster = program->cluster};
     const DtLogicalTexts texts = {"", "", "", ""};
     const DtCodegenOptions options = {.target = "cpu", .source = layout->path, .source_folder = ".",
                                       .compiler = "test", .no_kernels = true, .logical = &texts, .anew = anew,

@@ -149,8 +149,6 @@ static void compile(Planned *p, const Case *c, bool unfused)
     const DtPassContext context = {.train = program->train,
                                    .parallel = program->parallel,
                                    .cluster = program->cluster,
-                                   .kernels = dt_codegen_kernels,
-                                   .n_kernels = dt_codegen_n_kernels,
                                    .unfused = unfused};
     const DtCodegenOptions options = {.target = "cpu",
                                       .source = c->path,

@@ -40,15 +40,13 @@ static void configure(Staged *p)
  * whole batches of the program, so no pass before knows of them. */
 static DtModule *compile(Staged *p, bool cut, bool each_stage)
 {
-    static const char *const kernels[] = {"attend"};
     Program of = {.integers = p->layout->integers};
     snprintf(of.path, sizeof of.path, "%s", p->layout->path);
     snprintf(of.dims, sizeof of.dims, "%s", p->layout->dims);
     const DtProgram *program = lower(p->arena, p->diags, &of, NULL);
     const DtPassContext context = {.train = program->train,
                                    .parallel = &p->parallel,
-                                   .kernels = kernels,
-                                   .n_kernels = p->layout->kernels ? 1 : 0,
+                                   .inline_streams = !p->layout->kernels,
                                    .each_stage = each_stage};
     p->parallel.micro = 1;
     for (uint32_t i = 0; i < dt_n_passes && strcmp(dt_passes[i].name, "stage") != 0; i++) {

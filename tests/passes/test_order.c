@@ -35,12 +35,11 @@ static Ordered order(const char *name)
     DtArena *arena = dt_arena_new();
     DtLowerOptions options = {.path = "tests/passes/programs/ahead.dsl", .library = "lib", .parallel = name,
                               .synthetic = true};
-    const DtJudgeProgram task = {.options = &options, .steps = 1};
     DtProgram *program = dt_lower(arena, dt_diag_new(arena), &options);
     const DtPassContext context = {.train = program->train, .parallel = program->parallel};
     for (uint32_t i = 0; i < dt_n_passes; i++)
         dt_passes[i].run(program->module, &context);
-    Ordered o = {.arena = arena, .c = {.arena = arena, .serial = dt_judge_serial(arena, &task, &options),
+    Ordered o = {.arena = arena, .c = {.arena = arena, .serial = dt_judge_serial(arena, &options),
                                        .train = program->train, .steps = 1}};
     dt_irtext_print(program->module, &o.text);
     return o;

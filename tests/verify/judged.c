@@ -55,8 +55,6 @@ int main(int argc, char **argv)
         return 2;
     DtLowerOptions options = {.path = argv[1], .library = "lib", .synthetic = true};
     const DtJudgeProgram task = {.options = &options,
-                                 .kernels = dt_codegen_kernels,
-                                 .n_kernels = dt_codegen_n_kernels,
                                  .steps = 1};
     DtProgram *program = dt_lower(arena, diags, &options);
     if (!program) {
@@ -64,7 +62,7 @@ int main(int argc, char **argv)
         return 1;
     }
     DtJudgeCase serial = {.arena = arena,
-                          .serial = dt_judge_serial(arena, &task, &options),
+                          .serial = dt_judge_serial(arena, &options),
                           .train = program->train,
                           .steps = task.steps};
     for (int i = 2; i < argc; i++) {

@@ -20,7 +20,9 @@ CARRIED = ["", "mesh data = 2; shard batch on data; micro batch = 2"] + [
 
 
 # What `remat` keeps of a loop in the loop: bytes that an iteration of h saves on one of two ranks.
-SAVED = {"": 512, "(keep = attend)": 512 + 3 * 512, "(keep = att)": 512 + 9 * 512, "(drop = attend)": 512 + 9 * 512}
+ROWS = 768  # maximum and sum of the rows of scores, which `attend` leaves beside its result
+SAVED = {"": 512, "(keep = attend)": 512 + 3 * 512 + ROWS, "(keep = att)": 512 + 9 * 512 + ROWS,
+         "(drop = attend)": 512 + 9 * 512}
 AGAIN = "mesh data = 2; shard batch on data; remat h {}"
 # Skips past a pipelined loop: their gradients come from several stages, and are added up there before what is
 # linear: x, what is kept of it, the end.

@@ -99,3 +99,47 @@ model m(x[batch]) -> [batch] {
   return power(x * w)
 }
 train { x[batch] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- parts
+dim batch = 4, n = 3
+fn total[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  stream[t] { return (sum[t](x), x) }
+  finish(s, y) { return s }
+}
+fn largest[t](x[..., t]) -> [...] {
+  return max[t](x)
+  stream[t] { return max[t](x) }
+  merge(m) { return m }
+}
+fn average[t](x[..., t]) -> [...] {
+  return sum[t](x) / 3
+  stream[t] { return (sum[t](x), sum[t](x)) }
+}
+fn spread[t](x[..., t]) -> [..., t] {
+  return x - sum[t](x)
+  stream[t] { return sum[t](x) }
+}
+fn sorted[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  stream[t] { return sum[t](x) }
+  merge(a, b) { return cumsum[batch](a) + b }
+}
+fn late[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  stream[t] { return sum[t](x) }
+  finish(s) { return s + max[t](x) }
+}
+fn alone[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  merge(a, b) { return a + b }
+}
+fn brackets[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  stream(t) { return sum[t](x) }
+}
+model m(x[batch, n]) -> [batch] {
+  param w[batch, n] = ones
+  a = total[n](x * w) + largest[n](x * w) + average[n](x * w) + sorted[n](x * w) + late[n](x * w)
+  return a + alone[n](x * w) + brackets[n](x * w) + sum[n](spread[n](x * w))
+}
+train { x[batch, n] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clauses: what an `fn` says of itself behind its `return`. Each is a block of its own, which becomes an IR function
+ * when the body has been evaluated: `gradient` and `surrogate` in lower_gradient.c, `stream`, `merge` and `finish` in
+ * lower_stream.c. */
+#include "frontend/lower_internal.h"
+
+#include "base/intern.h"
+
+static const struct {
+    const char *word;
+    DtClauseKind kind;
+    bool takes_axes; /* `stream[t]`; the others take names of values */
+} rows[] = {{"gradient", DT_CLAUSE_GRADIENT, false},
+            {"surrogate", DT_CLAUSE_GRADIENT, false},
+            {"stream", DT_CLAUSE_STREAM, true},
+            {"merge", DT_CLAUSE_MERGE, false},
+            {"finish", DT_CLAUSE_FINISH, false}};
+
+bool dt_clause_any(const DtStmts *body)
+{
+    for (uint32_t i = 0; i < body->n; i++) {
+        const DtStmt *stmt = body->at[i];
+        if (stmt->kind == DT_STMT_CLAUSE || dt_clause_any(&stmt->body) || dt_clause_any(&stmt->other))
+            return true;
+    }
+    return false;
+}
+
+void dt_clause_stmt(DtLower *l, const DtStmt *stmt)
+{
+    const DtDef *def = l->now->def;
+    uint32_t row = 0;
+    while (stmt->name.text != dt_intern(rows[row].word))
+        row++;
+    const DtStmt **place = &l->now->clauses[rows[row].kind];
+    DtDiag *d;
+    if (!def || def->kind != DT_DEF_FN) {
+        d = dt_report_error(l, E0221, stmt->span, "only an `fn` has a `%s`", stmt->name.text);
+        dt_diag_note(d, "a layer's parameters would get no gradient; what is meant may be an `fn` that it calls");
+    } else if (l->now->scope->is_loop || l->now->scope->parent) {
+        dt_report_error(l, E0221, stmt->span, "`%s` belongs to the function: outside of loops and of other such blocks",
+                        stmt->name.text);
+    } else if (rows[row].takes_axes != (stmt->axes.n > 0)) {
+        dt_report_error(l, E0221, stmt->span, "`%s` is of %s", stmt->name.text,
+                        rows[row].takes_axes ? "an axis, in square brackets" : "values, in parentheses");
+    } else if (*place) {
+        d = dt_report_error(l, E0221, stmt->span, "`%s` has two of these", def->name.text);
+        dt_diag_label(d, (*place)->span, "the first one");
+    } else {
+        *place = stmt;
+    }
+}
+
+DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt, DtScope *outer)
+{
+    /* no call of it is one of the function: layouts know those by name (dt_graph_source_name) */
+    const char *name = dt_intern_printf("@%s.%s", home->func->name,
+                                        stmt->name.text == dt_intern("surrogate") ? "gradient" : stmt->name.text);
+    DtFrame *frame = dt_frame_new(l, parent, name, DT_FUNC_FN, stmt->span);
+    DtScope *scope = DT_NEW(l->arena, DtScope);
+    *scope = (DtScope){.parent = outer, .frame = frame};
+    l->now->frame = frame;
+    l->now->scope = scope;
+    l->now->has_returned = false;
+    return frame;
+}
+
+bool dt_clause_name(DtLower *l, const DtStmt *stmt, uint32_t i, DtVal val)
+{
+    const DtTarget *target = &stmt->targets.at[i];
+    if (!target->name.text || target->type.dtype || target->type.has_axes) {
+        dt_report_error(l, E0221, target->span, "a name only belongs here; its type follows from the function");
+        return false;
+    }
+    DtBinding binding = {.name = target->name.text, .val = val, .span = target->name.span};
+    DT_PUSH(l->arena, l->now->scope->names, binding);
+    return true;
+}
+
+bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wanted, const DtVal **ret_items,
+                   uint32_t *ret_n)
+{
+    dt_stmt_block(l, &stmt->body);
+    const DtVal *v = &l->now->returned;
+    if (l->now->has_returned && dt_val_is_error(v))
+        return false;
+    const uint32_t n = *ret_n = !l->now->has_returned ? 0 : v->kind == DT_VAL_TUPLE ? v->tuple.n : 1;
+    *ret_items = n && v->kind == DT_VAL_TUPLE ? v->tuple.at : v;
+    if (dt_memo_draws(l->now->frame->func)) {
+        DtDiag *d = dt_report_error(l, E0221, stmt->span, "a `%s` draws no random numbers", stmt->name.text);
+        dt_diag_help(d, "draw in the function, give what was drawn a name, and use that here");
+        return false;
+    }
+    if (wanted ? n == wanted : n > 0)
+        return true;
+    DtDiag *d = dt_report_error(l, E0221, l->now->has_returned ? l->now->returned_span : stmt->span,
+                                "the `%s` of `%s` returns %u value%s, and %u %s wanted", stmt->name.text,
+                                l->now->def->name.text, n, n == 1 ? "" : "s", wanted ? wanted : 1,
+                                wanted > 1 ? "are" : "is");
+    dt_diag_help(d, "%s", each);
+    return false;
+}
+
+bool dt_clause_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results)
+{
+    const DtStmt *const *clauses = l->now->clauses;
+    if (!clauses[DT_CLAUSE_STREAM] && (clauses[DT_CLAUSE_MERGE] || clauses[DT_CLAUSE_FINISH])) {
+        const DtStmt *stmt = clauses[DT_CLAUSE_MERGE] ? clauses[DT_CLAUSE_MERGE] : clauses[DT_CLAUSE_FINISH];
+        dt_report_error(l, E0221, stmt->span, "`%s` without a `stream`", stmt->name.text);
+        return false;
+    }
+    const DtVal *parts = NULL;
+    return (!clauses[DT_CLAUSE_STREAM] || dt_stream_lower(l, bound, results, n_results, &parts)) &&
+           (!clauses[DT_CLAUSE_GRADIENT] || dt_gradient_lower(l, bound, results, n_results, parts));
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that stream over an axis: what they compute can be had of blocks of it.
+ *
+ *   fn lse[t](x[..., t]) -> [...] {
+ *     m = max[t](x)
+ *     return m + log(sum[t](exp(x - m)))
+ *     stream[t] {                                  # of a block: its part
+ *       m = max[t](x)
+ *       return (m, sum[t](exp(x - m)))
+ *     }
+ *     merge(m, l, n, k) {                          # the part of two blocks of those of each
+ *       most = max(m, n)
+ *       return (most, l * exp(m - most) + k * exp(n - most))
+ *     }
+ *     finish(m, l) { return m + log(l) }           # the results of the part of all
+ *   }
+ *
+ * `stream` sees the arguments only, and becomes a function of all inputs. `merge` sees numbers among the arguments;
+ * without it parts add up. `finish` also sees arguments that lack the axis; without it the parts are the results. Both
+ * work element by element. The function in front of them says what is meant; that they compute it is checked where they
+ * are used (verify/box.h). */
+#include "frontend/lower_internal.h"
+
+#include "base/intern.h"
+
+typedef struct Streamed {
+    DtLower *l;
+    DtFrame *home;
+    const DtBound *bound;
+    const char *axis;
+    DtStream *stream;
+    const DtType **types; /* of the parts */
+    uint32_t n;
+} Streamed;
+
+static bool has_axis(const Streamed *s, const DtType *type) { return dt_type_find(type, s->axis) >= 0; }
+
+bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type)
+{
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const int64_t extent = dt_type_extent(type, x->axes[i].name);
+        if (extent < 0 || extent == x->axes[i].extent)
+            continue;
+        DtDiag *d = dt_report_error(l, E0221, l->now->returned_span, "%s has another extent of `%s`", what,
+                                    x->axes[i].name);
+        dt_diag_note(d, "wanted is %s, this is %s", dt_report_axes(l, type, true), dt_report_axes(l, x, true));
+        return false;
+    }
+    return true;
+}
+
+/* ---- the part ---- */
+
+/* An argument of the function as one of its part. */
+static DtVal argument_of(Streamed *s, DtFrame *frame, const DtVal *v, const char *name)
+{
+    DtLower *l = s->l;
+    if (v->kind == DT_VAL_TENSOR)
+        return dt_val_of(l, dt_frame_arg(l, frame, v->tensor.value->type, name), v->weak);
+    if (v->kind != DT_VAL_TUPLE)
+        return *v;
+    DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, v->tuple.n + 1);
+    for (uint32_t i = 0; i < v->tuple.n; i++)
+        items[i] = argument_of(s, frame, &v->tuple.at[i], name);
+    return dt_val_tuple(l, items, v->tuple.n);
+}
+
+static bool find_axis(Streamed *s, const DtStmt *stmt)
+{
+    DtAxisNames names = {0};
+    for (uint32_t i = 0; i < stmt->axes.n; i++)
+        if (!dt_axes_name(s->l, stmt->axes.at[i], &names))
+            return false;
+    if (names.n != 1) {
+        dt_report_error(s->l, E0221, stmt->span, "a function streams over one axis, and these are %u", names.n);
+        return false;
+    }
+    s->axis = names.at[0];
+    return true;
+}
+
+static bool take_parts(Streamed *s, DtFrame *frame, const DtVal *items, uint32_t n)
+{
+    s->types = DT_NEW_ARRAY(s->l->arena, const DtType *, n + 1);
+    s->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        const bool fits = items[i].kind == DT_VAL_TENSOR && dt_dtype_is_float(items[i].tensor.value->type->dtype) &&
+                          !has_axis(s, items[i].tensor.value->type);
+        if (!fits) {
+            dt_report_error(s->l, E0221, s->l->now->returned_span,
+                            "a part is made of float tensors without the axis `%s`, and this is %s", s->axis,
+                            dt_report_type(s->l, &items[i]));
+            return false;
+        }
+        DtValue *value = dt_val_tensor(s->l, &items[i]);
+        s->types[i] = value->type;
+        dt_graph_return(frame->func, value);
+    }
+    return true;
+}
+
+/* The function's arguments under their names: numbers, and if tensors is set these as new inputs. */
+static void bind_formals(Streamed *s, DtFrame *frame, bool tensors)
+{
+    DtLower *l = s->l;
+    const DtDef *def = l->now->def;
+    for (uint32_t i = 0; i < def->formals.n; i++) {
+        const DtName name = def->formals.at[i].name;
+        DtVal val = tensors ? argument_of(s, frame, &s->bound[i].val, name.text) : s->bound[i].val;
+        if (name.text && (tensors || dt_val_is_constant(&val)))
+            DT_PUSH(l->arena, l->now->scope->names, ((DtBinding){.name = name.text, .val = val, .span = name.span}));
+    }
+}
+
+static bool lower_part(Streamed *s, const DtStmt *stmt)
+{
+    DtFrame *frame = dt_clause_enter(s->l, NULL, s->home, stmt, NULL);
+    const DtVal *items;
+    uint32_t n;
+    bind_formals(s, frame, true);
+    if (!dt_clause_run(s->l, stmt, "what a block gives", 0, &items, &n) || !take_parts(s, frame, items, n))
+        return false;
+    dt_frame_finish(s->l, frame);
+    s->stream->part = frame->func;
+    return true;
+}
+
+/* ---- what works on parts ---- */
+
+static bool is_pointwise(const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        const bool is = op->func ? is_pointwise(op->func)
+                                 : dt_op_is_pointwise(op->kind) || op->kind == DT_OP_CONST ||
+                                       op->kind == DT_OP_EXPAND || (op->kind == DT_OP_RELABEL && !op->n_relabels);
+        if (!is)
+            return false;
+    }
+    return true;
+}
+
+/* Item i of what a clause returns, as a value of this type. */
+static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v, const DtType *type)
+{
+    DtLower *l = s->l;
+    const char *what = dt_arena_printf(l->arena, "what `%s` returns", stmt->name.text);
+    const bool is_float = dt_val_is_constant(v) ||
+                          (v->kind == DT_VAL_TENSOR && dt_dtype_is_float(v->tensor.value->type->dtype));
+    DtValue *x = is_float ? dt_val_use(l, v, type->dtype) : NULL;
+    for (uint32_t i = 0; x && i < x->type->rank; i++)
+        if (dt_type_find(type, x->type->axes[i].name) < 0)
+            x = NULL;
+    if (!x) {
+        DtDiag *d = dt_report_error(l, E0221, l->now->returned_span, "%s is %s", what, dt_report_type(l, v));
+        dt_diag_note(d, "wanted is a float of the axes %s", dt_report_axes(l, type, true));
+        return false;
+    }
+    if (!dt_clause_fits(l, what, x->type, type))
+        return false;
+    dt_graph_return(frame->func, dt_graph_fit(&frame->b, x, type));
+    return true;
+}
+
+/* The clause's names are n of the parts, again and again. */
+static bool bind_parts(Streamed *s, const DtStmt *stmt, DtFrame *frame, uint32_t n)
+{
+    if (stmt->targets.n != n) {
+        dt_report_error(s->l, E0221, stmt->span, "`%s` names %u value%s, and the stream gives %u%s", stmt->name.text,
+                        stmt->targets.n, stmt->targets.n == 1 ? "" : "s", s->n,
+                        n > s->n ? " to each of two blocks" : "");
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        DtValue *value = dt_frame_arg(s->l, frame, s->types[i % s->n], stmt->targets.at[i].name.text);
+        if (!dt_clause_name(s->l, stmt, i, dt_val_of(s->l, value, false)))
+            return false;
+    }
+    return true;
+}
+
+static bool take_results(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtType *const *types, uint32_t n)
+{
+    const DtVal *items;
+    uint32_t have;
+    if (!dt_clause_run(s->l, stmt, "as many as there are, in their order", n, &items, &have))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (!give(s, stmt, frame, &items[i], types[i]))
+            return false;
+    dt_frame_finish(s->l, frame);
+    if (is_pointwise(frame->func))
+        return true;
+    dt_report_error(s->l, E0221, stmt->span, "`%s` works element by element, and this does not", stmt->name.text);
+    return false;
+}
+
+/* Without a clause: parts add up. */
+static void add_up(Streamed *s)
+{
+    const char *name = dt_intern_printf("@%s.merge", s->home->func->name);
+    DtFunc *merge = dt_graph_func(s->home->func->module, name, DT_FUNC_FN);
+    DtBuilder b = {.func = merge, .span = s->stream->part->span};
+    merge->span = b.span;
+    for (uint32_t i = 0; i < 2 * s->n; i++)
+        dt_graph_arg(merge, s->types[i % s->n], NULL);
+    for (uint32_t i = 0; i < s->n; i++)
+        dt_graph_return(merge, dt_graph_binary(&b, DT_OP_ADD, merge->inputs.at[i], merge->inputs.at[s->n + i]));
+    s->stream->merge = merge;
+}
+
+static bool lower_merge(Streamed *s, const DtStmt *stmt)
+{
+    if (!stmt) {
+        add_up(s);
+        return true;
+    }
+    DtFrame *frame = dt_clause_enter(s->l, NULL, s->home, stmt, NULL);
+    bind_formals(s, frame, false);
+    s->stream->merge = frame->func;
+    return bind_parts(s, stmt, frame, 2 * s->n) && take_results(s, stmt, frame, s->types, s->n);
+}
+
+/* The function's inputs that `finish` reads: what a rank has of them must be all of it. */
+static bool take_captures(Streamed *s, const DtStmt *stmt, const DtFrame *frame)
+{
+    for (uint32_t i = 0; i < frame->captures.n; i++) {
+        const DtValue *outer = frame->captures.at[i].outer;
+        uint32_t number = 0;
+        while (number < s->home->args.n && s->home->args.at[number] != outer)
+            number++;
+        if (number == s->home->args.n || has_axis(s, outer->type)) {
+            dt_report_error(s->l, E0221, stmt->span, "`finish` reads `%s`, which has the axis `%s`",
+                            outer->name ? outer->name : "a value", s->axis);
+            return false;
+        }
+        DT_PUSH(s->l->arena, s->stream->given, number);
+    }
+    return true;
+}
+
+static bool same_types(const Streamed *s, const DtType *const *results, uint32_t n)
+{
+    bool same = n == s->n;
+    for (uint32_t i = 0; same && i < n; i++)
+        same = results[i] == s->types[i];
+    return same;
+}
+
+static bool lower_finish(Streamed *s, const DtStmt *stmt, const DtType *const *results, uint32_t n)
+{
+    DtLower *l = s->l;
+    for (uint32_t i = 0; i < n; i++)
+        DT_PUSH(l->arena, s->stream->takes, (int32_t)i);
+    if (!stmt && same_types(s, results, n)) {
+        for (uint32_t i = 0; i < n; i++)
+            s->stream->takes.at[i] = -1 - (int32_t)i;
+        return true;
+    }
+    if (!stmt) {
+        dt_report_error(l, E0221, l->now->clauses[DT_CLAUSE_STREAM]->span,
+                        "the parts are not the results of `%s`, and no `finish` makes these of them",
+                        l->now->def->name.text);
+        return false;
+    }
+    DtFrame *frame = dt_clause_enter(l, s->home, s->home, stmt, NULL);
+    for (uint32_t i = 0; i < l->now->formals.n; i++)
+        DT_PUSH(l->arena, l->now->scope->names, l->now->formals.at[i]);
+    s->stream->finish = frame->func;
+    return bind_parts(s, stmt, frame, s->n) && take_results(s, stmt, frame, results, n) &&
+           take_captures(s, stmt, frame);
+}
+
+/* ---- all of it ---- */
+
+static bool find_results(Streamed *s, const DtVal *results, uint32_t n, const DtType **ret_types)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const bool fits = results[i].kind == DT_VAL_TENSOR &&
+                          dt_dtype_is_float(results[i].tensor.value->type->dtype) &&
+                          !has_axis(s, results[i].tensor.value->type);
+        if (!fits) {
+            dt_report_error(s->l, E0221, s->l->now->returned_span,
+                            "a stream over `%s` makes floats without this axis, and `%s` returns %s", s->axis,
+                            s->l->now->def->name.text, dt_report_type(s->l, &results[i]));
+            return false;
+        }
+        ret_types[i] = results[i].tensor.value->type;
+    }
+    return true;
+}
+
+/* The parts of all, in the body: what a stated gradient may read of them. */
+static const DtVal *call_part(Streamed *s)
+{
+    DtLower *l = s->l;
+    DtVal *parts = DT_NEW_ARRAY(l->arena, DtVal, s->n + 1);
+    const DtOp *call = dt_graph_call(&s->home->b, s->stream->part, NULL, s->home->args.at);
+    for (uint32_t i = 0; i < s->n; i++)
+        parts[i] = dt_val_of(l, call->out[i], false);
+    return parts;
+}
+
+bool dt_stream_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
+                     const DtVal **ret_parts)
+{
+    const DtActivation kept = *l->now;
+    const DtStmt *const *clauses = kept.clauses;
+    Streamed streamed = {.l = l, .home = kept.frame, .bound = bound, .stream = DT_NEW(l->arena, DtStream)},
+             *s = &streamed;
+    const DtType **types = DT_NEW_ARRAY(l->arena, const DtType *, n_results + 1);
+    bool ok = find_axis(s, clauses[DT_CLAUSE_STREAM]) && find_results(s, results, n_results, types) &&
+              lower_part(s, clauses[DT_CLAUSE_STREAM]) && lower_merge(s, clauses[DT_CLAUSE_MERGE]) &&
+              lower_finish(s, clauses[DT_CLAUSE_FINISH], types, n_results);
+    *l->now = kept;
+    if (!ok)
+        return false;
+    s->stream->axis = s->axis;
+    s->home->func->stream = s->stream;
+    *ret_parts = clauses[DT_CLAUSE_GRADIENT] ? call_part(s) : NULL;
+    return true;
+}

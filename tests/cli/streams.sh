@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Functions that say how they stream:  streams.sh DTC
+# Attention with sinks, and with gates instead of a softmax, in streams.dsl: equal to the serial program in tiles, in rings,
+# in zigzag order, beside other axes. What says something wrong of itself is refused, and named.
+set -u
+dtc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+program=$(cd "$(dirname "$0")" && pwd)/streams.dsl
+. "$(dirname "$0")/cases.sh"
+
+cp "$program" program.dsl
+for layout in none r z d h; do
+    run "$dtc" program.dsl --parallel $layout --no-kernels --verify --print-after=expand
+    exits 0; prints 'equal to the serial program'
+    case $layout in
+    none) prints 'stream=kseq'; lacks '.ring' ;;
+    *) prints 'sunk.fwd.1.ring'; prints 'sunk.bwd.1.ring'; prints 'gated.bwd.1.ring'
+       prints 'what ranks do for rings and the zigzag order is that' ;;
+    esac
+done
+
+wrong() { # what is said, sed expression that makes another program
+    sed "$2" program.dsl >wrong.dsl
+    cmp -s program.dsl wrong.dsl && fail "nothing changed: $2"
+    run "$dtc" wrong.dsl --parallel r --no-kernels --verify; exits 1; says "$1"
+}
+in_parts='`sunk` does not compute in parts what it returns'
+wrong "$in_parts" 's/u \* a + u2 \* b)/u * a + u2 * a)/'
+wrong "$in_parts" 's/l \* a + l2 \* b, u/l + l2 * b, u/'
+wrong "$in_parts" 's/(max(m, m2), l/(m, l/'
+wrong "$in_parts" 's|return u \* a / (l \* a + exp(sink - most))|return u * a / (l * a)|'
+wrong "$in_parts" 's/return (m, sum\[t\](e), f32(e @t v))/return (m, sum[t](e) * 2, f32(e @t v))/'
+wrong '`gated` does not compute in parts what it returns' 's/^  finish(u) { return u }/  finish(u) { return u * u }/'
+wrong 'the gradient that `sunk` states is not its derivative' 's/dz @s q, p @s dy, -r/dz @s q, p @s dy, r/'
+finish

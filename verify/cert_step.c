@@ -117,7 +117,7 @@ static CertNode *view(CertState *state, CertNode parts)
 {
     const char *from, *to, *first, *last;
     CertNode *x = parts.in[0];
-    if (dt_cert_is(parts.kind, "relabel") && !*parts.attributes && x->shape == parts.shape)
+    if (dt_cert_is(parts.kind, "relabel") && !*parts.attributes && dt_certstep_same_axes(x->shape, parts.shape))
         return x;
     if (is_rename(&parts, &from, &to) && x->n_in == 1 && is_rename(x, &first, &last) && first == to && last == from &&
         x->in[0]->shape == parts.shape)

@@ -280,6 +280,7 @@ struct DtLower {
     DtTrainConfig *reading;     /* whose they are */
     const char *setting_key;    /* of the call that is evaluated next: its constants stay settings of a run */
     uint32_t in_branch;         /* branches of an `if` that a run chooses */
+    uint32_t n_rules;           /* of the optimizer: one per parameter */
     bool gave_up;               /* a limit was reported */
     DT_VEC(const DtDef *) seen; /* definitions that were evaluated */
     const DtDef *stop_at_model; /* "predict": set to the model when its call is done */

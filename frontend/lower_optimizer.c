@@ -167,7 +167,10 @@ static bool bind_settings(DtLower *l, Rule *r)
 static void begin(DtLower *l, Rule *r)
 {
     const DtType *type = dt_type_with_dtype(r->store->type, DT_F32);
-    r->frame = dt_frame_new(l, l->scalars, r->def->name.text, DT_FUNC_LAYER, r->call->span);
+    const char *name = r->def->name.text; /* numbered here, so that the module need not search for a free name */
+    if (l->n_rules++)
+        name = dt_intern_printf("%s.%u", name, l->n_rules - 1);
+    r->frame = dt_frame_new(l, l->scalars, name, DT_FUNC_LAYER, r->call->span);
     r->frame->is_rule = true;
     r->scope.frame = l->scalars;
     r->act = (DtActivation){.scope = &r->scope, .frame = l->scalars};

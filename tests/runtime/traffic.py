@@ -68,7 +68,7 @@ LAYOUTS = {
     "sequence": ("layers", "tensor = 4", TENSOR + "; shard seq on tensor", [],
                  {"tensor": LAYERS * 10 * moved(4, V) + summed(4, 4 * GAINS) + 2 * summed(4, 4)}, 0),
     "ulysses": ("layers", "context = 4", ULYSSES, [],
-                {"context": LAYERS * 8 * switched(4, V) + summed(4, P) + summed(4, 4)}, 0),
+                {"context": LAYERS * 9 * switched(4, V) + summed(4, P) + summed(4, 4)}, 0),
     "gathered": ("layers", "context = 4", CONTEXT, ONE,
                  {"context": LAYERS * 6 * moved(4, V // BATCH) + summed(4, P) + summed(4, 4)}, 0),
     "ring": ("layers", "context = 4", CONTEXT + "; shard kseq on context (ring = true)", [],

@@ -429,19 +429,23 @@ static bool kernel(void)
     return true;
 }
 
-static bool operands(void)
+/* Two of an instruction's arguments take each other's place: of those that it reads, or of those that it writes. */
+static bool exchange(bool written)
 {
     DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
     if (inst->n_args < 2)
         return false;
     uint32_t a = inst->first_arg + below(inst->n_args), b = inst->first_arg + below(inst->n_args);
     DtPlanArg *x = RECORD(args, DtPlanArg, a), *y = RECORD(args, DtPlanArg, b), kept = *x;
-    if (x->kind != y->kind || x->written != y->written || memcmp(x, y, sizeof *x) == 0)
+    if (x->kind != y->kind || x->written != written || y->written != written || memcmp(x, y, sizeof *x) == 0)
         return false;
     *x = *y;
     *y = kept;
     return true;
 }
+
+static bool operands(void) { return exchange(false); }
+static bool results(void) { return exchange(true); }
 
 /* A block of attention that runs elsewhere, or an instruction of it that runs everywhere. */
 static bool guard(void)
@@ -767,6 +771,7 @@ static const MutantKind kinds[] =
              {"accumulate", accumulate},
              {"kernel", kernel},
              {"operands", operands},
+             {"results", results},
              {"guard", guard},
              {"store", store},
              {"loop", loop},

@@ -456,6 +456,8 @@ static void emit_region(Tiling *g, DtFunc *block, const DtPlace *score_of, const
         if (g->leaves[i])
             outputs[n_all++] = (DtOutput){.value = g->clone[g->func->ops.at[i]->out[0]->id],
                                           .place = cut(g, outputs_of[i]), .accumulate = adds[i], .block = true};
+    if (n_all == 0) /* products take the scores as they are */
+        return;
     for (uint32_t i = 0; i < block->ops.n; i++)
         if (!dt_op_is_inline(block->ops.at[i]->out[0]))
             ops[n_ops++] = block->ops.at[i];

@@ -37,7 +37,7 @@ void dt_clause_stmt(DtLower *l, const DtStmt *stmt)
     if (!def || def->kind != DT_DEF_FN) {
         d = dt_report_error(l, E0221, stmt->span, "only an `fn` has a `%s`", stmt->name.text);
         dt_diag_note(d, "a layer's parameters would get no gradient; what is meant may be an `fn` that it calls");
-    } else if (l->now->scope->is_loop || l->now->scope->parent) {
+    } else if (l->now->in_clause || l->now->scope->is_loop || l->now->scope->parent) {
         dt_report_error(l, E0221, stmt->span, "`%s` belongs to the function: outside of loops and of other such blocks",
                         stmt->name.text);
     } else if (rows[row].takes_axes != (stmt->axes.n > 0)) {
@@ -62,6 +62,7 @@ DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStm
     l->now->frame = frame;
     l->now->scope = scope;
     l->now->has_returned = false;
+    l->now->in_clause = true;
     return frame;
 }
 
@@ -70,6 +71,13 @@ bool dt_clause_name(DtLower *l, const DtStmt *stmt, uint32_t i, DtVal val)
     const DtTarget *target = &stmt->targets.at[i];
     if (!target->name.text || target->type.dtype || target->type.has_axes) {
         dt_report_error(l, E0221, target->span, "a name only belongs here; its type follows from the function");
+        return false;
+    }
+    for (uint32_t k = 0; k < i; k++) {
+        if (stmt->targets.at[k].name.text != target->name.text)
+            continue;
+        DtDiag *d = dt_report_error(l, E0221, target->span, "`%s` is named twice here", target->name.text);
+        dt_diag_label(d, stmt->targets.at[k].span, "the first one");
         return false;
     }
     DtBinding binding = {.name = target->name.text, .val = val, .span = target->name.span};

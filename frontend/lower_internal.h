@@ -216,6 +216,7 @@ struct DtActivation {
     DtVal returned;
     DtSpan returned_span;
     const DtStmt *clauses[DT_CLAUSES]; /* NULL: none so far */
+    bool in_clause;            /* what is evaluated is in one */
     DT_VEC(DtBinding) formals; /* as they were bound; if the definition has clauses */
     DT_VEC(DtBinding) ended; /* names of loops that are over */
     uint32_t depth;

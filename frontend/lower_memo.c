@@ -429,6 +429,14 @@ static bool may_state(DtLower *l, const Call *c)
     return true;
 }
 
+static bool has_tensor(const DtVal *v)
+{
+    bool has = v->kind == DT_VAL_TENSOR;
+    for (uint32_t i = 0; v->kind == DT_VAL_TUPLE && i < v->tuple.n; i++)
+        has = has || has_tensor(&v->tuple.at[i]);
+    return has;
+}
+
 /* A library function of constants only is computed in place, as is one that is given functions, and every
  * other `fn` but those that `shard` lines are for and those with clauses. */
 static bool is_in_place(DtLower *l, const Call *c)
@@ -438,14 +446,15 @@ static bool is_in_place(DtLower *l, const Call *c)
         return false;
     if (dt_scalars_are_computed(l) || c->act.frame->is_rule)
         return true;
+    const bool stated = dt_clause_any(&def->body);
     bool tensor = false;
     for (uint32_t i = 0; i < def->formals.n; i++) {
         if (has_function(&c->bound[i].val))
             return true;
-        tensor |= c->bound[i].val.kind == DT_VAL_TENSOR;
+        tensor |= stated ? has_tensor(&c->bound[i].val) : c->bound[i].val.kind == DT_VAL_TENSOR;
     }
     return !tensor || !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text) ||
-                        dt_clause_any(&def->body));
+                        stated);
 }
 
 /* ---- after errors ---- */

@@ -218,6 +218,29 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
     return true;
 }
 
+/* What the update of every parameter can be made of: passes/optimizer.c copies it op by op. */
+static bool check_ops(DtLower *l, const Rule *r)
+{
+    const DtFunc *func = r->frame->func;
+    const char *what = dt_memo_draws(func) ? "draws random numbers" : NULL;
+    for (uint32_t i = 0; !what && i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_LOOP)
+            what = "has a loop";
+        else if (op->n_out != 1 || op->n_in > DT_UPDATE_OPERANDS)
+            what = "has an operation of several results, or of too many operands";
+    }
+    for (uint32_t i = 0; !what && i < r->frame->params.n; i++)
+        if (r->frame->params.at[i].value->type->dtype != DT_F32)
+            what = "has a state that is no f32";
+    if (!what)
+        return true;
+    DtDiag *d = dt_report_error(l, E0469, r->call->span, "the optimizer `%s` %s", r->def->name.text, what);
+    dt_diag_label(d, r->def->head, "defined here");
+    dt_diag_note(d, "an optimizer computes with sums, products and functions of its arguments, states and settings");
+    return false;
+}
+
 /* Captured scalars of the step are inputs, by name. */
 static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
 {
@@ -250,6 +273,8 @@ static bool lower_rule(DtLower *l, const DtExpr *call, const DtDef *def, const D
     if (!ok)
         return false;
     DtUpdateRule rule = {.param = store, .func = r->frame->func};
+    if (!check_ops(l, r))
+        return false;
     if (!name_scalars(l, r, &rule))
         return false;
     dt_frame_finish(l, r->frame);

@@ -56,7 +56,10 @@ typedef struct DtUpdateRule {
     const char **scalars; uint32_t n_scalars;
 } DtUpdateRule;
 
-enum { DT_MAX_MOMENTS = 4 }; /* states of an optimizer for each parameter: stores of kinds MOMENT1 .. */
+enum {
+    DT_MAX_MOMENTS = 4,    /* states of an optimizer for each parameter: stores of kinds MOMENT1 .. */
+    DT_UPDATE_OPERANDS = 8 /* of an op of its function, at most */
+};
 
 typedef struct DtOptimizer {
     DT_VEC(DtUpdateRule) rules; /* of every parameter that is not frozen */

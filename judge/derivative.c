@@ -244,6 +244,35 @@ static bool find_wrong(Along *a, const DtEntryPoint *entry)
         store->path, forwards, backward, dt_judge_line(a->j, store->span), blamed);
 }
 
+/* Whether what the function gives is linear in its first n inputs, as far as its ops show. */
+static bool is_linear(DtArena *arena, const DtFunc *func, uint32_t n)
+{
+    bool *moves = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
+    for (uint32_t i = 0; i < n; i++)
+        moves[func->inputs.at[i]->id] = true;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        uint32_t moving = 0;
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            moving += moves[op->in[k]->id];
+            if (moves[op->in[k]->id] && !dt_op_is_linear(op, k))
+                return false;
+        }
+        const bool product = op->kind == DT_OP_MUL || op->kind == DT_OP_DOT;
+        for (uint32_t k = 0; moving && !product && k < op->n_in; k++) { /* what is added stands still: it must be 0 */
+            const DtOp *made = op->in[k]->op;
+            const bool adds = dt_op_is_linear(op, k) && (op->kind != DT_OP_DIV || k == 0);
+            if (adds && !moves[op->in[k]->id] && !(made && made->kind == DT_OP_CONST && made->number == 0))
+                return false;
+        }
+        if (product && moving > 1)
+            return false;
+        for (uint32_t k = 0; moving && k < op->n_out; k++)
+            moves[op->out[k]->id] = true;
+    }
+    return true;
+}
+
 bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)
 {
     if (!j->of->loss || j->of->rounds)
@@ -259,7 +288,12 @@ bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *
     }
     for (uint32_t i = 0; i < j->of->loss->funcs.n; i++) {
         const DtStatedGradient *stated = j->of->loss->funcs.at[i]->gradient;
-        if (stated && stated->is_surrogate && !stated->func->bwd)
+        if (!stated || !stated->is_surrogate)
+            continue;
+        dt_graph_renumber(stated->func);
+        if (!is_linear(j->arena, stated->func, stated->func->inputs.n - stated->captured.n))
+            return true; /* forward derivatives cannot follow it: nothing is said of gradients */
+        if (!stated->func->bwd)
             dt_differentiate_func(stated->func);
     }
     double backward, forwards, relative;

@@ -20,6 +20,7 @@
  *
  * Requires: entries "grad" and "update". Establishes: see above. Breaks: nothing. */
 #include "passes/passes.h"
+#include "passes/ring.h"
 
 typedef struct Narrow {
     DtModule *module;
@@ -166,10 +167,10 @@ static void narrow_func(Narrow *n, uint32_t f)
     bool any = false;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
+        const bool *state = op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL; /* of what was cast */
         for (uint32_t k = 0; k < op->n_in; k++)
             if (now[op->in[k]->id])
                 op->in[k] = now[op->in[k]->id];
-        const bool *state = op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL;
         if (!state || !*state)
             continue;
         now[op->out[0]->id] = op->in[0];
@@ -237,13 +238,15 @@ static void begin(Narrow *n, const DtPassContext *context, const DtEntryPoint *u
     n->pays = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
     n->in_memory = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
     n->store = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1);
+    const bool *streams = dt_ring_functions(module);
     for (uint32_t f = 0; f < module->funcs.n; f++) {
         const DtFunc *func = module->funcs.at[f];
         n->input[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
         n->pays[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
         n->in_memory[f] = DT_NEW_ARRAY(module->arena, bool, func->n_values + 1);
         for (uint32_t i = 0; i < func->inputs.n; i++)
-            n->input[f][i] = is_wider(n, func->inputs.at[i]->type) && !dt_inline_keeps(context, func);
+            n->input[f][i] =
+                is_wider(n, func->inputs.at[i]->type) && !dt_inline_keeps(context, func) && !streams[f];
     }
     for (uint32_t i = 0; i < update->results.n; i++) {
         const DtStore *store = update->results.at[i].store;

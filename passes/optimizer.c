@@ -192,7 +192,7 @@ static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
 static void run_rule(Update *u, const Slot *slot, DtValue **ret_results)
 {
     const DtFunc *func = slot->rule->func;
-    DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1), *in[8];
+    DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1), *in[DT_UPDATE_OPERANDS];
     uint32_t n = 0;
     DtValue *first[] = {dt_graph_cast(&u->b, slot->master_value, DT_F32), slot->grad_value, u->norm};
     for (; n < DT_COUNT(first); n++)
@@ -218,6 +218,7 @@ static void update_one(Update *u, const Slot *slot)
     const DtFunc *func = slot->rule->func;
     DtValue *results[1 + DT_MAX_MOMENTS];
     u->b.span = slot->param->span;
+    dt_inline_calls(slot->rule->func, NULL);
     run_rule(u, slot, results);
     DtValue *new = dt_graph_cast(&u->b, results[0], slot->master->type->dtype);
     new = unless_skipped(u, new, slot->master_value);

@@ -171,12 +171,26 @@ static bool find_form(const DtFunc *func, const char *t, const DtType *const *ty
         return refuse(f, "it does not say how it streams: `stream`, and for its gradient `gradient`");
     if (f->stream->axis != t)
         return refuse(f, "it streams over another axis");
+    if (func->results.n > DT_RING_RESULTS)
+        return refuse(f, "it has too many results");
     return f->stream->part ? is_part(f, f->stream->part, types) : find_sums(f, arena);
 }
 
 bool dt_ring_form(const DtFunc *func, const char *t, DtArena *arena, DtRingForm *ret_form)
 {
     return find_form(func, t, NULL, arena, ret_form);
+}
+
+const bool *dt_ring_functions(const DtModule *module)
+{
+    bool *is = DT_NEW_ARRAY(module->arena, bool, module->funcs.n + 1);
+    for (uint32_t i = 0; i < module->funcs.n; i++) {
+        const DtStream *stream = module->funcs.at[i]->stream;
+        for (uint32_t k = 0; stream && stream->part && k < module->funcs.n; k++)
+            is[k] = is[k] || module->funcs.at[k] == stream->part || module->funcs.at[k] == stream->merge ||
+                    module->funcs.at[k] == stream->finish;
+    }
+    return is;
 }
 
 const DtStream *dt_ring_without_parts(DtArena *arena, const DtStream *stream)

@@ -39,6 +39,9 @@ bool dt_ring_is_positional(const DtValue *value);
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
                             uint16_t mesh, DtArena *arena);
 
+/* By number of the module's function: whether it is what a stream is made of, and so of the types that this has. */
+const bool *dt_ring_functions(const DtModule *module);
+
 /* That a function streams, without what only rings need of it. */
 const DtStream *dt_ring_without_parts(DtArena *arena, const DtStream *stream);
 

@@ -546,7 +546,7 @@ static void stream(Ring *g)
 {
     const DtStream *s = g->func->stream;
     const DtFunc *part = place_func(g, s->part);
-    DtValue *in[DT_RING_PARTS + DT_RING_INPUTS], *made[MAX_IN];
+    DtValue *in[DT_RING_PARTS + DT_RING_INPUTS], *made[DT_RING_RESULTS];
     Round round = begin_round(g, part, (const DtValue *const *)part->results.at, part->results.n, NULL, 0);
     State state;
     go_round(&round, join_parts, &state);

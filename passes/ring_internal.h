@@ -6,7 +6,7 @@
 
 #include "passes/ring.h"
 
-enum { DT_RING_INPUTS = 12, DT_RING_PARTS = 8 };
+enum { DT_RING_INPUTS = 12, DT_RING_PARTS = 8, DT_RING_RESULTS = 32 };
 
 /* A function that streams in parts: one round merges its blocks' parts. The backward part: of results without its axis
  * t blocks add up, results with it belong to the block. Rows are what values with t read of values without, which is

@@ -16,6 +16,7 @@
  * Requires: entry "grad". Establishes: see above. Breaks: nothing; gradients lose a rounding (docs/language.md,
  * dtypes). */
 #include "passes/passes.h"
+#include "passes/ring.h"
 
 typedef struct Widen {
     DtModule *module;
@@ -205,6 +206,7 @@ bool dt_pass_widen(DtModule *module, const DtPassContext *context)
         w.result[f] = DT_NEW_ARRAY(module->arena, bool, module->funcs.at[f]->results.n + 1);
     }
     const uint32_t top = number_of(&w, grad->func);
+    const bool *streams = dt_ring_functions(module);
     for (uint32_t i = 0; i < grad->results.n; i++)
         if (grad->results.at[i].store && grad->results.at[i].store->kind == DT_STORE_GRAD) {
             w.reached[top][i] = true;
@@ -213,7 +215,7 @@ bool dt_pass_widen(DtModule *module, const DtPassContext *context)
     for (uint32_t f = 0; f < module->funcs.n; f++)
         for (uint32_t i = 0; i < module->funcs.at[f]->results.n; i++)
             w.result[f][i] = f != top && w.reached[f][i] && is_narrow(module->funcs.at[f]->results.at[i]->type) &&
-                             !dt_inline_keeps(context, module->funcs.at[f]);
+                             !dt_inline_keeps(context, module->funcs.at[f]) && !streams[f];
     look_at_all(&w);
     bool *any = DT_NEW_ARRAY(module->arena, bool, module->funcs.n + 1), changed = false;
     for (uint32_t f = 0; f < module->funcs.n; f++)

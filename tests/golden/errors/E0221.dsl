@@ -143,3 +143,27 @@ model m(x[batch, n]) -> [batch] {
   return a + alone[n](x * w) + brackets[n](x * w) + sum[n](spread[n](x * w))
 }
 train { x[batch, n] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- inside
+dim batch = 4, n = 3
+fn total[t](x[..., t]) -> [...] {
+  return sum[t](x)
+  stream[t] {
+    return sum[t](x)
+    gradient(dy) { return dy }
+  }
+}
+fn both(x[...], y[...]) -> [...], [...] {
+  return x, y
+  gradient(a, a) { return a, a }
+}
+fn pair(p) -> [batch, n] {
+  x, y = p
+  return x * y
+  surrogate(dy) { return 0 }
+}
+model m(x[batch, n]) -> [batch] {
+  param w[batch, n] = ones
+  a, b = both(x * w, x)
+  return total[n](x * w) + sum[n](pair((x, w)) + a + b)
+}
+train { x[batch, n] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

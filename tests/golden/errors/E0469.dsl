@@ -57,3 +57,40 @@ train {
   optimizer = mine(lr = 0.1)
   steps = 10
 }
+# ---- draws
+include "mini/model.dsl"
+fn mine(p[...], g[...], lr) -> [...] { return p - lr * dropout(g, 0.5) }
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = mine(lr = 0.1)
+  steps = 10
+}
+# ---- loop
+include "mini/model.dsl"
+fn mine(p[...], g[...], lr) -> [...] {
+  repeat i in 3 { g = g * 0.5 }
+  return p - lr * g
+}
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = mine(lr = 0.1)
+  steps = 10
+}
+# ---- integers
+include "mini/model.dsl"
+fn mine(p[...], g[...], lr) -> [...] {
+  state i32 n[...] = zeros
+  n = n + 1
+  return p - lr * g
+}
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = mine(lr = 0.1)
+  steps = 10
+}

@@ -45,15 +45,17 @@ static inline void rule_body(RuleMaker *r, const TestRule *of, double decay)
     if (of->clip > 0) {
         DtValue *ratio = rule_op(r, DT_OP_ADD, r->norm, dt_graph_constant(&r->b, DT_F32, 1e-6));
         ratio = rule_op(r, DT_OP_DIV, dt_graph_constant(&r->b, DT_F32, of->clip), ratio);
-        g = rule_op(r, DT_OP_MUL, g, rule_op(r, DT_OP_MIN, ratio, dt_graph_constant(&r->b, DT_F32, 1)));
+        ratio = rule_op(r, DT_OP_MIN, ratio, dt_graph_constant(&r->b, DT_F32, 1));
+        g = rule_op(r, DT_OP_MUL, g, ratio);
     }
     if (!of->is_adamw && decay != 0)
         g = rule_op(r, DT_OP_ADD, g, rule_scaled(r, decay, r->p));
     change = g;
     if (of->is_adamw) {
-        new[0] = rule_op(r, DT_OP_ADD, rule_scaled(r, of->beta1, state[0]), rule_scaled(r, 1 - of->beta1, g));
-        new[1] = rule_op(r, DT_OP_ADD, rule_scaled(r, of->beta2, state[1]),
-                         rule_scaled(r, 1 - of->beta2, rule_op(r, DT_OP_MUL, g, g)));
+        DtValue *more = rule_scaled(r, 1 - of->beta1, g); /* one after the other: arguments have no order in C */
+        new[0] = rule_op(r, DT_OP_ADD, rule_scaled(r, of->beta1, state[0]), more);
+        more = rule_scaled(r, 1 - of->beta2, rule_op(r, DT_OP_MUL, g, g));
+        new[1] = rule_op(r, DT_OP_ADD, rule_scaled(r, of->beta2, state[1]), more);
         DtValue *root = dt_graph_unary(&r->b, DT_OP_SQRT, rule_op(r, DT_OP_MUL, new[1], r->bias2));
         root = rule_op(r, DT_OP_ADD, root, dt_graph_constant(&r->b, DT_F32, of->eps));
         change = rule_op(r, DT_OP_DIV, rule_op(r, DT_OP_MUL, new[0], r->bias1), root);

@@ -109,6 +109,20 @@ bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wa
     return false;
 }
 
+bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type)
+{
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const int64_t extent = dt_type_extent(type, x->axes[i].name);
+        if (extent < 0 || extent == x->axes[i].extent)
+            continue;
+        DtDiag *d = dt_report_error(l, E0221, l->now->returned_span, "%s has another extent of `%s`", what,
+                                    x->axes[i].name);
+        dt_diag_note(d, "wanted is %s, this is %s", dt_report_axes(l, type, true), dt_report_axes(l, x, true));
+        return false;
+    }
+    return true;
+}
+
 bool dt_clause_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results)
 {
     const DtStmt *const *clauses = l->now->clauses;

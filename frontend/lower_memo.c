@@ -267,7 +267,8 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
         frame->random = c->act.caller->frame->random;
         frame->prefix = c->act.caller->frame->prefix;
     }
-    for (uint32_t i = 0; dt_clause_any(&def->body) && i < c->scope.names.n; i++)
+    const bool has_clauses = dt_clause_any(&def->body);
+    for (uint32_t i = 0; has_clauses && i < c->scope.names.n; i++)
         DT_PUSH(l->arena, c->act.formals, c->scope.names.at[i]);
     dt_stmt_block(l, &def->body);
     if (def->kind == DT_DEF_FN && dt_memo_draws(frame->func))
@@ -280,7 +281,7 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
         v->tensor.value = dt_val_tensor(l, v);
         dt_graph_return(frame->func, v->tensor.value);
     }
-    if (ok && dt_clause_any(&def->body))
+    if (ok && has_clauses)
         ok = dt_clause_lower(l, c->bound, memo->results, memo->n_results);
     if (ok) {
         dt_frame_finish(l, frame);
@@ -417,7 +418,8 @@ static DtVal run_function(DtLower *l, Call *c)
 static bool may_state(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;
-    for (uint32_t i = 0; dt_clause_any(&def->body) && i < def->formals.n; i++) {
+    const bool has_clauses = dt_clause_any(&def->body);
+    for (uint32_t i = 0; has_clauses && i < def->formals.n; i++) {
         if (!has_function(&c->bound[i].val))
             continue;
         DtDiag *d = dt_report_error(l, E0221, c->s.call->span,
@@ -446,15 +448,14 @@ static bool is_in_place(DtLower *l, const Call *c)
         return false;
     if (dt_scalars_are_computed(l) || c->act.frame->is_rule)
         return true;
-    const bool stated = dt_clause_any(&def->body);
+    const bool has_clauses = dt_clause_any(&def->body);
     bool tensor = false;
     for (uint32_t i = 0; i < def->formals.n; i++) {
         if (has_function(&c->bound[i].val))
             return true;
-        tensor |= stated ? has_tensor(&c->bound[i].val) : c->bound[i].val.kind == DT_VAL_TENSOR;
+        tensor |= has_clauses ? has_tensor(&c->bound[i].val) : c->bound[i].val.kind == DT_VAL_TENSOR;
     }
-    return !tensor || !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text) ||
-                        stated);
+    return !tensor || !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text) || has_clauses);
 }
 
 /* ---- after errors ---- */

@@ -35,20 +35,6 @@ typedef struct Streamed {
 
 static bool has_axis(const Streamed *s, const DtType *type) { return dt_type_find(type, s->axis) >= 0; }
 
-bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type)
-{
-    for (uint32_t i = 0; i < x->rank; i++) {
-        const int64_t extent = dt_type_extent(type, x->axes[i].name);
-        if (extent < 0 || extent == x->axes[i].extent)
-            continue;
-        DtDiag *d = dt_report_error(l, E0221, l->now->returned_span, "%s has another extent of `%s`", what,
-                                    x->axes[i].name);
-        dt_diag_note(d, "wanted is %s, this is %s", dt_report_axes(l, type, true), dt_report_axes(l, x, true));
-        return false;
-    }
-    return true;
-}
-
 /* ---- the part ---- */
 
 /* An argument of the function as one of its part. */
@@ -226,10 +212,10 @@ static bool take_captures(Streamed *s, const DtStmt *stmt, const DtFrame *frame)
 {
     for (uint32_t i = 0; i < frame->captures.n; i++) {
         const DtValue *outer = frame->captures.at[i].outer;
-        uint32_t number = 0;
-        while (number < s->home->args.n && s->home->args.at[number] != outer)
+        uint32_t number = 0; /* it sees arguments only */
+        while (s->home->args.at[number] != outer)
             number++;
-        if (number == s->home->args.n || has_axis(s, outer->type)) {
+        if (has_axis(s, outer->type)) {
             dt_report_error(s->l, E0221, stmt->span, "`finish` reads `%s`, which has the axis `%s`",
                             outer->name ? outer->name : "a value", s->axis);
             return false;

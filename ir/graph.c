@@ -67,6 +67,14 @@ DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind)
     return func;
 }
 
+uint32_t dt_graph_number(const DtModule *module, const DtFunc *func)
+{
+    uint32_t number = 0;
+    while (module->funcs.at[number] != func)
+        number++;
+    return number;
+}
+
 static _Noreturn void misuse(const DtFunc *func, const char *problem)
 {
     DT_BUG("in function `%s`: %s", func->name, problem);
@@ -604,6 +612,22 @@ DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in)
     DtOp *copy = make(b, op, op->n_in, in, wish, true);
     for (uint32_t i = 0; i < op->n_out && i < copy->n_out; i++)
         copy->out[i]->name = op->out[i]->name;
+    return copy;
+}
+
+DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map)
+{
+    DtOp *copy = DT_NEW(arena, DtOp);
+    *copy = *op;
+    copy->in = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
+    copy->out = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        copy->in[i] = map[op->in[i]->id];
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        copy->out[i] = map[op->out[i]->id] = DT_NEW(arena, DtValue);
+        *copy->out[i] = *op->out[i];
+        copy->out[i]->op = copy;
+    }
     return copy;
 }
 

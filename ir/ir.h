@@ -494,11 +494,15 @@ DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, c
 /* A copy of op with other operands: same kind and attributes, result types derived again (or kept where
  * they are declared). For passes that rebuild a function. */
 DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in);
+/* op as it is, in no function yet: on map's values of its operands, by id; map gets its results, whose ids are the
+ * old ones. */
+DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map);
 
 /* Removes ops whose results nobody uses, in every function; returns how many. */
 uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
+uint32_t dt_graph_number(const DtModule *module, const DtFunc *func); /* of a function that the module has */
 
 /* ---- entry points (entry.c) ---- */
 

@@ -141,17 +141,7 @@ static void expand_channel(const Expander *x, DtChannel *channel)
 static DtOp *copy_op(const Expander *x, const DtOp *op, DtValue **map, uint32_t k)
 {
     DtArena *arena = x->module->arena;
-    DtOp *copy = DT_NEW(arena, DtOp);
-    *copy = *op;
-    copy->in = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
-    copy->out = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        copy->in[i] = map[op->in[i]->id];
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        copy->out[i] = map[op->out[i]->id] = DT_NEW(arena, DtValue);
-        *copy->out[i] = *op->out[i];
-        copy->out[i]->op = copy;
-    }
+    DtOp *copy = dt_graph_clone(arena, op, map);
     if (op->store)
         copy->store = link_on(x, op->store, k);
     if (op->store && has_slots(op->store))

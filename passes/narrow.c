@@ -33,14 +33,6 @@ typedef struct Narrow {
     bool changed;
 } Narrow;
 
-static uint32_t number_of(const Narrow *n, const DtFunc *func)
-{
-    uint32_t i = 0;
-    while (n->module->funcs.at[i] != func)
-        i++;
-    return i;
-}
-
 static bool is_wider(const Narrow *n, const DtType *type)
 {
     return dt_dtype_is_float(type->dtype) && dt_dtype_size(type->dtype) > dt_dtype_size(n->dtype);
@@ -79,7 +71,7 @@ static void look_at_operand(Narrow *n, uint32_t f, const DtOp *op, uint32_t k)
             cross_out(n, state);
         return;
     }
-    bool *given = &n->input[number_of(n, op->func)][input];
+    bool *given = &n->input[dt_graph_number(n->module, op->func)][input];
     if (op->kind == DT_OP_LOOP && k < op->loop->n_carried)
         cross_out(n, given);
     if (!state || !*state)
@@ -111,7 +103,7 @@ static bool reads_memory(const Narrow *n, uint32_t f, const DtOp *op, uint32_t k
 {
     const int64_t input = input_of(op, k);
     if (input >= 0)
-        return n->in_memory[number_of(n, op->func)][op->func->inputs.at[input]->id];
+        return n->in_memory[dt_graph_number(n->module, op->func)][op->func->inputs.at[input]->id];
     if (dt_op_info[op->kind].data == DT_DATA_VIEW)
         return n->in_memory[f][op->out[0]->id];
     return !dt_op_is_pointwise(op->kind) && op->kind != DT_OP_REDUCE;
@@ -150,7 +142,7 @@ static void find_what_pays(Narrow *n, bool *ret_stores)
                         continue;
                     bool *pays = value->op ? &ret_stores[value->op->store->index] : &n->pays[f][value->index];
                     if (!*pays && (input < 0 ? n->in_memory[f][op->out[0]->id]
-                                             : n->pays[number_of(n, op->func)][input]))
+                                             : n->pays[dt_graph_number(n->module, op->func)][input]))
                         *pays = more = true;
                 }
             }

@@ -23,20 +23,10 @@ typedef struct Writer {
 
 DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map)
 {
-    DtArena *arena = to->module->arena;
-    DtOp *copy = DT_NEW(arena, DtOp);
-    *copy = *op;
-    copy->in = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
-    copy->out = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        copy->in[i] = map[op->in[i]->id];
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        copy->out[i] = map[op->out[i]->id] = DT_NEW(arena, DtValue);
-        *copy->out[i] = *op->out[i];
-        copy->out[i]->op = copy;
+    DtOp *copy = dt_graph_clone(to->module->arena, op, map);
+    for (uint32_t i = 0; i < copy->n_out; i++)
         copy->out[i]->id = to->n_values++;
-    }
-    DT_PUSH(arena, to->ops, copy);
+    DT_PUSH(to->module->arena, to->ops, copy);
     return copy;
 }
 

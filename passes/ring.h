@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: a call of `attend`, or of its backward part, whose keys and values stay where they
- * are.
+/* Ring calls: a call of a function that streams (DtStream), or of its backward part, whose blocks of the axis stay
+ * where they are, as keys and values of `attend` do:
  *
  *   %o = call[kseq](%q, %k, %v, %mask) : f32[batch, seq/context, ...] func=attend.2 mesh={context}
  *
@@ -9,7 +9,7 @@
  * function takes it whole; calls the function; and reduces and scatters what results have that axis
  * and are pending over all of the mesh axes, in the same blocks. What ranks do is another thing with
  * the same result: the blocks travel from neighbour to neighbour, each rank meets one after the other,
- * and the softmax streams. Over several mesh axes all their ranks are one ring, in the order of the
+ * and the parts that they leave are merged. Over several mesh axes all their ranks are one ring, in the order of the
  * mesh, so that most steps are over its fastest links; in which order the mesh axes split keys or
  * queries does not matter. The pass `expand` puts these ops in the place of the call. (After Liu et
  * al., "Ring Attention with Blockwise Transformers", 2023; the merge of blocks is that of Milakov

@@ -17,7 +17,7 @@
  * stacked, what crosses inside its body; carried values follow the part that computes them;
  * invariants and stacked operands are given to both.
  *
- * Requires: a bwd function; a call in it is early or late as a whole, which suits those of library kernels.
+ * Requires: a bwd function; a call in it is early or late as a whole, which suits those of functions that stream.
  * Establishes: primal->bwd_x, bwd_w. Breaks: nothing. */
 #include "passes/passes.h"
 

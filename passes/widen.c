@@ -25,14 +25,6 @@ typedef struct Widen {
     bool changed;
 } Widen;
 
-static uint32_t number_of(const Widen *w, const DtFunc *func)
-{
-    uint32_t i = 0;
-    while (w->module->funcs.at[i] != func)
-        i++;
-    return i;
-}
-
 /* How often the value is read in its function, results of which count, too. */
 static uint32_t n_reads(const DtFunc *func, const DtValue *value)
 {
@@ -60,7 +52,7 @@ static bool *inner(const Widen *w, const DtOp *op, uint32_t index)
 {
     if (op->kind != DT_OP_CALL && (op->kind != DT_OP_LOOP || index < op->loop->n_carried))
         return NULL;
-    return &w->result[number_of(w, op->func)][index];
+    return &w->result[dt_graph_number(w->module, op->func)][index];
 }
 
 /* Marks what makes the value, which is a gradient, as far as it only hands on. */
@@ -71,7 +63,7 @@ static void reach(Widen *w, const DtValue *value)
     const DtOp *op = value->op;
     if (!op || !inner(w, op, value->index))
         return;
-    const uint32_t f = number_of(w, op->func);
+    const uint32_t f = dt_graph_number(w->module, op->func);
     if (w->reached[f][value->index])
         return;
     w->reached[f][value->index] = true;
@@ -205,7 +197,7 @@ bool dt_pass_widen(DtModule *module, const DtPassContext *context)
         w.reached[f] = DT_NEW_ARRAY(module->arena, bool, module->funcs.at[f]->results.n + 1);
         w.result[f] = DT_NEW_ARRAY(module->arena, bool, module->funcs.at[f]->results.n + 1);
     }
-    const uint32_t top = number_of(&w, grad->func);
+    const uint32_t top = dt_graph_number(w.module, grad->func);
     const bool *streams = dt_ring_functions(module);
     for (uint32_t i = 0; i < grad->results.n; i++)
         if (grad->results.at[i].store && grad->results.at[i].store->kind == DT_STORE_GRAD) {

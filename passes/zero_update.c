@@ -4,10 +4,10 @@
  * The members of a bucket are treated alike, element by element, and meet in scalars only (the sum of squares), so one
  * member's ops on the bucket's run stand for all members' ops:
  *
- *   %m', .. = update(%w, %dw, %m, ..)            %g = reduce_scatter[data](%d)   level 1; later ones store it so
+ *   %m' = add(mul(%m, 0.9), mul(%dw, 0.1))       %g = reduce_scatter[data](%d)   level 1; later ones store it so
  *   %s = reduce sum[a, b](mul(%dw, %dw))         %s = reduce sum[@bucket](mul(%g, %g)) : f32{sum data}
  *   %n = sqrt(add(%s, %s2))                 =>   %n = sqrt(all_reduce[data](add(%s, ..)))
- *                                                %p', %m', .. = update(shard[data](%p), %g, %m, ..)
+ *                                                %m' = add(mul(%m, 0.9), mul(%g, 0.1)), %p' of shard[data](%p) likewise
  *                                                result all_gather[data](%p')    levels 1 and 2
  *
  * What came of the other members' tensors is *absent*: where such a scalar was added to another, the other remains. */
@@ -16,7 +16,6 @@
 #include "base/bug.h"
 #include "base/intern.h"
 #include "ir/shape.h"
-
 
 typedef enum Shape { PLAIN, RUN, ABSENT } Shape;
 

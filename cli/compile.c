@@ -12,9 +12,9 @@
 #include "frontend/config.h"
 #include "frontend/facts.h"
 #include "passes/passes.h"
-#include "passes/schedule.h"
+#include "passes/pipeline/schedule.h"
 #include "plan/read.h"
-#include "report/report.h"
+#include "plan/report/report.h"
 #include "verify/file.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #define DT_CLI_MACHINE_H
 
 #include "cli/cli.h"
-#include "judge/judge.h"
+#include "passes/check/judge.h"
 
 typedef struct DtCliMachine {
     DtJudgeRunner runner; /* first */

@@ -141,7 +141,7 @@ typedef struct DtKernelInput {
     uint32_t n_outputs;
 } DtKernelInput;
 
-/* Builds the kernel of a group that passes/fuse_group.c found legal (or of any single op that is not
+/* Builds the kernel of a group that passes/lower/fuse_group.c found legal (or of any single op that is not
  * structure, a communication or a source from memory). */
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 

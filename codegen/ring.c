@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rings and conditions (passes/order.c) as schedules. A ring is one piece of memory, wherever it is handed; that it
+/* Rings and conditions (pass `order`) as schedules. A ring is one piece of memory, wherever it is handed; that it
  * turns is a register that counts its slots, so one ring at a time does. `when` is a WHEN item over the register that
  * its counter is, in front of what its function becomes; values behind it are where they were. */
 #include "codegen/emit.h"

@@ -218,7 +218,7 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
     return true;
 }
 
-/* What the update of every parameter can be made of: passes/optimizer.c copies it op by op. */
+/* What the update of every parameter can be made of: passes/grad/optimizer.c copies it op by op. */
 static bool check_ops(DtLower *l, const Rule *r)
 {
     const DtFunc *func = r->frame->func;

@@ -155,7 +155,7 @@ struct DtValue {
     DtOp *op;         /* NULL for an input of a function */
     uint32_t index;   /* which result of op, or which input of the function */
     uint32_t means;   /* number of the value of an earlier program that it stands for (means.c); 0: none said */
-    uint32_t final;   /* 1 + its number in the text that plans are proved against (passes/fuse.c); 0: as its function
+    uint32_t final;   /* 1 + its number in the text that plans are proved against (pass `fuse`); 0: as its function
                        * counts */
     const char *name; /* from the source or made up; NULL prints as a number. Not unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
@@ -250,7 +250,7 @@ struct DtOp {
     double number;          /* const: the value; pad, window: the fill; ring_put, ring_get: the first byte */
     DtReduce reduce;
     bool reverse;           /* scan */
-    bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/reduce.c) */
+    bool gradients;         /* all_reduce, reduce_scatter: adds gradients up over ranks (passes/place/reduce.c) */
     const char *text;       /* param: path; input: name; rng: site; call: label of the instance */
     DtStore *store;         /* param */
     DtFunc *func;           /* call, fused, loop, when */
@@ -411,8 +411,8 @@ struct DtModule {
     DT_VEC(DtStore *) stores;
     DT_VEC(DtEntryPoint) entries;
     DtPipelineSchedule *pipeline; /* pipeline.h; NULL: every rank runs every entry */
-    DT_VEC(DtPadded) padded;      /* see passes/pad.c */
-    DtDtype crossing;             /* of gradients while ranks add them up, if it is a float: passes/reduce.c */
+    DT_VEC(DtPadded) padded;      /* see passes/place/pad.c */
+    DtDtype crossing;             /* of gradients while ranks add them up, if it is a float: passes/place/reduce.c */
 };
 
 /* The extent of a type's axis as the program has it, and the type with such extents. */

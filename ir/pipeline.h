@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module that is cut into pipeline stages (passes/stage.c), and the order in which each stage
+/* A module that is cut into pipeline stages (passes/pipeline/stage.c), and the order in which each stage
  * works.
  *
  *  - *Stage* s is all ranks whose coordinate on mesh axis `mesh` is s. Types never mention that

@@ -76,8 +76,8 @@ static bool counts_parts(const char *name)
 }
 
 /* a/m.n~ -> (@ring/m.n, a): the parts of the ranks of the first mesh axes, as many as the wish says or else as have
- * so many ranks, also where the parts are no blocks of a (passes/ring.h). In zigzag order what is left is in zigzag
- * order itself: with n = n1 n2 ranks, the blocks i n2 + k and 2n-1 - (i n2 + k), k < n2, are the blocks k and
+ * so many ranks, also where the parts are no blocks of a (passes/place/ring.h). In zigzag order what is left is in
+ * zigzag order itself: with n = n1 n2 ranks, the blocks i n2 + k and 2n-1 - (i n2 + k), k < n2, are the blocks k and
  * 2 n2-1 - k of what rank i of n1 would have, blocks i and 2 n1-1 - i. Names with @ are the compiler's. */
 static bool take_parts(DtShape *s, const DtAxis *from, DtAxis *to)
 {

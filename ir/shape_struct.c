@@ -91,7 +91,7 @@ static bool ring_call(DtShape *s)
 }
 
 /* Results: those of func. Operands are its inputs, type for type; those of a ring call may travel
- * (passes/ring.h). */
+ * (passes/place/ring.h). */
 bool dt_shape_call(DtShape *s)
 {
     const DtFunc *func = s->op->func;

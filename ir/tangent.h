@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forward-mode derivatives, in the interpreter: beside each value its tangent, how it moves when the program's
- * parameters move along a direction. One rule per op, written without sight of the derivatives that passes/vjp*.c
+ * parameters move along a direction. One rule per op, written without sight of the derivatives that passes/grad/vjp*.c
  * make; exact but for the rounding of doubles, no step to choose. At corners, what the language says the gradient is
  * (docs/language.md): of equal operands `max` and `min` follow the second, over axes the first, `abs` nothing; `stop`,
  * casts to integers, comparisons, positions and draws move with nothing. A function that states a surrogate gradient

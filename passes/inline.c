@@ -18,7 +18,7 @@
  * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call
  * but of those. Breaks: DtFunc.primal may name a function that is no longer in the
  * module. */
-#include "passes/bound.h"
+#include "passes/place/bound.h"
 
 #include "base/intern.h"
 #include "ir/map.h"

@@ -13,7 +13,7 @@ const uint32_t dt_n_passes = DT_COUNT(dt_passes);
 
 #define DT_LIBRARY(NAME) NAME,
 static const char *const library[] = {
-#include "passes/library.def"
+#include "passes/grad/library.def"
 };
 #undef DT_LIBRARY
 

@@ -6,19 +6,20 @@
 # checks that each kind of violation is found.
 set -eu
 
-# layer: layers that it may include, besides itself
+# layer: layers that it may include, besides itself. A folder inside a folder is a layer of its own if it has a row
+# here, else a part of the outer one.
 allowed='
 base:
 ir: base
 plan: base
 frontend: base ir
 passes: base ir
-judge: base ir frontend passes
+passes/check: base ir frontend passes
 verify: base plan
-report: base plan
+plan/report: base plan
 codegen: base ir plan
 runtime: base plan
-cli: base ir plan frontend passes judge verify report codegen
+cli: base ir plan plan/report frontend passes passes/check verify codegen
 '
 # headers of outside libraries that one file of the tree may include
 single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h'
@@ -30,6 +31,11 @@ check() {
     [ -n "$files" ] || { echo "layers: no source files in $1"; exit 1; }
     # shellcheck disable=SC2086
     awk -v allowed="$allowed" -v single="$single" '
+        function layer_of(path, words) { # "" has none: a main program
+            if (split(path, words, "/") > 2 && (words[1] "/" words[2]) in known)
+                return words[1] "/" words[2]
+            return path ~ /\// ? words[1] : ""
+        }
         BEGIN {
             n = split(allowed, rows, "\n")
             for (i = 1; i <= n; i++) {
@@ -51,11 +57,9 @@ check() {
             sub(/^[^"<]*["<]/, "", header)
             sub(/[">].*$/, "", header)
             path = substr(FILENAME, 3)
-            layer = path
-            if (!sub(/\/.*$/, "", layer))
-                layer = "" # a main program: sees every layer
-            target = header
-            if (!sub(/\/.*$/, "", target))
+            layer = layer_of(path) # a main program sees every layer
+            target = layer_of(header)
+            if (target == "")
                 target = layer
             if (header ~ /\.\./) {
                 print path ":" FNR ": `" header "`: name headers from the root of the tree"
@@ -94,7 +98,7 @@ widths() { # tables (*.def) have one row a line, as wide as it is
 self_test() {
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
-    mkdir "$folder/base" "$folder/ir" "$folder/runtime" "$folder/odd"
+    mkdir -p "$folder/base" "$folder/ir" "$folder/runtime" "$folder/odd" "$folder/passes/check" "$folder/passes/grad"
     expect() { # text of the include, file, what must be said
         printf '#include %s\n' "$1" >"$folder/$2"
         if out=$(check "$folder" && widths "$folder"); then
@@ -105,12 +109,15 @@ self_test() {
         rm "$folder/$2"
     }
     echo '#include "base/arena.h"' >"$folder/ir/good.c"
+    echo '#include "frontend/lower.h"' >"$folder/passes/check/good.c"
     printf '%0120d\n' 0 >"$folder/ir/wide.h"
     (check "$folder" >/dev/null && widths "$folder") || { echo "layers: refused a good tree"; exit 1; }
     mkdir "$folder/tests"
     expect "$(printf '%0112d' 0)" tests/a.c 'tests/a.c:1: 121 columns'
     expect '"ir/ir.h"' base/a.c 'may not include'
     expect '"ir/ir.h"' runtime/a.c 'may not include'
+    expect '"frontend/lower.h"' passes/grad/a.c 'may not include'
+    expect '"passes/check/judge.h"' passes/grad/a.c '`passes` may not include'
     expect '"../base/arena.h"' ir/a.c 'from the root'
     expect '"base/arena.h"' odd/a.c 'not a layer'
     echo '#include <mpi.h>' >"$folder/runtime/b.c"

@@ -55,7 +55,7 @@ typedef struct Sample {
     double roundoff; /* half the distance of 1 to the next number of the dtype; 0: f32 */
 } Sample;
 
-/* As case_kind, but what is stored beside a master copy that nobody asked for (passes/narrow.c) is its rounding, which
+/* As case_kind, but what is stored beside a master copy that nobody asked for (pass `narrow`) is its rounding, which
  * is neither recorded nor given to others; the copy is the parameter. */
 #define OUTCOME_ROUNDED "rounded"
 const char *outcome_kind(const Sample *s, const DtStore *store);

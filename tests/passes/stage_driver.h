@@ -8,7 +8,7 @@
 #include "frontend/lower.h"
 #include "ir/interp.h"
 #include "passes/passes.h"
-#include "passes/schedule.h"
+#include "passes/pipeline/schedule.h"
 
 typedef struct Layout {
     const char *path, *dims; /* "batch=2 seq=4" */

@@ -5,7 +5,7 @@
 #include "base/intern.h"
 #include "ir/irtext.h"
 #include "ir/pipeline.h"
-#include "judge/internal.h"
+#include "passes/check/internal.h"
 #include "passes/passes.h"
 
 #include <criterion/criterion.h>

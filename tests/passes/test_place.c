@@ -4,12 +4,12 @@
  * Megatron's half-layers, experts. That every placed program computes what the serial one does. */
 #include "golden.h"
 
-#include "judge/judge.h"
+#include "passes/check/judge.h"
 #include "passes/passes.h"
 
 #include "base/intern.h"
 #include "ir/irtext.h"
-#include "passes/ring.h"
+#include "passes/place/ring.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -2,7 +2,7 @@
 /* Pipeline schedules: every action once, no deadlock, bubbles and activations in flight as published. The times are
  * F = B = W = 1, a whole backward 2, transfers 0; bubbles are compared exactly, as numbers of units. */
 #include "golden.h"
-#include "passes/schedule.h"
+#include "passes/pipeline/schedule.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts of a report against numbers worked out by hand. */
-#include "report/report.h"
+#include "plan/report/report.h"
 
 #include "plan/kinds.h"
 

@@ -6,7 +6,7 @@
 #include "codegen/codegen.h"
 #include "ir/irtext.h"
 #include "ir/pipeline.h"
-#include "judge/internal.h"
+#include "passes/check/internal.h"
 #include "passes/passes.h"
 
 #include <stdio.h>

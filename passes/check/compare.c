@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps of training on both sides, and the comparison of everything that an entry leaves. */
+#include "passes/check/internal.h"
+
+#include "ir/round.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of a value's own norm; and the part of all gradients' norm against which a gradient is held at least. */
+static double tolerance_of(const DtJudgeCase *c, double *ret_least)
+{
+    *ret_least = c->rounds ? 0.05 : 1e-3;
+    if (!c->rounds)
+        return 1e-10;
+    const DtDtype dtype = c->train ? c->train->precision.compute : DT_F32;
+    return 16 * (dtype == DT_BF16 ? 0x1p-9 : dtype == DT_F16 ? 0x1p-12 : 0x1p-24);
+}
+
+/* Of what a value is, and how often: see moves_by_itself. */
+static const double shake = 2e-14;
+enum { SHAKES = 4 };
+/* Of a value's norm: what is more is no rounding, however much the program magnifies it. */
+static const double most_excused = 1e-5;
+
+void dt_judge_round(const DtJudge *j, DtTensor *tensor)
+{
+    const int64_t n = j->of->rounds ? dt_type_elements(tensor->type) : 0;
+    for (int64_t i = 0; i < n; i++)
+        tensor->at[i] = dt_round_to(tensor->type->dtype, tensor->at[i]);
+}
+
+/* ---- the serial side ---- */
+
+/* tensor, each element changed by about shake of itself. */
+static DtTensor *shaken(const DtJudge *j, const DtTensor *tensor)
+{
+    DtTensor *made = dt_interp_tensor(j->arena, tensor->type);
+    for (int64_t i = 0; i < dt_type_elements(tensor->type); i++) {
+        const int64_t step = (i * 7 + (int64_t)j->shakes * 5) % 11 - 5; /* -5 ... 5 */
+        made->at[i] = tensor->at[i] * (1 + shake * (double)step);
+    }
+    return made;
+}
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    DtJudge *j = context;
+    if (op->kind == DT_OP_PARAM) {
+        const DtTensor *held = j->serial[op->store->index];
+        const bool changes = j->shakes && held && dt_dtype_is_float(held->type->dtype);
+        return changes ? shaken(j, held) : j->serial[op->store->index];
+    }
+    DtTensor *tensor = dt_interp_tensor(j->arena, op->out[0]->type);
+    if (op->text[0] == '@') {
+        tensor->at[0] = dt_judge_scalar(j->of->train, op->text, j->step);
+        return isnan(tensor->at[0]) ? NULL : tensor;
+    }
+    if (!dt_judge_input(j->of->train, op->text, j->step, false, tensor))
+        return NULL;
+    dt_judge_round(j, tensor);
+    return j->shakes && dt_dtype_is_float(tensor->type->dtype) ? shaken(j, tensor) : tensor;
+}
+
+static DtTensor **run_serial(DtJudge *j, const DtEntryPoint *entry)
+{
+    DtInterp interp = {.arena = j->arena,
+                       .seed = j->seed,
+                       .step = j->step,
+                       .source = source,
+                       .context = j,
+                       .rounds = j->of->rounds,
+                       .path = ""};
+    DtTensor **results = DT_NEW_ARRAY(j->arena, DtTensor *, entry->results.n + 1);
+    dt_interp_run(&interp, entry->func, NULL, results);
+    return results;
+}
+
+/* ---- the measure ---- */
+
+static double norm(const DtTensor *tensor)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
+        squares += tensor->at[i] * tensor->at[i];
+    return sqrt(squares);
+}
+
+/* Of all gradients among the results. */
+static double gradient_norm(const DtEntryPoint *entry, DtTensor *const *results)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        if (store && store->kind == DT_STORE_GRAD)
+            squares += pow(norm(results[i]), 2);
+    }
+    return sqrt(squares);
+}
+
+static bool same_extents(const DtType *a, const DtType *b)
+{
+    bool same = a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++)
+        same = a->axes[i].name == b->axes[i].name && a->axes[i].extent == b->axes[i].extent;
+    return same;
+}
+
+int64_t dt_judge_worst(const DtTensor *got, const DtTensor *want)
+{
+    int64_t worst = 0;
+    double most = -1;
+    for (int64_t i = 0; i < dt_type_elements(want->type); i++) {
+        double difference = fabs(got->at[i] - want->at[i]);
+        if (!(difference <= most)) {
+            worst = i;
+            most = difference;
+        }
+        if (isnan(difference))
+            break;
+    }
+    return worst;
+}
+
+const char *dt_judge_coordinates(DtArena *arena, const DtType *type, int64_t element)
+{
+    const char *text = "";
+    for (uint32_t i = type->rank; i-- > 0;) {
+        text =
+            dt_arena_printf(arena, "%s %lld%s%s", type->axes[i].name,
+                            (long long)(element % type->axes[i].extent), *text ? ", " : "", text);
+        element /= type->axes[i].extent;
+    }
+    return *text ? dt_arena_printf(arena, "[%s]", text) : "";
+}
+
+/* The first rank that holds an element of a value of this placed type. */
+static uint32_t holder_of(const DtJudge *j, const DtType *type, int64_t element)
+{
+    uint32_t rank = 0;
+    for (uint32_t i = type->rank; i-- > 0;) {
+        dt_ranks_find(&type->axes[i], j->mesh, element % type->axes[i].extent, rank, &rank);
+        element /= type->axes[i].extent;
+    }
+    return rank;
+}
+
+/* A value of both sides. */
+typedef struct Pair {
+    const char *what; /* "gradient of `h.attention.wq.w`" */
+    DtSpan span;
+    const DtTensor *want;
+    DtTensor *got;
+    const DtType *placed; /* how ranks hold it */
+    double all;           /* norm of all gradients, or 0 */
+    uint32_t number;      /* among the entry's results */
+} Pair;
+
+static double distance(const DtTensor *a, const DtTensor *b)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < dt_type_elements(a->type); i++)
+        squares += pow(a->at[i] - b->at[i], 2);
+    return sqrt(squares);
+}
+
+/* Of all that the serial program holds. */
+static double norm_of_all(const DtJudge *j)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < j->of->serial->stores.n; i++)
+        squares += j->before[i] ? pow(norm(j->before[i]), 2) : 0;
+    return sqrt(squares);
+}
+
+/* How far the value moves in the serial program, run again on parameters and samples changed in their last digits: by
+ * some hundred units of the roundoff each, so by more than what another order of additions comes to anywhere in the
+ * program, magnified as the program magnifies it on the way to this value. The most of several runs. */
+static double moves_by_itself(DtJudge *j, const Pair *p)
+{
+    DtTensor **after = j->serial;
+    double most = 0;
+    if (!j->again) {
+        j->again = DT_NEW_ARRAY(j->arena, DtTensor **, SHAKES);
+        j->serial = j->before;
+        for (j->shakes = 1; j->shakes <= SHAKES; j->shakes++)
+            j->again[j->shakes - 1] = run_serial(j, j->entry);
+        j->shakes = 0;
+        j->serial = after;
+    }
+    for (uint32_t i = 0; i < SHAKES; i++)
+        most = fmax(most, distance(j->again[i][p->number], p->want));
+    return most;
+}
+
+/* A difference above the tolerance is still one of rounding where the program magnifies roundings, as deep stacks of
+ * normalisations do, up to what the value moves by itself (and most_excused). Some values are zero but for
+ * rounding, the mean of what was centred, say; their norm is no measure then: the difference must be below the
+ * roundings of what the program holds. ret_most: what would have been let pass of the value's norm, or 0. */
+static bool is_rounding(DtJudge *j, const Pair *p, double difference, double scale, double *ret_most)
+{
+    const bool is_zero = difference <= 1e-10 * norm_of_all(j);
+    *ret_most = 0;
+    if (j->of->rounds)
+        return false;
+    const double most = moves_by_itself(j, p);
+    *ret_most = most / scale;
+    return (is_zero && difference <= 100 * most) || difference <= fmin(most, most_excused * scale);
+}
+
+static bool compare(DtJudge *j, DtJudgeRow *row, const Pair *p)
+{
+    if (!same_extents(p->want->type, p->got->type))
+        return dt_judge_problem(j, "entry %s: %s has other axes than in the serial program%s",
+                                row->entry, p->what, dt_judge_line(j, p->span));
+    double least, tolerance = tolerance_of(j->of, &least);
+    double reference = norm(p->want), scale = fmax(reference, least * p->all);
+    double difference = distance(p->got, p->want), relative = difference > 0 ? difference / scale : difference;
+    row->values++;
+    row->elements += dt_type_elements(p->want->type);
+    row->zeros += reference == 0;
+    double most = 0;
+    if (isfinite(reference) && difference > tolerance * scale && is_rounding(j, p, difference, scale, &most)) {
+        row->zeros += reference != 0 && relative > most_excused;
+        if (relative <= most_excused) {
+            row->magnified++;
+            row->most = fmax(row->most, relative);
+        }
+        return true;
+    }
+    if (!(relative <= row->worst)) {
+        row->worst = relative;
+        row->where = p->what;
+    }
+    if (isfinite(reference) && difference <= tolerance * scale)
+        return true;
+    j->out->not_finite = !isfinite(reference);
+    if (!isfinite(reference))
+        return dt_judge_problem(
+            j,
+            "entry %s: %s is not finite in the serial program, which proves nothing; "
+            "-D may give extents that do better%s",
+            row->entry, p->what, dt_judge_line(j, p->span));
+    if (relative <= most) {
+        j->out->not_stable |= !j->out->problem.len;
+        return dt_judge_problem(
+            j,
+            "entry %s, step %u: %s differs by %.3g of its norm, and by %.3g in the serial program if parameters and "
+            "samples change in digit 13, which proves nothing; -D may give extents that do better%s",
+            row->entry, j->step, p->what, relative, most, dt_judge_line(j, p->span));
+    }
+    int64_t element = dt_judge_worst(p->got, p->want);
+    return dt_judge_problem(
+        j,
+        "entry %s, step %u: %s differs by %.3g of its norm: %.17g%s on rank %s, serially %.17g%s",
+        row->entry, j->step, p->what, relative, p->got->at[element],
+        dt_judge_coordinates(j->arena, p->want->type, element), dt_judge_rank(j, holder_of(j, p->placed, element)),
+        p->want->at[element], dt_judge_line(j, p->span));
+}
+
+static DtJudgeRow *row_of(DtJudge *j, const char *entry)
+{
+    for (uint32_t i = 0; i < j->out->rows.n; i++)
+        if (strcmp(j->out->rows.at[i].entry, entry) == 0)
+            return &j->out->rows.at[i];
+    DT_PUSH(j->arena, j->out->rows, ((DtJudgeRow){.entry = entry}));
+    return &j->out->rows.at[j->out->rows.n - 1];
+}
+
+const char *dt_judge_describe(DtArena *arena, const DtStore *store)
+{
+    static const char *const kinds[] = {[DT_STORE_PARAM] = "parameter",
+                                        [DT_STORE_STATE] = "state",
+                                        [DT_STORE_GRAD] = "gradient of",
+                                        [DT_STORE_MOMENT1] = "first moment of",
+                                        [DT_STORE_MOMENT2] = "second moment of",
+                                        [DT_STORE_MOMENT3] = "third moment of",
+                                        [DT_STORE_MOMENT4] = "fourth moment of",
+                                        [DT_STORE_MASTER] = "master copy of",
+                                        [DT_STORE_NEXT] = "next value of"};
+    return dt_arena_printf(arena, "%s `%s`", kinds[store->kind], store->path);
+}
+
+/* ---- entries ---- */
+
+/* Finds the placed counterpart of a serial result; false after a problem. */
+static bool find_counterpart(DtJudge *j, const char *entry, const DtEntryResult *result, Pair *pair)
+{
+    const DtStore *store;
+    if (result->store) {
+        pair->got = dt_judge_whole(j, result->store, &store);
+        pair->placed = store ? store->type : NULL;
+        return pair->got != NULL;
+    }
+    for (uint32_t i = 0; i < j->named.n; i++) {
+        const DtSettled *settled = &j->named.at[i];
+        if (strcmp(settled->name, result->name) != 0)
+            continue;
+        pair->got = dt_ranks_join(j->arena, settled->at, settled->type, j->mesh);
+        pair->placed = settled->type;
+        return true;
+    }
+    return dt_judge_problem(j, "entry %s: the placed program has no %s%s", entry, pair->what,
+                            dt_judge_line(j, pair->span));
+}
+
+/* Both sides run the entry; what they leave is compared. What the ranks left becomes what both hold, so that entries
+ * that follow begin alike. */
+static bool run_entry(DtJudge *j, DtEntryKind kind)
+{
+    const DtEntryPoint *serial = dt_entry_whole(j->of->serial, kind);
+    if (!serial)
+        return true;
+    DtTensor **results = run_serial(j, serial);
+    if ((kind == DT_ENTRY_GRAD && j->step == 0 && !dt_judge_gradients(j, serial, results)) ||
+        (kind == DT_ENTRY_UPDATE && !dt_judge_update(j, serial, results)))
+        return false;
+    j->entry = serial;
+    j->again = NULL;
+    memcpy(j->before, j->serial, j->of->serial->stores.n * sizeof *j->before);
+    if (!dt_judge_run(j, kind))
+        return false;
+    for (uint32_t i = 0; i < serial->results.n; i++)
+        if (serial->results.at[i].store)
+            j->serial[serial->results.at[i].store->index] = results[i];
+    double all = gradient_norm(serial, results);
+    bool good = true;
+    DtJudgeRow *row = row_of(j, serial->name);
+    for (uint32_t i = 0; i < serial->results.n; i++) {
+        const DtEntryResult *result = &serial->results.at[i];
+        Pair pair = {.what = result->store ? dt_judge_describe(j->arena, result->store) : result->name,
+                     .span = result->store ? result->store->span : serial->func->span,
+                     .want = results[i],
+                     .number = i,
+                     .all = result->store && result->store->kind == DT_STORE_GRAD ? all : 0};
+        good &= find_counterpart(j, serial->name, result, &pair) && compare(j, row, &pair);
+        if (good && result->store)
+            j->serial[result->store->index] = pair.got;
+    }
+    return good && !j->out->problem.len;
+}
+
+bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement)
+{
+    DtJudge judge = {.of = c, .arena = c->arena, .mesh = &c->placed->mesh, .out = ret_judgement},
+            *j = &judge;
+    *ret_judgement = (DtJudgement){.micro = 1};
+    j->n = ret_judgement->ranks = dt_ranks_count(j->mesh);
+    j->seed = c->train ? c->train->seed : 0;
+    if (j->mesh->n && j->mesh->axes[0].is_time) {
+        j->time = 1;
+        ret_judgement->micro = (uint32_t)j->mesh->axes[0].size;
+        ret_judgement->ranks /= ret_judgement->micro;
+    }
+    dt_judge_begin(j);
+    bool good = true;
+    for (j->step = 0; good && c->train && j->step < c->steps; j->step++)
+        good = run_entry(j, DT_ENTRY_GRAD) && run_entry(j, DT_ENTRY_UPDATE);
+    return good && run_entry(j, DT_ENTRY_EVAL) && run_entry(j, DT_ENTRY_PREDICT);
+}
+
+void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
+{
+    dt_text_printf(ret_text, "%-10s %8s %8s %12s  %s\n", "entry", "values", "all zero", "elements",
+                   "largest difference");
+    for (uint32_t i = 0; i < judgement->rows.n; i++) {
+        const DtJudgeRow *row = &judgement->rows.at[i];
+        dt_text_printf(ret_text, "%-10s %8u %8u %12lld  %.2g%s%s\n", row->entry, row->values,
+                       row->zeros, (long long)row->elements, row->worst,
+                       row->where ? " of the norm of " : "", row->where ? row->where : "");
+        if (row->magnified)
+            dt_text_printf(ret_text,
+                           "           and %u of them by up to %.2g, less than the serial program moves if parameters "
+                           "and samples change in digit 13\n",
+                           row->magnified, row->most);
+    }
+    if (judgement->learned)
+        dt_text_printf(ret_text,
+                       "gradients: those of the loss, by forward derivatives along a random direction over %u "
+                       "parameters, but for %.2g\n",
+                       judgement->learned, judgement->derivative);
+    if (judgement->updated)
+        dt_text_printf(ret_text, "update: %u values are what the formulas of the optimizer say, but for %.2g\n",
+                       judgement->updated, judgement->update);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Are the gradients those of the loss, and is the update what its optimizer says? Both passes define what the serial
+ * program is, so nothing else compares them with anything.
+ *
+ * Gradients: along a random direction d over all parameters the loss moves by its forward derivative (ir/tangent.h:
+ * other rules, the other way round, on the program before it was differentiated), and by the inner product of d with
+ * the gradients. A parameter's part of d is as long as its gradient is short (but for gradients below 1/1000 of all),
+ * so that all count alike; then a gradient that is wrong by a part e of its norm shows as about e / sqrt(elements), of
+ * sqrt(parameters) in all. Allowed are 1e-10 of that, or what both move by when parameters change in digit 13, up to
+ * 1e-5, as in compare.c. If it is wrong, halves of the parameters are tried until one is found. `stop` needs no care:
+ * what it stops has no forward derivative by its definition, and at corners both ways follow the language. A gradient
+ * that a function states is compared with the function; a surrogate, which is meant to differ, is taken as it is.
+ *
+ * The update: each optimizer once more, in plain loops over tensors, from what the stores hold. */
+#include "passes/check/internal.h"
+
+#include "base/hash.h"
+#include "base/philox.h"
+#include "ir/tangent.h"
+#include "passes/passes.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double tolerance = 1e-10, most_excused = 1e-5, least = 1e-3, shake = 2e-14;
+enum { DRAW = 78, SHAKES = 2 };
+
+static double norm(const DtTensor *tensor)
+{
+    double squares = 0;
+    for (int64_t i = 0; tensor && i < dt_type_elements(tensor->type); i++)
+        squares += tensor->at[i] * tensor->at[i];
+    return sqrt(squares);
+}
+
+static DtStore *find_store(const DtModule *module, DtStoreKind kind, const DtStore *of)
+{
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == kind && module->stores.at[i]->of == of)
+            return module->stores.at[i];
+    return NULL;
+}
+
+/* ---- gradients ---- */
+
+/* A trained parameter. */
+typedef struct Learned {
+    const DtStore *store; /* of the differentiated program */
+    const DtTensor *gradient;
+    DtTensor *along; /* its part of the direction */
+} Learned;
+
+typedef struct Along {
+    DtJudge *j;
+    DtArena *arena; /* of one run */
+    Learned *params;
+    uint32_t n, first, last; /* parameters first <= i < last move */
+    uint32_t shakes;
+} Along;
+
+static DtTensor *shaken(const Along *a, DtTensor *tensor)
+{
+    if (!a->shakes || !dt_dtype_is_float(tensor->type->dtype))
+        return tensor;
+    DtTensor *made = dt_interp_tensor(a->arena, tensor->type);
+    for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
+        made->at[i] = tensor->at[i] * (1 + shake * (double)((i * 7 + (int64_t)a->shakes * 5) % 11 - 5));
+    return made;
+}
+
+/* The store of the differentiated program that is this one of the program before. */
+static const DtStore *same_store(const Along *a, const DtStore *store)
+{
+    const DtModule *serial = a->j->of->serial;
+    for (uint32_t i = 0; i < serial->stores.n; i++)
+        if (serial->stores.at[i]->kind == store->kind && strcmp(serial->stores.at[i]->path, store->path) == 0)
+            return serial->stores.at[i];
+    return NULL;
+}
+
+/* The same numbers as a value of that op: before, a parameter may be stored wider than it is read (pass `narrow`). */
+static DtTensor *as_read(const Along *a, const DtTensor *tensor, const DtOp *op)
+{
+    DtTensor *made = DT_NEW(a->arena, DtTensor);
+    *made = (DtTensor){.type = op->out[0]->type, .at = tensor->at};
+    return made;
+}
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    Along *a = context;
+    if (op->kind == DT_OP_PARAM) {
+        const DtStore *store = same_store(a, op->store);
+        return store ? as_read(a, shaken(a, a->j->serial[store->index]), op) : NULL;
+    }
+    DtTensor *tensor = dt_interp_tensor(a->arena, op->out[0]->type);
+    if (op->text[0] == '@') {
+        tensor->at[0] = dt_judge_scalar(a->j->of->train, op->text, a->j->step);
+        return tensor;
+    }
+    return dt_judge_input(a->j->of->train, op->text, a->j->step, false, tensor) ? tensor : NULL;
+}
+
+static DtTensor *direction(void *context, const DtOp *op)
+{
+    Along *a = context;
+    for (uint32_t i = a->first; i < a->last; i++)
+        if (op->store->kind == DT_STORE_PARAM && strcmp(a->params[i].store->path, op->store->path) == 0)
+            return as_read(a, a->params[i].along, op);
+    return NULL;
+}
+
+static double loss_scale(const DtJudge *j)
+{
+    const DtPrecision *p = &j->of->train->precision;
+    return p->dynamic_loss_scale ? dt_judge_scalar(j->of->train, DT_LOSS_SCALE_INPUT, j->step)
+           : p->loss_scale > 0   ? p->loss_scale
+                                 : 1;
+}
+
+/* How the loss moves along the direction, as gradients have it: scaled. */
+static double forward(Along *a)
+{
+    const DtEntryPoint *loss = dt_entry_whole(a->j->of->loss, DT_ENTRY_LOSS);
+    DtArena *outer = a->arena;
+    a->arena = dt_arena_new();
+    DtInterp interp = {
+        .arena = a->arena, .seed = a->j->seed, .step = a->j->step, .source = source, .context = a, .path = ""};
+    DtTangents tangents = {.interp = &interp, .direction = direction, .context = a};
+    DtTensor **results = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * loss->results.n + 1);
+    dt_tangent_run(&tangents, loss->func, NULL, NULL, results, results + loss->results.n);
+    const DtTensor *moves = results[loss->results.n];
+    const double by = moves ? moves->at[0] * loss_scale(a->j) : 0;
+    dt_arena_free(a->arena);
+    a->arena = outer;
+    return by;
+}
+
+static double inner(const Along *a, DtTensor *const *gradients)
+{
+    double sum = 0;
+    for (uint32_t i = a->first; i < a->last; i++) {
+        const DtTensor *gradient = gradients ? gradients[i] : a->params[i].gradient;
+        for (int64_t k = 0; k < dt_type_elements(gradient->type); k++)
+            sum += gradient->at[k] * a->params[i].along->at[k];
+    }
+    return sum;
+}
+
+/* The gradients again, of parameters changed in their last digits. */
+static double inner_of_shaken(Along *a, const DtEntryPoint *entry)
+{
+    DtArena *outer = a->arena;
+    a->arena = dt_arena_new();
+    DtInterp interp = {
+        .arena = a->arena, .seed = a->j->seed, .step = a->j->step, .source = source, .context = a, .path = ""};
+    DtTensor **results = DT_NEW_ARRAY(a->arena, DtTensor *, entry->results.n + 1);
+    DtTensor **gradients = DT_NEW_ARRAY(a->arena, DtTensor *, a->n + 1);
+    dt_interp_run(&interp, entry->func, NULL, results);
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        for (uint32_t k = 0; k < a->n; k++)
+            if (entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_GRAD &&
+                entry->results.at[i].store->of == a->params[k].store)
+                gradients[k] = results[i];
+    const double sum = inner(a, gradients);
+    dt_arena_free(a->arena);
+    a->arena = outer;
+    return sum;
+}
+
+/* What both ways move by themselves: see compare.c. */
+static double moves_by_itself(Along *a, const DtEntryPoint *entry, double backward, double forwards)
+{
+    double most = 0;
+    for (a->shakes = 1; a->shakes <= SHAKES; a->shakes++) {
+        most = fmax(most, fabs(inner_of_shaken(a, entry) - backward));
+        most = fmax(most, fabs(forward(a) - forwards));
+    }
+    a->shakes = 0;
+    return most;
+}
+
+/* Whether both agree along the direction for parameters first <= i < last. */
+static bool agrees(Along *a, const DtEntryPoint *entry, double *ret_backward, double *ret_forward, double *ret_relative)
+{
+    const double scale = sqrt((double)(a->last - a->first));
+    *ret_backward = inner(a, NULL);
+    *ret_forward = forward(a);
+    const double difference = fabs(*ret_backward - *ret_forward);
+    *ret_relative = difference / scale;
+    return difference <= tolerance * scale ||
+           (difference <= most_excused * scale && difference <= moves_by_itself(a, entry, *ret_backward, *ret_forward));
+}
+
+/* A direction of length 1 for each parameter, divided by the norm of its gradient. */
+static void draw(Along *a)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < a->n; i++)
+        squares += pow(norm(a->params[i].gradient), 2);
+    const double all = squares > 0 ? sqrt(squares) : 1;
+    for (uint32_t i = 0; i < a->n; i++) {
+        Learned *param = &a->params[i];
+        const uint64_t key = dt_hash_text(param->store->path, a->j->seed);
+        param->along = dt_interp_tensor(a->arena, param->store->type);
+        for (int64_t k = 0; k < dt_type_elements(param->store->type); k++)
+            param->along->at[k] = dt_philox_normal(dt_philox(key, (uint64_t)k, DRAW, 0));
+        const double by = 1 / (norm(param->along) * fmax(norm(param->gradient), least * all));
+        for (int64_t k = 0; k < dt_type_elements(param->store->type); k++)
+            param->along->at[k] *= by;
+    }
+}
+
+static bool find_wrong(Along *a, const DtEntryPoint *entry)
+{
+    double backward, forwards, relative;
+    while (a->last - a->first > 1) {
+        const uint32_t last = a->last, middle = (a->first + last) / 2;
+        a->last = middle;
+        if (agrees(a, entry, &backward, &forwards, &relative)) {
+            a->first = middle;
+            a->last = last;
+        }
+    }
+    agrees(a, entry, &backward, &forwards, &relative);
+    const DtStore *store = a->params[a->first].store;
+    const DtFunc *func = dt_judge_wrong_function(a->j);
+    const DtFunc *before = func ? dt_graph_find(a->j->of->loss, func->name) : NULL;
+    const char *blamed = "";
+    a->j->out->not_stated = before && before->gradient;
+    if (a->j->out->not_stated)
+        blamed = dt_arena_printf(a->j->arena,
+                                 "\nthe gradient that `%s` states is not its derivative%s\n"
+                                 "if it is meant to differ, write `surrogate` instead of `gradient`",
+                                 dt_graph_source_name(func), dt_judge_line(a->j, before->gradient->func->span));
+    else if (func)
+        blamed = dt_arena_printf(a->j->arena, "\nand `%s` alone, on numbers by chance, has a wrong derivative%s",
+                                 dt_graph_source_name(func), dt_judge_line(a->j, func->span));
+    a->j->out->not_serial = true;
+    return dt_judge_problem(
+        a->j,
+        "the gradient of `%s` is not the derivative of the loss: along a random direction the loss moves by "
+        "%.17g, and the gradient says %.17g%s%s",
+        store->path, forwards, backward, dt_judge_line(a->j, store->span), blamed);
+}
+
+/* Whether what the function gives is linear in its first n inputs, as far as its ops show. */
+static bool is_linear(DtArena *arena, const DtFunc *func, uint32_t n)
+{
+    bool *moves = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
+    for (uint32_t i = 0; i < n; i++)
+        moves[func->inputs.at[i]->id] = true;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        uint32_t moving = 0;
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            moving += moves[op->in[k]->id];
+            if (moves[op->in[k]->id] && !dt_op_is_linear(op, k))
+                return false;
+        }
+        const bool product = op->kind == DT_OP_MUL || op->kind == DT_OP_DOT;
+        for (uint32_t k = 0; moving && !product && k < op->n_in; k++) { /* what is added stands still: it must be 0 */
+            const DtOp *made = op->in[k]->op;
+            const bool adds = dt_op_is_linear(op, k) && (op->kind != DT_OP_DIV || k == 0);
+            if (adds && !moves[op->in[k]->id] && !(made && made->kind == DT_OP_CONST && made->number == 0))
+                return false;
+        }
+        if (product && moving > 1)
+            return false;
+        for (uint32_t k = 0; moving && k < op->n_out; k++)
+            moves[op->out[k]->id] = true;
+    }
+    return true;
+}
+
+bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)
+{
+    if (!j->of->loss || j->of->rounds)
+        return true;
+    Along along = {.j = j, .arena = j->arena}, *a = &along;
+    a->params = DT_NEW_ARRAY(j->arena, Learned, entry->results.n + 1);
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        if (store && store->kind == DT_STORE_GRAD)
+            a->params[a->n++] = (Learned){.store = store->of, .gradient = results[i]};
+        if (store && store->kind == DT_STORE_GRAD && !isfinite(norm(results[i])))
+            return true; /* which compare.c says */
+    }
+    for (uint32_t i = 0; i < j->of->loss->funcs.n; i++) {
+        const DtStatedGradient *stated = j->of->loss->funcs.at[i]->gradient;
+        if (!stated || !stated->is_surrogate)
+            continue;
+        dt_graph_renumber(stated->func);
+        if (!is_linear(j->arena, stated->func, stated->func->inputs.n - stated->captured.n))
+            return true; /* forward derivatives cannot follow it: nothing is said of gradients */
+        if (!stated->func->bwd)
+            dt_differentiate_func(stated->func);
+    }
+    double backward, forwards, relative;
+    a->last = a->n;
+    draw(a);
+    if (a->n && !agrees(a, entry, &backward, &forwards, &relative))
+        return find_wrong(a, entry);
+    j->out->learned = a->n;
+    j->out->derivative = a->n ? relative : 0;
+    return true;
+}
+
+/* ---- the update ---- */
+
+typedef struct Reference {
+    DtJudge *j;
+    const DtEntryPoint *entry;
+    DtTensor *const *results;
+    double unscale, norm; /* unscale: 1 / loss scale */
+} Reference;
+
+static const DtTensor *held(const Reference *r, const DtStore *store)
+{
+    return store ? r->j->serial[store->index] : NULL;
+}
+
+static const DtTensor *result_of(const Reference *r, const DtStore *store)
+{
+    for (uint32_t i = 0; store && i < r->entry->results.n; i++)
+        if (r->entry->results.at[i].store == store)
+            return r->results[i];
+    return NULL;
+}
+
+/* One value that the update leaves: is it what it should be? */
+static bool check_value(Reference *r, const DtStore *store, const char *name, int64_t element, double got, double want,
+                        double size)
+{
+    const double difference = fabs(got - want) / fmax(size, 1e-30);
+    r->j->out->update = fmax(r->j->out->update, difference);
+    r->j->out->updated++;
+    if (difference <= tolerance)
+        return true;
+    r->j->out->not_serial = true;
+    return dt_judge_problem(r->j,
+                            "step %u: the update leaves %.17g in %s%s, and the formulas of the optimizer say %.17g%s",
+                            r->j->step, got, store ? dt_judge_describe(r->j->arena, store) : name,
+                            store ? dt_judge_coordinates(r->j->arena, store->type, element) : "", want,
+                            store ? dt_judge_line(r->j, store->span) : "");
+}
+
+static bool check_store(Reference *r, const DtStore *store, const double *want)
+{
+    const DtTensor *got = result_of(r, store);
+    if (!got)
+        return dt_judge_problem(r->j, "the update leaves nothing in %s", dt_judge_describe(r->j->arena, store));
+    double most = 0;
+    for (int64_t i = 0; i < dt_type_elements(store->type); i++)
+        most = fmax(most, fabs(want[i]));
+    for (int64_t i = 0; i < dt_type_elements(store->type); i++)
+        if (!check_value(r, store, NULL, i, got->at[i], want[i], most))
+            return false;
+    return true;
+}
+
+static DtTensor *number(const Reference *r, double value)
+{
+    DtTensor *tensor = dt_interp_tensor(r->j->arena, dt_type_scalar(DT_F32));
+    tensor->at[0] = value;
+    return tensor;
+}
+
+/* f32[..] with the same numbers, each times a factor. */
+static DtTensor *times(const Reference *r, const DtTensor *x, double factor)
+{
+    DtTensor *tensor = dt_interp_tensor(r->j->arena, dt_type_with_dtype(x->type, DT_F32));
+    for (int64_t i = 0; i < dt_type_elements(x->type); i++)
+        tensor->at[i] = x->at[i] * factor;
+    return tensor;
+}
+
+static const DtUpdateRule *rule_of(const Reference *r, const DtStore *param)
+{
+    const DtOptimizer *o = &r->j->of->train->optimizer;
+    for (uint32_t i = 0; i < o->rules.n; i++)
+        if (strcmp(o->rules.at[i].param->path, param->path) == 0)
+            return &o->rules.at[i];
+    return NULL;
+}
+
+/* The rule's own function, as it was lowered, on what the step began with. */
+static bool update_param(Reference *r, const DtStore *param, const DtStore *grad)
+{
+    const DtModule *serial = r->j->of->serial;
+    const DtStore *master = find_store(serial, DT_STORE_MASTER, param);
+    const DtUpdateRule *rule = rule_of(r, param);
+    if (!rule)
+        return dt_judge_problem(r->j, "the optimizer has no rule for %s", dt_judge_describe(r->j->arena, param));
+    const DtFunc *func = rule->func;
+    DtInterp interp = {.arena = r->j->arena};
+    DtTensor **in = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->inputs.n + 1),
+             **out = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->results.n + 1);
+    const DtStore *moments[DT_MAX_MOMENTS];
+    uint32_t n = 3;
+    in[0] = times(r, held(r, master ? master : param), 1);
+    in[1] = times(r, held(r, grad), r->unscale);
+    in[2] = number(r, r->norm);
+    for (uint32_t i = 0; i < rule->n_scalars; i++)
+        in[n++] = number(r, dt_judge_scalar(r->j->of->train, rule->scalars[i], r->j->step));
+    for (uint32_t i = 0; i < func->params.n; i++) {
+        moments[i] = find_store(serial, (DtStoreKind)(DT_STORE_MOMENT1 + i), param);
+        if (!moments[i])
+            return dt_judge_problem(r->j, "a state of %s is missing", dt_judge_describe(r->j->arena, param));
+        in[n++] = times(r, held(r, moments[i]), 1);
+    }
+    dt_interp_run(&interp, func, in, out);
+    bool ok = check_store(r, param, out[0]->at) && (!master || check_store(r, master, out[0]->at));
+    for (uint32_t i = 0; ok && i < func->writes.n; i++)
+        ok = check_store(r, moments[func->writes.at[i]], out[1 + i]->at);
+    return ok;
+}
+
+static void find_scale(Reference *r)
+{
+    const DtModule *serial = r->j->of->serial;
+    double squares = 0;
+    r->unscale = 1 / loss_scale(r->j);
+    for (uint32_t i = 0; i < serial->stores.n; i++)
+        if (serial->stores.at[i]->kind == DT_STORE_GRAD)
+            squares += pow(norm(held(r, serial->stores.at[i])) * r->unscale, 2);
+    r->norm = sqrt(squares);
+}
+
+bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)
+{
+    const DtModule *serial = j->of->serial;
+    Reference reference = {.j = j, .entry = entry, .results = results}, *r = &reference;
+    if (j->of->rounds)
+        return true;
+    find_scale(r);
+    if (!isfinite(r->norm))
+        return true;
+    for (uint32_t i = 0; i < serial->stores.n; i++) {
+        const DtStore *store = serial->stores.at[i];
+        if (store->kind == DT_STORE_GRAD && !update_param(r, store->of, store))
+            return false;
+        if (store->kind == DT_STORE_NEXT && !check_store(r, store->of, held(r, store)->at))
+            return false;
+    }
+    for (uint32_t i = 0; i < entry->results.n; i++)
+        if (!entry->results.at[i].store && strcmp(entry->results.at[i].name, "grad_norm") == 0 &&
+            !check_value(r, NULL, "`grad_norm`", 0, results[i]->at[0], r->norm, r->norm))
+            return false;
+    return true;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which function is to blame when a gradient is wrong: each function of the program that has a backward one is tried
+ * alone, on operands by chance, as the gradients of the program are (derivative.c): how its results move along a
+ * direction, by forward derivatives, against the inner product of the direction and what its backward function makes
+ * of a cotangent by chance. Of what is wrong the innermost is named: none that it calls is wrong. This only helps to
+ * find a bug that was found: operands by chance may lie where the program never is. */
+#include "passes/check/internal.h"
+
+#include "base/philox.h"
+#include "ir/tangent.h"
+
+#include <math.h>
+
+enum { DRAW = 79 };
+static const double tolerance = 1e-8;
+
+typedef struct Alone {
+    DtJudge *j;
+    DtArena *arena;
+    uint32_t n_drawn;
+} Alone;
+
+/* Floats between lo and hi; integers 0 and 1, booleans. */
+static DtTensor *drawn(Alone *a, const DtType *type, double lo, double hi)
+{
+    DtTensor *tensor = dt_interp_tensor(a->arena, type);
+    const uint64_t key = ++a->n_drawn;
+    for (int64_t i = 0; i < dt_type_elements(type); i++) {
+        const double u = dt_philox_uniform(dt_philox(key, (uint64_t)i, DRAW, 0));
+        tensor->at[i] = dt_dtype_is_float(type->dtype) ? lo + (hi - lo) * u : u < 0.5;
+    }
+    return tensor;
+}
+
+static double inner(const DtTensor *x, const DtTensor *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; x && y && i < dt_type_elements(x->type); i++)
+        sum += x->at[i] * y->at[i];
+    return sum;
+}
+
+/* <cotangent, how func(in) moves along the direction> */
+static double forwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor *const *in, DtTensor *const *along,
+                       DtTensor *const *cotangents)
+{
+    DtTangents tangents = {.interp = interp};
+    DtTensor **out = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * func->results.n + 1), **moves = out + func->results.n;
+    double sum = 0;
+    dt_tangent_run(&tangents, func, in, along, out, moves);
+    for (uint32_t i = 0; i < func->bwd->seeds.n; i++)
+        sum += inner(cotangents[i], moves[func->bwd->seeds.at[i]]);
+    return sum;
+}
+
+/* <func's backward function of the cotangents, direction> */
+static double backwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor *const *in, DtTensor *const *along,
+                        DtTensor *const *cotangents)
+{
+    const DtFunc *fwd = func->fwd, *bwd = func->bwd;
+    DtTensor **kept = DT_NEW_ARRAY(a->arena, DtTensor *, fwd->results.n + 1);
+    DtTensor **given = DT_NEW_ARRAY(a->arena, DtTensor *, bwd->inputs.n + 1);
+    DtTensor **made = DT_NEW_ARRAY(a->arena, DtTensor *, bwd->results.n + 1);
+    double sum = 0;
+    dt_interp_run(interp, fwd, in, kept);
+    for (uint32_t i = 0; i < bwd->inputs.n; i++)
+        given[i] = i >= bwd->saved.n              ? cotangents[i - bwd->saved.n]
+                   : bwd->saved.at[i].is_input ? in[bwd->saved.at[i].index]
+                                               : kept[bwd->saved.at[i].index];
+    dt_interp_run(interp, bwd, given, made);
+    for (uint32_t i = 0; i < bwd->wanted.n; i++)
+        sum += inner(made[i], along[bwd->wanted.at[i]]);
+    return sum;
+}
+
+static bool is_right(Alone *a, const DtFunc *func)
+{
+    DtInterp interp = {.arena = a->arena, .seed = a->j->seed, .step = a->j->step, .path = ""};
+    DtTensor **in = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * func->inputs.n + 1), **along = in + func->inputs.n;
+    DtTensor **cotangents = DT_NEW_ARRAY(a->arena, DtTensor *, func->bwd->seeds.n + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        in[i] = drawn(a, func->inputs.at[i]->type, 0.3, 1.3);
+    for (uint32_t i = 0; i < func->bwd->wanted.n; i++)
+        along[func->bwd->wanted.at[i]] = drawn(a, func->inputs.at[func->bwd->wanted.at[i]]->type, -1, 1);
+    for (uint32_t i = 0; i < func->bwd->seeds.n; i++)
+        cotangents[i] = drawn(a, func->results.at[func->bwd->seeds.at[i]]->type, -1, 1);
+    const double x = forwards(a, &interp, func, in, along, cotangents);
+    const double y = backwards(a, &interp, func, in, along, cotangents);
+    return !(fabs(x - y) > tolerance * fmax(1, fmax(fabs(x), fabs(y))));
+}
+
+/* Whether it states a surrogate gradient, or something in it does: its own forward derivative says nothing then. */
+static bool has_surrogate(const DtFunc *func)
+{
+    bool has = func->gradient && func->gradient->is_surrogate;
+    for (uint32_t i = 0; !has && i < func->ops.n; i++)
+        has = func->ops.at[i]->func && has_surrogate(func->ops.at[i]->func);
+    return has;
+}
+
+static bool is_wrong(DtJudge *j, const DtFunc *func)
+{
+    if (!func || !func->bwd || !func->fwd || func->bwd->primal != func)
+        return false;
+    const DtFunc *before = dt_graph_find(j->of->loss, func->name); /* where it still states one */
+    if (before && has_surrogate(before))
+        return false;
+    Alone alone = {.j = j, .arena = dt_arena_new()};
+    const bool right = is_right(&alone, func);
+    dt_arena_free(alone.arena);
+    return !right;
+}
+
+/* A function that func calls, or loops over, and that is wrong; or NULL. */
+static const DtFunc *wrong_callee(DtJudge *j, const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (is_wrong(j, func->ops.at[i]->func))
+            return func->ops.at[i]->func;
+    return NULL;
+}
+
+const DtFunc *dt_judge_wrong_function(DtJudge *j)
+{
+    const DtFunc *found = NULL;
+    for (uint32_t i = 0; !found && i < j->of->serial->funcs.n; i++)
+        found = is_wrong(j, j->of->serial->funcs.at[i]) ? j->of->serial->funcs.at[i] : NULL;
+    for (const DtFunc *next = found; next; next = wrong_callee(j, next))
+        found = next;
+    return found;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machine code against the interpreter: what real ranks hold after each step of the program, compiled as a plan, and
+ * the serial program's value of the same thing. The ranks are somebody else's business (DtJudgeRunner); here are the
+ * values that they begin with, and the bound.
+ *
+ * Both compute on the same values; the interpreter in double precision, the ranks in the program's dtypes. What may
+ * lie between them is asked of the program itself: it is run again in its dtypes, with a chance added to every
+ * rounding. That moves a value as far as its dtype, its condition and the program before it make roundings count, so
+ * what ranks may be off by is a small multiple of it. Where a decision (a maximum, a kink, a rounding to integers) lies
+ * within roundings of its edge, both sides may be right; that does not come again with other values, so what differs
+ * is tried with others before it is wrong. */
+#include "passes/check/internal.h"
+
+#include "ir/round.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Runs that measure how far a value moves, and how many times the most of them ranks may be off: they add up in
+ * another order, and in blocks, so that some intermediate sums are larger than any value of the program. */
+enum { NOISES = 4, TIMES = 16 };
+/* Roundoffs of its norm that are nothing, of whatever value. */
+enum { FREE = 4 };
+/* A bound above this part of the value's norm would find no fault. */
+static const double vague = 0.1;
+enum { TRIES = 3 };
+
+typedef struct Machine {
+    DtArena *arena;
+    const DtProgram *program;
+    const DtModule *serial;
+    DtJudgeMachine *out;
+    uint64_t seed;
+    uint32_t step, noise;
+    bool evaluates;  /* inputs are held-out data */
+    DtTensor **held; /* by number of the serial store */
+    DtInterp *interp;
+} Machine;
+
+/* What an entry or two leave: by store, and by name. */
+typedef struct Left {
+    DtTensor **stores;
+    DT_VEC(const char *) names;
+    DT_VEC(DtTensor *) named;
+} Left;
+
+/* ---- values to begin with ---- */
+
+static bool is_kept(const DtStore *store)
+{
+    return store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE || store->kind == DT_STORE_MASTER ||
+           (store->kind >= DT_STORE_MOMENT1 && store->kind <= DT_STORE_MOMENT4);
+}
+
+static const DtStore *master_of(const DtModule *module, const DtStore *param)
+{
+    for (uint32_t i = 0; param->kind == DT_STORE_PARAM && i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == DT_STORE_MASTER && strcmp(module->stores.at[i]->path, param->path) == 0)
+            return module->stores.at[i];
+    return NULL;
+}
+
+/* As memory of its dtype holds it. A parameter is its master copy, rounded. */
+static DtTensor *initial(const Machine *m, const DtStore *store, uint32_t attempt)
+{
+    const DtStore *master = master_of(m->serial, store);
+    DtTensor *tensor = dt_interp_tensor(m->arena, store->type);
+    dt_judge_initial(store, m->seed, attempt, tensor);
+    for (int64_t i = 0; i < dt_type_elements(store->type); i++) {
+        const double wide = master ? dt_round_to(master->type->dtype, tensor->at[i]) : tensor->at[i];
+        tensor->at[i] = dt_round_to(store->type->dtype, wide);
+    }
+    return tensor;
+}
+
+static DtTensor **all_initial(const Machine *m, uint32_t attempt)
+{
+    DtTensor **tensors = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1);
+    for (uint32_t i = 0; i < m->serial->stores.n; i++)
+        if (is_kept(m->serial->stores.at[i]))
+            tensors[i] = initial(m, m->serial->stores.at[i], attempt);
+    return tensors;
+}
+
+/* ---- the interpreter's side ---- */
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    Machine *m = context;
+    DtTensor *tensor = dt_interp_tensor(m->arena, op->out[0]->type);
+    const bool is_scalar = op->kind == DT_OP_INPUT && op->text[0] == '@';
+    if (op->kind == DT_OP_PARAM) {
+        const DtTensor *held = m->held[op->store->index];
+        if (!held)
+            return NULL;
+        memcpy(tensor->at, held->at, sizeof(double) * (size_t)dt_type_elements(tensor->type));
+    } else if (is_scalar) {
+        tensor->at[0] = dt_judge_scalar(m->program->train, op->text, m->step);
+        return isnan(tensor->at[0]) ? NULL : tensor;
+    } else if (!dt_judge_input(m->program->train, op->text, m->step, m->evaluates, tensor)) {
+        return NULL;
+    }
+    if (m->noise && dt_dtype_is_float(tensor->type->dtype))
+        dt_interp_move(m->interp, tensor);
+    return tensor;
+}
+
+static void run_entry(Machine *m, DtEntryKind kind, Left *left)
+{
+    const DtEntryPoint *entry = dt_entry_whole(m->serial, kind);
+    if (!entry)
+        return;
+    DtInterp interp = {.arena = m->arena, .seed = m->seed, .step = m->step, .source = source, .context = m,
+                       .noise = m->noise, .path = "", .n_moved = (uint64_t)m->step << 32};
+    DtTensor **results = DT_NEW_ARRAY(m->arena, DtTensor *, entry->results.n + 1);
+    m->interp = &interp;
+    dt_interp_run(&interp, entry->func, NULL, results);
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtEntryResult *result = &entry->results.at[i];
+        if (result->store) {
+            left->stores[result->store->index] = results[i];
+            continue;
+        }
+        DT_PUSH(m->arena, left->names, result->name);
+        DT_PUSH(m->arena, left->named, results[i]);
+    }
+    for (uint32_t i = 0; i < m->serial->stores.n; i++)
+        m->held[i] = left->stores[i] ? left->stores[i] : m->held[i];
+}
+
+/* A step, or an evaluation, from m->held, which stays. */
+static void run_once(Machine *m, uint32_t noise, bool evaluates, Left *ret_left)
+{
+    DtTensor **before = m->held;
+    *ret_left = (Left){.stores = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1)};
+    m->held = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1);
+    memcpy(m->held, before, m->serial->stores.n * sizeof *before);
+    m->noise = noise;
+    m->evaluates = evaluates;
+    run_entry(m, evaluates ? DT_ENTRY_EVAL : DT_ENTRY_GRAD, ret_left);
+    if (!evaluates)
+        run_entry(m, DT_ENTRY_UPDATE, ret_left);
+    m->held = before;
+}
+
+/* ---- the measure ---- */
+
+/* A step of the serial program, and the same with noise, made when it is first asked for. */
+typedef struct Step {
+    Machine *m;
+    bool evaluates; /* it is an evaluation */
+    Left exact;
+    Left *noisy;
+} Step;
+
+/* A value of a step: of a store, or by name. */
+typedef struct Where {
+    const DtStore *store;
+    uint32_t name;
+} Where;
+
+static const DtTensor *value_at(const Left *left, const Where *where)
+{
+    return where->store ? left->stores[where->store->index] : left->named.at[where->name];
+}
+
+static double norm_of(const DtTensor *tensor)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
+        squares += tensor->at[i] * tensor->at[i];
+    return sqrt(squares);
+}
+
+static double distance(const DtTensor *a, const DtTensor *b)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < dt_type_elements(a->type); i++)
+        squares += pow(a->at[i] - b->at[i], 2);
+    return sqrt(squares);
+}
+
+/* The most that noise moves the value by. */
+static double moves(Step *s, const Where *where)
+{
+    double most = 0;
+    if (!s->noisy) {
+        s->noisy = DT_NEW_ARRAY(s->m->arena, Left, NOISES);
+        for (uint32_t i = 0; i < NOISES; i++)
+            run_once(s->m, i + 1, s->evaluates, &s->noisy[i]);
+    }
+    for (uint32_t i = 0; i < NOISES; i++) {
+        const double by = distance(value_at(&s->noisy[i], where), value_at(&s->exact, where));
+        most = isfinite(by) ? fmax(most, by) : INFINITY;
+    }
+    return most;
+}
+
+static bool problem(Machine *m, const Where *where, const char *what, const DtTensor *got, const DtTensor *want,
+                    double difference, double allowed)
+{
+    const int64_t at = dt_judge_worst(got, want);
+    const double norm = norm_of(want);
+    const DtSpan span = where->store ? where->store->span : (DtSpan){0};
+    if (m->out->problem.len)
+        return false;
+    dt_text_printf(&m->out->problem,
+                   "step %u: %s differs by %.3g of its norm, roundings account for %.3g: %.9g%s by the plan's machine "
+                   "code, %.9g by the interpreter",
+                   m->step + 1, what, difference / norm, allowed / norm, got->at[at],
+                   dt_judge_coordinates(m->arena, want->type, at), want->at[at]);
+    if (span.file && m->serial->diags) {
+        uint32_t line, column;
+        dt_diag_position(m->serial->diags, span, &line, &column);
+        dt_text_printf(&m->out->problem, "\n  --> %s:%u:%u", dt_diag_path(m->serial->diags, span.file), line, column);
+    }
+    return false;
+}
+
+static bool compare(Step *s, const Where *where, const char *what, const DtTensor *got)
+{
+    Machine *m = s->m;
+    const DtTensor *want = value_at(&s->exact, where);
+    const double norm = norm_of(want), difference = distance(got, want);
+    double allowed = FREE * dt_interp_roundoff(want->type->dtype) * norm;
+    m->out->values++;
+    if (!isfinite(norm)) { /* ranks have left the range of their dtype before, and noise did so too */
+        m->out->vague++;
+        return true;
+    }
+    if (!(difference <= allowed))
+        allowed += TIMES * moves(s, where);
+    const bool is_vague = norm != 0 && !(allowed <= vague * norm);
+    m->out->vague += is_vague;
+    if (!(difference <= allowed) && !isinf(allowed))
+        return problem(m, where, what, got, want, difference, allowed);
+    if (norm > 0 && !is_vague && difference > m->out->worst * norm) {
+        m->out->worst = difference / norm;
+        m->out->where = what;
+    }
+    return true;
+}
+
+/* ---- steps ---- */
+
+static bool compare_scalars(Step *s, const DtJudgeTrial *trial)
+{
+    static const char *const entries[2][2] = {{"step", "update"}, {"eval", "eval"}};
+    Machine *m = s->m;
+    bool good = true;
+    for (uint32_t i = 0; i < s->exact.names.n; i++) {
+        const Where where = {.name = i};
+        const DtTensor *want = s->exact.named.at[i];
+        const char *name = s->exact.names.at[i];
+        DtTensor *got = dt_interp_tensor(m->arena, want->type);
+        if (want->type->rank == 0 && (trial->scalar(trial, m->step, entries[s->evaluates][0], name, got->at) ||
+                                      trial->scalar(trial, m->step, entries[s->evaluates][1], name, got->at)))
+            good &= compare(s, &where, dt_arena_printf(m->arena, "%s%s", name, s->evaluates ? " of held-out data" : ""),
+                            got);
+    }
+    return good;
+}
+
+/* What the ranks hold is what both sides go on from. */
+static bool compare_step(Machine *m, const DtJudgeTrial *trial)
+{
+    Step step = {.m = m};
+    bool good = true;
+    run_once(m, 0, false, &step.exact);
+    for (uint32_t i = 0; i < m->serial->stores.n; i++) {
+        const Where where = {.store = m->serial->stores.at[i]};
+        DtTensor *got = trial->after[m->step][i];
+        if (!got || !is_kept(where.store))
+            continue;
+        if (step.exact.stores[i])
+            good &= compare(&step, &where, dt_judge_describe(m->arena, where.store), got);
+    }
+    good &= compare_scalars(&step, trial);
+    for (uint32_t i = 0; i < m->serial->stores.n; i++)
+        m->held[i] = trial->after[m->step][i] ? trial->after[m->step][i] : m->held[i];
+    if (!good || !m->program->train->eval_readers.n)
+        return good;
+    Step eval = {.m = m, .evaluates = true};
+    run_once(m, 0, true, &eval.exact);
+    return compare_scalars(&eval, trial);
+}
+
+static DtJudgeVerdict try_once(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner, uint32_t attempt)
+{
+    DtJudgeTrial trial = {.serial = m->serial, .steps = m->out->steps, .initial = all_initial(m, attempt),
+                          .lr = dt_judge_scalar(m->program->train, "@lr", 0),
+                          .loss_scale = dt_judge_scalar(m->program->train, "@loss_scale", 0)};
+    bool good = true;
+    dt_text_free(&m->out->problem);
+    *m->out = (DtJudgeMachine){.steps = m->out->steps};
+    if (!runner->run(runner, m->arena, options, &trial))
+        return DT_JUDGE_REJECTED;
+    m->out->ranks = trial.ranks;
+    m->held = DT_NEW_ARRAY(m->arena, DtTensor *, m->serial->stores.n + 1);
+    memcpy(m->held, trial.initial, m->serial->stores.n * sizeof *m->held);
+    for (m->step = 0; good && m->step < trial.steps; m->step++)
+        good = compare_step(m, &trial);
+    return good ? DT_JUDGE_EQUAL : DT_JUDGE_DIFFERS;
+}
+
+DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options,
+                                DtJudgeRunner *runner, DtJudgeMachine *ret_machine)
+{
+    Machine machine = {.arena = arena, .out = ret_machine}, *m = &machine;
+    DtJudgeVerdict verdict = DT_JUDGE_DIFFERS;
+    uint32_t wrong = 0;
+    *ret_machine = (DtJudgeMachine){.steps = task->steps};
+    m->program = dt_judge_serial_program(arena, options);
+    m->serial = m->program->module;
+    if (!m->program->train)
+        return DT_JUDGE_REJECTED;
+    m->seed = m->program->train->seed;
+    for (uint32_t i = 0; i < TRIES && verdict != DT_JUDGE_REJECTED; i++) {
+        verdict = try_once(m, options, runner, i);
+        wrong += verdict == DT_JUDGE_DIFFERS;
+        if (wrong == 0 || wrong == 2 || i + 1 - wrong == 2)
+            break;
+    }
+    return verdict;
+}

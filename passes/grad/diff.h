@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of differentiation share. Private to passes/grad/differentiate.c, reverse.c,
+ * activity.c, saved.c, vjp*.c.
+ *
+ * A function is differentiated with respect to some of its inputs (active_in) given cotangents of
+ * some of its results (seeded). Each such combination has one DtDerivative: a forward function and
+ * a backward one.
+ *
+ *   activity.c       which values depend on active inputs, which are useful to seeded results
+ *   reverse.c        the backward function: the ops of the primal in reverse, a handler for each
+ *   differentiate.c  the pass: entry "grad"
+ *   vjp*.c           the handlers: cotangents of an op's operands from those of its results
+ *   saved.c          which primal values the backward function takes over or computes again */
+#ifndef DT_PASSES_DIFF_H
+#define DT_PASSES_DIFF_H
+
+#include "ir/map.h"
+#include "passes/passes.h"
+
+typedef struct DtDiff DtDiff;
+typedef struct DtCell DtCell;
+typedef struct DtReverse DtReverse;
+typedef struct DtVjp DtVjp;
+
+/* ---- activity.c ---- */
+
+typedef struct DtActivity {
+    const DtFunc *func;
+    const bool *active_in, *seeded; /* the question: per input, per result */
+    bool *active, *useful;          /* per value id */
+    bool *active_out;               /* per result: depends on an active input */
+    bool *wanted;                   /* per input: active, and a seeded result depends on it */
+    struct DtActivity *next;
+} DtActivity;
+
+/* The same for a loop op: the question for its body, once carried values have been followed round.
+ * */
+typedef struct DtLoopActivity {
+    const DtActivity *body;
+    bool *active_in, *seeded; /* of the body */
+} DtLoopActivity;
+
+/* seeded NULL: forward only. The answer is remembered. */
+const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *active_in,
+                                 const bool *seeded);
+/* active_in: per operand of op; seeded: per result, or NULL. */
+DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active_in,
+                                const bool *seeded);
+
+/* ---- reverse.c ---- */
+
+typedef struct DtDerivative {
+    DtFunc *func, *fwd, *bwd;
+    const DtLoop *loop; /* func is the body of this loop, else NULL */
+    const bool *active_in, *seeded;
+    int32_t *cotangent; /* per input of func: the result of bwd that is its cotangent, or -1 */
+    struct DtDerivative *next;
+} DtDerivative;
+
+struct DtDiff {
+    DtModule *module;
+    DtArena *arena;
+    DtActivity *activities;
+    DtDerivative *derivatives;
+};
+
+/* What is known of one value of the primal function. */
+struct DtCell {
+    DtValue *primal;
+    DtValue *cotangent; /* in bwd; NULL: none yet */
+    DtValue
+        *placeholder; /* input of bwd that stands for the value until it is known how to get it */
+    DtValue *handed;  /* the input of bwd that hands it over */
+    DtValue *made;    /* the value in bwd, once it is there */
+    DtValue *forward; /* the value in fwd */
+    DtCell *root;     /* saved.c; NULL: free */
+    bool is_free;     /* saved.c: nothing needs to be saved to have it */
+    bool is_input;    /* handed over without being a result of fwd */
+    bool is_result;   /* of the function, where the caller can hand it over */
+    bool needed, saved;
+    bool derived; /* a needed root that other saved values give */
+};
+
+/* What names a made-up value: the k-th result beyond op's own. */
+typedef struct DtExtra {
+    const DtOp *op;
+    uint64_t k;
+} DtExtra;
+
+/* State of differentiating one function. */
+struct DtReverse {
+    DtDiff *diff;
+    DtDerivative *derivative;
+    DtFunc *func, *bwd;
+    const DtActivity *activity;
+    bool whole; /* of the library, or it streams: inputs are saved, and what is kept, nothing else */
+    DT_VEC(const DtValue *) kept; /* of func: saved, whatever else is decided */
+    DT_VEC(DtCell *) cells; /* by id of the primal value, then made-up ones */
+    DtMap extras;           /* of these, by DtExtra */
+    DtDerivative **of_op;   /* per op of func: derivative of the callee or body, NULL if not used */
+    uint32_t n_seeds;
+    DT_VEC(DtCell *) placeholders; /* of inputs n_seeds, ... of bwd */
+};
+
+/* One op's turn in the backward function. */
+struct DtVjp {
+    DtBuilder b; /* in bwd; span and path of op */
+    DtReverse *reverse;
+    const DtOp *op;
+    uint32_t op_index;   /* in func->ops */
+    DtValue **cotangent; /* per result; NULL: zero */
+    const bool *active;  /* per operand: wants a cotangent */
+    DtValue *
+        *ret; /* per operand. May lack axes of the operand (then it is constant along them), have
+                                * more (they are summed), in any order */
+};
+
+typedef void DtVjpRun(DtVjp *v);
+
+/* The derivative of func; made at the first call. */
+DtDerivative *dt_diff_derive(DtDiff *diff, DtFunc *func, const DtLoop *loop, const bool *active_in,
+                             const bool *seeded);
+
+/* Values of the primal in bwd: any one, an operand, a result, and the k-th result of the forward
+ * function of op's callee or body beyond op's own results. */
+DtValue *dt_diff_value(DtVjp *v, const DtValue *primal);
+DtValue *dt_diff_in(DtVjp *v, uint32_t i);
+DtValue *dt_diff_out(DtVjp *v, uint32_t i);
+DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);
+
+DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type);
+
+/* NULL: no derivative. */
+DtVjpRun *dt_diff_handler(DtOpKind kind);
+
+#define DT_OP(NAME, text, inputs, class, shape, gradient, ...) DtVjpRun dt_vjp_##gradient;
+#define dt_vjp_none                                                     dt_vjp_unused_
+#include "ir/ops.def"
+#undef dt_vjp_none
+#undef DT_OP
+
+/* ---- saved.c ---- */
+
+/* Replaces the placeholders of bwd by saved values and recomputed ones, orders its inputs, and
+ * builds fwd. */
+void dt_saved_settle(DtReverse *reverse);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights are rounded once a step.
+ *
+ * Purpose: a weight that is stored wider than layers read it would be cast where it is read, in each micro-batch
+ * forwards and backwards. If nothing but such casts reads it, it is stored as they make it, and the update, which alone
+ * needs more, works on a master copy (passes/grad/optimizer.c) as if `precision` had asked for one:
+ *
+ *   grad:   %1 = param() : f32[k, n] store=w      =>    %1 = param() : bf16[k, n] store=w
+ *           %2 = cast(%1) : bf16[k, n]                  dot(%x, %1)
+ *           dot(%x, %2)
+ *   update: %1 = param() : f32[k, n] store=w            %1 = param() : f32[k, n] store=w's master
+ *           return .. %3                                return .. %3, cast(%3)
+ *             result store=w                              result store=w's master, result store=w
+ *
+ * The copy is what `params` says of checkpoints and what is drawn; the parameter is its rounding at every moment. That
+ * pays where the cast has to lie in memory; one that kernels read alone (gains, biases) stays in them.
+ *
+ * A parameter is an input of functions and loops' bodies on its way. An input can be narrow if all that calls give it
+ * is, and all that reads it are casts and inputs that can: what cannot is crossed out until nothing changes.
+ *
+ * Requires: entries "grad" and "update". Establishes: see above. Breaks: nothing. */
+#include "passes/passes.h"
+#include "passes/place/ring.h"
+
+typedef struct Narrow {
+    DtModule *module;
+    const DtFunc *update;
+    DtDtype dtype;     /* in which layers compute */
+    bool **input;      /* by function, by input: can be narrow */
+    bool **pays;       /* some cast of it lies in memory */
+    bool **in_memory;  /* by function, by value id: others than kernels of maps and sums read it */
+    bool *store;       /* by number */
+    bool changed;
+} Narrow;
+
+static bool is_wider(const Narrow *n, const DtType *type)
+{
+    return dt_dtype_is_float(type->dtype) && dt_dtype_size(type->dtype) > dt_dtype_size(n->dtype);
+}
+
+/* Where it stands whether the value of function f can be narrow, NULL: it is no parameter. */
+static bool *state_of(Narrow *n, uint32_t f, const DtValue *value)
+{
+    const DtFunc *func = n->module->funcs.at[f];
+    if (func == n->update)
+        return NULL;
+    if (!value->op)
+        return &n->input[f][value->index];
+    return value->op->kind == DT_OP_PARAM ? &n->store[value->op->store->index] : NULL;
+}
+
+/* The input that op gives its operand k to, -1: none. */
+static int64_t input_of(const DtOp *op, uint32_t k)
+{
+    return op->kind == DT_OP_CALL ? (int64_t)k : op->kind == DT_OP_LOOP ? (int64_t)k + 1 : -1;
+}
+
+static void cross_out(Narrow *n, bool *state)
+{
+    n->changed = n->changed || (state && *state);
+    if (state)
+        *state = false;
+}
+
+static void look_at_operand(Narrow *n, uint32_t f, const DtOp *op, uint32_t k)
+{
+    bool *state = state_of(n, f, op->in[k]);
+    const int64_t input = input_of(op, k);
+    if (input < 0) {
+        if (op->kind != DT_OP_CAST || op->out[0]->type->dtype != n->dtype)
+            cross_out(n, state);
+        return;
+    }
+    bool *given = &n->input[dt_graph_number(n->module, op->func)][input];
+    if (op->kind == DT_OP_LOOP && k < op->loop->n_carried)
+        cross_out(n, given);
+    if (!state || !*state)
+        cross_out(n, given);
+    if (!*given)
+        cross_out(n, state);
+}
+
+static void look_at_all(Narrow *n)
+{
+    for (n->changed = true; n->changed;) {
+        n->changed = false;
+        for (uint32_t f = 0; f < n->module->funcs.n; f++) {
+            const DtFunc *func = n->module->funcs.at[f];
+            for (uint32_t i = 0; i < func->ops.n; i++)
+                for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+                    look_at_operand(n, f, func->ops.at[i], k);
+            for (uint32_t i = 0; i < func->results.n; i++)
+                cross_out(n, state_of(n, f, func->results.at[i]));
+        }
+    }
+}
+
+/* ---- what pays ---- */
+
+/* Whether op, which reads a value as operand k, is something else than a kernel of maps and sums, or hands the value to
+ * such. */
+static bool reads_memory(const Narrow *n, uint32_t f, const DtOp *op, uint32_t k)
+{
+    const int64_t input = input_of(op, k);
+    if (input >= 0)
+        return n->in_memory[dt_graph_number(n->module, op->func)][op->func->inputs.at[input]->id];
+    if (dt_op_info[op->kind].data == DT_DATA_VIEW)
+        return n->in_memory[f][op->out[0]->id];
+    return !dt_op_is_pointwise(op->kind) && op->kind != DT_OP_REDUCE;
+}
+
+static void find_memory(Narrow *n)
+{
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t f = 0; f < n->module->funcs.n; f++)
+            for (uint32_t i = n->module->funcs.at[f]->ops.n; i-- > 0;) {
+                const DtOp *op = n->module->funcs.at[f]->ops.at[i];
+                for (uint32_t k = 0; k < op->n_in; k++) {
+                    bool *in_memory = &n->in_memory[f][op->in[k]->id];
+                    if (!*in_memory && reads_memory(n, f, op, k))
+                        *in_memory = more = true;
+                }
+            }
+    }
+}
+
+/* Marks parameters, and inputs that they are given to, some cast of which lies in memory; ret_stores: by number. */
+static void find_what_pays(Narrow *n, bool *ret_stores)
+{
+    find_memory(n);
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t f = 0; f < n->module->funcs.n; f++)
+            for (uint32_t i = n->module->funcs.at[f]->ops.n; i-- > 0;) {
+                const DtOp *op = n->module->funcs.at[f]->ops.at[i];
+                for (uint32_t k = 0; k < op->n_in; k++) {
+                    const DtValue *value = op->in[k];
+                    const bool *state = state_of(n, f, value);
+                    const int64_t input = input_of(op, k);
+                    if (!state || !*state)
+                        continue;
+                    bool *pays = value->op ? &ret_stores[value->op->store->index] : &n->pays[f][value->index];
+                    if (!*pays && (input < 0 ? n->in_memory[f][op->out[0]->id]
+                                             : n->pays[dt_graph_number(n->module, op->func)][input]))
+                        *pays = more = true;
+                }
+            }
+    }
+}
+
+/* ---- doing it ---- */
+
+/* Inputs and parameters of the function are what their casts were. */
+static void narrow_func(Narrow *n, uint32_t f)
+{
+    DtFunc *func = n->module->funcs.at[f];
+    DtValue **now = DT_NEW_ARRAY(n->module->arena, DtValue *, func->n_values + 1); /* by value id */
+    bool any = false;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        const bool *state = op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL; /* of what was cast */
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (now[op->in[k]->id])
+                op->in[k] = now[op->in[k]->id];
+        if (!state || !*state)
+            continue;
+        now[op->out[0]->id] = op->in[0];
+        any = true;
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (now[func->results.at[i]->id])
+            func->results.at[i] = now[func->results.at[i]->id];
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        if (n->input[f][i])
+            func->inputs.at[i]->type = dt_type_with_dtype(func->inputs.at[i]->type, n->dtype);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtValue *value = func->ops.at[i]->kind == DT_OP_PARAM ? func->ops.at[i]->out[0] : NULL;
+        const bool *state = value ? state_of(n, f, value) : NULL;
+        if (state && *state)
+            value->type = dt_type_with_dtype(value->type, n->dtype);
+    }
+    if (any) {
+        dt_graph_sweep(func);
+        dt_graph_renumber(func);
+    }
+}
+
+static DtStore *master_of(DtModule *module, DtStore *store)
+{
+    DtStore *master = DT_NEW(module->arena, DtStore);
+    *master = *store;
+    master->kind = DT_STORE_MASTER;
+    master->of = store;
+    master->index = module->stores.n;
+    DT_PUSH(module->arena, module->stores, master);
+    return master;
+}
+
+/* The update reads and gives the copy, and then what it is rounded to. */
+static void update_master(const Narrow *n, DtEntryPoint *update, uint32_t result)
+{
+    DtArena *arena = n->module->arena;
+    DtFunc *func = update->func;
+    DtStore *store = update->results.at[result].store, *master = master_of(n->module, store);
+    DtValue *new = func->results.at[result];
+    DtBuilder b = {.func = func, .span = store->span, .path = new->op ? new->op->path : NULL};
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store == store)
+            func->ops.at[i]->store = master;
+    DtValue *rounded = dt_graph_cast(&b, new, n->dtype);
+    const DtEntryResult last = {.store = store};
+    DT_PUSH(arena, func->results, rounded);
+    DT_PUSH(arena, update->results, last);
+    update->results.at[result].store = master;
+    for (uint32_t i = func->results.n - 1; i > result + 1; i--) {
+        func->results.at[i] = func->results.at[i - 1];
+        update->results.at[i] = update->results.at[i - 1];
+    }
+    func->results.at[result + 1] = rounded;
+    update->results.at[result + 1] = last;
+    func->n_returns = func->results.n;
+    store->type = dt_type_with_dtype(store->type, n->dtype);
+}
+
+static void begin(Narrow *n, const DtPassContext *context, const DtEntryPoint *update)
+{
+    DtModule *module = n->module;
+    n->input = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
+    n->pays = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
+    n->in_memory = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
+    n->store = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1);
+    const bool *streams = dt_ring_functions(module);
+    for (uint32_t f = 0; f < module->funcs.n; f++) {
+        const DtFunc *func = module->funcs.at[f];
+        n->input[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
+        n->pays[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
+        n->in_memory[f] = DT_NEW_ARRAY(module->arena, bool, func->n_values + 1);
+        for (uint32_t i = 0; i < func->inputs.n; i++)
+            n->input[f][i] =
+                is_wider(n, func->inputs.at[i]->type) && !dt_inline_keeps(context, func) && !streams[f];
+    }
+    for (uint32_t i = 0; i < update->results.n; i++) {
+        const DtStore *store = update->results.at[i].store;
+        if (store && store->kind == DT_STORE_PARAM)
+            n->store[store->index] = is_wider(n, store->type);
+    }
+}
+
+bool dt_pass_narrow(DtModule *module, const DtPassContext *context)
+{
+    DtEntryPoint *update = dt_entry_whole(module, DT_ENTRY_UPDATE);
+    if (!update || !context->train || context->train->precision.compute == DT_F32)
+        return false;
+    Narrow n = {.module = module, .update = update->func, .dtype = context->train->precision.compute};
+    bool *pays = DT_NEW_ARRAY(module->arena, bool, module->stores.n + 1), any = false;
+    begin(&n, context, update);
+    look_at_all(&n);
+    find_what_pays(&n, pays);
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        n.store[i] = n.store[i] && pays[i];
+    look_at_all(&n);
+    for (uint32_t i = 0; i < update->results.n; i++) {
+        const DtStore *store = update->results.at[i].store;
+        if (!store || store->kind != DT_STORE_PARAM || !n.store[store->index])
+            continue;
+        update_master(&n, update, i++);
+        any = true;
+    }
+    for (uint32_t f = 0; any && f < module->funcs.n; f++)
+        narrow_func(&n, f);
+    return any;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rematerialisation.
+ *
+ * Purpose: what `remat h` does not keep is computed again in the backward loop instead of being saved.
+ *
+ *   %y, %xs, %hs = loop h (%x, %w)            %y, %xs = loop h (%x, %w)
+ *     %h = dot[e](%x, %w)                       %h = dot[e](%x, %w)
+ *     %y = sin(%h)                              %y = sin(%h)
+ *     return %y, %x, %h                         return %y, %x
+ *   %dx, %dw = loop h reversed             =>   %dx, %dw = loop h reversed
+ *              (%dy, %w, %xs, %hs)                         (%dy, %w, %xs)
+ *     %dh = mul(%dy, cos(%hs))                  %h = dot[e](%xs, %w)
+ *     ...                                       %dh = mul(%dy, cos(%h))
+ *
+ * Of every value that the backward loop takes over from the forward one, the line decides whether it is
+ * kept (remat_names.c). One that is not is computed in the backward body, just before its first use, by
+ * copies of the forward ops: back to kept values, to the iteration number, and to what the body was given,
+ * which is handed over as it was given to the forward loop. Only what it was carried into an iteration has
+ * to be saved for that. A kept value that is needed but was not saved so far is saved, unless cheap ops
+ * make it of saved ones. Random draws repeat, since both loops have one label and one iteration number.
+ * A loop inside the body is run again with its iterations. A loop to be rematerialised may itself stand
+ * in the body of another whose forward and backward parts are two loops: what passes between them then
+ * passes through those too.
+ *
+ * Requires: calls inlined, loops of entry "grad" as differentiate makes them. Establishes: the backward
+ * loops of the named loops take over kept values only; DtOp.recomputed tells what they would have been
+ * given. Breaks: nothing. */
+#include "passes/grad/remat.h"
+
+#include "base/intern.h"
+#include "passes/loops.h"
+
+#include <string.h>
+
+/* A forward loop and its backward loop. */
+typedef struct Pair {
+    const struct Pair *outer; /* the pair in whose bodies they stand; NULL: both in one function */
+    DtFunc *forward_func;     /* where the forward loop stands */
+    DtOp *forward, *backward;
+} Pair;
+
+typedef struct Remat {
+    const DtPassContext *context;
+    DtArena *arena;
+    bool *is_label; /* per line: some loop is labelled so */
+} Remat;
+
+/* One pair while its backward body is made anew. */
+typedef struct Redo {
+    const Pair *pair;
+    DtArena *arena;
+    DtRematChoice choice;
+    DtValue **made;     /* per value id of the forward body: the value in the backward body */
+    signed char *cheap; /* per value id: cheap ops make it of what is there; 0: not known yet */
+} Redo;
+
+/* ---- pairs ---- */
+
+static bool is_rename(const DtOp *op)
+{
+    return op->kind == DT_OP_RELABEL && op->n_relabels == 1 && op->relabels[0].n_from == 1 &&
+           op->relabels[0].n_to == 1;
+}
+
+/* The value of the forward function that a value of the backward function is; NULL: none. */
+static DtValue *origin(const Pair *outer, DtValue *value)
+{
+    if (outer == NULL)
+        return value;
+    if (value->op != NULL) { /* a saved value that is renamed outside the body, and back in it */
+        const DtValue *from = is_rename(value->op) ? origin(outer, value->op->in[0]) : NULL;
+        const bool back = from != NULL && from->op != NULL && is_rename(from->op) &&
+                          from->op->in[0]->type == value->type;
+        return back ? from->op->in[0] : NULL;
+    }
+    const DtOp *f = outer->forward, *b = outer->backward;
+    if (value->index <= b->loop->n_carried)
+        return NULL;
+    DtValue *from = origin(outer->outer, b->in[value->index - 1]);
+    if (from == NULL)
+        return NULL;
+    const bool is_stacked = value->index > b->loop->n_carried + b->loop->n_invariant;
+    if (is_stacked && from->op == f && from->index >= f->loop->n_carried)
+        return f->func->results.at[from->index];
+    for (uint32_t i = f->loop->n_carried; i < f->n_in; i++)
+        if (f->in[i] == from && is_stacked == (i >= f->loop->n_carried + f->loop->n_invariant))
+            return f->func->inputs.at[1 + i];
+    return NULL;
+}
+
+/* The value that the forward body hands over as operand i of the backward loop, NULL if it does not. */
+static DtValue *handed_over(const Pair *pair, uint32_t i)
+{
+    const DtLoop *loop = pair->backward->loop;
+    if (i < loop->n_carried + loop->n_invariant)
+        return NULL;
+    const DtValue *from = origin(pair->outer, pair->backward->in[i]);
+    if (from == NULL || from->op != pair->forward || from->index < pair->forward->loop->n_carried)
+        return NULL;
+    return pair->forward->func->results.at[from->index];
+}
+
+static bool is_pair(const Pair *pair)
+{
+    const DtLoop *f = pair->forward->loop, *b = pair->backward->loop;
+    if (f->label != b->label || f->axis != b->axis || f->count != b->count ||
+        f->reverse == b->reverse)
+        return false;
+    for (uint32_t i = 0; i < pair->backward->n_in; i++)
+        if (handed_over(pair, i) != NULL)
+            return true;
+    return false;
+}
+
+/* ---- what the backward body is given ---- */
+
+/* The value that a result of the forward body stands for: itself, or what was renamed, since inside its body a
+ * value may have an axis called like the loop's, and outside it is stacked along that. */
+static DtValue *behind_result(const Pair *pair, DtValue *result)
+{
+    const DtOp *op = result->op;
+    const bool renamed =
+        op != NULL && is_rename(op) && op->relabels[0].from[0] == pair->forward->loop->axis;
+    return renamed ? op->in[0] : result;
+}
+
+/* What is handed out of the forward body for a value: itself, or renamed. */
+static DtValue *as_result(const Pair *pair, DtValue *value)
+{
+    const char *axis = pair->forward->loop->axis;
+    DtFunc *body = pair->forward->func;
+    if (dt_type_find(value->type, axis) < 0)
+        return value;
+    for (uint32_t i = pair->forward->loop->n_carried; i < body->results.n; i++)
+        if (behind_result(pair, body->results.at[i]) == value)
+            return body->results.at[i];
+    DtBuilder b = {.func = body};
+    if (value->op != NULL)
+        b = (DtBuilder){.func = body, .span = value->op->span, .path = value->op->path};
+    return dt_graph_rename(&b, value, axis, dt_intern_printf("%s.again", axis), NULL);
+}
+
+/* Back in the backward body, before all its ops. */
+static DtValue *renamed_back(const Pair *pair, DtValue *input, const DtValue *result,
+                             const DtType *type)
+{
+    DtFunc *body = pair->backward->func;
+    DtBuilder b = {.func = body, .span = pair->backward->span};
+    const DtRelabel *there = &result->op->relabels[0];
+    DtValue *value = dt_graph_rename(&b, input, there->to[0], there->from[0], type);
+    for (uint32_t i = body->ops.n - 1; i > 0; i--)
+        body->ops.at[i] = body->ops.at[i - 1];
+    body->ops.at[0] = value->op;
+    return value;
+}
+
+/* The value of the backward body that a value of the forward body is, handed over if it was not yet. */
+static DtValue *bring(const Pair *pair, DtValue *value)
+{
+    DtOp *f = pair->forward, *b = pair->backward;
+    const uint32_t n_carried = f->loop->n_carried;
+    if (value->op == NULL && value->index == 0)
+        return b->func->inputs.at[0];
+    if (value->op == NULL && value->index > n_carried) {
+        DtValue *given = f->in[value->index - 1];
+        if (pair->outer != NULL)
+            given = bring(pair->outer, given);
+        return dt_loops_take(b, given, value->index > n_carried + f->loop->n_invariant,
+                             value->name);
+    }
+    DtValue *result = as_result(pair, value);
+    DtValue *saved = dt_loops_hand_out(pair->forward_func, f, result);
+    if (pair->outer != NULL)
+        saved = bring(pair->outer, saved);
+    DtValue *input = dt_loops_take(b, saved, true, value->name);
+    if (result == value)
+        return input;
+    return renamed_back(pair, input, result, value->type);
+}
+
+/* ---- computing again ---- */
+
+static bool is_given(const Redo *r, const DtValue *value)
+{
+    return value->op == NULL &&
+           (value->index == 0 || value->index > r->pair->forward->loop->n_carried);
+}
+
+/* Whether cheap ops make value of what the backward body has anyway. */
+static bool is_cheaply_made(Redo *r, const DtValue *value)
+{
+    const uint32_t id = value->id;
+    if (r->cheap[id] != 0)
+        return r->cheap[id] > 0;
+    bool cheap = is_given(r, value) || (r->choice.is_saved[id] && r->choice.kept[id]);
+    if (!cheap && value->op != NULL && dt_op_is_cheap(value->op->kind)) {
+        cheap = true;
+        for (uint32_t i = 0; cheap && i < value->op->n_in; i++)
+            cheap = is_cheaply_made(r, value->op->in[i]);
+    }
+    r->cheap[id] = cheap ? 1 : -1;
+    return cheap;
+}
+
+static DtValue *again(Redo *r, DtValue *value);
+
+/* In a copy of an inner loop, what is kept of its iterations is taken over. */
+static void take_inner(Redo *r, const DtOp *op, DtOp *copy)
+{
+    for (uint32_t i = op->loop->n_carried; i < op->n_out; i++) {
+        DtValue *inside = copy->func->results.at[i], *out = op->out[i];
+        if (!r->choice.is_saved[out->id] || !r->choice.kept[out->id] || inside->op == NULL)
+            continue;
+        DtValue *input = dt_loops_take(copy, again(r, out), true, inside->name);
+        for (uint32_t k = 0; k < copy->func->ops.n; k++)
+            for (uint32_t n = 0; n < copy->func->ops.at[k]->n_in; n++)
+                if (copy->func->ops.at[k]->in[n] == inside)
+                    copy->func->ops.at[k]->in[n] = input;
+        for (uint32_t k = 0; k < op->loop->n_carried; k++)
+            if (copy->func->results.at[k] == inside)
+                copy->func->results.at[k] = input;
+    }
+}
+
+static void copy_op(Redo *r, const DtOp *op)
+{
+    DtValue **in = DT_NEW_ARRAY(r->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = again(r, op->in[i]);
+    DtBuilder b = {.func = r->pair->backward->func, .span = op->span, .path = op->path};
+    DtOp *copy = dt_graph_copy(&b, op, in);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const uint32_t id = op->out[i]->id;
+        if (r->choice.is_saved[id] && r->choice.kept[id])
+            continue; /* it is brought, also to the copy of an inner loop that makes it */
+        if (r->made[id] == NULL)
+            r->made[id] = copy->out[i];
+        if (r->choice.is_saved[id] && i < 32)
+            copy->recomputed |= 1u << i;
+    }
+    if (op->kind != DT_OP_LOOP)
+        return;
+    copy->func = dt_loops_copy_func(op->func);
+    r->pair->backward->func->ops.n--; /* what take_inner brings stands before it */
+    take_inner(r, op, copy);
+    DT_PUSH(r->arena, r->pair->backward->func->ops, copy);
+}
+
+/* The value in the backward body. */
+static DtValue *again(Redo *r, DtValue *value)
+{
+    DtValue **made = &r->made[value->id];
+    if (*made != NULL)
+        return *made;
+    const bool carried = value->op == NULL && !is_given(r, value);
+    const bool kept = r->choice.kept[value->id];
+    if (is_given(r, value) || carried || (kept && r->choice.is_saved[value->id]) ||
+        (kept && !is_cheaply_made(r, value)))
+        *made = bring(r->pair, value);
+    else
+        copy_op(r, value->op);
+    return *made;
+}
+
+/* ---- one pair ---- */
+
+/* Per input of the backward body: the result of the forward body that it does not get any more. */
+static DtValue **find_dropped(Redo *r)
+{
+    const Pair *pair = r->pair;
+    DtFunc *body = pair->backward->func;
+    DtValue **dropped = DT_NEW_ARRAY(r->arena, DtValue *, body->n_values + 1);
+    for (uint32_t i = 0; i < pair->backward->n_in; i++) {
+        DtValue *result = handed_over(pair, i);
+        const DtValue *value = result != NULL ? behind_result(pair, result) : NULL;
+        if (value != NULL && value->op != NULL && !r->choice.kept[value->id])
+            dropped[body->inputs.at[1 + i]->id] = result;
+    }
+    return dropped;
+}
+
+static void find_saved(Redo *r)
+{
+    const Pair *pair = r->pair;
+    r->choice.is_saved = DT_NEW_ARRAY(r->arena, bool, pair->forward->func->n_values + 1);
+    for (uint32_t i = 0; i < pair->backward->n_in; i++) {
+        DtValue *result = handed_over(pair, i);
+        if (result != NULL)
+            r->choice.is_saved[behind_result(pair, result)->id] = true;
+    }
+}
+
+/* The value that stands for an input of the backward body that is dropped. */
+static DtValue *instead(Redo *r, DtValue **replaced, DtValue *result)
+{
+    DtValue *value = behind_result(r->pair, result);
+    if (*replaced != NULL)
+        return *replaced;
+    *replaced = again(r, value);
+    if (value != result) {
+        DtBuilder b = {.func = r->pair->backward->func, .span = r->pair->backward->span};
+        const DtRelabel *out = &result->op->relabels[0];
+        *replaced = dt_graph_rename(&b, *replaced, out->from[0], out->to[0], result->type);
+    }
+    return *replaced;
+}
+
+/* The ops of the backward body again, each preceded by what it needs computed. */
+static void rebuild_backward(Redo *r)
+{
+    DtFunc *body = r->pair->backward->func;
+    DtValue **dropped = find_dropped(r);
+    const uint32_t n_old = body->n_values, n_ops = body->ops.n;
+    DtValue **replaced = DT_NEW_ARRAY(r->arena, DtValue *, n_old + 1);
+    DtOp **ops = body->ops.at;
+    body->ops.at = NULL;
+    body->ops.n = body->ops.cap = 0;
+    for (uint32_t i = 0; i < n_ops; i++) {
+        for (uint32_t k = 0; k < ops[i]->n_in; k++) {
+            const uint32_t id = ops[i]->in[k]->id;
+            if (id < n_old && dropped[id] != NULL)
+                ops[i]->in[k] = instead(r, &replaced[id], dropped[id]);
+        }
+        DT_PUSH(r->arena, body->ops, ops[i]);
+    }
+    for (uint32_t i = 0; i < body->results.n; i++) {
+        const uint32_t id = body->results.at[i]->id;
+        if (id < n_old && dropped[id] != NULL)
+            body->results.at[i] = instead(r, &replaced[id], dropped[id]);
+    }
+}
+
+/* The backward body may draw again what is computed again: one site, one iteration, the same numbers. All
+ * else that it computes of saved values stays apart from what is computed again: merged, it would have to
+ * lie in memory in between. */
+static void merge_draws(Redo *r)
+{
+    DtFunc *body = r->pair->backward->func;
+    DtValue **map = DT_NEW_ARRAY(r->arena, DtValue *, body->n_values + 1);
+    for (uint32_t i = 0; i < body->ops.n; i++) {
+        DtOp *op = body->ops.at[i];
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (map[op->in[k]->id] != NULL)
+                op->in[k] = map[op->in[k]->id];
+        for (uint32_t k = 0; op->kind == DT_OP_RNG && k < i; k++) {
+            const DtOp *known = body->ops.at[k];
+            if (known->kind == DT_OP_RNG && map[known->out[0]->id] == NULL &&
+                known->out[0]->type == op->out[0]->type && strcmp(known->text, op->text) == 0)
+                map[op->out[0]->id] = known->out[0];
+        }
+    }
+    for (uint32_t i = 0; i < body->results.n; i++)
+        if (map[body->results.at[i]->id] != NULL)
+            body->results.at[i] = map[body->results.at[i]->id];
+}
+
+static void redo(const Remat *remat, const Pair *pair, const DtRemat *line)
+{
+    DtFunc *forward = pair->forward->func;
+    Redo r = {.pair = pair, .arena = remat->arena};
+    find_saved(&r);
+    dt_remat_choose(line, forward, pair->forward->loop, &r.choice);
+    r.made = DT_NEW_ARRAY(r.arena, DtValue *, forward->n_values + 1);
+    r.cheap = DT_NEW_ARRAY(r.arena, signed char, forward->n_values + 1);
+    rebuild_backward(&r);
+    merge_draws(&r);
+    dt_graph_renumber(pair->backward->func);
+}
+
+/* ---- the pass ---- */
+
+/* Whether the name is the loop's label, or ends its path: `h`, `student.h`. */
+static bool has_label(const DtOp *loop, const char *name)
+{
+    const size_t n = strlen(name), len = strlen(loop->loop->label);
+    return len >= n && strcmp(loop->loop->label + len - n, name) == 0 &&
+           (len == n || loop->loop->label[len - n - 1] == '.');
+}
+
+/* A line names loops by their label, or by their axis if none is labelled so. */
+static const DtRemat *line_of(const Remat *remat, const DtOp *loop)
+{
+    const DtParallelConfig *config = remat->context->parallel;
+    for (uint32_t i = 0; i < config->remats.n; i++)
+        if (has_label(loop, config->remats.at[i].loop))
+            return &config->remats.at[i];
+    for (uint32_t i = 0; i < config->remats.n; i++)
+        if (strcmp(loop->loop->axis, config->remats.at[i].loop) == 0 && !remat->is_label[i])
+            return &config->remats.at[i];
+    return NULL;
+}
+
+static void visit(const Remat *remat, const Pair *outer, DtFunc *forward, DtFunc *backward);
+
+static void visit_pair(const Remat *remat, const Pair *pair)
+{
+    const DtRemat *line = line_of(remat, pair->forward);
+    if (line != NULL)
+        redo(remat, pair, line);
+    visit(remat, pair, pair->forward->func, pair->backward->func);
+    visit(remat, NULL, pair->backward->func,
+          pair->backward->func); /* forward loops that are run again */
+}
+
+/* Every pair of a loop of one function and one of the other, outer ones first. */
+static void visit(const Remat *remat, const Pair *outer, DtFunc *forward, DtFunc *backward)
+{
+    DT_VEC(Pair) pairs = {0};
+    for (uint32_t i = 0; i < forward->ops.n; i++)
+        for (uint32_t k = 0; forward->ops.at[i]->kind == DT_OP_LOOP && k < backward->ops.n; k++) {
+            const Pair pair = {outer, forward, forward->ops.at[i], backward->ops.at[k]};
+            if (pair.backward->kind == DT_OP_LOOP && is_pair(&pair))
+                DT_PUSH(remat->arena, pairs, pair);
+        }
+    for (uint32_t i = 0; i < pairs.n; i++)
+        visit_pair(remat, &pairs.at[i]);
+}
+
+static void find_labels(Remat *remat, const DtModule *module)
+{
+    const DtParallelConfig *config = remat->context->parallel;
+    remat->is_label = DT_NEW_ARRAY(remat->arena, bool, config->remats.n + 1);
+    for (uint32_t f = 0; f < module->funcs.n; f++)
+        for (uint32_t i = 0; i < module->funcs.at[f]->ops.n; i++)
+            for (uint32_t k = 0; k < config->remats.n; k++)
+                if (module->funcs.at[f]->ops.at[i]->kind == DT_OP_LOOP &&
+                    has_label(module->funcs.at[f]->ops.at[i], config->remats.at[k].loop))
+                    remat->is_label[k] = true;
+}
+
+bool dt_pass_remat(DtModule *module, const DtPassContext *context)
+{
+    Remat remat = {.context = context, .arena = module->arena};
+    if (context->parallel == NULL || context->parallel->remats.n == 0)
+        return false;
+    dt_loops_own(module);
+    find_labels(&remat, module);
+    for (uint32_t i = 0; i < module->entries.n; i++) {
+        DtFunc *func = module->entries.at[i].func;
+        if (module->entries.at[i].kind != DT_ENTRY_GRAD)
+            continue;
+        visit(&remat, NULL, func, func);
+        dt_loops_prune(func);
+    }
+    return true;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients are not rounded on their way to a wider dtype.
+ *
+ * Purpose: the gradient of a parameter that a layer reads in 16 bits is a product of that dtype, which is cast to that
+ * of `grads`: it would be rounded, lie in memory until it is cast, and be written again. A product accumulates in f32
+ * anyway, and gives what it has; so does a sum that was rounded:
+ *
+ *   %4 = dot[b](%x, %dy) : bf16[k, n]    =>    %4 = dot[b](%x, %dy) : f32[k, n]
+ *   %5 = cast(%4) : f32[k, n]
+ *
+ * Functions and loops hand over what they make so, if all that call them cast it: a result can be wide if it is a
+ * product, a rounded sum, or such a result of what is called, and nothing but a cast, or the same of a caller, reads
+ * it. What cannot is crossed out until nothing changes. Only what entry "grad" gives to stores of gradients is looked
+ * at.
+ *
+ * Requires: entry "grad". Establishes: see above. Breaks: nothing; gradients lose a rounding (docs/language.md,
+ * dtypes). */
+#include "passes/passes.h"
+#include "passes/place/ring.h"
+
+typedef struct Widen {
+    DtModule *module;
+    bool **reached; /* by function, by result: a gradient */
+    bool **result;  /* in 16 bits, and is to be wide */
+    bool changed;
+} Widen;
+
+/* How often the value is read in its function, results of which count, too. */
+static uint32_t n_reads(const DtFunc *func, const DtValue *value)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            n += func->ops.at[i]->in[k] == value;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        n += func->results.at[i] == value;
+    return n;
+}
+
+static bool is_narrow(const DtType *type)
+{
+    return dt_dtype_is_float(type->dtype) && dt_dtype_size(type->dtype) < dt_dtype_size(DT_F32);
+}
+
+static bool widens(const DtOp *op)
+{
+    return op->kind == DT_OP_CAST && op->out[0]->type->dtype == DT_F32 && is_narrow(op->in[0]->type);
+}
+
+/* The result of what a call or loop runs that is its result `index`; carried ones are none. */
+static bool *inner(const Widen *w, const DtOp *op, uint32_t index)
+{
+    if (op->kind != DT_OP_CALL && (op->kind != DT_OP_LOOP || index < op->loop->n_carried))
+        return NULL;
+    return &w->result[dt_graph_number(w->module, op->func)][index];
+}
+
+/* Marks what makes the value, which is a gradient, as far as it only hands on. */
+static void reach(Widen *w, const DtValue *value)
+{
+    while (value->op && value->op->kind == DT_OP_CAST)
+        value = value->op->in[0];
+    const DtOp *op = value->op;
+    if (!op || !inner(w, op, value->index))
+        return;
+    const uint32_t f = dt_graph_number(w->module, op->func);
+    if (w->reached[f][value->index])
+        return;
+    w->reached[f][value->index] = true;
+    reach(w, op->func->results.at[value->index]);
+}
+
+/* ---- which results can be wide ---- */
+
+/* Whether the value, which is read once, can be had in f32. */
+static bool can_be_wide(const Widen *w, const DtFunc *func, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    if (!op || !is_narrow(value->type) || n_reads(func, value) != 1)
+        return false;
+    const bool *result = inner(w, op, value->index);
+    return result ? *result
+                  : op->kind == DT_OP_DOT || (op->kind == DT_OP_CAST && op->in[0]->type->dtype == DT_F32);
+}
+
+/* Whether only a cast reads result `index` of op, or nothing, or it is a result of func that is wide itself. */
+static bool is_cast_only(const Widen *w, uint32_t f, const DtOp *op, uint32_t index)
+{
+    const DtFunc *func = w->module->funcs.at[f];
+    const DtValue *value = op->out[index];
+    if (n_reads(func, value) > 1)
+        return false;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            if (func->ops.at[i]->in[k] == value)
+                return widens(func->ops.at[i]);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (func->results.at[i] == value)
+            return w->result[f][i];
+    return true;
+}
+
+static void cross_out(Widen *w, bool *state)
+{
+    w->changed = w->changed || *state;
+    *state = false;
+}
+
+static void look_at_all(Widen *w)
+{
+    for (w->changed = true; w->changed;) {
+        w->changed = false;
+        for (uint32_t f = 0; f < w->module->funcs.n; f++) {
+            const DtFunc *func = w->module->funcs.at[f];
+            for (uint32_t i = 0; i < func->results.n; i++)
+                if (w->result[f][i] && !can_be_wide(w, func, func->results.at[i]))
+                    cross_out(w, &w->result[f][i]);
+            for (uint32_t i = 0; i < func->ops.n; i++)
+                for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++) {
+                    bool *result = inner(w, func->ops.at[i], k);
+                    if (result && *result && !is_cast_only(w, f, func->ops.at[i], k))
+                        cross_out(w, result);
+                }
+        }
+    }
+}
+
+/* ---- doing it ---- */
+
+/* The value in f32: itself, or what was rounded. */
+static DtValue *wide(DtValue *value)
+{
+    if (value->op->kind == DT_OP_CAST)
+        return value->op->in[0];
+    value->type = dt_type_with_dtype(value->type, DT_F32);
+    return value;
+}
+
+static void replace(DtFunc *func, const DtValue *old, DtValue *new)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            if (func->ops.at[i]->in[k] == old)
+                func->ops.at[i]->in[k] = new;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (func->results.at[i] == old)
+            func->results.at[i] = new;
+}
+
+/* Whether the value is a gradient that func gives its caller, or a store. */
+static bool is_gradient(const Widen *w, uint32_t f, const DtValue *value)
+{
+    const DtFunc *func = w->module->funcs.at[f];
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (func->results.at[i] == value && w->reached[f][i])
+            return true;
+    return false;
+}
+
+/* Casts of what the function can have in f32 go; its wide results are so. */
+static bool widen_func(const Widen *w, uint32_t f)
+{
+    DtFunc *func = w->module->funcs.at[f];
+    bool any = false;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (!widens(op) || !can_be_wide(w, func, op->in[0]) ||
+            !(inner(w, op->in[0]->op, op->in[0]->index) || is_gradient(w, f, op->out[0])))
+            continue;
+        replace(func, op->out[0], wide(op->in[0]));
+        any = true;
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (w->result[f][i] && is_narrow(func->results.at[i]->type)) {
+            func->results.at[i] = wide(func->results.at[i]);
+            any = true;
+        }
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++) { /* what nobody reads */
+            const bool *result = inner(w, func->ops.at[i], k);
+            DtValue *value = func->ops.at[i]->out[k];
+            if (result && *result)
+                value->type = dt_type_with_dtype(value->type, DT_F32);
+        }
+    return any;
+}
+
+bool dt_pass_widen(DtModule *module, const DtPassContext *context)
+{
+    const DtEntryPoint *grad = dt_entry_whole(module, DT_ENTRY_GRAD);
+    if (!grad)
+        return false;
+    Widen w = {.module = module};
+    w.reached = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
+    w.result = DT_NEW_ARRAY(module->arena, bool *, module->funcs.n + 1);
+    for (uint32_t f = 0; f < module->funcs.n; f++) {
+        w.reached[f] = DT_NEW_ARRAY(module->arena, bool, module->funcs.at[f]->results.n + 1);
+        w.result[f] = DT_NEW_ARRAY(module->arena, bool, module->funcs.at[f]->results.n + 1);
+    }
+    const uint32_t top = dt_graph_number(w.module, grad->func);
+    const bool *streams = dt_ring_functions(module);
+    for (uint32_t i = 0; i < grad->results.n; i++)
+        if (grad->results.at[i].store && grad->results.at[i].store->kind == DT_STORE_GRAD) {
+            w.reached[top][i] = true;
+            reach(&w, grad->func->results.at[i]);
+        }
+    for (uint32_t f = 0; f < module->funcs.n; f++)
+        for (uint32_t i = 0; i < module->funcs.at[f]->results.n; i++)
+            w.result[f][i] = f != top && w.reached[f][i] && is_narrow(module->funcs.at[f]->results.at[i]->type) &&
+                             !dt_inline_keeps(context, module->funcs.at[f]) && !streams[f];
+    look_at_all(&w);
+    bool *any = DT_NEW_ARRAY(module->arena, bool, module->funcs.n + 1), changed = false;
+    for (uint32_t f = 0; f < module->funcs.n; f++)
+        changed = (any[f] = widen_func(&w, f)) || changed;
+    for (uint32_t f = 0; f < module->funcs.n; f++)
+        if (any[f]) {
+            dt_graph_sweep(module->funcs.at[f]);
+            dt_graph_renumber(module->funcs.at[f]);
+        }
+    return changed;
+}

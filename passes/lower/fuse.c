@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuse: which ops share a kernel, and in which order all is computed. A group of several ops becomes one op `fused`,
+ * whose function is what the kernel computes:
+ *
+ *     %1 = const() : f32[] number=2              func loss.k0 : kernel {
+ *     %2 = mul(%x.0, %1) : f32[row, col]           arg %0 : f32[row, col]
+ *     %3 = add(%2, %y.1) : f32[row, col]    =>     arg %1 : f32[row, col]
+ *                                                  %2 = const() : f32[] number=2
+ *     %3 = fused(%x.0, %y.1) func=loss.k0          %3 = mul(%0, %2) ...
+ *
+ * Its operands are what it reads from memory, its results what others read. What is made of constants and positions
+ * only is computed again in each kernel. An op that stays alone is a kernel of its own, a view, a product, or whatever
+ * else code generation makes of it; that groups nothing.
+ *
+ * A called function with a product may be attention, which runs in tiles: it stays as it is, and has a second function
+ * for where no tiles fit (DtFunc.fused).
+ *
+ * requires     that nothing behind this reads values that a group keeps to itself
+ * establishes  each kernel is one op; ops stand in the order in which they run
+ * breaks       numbers of values. Each op says which one it had (DtValue.final): the plan is proved against the program
+ *              before this pass, and its notes (plan/notes.h) count as that one does */
+#include "passes/lower/fuse.h"
+#include "passes/passes.h"
+
+#include "base/intern.h"
+#include "passes/loops.h"
+
+#include <string.h>
+
+typedef DT_VEC(DtFunc *) Funcs;
+
+typedef struct Fuse {
+    DtArena *arena, *scratch;
+    DtFunc *func;
+    Funcs *made;        /* all functions, each behind its kernels */
+    uint32_t *group;    /* by position in func->ops */
+    DtFuseRows *rows;   /* by group */
+    uint32_t *group_of; /* by value id: of what makes it; UINT32_MAX: an input */
+    bool *outside;      /* by value id: a result, or another group reads it */
+    DtValue **now;      /* by value id: the value in func that has taken its place; NULL: itself */
+    DtValue **copy;     /* by value id: in the kernel being made */
+    DT_VEC(uint32_t) copied; /* ids that have one */
+    uint32_t n_kernels;
+} Fuse;
+
+/* ---- one kernel ---- */
+
+typedef struct Kernel {
+    DtFunc *func;
+    DtBuilder b;
+    DT_VEC(DtValue *) in; /* its operands, in func */
+} Kernel;
+
+static void keep_copy(Fuse *f, const DtValue *value, DtValue *copy)
+{
+    f->copy[value->id] = copy;
+    DT_PUSH(f->scratch, f->copied, value->id);
+}
+
+/* A value that comes from outside, as the kernel's argument. */
+static DtValue *argument(Fuse *f, Kernel *k, DtValue *value)
+{
+    if (!f->copy[value->id]) {
+        keep_copy(f, value, dt_graph_arg_like(k->func, value->type, value));
+        DT_PUSH(f->scratch, k->in, f->now[value->id] ? f->now[value->id] : value);
+    }
+    return f->copy[value->id];
+}
+
+/* A cheap one is computed again. */
+static DtValue *again(Fuse *f, Kernel *k, const DtValue *value)
+{
+    if (f->copy[value->id])
+        return f->copy[value->id];
+    DtValue **in = DT_NEW_ARRAY(f->scratch, DtValue *, value->op->n_in + 1);
+    for (uint32_t i = 0; i < value->op->n_in; i++)
+        in[i] = again(f, k, value->op->in[i]);
+    DtOp *op = dt_graph_copy(&k->b, value->op, in);
+    op->span = value->op->span, op->path = value->op->path;
+    keep_copy(f, value, op->out[0]);
+    return op->out[0];
+}
+
+/* What an op of the kernel reads: another one's result, an argument, or a cheap value. */
+static DtValue *operand(Fuse *f, Kernel *k, const DtOp *op, uint32_t i, uint32_t group)
+{
+    DtValue *value = op->in[i];
+    if (f->group_of[value->id] == group)
+        return value;
+    if (dt_op_is_inline(value) && !dt_op_reads_elsewhere(op, i))
+        return again(f, k, value);
+    return argument(f, k, value);
+}
+
+/* The op moves into the kernel. */
+static void move_op(Fuse *f, Kernel *k, DtOp *op, uint32_t group)
+{
+    DtValue **in = DT_NEW_ARRAY(f->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = operand(f, k, op, i, group);
+    op->in = in;
+    DT_PUSH(f->arena, k->func->ops, op);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (f->outside[op->out[i]->id])
+            dt_graph_return(k->func, op->out[i]);
+}
+
+static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
+{
+    const char *name = dt_intern_printf("%s.k%u", f->func->name, f->n_kernels++);
+    Kernel k = {.func = dt_graph_func(f->func->module, name, DT_FUNC_KERNEL)};
+    k.b = (DtBuilder){.func = k.func};
+    k.func->span = ops[n - 1]->span;
+    f->copied.n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        move_op(f, &k, ops[i], group);
+    for (uint32_t i = 0; i < f->copied.n; i++)
+        f->copy[f->copied.at[i]] = NULL;
+    if (k.func->results.n == 0)
+        return;
+    DtBuilder b = {.func = f->func, .span = ops[n - 1]->span, .path = ops[n - 1]->path};
+    DtOp *op = dt_graph_fused(&b, k.func, k.in.at);
+    op->axes = f->rows[group].axes;
+    op->n_axes = f->rows[group].n;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        op->out[i]->name = k.func->results.at[i]->name;
+        op->out[i]->means = k.func->results.at[i]->means;
+        f->now[k.func->results.at[i]->id] = op->out[i];
+    }
+    DT_PUSH(f->scratch, *f->made, k.func);
+}
+
+/* ---- one function ---- */
+
+static void find_outside(Fuse *f)
+{
+    const DtFunc *func = f->func;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++) {
+            const uint32_t id = func->ops.at[i]->in[j]->id;
+            f->outside[id] = f->outside[id] || f->group_of[id] != f->group[i];
+        }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        f->outside[func->results.at[i]->id] = true;
+}
+
+static void keep_op(Fuse *f, DtOp *op)
+{
+    DtValue **in = op->in;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        DtValue *now = f->now[op->in[i]->id];
+        if (now && in == op->in) {
+            in = DT_NEW_ARRAY(f->arena, DtValue *, op->n_in);
+            memcpy(in, op->in, op->n_in * sizeof *in);
+        }
+        if (now)
+            in[i] = now;
+    }
+    op->in = in;
+    DT_PUSH(f->arena, f->func->ops, op);
+}
+
+/* Cheap values that only kernels have read. */
+static void drop_unread(Fuse *f)
+{
+    DtFunc *func = f->func;
+    uint32_t *reads = DT_NEW_ARRAY(f->scratch, uint32_t, func->n_values + 1), kept = func->ops.n;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
+            reads[func->ops.at[i]->in[j]->id]++;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        reads[func->results.at[i]->id]++;
+    for (uint32_t i = func->ops.n; i-- > 0;) {
+        DtOp *op = func->ops.at[i];
+        const bool drops = op->n_out == 1 && reads[op->out[0]->id] == 0 && dt_op_is_inline(op->out[0]);
+        for (uint32_t j = 0; drops && j < op->n_in; j++)
+            reads[op->in[j]->id]--;
+        if (!drops)
+            func->ops.at[--kept] = op;
+    }
+    if (kept > 0)
+        memmove(func->ops.at, func->ops.at + kept, (func->ops.n - kept) * sizeof *func->ops.at);
+    func->ops.n -= kept;
+}
+
+/* Ops by groups: ret_end[g] of them are in groups up to g. */
+static DtOp **sort_ops(Fuse *f, uint32_t n_groups, uint32_t *ret_end)
+{
+    const DtFunc *func = f->func;
+    DtOp **ops = DT_NEW_ARRAY(f->scratch, DtOp *, func->ops.n + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        ret_end[f->group[i] + 1]++;
+    for (uint32_t g = 0; g < n_groups; g++)
+        ret_end[g + 1] += ret_end[g];
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        ops[ret_end[f->group[i]]++] = func->ops.at[i];
+    return ops;
+}
+
+static void fuse_func(DtFunc *func, DtArena *scratch, Funcs *made)
+{
+    const uint32_t n = func->n_values + 1, n_ops = func->ops.n;
+    Fuse fuse = {.arena = func->module->arena, .scratch = scratch, .func = func, .made = made}, *f = &fuse;
+    f->group = DT_NEW_ARRAY(scratch, uint32_t, n_ops + 1);
+    f->group_of = DT_NEW_ARRAY(scratch, uint32_t, n);
+    f->outside = DT_NEW_ARRAY(scratch, bool, n);
+    f->now = DT_NEW_ARRAY(scratch, DtValue *, n);
+    f->copy = DT_NEW_ARRAY(scratch, DtValue *, n);
+    f->rows = DT_NEW_ARRAY(scratch, DtFuseRows, n_ops + 1);
+    const uint32_t n_groups = dt_fuse_group(func, scratch, f->group, f->rows);
+    uint32_t *end = DT_NEW_ARRAY(scratch, uint32_t, n_groups + 1), first = 0, first_made = made->n;
+    memset(f->group_of, 0xff, n * sizeof *f->group_of);
+    for (uint32_t i = 0; i < n_ops; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            f->group_of[func->ops.at[i]->out[k]->id] = f->group[i];
+    find_outside(f);
+    DtOp **ops = sort_ops(f, n_groups, end);
+    memset(&func->ops, 0, sizeof func->ops);
+    for (uint32_t g = 0; g < n_groups; first = end[g++])
+        if (end[g] - first == 1)
+            keep_op(f, ops[first]);
+        else
+            make_kernel(f, ops + first, end[g] - first, g);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (f->now[func->results.at[i]->id])
+            func->results.at[i] = f->now[func->results.at[i]->id];
+    while (first_made < made->n)
+        dt_graph_renumber(made->at[first_made++]);
+    dt_graph_renumber(func);
+    drop_unread(f);
+    DT_PUSH(scratch, *made, func);
+}
+
+/* ---- all functions ---- */
+
+static void number_ops(const DtFunc *func)
+{
+    uint32_t n = func->inputs.n;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++)
+            func->ops.at[i]->out[k]->final = 1 + n++;
+}
+
+static bool has_product(const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_DOT)
+            return true;
+    return false;
+}
+
+/* Gives a called function with a product a form in kernels: a copy, whose loops have bodies of their own. */
+static void copy_called(const DtFunc *func)
+{
+    for (uint32_t k = 0; k < func->ops.n; k++) {
+        const DtOp *op = func->ops.at[k];
+        if (op->kind != DT_OP_CALL || op->func->fused || op->func->params.n || !has_product(op->func))
+            continue;
+        op->func->fused = dt_loops_copy_func(op->func);
+        op->func->fused->name = dt_intern_printf("%s.fused", op->func->name);
+        op->func->fused->library = NULL;
+    }
+}
+
+/* Of a called function the form in kernels: it and the bodies of its loops, which stand behind it as they were made. */
+static void fuse_form(DtFunc *form, const DtModule *module, DtArena *scratch, Funcs *made)
+{
+    uint32_t first = 0, end;
+    while (module->funcs.at[first] != form)
+        first++;
+    for (end = first + 1; end < module->funcs.n && module->funcs.at[end]->kind == DT_FUNC_BODY; end++) {}
+    while (end-- > first)
+        fuse_func(module->funcs.at[end], scratch, made);
+}
+
+bool dt_pass_fuse(DtModule *module, const DtPassContext *context)
+{
+    if (context->unfused)
+        return false;
+    DtArena *scratch = dt_arena_child(module->arena);
+    Funcs made = {0};
+    const uint32_t n = module->funcs.n;
+    for (uint32_t i = 0; i < n; i++)
+        number_ops(module->funcs.at[i]);
+    for (uint32_t i = 0; i < n; i++)
+        copy_called(module->funcs.at[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        DtFunc *func = module->funcs.at[i];
+        if (func->fused) {
+            fuse_form(func->fused, module, scratch, &made);
+            DT_PUSH(scratch, made, func);
+        } else {
+            fuse_func(func, scratch, &made);
+        }
+    }
+    module->funcs.n = 0;
+    for (uint32_t i = 0; i < made.n; i++)
+        DT_PUSH(module->arena, module->funcs, made.at[i]);
+    dt_arena_free(scratch);
+    return true;
+}

@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which ops share a kernel. Every op starts as a group of its own; in order, each is merged with the groups of its
+ * operands, and then groups that read the same with each other, as long as the union is still one loop nest, no path
+ * leaves the union and comes back, and bytes are saved: what one makes and the other reads need not be read (nor
+ * written, if nobody else wants it), what both read is read once. Groups of which neither reads the other stay apart if
+ * more would lie in memory while the earlier one waits.
+ *
+ *   maps over the same axes                                 x * y + z
+ *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy
+ *   a reduction and what makes its operand                  sum[embed](u * u)
+ *   what is computed per row from reductions, and what
+ *   combines it with the row again                          u * rsqrt(s / n + eps) * gain
+ *   sums over rows, added up one by one beside all that     the gradients of a bias, of a norm's gain and shift
+ *   what only reads the same operands                       both gradients of silu(gate) * up
+ *   maps of few elements                                    the rounded gain
+ *   an index map (gather, pad, window, concat) and its
+ *   users: the map is a load; scatter_add that sums
+ *   nothing: a choice                                       the gradient of cross-entropy
+ *
+ * If nobody else wants what is summed over rows, a kernel of such sums alone goes through it column by column instead.
+ * Views (renames, splits, slices) cost nothing and stay apart. */
+#include "passes/lower/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_GROUP = 64,   /* ops: bounds the registers and pointers of a kernel */
+    FEW = 16,         /* times fewer elements than a kernel has points: computed again */
+    MAX_LATE = 16384, /* elements of sums over rows, which lie on the stack */
+    LARGE = 4,        /* times fewer elements than a kernel has points: not worth a kernel in common */
+    TRIES = 8,        /* groups that one is tried with because they read the same */
+    MIN_LATE = 16,    /* of a row that is added up: shorter ones are not worth a loop of their own */
+};
+
+/* A group's space has rows: inner axes, along which reductions of rows sum, and outer axes, over which reductions of
+ * columns do, row by row. */
+typedef struct Group {
+    DT_VEC(uint32_t) ops;      /* positions in the function, ascending */
+    const DtType *full;        /* a type with the axes of the whole space; NULL: cannot be fused */
+    bool rows, columns;        /* has reductions of them */
+    bool apart;                /* of columns only, no value of full size leaves it: one column after the other */
+    const char **inner;
+    uint32_t n_inner;
+    uint32_t last;             /* largest position */
+    uint32_t due;              /* what is due first comes first, once it can */
+} Group;
+
+typedef struct Placed {
+    uint64_t label;
+    uint32_t group;
+} Placed;
+
+typedef struct Fusion {
+    DtArena *arena;
+    const DtFunc *func;
+    Group *groups;             /* by position of the first op; merged ones are empty */
+    uint32_t *group_of;        /* by position */
+    uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
+    uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
+    bool *is_result;           /* by value id */
+    bool *late;                /* by position, of a union that is looked at: made of sums over rows */
+    DtValue **value;           /* by value id */
+    uint32_t *seen, n_seen;    /* by value id: when it was counted last */
+    uint32_t *tree, *below;    /* by position: number in the tree of latest operands, and how many are below */
+    uint32_t *next, *before;   /* by group: a list in an order in which each comes after what it reads; its head is */
+    uint64_t *label;           /* the number of ops. Ascending along the list */
+    uint32_t *stamp, now;      /* by group: visited in search number */
+    uint32_t *found, n_found;  /* by the last search */
+    Placed *placed;
+} Fusion;
+
+static bool is_index_map(const DtOp *op)
+{
+    const DtOpInfo *info = &dt_op_info[op->kind];
+    return info->data == DT_DATA_MOVE && (info->op_class == DT_CLASS_AXIS || info->op_class == DT_CLASS_INDEX);
+}
+
+static bool is_fusable(const DtOp *op)
+{
+    if ((op->n_out != 1 && op->kind != DT_OP_UPDATE) || dt_op_is_inline(op->out[0]))
+        return false;
+    return dt_op_is_pointwise(op->kind) || op->kind == DT_OP_RNG || op->kind == DT_OP_REDUCE ||
+           op->kind == DT_OP_UPDATE || is_index_map(op) || dt_op_is_one_hot(op);
+}
+
+static bool listed(const char *axis, const char *const *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == axis)
+            return true;
+    return false;
+}
+
+typedef enum Axes { ALL, OUTER, INNER } Axes;
+
+/* Whether type has just these axes of the group's space. */
+static bool has_axes(const DtType *type, const Group *g, Axes axes)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->full->rank; i++) {
+        const bool inner = listed(g->full->axes[i].name, g->inner, g->n_inner);
+        if (axes != ALL && inner != (axes == INNER))
+            continue;
+        int at = dt_type_find(type, g->full->axes[i].name);
+        if (at < 0 || !dt_type_same_axis(&type->axes[at], &g->full->axes[i]))
+            return false; /* slices and pads change an extent but not the name */
+        n++;
+    }
+    return n == type->rank;
+}
+
+/* The axes of a row: what a reduction of rows sums along, what one of columns keeps. */
+static void start_reduction(Fusion *f, Group *g, const DtOp *op)
+{
+    g->full = op->in[0]->type;
+    g->rows = listed(g->full->axes[g->full->rank - 1].name, op->axes, op->n_axes);
+    g->columns = g->apart = !g->rows;
+    g->inner = DT_NEW_ARRAY(f->arena, const char *, g->full->rank);
+    for (uint32_t i = 0; i < g->full->rank; i++)
+        if (listed(g->full->axes[i].name, op->axes, op->n_axes) == g->rows)
+            g->inner[g->n_inner++] = g->full->axes[i].name;
+}
+
+static void start(Fusion *f, uint32_t i)
+{
+    const DtOp *op = f->func->ops.at[i];
+    Group *g = &f->groups[i];
+    f->group_of[i] = i;
+    g->last = i;
+    DT_PUSH(f->arena, g->ops, i);
+    if (!is_fusable(op))
+        return;
+    g->full = op->out[0]->type;
+    if (op->kind == DT_OP_REDUCE)
+        start_reduction(f, g, op);
+}
+
+/* ---- legality ---- */
+
+static bool same_inner(const Group *a, const Group *b)
+{
+    if (a->n_inner != b->n_inner)
+        return false;
+    for (uint32_t i = 0; i < a->n_inner; i++)
+        if (!listed(a->inner[i], b->inner, b->n_inner))
+            return false;
+    return true;
+}
+
+static bool reduces(const Group *g) { return g->rows || g->columns; }
+
+/* Type of the points that an op goes through. */
+static const DtType *space_of(const DtOp *op) { return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type; }
+
+static bool in_union(const Fusion *f, uint32_t position, uint32_t a, uint32_t b)
+{
+    return position != UINT32_MAX && (f->group_of[position] == a || f->group_of[position] == b);
+}
+
+static bool is_wanted_outside(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b)
+{
+    bool wanted = f->is_result[value->id];
+    for (uint32_t i = f->reader[value->id]; !wanted && i < f->reader[value->id + 1]; i++)
+        wanted = !in_union(f, f->readers[i], a, b);
+    return wanted;
+}
+
+/* A map of a few elements that nobody outside reads: computed for each point rather than stored. */
+static bool is_light(const Fusion *f, const DtOp *op, const Group *joined, uint32_t a, uint32_t b)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    const DtType *type = op->out[0]->type;
+    if (!dt_op_is_pointwise(op->kind) || dt_op_is_dear(op->kind) || is_wanted_outside(f, op->out[0], a, b))
+        return false;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int at = dt_type_find(joined->full, type->axes[i].name);
+        if (at < 0 || !dt_type_same_axis(&type->axes[i], &joined->full->axes[at]))
+            return false;
+    }
+    return dt_type_local_elements(type, mesh) * FEW <= dt_type_local_elements(joined->full, mesh);
+}
+
+/* The union's space: that of whichever reduces, or the larger one. */
+static bool spaces_fit(const Fusion *f, uint32_t a, uint32_t b, Group *ret_union)
+{
+    const Group *from = &f->groups[a], *to = &f->groups[b];
+    if (!from->full || !to->full || from->ops.n + to->ops.n > MAX_GROUP)
+        return false;
+    const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
+    *ret_union = first ? *from : *to;
+    if (reduces(from) && reduces(to) && (!same_inner(from, to) || !has_axes(from->full, to, ALL)))
+        return false;
+    ret_union->rows = from->rows || to->rows;
+    ret_union->columns = from->columns || to->columns;
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = side ? to : from;
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtOp *op = f->func->ops.at[g->ops.at[i]];
+            const DtType *type = space_of(op);
+            if (op->kind == DT_OP_UPDATE && reduces(ret_union))
+                return false; /* elements are updated independently of each other */
+            if (!has_axes(type, ret_union, ALL) && !(ret_union->rows && has_axes(type, ret_union, OUTER)) &&
+                !(ret_union->columns && has_axes(type, ret_union, INNER)) && !is_light(f, op, ret_union, a, b))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* An index map reads its operand from memory at other indices, so that must come from outside. */
+static bool maps_read_outside(const Fusion *f, uint32_t a, uint32_t b)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = &f->groups[side ? b : a];
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtOp *op = f->func->ops.at[g->ops.at[i]];
+            uint32_t n = op->kind == DT_OP_GATHER ? 1 : is_index_map(op) ? op->n_in : 0;
+            for (uint32_t j = 0; j < n; j++)
+                if (in_union(f, f->position[op->in[j]->id], a, b))
+                    return false;
+        }
+    }
+    return true;
+}
+
+/* No value of full size is wanted outside. */
+static bool is_closed(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = &f->groups[side ? b : a];
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtValue *value = f->func->ops.at[g->ops.at[i]]->out[0];
+            if (has_axes(value->type, joined, ALL) && is_wanted_outside(f, value, a, b))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool is_column_sum(const DtOp *op, const Group *joined)
+{
+    return op->kind == DT_OP_REDUCE && has_axes(op->out[0]->type, joined, INNER);
+}
+
+static bool reads_late(const Fusion *f, const DtOp *op, uint32_t a, uint32_t b)
+{
+    for (uint32_t k = 0; k < op->n_in; k++) {
+        const uint32_t position = f->position[op->in[k]->id];
+        if (in_union(f, position, a, b) && f->late[position])
+            return true;
+    }
+    return false;
+}
+
+/* Marks the sums over rows and what is made of them. */
+static void mark_late(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+{
+    for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
+            const uint32_t position = f->groups[side ? b : a].ops.at[i];
+            f->late[position] = is_column_sum(f->func->ops.at[position], joined);
+        }
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t side = 0; side < 2; side++)
+            for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
+                const uint32_t position = f->groups[side ? b : a].ops.at[i];
+                if (f->late[position] || !reads_late(f, f->func->ops.at[position], a, b))
+                    continue;
+                f->late[position] = more = true;
+            }
+    }
+}
+
+/* What is late is no larger than a row, and no row reads it; all else that has a row's axes only is computed for each
+ * row. */
+static bool columns_are_late(const Fusion *f, const Group *joined, uint32_t a, uint32_t b)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    int64_t elements = 0;
+    mark_late(f, joined, a, b);
+    for (uint32_t side = 0; side < 2; side++) {
+        const Group *g = &f->groups[side ? b : a];
+        for (uint32_t i = 0; i < g->ops.n; i++) {
+            const DtOp *op = f->func->ops.at[g->ops.at[i]];
+            const DtType *type = op->out[0]->type;
+            const bool inner = has_axes(type, joined, INNER);
+            if (f->late[g->ops.at[i]] ? !inner || (op->kind == DT_OP_REDUCE && reads_late(f, op, a, b))
+                                      : inner && !is_light(f, op, joined, a, b))
+                return false;
+            if (!is_column_sum(op, joined))
+                continue;
+            elements += dt_type_local_elements(type, mesh);
+            if (dt_type_local_elements(type, mesh) < MIN_LATE)
+                return false;
+        }
+    }
+    return elements <= MAX_LATE;
+}
+
+/* Whether the union's reductions of columns can be done. */
+static bool columns_fit(const Fusion *f, Group *joined, uint32_t a, uint32_t b)
+{
+    joined->apart = !joined->rows && is_closed(f, joined, a, b);
+    return joined->apart || columns_are_late(f, joined, a, b);
+}
+
+/* ---- cycles ----
+ * Groups are kept in an order in which each comes after all that it reads (a list whose members have ascending labels),
+ * and a search looks at those between the two only. Most paths are long: forward, and back as derivatives. Those are
+ * seen without a search, since a tree in which each op hangs on its latest operand has them. */
+
+/* Numbers the tree's nodes so that those below an op are the numbers from its own up to the end of its range. */
+static void number_tree(Fusion *f)
+{
+    const uint32_t n = f->func->ops.n, none = UINT32_MAX;
+    uint32_t *parent = DT_NEW_ARRAY(f->arena, uint32_t, n + 1), *used = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    uint32_t roots = 0;
+    f->tree = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    f->below = DT_NEW_ARRAY(f->arena, uint32_t, n + 1); /* of the op itself and those below */
+    for (uint32_t i = 0; i < n; i++) {
+        parent[i] = none;
+        for (uint32_t j = 0; j < f->func->ops.at[i]->n_in; j++) {
+            const uint32_t position = f->position[f->func->ops.at[i]->in[j]->id];
+            if (position != none && (parent[i] == none || position > parent[i]))
+                parent[i] = position;
+        }
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        f->below[i]++;
+        if (parent[i] != none)
+            f->below[parent[i]] += f->below[i];
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t *from = parent[i] == none ? &roots : &used[parent[i]];
+        f->tree[i] = (parent[i] == none ? 0 : f->tree[parent[i]] + 1) + *from;
+        *from += f->below[i];
+    }
+}
+
+/* Whether one of b's operands outside a and b hangs below an op of a. */
+static bool hangs_below(const Fusion *f, uint32_t a, uint32_t b)
+{
+    const Group *above = &f->groups[a], *group = &f->groups[b];
+    for (uint32_t i = 0; i < group->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[group->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++) {
+            const uint32_t position = f->position[op->in[j]->id];
+            if (position == UINT32_MAX || in_union(f, position, a, b))
+                continue;
+            for (uint32_t k = 0; k < above->ops.n; k++)
+                if (f->tree[position] - f->tree[above->ops.at[k]] < f->below[above->ops.at[k]])
+                    return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the groups that g reads from and that come after a, but b, to those that are to be searched; true: it reads
+ * a. */
+static bool add_sources(Fusion *f, uint32_t g, uint32_t a, uint32_t b)
+{
+    const Group *group = &f->groups[g];
+    for (uint32_t i = 0; i < group->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[group->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++) {
+            const uint32_t position = f->position[op->in[j]->id];
+            const uint32_t source = position == UINT32_MAX ? b : f->group_of[position];
+            if (source == a && g != b)
+                return true;
+            if (source == b || f->stamp[source] == f->now || f->label[source] <= f->label[a])
+                continue;
+            f->stamp[source] = f->now;
+            f->found[f->n_found++] = source;
+        }
+    }
+    return false;
+}
+
+/* Whether a path from a, which b reads, leads to b through another group; else found has all between them that b
+ * depends on. */
+static bool makes_cycle(Fusion *f, uint32_t a, uint32_t b)
+{
+    f->now++;
+    f->n_found = 0;
+    if (hangs_below(f, a, b) || add_sources(f, b, a, b))
+        return true;
+    for (uint32_t i = 0; i < f->n_found; i++)
+        if (add_sources(f, f->found[i], a, b))
+            return true;
+    return false;
+}
+
+static void number_all(Fusion *f)
+{
+    uint64_t label = 0;
+    for (uint32_t g = f->next[f->func->ops.n]; g != f->func->ops.n; g = f->next[g])
+        f->label[g] = label += UINT64_C(1) << 40;
+}
+
+static void begin_order(Fusion *f)
+{
+    const uint32_t n = f->func->ops.n; /* also the list's head */
+    f->label = DT_NEW_ARRAY(f->arena, uint64_t, n + 1);
+    f->next = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    f->before = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    for (uint32_t i = 0; i <= n; i++) {
+        f->next[i] = i == n ? 0 : i + 1;
+        f->before[i] = i == 0 ? n : i - 1;
+    }
+    number_all(f);
+}
+
+static void take_out(Fusion *f, uint32_t g)
+{
+    f->next[f->before[g]] = f->next[g];
+    f->before[f->next[g]] = f->before[g];
+}
+
+/* b stands where a stood. */
+static void take_place(Fusion *f, uint32_t b, uint32_t a)
+{
+    f->next[b] = f->next[a];
+    f->before[b] = f->before[a];
+    f->label[b] = f->label[a];
+    f->next[f->before[b]] = f->before[f->next[b]] = b;
+}
+
+static int by_label(const void *x, const void *y)
+{
+    const Placed *a = x, *b = y;
+    return a->label < b->label ? -1 : a->label > b->label;
+}
+
+/* What b depends on behind a goes before a, in its order. */
+static void reorder(Fusion *f, uint32_t a)
+{
+    Placed *placed = f->placed;
+    for (uint32_t i = 0; i < f->n_found; i++)
+        placed[i] = (Placed){f->label[f->found[i]], f->found[i]};
+    qsort(placed, f->n_found, sizeof *placed, by_label);
+    for (uint32_t i = 0; i < f->n_found; i++) {
+        const uint32_t g = placed[i].group, last = f->before[a];
+        const uint64_t from = last == f->func->ops.n ? 0 : f->label[last];
+        take_out(f, g);
+        f->next[g] = a;
+        f->before[g] = last;
+        f->next[last] = f->before[a] = g;
+        f->label[g] = from + (f->label[a] - from) / (f->n_found - i + 1);
+        if (f->label[g] == from)
+            number_all(f);
+    }
+}
+
+/* ---- bytes moved ---- */
+
+/* Of a rank's part. */
+static int64_t bytes_of(const DtType *type, const DtMesh *mesh)
+{
+    return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
+}
+
+/* Bytes of a value that lies in memory, the first time that it is asked for since n_seen changed; else 0. */
+static int64_t count(Fusion *f, const DtValue *value)
+{
+    if (f->seen[value->id] == f->n_seen || dt_op_is_inline(value))
+        return 0;
+    f->seen[value->id] = f->n_seen;
+    return bytes_of(value->type, &f->func->module->mesh);
+}
+
+/* What the union of both moves less than the two of them. */
+static int64_t bytes_saved(Fusion *f, uint32_t a, uint32_t b)
+{
+    const Group *from = &f->groups[a], *to = &f->groups[b];
+    int64_t saved = 0;
+    const uint32_t by_a = ++f->n_seen, twice = ++f->n_seen;
+    for (uint32_t i = 0; i < from->ops.n; i++)
+        for (uint32_t j = 0; j < f->func->ops.at[from->ops.at[i]]->n_in; j++)
+            f->seen[f->func->ops.at[from->ops.at[i]]->in[j]->id] = by_a;
+    for (uint32_t i = 0; i < to->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[to->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++) {
+            const DtValue *value = op->in[j];
+            const uint32_t position = f->position[value->id];
+            const bool is_made = position != UINT32_MAX && f->group_of[position] == a;
+            if (f->seen[value->id] == twice || (!is_made && f->seen[value->id] != by_a))
+                continue;
+            const int64_t bytes = count(f, value);
+            saved += is_made && !is_wanted_outside(f, value, a, b) ? 2 * bytes : bytes;
+        }
+    }
+    return saved;
+}
+
+/* What lies in memory where value does. */
+static const DtValue *stored(const DtValue *value)
+{
+    while (value->op && dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->n_in == 1)
+        value = value->op->in[0];
+    return value;
+}
+
+/* Whether the last group to read value, but a and b, runs before position. */
+static bool is_done_before(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+{
+    bool done = !f->is_result[value->id] && f->position[value->id] != UINT32_MAX; /* inputs stay */
+    for (uint32_t i = f->reader[value->id]; done && i < f->reader[value->id + 1]; i++)
+        done = in_union(f, f->readers[i], a, b) || f->groups[f->group_of[f->readers[i]]].last < position;
+    return done;
+}
+
+/* Whether somebody reads value, which a makes, before position: he would have to wait, too. */
+static bool is_due_before(const Fusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+{
+    for (uint32_t i = f->reader[value->id]; i < f->reader[value->id + 1]; i++)
+        if (!in_union(f, f->readers[i], a, b) && f->groups[f->group_of[f->readers[i]]].last < position)
+            return true;
+    return false;
+}
+
+/* Whether more has to lie in memory if a, which b does not read, runs where b does: what a reads and nobody needs by
+ * then, against what it makes, which is there later. */
+static bool waits(Fusion *f, uint32_t a, uint32_t b)
+{
+    const Group *from = &f->groups[a], *to = &f->groups[b];
+    int64_t kept = 0;
+    f->n_seen++;
+    for (uint32_t i = 0; i < to->ops.n; i++)
+        for (uint32_t j = 0; j < f->func->ops.at[to->ops.at[i]]->n_in; j++)
+            f->seen[stored(f->func->ops.at[to->ops.at[i]]->in[j])->id] = f->n_seen;
+    for (uint32_t i = 0; i < from->ops.n; i++) {
+        const DtOp *op = f->func->ops.at[from->ops.at[i]];
+        for (uint32_t j = 0; j < op->n_in; j++)
+            if (!in_union(f, f->position[op->in[j]->id], a, b) && is_done_before(f, op->in[j], a, b, to->last))
+                kept += count(f, stored(op->in[j]));
+        for (uint32_t j = 0; j < op->n_out; j++) {
+            if (!is_wanted_outside(f, op->out[j], a, b))
+                continue;
+            if (is_due_before(f, op->out[j], a, b, to->last))
+                return true;
+            kept -= count(f, op->out[j]);
+        }
+    }
+    return kept > 0;
+}
+
+/* ---- merging ---- */
+
+static void merge(Fusion *f, uint32_t a, uint32_t b, Group joined)
+{
+    Group *to = &f->groups[a < b ? a : b], *from = &f->groups[a < b ? b : a];
+    uint32_t keep = a < b ? a : b;
+    joined.ops = to->ops;
+    joined.last = to->last > from->last ? to->last : from->last;
+    for (uint32_t i = 0; i < from->ops.n; i++) {
+        DT_PUSH(f->arena, joined.ops, from->ops.at[i]);
+        f->group_of[from->ops.at[i]] = keep;
+    }
+    *to = joined;
+    memset(from, 0, sizeof *from);
+    reorder(f, a);
+    take_out(f, b);
+    if (keep == b)
+        take_place(f, b, a);
+}
+
+/* b reads a, or comes behind it. */
+static bool can_merge(Fusion *f, uint32_t a, uint32_t b, Group *ret_joined)
+{
+    return spaces_fit(f, a, b, ret_joined) && maps_read_outside(f, a, b) &&
+           (!ret_joined->columns || columns_fit(f, ret_joined, a, b)) && !makes_cycle(f, a, b);
+}
+
+static void merge_operands(Fusion *f, uint32_t i)
+{
+    const DtOp *op = f->func->ops.at[i];
+    Group joined;
+    for (uint32_t j = op->n_in; is_fusable(op) && j-- > 0;) {
+        const uint32_t position = f->position[op->in[j]->id], b = f->group_of[i];
+        if (position == UINT32_MAX || !is_fusable(f->func->ops.at[position]))
+            continue;
+        const uint32_t a = f->group_of[position];
+        if (a != b && bytes_saved(f, a, b) > 0 && can_merge(f, a, b, &joined))
+            merge(f, a, b, joined);
+    }
+}
+
+/* Whether a union of groups that go through so many points is for the sake of type: large beside what both do. */
+static bool is_large(const Fusion *f, const DtType *type, const Group *g)
+{
+    const DtMesh *mesh = &f->func->module->mesh;
+    return g->full && dt_type_local_elements(type, mesh) * LARGE >= dt_type_local_elements(g->full, mesh);
+}
+
+static void merge_if_it_pays(Fusion *f, uint32_t a, uint32_t b)
+{
+    Group joined;
+    if (f->label[a] > f->label[b]) {
+        const uint32_t first = b;
+        b = a, a = first;
+    }
+    if (can_merge(f, a, b, &joined) && bytes_saved(f, a, b) > 0 && !waits(f, a, b))
+        merge(f, a, b, joined);
+}
+
+/* Groups that read value, each with a few before it. */
+static void merge_readers(Fusion *f, const DtValue *value)
+{
+    const uint32_t *readers = f->readers + f->reader[value->id], n = f->reader[value->id + 1] - f->reader[value->id];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t last = UINT32_MAX, tries = 0;
+        for (uint32_t j = i; j-- > 0 && tries < TRIES;) {
+            const uint32_t a = f->group_of[readers[j]], b = f->group_of[readers[i]];
+            if (a == b || a == last)
+                continue;
+            last = a;
+            tries++;
+            if (is_large(f, value->type, &f->groups[a]) && is_large(f, value->type, &f->groups[b]))
+                merge_if_it_pays(f, a, b);
+        }
+    }
+}
+
+/* ---- order ---- */
+
+/* The groups that may come next, as a heap: the one that is due first is on top. */
+typedef struct Ready {
+    const Group *groups;
+    uint32_t *at, n;
+} Ready;
+
+static void push_ready(Ready *r, uint32_t g)
+{
+    uint32_t i = r->n++;
+    for (; i > 0 && r->groups[r->at[(i - 1) / 2]].due > r->groups[g].due; i = (i - 1) / 2)
+        r->at[i] = r->at[(i - 1) / 2];
+    r->at[i] = g;
+}
+
+static uint32_t pop_ready(Ready *r)
+{
+    uint32_t top = r->at[0], g = r->at[--r->n], i = 0;
+    for (uint32_t child; (child = 2 * i + 1) < r->n; i = child) {
+        if (child + 1 < r->n && r->groups[r->at[child + 1]].due < r->groups[r->at[child]].due)
+            child++;
+        if (r->groups[r->at[child]].due >= r->groups[g].due)
+            break;
+        r->at[i] = r->at[child];
+    }
+    r->at[i] = g;
+    return top;
+}
+
+/* Reads of values that other groups make, one for each operand: into ret_count[group]. */
+static void count_waits(const Fusion *f, uint32_t *ret_count)
+{
+    for (uint32_t i = 0; i < f->func->ops.n; i++)
+        for (uint32_t j = 0; j < f->func->ops.at[i]->n_in; j++) {
+            uint32_t position = f->position[f->func->ops.at[i]->in[j]->id];
+            if (position != UINT32_MAX && f->group_of[position] != f->group_of[i])
+                ret_count[f->group_of[i]]++;
+        }
+}
+
+/* Whether the op is a product that is much larger than its operands: the windows' gradient of a convolution. */
+static bool swells(const Fusion *f, const DtOp *op)
+{
+    if (op->kind != DT_OP_DOT)
+        return false;
+    const DtMesh *mesh = &f->func->module->mesh;
+    const int64_t operands = bytes_of(op->in[0]->type, mesh) + bytes_of(op->in[1]->type, mesh);
+    return bytes_of(op->out[0]->type, mesh) > 2 * operands;
+}
+
+/* A group is due where its last op stands; a product that is larger than what it is made of not before what reads
+ * it first, so that the windows that the other gradient of a convolution reads are gone by then. */
+static uint32_t due(const Fusion *f, const Group *group)
+{
+    const DtOp *op = f->func->ops.at[group->ops.at[0]];
+    uint32_t first = UINT32_MAX;
+    if (group->ops.n > 1 || !swells(f, op))
+        return 2 * group->last + 1;
+    for (uint32_t k = f->reader[op->out[0]->id]; k < f->reader[op->out[0]->id + 1]; k++) {
+        const uint32_t last = f->groups[f->group_of[f->readers[k]]].last;
+        first = last < first ? last : first;
+    }
+    return first == UINT32_MAX ? 2 * group->last + 1 : 2 * first;
+}
+
+/* Numbers the groups so that each comes after what it reads; among those that may come, the one that is due
+ * first. */
+static uint32_t order(Fusion *f, uint32_t *ret_group)
+{
+    uint32_t n = f->func->ops.n, done = 0;
+    uint32_t *waits = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    Ready ready = {.groups = f->groups, .at = DT_NEW_ARRAY(f->arena, uint32_t, n + 1)};
+    count_waits(f, waits);
+    for (uint32_t g = 0; g < n; g++)
+        if (f->groups[g].ops.n > 0)
+            f->groups[g].due = due(f, &f->groups[g]);
+    for (uint32_t g = 0; g < n; g++)
+        if (f->groups[g].ops.n > 0 && waits[g] == 0)
+            push_ready(&ready, g);
+    while (ready.n > 0) {
+        uint32_t best = pop_ready(&ready);
+        for (uint32_t i = 0; i < f->groups[best].ops.n; i++) {
+            const DtOp *op = f->func->ops.at[f->groups[best].ops.at[i]];
+            ret_group[f->groups[best].ops.at[i]] = done;
+            for (uint32_t r = 0; r < op->n_out; r++)
+                for (uint32_t k = f->reader[op->out[r]->id]; k < f->reader[op->out[r]->id + 1]; k++) {
+                    uint32_t reader = f->group_of[f->readers[k]];
+                    if (reader != best && --waits[reader] == 0)
+                        push_ready(&ready, reader);
+                }
+        }
+        done++;
+    }
+    return done;
+}
+
+/* Fills reader and readers, one entry for each operand. */
+static void index_readers(Fusion *f)
+{
+    const DtFunc *func = f->func;
+    uint32_t n = 0;
+    f->reader = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 2);
+    f->is_result = DT_NEW_ARRAY(f->arena, bool, func->n_values + 1);
+    f->value = DT_NEW_ARRAY(f->arena, DtValue *, func->n_values + 1);
+    f->seen = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 1);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        f->is_result[func->results.at[i]->id] = true;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++, n++)
+            f->reader[func->ops.at[i]->in[j]->id + 1]++, f->value[func->ops.at[i]->in[j]->id] = func->ops.at[i]->in[j];
+    for (uint32_t v = 0; v < func->n_values; v++)
+        f->reader[v + 1] += f->reader[v];
+    f->readers = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    uint32_t *at = DT_NEW_ARRAY(f->arena, uint32_t, func->n_values + 1);
+    memcpy(at, f->reader, func->n_values * sizeof *at);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++)
+            f->readers[at[func->ops.at[i]->in[j]->id]++] = i;
+}
+
+/* The axes over which a group adds up row by row: its outer ones. */
+static DtFuseRows rows_of(const Fusion *f, const Group *g)
+{
+    DtFuseRows rows = {.axes = NULL};
+    if (!g->columns || g->apart)
+        return rows;
+    rows.axes = DT_NEW_ARRAY(f->func->module->arena, const char *, g->full->rank);
+    for (uint32_t i = 0; i < g->full->rank; i++)
+        if (!listed(g->full->axes[i].name, g->inner, g->n_inner))
+            rows.axes[rows.n++] = g->full->axes[i].name;
+    return rows;
+}
+
+uint32_t dt_fuse_group(const DtFunc *func, DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows)
+{
+    uint32_t n = func->ops.n;
+    Fusion fusion = {.arena = scratch, .func = func}, *f = &fusion;
+    f->groups = DT_NEW_ARRAY(scratch, Group, n + 1);
+    f->group_of = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
+    f->late = DT_NEW_ARRAY(scratch, bool, n + 1);
+    f->stamp = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
+    f->found = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
+    f->placed = DT_NEW_ARRAY(scratch, Placed, n + 1);
+    f->position = DT_NEW_ARRAY(scratch, uint32_t, func->n_values + 1);
+    memset(f->position, 0xff, (func->n_values + 1) * sizeof *f->position);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < func->ops.at[i]->n_out; r++)
+            f->position[func->ops.at[i]->out[r]->id] = i;
+    index_readers(f);
+    number_tree(f);
+    begin_order(f);
+    for (uint32_t i = 0; i < n; i++)
+        start(f, i);
+    for (uint32_t i = 0; i < n; i++)
+        merge_operands(f, i);
+    for (uint32_t v = 0; v < func->n_values; v++)
+        if (f->value[v] && !dt_op_is_inline(f->value[v]))
+            merge_readers(f, f->value[v]);
+    const uint32_t n_groups = order(f, ret_group);
+    for (uint32_t i = 0; i < n; i++)
+        if (f->groups[i].ops.n > 0)
+            ret_rows[ret_group[i]] = rows_of(f, &f->groups[i]);
+    return n_groups;
+}

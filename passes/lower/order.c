@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Order: what runs when becomes text of the program.
+ *
+ * Purpose: a gather that says `ahead=k` is done k iterations before its own. What is gathered stays in a ring, a value
+ * of k + 1 slots that loops carry and hand to each other; its front slot is written, the ring turns, and the slot that
+ * is in front then holds what the iteration reads.
+ *
+ *   k = 1                              before                            after
+ *                                      %p = param h.w                    %p = param h.w
+ *                                                                        %r = ring()
+ *                                                                        %s = when(%r, %p) fetch of iteration 0
+ *                                                                        %t = ring_turn(%s)
+ *   loop of n                          loop(%x, %p)                      loop(%x, %t, %p)
+ *     body, iteration i of n             %w = all_gather(%p i)             %i = turn()
+ *                                                                          when(%i in 0 .. n-2) fetch of %i + 1
+ *                                                                          when(%i is n-1) fetch of the next loop's 0
+ *                                                                          ring_turn
+ *                                                                          %w = ring_get()
+ *
+ * A slot is free again when its iteration ends, which is before the gathers of the iteration k + 1 behind it: so k + 1
+ * slots do, nothing is copied, and rotation is a number that goes up. A loop that runs backwards counts down.
+ *
+ * An entry that has all its loops in one chain hands the ring to the next micro-batch: it is a store, the first gathers
+ * are done in the first micro-batch alone, and the last loop goes on with the first one, but for the last micro-batch.
+ * In a pipeline the entries of pieces hand it to each other (order_pieces.c). Never across the update.
+ *
+ * Requires: values by their numbers (fuse). Establishes: no gather says `ahead`. Breaks: numbers of values; each says
+ * which one it had (DtValue.final). */
+#include "passes/lower/order.h"
+
+#include "base/intern.h"
+
+static void number_values(DtFunc *func)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->inputs.n; i++, n++)
+        func->inputs.at[i]->final = func->inputs.at[i]->final ? func->inputs.at[i]->final : 1 + n;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_out; k++, n++) {
+            DtValue *value = func->ops.at[i]->out[k];
+            if (!value->final && func->ops.at[i]->kind != DT_OP_FUSED) /* that has the numbers of what is in it */
+                value->final = 1 + n;
+        }
+}
+
+static bool any_ahead(const DtModule *module)
+{
+    for (uint32_t i = 0; i < module->funcs.n; i++)
+        for (uint32_t k = 0; k < module->funcs.at[i]->ops.n; k++)
+            if (dt_order_is_ahead(module->funcs.at[i]->ops.at[k]))
+                return true;
+    return false;
+}
+
+static void write_plain(DtFunc *func)
+{
+    bool whole;
+    DtOrderChain *chains = dt_order_chains(func->module->arena, func, &whole);
+    if (chains)
+        dt_order_write(func, chains, NULL);
+}
+
+/* An entry that runs once for each of n micro-batches. */
+static void write_entry(DtModule *module, DtEntryPoint *entry, int64_t n_micro)
+{
+    bool whole;
+    DtOrderChain *chain = dt_order_chains(module->arena, entry->func, &whole);
+    DtOrderHanded handed = {.n_micro = n_micro};
+    if (!chain || !whole || n_micro < 2)
+        return;
+    DtStore *store = handed.store = DT_NEW(module->arena, DtStore);
+    *store = (DtStore){.kind = DT_STORE_RING, .index = module->stores.n, .stage = -1, .span = entry->func->span,
+                       .type = dt_order_ring(module, chain->ahead + 1, chain->bytes, chain->splits)};
+    store->path = store->pattern = dt_intern_printf("%s.@ring", entry->name);
+    DT_PUSH(module->arena, module->stores, store);
+    dt_order_write(entry->func, chain, &handed);
+    DT_PUSH(module->arena, entry->results, ((DtEntryResult){.store = store}));
+}
+
+bool dt_pass_order(DtModule *module, const DtPassContext *context)
+{
+    const bool times = module->mesh.n && module->mesh.axes[0].is_time;
+    const uint32_t n = module->funcs.n;
+    (void)context;
+    if (!any_ahead(module))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (module->funcs.at[i]->kind != DT_FUNC_KERNEL)
+            number_values(module->funcs.at[i]);
+    bool *done = DT_NEW_ARRAY(module->arena, bool, module->entries.n + 1);
+    if (module->pipeline)
+        dt_order_pieces(module, done);
+    for (uint32_t i = 0; i < module->entries.n && !module->pipeline; i++) {
+        DtEntryPoint *entry = &module->entries.at[i];
+        if (entry->kind == DT_ENTRY_GRAD || entry->kind == DT_ENTRY_EVAL)
+            write_entry(module, entry, times ? module->mesh.axes[0].size : 1);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        write_plain(module->funcs.at[i]);
+    dt_inline_drop(module);
+    return true;
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chains of loops that gather ahead, written out: who makes the ring, what of it is there before the first loop, and
+ * what each iteration gathers for the one `ahead` behind it, in the same loop, in the next one, or in the first one of
+ * the next micro-batch or of the piece that comes next. */
+#include "passes/lower/order.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+typedef DT_VEC(DtValue *) Values;
+
+/* A function being rewritten. */
+typedef struct Writer {
+    DtModule *module;
+    DtFunc *func;
+    DtBuilder b;
+    const DtOrderHanded *handed; /* of the chain at hand; NULL: nothing */
+    const DtType *ring;          /* its type */
+    DtValue *state, *micro;      /* the ring as it is now; number of the micro-batch, NULL: nobody asks */
+    DT_VEC(const DtOp *) early;  /* params that stand before the loops that they were made for */
+} Writer;
+
+DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map)
+{
+    DtOp *copy = dt_graph_clone(to->module->arena, op, map);
+    for (uint32_t i = 0; i < copy->n_out; i++)
+        copy->out[i]->id = to->n_values++;
+    DT_PUSH(to->module->arena, to->ops, copy);
+    return copy;
+}
+
+/* ---- what an iteration gathers, as a function ---- */
+
+/* Its counter, or NULL: of iteration `turn`. */
+typedef struct Turn {
+    bool counts;
+    int64_t turn; /* behind the counter, or of all */
+} Turn;
+
+static int64_t bytes_in_slot(const Writer *w, const DtValue *value)
+{
+    const int64_t bytes =
+        dt_type_local_elements(value->type, &w->module->mesh) * (int64_t)dt_dtype_size(value->type->dtype);
+    return (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
+}
+
+/* What it reads of the loop's operand number i. */
+static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, DtValue *operand, DtValue *counter,
+                             int64_t turn)
+{
+    const DtLoop *loop = &of->loop;
+    const int64_t sign = loop->reverse ? -1 : 1, from = loop->reverse ? loop->count - 1 : 0;
+    const uint32_t number = 1 + i;
+    if (i >= loop->n_carried + loop->n_invariant)
+        operand = dt_graph_at(b, operand, counter, from + sign * turn, counter ? sign : 0);
+    operand->final = of->body->inputs.at[number]->final ? of->body->inputs.at[number]->final : 1 + number;
+    return operand;
+}
+
+/* (counter,) ring, operands -> ring */
+static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn)
+{
+    const DtFunc *body = of->body;
+    DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.fetch", body->name), DT_FUNC_BRANCH);
+    DtBuilder b = {.func = func, .span = body->span};
+    DtValue **map = DT_NEW_ARRAY(w->module->arena, DtValue *, body->n_values + 1);
+    DtValue *counter = turn.counts ? dt_graph_arg(func, dt_type_scalar(DT_I32), "turn") : NULL;
+    DtValue *ring = dt_graph_arg(func, w->ring, "ring");
+    int64_t byte = 0;
+    func->span = body->span;
+    for (uint32_t i = 1; i < body->inputs.n; i++)
+        if (dt_order_is_gathered(body, i))
+            map[body->inputs.at[i]->id] = dt_graph_arg(func, of->in[i - 1]->type, of->in[i - 1]->name);
+    for (uint32_t i = 1; i < body->inputs.n; i++) {
+        DtValue **value = &map[body->inputs.at[i]->id];
+        if (*value)
+            *value = read_operand(&b, of, i - 1, *value, counter, turn.turn);
+    }
+    for (uint32_t i = 0; i < body->ops.n; i++) {
+        const DtOp *op = body->ops.at[i];
+        if (!dt_order_is_ahead(op))
+            continue;
+        DtOp *copy = dt_order_copy_op(func, op, map);
+        copy->ahead = 0;
+        if (!dt_order_is_kept(body, op->out[0]))
+            continue;
+        ring = dt_graph_ring_put(&b, ring, copy->out[0], byte);
+        byte += bytes_in_slot(w, op->out[0]);
+    }
+    dt_graph_return(func, ring);
+    return func;
+}
+
+/* ---- who calls it ---- */
+
+/* The operand where the op stands: a parameter of another entry is read here, too. */
+static DtValue *find_operand(Writer *w, DtValue *value)
+{
+    if (!value->op || value->op->kind != DT_OP_PARAM)
+        return value;
+    for (uint32_t i = 0; i < w->func->ops.n; i++) {
+        DtOp *op = w->func->ops.at[i];
+        if (op->kind == DT_OP_PARAM && op->store == value->op->store)
+            return op->out[0];
+    }
+    DtStore *store = value->op->store;
+    DtValue *made = dt_graph_source(&w->b, DT_OP_PARAM, store->type, NULL, store);
+    made->name = value->name;
+    return made;
+}
+
+/* What a branch takes behind counter and ring. */
+static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
+{
+    for (uint32_t i = 1; i < of->body->inputs.n; i++)
+        if (dt_order_is_gathered(of->body, i))
+            DT_PUSH(w->module->arena, *ret_list, find_operand(w, of->in[i - 1]));
+}
+
+/* The first gathers: ring -> ring */
+static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, DtValue *ring, const Values *operands)
+{
+    const DtOrderLoop *of = &chain->loops.at[0];
+    for (int64_t j = 0; j < chain->ahead; j++) {
+        Values in = {0};
+        const DtAheadOf whose = {.loop = of->final, .turn = j};
+        DT_PUSH(w->module->arena, in, ring);
+        for (uint32_t i = 0; i < operands->n; i++)
+            DT_PUSH(w->module->arena, in, operands->at[i]);
+        ring = dt_graph_when(b, make_branch(w, of, (Turn){false, j}), NULL, &whose, in.at)->out[0];
+        ring = dt_graph_ring_turn(b, ring);
+    }
+    return ring;
+}
+
+/* The same in the first micro-batch alone. */
+static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue *ring)
+{
+    DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.first", w->func->name), DT_FUNC_BRANCH);
+    DtBuilder b = {.func = func, .span = w->b.span};
+    Values operands = {0}, in = {0}, args = {0};
+    DT_PUSH(w->module->arena, in, w->micro);
+    DT_PUSH(w->module->arena, in, ring);
+    list_operands(w, &chain->loops.at[0], &operands);
+    func->span = w->b.span;
+    dt_graph_arg(func, w->micro->type, "micro");
+    DtValue *inside = dt_graph_arg(func, w->ring, "ring");
+    for (uint32_t i = 0; i < operands.n; i++) {
+        DT_PUSH(w->module->arena, in, operands.at[i]);
+        DT_PUSH(w->module->arena, args, dt_graph_arg(func, operands.at[i]->type, operands.at[i]->name));
+    }
+    inside = dt_graph_ring(&b, w->ring, inside);
+    dt_graph_return(func, write_first(w, &b, chain, inside, &args));
+    return dt_graph_when(&w->b, func, &(DtRange){.lo = 0, .n = 1}, NULL, in.at)->out[0];
+}
+
+/* The ring before the first loop, and what is in it. */
+static void write_begin(Writer *w, const DtOrderChain *chain)
+{
+    const DtOrderHanded *handed = w->handed;
+    DtStore *store = handed ? handed->store : NULL;
+    Values operands = {0};
+    w->state = w->micro = NULL;
+    if (store) {
+        w->state = dt_graph_source(&w->b, DT_OP_PARAM, store->type, NULL, store);
+        w->state->name = dt_intern("ring");
+    }
+    if (handed && handed->n_micro) {
+        w->micro = dt_graph_turn(&w->b);
+        w->micro->name = dt_intern("micro");
+        w->state = write_first_micro(w, chain, w->state);
+        return;
+    }
+    if (handed && handed->goes_on)
+        return;
+    w->state = dt_graph_ring(&w->b, w->ring, w->state);
+    w->state->name = dt_intern("ring");
+    list_operands(w, &chain->loops.at[0], &operands);
+    w->state = write_first(w, &w->b, chain, w->state, &operands);
+}
+
+/* ---- loops ---- */
+
+/* A loop's body being made: what it takes from outside beside its old operands. */
+typedef struct Body {
+    const DtOrderChain *chain;
+    const DtOrderLoop *of, *next; /* next: whose first gathers its last iterations do; NULL: nobody's */
+    DtAheadOf whose;              /* next */
+    Values outer;                 /* new invariants */
+    DtFunc *func;
+    DtBuilder b;
+    DtValue **map;                /* by id of the old body's values */
+    DtValue *turn, *ring;
+    DtValue **inner;              /* of outer */
+} Body;
+
+static void add_outer(Writer *w, Body *body, DtValue *value)
+{
+    for (uint32_t i = 0; i < body->outer.n; i++)
+        if (body->outer.at[i] == value)
+            return;
+    DT_PUSH(w->module->arena, body->outer, value);
+}
+
+static DtValue *inner_of(const Body *body, const DtValue *value)
+{
+    uint32_t i = 0;
+    while (body->outer.at[i] != value)
+        i++;
+    return body->inner[i];
+}
+
+static bool is_read(const DtFunc *body, const DtValue *value)
+{
+    bool read = dt_order_is_kept(body, value);
+    for (uint32_t i = 0; !read && i < body->results.n; i++)
+        read = body->results.at[i] == value;
+    return read;
+}
+
+/* Operand i of the old loop: whether the new one takes it, too. */
+static bool stays(const DtOrderLoop *of, uint32_t i)
+{
+    return i < of->loop.n_carried + of->loop.n_invariant || is_read(of->body, of->body->inputs.at[1 + i]) ||
+           !dt_order_is_gathered(of->body, 1 + i);
+}
+
+static void copy_input(Body *body, uint32_t i)
+{
+    const DtValue *old = body->of->body->inputs.at[i];
+    DtValue *made = dt_graph_arg_like(body->func, old->type, old);
+    made->final = old->final ? old->final : 1 + i;
+    body->map[old->id] = made;
+}
+
+static void make_inputs(Writer *w, Body *body)
+{
+    const DtLoop *loop = &body->of->loop;
+    const uint32_t n_carried = 1 + loop->n_carried, n_whole = n_carried + loop->n_invariant;
+    body->inner = DT_NEW_ARRAY(w->module->arena, DtValue *, body->outer.n + 1);
+    for (uint32_t i = 0; i < n_carried; i++)
+        copy_input(body, i);
+    body->ring = dt_graph_arg(body->func, w->ring, "ring");
+    for (uint32_t i = n_carried; i < n_whole; i++)
+        copy_input(body, i);
+    for (uint32_t i = 0; i < body->outer.n; i++)
+        body->inner[i] = dt_graph_arg(body->func, body->outer.at[i]->type, body->outer.at[i]->name);
+    for (uint32_t i = n_whole; i < body->of->body->inputs.n; i++)
+        if (stays(body->of, i - 1))
+            copy_input(body, i);
+}
+
+/* Those of `of`, in these iterations. */
+static void write_when(Writer *w, DtBuilder *b, DtValue *turn, DtValue **ring, const Values *operands,
+                       DtFunc *branch, DtRange range, const DtAheadOf *whose)
+{
+    Values in = {0};
+    DT_PUSH(w->module->arena, in, turn);
+    DT_PUSH(w->module->arena, in, *ring);
+    for (uint32_t i = 0; i < operands->n; i++)
+        DT_PUSH(w->module->arena, in, operands->at[i]);
+    *ring = dt_graph_when(b, branch, &range, whose, in.at)->out[0];
+}
+
+static void inner_operands(Writer *w, const Body *body, const DtOrderLoop *of, Values *ret_list)
+{
+    Values outer = {0};
+    list_operands(w, of, &outer);
+    for (uint32_t i = 0; i < outer.n; i++)
+        DT_PUSH(w->module->arena, *ret_list, inner_of(body, outer.at[i]));
+}
+
+/* The next micro-batch has gathers, too, unless this is the last. */
+static void write_next_micro(Writer *w, Body *body, DtFunc *branch, DtRange range, const Values *operands)
+{
+    DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.next", body->of->body->name), DT_FUNC_BRANCH);
+    DtBuilder b = {.func = func, .span = w->b.span};
+    Values in = {0}, args = {0};
+    func->span = w->b.span;
+    dt_graph_arg(func, w->micro->type, "micro");
+    DtValue *ring = dt_graph_arg(func, w->ring, "ring"), *turn = dt_graph_arg(func, body->turn->type, "turn");
+    DT_PUSH(w->module->arena, in, body->turn);
+    for (uint32_t i = 0; i < operands->n; i++) {
+        DT_PUSH(w->module->arena, in, operands->at[i]);
+        DT_PUSH(w->module->arena, args, dt_graph_arg(func, operands->at[i]->type, operands->at[i]->name));
+    }
+    write_when(w, &b, turn, &ring, &args, branch, range, &body->whose);
+    dt_graph_return(func, ring);
+    write_when(w, &body->b, inner_of(body, w->micro), &body->ring, &in, func,
+               (DtRange){.lo = 0, .n = w->handed->n_micro - 1}, NULL);
+}
+
+static void write_fetches(Writer *w, Body *body)
+{
+    const int64_t n = body->of->loop.count, k = body->chain->ahead;
+    const DtAheadOf own = {.turn = k};
+    Values operands = {0}, next = {0};
+    body->turn = dt_graph_turn(&body->b);
+    body->turn->name = dt_intern("turn");
+    inner_operands(w, body, body->of, &operands);
+    write_when(w, &body->b, body->turn, &body->ring, &operands, make_branch(w, body->of, (Turn){true, k}),
+               (DtRange){.lo = 0, .n = n - k}, &own);
+    if (body->next) {
+        const DtRange range = {.lo = n - k, .n = k};
+        DtFunc *branch = make_branch(w, body->next, (Turn){true, k - n});
+        inner_operands(w, body, body->next, &next);
+        if (w->micro && body->of == &body->chain->loops.at[body->chain->loops.n - 1])
+            write_next_micro(w, body, branch, range, &next);
+        else
+            write_when(w, &body->b, body->turn, &body->ring, &next, branch, range, &body->whose);
+    }
+    body->ring = dt_graph_ring_turn(&body->b, body->ring);
+    body->ring->name = dt_intern("ring");
+}
+
+/* What the iteration reads of the ring, and the rest of the old body. */
+static void write_rest(Writer *w, Body *body)
+{
+    const DtFunc *old = body->of->body;
+    int64_t byte = 0;
+    for (uint32_t i = 0; i < old->ops.n; i++) {
+        const DtOp *op = old->ops.at[i];
+        if (!dt_order_is_ahead(op) || !dt_order_is_kept(old, op->out[0]))
+            continue;
+        body->b.span = op->span, body->b.path = op->path;
+        DtValue *value = dt_graph_ring_get(&body->b, body->ring, byte, op->out[0]->type);
+        value->name = op->out[0]->name;
+        value->means = op->out[0]->means;
+        value->final = op->out[0]->final;
+        body->map[op->out[0]->id] = value;
+        byte += bytes_in_slot(w, op->out[0]);
+    }
+    for (uint32_t i = 0; i < old->ops.n; i++)
+        if (!dt_order_is_ahead(old->ops.at[i]))
+            dt_order_copy_op(body->func, old->ops.at[i], body->map);
+    for (uint32_t i = 0; i < old->results.n; i++) {
+        if (i == body->of->loop.n_carried)
+            dt_graph_return(body->func, body->ring);
+        dt_graph_return(body->func, body->map[old->results.at[i]->id]);
+    }
+    if (old->results.n == body->of->loop.n_carried)
+        dt_graph_return(body->func, body->ring);
+}
+
+static void push_ring(Writer *w, DtOp *op, Values *list)
+{
+    DtValue *value = DT_NEW(w->module->arena, DtValue);
+    *value = (DtValue){.type = w->ring, .op = op, .name = dt_intern("ring"), .id = w->func->n_values++};
+    DT_PUSH(w->module->arena, *list, value);
+}
+
+/* The loop has the new body, and the ring behind what it carries. */
+static void change_loop(Writer *w, const Body *body)
+{
+    const DtOrderLoop *of = body->of;
+    DtOp *op = of->op;
+    DtLoop *loop = DT_NEW(w->module->arena, DtLoop);
+    Values in = {0}, out = {0};
+    *loop = of->loop;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (i == loop->n_carried)
+            DT_PUSH(w->module->arena, in, w->state);
+        if (i == loop->n_carried + loop->n_invariant)
+            for (uint32_t k = 0; k < body->outer.n; k++)
+                DT_PUSH(w->module->arena, in, body->outer.at[k]);
+        if (stays(of, i))
+            DT_PUSH(w->module->arena, in, of->in[i]);
+        else
+            loop->n_stacked--;
+    }
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (i == loop->n_carried)
+            push_ring(w, op, &out);
+        DT_PUSH(w->module->arena, out, op->out[i]);
+    }
+    if (op->n_out == loop->n_carried)
+        push_ring(w, op, &out);
+    for (uint32_t i = 0; i < out.n; i++)
+        out.at[i]->index = i;
+    w->state = out.at[loop->n_carried];
+    loop->n_carried++;
+    loop->n_invariant += body->outer.n;
+    op->func = body->func;
+    op->loop = loop;
+    op->in = in.at, op->n_in = in.n;
+    op->out = out.at, op->n_out = out.n;
+}
+
+/* Whose first gathers the last iterations of loop `number` of the chain do. */
+static const DtOrderLoop *next_of(const Writer *w, const DtOrderChain *chain, uint32_t number, DtAheadOf *ret_whose)
+{
+    const bool last = number + 1 == chain->loops.n;
+    const DtOrderLoop *next = !last               ? &chain->loops.at[number + 1]
+                              : !w->handed        ? NULL
+                              : w->handed->n_micro ? &chain->loops.at[0]
+                                                   : w->handed->next;
+    *ret_whose = (DtAheadOf){.loop = next ? next->final : 0};
+    if (last && next && !w->handed->n_micro)
+        ret_whose->piece = 1 + w->handed->piece, ret_whose->kind = w->handed->kind;
+    return next;
+}
+
+static void write_loop(Writer *w, const DtOrderChain *chain, uint32_t number)
+{
+    const DtOrderLoop *of = &chain->loops.at[number];
+    Body body = {.chain = chain, .of = of, .func = dt_graph_func(w->module, of->body->name, DT_FUNC_BODY)};
+    Values operands = {0};
+    body.b = (DtBuilder){.func = body.func, .span = of->op->span};
+    body.func->span = of->body->span;
+    body.map = DT_NEW_ARRAY(w->module->arena, DtValue *, of->body->n_values + 1);
+    body.next = next_of(w, chain, number, &body.whose);
+    list_operands(w, of, &operands);
+    if (body.next)
+        list_operands(w, body.next, &operands);
+    for (uint32_t i = 0; i < operands.n; i++)
+        add_outer(w, &body, operands.at[i]);
+    if (w->micro && number + 1 == chain->loops.n)
+        add_outer(w, &body, w->micro);
+    make_inputs(w, &body);
+    write_fetches(w, &body);
+    write_rest(w, &body);
+    change_loop(w, &body);
+}
+
+/* ---- functions ---- */
+
+static bool has_op(const DtFunc *func, const DtOp *op)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i] == op)
+            return true;
+    return false;
+}
+
+/* Parameters that loops of the chain gather are read before the first of them. */
+static void read_params(Writer *w, const DtOrderChain *chain)
+{
+    for (uint32_t k = 0; k < chain->loops.n; k++)
+        for (uint32_t i = 1; i < chain->loops.at[k].body->inputs.n; i++) {
+            DtOp *op = chain->loops.at[k].in[i - 1]->op;
+            if (!dt_order_is_gathered(chain->loops.at[k].body, i) || !op || op->kind != DT_OP_PARAM ||
+                has_op(w->func, op))
+                continue;
+            DT_PUSH(w->module->arena, w->func->ops, op);
+            DT_PUSH(w->module->arena, w->early, op);
+        }
+}
+
+static bool is_early(const Writer *w, const DtOp *op)
+{
+    for (uint32_t i = 0; i < w->early.n; i++)
+        if (w->early.at[i] == op)
+            return true;
+    return false;
+}
+
+static const DtOrderChain *chain_of(const DtOrderChain *chains, const DtOp *op, uint32_t *ret_number)
+{
+    for (; chains; chains = chains->next)
+        for (*ret_number = 0; *ret_number < chains->loops.n; ++*ret_number)
+            if (chains->loops.at[*ret_number].op == op)
+                return chains;
+    return NULL;
+}
+
+void dt_order_write(DtFunc *func, DtOrderChain *chains, const DtOrderHanded *handed)
+{
+    Writer writer = {.module = func->module, .func = func, .b = {.func = func}, .handed = handed}, *w = &writer;
+    DtOp *const *ops = func->ops.at;
+    const uint32_t n = func->ops.n;
+    memset(&func->ops, 0, sizeof func->ops);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t number;
+        const DtOrderChain *chain = chain_of(chains, ops[i], &number);
+        if (is_early(w, ops[i]))
+            continue;
+        if (chain) {
+            w->b.span = ops[i]->span, w->b.path = ops[i]->path;
+            w->ring = handed && handed->store
+                          ? handed->store->type
+                          : dt_order_ring(w->module, chain->ahead + 1, chain->bytes, chain->splits);
+        }
+        if (chain && number == 0) {
+            read_params(w, chain);
+            write_begin(w, chain);
+        }
+        if (chain)
+            write_loop(w, chain, number);
+        DT_PUSH(w->module->arena, func->ops, ops[i]);
+    }
+    if (handed && handed->store)
+        dt_graph_return(func, w->state);
+    dt_graph_renumber(func);
+}

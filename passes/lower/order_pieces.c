@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gathers ahead in a pipeline: in its last loop a piece gathers for the first loop of the piece that its stage runs
+ * next, of whichever micro-batch. What comes next differs by place in the schedule, so an entry takes as many *forms*
+ * as there are pieces that come next, and one more for the first action of a run, which finds nothing gathered; the
+ * actions say which they call.
+ *
+ * The ring is a store of the stage, one for each run. This needs all that gathers ahead on a stage to do it equally
+ * far, in one chain each; otherwise each entry has a ring of its own. In "predict" one micro-batch alone goes through
+ * the pieces of a plan: there each begins anew. */
+#include "passes/lower/order.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+/* What an action needs of its entry. */
+typedef struct Form {
+    int32_t next;               /* entry that comes next, -1: none */
+    uint32_t next_piece, kind;  /* as in DtAheadOf */
+    bool goes_on;
+} Form;
+
+typedef struct Entry {
+    DtOrderChain *chain; /* NULL: it gathers nothing, or not for others */
+    DtStore *ring;
+    DT_VEC(Form) forms;
+} Entry;
+
+typedef struct Pieces {
+    DtModule *module;
+    const DtPipelineSchedule *pipeline;
+    Entry *entries;      /* by entry of the module */
+    DtPipelineRun *run;  /* at hand */
+    uint32_t stage;
+} Pieces;
+
+/* ---- rings ---- */
+
+static bool is_on(const DtEntryPoint *entry, const DtStore *store)
+{
+    return store->stage == entry->stage && store->more == entry->more;
+}
+
+/* The entry of that kind of a piece, -1: it has none, or it is on another stage. */
+static int32_t entry_here(const Pieces *p, uint32_t piece, uint32_t kind)
+{
+    return p->pipeline->stage_of[piece] == p->stage ? dt_pipeline_entry(&p->run->pieces[piece], kind) : -1;
+}
+
+static bool can_share(Pieces *p, DtOrderChain *ret_all)
+{
+    *ret_all = (DtOrderChain){0};
+    for (uint32_t i = 0; i < p->pipeline->n_pieces * 3; i++) {
+        const int32_t number = entry_here(p, i / 3, i % 3);
+        bool whole;
+        if (number < 0 || !dt_order_uses(p->module->entries.at[number].func))
+            continue;
+        const DtOrderChain *chain = p->entries[number].chain;
+        if (!chain)
+            chain = dt_order_chains(p->module->arena, p->module->entries.at[number].func, &whole);
+        else
+            whole = true;
+        if (!whole || (ret_all->ahead && ret_all->ahead != chain->ahead))
+            return false;
+        p->entries[number].chain = (DtOrderChain *)(uintptr_t)chain;
+        ret_all->ahead = chain->ahead;
+        ret_all->bytes = chain->bytes > ret_all->bytes ? chain->bytes : ret_all->bytes;
+        ret_all->splits |= chain->splits;
+    }
+    return ret_all->ahead > 0;
+}
+
+/* The store that the stage's entries of the run share, those of a class all at once. */
+static DtStore *ring_of(Pieces *p, const DtEntryPoint *entry, const DtOrderChain *all)
+{
+    DtModule *module = p->module;
+    const char *path = dt_intern_printf("%s.@ring", dt_entry_kind_name(p->run->kind));
+    for (uint32_t i = module->stores.n; i-- > 0 && module->stores.at[i]->kind == DT_STORE_RING;)
+        if (module->stores.at[i]->path == path && is_on(entry, module->stores.at[i]))
+            return module->stores.at[i];
+    DtStore *store = DT_NEW(module->arena, DtStore);
+    *store = (DtStore){.kind = DT_STORE_RING, .index = module->stores.n, .path = path, .pattern = path,
+                       .stage = entry->stage, .more = entry->more, .span = entry->func->span,
+                       .type = dt_order_ring(module, all->ahead + 1, all->bytes, all->splits)};
+    DT_PUSH(module->arena, module->stores, store);
+    return store;
+}
+
+/* Which entries of the stage share a ring in the run; false: none do. */
+static bool find_rings(Pieces *p)
+{
+    DtOrderChain all;
+    const bool shares = can_share(p, &all);
+    for (uint32_t i = 0; i < p->pipeline->n_pieces * 3; i++) {
+        const int32_t number = entry_here(p, i / 3, i % 3);
+        if (number < 0 || !p->entries[number].chain)
+            continue;
+        if (shares)
+            p->entries[number].ring = ring_of(p, &p->module->entries.at[number], &all);
+        else
+            p->entries[number].chain = NULL;
+    }
+    return shares;
+}
+
+/* ---- what comes next ---- */
+
+/* The entry that an action calls and that shares a ring, -1: it is none. */
+static int32_t sharer(const Pieces *p, const DtAction *action)
+{
+    const bool moves = action->kind == DT_ACTION_SEND || action->kind == DT_ACTION_RECV;
+    const int32_t number = moves ? -1 : dt_pipeline_entry(&p->run->pieces[action->unit], action->kind);
+    return number >= 0 && p->entries[number].chain ? number : -1;
+}
+
+/* The first action that gathers, NULL: none does. */
+static DtAction *first_of(const Pieces *p, const DtActions *list)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (sharer(p, &list->at[i]) >= 0)
+            return &list->at[i];
+    return NULL;
+}
+
+static void append(const Pieces *p, DtActions *list, const DtActions *more, int64_t later)
+{
+    for (uint32_t i = 0; i < more->n; i++) {
+        DtAction action = more->at[i];
+        action.micro += later;
+        DT_PUSH(p->module->arena, *list, action);
+    }
+}
+
+/* The stage's actions, to be changed. The first turn of the period is on its own if nothing in front of it gathers, the
+ * last one if what comes behind it is not what the period begins with. */
+static DtStageActions list_turns(const Pieces *p, const DtStageActions *all)
+{
+    DtStageActions list = {.count = all->count, .step = all->step};
+    append(p, &list.prologue, &all->prologue, 0);
+    append(p, &list.period, &all->period, 0);
+    const DtAction *begin = first_of(p, &list.period), *then = first_of(p, &all->epilogue);
+    if (list.count > 0 && begin && !first_of(p, &list.prologue)) {
+        append(p, &list.prologue, &list.period, 0);
+        for (uint32_t i = 0; i < list.period.n; i++)
+            list.period.at[i].micro += list.step;
+        list.count--;
+    }
+    if (list.count > 0 && begin && (!then || !dt_pipeline_same(begin, then)))
+        append(p, &list.epilogue, &list.period, --list.count * list.step);
+    append(p, &list.epilogue, &all->epilogue, 0);
+    if (list.count == 0)
+        list.period.n = 0;
+    return list;
+}
+
+/* The place of a piece among those of its stage that have an entry of this kind. */
+static uint32_t place_of(const Pieces *p, uint32_t piece, uint32_t kind)
+{
+    uint32_t place = 0;
+    for (uint32_t g = 0; g < piece; g++)
+        place += entry_here(p, g, kind) >= 0;
+    return place;
+}
+
+static uint32_t form_of(Pieces *p, int32_t number, Form form)
+{
+    Entry *entry = &p->entries[number];
+    for (uint32_t i = 0; i < entry->forms.n; i++)
+        if (entry->forms.at[i].next == form.next && entry->forms.at[i].goes_on == form.goes_on)
+            return i;
+    DT_PUSH(p->module->arena, entry->forms, form);
+    return entry->forms.n - 1;
+}
+
+/* From the last action to the first: which form each calls. next: the first one behind them that gathers; kind
+ * DT_ACTION_KINDS: none does. first: what finds nothing gathered. */
+static void name_forms(Pieces *p, DtActions *list, DtAction *next, const DtAction *first)
+{
+    for (uint32_t i = list->n; i-- > 0;) {
+        DtAction *action = &list->at[i];
+        const int32_t number = sharer(p, action);
+        if (number < 0)
+            continue;
+        Form form = {.next = -1, .goes_on = action != first};
+        if (next->kind != DT_ACTION_KINDS)
+            form = (Form){sharer(p, next), place_of(p, next->unit, next->kind), next->kind, action != first};
+        action->form = form_of(p, number, form);
+        *next = *action;
+    }
+}
+
+static void order_stage(Pieces *p)
+{
+    DtStageActions *actions = &p->run->stages[p->stage];
+    if (!find_rings(p))
+        return;
+    if (p->run->kind == DT_ENTRY_PREDICT) {
+        for (uint32_t i = 0; i < p->pipeline->n_pieces * 3; i++) {
+            const int32_t number = entry_here(p, i / 3, i % 3);
+            if (number >= 0 && p->entries[number].chain)
+                form_of(p, number, (Form){.next = -1});
+        }
+        return;
+    }
+    DtStageActions list = list_turns(p, actions);
+    const DtAction *first = first_of(p, &list.prologue), *begin = first_of(p, &list.period);
+    DtAction next = {.kind = DT_ACTION_KINDS};
+    if (!first)
+        first = first_of(p, &list.epilogue); /* then the period has none */
+    name_forms(p, &list.epilogue, &next, first);
+    if (begin)
+        next = *begin;
+    name_forms(p, &list.period, &next, first);
+    name_forms(p, &list.prologue, &next, first);
+    *actions = list;
+}
+
+/* ---- forms ---- */
+
+static DtFunc *copy_func(const DtFunc *func, const char *name, const DtOrderChain *chain, DtOrderChain *ret_chain)
+{
+    DtArena *arena = func->module->arena;
+    DtFunc *copy = dt_graph_func(func->module, name, func->kind);
+    DtValue **map = DT_NEW_ARRAY(arena, DtValue *, func->n_values + 1);
+    uint32_t number = 0;
+    copy->span = func->span;
+    *ret_chain = (DtOrderChain){.ahead = chain->ahead, .bytes = chain->bytes, .splits = chain->splits};
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = dt_order_copy_op(copy, func->ops.at[i], map);
+        if (number == chain->loops.n || chain->loops.at[number].op != func->ops.at[i])
+            continue;
+        DtOrderLoop loop = chain->loops.at[number++];
+        loop.op = op;
+        loop.in = op->in;
+        DT_PUSH(arena, ret_chain->loops, loop);
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        dt_graph_return(copy, map[func->results.at[i]->id]);
+    return copy;
+}
+
+static void write_form(Pieces *p, int32_t number, const Form *form, DtFunc *func, DtOrderChain *chain)
+{
+    const Entry *entry = &p->entries[number];
+    const DtOrderHanded handed = {.store = entry->ring, .goes_on = form->goes_on, .piece = form->next_piece,
+                                  .kind = form->kind,
+                                  .next = form->next < 0 ? NULL : &p->entries[form->next].chain->loops.at[0]};
+    dt_order_write(func, chain, &handed);
+}
+
+/* The entry becomes its first form, and others behind all entries are added. */
+static void write_forms(Pieces *p, int32_t number, DtPieceEntries *of, uint32_t kind)
+{
+    DtModule *module = p->module;
+    const Entry *entry = &p->entries[number];
+    DtFunc *func = module->entries.at[number].func;
+    const DtEntryResult result = {.store = entry->ring};
+    for (uint32_t i = 1; i < entry->forms.n; i++) {
+        DtEntryPoint form = module->entries.at[number];
+        DtOrderChain chain;
+        form.form = i;
+        dt_entry_set(&form, form.kind, form.part, form.number);
+        form.func = copy_func(func, form.name, entry->chain, &chain);
+        memset(&form.results, 0, sizeof form.results);
+        for (uint32_t k = 0; k < module->entries.at[number].results.n; k++)
+            DT_PUSH(module->arena, form.results, module->entries.at[number].results.at[k]);
+        DT_PUSH(module->arena, form.results, result);
+        write_form(p, number, &entry->forms.at[i], form.func, &chain);
+        DT_PUSH(module->arena, of->forms[kind], (int32_t)module->entries.n);
+        DT_PUSH(module->arena, module->entries, form);
+    }
+    DtOrderChain chain = *entry->chain;
+    DT_PUSH(module->arena, module->entries.at[number].results, result);
+    write_form(p, number, &entry->forms.at[0], func, &chain);
+}
+
+/* Pieces of a class share their entries. */
+static void write_piece(Pieces *p, uint32_t piece, uint32_t kind, bool *done)
+{
+    DtPieceEntries *entries = &p->run->pieces[piece];
+    const int32_t number = dt_pipeline_entry(entries, kind);
+    if (number < 0 || !p->entries[number].chain)
+        return;
+    for (uint32_t g = 0; done[number] && g < piece; g++)
+        if (dt_pipeline_entry(&p->run->pieces[g], kind) == number) {
+            for (uint32_t i = 0; i < p->run->pieces[g].forms[kind].n; i++)
+                DT_PUSH(p->module->arena, entries->forms[kind], p->run->pieces[g].forms[kind].at[i]);
+            return;
+        }
+    done[number] = true;
+    write_forms(p, number, entries, kind);
+}
+
+void dt_order_pieces(DtModule *module, bool *done)
+{
+    Pieces pieces = {.module = module, .pipeline = module->pipeline}, *p = &pieces;
+    p->entries = DT_NEW_ARRAY(module->arena, Entry, module->entries.n + 1);
+    for (uint32_t r = 0; r < p->pipeline->runs.n; r++) {
+        p->run = &module->pipeline->runs.at[r];
+        DtStageActions *own = DT_NEW_ARRAY(module->arena, DtStageActions, p->pipeline->n_stages);
+        memcpy(own, p->run->stages, p->pipeline->n_stages * sizeof *own); /* runs may share them */
+        p->run->stages = own;
+        for (p->stage = 0; p->stage < p->pipeline->n_stages; p->stage++)
+            order_stage(p);
+    }
+    for (uint32_t r = 0; r < p->pipeline->runs.n; r++) {
+        p->run = &module->pipeline->runs.at[r];
+        for (uint32_t g = 0; g < p->pipeline->n_pieces; g++)
+            for (uint32_t kind = DT_ACTION_F; kind <= DT_ACTION_W; kind++)
+                write_piece(p, g, kind, done);
+    }
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the stage pass share. An entry of the program goes through three forms:
+ *
+ *   the entry                  one function; a named loop is one op
+ *   expanded (stage_expand.c)  the same, every named loop cut into one op per range of its iterations
+ *   parts (stage_build.c)      per piece one function for F and one for B, values between them in stores
+ *
+ * stage_cut.c decides where the cuts are, stage_class.c which stages are equal (from then on a class of
+ * them counts as one stage, with the pieces of the first), stage_assign.c which piece and phase each op of the
+ * expanded function belongs to, stage_store.c keeps the copies of stores per stage, stage_update.c
+ * cuts the optimizer's entry. */
+#ifndef DT_PASSES_STAGE_H
+#define DT_PASSES_STAGE_H
+
+#include "passes/passes.h"
+#include "passes/pipeline/schedule.h"
+
+/* A named loop and the ranges of its iterations: piece g has lo[g] .. hi[g] - 1. */
+typedef struct DtStageLoop {
+    const char *label, *axis;
+    int64_t count;
+    int64_t *lo, *hi; /* per piece */
+} DtStageLoop;
+
+/* A copy of a parameter, state, gradient or moment on a stage. */
+typedef struct DtStageCopy {
+    DtStore *store; /* its `of` is set at the end */
+    int32_t range;  /* piece whose iterations it holds, -1: it is not cut */
+} DtStageCopy;
+typedef DT_VEC(DtStageCopy) DtStageCopies;
+
+typedef struct DtStager {
+    DtModule *module;
+    DtArena *arena;
+    const DtPassContext *context;
+    const DtPipeline *line;
+    const DtScheduleForm *form;
+    DtPipelineSchedule *pipeline; /* by classes once dt_stage_classes has run */
+    DtPipelineSchedule *whole;    /* then: by stages */
+    uint32_t *class_first, *class_more; /* per class: its first stage, how many are behind it */
+    uint32_t *piece_first;        /* per piece: its number on the first stage of its class */
+    bool *apart;                  /* per stage: a class of its own */
+    bool *differs, unequal;       /* per class: its stages turned out to differ; some class did */
+    DtDiags *diags;
+    DT_VEC(DtStageLoop) loops; /* in the order of the program; without named cuts */
+    uint32_t *
+        segment_piece; /* per segment (what precedes loop i; what follows the last one): its piece */
+    int32_t *loop_of;  /* per store of the module: number of the loop whose cuts it has, -1 */
+    DtStageCopies *copies;        /* per store of the module */
+    DT_VEC(DtStore *) slots;      /* SAVED and CHANNEL stores */
+    DT_VEC(DtEntryPoint) entries; /* those made so far */
+    bool failed;
+} DtStager;
+
+DtDiag *dt_stage_refuse(DtStager *s, DtDiagCode code, DtSpan span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static inline uint32_t dt_stage_of(const DtStager *s, uint32_t piece)
+{
+    return s->pipeline->stage_of[piece];
+}
+
+/* ---- stage_cut.c ---- */
+
+/* Which ops the results that `wanted` names depend on, per op. */
+bool *dt_stage_ancestors(DtArena *arena, const DtFunc *func, const bool *wanted);
+/* Per result of an entry: it is not a gradient. */
+bool *dt_stage_forward_results(DtArena *arena, const DtEntryPoint *entry);
+/* Number of the named loop that op is (forward or backward), or -1. */
+int32_t dt_stage_loop(const DtStager *s, const DtOp *op);
+/* Finds the named loops in the entry that is cut first and cuts them; false after a diagnostic. */
+bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry);
+
+/* ---- stage_class.c ---- */
+
+/* Joins stages whose pieces are ranges of the same loops, equally long, to classes: s->pipeline goes by
+ * them from now on, as do the ranges of loops. */
+void dt_stage_classes(DtStager *s);
+/* The stages of the class are not equal, if there are several: the pass begins again. */
+void dt_stage_differ(DtStager *s, uint32_t class);
+/* Takes apart classes that differ: their ends first, where loops begin and end; if they still do, all. */
+void dt_stage_take_apart(DtStager *s);
+/* How much later a loop that the pieces cut begins on the next stage of the class. */
+int64_t dt_stage_step(const DtStager *s, const DtStageLoop *loop, uint32_t piece);
+/* The run by stages: entries are those of the classes. Finds what CHANNEL stores receive within their class. */
+void dt_stage_unfold(DtStager *s, const DtPipelineRun *run, DtPipelineRun *ret_run);
+/* An action of a class's run on one of the class's stages, as one of the unfolded run. */
+DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run, const DtPipelineRun *unfolded,
+                            DtAction action, uint32_t stage);
+/* Stores, entries and sums over stages get numbers of stages for those of
+ * classes. */
+void dt_stage_settle_classes(DtStager *s);
+
+/* ---- stage_expand.c ---- */
+
+typedef struct DtExpandedResult {
+    DtValue *value;
+    DtEntryResult to; /* store: of the module as it was */
+    int32_t range;    /* piece of whose iterations it is, -1: whole */
+    uint32_t piece;   /* that gives it; set by dt_stage_assign */
+} DtExpandedResult;
+
+/* op i of func: place[i] is the piece whose part of the program it stands in, taken as forward. */
+typedef struct DtExpanded {
+    DtFunc *func;
+    DT_VEC(uint32_t) place;
+    DT_VEC(bool) fixed; /* it belongs to place[i] whatever it computes: part of a cut loop */
+    DT_VEC(DtExpandedResult) results;
+} DtExpanded;
+
+/* Sets loop_of of what the named loops of an entry read range by range. Before any entry is cut: one may have a
+ * gradient for a parameter that only another reads, and all cut it alike. */
+void dt_stage_find_stacked(DtStager *s, const DtEntryPoint *entry);
+bool dt_stage_expand(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
+/* A constant 0 of any shape and dtype. */
+bool dt_stage_is_zero(const DtValue *value);
+/* A copy of op whose results have `axis` with this extent instead of `from`. */
+DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, const char *axis,
+                          int64_t from, int64_t extent);
+
+/* ---- stage_assign.c ---- */
+
+/* Whose part an op is in: nobody's (it is dead), that of whoever reads it (it is made again there),
+ * F's, or B's. */
+typedef enum DtHome { DT_HOME_NONE, DT_HOME_ANY, DT_HOME_F, DT_HOME_B } DtHome;
+
+typedef struct DtOpHome {
+    DtHome home;
+    uint32_t piece; /* F, B */
+} DtOpHome;
+
+/* Of an expanded function. */
+typedef struct DtAssigned {
+    DT_VEC(DtOpHome) ops;   /* per op of the function */
+    DT_VEC(uint32_t) op_of; /* per value: the number of its op */
+} DtAssigned;
+
+/* Also splits gradients that are sums over several pieces into one result per piece. False after a
+ * diagnostic. */
+bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned);
+
+/* ---- stage_build.c ---- */
+
+bool dt_stage_build(DtStager *s, DtEntryKind kind, const DtExpanded *e, const DtAssigned *a);
+
+/* ---- stage_store.c ---- */
+
+/* The copy on that stage; range: the piece whose iterations it holds if the store is cut. */
+DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_t piece);
+/* The same if it exists. */
+DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range);
+DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type,
+                       uint32_t stage, DtStore *of);
+/* Puts all copies and slots into the module, in order. */
+void dt_stage_settle_stores(DtStager *s);
+
+/* ---- stage_update.c ---- */
+
+bool dt_stage_update(DtStager *s, const DtEntryPoint *entry);
+
+#endif

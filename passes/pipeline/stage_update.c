@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cuts entry "update" into one per stage. What belongs to one parameter (its gradient's squares,
+ * its update) is copied for every copy of it that the stage holds, with the copy's iterations; the
+ * rest (learning rate, clipping) is copied once. Three things need other stages:
+ *
+ *   %g = all_reduce[pipe; stages 0, 3](%d_w)   a parameter on several stages: its gradient is the sum of theirs
+ *   %s = all_reduce[pipe; stages 0, 3](%next)  a state on several stages: one makes its next value, the others add 0
+ *   %n = all_reduce[pipe](%squares)            the sum of squares behind the global norm, to which each stage gives
+ *                                              those of its own parameters (of a shared one, the
+ *                                              lowest stage does)
+ *
+ * The sum of squares is what the square root named "grad_norm" takes; on the way down to the single
+ * parameters, terms of other stages drop out of the additions. */
+#include "passes/pipeline/stage.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+enum { NOBODY = -1, SEVERAL = -2 };
+
+typedef struct Updater {
+    DtStager *s;
+    const DtEntryPoint *entry;
+    const DtFunc *func;
+    const DtValue *squares; /* of all gradients; NULL: no norm */
+    int32_t *owner;         /* per value: the parameter store that it depends on, NOBODY, SEVERAL */
+    uint64_t *stages;       /* per parameter or state store that is not cut: where it is */
+    bool *has_terms;        /* per parameter or state store: some stage makes its gradient or next value */
+    /* of the stage being built */
+    uint32_t stage, turn;
+    DtBuilder b;
+    DtValue *norm; /* the complete sum of squares; NULL until it is there */
+    DtValue **shared,
+        **own; /* per value: the copy on this stage, for the copy of a parameter at hand */
+    uint32_t *own_turn;
+    int32_t range;  /* of that copy */
+    DtValue **sums; /* per parameter or state store: its gradient or next value, added over stages */
+} Updater;
+
+static const DtStore *param_of(const DtStore *store) { return store->of ? store->of : store; }
+
+/* What the stages leave for the update, each its terms. */
+static bool is_total(const DtStore *store) { return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT; }
+
+static void find_owners(Updater *u)
+{
+    for (uint32_t i = 0; i < u->func->ops.n; i++) {
+        const DtOp *op = u->func->ops.at[i];
+        int32_t owner = op->kind == DT_OP_PARAM ? (int32_t)param_of(op->store)->index : NOBODY;
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            const int32_t other = op->in[k] == u->squares ? NOBODY : u->owner[op->in[k]->id];
+            if (other != NOBODY && other != owner)
+                owner = owner == NOBODY ? other : SEVERAL;
+        }
+        for (uint32_t k = 0; k < op->n_out; k++)
+            u->owner[op->out[k]->id] = owner;
+    }
+}
+
+static const DtValue *find_squares(const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_SQRT && op->out[0]->name == dt_intern("grad_norm"))
+            return op->in[0];
+    }
+    return NULL;
+}
+
+/* The sum of the stages' values; gradients: they are such, else numbers that a norm is made of. */
+static DtValue *across(Updater *u, DtValue *value, uint64_t stages, bool gradients)
+{
+    if (!(stages & (stages - 1)))
+        return value; /* one stage */
+    DtOp draft = {
+        .kind = DT_OP_ALL_REDUCE, .mesh = (uint16_t)(1u << u->s->pipeline->mesh), .stages = stages,
+        .gradients = gradients};
+    DtValue wish = *value, *out = &wish;
+    draft.out = &out;
+    draft.n_in = draft.n_out = 1;
+    return dt_graph_copy(&u->b, &draft, &value)->out[0];
+}
+
+static DtValue *zeros(Updater *u, const DtType *type)
+{
+    DtValue *zero = dt_graph_constant(&u->b, type->dtype, 0);
+    return type->rank == 0 ? zero : dt_graph_expand(&u->b, zero, type);
+}
+
+/* ---- values on a stage ---- */
+
+static DtValue *copy_value(Updater *u, const DtValue *value);
+
+static DtOp *copy_op(Updater *u, const DtOp *op)
+{
+    DtValue **in = DT_NEW_ARRAY(u->s->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = copy_value(u, op->in[i]);
+    const int32_t owner = op->n_out ? u->owner[op->out[0]->id] : NOBODY;
+    const int32_t loop = owner >= 0 ? u->s->loop_of[owner] : -1;
+    u->b.span = op->span;
+    u->b.path = op->path;
+    if (loop < 0)
+        return dt_graph_copy(&u->b, op, in);
+    const DtStageLoop *cut = &u->s->loops.at[loop];
+    return dt_stage_copy_range(&u->b, op, in, cut->axis, cut->count,
+                               cut->hi[u->range] - cut->lo[u->range]);
+}
+
+static DtValue *read_store(Updater *u, const DtOp *op)
+{
+    const DtStore *param = param_of(op->store);
+    const uint32_t piece = u->range < 0 ? 0 : (uint32_t)u->range;
+    const bool total = is_total(op->store);
+    if (total && u->sums[param->index])
+        return u->sums[param->index];
+    u->b.span = op->span;
+    u->b.path = op->path;
+    DtStore *store = total ? dt_stage_find_copy(u->s, op->store, u->stage, u->range)
+                           : dt_stage_copy(u->s, op->store, u->stage, piece);
+    DtValue *value;
+    if (store) {
+        value = dt_graph_source(&u->b, DT_OP_PARAM, store->type, op->text, store);
+        value->name = op->out[0]->name;
+    } else { /* no piece of this stage adds to it */
+        const DtStore *copy = dt_stage_find_copy(u->s, param, u->stage, u->range);
+        value = zeros(u, dt_type_with_dtype(copy->type, op->store->type->dtype));
+    }
+    return value;
+}
+
+static DtValue *copy_value(Updater *u, const DtValue *value)
+{
+    const bool is_own = u->owner[value->id] >= 0;
+    if (value == u->squares && u->norm)
+        return u->norm;
+    if (!is_own && u->shared[value->id])
+        return u->shared[value->id];
+    if (is_own && u->own_turn[value->id] == u->turn)
+        return u->own[value->id];
+    if (value->op->kind == DT_OP_PARAM) {
+        u->own[value->id] = read_store(u, value->op);
+        u->own_turn[value->id] = u->turn;
+        return u->own[value->id];
+    }
+    const DtOp *op = value->op, *copy = copy_op(u, op);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        copy->out[i]->name = op->out[i]->name;
+        if (is_own) {
+            u->own[op->out[i]->id] = copy->out[i];
+            u->own_turn[op->out[i]->id] = u->turn;
+        } else {
+            u->shared[op->out[i]->id] = copy->out[i];
+        }
+    }
+    return copy->out[value->index];
+}
+
+/* ---- the norm ---- */
+
+/* From now on, this copy of a parameter. */
+static void begin_copy(Updater *u, const DtStageCopy *copy)
+{
+    u->turn++;
+    u->range = copy->range;
+}
+
+/* Gradients of parameters and next values of states on several stages are added first, on all stages in the
+ * order of the program, so that no two stages wait for each other. */
+static void add_totals(Updater *u)
+{
+    for (uint32_t i = 0; i < u->func->ops.n; i++) {
+        const DtOp *op = u->func->ops.at[i];
+        if (op->kind != DT_OP_PARAM || !is_total(op->store) ||
+            u->sums[op->store->of->index] || !u->has_terms[op->store->of->index] ||
+            u->s->loop_of[op->store->of->index] >= 0 ||
+            !(u->stages[op->store->of->index] >> u->stage & 1))
+            continue;
+        u->range = -1;
+        u->sums[op->store->of->index] =
+            across(u, read_store(u, op), u->stages[op->store->of->index], op->store->kind == DT_STORE_GRAD);
+    }
+}
+
+static DtValue *plus(Updater *u, DtValue *x, DtValue *y)
+{
+    return !x ? y : !y ? x : dt_graph_binary(&u->b, DT_OP_ADD, x, y);
+}
+
+/* What this stage adds to a value of a parameter's; NULL: nothing. */
+static DtValue *own_part(Updater *u, const DtValue *value)
+{
+    const int32_t param = u->owner[value->id];
+    DtValue *sum = NULL;
+    if (u->s->loop_of[param] < 0 && (u->stages[param] & (((uint64_t)1 << u->stage) - 1)))
+        return NULL; /* a lower stage has it too */
+    const DtStageCopies *copies = &u->s->copies[param];
+    for (uint32_t i = 0; i < copies->n; i++) {
+        if (copies->at[i].store->stage != (int32_t)u->stage)
+            continue;
+        begin_copy(u, &copies->at[i]);
+        sum = plus(u, sum, copy_value(u, value));
+    }
+    return sum;
+}
+
+static DtValue *part_of_sum(Updater *u, const DtValue *value)
+{
+    const DtOp *op = value->op;
+    if (u->owner[value->id] >= 0)
+        return own_part(u, value);
+    if (u->owner[value->id] == NOBODY)
+        return NULL; /* of no gradient: a zero to begin with */
+    DtValue **in = DT_NEW_ARRAY(u->s->arena, DtValue *, op->n_in + 1);
+    uint32_t parts = 0;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const bool is_part = u->owner[op->in[i]->id] != NOBODY;
+        in[i] = is_part ? part_of_sum(u, op->in[i]) : copy_value(u, op->in[i]);
+        parts += is_part && in[i] != NULL;
+    }
+    if (op->kind == DT_OP_ADD)
+        return u->owner[op->in[0]->id] == NOBODY   ? in[1]
+               : u->owner[op->in[1]->id] == NOBODY ? in[0]
+                                                   : plus(u, in[0], in[1]);
+    u->b.span = op->span;
+    u->b.path = op->path;
+    return parts > 0 ? dt_graph_copy(&u->b, op, in)->out[value->index] : NULL;
+}
+
+/* ---- stages ---- */
+
+static void give(Updater *u, DtEntryPoint *entry, DtValue *value, DtEntryResult to)
+{
+    dt_graph_return(u->b.func, value);
+    DT_PUSH(u->s->arena, entry->results, to);
+}
+
+static void update_copy(Updater *u, const DtStore *param, const DtStageCopy *copy,
+                        DtEntryPoint *entry)
+{
+    begin_copy(u, copy);
+    for (uint32_t i = 0; i < u->entry->results.n; i++) {
+        DtEntryResult to = u->entry->results.at[i];
+        if (!to.store || param_of(to.store) != param)
+            continue;
+        DtValue *value = copy_value(u, u->func->results.at[i]);
+        to.store =
+            dt_stage_copy(u->s, to.store, u->stage, copy->range < 0 ? 0 : (uint32_t)copy->range);
+        give(u, entry, value, to);
+    }
+}
+
+static void update_stage(Updater *u, uint32_t stage)
+{
+    const uint64_t all =
+        u->s->pipeline->n_stages == 64 ? UINT64_MAX : ((uint64_t)1 << u->s->pipeline->n_stages) - 1;
+    DtEntryPoint entry = dt_entry_new(u->entry->kind, u->entry->part, (int32_t)u->s->class_first[stage]);
+    entry.stage = (int32_t)stage;
+    u->b = (DtBuilder){.func = dt_graph_func(u->s->module, entry.name, DT_FUNC_ENTRY),
+                       .span = u->func->span};
+    u->b.func->span = u->func->span;
+    u->stage = stage;
+    memset(u->shared, 0, (u->func->n_values + 1) * sizeof *u->shared);
+    memset(u->sums, 0, (u->s->module->stores.n + 1) * sizeof *u->sums);
+    add_totals(u);
+    u->norm = NULL;
+    if (u->squares) {
+        DtValue *mine = part_of_sum(u, u->squares);
+        u->b.span = u->squares->op->span;
+        u->norm = across(u, mine ? mine : zeros(u, u->squares->type), all, false);
+    }
+    for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
+        const DtStore *param = u->s->module->stores.at[i]; /* or a state */
+        const bool is_updated = param->kind == DT_STORE_PARAM || param->kind == DT_STORE_STATE;
+        for (uint32_t k = 0; is_updated && k < u->s->copies[i].n; k++)
+            if (u->s->copies[i].at[k].store->stage == (int32_t)stage)
+                update_copy(u, param, &u->s->copies[i].at[k], &entry);
+    }
+    for (uint32_t i = 0; i < u->entry->results.n; i++)
+        if (!u->entry->results.at[i].store)
+            give(u, &entry, copy_value(u, u->func->results.at[i]), u->entry->results.at[i]);
+    entry.func = u->b.func;
+    entry.func->n_returns = entry.func->results.n;
+    dt_graph_renumber(entry.func);
+    DT_PUSH(u->s->arena, u->s->entries, entry);
+}
+
+/* Parameters and states that no piece uses are on the first stage: they are saved, and parameters may decay. */
+static void find_stages(Updater *u)
+{
+    for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
+        const DtStore *store = u->s->module->stores.at[i];
+        const DtStageCopies *copies = &u->s->copies[i];
+        if ((store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE) && copies->n == 0)
+            dt_stage_copy(u->s, store, 0, 0);
+        for (uint32_t k = 0; k < copies->n; k++)
+            u->stages[param_of(store)->index] |= (uint64_t)1 << copies->at[k].store->stage;
+        if (is_total(store) && copies->n > 0)
+            u->has_terms[store->of->index] = true;
+    }
+}
+
+bool dt_stage_update(DtStager *s, const DtEntryPoint *entry)
+{
+    DtFunc *func = entry->func;
+    dt_graph_renumber(func);
+    const uint32_t n = func->n_values + 1, n_stores = s->module->stores.n + 1;
+    Updater u = {.s = s, .entry = entry, .func = func, .squares = find_squares(func)};
+    u.owner = DT_NEW_ARRAY(s->arena, int32_t, n);
+    u.stages = DT_NEW_ARRAY(s->arena, uint64_t, n_stores);
+    u.has_terms = DT_NEW_ARRAY(s->arena, bool, n_stores);
+    u.shared = DT_NEW_ARRAY(s->arena, DtValue *, n);
+    u.own = DT_NEW_ARRAY(s->arena, DtValue *, n);
+    u.own_turn = DT_NEW_ARRAY(s->arena, uint32_t, n);
+    u.sums = DT_NEW_ARRAY(s->arena, DtValue *, n_stores);
+    find_owners(&u);
+    find_stages(&u);
+    for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++)
+        update_stage(&u, stage);
+    return true;
+}

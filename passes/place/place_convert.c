@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Placement: from one placement of a value to another.
+ *
+ * A conversion is a sequence of communication ops, each on one mesh axis (an all_reduce on
+ * several), minor-most first:
+ *
+ *   shard           whole -> split         all_reduce  pending -> whole
+ *   reduce_scatter  pending -> split       all_gather  split -> whole
+ *   all_to_all      split -> split
+ *
+ * What makes a value smaller comes first. A mesh axis that stands more minor than one to be
+ * dropped is moved away or gathered before. All copies of a value in different placements form a
+ * ring, and a conversion starts from the copy from which it costs least: `wq`, `wk` and `wv` share
+ * one gather. Values made of constants and positions are made anew instead; what was expanded or
+ * renamed is converted before that. */
+#include "passes/place/place_internal.h"
+
+#include "base/intern.h"
+
+#include <math.h>
+
+DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value)
+{
+    while (s->info.n <= value->id)
+        DT_PUSH(s->p->module->arena, s->info, (DtPlaceInfo){0});
+    DtPlaceInfo *info = &s->info.at[value->id];
+    if (!info->next)
+        info->next = (DtValue *)(uintptr_t)value;
+    return info;
+}
+
+/* copy means what value means. */
+static void join(DtPlaceScope *s, DtValue *value, DtValue *copy)
+{
+    DtPlaceInfo *b = dt_placeconvert_info(s, copy), *a = dt_placeconvert_info(s, value);
+    b = dt_placeconvert_info(s, copy); /* the first one may have moved */
+    DtValue *next = a->next;
+    a->next = b->next;
+    b->next = next;
+    b->bound = a->bound;
+    b->is_free = a->is_free;
+}
+
+const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value)
+{
+    const DtType *bound = dt_placeconvert_info(s, value)->bound;
+    return bound ? bound : dt_placerule_of(s->p, value->type, NULL, 0);
+}
+
+/* ---- steps ---- */
+
+typedef struct Step {
+    DtOpKind kind;
+    uint16_t mesh;
+    const DtType *type; /* of the result */
+} Step;
+
+/* Whether the splits of a are the first ones of b, in the same order of blocks. */
+static bool is_prefix(const DtAxis *a, const DtAxis *b)
+{
+    if (a->n_split > b->n_split || (a->n_split && a->zigzag != b->zigzag))
+        return false;
+    for (uint32_t i = 0; i < a->n_split; i++)
+        if (a->split[i] != b->split[i])
+            return false;
+    return true;
+}
+
+/* The axis of `to` whose next split, where that of `from` ends, is by m; or -1. */
+static int next_axis(const DtType *from, const DtType *to, uint32_t m)
+{
+    for (uint32_t d = 0; d < to->rank; d++) {
+        uint32_t n = from->axes[d].n_split;
+        if (is_prefix(&from->axes[d], &to->axes[d]) && n < to->axes[d].n_split &&
+            to->axes[d].split[n] == m)
+            return (int)d;
+    }
+    return -1;
+}
+
+/* Whole (is_pending false) or pending values become split. */
+static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, bool is_pending,
+                      Step *ret)
+{
+    for (uint32_t m = 0; m < p->module->mesh.n; m++) {
+        int d = next_axis(from, to, m), state = dt_placerule_state(from, m);
+        if (d < 0 || state != (is_pending ? DT_PLACE_PENDING : DT_PLACE_WHOLE))
+            continue;
+        if (is_pending && from->pending != DT_REDUCE_SUM)
+            continue;
+        *ret = (Step){is_pending ? DT_OP_REDUCE_SCATTER : DT_OP_SHARD, (uint16_t)(1u << m), NULL};
+        DtAxis axes[DT_MAX_RANK];
+        for (uint32_t i = 0; i < from->rank; i++)
+            axes[i] = from->axes[i];
+        axes[d].split[axes[d].n_split++] = (uint8_t)m;
+        axes[d].zigzag = to->axes[d].zigzag;
+        ret->type = dt_type_make(from->dtype, from->rank, axes,
+                                 from->partial & (uint16_t)~ret->mesh, (DtReduce)from->pending);
+        return true;
+    }
+    return false;
+}
+
+/* The minor-most split of an axis that must lose it moves to another axis (move) or is gathered. */
+static bool drop_split(const DtType *from, const DtType *to, bool move, Step *ret)
+{
+    for (uint32_t d = 0; d < from->rank; d++) {
+        if (is_prefix(&from->axes[d], &to->axes[d]))
+            continue;
+        uint32_t m = from->axes[d].split[from->axes[d].n_split - 1];
+        int e = next_axis(from, to, m);
+        if (move && e < 0)
+            continue;
+        DtAxis axes[DT_MAX_RANK];
+        for (uint32_t i = 0; i < from->rank; i++)
+            axes[i] = from->axes[i];
+        axes[d].n_split--;
+        if (move) {
+            axes[e].split[axes[e].n_split++] = (uint8_t)m;
+            axes[e].zigzag = to->axes[e].zigzag;
+        }
+        *ret = (Step){move ? DT_OP_ALL_TO_ALL : DT_OP_ALL_GATHER, (uint16_t)(1u << m), NULL};
+        ret->type =
+            dt_type_make(from->dtype, from->rank, axes, from->partial, (DtReduce)from->pending);
+        return true;
+    }
+    return false;
+}
+
+/* The first step from one type towards another; false if what is left is to keep a whole value on
+ * one rank. */
+static bool next_step(const DtPlacer *p, const DtType *from, const DtType *to, Step *ret)
+{
+    if (add_split(p, from, to, false, ret) || add_split(p, from, to, true, ret) ||
+        drop_split(from, to, true, ret))
+        return true;
+    uint16_t completed = from->partial & (uint16_t)~to->partial;
+    for (uint32_t m = 0; m < p->module->mesh.n; m++)
+        if (from->pending == DT_REDUCE_SUM && dt_placerule_state(to, m) >= 0)
+            completed &= (uint16_t) ~(1u << m); /* reduce_scatter, once the axis is ready for it */
+    if (completed) {
+        *ret = (Step){DT_OP_ALL_REDUCE, completed, NULL};
+        ret->type = dt_type_make(from->dtype, from->rank, from->axes,
+                                 from->partial & (uint16_t)~completed, (DtReduce)from->pending);
+        return true;
+    }
+    return drop_split(from, to, false, ret);
+}
+
+/* ---- costs ---- */
+
+static double local_bytes(const DtPlacer *p, const DtType *type)
+{
+    return (double)dt_type_local_elements(type, &p->module->mesh) *
+           (double)dt_dtype_size(type->dtype);
+}
+
+static double step_cost(const DtPlacer *p, const DtType *from, const Step *step)
+{
+    double n = 1, seconds = 0;
+    for (uint32_t m = 0; m < p->module->mesh.n; m++)
+        if (step->mesh >> m & 1) {
+            n *= (double)p->module->mesh.axes[m].size;
+            seconds = fmax(seconds, p->seconds[m]);
+        }
+    double part = (n - 1) / n * seconds;
+    switch (step->kind) {
+    case DT_OP_ALL_GATHER:
+    case DT_OP_ALL_TO_ALL: return local_bytes(p, step->type) * part;
+    case DT_OP_REDUCE_SCATTER: return local_bytes(p, from) * part;
+    case DT_OP_ALL_REDUCE: return 2 * local_bytes(p, from) * part;
+    default: return 0;
+    }
+}
+
+/* Infinite if a mesh axis of time would have to be crossed. */
+static double path_cost(const DtPlacer *p, const DtType *from, const DtType *to)
+{
+    double cost = 0;
+    Step step;
+    if ((dt_placerule_bits(from) ^ dt_placerule_bits(to)) & p->time ||
+        (from->partial & (uint16_t)~to->partial & p->time))
+        return INFINITY;
+    if (from->partial && to->partial && from->pending != to->pending)
+        return INFINITY;
+    while (from != to && next_step(p, from, to, &step)) {
+        cost += step_cost(p, from, &step);
+        from = step.type;
+    }
+    return cost;
+}
+
+/* Whether an op only names or orders axes anew, one for one. */
+static bool is_rename(const DtOp *op)
+{
+    bool ok = op->kind == DT_OP_RELABEL;
+    for (uint32_t e = 0; ok && e < op->n_relabels; e++)
+        ok = op->relabels[e].n_from == 1 && op->relabels[e].n_to == 1;
+    return ok;
+}
+
+const char *dt_placeconvert_name_before(const DtOp *op, const char *axis)
+{
+    for (uint32_t e = 0; op->kind == DT_OP_RELABEL && e < op->n_relabels; e++)
+        if (op->relabels[e].to[0] == axis)
+            return op->relabels[e].from[0];
+    return dt_type_find(op->in[0]->type, axis) >= 0 ? axis : NULL;
+}
+
+/* What is expanded or renamed, is converted before. */
+static double cost_before(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
+{
+    const DtValue *x = value->op->in[0];
+    const char *name = state >= 0 ? dt_placeconvert_name_before(value->op, value->type->axes[state].name) : NULL;
+    if (state >= 0)
+        state = name ? dt_type_find(x->type, name) : DT_PLACE_WHOLE;
+    return dt_placeconvert_cost(s, x, m, state);
+}
+
+double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
+{
+    int now = dt_placerule_state(value->type, m);
+    if (now == state || dt_placeconvert_info(s, value)->is_free)
+        return 0;
+    if (value->op && (value->op->kind == DT_OP_EXPAND || is_rename(value->op)))
+        return cost_before(s, value, m, state);
+    for (const DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value;
+         copy = dt_placeconvert_info(s, copy)->next) {
+        int other = dt_placerule_state(copy->type, m);
+        if (other == state || (other == DT_PLACE_WHOLE && state >= 0))
+            return 0;
+    }
+    const DtType *whole = dt_placerule_with(s->p, value->type, m, DT_PLACE_WHOLE);
+    double n = (double)s->p->module->mesh.axes[m].size,
+           v = local_bytes(s->p, whole) * s->p->seconds[m] * (n - 1) / n;
+    if (now == DT_PLACE_WHOLE)
+        return 0;
+    if (now == DT_PLACE_PENDING)
+        return state == DT_PLACE_WHOLE ? 2 * v : v;
+    return state == DT_PLACE_WHOLE ? v : v / n;
+}
+
+/* ---- making ---- */
+
+/* The type of operand i of op for which its result has this type: an elementwise op, an expansion
+ * or a renaming. */
+static const DtType *operand_type(const DtOp *op, uint32_t i, const DtType *type)
+{
+    const DtType *x = op->in[i]->type;
+    DtAxis axes[DT_MAX_RANK];
+    for (uint32_t d = 0; d < x->rank; d++)
+        axes[d] = (DtAxis){.name = x->axes[d].name, .extent = x->axes[d].extent};
+    for (uint32_t k = 0; k < type->rank; k++) {
+        const char *name = i == 0 ? dt_placeconvert_name_before(op, type->axes[k].name) : type->axes[k].name;
+        int d = name ? dt_type_find(x, name) : -1;
+        if (d < 0)
+            continue;
+        axes[d] = type->axes[k];
+        axes[d].name = name;
+    }
+    return dt_type_make(x->dtype, x->rank, axes, type->partial, (DtReduce)type->pending);
+}
+
+/* A value made of constants and positions, an expanded or a renamed one, again in another
+ * placement. */
+static DtValue *remake(DtPlaceScope *s, DtValue *value, const DtType *type)
+{
+    const DtOp *op = value->op;
+    DtOp draft = *op;
+    DtValue made = *value, *made_at = &made;
+    DtValue **in = DT_NEW_ARRAY(s->p->module->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = dt_placeconvert_to(s, op->in[i], operand_type(op, i, type));
+    made.type = type;
+    draft.out = &made_at;
+    DtBuilder b = {.func = s->b.func, .span = op->span, .path = op->path};
+    return dt_graph_copy(&b, &draft, in)->out[0];
+}
+
+static bool can_remake(DtPlaceScope *s, const DtValue *value, const DtType *type)
+{
+    if (!value->op || (type->partial & (uint16_t)~value->type->partial) ||
+        ((value->type->partial & (uint16_t)~type->partial) & s->p->time))
+        return false;
+    return value->op->kind == DT_OP_EXPAND || is_rename(value->op) ||
+           (dt_placeconvert_info(s, value)->is_free && !value->type->partial);
+}
+
+/* "sum over `ffn`": the axes whose contraction left x pending over these mesh axes. */
+static const char *what_is_pending(const DtValue *x, uint16_t mesh)
+{
+    const char *kind = x->type->pending == DT_REDUCE_SUM   ? "sum"
+                       : x->type->pending == DT_REDUCE_MAX ? "maximum"
+                                                           : "minimum";
+    while (x->op) {
+        const DtOp *op = x->op;
+        const DtValue *from = NULL;
+        for (uint32_t i = 0; i < op->n_in && !from; i++)
+            from = op->in[i]->type->partial & mesh ? op->in[i] : NULL;
+        if (op->kind == DT_OP_LOOP)
+            break;
+        if (!from) {
+            const bool scatters = op->kind == DT_OP_SCATTER_ADD;
+            const char *axis = scatters && op->n_axes2   ? op->axes2[0]
+                               : !scatters && op->n_axes ? op->axes[0]
+                                                         : NULL;
+            return !axis || *axis == '@'      ? dt_intern(kind)
+                   : op->kind == DT_OP_GATHER ? dt_intern_printf("lookup in split `%s`", axis)
+                                              : dt_intern_printf("%s over `%s`", kind, axis);
+        }
+        x = from;
+    }
+    return dt_intern(kind);
+}
+
+/* The entry of a relabel that makes this axis, or NULL. */
+static const DtRelabel *maker_of(const DtOp *op, const char *axis)
+{
+    for (uint32_t e = 0; op->kind == DT_OP_RELABEL && e < op->n_relabels; e++)
+        for (uint32_t i = 0; i < op->relabels[e].n_to; i++)
+            if (op->relabels[e].to[i] == axis)
+                return &op->relabels[e];
+    return NULL;
+}
+
+static bool is_split_so(const DtValue *x, const char *axis, uint32_t m)
+{
+    int d = dt_placerule_state(x->type, m);
+    return d >= 0 && x->type->axes[d].name == axis;
+}
+
+/* Whether m splits the axis of x because of what the axis was made of, not because an exchange or a
+ * source was placed so. What enters a function counts as made. */
+static bool is_inherited(const DtValue *x, const char *axis, uint32_t m)
+{
+    while (x->op) {
+        const DtRelabel *maker = maker_of(x->op, axis);
+        if (maker && maker->n_from + maker->n_to > 2)
+            return true;
+        if (maker && maker->n_from)
+            axis = maker->from[0];
+        const DtValue *from = NULL;
+        for (uint32_t i = 0; i < x->op->n_in && !from; i++)
+            from = is_split_so(x->op->in[i], axis, m) ? x->op->in[i] : NULL;
+        if (!from)
+            return x->op->kind == DT_OP_LOOP || x->op->kind == DT_OP_CALL;
+        x = from;
+    }
+    return true;
+}
+
+/* A gather over an axis that is split by no line, but by what it was made of. */
+static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
+{
+    DtPlacer *p = s->p;
+    for (uint32_t m = 0; m < p->module->mesh.n; m++) {
+        int d = step->mesh >> m & 1 ? dt_placerule_state(x->type, m) : -1;
+        if (d < 0 || !dt_placerule_is_inherited(p, x->type->axes[d].name, m) ||
+            !is_inherited(x, x->type->axes[d].name, m))
+            continue;
+        const char *axis = x->type->axes[d].name, *mesh = p->module->mesh.axes[m].name;
+        DtDiag *diag = dt_placechoose_refuse(
+            p, E0594, s->b.span,
+            dt_arena_printf(
+                p->module->arena,
+                "`%s` is split over `%s` and needed whole here, and no `shard` line says so", axis,
+                mesh));
+        dt_placechoose_tell_call(diag, s->op);
+        dt_diag_note(diag, "`%s` was made by splitting or merging axes that are split over `%s`",
+                     axis, mesh);
+        dt_diag_note(diag, "needed whole: %s", s->why ? s->why : "a result");
+        dt_diag_help(diag,
+                     "split another axis over `%s`; or add `shard %s on %s` if every rank is to "
+                     "receive all of it",
+                     mesh, axis, mesh);
+        return;
+    }
+}
+
+static DtValue *make_step(DtPlaceScope *s, DtValue *x, const Step *step)
+{
+    if (step->kind == DT_OP_ALL_GATHER)
+        check_gather(s, x, step);
+    DtValue *y = dt_graph_comm(&s->b, step->kind, x, step->mesh, step->type);
+    y->name = x->name;
+    y->op->text = s->why ? dt_intern(s->why) : NULL;
+    if (step->kind == DT_OP_ALL_REDUCE || step->kind == DT_OP_REDUCE_SCATTER) {
+        y->op->reduce = (DtReduce)x->type->pending;
+        y->op->text = what_is_pending(x, step->mesh);
+    }
+    return y;
+}
+
+DtValue *dt_placeconvert_to(DtPlaceScope *s, DtValue *value, const DtType *type)
+{
+    DtValue *from = value;
+    double least = path_cost(s->p, value->type, type);
+    for (DtValue *copy = dt_placeconvert_info(s, value)->next; copy != value;
+         copy = dt_placeconvert_info(s, copy)->next) {
+        if (copy->type == type)
+            return copy;
+        double cost = path_cost(s->p, copy->type, type);
+        if (cost < least) {
+            least = cost;
+            from = copy;
+        }
+    }
+    if (value->type == type)
+        return value;
+    if (can_remake(s, value, type)) {
+        DtValue *made = remake(s, value, type);
+        join(s, value, made);
+        return made;
+    }
+    Step step;
+    while (from->type != type && next_step(s->p, from->type, type, &step)) {
+        DtValue *next = make_step(s, from, &step);
+        join(s, from, next);
+        from = next;
+    }
+    uint16_t kept = type->partial & (uint16_t)~from->type->partial;
+    if (kept) {
+        DtValue *first = dt_placelazy_keep_first(s, from, kept);
+        join(s, from, first);
+        from = first;
+    }
+    return from;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Placement: sums that may wait, and sums over time.
+ *
+ * A sum over ranks that is needed only at the end, once per step, stays pending until then: a
+ * parameter's gradient, the loss. Where such a sum meets a term that is whole, the term is kept on
+ * the first rank and is zero elsewhere, so that it is added once. Which values may wait is found
+ * backwards from the results, through linear ops.
+ *
+ * Over time, the micro-batches, nothing can be completed in the middle of the step. What the data
+ * alone decide (the number of valid labels, say) is computed by a pass over all micro-batches
+ * ahead of the first: the prologue. */
+#include "passes/place/place_internal.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+/* ---- sums that may wait ---- */
+
+/* A sum waits through what is linear in it, but not where each of its elements is read many times: fewer are exchanged
+ * before. (`expand` repeats what is a scalar of the loss, mostly.) */
+static bool may_wait(const DtOp *op, uint32_t operand)
+{
+    switch (op->kind) {
+    case DT_OP_DOT:
+    case DT_OP_GATHER:
+    case DT_OP_SCAN:
+    case DT_OP_WINDOW: return false;
+    default: return dt_op_is_linear(op, operand);
+    }
+}
+
+static void clear(bool *lazy, const DtOp *op)
+{
+    for (uint32_t i = 0; i < op->n_in; i++)
+        lazy[op->in[i]->id] = false;
+}
+
+/* A carried value may wait if what becomes of it may, in the body and behind the loop. */
+static void loop_operands(bool *lazy, const DtOp *op, DtArena *arena)
+{
+    const DtFunc *body = op->func;
+    bool *results = DT_NEW_ARRAY(arena, bool, body->results.n + 1);
+    for (uint32_t i = 0; i < body->results.n; i++)
+        results[i] = lazy[op->out[i]->id];
+    for (bool stable = false; !stable;) {
+        stable = true;
+        const bool *inside = dt_placelazy_of(body, results, arena);
+        for (uint32_t i = 0; i < op->loop->n_carried; i++) {
+            if (!results[i] || inside[body->inputs.at[1 + i]->id])
+                continue;
+            results[i] = false;
+            lazy[op->out[i]->id] = false;
+            stable = false;
+        }
+    }
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (i >= op->loop->n_carried || !results[i])
+            lazy[op->in[i]->id] = false;
+}
+
+bool *dt_placelazy_of(const DtFunc *func, const bool *results, DtArena *arena)
+{
+    bool *lazy = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
+    memset(lazy, true, func->n_values * sizeof *lazy);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (!results[i])
+            lazy[func->results.at[i]->id] = false;
+    for (uint32_t i = func->ops.n; i-- > 0;) {
+        const DtOp *op = func->ops.at[i];
+        if (op->kind == DT_OP_LOOP) {
+            loop_operands(lazy, op, arena);
+            continue;
+        }
+        if (op->n_out != 1) {
+            clear(lazy, op);
+            continue;
+        }
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (!lazy[op->out[0]->id] || !may_wait(op, k))
+                lazy[op->in[k]->id] = false;
+    }
+    return lazy;
+}
+
+DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
+{
+    DtBuilder *b = &s->b;
+    const DtDtype dtype = x->type->dtype;
+    for (uint32_t m = 0; m < s->p->module->mesh.n; m++) {
+        if (!(bits >> m & 1))
+            continue;
+        const DtMeshAxis *mesh = &s->p->module->mesh.axes[m];
+        DtAxis axis = {.name = dt_intern_printf("@%s", mesh->name),
+                       .extent = mesh->size,
+                       .n_split = 1,
+                       .split = {(uint8_t)m}};
+        DtValue *rank = dt_graph_iota(b, axis);
+        DtValue *first = dt_graph_binary(b, DT_OP_EQ, rank, dt_graph_constant(b, DT_I32, 0));
+        x = dt_graph_where(b, first, x, dt_graph_constant(b, dtype, 0));
+        x = dt_graph_reduce(b, DT_REDUCE_SUM, x, 1,
+                            &axis.name); /* of one element on each rank: exact */
+        x = dt_graph_cast(b, x, dtype);
+    }
+    return x;
+}
+
+/* ---- sums over time ---- */
+
+static bool is_plain(const DtOp *op)
+{
+    return op->kind != DT_OP_PARAM &&
+           !(op->kind == DT_OP_INPUT && op->text[0] == '@') &&
+           dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
+}
+
+/* Whether x of func depends on inputs of the program and constants only, through plain ops. */
+static bool is_data_only(const DtFunc *func, const DtValue *x)
+{
+    bool *data = DT_NEW_ARRAY(func->module->arena, bool, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        bool only = is_plain(op);
+        for (uint32_t k = 0; only && k < op->n_in; k++)
+            only = data[op->in[k]->id];
+        for (uint32_t k = 0; k < op->n_out; k++)
+            data[op->out[k]->id] = only;
+    }
+    return data[x->id];
+}
+
+static DtValue *clone_data(DtPlacer *p, DtBuilder *b, const DtValue *x)
+{
+    for (uint32_t i = 0; i < p->clones.n; i++)
+        if (p->clones.at[i].from == x)
+            return p->clones.at[i].to;
+    const DtOp *op = x->op;
+    DtValue **in = DT_NEW_ARRAY(p->module->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = clone_data(p, b, op->in[i]);
+    b->span = op->span;
+    b->path = op->path;
+    DtOp *copy = dt_graph_copy(b, op, in);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        DT_PUSH(p->module->arena, p->clones, ((DtPlaceKnown){op->out[i], copy->out[i]}));
+    return copy->out[x->index];
+}
+
+/* x as an input that the entry's prologue has completed. */
+static DtValue *from_prologue(DtPlaceScope *s, DtValue *x)
+{
+    DtPlacer *p = s->p;
+    for (uint32_t i = 0; i < p->completed.n; i++)
+        if (p->completed.at[i].from == x)
+            return p->completed.at[i].to;
+    if (!p->prologue)
+        p->prologue =
+            dt_graph_func(p->module, dt_intern_printf("%s.prologue", p->top->name), DT_FUNC_ENTRY);
+    DtBuilder ahead = {.func = p->prologue, .span = s->b.span, .path = s->b.path};
+    dt_graph_return(p->prologue, clone_data(p, &ahead, x));
+    const DtType *whole = dt_type_plain(x->type->dtype, x->type->rank, x->type->axes);
+    const char *name = dt_intern_printf("@%s.%u", p->prologue->name, p->completed.n);
+    DtValue *input = dt_graph_source(&s->b, DT_OP_INPUT, whole, name, NULL);
+    DT_PUSH(p->module->arena, p->completed, ((DtPlaceKnown){x, input}));
+    return input;
+}
+
+DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
+{
+    DtPlacer *p = s->p;
+    if (s->b.func == p->top && x->type->pending == DT_REDUCE_SUM &&
+        is_data_only(p->top, x))
+        return from_prologue(s, x);
+    DtDiag *diag = dt_placechoose_refuse(
+        p, E0590, user->span,
+        dt_arena_printf(p->module->arena,
+                        "`%s` needs a sum over the whole batch, but `micro` cuts the batch in time",
+                        dt_op_info[user->kind].text));
+    dt_placechoose_tell_call(diag, user);
+    dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
+    dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then "
+                       "sum over `each`; or drop "
+                       "`micro`");
+    return NULL;
+}
+
+void dt_placelazy_finish(DtPlacer *p, DtEntryKind kind)
+{
+    if (!p->prologue)
+        return;
+    DtEntryPoint point = dt_entry_new(kind, DT_PART_PROLOGUE, -1);
+    point.func = p->prologue;
+    for (uint32_t i = 0; i < p->completed.n; i++)
+        DT_PUSH(p->module->arena, point.results,
+                ((DtEntryResult){.name = p->completed.at[i].to->op->text, .accumulate = true}));
+    DT_PUSH(p->module->arena, p->more, point);
+    p->prologue = NULL;
+    p->clones.n = p->completed.n = 0;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ring calls: a value as the parts that the ranks of a ring have, without moving anything. The parts are counted by an
+ * axis @ring, split over the ring's mesh axes in the order of the mesh, which is the order in which `shift` passes them
+ * on:
+ *
+ *     seq/context                  ->  @ring/context, seq
+ *     seq/inner.outer, group       ->  @ring.inner/inner, @ring.outer/outer, seq, group
+ *                                  ->  @ring/outer.inner, seq, group
+ *     seq/data.context             ->  @ring/context, seq/data
+ *
+ * In the last line a rank's part of seq is that of its `data` alone within what ranks of equal `context` have: not a
+ * block of seq, but that matters to nobody, since positions are taken apart in the same way. */
+#include "passes/place/ring_internal.h"
+
+#include "base/bug.h"
+#include "base/intern.h"
+#include "ir/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+DtRingRanks dt_ringpart_ranks(const DtMesh *mesh, uint16_t bits)
+{
+    DtRingRanks ranks = {.mesh = mesh, .bits = bits, .axis = {.name = dt_intern("@ring"), .extent = 1}};
+    for (uint32_t m = 0; m < mesh->n; m++)
+        if (bits >> m & 1) {
+            ranks.axis.split[ranks.axis.n_split++] = (uint8_t)m;
+            ranks.axis.extent *= mesh->axes[m].size;
+        }
+    return ranks;
+}
+
+static bool is_of_ring(const DtRingRanks *r, uint32_t m) { return r->bits >> m & 1; }
+
+DtAxis dt_ringpart_rest(const DtRingRanks *r, const DtAxis *axis)
+{
+    DtAxis rest = *axis;
+    rest.n_split = 0;
+    for (uint32_t s = 0; s < axis->n_split; s++) {
+        if (is_of_ring(r, axis->split[s]))
+            rest.extent /= r->mesh->axes[axis->split[s]].size;
+        else
+            rest.split[rest.n_split++] = axis->split[s];
+    }
+    if (!dt_ring_is_major(axis, r->bits)) /* all of it is taken apart, see take_axis */
+        rest.zigzag = 0;
+    return rest;
+}
+
+/* ---- steps ---- */
+
+/* "@ring.m", one element per rank of mesh axis m. */
+static DtAxis part_axis(const DtRingRanks *r, uint32_t m)
+{
+    const DtMeshAxis *mesh = &r->mesh->axes[m];
+    return (DtAxis){.name = dt_intern_printf("@ring.%s", mesh->name),
+                    .extent = mesh->size,
+                    .n_split = 1,
+                    .split = {(uint8_t)m}};
+}
+
+/* type with this axis in the place of the one of its name, and `part` before all. */
+static const DtType *with_part(const DtType *type, DtAxis part, DtAxis axis)
+{
+    DtAxis axes[DT_MAX_RANK];
+    axes[0] = part;
+    for (uint32_t d = 0; d < type->rank; d++)
+        axes[d + 1] = type->axes[d].name == axis.name ? axis : type->axes[d];
+    return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
+}
+
+/* type without the axis of this name, and with `axis` in the place of the one of its name. */
+static const DtType *without_part(const DtType *type, const char *part, DtAxis axis)
+{
+    DtAxis axes[DT_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (type->axes[d].name != part)
+            axes[n++] = type->axes[d].name == axis.name ? axis : type->axes[d];
+    return dt_type_make(type->dtype, n, axes, type->partial, (DtReduce)type->pending);
+}
+
+/* The major splits of the axis leave it for `part`, which has them. */
+static DtValue *take(DtBuilder *b, DtValue *x, DtAxis part, const char *name)
+{
+    DtAxis axis = x->type->axes[dt_type_find(x->type, name)];
+    axis.extent /= part.extent;
+    axis.n_split -= part.n_split;
+    memmove(axis.split, axis.split + part.n_split, axis.n_split);
+    DtRelabel entry = {.n_from = 1,
+                       .n_to = 2,
+                       .from = {name},
+                       .to = {part.name, name},
+                       .to_extent = {part.extent, axis.extent}};
+    return dt_graph_relabel(b, x, 1, &entry, with_part(x->type, part, axis));
+}
+
+/* The other way round; zigzag: in that order, if no split is left in the axis to tell. wish: the type, or NULL. */
+static DtValue *put(DtBuilder *b, DtValue *x, DtAxis part, const char *name, bool zigzag, const DtType *wish)
+{
+    DtAxis axis = x->type->axes[dt_type_find(x->type, name)];
+    axis.extent *= part.extent;
+    axis.zigzag = zigzag;
+    memmove(axis.split + part.n_split, axis.split, axis.n_split);
+    memcpy(axis.split, part.split, part.n_split);
+    axis.n_split += part.n_split;
+    DtRelabel entry = {.n_from = 2,
+                       .n_to = 1,
+                       .from = {part.name, name},
+                       .to = {name},
+                       .to_extent = {axis.extent}};
+    return dt_graph_relabel(b, x, 1, &entry, wish ? wish : without_part(x->type, part.name, axis));
+}
+
+/* ---- all of a value ---- */
+
+static uint16_t bits_here(const DtRingRanks *r, const DtAxis *axis)
+{
+    return dt_shape_split_bits(axis) & r->bits;
+}
+
+/* Whether @ring comes of this axis alone, in one step. */
+static bool is_direct(const DtRingRanks *r, const DtAxis *axis)
+{
+    return axis->n_split >= r->axis.n_split &&
+           memcmp(axis->split, r->axis.split, r->axis.n_split) == 0;
+}
+
+/* One part for each of the ring's mesh axes that split axis. */
+static DtValue *take_axis(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtAxis *axis)
+{
+    const bool all = !dt_ring_is_major(axis, r->bits);
+    for (uint32_t s = 0; s < axis->n_split; s++)
+        if (all || is_of_ring(r, axis->split[s]))
+            x = take(b, x, part_axis(r, axis->split[s]), axis->name);
+    for (uint32_t s = axis->n_split; all && s-- > 0;)
+        if (!is_of_ring(r, axis->split[s]))
+            x = put(b, x, part_axis(r, axis->split[s]), axis->name, false, NULL);
+    return x;
+}
+
+/* The parts as one axis; x is the same along those that it lacks. */
+static DtValue *join_parts(const DtRingRanks *r, DtBuilder *b, DtValue *x)
+{
+    DtRelabel entry = {.n_to = 1, .to = {r->axis.name}, .to_extent = {r->axis.extent}};
+    DtAxis axes[DT_MAX_RANK];
+    const uint32_t n = r->axis.n_split;
+    for (uint32_t s = 0; s < n; s++) {
+        const DtAxis part = part_axis(r, r->axis.split[s]);
+        entry.from[entry.n_from++] = part.name;
+        if (dt_type_find(x->type, part.name) < 0)
+            x = dt_graph_expand(b, x, with_part(x->type, part, part));
+    }
+    uint32_t rank = 1;
+    axes[0] = r->axis;
+    for (uint32_t d = 0; d < x->type->rank; d++)
+        if (x->type->axes[d].name[0] != '@' || strncmp(x->type->axes[d].name, "@ring.", 6) != 0)
+            axes[rank++] = x->type->axes[d];
+    return dt_graph_relabel(b, x, 1, &entry,
+                            dt_type_make(x->type->dtype, rank, axes, x->type->partial,
+                                         (DtReduce)x->type->pending));
+}
+
+DtValue *dt_ringpart_of(const DtRingRanks *r, DtBuilder *b, DtValue *x)
+{
+    const DtType *type = x->type;
+    bool any = false;
+    for (uint32_t d = 0; d < type->rank; d++) {
+        if (is_direct(r, &type->axes[d]))
+            return take(b, x, r->axis, type->axes[d].name);
+        if (!bits_here(r, &type->axes[d]))
+            continue;
+        x = take_axis(r, b, x, &type->axes[d]);
+        any = true;
+    }
+    return any ? join_parts(r, b, x) : x;
+}
+
+/* @ring as one part per mesh axis. */
+static DtValue *take_ring(const DtRingRanks *r, DtBuilder *b, DtValue *x)
+{
+    const uint32_t n = r->axis.n_split;
+    for (uint32_t s = 0; s + 1 < n; s++)
+        x = take(b, x, part_axis(r, r->axis.split[s]), r->axis.name);
+    return dt_graph_rename(b, x, r->axis.name, part_axis(r, r->axis.split[n - 1]).name, NULL);
+}
+
+/* axis, which lies as dt_ringpart_rest says, with its parts again. */
+static DtValue *put_axis(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtAxis *axis)
+{
+    const bool all = !dt_ring_is_major(axis, r->bits);
+    for (uint32_t s = 0; all && s < axis->n_split; s++)
+        if (!is_of_ring(r, axis->split[s]))
+            x = take(b, x, part_axis(r, axis->split[s]), axis->name);
+    for (uint32_t s = axis->n_split; s-- > 0;)
+        if (all || is_of_ring(r, axis->split[s]))
+            x = put(b, x, part_axis(r, axis->split[s]), axis->name, axis->zigzag, NULL);
+    return x;
+}
+
+/* What is left of the parts: terms of sums that are pending in type. */
+static DtValue *sum_parts(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtType *type)
+{
+    const char *axes[DT_MAX_SPLIT];
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < r->axis.n_split; s++) {
+        const uint32_t m = r->axis.split[s];
+        const char *part = part_axis(r, m).name;
+        if (dt_type_find(x->type, part) < 0)
+            continue;
+        if (!(type->partial >> m & 1))
+            DT_BUG("a ring leaves what it splits over some of its mesh axes only");
+        axes[n++] = part;
+    }
+    return n ? dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes) : x;
+}
+
+DtValue *dt_ringpart_join(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtType *type)
+{
+    if (dt_type_find(x->type, r->axis.name) < 0)
+        return dt_graph_reorder(b, x, type);
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (is_direct(r, &type->axes[d]))
+            return put(b, x, r->axis, type->axes[d].name, type->axes[d].zigzag, type);
+    if ((type->partial & r->bits) == r->bits)
+        return dt_graph_reorder(b, dt_graph_reduce(b, DT_REDUCE_SUM, x, 1, &r->axis.name), type);
+    x = take_ring(r, b, x);
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (bits_here(r, &type->axes[d]))
+            x = put_axis(r, b, x, &type->axes[d]);
+    return dt_graph_reorder(b, sum_parts(r, b, x, type), type);
+}

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ZeRO (Rajbhandari et al., 2020): what every rank of some mesh axes would hold alike is cut among them.
+ *
+ * Purpose: `zero n on axes` splits optimizer state (1), then gradients (2), then parameters (3) over mesh axes on
+ * which a parameter is whole. The unit is a bucket: the local elements of several parameters, one behind the other,
+ * padded, as one flat axis that the mesh axes split into equal runs (ops pack and unpack, ir/shape_pack.c).
+ * Parameters that several loop iterations have are stacked buckets, one bucket per iteration. Buckets replace the
+ * stores of their members, which remain as records of what lies where (DtStore.bucket).
+ *
+ *   zero 1 on data                      before                        after
+ *   store w, b                          f32[e, f], f32[f]             @bucket0 f32[@bucket=N], w and b inside
+ *   their gradients                     completed after backward      @bucket0 f32[@bucket=N]{sum data}
+ *   their moments                       f32[e, f], f32[f]             @bucket0 f32[@bucket=N/data]
+ *   update                              one per parameter             reduce_scatter, one per bucket, all_gather
+ *
+ * A bucket holds parameters that are alike to the update (dtypes, decay, splits, pending sums, loops, pipeline stage),
+ * in the order in which backward completes their gradients, up to `bucket` bytes of parameters (25 MiB by default).
+ * The norm of the gradients counts each element once: sums over runs are pending over the mesh axes of the bucket.
+ * zero_entry.c and zero_update.c rewrite the entries.
+ *
+ * Requires: placed values. Establishes: stores of trained parameters are in buckets, GRAD stores of buckets keep
+ * pending sums for the update to complete. Breaks: nothing. */
+#include "passes/zero/zero_internal.h"
+
+#include "base/hash.h"
+#include "base/intern.h"
+#include "ir/shape.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_BYTES = 25 << 20, ALIGN = 64 };
+
+/* A trained parameter and what decides into which bucket it goes. */
+typedef struct Member {
+    DtStore *store;
+    uint64_t key;            /* of everything that members of a bucket share */
+    uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the result */
+    uint16_t pending;
+    bool usable, odd;        /* odd: the update does to it what a bucket cannot take part in */
+} Member;
+
+typedef struct Zero {
+    DtBuckets buckets;
+    const DtParallelConfig *config;
+    Member *members; /* by index of the parameter's store */
+    DtStore **tensors; /* by index of the parameter's store: the first store that belongs to it, itself included */
+    DtStore **next;  /* by index of a store: the next that belongs to the same parameter */
+    uint16_t time;
+} Zero;
+
+int dt_zero_level(DtStoreKind kind)
+{
+    return kind == DT_STORE_PARAM ? 3 : kind == DT_STORE_GRAD ? 2 : 1;
+}
+
+/* Does the entry read gradients? */
+static bool applies(const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store->kind == DT_STORE_GRAD)
+            return true;
+    return false;
+}
+
+/* ---- what members of a bucket share ---- */
+
+static void mix(uint64_t *key, const void *bytes, size_t n) { *key = dt_hash_bytes(bytes, n, *key); }
+static void mix_number(uint64_t *key, uint64_t number) { mix(key, &number, sizeof number); }
+
+/* The parameter that a store belongs to, NULL if it is none that is trained. */
+static DtStore *owner_of(const DtStore *store)
+{
+    if (store->kind == DT_STORE_PARAM)
+        return (DtStore *)(uintptr_t)store;
+    bool belongs = store->of && store->of->kind == DT_STORE_PARAM && store->kind != DT_STORE_SAVED &&
+                   store->kind != DT_STORE_CHANNEL;
+    return belongs ? store->of : NULL;
+}
+
+/* All stores of each parameter as a list. */
+static void link_stores(Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    z->tensors = DT_NEW_ARRAY(z->buckets.arena, DtStore *, module->stores.n + 1);
+    z->next = DT_NEW_ARRAY(z->buckets.arena, DtStore *, module->stores.n + 1);
+    for (uint32_t i = module->stores.n; i-- > 0;) {
+        const DtStore *owner = owner_of(module->stores.at[i]);
+        if (!owner)
+            continue;
+        z->next[i] = z->tensors[owner->index];
+        z->tensors[owner->index] = module->stores.at[i];
+    }
+}
+
+static void mix_op(Member *m, const DtOp *op, uint32_t operand)
+{
+    DtOpClass class = dt_op_info[op->kind].op_class;
+    m->odd = m->odd || !(class == DT_CLASS_MAP || op->kind == DT_OP_UPDATE || op->kind == DT_OP_ALL_REDUCE ||
+                              (op->kind == DT_OP_REDUCE && op->out[0]->type->rank == 0));
+    const uint64_t words[] = {op->kind, operand, op->mesh, op->stages, (uint64_t)op->reduce};
+    mix(&m->key, words, sizeof words);
+    mix(&m->key, &op->number, sizeof op->number);
+}
+
+/* What stands beside a member's tensors in an op: a number, or one scalar for all members. */
+static void mix_other(Member *m, const DtValue *other)
+{
+    m->odd = m->odd || other->type->rank > 0;
+    const bool is_number = other->op && other->op->kind == DT_OP_CONST;
+    mix_number(&m->key, is_number ? 0 : 1 + (uint64_t)other->id);
+    if (is_number)
+        mix(&m->key, &other->op->number, sizeof other->op->number);
+}
+
+/* What the update does with each parameter's tensors, as part of its key. */
+static void read_update(Zero *z, const DtFunc *func)
+{
+    /* By value: a tensor of this parameter. */
+    Member **of = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
+    /* Its number among the values that are made of the parameter's tensors. */
+    uint32_t *number = DT_NEW_ARRAY(z->buckets.arena, uint32_t, func->n_values + 1);
+    uint32_t *made = DT_NEW_ARRAY(z->buckets.arena, uint32_t, z->buckets.module->stores.n + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        Member *owner = NULL;
+        if (op->kind == DT_OP_PARAM && owner_of(op->store)) {
+            owner = &z->members[owner_of(op->store)->index];
+            mix_number(&owner->key, (uint64_t)op->store->kind);
+        }
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            Member *m = of[op->in[k]->id];
+            if (!m)
+                continue;
+            mix_op(m, op, k);
+            mix_number(&m->key, number[op->in[k]->id]);
+            for (uint32_t other = 0; other < op->n_in; other++)
+                if (!of[op->in[other]->id])
+                    mix_other(m, op->in[other]);
+            owner = op->kind == DT_OP_REDUCE ? NULL : m;
+        }
+        for (uint32_t k = 0; owner && k < op->n_out; k++) {
+            of[op->out[k]->id] = owner;
+            number[op->out[k]->id] = ++made[owner - z->members];
+        }
+    }
+}
+
+/* Which result of which op of which entry a parameter's gradient is. */
+static void read_gradients(Zero *z, uint32_t number)
+{
+    const DtEntryPoint *entry = &z->buckets.module->entries.at[number];
+    /* By value: its op, from 1. */
+    uint32_t *number_of = DT_NEW_ARRAY(z->buckets.arena, uint32_t, entry->func->n_values + 1);
+    for (uint32_t i = 0; i < entry->func->ops.n; i++)
+        for (uint32_t k = 0; k < entry->func->ops.at[i]->n_out; k++)
+            number_of[entry->func->ops.at[i]->out[k]->id] = i + 1;
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        if (!store || store->kind != DT_STORE_GRAD || !owner_of(store))
+            continue;
+        Member *m = &z->members[store->of->index];
+        const DtValue *value = entry->func->results.at[i];
+        uint16_t pending = value->type->partial & (uint16_t)~z->time;
+        bool again = m->store != NULL;
+        m->usable = again ? m->usable && m->pending == pending : store->of->type->rank > 0;
+        m->store = store->of;
+        m->pending = pending;
+        m->entry = number;
+        m->at = value->index;
+        m->op = value->op ? number_of[value->id] : 0;
+        mix_number(&m->key, number);
+        mix_number(&m->key, pending);
+        if (value->op && value->op->kind == DT_OP_LOOP && store->n_loops)
+            mix_number(&m->key, m->op); /* the gradients of one loop can be packed in it */
+    }
+}
+
+static uint16_t splits_of(const DtType *type)
+{
+    uint16_t bits = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        bits |= dt_shape_split_bits(&type->axes[i]);
+    return bits;
+}
+
+static void mix_stores(Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i], *owner = owner_of(store);
+        Member *m = owner ? &z->members[owner->index] : NULL;
+        if (!m || !m->store)
+            continue;
+        const uint64_t words[] = {store->kind, store->type->dtype, splits_of(store->type), store->n_loops,
+                                  (uint64_t)store->stage, store->more, (uint64_t)store->first,
+                                  (uint64_t)store->first_step, (uint64_t)store->whole};
+        mix(&m->key, words, sizeof words);
+        for (uint32_t a = 0; a < store->n_loops; a++) {
+            mix_number(&m->key, (uint64_t)(uintptr_t)store->type->axes[a].name);
+            mix_number(&m->key, (uint64_t)store->type->axes[a].extent);
+        }
+    }
+}
+
+/* Equal paths together, in the order of stores. */
+static int by_path(const void *a, const void *b)
+{
+    const DtStore *x = *(const DtStore *const *)a, *y = *(const DtStore *const *)b;
+    if (x->path != y->path)
+        return (uintptr_t)x->path < (uintptr_t)y->path ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* A parameter on several pipeline stages has a bucket of its own, so that the buckets that stages add up hold the
+ * same; none if some stage computes no gradient of it, and adds zeros of the parameter's own type. */
+static void part_shared(Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    const DtStore **params = DT_NEW_ARRAY(z->buckets.arena, const DtStore *, module->stores.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < module->stores.n && module->pipeline; i++)
+        if (module->stores.at[i]->kind == DT_STORE_PARAM)
+            params[n++] = module->stores.at[i];
+    qsort(params, n, sizeof *params, by_path);
+    for (uint32_t i = 0, first = 0; i < n; i++) {
+        first = params[first]->path == params[i]->path ? first : i;
+        for (uint32_t k = first; k < n && params[k]->path == params[i]->path; k++) {
+            if (i == k || params[i]->path != params[k]->path || params[i]->first != params[k]->first)
+                continue;
+            Member *m = &z->members[params[i]->index], *other = &z->members[params[k]->index];
+            m->key = dt_hash_text(params[i]->path, m->key);
+            m->usable = m->usable && other->store && other->usable && m->pending == other->pending;
+            other->usable = other->usable && m->usable;
+        }
+    }
+}
+
+/* ---- buckets ---- */
+
+static int by_completion(const void *a, const void *b)
+{
+    const Member *x = *(Member *const *)a, *y = *(Member *const *)b;
+    if (x->entry != y->entry)
+        return x->entry < y->entry ? -1 : 1;
+    if (x->op != y->op)
+        return x->op < y->op ? -1 : 1;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->store->index < y->store->index ? -1 : x->store->index > y->store->index;
+}
+
+/* The mesh axes that split the bucket's stores: of the `zero` lines' those over which the parameter is whole, of
+ * the highest level first, in the order of the mesh within a level. */
+static void choose_mesh(const Zero *z, DtBucket *bucket, uint16_t taken)
+{
+    const DtMesh *mesh = &z->buckets.module->mesh;
+    for (int level = 3; level >= 1; level--) {
+        uint16_t wanted = 0;
+        for (uint32_t i = 0; i < z->config->zeros.n; i++)
+            for (uint32_t k = 0; z->config->zeros.at[i].level == level && k < z->config->zeros.at[i].n_on; k++)
+                wanted |= (uint16_t)(1u << dt_mesh_find(mesh, z->config->zeros.at[i].on[k]));
+        for (uint8_t m = 0; m < mesh->n; m++)
+            if ((wanted & ~taken) >> m & 1)
+                bucket->mesh[bucket->n_mesh++] = m;
+        bucket->n_split[level] = bucket->n_mesh;
+    }
+}
+
+static int64_t length_of(const Zero *z, const DtStore *store)
+{
+    int64_t n = dt_type_local_elements(store->type, &z->buckets.module->mesh);
+    for (uint32_t a = 0; a < store->n_loops; a++)
+        n /= store->type->axes[a].extent;
+    return n;
+}
+
+static int64_t limit_of(const Zero *z)
+{
+    int64_t limit = 0;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++)
+        if (z->config->zeros.at[i].bucket_bytes > limit)
+            limit = z->config->zeros.at[i].bucket_bytes;
+    return limit ? limit : DEFAULT_BYTES;
+}
+
+static void put_member(Zero *z, DtBucket *bucket, DtStore *store)
+{
+    DtBuckets *b = &z->buckets;
+    int64_t n = length_of(z, store);
+    for (DtStore *each = z->tensors[store->index]; each; each = z->next[each->index]) {
+        b->of[each->index] = bucket;
+        each->bucket_offset = bucket->extent;
+    }
+    DT_PUSH(b->arena, bucket->members, store);
+    bucket->extent += n;
+    bucket->bytes += n * (int64_t)dt_dtype_size(store->type->dtype);
+}
+
+/* Members in the order of completion go to the last bucket of their key that has room. */
+static void fill_buckets(Zero *z, Member **list, uint32_t n)
+{
+    DtBuckets *b = &z->buckets;
+    DT_VEC(uint64_t) keys = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        DtStore *store = list[i]->store;
+        int64_t bytes = length_of(z, store) * (int64_t)dt_dtype_size(store->type->dtype);
+        DtBucket *bucket = NULL;
+        for (uint32_t k = 0; k < b->list.n; k++)
+            if (keys.at[k] == list[i]->key)
+                bucket = b->list.at[k];
+        if (!bucket || bucket->bytes + bytes > limit_of(z)) {
+            bucket = DT_NEW(b->arena, DtBucket);
+            *bucket = (DtBucket){.index = b->list.n,
+                                 .pending = list[i]->pending,
+                                 .n_loops = store->n_loops,
+                                 .span = store->span};
+            choose_mesh(z, bucket, splits_of(store->type));
+            if (bucket->n_mesh == 0)
+                continue; /* split over all of these mesh axes by its axes */
+            DT_PUSH(b->arena, b->list, bucket);
+            DT_PUSH(b->arena, keys, list[i]->key);
+        }
+        put_member(z, bucket, store);
+    }
+}
+
+/* ---- stores ---- */
+
+/* The type of the bucket's store that stands for stores like this member's. */
+static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtStore *like)
+{
+    const DtMesh *mesh = &z->buckets.module->mesh;
+    DtAxis axes[DT_MAX_RANK], split = {.name = dt_intern("@split"), .extent = 1};
+    DtAxis flat = {.name = dt_intern("@bucket"), .extent = bucket->extent};
+    uint32_t n = bucket->n_loops, level = (uint32_t)dt_zero_level(like->kind);
+    uint16_t bits = splits_of(like->type), partial = like->kind == DT_STORE_GRAD ? bucket->pending : 0;
+    memcpy(axes, like->type->axes, n * sizeof axes[0]);
+    for (uint8_t m = 0; m < mesh->n; m++)
+        if (bits >> m & 1) {
+            split.split[split.n_split++] = m;
+            split.extent *= mesh->axes[m].size;
+        }
+    if (split.n_split)
+        axes[n++] = split;
+    for (uint32_t i = 0; i < bucket->n_split[level]; i++) {
+        flat.split[flat.n_split++] = bucket->mesh[i];
+        partial &= (uint16_t)~(1u << bucket->mesh[i]);
+    }
+    axes[n++] = flat;
+    return dt_type_make(like->type->dtype, n, axes, partial, DT_REDUCE_SUM);
+}
+
+/* "h.#." of "h.#.attention.w", and the number of the bucket behind it. */
+static const char *bucket_path(const DtBucket *bucket, const char *pattern, uint32_t number, bool marks)
+{
+    DtText text = {0};
+    uint32_t loops = 0;
+    dt_text_add(&text, "");
+    for (const char *at = pattern; loops < bucket->n_loops && *at; at++) {
+        bool mark = *at == '#';
+        loops += mark;
+        if (!mark || marks)
+            dt_text_add_n(&text, at, 1);
+        if (mark && at[1] == '.') {
+            at++;
+            if (marks)
+                dt_text_add(&text, ".");
+        }
+    }
+    dt_text_printf(&text, "%s@bucket%u", marks && loops && text.at[text.len - 1] == '#' ? "." : "", number);
+    const char *path = dt_intern(text.at);
+    dt_text_free(&text);
+    return path;
+}
+
+static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
+{
+    DtModule *module = z->buckets.module;
+    const DtMesh *mesh = &module->mesh;
+    int64_t unit = 1;
+    for (uint32_t i = 0; i < bucket->n_mesh; i++)
+        unit *= mesh->axes[bucket->mesh[i]].size;
+    unit *= ALIGN / (int64_t)dt_dtype_size(bucket->members.at[0]->type->dtype); /* every run begins aligned */
+    bucket->extent = (bucket->extent + unit - 1) / unit * unit;
+    for (DtStore *like = z->tensors[bucket->members.at[0]->index]; like; like = z->next[like->index]) {
+        DtStore *store = DT_NEW(module->arena, DtStore);
+        *store = (DtStore){.kind = like->kind,
+                           .type = store_type(z, bucket, like),
+                           .n_loops = like->n_loops,
+                           .stage = like->stage,
+                           .more = like->more,
+                           .first = like->first,
+                           .first_step = like->first_step,
+                           .whole = like->whole,
+                           .span = like->span,
+                           .index = module->stores.n};
+        store->path = bucket_path(bucket, like->pattern, number, false);
+        store->pattern = bucket_path(bucket, like->pattern, number, true);
+        bucket->stores[like->kind] = store;
+        DT_PUSH(module->arena, module->stores, store);
+    }
+    for (uint32_t k = 0; k < DT_ZERO_KINDS; k++)
+        if (bucket->stores[k] && k != DT_STORE_PARAM)
+            bucket->stores[k]->of = bucket->stores[DT_STORE_PARAM];
+    for (uint32_t i = 0; i < bucket->members.n; i++)
+        for (DtStore *each = z->tensors[bucket->members.at[i]->index]; each; each = z->next[each->index])
+            each->bucket = bucket->stores[each->kind];
+}
+
+/* ---- what cannot be done ---- */
+
+static uint16_t mesh_bits(const Zero *z)
+{
+    uint16_t bits = 0;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++)
+        for (uint32_t k = 0; k < z->config->zeros.at[i].n_on; k++)
+            bits |= (uint16_t)(1u << dt_mesh_find(&z->buckets.module->mesh, z->config->zeros.at[i].on[k]));
+    return bits;
+}
+
+static bool not_yet(const Zero *z, const char *what)
+{
+    DtDiag *diag = dt_diag_report(z->buckets.module->diags, E0592, z->config->zeros.at[0].span,
+                                  "%s is not implemented yet", what);
+    dt_diag_help(diag, "leave `zero` out, or let `shard` lines split the parameters");
+    return false;
+}
+
+/* Whether all parameters that should be in buckets can be; a scalar need not. */
+static bool check_members(const Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const Member *m = &z->members[i];
+        bool many = m->store && __builtin_popcount(splits_of(m->store->type)) > DT_MAX_SPLIT;
+        if (m->store && m->store->type->rank > 0 && (m->odd || many))
+            return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of parameter `%s`, which %s,", m->store->path,
+                                              many ? "so many mesh axes split" : "the update treats in another way"));
+    }
+    return true;
+}
+
+/* On the CPU the host's memory is the device's. */
+static void note_offload(const Zero *z)
+{
+    DtDiags *diags = z->buckets.module->diags;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
+        const DtZero *line = &z->config->zeros.at[i];
+        if (line->offload_host)
+            dt_diag_report(diags, L0595, line->span,
+                           "the plan is for the CPU, whose memory is the host's: optimizer state stays where it is");
+    }
+}
+
+/* ---- gathers ahead of their iterations ---- */
+
+/* The CPU works in order: it gathers ahead only if that is asked for. */
+static uint32_t wanted_ahead(const DtParallelConfig *config)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < config->zeros.n; i++) {
+        const DtZero *line = &config->zeros.at[i];
+        if (line->level == 3 && line->has_prefetch && line->prefetch > most)
+            most = line->prefetch;
+    }
+    return most < INT32_MAX ? (uint32_t)most : INT32_MAX;
+}
+
+/* Of loops in one another the innermost gathers ahead, and none further than it goes. count: iterations of the loop
+ * whose body func is, 0: it is an entry. True if a loop in func does, or func itself. */
+static bool settle_ahead(DtFunc *func, int64_t count, bool *ret_nested)
+{
+    bool inside = false, here = false;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        if (func->ops.at[i]->loop)
+            inside = settle_ahead(func->ops.at[i]->func, func->ops.at[i]->loop->count, ret_nested) || inside;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        DtOp *op = func->ops.at[i];
+        if (op->ahead == 0)
+            continue;
+        *ret_nested = *ret_nested || inside;
+        op->ahead = inside || count < 2 ? 0 : op->ahead < count ? op->ahead : (uint32_t)(count - 1);
+        here = here || op->ahead;
+    }
+    return inside || here;
+}
+
+/* What the lines that say `prefetch` get. */
+static void note_ahead(const Zero *z, bool any, bool nested)
+{
+    DtDiags *diags = z->buckets.module->diags;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
+        const DtZero *line = &z->config->zeros.at[i];
+        if (!line->has_prefetch || line->prefetch == 0)
+            continue;
+        if (line->level < 3 || !any) {
+            dt_diag_report(diags, L0595, line->span,
+                           line->level < 3
+                               ? "only `zero 3` gathers what `prefetch` could begin sooner"
+                               : "`prefetch` is for loops, and none gathers in two iterations or more");
+            continue;
+        }
+        DtDiag *diag = dt_diag_report(diags, L0595, line->span,
+                                      "the plan is for the CPU, which works in order: `prefetch` takes memory for more "
+                                      "buckets and saves no time");
+        if (nested)
+            dt_diag_note(diag,
+                         "a loop that has one in it which gathers ahead gathers its own buckets where it needs them");
+        dt_diag_help(diag, "without it, each iteration's parameters are gathered when it begins");
+    }
+}
+
+static bool cuts(const DtBucket *bucket, const DtMesh *mesh, const DtZero *line)
+{
+    for (uint32_t i = 0; i < bucket->n_mesh; i++)
+        for (uint32_t k = 0; k < line->n_on; k++)
+            if (dt_mesh_find(mesh, line->on[k]) == bucket->mesh[i])
+                return true;
+    return false;
+}
+
+/* A line that cuts nothing: all parameters are split over its mesh axes already, or there is no optimizer state. */
+static void note_cuts_nothing(const Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
+        const DtZero *line = &z->config->zeros.at[i];
+        bool finds = false, has_state = false;
+        for (uint32_t b = 0; b < z->buckets.list.n; b++) {
+            const DtBucket *bucket = z->buckets.list.at[b];
+            finds = finds || cuts(bucket, &module->mesh, line);
+            has_state = has_state || bucket->stores[DT_STORE_MOMENT1] || bucket->stores[DT_STORE_MASTER];
+        }
+        if (finds && (has_state || line->level > 1))
+            continue;
+        DtDiag *diag = dt_diag_report(module->diags, L0522, line->span, "this line has no effect: %s",
+                                      finds ? "the optimizer has no state that could be cut"
+                                            : "no parameter is whole over these mesh axes");
+        dt_diag_help(diag, finds ? "`zero 2` cuts gradients, `zero 3` parameters too; or drop the line"
+                                 : "name the mesh axes that split the samples, or drop the line");
+    }
+}
+
+static void make_buckets(Zero *z)
+{
+    DtModule *module = z->buckets.module;
+    uint32_t n = 0;
+    Member **list = DT_NEW_ARRAY(z->buckets.arena, Member *, module->stores.n + 1);
+    z->members = DT_NEW_ARRAY(z->buckets.arena, Member, module->stores.n + 1);
+    z->buckets.of = DT_NEW_ARRAY(z->buckets.arena, DtBucket *, module->stores.n + 1);
+    link_stores(z);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (!applies(module->entries.at[i].func))
+            read_gradients(z, i);
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        if (applies(module->entries.at[i].func))
+            read_update(z, module->entries.at[i].func);
+    mix_stores(z);
+    part_shared(z);
+    if (!check_members(z))
+        return;
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (z->members[i].store && z->members[i].usable)
+            list[n++] = &z->members[i];
+    qsort(list, n, sizeof *list, by_completion);
+    fill_buckets(z, list, n);
+    for (uint32_t i = 0; i < z->buckets.list.n; i++)
+        make_stores(z, z->buckets.list.at[i], i);
+    note_cuts_nothing(z);
+}
+
+bool dt_pass_zero(DtModule *module, const DtPassContext *context)
+{
+    if (!context->parallel || context->parallel->zeros.n == 0 || module->mesh.n == 0)
+        return false;
+    Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel};
+    zero.time = module->mesh.axes[0].is_time ? 1 : 0;
+    zero.buckets.ahead = wanted_ahead(context->parallel);
+    note_offload(&zero);
+    if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)
+        not_yet(&zero, "`zero` on more than 4 mesh axes");
+    else
+        make_buckets(&zero);
+    for (uint32_t i = 0; zero.buckets.list.n && i < module->entries.n; i++) {
+        DtEntryPoint *entry = &module->entries.at[i];
+        if (applies(entry->func))
+            dt_zero_update(&zero.buckets, entry);
+        else
+            dt_zero_entry(&zero.buckets, entry);
+    }
+    bool any = false, nested = false;
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        any = settle_ahead(module->entries.at[i].func, 0, &nested) || any;
+    note_ahead(&zero, any, nested);
+    if (zero.buckets.list.n)
+        dt_inline_drop(module);
+    dt_arena_free(zero.buckets.arena);
+    return true;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An entry that reads parameters, and perhaps computes gradients, on buckets.
+ *
+ * A parameter is an `unpack` of its bucket. Level 3: the bucket is gathered where it is first needed; a loop that
+ * takes slices of a stacked parameter takes the slice of the bucket instead, and its body gathers it, so that one
+ * iteration's parameters are whole at a time:
+ *
+ *   %w = param h.w : f32[h, a, b]              %p = param h.@bucket0 : f32[h, @bucket/data]
+ *   loop(%x, %w) { arg %w : f32[a, b] .. }  => loop(%x, %p) { arg %p : f32[@bucket/data]
+ *                                                             %q = all_gather[data](%p)
+ *                                                             %w = unpack(%q) : f32[a, b] .. }
+ *
+ * With `prefetch = k` such a gather says `ahead=k`: pass `order` does it k iterations before its own, so that the
+ * buckets of k + 1 iterations are whole at a time. A loop gathers no more ahead than it has iterations behind the
+ * first, and only one of loops that are nested does, the innermost that gathers.
+ *
+ * The gradients of a bucket are packed behind the op that makes the last of them. Level 2: reduced and cut there. If
+ * all come stacked out of one loop and nobody else reads them, that happens in its body, so that no more than
+ * one iteration's gradients are whole. */
+#include "passes/zero/zero_internal.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+/* A bucket of parameters as a function sees it. */
+typedef struct Held {
+    DtBucket *bucket;
+    DtValue *run;   /* as stored: an op of the entry, or an input of a body */
+    DtValue *whole; /* gathered here, NULL: not yet */
+} Held;
+
+/* The gradients of a bucket, to become one value. */
+typedef struct Job {
+    DtBucket *bucket;
+    DtValue **values;  /* of the old function, one per member */
+    uint32_t number;   /* of the entry's results */
+    const DtOp *after; /* the loop that makes all of them, or the op behind which they are packed; NULL: at the end */
+    bool inside;       /* in the body of that loop */
+    DtValue *result;
+} Job;
+typedef DT_VEC(Job *) Jobs;
+
+/* A function being rebuilt. */
+typedef struct Scope {
+    DtBuckets *z;
+    const DtFunc *from;
+    DtBuilder b;
+    uint32_t depth;         /* loops around it */
+    DtValue **map;          /* by value id; NULL: not made yet, or lazy */
+    const DtStore **lazy;   /* by value id: the parameter that this value is, if it has not been unpacked */
+    DT_VEC(Held) held;
+    Jobs jobs;
+} Scope;
+
+static Scope new_scope(DtBuckets *z, const DtFunc *from, uint32_t depth)
+{
+    Scope s = {.z = z, .from = from, .depth = depth};
+    s.b = (DtBuilder){.func = dt_graph_func(z->module, from->name, from->kind), .span = from->span};
+    s.b.func->span = from->span;
+    s.b.func->library = from->library;
+    s.map = DT_NEW_ARRAY(z->arena, DtValue *, from->n_values + 1);
+    s.lazy = DT_NEW_ARRAY(z->arena, const DtStore *, from->n_values + 1);
+    return s;
+}
+
+/* ---- parameters ---- */
+
+static Held *held_of(Scope *s, DtBucket *bucket)
+{
+    for (uint32_t i = 0; i < s->held.n; i++)
+        if (s->held.at[i].bucket == bucket)
+            return &s->held.at[i];
+    DtStore *store = bucket->stores[DT_STORE_PARAM];
+    Held held = {.bucket = bucket, .run = dt_graph_source(&s->b, DT_OP_PARAM, store->type, NULL, store)};
+    held.run->name = store->path;
+    DT_PUSH(s->z->arena, s->held, held);
+    return &s->held.at[s->held.n - 1];
+}
+
+/* The type of an iteration's slice inside `depth` loops. */
+static const DtType *slice_type(const DtType *type, uint32_t depth)
+{
+    return dt_type_make(type->dtype, type->rank - depth, type->axes + depth, type->partial, (DtReduce)type->pending);
+}
+
+/* The gathers between an iteration's slice of the bucket and all of it. */
+static void mark_ahead(const Scope *s, const Held *held)
+{
+    for (DtValue *value = held->whole; !held->run->op && value != held->run; value = value->op->in[0])
+        value->op->ahead = s->z->ahead;
+}
+
+static DtValue *unpacked(Scope *s, const DtStore *store)
+{
+    DtBucket *bucket = s->z->of[store->index];
+    uint32_t kept = bucket->n_loops - s->depth;
+    Held *held = held_of(s, bucket);
+    if (!held->whole) {
+        held->whole = dt_zero_move(&s->b, bucket, held->run, bucket->n_split[3], 0,
+                                   dt_intern("parameters of `zero 3`"));
+        mark_ahead(s, held);
+    }
+    DtValue *value = dt_graph_unpack(&s->b, kept, held->whole, store->bucket_offset, slice_type(store->type, s->depth));
+    value->name = store->path;
+    return value;
+}
+
+static DtValue *value_of(Scope *s, const DtValue *value)
+{
+    if (!s->map[value->id] && s->lazy[value->id])
+        s->map[value->id] = unpacked(s, s->lazy[value->id]);
+    return s->map[value->id];
+}
+
+/* Whether a loop may take the bucket's slice in place of this operand's. */
+static bool is_sliced(const Scope *s, const DtValue *value)
+{
+    const DtStore *store = s->lazy[value->id];
+    if (!store || s->map[value->id])
+        return false;
+    const DtBucket *bucket = s->z->of[store->index];
+    return bucket->n_split[3] > 0 && bucket->n_loops > s->depth;
+}
+
+/* ---- gradients ---- */
+
+static uint32_t uses_of(const DtFunc *func, const DtValue *value)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            n += func->ops.at[i]->in[k] == value;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        n += func->results.at[i] == value;
+    return n;
+}
+
+/* Do all values come stacked out of one loop, and go nowhere but into the bucket? */
+static bool of_one_loop(const Scope *s, const Job *job)
+{
+    const DtOp *loop = job->values[0]->op;
+    if (!loop || loop->kind != DT_OP_LOOP || job->bucket->n_loops == s->depth || job->bucket->n_split[2] == 0)
+        return false;
+    for (uint32_t i = 0; i < job->bucket->members.n; i++)
+        if (job->values[i]->op != loop || job->values[i]->index < loop->loop->n_carried ||
+            uses_of(s->from, job->values[i]) != 1)
+            return false;
+    return true;
+}
+
+static void add_job(Scope *s, Job *job)
+{
+    job->inside = of_one_loop(s, job);
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < s->from->ops.n; i++)
+        for (uint32_t k = 0; k < job->bucket->members.n; k++)
+            if (job->values[k]->op == s->from->ops.at[i])
+                last = i + 1;
+    job->after = last ? s->from->ops.at[last - 1] : NULL;
+    DT_PUSH(s->z->arena, s->jobs, job);
+}
+
+static void pack(Scope *s, Job *job)
+{
+    DtBucket *bucket = job->bucket;
+    uint32_t n = bucket->members.n, kept = bucket->n_loops - s->depth;
+    DtValue **in = DT_NEW_ARRAY(s->z->arena, DtValue *, n);
+    const char *axes[DT_MAX_RANK];
+    for (uint32_t i = 0; i < n; i++)
+        in[i] = value_of(s, job->values[i]);
+    for (uint32_t i = 0; i < kept; i++)
+        axes[i] = in[0]->type->axes[i].name;
+    DtValue *whole = dt_graph_pack(&s->b, kept, axes, n, in, bucket->extent);
+    whole->name = bucket->stores[DT_STORE_GRAD]->path;
+    job->result = dt_zero_move(&s->b, bucket, whole, 0, bucket->n_split[2], dt_intern("gradients of `zero 2` or `3`"));
+}
+
+/* ---- loops ---- */
+
+static void copy_ops(Scope *s);
+
+typedef struct NewLoop {
+    const DtOp *op;
+    Jobs jobs;                 /* packed in its body */
+    bool *is_slice;            /* by operand: its bucket's slice comes instead */
+    DT_VEC(DtValue *) in;      /* of the new loop */
+    DT_VEC(DtBucket *) sliced; /* buckets among its stacked operands, the last ones */
+} NewLoop;
+
+static bool packs(const NewLoop *loop, uint32_t result)
+{
+    for (uint32_t i = 0; i < loop->jobs.n; i++)
+        for (uint32_t k = 0; k < loop->jobs.at[i]->bucket->members.n; k++)
+            if (loop->jobs.at[i]->values[k]->index == result)
+                return true;
+    return false;
+}
+
+static void add_sliced(Scope *s, NewLoop *loop, DtBucket *bucket)
+{
+    for (uint32_t i = 0; i < loop->sliced.n; i++)
+        if (loop->sliced.at[i] == bucket)
+            return;
+    DT_PUSH(s->z->arena, loop->sliced, bucket);
+}
+
+/* The body of the new loop: arguments that stay, then a slice of each bucket; results that stay, then a bucket per
+ * job. */
+static DtFunc *new_body(Scope *outer, NewLoop *loop)
+{
+    const DtOp *op = loop->op;
+    const DtFunc *body = op->func;
+    DtArena *arena = outer->z->arena;
+    Scope s = new_scope(outer->z, body, outer->depth + 1);
+    for (uint32_t i = 0; i < body->inputs.n; i++) {
+        const DtValue *input = body->inputs.at[i];
+        if (i && loop->is_slice[i - 1])
+            s.lazy[input->id] = outer->lazy[op->in[i - 1]->id];
+        else
+            s.map[input->id] = dt_graph_arg_like(s.b.func, input->type, input);
+    }
+    for (uint32_t i = 0; i < loop->sliced.n; i++) {
+        DtBucket *bucket = loop->sliced.at[i];
+        const DtStore *store = bucket->stores[DT_STORE_PARAM];
+        Held held = {.bucket = bucket, .run = dt_graph_arg(s.b.func, slice_type(store->type, s.depth), store->path)};
+        DT_PUSH(arena, s.held, held);
+    }
+    for (uint32_t i = 0; i < loop->jobs.n; i++) {
+        Job *inner = DT_NEW(arena, Job);
+        *inner = (Job){.bucket = loop->jobs.at[i]->bucket};
+        inner->values = DT_NEW_ARRAY(arena, DtValue *, inner->bucket->members.n);
+        for (uint32_t k = 0; k < inner->bucket->members.n; k++)
+            inner->values[k] = body->results.at[loop->jobs.at[i]->values[k]->index];
+        add_job(&s, inner);
+    }
+    copy_ops(&s);
+    for (uint32_t i = 0; i < body->results.n; i++)
+        if (i < op->loop->n_carried || !packs(loop, i))
+            dt_graph_return(s.b.func, value_of(&s, body->results.at[i]));
+    for (uint32_t i = 0; i < loop->jobs.n; i++)
+        dt_graph_return(s.b.func, s.jobs.at[i]->result);
+    dt_graph_sweep(s.b.func);
+    dt_graph_renumber(s.b.func);
+    return s.b.func;
+}
+
+static void copy_op(Scope *s, const DtOp *op)
+{
+    DtValue **in = DT_NEW_ARRAY(s->z->arena, DtValue *, op->n_in + 1);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = value_of(s, op->in[i]);
+    DtOp *copy = dt_graph_copy(&s->b, op, in);
+    for (uint32_t i = 0; i < op->n_out; i++)
+        s->map[op->out[i]->id] = copy->out[i];
+}
+
+static void copy_loop(Scope *s, const DtOp *op)
+{
+    const DtLoop *old = op->loop;
+    NewLoop loop = {.op = op, .is_slice = DT_NEW_ARRAY(s->z->arena, bool, op->n_in + 1)};
+    for (uint32_t i = 0; i < s->jobs.n; i++)
+        if (s->jobs.at[i]->inside && s->jobs.at[i]->after == op)
+            DT_PUSH(s->z->arena, loop.jobs, s->jobs.at[i]);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        loop.is_slice[i] = i >= old->n_carried + old->n_invariant && is_sliced(s, op->in[i]);
+        if (loop.is_slice[i])
+            add_sliced(s, &loop, s->z->of[s->lazy[op->in[i]->id]->index]);
+        else
+            DT_PUSH(s->z->arena, loop.in, value_of(s, op->in[i]));
+    }
+    if (loop.jobs.n == 0 && loop.sliced.n == 0) {
+        copy_op(s, op);
+        return;
+    }
+    DtLoop made = *old;
+    made.n_stacked = loop.in.n + loop.sliced.n - old->n_carried - old->n_invariant;
+    DtFunc *body = new_body(s, &loop);
+    made.n_stacked_out = body->results.n - old->n_carried;
+    for (uint32_t i = 0; i < loop.sliced.n; i++)
+        DT_PUSH(s->z->arena, loop.in, held_of(s, loop.sliced.at[i])->run);
+    DtOp *copy = dt_graph_loop(&s->b, body, made, loop.in.at);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (i >= old->n_carried && packs(&loop, i))
+            continue;
+        copy->out[at]->name = op->out[i]->name;
+        s->map[op->out[i]->id] = copy->out[at++];
+    }
+    for (uint32_t i = 0; i < loop.jobs.n; i++)
+        loop.jobs.at[i]->result = copy->out[at++];
+}
+
+static void copy_ops(Scope *s)
+{
+    for (uint32_t i = 0; i < s->from->ops.n; i++) {
+        const DtOp *op = s->from->ops.at[i];
+        s->b.span = op->span;
+        s->b.path = op->path;
+        if (op->kind == DT_OP_PARAM && s->z->of[op->store->index])
+            s->lazy[op->out[0]->id] = op->store;
+        else if (op->kind == DT_OP_LOOP)
+            copy_loop(s, op);
+        else
+            copy_op(s, op);
+        for (uint32_t k = 0; k < s->jobs.n; k++)
+            if (!s->jobs.at[k]->inside && s->jobs.at[k]->after == op)
+                pack(s, s->jobs.at[k]);
+    }
+    for (uint32_t k = 0; k < s->jobs.n; k++)
+        if (!s->jobs.at[k]->result)
+            pack(s, s->jobs.at[k]);
+}
+
+/* ---- entries ---- */
+
+/* The buckets of the entry's gradients, in their order. */
+static DtBucket **buckets_of(const DtBuckets *z, const DtEntryPoint *entry, uint32_t *ret_n)
+{
+    DtBucket **list = DT_NEW_ARRAY(z->arena, DtBucket *, entry->results.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        const DtStore *store = entry->results.at[i].store;
+        DtBucket *bucket = store && store->kind == DT_STORE_GRAD ? z->of[store->index] : NULL;
+        uint32_t at = 0;
+        while (bucket && at < n && list[at]->index < bucket->index)
+            at++;
+        if (!bucket || (at < n && list[at] == bucket))
+            continue;
+        memmove(list + at + 1, list + at, (n++ - at) * sizeof *list);
+        list[at] = bucket;
+    }
+    *ret_n = n;
+    return list;
+}
+
+/* The gradients of a bucket among the results of the entry. */
+static Job *job_of(Scope *s, const DtEntryPoint *entry, DtBucket *bucket)
+{
+    Job *job = DT_NEW(s->z->arena, Job);
+    *job = (Job){.bucket = bucket};
+    job->values = DT_NEW_ARRAY(s->z->arena, DtValue *, bucket->members.n);
+    for (uint32_t i = entry->results.n; i-- > 0;) {
+        const DtStore *store = entry->results.at[i].store;
+        if (!store || store->kind != DT_STORE_GRAD || s->z->of[store->index] != bucket)
+            continue;
+        for (uint32_t k = 0; k < bucket->members.n; k++)
+            if (bucket->members.at[k] == store->of)
+                job->values[k] = entry->func->results.at[i];
+        job->number = i;
+    }
+    return job;
+}
+
+void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry)
+{
+    Scope s = new_scope(z, entry->func, 0);
+    uint32_t n_buckets;
+    DtBucket **buckets = buckets_of(z, entry, &n_buckets);
+    for (uint32_t i = 0; i < n_buckets; i++)
+        add_job(&s, job_of(&s, entry, buckets[i]));
+    copy_ops(&s);
+    DtEntryPoint made = dt_entry_new(entry->kind, entry->part, entry->number);
+    made.func = s.b.func;
+    made.stage = entry->stage;
+    made.more = entry->more;
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        DtEntryResult result = entry->results.at[i];
+        DtBucket *bucket = result.store && result.store->kind == DT_STORE_GRAD ? z->of[result.store->index] : NULL;
+        DtValue *value = bucket ? NULL : value_of(&s, entry->func->results.at[i]);
+        for (uint32_t k = 0; bucket && k < s.jobs.n; k++)
+            if (s.jobs.at[k]->bucket == bucket && s.jobs.at[k]->number == i)
+                value = s.jobs.at[k]->result;
+        if (!value)
+            continue; /* of another member of a bucket */
+        if (bucket)
+            result.store = bucket->stores[DT_STORE_GRAD];
+        dt_graph_return(made.func, value);
+        DT_PUSH(z->module->arena, made.results, result);
+    }
+    dt_graph_sweep(made.func);
+    dt_graph_renumber(made.func);
+    *entry = made;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An entry that applies gradients, on buckets.
+ *
+ * The members of a bucket are treated alike, element by element, and meet in scalars only (the sum of squares), so one
+ * member's ops on the bucket's run stand for all members' ops:
+ *
+ *   %m' = add(mul(%m, 0.9), mul(%dw, 0.1))       %g = reduce_scatter[data](%d)   level 1; later ones store it so
+ *   %s = reduce sum[a, b](mul(%dw, %dw))         %s = reduce sum[@bucket](mul(%g, %g)) : f32{sum data}
+ *   %n = sqrt(add(%s, %s2))                 =>   %n = sqrt(all_reduce[data](add(%s, ..)))
+ *                                                %m' = add(mul(%m, 0.9), mul(%g, 0.1)), %p' of shard[data](%p) likewise
+ *                                                result all_gather[data](%p')    levels 1 and 2
+ *
+ * What came of the other members' tensors is *absent*: where such a scalar was added to another, the other remains. */
+#include "passes/zero/zero_internal.h"
+
+#include "base/bug.h"
+#include "base/intern.h"
+#include "ir/shape.h"
+
+typedef enum Shape { PLAIN, RUN, ABSENT } Shape;
+
+/* What a value of the old entry became. */
+typedef struct Now {
+    Shape shape;
+    DtValue *value;   /* NULL if absent */
+    DtBucket *bucket; /* of a run */
+} Now;
+
+typedef struct Update {
+    DtBuckets *z;
+    DtBuilder b;
+    Now *now; /* by value id */
+} Update;
+
+_Noreturn static void fail(const DtOp *op, const char *why)
+{
+    DT_BUG("zero: `%s` in an update: %s", dt_op_info[op->kind].text, why);
+}
+
+/* ---- sums that are pending over the ranks that share a bucket ---- */
+
+static DtValue *complete(Update *u, DtValue *x)
+{
+    const DtType *type = x->type;
+    if (!type->partial)
+        return x;
+    DtType const *whole = dt_type_make(type->dtype, type->rank, type->axes, 0, DT_REDUCE_SUM);
+    DtValue *sum = dt_graph_comm(&u->b, DT_OP_ALL_REDUCE, x, type->partial, whole);
+    sum->op->reduce = (DtReduce)type->pending;
+    sum->op->text = dt_intern("gradients of `zero`");
+    sum->op->gradients = type->rank > 0; /* else what the norm adds up */
+    sum->name = x->name;
+    return sum;
+}
+
+/* ---- sources ---- */
+
+static Now source(Update *u, const DtOp *op)
+{
+    DtBucket *bucket = u->z->of[op->store->index];
+    const DtStore *member = op->store->kind == DT_STORE_PARAM ? op->store : op->store->of;
+    if (bucket->members.at[bucket->leader] != member)
+        return (Now){.shape = ABSENT, .bucket = bucket};
+    DtStore *store = bucket->stores[op->store->kind];
+    DtValue *x = dt_graph_source(&u->b, DT_OP_PARAM, store->type, NULL, store);
+    x->name = store->path;
+    x = dt_zero_move(&u->b, bucket, x, bucket->n_split[dt_zero_level(store->kind)], bucket->n_mesh,
+                     dt_intern("gradients of `zero`"));
+    return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket};
+}
+
+/* ---- ops ---- */
+
+static bool chooses(DtOpKind kind)
+{
+    return kind == DT_OP_ADD || kind == DT_OP_MAX || kind == DT_OP_MIN || kind == DT_OP_AND || kind == DT_OP_OR;
+}
+
+static void set_all(Update *u, const DtOp *op, Now now)
+{
+    for (uint32_t i = 0; i < op->n_out; i++)
+        u->now[op->out[i]->id] = now;
+}
+
+/* Some operand is absent. */
+static void skip(Update *u, const DtOp *op)
+{
+    Now now = {.shape = ABSENT};
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const Now *in = &u->now[op->in[i]->id];
+        if (in->shape == RUN)
+            fail(op, "the members of a bucket meet in tensors");
+        if (in->shape == PLAIN && chooses(op->kind) && op->in[i]->type->rank == 0)
+            now = *in;
+    }
+    set_all(u, op, now);
+}
+
+/* A collective that the serial update does not have: over what is still pending of its operand. One between pipeline
+ * stages is not seen in types; what the stages give to the norm is complete on each, as it is on those that hold
+ * tensors without a bucket. */
+static void copy_comm(Update *u, const DtOp *op)
+{
+    Now now = u->now[op->in[0]->id];
+    if (op->stages && now.value->type->rank == 0)
+        now.value = complete(u, now.value);
+    const DtType *type = now.value->type;
+    DtOp draft = *op;
+    DtValue out = *op->out[0], *outs = &out;
+    if (op->kind != DT_OP_ALL_REDUCE)
+        fail(op, "the tensors of a bucket are converted");
+    draft.mesh = op->stages ? op->mesh : type->partial & op->mesh;
+    draft.out = &outs;
+    out.type = dt_type_make(type->dtype, type->rank, type->axes, (uint16_t)(type->partial & ~draft.mesh),
+                            (DtReduce)type->pending);
+    if (draft.mesh)
+        now.value = dt_graph_copy(&u->b, &draft, &now.value)->out[0];
+    set_all(u, op, now);
+}
+
+/* The op on what its operands became; a reduction of a run is over all of its axes. */
+static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
+{
+    DtValue **in = DT_NEW_ARRAY(u->z->arena, DtValue *, op->n_in + 1);
+    const DtType **wish = DT_NEW_ARRAY(u->z->arena, const DtType *, op->n_out + 1);
+    const DtType **types = DT_NEW_ARRAY(u->z->arena, const DtType *, op->n_out + 1);
+    const char *axes[DT_MAX_RANK];
+    DtOp draft = *op;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        in[i] = u->now[op->in[i]->id].value;
+    for (uint32_t i = 0; i < op->n_out; i++)
+        wish[i] = op->out[i]->type;
+    if (bucket && op->kind == DT_OP_REDUCE) {
+        if (op->out[0]->type->rank)
+            fail(op, "a tensor of a bucket is reduced to another tensor");
+        draft.n_axes = in[0]->type->rank;
+        draft.axes = axes;
+        for (uint32_t i = 0; i < draft.n_axes; i++)
+            axes[i] = in[0]->type->axes[i].name;
+    } else if (bucket && dt_op_info[op->kind].op_class != DT_CLASS_MAP && op->kind != DT_OP_UPDATE) {
+        fail(op, "it is not elementwise");
+    }
+    draft.in = in;
+    if (dt_shape_derive(&draft, &u->z->module->mesh, wish, types))
+        for (uint32_t i = 0; i < op->n_in; i++)
+            in[i] = complete(u, in[i]);
+    DtOp *copy = dt_graph_copy(&u->b, &draft, in);
+    bool runs = bucket && op->kind != DT_OP_REDUCE;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (runs)
+            copy->out[i]->name = NULL;
+        u->now[op->out[i]->id] = (Now){runs ? RUN : PLAIN, copy->out[i], runs ? bucket : NULL};
+    }
+}
+
+static void rewrite_op(Update *u, const DtOp *op)
+{
+    bool absent = false;
+    DtBucket *bucket = NULL;
+    u->b.span = op->span;
+    u->b.path = op->path;
+    if (op->kind == DT_OP_PARAM && u->z->of[op->store->index]) {
+        u->now[op->out[0]->id] = source(u, op);
+        return;
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const Now *in = &u->now[op->in[i]->id];
+        absent = absent || in->shape == ABSENT;
+        if (in->shape == RUN && bucket && bucket != in->bucket)
+            fail(op, "two buckets meet in a tensor");
+        if (in->shape == RUN)
+            bucket = in->bucket;
+    }
+    if (absent)
+        skip(u, op);
+    else if (dt_op_info[op->kind].op_class == DT_CLASS_COMM)
+        copy_comm(u, op);
+    else
+        copy_op(u, op, bucket);
+}
+
+void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
+{
+    const DtFunc *func = entry->func;
+    Update update = {.z = z}, *u = &update;
+    DtEntryPoint made = dt_entry_new(entry->kind, entry->part, entry->number);
+    made.stage = entry->stage;
+    made.more = entry->more;
+    made.func = dt_graph_func(z->module, func->name, DT_FUNC_ENTRY);
+    made.func->span = func->span;
+    u->b = (DtBuilder){.func = made.func, .span = func->span};
+    u->now = DT_NEW_ARRAY(z->arena, Now, func->n_values + 1);
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        rewrite_op(u, func->ops.at[i]);
+    for (uint32_t i = 0; i < entry->results.n; i++) {
+        DtEntryResult result = entry->results.at[i];
+        Now now = u->now[func->results.at[i]->id];
+        if (now.shape == ABSENT)
+            continue;
+        if (now.shape == RUN) {
+            u->b.span = result.store->span;
+            uint32_t level = (uint32_t)dt_zero_level(result.store->kind);
+            result.store = now.bucket->stores[result.store->kind];
+            now.value = dt_zero_move(&u->b, now.bucket, now.value, now.bucket->n_mesh, now.bucket->n_split[level],
+                                     dt_intern("updated parameters of `zero`"));
+        }
+        dt_graph_return(made.func, now.value);
+        DT_PUSH(z->module->arena, made.results, result);
+    }
+    dt_graph_sweep(made.func);
+    dt_graph_renumber(made.func);
+    *entry = made;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report as text and as JSON. */
+#include "plan/report/traffic.h"
+
+#include "plan/kinds.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const arena_names[DT_ARENA_KINDS] = {
+    [DT_ARENA_PARAMS] = "parameters",   [DT_ARENA_GRADS] = "gradients",
+    [DT_ARENA_OPTIMIZER] = "optimizer", [DT_ARENA_ACTIVATIONS] = "activations",
+    [DT_ARENA_INPUTS] = "inputs",       [DT_ARENA_SCALARS] = "scalars",
+    [DT_ARENA_WORKSPACE] = "workspace",
+};
+
+static int64_t arena_bytes(const DtPlan *plan, uint32_t kind, uint32_t stage)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_arenas; i++)
+        if (plan->arenas[i].kind == kind)
+            bytes += dt_plan_arena_bytes(plan, i, stage);
+    return bytes;
+}
+
+static bool same_memory(const DtPlan *plan, uint32_t stage, uint32_t other)
+{
+    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++)
+        if (arena_bytes(plan, kind, stage) != arena_bytes(plan, kind, other))
+            return false;
+    return true;
+}
+
+/* "stage 3", "stages 3 to 7". */
+static void add_stages(DtText *text, uint32_t first, uint32_t last)
+{
+    if (first == last)
+        dt_text_printf(text, "stage %u", first);
+    else
+        dt_text_printf(text, "stages %u to %u", first, last);
+}
+
+/* ---- text ---- */
+
+static void print_head(const DtPlan *plan, DtText *text)
+{
+    const DtPlanMeta *meta = plan->meta;
+    dt_text_printf(text, "%s for %s: %u rank%s", dt_plan_str(plan, meta->source),
+                   dt_plan_str(plan, meta->target), meta->n_ranks, meta->n_ranks == 1 ? "" : "s");
+    for (uint32_t i = 0; i < plan->n_mesh; i++)
+        dt_text_printf(text, "%s%s = %u", i ? ", " : " (", dt_plan_str(plan, plan->mesh[i].name),
+                       plan->mesh[i].size);
+    dt_text_printf(text, "%s, batch of %lld in %u micro-batch%s, %lld parameters\n",
+                   plan->n_mesh ? ")" : "", (long long)meta->batch, meta->n_micro,
+                   meta->n_micro == 1 ? "" : "es", (long long)meta->parameters);
+}
+
+static void print_stage_memory(const DtPlan *plan, uint32_t stage, DtText *text)
+{
+    char buf[32];
+    int64_t total = 0;
+    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
+        int64_t bytes = arena_bytes(plan, kind, stage);
+        total += bytes;
+        if (bytes)
+            dt_text_printf(text, "  %-16s %14lld B  %10s\n", arena_names[kind], (long long)bytes,
+                           dt_text_bytes(buf, (double)bytes));
+    }
+    dt_text_printf(text, "  %-16s %14lld B  %10s\n", "total", (long long)total,
+                   dt_text_bytes(buf, (double)total));
+}
+
+/* Stages beside each other with equal memory are one table. */
+static void print_memory(const DtPlan *plan, DtText *text)
+{
+    uint32_t stages = dt_plan_stages(plan);
+    for (uint32_t first = 0, last; first < stages; first = last + 1) {
+        for (last = first; last + 1 < stages && same_memory(plan, first, last + 1);)
+            last++;
+        dt_text_add(text, "\nmemory of one rank");
+        if (stages > 1) {
+            dt_text_add(text, " of ");
+            add_stages(text, first, last);
+        }
+        dt_text_add(text, "\n");
+        print_stage_memory(plan, first, text);
+    }
+}
+
+static void print_saved(const DtPlan *plan, DtText *text)
+{
+    char one[32], all[32], again[32];
+    if (plan->n_saved)
+        dt_text_add(text, "\nsaved for the backward loop, of one micro-batch on one rank\n");
+    for (uint32_t i = 0; i < plan->n_saved; i++) {
+        const DtPlanSaved *s = &plan->saved[i];
+        dt_text_printf(text, "  %-16s %8lld x  %10s  = %10s", dt_plan_str(plan, s->loop),
+                       (long long)s->iterations, dt_text_bytes(one, (double)s->saved),
+                       dt_text_bytes(all, (double)s->saved * (double)s->iterations));
+        if (s->recomputed)
+            dt_text_printf(text, ", %s of each computed again",
+                           dt_text_bytes(again, (double)s->recomputed));
+        dt_text_add(text, "\n");
+    }
+}
+
+static void print_entry(const DtPlan *plan, const DtReportEntry *counts, uint32_t first, uint32_t last,
+                        DtText *text)
+{
+    const DtReportEntry entry = *counts;
+    char buf[32];
+    dt_text_printf(text, "\n%s, on one rank", entry.name);
+    if (dt_plan_stages(plan) > 1) {
+        dt_text_add(text, " of ");
+        add_stages(text, first, last);
+    }
+    dt_text_add(text, "\n");
+    for (uint32_t kind = 0; kind < DT_INST_KINDS; kind++) {
+        if (!entry.runs[kind])
+            continue;
+        dt_text_printf(text, "  %-16s %8lld x", dt_kinds_inst(kind), (long long)entry.runs[kind]);
+        if (entry.flops[kind] > 0)
+            dt_text_printf(text, "  %12.4g GFLOP", entry.flops[kind] * 1e-9);
+        if (entry.received[kind] > 0)
+            dt_text_printf(text, "  %12s received", dt_text_bytes(buf, entry.received[kind]));
+        dt_text_add(text, "\n");
+    }
+}
+
+static bool same_counts(const DtReportEntry *x, const DtReportEntry *y)
+{
+    return memcmp(x->runs, y->runs, sizeof x->runs) == 0 &&
+           memcmp(x->flops, y->flops, sizeof x->flops) == 0 &&
+           memcmp(x->received, y->received, sizeof x->received) == 0;
+}
+
+/* The stages that come after one another and run as much as entry `number` are one table with it; ret_done: by
+ * entry. Returns the last of them. */
+static uint32_t join_stages(const DtPlan *plan, uint32_t number, const DtReportEntry *counts,
+                            bool *ret_done)
+{
+    const char *name = dt_plan_str(plan, plan->entries[number].name);
+    uint32_t last = (uint32_t)plan->entries[number].stage;
+    for (uint32_t i = number + 1; i < plan->n_entries; i++) {
+        DtReportEntry other;
+        if (plan->entries[i].stage != (int32_t)last + 1 ||
+            strcmp(dt_plan_str(plan, plan->entries[i].name), name) != 0)
+            continue;
+        dt_report_entry(plan, i, &other);
+        if (!same_counts(counts, &other))
+            break;
+        ret_done[i] = true;
+        last++;
+    }
+    return last;
+}
+
+static void print_entries(const DtPlan *plan, DtText *text)
+{
+    bool *done = calloc(plan->n_entries + 1, sizeof *done);
+    if (!done)
+        dt_arena_exhausted((plan->n_entries + 1) * sizeof *done);
+    for (uint32_t i = 0; i < plan->n_entries; i++) {
+        DtReportEntry counts;
+        int32_t stage = plan->entries[i].stage;
+        if (done[i] || dt_report_is_part(plan, i))
+            continue;
+        dt_report_entry(plan, i, &counts);
+        uint32_t last = stage >= 0 ? join_stages(plan, i, &counts, done) : dt_plan_stages(plan) - 1;
+        print_entry(plan, &counts, stage >= 0 ? (uint32_t)stage : 0, last, text);
+    }
+    free(done);
+}
+
+/* One line of a list to be sorted. */
+typedef struct Line {
+    uint32_t ref;
+    uint32_t span; /* of the first instruction */
+    int64_t runs;
+    double weight;
+} Line;
+
+static int by_weight(const void *a, const void *b)
+{
+    const Line *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
+    return x->ref < y->ref ? -1 : x->ref > y->ref;
+}
+
+typedef struct Lines {
+    uint32_t kind; /* of instruction */
+    Line *at;
+} Lines;
+
+static void add_runs(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
+{
+    const Lines *lines = context;
+    (void)ranks;
+    if (inst->kind != lines->kind)
+        return;
+    Line *line = &lines->at[inst->ref];
+    if (!line->runs)
+        line->span = inst->span;
+    line->runs += runs;
+}
+
+/* Runs per GEMM or kernel over a whole step and its update. */
+static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line *ret_lines)
+{
+    Lines lines = {kind, ret_lines};
+    for (uint32_t i = 0; i < n; i++)
+        ret_lines[i] = (Line){.ref = i};
+    dt_report_visit_step(plan, add_runs, &lines);
+    for (uint32_t i = 0; i < n; i++)
+        ret_lines[i].weight =
+            (double)ret_lines[i].runs *
+            (kind == DT_INST_GEMM ? dt_report_gemm_flops(&plan->gemms[i]) : plan->kernels[i].bytes);
+    qsort(ret_lines, n, sizeof *ret_lines, by_weight);
+    uint32_t used = 0;
+    while (used < n && ret_lines[used].runs)
+        used++;
+    return used;
+}
+
+enum { LISTED = 12, NAME_WIDTH = 40 };
+
+void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text)
+{
+    if (span < plan->n_spans && plan->spans[span].line)
+        dt_text_printf(text, "  %s:%u%s%s", dt_plan_str(plan, plan->spans[span].file),
+                       plan->spans[span].line, plan->spans[span].path ? " " : "",
+                       dt_plan_str(plan, plan->spans[span].path));
+    dt_text_add(text, "\n");
+}
+
+/* The instructions of a kind by weight, under their title; ret_n of them are to be listed. */
+static Line *list_lines(const DtPlan *plan, DtPlanInstKind kind, uint32_t n_records, const char *title,
+                        DtText *text, uint32_t *ret_n)
+{
+    Line *lines = calloc(n_records + 1, sizeof *lines);
+    if (!lines)
+        dt_arena_exhausted((n_records + 1) * sizeof *lines);
+    uint32_t n = gather_lines(plan, kind, n_records, lines);
+    if (n)
+        dt_text_printf(text, "\n%s%s%s\n", title,
+                       dt_plan_stages(plan) > 1 ? ", one rank of each stage" : "",
+                       n > LISTED ? " (the first 12)" : "");
+    *ret_n = n < LISTED ? n : LISTED;
+    return lines;
+}
+
+static void print_gemms(const DtPlan *plan, DtText *text)
+{
+    uint32_t n;
+    Line *lines = list_lines(plan, DT_INST_GEMM, plan->n_gemms, "matrix products of a step by work", text, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtPlanGemm *g = &plan->gemms[lines[i].ref];
+        int64_t batch = 1;
+        for (uint32_t k = 0; k < g->n_batch; k++)
+            batch *= g->batch[k];
+        dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12.4g GFLOP",
+                       (long long)lines[i].runs, (long long)batch, (long long)g->m, (long long)g->n,
+                       (long long)g->k, lines[i].weight * 1e-9);
+        dt_report_place(plan, lines[i].span, text);
+    }
+    free(lines);
+}
+
+static void print_kernels(const DtPlan *plan, DtText *text)
+{
+    char buf[32];
+    uint32_t n;
+    Line *lines = list_lines(plan, DT_INST_KERNEL, plan->n_kernels, "kernels of a step by bytes moved", text, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtPlanKernel *kernel = &plan->kernels[lines[i].ref];
+        const char *name = dt_plan_str(plan, kernel->name);
+        bool cut = strlen(name) > NAME_WIDTH;
+        dt_text_printf(text, "  %8lld x  %-*.*s%s %12s", (long long)lines[i].runs, NAME_WIDTH,
+                       NAME_WIDTH, name, cut ? "..." : "   ", dt_text_bytes(buf, lines[i].weight));
+        dt_report_place(plan, lines[i].span, text);
+    }
+    free(lines);
+}
+
+void dt_report_text(const DtPlan *plan, DtText *ret_text)
+{
+    print_head(plan, ret_text);
+    print_memory(plan, ret_text);
+    print_saved(plan, ret_text);
+    print_entries(plan, ret_text);
+    dt_traffic_print(plan, ret_text);
+    print_gemms(plan, ret_text);
+    print_kernels(plan, ret_text);
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_saved(const DtPlan *plan)
+{
+    json_t *loops = json_array();
+    for (uint32_t i = 0; i < plan->n_saved; i++) {
+        const DtPlanSaved *s = &plan->saved[i];
+        json_array_append_new(loops,
+                              json_pack("{s:s, s:I, s:I, s:I}", "loop", dt_plan_str(plan, s->loop),
+                                        "iterations", (json_int_t)s->iterations, "saved",
+                                        (json_int_t)s->saved, "recomputed",
+                                        (json_int_t)s->recomputed));
+    }
+    return loops;
+}
+
+static json_t *json_entry(const DtPlan *plan, uint32_t number)
+{
+    DtReportEntry entry;
+    json_t *kinds = json_array();
+    dt_report_entry(plan, number, &entry);
+    for (uint32_t kind = 0; kind < DT_INST_KINDS; kind++)
+        if (entry.runs[kind])
+            json_array_append_new(kinds,
+                                  json_pack("{s:s, s:I, s:f, s:f}", "kind", dt_kinds_inst(kind),
+                                            "runs", (json_int_t)entry.runs[kind], "flops",
+                                            entry.flops[kind], "received", entry.received[kind]));
+    json_t *json = json_pack("{s:s, s:o}", "name", entry.name, "instructions", kinds);
+    if (dt_plan_stages(plan) > 1)
+        json_object_set_new(json, "stage", json_integer(plan->entries[number].stage));
+    return json;
+}
+
+static json_t *json_stage_memory(const DtPlan *plan, uint32_t stage)
+{
+    json_t *memory = json_object();
+    int64_t total = 0;
+    for (uint32_t kind = 0; kind < DT_ARENA_KINDS; kind++) {
+        int64_t bytes = arena_bytes(plan, kind, stage);
+        total += bytes;
+        json_object_set_new(memory, arena_names[kind], json_integer((json_int_t)bytes));
+    }
+    json_object_set_new(memory, "total", json_integer((json_int_t)total));
+    return memory;
+}
+
+/* Of one rank; with a pipeline a list by stage. */
+static json_t *json_memory(const DtPlan *plan)
+{
+    if (dt_plan_stages(plan) == 1)
+        return json_stage_memory(plan, 0);
+    json_t *stages = json_array();
+    for (uint32_t s = 0; s < dt_plan_stages(plan); s++)
+        json_array_append_new(stages, json_stage_memory(plan, s));
+    return stages;
+}
+
+void dt_report_json(const DtPlan *plan, DtText *ret_text)
+{
+    const DtPlanMeta *meta = plan->meta;
+    json_t *mesh = json_object(), *entries = json_array();
+    for (uint32_t i = 0; i < plan->n_mesh; i++)
+        json_object_set_new(mesh, dt_plan_str(plan, plan->mesh[i].name),
+                            json_integer(plan->mesh[i].size));
+    for (uint32_t i = 0; i < plan->n_entries; i++)
+        if (!dt_report_is_part(plan, i))
+            json_array_append_new(entries, json_entry(plan, i));
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "source",
+                  dt_plan_str(plan, meta->source), "target", dt_plan_str(plan, meta->target),
+                  "ranks", (int)meta->n_ranks, "micro_batches", (int)meta->n_micro, "batch",
+                  (json_int_t)meta->batch, "parameters", (json_int_t)meta->parameters, "flops",
+                  meta->flops, "mesh", mesh, "memory", json_memory(plan), "saved",
+                  json_saved(plan), "entries", entries, "traffic", dt_traffic_json(plan));
+    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    if (text)
+        dt_text_printf(ret_text, "%s\n", text);
+    free(text);
+    json_decref(root);
+}

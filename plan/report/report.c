@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counting: how often each instruction of an entry runs, and what that costs. Schedules are loops around
+ * bodies, so counts are products and a report costs no more than the size of the plan. */
+#include "plan/report/report.h"
+
+#include "plan/kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Multiples i of step with i * step <= n, from i = 0 on. */
+static int64_t multiples(int64_t n, int64_t step) { return n < 0 ? 0 : n / step + 1; }
+
+/* In how many iterations of the loop WHEN lets what it guards run. */
+static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop)
+{
+    int64_t step = loop->step < 0 ? -(int64_t)loop->step : loop->step, span = step * (loop->count - 1);
+    int64_t least = loop->step < 0 ? loop->first - span : loop->first;
+    int64_t last = (int64_t)when->first + when->count - 1 - least, before = when->first - 1 - least;
+    if (step == 0)
+        return last >= 0 && before < 0 ? loop->count : 0;
+    return multiples(last < span ? last : span, step) - multiples(before < span ? before : span, step);
+}
+
+/* Adds the runs of an entry that itself runs `times` times. */
+static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, int64_t *runs)
+{
+    int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
+    const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
+    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item that a WHEN does not guard */
+    int64_t guarded[2];
+    for (uint32_t i = e->first; i < e->first + e->count; i++) {
+        const DtPlanSchedule *s = &plan->schedule[i];
+        while (n_when && i >= behind[n_when - 1])
+            n_when--;
+        const int64_t now = n_when ? guarded[n_when - 1] : by_depth[depth];
+        if (s->kind == DT_SCHED_LOOP && depth < DT_PLAN_MAX_DEPTH) {
+            by_depth[depth + 1] = by_depth[depth] * s->count;
+            loops[depth++] = s;
+        } else if (s->kind == DT_SCHED_WHEN && n_when < 2) {
+            behind[n_when] = i + 1 + s->body;
+            guarded[n_when] = now;
+            for (uint32_t d = 0; d < depth; d++)
+                if (loops[d]->reg == s->reg)
+                    guarded[n_when] = now / loops[d]->count * times_when(s, loops[d]);
+            n_when++;
+        } else if (s->kind == DT_SCHED_END && depth) {
+            depth--;
+        } else if (s->kind == DT_SCHED_CALL) {
+            add_runs(plan, &plan->entries[s->body], by_depth[depth], runs);
+        } else if (s->kind == DT_SCHED_RUN) {
+            const DtPlanBody *body = &plan->bodies[s->body];
+            for (uint32_t k = 0; k < body->n_insts; k++)
+                runs[body->first_inst + k] += now;
+        }
+    }
+}
+
+void dt_report_runs(const DtPlan *plan, uint32_t entry, int64_t *ret_runs)
+{
+    memset(ret_runs, 0, sizeof *ret_runs * plan->n_insts);
+    add_runs(plan, &plan->entries[entry], 1, ret_runs);
+}
+
+bool dt_report_is_part(const DtPlan *plan, uint32_t entry)
+{
+    for (uint32_t i = 0; i < plan->n_schedule; i++)
+        if (plan->schedule[i].kind == DT_SCHED_CALL && plan->schedule[i].body == entry)
+            return true;
+    return false;
+}
+
+double dt_report_gemm_flops(const DtPlanGemm *gemm)
+{
+    double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k;
+    for (uint32_t i = 0; i < gemm->n_batch; i++)
+        flops *= (double)gemm->batch[i];
+    return flops;
+}
+
+bool dt_report_is_collective(const DtPlanInst *inst)
+{
+    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_SHIFT_BACK;
+}
+
+double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
+{
+    double bytes = (double)inst->count * (double)dt_kinds_size(inst->dtype);
+    double n = dt_report_is_collective(inst) ? plan->groups[inst->ref].size : 1;
+    switch (inst->kind) {
+    case DT_INST_ALL_REDUCE: return 2 * bytes * (n - 1);
+    case DT_INST_ALL_GATHER:
+    case DT_INST_REDUCE_SCATTER:
+    case DT_INST_ALL_TO_ALL: return bytes * n * (n - 1);
+    case DT_INST_SHIFT:
+    case DT_INST_SHIFT_BACK: return n > 1 ? bytes * n : 0;
+    case DT_INST_RECV: return bytes;
+    default: return 0;
+    }
+}
+
+double dt_report_received(const DtPlan *plan, const DtPlanInst *inst)
+{
+    return dt_report_members(plan, inst) / (dt_report_is_collective(inst) ? plan->groups[inst->ref].size : 1);
+}
+
+static double flops(const DtPlan *plan, const DtPlanInst *inst)
+{
+    if (inst->kind == DT_INST_GEMM)
+        return dt_report_gemm_flops(&plan->gemms[inst->ref]);
+    return inst->kind == DT_INST_KERNEL ? plan->kernels[inst->ref].flops : 0;
+}
+
+void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entry)
+{
+    int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
+    *ret_entry = (DtReportEntry){.name = dt_plan_str(plan, plan->entries[entry].name)};
+    if (!runs)
+        dt_arena_exhausted((plan->n_insts + 1) * sizeof *runs);
+    dt_report_runs(plan, entry, runs);
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const DtPlanInst *inst = &plan->insts[i];
+        ret_entry->runs[inst->kind] += runs[i];
+        ret_entry->flops[inst->kind] += (double)runs[i] * flops(plan, inst);
+        ret_entry->received[inst->kind] += (double)runs[i] * dt_report_received(plan, inst);
+    }
+    free(runs);
+}
+
+void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *context)
+{
+    int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
+    if (!runs)
+        dt_arena_exhausted((plan->n_insts + 1) * sizeof *runs);
+    for (uint32_t e = 0; e < plan->n_entries; e++) {
+        const char *name = dt_plan_str(plan, plan->entries[e].name);
+        if (strcmp(name, "step") && strcmp(name, "update"))
+            continue;
+        double ranks = plan->meta->n_ranks;
+        if (plan->entries[e].stage >= 0)
+            ranks /= dt_plan_stages(plan);
+        dt_report_runs(plan, e, runs);
+        for (uint32_t i = 0; i < plan->n_insts; i++)
+            if (runs[i])
+                visit(context, &plan->insts[i], runs[i], ranks);
+    }
+    free(runs);
+}

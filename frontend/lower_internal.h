@@ -17,6 +17,7 @@
  *   lower_const.c   arithmetic on constants, powers
  *   lower_index.c   square brackets after a value
  *   lower_scalars.c  numbers that are known when a step begins: schedules
+ *   lower_groups.c  parameters by path: which are frozen, which have what optimizer
  *   lower_optimizer.c  what optimizers do to each parameter
  *   lower_call.c    calls: callee, arguments, signatures
  *   lower_bind.c    arguments and results against signatures
@@ -275,7 +276,7 @@ struct DtLower {
     DtDtype compute, params;
     DtMap store_at; /* by path */
     const int64_t *rank; /* value of `rank` in settings of an optimizer, else NULL */
-    const DtExpr *optimizer; /* of the chosen train block; NULL: none */
+    DtOptimizerCalls optimizers; /* of the chosen train block, one per group */
     uint32_t depth, steps;
     DtFrame *scalars;           /* of numbers that are known when a step begins, while they are read; else NULL */
     DtTrainConfig *reading;     /* whose they are */
@@ -523,10 +524,17 @@ void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtB
 /* `if` on a condition that a run decides. */
 DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
 
+/* ---- lower_groups.c ---- */
+
+/* Marks the parameters that `frozen` names. */
+void dt_groups_freeze(DtLower *l);
+/* The group of each parameter that is trained, by index of its store. NULL: reported. */
+const uint32_t *dt_groups_find(DtLower *l);
+
 /* ---- lower_optimizer.c ---- */
 
-/* The optimizer of the train block, for every parameter that is trained. */
-void dt_optimizer_lower(DtLower *l, const DtExpr *call);
+/* The optimizers of the train block, for every parameter that is trained. */
+void dt_optimizer_lower(DtLower *l);
 /* Whether expr is a call of an optimizer; context: the DtLower. */
 bool dt_optimizer_is_call(void *context, const DtExpr *expr);
 /* Whether who calls the optimizer gives this argument. */

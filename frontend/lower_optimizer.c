@@ -17,6 +17,7 @@
 
 typedef struct Rule {
     const DtExpr *call;
+    const char *rate; /* name of its settings: "lr", "tables.lr" */
     const DtDef *def;
     const DtStore *store;
     DtFrame *frame;
@@ -125,7 +126,7 @@ static bool evaluate(DtLower *l, Rule *r, uint32_t at, const DtArg *arg)
                        dt_arena_printf(l->arena, "`%s` is given twice", name));
         return false;
     }
-    DtVal v = is_rate ? dt_scalars_rate(l, name, arg->value) : dt_expr_eval(l, arg->value);
+    DtVal v = is_rate ? dt_scalars_rate(l, r->rate, arg->value) : dt_expr_eval(l, arg->value);
     r->bound[at] = (DtBound){.val = v, .expr = arg->value, .given = true};
     return !dt_val_is_error(&v);
 }
@@ -137,6 +138,8 @@ static bool bind_settings(DtLower *l, Rule *r)
     const DtExpr *call = dt_report_bare(r->call);
     for (uint32_t i = 0; i < call->args.n; i++) {
         const DtArg *arg = &call->args.at[i];
+        if (dt_config_is_group_option(arg->name.text))
+            continue;
         while (at < r->def->formals.n && !dt_optimizer_is_setting(&r->def->formals.at[at]))
             at++;
         if (!arg->name.text && at == r->def->formals.n) {
@@ -257,12 +260,32 @@ static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
     return true;
 }
 
-static bool lower_rule(DtLower *l, const DtExpr *call, const DtDef *def, const DtStore *store)
+/* What the call says of its group would be hidden. */
+static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
+{
+    for (uint32_t i = 2; i < def->formals.n; i++) {
+        const char *name = def->formals.at[i].name.text;
+        if (!dt_config_is_group_option(name))
+            continue;
+        DtDiag *d = dt_report_error(l, E0469, call->span, "the optimizer `%s` calls a setting `%s`",
+                                    def->name.text, name);
+        dt_diag_label(d, def->formals.at[i].name.span, "it needs another name");
+        dt_diag_note(d, "`%s` in a call says something of the parameters, whatever the optimizer: `dtc explain "
+                        "optimizer`", name);
+        return false;
+    }
+    return true;
+}
+
+static bool lower_rule(DtLower *l, uint32_t group, const DtDef *def, const DtStore *store)
 {
     Rule *r = DT_NEW(l->arena, Rule);
+    const DtExpr *call = l->optimizers.at[group];
+    const char *name = l->program->train->groups.at[group].name;
     const int64_t rank = store->written_rank;
     const DtFunction function = {.def = def, .span = call->span};
     *r = (Rule){.call = call, .def = def, .store = store};
+    r->rate = strcmp(name, "optimizer") == 0 ? "lr" : dt_intern_printf("%s.lr", name);
     begin(l, r);
     l->rank = &rank;
     bool ok = bind_settings(l, r);
@@ -272,7 +295,7 @@ static bool lower_rule(DtLower *l, const DtExpr *call, const DtDef *def, const D
     ok = ok && !dt_val_is_error(&result) && give_result(l, r, &result) && check_states(l, r);
     if (!ok)
         return false;
-    DtUpdateRule rule = {.param = store, .func = r->frame->func};
+    DtUpdateRule rule = {.param = store, .group = group, .func = r->frame->func};
     if (!check_ops(l, r))
         return false;
     if (!name_scalars(l, r, &rule))
@@ -283,16 +306,29 @@ static bool lower_rule(DtLower *l, const DtExpr *call, const DtDef *def, const D
     return true;
 }
 
-void dt_optimizer_lower(DtLower *l, const DtExpr *call)
+static bool lower_rules(DtLower *l, const DtDef *const *defs)
 {
-    const uint32_t funcs = l->module->funcs.n;
-    const DtDef *def = callee(l, call);
-    bool ok = def != NULL;
-    dt_scalars_begin(l, l->program->train, call->span);
-    l->training = true;
+    const uint32_t *group_of = dt_groups_find(l);
+    bool ok = group_of != NULL;
     for (uint32_t i = 0; ok && i < l->module->stores.n; i++)
         if (l->module->stores.at[i]->kind == DT_STORE_PARAM && !l->module->stores.at[i]->frozen)
-            ok = lower_rule(l, call, def, l->module->stores.at[i]);
+            ok = lower_rule(l, group_of[i], defs[group_of[i]], l->module->stores.at[i]);
+    return ok;
+}
+
+void dt_optimizer_lower(DtLower *l)
+{
+    const uint32_t funcs = l->module->funcs.n;
+    const DtDef **defs = DT_NEW_ARRAY(l->arena, const DtDef *, l->optimizers.n + 1);
+    bool ok = true;
+    for (uint32_t i = 0; i < l->optimizers.n; i++) {
+        defs[i] = callee(l, l->optimizers.at[i]);
+        ok = defs[i] && check_names(l, l->optimizers.at[i], defs[i]) && ok;
+    }
+    dt_scalars_begin(l, l->program->train, l->program->train->optimizer.span);
+    l->training = true;
+    if (ok)
+        lower_rules(l, defs);
     l->now = NULL;
     dt_scalars_end(l);
     l->module->funcs.n = funcs;

@@ -406,8 +406,6 @@ bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, con
         return false;
     for (uint32_t i = 0; i < op->n_in; i++) {
         CertValue x = in[i];
-        if (i && in[0].loop && dt_cert_is(op->kind, "update") && dt_certtext_axis(x.type, in[0].loop))
-            dt_certfunc_cover(state, in[0].loop, in[0].first, &x); /* element by element: zeros of any iterations */
         nodes[i] = known_as(x.node);
         buckets = buckets || dt_certpack_is(nodes[i]);
     }

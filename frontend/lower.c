@@ -64,6 +64,7 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
                        .type = type,
                        .n_loops = formal->n_loops,
                        .written_rank = formal->written_rank,
+                       .begins = formal->begins,
                        .init = formal->init,
                        .span = formal->span,
                        .index = l->module->stores.n};

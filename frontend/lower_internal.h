@@ -275,7 +275,9 @@ struct DtLower {
     bool in_init; /* evaluating an initialiser */
     DtDtype compute, params;
     DtMap store_at; /* by path */
-    const int64_t *rank; /* value of `rank` in settings of an optimizer, else NULL */
+    const int64_t *rank; /* value of `rank` in an optimizer, else NULL */
+    const DtStore *updated; /* the parameter that it is evaluated for */
+    bool rank_counts;       /* it has read `rank` */
     DtOptimizerCalls optimizers; /* of the chosen train block, one per group */
     uint32_t depth, steps;
     DtFrame *scalars;           /* of numbers that are known when a step begins, while they are read; else NULL */
@@ -371,6 +373,7 @@ typedef struct DtDeclared {
     DtSpan spans[DT_MAX_RANK];
     bool open;        /* has `...` */
     uint32_t written; /* entries, `...` aside */
+    uint16_t begins;  /* bit i: an entry begins with axis i */
 } DtDeclared;
 bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared *ret_declared);
 bool dt_axes_dtype(DtLower *l, const DtAstType *type,

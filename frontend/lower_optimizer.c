@@ -7,7 +7,13 @@
  *
  * Arguments after these two are settings, which may depend on `rank`, and what the step gives: `grad_norm`, a tensor
  * without axes, and scalars of the step (lower_scalars.c). States belong to the parameter: `...` in their declaration
- * are the axes that `...` has in its. Everything is f32 here, and evaluated in place. */
+ * are the axes that `...` has in its. Everything is f32 here, and evaluated in place.
+ *
+ *   fn lamb[all](p[..., all], g[..., all], lr) -> [..., all] { .. sqrt(sum[all](p * p)) .. }
+ *   fn adafactor[front, rows, cols](p[..., front, rows, cols], ..) ..
+ *
+ * Axis parameters stand for the axes of the parameter's declaration: the last for the last of them, and so on, the
+ * first for all that are left, which may be none. `...` are the loops then: every iteration has a parameter. */
 #include "frontend/lower_internal.h"
 
 #include "base/formula.h"
@@ -277,21 +283,50 @@ static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
     return true;
 }
 
+/* The axes that belong to one entry of the parameter's declaration, which ends before type->axes[end]. */
+static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxisNames *ret_names)
+{
+    uint32_t first = end;
+    while (first > store->n_loops && !(store->begins >> (--first - store->n_loops) & 1))
+        continue;
+    for (uint32_t i = first; i < end; i++)
+        DT_PUSH(l->arena, *ret_names, store->type->axes[i].name);
+    return first;
+}
+
+/* What axis parameters stand for. */
+static DtAxisLists axes_of(DtLower *l, const DtDef *def, const DtStore *store, DtSpan span)
+{
+    DtAxisLists lists = {0};
+    uint32_t end = store->type->rank;
+    for (uint32_t i = 0; i < def->axes.n; i++)
+        DT_PUSH(l->arena, lists, ((DtAxisList){.span = span}));
+    for (uint32_t i = def->axes.n; i-- > 1;)
+        end = add_entry(l, store, end, &lists.at[i].names);
+    for (uint32_t i = store->n_loops; def->axes.n && i < end; i++)
+        DT_PUSH(l->arena, lists.at[0].names, store->type->axes[i].name);
+    return lists;
+}
+
 static bool lower_rule(DtLower *l, uint32_t group, const DtDef *def, const DtStore *store)
 {
     Rule *r = DT_NEW(l->arena, Rule);
     const DtExpr *call = l->optimizers.at[group];
     const char *name = l->program->train->groups.at[group].name;
     const int64_t rank = store->written_rank;
-    const DtFunction function = {.def = def, .span = call->span};
+    const DtFunction function = {
+        .def = def, .axes = axes_of(l, def, store, call->span), .has_axes = def->axes.n > 0, .span = call->span};
     *r = (Rule){.call = call, .def = def, .store = store};
     r->rate = strcmp(name, "optimizer") == 0 ? "lr" : dt_intern_printf("%s.lr", name);
     begin(l, r);
     l->rank = &rank;
+    l->updated = store;
+    l->rank_counts = false;
     bool ok = bind_settings(l, r);
-    l->rank = NULL;
     r->act.frame = r->scope.frame = r->frame;
     DtVal result = ok ? dt_memo_call(l, &function, NULL, dt_report_bare(call), r->bound) : dt_val_error();
+    l->rank = NULL;
+    l->updated = NULL;
     ok = ok && !dt_val_is_error(&result) && give_result(l, r, &result) && check_states(l, r);
     if (!ok)
         return false;

@@ -267,6 +267,7 @@ typedef struct DtFormalParam {
     bool is_state;
     uint8_t n_loops;     /* leading axes of the type that stack loop iterations */
     uint8_t written_rank;/* number of axes as written in the declaration */
+    uint16_t begins;     /* bit i: axis i behind those of loops begins one of these; known in lowering only */
     DtSpan span;
 } DtFormalParam;
 
@@ -343,6 +344,7 @@ struct DtStore {
     const DtType *type;   /* loop axes first */
     uint8_t n_loops;
     uint8_t written_rank;
+    uint16_t begins;      /* as in DtFormalParam */
     bool frozen;          /* a parameter without gradient and moments, which no step changes */
     DtInit init;
     DtStore *of;          /* the parameter that a gradient or moment belongs to; what a CHANNEL store receives */

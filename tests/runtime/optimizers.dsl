@@ -27,6 +27,25 @@ train groups {
   gains = softened(lr = 0.1, params = "*.n.*")
   steps = 20
 }
+train whole {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = mean[batch, seq](xent[vocab](m(tokens), labels))
+  optimizer = lamb(lr = 0.02, decay = 0.1, decay_if = rank >= 2, clip = 1.0)
+  steps = 20
+}
+train factored {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = mean[batch, seq](xent[vocab](m(tokens), labels))
+  optimizer = adafactor(lr = 0.05, decay = 0.01, threshold = 0.5)
+  steps = 20
+}
+train orthogonal {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = mean[batch, seq](xent[vocab](m(tokens), labels))
+  optimizer = muon(lr = 0.02, momentum = 0.9)
+  rest = adamw(lr = 0.01, params = ("wte", "heat", "*.b0", "*.n.*"))
+  steps = 20
+}
 cluster four { gpus = 4; gpu = "cpu" }
 parallel dp on four { mesh data = 4; shard batch on data; micro batch = 2 }
 parallel z1 on four { mesh data = 4; shard batch on data; zero 1 on data }
@@ -34,5 +53,6 @@ parallel z2 on four { mesh data = 4; shard batch on data; micro batch = 2; zero 
 parallel z3 on four { mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data }
 parallel tensor on four { mesh data = 2, tp = 2; shard heads, vocab on tp; shard batch on data }
 parallel rows on four { mesh data = 2, tp = 2; shard heads, vocab on tp; shard batch on data; zero 1 on data }
-parallel wide on four { mesh data = 2, tp = 2; shard embed on tp; shard batch on data; zero 2 on data }
+parallel wide on four { mesh data = 2, tp = 2; shard embed on tp; shard batch on data }
+parallel cut on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe }
 parallel pipe on four { mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; pipeline h on pipe; zero 1 on data }

@@ -20,7 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "optimizers.dsl")
 STEPS = 20
 OF_LOSS, OF_CHANGE = 2.0**-18, 2.0**-12
-LAYOUTS = {"groups": "dp z1 z2 z3 rows pipe"}
+LAYOUTS = {"groups": "dp z1 z2 z3 rows pipe", "whole": "dp tensor wide cut", "factored": "dp tensor wide cut",
+           "orthogonal": "dp tensor wide cut"}
 failures = []
 
 
@@ -107,8 +108,8 @@ def main():
         os.chdir(folder)
         for train in sys.argv[3:] or LAYOUTS:
             serial = Run(tools, train, "none")
-            run([tools[1], serial.plan, "--quiet", "--steps", "0", "--save", "begin"])
-            begin = saved("begin", 0)
+            run([tools[1], serial.plan, "--quiet", "--steps", "0", "--save", "begin_" + train])
+            begin = saved("begin_" + train, 0)
             for layout in LAYOUTS[train].split():
                 compare("%s, %s" % (train, layout), Run(tools, train, layout), serial, begin)
             if train == "groups":

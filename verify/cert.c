@@ -142,7 +142,7 @@ static bool gradient(Proof *p, uint32_t place, CertValue *ret_value)
         *ret_value = p->parts.at[i].value;
         DT_PUSH(p->state.arena, nodes, ret_value->node);
     }
-    const CertShape *shape = dt_certnode_shape(p->state.nodes, ret_value->type, ret_value->loop);
+    const CertShape *shape = dt_certrange_all(&p->state, ret_value->type, ret_value->loop);
     ret_value->node = sum_up(p, shape, nodes.n, nodes.at);
     return ret_value->node || dt_certfunc_fail(&p->state, NULL, "two pieces leave a gradient that do not add up");
 }
@@ -189,7 +189,7 @@ static bool find_writers(Proof *p)
 
 static CertNode *store_node(CertState *state, const CertStore *store)
 {
-    const CertShape *shape = dt_certnode_shape(state->nodes, store->type, loop_of(store));
+    const CertShape *shape = dt_certrange_all(state, store->type, loop_of(store));
     return dt_certnode_leaf(state->nodes, store_kind, store->key, shape, 0);
 }
 
@@ -278,7 +278,7 @@ static bool source(CertState *state, const CertOp *op, CertValue *ret_value)
         return true;
     }
     ret_value->node =
-        dt_certnode_leaf(state->nodes, input_kind, op->text, dt_certnode_shape(state->nodes, type, NULL), 0);
+        dt_certnode_leaf(state->nodes, input_kind, op->text, dt_certnode_shape(state->nodes, type), 0);
     return true;
 }
 
@@ -323,9 +323,13 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     if (x.node)
         x.node = dt_certpack_moved(state, op, x.node);
     if (x.node) {
-        sum->like = sum->like.node ? sum->like : x;
-        if (sum->like.type != x.type || sum->like.loop != x.loop || sum->like.first != x.first)
+        const bool zero = dt_certstep_is_zero(x.node); /* of whatever iterations */
+        if (!sum->like.node || (!zero && dt_certstep_is_zero(sum->like.node)))
+            sum->like = x;
+        if (sum->like.type != x.type || (!zero && (sum->like.loop != x.loop || sum->like.first != x.first)))
             return dt_certfunc_fail(state, op, "stages add up values that lie otherwise");
+        ret_value->loop = sum->like.loop;
+        ret_value->first = sum->like.first;
         sum->total = x.total ? x.total : sum->total;
         p->news += !sum->terms[state->stage];
         sum->terms[state->stage] = x.node;
@@ -340,7 +344,7 @@ static bool across(CertState *state, const CertOp *op, CertValue x, CertValue *r
     }
     if (sum->all)
         return true;
-    sum->all = ret_value->node = sum_up(p, dt_certnode_shape(state->nodes, op->types[0], NULL), n, in);
+    sum->all = ret_value->node = sum_up(p, dt_certrange_all(state, op->types[0], sum->like.loop), n, in);
     if (sum->total)
         sum->all = ret_value->node = total(state, sum->total - 1, sum->all);
     return ret_value->node || dt_certfunc_fail(state, op, "stages add up what does not");
@@ -450,7 +454,7 @@ static bool run_entry(Proof *p, const CertEntry *entry, int64_t stage, bool *ret
         if (store && store->loops && !is_passed(store))
             dt_certfunc_cover(&p->state, loop_of(store), dt_cert_first(store, stage), &results[i]);
         else if (store && !is_passed(store))
-            dt_certrange_close(&p->program, &results[i]);
+            dt_certrange_close(&p->state, &results[i]);
         if (!settle(p, entry, result, &results[i]))
             return false;
         if (store && is_passed(store))
@@ -573,12 +577,20 @@ static uint32_t find_left(const Proof *p, const Left *like)
     return lo;
 }
 
-/* One result of the serial program: every part that the final one leaves is it, and they cover its iterations. */
+/* Where value stands along an axis of the iterations of its node; NULL: nowhere. */
+static void stands(const CertValue *value, const char *loop, int64_t *ret_lo, int64_t *ret_hi)
+{
+    const CertAxis *axis = loop ? dt_certtext_axis(value->type, loop) : NULL;
+    *ret_lo = value->loop == loop && value->first != CERT_ANY ? value->first : 0;
+    *ret_hi = *ret_lo + (axis ? axis->logical : 1);
+}
+
+/* One result of the serial program: every part that the final one leaves is it, and together they cover its iterations
+ * and no others. */
 static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
 {
     const CertValue *want = &serial->value;
-    const CertAxis *axis = want->loop ? dt_certtext_axis(want->type, want->loop) : NULL;
-    int64_t need = axis ? axis->extent : 1, reached = 0;
+    int64_t reached = INT64_MIN, need = 0, lo, hi;
     for (uint32_t i = find_left(final, serial); i < final->left.n; i++) {
         const Left *left = &final->left.at[i];
         const CertValue *have = &left->value;
@@ -593,12 +605,17 @@ static bool claim(Proof *final, const Left *serial, DtCertCounts *counts)
         if (is(serial->entry, "update") && have->type->partial)
             return dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` stays pending", serial->entry, serial->key);
         counts->claims++;
-        const bool ranges = axis && have->loop && have->first != CERT_ANY;
-        const CertAxis *part = ranges ? dt_certtext_axis(have->type, have->loop) : NULL;
-        int64_t lo = part ? have->first : 0, hi = part ? lo + part->extent : need;
+        const char *loop = want->loop ? want->loop : have->loop;
+        stands(want, loop, &lo, &need);
+        reached = reached == INT64_MIN ? lo : reached;
+        const int64_t first = lo;
+        stands(have, loop, &lo, &hi);
+        if (lo < first || hi > need || (have->loop && have->loop != loop))
+            return dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` has other iterations than it should",
+                                    serial->entry, serial->key);
         reached = lo <= reached && hi > reached ? hi : reached;
     }
-    return reached >= need ||
+    return reached == need ||
            dt_certfunc_fail(&final->state, NULL, "entry %s: `%s` is not computed, or not for all iterations",
                             serial->entry, serial->key);
 }

@@ -13,8 +13,7 @@
 
 enum { MOST_OPS = 1 << 21 }; /* ops: a text that names each function twice in the next has no end */
 
-static const char part_kind[] = "part", range_kind[] = "range", behind_kind[] = "behind",
-                  iteration_kind[] = "iteration";
+static const char part_kind[] = "part", behind_kind[] = "behind", iteration_kind[] = "iteration";
 
 /* A function evaluated for operands, in these loops, under these names. */
 typedef struct CertMemo Memo;
@@ -54,14 +53,14 @@ void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertVa
         zeros = dt_certnode_is_zero(number->in[i]);
     if (zeros)
         value->first = first;
-    if (value->loop || !dt_certnode_is_zero(number))
+    if ((value->loop == loop) || !dt_certnode_is_zero(number))
         return;
     while (number->n_in)
         number = number->in[0];
     value->loop = loop;
     value->first = first;
     value->node = dt_certnode_of(state->nodes, dt_intern("expand"), dt_intern(""),
-                                 dt_certnode_shape(state->nodes, value->type, loop), number);
+                                 dt_certrange_all(state, value->type, loop), number);
 }
 
 bool dt_certfunc_fail(CertState *state, const CertOp *op, const char *format, ...)
@@ -268,29 +267,18 @@ static CertNode *part_of(void *data, CertNode *node)
     const Stack *s = data;
     if (node->kind == dt_certkind_stack && node->attributes == s->context)
         return node->in[0];
-    return dt_certnode_of(s->state->nodes, part_kind, s->context, dt_certnode_sliced(s->state->nodes, node->shape),
-                          node);
+    const CertShape *shape = dt_certnode_resized(s->state->nodes, node->shape, s->loop.axis, 0);
+    return dt_certnode_of(s->state->nodes, part_kind, s->context, shape, node);
 }
 
 /* What the iterations of the loop that context names leave, stacked along axis. */
 static CertNode *stack_of(void *data, CertNode *node)
 {
     const Stack *s = data;
-    const CertShape *shape = dt_certnode_stacked(s->state->nodes, node->shape, s->loop.axis);
+    const int64_t count = dt_certrange_count(s->state, s->loop.axis);
+    const CertShape *shape =
+        dt_certnode_resized(s->state->nodes, node->shape, s->loop.axis, count < 0 ? s->loop.count : count);
     return dt_certnode_of(s->state->nodes, dt_certkind_stack, s->context, shape, node);
-}
-
-typedef struct Fixed {
-    CertState *state;
-    const CertValue *value;
-    const char *attributes;
-} Fixed;
-
-static CertNode *range_of(void *data, CertNode *node)
-{
-    const Fixed *f = data;
-    const CertShape *shape = dt_certnode_closed(f->state->nodes, node->shape, f->value->type, NULL);
-    return dt_certnode_of(f->state->nodes, range_kind, f->attributes, shape, node);
 }
 
 /* A value of some iterations of another loop's axis goes into or out of a loop as what it is: those of its node. */
@@ -298,14 +286,8 @@ static CertNode *fixed(CertState *state, CertValue value, const char *loop)
 {
     if (!value.loop || value.loop == loop || (!dt_certpack_is(value.node) && dt_certstep_is_zero(value.node)))
         return value.node;
-    dt_certrange_close(state->program, &value);
-    if (!value.loop)
-        return value.node;
-    const CertAxis *axis = dt_certtext_axis(value.type, value.loop);
-    Fixed data = {state, &value, NULL};
-    data.attributes =
-        dt_intern_printf("%s %lld..%lld", value.loop, (long long)value.first, (long long)(value.first + axis->extent));
-    return dt_certpack_each(state, value.node, range_of, &data);
+    dt_certrange_fix(state, &value);
+    return value.node;
 }
 
 static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole, const CertType *part)
@@ -366,7 +348,7 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
     CertState *state = stack->state;
     inputs[0] = (CertValue){.type = body->args.at[0]};
     inputs[0].node = dt_certnode_leaf(state->nodes, iteration_kind, stack->context,
-                                      dt_certnode_shape(state->nodes, inputs[0].type, NULL), 0);
+                                      dt_certnode_shape(state->nodes, inputs[0].type), 0);
     for (uint32_t i = 0; i < op->n_in; i++) {
         CertValue *to = &inputs[1 + i];
         const CertType *type = body->args.at[1 + i];
@@ -391,9 +373,9 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
             return false;
         if (i >= loop->carried)
             continue;
-        dt_certrange_close(state->program, to); /* of what goes in alone is known that it is whole, or of any range */
+        dt_certrange_close(state, to); /* of what goes in alone is known that it is whole, or of any range */
         memset(to->fill, CERT_ANYTHING, sizeof to->fill);
-        to->node = carried_node(stack, op, body, i, &in[i], dt_certnode_shape(state->nodes, type, to->loop), goes);
+        to->node = carried_node(stack, op, body, i, &in[i], dt_certrange_all(state, type, to->loop), goes);
         if (!to->node)
             return false;
     }
@@ -470,6 +452,16 @@ static CertNode *behind(const Stack *stack, uint32_t k, const Goes *goes, const 
     return dt_certpack_sum(state, terms[1]->shape, 2, terms);
 }
 
+static bool becomes_other(CertState *state, const CertOp *op, uint32_t k, const CertNode *made, const Goes *goes)
+{
+    if (state->problem->len)
+        return false;
+    dt_certfunc_fail(state, op, "carried value %u does not become what it says it means", k);
+    if (made)
+        dt_certnode_differ(made, goes->loop->made[goes->carried[k]], state->problem);
+    return false;
+}
+
 static bool loop_results(Stack *stack, const CertOp *op, const CertValue *in, const CertValue *made, const Goes *goes,
                          const CertCarried *serial, CertValue *out)
 {
@@ -492,7 +484,7 @@ static bool loop_results(Stack *stack, const CertOp *op, const CertValue *in, co
         out[k].first = made[k].first;
         out[k].node = serial ? serial->out[k] : behind(stack, k, goes, &in[k], made[k].node);
         if (!out[k].node)
-            return dt_certfunc_fail(state, op, "carried value %u does not become what it says it means", k);
+            return becomes_other(state, op, k, made[k].node, goes);
     }
     return true;
 }

@@ -71,22 +71,14 @@ typedef struct Halo {
     } made[MOST_NODES];
 } Halo;
 
-static int64_t extent(const CertShape *shape, const char *axis)
-{
-    for (uint32_t i = 0; i < shape->rank; i++)
-        if (shape->axes[i] == axis)
-            return shape->extents[i];
-    return -1;
-}
-
-/* Of a whole value; any iterations are one. */
+/* Of a whole value. */
 static const CertType *type_of(const Halo *h, const CertShape *shape)
 {
     CertType *type = DT_NEW(h->state->arena, CertType);
     type->dtype = shape->dtype;
     type->rank = shape->rank;
     for (uint32_t i = 0; i < shape->rank; i++) {
-        const int64_t n = shape->extents[i] < 1 ? 1 : shape->extents[i];
+        const int64_t n = shape->extents[i];
         type->axes[i] = (CertAxis){.name = shape->axes[i], .extent = n, .logical = n};
     }
     return type;
@@ -154,7 +146,7 @@ static bool add_shift(Halo *h, const CertNode *node, uint32_t x, uint32_t *ret_v
     const CertType *type = type_of(h, node->shape);
     const bool reverse = strncmp(node->attributes, " reverse", 8) == 0;
     const char *names = dt_intern_printf("%s [%s]", reverse ? " reverse" : "", h->block);
-    const int64_t n = extent(node->shape, h->block);
+    const int64_t n = dt_certnode_extent(node->shape, h->block);
     if (n < 1 || node->attributes != names)
         return false;
     *ret_value = x;
@@ -191,8 +183,8 @@ static bool same_unquoted(const char *a, const char *b)
 static bool add_source(Halo *h, const CertNode *node, uint32_t *ret_value)
 {
     const char *text = dt_intern_printf(" relabel(%s -> %s=%lld, %s=%lld)", h->axis, h->block,
-                                        (long long)extent(node->shape, h->block), h->part,
-                                        (long long)extent(node->shape, h->part));
+                                        (long long)dt_certnode_extent(node->shape, h->block), h->part,
+                                        (long long)dt_certnode_extent(node->shape, h->part));
     if (!same_unquoted(node->attributes, text) || (h->source && h->source != node->in[0]))
         return false;
     h->source = node->in[0];
@@ -287,7 +279,7 @@ static bool is_whole(const Halo *parts, const CertNode *whole)
 static bool may_be(const CertNode *node, const CertShape *shape)
 {
     return (is(node->kind, "window") || is(node->kind, "fold")) && node->n_in == 1 &&
-           dt_certstep_same_axes(node->shape, shape);
+           node->shape == shape;
 }
 
 /* The window or fold of the source that the number says, or else one that the serial program takes of it. */

@@ -42,7 +42,7 @@ static uint64_t hash_of(const CertNode *x)
 {
     uint64_t hash = mix((uint64_t)(uintptr_t)x->kind, (uint64_t)(uintptr_t)x->attributes);
     hash = mix(hash, (uint64_t)(uintptr_t)x->shape);
-    hash = mix(hash, (uint64_t)x->lo * 31 + (uint64_t)x->hi * 7 + x->index);
+    hash = mix(hash, (uint64_t)x->lo * 31 + (uint64_t)x->hi * 7 + x->index + (uint64_t)(uintptr_t)x->over);
     for (uint32_t i = 0; i < x->n_in; i++)
         hash = mix(hash, x->in[i]->id);
     return hash;
@@ -51,7 +51,7 @@ static uint64_t hash_of(const CertNode *x)
 static bool equal(const CertNode *a, const CertNode *b)
 {
     if (a->kind != b->kind || a->attributes != b->attributes || a->shape != b->shape || a->n_in != b->n_in ||
-        a->index != b->index || a->lo != b->lo || a->hi != b->hi)
+        a->index != b->index || a->lo != b->lo || a->hi != b->hi || a->over != b->over)
         return false;
     return a->n_in == 0 || memcmp(a->in, b->in, a->n_in * sizeof a->in[0]) == 0;
 }
@@ -148,19 +148,15 @@ static void add_axis(CertShape *draft, const char *name, int64_t extent)
     draft->extents[k] = extent;
 }
 
-const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type, const char *loop)
+const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type)
 {
-    loop = loop && dt_certtext_axis(type, loop) ? loop : NULL;
     CertType *notes = (CertType *)type; /* what follows from it is noted in it */
-    if (!loop ? type->shape != NULL : type->open_loop == loop)
-        return loop ? type->open : type->shape;
     CertShape draft = {.dtype = type->dtype};
+    if (type->shape)
+        return type->shape;
     for (uint32_t i = 0; i < type->rank; i++)
-        add_axis(&draft, type->axes[i].name, type->axes[i].name == loop ? -1 : type->axes[i].logical);
-    const CertShape *shape = make_shape(nodes, &draft);
-    *(loop ? &notes->open : &notes->shape) = shape;
-    notes->open_loop = loop ? loop : notes->open_loop;
-    return shape;
+        add_axis(&draft, type->axes[i].name, type->axes[i].logical);
+    return notes->shape = make_shape(nodes, &draft);
 }
 
 const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape, const char *dtype)
@@ -170,31 +166,22 @@ const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape
     return shape->dtype == dtype ? shape : make_shape(nodes, &draft);
 }
 
-const CertShape *dt_certnode_stacked(CertNodes *nodes, const CertShape *shape, const char *axis)
+int64_t dt_certnode_extent(const CertShape *shape, const char *axis)
 {
-    CertShape draft = *shape;
-    if (draft.rank < CERT_RANK)
-        add_axis(&draft, axis, -1);
-    return make_shape(nodes, &draft);
+    for (uint32_t i = 0; shape && i < shape->rank; i++)
+        if (shape->axes[i] == axis)
+            return shape->extents[i];
+    return -1;
 }
 
-const CertShape *dt_certnode_closed(CertNodes *nodes, const CertShape *shape, const CertType *type, const char *loop)
-{
-    CertShape draft = *shape;
-    for (uint32_t i = 0; i < draft.rank; i++) {
-        const CertAxis *axis = dt_certtext_axis(type, draft.axes[i]);
-        if (draft.extents[i] < 0 && draft.axes[i] != loop && axis)
-            draft.extents[i] = axis->logical;
-    }
-    return make_shape(nodes, &draft);
-}
-
-const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape)
+const CertShape *dt_certnode_resized(CertNodes *nodes, const CertShape *shape, const char *axis, int64_t extent)
 {
     CertShape draft = {.dtype = shape->dtype};
     for (uint32_t i = 0; i < shape->rank; i++)
-        if (shape->extents[i] >= 0)
+        if (shape->axes[i] != axis)
             add_axis(&draft, shape->axes[i], shape->extents[i]);
+    if (extent && draft.rank < CERT_RANK)
+        add_axis(&draft, axis, extent);
     return make_shape(nodes, &draft);
 }
 

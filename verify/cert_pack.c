@@ -127,12 +127,12 @@ static const CertValue *covered(CertState *state, const CertOp *op, const char *
     CertValue *copy = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
     int64_t first = 0;
     for (uint32_t i = 0; i < op->n_in; i++)
-        first = stack && in[i].loop == stack ? in[i].first : first;
+        first = stack && in[i].loop == stack && in[i].first != CERT_ANY ? in[i].first : first;
     memcpy(copy, in, op->n_in * sizeof *in);
     for (uint32_t i = 0; stack && i < op->n_in; i++)
         dt_certfunc_cover(state, stack, first, &copy[i]);
     for (uint32_t i = 0; !stack && i < op->n_in; i++)
-        dt_certrange_close(state->program, &copy[i]);
+        dt_certrange_close(state, &copy[i]);
     return copy;
 }
 
@@ -198,13 +198,16 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
     const CertNode *bucket = in[0].node;
     const uint32_t n = bucket->n_in / 2;
     CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, n);
-    const CertShape *shape = dt_certnode_shape(state->nodes, op->types[0], NULL);
-    const CertAxis *loop = in[0].loop ? dt_certtext_axis(in[0].type, in[0].loop) : NULL;
+    const CertShape *shape = dt_certnode_shape(state->nodes, op->types[0]);
     if (op->n_axes != in[0].type->rank || !dt_cert_is(op->reduce, "sum"))
         return dt_certfunc_fail(state, op, "a bucket is reduced over some of its axes only");
     for (uint32_t i = 0; i < n; i++) {
         CertNode *member = bucket->in[2 * i + 1];
         const bool zero = dt_certstep_is_zero(member);
+        CertValue one = in[0];
+        int64_t lo = 0, hi = 0;
+        one.node = member;
+        const bool some = dt_certrange_some(state, &one, &lo, &hi);
         if (!(zero || dt_cert_is(member->kind, "mul")) || !dt_certpad_is_zero(state, &in[0]))
             return dt_certfunc_fail(state, op, "a bucket is reduced whose padding may be other than 0");
         terms[i] = zero ? dt_certnode_zeros(state->nodes, shape, member)
@@ -213,13 +216,14 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
                                                                     .shape = shape,
                                                                     .n_in = 1,
                                                                     .in = &member,
-                                                                    .lo = loop ? in[0].first : 0,
-                                                                    .hi = loop ? in[0].first + loop->extent : 0});
+                                                                    .lo = some ? lo : 0,
+                                                                    .hi = some ? hi : 0,
+                                                                    .over = some ? in[0].loop : NULL});
         const CertNote *note = member->note;
         for (uint32_t k = 0; !zero && note && k < note->users.n; k++) {
             CertNode *s = note->users.at[k];
             if (s->kind == op->kind && s->attributes == terms[i]->attributes && s->lo == terms[i]->lo &&
-                s->hi == terms[i]->hi && s->shape == shape)
+                s->hi == terms[i]->hi && s->over == terms[i]->over && s->shape == shape)
                 terms[i] = s;
         }
     }
@@ -247,9 +251,6 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
         for (uint32_t i = 0; i < op->n_in; i++)
             parts[i] = dt_certpack_is(in[i].node) ? in[i].node->in[k] : in[i].node;
         const CertShape *shape = dt_certnode_cast_shape(state->nodes, first->in[k]->shape, op->types[index]->dtype);
-        shape = dt_certnode_closed(state->nodes, shape, op->types[index], out->loop);
-        if (!out->loop)
-            shape = dt_certrange_all(state, shape);
         nodes[k - 1] = first->in[k - 1];
         nodes[k] = op->rule->moves ? dt_certstep_moved(state, op, parts[0])
                                    : dt_certstep_member(state, op, shape, parts, index);

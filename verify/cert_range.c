@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Iterations: which ones a stacked value covers, and what that means to an op.
  *
- * The node of a stacked value says nothing of the range, since a loop cut into stages leaves it in ranges. An op that
- * treats all iterations alike hands the range on. One that works along the axis (it renames, cuts, shifts, gathers it)
- * makes something else of another range, and says so in its attributes. Cutting consecutive iterations out of a
- * value gives its node with that range, and putting ranges that adjoin together gives the node with all of
- * them. What is repeated along the axis is the same in any range. */
+ * The node of a stacked value is that of all iterations, since a loop cut into stages leaves it in ranges. An op that
+ * treats all iterations alike hands the range on. To one that works along the axis (it renames, cuts, shifts, gathers
+ * it), and to one that brings different iterations together, a range is a value of its own, and a node. Cutting
+ * consecutive iterations out of a value gives its node with that range, and putting ranges that adjoin together gives
+ * the node with all of them. What is repeated along the axis is the same in any range. */
 #include "verify/internal.h"
 
 #include "base/intern.h"
+
+static const char range_kind[] = "range";
 
 static CertLoopAxis *find(const CertProgram *program, const char *axis)
 {
@@ -30,70 +32,106 @@ void dt_certrange_add(CertProgram *program, const CertLoop *loop)
 /* A program is read before it is evaluated, the serial one first: both know its loops. */
 static bool is_loop(const CertProgram *program, const char *axis) { return find(program->whole, axis) != NULL; }
 
-static bool is_whole(const CertProgram *program, const CertAxis *axis, int64_t first)
+int64_t dt_certrange_count(const CertState *state, const char *axis)
 {
-    const CertLoopAxis *loop = find(program->whole, axis->name);
-    return !loop || (first == 0 && loop->count == axis->extent);
+    const CertLoopAxis *loop = find(state->program->whole, axis);
+    return loop ? loop->count : -1;
 }
 
-bool dt_certrange_of(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value)
+const CertShape *dt_certrange_all(CertState *state, const CertType *type, const char *loop)
 {
+    CertType *notes = (CertType *)type; /* what follows from it is noted in it */
+    const int64_t count = loop && dt_certtext_axis(type, loop) ? dt_certrange_count(state, loop) : -1;
+    const CertShape *shape = dt_certnode_shape(state->nodes, type);
+    if (count < 0)
+        return shape;
+    if (type->all_of != loop) {
+        notes->all_of = loop;
+        notes->all = dt_certnode_resized(state->nodes, shape, loop, count);
+    }
+    return type->all;
+}
+
+/* An operand that has the axis and is of no loop has all of it: from 0 on. Where all iterations are equal they are
+ * those of the others. */
+bool dt_certrange_of(const CertOp *op, const CertValue *in, CertValue *ret_value)
+{
+    bool whole = false;
+    const char *loop = NULL;
+    int64_t first = CERT_ANY;
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!in[i].loop || !dt_certtext_axis(ret_value->type, in[i].loop))
             continue;
-        const bool same = ret_value->loop == in[i].loop;
-        if (same && in[i].first == CERT_ANY)
-            continue;
-        if (ret_value->loop && !(same && (ret_value->first == in[i].first || ret_value->first == CERT_ANY)))
-            return dt_certfunc_fail(state, op, "`%s` of values of different iterations", op->kind);
-        ret_value->loop = in[i].loop;
-        ret_value->first = in[i].first;
+        if ((loop && loop != in[i].loop) || (first != CERT_ANY && in[i].first != CERT_ANY && first != in[i].first))
+            return false;
+        loop = in[i].loop;
+        first = first == CERT_ANY ? in[i].first : first;
     }
+    for (uint32_t i = 0; loop && i < op->n_in; i++)
+        whole = whole || (!in[i].loop && dt_certtext_axis(in[i].type, loop));
+    if (whole && first != CERT_ANY && first != 0)
+        return false;
+    ret_value->loop = whole && first == CERT_ANY ? NULL : loop;
+    ret_value->first = ret_value->loop ? first : 0;
     return true;
 }
 
 const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const CertValue *in, const CertValue *value)
 {
-    const CertShape *shape = dt_certnode_shape(state->nodes, value->type, value->loop);
+    const CertShape *shape = dt_certrange_all(state, value->type, value->loop);
     int64_t extent = -1;
     for (uint32_t i = 0; value->loop && i < op->n_in; i++) {
-        const CertShape *x = in[i].node->shape;
-        for (uint32_t a = 0; x && a < x->rank; a++) {
-            if (x->axes[a] != value->loop)
-                continue;
-            if (x->extents[a] < 0 || (extent >= 0 && extent != x->extents[a]))
-                return shape;
-            extent = x->extents[a];
-        }
+        const int64_t x = dt_certnode_extent(in[i].node->shape, value->loop);
+        if (x >= 0 && extent >= 0 && extent != x)
+            return shape;
+        extent = x >= 0 ? x : extent;
     }
-    if (extent < 0)
-        return shape;
-    CertType *whole = DT_NEW(state->arena, CertType);
-    *whole = *value->type;
-    for (uint32_t a = 0; a < whole->rank; a++)
-        if (whole->axes[a].name == value->loop)
-            whole->axes[a].logical = extent;
-    return dt_certnode_closed(state->nodes, shape, whole, NULL);
+    return extent < 0 ? shape : dt_certnode_resized(state->nodes, shape, value->loop, extent);
 }
 
-const CertShape *dt_certrange_all(CertState *state, const CertShape *shape)
-{
-    CertType *all = NULL;
-    for (uint32_t a = 0; a < shape->rank; a++) {
-        const CertLoopAxis *loop = shape->extents[a] < 0 ? find(state->program->whole, shape->axes[a]) : NULL;
-        if (!loop)
-            continue;
-        all = all ? all : DT_NEW(state->arena, CertType);
-        all->axes[all->rank++] = (CertAxis){.name = loop->name, .logical = loop->count};
-    }
-    return all ? dt_certnode_closed(state->nodes, shape, all, NULL) : shape;
-}
-
-void dt_certrange_close(const CertProgram *program, CertValue *value)
+/* A value is whole if it covers its node's own extent. */
+bool dt_certrange_some(const CertState *state, const CertValue *value, int64_t *ret_lo, int64_t *ret_hi)
 {
     const CertAxis *axis = value->loop ? dt_certtext_axis(value->type, value->loop) : NULL;
-    if (!axis || (value->first != CERT_ANY && !is_whole(program, axis, value->first)))
+    if (!axis)
+        return false;
+    const int64_t extent = value->node->shape ? dt_certnode_extent(value->node->shape, axis->name)
+                                              : dt_certrange_count(state, axis->name);
+    *ret_lo = value->first == CERT_ANY ? 0 : value->first;
+    *ret_hi = *ret_lo + axis->extent;
+    return *ret_lo != 0 || *ret_hi != extent;
+}
+
+void dt_certrange_close(const CertState *state, CertValue *value)
+{
+    int64_t lo, hi;
+    if (!value->loop || dt_certrange_some(state, value, &lo, &hi))
         return;
+    value->loop = NULL;
+    value->first = 0;
+}
+
+typedef struct Range {
+    CertState *state;
+    const char *axis, *attributes;
+    int64_t extent;
+} Range;
+
+static CertNode *range_of(void *data, CertNode *node)
+{
+    const Range *r = data;
+    const CertShape *shape = dt_certnode_resized(r->state->nodes, node->shape, r->axis, r->extent);
+    return dt_certnode_of(r->state->nodes, range_kind, r->attributes, shape, node);
+}
+
+void dt_certrange_fix(CertState *state, CertValue *value)
+{
+    int64_t lo, hi;
+    if (dt_certrange_some(state, value, &lo, &hi)) {
+        Range data = {state, value->loop, NULL, hi - lo};
+        data.attributes = dt_intern_printf("%s %lld..%lld", value->loop, (long long)lo, (long long)hi);
+        value->node = dt_certpack_each(state, value->node, range_of, &data);
+    }
     value->loop = NULL;
     value->first = 0;
 }
@@ -115,22 +153,55 @@ static bool works_along(const CertOp *op, const char *axis)
     return works;
 }
 
-const char *dt_certrange_attributes(const CertProgram *program, const CertOp *op, const CertValue *in)
+bool dt_certrange_adds(const CertOp *op) { return dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum"); }
+
+/* Zeros beside some iterations are those of the same ones. */
+static bool cover(CertState *state, const CertOp *op, const CertValue *like, CertValue *settled)
 {
-    const char *attributes = op->attributes;
+    bool any = false;
     for (uint32_t i = 0; i < op->n_in; i++) {
-        const CertAxis *axis = in[i].loop ? dt_certtext_axis(in[i].type, in[i].loop) : NULL;
-        const int64_t first = in[i].first == CERT_ANY ? 0 : in[i].first;
-        if (axis && works_along(op, axis->name) && !is_whole(program, axis, first))
-            attributes = dt_intern_printf("%s %u: %lld..%lld", attributes, i, (long long)first,
-                                          (long long)(first + axis->extent));
+        CertValue *x = &settled[i];
+        if (x->loop || !dt_certtext_axis(x->type, like->loop))
+            continue;
+        dt_certfunc_cover(state, like->loop, like->first, x);
+        any = any || x->loop;
     }
-    return attributes;
+    return any;
+}
+
+static bool agree(const CertOp *op, const CertValue *in)
+{
+    bool same = true;
+    for (uint32_t i = 0; i < op->n_out && same; i++) {
+        CertValue result = {.type = op->types[i]};
+        same = dt_certrange_of(op, in, &result);
+    }
+    return same;
+}
+
+const CertValue *dt_certrange_settle(CertState *state, const CertOp *op, const CertValue *in)
+{
+    const CertValue *like = NULL;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        like = in[i].loop && (!like || like->first == CERT_ANY) ? &in[i] : like;
+    if (!like)
+        return in;
+    CertValue *settled = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
+    memcpy(settled, in, op->n_in * sizeof *in);
+    bool changed = op->n_in > 1 && cover(state, op, like, settled);
+    const bool same = agree(op, settled);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (!settled[i].loop || (same && (dt_certrange_adds(op) || !works_along(op, settled[i].loop))))
+            continue;
+        dt_certrange_fix(state, &settled[i]);
+        changed = true;
+    }
+    return changed ? settled : in;
 }
 
 void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out)
 {
-    if (!dt_cert_is(op->kind, "expand") || dt_certnode_is_zero(in[0].node))
+    if (!dt_cert_is(op->kind, "expand"))
         return;
     for (uint32_t i = 0; i < out->type->rank; i++) {
         const char *axis = out->type->axes[i].name;
@@ -144,18 +215,15 @@ void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const Cer
 /* What value is of its node: all of it if it covers the node's own extent. */
 static void tag(CertValue *value, const char *axis, int64_t first)
 {
-    const CertShape *shape = value->node->shape;
-    const CertAxis *range = dt_certtext_axis(value->type, axis);
-    value->loop = axis;
+    const bool whole = first == 0 && dt_certnode_extent(value->node->shape, axis) ==
+                                         dt_certtext_axis(value->type, axis)->extent;
+    value->loop = whole ? NULL : axis;
     value->first = first;
-    for (uint32_t i = 0; shape && i < shape->rank; i++)
-        if (shape->axes[i] == axis && first == 0 && shape->extents[i] == range->extent)
-            value->loop = NULL;
 }
 
 static bool is_cut(const CertProgram *program, const CertOp *op, const CertValue *in)
 {
-    const char *axis = op->n_axes == 1 && op->n_ranges == 1 ? op->axes[0] : NULL;
+    const char *axis = op->n_in == 1 && op->n_axes == 1 && op->n_ranges == 1 ? op->axes[0] : NULL;
     return axis && dt_cert_is(op->kind, "slice") && op->ranges[0].step == 1 && is_loop(program, axis) &&
            (!in[0].loop || in[0].loop == axis) && in[0].node->shape && !dt_certpack_is(in[0].node);
 }

@@ -39,14 +39,6 @@ void dt_certstep_number(CertState *state, uint32_t number, CertNode *node)
     *at = meaning;
 }
 
-bool dt_certstep_same_axes(const CertShape *a, const CertShape *b)
-{
-    bool same = a == b || (a && b && a->dtype == b->dtype && a->rank == b->rank);
-    for (uint32_t i = 0; a != b && same && i < a->rank; i++)
-        same = a->axes[i] == b->axes[i] && (a->extents[i] == b->extents[i] || a->extents[i] < 0 || b->extents[i] < 0);
-    return same;
-}
-
 /* Sums and products of zeros are zeros, and so is what a linear op makes of one. Noted in the node. */
 bool dt_certstep_is_zero(const CertNode *node)
 {
@@ -117,7 +109,7 @@ static CertNode *view(CertState *state, CertNode parts)
 {
     const char *from, *to, *first, *last;
     CertNode *x = parts.in[0];
-    if (dt_cert_is(parts.kind, "relabel") && !*parts.attributes && dt_certstep_same_axes(x->shape, parts.shape))
+    if (dt_cert_is(parts.kind, "relabel") && !*parts.attributes && x->shape == parts.shape)
         return x;
     if (is_rename(&parts, &from, &to) && x->n_in == 1 && is_rename(x, &first, &last) && first == to && last == from &&
         x->in[0]->shape == parts.shape)
@@ -155,8 +147,8 @@ static CertNode *serial_of(CertState *state, const CertNode *parts)
 
 static bool alike(const CertNode *a, const CertNode *b)
 {
-    return a->kind == b->kind && a->attributes == b->attributes && dt_certstep_same_axes(a->shape, b->shape) &&
-           a->n_in == b->n_in && a->index == b->index && a->lo == b->lo && a->hi == b->hi;
+    return a->kind == b->kind && a->attributes == b->attributes && a->shape == b->shape &&
+           a->n_in == b->n_in && a->index == b->index && a->lo == b->lo && a->hi == b->hi && a->over == b->over;
 }
 
 /* Whether parts are those of s, but for operand ret_but, which is not that of s: n_in, if all are. */
@@ -180,7 +172,7 @@ static bool fits(CertState *state, const CertNode *parts, const CertNode *s, uin
 static CertNode *one_of(const CertNode *parts)
 {
     for (uint32_t i = 0; i < 2 && dt_cert_is(parts->kind, "add"); i++)
-        if (dt_certstep_is_zero(parts->in[1 - i]) && dt_certstep_same_axes(parts->in[i]->shape, parts->shape))
+        if (dt_certstep_is_zero(parts->in[1 - i]) && parts->in[i]->shape == parts->shape)
             return parts->in[i];
     return NULL;
 }
@@ -213,7 +205,8 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
         uint32_t but;
         range.lo = s->lo;
         range.hi = s->hi;
-        if (!fits(state, &range, s, &but) || !s->hi != !parts.hi)
+        range.over = s->over;
+        if ((s->hi && s->over != parts.over) || !fits(state, &range, s, &but))
             continue;
         const bool same = s->lo == parts.lo && s->hi == parts.hi;
         if (same && but == parts.n_in)
@@ -231,7 +224,7 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
 /* A sum of gradients over ranks and stages, in the dtype that was asked for, as it was before; or NULL. */
 static CertNode *back(CertState *state, const CertShape *shape, CertNode *x)
 {
-    if (x->kind == crossed_kind && dt_certstep_same_axes(x->in[0]->in[0]->shape, shape))
+    if (x->kind == crossed_kind && x->in[0]->in[0]->shape == shape)
         return x->in[0]->in[0];
     if (!dt_certsum_is(x))
         return NULL;
@@ -325,10 +318,10 @@ static CertNode *kept_on_first(const CertOp *op, const CertNode *where)
 static CertNode parts_of(CertState *state, const CertOp *op, const char *context, const CertValue *in,
                          const CertShape *shape, CertNode *const *nodes, uint32_t index)
 {
-    const CertAxis *loop = op->n_in && in[0].loop ? dt_certtext_axis(in[0].type, in[0].loop) : NULL;
     CertNode parts = {
         .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = nodes, .index = index};
-    const bool sums = dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum");
+    const bool sums = dt_certrange_adds(op);
+    int64_t lo, hi;
     if (dt_cert_is(op->kind, "rng")) {
         const CertCalled *names = &state->meant->names;
         parts.attributes =
@@ -340,12 +333,11 @@ static CertNode parts_of(CertState *state, const CertOp *op, const char *context
         const char *attributes = dt_certhalo_attributes(op, in);
         parts.attributes = attributes ? attributes : op->attributes;
     } else {
-        parts.attributes = dt_certrange_attributes(state->program, op, in);
-        for (uint32_t i = 0; loop && sums && i < op->n_axes; i++)
-            if (op->axes[i] == in[0].loop) {
-                parts.attributes = op->attributes;
-                parts.lo = in[0].first == CERT_ANY ? 0 : in[0].first;
-                parts.hi = parts.lo + loop->extent;
+        for (uint32_t i = 0; sums && i < op->n_axes; i++)
+            if (op->axes[i] == in[0].loop && dt_certrange_some(state, &in[0], &lo, &hi)) {
+                parts.lo = lo;
+                parts.hi = hi;
+                parts.over = in[0].loop;
             }
     }
     return parts;
@@ -404,20 +396,21 @@ bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, con
         return dt_certpack_op(state, op, in, out);
     if (!dt_certrule_check(state, op, in) || (program->n_padded && !dt_certpad_check(state, op, in)))
         return false;
+    const bool cuts = op->n_out == 1 && dt_certrange_cut(program, op, in, &out[0]);
+    if (!cuts)
+        in = dt_certrange_settle(state, op, in);
     for (uint32_t i = 0; i < op->n_in; i++) {
-        CertValue x = in[i];
-        nodes[i] = known_as(x.node);
+        nodes[i] = known_as(in[i].node);
         buckets = buckets || dt_certpack_is(nodes[i]);
     }
     CertNode *same = identity(state, op, in, buckets);
-    if (op->n_in && op->n_out == 1 && dt_certrange_cut(program, op, in, &out[0])) {
+    if (cuts) {
         if (program->n_padded)
             dt_certpad_fill(state, op, in, &out[0]);
         return true;
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
-        if (!dt_certrange_of(state, op, in, &out[i]))
-            return false;
+        dt_certrange_of(op, in, &out[i]);
         dt_certrange_repeat(program, op, in, &out[i]);
         out[i].node = same;
         if (!same && buckets && !dt_certpack_map(state, op, in, i, &out[i]))

@@ -84,10 +84,17 @@ CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x)
     if (any.hi && !parts.hi) {
         parts.lo = any.lo;
         parts.hi = any.hi;
+        parts.over = any.over;
         any.lo = any.hi = 0;
+        any.over = NULL;
         *x = dt_certnode_make(state->nodes, any);
     }
     return dt_certnode_make(state->nodes, parts);
+}
+
+static bool is_view(const CertNode *x)
+{
+    return x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
 }
 
 static bool apart(CertState *state, CertNode *x, Nodes *ret_terms);
@@ -132,8 +139,7 @@ static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
         return true;
     CertNode *s = x;
     uint32_t i = 0;
-    const bool view = x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
-    if (x->hi && (view || x->kind == dt_certkind_term))
+    if (x->hi && (is_view(x) || x->kind == dt_certkind_term))
         return false;
     if (x->kind == dt_certkind_term) {
         s = x->in[0];
@@ -152,9 +158,8 @@ static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
 
 static bool is_sum(const CertNode *x)
 {
-    const bool view = x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
     return dt_certsum_is(x) || x->kind == dt_certkind_term || x->kind == dt_certkind_lacks || x->hi ||
-           x->kind == dt_certkind_at || (view && is_sum(x->in[0]));
+           x->kind == dt_certkind_at || (is_view(x) && is_sum(x->in[0]));
 }
 
 static void collect(Match *m, CertNode *x)
@@ -185,23 +190,53 @@ static void collect(Match *m, CertNode *x)
 
 static bool same_but_range(const CertNode *x, const CertNode *y)
 {
-    return x->kind == y->kind && x->attributes == y->attributes && x->index == y->index && x->n_in == y->n_in &&
-           memcmp(x->in, y->in, x->n_in * sizeof x->in[0]) == 0;
+    return x->kind == y->kind && x->attributes == y->attributes && x->shape == y->shape && x->index == y->index &&
+           x->n_in == y->n_in && memcmp(x->in, y->in, x->n_in * sizeof x->in[0]) == 0;
 }
 
-/* The iterations of want, out of those of the ranges that begin with its first one. */
-static bool meet_range(Match *m, const CertNode *want)
+/* The iterations lo .. hi of what `like` is, out of those of the ranges that begin with the first one. */
+static bool meet_range(Match *m, const CertNode *like, int64_t lo, int64_t hi)
 {
-    int64_t at = want->lo;
-    for (uint32_t i = 0; i < m->ranges.n && at < want->hi; i++) {
+    for (uint32_t i = 0; i < m->ranges.n && lo < hi; i++) {
         CertNode *x = m->ranges.at[i];
-        if (!x || x->lo != at || x->hi > want->hi || !same_but_range(x, want))
+        if (!x || x->lo != lo || x->hi > hi || x->over != like->over || !same_but_range(x, like))
             continue;
-        at = x->hi;
+        lo = x->hi;
         m->ranges.at[i] = NULL;
         i = UINT32_MAX; /* from the beginning: they stand in no order */
     }
-    return at == want->hi;
+    return lo == hi;
+}
+
+/* Whether x is want but for its iterations: of a term, what it is a term of. */
+static bool is_some_of(const CertNode *x, const CertNode *want)
+{
+    if (same_but_range(x, want))
+        return true;
+    if (x->kind == dt_certkind_term)
+        return x->in[0] == want && (x->in[1] == want->in[x->index] || is_some_of(x->in[1], want->in[x->index]));
+    return is_view(x) && is_view(want) && x->kind == want->kind && x->attributes == want->attributes &&
+           x->shape == want->shape && is_some_of(x->in[0], want->in[0]);
+}
+
+/* How many iterations there are of what x is over some. */
+static int64_t all_of(const CertNode *x)
+{
+    const char *over = x->over;
+    while (x->kind == dt_certkind_term || is_view(x))
+        x = x->in[x->n_in - 1];
+    return x->n_in ? dt_certnode_extent(x->in[0]->shape, over) : -1;
+}
+
+/* want, a reduction over all iterations or what is linear in it, out of ranges. */
+static bool meet_all(Match *m, const CertNode *want)
+{
+    for (uint32_t i = 0; i < m->ranges.n; i++) {
+        const CertNode *x = m->ranges.at[i];
+        if (x && x->over && x->lo == 0 && is_some_of(x, want))
+            return meet_range(m, x, 0, all_of(x));
+    }
+    return false;
 }
 
 static bool meet(Match *m, CertNode *want)
@@ -214,7 +249,7 @@ static bool meet(Match *m, CertNode *want)
     }
     if (dt_certstep_is_zero(want))
         return true;
-    if (want->hi && meet_range(m, want))
+    if (want->hi ? meet_range(m, want, want->lo, want->hi) : meet_all(m, want))
         return true;
     if (++m->steps > STEPS || !apart(m->state, want, &terms))
         return false;
@@ -241,7 +276,7 @@ bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *re
     Match m = {.state = state}, all = {.state = state, .all = true};
     if (have == want || (have->to && have->to == want))
         return true;
-    if (!is_sum(have) || !dt_certstep_same_axes(have->shape, want->shape) || state->is_serial)
+    if (!is_sum(have) || have->shape != want->shape || state->is_serial)
         return dt_certstep_is_zero(have) && dt_certstep_is_zero(want);
     const bool good = match(&m, have, want, ret_lacks != NULL) || (m.any && match(&all, have, want, ret_lacks != NULL));
     if (ret_lacks)

@@ -49,8 +49,8 @@ typedef struct CertType {
     uint16_t partial, split;       /* mesh axes: a reduction is pending over; split an axis */
     const char *pending;           /* "sum", "max", "min"; NULL if nothing is */
     uint16_t padded;               /* which padded axes it has */
-    const CertShape *shape, *open; /* dt_certnode_shape */
-    const char *open_loop, *lies;  /* lies: cert_pack.c */
+    const CertShape *shape, *all; /* dt_certnode_shape, dt_certrange_all */
+    const char *all_of, *lies;    /* lies: cert_pack.c */
     const struct CertType *lies_in;
 } CertType;
 
@@ -211,8 +211,8 @@ static inline int64_t dt_cert_local(const CertProgram *program, const CertAxis *
 
 /* ---- nodes (cert_node.c) ---- */
 
-/* The dtype and, sorted by name, the axes of a value; equal ones are one. An extent of -1: any iterations of a
- * loop. */
+/* The dtype and, sorted by name, the axes of a value; equal ones are one. Along a loop's axis it has all iterations,
+ * whichever of them a value covers. */
 struct CertShape {
     const char *dtype;
     uint32_t rank;
@@ -227,7 +227,8 @@ struct CertNode {
     const char *kind, *attributes; /* kind: interned, or one of the kinds below; attributes: interned */
     const CertShape *shape;        /* NULL: no value */
     uint32_t n_in, index;          /* index: which result */
-    int64_t lo, hi;                /* of a reduction over iterations: which. 0, 0: over no such */
+    int64_t lo, hi;                /* of a reduction over some iterations: which. 0, 0: over no such, or over all */
+    const char *over;              /* and of which axis; NULL: of a loop's own, or over no such */
     CertNode *const *in;
     uint32_t id, mark; /* set by the table */
     CertAnswer zero;   /* noted: whether it stands for zeros */
@@ -251,14 +252,12 @@ CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attri
                            uint32_t index);
 CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes, const CertShape *shape,
                          CertNode *x);
-/* The shape of a type's values; loop: an axis that stacks iterations, or NULL. */
-const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type, const char *loop);
-/* shape in another dtype; with an axis of any iterations; without such an axis. */
+/* The shape of a type's values. */
+const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type);
+/* shape in another dtype; with an axis of this extent; 0: without it. */
 const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape, const char *dtype);
-const CertShape *dt_certnode_stacked(CertNodes *nodes, const CertShape *shape, const char *axis);
-/* shape with all iterations along the axes that type has, but those of `loop`. */
-const CertShape *dt_certnode_closed(CertNodes *nodes, const CertShape *shape, const CertType *type, const char *loop);
-const CertShape *dt_certnode_sliced(CertNodes *nodes, const CertShape *shape);
+const CertShape *dt_certnode_resized(CertNodes *nodes, const CertShape *shape, const char *axis, int64_t extent);
+int64_t dt_certnode_extent(const CertShape *shape, const char *axis); /* -1: it has no such axis */
 /* Whether every element of node is one number, which it is. */
 bool dt_certnode_number(const CertNode *node, double *ret_number);
 bool dt_certnode_is_zero(const CertNode *node);
@@ -382,8 +381,6 @@ CertNote *dt_certstep_note(CertState *state, CertNode *node);
 /* The serial values of this number; NULL: there are none. */
 const CertMeaning *dt_certstep_numbered(const CertState *state, uint32_t number);
 void dt_certstep_number(CertState *state, uint32_t number, CertNode *node);
-/* Whether values of the one may be of the other: extents of ranges of iterations may be open. */
-bool dt_certstep_same_axes(const CertShape *a, const CertShape *b);
 /* Whether it stands for zeros. */
 bool dt_certstep_is_zero(const CertNode *node);
 /* Whether op is linear in operand i of the node that it makes. */
@@ -416,18 +413,26 @@ bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, bool *re
 /* ---- iterations (cert_range.c) ---- */
 
 void dt_certrange_add(CertProgram *program, const CertLoop *loop);
-/* Iterations that the result covers: those of the operands, which agree. */
-bool dt_certrange_of(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value);
-/* The attributes of op, and along which iterations of its operands it works, unless all. */
-const char *dt_certrange_attributes(const CertProgram *program, const CertOp *op, const CertValue *in);
+/* How many iterations a loop of this axis has, at most; -1: there is none. */
+int64_t dt_certrange_count(const CertState *state, const char *axis);
+/* The shape of a type's values, which are some iterations of `loop`; NULL: of none. */
+const CertShape *dt_certrange_all(CertState *state, const CertType *type, const char *loop);
+/* Iterations that the result covers: those of the operands; false: these do not agree. */
+bool dt_certrange_of(const CertOp *op, const CertValue *in, CertValue *ret_value);
+/* value, some iterations of its node, as a node of its own. */
+void dt_certrange_fix(CertState *state, CertValue *value);
+/* Which iterations of its node value covers along its loop's axis; false: all. */
+bool dt_certrange_some(const CertState *state, const CertValue *value, int64_t *ret_lo, int64_t *ret_hi);
+/* Whether op is a sum: of a range of iterations it is a part of that of all. */
+bool dt_certrange_adds(const CertOp *op);
+/* The operands as op takes them: ranges are values of their own, unless it hands them on. */
+const CertValue *dt_certrange_settle(CertState *state, const CertOp *op, const CertValue *in);
 /* Notes of an expansion by a loop's axis that all iterations are equal. */
 void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out);
 /* The shape of the node that a result of op is; where it is a range of what is made of whole values, that of all. */
 const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const CertValue *in, const CertValue *value);
-/* shape with all iterations of its loops. */
-const CertShape *dt_certrange_all(CertState *state, const CertShape *shape);
 /* A value of all iterations is one without: as what a store holds that is stacked along no loop. */
-void dt_certrange_close(const CertProgram *program, CertValue *value);
+void dt_certrange_close(const CertState *state, CertValue *value);
 /* Whether op, of one result, only cuts a range of iterations out of a value or puts ranges together: then out is that
  * value, with its range. */
 bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out);

@@ -222,10 +222,13 @@ class Layout:
         return "\n".join(self.lines[:i] + [changed] + self.lines[i + 1:])
 
     def sites(self, kind, seed=""):
-        """(kind, line number, changed line), in random order; the change depends on the line alone."""
-        found, seen = [], set()
+        """(kind, line number, changed line), in random order; the change depends on the line alone. Functions of
+        streams are only read by `expand`, and what that makes of them is judged behind it (boxmutants.py)."""
+        found, seen, func = [], set(), ""
+        streams = set(re.findall(r' (?:part|merge|finish)=("[^"]*"|\S+)', self.final))
         for i, line in enumerate(self.lines):
-            if line.startswith(("  ", "store ")) and not line.startswith("  run ") and line not in seen:
+            func = line.split()[1] if line.startswith("func ") else func
+            if func not in streams and line.startswith(("  ", "store ")) and not line.startswith("  run ") and line not in seen:
                 changed = KINDS[kind](random.Random(seed + plain(line)), line)
                 if changed != line:
                     found.append((kind, i, changed))

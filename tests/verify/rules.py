@@ -179,6 +179,84 @@ GROWS = [  # holds, what is cut, where
     (False, "%x.1", "2 0 1 2"),
     (False, "%3", "2 0 1 2"),
 ]
+# An axis that a loop goes along elsewhere: what is made of parts of it. %y.0 has it, %z.1 has it and another one, %3 is
+# 3 everywhere, %4 what the second loop stacks: 3 everywhere, too.
+PARTS_OF = """func along : body @1:1-2 {
+  arg %i.0 : i32[]
+  arg %x.1 : f32[]
+  return %x.1
+}
+func grows : body @1:1-2 {
+  arg %i.0 : i32[]
+  arg %x.1 : f32[]
+  %2 = expand(%x.1) : f32[e=COUNT] @1:1-2
+  return %x.1, %2
+}
+func predict : entry @1:1-2 {
+  %y.0 = input() : f32[e=4] text=y @1:1-2
+  %z.1 = input() : f32[e=4, f=4] text=z @1:1-2
+  %2 = const() : f32[] number=3 @1:1-2
+  %3 = expand(%2) : f32[e=4] @1:1-2
+  %4 = loop(%2) : f32[] func=along loop(label=e axis=e count=4 carried=1) @1:1-2
+  %5 = loop(%2) : f32[] func=along loop(label=f axis=f count=4 carried=1) @1:1-2
+  %6, %7 = loop(%2) : f32[], f32[h=5, e=COUNT] func=grows loop(label=h axis=h count=5 carried=1 stacked_out=1) @1:1-2
+OPS  return RESULT, %4, %5, %6
+}
+entry predict : predict {
+  result name=a
+  result name=b
+  result name=c
+  result name=d
+}
+"""
+
+
+def part(x, first, axis="e", type_="e=2"):
+    return "slice[%s](%s) : f32[%s] ranges=(%d %d 1 2)" % (axis, x, type_, first, 2 - first)
+
+
+MUL, ADD = "mul(%s, %s) : f32[e=2]", "add(%s, %s) : f32[]"
+TWICE = "mul(%y.0, %3) : f32[e=4]"
+SUM = "reduce[e](%s) : f32[]"
+CROSS = "reduce[e, f](%s) : f32[]"
+PARTS_ROWS = [  # holds, ops of the serial program, ops of the other one; the extent of %7 there
+    (True, [part("%y.0", 0)], [part("%y.0", 0)]),
+    (False, [part("%y.0", 0)], [part("%y.0", 2)]),
+    (False, [part("%y.0", 0)], ["stop(%y.0) : f32[e=4]"]),
+    (False, ["stop(%y.0) : f32[e=4]"], ["stop(%y.0) : f32[e=4]", part("%8", 0)]),
+    (False, ["stop(%3) : f32[e=4]"], ["stop(%3) : f32[e=4]", part("%8", 0)]),
+    (True, [TWICE, part("%8", 0)], [part("%y.0", 0), part("%3", 2), MUL % ("%8", "%9")]),
+    (False, [TWICE, part("%8", 0)], [TWICE, part("%8", 2)]),  # what is one number beside what is not
+    (False, [TWICE, part("%8", 2)], [TWICE, part("%8", 0)]),
+    (False, ["scan[e](%3) : f32[e=4]", part("%8", 0)], ["scan[e](%3) : f32[e=4]", part("%8", 2)]),
+    # iterations beside others
+    (True, [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9")], [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9")]),
+    (False, [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9")], [part("%y.0", 2), part("%y.0", 1), MUL % ("%8", "%9")]),
+    (False, [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9")], [part("%y.0", 1), part("%y.0", 1), MUL % ("%8", "%9")]),
+    (False, [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9"), SUM % "%10"],
+     [part("%y.0", 2), part("%y.0", 1), MUL % ("%8", "%9"), SUM % "%10"]),
+    # sums of parts, of all
+    (True, [SUM % "%y.0"], [part("%y.0", 0), part("%y.0", 2), SUM % "%8", SUM % "%9", ADD % ("%10", "%11")]),
+    (True, [SUM % "%y.0"], [part("%y.0", 2), part("%y.0", 0), SUM % "%8", SUM % "%9", ADD % ("%10", "%11")]),
+    (False, [SUM % "%y.0"], [part("%y.0", 0), part("%y.0", 0), SUM % "%8", SUM % "%9", ADD % ("%10", "%11")]),
+    (False, [SUM % "%y.0"], [part("%y.0", 0), part("%y.0", 1), SUM % "%8", SUM % "%9", ADD % ("%10", "%11")]),
+    (False, [SUM % "%y.0"], [part("%y.0", 0), SUM % "%8"]),
+    (False, [SUM % "%y.0"], [part("%y.0", 2), SUM % "%8"]),
+    (True, [SUM % "%y.0", "mul(%8, %2) : f32[]"],
+     [part("%y.0", 0), part("%y.0", 2), SUM % "%8", SUM % "%9", "mul(%10, %2) : f32[]", "mul(%11, %2) : f32[]",
+      ADD % ("%12", "%13")]),
+    (False, [SUM % "%y.0", SUM % "%3", "mul(%8, %9) : f32[]"],  # parts of one factor, and of the other
+     [part("%y.0", 0), SUM % "%8", SUM % "%3", "mul(%9, %10) : f32[]", SUM % "%y.0", part("%3", 2), SUM % "%13",
+      "mul(%12, %14) : f32[]", ADD % ("%11", "%15")]),
+    (True, [CROSS % "%z.1"], [part("%z.1", 0, "e", "e=2, f=4"), part("%z.1", 2, "e", "e=2, f=4"), CROSS % "%8",
+                              CROSS % "%9", ADD % ("%10", "%11")]),
+    (False, [CROSS % "%z.1"], [part("%z.1", 0, "e", "e=2, f=4"), part("%z.1", 2, "f", "e=4, f=2"), CROSS % "%8",
+                               CROSS % "%9", ADD % ("%10", "%11")]),
+    # how long what is one number everywhere is
+    (True, ["reduce[e](%7) : f32[h=5]"], ["reduce[e](%7) : f32[h=5]"], 4),
+    (False, ["reduce[e](%7) : f32[h=5]"], ["reduce[e](%7) : f32[h=5]"], 3),
+    (False, ["reduce[e](%7) : f32[h=5]"], ["reduce[e](%7) : f32[h=5]"], 8),
+]
 # Rings: queries p, keys q, and what the function makes of them, a result and a gradient of keys. holds, how keys,
 # values, and the gradient lie, how queries do, what is pending in the function, the ring's mesh axes, and whether m is
 # time
@@ -587,6 +665,11 @@ def crossing(row):
     return serial, MESH + placed.replace(old, sums)
 
 
+def parts_of(ops, count=4):
+    lines = "".join("  %%%d = %s @1:1-2\n" % (8 + i, op) for i, op in enumerate(ops))
+    return PARTS_OF.replace("OPS", lines).replace("RESULT", "%%%d" % (7 + len(ops))).replace("COUNT", str(count))
+
+
 def ranges(row):
     """One loop, and two that share its iterations."""
     texts = []
@@ -637,6 +720,12 @@ def main(prover):
             if (verdict == "holds") != row[0] or refused == row[0]:
                 failed += 1
                 print("FAIL %s for %s: %s" % ("; ".join(row[2]), "; ".join(row[1]), verdict))
+        for row in PARTS_ROWS:
+            verdict = prove(prover, folder, parts_of(row[1]), parts_of(*row[2:]))
+            refused = re.search("is not what|it should|not for all iterations", verdict)
+            if (verdict == "holds") != row[0] or (refused is not None) == row[0]:
+                failed += 1
+                print("FAIL %s for %s: %s" % ("; ".join(row[2]), "; ".join(row[1]), verdict))
         for row in GROWS:
             text = GROWN.replace("OF", row[1])
             verdict = prove(prover, folder, *(text.replace("CUT", cut) for cut in ("0 2 1 2", row[2])))
@@ -670,7 +759,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + GROWS + RINGS + STATES + ROUNDS + CROSSINGS) + 4 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + STATES + ROUNDS + CROSSINGS) + 4 - failed, failed))
     return 1 if failed else 0
 
 

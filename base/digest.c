@@ -32,14 +32,6 @@ void dt_digest_end(DtDigest *digest, uint8_t ret_bytes[DT_DIGEST_BYTES])
     crypto_generichash_final(state_of(digest), ret_bytes, DT_DIGEST_BYTES);
 }
 
-void dt_digest_of(const void *bytes, size_t len, uint8_t ret_bytes[DT_DIGEST_BYTES])
-{
-    DtDigest digest;
-    dt_digest_begin(&digest);
-    dt_digest_add(&digest, bytes, len);
-    dt_digest_end(&digest, ret_bytes);
-}
-
 void dt_digest_text(const uint8_t bytes[DT_DIGEST_BYTES], char ret_text[DT_DIGEST_TEXT])
 {
     for (int i = 0; i < DT_DIGEST_BYTES; i++)

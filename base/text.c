@@ -220,21 +220,6 @@ const char *dt_text_bytes(char buf[32], double bytes)
     return buf;
 }
 
-const char *dt_text_seconds(char buf[32], double seconds)
-{
-    if (seconds >= 3600)
-        snprintf(buf, 32, "%.0fh%02.0fm", floor(seconds / 3600), floor(fmod(seconds, 3600) / 60));
-    else if (seconds >= 60)
-        snprintf(buf, 32, "%.0fm%02.0fs", floor(seconds / 60), floor(fmod(seconds, 60)));
-    else if (seconds >= 1)
-        snprintf(buf, 32, "%.1f s", seconds);
-    else if (seconds >= 1e-3)
-        snprintf(buf, 32, "%.1f ms", seconds * 1e3);
-    else
-        snprintf(buf, 32, "%.1f us", seconds * 1e6);
-    return buf;
-}
-
 enum { NEAREST_MAX = 63 };
 
 static size_t distance(const char *a, size_t n, const char *b, size_t m)

@@ -36,9 +36,8 @@ void dt_text_add_escaped(DtText *text, const char *from, size_t len, bool lines)
 /* A message and a newline in one write, so escaped; it may hold names out of files of strangers. */
 void dt_text_say(FILE *to, const char *message);
 
-/* "1.5 GiB", "320 B" ; "12.3 ms" ; into buf, returned. */
+/* "1.5 GiB", "320 B"; into buf, returned. */
 const char *dt_text_bytes(char buf[32], double bytes);
-const char *dt_text_seconds(char buf[32], double seconds);
 
 /* The candidate nearest to name by edit distance (at most a third of its length and one), or
  * NULL. For "did you mean". */

@@ -25,7 +25,7 @@ static const DtOptionRow rows[] = {
 #undef DT_CLI_OPTION
 };
 
-const DtOptionTable dt_cli_table = {
+static const DtOptionTable option_table = {
     .program = "dtc",
     .version = DT_VERSION,
     .purpose = "compiles a model and a layout of it over many devices to one execution plan",
@@ -235,9 +235,9 @@ static int print_help(int id)
 {
     DtText text = {0};
     if (id == OPTION_HELP)
-        dt_options_help(&dt_cli_table, &text);
+        dt_options_help(&option_table, &text);
     else if (id == OPTION_MAN)
-        dt_options_man(&dt_cli_table, &text);
+        dt_options_man(&option_table, &text);
     else
         dt_text_printf(&text, "dtc %s\n", DT_VERSION);
     int code = dt_cli_print(&text);
@@ -252,7 +252,7 @@ int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_d
     cli->color = isatty(STDERR_FILENO) && !(no_color && *no_color);
     cli->target = "cpu";
     *ret_done = true;
-    dt_options_open(&options, &dt_cli_table, argc, argv, first);
+    dt_options_open(&options, &option_table, argc, argv, first);
     for (;;) {
         int id = dt_options_next(&options);
         if (id == DT_OPTIONS_END)

@@ -39,8 +39,6 @@ typedef struct DtCli {
     const struct DtPlan *against; /* of dtc verify --program: the new plan is compared with it, and not written */
 } DtCli;
 
-extern const DtOptionTable dt_cli_table;
-
 /* Reads options; returns DT_EXIT_OK, or the exit code when there is nothing left to do (ret_done). */
 int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_done);
 

@@ -322,7 +322,7 @@ DtScope *dt_emit_scope(DtEmit *e, const DtFunc *func, const DtLoop *loop, const 
     return scope;
 }
 
-DtPlace dt_emit_slice(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
+static DtPlace slice_of(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg)
 {
     DtView *view = &place.view;
     for (uint32_t d = 0; d < view->rank; d++) {
@@ -480,12 +480,12 @@ static void emit_loop(DtEmit *e, const DtOp *op, uint32_t at)
         if (!dt_ring_is_counter(outer, op->in[k]))
             inner->places[body->inputs.at[1 + k]->id] = *dt_emit_require(e, op->in[k]);
     for (uint32_t i = 0; i < loop->n_stacked; i++, k++)
-        inner->places[body->inputs.at[1 + k]->id] = dt_emit_slice(e, op, *dt_emit_require(e, op->in[k]), inner->reg);
+        inner->places[body->inputs.at[1 + k]->id] = slice_of(e, op, *dt_emit_require(e, op->in[k]), inner->reg);
     DtOutput *stacked = DT_NEW_ARRAY(e->scratch, DtOutput, loop->n_stacked_out + 1);
     for (uint32_t i = 0; i < loop->n_stacked_out; i++) {
         stacked[i] = dt_emit_apart(e, op->out[loop->n_carried + i], at);
         wanted[loop->n_carried + i] = (DtWanted){.set = true, .accumulate = stacked[i].accumulate,
-                                                 .place = dt_emit_slice(e, op, stacked[i].place, inner->reg)};
+                                                 .place = slice_of(e, op, stacked[i].place, inner->reg)};
     }
     loop_event(e, op, inner->reg);
     uint32_t begin = e->events.n;

@@ -214,9 +214,6 @@ void dt_emit_begin(DtEmit *e, const DtPlace *place);
 /* After a loop that began at event begin: what was there before lives until its end. */
 void dt_emit_extend(DtEmit *e, uint32_t begin);
 
-/* One iteration's slice of a value that is stacked for the loop op. */
-DtPlace dt_emit_slice(DtEmit *e, const DtOp *op, DtPlace place, uint32_t reg);
-
 void dt_emit_keep(DtEmit *e, const DtValue *value); /* nothing of the present function is written over it */
 uint32_t dt_emit_uses(DtEmit *e, const DtValue *value); /* how many operands in the present function are the value */
 
@@ -317,8 +314,6 @@ void dt_slots_place(DtEmit *e, const DtPipelineRun *run, DtSlots *ret_slots);
 
 /* pipeline.c: all entries of a module that is cut into stages */
 void dt_pipeline_emit(DtEmit *e);
-/* On the stage being emitted; true without a pipeline. */
-bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store);
 int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage); /* its bytes, once all is emitted */
 /* Memory of a named result, the same on all stages if it is a scalar. */
 DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type);

@@ -364,7 +364,7 @@ uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, c
     return dt_kernel_node(b, node);
 }
 
-uint32_t dt_kernel_load_plain(DtKBuild *b, const DtValue *value)
+static uint32_t load_plain(DtKBuild *b, const DtValue *value)
 {
     const DtView *view = b->in->view(b->in->context, value);
     if (!view)
@@ -452,7 +452,7 @@ uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
         node = dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_INT, .dtype = DT_I32,
                                            .integer = integer(b, (DtKInt){.kind = DT_KINT_INDEX})});
     else
-        node = dt_kernel_load_plain(b, value);
+        node = load_plain(b, value);
     DT_PUSH(b->in->arena, b->known, ((DtKKnown){value, node}));
     return node;
 }

@@ -29,7 +29,6 @@ uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, c
                         double outside);
 /* The integer argument with the first local index of type's axis on this rank; DT_KNONE if it is not split. */
 uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis);
-uint32_t dt_kernel_load_plain(DtKBuild *b, const DtValue *value);
 
 /* relabel, slice, pad, window, concat, gather: a load of the operand with other indices. */
 uint32_t dt_kernel_index_map(DtKBuild *b, const DtOp *op);

@@ -66,7 +66,8 @@ struct DtPipelineEmit {
     Results results;       /* of the run that is emitted */
 };
 
-bool dt_pipeline_is_here(const DtEmit *e, const DtStore *store)
+/* On the stage being emitted; true without a pipeline. */
+static bool is_here(const DtEmit *e, const DtStore *store)
 {
     return !e->module->pipeline || dt_pipeline_on(store->stage, store->more, e->stage);
 }
@@ -233,13 +234,13 @@ static void place_ring(DtEmit *e)
     int64_t bytes = 0;
     for (uint32_t i = 0; i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
-        if (store->kind == DT_STORE_RING && dt_pipeline_is_here(e, store) && dt_place_bytes(e, store->type) > bytes)
+        if (store->kind == DT_STORE_RING && is_here(e, store) && dt_place_bytes(e, store->type) > bytes)
             bytes = dt_place_bytes(e, store->type);
     }
     const uint32_t buffer = bytes ? dt_place_fixed(e, "gathered ahead", DT_ARENA_WORKSPACE, bytes) : 0;
     for (uint32_t i = 0; bytes && i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
-        if (store->kind == DT_STORE_RING && dt_pipeline_is_here(e, store))
+        if (store->kind == DT_STORE_RING && is_here(e, store))
             e->stores[store->index] = dt_place_dense(e, store->type, buffer);
     }
 }

@@ -94,7 +94,7 @@ static const char *affine(DtPrintC *c, int64_t base, const int64_t *coef)
     return copy;
 }
 
-const char *dt_print_c_number(DtPrintC *c, DtDtype dtype, double value)
+static const char *c_number(DtPrintC *c, DtDtype dtype, double value)
 {
     if (!dt_dtype_is_float(dtype))
         return dt_arena_printf(c->arena, "%lld", (long long)value);
@@ -147,7 +147,7 @@ static void load_lines(DtPrintC *c, uint32_t k, const DtKNode *node)
     }
     const char *type = register_type(node->dtype);
     const char *widen = node->dtype == DT_BF16 ? "dt_from_bf16" : node->dtype == DT_F16 ? "dt_from_f16" : "";
-    const char *outside = guard ? dt_print_c_number(c, node->dtype, node->number) : NULL;
+    const char *outside = guard ? c_number(c, node->dtype, node->number) : NULL;
     if (!guard) {
         line(c, "const %s n%u = %s(p%u[%s]);", type, k, widen, node->pointer, address);
     } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a condition */
@@ -169,7 +169,7 @@ void dt_print_c_node(DtPrintC *c, uint32_t k)
         base = dt_arena_printf(c->arena, "%sq[%u] + ", base, node->more[i]);
     switch (node->kind) {
     case DT_KNODE_CONST:
-        line(c, "const %s n%u = %s;", type, k, dt_print_c_number(c, node->dtype, node->number));
+        line(c, "const %s n%u = %s;", type, k, c_number(c, node->dtype, node->number));
         break;
     case DT_KNODE_IOTA: line(c, "const int n%u = (int)(%s%s);", k, base, affine(c, 0, node->coef)); break;
     case DT_KNODE_INT: line(c, "const int n%u = (int)q[%u];", k, node->integer); break;
@@ -247,7 +247,7 @@ static const char *identity(DtPrintC *c, const DtKNode *node)
     double value = node->reduce == DT_REDUCE_SUM ? 0 : node->reduce == DT_REDUCE_MAX ? -INFINITY : INFINITY;
     if (!dt_dtype_is_float(node->dtype) && node->reduce != DT_REDUCE_SUM)
         return node->reduce == DT_REDUCE_MAX ? "(-2147483647 - 1)" : "2147483647";
-    return dt_print_c_number(c, node->dtype, value);
+    return c_number(c, node->dtype, value);
 }
 
 static const char *reduce_name(const DtKNode *node)

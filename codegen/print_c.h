@@ -27,7 +27,6 @@ const char *dt_print_c_extent(DtPrintC *c, uint32_t axis);
 void dt_print_c_close(DtPrintC *c, uint32_t n);
 void dt_print_c_node(DtPrintC *c, uint32_t k);
 void dt_print_c_store(DtPrintC *c, const DtKStore *store);
-const char *dt_print_c_number(DtPrintC *c, DtDtype dtype, double value);
 void dt_print_c_special(DtPrintC *c);
 _Noreturn void dt_print_c_fail(const DtPrintC *c, const char *what); /* it has no text */
 

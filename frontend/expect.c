@@ -11,7 +11,7 @@
 
 #define HAS(kind) expected[DT_TOK_##kind - DT_TOK_FIRST]
 
-uint32_t dt_expect_start(const DtTokens *tokens, uint32_t at)
+static uint32_t item_start(const DtTokens *tokens, uint32_t at)
 {
     const DtToken *t = tokens->at;
     uint16_t depth = t[at].depth;
@@ -40,7 +40,7 @@ uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at)
 {
     const DtToken *t = tokens->at;
     uint16_t depth = t[at].depth;
-    bool block = resumes_at_block(&t[dt_expect_start(tokens, at)], &t[at]);
+    bool block = resumes_at_block(&t[item_start(tokens, at)], &t[at]);
     for (;; at++) {
         bool here = t[at].depth == depth && t[at].nesting == 0;
         if (t[at].kind == DT_TOK_END ||
@@ -187,7 +187,7 @@ static bool is_operator(int kind)
 static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool *expected)
 {
     const DtToken *found = &tokens->at[at], *before = at ? found - 1 : NULL;
-    uint32_t first = dt_expect_start(tokens, at);
+    uint32_t first = item_start(tokens, at);
     const DtToken *start = &tokens->at[first];
     bool closes = found->kind == DT_TOK_RPAREN || found->kind == DT_TOK_RBRACKET;
     if (!before)
@@ -288,9 +288,9 @@ void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const
     const DtToken *found = &tokens->at[at];
     if (found->reported)
         return;
-    bool first = dt_expect_start(tokens, at) == at;
+    bool first = item_start(tokens, at) == at;
     if (found->depth && found->kind == DT_TOK_ASSIGN && dt_layout_is_keyword(found[-1].kind) &&
-        dt_expect_start(tokens, at) == at - 1) {
+        item_start(tokens, at) == at - 1) {
         report_keyword(diags, found - 1);
         return;
     }

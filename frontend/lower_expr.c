@@ -112,7 +112,7 @@ static void warn_of_old_value(DtLower *l, const DtExpr *expr, const DtBinding *b
                  binding->name);
 }
 
-DtVal dt_expr_name(DtLower *l, const DtExpr *expr)
+static DtVal name_value(DtLower *l, const DtExpr *expr)
 {
     const char *name = expr->name.text;
     if (!name)
@@ -180,13 +180,7 @@ bool dt_expr_int(DtLower *l, const DtExpr *expr, const char *what, int64_t *ret_
     return dt_val_int_of(l, &v, expr, what, ret_whole);
 }
 
-bool dt_expr_number(DtLower *l, const DtExpr *expr, const char *what, double *ret_number)
-{
-    DtVal v = dt_expr_eval(l, expr);
-    return dt_val_number_of(l, &v, expr, what, ret_number);
-}
-
-bool dt_val_truth_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, bool *ret_truth)
+static bool truth_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, bool *ret_truth)
 {
     if (v->kind == DT_VAL_BOOL) {
         *ret_truth = v->whole != 0;
@@ -205,7 +199,7 @@ bool dt_val_truth_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char 
 bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth)
 {
     DtVal v = dt_expr_eval(l, expr);
-    return dt_val_truth_of(l, &v, expr, what, ret_truth);
+    return truth_of(l, &v, expr, what, ret_truth);
 }
 
 /* ---- operators ---- */
@@ -457,7 +451,7 @@ static DtVal eval_if(DtLower *l, const DtExpr *expr)
     bool truth;
     if (dt_scalars_are_computed(l) && condition.kind == DT_VAL_TENSOR && dt_val_dtype(&condition) == DT_BOOL)
         return dt_scalars_choose(l, &condition, expr);
-    if (!dt_val_truth_of(l, &condition, expr->a, "the condition of `if`", &truth))
+    if (!truth_of(l, &condition, expr->a, "the condition of `if`", &truth))
         return dt_val_error();
     return dt_expr_eval(l, truth ? expr->b : expr->c);
 }
@@ -494,7 +488,7 @@ static DtVal eval_kind(DtLower *l, const DtExpr *expr)
         dt_report_error(l, E0403, expr->span,
                         "quantities with a unit belong into `cluster` blocks");
         return dt_val_error();
-    case DT_EXPR_NAME: return dt_expr_name(l, expr);
+    case DT_EXPR_NAME: return name_value(l, expr);
     case DT_EXPR_DTYPE: return dt_call_callee(l, expr);
     case DT_EXPR_UNARY: return eval_unary(l, expr);
     case DT_EXPR_BINARY: return eval_binary(l, expr);

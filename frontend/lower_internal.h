@@ -414,23 +414,18 @@ DtVal dt_val_cast(DtLower *l, const DtVal *v, DtDtype dtype);
 DtVal dt_val_expand(DtLower *l, DtVal v, uint32_t rank, const DtAxis *axes);
 /* float operands of layers and models become compute's dtype. */
 DtVal dt_val_round(DtLower *l, const DtVal *v, DtDtype dtype);
-DtDiag *dt_val_extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a,
-                            const DtExpr *a_expr, int64_t b, const DtExpr *b_expr);
 
 /* ---- lower_expr.c ---- */
 
 DtVal dt_expr_eval(DtLower *l, const DtExpr *expr);
 /* A constant integer, number, truth; reports otherwise. what: "the number of windows". */
 bool dt_expr_int(DtLower *l, const DtExpr *expr, const char *what, int64_t *ret_whole);
-bool dt_expr_number(DtLower *l, const DtExpr *expr, const char *what, double *ret_number);
 bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth);
-bool dt_val_truth_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, bool *ret_truth);
 bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
                    int64_t *ret_whole);
 bool dt_val_number_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
                       double *ret_number);
 DtBinding *dt_expr_find(const DtLower *l, const char *name);
-DtVal dt_expr_name(DtLower *l, const DtExpr *expr);
 /* lower_const.c: constants of both operands */
 DtVal dt_const_unary(DtLower *l, const DtExpr *expr, DtVal a);
 DtVal dt_const_binary(DtLower *l, const DtExpr *expr, DtVal a, DtVal b);

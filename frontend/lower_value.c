@@ -141,9 +141,9 @@ DtDtype dt_val_join(const DtVal *v, uint32_t n, bool floats, bool *ret_weak)
     return has_float ? strong : has_int ? DT_I32 : DT_BOOL;
 }
 
-/* ---- broadcasting ---- */
+static /* ---- broadcasting ---- */
 
-DtDiag *dt_val_extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a,
+DtDiag *extent_error(DtLower *l, DtSpan span, const char *axis, int64_t a,
                             const DtExpr *a_expr, int64_t b, const DtExpr *b_expr)
 {
     DtDiag *d = dt_report_error(l, E0303, span, "the extents of `%s` disagree: %lld and %lld", axis,
@@ -178,7 +178,7 @@ static bool add_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uin
         if (at < *rank) {
             if (axes[at].extent == type->axes[k].extent)
                 continue;
-            dt_val_extent_error(l, span, axes[at].name, axes[at].extent,
+            extent_error(l, span, axes[at].name, axes[at].extent,
                                 exprs ? exprs[from[at]] : NULL, type->axes[k].extent,
                                 exprs ? exprs[i] : NULL);
             return false;

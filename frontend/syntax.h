@@ -61,7 +61,4 @@ void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const
  * grammar has an error production with a block for it. */
 uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at);
 
-/* The index of the first token of the statement, entry or item that at belongs to. */
-uint32_t dt_expect_start(const DtTokens *tokens, uint32_t at);
-
 #endif

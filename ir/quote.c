@@ -16,7 +16,7 @@ static bool is_inner(char c)
     return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '@' || c == '#' || c == '$';
 }
 
-bool dt_quote_is_bare(const char *name)
+static bool is_bare(const char *name)
 {
     if (!is_letter(name[0]))
         return false;
@@ -46,7 +46,7 @@ void dt_quote_add(DtText *text, const char *name)
 {
     if (!name)
         dt_text_add(text, "?");
-    else if (dt_quote_is_bare(name))
+    else if (is_bare(name))
         dt_text_add(text, name);
     else
         dt_quote_add_string(text, name);

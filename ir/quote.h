@@ -5,9 +5,7 @@
 
 #include "base/text.h"
 
-/* A bare name is a letter or `_`, then letters, digits and `_ . @ # $`. */
-bool dt_quote_is_bare(const char *name);
-/* Adds name bare if it can be, else quoted ("a b", "1x", "", "\x0a"). NULL is added as "?". */
+/* Adds name bare if it can be (a letter or `_`, then letters, digits and `_ . @ # $`), else quoted ("a b", "1x", "", "\x0a"). NULL is added as "?". */
 void dt_quote_add(DtText *text, const char *name);
 /* Between quotes always. */
 void dt_quote_add_string(DtText *text, const char *name);

@@ -116,8 +116,6 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *
 /* The same program with gradients and update, and nothing else done to it. */
 DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options);
 DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options);
-/* About how many multiplications, or moved elements, all ranks together need for one step. */
-double dt_judge_work(const DtModule *module);
 
 /* ---- shrink.c ---- */
 

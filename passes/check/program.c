@@ -95,7 +95,8 @@ static double work_of(const DtFunc *func, const DtMesh *mesh)
     return work;
 }
 
-double dt_judge_work(const DtModule *module)
+/* About how many multiplications, or moved elements, all ranks together need for one step. */
+static double work_of_step(const DtModule *module)
 {
     double work = 0;
     for (uint32_t i = 0; i < module->entries.n; i++)
@@ -118,7 +119,7 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
         return DT_JUDGE_REJECTED;
     const DtProgram *original = program;
     for (int64_t least = 4; program && least > 0 && !task->as_it_is; least -= 2) {
-        if (dt_judge_work(program->module) <= too_much)
+        if (work_of_step(program->module) <= too_much)
             break;
         ret_shrunk->len = 0;
         options = dt_judge_shrink(arena, &synthetic, original, least, ret_shrunk);

@@ -121,9 +121,8 @@ typedef void DtVjpRun(DtVjp *v);
 DtDerivative *dt_diff_derive(DtDiff *diff, DtFunc *func, const DtLoop *loop, const bool *active_in,
                              const bool *seeded);
 
-/* Values of the primal in bwd: any one, an operand, a result, and the k-th result of the forward
+/* Values of the primal in bwd: an operand, a result, and the k-th result of the forward
  * function of op's callee or body beyond op's own results. */
-DtValue *dt_diff_value(DtVjp *v, const DtValue *primal);
 DtValue *dt_diff_in(DtVjp *v, uint32_t i);
 DtValue *dt_diff_out(DtVjp *v, uint32_t i);
 DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);

@@ -43,12 +43,12 @@ static DtValue *placeholder(DtReverse *r, DtCell *cell)
     return cell->placeholder;
 }
 
-DtValue *dt_diff_value(DtVjp *v, const DtValue *primal)
+static DtValue *value_of_primal(DtVjp *v, const DtValue *primal)
 {
     return placeholder(v->reverse, cell_of(v->reverse, primal));
 }
-DtValue *dt_diff_in(DtVjp *v, uint32_t i) { return dt_diff_value(v, v->op->in[i]); }
-DtValue *dt_diff_out(DtVjp *v, uint32_t i) { return dt_diff_value(v, v->op->out[i]); }
+DtValue *dt_diff_in(DtVjp *v, uint32_t i) { return value_of_primal(v, v->op->in[i]); }
+DtValue *dt_diff_out(DtVjp *v, uint32_t i) { return value_of_primal(v, v->op->out[i]); }
 
 static DtCell *new_cell(DtReverse *r, DtValue *primal)
 {

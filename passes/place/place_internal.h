@@ -127,9 +127,6 @@ bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m);
 /* New axes that a split or merge made of split ones keep their splits, unless a line names them. */
 void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type);
 
-/* The order of two mesh axes on one axis: whether a is the major one. */
-bool dt_placerule_is_major(const DtPlacer *p, const char *axis, uint32_t a, uint32_t b);
-
 /* ---- states of a type on one mesh axis ---- */
 
 enum {

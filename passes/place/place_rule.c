@@ -269,7 +269,8 @@ static uint32_t order_of(const DtPlacer *p, const char *axis, uint32_t m)
     return UINT32_MAX - DT_MAX_MESH + m;
 }
 
-bool dt_placerule_is_major(const DtPlacer *p, const char *axis, uint32_t a, uint32_t b)
+/* The order of two mesh axes on one axis: whether a is the major one. */
+static bool is_major(const DtPlacer *p, const char *axis, uint32_t a, uint32_t b)
 {
     return order_of(p, axis, a) < order_of(p, axis, b);
 }
@@ -361,7 +362,7 @@ const DtType *dt_placerule_with(const DtPlacer *p, const DtType *type, uint32_t 
         uint32_t at = axis->n_split++;
         if (at == 0)
             axis->zigzag = dt_placerule_is_zigzag(p, axis->name, m);
-        for (; at > 0 && dt_placerule_is_major(p, axis->name, m, axis->split[at - 1]); at--)
+        for (; at > 0 && is_major(p, axis->name, m, axis->split[at - 1]); at--)
             axis->split[at] = axis->split[at - 1];
         axis->split[at] = (uint8_t)m;
     }

@@ -121,6 +121,38 @@ void dt_verify_interface(DtVerify *v, const DtFunc *func)
     check_writes(v, func);
 }
 
+static bool alike(const DtValue *x, const DtValue *y)
+{
+    bool same = x->type->dtype == y->type->dtype && x->type->rank == y->type->rank;
+    for (uint32_t i = 0; same && i < x->type->rank; i++) {
+        const int at = dt_type_find(y->type, x->type->axes[i].name);
+        same = at >= 0 && y->type->axes[at].extent == x->type->axes[i].extent;
+    }
+    return same;
+}
+
+/* Parts and results have the same elements wherever they come from; how ranks split them only func says. All interfaces
+ * hold. */
+static void check_stream_types(DtVerify *v, const DtFunc *func)
+{
+    const DtStream *s = func->stream;
+    const DtFunc *part = s->part, *merge = s->merge, *finish = s->finish;
+    const uint32_t n = part->results.n;
+    bool ok = true;
+    for (uint32_t i = 0; i < part->inputs.n; i++)
+        ok = ok && alike(part->inputs.at[i], func->inputs.at[i]);
+    for (uint32_t i = 0; i < 3 * n; i++)
+        ok = ok && alike(i < n ? merge->results.at[i] : merge->inputs.at[i - n], part->results.at[i % n]);
+    for (uint32_t i = 0; finish && i < finish->inputs.n; i++)
+        ok = ok && alike(finish->inputs.at[i], i < n ? part->results.at[i] : func->inputs.at[s->given.at[i - n]]);
+    for (uint32_t i = 0; i < s->takes.n; i++) {
+        const int32_t from = s->takes.at[i];
+        ok = ok && alike(func->results.at[i], from < 0 ? part->results.at[-1 - from] : finish->results.at[from]);
+    }
+    if (!ok)
+        dt_verify_fail(v, func->span, "the stream of `%s` has parts or results of other types", func->name);
+}
+
 /* func is a function of the module, whose interface holds. */
 static void check_gradient(DtVerify *v, const DtFunc *func)
 {
@@ -225,17 +257,27 @@ void dt_verify_body(DtVerify *v, const DtFunc *func)
     }
     if (func->gradient)
         check_gradient(v, func);
+    if (func->stream && func->stream->part)
+        check_stream_types(v, func);
 }
 
 /* ---- calls must not lead back ---- */
 
 typedef struct Visit {
-    uint32_t func, op; /* next op to look at */
+    uint32_t func, op; /* next op to look at; behind the last one what a stream is made of */
 } Visit;
 
 static uint32_t number_of(const DtVerify *v, const DtFunc *func)
 {
     return (uint32_t)((uintptr_t)dt_map_find(&v->funcs, (const char *)&func, sizeof func) - 1);
+}
+
+static const DtFunc *leads_to(const DtFunc *func, uint32_t i)
+{
+    const DtStream *s = func->stream;
+    if (i < func->ops.n)
+        return func->ops.at[i]->func;
+    return !s ? NULL : i == func->ops.n ? s->part : i == func->ops.n + 1 ? s->merge : s->finish;
 }
 
 /* Depth-first from root; state 1: on the stack, 2: done. */
@@ -247,12 +289,12 @@ static bool visit(DtVerify *v, uint32_t root, unsigned char *state, Visit *stack
     while (depth) {
         Visit *top = &stack[depth - 1];
         const DtFunc *func = v->module->funcs.at[top->func];
-        if (top->op == func->ops.n) {
+        if (top->op == func->ops.n + 3) {
             state[top->func] = 2;
             depth--;
             continue;
         }
-        const DtFunc *next = func->ops.at[top->op++]->func;
+        const DtFunc *next = leads_to(func, top->op++);
         if (!next)
             continue;
         uint32_t number = number_of(v, next);

@@ -514,3 +514,58 @@ Test(verify, states_and_gradients_may_be_pending)
     dt_text_free(&problems);
     dt_arena_free(arena);
 }
+
+/* A function that streams, its part, merge and finish. */
+static const char stream[] = "func f : fn stream=t part=p merge=m finish=q given=(1) takes=(0) {\n"
+                             "  arg %x : f32[a=3, t=4]\n  arg %y : f32[a=3]\n"
+                             "  %s = reduce[t](%x) : f32[a=3]\n  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n"
+                             "func p : fn {\n"
+                             "  arg %x : f32[a=3, t=4]\n  arg %y : f32[a=3]\n"
+                             "  %s = reduce[t](%x) : f32[a=3]\n  return %s\n}\n"
+                             "func m : fn {\n"
+                             "  arg %s : f32[a=3]\n  arg %z : f32[a=3]\n"
+                             "  %r = add(%s, %z) : f32[a=3]\n  return %r\n}\n"
+                             "func q : fn {\n"
+                             "  arg %s : f32[a=3]\n  arg %y : f32[a=3]\n"
+                             "  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n";
+
+/* What becomes of the text, with the last `old` in it replaced, is a problem with these words; NULL: it is none. */
+static void check_stream(const char *old, const char *new, const char *words)
+{
+    DtArena *arena = dt_arena_new();
+    const char *at = NULL;
+    for (const char *next = stream; (next = strstr(next, old)); next++)
+        at = next;
+    cr_assert_not_null(at);
+    const char *text = dt_arena_printf(arena, "%.*s%s%s", (int)(at - stream), stream, new, at + strlen(old));
+    DtModule *module = dt_irtext_parse(arena, dt_diag_new(arena), text, strlen(text));
+    DtText problems = {0};
+    cr_assert_not_null(module, "%s", text);
+    const bool good = dt_verify_module(module, &problems);
+    cr_expect_eq(good, words == NULL, "%s: %s", new, problems.at);
+    cr_expect(!words || (problems.at && strstr(problems.at, words)), "%s: %s", new, problems.at);
+    dt_text_free(&problems);
+    dt_arena_free(arena);
+}
+
+Test(verify, what_a_stream_is_made_of_fits)
+{
+    static const char types[] = "parts or results of other types";
+    check_stream("q : fn", "q : fn", NULL);
+    check_stream("f32[a=3]\n  %r = add(%s, %z) : f32[a=3]", "f32[b=3]\n  %r = add(%s, %z) : f32[a=3, b=3]", types);
+    check_stream("%s : f32[a=3]\n  arg %y : f32[a=3]\n  %r = mul(%s, %y) : f32[a=3]",
+                 "%s : bf16[a=3]\n  arg %y : bf16[a=3]\n  %r = mul(%s, %y) : bf16[a=3]", types);
+    check_stream("[a=3, t=4]\n  arg %y : f32[a=3]\n  %s", "[a=3, t=2]\n  arg %y : f32[a=3]\n  %s", types);
+    check_stream("  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n",
+                 "  %r = mul(%s, %y) : f32[a=3]\n  %t = reduce[a](%r) : f32[]\n  return %t\n}\n", types);
+    check_stream("given=(1)", "given=(2)", "does not fit it");
+    check_stream("takes=(0)", "takes=(1)", "does not fit it");
+}
+
+Test(verify, a_stream_does_not_lead_back)
+{
+    check_stream("  %s = reduce[t](%x) : f32[a=3]\n  return %s\n",
+                 "  %s = call(%x, %y) : f32[a=3] func=f\n  return %s\n", "calls itself");
+    check_stream("  %r = mul(%s, %y) : f32[a=3]\n  return", "  %r = call(%s, %y) : f32[a=3] func=q\n  return",
+                 "calls itself");
+}

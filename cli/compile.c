@@ -29,6 +29,7 @@
 typedef struct Proof {
     DtText serial, placed, final; /* with gradients; as ranks have it, and once what they do is written out */
     DtText said;
+    char *ring; /* the function whose ring call does not do what it means; NULL: it is something else */
     DtCertCounts counts;
     pthread_t thread;
     bool runs, good;
@@ -121,6 +122,8 @@ static void prove(Proof *proof)
     const DtLogicalTexts texts = {.serial = text_of(&proof->serial), .placed = text_of(&proof->placed),
                                   .final = text_of(&proof->final)};
     proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said);
+    proof->ring = proof->counts.ring ? strndup(proof->counts.ring, strcspn(proof->counts.ring, ".")) : NULL;
+    proof->counts.ring = NULL; /* of the arena */
     dt_arena_free(arena);
 }
 
@@ -146,16 +149,6 @@ static void end_proof(Proof *proof)
     proof->runs = false;
 }
 
-/* The function of the program whose ring is not what the function means; NULL: it is something else. The library's is
- * ours. */
-static const char *wrong_stream(DtArena *arena, const char *why)
-{
-    const size_t n = strspn(why, "`") == 1 ? strcspn(why + 1, "`") : 0, name = strcspn(why + 1, ".`");
-    if (n < 5 || strncmp(why + n - 4, ".ring`", 6) != 0 || (name == 6 && strncmp(why + 1, "attend", 6) == 0))
-        return NULL;
-    return dt_arena_strndup(arena, why + 1, name);
-}
-
 static int certify(DtCli *cli, Proof *proof)
 {
     DtCliClock clock = dt_cli_clock(cli);
@@ -163,13 +156,13 @@ static int certify(DtCli *cli, Proof *proof)
     end_proof(proof);
     dt_cli_lap(cli, &clock, "certificate");
     if (!proof->good) {
-        const char *why = proof->said.at ? proof->said.at : "", *stream = wrong_stream(cli->arena, why);
+        const char *why = proof->said.at ? proof->said.at : "";
         const char *what = "internal error: the layout is not proved to compute what the program says";
-        if (stream)
+        if (proof->ring && strcmp(proof->ring, "attend") != 0) /* the library's is ours */
             what = dt_arena_printf(cli->arena,
                                    "`%s` does not compute in parts what it returns: look at its `stream`, `merge`, "
                                    "`finish` and `gradient`",
-                                   stream);
+                                   proof->ring);
         code = dt_cli_fail(DT_EXIT_FAILED, "%s: %s%s", what, why, dt_cli_place(cli, why));
     } else if (cli->verify) {
         DtText text = {0};
@@ -187,6 +180,7 @@ static void free_proof(Proof *proof)
     dt_text_free(&proof->placed);
     dt_text_free(&proof->final);
     dt_text_free(&proof->said);
+    free(proof->ring);
 }
 
 static int run_passes(DtCli *cli, DtProgram *program, Proof *proof)

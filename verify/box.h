@@ -26,6 +26,7 @@ bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct Cert
 
 typedef struct DtBoxCounts {
     uint32_t boxes, proved; /* met; of these, unlike others before */
+    const char *ring;       /* the function whose ring call does not do what it means, as `placed` names it; or NULL */
 } DtBoxCounts;
 DtBoxCounts dt_box_counts(const DtBoxes *boxes);
 

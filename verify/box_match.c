@@ -18,6 +18,7 @@ typedef struct Match {
     CertProgram placed, final;
     DtBoxes *boxes;
     DtText *problem;
+    const char *ring; /* see DtBoxCounts */
     DT_VEC(Pair) done;
     uint32_t depth;
 } Match;
@@ -276,12 +277,15 @@ static bool match_call(Frame *f, const CertOp *call)
             continue;
         if (is_box(f, op, call, positional)) {
             dt_text_free(&said);
+            f->m->ring = NULL;
             note(f, i, call);
             return true;
         }
         if (!f->m->problem->len)
             continue;
         tried++;
+        if (!said.len)
+            f->m->ring = op->n_axes > 0 ? op->func : NULL; /* only ring calls have axes */
         if (!said.len)
             dt_text_printf(&said, "`%s` does not do what is meant by `%.*s`: %s", call->func,
                            (int)strcspn(op->at, "\n"), op->at, f->m->problem->at);
@@ -365,6 +369,7 @@ bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCo
     for (uint32_t i = 0; same && i < m->final.entries.n; i++)
         same = match_funcs(m, m->placed.entries.at[i].func, m->final.entries.at[i].func);
     *ret_counts = dt_box_counts(m->boxes);
+    ret_counts->ring = same ? NULL : m->ring;
     dt_box_end(m->boxes);
     dt_arena_free(m->scratch);
     return same || fail(m, NULL, "other entries than before `expand`");

@@ -50,6 +50,7 @@ typedef struct DtCertCounts {
     uint32_t values; /* of the final program whose rule was checked */
     uint32_t claims; /* results compared */
     uint32_t boxes;  /* calls of functions that ring calls and the zigzag order became; dt_box_prove's count */
+    const char *ring; /* see DtBoxCounts */
 } DtCertCounts;
 
 /* True if final is proved equal to serial. Otherwise ret_problem says what is not and where (function, line

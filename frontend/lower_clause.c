@@ -40,6 +40,10 @@ void dt_clause_stmt(DtLower *l, const DtStmt *stmt)
     } else if (l->now->in_clause || l->now->scope->is_loop || l->now->scope->parent) {
         dt_report_error(l, E0221, stmt->span, "`%s` belongs to the function: outside of loops and of other such blocks",
                         stmt->name.text);
+    } else if (!l->now->has_returned) {
+        d = dt_report_error(l, E0221, stmt->span, "`%s` stands in front of the `return` of `%s`", stmt->name.text,
+                            def->name.text);
+        dt_diag_help(d, "move it behind `return`: it speaks of what the function returns");
     } else if (rows[row].takes_axes != (stmt->axes.n > 0)) {
         dt_report_error(l, E0221, stmt->span, "`%s` is of %s", stmt->name.text,
                         rows[row].takes_axes ? "an axis, in square brackets" : "values, in parentheses");

@@ -167,3 +167,15 @@ model m(x[batch, n]) -> [batch] {
   return total[n](x * w) + sum[n](pair((x, w)) + a + b)
 }
 train { x[batch, n] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- early
+dim batch = 4, n = 3
+fn total[t](x[..., t]) -> [...] {
+  gradient(dy) { return dy }
+  stream[t] { return sum[t](x) }
+  return sum[t](x)
+}
+model m(x[batch, n]) -> [batch] {
+  param w[batch, n] = ones
+  return total[n](x * w)
+}
+train { x[batch, n] = synthetic(0, 1); loss = sum[batch](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }

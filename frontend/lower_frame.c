@@ -42,6 +42,18 @@ DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char
     return value;
 }
 
+DtVal dt_frame_args(DtLower *l, DtFrame *frame, const DtVal *v, const char *name)
+{
+    if (v->kind == DT_VAL_TENSOR)
+        return dt_val_of(l, dt_frame_arg(l, frame, v->tensor.value->type, name), v->weak);
+    if (v->kind != DT_VAL_TUPLE)
+        return *v;
+    DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, v->tuple.n + 1);
+    for (uint32_t i = 0; i < v->tuple.n; i++)
+        items[i] = dt_frame_args(l, frame, &v->tuple.at[i], name);
+    return dt_val_tuple(l, items, v->tuple.n);
+}
+
 /* 1 + the number of an item of a list; 0: it is not there */
 static uint32_t number_of(const DtMap *map, const void *key)
 {

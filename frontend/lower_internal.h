@@ -328,6 +328,8 @@ const DtExpr *dt_report_bare(const DtExpr *expr); /* without parentheses */
 
 DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind kind, DtSpan span);
 DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
+/* v, of the caller, with an argument of the frame for each tensor in it. */
+DtVal dt_frame_args(DtLower *l, DtFrame *frame, const DtVal *v, const char *name);
 /* The value as seen in frame, captured through the frames between. */
 DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *home);
 /* Number of a parameter of frame: declared there (owner NULL) or of an instance. Paths are

@@ -18,7 +18,6 @@ typedef struct Call {
     DtScope scope;
     DtBound *bound;
     DT_VEC(DtVal) leaves; /* tensors among the arguments, in the caller */
-    DT_VEC(DtValue *) in; /* the same as inputs of the function */
 } Call;
 
 /* ---- the activation ---- */
@@ -180,33 +179,15 @@ static DtVal run_in_place(DtLower *l, Call *c)
 
 /* ---- as a function ---- */
 
-static DtVal rebuild(DtLower *l, Call *c, const DtVal *v, uint32_t *leaf)
-{
-    if (v->kind == DT_VAL_TENSOR)
-        return dt_val_of(l, c->in.at[(*leaf)++], v->weak);
-    if (v->kind != DT_VAL_TUPLE)
-        return *v;
-    DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, v->tuple.n + 1);
-    for (uint32_t i = 0; i < v->tuple.n; i++)
-        items[i] = rebuild(l, c, &v->tuple.at[i], leaf);
-    return dt_val_tuple(l, items, v->tuple.n);
-}
-
 static void enter_function(DtLower *l, Call *c, DtFrame *frame)
 {
     const DtDef *def = c->s.function->def;
     c->act.frame = frame;
     c->scope.frame = frame;
     c->scope.names.n = 0;
-    for (uint32_t i = 0; i < c->leaves.n; i++)
-        DT_PUSH(l->arena, c->in, dt_frame_arg(l, frame, c->leaves.at[i].tensor.value->type, NULL));
-    uint32_t leaf = 0;
     for (uint32_t i = 0; i < def->formals.n; i++) {
         const DtFormal *formal = &def->formals.at[i];
-        uint32_t first = leaf;
-        DtVal val = rebuild(l, c, &c->bound[i].val, &leaf);
-        for (uint32_t k = first; k < leaf; k++)
-            c->in.at[k]->name = formal->name.text;
+        DtVal val = dt_frame_args(l, frame, &c->bound[i].val, formal->name.text);
         if (formal->name.text)
             bind(l, &c->scope, formal->name.text, val, formal->name.span);
     }

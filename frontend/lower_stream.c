@@ -37,20 +37,6 @@ static bool has_axis(const Streamed *s, const DtType *type) { return dt_type_fin
 
 /* ---- the part ---- */
 
-/* An argument of the function as one of its part. */
-static DtVal argument_of(Streamed *s, DtFrame *frame, const DtVal *v, const char *name)
-{
-    DtLower *l = s->l;
-    if (v->kind == DT_VAL_TENSOR)
-        return dt_val_of(l, dt_frame_arg(l, frame, v->tensor.value->type, name), v->weak);
-    if (v->kind != DT_VAL_TUPLE)
-        return *v;
-    DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, v->tuple.n + 1);
-    for (uint32_t i = 0; i < v->tuple.n; i++)
-        items[i] = argument_of(s, frame, &v->tuple.at[i], name);
-    return dt_val_tuple(l, items, v->tuple.n);
-}
-
 static bool find_axis(Streamed *s, const DtStmt *stmt)
 {
     DtAxisNames names = {0};
@@ -92,7 +78,7 @@ static void bind_formals(Streamed *s, DtFrame *frame, bool tensors)
     const DtDef *def = l->now->def;
     for (uint32_t i = 0; i < def->formals.n; i++) {
         const DtName name = def->formals.at[i].name;
-        DtVal val = tensors ? argument_of(s, frame, &s->bound[i].val, name.text) : s->bound[i].val;
+        DtVal val = tensors ? dt_frame_args(l, frame, &s->bound[i].val, name.text) : s->bound[i].val;
         if (name.text && (tensors || dt_val_is_constant(&val)))
             DT_PUSH(l->arena, l->now->scope->names, ((DtBinding){.name = name.text, .val = val, .span = name.span}));
     }

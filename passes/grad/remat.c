@@ -22,6 +22,8 @@
  * in the body of another whose forward and backward parts are two loops: what passes between them then
  * passes through those too.
  *
+ * Loops without a line save products instead of what kernels make of them on the way (remat_roots.c).
+ *
  * Requires: calls inlined, loops of entry "grad" as differentiate makes them. Establishes: the backward
  * loops of the named loops take over kept values only; DtOp.recomputed tells what they would have been
  * given. Breaks: nothing. */
@@ -43,6 +45,8 @@ typedef struct Remat {
     const DtPassContext *context;
     DtArena *arena;
     bool *is_label; /* per line: some loop is labelled so */
+    bool is_trial;  /* nothing is changed yet */
+    bool found;     /* something to change */
 } Remat;
 
 /* One pair while its backward body is made anew. */
@@ -52,6 +56,7 @@ typedef struct Redo {
     DtRematChoice choice;
     DtValue **made;     /* per value id of the forward body: the value in the backward body */
     signed char *cheap; /* per value id: cheap ops make it of what is there; 0: not known yet */
+    bool by_kernels;    /* what is computed again never lies in memory */
 } Redo;
 
 /* ---- pairs ---- */
@@ -235,7 +240,7 @@ static void copy_op(Redo *r, const DtOp *op)
             continue; /* it is brought, also to the copy of an inner loop that makes it */
         if (r->made[id] == NULL)
             r->made[id] = copy->out[i];
-        if (r->choice.is_saved[id] && i < 32)
+        if (r->choice.is_saved[id] && !r->by_kernels && i < 32)
             copy->recomputed |= 1u << i;
     }
     if (op->kind != DT_OP_LOOP)
@@ -354,17 +359,52 @@ static void merge_draws(Redo *r)
             body->results.at[i] = map[body->results.at[i]->id];
 }
 
-static void redo(const Remat *remat, const Pair *pair, const DtRemat *line)
+static void redo(Redo *r)
 {
-    DtFunc *forward = pair->forward->func;
+    const uint32_t n = r->pair->forward->func->n_values + 1;
+    r->made = DT_NEW_ARRAY(r->arena, DtValue *, n);
+    r->cheap = DT_NEW_ARRAY(r->arena, signed char, n);
+    rebuild_backward(r);
+    merge_draws(r);
+    dt_graph_renumber(r->pair->backward->func);
+}
+
+static void redo_line(const Remat *remat, const Pair *pair, const DtRemat *line)
+{
     Redo r = {.pair = pair, .arena = remat->arena};
     find_saved(&r);
-    dt_remat_choose(line, forward, pair->forward->loop, &r.choice);
-    r.made = DT_NEW_ARRAY(r.arena, DtValue *, forward->n_values + 1);
-    r.cheap = DT_NEW_ARRAY(r.arena, signed char, forward->n_values + 1);
-    rebuild_backward(&r);
-    merge_draws(&r);
-    dt_graph_renumber(pair->backward->func);
+    dt_remat_choose(line, pair->forward->func, pair->forward->loop, &r.choice);
+    redo(&r);
+}
+
+/* Per value id of the forward body: the backward body has it read by more than kernels, or hands it on. */
+static bool *find_needed(const Pair *pair, DtArena *arena)
+{
+    const DtFunc *body = pair->backward->func;
+    bool *needed = DT_NEW_ARRAY(arena, bool, pair->forward->func->n_values + 1);
+    for (uint32_t i = 0; i < pair->backward->n_in; i++) {
+        DtValue *result = handed_over(pair, i);
+        const DtValue *input = body->inputs.at[1 + i];
+        bool kernels = result && behind_result(pair, result) == result && dt_remat_read_by_kernels(body, input);
+        for (uint32_t k = 0; kernels && k < body->results.n; k++)
+            kernels = body->results.at[k] != input;
+        if (result && !kernels)
+            needed[behind_result(pair, result)->id] = true;
+    }
+    return needed;
+}
+
+static void redo_products(Remat *remat, const Pair *pair)
+{
+    Redo r = {.pair = pair, .arena = remat->arena, .by_kernels = true};
+    find_saved(&r);
+    const bool *needed = find_needed(pair, remat->arena);
+    const DtOp *forward = pair->forward;
+    if (!dt_remat_choose_products(remat->context->parallel, forward->func, forward->loop, needed, &r.choice))
+        return;
+    remat->found = true;
+    if (!remat->is_trial)
+        redo(&r);
 }
 
 /* ---- the pass ---- */
@@ -381,29 +421,32 @@ static bool has_label(const DtOp *loop, const char *name)
 static const DtRemat *line_of(const Remat *remat, const DtOp *loop)
 {
     const DtParallelConfig *config = remat->context->parallel;
-    for (uint32_t i = 0; i < config->remats.n; i++)
+    for (uint32_t i = 0; config && i < config->remats.n; i++)
         if (has_label(loop, config->remats.at[i].loop))
             return &config->remats.at[i];
-    for (uint32_t i = 0; i < config->remats.n; i++)
+    for (uint32_t i = 0; config && i < config->remats.n; i++)
         if (strcmp(loop->loop->axis, config->remats.at[i].loop) == 0 && !remat->is_label[i])
             return &config->remats.at[i];
     return NULL;
 }
 
-static void visit(const Remat *remat, const Pair *outer, DtFunc *forward, DtFunc *backward);
+static void visit(Remat *remat, const Pair *outer, DtFunc *forward, DtFunc *backward);
 
-static void visit_pair(const Remat *remat, const Pair *pair)
+static void visit_pair(Remat *remat, const Pair *pair)
 {
     const DtRemat *line = line_of(remat, pair->forward);
-    if (line != NULL)
-        redo(remat, pair, line);
+    remat->found = remat->found || line != NULL;
+    if (line == NULL)
+        redo_products(remat, pair);
+    else if (!remat->is_trial)
+        redo_line(remat, pair, line);
     visit(remat, pair, pair->forward->func, pair->backward->func);
     visit(remat, NULL, pair->backward->func,
           pair->backward->func); /* forward loops that are run again */
 }
 
 /* Every pair of a loop of one function and one of the other, outer ones first. */
-static void visit(const Remat *remat, const Pair *outer, DtFunc *forward, DtFunc *backward)
+static void visit(Remat *remat, const Pair *outer, DtFunc *forward, DtFunc *backward)
 {
     DT_VEC(Pair) pairs = {0};
     for (uint32_t i = 0; i < forward->ops.n; i++)
@@ -428,19 +471,28 @@ static void find_labels(Remat *remat, const DtModule *module)
                     remat->is_label[k] = true;
 }
 
-bool dt_pass_remat(DtModule *module, const DtPassContext *context)
+/* Visits all pairs. */
+static bool visit_all(Remat *remat, DtModule *module, bool is_trial)
 {
-    Remat remat = {.context = context, .arena = module->arena};
-    if (context->parallel == NULL || context->parallel->remats.n == 0)
-        return false;
-    dt_loops_own(module);
-    find_labels(&remat, module);
+    remat->is_trial = is_trial;
     for (uint32_t i = 0; i < module->entries.n; i++) {
         DtFunc *func = module->entries.at[i].func;
         if (module->entries.at[i].kind != DT_ENTRY_GRAD)
             continue;
-        visit(&remat, NULL, func, func);
-        dt_loops_prune(func);
+        visit(remat, NULL, func, func);
+        if (!is_trial)
+            dt_loops_prune(func);
     }
-    return true;
+    return remat->found;
+}
+
+bool dt_pass_remat(DtModule *module, const DtPassContext *context)
+{
+    Remat remat = {.context = context, .arena = module->arena};
+    if (context->parallel != NULL)
+        find_labels(&remat, module);
+    if (!visit_all(&remat, module, true))
+        return false;
+    dt_loops_own(module);
+    return visit_all(&remat, module, false);
 }

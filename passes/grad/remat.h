@@ -17,4 +17,14 @@ typedef struct DtRematChoice {
 void dt_remat_choose(const DtRemat *line, const DtFunc *body, const DtLoop *loop,
                      DtRematChoice *choice);
 
+/* ---- remat_roots.c ---- */
+
+/* Whether only kernels read value in func, as it is or through views. */
+bool dt_remat_read_by_kernels(const DtFunc *func, const DtValue *value);
+
+/* Without a line: keeps what is saved, but products instead of what is made of them on the way. is_needed, per value
+ * id: the backward loop needs it in memory. False: nothing changes. */
+bool dt_remat_choose_products(const DtParallelConfig *parallel, const DtFunc *body, const DtLoop *loop,
+                              const bool *is_needed, DtRematChoice *choice);
+
 #endif

@@ -152,6 +152,17 @@ Test(golden, remat)
     check_pass("remat_before", "remat", dt_pass_remat, &(DtPassContext){.parallel = &parallel});
 }
 
+/* What kernels make of a product and a bias: the product is saved. Not where ranks may have parts of it, nor of the
+ * sine, which a product reads. */
+Test(golden, remat_products)
+{
+    DtShard line = {.axes = {dt_intern("embed")}, .n_axes = 1, .mesh = {dt_intern("tp")}, .n_mesh = 1};
+    DtParallelConfig parallel = {.micro = 1, .shards = {.at = &line, .n = 1}};
+    check_pass("remat_products_before", "remat_products", dt_pass_remat, &(DtPassContext){0});
+    const DtPassContext split = {.parallel = &parallel};
+    check_pass("remat_products_before", "remat_products_before", dt_pass_remat, &split);
+}
+
 /* Three of eight rows of a table are padding: what the maximum and the products over them read. */
 Test(golden, pad)
 {

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saved values that kernels make of a product on their way: u = x @embed w + b, saved for the derivative of gelu. Where
+ * kernels alone read u, forward and backward, it need not lie in memory: the product does, and is saved instead; the
+ * backward part adds the bias again. What a product or a call reads lies in memory anyway, and is saved as it is.
+ * A function cannot see that by itself (saved.c): the sum is made by one, `linear`, and read by another. */
+#include "passes/grad/remat.h"
+
+static double bytes_of(const DtValue *value)
+{
+    return (double)dt_type_elements(value->type) * (double)dt_dtype_size(value->type->dtype);
+}
+
+bool dt_remat_read_by_kernels(const DtFunc *func, const DtValue *value)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++) {
+            const DtOp *op = func->ops.at[i];
+            if (op->in[k] != value)
+                continue;
+            const bool is_view = dt_op_info[op->kind].data == DT_DATA_VIEW;
+            const bool is_kernel = dt_op_is_pointwise(op->kind) || op->kind == DT_OP_REDUCE;
+            if (is_view ? !dt_remat_read_by_kernels(func, op->out[0]) : !is_kernel)
+                return false;
+        }
+    return true;
+}
+
+/* Whether nobody but kernels and the backward part wants value. */
+static bool is_saved_only(const DtFunc *body, const DtLoop *loop, const DtValue *value)
+{
+    for (uint32_t i = 0; i < loop->n_carried; i++)
+        if (body->results.at[i] == value)
+            return false;
+    return dt_remat_read_by_kernels(body, value);
+}
+
+/* Made of constants and of what the backward body is given as the forward one was. */
+static bool is_at_hand(const DtValue *value, const DtLoop *loop)
+{
+    if (!value->op)
+        return value->index == 0 || value->index > loop->n_carried;
+    bool is = dt_op_is_cheap(value->op->kind) && !dt_op_is_dear(value->op->kind);
+    for (uint32_t i = 0; is && i < value->op->n_in; i++)
+        is = is_at_hand(value->op->in[i], loop);
+    return is;
+}
+
+/* The product that value is made of by maps of it and of what is at hand; NULL: there is none, or nothing to be won. */
+static const DtOp *product_behind(const DtValue *value, const DtLoop *loop)
+{
+    const DtValue *at = value;
+    bool is_map = false;
+    while (at->op && at->op->kind != DT_OP_DOT) {
+        const DtValue *next = NULL;
+        if (!dt_op_is_pointwise(at->op->kind) || dt_op_is_dear(at->op->kind))
+            return NULL;
+        is_map = is_map || dt_op_info[at->op->kind].data != DT_DATA_VIEW;
+        for (uint32_t i = 0; i < at->op->n_in; i++) {
+            if (is_at_hand(at->op->in[i], loop))
+                continue;
+            if (next)
+                return NULL;
+            next = at->op->in[i];
+        }
+        if (!next)
+            return NULL;
+        at = next;
+    }
+    return at->op && is_map && bytes_of(at) <= bytes_of(value) ? at->op : NULL;
+}
+
+/* Whether ranks may have parts of the sum: saved, it would have to be completed again. */
+static bool is_whole(const DtParallelConfig *parallel, const DtOp *dot)
+{
+    for (uint32_t s = 0; parallel && s < parallel->shards.n; s++)
+        for (uint32_t a = 0; a < parallel->shards.at[s].n_axes; a++)
+            for (uint32_t i = 0; i < dot->n_axes; i++)
+                if (parallel->shards.at[s].axes[a] == dot->axes[i])
+                    return false;
+    return true;
+}
+
+bool dt_remat_choose_products(const DtParallelConfig *parallel, const DtFunc *body, const DtLoop *loop,
+                              const bool *is_needed, DtRematChoice *choice)
+{
+    bool some = false;
+    choice->kept = DT_NEW_ARRAY(body->module->arena, bool, body->n_values + 1);
+    for (uint32_t i = 0; i < body->ops.n; i++)
+        for (uint32_t k = 0; k < body->ops.at[i]->n_out; k++)
+            choice->kept[body->ops.at[i]->out[k]->id] = choice->is_saved[body->ops.at[i]->out[k]->id];
+    for (uint32_t i = 0; i < body->ops.n; i++) {
+        const DtValue *value = body->ops.at[i]->out[0];
+        const bool may = choice->is_saved[value->id] && !is_needed[value->id] && is_saved_only(body, loop, value);
+        const DtOp *dot = may ? product_behind(value, loop) : NULL;
+        if (!dot || !is_whole(parallel, dot))
+            continue;
+        choice->kept[value->id] = false;
+        choice->kept[dot->out[0]->id] = some = true;
+    }
+    return some;
+}
